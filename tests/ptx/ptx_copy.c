@@ -243,6 +243,8 @@ void ptx_lower_copy(ptx_parser *p)
         if (a->kind != PTX_A_NUMBER || a->value > 1000)
             ptx_error(p, "'%s' takes a number", p->opcode);
         ptx_emit(p, wait_group, PTX_OTHER)->x = (uint32_t)a->value;
+    } else if (strncmp(p->opcode, "cp.async.bulk.", 14) == 0) {
+        ptx_lower_bulk(p);
     } else {
         lower_copy(p);
     }

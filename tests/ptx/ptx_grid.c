@@ -119,6 +119,7 @@ static void worker_release(worker *r)
     for (uint32_t j = 0; j < r->block.warp_count; j++)
         ptx_copies_free(&r->block.warps[j]);
     ptx_shadow_free(r->block.shadow);
+    ptx_phases_free(&r->block);
     free(r->block.warps);
     free(r->block.shared);
     free(r->block.shared_defined);
@@ -144,6 +145,7 @@ static void block_begin(worker *r, uint64_t position)
     b->random = l->options.seed ^ (uint64_t)linear << 32;
     b->faulted = false;
     ptx_shadow_begin(b);
+    ptx_phases_begin(b);
     memset(b->barriers, 0, sizeof b->barriers);
     memset(b->shared, 0xff, shared);
     memset(r->local, 0xff, local);
@@ -163,6 +165,7 @@ static void block_begin(worker *r, uint64_t position)
         memset(w->undef[0] + PTX_REG_OWN, 0xff, (k->units - PTX_REG_OWN) * sizeof *w->undef[0]);
         w->live = w->group = left >= PTX_LANES ? ~0u : (1u << left) - 1;
         w->blocked = 0;
+        w->at_phase = false;
         w->pc = 0;
         w->stop = UINT32_MAX;
         w->state = PTX_READY;
@@ -200,9 +203,16 @@ static void block_run(ptx_block *b)
     uint32_t turn = 0;
     uint64_t budget = 0;
     ptx_warp *w;
-    while (!b->faulted && (w = choose(b, &turn, &budget)) != NULL) {
-        ptx_warp_run(w, budget);
-        if (w->state == PTX_ENDED)
+    const bool random = b->grid->launch->options.order == PTX_RANDOM;
+    while (!b->faulted) {
+        if (random && b->phases && (ptx_next(&b->random) & 7) == 0)
+            (void)ptx_bulk_land(b);
+        w = choose(b, &turn, &budget);
+        if (w)
+            ptx_warp_run(w, budget);
+        else if (!ptx_bulk_land(b))
+            break;
+        if (w && w->state == PTX_ENDED)
             ptx_barrier_settle(b);
     }
     for (uint32_t k = 0; k < b->warp_count && !b->faulted; k++) {
@@ -210,6 +220,9 @@ static void block_run(ptx_block *b)
         if (w->state == PTX_AT_BARRIER)
             ptx_fail(w, &w->code[w->pc - 1], w->live, 0,
                      "waits at barrier %u for warps that never come", w->barrier);
+        if (w->state == PTX_AT_PHASE)
+            ptx_fail(w, &w->code[w->lane_pc[__builtin_ctz(w->blocked)]], w->blocked, 0,
+                     "waits at an mbarrier for arrivals or bytes that never come");
     }
 }
 

@@ -154,6 +154,8 @@ typedef struct ptx_grid {
     ptx_counts counts;
 } ptx_grid;
 
+typedef struct ptx_phases ptx_phases; /* ptx_phase.c */
+
 typedef struct ptx_barrier {
     uint32_t arrived; /* lanes */
     uint32_t expected;
@@ -174,10 +176,11 @@ typedef struct ptx_block {
     uint64_t random;
     ptx_counts counts;
     bool faulted;
-    bool watched; /* full checks or counters */
+    ptx_phases *phases; /* NULL: no mbarrier was used */
+    bool watched;       /* full checks or counters */
 } ptx_block;
 
-typedef enum ptx_state { PTX_READY, PTX_AT_BARRIER, PTX_ENDED } ptx_state;
+typedef enum ptx_state { PTX_READY, PTX_AT_BARRIER, PTX_AT_PHASE, PTX_ENDED } ptx_state;
 
 struct ptx_warp {
     uint8_t *bank[2];   /* registers; constants */
@@ -192,6 +195,7 @@ struct ptx_warp {
     ptx_block *block;
     ptx_state state;
     uint32_t index, barrier;
+    bool at_phase;          /* some of the blocked lanes wait for an mbarrier */
     uint8_t *local;         /* [lane][bytes] */
     uint8_t *local_defined; /* NULL without full checks */
     uint64_t steps;

@@ -320,6 +320,8 @@ static const ptx_special specials[] = {
     {"atom", ptx_lower_atom},
     {"red", ptx_lower_atom},
     {"cp", ptx_lower_copy},
+    {"mbarrier", ptx_lower_mbarrier},
+    {"griddepcontrol", ptx_lower_nothing},
     {"createpolicy", ptx_lower_policy},
     {"mma", ptx_lower_mma},
     {"ldmatrix", ptx_lower_ldmatrix},

@@ -80,4 +80,9 @@ static inline bool ptx_note(ptx_warp *w, const ptx_ins *in, const ptx_access *t)
 void ptx_copies_begin(ptx_warp *w);
 void ptx_copies_free(ptx_warp *w);
 
+/* mbarriers and bulk copies (ptx_phase.c). */
+void ptx_phases_begin(ptx_block *b);
+void ptx_phases_free(ptx_block *b);
+bool ptx_bulk_land(ptx_block *b); /* one of those in flight; false: there are none */
+
 #endif

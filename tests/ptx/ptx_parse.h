@@ -148,10 +148,11 @@ typedef struct ptx_special {
     const char *name; /* the first word of opcodes, or the first two */
     ptx_lowering *lower;
 } ptx_special;
-ptx_lowering ptx_lower_ld, ptx_lower_st, ptx_lower_atom, ptx_lower_cvta; /* ptx_lower_memory.c */
+ptx_lowering ptx_lower_ld, ptx_lower_st, ptx_lower_atom, ptx_lower_cvta;
 ptx_lowering ptx_lower_mov, ptx_lower_setp, ptx_lower_bra, ptx_lower_ret, ptx_lower_trap,
     ptx_lower_bar, ptx_lower_shfl, ptx_lower_vote, ptx_lower_redux, ptx_lower_activemask,
-    ptx_lower_match, ptx_lower_warpsync, ptx_lower_mma, ptx_lower_ldmatrix, ptx_lower_copy,
-    ptx_lower_policy, ptx_lower_fence, ptx_lower_call, ptx_lower_nothing;
+    ptx_lower_match, ptx_lower_bulk, ptx_lower_mbarrier, ptx_lower_warpsync, ptx_lower_mma,
+    ptx_lower_ldmatrix, ptx_lower_copy, ptx_lower_policy, ptx_lower_fence, ptx_lower_call,
+    ptx_lower_nothing;
 
 #endif

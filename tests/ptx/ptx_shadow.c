@@ -215,11 +215,7 @@ void ptx_shadow_arrive(ptx_warp *w, uint32_t id, bool waits)
     if (!s)
         return;
     meeting *const at = &s->meetings[id];
-    for (uint32_t v = 0; v < s->warps; v++) {
-        const uint32_t known = s->known[w->index * s->warps + v];
-        at->seen[v] = at->seen[v] > known ? at->seen[v] : known;
-    }
-    at->seen[w->index] = ++s->time;
+    ptx_shadow_publish(w, at->seen);
     at->waiting |= waits ? 1u << w->index : 0;
 }
 
@@ -238,6 +234,28 @@ void ptx_shadow_release(ptx_block *b, uint32_t id)
     memset(at->seen, 0, s->warps * sizeof *at->seen);
     at->waiting = 0;
     s->time++;
+}
+
+void ptx_shadow_publish(ptx_warp *w, uint32_t *seen)
+{
+    ptx_shadow *const s = w->block->shadow;
+    for (uint32_t v = 0; s && v < s->warps; v++) {
+        const uint32_t known = s->known[w->index * s->warps + v];
+        seen[v] = seen[v] > known ? seen[v] : known;
+    }
+    if (s)
+        seen[w->index] = ++s->time;
+}
+
+void ptx_shadow_learn(ptx_warp *w, const uint32_t *seen)
+{
+    ptx_shadow *const s = w->block->shadow;
+    for (uint32_t v = 0; s && v < s->warps; v++) {
+        uint32_t *const known = &s->known[w->index * s->warps + v];
+        *known = *known > seen[v] ? *known : seen[v];
+    }
+    if (s)
+        s->time++;
 }
 
 void ptx_shadow_warpsync(ptx_warp *w, uint32_t lanes)

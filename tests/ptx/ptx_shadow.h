@@ -28,6 +28,9 @@ void ptx_shadow_land(ptx_warp *w, const ptx_ins *in, uint32_t lane, uint64_t add
 /* A warp arrives at a barrier; the barrier opens for the warps that wait at it. */
 void ptx_shadow_arrive(ptx_warp *w, uint32_t id, bool waits);
 void ptx_shadow_release(ptx_block *b, uint32_t id);
+/* An mbarrier: what a warp knows joins what is seen there; a warp learns that. */
+void ptx_shadow_publish(ptx_warp *w, uint32_t *seen);
+void ptx_shadow_learn(ptx_warp *w, const uint32_t *seen);
 void ptx_shadow_warpsync(ptx_warp *w, uint32_t lanes);
 
 /* Global memory between blocks: what a block wrote another may use when the first one made a fence

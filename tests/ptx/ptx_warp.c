@@ -101,6 +101,10 @@ static void regroup(ptx_warp *w)
         w->state = PTX_ENDED;
         return;
     }
+    if (!ready && w->at_phase) {
+        w->state = PTX_AT_PHASE;
+        return;
+    }
     if (!ready) {
         deadlock(w);
         return;

@@ -161,6 +161,87 @@ START_TEST(a_copy_may_keep_fewer_bytes)
 }
 END_TEST
 
+/* ---- bulk copies and mbarriers: warp 0 fills two buffers of 512 bytes in turn, three warps read
+ * them. full = s + 4096, 8 bytes each; free = s + 4112. The cases leave out a wait, an arrival, a
+ * byte. ---- */
+#define BULK(bytes, wait_full, arrive, wait_free)                                                  \
+    KERNEL(                                                                                        \
+        "setp.eq.u32 %p0, %r1, 0;\nadd.u32 %r7, %r3, 4096;\nadd.u32 %r8, %r3, 4112;\n@!%p0 bra "   \
+        "I;\n"                                                                                     \
+        "mbarrier.init.shared::cta.b64 [%r7], 1;\nmbarrier.init.shared::cta.b64 [%r7+8], 1;\n"     \
+        "mbarrier.init.shared::cta.b64 [%r8], 96;\nmbarrier.init.shared::cta.b64 [%r8+8], 96;\n"   \
+        "fence.mbarrier_init.release.cluster;\nI: bar.sync 0;\nmov.u32 %r9, 0;\nmov.u32 %r20, "    \
+        "0;\n"                                                                                     \
+        "setp.lt.u32 %p1, %r1, 32;\n@!%p1 bra C;\n"                                                \
+        "P: and.b32 %r10, %r9, 1;\nshl.b32 %r11, %r10, 3;\nadd.u32 %r12, %r7, %r11;\n"             \
+        "add.u32 %r13, %r8, %r11;\nshr.u32 %r14, %r9, 1;\nand.b32 %r14, %r14, 1;\nxor.b32 %r14, "  \
+        "%r14, 1;\n"                                                                               \
+        "setp.lt.u32 %p3, %r9, 2;\n@%p3 bra F;\n"                                                  \
+        "W: " wait_free "\nF: @!%p0 bra N;\n"                                                      \
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r12], " bytes ";\n"                        \
+        "shl.b32 %r15, %r10, 9;\nadd.u32 %r15, %r3, %r15;\nmul.wide.u32 %d5, %r9, 512;\nadd.u64 "  \
+        "%d5, %d0, %d5;\n"                                                                         \
+        "mov.u32 %r16, 512;\n"                                                                     \
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r15], [%d5], %r16, "  \
+        "[%r12];\n"                                                                                \
+        "N: add.u32 %r9, %r9, 1;\nsetp.lt.u32 %p2, %r9, 6;\n@%p2 bra P;\nret;\n"                   \
+        "C: and.b32 %r10, %r9, 1;\nshl.b32 %r11, %r10, 3;\nadd.u32 %r12, %r7, %r11;\n"             \
+        "add.u32 %r13, %r8, %r11;\nshr.u32 %r14, %r9, 1;\nand.b32 %r14, %r14, 1;\n"                \
+        "V: " wait_full "\nshl.b32 %r15, %r10, 9;\nadd.u32 %r15, %r4, %r15;\n"                     \
+        "ld.shared.u32 %r16, [%r15+-128];\nadd.u32 %r20, %r20, %r16;\n" arrive "\n"                \
+        "add.u32 %r9, %r9, 1;\nsetp.lt.u32 %p2, %r9, 6;\n@%p2 bra C;\nst.global.u32 [%d3], %r20;")
+#define WAIT(what, label)                                                                          \
+    "mbarrier.try_wait.parity.shared::cta.b64 %p4, [" what "], %r14;\n@!%p4 bra " label ";"
+#define FREE "mbarrier.arrive.shared::cta.b64 %d7, [%r13];"
+
+/* What is reported depends on who comes first; each of these names the line. */
+static const struct {
+    const char *text, *faults[4]; /* NULL: right */
+} bulks[] = {
+    {BULK("512", WAIT("%r12", "V"), FREE, WAIT("%r13", "W")), {NULL}},
+    {BULK("528", WAIT("%r12", "V"), FREE, WAIT("%r13", "W")), {"never come"}},
+    {BULK("512", "", FREE, WAIT("%r13", "W")), {"on its way", "undefined", "no barrier between"}},
+    {BULK("512", WAIT("%r12", "V"), "", WAIT("%r13", "W")), {"never come"}},
+    {BULK("512", WAIT("%r12", "V"), FREE, ""),
+     {"no barrier between", "on its way", "where 0 lack", "never come"}},
+    {BULK("512", WAIT("%r12", "V"), FREE FREE, WAIT("%r13", "W")),
+     {"where 0 lack", "never come", "no barrier between", "on its way"}},
+};
+
+static bool is_one_of(const char *text, const char *const *words)
+{
+    for (int k = 0; k < 4 && words[k]; k++)
+        if (strstr(text, words[k]))
+            return true;
+    return false;
+}
+
+START_TEST(bulk_copies_complete_phases)
+{
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        ptx_launch l = prepare(bulks[_i].text, 1, 128);
+        l.options.order = seed < 3 ? (ptx_order)seed : PTX_RANDOM;
+        l.options.seed = seed;
+        l.options.early = seed % 5 == 4;
+        if (bulks[_i].faults[0]) {
+            ck_assert_msg(!ptx_run(m, &l), "no fault with seed %d", (int)seed);
+            ck_assert_msg(is_one_of(ptx_report(m)->text, bulks[_i].faults), "%s",
+                          ptx_report(m)->text);
+            continue;
+        }
+        ptx_must_run(m, &l);
+        uint32_t got[128];
+        ck_assert(ptx_get(m, got, y, sizeof got));
+        for (uint32_t k = 32; k < 128; k++) {
+            uint32_t sum = 0;
+            for (uint32_t stage = 0; stage < 6; stage++)
+                sum += word(128 * stage + k - 32);
+            ck_assert_uint_eq(got[k], sum);
+        }
+    }
+}
+END_TEST
+
 /* ---- races in shared memory: statement by statement, the line that must be reported ---- */
 static const struct {
     const char *text, *fault;
@@ -376,6 +457,7 @@ int main(void)
     tcase_add_loop_test(t, copies_land_at_their_wait, 0,
                         (int)(sizeof pipelines / sizeof *pipelines));
     tcase_add_test(t, light_checks_run_copies_too);
+    tcase_add_loop_test(t, bulk_copies_complete_phases, 0, (int)(sizeof bulks / sizeof *bulks));
     tcase_add_test(t, a_copy_may_keep_fewer_bytes);
     tcase_add_loop_test(t, a_missing_barrier_is_found_in_any_order, 0,
                         (int)(sizeof races / sizeof *races));
