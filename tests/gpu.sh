@@ -2,15 +2,21 @@
 # Everything that a machine with an NVIDIA GPU can say: builds, tests on the device, benchmarks. One
 # table, and the same as JSON, in tests/results/gpu.
 #   tests/gpu.sh            all of it, in a build of its own (build/gpu), under 8 minutes
+#   tests/gpu.sh DIR        with the programs of the build DIR (target gpu), where nothing can be built
 #   tests/gpu.sh --dry DIR  lists what it would do with the programs of the build DIR, and fails for
 #                           one that is not there
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 dry=
+made=
 build=$root/build/gpu
 if [ "${1-}" = --dry ]; then
     dry=1
-    build=$2
+    shift
+fi
+if [ $# -gt 0 ]; then
+    made=1
+    build=$1
 fi
 failed=0
 home=$(mktemp -d)
@@ -77,7 +83,7 @@ END
 }
 
 for program in pare make_checkpoint kernels model families copy_speed; do
-    if [ -n "$dry" ] && [ ! -x "$(at $program)" ]; then
+    if [ -n "$made" ] && [ ! -x "$(at $program)" ]; then
         echo "tests/gpu.sh: $(at $program) is not built"
         exit 1
     fi
@@ -86,8 +92,10 @@ if [ -n "$dry" ]; then
     echo "would build: $root/build/gpu with PARE_CUDA=ON, target gpu"
 else
     command -v nvidia-smi > /dev/null || { echo "skipped: there is no NVIDIA GPU here (no nvidia-smi)"; exit 77; }
-    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPARE_TESTS=ON -DPARE_CUDA=ON > "$home/log" &&
-        cmake --build "$build" --target gpu >> "$home/log" || { tail -n 30 "$home/log"; exit 1; }
+    if [ -z "$made" ]; then
+        cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPARE_TESTS=ON -DPARE_CUDA=ON > "$home/log" &&
+            cmake --build "$build" --target gpu >> "$home/log" || { tail -n 30 "$home/log"; exit 1; }
+    fi
     "$(at copy_speed)" > "$home/copy.json"
     row device "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -n 1)"
     row "copy within its memory" "$(sed 's/.*"copy_gb_s": \([0-9.]*\).*/\1 GB\/s/' "$home/copy.json")"
