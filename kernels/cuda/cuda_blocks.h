@@ -6,13 +6,31 @@
 #include "kernels/cuda/cuda_list.h"
 
 enum {
-    PARE_CUDA_BLOCK = 256, /* threads of a block that has a thread per value */
-    PARE_CUDA_WARPS = 4,   /* warps of a block that has a warp per row */
-    PARE_CUDA_TOKENS = 8,  /* that a block of a product takes at once */
-    PARE_CUDA_MIX = 32,    /* columns of a block of mix */
-    PARE_CUDA_ROWS = 16,   /* of a block of attend: queries times heads */
-    PARE_CUDA_KV = 64      /* positions that attention takes at once */
+    PARE_CUDA_BLOCK = 256,   /* threads of a block that has a thread per value */
+    PARE_CUDA_WARPS = 4,     /* warps of a block that has a warp per row */
+    PARE_CUDA_TOKENS = 8,    /* that a block of a product takes at once */
+    PARE_CUDA_MIX = 32,      /* columns of a block of mix */
+    PARE_CUDA_X8_WARPS = 8,  /* of a block of gemm_x8 of dense weights, which has 32 rows */
+    PARE_CUDA_X8_SLOTS = 64, /* sums of 32 rows by 8 tokens that it keeps */
+    PARE_CUDA_X8_LD = 36,    /* integers from one token of a slot to the next */
+    PARE_CUDA_ROWS = 16,     /* of a block of attend: queries times heads */
+    PARE_CUDA_KV = 64        /* positions that attention takes at once */
 };
+
+/* Atoms whose sums share a slot: a chunk of 4, or 1 where a group may end inside a chunk. */
+PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_slot_atoms(const pare_x8 *x)
+{
+    return x->group % 128 == 0 || x->group >= x->k ? 4 : 1;
+}
+
+/* Tiles of 8 tokens of a block: 1, 2 or 4. With 4, groups that end anywhere would leave less than a
+ * chunk for each warp. */
+PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_tiles(const pare_x8 *x)
+{
+    if (x->m <= 8)
+        return 1;
+    return x->m <= 16 || pare_cuda_x8_slot_atoms(x) == 1 ? 2 : 4;
+}
 
 /* Pieces of one plane that kv_store codes on their own: 8 channels of a token or of tokens that
  * share scales, or what shares a scale of one token. */

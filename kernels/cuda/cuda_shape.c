@@ -113,20 +113,35 @@ pare_cuda_shape pare_cuda_quant_x8_shape(const pare_cuda_quant_x8 *a)
     return of_warps(a->m * (a->fixed > 0 ? 1 : parts(a->k, a->span)));
 }
 
+static pare_cuda_shape of_x8(const pare_x8 *x, uint64_t n)
+{
+    const uint64_t tokens = (uint64_t)pare_cuda_x8_tiles(x) * 8;
+    const uint32_t sums = PARE_CUDA_X8_SLOTS * 8 * PARE_CUDA_X8_LD;
+    return (pare_cuda_shape){{parts(n, 32) * parts(x->m, tokens), 1},
+                             PARE_CUDA_X8_WARPS * 32,
+                             sums * (uint32_t)sizeof(int32_t)};
+}
+
 #define GEMM_X8(name)                                                                              \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
     {                                                                                              \
-        const uint32_t blocks = parts(a->n, (uint64_t)PARE_CUDA_WARPS * 8);                        \
-        return (pare_cuda_shape){                                                                  \
-            {blocks, side(a->x.m, PARE_CUDA_TOKENS)}, PARE_CUDA_WARPS * 32, 0};                    \
+        return of_x8(&a->x, a->n);                                                                 \
     }
 GEMM_X8(gemm_x8_q2)
 GEMM_X8(gemm_x8_q3)
 GEMM_X8(gemm_x8_q4)
 GEMM_X8(gemm_x8_q8)
 GEMM_X8(gemm_x8_t2)
-GEMM_X8(gemm_x8_s4)
-GEMM_X8(gemm_x8_s8)
+
+#define GEMM_24(name)                                                                              \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        const uint32_t blocks = parts(a->n, (uint64_t)PARE_CUDA_WARPS * 8);                        \
+        return (pare_cuda_shape){                                                                  \
+            {blocks, side(a->x.m, PARE_CUDA_TOKENS)}, PARE_CUDA_WARPS * 32, 0};                    \
+    }
+GEMM_24(gemm_x8_s4)
+GEMM_24(gemm_x8_s8)
 
 #define GEMM_F32(name)                                                                             \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \

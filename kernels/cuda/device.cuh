@@ -7,9 +7,10 @@
 
 #include "kernels/cuda/cuda_blocks.h"
 
-/* Kernel NAME, whose argument is `a`, in blocks of at most `threads`. */
-#define PARE_CUDA_KERNEL(name, threads)                                                            \
-    extern "C" __global__ void __launch_bounds__(threads)                                          \
+/* Kernel NAME, whose argument is `a`: most threads of a block, and blocks that a processor shall
+ * have room for. */
+#define PARE_CUDA_KERNEL(name, ...)                                                                \
+    extern "C" __global__ void __launch_bounds__(__VA_ARGS__)                                      \
         pare_##name##_cuda(const pare_cuda_##name a)
 
 static constexpr unsigned PARE_CUDA_ALL = 0xffffffffu; /* lanes of a warp */
