@@ -51,7 +51,8 @@ static bool place(ptx_warp *w, ptx_access *t, const object *o)
         t->defined[i] = o->defined ? (uint8_t *)(defined + (address[i] - start)) : NULL;
     for (uint32_t i = 0; o->stride && i < PTX_LANES; i++) {
         t->host[i] += o->stride * i;
-        t->defined[i] += o->defined ? o->stride * i : 0;
+        if (o->defined)
+            t->defined[i] += o->stride * i;
     }
     return true;
 }
