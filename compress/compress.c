@@ -54,6 +54,7 @@ static pare_status decode_units(pare_run *run, const pare_journal_record *record
         PARE_TRY(s);
         run->units.found = i + 1;
     }
+    PARE_TRY(pare__run_train_found(run));
     if (pare_journal_lost(run->journal))
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s: the journal of the unfinished run is damaged; everything is done again",
@@ -268,6 +269,8 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     pare_token_weights_close(&run->weights);
     pare_arena_release(&run->stage);
     pare_arena_release(&run->scratch); /* the room of blocks */
+    PARE_TRY(pare__run_train(run));
+    pare_arena_release(&run->scratch);
     pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));

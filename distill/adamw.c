@@ -34,7 +34,7 @@ static void sum_slices(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-double pare_leaves_norm(const pare_ctx *cx, const pare_trained *leaf, size_t leaves)
+double pare_trained_norm(const pare_ctx *cx, const pare_trained *leaf, size_t leaves)
 {
     double sum = 0;
     for (size_t l = 0; l < leaves; l++) {

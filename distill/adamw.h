@@ -27,7 +27,7 @@ typedef struct pare_adamw {
 } pare_adamw;
 
 /* n over all leaves. */
-double pare_leaves_norm(const pare_ctx *cx, const pare_trained *leaf, size_t leaves);
+double pare_trained_norm(const pare_ctx *cx, const pare_trained *leaf, size_t leaves);
 
 /* Step t of all leaves, whose gradients have norm n; gradients become 0. */
 void pare_adamw_step(const pare_ctx *cx, const pare_adamw *o, pare_trained *leaf, size_t leaves,

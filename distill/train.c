@@ -223,7 +223,7 @@ static pare_status run_steps(trainer *r, pare_trained *leaf,
         PARE_TRY(run_lots(r, i));
         const pare_train_step s = {.step = i + 1,
                                    .loss = r->loss,
-                                   .norm = pare_leaves_norm(r->cx, leaf, r->t->leaves),
+                                   .norm = pare_trained_norm(r->cx, leaf, r->t->leaves),
                                    .rate = pare_schedule_rate(schedule, i)};
         PARE_TRY(check_step(r->cx, &s, first, least));
         first = i == 0 ? s.loss : first;

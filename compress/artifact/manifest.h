@@ -24,6 +24,7 @@ typedef struct pare_unit_result {
     size_t kept_count;
     pare_cut_result *cut;
     size_t cuts;
+    pare_training_result *training; /* of the last unit, when a step trained; else NULL */
 } pare_unit_result;
 
 /* The payload of a journal record: little-endian, versioned; `bytes` in the arena.

@@ -6,7 +6,8 @@
  * and behind that, each only when there is some: what statistics of the rows rest on, u32 magic
  * "SUP2" | one item per row; how much of the calibration reached experts, u32 magic "EXP1" | one
  * item per row; groups too small for their storage, u32 magic "CRS1" | one item per row; what went
- * of a block, u32 magic "CUT1" | u32 cuts | cuts.
+ * of a block, u32 magic "CUT1" | u32 cuts | cuts; what training did, u32 magic "TRN1" | its figures
+ * | u32 points | points.
  *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
  * left can hold that many of the smallest item. */
@@ -37,7 +38,9 @@ enum {
     COARSE = 0x31535243,  /* "CRS1" */
     KNOWN = 1,
     THIN = 2,
-    CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8
+    CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8,
+    TRAINING = 0x314e5254, /* "TRN1" */
+    POINT_BYTES = 4 * 8
 };
 
 const char *pare_repair_text(pare_nan_policy nan)
@@ -212,6 +215,23 @@ static void put_coarse(sink *s, const pare_unit_result *u)
     }
 }
 
+static void put_training(sink *s, const pare_training_result *t)
+{
+    put(s, TRAINING, 4);
+    put(s, t->steps, 8);
+    put(s, t->tokens, 8);
+    put_double(s, t->seconds);
+    put_double(s, t->kl_before);
+    put_double(s, t->kl_after);
+    put(s, t->points, 4);
+    for (size_t i = 0; i < t->points; i++) {
+        put(s, t->point[i].step, 8);
+        put_double(s, t->point[i].loss);
+        put_double(s, t->point[i].norm);
+        put_double(s, t->point[i].rate);
+    }
+}
+
 static void put_unit(sink *s, const pare_unit_result *u)
 {
     put(s, MAGIC, 4);
@@ -228,6 +248,8 @@ static void put_unit(sink *s, const pare_unit_result *u)
     put_coarse(s, u);
     if (u->cuts)
         put_cuts(s, u);
+    if (u->training)
+        put_training(s, u->training);
 }
 
 pare_status pare_result_encode(pare_ctx *cx, pare_arena *a, const pare_unit_result *u,
@@ -501,6 +523,30 @@ static void get_cuts(source *s, pare_unit_result *out)
     }
 }
 
+static void get_training(source *s, pare_unit_result *out)
+{
+    pare_training_result *const t = PARE_NEW(s->a, pare_training_result, 1);
+    (void)get(s, 4);
+    out->training = t;
+    s->no_memory |= !t;
+    if (!t)
+        return;
+    t->steps = (size_t)get(s, 8);
+    t->tokens = get(s, 8);
+    t->seconds = get_double(s);
+    t->kl_before = get_double(s);
+    t->kl_after = get_double(s);
+    t->points = get_count(s, POINT_BYTES);
+    if (!s->bad && (t->points > PARE_TRAINING_POINTS || t->points > t->steps))
+        s->bad = "more points of a curve than it has";
+    for (size_t i = 0; !s->bad && i < t->points; i++) {
+        t->point[i].step = (size_t)get(s, 8);
+        t->point[i].loss = get_double(s);
+        t->point[i].norm = get_double(s);
+        t->point[i].rate = get_double(s);
+    }
+}
+
 static void get_unit(source *s, pare_unit_result *out)
 {
     if (get(s, 4) != MAGIC && !s->bad)
@@ -526,6 +572,8 @@ static void get_unit(source *s, pare_unit_result *out)
         get_coarse(s, out);
     if (!s->no_memory && has_mark(s, CUTS))
         get_cuts(s, out);
+    if (!s->no_memory && has_mark(s, TRAINING))
+        get_training(s, out);
 }
 
 pare_status pare_result_decode(pare_ctx *cx, pare_arena *a, const unsigned char *bytes, size_t len,

@@ -72,6 +72,23 @@ typedef struct pare_structure_result {
     double captured; /* share of the stream's variance in the directions that stay; 0: none went */
 } pare_structure_result;
 
+/* Steps of training, one behind the other: means of their losses and norms, and the last rate. */
+typedef struct pare_training_point {
+    size_t step; /* the last of them, from 1 on */
+    double loss, norm, rate;
+} pare_training_point;
+
+/* What a pass that trains did. */
+enum { PARE_TRAINING_POINTS = 64 };
+typedef struct pare_training_result {
+    size_t steps;
+    uint64_t tokens;
+    double seconds;             /* not part of the manifest */
+    double kl_before, kl_after; /* mean, from the model, on windows held out */
+    pare_training_point point[PARE_TRAINING_POINTS];
+    size_t points; /* as many as steps, or PARE_TRAINING_POINTS */
+} pare_training_result;
+
 /* Weights of a tensor of the input that were NaN or infinite and were replaced. */
 typedef struct pare_repair {
     const char *tensor;

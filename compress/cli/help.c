@@ -144,7 +144,7 @@ static void print_params(const pare_pass *pass)
         (void)printf("\n  %-16s %-13s %s\n", "parameter", "default", "values");
     for (const pare_param *p = pass->params; p->name; p++)
         pare_help_setting(p);
-    if (!pass->rotation && !pass->structure)
+    if (!pass->rotation && !pass->structure && !pass->training)
         (void)printf("\n  %-16s linears to work on, and linears to leave as they are: lists of "
                      "patterns\n%19s(\"pare help recipe\"); without them every linear of the "
                      "blocks\n",
@@ -184,7 +184,8 @@ static void print_pass(const pare_pass *pass)
     pare_help_words(printf("source   "), 9, pass->source);
     print_params(pass);
     print_notes(pass);
-    (void)printf("\nexample  passes:\n           - %s: {", pass->name);
+    (void)printf("\nexample  passes:\n%s           - %s: {",
+                 pass->training ? "           - sparsegpt: {pattern: 2:4}\n" : "", pass->name);
     if (has_param(pass, "bits") && has_param(pass, "group")) {
         (void)printf("bits: 4, group: 64%s", pass->sparsity ? ", pattern: 2:4" : "");
     } else if (pass->sparsity) {

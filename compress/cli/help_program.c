@@ -6,12 +6,14 @@
 #include "compress/init/init.h"
 #include "compress/passes/pass.h"
 
-typedef enum kind { TRANSFORM, PRUNER, QUANTIZER, STRUCTURE, KINDS } kind;
+typedef enum kind { TRANSFORM, PRUNER, TRAINING, QUANTIZER, STRUCTURE, KINDS } kind;
 
 static kind kind_of(const pare_pass *p)
 {
     if (p->structure)
         return STRUCTURE;
+    if (p->training)
+        return TRAINING;
     if (pare_pass_transforms(p) || p->rotation)
         return TRANSFORM;
     return pare_pass_prunes(p) ? PRUNER : QUANTIZER;
@@ -25,6 +27,7 @@ void pare_help_passes(void)
                       "needs a pruner by N:M:",
         [PRUNER] = "Pruners set weights to zero. A linear has one at most, in front of its "
                    "quantizer:",
+        [TRAINING] = "Training wins back what pruners lost. It stands behind them, last:",
         [QUANTIZER] = "Quantizers choose the codes that are stored. A linear has one at most:",
         [STRUCTURE] = "Structured passes remove whole parts and stand alone. The result is a "
                       "smaller plain checkpoint:",

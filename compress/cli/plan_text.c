@@ -139,10 +139,20 @@ static void print_evaluation(const pare_plan *p)
     if (p->held_out)
         (void)printf("%-17s perplexity and KL on up to %zu calibration window%s held out",
                      "evaluation", p->held_out, pare_plural(p->held_out));
-    if (p->held_out && !p->recipe.held_out)
+    if (p->held_out && !p->recipe.held_out && !p->recipe.evaluations)
         (void)printf(": pruning is\n%-17s always evaluated, and the recipe has no evaluate:", "");
     if (p->held_out)
         (void)printf("\n");
+}
+
+static void print_training(const pare_plan *p)
+{
+    const pare_train_opts *const t = &p->train;
+    if (p->training)
+        (void)printf("%-17s %zu step%s of %zu window%s, %llu tokens\n", "training",
+                     t->schedule.steps, pare_plural(t->schedule.steps), t->batch,
+                     pare_plural(t->batch),
+                     (unsigned long long)t->schedule.steps * t->batch * p->window);
 }
 
 static void print_exports(const pare_plan *p)
@@ -265,6 +275,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
                      "float model");
     print_shortages(p);
     print_experts(p);
+    print_training(p);
     print_evaluation(p);
     print_exports(p);
     print_memory(p);

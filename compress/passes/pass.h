@@ -15,7 +15,8 @@
  *
  * A fourth kind, `rotate`, stands in front of all others: it changes the basis of the whole model.
  * A fifth, structured passes, take whole parts out of the model, so that what is left is a smaller
- * plain checkpoint: only their own kind stands in a recipe with them.
+ * plain checkpoint: only their own kind stands in a recipe with them. A sixth, training, stands
+ * behind pruners and runs once, when all blocks are pruned.
  *
  * The planner refuses what the facts do not allow, before a weight is read. */
 #ifndef PARE_COMPRESS_PASSES_PASS_H
@@ -23,6 +24,7 @@
 
 #include "calib/stats.h"
 #include "compress/passes/pass_site.h"
+#include "distill/train.h"
 #include "prune/structure.h"
 #include "recipes/recipe.h"
 
@@ -194,6 +196,10 @@ typedef struct pare_pass {
     /* score [pare_part_units]: the lowest go. NULL without `share`. */
     pare_status (*score)(pare_ctx *cx, const double *value, const pare_structure *s,
                          pare_arena *scratch, double *score);
+
+    /* Training: this function and no other. How to train on windows of `window` tokens; the seed is
+     * filled in by the pipeline. PARE_EINVAL for parameters that do not go together. */
+    pare_status (*training)(pare_ctx *cx, const double *value, size_t window, pare_train_opts *out);
 } pare_pass;
 
 static inline bool pare_pass_transforms(const pare_pass *p)

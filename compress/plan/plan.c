@@ -520,6 +520,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(check_windows(cx, plan));
     PARE_TRY(check_devices(cx, plan));
     PARE_TRY(pare__plan_check_held(cx, plan, plan->settled.samples));
+    PARE_TRY(pare__plan_train(cx, plan));
     PARE_TRY(check_kv(cx, plan));
     PARE_TRY(pare__plan_hold_out(cx, a, plan));
     PARE_TRY(check_data_files(cx, a, plan));

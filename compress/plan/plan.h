@@ -100,6 +100,8 @@ typedef struct pare_plan {
     bool reference;                /* each block is kept as the float model has it, too */
     size_t held_out;               /* most calibration windows to evaluate on */
     const pare_rotation *rotation; /* of the whole model, or NULL */
+    const pare_step *training;     /* the last of the recipe, when it trains; else NULL */
+    pare_train_opts train;         /* what it asks for */
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
     pare_config out;               /* of what is written */
     bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases */

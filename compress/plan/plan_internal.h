@@ -135,6 +135,16 @@ PARE_CHECKED pare_status pare__plan_rotate(pare_ctx *cx, pare_arena *a, pare_pla
  * must be, since only a packed linear can say so; no transform folds through such an input. */
 PARE_CHECKED pare_status pare__plan_rotate_check(pare_ctx *cx, const pare_plan *plan);
 
+/* The step that trains, into plan->training. PARE_EUSAGE (with place) when it is not the last,
+ * takes targets, or has no calibration; once windows are known, into plan->train, for what else it
+ * cannot do. */
+PARE_CHECKED pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan);
+PARE_CHECKED pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan);
+
+/* Memory of the training; 0 without. */
+uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
+                                const pare_settled *settled);
+
 /* Structured passes: sets out, and when there are some structured, changed, room, calibrated.
  * Nothing else may stand in the recipe then. PARE_EUSAGE with place. */
 PARE_CHECKED pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan);

@@ -514,6 +514,7 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
                  {"the embedding and the head", changed_bytes(plan, settled)},
                  {"an evaluation", evaluate_bytes(cx, plan, settled)},
                  {"an export", export_bytes(plan, settled)},
+                 {"the training", pare__plan_train_bytes(cx, plan, settled)},
                  {"the report", text_bytes(plan)}};
     const uint64_t weigh = weigh_bytes(cx, plan, settled),
                    block = block_bytes(cx, plan, settled, true);

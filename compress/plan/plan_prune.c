@@ -148,6 +148,11 @@ pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, cons
             "evaluate: held_out has no windows to measure: %s; give more text, or "
             "fewer samples, or evaluate perplexity or kl of another file",
             why);
+    if (plan->training)
+        return pare_recipe_fail(cx, plan->training->place,
+                                "%s: what it trained is always evaluated on windows held out, and "
+                                "%s; give more text, or fewer samples",
+                                pare_passes[plan->training->pass]->name, why);
     const pare_place place = first_pruner(plan, &name);
     return pare_recipe_fail(cx, place,
                             "%s: a pruned model is always evaluated, the recipe has no "
@@ -175,7 +180,7 @@ pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
     const bool pruned = (plan->pruned || plan->structured) && !plan->recipe.evaluations;
-    if (!pruned && !plan->recipe.held_out)
+    if (!pruned && !plan->training && !plan->recipe.held_out)
         return PARE_OK;
     plan->held_out = HELD_OUT_MOST;
     switch (c->kind) {

@@ -486,7 +486,9 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t i = 0; i < count; i++)
         owner[i] = pruner[i] = NO_STEP;
     PARE_TRY(pare__plan_rotate(cx, a, plan));
-    for (size_t step = plan->rotation ? 1 : 0; step < plan->recipe.steps; step++)
+    PARE_TRY(pare__plan_training(cx, plan));
+    const size_t steps = plan->recipe.steps - (plan->training ? 1 : 0);
+    for (size_t step = plan->rotation ? 1 : 0; step < steps; step++)
         PARE_TRY(resolve_step(cx, a, plan, step, owner, pruner));
     PARE_TRY(store_linears(cx, plan, owner, pruner));
     PARE_TRY(pare__plan_changes(cx, a, plan, owner));
@@ -495,7 +497,8 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         plan->drift |= (plan->kinds[s] & PARE_STATS_DRIFT) != 0;
     PARE_TRY(check_beside(cx, plan));
     plan->reference = plan->transforms > 0 || plan->pruned > 0;
-    plan->calibrated = plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT;
+    plan->calibrated =
+        plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT || plan->training;
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;
     PARE_TRY(weigh_tokens(cx, plan));

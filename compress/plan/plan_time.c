@@ -54,6 +54,7 @@ const char *pare_plan_phase_name(pare_plan_phase phase)
         [PARE_PHASE_STATS] = "statistics",
         [PARE_PHASE_PASSES] = "passes",
         [PARE_PHASE_STORE] = "packing",
+        [PARE_PHASE_TRAIN] = "training",
         [PARE_PHASE_WRITE] = "writing",
         [PARE_PHASE_EVALUATE] = "evaluation",
         [PARE_PHASE_EXPORT] = "exports",
@@ -292,6 +293,30 @@ static void count_linears(estimate *e)
         over((double)e->settled->packed_bytes, e->rate.copy); /* tensors that stay as they are */
 }
 
+/* Of each token: both models forward, each block of one once more and back to its inputs and to its
+ * weights, which takes as much as two; the head forward twice and back once; probabilities. Each
+ * step moves all weights. */
+static pare_status count_training(estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    const pare_config *const c = &p->model.config;
+    const double steps = (double)p->train.schedule.steps;
+    const double tokens = steps * (double)p->train.batch * (double)p->window;
+    double weights = 0;
+    pare_work w;
+    if (!p->training)
+        return PARE_OK;
+    PARE_TRY(work_of(e, c, p->window, PARE_SITES, &w));
+    for (size_t i = 0; i < p->linears; i++)
+        weights += (double)p->linear[i].packed.n * (double)p->linear[i].packed.k;
+    const double products = 6.0 * common_of(&w) + 3.0 * w.products[PARE_WORK_HEAD];
+    e->phase[PARE_PHASE_TRAIN] =
+        beside_products * over(tokens * products, e->rate.gemm) +
+        over(2.0 * tokens * (double)c->vocab, parallel(e, e->rate.compare)) +
+        over(2.0 * steps * weights, e->rate.round);
+    return PARE_OK;
+}
+
 static void count_writing(estimate *e)
 {
     const pare_plan *const p = e->plan;
@@ -415,6 +440,7 @@ pare_status pare_plan_time_at(pare_ctx *cx, const pare_plan *plan, const pare_se
     PARE_TRY(count_calibration(&e));
     count_linears(&e);
     count_transforms(&e);
+    PARE_TRY(count_training(&e));
     count_writing(&e);
     PARE_TRY(count_evaluations(&e));
     count_exports(&e);

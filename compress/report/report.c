@@ -168,6 +168,7 @@ void pare_report_put(pare_json_writer *w, const pare_report *r)
         pare_json_put_text(w, NULL, r->warning[i]);
     pare_json_close(w);
     put_repaired(w, r);
+    pare__report_training_put(w, r);
 }
 
 static void put_shares(pare_json_writer *w, const pare_report *r)

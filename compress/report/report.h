@@ -67,6 +67,7 @@ typedef struct pare_report {
     const pare_config *config;
     const pare_kv_format *kv; /* how the artifact keeps keys and values; NULL: as floats */
     const pare_structure_result *structure; /* of a plain checkpoint; NULL: packed */
+    const pare_training_result *training;   /* NULL: nothing was trained */
     const pare_linear_result *row;
     size_t rows;
     pare_report_experts experts; /* count 0: none were counted */

@@ -352,6 +352,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     put_repaired(t, r);
     if (!r->structure)
         put_encodings(t, r);
+    pare__report_training_card(t, r);
     pare__report_structure_card(t, r);
     pare__report_experts_card(t, r);
     put_sparse(t, r);

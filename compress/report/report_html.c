@@ -236,6 +236,7 @@ void pare__report_html(pare_text_out *t, const pare_report *r)
     pare__report_sizes(t, r);
     pare__report_quality(t, r);
     pare__report_samples(t, r);
+    pare__report_training_html(t, r);
     pare__report_map(t, r);
     put_sparse(t, r);
     pare__report_structure_html(t, r);

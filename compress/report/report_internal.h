@@ -51,6 +51,11 @@ void pare__report_structure_card(pare_text_out *t, const pare_report *r);
 void pare__report_structure_html(pare_text_out *t, const pare_report *r);
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r);
 
+/* What a pass that trains did; nothing without one. */
+void pare__report_training_put(pare_json_writer *w, const pare_report *r);
+void pare__report_training_card(pare_text_out *t, const pare_report *r);
+void pare__report_training_html(pare_text_out *t, const pare_report *r);
+
 /* Coverage of experts; the first three do nothing where none was counted. The last one writes the
  * columns expert, tokens, cold of a row. */
 void pare__report_experts_card(pare_text_out *t, const pare_report *r);

@@ -53,7 +53,8 @@ pare_status pare__run_hash_packed(pare_run *run)
 pare_status pare__run_packed_ready(pare_run *run, size_t unit)
 {
     const pare_packed_layout *const l = &run->settled.layout;
-    if (!run->hash.packed)
+    const bool final = !run->plan->training || unit >= run->plan->out.blocks;
+    if (!run->hash.packed || !final)
         return PARE_OK;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     uint64_t *const ready = PARE_NEW(&run->scratch, uint64_t, l->shards);
@@ -99,7 +100,7 @@ pare_status pare__run_kept(pare_run *run)
     const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
     pare_unit_result *const unit = &run->units.result[blocks];
-    *unit = (pare_unit_result){0};
+    *unit = (pare_unit_result){.training = run->training};
     unit->kept = PARE_NEW(run->a, pare_kept_hash, run->settled.layout.entries);
     if (!unit->kept)
         return PARE_ENOMEM;

@@ -81,6 +81,7 @@ struct pare_run {
     const char *recipe_portable;
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
     size_t rows;
+    pare_training_result *training;  /* what a step that trains did, or NULL */
     pare_structure_result structure; /* what structured steps take out */
     pare_slicegpt slice;             /* the narrower basis of the stream, when there is one */
     pare_kv_tables *kv;              /* [blocks] levels of the key/value cache, or NULL */
@@ -179,6 +180,16 @@ PARE_CHECKED pare_status pare__run_structure_begin(pare_run *run);
 /* The structured steps on the current block: what stays moves to the front. Nothing to do without
  * them. */
 PARE_CHECKED pare_status pare__run_structure(pare_run *run, size_t block);
+
+/* The step of the recipe that trains, behind the last block; nothing to do without one, or when an
+ * earlier run did it: run->training. Weights change in the packed files, rows in the units, which
+ * go to the journal once more. PARE_ENUMERIC when training diverges, PARE_ENOMEM,
+ * PARE_EINTERRUPTED, PARE_EIO. */
+PARE_CHECKED pare_status pare__run_train(pare_run *run);
+
+/* Before units that were found are used: those of a run that was stopped while it wrote trained
+ * weights are forgotten. */
+PARE_CHECKED pare_status pare__run_train_found(pare_run *run);
 
 /* Before the first transform of a block: the outputs that folds must keep, in `scratch`. Nothing to
  * do for a block without transforms. */

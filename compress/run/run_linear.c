@@ -346,16 +346,44 @@ pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned si
     return PARE_OK;
 }
 
+/* The planes that are stored, with the hashes of their row. */
+static pare_status read_planes(pare_run *run, const pare_plan_linear *l,
+                               const pare_linear_result *r, pare_packed_planes *p)
+{
+    PARE_TRY(pare_packed_take(&run->scratch, &l->packed, p));
+    uint8_t hash[PARE_PLANES][16] = {{0}};
+    PARE_TRY(each_plane(run, p, l->packed.name, get, hash));
+    if (memcmp(hash, r->hash, sizeof hash) != 0)
+        return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
+                         run->plan->place.partial, l->packed.name);
+    return PARE_OK;
+}
+
+pare_status pare__run_read_back(pare_run *run, const pare_plan_linear *l,
+                                const pare_linear_result *r, float *w)
+{
+    pare_packed_planes p;
+    pare_linear view;
+    PARE_TRY(read_planes(run, l, r, &p));
+    PARE_TRY(pare_packed_view(run->cx, &run->scratch, &l->packed, p.plane, &view));
+    pare_linear_to_f32(run->cx, &view, w);
+    return PARE_OK;
+}
+
+pare_status pare__run_write_again(pare_run *run, const pare_plan_linear *l, float *w,
+                                  pare_linear_result *r)
+{
+    pare_packed_planes p;
+    const pare_codes codes = {.n = l->packed.n, .k = l->packed.k, .groups = 1, .values = w};
+    PARE_TRY(pare_packed_pack(run->cx, &run->scratch, &l->packed, &codes, &p));
+    return each_plane(run, &p, l->packed.name, put, r->hash);
+}
+
 pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pare_linear_result *r,
                               bool take)
 {
     pare_packed_planes p;
-    PARE_TRY(pare_packed_take(&run->scratch, &l->packed, &p));
-    uint8_t hash[PARE_PLANES][16] = {{0}};
-    PARE_TRY(each_plane(run, &p, l->packed.name, get, hash));
-    if (memcmp(hash, r->hash, sizeof hash) != 0)
-        return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
-                         run->plan->place.partial, l->packed.name);
+    PARE_TRY(read_planes(run, l, r, &p));
     if (!take)
         return PARE_OK;
     return l->part ? pare__run_expert_stored(run, l)

@@ -47,6 +47,14 @@ PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part
 PARE_CHECKED pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l,
                                            const pare_linear_result *r, bool take);
 
+/* A pruned linear that is stored, as floats w [n, k]; and such floats, exact in F16, in the place
+ * of what is stored, with their hashes in r. PARE_EFORMAT when what is stored is not what r says.
+ */
+PARE_CHECKED pare_status pare__run_read_back(pare_run *run, const pare_plan_linear *l,
+                                             const pare_linear_result *r, float *w);
+PARE_CHECKED pare_status pare__run_write_again(pare_run *run, const pare_plan_linear *l, float *w,
+                                               pare_linear_result *r);
+
 /* One linear by the step that prunes it: weights of the current block change, their zeros are
  * frozen. */
 PARE_CHECKED pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site_state,

@@ -50,6 +50,8 @@ pare_status pare__run_phases(pare_run *run)
     expect(run, PARE__PHASE_FOUND, "finding blocks again", share * wave / 2, found > 0);
     expect(run, PARE__PHASE_BLOCKS, "compressing blocks", (1 - share) * (wave + work),
            blocks - found);
+    expect(run, PARE__PHASE_TRAIN, "training", s[PARE_PHASE_TRAIN],
+           plan->training && run->units.found <= blocks);
     expect(run, PARE__PHASE_FINISH, "writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH],
            1);
     expect(run, PARE__PHASE_EVALUATE, "evaluating", s[PARE_PHASE_EVALUATE],

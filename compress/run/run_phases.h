@@ -15,6 +15,7 @@ enum {
     PARE__PHASE_WEIGH, /* tokens, by the loss */
     PARE__PHASE_FOUND, /* blocks of an earlier run */
     PARE__PHASE_BLOCKS,
+    PARE__PHASE_TRAIN,
     PARE__PHASE_FINISH,
     PARE__PHASE_EVALUATE,
     PARE__PHASE_AGAIN,

@@ -189,6 +189,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .threads = pare_threads(run->cx),
                        .config = &plan->out,
                        .structure = plan->structured ? &run->structure : NULL,
+                       .training = run->training,
                        .kv = &plan->recipe.kv,
                        .row = run->row,
                        .rows = run->rows,

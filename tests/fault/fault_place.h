@@ -39,6 +39,12 @@ static const place_job place_jobs[] = {
      "export:\n  - {format: safetensors, path: disk/x}\n  - {format: \"gguf:q8_0\", path: "
      "disk/x.gguf}\n",
      {"x", "x.gguf"}},
+    {"distill",
+     NULL,
+     {"1", "2"},
+     PLACE_CALIBRATION "passes:\n  - magnitude: {pattern: 2:4}\n"
+                       "  - distill: {tokens: 200, batch: @}\n",
+     {NULL}},
     {"flap", NULL, {"0.5", "0.3"}, PLACE_CALIBRATION "passes:\n  - flap: {ratio: @}\n", {NULL}},
     {"experts",
      "qwen2_moe",

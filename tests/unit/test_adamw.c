@@ -41,7 +41,7 @@ START_TEST(steps_are_those_of_torch)
         char key[32];
         double figure[3], sum = 0, dot = 0;
         fill(r.gradient, 10000 * step, 16);
-        const double norm = pare_leaves_norm(&h.cx, r.leaf, 2);
+        const double norm = pare_trained_norm(&h.cx, r.leaf, 2);
         pare_adamw_step(&h.cx, &usual, r.leaf, 2, step, .01 / (double)step, norm);
         for (size_t i = 0; i < ALL; i++) {
             sum += (double)r.value[i];
@@ -74,8 +74,8 @@ START_TEST(zeros_stay)
         fill(free.gradient, 10000 * step, 16);
         for (size_t i = 0; i < ALL; i += 3)
             free.gradient[i] = 0;
-        const double norm = pare_leaves_norm(&h.cx, r.leaf, 2);
-        ck_assert_double_eq(norm, pare_leaves_norm(&h.cx, free.leaf, 2));
+        const double norm = pare_trained_norm(&h.cx, r.leaf, 2);
+        ck_assert_double_eq(norm, pare_trained_norm(&h.cx, free.leaf, 2));
         pare_adamw_step(&h.cx, &usual, r.leaf, 2, step, .01, norm);
         pare_adamw_step(&h.cx, &usual, free.leaf, 2, step, .01, norm);
     }

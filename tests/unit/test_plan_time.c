@@ -72,10 +72,26 @@ START_TEST(the_sum_is_that_of_its_phases_and_half_as_much_at_twice_the_speed)
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++) {
         sum += once.time.phase[i];
         ck_assert_double_eq_tol(twice.time.phase[i], once.time.phase[i] / 2, 1e-12);
-        if (i != PARE_PHASE_TOKENS) /* the data is tokens already */
+        if (i != PARE_PHASE_TOKENS && i != PARE_PHASE_TRAIN) /* the data is tokens already */
             ck_assert_msg(once.time.phase[i] > 0, "%s", pare_plan_phase_name(i));
     }
     ck_assert_double_eq_tol(once.time.seconds, sum, 1e-12);
+}
+END_TEST
+
+START_TEST(training_takes_time_by_its_tokens)
+{
+    static const char job[] =
+        "passes: [{wanda: {pattern: 2:4}}, {distill: {tokens: %d, batch: 8}}]\n"
+        "calibration: {tokens: tokens.i32, samples: 8, window: 32}\n";
+    double time[2];
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof text, job, i ? 768 : 256);
+        time[i] = plan_of(text, 1e9).time.phase[PARE_PHASE_TRAIN];
+    }
+    ck_assert_double_gt(time[0], 0);
+    ck_assert_double_eq_tol(time[1], 3 * time[0], 1e-9 * time[1]);
 }
 END_TEST
 
@@ -313,6 +329,7 @@ int main(void)
     TCase *const t = tcase_create("plan_time");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, the_sum_is_that_of_its_phases_and_half_as_much_at_twice_the_speed);
+    tcase_add_test(t, training_takes_time_by_its_tokens);
     tcase_add_test(t, a_job_without_data_reads_hashes_packs_and_writes);
     tcase_add_test(t, calibration_takes_as_long_as_it_has_tokens);
     tcase_add_test(t, an_evaluation_counts_whole_windows_and_each_model_that_runs);

@@ -1,0 +1,109 @@
+#include "compress/passes/passes_internal.h"
+
+enum {
+    TOKENS,
+    BATCH,
+    RATE,
+    LAST,
+    WARMUP,
+    SCHEDULE,
+    DECAY,
+    CLIP,
+    KL,
+    CE,
+    REVERSE_KL,
+    JSD,
+    HIDDEN,
+    TEMPERATURE,
+    BETA
+};
+
+static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
+                                      {"linear", PARE_DECAY_LINEAR},
+                                      {"constant", PARE_DECAY_CONSTANT},
+                                      {0}};
+
+// clang-format off
+static const pare_param params[] = {
+    [TOKENS] = {.name = "tokens", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1e12,
+        .fallback = 262144,
+        .help = "how many tokens to train on, rounded up to whole steps: calibration windows, all "
+                "of them before any comes again"},
+    [BATCH] = {.name = "batch", .type = PARE_PARAM_INTEGER, .min = 1, .max = 65536, .fallback = 8,
+        .help = "calibration windows of a step"},
+    [RATE] = {.name = "rate", .type = PARE_PARAM_NUMBER, .min = 1e-8, .max = 1, .fallback = 1e-4,
+        .help = "the largest learning rate"},
+    [LAST] = {.name = "last", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0.1,
+        .help = "the learning rate of the end, as a share of rate"},
+    [WARMUP] = {.name = "warmup", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0.05,
+        .help = "share of the steps in which the learning rate rises in a line"},
+    [SCHEDULE] = {.name = "schedule", .type = PARE_PARAM_CHOICE, .fallback = PARE_DECAY_COSINE,
+        .words = schedules, .help = "how the learning rate falls behind the warm-up"},
+    [DECAY] = {.name = "weight_decay", .type = PARE_PARAM_NUMBER, .min = 0, .max = 10,
+        .fallback = 0, .help = "decoupled weight decay of AdamW"},
+    [CLIP] = {.name = "clip", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 1,
+        .help = "largest norm of the gradient of a step, larger ones are scaled down; 0: any"},
+    [KL] = {.name = "kl", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 1,
+        .help = "weight of KL(model, student): the student covers all that the model says"},
+    [CE] = {.name = "ce", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
+        .help = "weight of the cross-entropy of the next token of the text"},
+    [REVERSE_KL] = {.name = "reverse_kl", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000,
+        .fallback = 0, .help = "weight of KL(student, model): the student avoids what the model "
+                               "would not say"},
+    [JSD] = {.name = "jsd", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
+        .help = "weight of the generalized Jensen-Shannon divergence, between the two"},
+    [HIDDEN] = {.name = "hidden", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
+        .help = "weight of the difference of the outputs of blocks, relative to the model's, a "
+                "mean over blocks"},
+    [TEMPERATURE] = {.name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0.1, .max = 100,
+        .fallback = 1, .help = "of both models in kl, reverse_kl and jsd"},
+    [BETA] = {.name = "beta", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999,
+        .fallback = 0.5, .help = "for jsd: the model's share of the mixture"},
+    {.name = NULL},
+};
+// clang-format on
+
+static pare_status training(pare_ctx *cx, const double *value, size_t window, pare_train_opts *out)
+{
+    const double step = value[BATCH] * (double)window;
+    const size_t steps = (size_t)((value[TOKENS] + step - 1) / step);
+    *out = (pare_train_opts){.losses = {value[CE], value[KL], value[REVERSE_KL], value[JSD],
+                                        value[HIDDEN], value[TEMPERATURE], value[BETA]},
+                             .adamw = {.beta1 = 0.9,
+                                       .beta2 = 0.95,
+                                       .eps = 1e-8,
+                                       .decay = value[DECAY],
+                                       .clip = value[CLIP]},
+                             .schedule = {.peak = value[RATE],
+                                          .last = value[RATE] * value[LAST],
+                                          .warmup = (size_t)(value[WARMUP] * (double)steps),
+                                          .steps = steps,
+                                          .decay = (pare_decay)value[SCHEDULE]},
+                             .batch = (size_t)value[BATCH]};
+    const pare_losses *const l = &out->losses;
+    return pare_losses_compare(l) || l->ce > 0 || l->hidden > 0
+               ? PARE_OK
+               : pare_fail(cx, PARE_EINVAL, "all losses have weight 0, so nothing can be learned");
+}
+
+const pare_pass pare_pass_distill = {
+    .name = "distill",
+    .summary = "trains what pruners left, so that it says again what the model said",
+    .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
+              "Loshchilov, Hutter, 2017 (AdamW)",
+    .notes =
+        "distill is the last pass, behind pruners, and runs once all blocks are pruned. It trains "
+        "every\nlinear that was pruned; a weight that is 0 stays 0. Norms, biases, embeddings, the "
+        "head and linears\nthat nobody prunes stay as they are. The teacher is the recipe's model "
+        "as it was, the data are the\nwindows of calibration:, so give many samples. The optimizer "
+        "is AdamW with betas 0.9 and 0.95.\n\n"
+        "All trained weights are in memory as F32 with a gradient and two moments: 16 bytes each. "
+        "pare always\nevaluates the result on windows that it holds out, and tells their KL before "
+        "and after. Training\nstops with an error when a loss is not finite or grows 10 times: "
+        "then take a smaller rate.\n\n"
+        "A job that was killed while it trained finds its pruned blocks again, and starts the "
+        "training anew.\nThere can be no quantizer in the same recipe yet, and no transform.\n",
+    .needs = PARE_FACT_WEIGHTS,
+    .params = params,
+    .training = training,
+};
