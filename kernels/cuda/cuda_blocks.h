@@ -13,6 +13,7 @@ enum {
     PARE_CUDA_X8_WARPS = 8,  /* of a block of gemm_x8 of dense weights, which has 32 rows */
     PARE_CUDA_X8_SLOTS = 64, /* sums of 32 rows by 8 tokens that it keeps */
     PARE_CUDA_X8_LD = 36,    /* integers from one token of a slot to the next */
+    PARE_CUDA_24_WARPS = 16, /* of a block of gemm_x8 of 2:4 weights, which has 32 rows */
     PARE_CUDA_ROWS = 16,     /* of a block of attend: queries times heads */
     PARE_CUDA_KV = 64        /* positions that attention takes at once */
 };

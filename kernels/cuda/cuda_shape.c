@@ -136,9 +136,8 @@ GEMM_X8(gemm_x8_t2)
 #define GEMM_24(name)                                                                              \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
     {                                                                                              \
-        const uint32_t blocks = parts(a->n, (uint64_t)PARE_CUDA_WARPS * 8);                        \
         return (pare_cuda_shape){                                                                  \
-            {blocks, side(a->x.m, PARE_CUDA_TOKENS)}, PARE_CUDA_WARPS * 32, 0};                    \
+            {parts(a->n, 32), side(a->x.m, PARE_CUDA_TOKENS)}, PARE_CUDA_24_WARPS * 32, 0};        \
     }
 GEMM_24(gemm_x8_s4)
 GEMM_24(gemm_x8_s8)
