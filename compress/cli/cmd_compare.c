@@ -10,6 +10,7 @@
 #include "compress/cli/output_file.h"
 #include "compress/output/inputs.h"
 #include "formats/checksums.h"
+#include "runtime/device.h"
 #include "runtime/file.h"
 #include "runtime/machine.h"
 
@@ -371,6 +372,7 @@ static pare_status deliver(comparing *c, bool complete)
                                .models = c->done,
                                .given = c->args->operands,
                                .checked = c->checked,
+                               .device = c->cli->device ? c->cli->device->name : NULL,
                                .complete = complete,
                                .peak_rss_bytes = pare_machine_peak_resident(),
                                .peak_anonymous_bytes = c->peak_bytes};

@@ -178,6 +178,10 @@ void pare_compare_notes(const pare_comparison *c, pare_text_out *t,
     if (c->asked->choices)
         put(t, "p: of McNemar's exact test against the answers of the original");
     put(t, "memory: the weights, and the most that was in use beside them to measure the model");
+    if (c->device) {
+        (void)snprintf(line, sizeof line, "device: %s; memory is that of the host", c->device);
+        put(t, line);
+    }
     if (c->asked->limit) {
         (void)snprintf(line, sizeof line, "limited to the %s",
                        pare_measure_limit_text(c->asked, limit));

@@ -219,6 +219,8 @@ static void put_json(pare_json_writer *w, const pare_comparison *c)
     pare_json_open_object(w, "memory");
     pare_figures_put_peaks(w, c->peak_rss_bytes, c->peak_anonymous_bytes);
     pare_json_close(w);
+    if (c->device)
+        pare_json_put_text(w, "device", c->device);
     pare_json_put_bool(w, "checked", c->checked);
     pare_json_put_bool(w, "complete", c->complete);
     pare_json_close(w);

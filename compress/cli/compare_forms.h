@@ -13,6 +13,7 @@ typedef struct pare_comparison {
     bool checked;                                  /* all checksums were */
     bool complete;                                 /* no interrupt and no failure */
     uint64_t peak_rss_bytes, peak_anonymous_bytes; /* of the whole run */
+    const char *device;                            /* NULL: the CPU */
 } pare_comparison;
 
 /* The figures of a model as people read them, or the titles of the columns. */

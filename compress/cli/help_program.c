@@ -139,7 +139,8 @@ static const struct {
     const char *text;
 } exits[] = {
     {PARE_EXIT_DONE, "done"},
-    {PARE_EXIT_FAILED, "failed; bench --compare: slower, or a row is missing"},
+    {PARE_EXIT_FAILED,
+     "failed, or the GPU did or is not there; bench --compare: slower, or a row is missing"},
     {PARE_EXIT_USAGE,
      "wrong usage or recipe, a recipe whose model is not there, or an output that belongs to "
      "another job (--restart replaces it), holds something that pare did not write, or is in use"},
