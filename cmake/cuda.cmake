@@ -63,6 +63,7 @@ function(pare_cuda_images list)
 @declarations@
 const void *const pare_cuda_images[] = {
 @names@    0};
+const char pare_cuda_version[] = \"${PARE_CUDA_VERSION}\";
 ")
     add_custom_target(pare_ptx DEPENDS ${ptx})
     set_target_properties(pare_ptx PROPERTIES PARE_FILES "${ptx}")

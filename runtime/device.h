@@ -8,10 +8,10 @@
  * return before the work is done, so what fails in it may be reported by any later call; `get` and
  * `wait` return behind all that was asked for before. One thread at a time.
  *
- * Errors, with a message in the context that names the device: PARE_ENOMEM, with the bytes that
- * were asked for and those that are free; PARE_EDEVICE for everything else that the device reports,
- * with what it was doing (the kernel, its grid and block). After a PARE_EDEVICE nothing but `close`
- * makes sense. */
+ * Errors, with a message in the context that names the device: PARE_ENOMEM (`take`
+ * says how many bytes were asked for and are free); PARE_EDEVICE for everything else that the
+ * device reports, with what it was doing (the kernel, its grid and block). After a PARE_EDEVICE
+ * nothing but `close` makes sense. */
 #ifndef PARE_RUNTIME_DEVICE_H
 #define PARE_RUNTIME_DEVICE_H
 
@@ -39,9 +39,9 @@ typedef struct pare_device pare_device;
  * get     the way back
  * fill    each of the bytes becomes `byte`
  * copy    within the device; the ranges do not overlap
- * kernel  the kernel of that name. PARE_EDEVICE where there is none. It lives as long as the
- * device. launch  runs a kernel. `arguments` are its parameters one behind the other, each aligned
- * to its size, up to the end of the last one: what a C struct with the parameters as members in
+ * kernel  the kernel of that name, which lives as long as the device. PARE_EDEVICE: there is none
+ * launch  runs a kernel. `arguments` are its parameters one behind the other, each aligned to its
+ *         size, up to the end of the last one: what a C struct with the parameters as members in
  *         order holds, an address as pare_address. They are copied before the call returns.
  * wait    until all that was asked for is done, and reports what failed in it
  * close   gives the device back, and the struct itself; memory was given back before. Never fails.

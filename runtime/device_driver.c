@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cuda/cuda_images.h"
 #include "runtime/arena.h"
 #include "runtime/device_driver_internal.h"
 
@@ -22,8 +23,6 @@ typedef struct kernel {
     unsigned shared; /* bytes that it may ask for without a word */
     char name[];
 } kernel;
-
-enum { SHARED_USUAL = 48 * 1024 };
 
 typedef struct driver {
     pare_device base;
@@ -136,7 +135,7 @@ static pare_status find_kernel(pare_ctx *cx, driver *d, const char *name, kernel
     kernel *const k = pare_arena_take(&d->arena, 1, sizeof *k + strlen(name) + 1);
     if (!k)
         return PARE_ENOMEM;
-    *k = (kernel){.next = d->kernels, .f = f, .shared = SHARED_USUAL};
+    *k = (kernel){.next = d->kernels, .f = f};
     memcpy(k->name, name, strlen(name) + 1);
     *out = d->kernels = k;
     return PARE_OK;
@@ -217,9 +216,9 @@ static pare_status bind_one(pare_ctx *cx, const driver *d, const char *library, 
     void *const symbol = dlsym(d->library, name);
     if (!symbol)
         return pare_fail(cx, PARE_EDEVICE,
-                         "%s has no %s: the NVIDIA driver is too old; install one of CUDA 12 or "
+                         "%s has no %s: the NVIDIA driver is too old; install one of CUDA %s or "
                          "later",
-                         library, name);
+                         library, name, pare_cuda_version);
     memcpy(member, &symbol, size);
     return PARE_OK;
 }
@@ -281,10 +280,16 @@ static pare_status load(pare_ctx *cx, driver *d, const void *const *images)
         return PARE_ENOMEM;
     for (; d->modules < count; d->modules++) {
         const CUresult r = d->call.cuModuleLoadData(&d->module[d->modules], images[d->modules]);
-        if (r == PARE__CUDA_NO_BINARY)
+        if (r == PARE__CUDA_NO_BINARY && d->base.major < 8)
             return pare_fail(cx, PARE_EDEVICE,
                              "%s has compute capability %u.%u; the kernels need 8.0 or higher",
                              d->base.name, d->base.major, d->base.minor);
+        if (r == PARE__CUDA_INVALID_IMAGE || r == PARE__CUDA_NO_BINARY ||
+            r == PARE__CUDA_PTX_VERSION)
+            return pare_fail(cx, PARE_EDEVICE,
+                             "%s: the NVIDIA driver cannot load kernels of CUDA %s (%d); install a "
+                             "newer driver",
+                             d->base.name, pare_cuda_version, (int)r);
         PARE_TRY(check(cx, d, r, "loading kernels"));
     }
     return PARE_OK;

@@ -6,4 +6,7 @@
  * was built without CUDA. */
 extern const void *const pare_cuda_images[];
 
+/* Of the compiler of these, "13.0"; empty where there are none. */
+extern const char pare_cuda_version[];
+
 #endif

@@ -1,3 +1,4 @@
+// clang-format off
 /* kernels/cuda/cuda_list.h - the kernels for NVIDIA GPUs and what each is given: one row per
  * kernel, X(name, members of its argument). Kernel NAME is the entry pare_NAME_cuda and has one
  * parameter, the struct pare_cuda_NAME by value, so that host and device read one definition.
@@ -6,23 +7,32 @@
  * What a kernel computes is what the reference of its name does (kernels.h, runtime/ops.h,
  * runtime/attention.c, runtime/route.c), to the bit; a NaN may be another NaN. Sizes may be 0.
  *
- * embed      y[i] = row tokens[i] of w [.., width] times scale (0: none), plus row first + i %
- * length of `positions` where there are such norm       y[i] = norm(x[i]) (+ bias), [rows, width],
- * rows being pieces; y may be x add        y = a + b; y may be a or b activate   y = act(gate) up,
- * or act(gate) where up is NULL; y may be gate; act as pare_act round      rows of x rounded to
- * int8 each rows       y[i] = x[row[i step]] scatter    y[visit[i].row] += visit[i].weight x[i];
- * rows of visits differ share      y[i] = sigmoid(gate[i]) x[i]; y may be x cap        x = cap
- * tanh(x / cap) hadamard   `runs` runs of n values, n a power of two; mix: rows of m n values, c
- * [m, m] rope       rotates `heads` heads of each row of x by the tables [positions][half]; row i
- * has the position start + i % length kv_put     rotated keys and values of a batch into an F32
- * cache kv_round   x[i] = the F16 number nearest to it kv_store   codes of the tokens of a batch
- * that leave the window: of keys, of values kv_keep    tokens first .. first + count - 1 of a batch
- * become F16: that of token t in slot t % slots of a plane attend     attention over a cache of any
- * kind (runtime/attention.c) quant_x8   integer activations of m tokens in rows of k rounded up to
- * 32 codes; skip [k]: columns that count as 0, or NULL. fixed > 0: the step of quant_x8_fixed
+ * embed      y[i] = row tokens[i] of w [.., width] times scale (0: none), plus row
+ *            first + i % length of `positions` where there are such
+ * norm       y[i] = norm(x[i]) (+ bias), [rows, width], rows being pieces; y may be x
+ * add        y = a + b; y may be a or b
+ * activate   y = act(gate) up, or act(gate) where up is NULL; y may be gate; act as pare_act
+ * round      rows of x rounded to int8 each
+ * rows       y[i] = x[row[i step]]
+ * scatter    y[visit[i].row] += visit[i].weight x[i]; rows of visits differ
+ * share      y[i] = sigmoid(gate[i]) x[i]; y may be x
+ * cap        x = cap tanh(x / cap)
+ * hadamard   `runs` runs of n values, n a power of two
+ * mix        rows of m n values, c [m, m]
+ * rope       rotates `heads` heads of each row of x by the tables [positions][half]; row i has
+ *            the position start + i % length
+ * kv_put     rotated keys and values of a batch into an F32 cache
+ * kv_round   x[i] = the F16 number nearest to it
+ * kv_store   codes of the tokens of a batch that leave the window: of keys, of values
+ * kv_keep    tokens first .. first + count - 1 of a batch become F16: that of token t in slot
+ *            t % slots of a plane
+ * attend     attention over a cache of any kind (runtime/attention.c)
+ * quant_x8   integer activations of m tokens in rows of k rounded up to 32 codes; skip [k]:
+ *            columns that count as 0, or NULL. fixed > 0: the step of quant_x8_fixed
  * columns    y[t, c] = x[t, column[c]]
  * gemm_x8_*  y[t, r], r below n; y += where `add`. Codes of x lie in rows for 2:4 weights, too
  * gemm_f32_* the same of floats
+ * gemm_sparse_f32 y += single weights times x
  * bias       y[t] += bias
  * dequant_*  rows of a panel; level on the device. fp8 is dequant_table with the levels of E4M3;
  *            dequant_24 has 4, 8 or 16 bits
@@ -30,8 +40,11 @@
  *            what lies apart from the codes, into its places of dst [rows, ldd] (`singles` adds);
  *            value [rows, count] or a panel of 8 bits, CSR
  * route      p of each row, the `used` largest, their weights (runtime/route.c); logit is
- * overwritten score      of each row the largest value, sum of e^(x - largest), x[target], index of
- * the largest divergence of each row what pare_divergence takes its logarithms of */
+ *            overwritten
+ * score      of each row the largest value, sum of e^(x - largest), x[target], index of the
+ *            largest
+ * divergence of each row what pare_divergence takes its logarithms of */
+// clang-format on
 #ifndef PARE_KERNELS_CUDA_LIST_H
 #define PARE_KERNELS_CUDA_LIST_H
 

@@ -78,7 +78,9 @@ static void load_b(const ptx_warp *w, const shape *s, const uint32_t *units,
     }
 }
 
-/* The nibbles of a row: where its lane and bits are (cuda.md 4). */
+/* The nibbles of a row: where its lane and bits are. Of group g of 4 lanes, row g + 8 h: 8-bit
+ * values have 32 columns in lane 2 word + h; F16 ones 16 columns in half h of a lane of the pair
+ * that the selector names, or 16 columns in all in the lane that it names. */
 static uint32_t nibbles_of(const ptx_warp *w, const shape *s, uint32_t unit, uint32_t row,
                            uint32_t word, uint32_t *lane)
 {

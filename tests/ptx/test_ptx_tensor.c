@@ -97,7 +97,7 @@ static void make_metadata(const instruction *t, problem *p)
             p->index[row][q][1] = first + 1 + random_below(3 - first);
             const uint32_t nibble = first | p->index[row][q][1] << 2, g = row % 8, high = row / 8;
             uint32_t lane, shift;
-            if (!t->float_) { /* cuda.md 4 */
+            if (!t->float_) {
                 lane = 4 * g + high + 2 * (q / 8);
                 shift = 4 * (q % 8);
             } else if (t->k == 32) {

@@ -72,7 +72,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice d)
 {
     NOTE();
     switch ((int)which) {
-    case PARE__CUDA_MAJOR: *value = 9; break;
+    case PARE__CUDA_MAJOR: *value = fake.major ? fake.major : 9; break;
     case PARE__CUDA_MINOR: *value = 0; break;
     case PARE__CUDA_PROCESSORS: *value = 132; break;
     case PARE__CUDA_SHARED: *value = 227 * 1024; break;

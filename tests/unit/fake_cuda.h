@@ -14,9 +14,10 @@ typedef struct fake_cuda {
     int left;                /* ... when it has been made so often, ... */
     int error;               /* ... with this CUresult */
     size_t memory, live;     /* bytes in all, and taken */
+    int major;               /* compute capability; 0: 9 */
     int contexts, modules, streams, allocations;
     unsigned grid[3], block[3], shared; /* of the last launch */
-    unsigned char argument[64];
+    unsigned char argument[512];
     size_t bytes; /* of them */
 } fake_cuda;
 

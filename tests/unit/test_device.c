@@ -1,12 +1,14 @@
 /* The driver of GPUs over a library in the place of NVIDIA's: what it asks for, and what it says of
  * each call that fails. */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 #if __has_include(<cuda.h>)
 #include <cuda.h>
 #define HAS_CUDA_H 1
 #endif
+#include "kernels/cuda/cuda_images.h"
 #include "runtime/device_driver_internal.h"
 #include "tests/unit/fake_cuda.h"
 #include "tests/unit/unit.h"
@@ -138,13 +140,14 @@ START_TEST(a_kernel_gets_its_arguments_and_its_shape)
     ck_assert_uint_eq(fake->shared, 1000);
     ck_assert_uint_eq(fake->bytes, sizeof argument);
     ck_assert_mem_eq(fake->argument, &argument, sizeof argument);
-    ck_assert_ptr_null(strstr(fake->log, "cuFuncSetAttribute"));
-    l.shared = 100000; /* more than a kernel has without asking: asked for once */
+    const char *const first = strstr(fake->log, "cuFuncSetAttribute");
+    ck_assert_ptr_nonnull(first);
+    l.shared = 100000; /* more is asked for once */
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(d->op->launch(&cx, d, k, &l, &argument, sizeof argument), PARE_OK);
-    const char *const asked = strstr(fake->log, "cuFuncSetAttribute");
-    ck_assert_ptr_nonnull(asked);
-    ck_assert_ptr_null(strstr(asked + 1, "cuFuncSetAttribute"));
+    const char *const second = strstr(first + 1, "cuFuncSetAttribute");
+    ck_assert_ptr_nonnull(second);
+    ck_assert_ptr_null(strstr(second + 1, "cuFuncSetAttribute"));
     ck_assert_int_eq(d->op->kernel(&cx, d, "nothing", &k), PARE_EDEVICE);
     ck_assert_str_eq(cx.what, "Fake GPU 7: there is no kernel nothing");
     d->op->close(&cx, d);
@@ -196,9 +199,36 @@ static const struct {
     {"cuCtxSetCurrent", 0, 3, PARE_EDEVICE, NULL},
     {"cuStreamCreate", 0, 3, PARE_EDEVICE, NULL},
     {"cuModuleLoadData", 1, 209, PARE_EDEVICE,
-     "Fake GPU 7 has compute capability 9.0; the kernels need 8.0 or higher"},
+     "Fake GPU 7: the NVIDIA driver cannot load kernels of CUDA %s (209); install a newer driver"},
     {"cuModuleLoadData", 1, 200, PARE_EDEVICE, NULL},
+    {"cuModuleLoadData", 1, 222, PARE_EDEVICE,
+     "Fake GPU 7: the NVIDIA driver cannot load kernels of CUDA %s (222); install a newer driver"},
+    {"cuModuleLoadData", 0, 1, PARE_EDEVICE, NULL},
 };
+
+/* What is said where a text has %s for the version of CUDA. */
+static const char *said(const char *text)
+{
+    static char all[256];
+    const char *const version = strstr(text, "%s");
+    const int before = version ? (int)(version - text) : (int)strlen(text);
+    (void)snprintf(all, sizeof all, "%.*s%s%s", before, text, version ? pare_cuda_version : "",
+                   version ? version + 2 : "");
+    return all;
+}
+
+START_TEST(an_old_gpu_is_refused)
+{
+    pare_device *d;
+    begin();
+    fake->major = 7;
+    let_fail("cuModuleLoadData", 0, 209);
+    ck_assert_int_eq(pare__device_driver_open(&cx, PARE_FAKE_CUDA, images, &d), PARE_EDEVICE);
+    ck_assert_str_eq(cx.what,
+                     "Fake GPU 7 has compute capability 7.0; the kernels need 8.0 or higher");
+    nothing_is_left();
+}
+END_TEST
 
 START_TEST(an_opening_that_fails_leaves_nothing)
 {
@@ -209,7 +239,7 @@ START_TEST(an_opening_that_fails_leaves_nothing)
                      openings[_i].status);
     ck_assert_ptr_null(d);
     if (openings[_i].what)
-        ck_assert_str_eq(cx.what, openings[_i].what);
+        ck_assert_str_eq(cx.what, said(openings[_i].what));
     nothing_is_left();
 }
 END_TEST
@@ -257,8 +287,8 @@ START_TEST(without_a_driver_or_with_an_old_one_it_says_so)
                               "No such file or directory");
     pare_ctx_clear(&cx);
     ck_assert_int_eq(pare__device_driver_open(&cx, "libm.so.6", images, &d), PARE_EDEVICE);
-    ck_assert_str_eq(cx.what, "libm.so.6 has no cuInit: the NVIDIA driver is too old; install one "
-                              "of CUDA 12 or later");
+    ck_assert_str_eq(cx.what, said("libm.so.6 has no cuInit: the NVIDIA driver is too old; install "
+                                   "one of CUDA %s or later"));
     nothing_is_left();
 }
 END_TEST
@@ -272,6 +302,7 @@ int main(void)
     tcase_add_test(t, memory_that_is_not_there_is_refused_with_both_figures);
     tcase_add_test(t, a_kernel_gets_its_arguments_and_its_shape);
     tcase_add_test(t, what_a_kernel_did_is_told_with_its_name);
+    tcase_add_test(t, an_old_gpu_is_refused);
     tcase_add_loop_test(t, an_opening_that_fails_leaves_nothing, 0,
                         sizeof openings / sizeof *openings);
     tcase_add_test(t, every_call_that_fails_is_told);
