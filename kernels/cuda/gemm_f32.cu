@@ -18,6 +18,7 @@ struct as_bf16 {
 template <class TYPE, int TOKENS, class ARGUMENT>
 static __device__ void run(const ARGUMENT &a, uint64_t row, uint64_t t0)
 {
+    constexpr int AHEAD = TOKENS < 4 ? 16 : 8; /* loads of weights that are under way together */
     const uint32_t lane = threadIdx.x % 8;
     const auto *const w = a.w + (row < a.n ? row : a.n - 1) * a.ldw;
     const float *x[TOKENS];
@@ -27,12 +28,22 @@ static __device__ void run(const ARGUMENT &a, uint64_t row, uint64_t t0)
         x[t] = a.x + (t0 + t < a.m ? t0 + t : a.m - 1) * a.ldx;
         sum[t] = 0;
     }
-    for (uint64_t j = lane; j < a.k; j += 8) {
-        const float value = TYPE::at(w[j]);
+    uint64_t j = lane;
+    for (; j + (AHEAD - 1) * 8 < a.k; j += AHEAD * 8) {
+        float value[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            value[i] = TYPE::at(w[j + 8 * i]);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+#pragma unroll
+            for (int t = 0; t < TOKENS; t++)
+                sum[t] = fmaf(x[t][j + 8 * i], value[i], sum[t]);
+    }
+    for (; j < a.k; j += 8)
 #pragma unroll
         for (int t = 0; t < TOKENS; t++)
-            sum[t] = fmaf(x[t][j], value, sum[t]);
-    }
+            sum[t] = fmaf(x[t][j], TYPE::at(w[j]), sum[t]);
 #pragma unroll
     for (int t = 0; t < TOKENS; t++) {
         const float all = lane_sum(sum[t]);
