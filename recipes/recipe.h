@@ -162,9 +162,9 @@ PARE_CHECKED pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a,
 
 /* The recipe in one canonical form, a recipe again: no comments, defaults filled in but for what
  * would have no effect (pare_param.by). `portable`: its hash identifies the work, so model, output
- * and data paths, exports and limits are left out, and a window that was not given is written as it
- * stands in `r`: the default, or what the planner has cut it to; else they are kept, and such a
- * window is not written. PARE_ENOMEM. */
+ * and data paths, exports, limits and devices are left out, and a window that was not given is
+ * written as it stands in `r`: the default, or what the planner has cut it to; else they are kept,
+ * and such a window is not written. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, const pare_recipe *r,
                                                const pare_pass_words *passes, bool portable,
                                                char **text, size_t *len);

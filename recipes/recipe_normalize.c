@@ -181,7 +181,7 @@ static void put_evaluation(sink *s, const pare_evaluation *e, bool portable)
         put_format(s, "      window: %zu\n", e->window);
     if (e->limit)
         put_format(s, "      limit: %zu\n", e->limit);
-    if (e->device != PARE_RUN_ON_CPU)
+    if (e->device != PARE_RUN_ON_CPU && !portable) /* the figures are the same */
         put_format(s, "      device: %s\n", pare_run_on_words[e->device].text);
 }
 

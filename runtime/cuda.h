@@ -24,6 +24,12 @@ typedef struct pare_cuda pare_cuda;
 PARE_CHECKED pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forward *f,
                                         pare_cuda **out);
 
+/* Whether a status says that a device cannot do what it was asked for, but the CPU may. */
+static inline bool pare_cuda_cannot(pare_status s)
+{
+    return s == PARE_ENOMEM || s == PARE_ENOTSUP || s == PARE_EDEVICE;
+}
+
 /* Gives everything back; f computes on the CPU again. NULL: nothing. */
 void pare_cuda_close(pare_cuda *c);
 

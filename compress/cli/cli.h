@@ -170,6 +170,11 @@ void pare_cli_device_close(pare_cli *cli);
  * with `auto` the reason is told and the CPU computes. */
 PARE_CHECKED pare_status pare_loaded_device(pare_cli *cli, pare_loaded *l);
 
+/* Whether work that failed is to be done again on the CPU: under `auto`, when they were on a device
+ * that could not do it. The model, and another one unless NULL, are off the device then, and the
+ * reason is told. */
+bool pare_loaded_leave_device(pare_cli *cli, pare_status s, pare_loaded *l, pare_loaded *other);
+
 /* Where a model ran: a line, and a JSON member "device" unless it was the CPU. Returns text. */
 enum { PARE_DEVICE_TEXT = 400 };
 const char *pare_loaded_device_text(const pare_cli *cli, const pare_loaded *l,

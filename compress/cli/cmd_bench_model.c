@@ -363,7 +363,11 @@ static pare_status run(pare_cli *cli, const pare_args *args, subject *s,
     PARE_TRY(open_models(cli, args, s));
     PARE_TRY(check_memory(cli, s));
     PARE_TRY(make_weights(cli, s));
-    PARE_TRY(pare_bench_model(&cli->cx, f, &s->opts, result));
+    pare_status done;
+    do
+        done = pare_bench_model(&cli->cx, f, &s->opts, result);
+    while (pare_loaded_leave_device(cli, done, &s->loaded[0], &s->loaded[1]));
+    PARE_TRY(done);
     if (cli->json)
         return print_json(cli, s, result);
     print_text(cli, s, result);

@@ -246,7 +246,7 @@ static size_t count_anew(comparing *c)
 
 /* Measures a model, beside the original unless it is that one. What the original takes beside it
  * does not count as its memory. */
-static pare_status measure(comparing *c, const pare_loaded *l, pare_figures *f)
+static pare_status measure(comparing *c, pare_loaded *l, pare_figures *f)
 {
     pare_cli *const cli = c->cli;
     const bool first = l == &c->original;

@@ -11,7 +11,7 @@ typedef struct evaluation {
     pare_measure asked;
     pare_measure_steps steps;
     pare_loaded model, other;
-    const pare_loaded *baseline; /* &other or NULL */
+    pare_loaded *baseline; /* &other or NULL */
     pare_figures f, base;
     bool checked; /* the checksums of the model, and of the baseline */
     uint64_t peak_rss_bytes, peak_anonymous_bytes; /* of the run */

@@ -208,7 +208,7 @@ static pare_status deliver(pare_cli *cli, const char *path, const pare_loaded *l
     return PARE_OK;
 }
 
-static pare_status generate(pare_cli *cli, const pare_args *args, const pare_loaded *l,
+static pare_status generate(pare_cli *cli, const pare_args *args, pare_loaded *l,
                             const pare_tokenizer *t, request *r)
 {
     const pare_config *const c = &l->model.config;
@@ -220,7 +220,11 @@ static pare_status generate(pare_cli *cli, const pare_args *args, const pare_loa
     int32_t *const tokens = PARE_NEW(&cli->arena, int32_t, total);
     if (!tokens)
         return PARE_ENOMEM;
-    PARE_TRY(draw(cli, l, r, tokens));
+    pare_status s;
+    do
+        s = draw(cli, l, r, tokens);
+    while (pare_loaded_leave_device(cli, s, l, NULL));
+    PARE_TRY(s);
     PARE_TRY(pare_loaded_unchanged(cli, l));
     return deliver(cli, args->operand[0], l, t, r, tokens);
 }

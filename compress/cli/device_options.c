@@ -42,10 +42,29 @@ pare_status pare_loaded_device(pare_cli *cli, pare_loaded *l)
         return PARE_OK;
     const pare_status s =
         pare_cuda_open(&cli->cx, cli->device, (size_t)cli->device_limit, &l->forward, &l->cuda);
-    if (s == PARE_OK || s == PARE_EINTERRUPTED || !cli->device_or_cpu)
+    if (!cli->device_or_cpu || !pare_cuda_cannot(s))
         return s;
     stay_on_cpu(cli);
     return PARE_OK;
+}
+
+bool pare_loaded_leave_device(pare_cli *cli, pare_status s, pare_loaded *l, pare_loaded *other)
+{
+    pare_loaded *const both[] = {l, other};
+    bool was_there = false;
+    if (!cli->device_or_cpu || !pare_cuda_cannot(s))
+        return false;
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        if (!both[i] || !both[i]->cuda)
+            continue;
+        pare_cuda_close(both[i]->cuda);
+        both[i]->cuda = NULL;
+        was_there = true;
+    }
+    if (!was_there)
+        return false;
+    stay_on_cpu(cli);
+    return true;
 }
 
 void pare_cli_device_close(pare_cli *cli)

@@ -209,8 +209,8 @@ pare_status pare_measure_sizes(pare_cli *cli, const pare_loaded *l, pare_figures
     return PARE_OK;
 }
 
-pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
-                              const pare_loaded *baseline, pare_figures *f)
+pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, pare_loaded *l,
+                              pare_loaded *baseline, pare_figures *f)
 {
     if (!m->data.count)
         return PARE_OK;
@@ -220,8 +220,11 @@ pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, const pare_l
     pare_measure_step(cli, m, l->checkpoint.path,
                       baseline ? "perplexity and KL on " : "perplexity on ",
                       m->text ? m->text : m->tokens);
-    const pare_status s = pare_evaluate(&cli->cx, &l->forward, baseline ? &baseline->forward : NULL,
-                                        &opts, m->data.id, m->data.count, &f->text);
+    pare_status s;
+    do
+        s = pare_evaluate(&cli->cx, &l->forward, baseline ? &baseline->forward : NULL, &opts,
+                          m->data.id, m->data.count, &f->text);
+    while (pare_loaded_leave_device(cli, s, l, baseline));
     if (f->text.scored) {
         f->window = m->opts.window;
         f->stride = m->opts.stride;
@@ -230,7 +233,7 @@ pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, const pare_l
     return s;
 }
 
-pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
+pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, pare_loaded *l,
                                 pare_figures *f)
 {
     pare_choice_figures *const c = &f->choice[f->choices];
@@ -239,7 +242,10 @@ pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, const pare
     *c = (pare_choice_figures){.file = m->choice[f->choices]};
     PARE_TRY(read_items(cli, m, l, c->file, &item, &items));
     pare_measure_step(cli, m, l->checkpoint.path, "questions of ", c->file);
-    const pare_status s = pare_choice_ask(&cli->cx, &cli->arena, &l->forward, item, items, c);
+    pare_status s;
+    do
+        s = pare_choice_ask(&cli->cx, &cli->arena, &l->forward, item, items, c);
+    while (pare_loaded_leave_device(cli, s, l, NULL));
     f->choices += c->result.n > 0;
     return s == PARE_OK || s == PARE_EINTERRUPTED
                ? s
@@ -252,13 +258,17 @@ void pare_measure_pair(const pare_figures *baseline, pare_figures *f)
         pare_choice_pair(&baseline->choice[i], &f->choice[i]);
 }
 
-pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
+pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, pare_loaded *l,
                                pare_figures *f)
 {
     if (!m->speed)
         return PARE_OK;
     pare_measure_step(cli, m, l->checkpoint.path, "speed", NULL);
-    PARE_TRY(pare_evaluate_speed(&cli->cx, &l->forward, &f->speed));
+    pare_status s;
+    do
+        s = pare_evaluate_speed(&cli->cx, &l->forward, &f->speed);
+    while (pare_loaded_leave_device(cli, s, l, NULL));
+    PARE_TRY(s);
     f->has_speed = true;
     return PARE_OK;
 }

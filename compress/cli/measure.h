@@ -53,22 +53,22 @@ PARE_CHECKED pare_status pare_measure_same_tokens(pare_cli *cli, const pare_load
 PARE_CHECKED pare_status pare_measure_sizes(pare_cli *cli, const pare_loaded *l, pare_figures *f);
 
 /* Perplexity on the text, and KL to a baseline that is not NULL. After PARE_EINTERRUPTED the
- * figures have what was done, here and below. */
-PARE_CHECKED pare_status pare_measure_text(pare_cli *cli, const pare_measure *m,
-                                           const pare_loaded *l, const pare_loaded *baseline,
-                                           pare_figures *f);
+ * figures have what was done, here and below. Here and below, too, models leave a device that
+ * cannot go on (pare_loaded_leave_device). */
+PARE_CHECKED pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, pare_loaded *l,
+                                           pare_loaded *baseline, pare_figures *f);
 
 /* The next choice file, number f->choices; f->choice has room for m->choices. PARE_EFORMAT
  * names file and line. */
-PARE_CHECKED pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m,
-                                             const pare_loaded *l, pare_figures *f);
+PARE_CHECKED pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, pare_loaded *l,
+                                             pare_figures *f);
 
 /* Holds the answers of a model against those of a baseline, in each file that both have. */
 void pare_measure_pair(const pare_figures *baseline, pare_figures *f);
 
 /* Times the model, if that was asked for. */
-PARE_CHECKED pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m,
-                                            const pare_loaded *l, pare_figures *f);
+PARE_CHECKED pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, pare_loaded *l,
+                                            pare_figures *f);
 
 /* Prints an accuracy, with its standard error where there is one: "61.50% +- 1.12%". */
 void pare_measure_print_share(double share, double error);

@@ -91,7 +91,6 @@ typedef struct difference {
     char text[DIFFERENCE_CAP];
     size_t used;
     size_t more; /* that did not fit */
-    bool recipe; /* a line of the recipe is among them: lines that follow it may only have moved */
 } difference;
 
 __attribute__((format(printf, 2, 3))) static void add(difference *d, const char *format, ...)
@@ -111,14 +110,51 @@ __attribute__((format(printf, 2, 3))) static void add(difference *d, const char 
     d->used += len;
 }
 
-static void tell_line(difference *d, const char *was, const char *is)
+/* A line of a recipe; NULL where it has none. */
+static const char *line_of(const pare_json *doc, size_t number)
 {
-    const char *const old = was ? was + strspn(was, " ") : "";
-    const char *const now = is ? is + strspn(is, " ") : "";
-    if (!d->recipe)
-        add(d, "its recipe says \"%.*s\" where this one says \"%.*s\"", VALUE_CAP, old, VALUE_CAP,
-            now);
-    d->recipe = true;
+    char key[64];
+    (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", number);
+    return pare_json_text(pare_json_get(doc, key), NULL);
+}
+
+static size_t lines_of(const pare_json *doc)
+{
+    size_t count = 0;
+    while (line_of(doc, count + 1))
+        count++;
+    return count;
+}
+
+/* Whether `longer` has lines from `number` on that are not in the other recipe, which goes on at
+ * the same place. */
+static bool has_more(const pare_json *longer, const pare_json *other, size_t number)
+{
+    const size_t more = lines_of(longer) - lines_of(other);
+    const char *const behind = line_of(longer, number + more), *const next = line_of(other, number);
+    return !next || (behind && strcmp(behind, next) == 0);
+}
+
+/* The first line that differs; those behind it may only have moved. */
+static void tell_recipe(difference *d, const pare_json *old, const pare_json *now)
+{
+    const size_t had = lines_of(old), has = lines_of(now);
+    size_t number = 1;
+    while (number <= had && number <= has &&
+           strcmp(line_of(old, number), line_of(now, number)) == 0)
+        number++;
+    const char *was = line_of(old, number), *is = line_of(now, number);
+    if (!was && !is)
+        return;
+    was = was ? was + strspn(was, " ") : "";
+    is = is ? is + strspn(is, " ") : "";
+    if (had > has && has_more(old, now, number))
+        add(d, "its recipe has \"%.*s\", which this one lacks", VALUE_CAP, was);
+    else if (has > had && has_more(now, old, number))
+        add(d, "its recipe lacks \"%.*s\", which this one has", VALUE_CAP, is);
+    else
+        add(d, "its recipe says \"%.*s\" where this one says \"%.*s\"", VALUE_CAP, was, VALUE_CAP,
+            is);
 }
 
 static void tell(difference *d, const char *key, const pare_json *old, const pare_json *now)
@@ -130,8 +166,8 @@ static void tell(difference *d, const char *key, const pare_json *old, const par
     if (is && strcmp(key, PARE_JOURNAL_REPLACES) == 0 && strcmp(is, PARE_JOURNAL_NO_OUTPUT) == 0)
         return; /* it went away, and nothing else is in its place */
     if (strncmp(key, PARE_JOURNAL_RECIPE, strlen(PARE_JOURNAL_RECIPE)) == 0)
-        tell_line(d, was, is);
-    else if (strcmp(key, PARE_JOURNAL_TOKENS) == 0)
+        return; /* tell_recipe does */
+    if (strcmp(key, PARE_JOURNAL_TOKENS) == 0)
         add(d, "it has other %s", PARE_JOURNAL_TOKENS);
     else if (was && is && strncmp(key, PARE_JOURNAL_FILE, strlen(PARE_JOURNAL_FILE)) == 0)
         add(d, "it has other bytes in the model's %.*s", (int)strcspn(is, " "), is);
@@ -158,6 +194,7 @@ static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
     for (pare_json_iter it = {0}; pare_json_next(old, &it, &key, &value);)
         if (!pare_json_get(now, key))
             tell(&d, key, value, NULL);
+    tell_recipe(&d, old, now);
     if (d.used == 0)
         return PARE_OK; /* the same members in another order */
     char more[48] = "";

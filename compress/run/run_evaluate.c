@@ -35,6 +35,18 @@ static pare_status go_to_device(pare_run *run, sides *s)
     return pare_cuda_open(run->cx, s->device, 0, &s->after_f, &s->after_on);
 }
 
+/* Under `auto` the CPU does what the device cannot, with the same figures. Whether it is to. */
+static bool back_to_cpu(pare_run *run, sides *s, pare_status failed)
+{
+    if (s->place != PARE_RUN_ON_AUTO || !pare_cuda_cannot(failed))
+        return false;
+    s->place = PARE_RUN_ON_CPU;
+    leave_device(run, s);
+    pare_warn(run->cx, "evaluating on the CPU: %s", run->cx->what);
+    pare_ctx_clear(run->cx);
+    return true;
+}
+
 /* Both models, where they are to run; leave_device in any case. */
 static pare_status take_sides(pare_run *run, size_t positions, sides *m)
 {
@@ -42,22 +54,15 @@ static pare_status take_sides(pare_run *run, size_t positions, sides *m)
         pare_forward_init(run->cx, &run->scratch, &run->model, positions, false, &m->before_f));
     PARE_TRY(pare_forward_init(run->cx, &run->scratch, m->after, positions, false, &m->after_f));
     const pare_status s = m->place == PARE_RUN_ON_CPU ? PARE_OK : go_to_device(run, m);
-    if (s == PARE_OK || s == PARE_EINTERRUPTED || m->place == PARE_RUN_ON_CUDA)
-        return s;
-    leave_device(run, m);
-    pare_warn(run->cx, "evaluating on the CPU: %s", run->cx->what);
-    pare_ctx_clear(run->cx);
-    return PARE_OK;
+    return back_to_cpu(run, m, s) ? PARE_OK : s;
 }
 
 /* Of both models at once, when KL is asked for. */
-static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *tokens,
-                                   pare_report_eval *out)
+static pare_status measure_tokens(pare_ctx *cx, const sides *m, const pare_tokens *tokens,
+                                  pare_report_eval *out)
 {
-    pare_ctx *const cx = run->cx;
     const bool kl = out->kind == PARE_EVALUATE_KL;
     pare_eval_opts opts = {.window = out->window, .model = compressed, .baseline = original};
-    PARE_TRY(take_sides(run, out->window, m));
     pare_status s = pare_evaluate(cx, &m->after_f, kl ? &m->before_f : NULL, &opts, tokens->id,
                                   tokens->count, &out->after);
     if (s == PARE_OK && kl)
@@ -66,6 +71,14 @@ static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *t
     if (s == PARE_OK && !kl)
         s = pare_evaluate(cx, &m->before_f, NULL, &opts, tokens->id, tokens->count, &out->before);
     return s == PARE_OK ? s : pare_fail_context(cx, s, "evaluation on %s", out->data);
+}
+
+static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *tokens,
+                                   pare_report_eval *out)
+{
+    PARE_TRY(take_sides(run, out->window, m));
+    const pare_status s = measure_tokens(run->cx, m, tokens, out);
+    return back_to_cpu(run, m, s) ? measure_tokens(run->cx, m, tokens, out) : s;
 }
 
 static void note_limit(pare_report_eval *e, size_t taken, size_t all)
@@ -82,6 +95,13 @@ static pare_status ask(pare_run *run, const pare_forward *f, const char *name,
                         : pare_fail_context(run->cx, s, "evaluation on %s: %s", out->file, name);
 }
 
+static pare_status ask_both(pare_run *run, const sides *m, const pare_choice_data *q,
+                            pare_report_eval *out)
+{
+    PARE_TRY(ask(run, &m->before_f, original, q, &out->choice_before));
+    return ask(run, &m->after_f, compressed, q, &out->choice_after);
+}
+
 static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluation *e,
                                    pare_report_eval *out)
 {
@@ -92,8 +112,8 @@ static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluatio
     PARE_TRY(pare_data_choice(&reader, e, &q));
     note_limit(out, q.items, q.all);
     PARE_TRY(take_sides(run, q.longest, m));
-    PARE_TRY(ask(run, &m->before_f, original, &q, before));
-    PARE_TRY(ask(run, &m->after_f, compressed, &q, after));
+    const pare_status s = ask_both(run, m, &q, out);
+    PARE_TRY(back_to_cpu(run, m, s) ? ask_both(run, m, &q, out) : s);
     pare_choice_pair(before, after);
     before->verdict = after->verdict = NULL; /* of the scratch arena */
     return PARE_OK;

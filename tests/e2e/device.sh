@@ -137,6 +137,34 @@ recipe_says "$device" > cuda.txt
 [ -s cpu.txt ] && cmp cpu.txt cuda.txt || fail 'a recipe evaluates otherwise on the device'
 cat cuda.txt
 
+# Memory runs out in the middle: `cuda` says so, and the run goes on where the entry has another device;
+# `auto` computes on the CPU.
+if PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml --restart > log.txt 2>&1; then
+    fail 'the memory does not run out'
+fi
+grep -q 'evaluation on text.txt: .*bytes' log.txt || fail 'what ran out is not said'
+sed -i 's/device: cuda/device: auto/' evaluate.yaml
+run env PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml
+grep -q 'evaluating on the CPU: .*bytes' log.txt || fail 'auto does not say what ran out'
+grep '^perplexity\|^choice' out.txt | cmp - cpu.txt || fail 'auto evaluates otherwise'
+sed -i 's/device: auto/device: cuda/' evaluate.yaml
+for command in 'eval --window 24 --limit 2' 'eval --window 24 --limit 2 --baseline small' \
+    'eval --window 24 --limit 2 --choice choice.jsonl' 'compare small --window 24 --limit 2'; do
+    # shellcheck disable=SC2086
+    run "$pare" ${command%% *} small ${command#* } --tokens small/tokens.i32 --format json
+    figures out.txt > cpu.json
+    # shellcheck disable=SC2086
+    run "$device" ${command%% *} small ${command#* } --tokens small/tokens.i32 --format json \
+        --device auto --device-limit 3100000
+    grep -q 'computing on the CPU: .*the limit of 3100000' log.txt || fail "$command: no reason"
+    figures out.txt | cmp - cpu.json || fail "$command: auto gives other figures"
+done
+run "$pare" generate small --prompt A --tokens 4 --temperature 0
+mv out.txt cpu.txt
+run "$device" generate small --prompt A --tokens 4 --temperature 0 --device auto --device-limit 3100000
+grep -q 'computing on the CPU' log.txt || fail 'generate does not say why'
+cmp out.txt cpu.txt || fail 'auto generates otherwise'
+
 # Where there is no device.
 if "$pare" doctor | grep -q '^GPU  *none'; then
     if "$pare" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device cuda > log.txt 2>&1; then

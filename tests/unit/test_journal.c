@@ -199,6 +199,31 @@ START_TEST(another_recipe_and_other_data_are_told_in_words)
 }
 END_TEST
 
+START_TEST(lines_that_one_recipe_has_alone_are_named)
+{
+    static const char shorter[] = "{\"recipe line 1\": \"a\", \"recipe line 2\": \"z\"}";
+    static const char longer[] = "{\"recipe line 1\": \"a\", \"recipe line 2\": \"  b\", "
+                                 "\"recipe line 3\": \"c\", \"recipe line 4\": \"z\"}";
+    static const char changed[] = "{\"recipe line 1\": \"a\", \"recipe line 2\": \"y\"}";
+    static const char start[] = "{\"recipe line 1\": \"a\"}";
+    static const struct {
+        const char *was, *is, *says;
+    } row[] = {{longer, shorter, "this job: its recipe has \"b\", which this one lacks. --"},
+               {shorter, longer, "this job: its recipe lacks \"b\", which this one has. --"},
+               {shorter, start, "this job: its recipe has \"z\", which this one lacks. --"},
+               {start, longer, "this job: its recipe lacks \"b\", which this one has. --"},
+               {longer, changed, "its recipe says \"b\" where this one says \"y\". --"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        fixture f;
+        begin(&f);
+        ck_assert_int_eq(open_with(&f, row[i].was), PARE_OK);
+        ck_assert_int_eq(open_with(&f, row[i].is), PARE_EEXISTS);
+        ck_assert_msg(strstr(f.cx.what, row[i].says), "%s", f.cx.what);
+        end(&f);
+    }
+}
+END_TEST
+
 START_TEST(a_fingerprint_that_is_no_json_is_of_another_program)
 {
     fixture f;
@@ -398,6 +423,7 @@ int main(void)
     tcase_add_test(t, another_fingerprint_is_refused_and_each_difference_named);
     tcase_add_test(t, many_differences_end_in_their_number);
     tcase_add_test(t, another_recipe_and_other_data_are_told_in_words);
+    tcase_add_test(t, lines_that_one_recipe_has_alone_are_named);
     tcase_add_test(t, a_fingerprint_that_is_no_json_is_of_another_program);
     tcase_add_test(t, a_journal_is_told_from_other_files_by_its_content);
     tcase_add_test(t, a_journal_without_a_good_start_begins_anew_and_says_so);

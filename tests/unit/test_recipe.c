@@ -377,6 +377,19 @@ START_TEST(every_message_is_reached_and_reads_as_written)
 }
 END_TEST
 
+/* It changes no figure: an unfinished run goes on elsewhere. */
+START_TEST(the_device_of_an_evaluation_is_no_part_of_the_work)
+{
+    job j;
+    job_text(&j, "pare: 1\nmodel: m\noutput: o\npasses: [{rtn: {bits: 4}}]\n"
+                 "evaluate: [{kl: {text: t.txt, device: auto}}]\n");
+    ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
+    ck_assert_ptr_nonnull(strstr(normal(&j, false), "      device: auto\n"));
+    ck_assert_ptr_null(strstr(normal(&j, true), "device"));
+    job_end(&j);
+}
+END_TEST
+
 START_TEST(good_recipes_of_the_corpus_have_a_stable_normal_form)
 {
     DIR *const folder = opendir(CORPUS);
@@ -460,6 +473,7 @@ int main(void)
     tcase_add_loop_test(t, overrides_change_the_recipe, 0, sizeof sets / sizeof sets[0]);
     tcase_add_test(t, overrides_apply_in_order_and_carry_their_place);
     tcase_add_test(t, every_message_is_reached_and_reads_as_written);
+    tcase_add_test(t, the_device_of_an_evaluation_is_no_part_of_the_work);
     tcase_add_test(t, good_recipes_of_the_corpus_have_a_stable_normal_form);
     tcase_add_test(t, failed_allocations_are_reported_and_leak_nothing);
     suite_add_tcase(s, t);
