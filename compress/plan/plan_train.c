@@ -93,7 +93,7 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
 uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
                                 const pare_settled *settled)
 {
-    enum { OF_LEAF = sizeof(pare_trained) + 5 * PARE_ALIGN, COPIES = 4 };
+    enum { OF_LEAF = sizeof(pare_trained) + 20 * PARE_ALIGN, COPIES = 4, ROUNDING = 1 << 20 };
     const pare_config *const c = &plan->model.config;
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
     const pare_eval_side side = {c, &floats, PARE_INPUTS_NONE};
@@ -114,6 +114,5 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         largest = beside[i] > largest ? beside[i] : largest;
     return weights * 4 * sizeof(float) + plan->linears * OF_LEAF + c->blocks * sizeof(pare_block) +
-           2 * (uint64_t)plan->window * pare_rope_pairs(c) * 2 * sizeof(float) +
-           (uint64_t)1024 * PARE_ALIGN + largest;
+           2 * (uint64_t)plan->window * pare_rope_pairs(c) * 2 * sizeof(float) + ROUNDING + largest;
 }
