@@ -232,6 +232,7 @@ template <class CODES> class product
         const uint32_t warp = threadIdx.x / 32, row = threadIdx.x % 32;
         lane_inputs in;
         CODES codes[READS];
+        const bool has_token = warp < TOKENS && t0 + warp < x.m;
         float sum = 0;
         int whole = 0;
         uint32_t left = all.per;
@@ -253,7 +254,7 @@ template <class CODES> class product
                 now = next;
             }
             __syncthreads();
-            for (uint32_t i = 0; warp < TOKENS && i < count; i++) {
+            for (uint32_t i = 0; has_token && i < count; i++) {
                 const uint32_t at = i * TOKENS + warp;
                 whole += s.sums[at][row];
                 if (--left)

@@ -1,0 +1,175 @@
+/* Integer products at full size: weights are read once, and nothing costs more than counters.csv
+ * beside this file says. Its instructions count for the version of nvcc that its first line names.
+ */
+#include <string.h>
+
+#include "kernels/cuda/cuda_shape.h"
+#include "kernels/kernels.h"
+#include "kernels/layout.h"
+#include "tests/ptx/device_ptx.h"
+#include "tests/unit/unit.h"
+
+enum { WIDE = 4096, TAKEN = 7 };
+
+typedef struct kind {
+    const char *name;
+    unsigned bits;
+    bool sparse;
+} kind;
+
+static pare_ctx cx;
+static pare_device *d;
+static pare_address taken[TAKEN];
+static size_t count, bytes_of_all;
+static void *near[TAKEN];
+
+/* Filled with bytes that differ; what it is for may follow. */
+static void *bytes_for(size_t bytes, uint32_t seed)
+{
+    uint8_t *const p = malloc(bytes);
+    ck_assert_ptr_nonnull(p);
+    for (size_t i = 0; i < bytes; i++)
+        p[i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
+    bytes_of_all += bytes;
+    return near[count] = p;
+}
+
+static void *there(size_t bytes)
+{
+    ck_assert_int_eq(d->op->take(&cx, d, bytes, &taken[count]), PARE_OK);
+    ck_assert_int_eq(d->op->put(&cx, d, taken[count], near[count], bytes), PARE_OK);
+    return (void *)(uintptr_t)taken[count++]; // NOLINT: an address of the device
+}
+
+typedef struct operands {
+    pare_x8 x;
+    pare_panel w;
+    float *y;
+} operands;
+
+/* `h`: on the host, y NULL. */
+static void make(const kind *k, size_t m, size_t n, size_t wide, size_t group, operands *h,
+                 operands *dev)
+{
+    const size_t kept = k->sparse ? pare_24_kept(wide) : wide, groups = (wide + group - 1) / group;
+    count = bytes_of_all = 0;
+    *h = (operands){.x = {.m = m, .k = wide, .group = group},
+                    .w = {.n = n, .k = wide, .group = group}};
+    *dev = *h;
+#define UP(to, bytes, seed) (h->to = bytes_for(bytes, seed), dev->to = there(bytes))
+    UP(w.codes, n * kept * k->bits / 8, 1);
+    uint8_t *const indices = bytes_for(n * kept / 4, 2);
+    for (size_t i = 0; i < n * kept / 4; i++) /* pairs 0 2, 0 3, 1 2, 1 3 */
+        indices[i] = (uint8_t)(i % 2 ? indices[i] | 0xaa : indices[i] & 0x55);
+    h->w.indices = indices;
+    dev->w.indices = there(n * kept / 4);
+    bytes_of_all -= k->sparse ? 0 : n * kept / 4;
+    if (!k->sparse)
+        h->w.indices = dev->w.indices = NULL;
+    uint16_t *const scales = bytes_for(n * groups * 2, 3);
+    for (size_t i = 0; i < n * groups; i++)
+        scales[i] = (uint16_t)(0x2c00 | (scales[i] & 0x3ff));
+    h->w.scales = scales;
+    dev->w.scales = there(n * groups * 2);
+    int8_t *const codes = bytes_for(m * wide, 4);
+    int32_t *sums;
+    h->x.codes = codes;
+    dev->x.codes = there(m * wide);
+    float *const steps = bytes_for(m * groups * 4, 5);
+    for (size_t i = 0; i < m * groups; i++)
+        steps[i] = 0.01f + (float)(i % 13) / 7;
+    h->x.scales = steps;
+    dev->x.scales = there(m * groups * 4);
+    sums = bytes_for(m * groups * 4, 6);
+    memset(sums, 0, m * groups * 4);
+    for (size_t i = 0; i < m * wide; i++)
+        sums[i / wide * groups + i % wide / group] += codes[i];
+    h->x.sums = sums;
+    dev->x.sums = there(m * groups * 4);
+    UP(y, m * n * 4, 7);
+}
+
+static void drop(void)
+{
+    for (size_t i = 0; i < count; i++) {
+        d->op->give(&cx, d, taken[i]);
+        free(near[i]);
+    }
+}
+
+static pare_status launch(const kind *k, const operands *o)
+{
+    const pare_cuda_gemm_x8_q4 a = {.x = o->x, .w = o->w, .y = o->y, .ldy = o->w.n, .n = o->w.n};
+    pare_cuda_gemm_x8_s4 b;
+    memcpy(&b, &a, sizeof b); /* all have the same members */
+    const pare_cuda_shape s =
+        k->sparse ? pare_cuda_gemm_x8_s4_shape(&b) : pare_cuda_gemm_x8_q4_shape(&a);
+    const pare_launch l = {{s.grid[0], s.grid[1], 1}, {s.block, 1, 1}, s.shared};
+    char name[64];
+    void *kernel;
+    (void)snprintf(name, sizeof name, "pare_gemm_x8_%s_cuda", k->name);
+    PARE_TRY(d->op->kernel(&cx, d, name, &kernel));
+    return d->op->launch(&cx, d, kernel, &l, &a, sizeof a);
+}
+
+static const kind kinds[] = {{"q2", 2, false}, {"q3", 3, false}, {"q4", 4, false}, {"q8", 8, false},
+                             {"t2", 2, false}, {"s4", 4, true},  {"s8", 8, true}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static void open_with(const char *files, ptx_options run)
+{
+    const pare_device_ptx_options options = {.run = run};
+    pare_ctx_init(&cx);
+    ck_assert_msg(pare_device_ptx_open(&cx, files, &options, &d) == PARE_OK, "%s", cx.what);
+}
+
+/* The row of counters.csv: most instructions (any, of another nvcc), sectors, wavefronts. */
+static bool row_of(const char *name, size_t m, unsigned long long most[3])
+{
+    FILE *const f = fopen(PARE_SOURCE_DIR "/tests/ptx/counters.csv", "r");
+    char line[256], start[64];
+    bool found = false;
+    ck_assert_ptr_nonnull(f);
+    (void)snprintf(start, sizeof start, "%s,%zu,", name, m);
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+    const bool same = strcmp(line, "# nvcc " PARE_CUDA_VERSION "\n") == 0;
+    while (!found && fgets(line, sizeof line, f))
+        found = strncmp(line, start, strlen(start)) == 0 &&
+                sscanf(line + strlen(start), "%llu,%llu,%llu", &most[0], &most[1], &most[2]) == 3;
+    (void)fclose(f);
+    most[0] = same ? most[0] : UINT64_MAX;
+    return found;
+}
+
+START_TEST(a_product_costs_no_more_than_its_row)
+{
+    const kind *const k = &kinds[_i / 2];
+    const size_t m = _i % 2 ? 8 : 1;
+    unsigned long long most[3] = {0};
+    operands h, dev;
+    open_with(PARE_PTX_FILES, (ptx_options){.count = true});
+    make(k, m, WIDE, WIDE, 128, &h, &dev);
+    ck_assert_msg(launch(k, &dev) == PARE_OK, "%s", cx.what);
+    const ptx_counts *const c = ptx_counted(pare_device_ptx_machine(d));
+    const bool found = row_of(k->name, m, most);
+    ck_assert_msg(found && c->instructions <= most[0] && c->sectors <= most[1] &&
+                      c->wavefronts <= most[2],
+                  "more than the row of tests/ptx/counters.csv: %s,%zu,%llu,%llu,%llu", k->name, m,
+                  (unsigned long long)c->instructions, (unsigned long long)c->sectors,
+                  (unsigned long long)c->wavefronts);
+    const double must = (double)bytes_of_all;
+    ck_assert_msg((double)c->distinct * 32 <= 1.03 * must, "%s: %llu sectors for %.0f bytes",
+                  k->name, (unsigned long long)c->distinct, must);
+    drop();
+    d->op->close(&cx, d);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("ptx.products");
+    TCase *const t = tcase_create("products");
+    tcase_add_loop_test(t, a_product_costs_no_more_than_its_row, 0, 2 * KINDS);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
