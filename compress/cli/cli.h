@@ -175,11 +175,17 @@ PARE_CHECKED pare_status pare_loaded_device(pare_cli *cli, pare_loaded *l);
  * reason is told. */
 bool pare_loaded_leave_device(pare_cli *cli, pare_status s, pare_loaded *l, pare_loaded *other);
 
-/* Where a model ran: a line, and a JSON member "device" unless it was the CPU. Returns text. */
+/* Where a model ran; the name is good as long as the command runs. */
+typedef struct pare_ran_on {
+    const char *device; /* NULL: the CPU */
+    uint64_t model_bytes, peak_bytes;
+} pare_ran_on;
+pare_ran_on pare_loaded_ran_on(const pare_cli *cli, const pare_loaded *l);
+
+/* It as a line, and as a JSON member "device" unless it was the CPU. Returns text. */
 enum { PARE_DEVICE_TEXT = 400 };
-const char *pare_loaded_device_text(const pare_cli *cli, const pare_loaded *l,
-                                    char text[PARE_DEVICE_TEXT]);
-void pare_json_put_device(pare_json_writer *w, const pare_cli *cli, const pare_loaded *l);
+const char *pare_ran_on_text(const pare_ran_on *r, char text[PARE_DEVICE_TEXT]);
+void pare_json_put_ran_on(pare_json_writer *w, const pare_ran_on *r);
 
 /* What the commands say of a cache: a line, a JSON member "kv_cache". */
 enum { PARE_KV_TEXT = 256 };

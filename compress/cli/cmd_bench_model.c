@@ -208,6 +208,7 @@ static void put_row(pare_json_writer *w, const pare_cli *cli, const subject *s,
                     const pare_bench_model_result *r, const pare_bench_model_row *row)
 {
     const pare_model *const m = &s->loaded[row->model].model;
+    const pare_ran_on on = pare_loaded_ran_on(cli, &s->loaded[row->model]);
     size_t group;
     const char *const weights = pare_bench_weights_name(m, &group);
     pare_json_open_object(w, NULL);
@@ -226,7 +227,7 @@ static void put_row(pare_json_writer *w, const pare_cli *cli, const subject *s,
     put_phase(w, &row->prefill, true);
     put_phase(w, &row->decode, false);
     pare_json_put_finite(w, "weight_share", row->weight_share);
-    pare_json_put_device(w, cli, &s->loaded[row->model]);
+    pare_json_put_ran_on(w, &on);
     pare_json_close(w);
 }
 
@@ -340,8 +341,10 @@ static void print_text(const pare_cli *cli, const subject *s, const pare_bench_m
                  "GOP/s\n",
                  r->limits.dram_read_gb_s, r->limits.fma_gflop_s, r->limits.int8_gop_s);
     print_models(s, r);
-    for (size_t i = 0; cli->device && i < s->count; i++)
-        (void)printf("device   %s\n", pare_loaded_device_text(cli, &s->loaded[i], device));
+    for (size_t i = 0; cli->device && i < s->count; i++) {
+        const pare_ran_on on = pare_loaded_ran_on(cli, &s->loaded[i]);
+        (void)printf("device   %s\n", pare_ran_on_text(&on, device));
+    }
     (void)printf("lengths  prompt %zu, output %zu tokens; median of %zu run%s\n", r->prompt,
                  r->output, r->runs, pare_plural(r->runs));
     print_rows(s, r);

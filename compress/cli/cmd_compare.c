@@ -10,7 +10,6 @@
 #include "compress/cli/output_file.h"
 #include "compress/output/inputs.h"
 #include "formats/checksums.h"
-#include "runtime/device.h"
 #include "runtime/file.h"
 #include "runtime/machine.h"
 
@@ -29,6 +28,7 @@ typedef struct comparing {
     size_t outputs;
     pare_loaded original;
     pare_figures *f; /* [operands] */
+    pare_ran_on *on; /* [operands] */
     size_t done;
     bool checked;
     size_t peak_bytes; /* anonymous, of what was over when the count began anew */
@@ -224,7 +224,8 @@ static pare_status open_original(comparing *c)
     pare_loaded_text_done(&c->original);
     PARE_TRY(pare_loaded_device(cli, &c->original));
     c->f = PARE_NEW(&cli->arena, pare_figures, c->args->operands);
-    if (!c->f)
+    c->on = PARE_NEW(&cli->arena, pare_ran_on, c->args->operands);
+    if (!c->f || !c->on)
         return PARE_ENOMEM;
     for (size_t i = 0; i < c->args->operands; i++) {
         c->f[i].model = c->args->operand[i];
@@ -274,6 +275,7 @@ static pare_status take(comparing *c, const pare_loaded *l, pare_status s)
     pare_ctx_clear(&c->cli->cx); /* of the interrupt: a file that changed tells more */
     if (l != &c->original && pare_watch_check(&c->cli->cx, &l->checkpoint.watch) != PARE_OK)
         return PARE_EFORMAT;
+    c->on[c->done] = pare_loaded_ran_on(c->cli, l);
     if (s == PARE_OK || f->window || f->choices)
         c->done++;
     if (s == PARE_OK)
@@ -369,10 +371,11 @@ static pare_status deliver(comparing *c, bool complete)
     (void)count_anew(c);
     const pare_comparison r = {.asked = &c->asked,
                                .model = c->f,
+                               .on = c->on,
+                               .device = c->cli->device != NULL,
                                .models = c->done,
                                .given = c->args->operands,
                                .checked = c->checked,
-                               .device = c->cli->device ? c->cli->device->name : NULL,
                                .complete = complete,
                                .peak_rss_bytes = pare_machine_peak_resident(),
                                .peak_anonymous_bytes = c->peak_bytes};

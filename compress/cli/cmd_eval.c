@@ -112,6 +112,7 @@ static pare_status measure(pare_cli *cli, evaluation *e)
 
 static pare_status print_json(pare_cli *cli, const evaluation *e, bool complete)
 {
+    const pare_ran_on on = pare_loaded_ran_on(cli, &e->model);
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
@@ -121,10 +122,12 @@ static pare_status print_json(pare_cli *cli, const evaluation *e, bool complete)
     if (e->asked.limit)
         pare_json_put_integer(w, "limit", (int64_t)e->asked.limit);
     pare_json_put_kv(w, &e->model.model.config, &e->model.model.kv);
-    pare_json_put_device(w, cli, &e->model);
+    pare_json_put_ran_on(w, &on);
     if (e->baseline) {
+        const pare_ran_on other = pare_loaded_ran_on(cli, e->baseline);
         pare_json_open_object(w, "baseline");
         pare_figures_put(w, &e->base);
+        pare_json_put_ran_on(w, &other);
         pare_json_close(w);
         pare_json_open_object(w, "run_memory");
         pare_figures_put_peaks(w, e->peak_rss_bytes, e->peak_anonymous_bytes);
@@ -208,10 +211,17 @@ static void print_weights(const char *name, const pare_memory_figures *m)
     (void)printf("\n");
 }
 
+static void print_device(const char *name, const pare_cli *cli, const pare_loaded *l)
+{
+    const pare_ran_on on = pare_loaded_ran_on(cli, l);
+    char text[PARE_DEVICE_TEXT];
+    if (cli->device)
+        (void)printf("%-17s %s\n", name, pare_ran_on_text(&on, text));
+}
+
 static void print_text(const pare_cli *cli, const evaluation *e)
 {
-    char device[PARE_DEVICE_TEXT], bytes[PARE_UNIT_TEXT], cache[PARE_KV_TEXT],
-        limit[PARE_MEASURE_TEXT];
+    char bytes[PARE_UNIT_TEXT], cache[PARE_KV_TEXT], limit[PARE_MEASURE_TEXT];
     const pare_model *const m = &e->model.model;
     (void)printf("model             %s\n", e->f.model);
     if (e->baseline)
@@ -228,8 +238,9 @@ static void print_text(const pare_cli *cli, const evaluation *e)
         print_weights("  baseline", &e->base.memory);
     pare_kv_text(&m->config, &m->kv, cache);
     (void)printf("KV cache          %s\n", cache);
-    if (cli->device)
-        (void)printf("device            %s\n", pare_loaded_device_text(cli, &e->model, device));
+    print_device("device", cli, &e->model);
+    if (e->baseline)
+        print_device("  baseline", cli, e->baseline);
     if (e->peak_rss_bytes)
         (void)printf("memory            at most %s at once, %smapped files included\n",
                      pare_units_bytes(e->peak_rss_bytes, bytes),

@@ -157,6 +157,7 @@ static pare_status join_texts(pare_cli *cli, const request *r, char *const *text
 static pare_status print_json(pare_cli *cli, const char *path, const pare_loaded *l,
                               const request *r, char *const *text)
 {
+    const pare_ran_on on = pare_loaded_ran_on(cli, l);
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
@@ -173,7 +174,7 @@ static pare_status print_json(pare_cli *cli, const char *path, const pare_loaded
         pare_json_put_text(w, NULL, text[i]);
     pare_json_close(w);
     pare_json_put_kv(w, &l->model.config, &l->model.kv);
-    pare_json_put_device(w, cli, l);
+    pare_json_put_ran_on(w, &on);
     pare_json_close(w);
     return pare_cli_print(w);
 }

@@ -166,7 +166,7 @@ static void note_text(const pare_comparison *c, pare_text_out *t,
 void pare_compare_notes(const pare_comparison *c, pare_text_out *t,
                         void (*put)(pare_text_out *t, const char *line))
 {
-    char line[512], limit[PARE_MEASURE_TEXT];
+    char line[520], limit[PARE_MEASURE_TEXT];
     put(t, "bits: of all tensors, per weight");
     note_text(c, t, put);
     for (size_t i = 0; i < c->model->choices; i++) {
@@ -178,13 +178,17 @@ void pare_compare_notes(const pare_comparison *c, pare_text_out *t,
     if (c->asked->choices)
         put(t, "p: of McNemar's exact test against the answers of the original");
     put(t, "memory: the weights, and the most that was in use beside them to measure the model");
-    if (c->device) {
-        (void)snprintf(line, sizeof line, "device: %s; memory is that of the host", c->device);
-        put(t, line);
-    }
+    if (c->device)
+        put(t, "memory is that of the host, without what models take of a device");
     if (c->asked->limit) {
         (void)snprintf(line, sizeof line, "limited to the %s",
                        pare_measure_limit_text(c->asked, limit));
+        put(t, line);
+    }
+    for (size_t i = 0; c->device && i < c->models; i++) {
+        char on[PARE_DEVICE_TEXT];
+        (void)snprintf(line, sizeof line, "device of %.100s: %.400s", c->model[i].model,
+                       pare_ran_on_text(&c->on[i], on));
         put(t, line);
     }
     for (size_t i = 0; i < c->models; i++)

@@ -208,19 +208,19 @@ static void put_json(pare_json_writer *w, const pare_comparison *c)
     pare_json_put_bool(w, "exact", m->exact);
     pare_json_open_object(w, "original");
     pare_figures_put(w, &c->model[0]);
+    pare_json_put_ran_on(w, &c->on[0]);
     pare_json_close(w);
     pare_json_open_array(w, "models");
     for (size_t i = 1; i < c->models; i++) {
         pare_json_open_object(w, NULL);
         pare_figures_put(w, &c->model[i]);
+        pare_json_put_ran_on(w, &c->on[i]);
         pare_json_close(w);
     }
     pare_json_close(w);
     pare_json_open_object(w, "memory");
     pare_figures_put_peaks(w, c->peak_rss_bytes, c->peak_anonymous_bytes);
     pare_json_close(w);
-    if (c->device)
-        pare_json_put_text(w, "device", c->device);
     pare_json_put_bool(w, "checked", c->checked);
     pare_json_put_bool(w, "complete", c->complete);
     pare_json_close(w);

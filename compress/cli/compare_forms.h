@@ -8,12 +8,13 @@
 typedef struct pare_comparison {
     const pare_measure *asked;
     const pare_figures *model;                     /* [models] the original first */
+    const pare_ran_on *on;                         /* [models] where they ran */
+    bool device;                                   /* one was to be used */
     size_t models;                                 /* measured; of the last one perhaps a part */
     size_t given;                                  /* on the command line */
     bool checked;                                  /* all checksums were */
     bool complete;                                 /* no interrupt and no failure */
     uint64_t peak_rss_bytes, peak_anonymous_bytes; /* of the whole run */
-    const char *device;                            /* NULL: the CPU */
 } pare_comparison;
 
 /* The figures of a model as people read them, or the titles of the columns. */

@@ -38,7 +38,7 @@ same() {
     run "$pare" "$@" --format json --threads 2
     figures out.txt > cpu.json
     run "$device" "$@" --format json --device cuda --threads 2
-    grep -q '"device": ' out.txt || fail "$name: no device in the result"
+    grep -q '"device": {' out.txt || fail "$name: no device in the result"
     figures out.txt > cuda.json
     cmp -s cpu.json cuda.json || { diff cpu.json cuda.json || true; fail "$name: $* differs"; }
     echo "$name: $(sed -n 's/^ *"nll": *//p' cpu.json | head -n 1) $1"
@@ -84,6 +84,14 @@ same "hedge, F16" eval "$hedge" --text text.txt --window 24 --limit 2 --choice c
 same "hedge, F16" generate "$hedge" --prompt 'A hedge' --tokens 4 --count 2
 same "hedge, 2:4 int4 beside F16" eval out --text text.txt --window 24 --limit 1 --baseline "$hedge"
 same "hedge, 2:4 int4 beside F16" compare "$hedge" out --text text.txt --window 24 --limit 1
+[ "$(grep -c '"device": {' out.txt)" = 2 ] || fail 'compare does not say where each model ran'
+
+run "$device" compare "$hedge" out --text text.txt --window 24 --limit 1 --device cuda
+[ "$(grep -c '^device of .*: interpreter of PTX: the model takes' out.txt)" = 2 ] ||
+    fail 'compare does not print where each model ran'
+run "$device" eval out --text text.txt --window 24 --limit 1 --baseline "$hedge" --device cuda
+[ "$(grep -A 1 '^device ' out.txt | grep -c 'interpreter of PTX: the model takes')" = 2 ] ||
+    fail 'eval does not print where the baseline ran'
 
 # Every other encoding, and inputs in every form.
 small() {
