@@ -144,14 +144,11 @@ pare_status pare__cuda_attend(const pare_ops *o, const pare_attend *a, pare_arra
     return attention(c, a, &kv, &b, q, y);
 }
 
-static void *take(void *place, size_t bytes)
+static pare_status take(void *place, size_t bytes, void **at)
 {
     pare_cuda *const c = place;
-    void *at;
-    if (pare__cuda_scratch_take(c, bytes, &at) != PARE_OK ||
-        c->d->op->fill(c->cx, c->d, (pare_address)(uintptr_t)at, 0, bytes) != PARE_OK)
-        return NULL;
-    return at;
+    PARE_TRY(pare__cuda_scratch_take(c, bytes, at));
+    return c->d->op->fill(c->cx, c->d, (pare_address)(uintptr_t)*at, 0, bytes);
 }
 
 pare_status pare__cuda_kv_take(const pare_ops *o, const pare_config *config,

@@ -104,7 +104,7 @@ typedef struct taker {
     pare__kv_taker *take;
     void *place;
     size_t bytes;
-    bool failed;
+    pare_status status;
 } taker;
 
 static void *take(taker *t, size_t count, size_t each, size_t size)
@@ -114,11 +114,12 @@ static void *take(taker *t, size_t count, size_t each, size_t size)
         __builtin_add_overflow(bytes, (size_t)4 * PARE_ALIGN, &all) ||
         __builtin_add_overflow(t->bytes, all, &t->bytes)) {
         t->bytes = SIZE_MAX;
-        t->failed = true;
+        t->status = PARE_ENOMEM;
         return NULL;
     }
-    void *const p = t->take && !t->failed && n ? t->take(t->place, bytes) : NULL;
-    t->failed = t->failed || (t->take && n && !p);
+    void *p = NULL;
+    if (t->take && t->status == PARE_OK && n)
+        t->status = t->take(t->place, bytes, &p);
     return p;
 }
 
@@ -199,7 +200,7 @@ static void take_all(taker *t, const pare_config *c, const pare_kv_format *f, pa
     size_t planes;
     if (__builtin_mul_overflow(kv->sequences, c->kv_heads, &planes)) {
         t->bytes = SIZE_MAX;
-        t->failed = true;
+        t->status = PARE_ENOMEM;
         return;
     }
     if (f->method == PARE_KV_FLOAT) {
@@ -222,12 +223,13 @@ pare_status pare__kv_take_by(pare_ctx *cx, pare__kv_taker *how, void *place, con
     if (t.bytes == SIZE_MAX)
         return pare_fail(cx, PARE_ENOMEM, "cache of %zu sequences of %zu tokens", sequences,
                          capacity);
-    return t.failed ? PARE_ENOMEM : PARE_OK;
+    return t.status;
 }
 
-static void *take_here(void *arena, size_t bytes)
+static pare_status take_here(void *arena, size_t bytes, void **at)
 {
-    return pare_arena_take(arena, bytes, 1);
+    *at = pare_arena_take(arena, bytes, 1);
+    return *at ? PARE_OK : PARE_ENOMEM;
 }
 
 pare_status pare_kv_take_format(pare_arena *a, const pare_config *c, const pare_kv_format *f,

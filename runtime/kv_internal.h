@@ -55,12 +55,13 @@ size_t pare__kv_store_bytes(const pare_config *c);
 /* Keeps the newest tokens of the batch in F16. After attention. */
 void pare__kv_keep(const pare__kv_batch *b);
 
-/* Takes zeroed memory of a place; NULL with a message where there is none. */
-typedef void *pare__kv_taker(void *place, size_t bytes);
+/* Takes zeroed memory of a place. */
+typedef pare_status pare__kv_taker(void *place, size_t bytes, void **at);
 /* Copies within a place. */
 typedef pare_status pare__kv_copier(void *place, void *to, const void *from, size_t bytes);
 
-/* pare_kv_take_format and pare_kv_copy for the memory of any place. */
+/* pare_kv_take_format and pare_kv_copy for the memory of any place; a status of its taker or copier
+ * comes back. */
 PARE_CHECKED pare_status pare__kv_take_by(pare_ctx *cx, pare__kv_taker *how, void *place,
                                           const pare_config *c, const pare_kv_format *f,
                                           size_t sequences, size_t capacity, pare_kv *kv);
