@@ -15,7 +15,8 @@ typedef struct pare_cuda pare_cuda;
 
 /* Brings the model of f to a device, which stays the caller's and outlives it, and makes it the
  * backend of f.
- *   limit  bytes of the device that it may take; 0: all there are
+ *   limit  bytes of the device that it may take together with the other models on it; 0: all there
+ *          are
  * f, its model and its tables stay where they are until it is closed. One thread.
  *
  * PARE_ENOTSUP, naming it, for a weight, cache or shape that the device cannot compute with;
@@ -33,7 +34,7 @@ static inline bool pare_cuda_cannot(pare_status s)
 /* Gives everything back; f computes on the CPU again. NULL: nothing. */
 void pare_cuda_close(pare_cuda *c);
 
-/* Bytes of the device: of the model, and the most of all that was taken at once. */
+/* Bytes of the device: of the model, and the most that all models on it took at once. */
 size_t pare_cuda_model_bytes(const pare_cuda *c);
 size_t pare_cuda_peak_bytes(const pare_cuda *c);
 

@@ -22,7 +22,7 @@ typedef struct pare__cuda_copy {
 } pare__cuda_copy;
 
 /* Scratch: blocks that are filled one behind the other. */
-enum { PARE__CUDA_BLOCKS = 48 };
+enum { PARE__CUDA_BLOCKS = 1024 };
 typedef struct pare__cuda_scratch {
     struct {
         pare_address at;
@@ -41,7 +41,7 @@ struct pare_cuda {
     pare__cuda_copy *copy; /* [copies]: a hash table of what lies on the device; host NULL: free */
     size_t copies, taken;
     pare__cuda_scratch scratch;
-    size_t limit, live, peak, model;
+    size_t limit, model;
     size_t panel_bytes; /* of decoded weights at a time: they stay in the caches of the device */
 };
 

@@ -7,22 +7,23 @@
 #include "runtime/leaves.h"
 #include "runtime/linear.h"
 
-enum { ALIGN = 256, BLOCK_LEAST = 1 << 20, COPIES_LEAST = 1024 };
+enum { ALIGN = 256, BLOCK_LEAST = 1 << 20, BLOCK_MOST = 1 << 28, COPIES_LEAST = 1024 };
 
 pare_status pare__cuda_take(pare_cuda *c, size_t bytes, pare_address *at)
 {
     *at = 0;
-    if (c->limit && bytes > c->limit - (c->live < c->limit ? c->live : c->limit)) {
+    pare_device *const d = c->d;
+    if (c->limit && bytes > c->limit - (d->live < c->limit ? d->live : c->limit)) {
         size_t free = 0, total = 0;
-        PARE_TRY(c->d->op->memory(c->cx, c->d, &free, &total));
+        PARE_TRY(d->op->memory(c->cx, d, &free, &total));
         return pare_fail(c->cx, PARE_ENOMEM,
                          "%s: %zu bytes are asked for; %zu of the limit of %zu are taken, and %zu "
                          "of the device are free",
-                         c->d->name, bytes, c->live, c->limit, free);
+                         d->name, bytes, d->live, c->limit, free);
     }
-    PARE_TRY(c->d->op->take(c->cx, c->d, bytes, at));
-    c->live += bytes;
-    c->peak = c->live > c->peak ? c->live : c->peak;
+    PARE_TRY(d->op->take(c->cx, d, bytes, at));
+    d->live += bytes;
+    d->peak = d->live > d->peak ? d->live : d->peak;
     return PARE_OK;
 }
 
@@ -31,25 +32,39 @@ void pare__cuda_give(pare_cuda *c, pare_address at, size_t bytes)
     if (!at)
         return;
     c->d->op->give(c->cx, c->d, at);
-    c->live -= bytes;
+    c->d->live -= bytes;
 }
 
-/* A block of at least `bytes` at the place of the next one, each twice as long as the one before.
- */
+/* A block of `want` bytes at an empty place; where they are not free, the half of them and so on
+ * down to `bytes`. */
+static pare_status take_block(pare_cuda *c, size_t want, size_t bytes, size_t place)
+{
+    pare__cuda_scratch *const s = &c->scratch;
+    pare_status status;
+    while ((status = pare__cuda_take(c, want, &s->block[place].at)) == PARE_ENOMEM &&
+           want > bytes) {
+        pare_ctx_clear(c->cx);
+        want = want / 2 > bytes ? want / 2 : bytes;
+    }
+    s->block[place].bytes = status == PARE_OK ? want : 0;
+    return status;
+}
+
+/* A block of at least `bytes` at the place of the next one. Where more is free it is twice as long
+ * as the one before, but by itself no longer than BLOCK_MOST. */
 static pare_status add_block(pare_cuda *c, size_t bytes)
 {
     pare__cuda_scratch *const s = &c->scratch;
     const size_t next = s->block[s->current].at ? s->current + 1 : s->current;
     size_t want = next ? 2 * s->block[next - 1].bytes : BLOCK_LEAST;
-    want = want < bytes ? bytes : want;
+    want = want < BLOCK_MOST ? want : BLOCK_MOST;
     if (next == PARE__CUDA_BLOCKS)
         return pare_fail(c->cx, PARE_ENOMEM, "%s: the scratch has too many pieces", c->d->name);
     if (s->block[next].bytes < bytes) {
         pare__cuda_give(c, s->block[next].at, s->block[next].bytes);
         s->block[next].at = 0;
         s->block[next].bytes = 0;
-        PARE_TRY(pare__cuda_take(c, want, &s->block[next].at));
-        s->block[next].bytes = want;
+        PARE_TRY(take_block(c, want > bytes ? want : bytes, bytes, next));
     }
     s->current = next;
     s->used = 0;

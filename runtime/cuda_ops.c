@@ -302,8 +302,9 @@ static pare_status open_model(pare_cuda *c)
 {
     PARE_TRY(find_kernels(c));
     PARE_TRY(pare__cuda_check_attend(c));
+    const size_t others = c->d->live;
     PARE_TRY(pare__cuda_upload_model(c));
-    c->model = c->live;
+    c->model = c->d->live - others;
     return PARE_OK;
 }
 
@@ -348,5 +349,5 @@ size_t pare_cuda_model_bytes(const pare_cuda *c)
 
 size_t pare_cuda_peak_bytes(const pare_cuda *c)
 {
-    return c->peak;
+    return c->d->peak;
 }

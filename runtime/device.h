@@ -70,6 +70,7 @@ struct pare_device {
     unsigned major, minor; /* compute capability */
     unsigned processors;   /* that run blocks side by side */
     size_t shared;         /* most bytes of shared memory of a block */
+    size_t live, peak;     /* bytes that all models on it take (runtime/cuda.h); the most at once */
 };
 
 /* The GPU of this machine with the kernels of this program (device_driver.h). PARE_EDEVICE, too,
