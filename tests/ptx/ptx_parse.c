@@ -101,7 +101,7 @@ static void statement(ptx_parser *p)
     } else if (ptx_accept(p, ".loc")) {
         loc_directive(p);
     } else if (ptx_accept(p, ".pragma")) {
-        while (!p->failed && !ptx_is(p, ";"))
+        while (!p->failed && !ptx_is(p, ";") && p->token.kind != PTX_T_END)
             ptx_advance(p);
         ptx_expect(p, ";");
     } else if (!ptx_accept(p, ";")) {

@@ -481,6 +481,7 @@ static const struct {
     {KERNEL("A: A: ret;"), "stands twice"},
     {KERNEL("add.u32 %r5, %r6, %r7"), "';' is expected"},
     {KERNEL("{ ret;"), "the text ends inside of kernel 'k'"},
+    {KERNEL(".pragma \"nounroll\""), "';' is expected"},
     {KERNEL(".reg .b32 %r<2>;"), "declared twice"},
     {KERNEL("@%r1 bra A; A: ret;"), "is not a predicate"},
     {KERNEL("ld.global.u32 %r5, [%r6];"), "an address has 64 bits"},
