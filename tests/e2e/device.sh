@@ -163,13 +163,13 @@ for command in 'eval --window 24 --limit 2' 'eval --window 24 --limit 2 --baseli
     figures out.txt > cpu.json
     # shellcheck disable=SC2086
     run "$device" ${command%% *} small ${command#* } --tokens small/tokens.i32 --format json \
-        --device auto --device-limit 3100000
-    grep -q 'computing on the CPU: .*the limit of 3100000' log.txt || fail "$command: no reason"
+        --device auto --device-limit 3000000
+    grep -q 'computing on the CPU: .*the limit of 3000000' log.txt || fail "$command: no reason"
     figures out.txt | cmp - cpu.json || fail "$command: auto gives other figures"
 done
 run "$pare" generate small --prompt A --tokens 4 --temperature 0
 mv out.txt cpu.txt
-run "$device" generate small --prompt A --tokens 4 --temperature 0 --device auto --device-limit 3100000
+run "$device" generate small --prompt A --tokens 4 --temperature 0 --device auto --device-limit 3000000
 grep -q 'computing on the CPU' log.txt || fail 'generate does not say why'
 cmp out.txt cpu.txt || fail 'auto generates otherwise'
 
