@@ -4,6 +4,12 @@
 
 #include "runtime/cuda_internal.h"
 
+/* Routes go to the device as they lie. */
+_Static_assert(sizeof(pare_visit) == sizeof(pare_cuda_visit) &&
+                   offsetof(pare_visit, row) == offsetof(pare_cuda_visit, row) &&
+                   offsetof(pare_visit, weight) == offsetof(pare_cuda_visit, weight),
+               "");
+
 static pare_address address(const void *at)
 {
     return (pare_address)(uintptr_t)at;

@@ -103,7 +103,7 @@ fi
 
 # A process that has forked cannot use CUDA: tests run in one.
 export CK_FORK=no CK_DEFAULT_TIMEOUT=600
-step "every kernel against its reference" "$(at kernels)"
+step "products, decoding and rotations against references" "$(at kernels)"
 step "models of every kind of weights" "$(at model)"
 step "models of every family" "$(at families)"
 step "whole commands against the CPU" sh "$root/tests/e2e/device.sh" "$(at pare)" "$(at pare)" \

@@ -4,14 +4,14 @@
  * those of a group and takes a step per group in order. So the result is that of the reference, to
  * the bit.
  *
- * Weights are read as they lie in R8K32, 16 bytes a lane: lane 4 g + t has places of rows 4 g .. 4
- * g
- * + 3 of the 32, and the first product takes of each lane rows 4 g and 4 g + 1, the second the
- * others. So every sector is read once, whole, and there is no second copy.
+ * Weights are read as they lie in R8K32, 16 bytes a lane: of the 32 rows, lane 4 g + t has places
+ * of the four from row 4 g on. The first product takes of each lane the first two of them, the
+ * second the others. So every sector is read once, whole, and there is no second copy.
  *
  * Bound, for each 8 tokens: bytes of the weights over the bandwidth of the memory. 4096 x 14336 at
- * one token on an H200: 4.8 us of 4 bits with groups of 128, 7.8 of 8. Expected: 60 to 80 % of it;
- * a thread reads a piece ahead, 64 KB on a processor with two blocks. Not measured yet. */
+ * one token on an H200: 4.8 us of 4 bits with groups of 128, 7.8 of 8. Not
+ * measured yet. A piece takes twice the instructions of a dense one (tests/ptx/counters.csv), so
+ * issue, not memory, is expected to bound 4 bits, and dense weights of 4 bits may be as fast. */
 #include "kernels/cuda/device.cuh"
 
 enum {
