@@ -123,8 +123,8 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
     }
     for (size_t i = 0; i < 6; i++) /* one scale per row, the largest sums there are */
         check_gemm_x8(t, run, bits, 1 + 4 * i, 8, 65536, 65536);
-    for (size_t i = 0; i < 3; i++) /* more rows and tokens than a block */
-        check_gemm_x8(t, run, bits, 70, 136, 288, 288);
+    for (size_t m = 64; m < 67; m++) /* as many rows and tokens as blocks, and more */
+        check_gemm_x8(t, run, bits, m, 136, 288, 288);
 }
 
 void kt_gemm_x8_s4(kt *t)

@@ -133,8 +133,8 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
     static const size_t tokens[] = {1, 5, 18}; /* one, a few, many */
     for (size_t i = 0; i < 12; i++)
         check_largest(t, run, bits, tokens[i / 4], i & 1 ? 127 : -127, i & 2);
-    for (size_t i = 0; i < 6; i++) /* more tokens than meet unpacked weights */
-        check_gemm_x8(t, run, bits, 70, 40, 544, 544);
+    for (size_t m = 64; m < 71; m++) /* more tokens than meet unpacked weights */
+        check_gemm_x8(t, run, bits, m, 40, 544, 544);
     static const size_t wide[][3] = {{1, 2720, 96}, {11, 2720, 96}, {20, 4224, 128}};
     for (size_t i = 0; i < 3; i++) /* more groups than a block of a device keeps sums of */
         check_gemm_x8(t, run, bits, wide[i][0], 40, wide[i][1], wide[i][2]);
