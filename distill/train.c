@@ -47,6 +47,23 @@ static size_t teacher_streams(const pare_config *c, const pare_train_opts *o)
     return o->losses.hidden > 0 ? c->blocks + 1 : needs_teacher(o) ? 1 : 0;
 }
 
+pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data, const pare_train_opts *o)
+{
+    if (data->window < 2)
+        return pare_fail(
+            cx, PARE_EINVAL,
+            "it learns from tokens that have one behind them, and windows of %zu token "
+            "hold none; take windows of at least 2",
+            data->window);
+    if (data->windows == 0)
+        return pare_fail(cx, PARE_EINVAL, "there are no windows to train on");
+    if (o->batch == 0)
+        return pare_fail(cx, PARE_EINVAL, "a step of 0 windows learns nothing; take at least 1");
+    return needs_teacher(o) || o->losses.ce > 0
+               ? PARE_OK
+               : pare_fail(cx, PARE_EINVAL, "all losses have weight 0, so nothing can be learned");
+}
+
 /* --- data --------------------------------------------------------------------------------------
  */
 
@@ -301,6 +318,7 @@ pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
                  .data = data,
                  .o = o,
                  .c = &t->student->model->config};
+    PARE_TRY(pare_train_check(cx, data, o));
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = take(&r);
     if (s == PARE_OK)

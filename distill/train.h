@@ -16,6 +16,7 @@
 #include "distill/losses.h"
 #include "distill/schedule.h"
 #include "runtime/forward.h"
+#include "runtime/leaves.h"
 
 typedef struct pare_train_data {
     const int32_t *token; /* [windows, window] */
@@ -30,8 +31,21 @@ typedef struct pare_train_opts {
     uint64_t seed;
 } pare_train_opts;
 
-/* Two models of one shape. A leaf is a dense linear, a bias or a norm of a block of the student,
- * where its `value` is; embeddings, the last norm and the head stay as they are. */
+/* Which leaves of the blocks of a model are trained. */
+typedef struct pare_choice {
+    bool (*wants)(void *self, size_t block, const pare_leaf *leaf);
+    void *self;
+} pare_choice;
+
+/* Gives each leaf that is wanted, by block and then in the order of runtime/leaves.h, floats of its
+ * own: its values, copied or decoded, lie there from now on. Only matrices decay and keep their
+ * zeros. The blocks are the caller's, to write. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_trained_take(pare_ctx *cx, pare_arena *a, pare_model *m,
+                                           const pare_choice *choice, pare_trained **leaf,
+                                           size_t *leaves);
+
+/* Two models of one shape. Leaves are those of pare_trained_take, of the student; embeddings, the
+ * last norm and the head stay as they are. */
 typedef struct pare_trainee {
     const pare_forward *student, *teacher;
     pare_trained *leaf;
@@ -46,12 +60,17 @@ typedef struct pare_train_step {
     double rate;
 } pare_train_step;
 
+/* PARE_EINVAL where nothing can be learned: windows of one token, which have no token behind it, no
+ * windows, steps of no windows, no loss with a weight. */
+PARE_CHECKED pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data,
+                                          const pare_train_opts *o);
+
 /* Runs all steps of the schedule.
  *   see  called behind each step, or NULL
- * PARE_ENUMERIC when a loss or a gradient is not finite, when a norm is 10000 times the smallest
- * before it, or a loss above 1 is 10 times the first: the weights are those before that step.
- * PARE_ENOMEM, PARE_EINTERRUPTED, PARE_ENOTSUP (a linear that is not dense). Memory:
- * pare_train_bytes of scratch, rewound. */
+ * As pare_train_check; PARE_ENUMERIC when a loss or a gradient is not finite, when a norm is 10000
+ * times the smallest before it, or a loss above 1 is 10 times the first: the weights are those
+ * before that step. PARE_ENOMEM, PARE_EINTERRUPTED, PARE_ENOTSUP (a linear that is not dense).
+ * Memory: pare_train_bytes of scratch, rewound. */
 PARE_CHECKED pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
                                     const pare_train_data *data, const pare_train_opts *o,
                                     void (*see)(void *self, const pare_train_step *step),

@@ -198,8 +198,8 @@ typedef struct pare_pass {
                          pare_arena *scratch, double *score);
 
     /* Training: this function and no other. How to train on windows of `window` tokens; the seed is
-     * filled in by the pipeline. PARE_EINVAL for parameters that do not go together. */
-    pare_status (*training)(pare_ctx *cx, const double *value, size_t window, pare_train_opts *out);
+     * filled in by the pipeline, which checks it (pare_train_check). */
+    void (*training)(const double *value, size_t window, pare_train_opts *out);
 } pare_pass;
 
 static inline bool pare_pass_transforms(const pare_pass *p)

@@ -77,9 +77,11 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     fault = fault ? fault : model_fault(plan);
     if (fault)
         return pare_recipe_fail(cx, step->place, "%s: %s", name_of(plan), fault);
-    const pare_status s =
-        pare_passes[step->pass]->training(cx, step->value, plan->window, &plan->train);
+    pare_passes[step->pass]->training(step->value, plan->window, &plan->train);
     plan->train.seed = plan->recipe.seed;
+    /* Samples may be all that the text has, which is not known yet. */
+    const pare_train_data data = {NULL, 1, plan->window};
+    const pare_status s = pare_train_check(cx, &data, &plan->train);
     if (s != PARE_EINVAL)
         return s;
     char reason[sizeof cx->what];

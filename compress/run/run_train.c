@@ -17,7 +17,8 @@ typedef struct training {
     pare_arena own; /* leaves, the student */
     pare_model student;
     pare_forward student_f, teacher_f;
-    pare_trained *leaf; /* [plan.linears] */
+    pare_trained *leaf; /* [leaves] as many as plan.linears, in their order */
+    size_t leaves;
     pare_training_result *result;
     size_t in_point; /* steps that the last point has so far */
     double started;
@@ -63,27 +64,27 @@ pare_status pare__run_train_found(pare_run *run)
 /* --- the student -------------------------------------------------------------------------------
  */
 
-static pare_status take_leaf(training *t, size_t i)
+/* All linears of the plan: the pruned ones. Their leaves have its order. */
+static bool is_planned(void *self, size_t block, const pare_leaf *leaf)
+{
+    const pare_plan *const plan = ((const pare_run *)self)->plan;
+    size_t i, end;
+    if (leaf->kind != PARE_LEAF_WEIGHT)
+        return false;
+    for (pare_plan_range(plan, block, leaf->part, &i, &end); i < end; i++)
+        if (plan->linear[i].role == (pare_role)leaf->index)
+            return true;
+    return false;
+}
+
+/* What is stored of a linear. */
+static pare_status read_leaf(training *t, size_t i)
 {
     pare_run *const run = t->run;
     const pare_plan_linear *const l = &run->settled.linear[i];
-    const size_t count = l->packed.n * l->packed.k;
-    pare_trained *const leaf = &t->leaf[i];
-    *leaf = (pare_trained){.value = PARE_NEW(&t->own, float, count),
-                           .gradient = PARE_NEW(&t->own, float, count),
-                           .m = PARE_NEW(&t->own, float, count),
-                           .v = PARE_NEW(&t->own, float, count),
-                           .count = count,
-                           .decays = true,
-                           .keeps_zeros = true};
-    if (!leaf->value || !leaf->gradient || !leaf->m || !leaf->v)
-        return PARE_ENOMEM;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    const pare_status s = pare__run_read_back(run, l, row_of(run, l), leaf->value);
+    const pare_status s = pare__run_read_back(run, l, row_of(run, l), t->leaf[i].value);
     pare_arena_rewind(&run->scratch, mark);
-    pare_linear *const to = &t->student.block[l->block].linear[l->role];
-    to->dtype = PARE_F32;
-    to->data = leaf->value;
     return s;
 }
 
@@ -93,12 +94,13 @@ static pare_status take_student(training *t)
     const size_t blocks = run->model.config.blocks;
     t->student = run->model;
     t->student.block = PARE_NEW(&t->own, pare_block, blocks);
-    t->leaf = PARE_NEW(&t->own, pare_trained, run->plan->linears);
-    if (!t->student.block || !t->leaf)
+    if (!t->student.block)
         return PARE_ENOMEM;
     memcpy(t->student.block, run->model.block, blocks * sizeof *t->student.block);
-    for (size_t i = 0; i < run->plan->linears; i++)
-        PARE_TRY(take_leaf(t, i));
+    const pare_choice planned = {is_planned, run};
+    PARE_TRY(pare_trained_take(run->cx, &t->own, &t->student, &planned, &t->leaf, &t->leaves));
+    for (size_t i = 0; i < t->leaves; i++)
+        PARE_TRY(read_leaf(t, i));
     PARE_TRY(
         pare_forward_init(run->cx, &t->own, &t->student, run->plan->window, false, &t->student_f));
     return pare_forward_init(run->cx, &t->own, &run->model, run->plan->window, false,
@@ -202,7 +204,7 @@ static pare_status store(training *t)
 {
     pare_run *const run = t->run;
     PARE_TRY(pare_journal_keep(run->cx, run->journal, run->units.record, 0));
-    for (size_t i = 0; i < run->plan->linears; i++) {
+    for (size_t i = 0; i < t->leaves; i++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = store_leaf(t, i);
         pare_arena_rewind(&run->scratch, mark);
@@ -219,7 +221,7 @@ static pare_status store(training *t)
 static pare_status run_steps(training *t)
 {
     pare_run *const run = t->run;
-    pare_trainee trainee = {&t->student_f, &t->teacher_f, t->leaf, run->plan->linears};
+    pare_trainee trainee = {&t->student_f, &t->teacher_f, t->leaf, t->leaves};
     const pare_train_data data = {run->data.tokens.id, run->settled.samples, run->plan->window};
     t->started = pare_seconds();
     const pare_status s =

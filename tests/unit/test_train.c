@@ -13,7 +13,7 @@ typedef struct rig {
     tiny_home home;
     pare_model teacher, student;
     pare_forward teacher_f, student_f;
-    pare_trained leaf[LEAVES];
+    pare_trained *leaf; /* [LEAVES] */
     pare_trainee trainee;
     pare_train_data data;
     pare_train_step last;
@@ -25,6 +25,13 @@ static float *floats(pare_arena *a, size_t count)
     return tiny_take(a, count, sizeof(float));
 }
 
+static bool is_matrix(void *self, size_t block, const pare_leaf *leaf)
+{
+    (void)self;
+    (void)block;
+    return leaf->linear != NULL;
+}
+
 static void rig_begin(rig *r, size_t threads)
 {
     *r = (rig){0};
@@ -34,17 +41,14 @@ static void rig_begin(rig *r, size_t threads)
     r->teacher = tiny_model(a, (tiny_kind){.dtype = PARE_F32});
     r->student = tiny_model(a, (tiny_kind){.dtype = PARE_F32});
     r->teacher.config.arch = r->student.config.arch = pare_arch_find("llama");
-    for (size_t i = 0; i < LEAVES; i++) {
-        pare_linear *const l = &r->student.block[i / PARE_ROLES].linear[i % PARE_ROLES];
-        const size_t count = l->n * l->k;
-        float *const w = floats(a, count);
-        memcpy(w, l->data, count * sizeof *w);
-        for (size_t j = 0; j < count; j += 2)
-            w[j] = 0;
-        l->data = w;
-        r->leaf[i] = (pare_trained){
-            w, floats(a, count), floats(a, count), floats(a, count), count, true, true};
-    }
+    size_t leaves;
+    const pare_choice matrices = {is_matrix, NULL};
+    ck_assert_int_eq(pare_trained_take(&r->home.cx, a, &r->student, &matrices, &r->leaf, &leaves),
+                     PARE_OK);
+    ck_assert_uint_eq(leaves, LEAVES);
+    for (size_t i = 0; i < LEAVES; i++)
+        for (size_t j = 0; j < r->leaf[i].count; j += 2)
+            r->leaf[i].value[j] = 0;
     ck_assert_int_eq(pare_forward_init(&r->home.cx, a, &r->teacher, WINDOW, false, &r->teacher_f),
                      PARE_OK);
     ck_assert_int_eq(pare_forward_init(&r->home.cx, a, &r->student, WINDOW, false, &r->student_f),
@@ -258,6 +262,66 @@ START_TEST(what_diverges_stops)
 }
 END_TEST
 
+static bool is_wanted(void *self, size_t block, const pare_leaf *leaf)
+{
+    (void)self;
+    return block == 1 && (leaf->kind == PARE_LEAF_NORM ||
+                          (leaf->kind == PARE_LEAF_WEIGHT && leaf->index == PARE_ROLE_DOWN));
+}
+
+/* Values as they were, in floats of the leaf, where the model finds them; norms keep no zeros. */
+START_TEST(leaves_are_taken_in_their_order)
+{
+    rig r;
+    pare_trained *leaf;
+    size_t leaves;
+    const pare_choice some = {is_wanted, NULL};
+    rig_begin(&r, 2);
+    pare_model m = tiny_model(&r.home.arena, (tiny_kind){.dtype = PARE_F16});
+    m.config.arch = pare_arch_find("llama");
+    const pare_linear down = m.block[1].linear[PARE_ROLE_DOWN];
+    const float *const norm = m.block[1].norm[1];
+    float *const w = floats(&r.home.arena, down.n * down.k);
+    pare_linear_to_f32(&r.home.cx, &down, w);
+    ck_assert_int_eq(pare_trained_take(&r.home.cx, &r.home.arena, &m, &some, &leaf, &leaves),
+                     PARE_OK);
+    ck_assert_uint_eq(leaves, 3);
+    ck_assert_ptr_eq(m.block[1].norm[0], leaf[0].value);
+    ck_assert_ptr_eq(m.block[1].norm[1], leaf[1].value);
+    ck_assert_ptr_eq(m.block[1].linear[PARE_ROLE_DOWN].floats, leaf[2].value);
+    ck_assert_uint_eq(leaf[1].count, m.config.hidden);
+    ck_assert_mem_eq(leaf[1].value, norm, leaf[1].count * sizeof *norm);
+    ck_assert(!leaf[1].decays && !leaf[1].keeps_zeros);
+    ck_assert_uint_eq(leaf[2].count, down.n * down.k);
+    ck_assert_mem_eq(leaf[2].value, w, leaf[2].count * sizeof *w);
+    ck_assert(leaf[2].decays && leaf[2].keeps_zeros);
+    tiny_end(&r.home);
+}
+END_TEST
+
+START_TEST(what_cannot_be_learned_from_is_refused)
+{
+    static const struct {
+        size_t windows, window, batch;
+        double kl;
+        const char *says;
+    } bad[] = {{9, 1, 4, 1, "take windows of at least 2"},
+               {0, 9, 4, 1, "no windows"},
+               {9, 9, 0, 1, "a step of 0 windows"},
+               {9, 9, 4, 0, "all losses have weight 0"}};
+    rig r;
+    pare_train_opts o = usual();
+    rig_begin(&r, 1);
+    r.data.windows = bad[_i].windows;
+    r.data.window = bad[_i].window;
+    o.batch = bad[_i].batch;
+    o.losses.kl = bad[_i].kl;
+    ck_assert_int_eq(train(&r, &o), PARE_EINVAL);
+    ck_assert_ptr_nonnull(strstr(r.home.cx.what, bad[_i].says));
+    tiny_end(&r.home);
+}
+END_TEST
+
 /* With all that is planned, and with less. */
 START_TEST(it_keeps_to_its_memory)
 {
@@ -294,6 +358,8 @@ int main(void)
     tcase_add_test(t, training_lowers_the_loss_and_zeros_stay);
     tcase_add_test(t, bytes_are_the_same_for_any_number_of_threads);
     tcase_add_loop_test(t, what_diverges_stops, 0, 2);
+    tcase_add_test(t, leaves_are_taken_in_their_order);
+    tcase_add_loop_test(t, what_cannot_be_learned_from_is_refused, 0, 4);
     tcase_add_test(t, it_keeps_to_its_memory);
     suite_add_tcase(s, t);
     return unit_main(s);
