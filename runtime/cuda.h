@@ -4,7 +4,7 @@
  * The weights, norms and tables of a model go to the device once, as they lie in memory.
  * Activations and caches lie in a scratch of the device that grows and is reused; only tokens go
  * there in a forward pass, and what a caller asks for comes back. The results are those of the CPU,
- * to the bit. */
+ * to the bit, unless pare_cuda_use_f16 is called. */
 #ifndef PARE_RUNTIME_CUDA_H
 #define PARE_RUNTIME_CUDA_H
 
@@ -24,6 +24,12 @@ typedef struct pare_cuda pare_cuda;
  * PARE_EDEVICE. *out is NULL then. */
 PARE_CHECKED pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forward *f,
                                         pare_cuda **out);
+
+/* From now on products of floats round their inputs to F16, each row times a power of two so that
+ * nothing overflows, and tensor cores add them in F32: faster, and near the results of the CPU, not
+ * equal to them. Weights that are no F16 are rounded, too. The bits are the same in every run, and
+ * those of a row do not depend on its batch. */
+void pare_cuda_use_f16(pare_cuda *c);
 
 /* Whether a status says that a device cannot do what it was asked for, but the CPU may. */
 static inline bool pare_cuda_cannot(pare_status s)

@@ -42,6 +42,7 @@ struct pare_cuda {
     size_t copies, taken;
     pare__cuda_scratch scratch;
     size_t limit, model;
+    bool f16;           /* products of floats by tensor cores */
     size_t panel_bytes; /* of decoded weights at a time: they stay in the caches of the device */
 };
 
@@ -82,6 +83,30 @@ typedef struct pare__cuda_linear {
 } pare__cuda_linear;
 PARE_CHECKED pare_status pare__cuda_linear_of(pare_cuda *c, const pare_linear *w,
                                               pare__cuda_linear *out);
+
+/* Of dense numbers, as kernels know it. */
+static inline uint32_t pare__cuda_type(pare_dtype t)
+{
+    return t == PARE_F16 ? PARE_CUDA_F16 : t == PARE_BF16 ? PARE_CUDA_BF16 : PARE_CUDA_F32;
+}
+
+/* Rows of F16 on the device, `ld` numbers each; scale [rows]: what they are multiplied with, NULL:
+ * 1. */
+typedef struct pare__cuda_f16 {
+    const uint16_t *at;
+    const float *scale;
+    size_t ld;
+} pare__cuda_f16;
+
+/* Rows of k numbers at x, `ldx` apart, as F16 in the scratch. */
+PARE_CHECKED pare_status pare__cuda_to_f16(pare_cuda *c, const void *x, size_t ldx, pare_dtype type,
+                                           size_t rows, size_t k, pare__cuda_f16 *out);
+
+/* y [m, n] = x w^T, rows of y `ldy` apart and those of w `ldw`; weights that are no F16 are rounded
+ * to it, a panel at a time. */
+PARE_CHECKED pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
+                                                 const void *w, size_t ldw, pare_dtype type,
+                                                 size_t n, size_t k, float *y, size_t ldy);
 
 /* The mixing matrix of a rotation (runtime/hadamard.h) on the device. */
 PARE_CHECKED pare_status pare__cuda_mix(pare_cuda *c, const pare_hadamard *h, const float **mix);

@@ -10,7 +10,8 @@ typedef struct job {
     const pare_linear *host;
     pare__cuda_linear there;
     pare_array x, y;
-    pare_x8 x8; /* codes NULL: not quantized */
+    pare_x8 x8;         /* codes NULL: not quantized */
+    pare__cuda_f16 f16; /* at NULL: not rounded */
 } job;
 
 static pare_status multiply(const job *j, const float *x, size_t ldx, const void *w, size_t ldw,
@@ -28,6 +29,16 @@ static pare_status multiply(const job *j, const float *x, size_t ldx, const void
         PRODUCT(gemm_f32_f32);
 #undef PRODUCT
     return PARE_OK;
+}
+
+/* The product of the inputs and some rows of weights. */
+static pare_status multiply_rows(const job *j, const void *w, size_t ldw, pare_dtype type, float *y,
+                                 size_t n)
+{
+    const size_t k = j->host->k;
+    if (j->f16.at)
+        return pare__cuda_multiply_f16(j->c, &j->f16, j->x.rows, w, ldw, type, n, k, y, j->y.width);
+    return multiply(j, j->x.at, j->x.width, w, ldw, type, y, n, k, false);
 }
 
 /* Integer products of 8-bit inputs. */
@@ -182,7 +193,7 @@ static pare_status decode_rows(const job *j, size_t r0, size_t rows, float *dst)
 /* Decoded in panels of whole row blocks. */
 static pare_status run_decoded(const job *j)
 {
-    const size_t n = j->host->n, k = j->host->k, ldw = j->host->panel.k;
+    const size_t n = j->host->n, ldw = j->host->panel.k;
     const size_t fit = j->c->panel_bytes / (ldw * sizeof(float)) / PARE_ATOM_N * PARE_ATOM_N;
     const size_t all = pare_round_up(n, PARE_ATOM_N), step = fit ? fit : PARE_ATOM_N;
     void *panel;
@@ -191,8 +202,7 @@ static pare_status run_decoded(const job *j)
     for (size_t r = 0; r < n; r += step) {
         const size_t rows = n - r < step ? n - r : step;
         PARE_TRY(decode_rows(j, r, rows, panel));
-        PARE_TRY(
-            multiply(j, j->x.at, j->x.width, panel, ldw, PARE_F32, j->y.at + r, rows, k, false));
+        PARE_TRY(multiply_rows(j, panel, ldw, PARE_F32, j->y.at + r, rows));
     }
     return PARE_OK;
 }
@@ -213,14 +223,30 @@ static pare_status run(const job *j, bool exact)
     else if (w->bits)
         PARE_TRY(run_decoded(j));
     else
-        PARE_TRY(
-            multiply(j, j->x.at, j->x.width, w->data, w->k, w->dtype, j->y.at, w->n, w->k, false));
+        PARE_TRY(multiply_rows(j, w->data, w->k, w->dtype, j->y.at, w->n));
     if (w->bias)
         PARE__CUDA_RUN(j->c, bias, .y = j->y.at, .bias = w->bias, .rows = j->y.rows,
                        .width = j->y.width);
     s->current = current;
     s->used = used;
     return PARE_OK;
+}
+
+/* Inputs in the form that the product needs, unless one of the jobs before has them. */
+static pare_status make_inputs(const job *before, job *j, bool exact)
+{
+    const bool integer = is_integer(j->host, exact);
+    for (const job *k = before; k < j; k++) {
+        if (integer && k->x8.codes && pare__same_x8(k->host, j->host))
+            j->x8 = k->x8;
+        if (!integer && k->f16.at)
+            j->f16 = k->f16;
+    }
+    if (integer)
+        return j->x8.codes ? PARE_OK : quantize_inputs(j);
+    if (!j->c->f16 || j->f16.at)
+        return PARE_OK;
+    return pare__cuda_to_f16(j->c, j->x.at, j->x.width, PARE_F32, j->x.rows, j->host->k, &j->f16);
 }
 
 static pare_status run_all(pare_cuda *c, const pare_linear *const *w, size_t count, bool exact,
@@ -231,11 +257,7 @@ static pare_status run_all(pare_cuda *c, const pare_linear *const *w, size_t cou
         job *const j = &jobs[i];
         *j = (job){.c = c, .host = w[i], .x = x, .y = y[i]};
         PARE_TRY(pare__cuda_linear_of(c, w[i], &j->there));
-        for (size_t k = 0; k < i && is_integer(w[i], exact) && !j->x8.codes; k++)
-            if (jobs[k].x8.codes && pare__same_x8(w[k], w[i]))
-                j->x8 = jobs[k].x8;
-        if (is_integer(w[i], exact) && !j->x8.codes)
-            PARE_TRY(quantize_inputs(j));
+        PARE_TRY(make_inputs(jobs, j, exact));
         PARE_TRY(run(j, exact));
     }
     return PARE_OK;

@@ -68,13 +68,6 @@ static pare_status cuda_zero(const pare_ops *o, pare_array y)
     return bytes_of(y) ? d->op->fill(o->cx, d, address(y.at), 0, bytes_of(y)) : PARE_OK;
 }
 
-static uint32_t type_of(const pare_linear *w)
-{
-    return w->dtype == PARE_F16    ? PARE_CUDA_F16
-           : w->dtype == PARE_BF16 ? PARE_CUDA_BF16
-                                   : PARE_CUDA_F32;
-}
-
 static pare_status cuda_embed(const pare_ops *o, const pare_model *m, const int32_t *tokens,
                               pare_batch batch, pare_array y)
 {
@@ -89,8 +82,9 @@ static pare_status cuda_embed(const pare_ops *o, const pare_model *m, const int3
     PARE_TRY(pare__cuda_scratch_put(c, tokens, y.rows * sizeof *tokens, &token));
     PARE__CUDA_RUN(c, embed, .tokens = token, .w = w, .positions = positions, .y = y.at,
                    .rows = y.rows, .width = y.width, .length = batch.length,
-                   .first = batch.start + offset, .type = type_of(&m->embed),
-                   .positions_type = type_of(&m->positions), .scale = (float)m->config.embed_scale);
+                   .first = batch.start + offset, .type = pare__cuda_type(m->embed.dtype),
+                   .positions_type = pare__cuda_type(m->positions.dtype),
+                   .scale = (float)m->config.embed_scale);
     return cuda_rewind(o, mark);
 }
 
@@ -335,6 +329,11 @@ pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forw
     else
         pare_cuda_close(c);
     return s;
+}
+
+void pare_cuda_use_f16(pare_cuda *c)
+{
+    c->f16 = true;
 }
 
 void pare_cuda_close(pare_cuda *c)

@@ -6,16 +6,17 @@
 #include "kernels/cuda/cuda_list.h"
 
 enum {
-    PARE_CUDA_BLOCK = 256,   /* threads of a block that has a thread per value */
-    PARE_CUDA_WARPS = 4,     /* warps of a block that has a warp per row */
-    PARE_CUDA_TOKENS = 8,    /* that a block of a product takes at once */
-    PARE_CUDA_MIX = 32,      /* columns of a block of mix */
-    PARE_CUDA_X8_WARPS = 8,  /* of a block of gemm_x8 of dense weights, which has 32 rows */
-    PARE_CUDA_X8_SLOTS = 64, /* sums of 32 rows by 8 tokens that it keeps */
-    PARE_CUDA_X8_LD = 36,    /* integers from one token of a slot to the next */
-    PARE_CUDA_24_WARPS = 16, /* of a block of gemm_x8 of 2:4 weights, which has 32 rows */
-    PARE_CUDA_ROWS = 16,     /* of a block of attend: queries times heads */
-    PARE_CUDA_KV = 64        /* positions that attention takes at once */
+    PARE_CUDA_BLOCK = 256,      /* threads of a block that has a thread per value */
+    PARE_CUDA_WARPS = 4,        /* warps of a block that has a warp per row */
+    PARE_CUDA_TOKENS = 8,       /* that a block of a product takes at once */
+    PARE_CUDA_MIX = 32,         /* columns of a block of mix */
+    PARE_CUDA_X8_WARPS = 8,     /* of a block of gemm_x8 of dense weights, which has 32 rows */
+    PARE_CUDA_X8_SLOTS = 64,    /* sums of 32 rows by 8 tokens that it keeps */
+    PARE_CUDA_X8_LD = 36,       /* integers from one token of a slot to the next */
+    PARE_CUDA_24_WARPS = 16,    /* of a block of gemm_x8 of 2:4 weights, which has 32 rows */
+    PARE_CUDA_F16_COLUMNS = 64, /* of a stage of gemm_f16 */
+    PARE_CUDA_ROWS = 16,        /* of a block of attend: queries times heads */
+    PARE_CUDA_KV = 64           /* positions that attention takes at once */
 };
 
 /* Atoms whose sums share a slot: a chunk of 4, or 1 where a group may end inside a chunk. */
@@ -31,6 +32,26 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_tiles(const pare_x8 *x)
     if (x->m <= 8)
         return 1;
     return x->m <= 16 || pare_cuda_x8_slot_atoms(x) == 1 ? 2 : 4;
+}
+
+/* The tile of a block of gemm_f16, and the stages of columns that its shared memory holds. */
+typedef struct pare_cuda_f16_tile {
+    uint32_t rows, tokens, warps, stages;
+} pare_cuda_f16_tile;
+
+PARE__CUDA_BOTH static inline pare_cuda_f16_tile pare_cuda_f16_tile_of(uint64_t m)
+{
+    pare_cuda_f16_tile t = {128, 128, 8, 3};
+    if (m <= 16) {
+        t.rows = 32;
+        t.tokens = 16;
+        t.warps = 2;
+        t.stages = 8;
+    } else if (m <= 64) {
+        t.rows = t.tokens = 64;
+        t.warps = t.stages = 4;
+    }
+    return t;
 }
 
 /* Pieces of one plane that kv_store codes on their own: 8 channels of a token or of tokens that

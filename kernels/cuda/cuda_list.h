@@ -32,6 +32,11 @@
  * columns    y[t, c] = x[t, column[c]]
  * gemm_x8_*  y[t, r], r below n; y += where `add`. Codes of x lie in rows for 2:4 weights, too
  * gemm_f32_* the same of floats
+ * f16_rows   rows of k values as F16 times a power of two, behind them zeros up to ldy, a multiple of
+ *            8: x = scale[row] y, |y| < 2^15
+ * gemm_f16   y[t, r] = x_scale[t] w_scale[r] sum of x[t, j] w[r, j], j below k; w_scale NULL: 1.
+ *            k, ldx and ldw are multiples of 8, x and w of 16 bytes. Sums of F32 in an order that
+ *            the tensor cores choose within 16 columns
  * gemm_sparse_f32 y += single weights times x
  * bias       y[t] += bias
  * dequant_*  rows of a panel; level on the device. fp8 is dequant_table with the levels of E4M3;
@@ -150,6 +155,9 @@ typedef struct pare_cuda_row_divergence {
     X(gemm_f32_f32, PARE__CUDA_GEMM(float))                                                        \
     X(gemm_f32_f16, PARE__CUDA_GEMM(uint16_t))                                                     \
     X(gemm_f32_bf16, PARE__CUDA_GEMM(uint16_t))                                                    \
+    X(f16_rows, const void *x; uint16_t *y; float *scale; uint64_t ldx, ldy, rows, k; uint32_t type;)\
+    X(gemm_f16, const uint16_t *x, *w; const float *x_scale, *w_scale; float *y;                   \
+                uint64_t ldx, ldw, ldy, m, n, k;)                                                  \
     X(gemm_sparse_f32, const float *x; const uint32_t *start, *column; const uint16_t *value;      \
                        float *y; uint64_t ldx, ldy, m, n;)                                         \
     X(bias, float *y; const float *bias; uint64_t rows, width;)                                    \

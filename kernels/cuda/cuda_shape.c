@@ -61,6 +61,7 @@ ROWS(rope)
 VALUES(kv_round)
 ROWS(columns)
 ROWS(bias)
+ROWS(f16_rows)
 ROWS(outliers_f16)
 ROWS(outliers_q8)
 WARPS(singles)
@@ -151,6 +152,15 @@ GEMM_24(gemm_x8_s8)
 GEMM_F32(gemm_f32_f32)
 GEMM_F32(gemm_f32_f16)
 GEMM_F32(gemm_f32_bf16)
+
+pare_cuda_shape pare_cuda_gemm_f16_shape(const pare_cuda_gemm_f16 *a)
+{
+    const pare_cuda_f16_tile t = pare_cuda_f16_tile_of(a->m);
+    const uint32_t columns = PARE_CUDA_F16_COLUMNS * (uint32_t)sizeof(uint16_t);
+    return (pare_cuda_shape){{parts(a->n, t.rows) * parts(a->m, t.tokens), 1},
+                             t.warps * 32,
+                             (t.rows + t.tokens) * columns * t.stages};
+}
 
 pare_cuda_shape pare_cuda_gemm_sparse_f32_shape(const pare_cuda_gemm_sparse_f32 *a)
 {

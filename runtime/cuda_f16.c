@@ -1,0 +1,50 @@
+/* Products of floats on tensor cores: both sides become F16, each row with a power of two of its
+ * own, unless the weights are F16 already. */
+#include "kernels/layout.h"
+#include "runtime/cuda_internal.h"
+
+/* Rows lie 16 bytes apart or a multiple of that, which copies on the device need. */
+enum { STEP = 8 };
+
+pare_status pare__cuda_to_f16(pare_cuda *c, const void *x, size_t ldx, pare_dtype type, size_t rows,
+                              size_t k, pare__cuda_f16 *out)
+{
+    void *at, *scale;
+    out->ld = pare_round_up(k, STEP);
+    PARE_TRY(pare__cuda_scratch_take(c, rows * out->ld * sizeof *out->at, &at));
+    PARE_TRY(pare__cuda_scratch_take(c, rows * sizeof *out->scale, &scale));
+    out->at = at;
+    out->scale = scale;
+    PARE__CUDA_RUN(c, f16_rows, .x = x, .y = at, .scale = scale, .ldx = ldx, .ldy = out->ld,
+                   .rows = rows, .k = k, .type = pare__cuda_type(type));
+    return PARE_OK;
+}
+
+/* One panel of weights. */
+static pare_status multiply(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
+                            const pare__cuda_f16 *w, size_t n, float *y, size_t ldy)
+{
+    PARE__CUDA_RUN(c, gemm_f16, .x = x->at, .w = w->at, .x_scale = x->scale, .w_scale = w->scale,
+                   .y = y, .ldx = x->ld, .ldw = w->ld, .ldy = ldy, .m = m, .n = n, .k = x->ld);
+    return PARE_OK;
+}
+
+pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m, const void *w,
+                                    size_t ldw, pare_dtype type, size_t n, size_t k, float *y,
+                                    size_t ldy)
+{
+    const size_t row = ldw * (pare_dtype_bits(type) / 8);
+    const size_t fit = c->panel_bytes / (x->ld * sizeof *x->at), step = fit ? fit : 1;
+    if (type == PARE_F16 && ldw % STEP == 0)
+        return multiply(c, x, m, &(pare__cuda_f16){.at = w, .ld = ldw}, n, y, ldy);
+    for (size_t r = 0; r < n; r += step) {
+        const size_t rows = n - r < step ? n - r : step;
+        const size_t current = c->scratch.current, used = c->scratch.used;
+        pare__cuda_f16 panel;
+        PARE_TRY(pare__cuda_to_f16(c, (const char *)w + r * row, ldw, type, rows, k, &panel));
+        PARE_TRY(multiply(c, x, m, &panel, rows, y + r, ldy));
+        c->scratch.current = current;
+        c->scratch.used = used;
+    }
+    return PARE_OK;
+}

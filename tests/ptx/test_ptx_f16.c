@@ -1,0 +1,319 @@
+/* Products of F16 on tensor cores, for each way in which these may add, under all checks: within
+ * the bound of what they are given, whatever else is in the batch. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cuda/cuda_blocks.h"
+#include "kernels/cuda/cuda_shape.h"
+#include "kernels/half.h"
+#include "tests/ptx/device_ptx.h"
+#include "tests/unit/unit.h"
+
+enum { TAKEN = 8 };
+
+static pare_ctx cx;
+static pare_device *d;
+static pare_address taken[TAKEN];
+static size_t count;
+static uint32_t state;
+
+static uint32_t draw(void)
+{
+    return (state = state * 1664525u + 1013904223u) >> 8;
+}
+
+/* Of both signs, from 0 to 1. */
+static float number(void)
+{
+    return (float)((int32_t)draw() - (1 << 23)) * 0x1p-23f;
+}
+
+static void *room(size_t bytes)
+{
+    ck_assert_int_eq(d->op->take(&cx, d, bytes, &taken[count]), PARE_OK);
+    return (void *)(uintptr_t)taken[count++]; // NOLINT: an address of the device
+}
+
+static void *there(const void *from, size_t bytes)
+{
+    void *const at = room(bytes);
+    ck_assert_int_eq(d->op->put(&cx, d, taken[count - 1], from, bytes), PARE_OK);
+    return at;
+}
+
+static void back(void *to, const void *from, size_t bytes)
+{
+    ck_assert_int_eq(d->op->get(&cx, d, to, (pare_address)(uintptr_t)from, bytes), PARE_OK);
+}
+
+static void start(ptx_options run)
+{
+    const pare_device_ptx_options options = {.run = run};
+    pare_ctx_init(&cx);
+    count = 0;
+    ck_assert_msg(pare_device_ptx_open(&cx, PARE_PTX_FILES, &options, &d) == PARE_OK, "%s",
+                  cx.what);
+}
+
+static void drop(void)
+{
+    while (count > 0)
+        d->op->give(&cx, d, taken[--count]);
+}
+
+static void end(void)
+{
+    drop();
+    d->op->close(&cx, d);
+}
+
+static void launch(const char *name, pare_cuda_shape s, const void *argument, size_t bytes)
+{
+    const pare_launch l = {{s.grid[0], s.grid[1], 1}, {s.block, 1, 1}, s.shared};
+    void *kernel;
+    ck_assert_msg(d->op->kernel(&cx, d, name, &kernel) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(d->op->launch(&cx, d, kernel, &l, argument, bytes) == PARE_OK, "%s", cx.what);
+}
+#define LAUNCH(name, a)                                                                            \
+    launch("pare_" #name "_cuda", pare_cuda_##name##_shape(&(a)), &(a), sizeof(a))
+
+static void *memory(size_t bytes)
+{
+    void *const p = malloc(bytes);
+    ck_assert_ptr_nonnull(p);
+    return p;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static float value(const void *x, uint32_t type, size_t i)
+{
+    return type == PARE_CUDA_F32   ? ((const float *)x)[i]
+           : type == PARE_CUDA_F16 ? pare_f16_to_f32(((const uint16_t *)x)[i])
+                                   : pare_bf16_to_f32(((const uint16_t *)x)[i]);
+}
+
+static void put_value(void *x, uint32_t type, size_t i, float v)
+{
+    if (type == PARE_CUDA_F32)
+        ((float *)x)[i] = v;
+    else
+        ((uint16_t *)x)[i] = type == PARE_CUDA_F16 ? pare_f32_to_f16(v) : pare_f32_to_bf16(v);
+}
+
+/* Row 0 is 0; the others reach from the least to the largest numbers of a type. */
+static float awkward(size_t row, uint32_t type)
+{
+    const int most = type == PARE_CUDA_F16 ? 15 : 127, least = type == PARE_CUDA_F16 ? -24 : -140;
+    if (row == 0)
+        return 0;
+    if (row == 1)
+        return ldexpf(number(), most);
+    if (row == 2)
+        return ldexpf(number(), least);
+    return ldexpf(number(), (int)(draw() % 20) - 10);
+}
+
+static void check_row(const void *x, uint32_t type, size_t first, size_t k, const uint16_t *y,
+                      float scale)
+{
+    double largest = 0, most = 0;
+    for (size_t j = 0; j < k; j++)
+        largest = fmax(largest, fabs((double)value(x, type, first + j)));
+    int exponent;
+    ck_assert_msg(frexpf(scale, &exponent) == 0.5f, "%g is no power of two", (double)scale);
+    for (size_t j = 0; j < k; j++) {
+        const double v = (double)value(x, type, first + j), h = (double)pare_f16_to_f32(y[j]);
+        const double bound = type == PARE_CUDA_F32        ? 0x1p-11 * fabs(v) + 0x1p-39 * largest
+                             : fabs(v) * 0x1p25 < largest ? 0x1p-39 * largest
+                                                          : 0;
+        ck_assert_msg(fabs(v - h * (double)scale) <= bound || largest < 0x1p-112,
+                      "%g becomes %g times %g", v, h, (double)scale);
+        most = fmax(most, fabs(h));
+    }
+    ck_assert_msg(most <= 0x1p15 && (most >= 0x1p14 || largest < 0x1p-112), "largest %g", most);
+    for (size_t j = k; j < (k + 7) / 8 * 8; j++)
+        ck_assert_uint_eq(y[j], 0);
+}
+
+START_TEST(rows_become_f16_times_a_power_of_two)
+{
+    static const size_t widths[] = {1, 7, 8, 31, 256, 513, 1000};
+    const uint32_t type = (uint32_t)_i % 3;
+    const size_t k = widths[_i / 3], ldx = k + 3, ldy = (k + 7) / 8 * 8, rows = 5;
+    const size_t size = type == PARE_CUDA_F32 ? 4 : 2, bytes = ((rows - 1) * ldx + k) * size;
+    void *const x = memory(bytes);
+    uint16_t *const y = memory(rows * ldy * sizeof *y);
+    float scale[5];
+    state = (uint32_t)_i;
+    for (size_t i = 0; i < bytes / size; i++)
+        put_value(x, type, i, awkward(i / ldx, type));
+    start((ptx_options){.checks = PTX_FULL});
+    const pare_cuda_f16_rows a = {.x = there(x, bytes),
+                                  .y = room(rows * ldy * sizeof *y),
+                                  .scale = room(sizeof scale),
+                                  .ldx = ldx,
+                                  .ldy = ldy,
+                                  .rows = rows,
+                                  .k = k,
+                                  .type = type};
+    LAUNCH(f16_rows, a);
+    back(y, a.y, rows * ldy * sizeof *y);
+    back(scale, a.scale, sizeof scale);
+    for (size_t r = 0; r < rows; r++)
+        check_row(x, type, r * ldx, k, y + r * ldy, scale[r]);
+    end();
+    free(y);
+    free(x);
+}
+END_TEST
+
+/* --- products --------------------------------------------------------------------------------- */
+
+typedef struct operands {
+    size_t m, n, k, ldx, ldw, ldy;
+    uint16_t *x, *w;
+    float *x_scale, *w_scale; /* the latter NULL: 1 */
+} operands;
+
+static uint16_t *halves(size_t rows, size_t ld, size_t k)
+{
+    uint16_t *const h = memory(rows * ld * sizeof *h);
+    for (size_t i = 0; i < rows * ld; i++) /* what lies between rows must not count */
+        h[i] = i % ld < k ? pare_f32_to_f16(ldexpf(number(), (int)(draw() % 12) - 2)) : 0x7e00;
+    return h;
+}
+
+static float *powers(size_t n)
+{
+    float *const s = memory(n * sizeof *s);
+    for (size_t i = 0; i < n; i++)
+        s[i] = ldexpf(1, (int)(draw() % 30) - 20);
+    return s;
+}
+
+static operands make(size_t m, size_t n, size_t k, size_t gap, bool scaled)
+{
+    operands o = {.m = m, .n = n, .k = k, .ldx = k + gap, .ldw = k + 2 * gap, .ldy = n + gap};
+    o.x = halves(m, o.ldx, k);
+    o.w = halves(n, o.ldw, k);
+    o.x_scale = powers(m);
+    o.w_scale = scaled ? powers(n) : NULL;
+    return o;
+}
+
+static void forget(const operands *o)
+{
+    free(o->x);
+    free(o->w);
+    free(o->x_scale);
+    free(o->w_scale);
+}
+
+/* Tokens first .. first + m - 1; y [m, ldy]. */
+static void multiply(const operands *o, size_t first, size_t m, float *y)
+{
+    const size_t bytes = ((m - 1) * o->ldy + o->n) * sizeof *y;
+    const pare_cuda_gemm_f16 a = {.x = there(o->x + first * o->ldx, ((m - 1) * o->ldx + o->k) * 2),
+                                  .w = there(o->w, ((o->n - 1) * o->ldw + o->k) * 2),
+                                  .x_scale = there(o->x_scale + first, m * sizeof *y),
+                                  .w_scale =
+                                      o->w_scale ? there(o->w_scale, o->n * sizeof *y) : NULL,
+                                  .y = room(bytes),
+                                  .ldx = o->ldx,
+                                  .ldw = o->ldw,
+                                  .ldy = o->ldy,
+                                  .m = m,
+                                  .n = o->n,
+                                  .k = o->k};
+    LAUNCH(gemm_f16, a);
+    for (size_t t = 0; t < m; t++)
+        back(y + t * o->ldy, a.y + t * o->ldy, o->n * sizeof *y);
+    drop();
+}
+
+/* Within (2 k + 8) 2^-24 sum |x w| (arXiv 2512.07004). */
+static void check(const operands *o, const float *y)
+{
+    for (size_t t = 0; t < o->m; t++)
+        for (size_t r = 0; r < o->n; r++) {
+            double sum = 0, all = 0;
+            for (size_t j = 0; j < o->k; j++) {
+                const double p = (double)pare_f16_to_f32(o->x[t * o->ldx + j]) *
+                                 (double)pare_f16_to_f32(o->w[r * o->ldw + j]);
+                sum += p;
+                all += fabs(p);
+            }
+            const double s = (double)o->x_scale[t] * (o->w_scale ? (double)o->w_scale[r] : 1);
+            const double now = (double)y[t * o->ldy + r];
+            const double bound = ((double)o->k * 2 + 8) * 0x1p-24 * all * s;
+            ck_assert_msg(fabs(now - sum * s) <= bound, "token %zu, row %zu: %g, not %g +- %g", t,
+                          r, now, sum * s, bound);
+        }
+}
+
+static const struct {
+    size_t m, n, k;
+} shapes[] = {{1, 33, 8},   {2, 31, 72},    {3, 32, 520},  {8, 65, 136},   {16, 70, 64},
+              {17, 65, 80}, {64, 129, 200}, {65, 130, 72}, {130, 257, 264}};
+enum { SHAPES = sizeof shapes / sizeof *shapes, MODELS = PTX_H100 + 1 };
+
+START_TEST(products_are_within_the_bound_and_rows_on_their_own)
+{
+    const size_t i = (size_t)_i % SHAPES;
+    state = (uint32_t)_i;
+    start((ptx_options){.checks = PTX_FULL,
+                        .model = (ptx_model)(_i / SHAPES),
+                        .order = PTX_RANDOM,
+                        .seed = (uint64_t)_i,
+                        .early = i % 2});
+    const operands o = make(shapes[i].m, shapes[i].n, shapes[i].k, 8, i % 2);
+    float *const y = memory(o.m * o.ldy * sizeof *y), *const one = memory(o.ldy * sizeof *y);
+    multiply(&o, 0, o.m, y);
+    check(&o, y);
+    for (size_t t = o.m > 1 ? o.m - 2 : 0; t < o.m; t++) {
+        multiply(&o, t, 1, one);
+        ck_assert_msg(memcmp(one, y + t * o.ldy, o.n * sizeof *y) == 0, "token %zu by itself", t);
+    }
+    free(one);
+    free(y);
+    forget(&o);
+    end();
+}
+END_TEST
+
+/* Every sector of the weights once for all tokens of a tile, and no conflict of banks. */
+START_TEST(weights_are_read_once)
+{
+    static const size_t tokens[] = {1, 16, 64, 128};
+    const size_t m = tokens[_i], n = 512, k = 1024;
+    start((ptx_options){.count = true});
+    const operands o = make(m, n, k, 0, true);
+    float *const y = memory(m * o.ldy * sizeof *y);
+    multiply(&o, 0, m, y);
+    const ptx_counts *const c = ptx_counted(pare_device_ptx_machine(d));
+    const size_t tiles = n / pare_cuda_f16_tile_of(m).rows;
+    const uint64_t of_weights = n * k * 2 / 32, of_x = m * k * 2 / 32;
+    const uint64_t rest = c->sectors - of_weights - tiles * of_x;
+    ck_assert_msg(rest <= 5 * (m < 4 ? 4 : m) * n * sizeof *y / 128,
+                  "%llu sectors more than w, x and y", (unsigned long long)rest);
+    ck_assert_msg(c->wavefronts == c->least, "%llu passes over shared memory, %llu would do",
+                  (unsigned long long)c->wavefronts, (unsigned long long)c->least);
+    ck_assert_uint_gt(c->overlapped, 0);
+    free(y);
+    forget(&o);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("ptx.f16");
+    TCase *const t = tcase_create("f16");
+    tcase_add_loop_test(t, rows_become_f16_times_a_power_of_two, 0, 21);
+    tcase_add_loop_test(t, products_are_within_the_bound_and_rows_on_their_own, 0, MODELS * SHAPES);
+    tcase_add_loop_test(t, weights_are_read_once, 0, 4);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
