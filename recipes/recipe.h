@@ -101,6 +101,13 @@ typedef enum pare_run_on {
 } pare_run_on;
 extern const pare_word pare_run_on_words[];
 
+/* How a GPU multiplies floats. */
+typedef enum pare_products {
+    PARE_PRODUCTS_EXACT, /* as the CPU, to the bit */
+    PARE_PRODUCTS_F16    /* inputs rounded to F16, on tensor cores */
+} pare_products;
+extern const pare_word pare_products_words[];
+
 typedef struct pare_evaluation {
     pare_evaluation_kind kind;
     pare_place place;
@@ -109,6 +116,7 @@ typedef struct pare_evaluation {
     bool window_given;
     size_t limit; /* the first windows, or items of choice; default 0: all */
     pare_run_on device;
+    pare_products products;
 } pare_evaluation;
 
 /* The one of text, tokens and file that is given. */
@@ -186,10 +194,12 @@ extern const pare_recipe_key pare_recipe_keys[];
 extern const pare_param pare_experts_params[];
 
 /* Settings of a calibration, ended by NULL: samples, window, token_weights, temperature (of
- * generate), weight (of a text); "limit" and "device" of an evaluation; and what "nan" takes. */
+ * generate), weight (of a text); "limit", "device" and "device_products" of an evaluation; and what
+ * "nan" takes. */
 extern const pare_param *const pare_calibration_params[];
 extern const pare_param *const pare_limit_param;
 extern const pare_param *const pare_device_param;
+extern const pare_param *const pare_products_param;
 extern const pare_param *const pare_nan_param;
 
 /* A size such as 8GiB, 500MB, 4096: a whole number above 0 and a unit of B, KB, MB, GB (powers of

@@ -58,6 +58,14 @@ static const pare_param device = {
     .fallback = PARE_RUN_ON_CPU,
     .help = "where both models run: cuda is the first NVIDIA GPU, auto takes it where it can be "
             "used"};
+const pare_word pare_products_words[] = {
+    {"exact", PARE_PRODUCTS_EXACT}, {"f16", PARE_PRODUCTS_F16}, {0}};
+static const pare_param products = {
+    .name = "device_products",
+    .type = PARE_PARAM_CHOICE,
+    .words = pare_products_words,
+    .fallback = PARE_PRODUCTS_EXACT,
+    .help = "how a GPU multiplies floats: as the CPU (exact), or with inputs rounded to F16"};
 enum { MIN_TOKENS, COLD };
 const pare_param pare_experts_params[] = {
     [MIN_TOKENS] = {.name = "min_tokens",
@@ -89,6 +97,7 @@ const pare_param *const pare_calibration_params[] = {
     &pare__samples, &pare__window, &token_weights, &pare__temperature, &pare__weight, NULL};
 const pare_param *const pare_limit_param = &limit;
 const pare_param *const pare_device_param = &device;
+const pare_param *const pare_products_param = &products;
 const pare_param *const pare_nan_param = &pare__nan;
 
 /* Entry of a list that is a single-key mapping, {gptq: {...}}, or just gptq. */
@@ -340,10 +349,11 @@ static pare_status evaluation_kind(const pare__walk *w, const pare_yaml *key,
 static pare_status read_measure(const pare__walk *w, const pare_yaml *mapping, const pare_yaml *key,
                                 pare_evaluation *out)
 {
-    static const char *const words[] = {"text", "tokens", "window", "limit", "device"};
+    static const char *const words[] = {"text",  "tokens", "window",
+                                        "limit", "device", "device_products"};
     const pare_yaml *source = NULL;
     double window = 0;
-    PARE_TRY(pare__keys(w, mapping, key->text, words, 5));
+    PARE_TRY(pare__keys(w, mapping, key->text, words, 6));
     PARE_TRY(one_source(w, mapping, key->place, key->text, words, 2, &source));
     assert(source);
     const bool is_text = strcmp(source->key->text, "text") == 0;
@@ -356,8 +366,8 @@ static pare_status read_measure(const pare__walk *w, const pare_yaml *mapping, c
 static pare_status read_choice(const pare__walk *w, const pare_yaml *mapping, const pare_yaml *key,
                                pare_evaluation *out)
 {
-    static const char *const words[] = {"file", "limit", "device"};
-    PARE_TRY(pare__keys(w, mapping, key->text, words, 3));
+    static const char *const words[] = {"file", "limit", "device", "device_products"};
+    PARE_TRY(pare__keys(w, mapping, key->text, words, 4));
     const pare_yaml *const file = pare_yaml_get(mapping, "file");
     if (!file)
         return pare_recipe_fail(w->cx, key->place, "choice needs a file, as in \"%s\"",
@@ -368,14 +378,15 @@ static pare_status read_choice(const pare__walk *w, const pare_yaml *mapping, co
 static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
                                    pare_evaluation *out)
 {
-    static const char *const words[] = {"text", "tokens", "window", "file", "limit", "device"};
+    static const char *const words[] = {"text",  "tokens", "window",         "file",
+                                        "limit", "device", "device_products"};
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
-    double most = 0, place = PARE_RUN_ON_CPU;
+    double most = 0, place = PARE_RUN_ON_CPU, how = PARE_PRODUCTS_EXACT;
     PARE_TRY(single_key(w, entry, evaluation_examples[0], &key, &value));
     assert(key);
     *out = (pare_evaluation){.place = key->place};
     PARE_TRY(evaluation_kind(w, key, &out->kind));
-    PARE_TRY(only_key(w, entry, words, 6));
+    PARE_TRY(only_key(w, entry, words, 7));
     PARE_TRY(inner_mapping(w, value, evaluation_examples[out->kind], &mapping));
     if (out->kind == PARE_EVALUATE_CHOICE)
         PARE_TRY(read_choice(w, mapping, key, out));
@@ -383,8 +394,12 @@ static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
         PARE_TRY(read_measure(w, mapping, key, out));
     PARE_TRY(pare__entry(w, mapping, pare_limit_param, &most, NULL, NULL));
     PARE_TRY(pare__entry(w, mapping, pare_device_param, &place, NULL, NULL));
+    PARE_TRY(pare__entry(w, mapping, pare_products_param, &how, NULL, NULL));
     out->limit = (size_t)most;
     out->device = (pare_run_on)place;
+    out->products = (pare_products)how;
+    if (out->products != PARE_PRODUCTS_EXACT && out->device == PARE_RUN_ON_CPU)
+        return pare_recipe_fail(w->cx, key->place, "device_products is for device: cuda or auto");
     return PARE_OK;
 }
 

@@ -32,6 +32,7 @@ typedef struct pare_cli {
     struct pare_device *device; /* where models run; NULL: the CPU */
     bool device_or_cpu;         /* --device auto */
     uint64_t device_limit;      /* bytes; 0: none */
+    bool device_f16;            /* --device-products f16 */
 } pare_cli;
 
 typedef struct pare_option {
@@ -161,7 +162,8 @@ void pare_loaded_text_done(pare_loaded *l); /* the tokenizer goes */
 /* --kv and --kv-window: the form of the caches instead of the model's own. PARE_EUSAGE. */
 PARE_CHECKED pare_status pare_loaded_kv(pare_cli *cli, const pare_args *args, pare_loaded *l);
 
-/* Opens the device that --device asks for. PARE_EUSAGE; with `cuda` PARE_EDEVICE, with `auto` the
+/* Opens the device that --device asks for. PARE_EUSAGE, also for options of a device without one
+ * and for --exact beside products in F16; with `cuda` PARE_EDEVICE, with `auto` the
  * reason is told and the CPU computes. Close in any case. */
 PARE_CHECKED pare_status pare_cli_device(pare_cli *cli, const pare_args *args);
 void pare_cli_device_close(pare_cli *cli);
@@ -179,6 +181,7 @@ bool pare_loaded_leave_device(pare_cli *cli, pare_status s, pare_loaded *l, pare
 typedef struct pare_ran_on {
     const char *device; /* NULL: the CPU */
     uint64_t model_bytes, peak_bytes;
+    bool f16; /* products of floats in F16 */
 } pare_ran_on;
 pare_ran_on pare_loaded_ran_on(const pare_cli *cli, const pare_loaded *l);
 

@@ -149,14 +149,23 @@ static void print_text(const pare_cli *cli, const pare_bench_result *r)
 static const struct {
     const char *option, *form;
 } belongs[] = {
-    {"gptq", "kernels"},    {"no-baseline", "kernels"},
-    {"shape", "model"},     {"weights", "model"},
-    {"group", "model"},     {"against", "model"},
-    {"prompt", "model"},    {"output", "model"},
-    {"batch", "model"},     {"runs", "model"},
-    {"kv", "model"},        {"kv-window", "model"},
-    {"ram-limit", "model"}, {"tolerance", "--compare"},
-    {"device", "model"},    {"device-limit", "model"},
+    {"gptq", "kernels"},
+    {"no-baseline", "kernels"},
+    {"shape", "model"},
+    {"weights", "model"},
+    {"group", "model"},
+    {"against", "model"},
+    {"prompt", "model"},
+    {"output", "model"},
+    {"batch", "model"},
+    {"runs", "model"},
+    {"kv", "model"},
+    {"kv-window", "model"},
+    {"ram-limit", "model"},
+    {"tolerance", "--compare"},
+    {"device", "model"},
+    {"device-limit", "model"},
+    {"device-products", "model"},
 };
 
 static pare_status check_options(pare_cli *cli, const pare_args *args, const char *form)

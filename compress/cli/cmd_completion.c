@@ -45,6 +45,11 @@ static void put_devices(void)
     (void)printf(" cpu cuda auto");
 }
 
+static void put_products(void)
+{
+    (void)printf(" exact f16");
+}
+
 static void put_results(void)
 {
     (void)printf(" text json");
@@ -89,10 +94,10 @@ static const struct {
     {"export", "format", put_formats}, {"compare", "format", put_tables},
     {NULL, "format", put_results},     {NULL, "kv", put_caches},
     {"compress", "device", put_cpu},   {"plan", "device", put_cpu},
-    {NULL, "device", put_devices},     {"init", "preset", put_presets},
-    {"help", NULL, put_topics},        {NULL, "log", put_logs},
-    {"bench", "shape", put_shapes},    {"completion", NULL, put_shells},
-    {"bench", NULL, put_benches},
+    {NULL, "device", put_devices},     {NULL, "device-products", put_products},
+    {"init", "preset", put_presets},   {"help", NULL, put_topics},
+    {NULL, "log", put_logs},           {"bench", "shape", put_shapes},
+    {"completion", NULL, put_shells},  {"bench", NULL, put_benches},
 };
 
 /* The words behind `option` of a command (NULL: those of the command itself), or NULL. */

@@ -157,7 +157,7 @@ static void print_choice(const pare_report_eval *e)
     const pare_choice_result *const was = &e->choice_before.result;
     const pare_choice_result *const is = &e->choice_after.result;
     const pare_paired *const p = &e->choice_after.paired;
-    char limit[PARE_REPORT_LIMIT];
+    char notes[PARE_REPORT_NOTES];
     (void)printf("choice            ");
     pare_measure_print_share(was->accuracy, was->accuracy_stderr);
     (void)printf(" -> ");
@@ -166,11 +166,10 @@ static void print_choice(const pare_report_eval *e)
     pare_measure_print_share(was->accuracy_norm, was->accuracy_norm_stderr);
     (void)printf(" -> ");
     pare_measure_print_share(is->accuracy_norm, is->accuracy_norm_stderr);
-    (void)printf("; %zu gained, %zu lost, p %.3f   (%s, ", p->gained, p->lost, p->p, e->data);
-    if (e->limit)
-        (void)printf("%s)\n", pare_report_limit(e, limit));
-    else
-        (void)printf("%zu item%s)\n", is->n, pare_plural(is->n));
+    (void)printf("; %zu gained, %zu lost, p %.3f   (%s", p->gained, p->lost, p->p, e->data);
+    if (!e->limit)
+        (void)printf(", %zu item%s", is->n, pare_plural(is->n));
+    (void)printf("%s)\n", pare_report_notes(e, ", ", notes));
 }
 
 static void print_evaluation(const pare_report_eval *e)
@@ -179,12 +178,12 @@ static void print_evaluation(const pare_report_eval *e)
         print_choice(e);
         return;
     }
-    char limit[PARE_REPORT_LIMIT];
+    char notes[PARE_REPORT_NOTES];
     (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,
                  100 * (e->after.ppl / e->before.ppl - 1));
     if (e->after.has_kl)
         (void)printf(", KL %.6f, flips %.2f%%", e->after.kl_mean, 100 * (1 - e->after.top1));
-    (void)printf("   (%s%s%s)\n", e->data, e->limit ? ", " : "", pare_report_limit(e, limit));
+    (void)printf("   (%s%s)\n", e->data, pare_report_notes(e, ", ", notes));
 }
 
 static void print_repaired(const pare_report *r)

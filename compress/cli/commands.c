@@ -64,6 +64,11 @@ static const pare_option compress_options[] = {
     {"device", "cpu|cuda|auto",                                                                    \
      "where to compute: cuda is the first NVIDIA GPU; auto takes it where it can be used (cpu)",   \
      false},                                                                                       \
+        {"device-products", "exact|f16",                                                           \
+         "how the GPU multiplies floats: exact gives the CPU's bits; f16 rounds inputs to F16 "    \
+         "and "                                                                                    \
+         "takes the tensor cores (exact)",                                                         \
+         false},                                                                                   \
     {                                                                                              \
         "device-limit", "SIZE", "take at most SIZE of the GPU's memory (all that is free)", false  \
     }

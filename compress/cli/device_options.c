@@ -1,4 +1,5 @@
-/* --device and --device-limit: where a command runs its models. */
+/* --device and the options that go with it: where a command runs its models. */
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/cli/cli.h"
@@ -12,22 +13,55 @@ static void stay_on_cpu(pare_cli *cli)
     pare_ctx_clear(&cli->cx);
 }
 
+/* The number of the word that an option has; 0 without the option. */
+static pare_status read_word(pare_cli *cli, const pare_args *args, const char *option,
+                             const char *const *word, size_t count, size_t *out)
+{
+    char all[64] = "";
+    const char *const text = pare_args_text(args, option);
+    for (*out = 0; text && *out < count; ++*out)
+        if (strcmp(text, word[*out]) == 0)
+            return PARE_OK;
+    *out = 0;
+    if (!text)
+        return PARE_OK;
+    for (size_t i = 0, at = 0; i < count; i++)
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s",
+                               i == 0          ? ""
+                               : i + 1 < count ? ", "
+                                               : " or ",
+                               word[i]);
+    const char *const near = pare_nearest_word(text, word, count);
+    return pare_fail(&cli->cx, PARE_EUSAGE, "--%s \"%.64s\": expected %s%s%s%s", option, text, all,
+                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+/* What is of no use without a device, and products that contradict each other. */
+static pare_status check_options(pare_cli *cli, const pare_args *args, bool device)
+{
+    static const char *const needs[] = {"device-limit", "device-products"};
+    for (size_t i = 0; !device && i < sizeof needs / sizeof *needs; i++)
+        if (pare_args_given(args, needs[i]))
+            return pare_fail(&cli->cx, PARE_EUSAGE, "--%s is for --device cuda or auto", needs[i]);
+    if (cli->device_f16 && pare_args_given(args, "exact"))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "--exact multiplies in F32; leave out --device-products f16, or --exact");
+    return PARE_OK;
+}
+
 pare_status pare_cli_device(pare_cli *cli, const pare_args *args)
 {
-    static const char *const words[] = {"cpu", "cuda", "auto"};
-    const char *const name = pare_args_text(args, "device");
+    static const char *const devices[] = {"cpu", "cuda", "auto"}, *const products[] = {"exact",
+                                                                                       "f16"};
+    size_t device, f16;
     PARE_TRY(pare_args_bytes(&cli->cx, args, "device-limit", &cli->device_limit));
-    if (!name || strcmp(name, "cpu") == 0)
-        return cli->device_limit
-                   ? pare_fail(&cli->cx, PARE_EUSAGE, "--device-limit is for --device cuda or auto")
-                   : PARE_OK;
-    cli->device_or_cpu = strcmp(name, "auto") == 0;
-    if (strcmp(name, "cuda") != 0 && !cli->device_or_cpu) {
-        const char *const near = pare_nearest_word(name, words, sizeof words / sizeof *words);
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "--device \"%.64s\": expected cpu, cuda or auto%s%s%s", name,
-                         near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-    }
+    PARE_TRY(read_word(cli, args, "device", devices, 3, &device));
+    PARE_TRY(read_word(cli, args, "device-products", products, 2, &f16));
+    cli->device_or_cpu = device == 2;
+    cli->device_f16 = f16 == 1;
+    PARE_TRY(check_options(cli, args, device != 0));
+    if (device == 0)
+        return PARE_OK;
     const pare_status s = pare_device_open(&cli->cx, &cli->device);
     if (s == PARE_OK || !cli->device_or_cpu)
         return s == PARE_OK ? s : pare_fail_context(&cli->cx, s, "--device cuda");
@@ -41,6 +75,8 @@ pare_status pare_loaded_device(pare_cli *cli, pare_loaded *l)
         return PARE_OK;
     const pare_status s =
         pare_cuda_open(&cli->cx, cli->device, (size_t)cli->device_limit, &l->forward, &l->cuda);
+    if (s == PARE_OK && cli->device_f16)
+        pare_cuda_use_f16(l->cuda);
     if (!cli->device_or_cpu || !pare_cuda_cannot(s))
         return s;
     stay_on_cpu(cli);
@@ -78,5 +114,5 @@ pare_ran_on pare_loaded_ran_on(const pare_cli *cli, const pare_loaded *l)
     if (!l->cuda)
         return (pare_ran_on){0};
     return (pare_ran_on){cli->device->name, pare_cuda_model_bytes(l->cuda),
-                         pare_cuda_peak_bytes(l->cuda)};
+                         pare_cuda_peak_bytes(l->cuda), cli->device_f16};
 }

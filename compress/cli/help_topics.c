@@ -74,11 +74,12 @@ static void print_evaluate(void)
     pare_help_setting(pare_calibration_params[1]);
     pare_help_setting(pare_limit_param);
     pare_help_setting(pare_device_param);
+    pare_help_setting(pare_products_param);
     (void)printf(
         "\n"
         "choice takes file: FILE, as PIQA, ARC, OpenBookQA and HellaSwag are published, or in "
         "pare's own\n"
-        "form (\"pare help choice\"), limit and device.\n"
+        "form (\"pare help choice\"), limit, device and device_products.\n"
         "\n"
         "Take a text that is not in the calibration. pare evaluates the finished model with the "
         "kernels\n"

@@ -7,9 +7,9 @@ const char *pare_ran_on_text(const pare_ran_on *r, char text[PARE_DEVICE_TEXT])
     char model[PARE_UNIT_TEXT], peak[PARE_UNIT_TEXT];
     if (!r->device)
         return "CPU";
-    (void)snprintf(text, PARE_DEVICE_TEXT, "%s: the model takes %s of its memory, all %s at most",
-                   r->device, pare_units_bytes(r->model_bytes, model),
-                   pare_units_bytes(r->peak_bytes, peak));
+    (void)snprintf(text, PARE_DEVICE_TEXT, "%s%s: the model takes %s of its memory, all %s at most",
+                   r->device, r->f16 ? ", products of floats in F16" : "",
+                   pare_units_bytes(r->model_bytes, model), pare_units_bytes(r->peak_bytes, peak));
     return text;
 }
 
@@ -19,6 +19,7 @@ void pare_json_put_ran_on(pare_json_writer *w, const pare_ran_on *r)
         return;
     pare_json_open_object(w, "device");
     pare_json_put_text(w, "name", r->device);
+    pare_json_put_text(w, "products", r->f16 ? "f16" : "exact");
     pare_json_put_integer(w, "model_bytes", (int64_t)r->model_bytes);
     pare_json_put_integer(w, "peak_bytes", (int64_t)r->peak_bytes);
     pare_json_close(w);

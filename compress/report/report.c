@@ -82,12 +82,18 @@ uint64_t pare_report_repaired(const pare_report *r)
     return weights;
 }
 
-const char *pare_report_limit(const pare_report_eval *e, char text[PARE_REPORT_LIMIT])
+const char *pare_report_notes(const pare_report_eval *e, const char *separator,
+                              char text[PARE_REPORT_NOTES])
 {
+    int length = 0;
     text[0] = '\0';
     if (e->limit)
-        (void)snprintf(text, PARE_REPORT_LIMIT, "first %zu of %zu %s%s", e->limit, e->all,
-                       e->kind == PARE_EVALUATE_CHOICE ? "item" : "window", pare_plural(e->all));
+        length = snprintf(text, PARE_REPORT_NOTES, "%sfirst %zu of %zu %s%s", separator, e->limit,
+                          e->all, e->kind == PARE_EVALUATE_CHOICE ? "item" : "window",
+                          pare_plural(e->all));
+    if (e->f16)
+        (void)snprintf(text + length, PARE_REPORT_NOTES - (size_t)length,
+                       "%sproducts of floats in F16", separator);
     return text;
 }
 
@@ -100,6 +106,8 @@ static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
         pare_json_put_integer(w, "limit", (int64_t)e->limit);
         pare_json_put_integer(w, "available", (int64_t)e->all);
     }
+    if (e->f16)
+        pare_json_put_text(w, "device_products", "f16");
     if (e->kind == PARE_EVALUATE_CHOICE) {
         pare_figures_put_choice(w, &e->choice_after, 1);
     } else {

@@ -14,6 +14,7 @@ typedef struct pare_report_eval {
     const char *data;  /* file as the recipe names it */
     size_t window;     /* 0 with choice */
     size_t limit, all; /* windows or items that were taken of those there are; limit 0: all */
+    bool f16;          /* products of floats in F16, on a GPU */
     pare_eval_result before, after;                  /* of perplexity and kl */
     pare_choice_figures choice_before, choice_after; /* of choice; the latter paired */
 } pare_report_eval;
@@ -108,9 +109,11 @@ double pare_report_stability(const pare_report *r);
 /* Weights that were repaired, over all tensors. */
 uint64_t pare_report_repaired(const pare_report *r);
 
-/* "first 20 of 99 windows", or "" for an evaluation on all there is. Returns text. */
-enum { PARE_REPORT_LIMIT = 96 };
-const char *pare_report_limit(const pare_report_eval *e, char text[PARE_REPORT_LIMIT]);
+/* What else there is to know of an evaluation, each behind `separator`: "first 20 of 99 windows"
+ * unless all there is was taken, "products of floats in F16". Returns text. */
+enum { PARE_REPORT_NOTES = 128 };
+const char *pare_report_notes(const pare_report_eval *e, const char *separator,
+                              char text[PARE_REPORT_NOTES]);
 
 /* Bytes of all parts. */
 uint64_t pare_report_total(const uint64_t bytes[PARE_REPORT_PARTS]);

@@ -49,9 +49,9 @@ static void put_head(pare_text_out *t, const pare_report *r)
 /* What was evaluated on, and how much of it. */
 static void put_data(pare_text_out *t, const pare_report_eval *e)
 {
-    char limit[PARE_REPORT_LIMIT];
+    char notes[PARE_REPORT_NOTES];
     pare__text_put_cell(t, e->data);
-    pare__text_put(t, "%s%s", e->limit ? ", " : "", pare_report_limit(e, limit));
+    pare__text_put(t, "%s", pare_report_notes(e, ", ", notes));
 }
 
 static void put_repaired(pare_text_out *t, const pare_report *r)

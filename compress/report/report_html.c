@@ -21,9 +21,9 @@ static void put_size(pare_text_out *t, const pare_report *r)
 
 static void put_data(pare_text_out *t, const pare_report_eval *e)
 {
-    char limit[PARE_REPORT_LIMIT];
+    char notes[PARE_REPORT_NOTES];
     pare__text_put_html(t, e->data);
-    pare__text_put(t, "%s%s", e->limit ? ", " : "", pare_report_limit(e, limit));
+    pare__text_put(t, "%s", pare_report_notes(e, ", ", notes));
 }
 
 static void put_accuracy(pare_text_out *t, const pare_report_eval *e)

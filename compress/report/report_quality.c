@@ -59,16 +59,16 @@ static void put_histogram(pare_text_out *t, const pare_eval_result *e)
 
 static void put_perplexity(pare_text_out *t, const pare_report_eval *e)
 {
-    char limit[PARE_REPORT_LIMIT];
+    char notes[PARE_REPORT_NOTES];
     put_title(t, e->data);
     pare__text_put(t,
-                   "<p class=\"dim\">%zu token%s scored in windows of %zu%s%s</p>\n<table><tbody>"
+                   "<p class=\"dim\">%zu token%s scored in windows of %zu%s</p>\n<table><tbody>"
                    "<tr><td>perplexity before</td><td>%.4f &plusmn; %.4f</td></tr>\n"
                    "<tr><td>perplexity after</td><td>%.4f &plusmn; %.4f</td></tr>\n"
                    "<tr><td>change</td><td>%+.2f%%</td></tr>\n",
-                   e->after.scored, pare_plural(e->after.scored), e->window, e->limit ? "; " : "",
-                   pare_report_limit(e, limit), e->before.ppl, e->before.ppl_stderr, e->after.ppl,
-                   e->after.ppl_stderr, 100 * (e->after.ppl / e->before.ppl - 1));
+                   e->after.scored, pare_plural(e->after.scored), e->window,
+                   pare_report_notes(e, "; ", notes), e->before.ppl, e->before.ppl_stderr,
+                   e->after.ppl, e->after.ppl_stderr, 100 * (e->after.ppl / e->before.ppl - 1));
     if (e->after.has_kl)
         pare__text_put(t,
                        "<tr><td>KL, mean</td><td>%.6f</td></tr>\n"
@@ -93,14 +93,14 @@ static void put_choice(pare_text_out *t, const pare_report_eval *e)
 {
     const pare_paired *const p = &e->choice_after.paired;
     const pare_paired *const norm = &e->choice_after.paired_norm;
-    char limit[PARE_REPORT_LIMIT];
+    char notes[PARE_REPORT_NOTES];
     put_title(t, e->data);
     pare__text_put(
         t,
-        "<p class=\"dim\">%zu item%s of multiple choice%s%s</p>\n<table><thead><tr><th></th>"
+        "<p class=\"dim\">%zu item%s of multiple choice%s</p>\n<table><thead><tr><th></th>"
         "<th>accuracy</th><th>per byte</th></tr></thead><tbody>\n",
-        e->choice_after.result.n, pare_plural(e->choice_after.result.n), e->limit ? "; " : "",
-        pare_report_limit(e, limit));
+        e->choice_after.result.n, pare_plural(e->choice_after.result.n),
+        pare_report_notes(e, "; ", notes));
     put_accuracies(t, "before", &e->choice_before.result);
     put_accuracies(t, "after", &e->choice_after.result);
     pare__text_put(t,

@@ -13,6 +13,7 @@ static const char original[] = "the original", compressed[] = "the compressed mo
 typedef struct sides {
     const pare_model *after;
     pare_run_on place;
+    bool f16; /* products of floats on a device */
     pare_forward before_f, after_f;
     pare_device *device; /* NULL: the CPU */
     pare_cuda *before_on, *after_on;
@@ -32,10 +33,16 @@ static pare_status go_to_device(pare_run *run, sides *s)
 {
     PARE_TRY(pare_device_open(run->cx, &s->device));
     PARE_TRY(pare_cuda_open(run->cx, s->device, 0, &s->before_f, &s->before_on));
-    return pare_cuda_open(run->cx, s->device, 0, &s->after_f, &s->after_on);
+    PARE_TRY(pare_cuda_open(run->cx, s->device, 0, &s->after_f, &s->after_on));
+    if (s->f16) {
+        pare_cuda_use_f16(s->before_on);
+        pare_cuda_use_f16(s->after_on);
+    }
+    return PARE_OK;
 }
 
-/* Under `auto` the CPU does what the device cannot, with the same figures. Whether it is to. */
+/* Under `auto` the CPU does what the device cannot, with the figures of exact products. Whether it
+ * is to. */
 static bool back_to_cpu(pare_run *run, sides *s, pare_status failed)
 {
     if (s->place != PARE_RUN_ON_AUTO || !pare_cuda_cannot(failed))
@@ -140,8 +147,9 @@ static pare_status evaluate_on(pare_run *run, sides *m, const pare_evaluation *e
 static pare_status evaluate_one(pare_run *run, const pare_model *after, const pare_evaluation *e,
                                 pare_report_eval *out)
 {
-    sides m = {.after = after, .place = e->device};
+    sides m = {.after = after, .place = e->device, .f16 = e->products == PARE_PRODUCTS_F16};
     const pare_status s = evaluate_on(run, &m, e, out);
+    out->f16 = m.after_on && m.f16;
     leave_device(run, &m);
     return s;
 }

@@ -93,6 +93,34 @@ run "$device" eval out --text text.txt --window 24 --limit 1 --baseline "$hedge"
 [ "$(grep -A 1 '^device ' out.txt | grep -c 'interpreter of PTX: the model takes')" = 2 ] ||
     fail 'eval does not print where the baseline ran'
 
+# Products of F16: near those of the CPU, the same in every run, and named.
+nll() { sed -n 's/^ *"nll": *\([0-9.]*\).*/\1/p' "$1" | head -n 1; }
+in_f16() {
+    run "$pare" eval "$@" --text text.txt --window 24 --limit 2 --format json
+    mv out.txt cpu.json
+    for tensor in exact a100 h100 h100; do
+        if [ -f "$tensor.json" ]; then mv "$tensor.json" again.json; fi
+        run env PARE_PTX_MODEL=$tensor "$device" eval "$@" --text text.txt --window 24 --limit 2 --format json \
+            --device cuda --device-products f16
+        grep -q '"products": "f16"' out.txt || fail "$*: F16 is not named"
+        figures out.txt > "$tensor.json"
+        echo "F16 products as $tensor adds, $*: $(nll "$tensor.json"), exact $(nll cpu.json)"
+        awk -v a="$(nll "$tensor.json")" -v b="$(nll cpu.json)" 'BEGIN { exit !(a != b && (a - b) ^ 2 < 1e-6) }' ||
+            fail "$*: F16 products are the exact ones, or far from them"
+    done
+    cmp h100.json again.json || fail "$*: two runs with F16 products differ"
+    rm exact.json a100.json h100.json
+}
+in_f16 "$hedge"
+run "$device" eval "$hedge" --text text.txt --window 24 --limit 1 --device cuda --device-products f16
+grep -q '^device .*, products of floats in F16: ' out.txt || fail 'F16 is not printed'
+if "$device" eval "$hedge" --speed --device-products f16 > log.txt 2>&1; then fail 'F16 products on the CPU'; fi
+grep -q -e '--device-products is for --device cuda or auto' log.txt || fail 'no reason'
+if "$device" eval "$hedge" --speed --exact --device cuda --device-products f16 > log.txt 2>&1; then
+    fail 'exact products in F16'
+fi
+grep -q -e '--exact multiplies in F32' log.txt || fail 'no reason'
+
 # Every other encoding, and inputs in every form.
 small() {
     compress small "$@"
@@ -105,6 +133,9 @@ small 'rtn: {bits: 8, group: row, activations: int8_token}'
 small 'smoothquant: {}' 'rtn: {bits: 8, group: row, activations: int8_tensor}'
 small 'ternary: {group: row}'
 small 'nf4: {group: 32}'
+run "$device" eval out --tokens small/tokens.i32 --window 24 --limit 2 --format json --device cuda --device-products f16
+awk -v a="$(nll out.txt)" -v b="$(nll cpu.json)" 'BEGIN { exit !(a != b && (a - b) ^ 2 < 1e-6) }' ||
+    fail 'NF4 in F16 is exact, or far off'
 small 'fp8: {group: row}'
 small 'mxfp4: {}'
 small 'billm: {damp: 0.01}'
@@ -144,6 +175,12 @@ sed -i 's/device: cpu/device: cuda/' evaluate.yaml
 recipe_says "$device" > cuda.txt
 [ -s cpu.txt ] && cmp cpu.txt cuda.txt || fail 'a recipe evaluates otherwise on the device'
 cat cuda.txt
+
+sed 's/device: cuda/device: cuda, device_products: f16/; s/evaluated/in_f16/' evaluate.yaml > f16.yaml
+run "$device" compress f16.yaml
+[ "$(grep -c '^perplexity.*products of floats in F16)\|^choice.*products of floats in F16)' out.txt)" = 2 ] ||
+    fail 'a recipe does not say that products were in F16'
+[ "$(grep -c '"device_products": "f16"' in_f16/run.json)" = 2 ] || fail 'nor does run.json'
 
 # Memory runs out in the middle: `cuda` says so, and the run goes on where the entry has another device;
 # `auto` computes on the CPU.

@@ -370,12 +370,12 @@ START_TEST(what_a_limit_left_out_is_told)
              "  - choice: {file: piqa.jsonl, limit: 2}\n  - choice: {file: piqa.jsonl, limit: 3}\n",
         1, &f);
     const pare_report_eval *const e = f.result.report.evaluation;
-    char text[PARE_REPORT_LIMIT], expected[64];
+    char text[PARE_REPORT_NOTES], expected[64];
     ck_assert(e[0].limit == 2 && e[0].all > 2);
-    (void)snprintf(expected, sizeof expected, "first 2 of %zu windows", e[0].all);
-    ck_assert_str_eq(pare_report_limit(&e[0], text), expected);
-    ck_assert_str_eq(pare_report_limit(&e[1], text), "first 2 of 3 items");
-    ck_assert_str_eq(pare_report_limit(&e[2], text), "");
+    (void)snprintf(expected, sizeof expected, "; first 2 of %zu windows", e[0].all);
+    ck_assert_str_eq(pare_report_notes(&e[0], "; ", text), expected);
+    ck_assert_str_eq(pare_report_notes(&e[1], "; ", text), "; first 2 of 3 items");
+    ck_assert_str_eq(pare_report_notes(&e[2], "; ", text), "");
     end(&f);
     job_remove_directory(p.root);
 }

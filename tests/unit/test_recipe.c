@@ -377,7 +377,7 @@ START_TEST(every_message_is_reached_and_reads_as_written)
 }
 END_TEST
 
-/* It changes no figure: an unfinished run goes on elsewhere. */
+/* A device changes no figure: an unfinished run goes on elsewhere. Products in F16 do. */
 START_TEST(the_device_of_an_evaluation_is_no_part_of_the_work)
 {
     job j;
@@ -386,6 +386,17 @@ START_TEST(the_device_of_an_evaluation_is_no_part_of_the_work)
     ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
     ck_assert_ptr_nonnull(strstr(normal(&j, false), "      device: auto\n"));
     ck_assert_ptr_null(strstr(normal(&j, true), "device"));
+    job_end(&j);
+    job_text(&j, "pare: 1\nmodel: m\noutput: o\npasses: [{rtn: {bits: 4}}]\n"
+                 "evaluate: [{choice: {file: c, device: cuda, device_products: f16}}]\n");
+    ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
+    ck_assert_ptr_nonnull(strstr(normal(&j, true), "      device_products: f16\n"));
+    ck_assert_ptr_null(strstr(normal(&j, true), "device: "));
+    job_end(&j);
+    job_text(&j, "pare: 1\nmodel: m\noutput: o\npasses: [{rtn: {bits: 4}}]\n"
+                 "evaluate: [{choice: {file: c, device_products: f16}}]\n");
+    ck_assert_int_eq(j.s, PARE_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(j.cx.what, "is for device: cuda or auto"));
     job_end(&j);
 }
 END_TEST
