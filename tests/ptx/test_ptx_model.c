@@ -445,14 +445,15 @@ END_TEST
 int main(void)
 {
     Suite *const s = suite_create("model");
-    TCase *const t = tcase_create("model");
+    TCase *const brief = tcase_create("short"), *const t = tcase_create("model");
+    tcase_add_checked_fixture(brief, begin, end);
     tcase_add_checked_fixture(t, begin, end);
+    tcase_add_loop_test(brief, experts_give_the_bytes_of_the_cpu, 0, 6);
+    tcase_add_loop_test(brief, a_cache_in_codes_gives_the_bytes_of_the_cpu, 0, 3);
+    tcase_add_loop_test(brief, an_evaluation_gives_the_figures_of_the_cpu, 1, 4);
     tcase_add_loop_test(t, every_kind_of_weights_gives_the_bytes_of_the_cpu, 0, 2 * TINY_KINDS);
     tcase_add_loop_test(t, weights_that_are_decoded_in_panels_give_the_bytes_of_the_cpu, 0,
                         2 * TINY_KINDS);
-    tcase_add_loop_test(t, experts_give_the_bytes_of_the_cpu, 0, 6);
-    tcase_add_loop_test(t, a_cache_in_codes_gives_the_bytes_of_the_cpu, 0, 3);
-    tcase_add_loop_test(t, an_evaluation_gives_the_figures_of_the_cpu, 1, 4);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);
     tcase_add_test(t, memory_of_the_host_that_ends_is_told_and_leaves_nothing);
     tcase_add_test(t, a_limit_is_kept_and_told_with_its_figures);
@@ -463,6 +464,7 @@ int main(void)
     tcase_add_test(t, of_planes_at_one_place_the_longest_counts);
     tcase_add_loop_test(t, weights_that_are_not_the_models_are_refused, 3, 5);
     tcase_add_test(t, heads_that_do_not_fit_the_device_are_refused_by_name);
+    suite_add_tcase(s, brief);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
