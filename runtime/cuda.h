@@ -20,8 +20,8 @@ typedef struct pare_cuda pare_cuda;
  * f, its model and its tables stay where they are until it is closed. One thread.
  *
  * PARE_ENOTSUP, naming it, for a weight, cache or shape that the device cannot compute with;
- * PARE_ENOMEM with the bytes that were asked for, those that are taken and those that are free;
- * PARE_EDEVICE. *out is NULL then. */
+ * PARE_ENOMEM with the bytes that were asked for, those that are taken and those that are free:
+ * for the weights before any are copied; PARE_EDEVICE. *out is NULL then. */
 PARE_CHECKED pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forward *f,
                                         pare_cuda **out);
 
@@ -30,6 +30,11 @@ PARE_CHECKED pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t lim
  * equal to them. Weights that are no F16 are rounded, too. The bits are the same in every run, and
  * those of a row do not depend on its batch. */
 void pare_cuda_use_f16(pare_cuda *c);
+
+/* PARE_ENOMEM unless `bytes` bytes more for `what`, "the weights", are within the limit and free.
+ */
+PARE_CHECKED pare_status pare_cuda_room(pare_ctx *cx, pare_device *d, size_t limit,
+                                        const char *what, size_t bytes);
 
 /* Whether a status says that a device cannot do what it was asked for, but the CPU may. */
 static inline bool pare_cuda_cannot(pare_status s)

@@ -9,18 +9,38 @@
 
 enum { ALIGN = 256, BLOCK_LEAST = 1 << 20, BLOCK_MOST = 1 << 28, COPIES_LEAST = 1024 };
 
+static pare_status within_limit(pare_ctx *cx, pare_device *d, size_t limit, const char *what,
+                                size_t bytes)
+{
+    size_t free = 0, total = 0;
+    if (!limit || bytes <= limit - (d->live < limit ? d->live : limit))
+        return PARE_OK;
+    PARE_TRY(d->op->memory(cx, d, &free, &total));
+    return pare_fail(cx, PARE_ENOMEM,
+                     "%s: %zu bytes are asked for; %zu of the limit of %zu are taken, and %zu of "
+                     "the device are free (%s)",
+                     d->name, bytes, d->live, limit, free, what);
+}
+
+pare_status pare_cuda_room(pare_ctx *cx, pare_device *d, size_t limit, const char *what,
+                           size_t bytes)
+{
+    size_t free = 0, total = 0;
+    PARE_TRY(within_limit(cx, d, limit, what, bytes));
+    PARE_TRY(d->op->memory(cx, d, &free, &total));
+    return bytes <= free ? PARE_OK
+                         : pare_fail(cx, PARE_ENOMEM,
+                                     "%s: out of memory: %zu bytes are asked for, %zu of %zu are "
+                                     "free (%s)",
+                                     d->name, bytes, free, total, what);
+}
+
 pare_status pare__cuda_take(pare_cuda *c, size_t bytes, pare_address *at)
 {
     *at = 0;
     pare_device *const d = c->d;
-    if (c->limit && bytes > c->limit - (d->live < c->limit ? d->live : c->limit)) {
-        size_t free = 0, total = 0;
-        PARE_TRY(d->op->memory(c->cx, d, &free, &total));
-        return pare_fail(c->cx, PARE_ENOMEM,
-                         "%s: %zu bytes are asked for; %zu of the limit of %zu are taken, and %zu "
-                         "of the device are free",
-                         d->name, bytes, d->live, c->limit, free);
-    }
+    PARE_TRY(
+        within_limit(c->cx, d, c->limit, c->model ? "activations and caches" : "weights", bytes));
     PARE_TRY(d->op->take(c->cx, d, bytes, at));
     d->live += bytes;
     d->peak = d->live > d->peak ? d->live : d->peak;

@@ -298,10 +298,25 @@ static pare_status find_kernels(pare_cuda *c)
     return PARE_OK;
 }
 
+/* Refuses what does not fit before anything is copied: on paper first. */
+static pare_status weigh(pare_cuda *c)
+{
+    pare_device *const d = c->d;
+    pare_device paper = pare_device_on_paper(d);
+    pare_cuda trial = *c;
+    trial.d = &paper;
+    trial.limit = 0;
+    const pare_status s = pare__cuda_upload_model(&trial);
+    pare_arena_release(&trial.arena);
+    PARE_TRY(s);
+    return pare_cuda_room(c->cx, d, c->limit, "weights", paper.live);
+}
+
 static pare_status open_model(pare_cuda *c)
 {
     PARE_TRY(find_kernels(c));
     PARE_TRY(pare__cuda_check_attend(c));
+    PARE_TRY(weigh(c));
     const size_t others = c->d->live;
     PARE_TRY(pare__cuda_upload_model(c));
     c->model = c->d->live - others;

@@ -77,4 +77,8 @@ struct pare_device {
  * where the program was built without kernels. */
 PARE_CHECKED pare_status pare_device_open(pare_ctx *cx, pare_device **d);
 
+/* The same device on paper: it has memory without end and does nothing, and what comes back from it
+ * is 0. What models take of it is counted in live and peak. */
+pare_device pare_device_on_paper(const pare_device *like);
+
 #endif

@@ -65,7 +65,7 @@ step() {
         return
         ;;
     77)
-        row "$name" "skipped: $(tail -n 1 "$home/log")"
+        row "$name" "$(tail -n 1 "$home/log" | sed 's/^.*skipped: /skipped: /')"
         return
         ;;
     124 | 137) row "$name" "FAILED: not done after $most s" ;;

@@ -6,6 +6,7 @@
 
 #include "calib/tokens.h"
 #include "compress/cli/screen.h"
+#include "compress/evaluate/evaluate.h"
 #include "formats/checkpoint.h"
 #include "formats/json.h"
 #include "formats/tokenizer.h"
@@ -171,6 +172,12 @@ void pare_cli_device_close(pare_cli *cli);
 /* Brings a model with all its settings to the device, if there is one. Statuses of pare_cuda_open;
  * with `auto` the reason is told and the CPU computes. */
 PARE_CHECKED pare_status pare_loaded_device(pare_cli *cli, pare_loaded *l);
+
+/* The same for pare_evaluate of `count` tokens, beside a baseline unless it is NULL: refused before
+ * anything is copied where memory for all of it is missing. */
+PARE_CHECKED pare_status pare_loaded_evaluate_on_device(pare_cli *cli, pare_loaded *l,
+                                                        pare_loaded *baseline,
+                                                        const pare_eval_opts *opts, size_t count);
 
 /* Whether work that failed is to be done again on the CPU: under `auto`, when they were on a device
  * that could not do it. The model, and another one unless NULL, are off the device then, and the

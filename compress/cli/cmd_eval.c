@@ -63,9 +63,8 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
         PARE_TRY(pare_measure_same_tokens(cli, &e->model, &e->other, e->asked.text));
     pare_loaded_text_done(&e->model);
     pare_loaded_text_done(&e->other);
-    PARE_TRY(pare_loaded_device(cli, &e->model));
-    if (path)
-        PARE_TRY(pare_loaded_device(cli, &e->other));
+    PARE_TRY(pare_loaded_evaluate_on_device(cli, &e->model, e->baseline, &e->asked.opts,
+                                            e->asked.data.count));
     e->f.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     e->base.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     return e->f.choice && e->base.choice ? PARE_OK : PARE_ENOMEM;

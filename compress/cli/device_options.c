@@ -69,17 +69,46 @@ pare_status pare_cli_device(pare_cli *cli, const pare_args *args)
     return PARE_OK;
 }
 
+static pare_status go(pare_cli *cli, pare_loaded *l)
+{
+    PARE_TRY(
+        pare_cuda_open(&cli->cx, cli->device, (size_t)cli->device_limit, &l->forward, &l->cuda));
+    if (cli->device_f16)
+        pare_cuda_use_f16(l->cuda);
+    return PARE_OK;
+}
+
 pare_status pare_loaded_device(pare_cli *cli, pare_loaded *l)
 {
-    if (!cli->device)
-        return PARE_OK;
-    const pare_status s =
-        pare_cuda_open(&cli->cx, cli->device, (size_t)cli->device_limit, &l->forward, &l->cuda);
-    if (s == PARE_OK && cli->device_f16)
-        pare_cuda_use_f16(l->cuda);
+    const pare_status s = cli->device ? go(cli, l) : PARE_OK;
     if (!cli->device_or_cpu || !pare_cuda_cannot(s))
         return s;
     stay_on_cpu(cli);
+    return PARE_OK;
+}
+
+static pare_status go_to_evaluate(pare_cli *cli, pare_loaded *l, pare_loaded *baseline,
+                                  const pare_eval_opts *opts, size_t count)
+{
+    size_t bytes = 0;
+    if (count)
+        PARE_TRY(pare_evaluate_device_bytes(&cli->cx, cli->device, &l->forward,
+                                            baseline ? &baseline->forward : NULL, cli->device_f16,
+                                            opts, count, &bytes));
+    PARE_TRY(pare_cuda_room(&cli->cx, cli->device, (size_t)cli->device_limit,
+                            "weights, activations and caches", bytes));
+    PARE_TRY(go(cli, l));
+    return baseline ? go(cli, baseline) : PARE_OK;
+}
+
+pare_status pare_loaded_evaluate_on_device(pare_cli *cli, pare_loaded *l, pare_loaded *baseline,
+                                           const pare_eval_opts *opts, size_t count)
+{
+    const pare_status s = cli->device ? go_to_evaluate(cli, l, baseline, opts, count) : PARE_OK;
+    if (!cli->device_or_cpu || !pare_cuda_cannot(s))
+        return s;
+    if (!pare_loaded_leave_device(cli, s, l, baseline))
+        stay_on_cpu(cli);
     return PARE_OK;
 }
 

@@ -189,7 +189,7 @@ static void print_exports(const pare_plan *p)
 /* What the job allocates, and the files that it maps beside that. */
 static void print_memory(const pare_plan *p)
 {
-    char bytes[PARE_UNIT_TEXT];
+    char bytes[PARE_UNIT_TEXT], free[PARE_UNIT_TEXT];
     if (p->settled.samples || !p->calibrated)
         print_bytes("allocated memory", p->settled.memory.anonymous_bytes,
                     p->settled.memory.spill
@@ -202,6 +202,10 @@ static void print_memory(const pare_plan *p)
                 " on top, which the system can drop");
     (void)printf("%-17s %s of allocated memory, of %s\n", "memory limit",
                  pare_units_bytes(p->settled.memory.limit_bytes, bytes), p->settled.memory.limit);
+    if (p->device.bytes)
+        (void)printf("%-17s %s at most for evaluations, %s are free\n", "device memory",
+                     pare_units_bytes(p->device.bytes, bytes),
+                     pare_units_bytes(p->device.free, free));
 }
 
 /* From the least to the most, and on a second line the shares of the phases that take most. */

@@ -6,6 +6,7 @@
 #ifndef PARE_COMPRESS_EVALUATE_H
 #define PARE_COMPRESS_EVALUATE_H
 
+#include "runtime/device.h"
 #include "runtime/forward.h"
 
 typedef struct pare_eval_opts {
@@ -41,6 +42,17 @@ typedef struct pare_eval_result {
 PARE_CHECKED pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f,
                                        const pare_forward *baseline, const pare_eval_opts *opts,
                                        const int32_t *tokens, size_t count, pare_eval_result *out);
+
+/* Bytes of a device that pare_evaluate of models takes there at most: weights, caches, activations.
+ * Runs a batch of windows on paper (runtime/device.h). d is the device; baseline may be NULL, the
+ * models may be the same; f16: products of floats are in F16 (pare_cuda_use_f16). What the device
+ * cannot compute: PARE_ENOTSUP. PARE_ENOMEM, of the host.
+ */
+PARE_CHECKED pare_status pare_evaluate_device_bytes(pare_ctx *cx, const pare_device *d,
+                                                    const pare_forward *f,
+                                                    const pare_forward *baseline, bool f16,
+                                                    const pare_eval_opts *opts, size_t count,
+                                                    size_t *bytes);
 
 /* One model of an evaluation, before there is one. */
 typedef struct pare_eval_side {

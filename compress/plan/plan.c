@@ -18,7 +18,6 @@
 #include "formats/checksums.h"
 #include "formats/dense.h"
 #include "formats/tokenizer.h"
-#include "runtime/device.h"
 #include "runtime/file.h"
 
 enum { RECIPE_CAP = 1 << 20 };
@@ -290,23 +289,6 @@ static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
     return PARE_OK;
 }
 
-/* A device that is asked for is there. */
-static pare_status check_devices(pare_ctx *cx, const pare_plan *plan)
-{
-    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
-        const pare_evaluation *const e = &plan->recipe.evaluation[i];
-        pare_device *d;
-        if (e->device != PARE_RUN_ON_CUDA)
-            continue;
-        const pare_status s = pare_device_open(cx, &d);
-        if (s != PARE_OK)
-            return pare_recipe_fail_at(cx, pare_fail_context(cx, s, "device: cuda"), e->place);
-        d->op->close(cx, d);
-        return PARE_OK;
-    }
-    return PARE_OK;
-}
-
 /* Settings of the cache that the model at hand cannot keep. */
 static pare_status check_kv(pare_ctx *cx, const pare_plan *plan)
 {
@@ -518,7 +500,6 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(open_model(cx, a, plan));
     PARE_TRY(pare__plan_resolve(cx, a, plan));
     PARE_TRY(check_windows(cx, plan));
-    PARE_TRY(check_devices(cx, plan));
     PARE_TRY(pare__plan_check_held(cx, plan, plan->settled.samples));
     PARE_TRY(pare__plan_train(cx, plan));
     PARE_TRY(check_kv(cx, plan));
@@ -528,6 +509,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(lay_out(cx, a, plan, &plan->settled));
     PARE_TRY(pare__plan_exports(cx, a, plan));
     plan->settled.packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
+    PARE_TRY(pare__plan_device(cx, plan));
     const pare_status s = pare__plan_cost(cx, plan, &plan->settled);
     if (s != PARE_OK)
         return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;

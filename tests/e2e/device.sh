@@ -182,13 +182,24 @@ run "$device" compress f16.yaml
     fail 'a recipe does not say that products were in F16'
 [ "$(grep -c '"device_products": "f16"' in_f16/run.json)" = 2 ] || fail 'nor does run.json'
 
+# What the plan says is what the run needs: a little less is refused before anything runs.
+run "$device" plan evaluate.yaml --format json
+need=$(grep -A 1 '"device_memory"' out.txt | sed -n 's/^ *"bytes": \([0-9]*\),$/\1/p')
+run env PARE_PTX_MEMORY="$need" "$device" compress evaluate.yaml --restart
+if PARE_PTX_MEMORY=$((need - 1)) "$device" plan evaluate.yaml > log.txt 2>&1; then
+    fail 'too little memory is planned with'
+fi
+grep -q "evaluate.yaml:6:5: device: cuda: .*: $need bytes are asked for, $((need - 1)) of" log.txt ||
+    fail 'the plan does not say what is missing'
+
 # Memory runs out in the middle: `cuda` says so, and the run goes on where the entry has another device;
 # `auto` computes on the CPU.
+sed -i '6s/device: cuda/device: cpu/' evaluate.yaml
 if PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml --restart > log.txt 2>&1; then
     fail 'the memory does not run out'
 fi
-grep -q 'evaluation on text.txt: .*bytes' log.txt || fail 'what ran out is not said'
-sed -i 's/device: cuda/device: auto/' evaluate.yaml
+grep -q 'choice.jsonl: .*bytes' log.txt || fail 'what ran out is not said'
+sed -i 's/device: c[a-z]*/device: auto/' evaluate.yaml
 run env PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml
 grep -q 'evaluating on the CPU: .*bytes' log.txt || fail 'auto does not say what ran out'
 grep '^perplexity\|^choice' out.txt | cmp - cpu.txt || fail 'auto evaluates otherwise'

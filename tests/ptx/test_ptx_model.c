@@ -179,6 +179,7 @@ static pare_status fails(pare_ctx *cx, pare_device *device, const char *kind)
         PARE_TRY(fails(cx, device, #name));                                                        \
         return INNER(device)->op->name(cx, INNER(device), __VA_ARGS__);                            \
     }
+FLAKY(memory, (pare_ctx * cx, pare_device *device, size_t *free, size_t *total), free, total)
 FLAKY(take, (pare_ctx * cx, pare_device *device, size_t bytes, pare_address *at), bytes, at)
 FLAKY(put, (pare_ctx * cx, pare_device *device, pare_address to, const void *from, size_t bytes),
       to, from, bytes)
@@ -204,7 +205,8 @@ START_TEST(a_call_that_fails_is_told_and_leaves_nothing)
     float logits[ROWS * TINY_VOCAB];
     const pare_model m = mixture_model(&h.arena, "qwen2_moe", tiny_kinds[TINY_KINDS - 1]);
     flaky f = {.base = *d, .inner = d};
-    f.op = (pare_device_table){.take = flaky_take,
+    f.op = (pare_device_table){.memory = flaky_memory,
+                               .take = flaky_take,
                                .give = flaky_give,
                                .put = flaky_put,
                                .get = flaky_get,

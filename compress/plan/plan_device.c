@@ -1,0 +1,81 @@
+/* Evaluations on a device: whether it is there, can compute with the model, and has the memory. */
+#include "compress/evaluate/evaluate.h"
+#include "compress/plan/plan_internal.h"
+#include "runtime/cuda.h"
+
+enum { BATCH = 2048, PANEL = 16 << 20 }; /* tokens at once; bytes of decoded weights */
+
+/* Tokens of a batch; a text has no more of them than bytes. */
+static size_t batch_of(const pare_plan *plan, const pare_evaluation *e)
+{
+    const uint64_t data = plan->data.evaluated_bytes[e - plan->recipe.evaluation];
+    const uint64_t all = e->text.text ? data : data / sizeof(int32_t);
+    size_t most = e->window < BATCH ? BATCH / e->window : 1; /* windows */
+    if (e->limit && e->limit < most)
+        most = e->limit;
+    if (all / e->window < most)
+        most = all >= e->window ? (size_t)(all / e->window) : 1;
+    return most * e->window;
+}
+
+/* Both models as the float one, then the written one in the place of the second. Its inputs in
+ * codes, or its weights as they are decoded, come on top. */
+static pare_status bytes_of(pare_ctx *cx, const pare_plan *plan, const pare_device *d,
+                            const pare_evaluation *e, uint64_t *bytes)
+{
+    const pare_config *const c = &plan->model.config;
+    const pare_eval_opts opts = {.window = e->window};
+    const size_t wide = c->intermediate > c->hidden ? c->intermediate : c->hidden;
+    const size_t rows = batch_of(plan, e);
+    const uint64_t largest = (uint64_t)wide * c->hidden * sizeof(float);
+    pare_arena a = {.cx = cx};
+    pare_device paper = pare_device_on_paper(d);
+    pare_forward f;
+    pare_cuda *model = NULL;
+    size_t both = 0;
+    pare_status s = pare_forward_init(cx, &a, &plan->model, e->window, false, &f);
+    if (s == PARE_OK)
+        s = pare_evaluate_device_bytes(cx, d, &f, &f, e->products == PARE_PRODUCTS_F16, &opts, rows,
+                                       &both);
+    if (s == PARE_OK)
+        s = pare_cuda_open(cx, &paper, 0, &f, &model);
+    if (s == PARE_OK)
+        *bytes = both - pare_cuda_model_bytes(model) + plan->settled.packed_bytes +
+                 2 * (uint64_t)rows * wide + (largest < PANEL ? largest : PANEL);
+    pare_cuda_close(model);
+    pare_arena_release(&a);
+    return s;
+}
+
+/* `choice` has windows of its own; what it takes is known when it runs. */
+static pare_status check(pare_ctx *cx, pare_plan *plan, pare_device *d, const pare_evaluation *e)
+{
+    size_t total;
+    uint64_t bytes;
+    if (e->kind == PARE_EVALUATE_CHOICE)
+        return PARE_OK;
+    PARE_TRY(bytes_of(cx, plan, d, e, &bytes));
+    if (bytes > plan->device.bytes)
+        plan->device.bytes = bytes;
+    PARE_TRY(d->op->memory(cx, d, &plan->device.free, &total));
+    return pare_cuda_room(cx, d, 0, "both models, activations and caches", bytes);
+}
+
+pare_status pare__plan_device(pare_ctx *cx, pare_plan *plan)
+{
+    pare_device *d = NULL;
+    pare_status s = PARE_OK;
+    for (size_t i = 0; s == PARE_OK && i < plan->recipe.evaluations; i++) {
+        const pare_evaluation *const e = &plan->recipe.evaluation[i];
+        if (e->device != PARE_RUN_ON_CUDA)
+            continue;
+        s = d ? PARE_OK : pare_device_open(cx, &d);
+        if (s == PARE_OK)
+            s = check(cx, plan, d, e);
+        if (s != PARE_OK)
+            s = pare_recipe_fail_at(cx, pare_fail_context(cx, s, "device: cuda"), e->place);
+    }
+    if (d)
+        d->op->close(cx, d);
+    return s;
+}
