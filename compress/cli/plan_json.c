@@ -83,11 +83,11 @@ static void put_memory(pare_json_writer *w, const pare_plan *p)
     pare_json_put_integer(w, "limit_bytes", (int64_t)p->settled.memory.limit_bytes);
     pare_json_put_text(w, "limit", p->settled.memory.limit);
     pare_json_close(w);
-    if (!p->device.bytes)
+    if (!p->device_bytes)
         return;
     pare_json_open_object(w, "device_memory");
-    pare_json_put_integer(w, "bytes", (int64_t)p->device.bytes);
-    pare_json_put_integer(w, "free_bytes", (int64_t)p->device.free);
+    pare_json_put_integer(w, "bytes", (int64_t)p->device_bytes);
+    pare_json_put_integer(w, "free_bytes", (int64_t)p->device_free);
     pare_json_close(w);
 }
 

@@ -202,10 +202,10 @@ static void print_memory(const pare_plan *p)
                 " on top, which the system can drop");
     (void)printf("%-17s %s of allocated memory, of %s\n", "memory limit",
                  pare_units_bytes(p->settled.memory.limit_bytes, bytes), p->settled.memory.limit);
-    if (p->device.bytes)
+    if (p->device_bytes)
         (void)printf("%-17s %s at most for evaluations, %s are free\n", "device memory",
-                     pare_units_bytes(p->device.bytes, bytes),
-                     pare_units_bytes(p->device.free, free));
+                     pare_units_bytes(p->device_bytes, bytes),
+                     pare_units_bytes(p->device_free, free));
 }
 
 /* From the least to the most, and on a second line the shares of the phases that take most. */

@@ -76,12 +76,6 @@ typedef struct pare_plan_data {
     pare_plan_choice *choice;  /* [recipe.evaluations] what lies in those of multiple choice */
 } pare_plan_data;
 
-/* Memory of the device that evaluations run on. */
-typedef struct pare_plan_on_device {
-    uint64_t bytes; /* that one takes at most; 0: none runs on one */
-    size_t free;
-} pare_plan_on_device;
-
 typedef struct pare_plan {
     const pare_job *job;
     pare_output_place place;           /* of the output */
@@ -123,7 +117,8 @@ typedef struct pare_plan {
     size_t experts;                     /* linears of experts in the plan */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
     pare_plan_data data;
-    pare_plan_on_device device;
+    uint64_t device_bytes; /* that evaluations take of a device at most; 0: none runs on one */
+    size_t device_free;    /* bytes of it */
     pare_plan_export *export;
     size_t exports;
     uint64_t export_ram_bytes;

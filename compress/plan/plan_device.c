@@ -55,9 +55,9 @@ static pare_status check(pare_ctx *cx, pare_plan *plan, pare_device *d, const pa
     if (e->kind == PARE_EVALUATE_CHOICE)
         return PARE_OK;
     PARE_TRY(bytes_of(cx, plan, d, e, &bytes));
-    if (bytes > plan->device.bytes)
-        plan->device.bytes = bytes;
-    PARE_TRY(d->op->memory(cx, d, &plan->device.free, &total));
+    if (bytes > plan->device_bytes)
+        plan->device_bytes = bytes;
+    PARE_TRY(d->op->memory(cx, d, &plan->device_free, &total));
     return pare_cuda_room(cx, d, 0, "both models, activations and caches", bytes);
 }
 

@@ -200,22 +200,27 @@ static void flaky_give(pare_ctx *cx, pare_device *device, pare_address at)
     INNER(device)->op->give(cx, INNER(device), at);
 }
 
+static void make_flaky(flaky *f)
+{
+    *f = (flaky){.base = *d, .inner = d, .good = sizeof f->kind};
+    f->op = (pare_device_table){.memory = flaky_memory,
+                                .take = flaky_take,
+                                .give = flaky_give,
+                                .put = flaky_put,
+                                .get = flaky_get,
+                                .fill = flaky_fill,
+                                .copy = flaky_copy,
+                                .kernel = flaky_kernel,
+                                .launch = flaky_launch};
+    f->base.op = &f->op;
+}
+
 START_TEST(a_call_that_fails_is_told_and_leaves_nothing)
 {
     float logits[ROWS * TINY_VOCAB];
     const pare_model m = mixture_model(&h.arena, "qwen2_moe", tiny_kinds[TINY_KINDS - 1]);
-    flaky f = {.base = *d, .inner = d};
-    f.op = (pare_device_table){.memory = flaky_memory,
-                               .take = flaky_take,
-                               .give = flaky_give,
-                               .put = flaky_put,
-                               .get = flaky_get,
-                               .fill = flaky_fill,
-                               .copy = flaky_copy,
-                               .kernel = flaky_kernel,
-                               .launch = flaky_launch};
-    f.base.op = &f.op;
-    f.good = sizeof f.kind;
+    flaky f;
+    make_flaky(&f);
     ck_assert_int_eq(run(&f.base, &m, false, 0, logits), PARE_OK);
     const size_t all = f.calls;
     ck_assert_uint_gt(all, 200);
@@ -231,6 +236,24 @@ START_TEST(a_call_that_fails_is_told_and_leaves_nothing)
         ck_assert_uint_eq(f.base.live, 0);
         pare_ctx_clear(&h.cx);
     }
+}
+END_TEST
+
+START_TEST(weights_that_do_not_fit_are_refused_before_any_is_copied)
+{
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[3]);
+    pare_forward f;
+    pare_cuda *c;
+    flaky device;
+    make_flaky(&device);
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, false, &f), PARE_OK);
+    ck_assert_int_eq(pare_cuda_open(&h.cx, &device.base, 1000, &f, &c), PARE_ENOMEM);
+    ck_assert_ptr_nonnull(strstr(h.cx.what, "0 of the limit of 1000 are taken"));
+    ck_assert_ptr_nonnull(strstr(h.cx.what, "(weights)"));
+    ck_assert_uint_gt(device.calls, 0);
+    ck_assert_ptr_null(memchr(device.kind, 't', device.calls));
+    ck_assert_ptr_null(memchr(device.kind, 'p', device.calls));
+    pare_ctx_clear(&h.cx);
 }
 END_TEST
 
@@ -457,6 +480,7 @@ int main(void)
     tcase_add_loop_test(t, weights_that_are_decoded_in_panels_give_the_bytes_of_the_cpu, 0,
                         2 * TINY_KINDS);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);
+    tcase_add_test(t, weights_that_do_not_fit_are_refused_before_any_is_copied);
     tcase_add_test(t, memory_of_the_host_that_ends_is_told_and_leaves_nothing);
     tcase_add_test(t, a_limit_is_kept_and_told_with_its_figures);
     tcase_add_test(t, a_limit_is_that_of_all_models_on_a_device);
