@@ -14,23 +14,23 @@ HBM = {"H100 80GB HBM3": 3350, "H200": 4800, "A100-SXM4-80GB": 2039, "A100 80GB 
 # Published by others for 8192 x 8192, not measured here: H100 by inclusionAI/humming, pull request 2;
 # H200 by the benchmark files of Humming (fork mgoin, May 2026), in which about 15 us of each are fixed.
 PUBLISHED = {
-    ("int4", "float", 1): "H100: Marlin 27.0, Humming 27.1; H200: Marlin 23.1, Humming 22.4",
-    ("int4", "float", 16): "H200: Marlin 23.7, Humming 22.9",
-    ("int4", "float", 64): "H200: Marlin 43.2, Humming 28.1",
-    ("int4", "float", 256): "H200: Marlin 94.7, Humming 58.8",
+    ("int4", "f16", 1): "H100: Marlin 27.0, Humming 27.1; H200: Marlin 23.1, Humming 22.4",
+    ("int4", "f16", 16): "H200: Marlin 23.7, Humming 22.9",
+    ("int4", "f16", 64): "H200: Marlin 43.2, Humming 28.1",
+    ("int4", "f16", 256): "H200: Marlin 94.7, Humming 58.8",
     ("int4", "int8", 1): "H200: Marlin 25.1",
     ("int4", "int8", 16): "H200: Marlin 25.6",
     ("int4", "int8", 64): "H200: Marlin 35.2",
     ("int4", "int8", 256): "H200: Marlin 70.8",
-    ("int8", "float", 1): "H100: Marlin and Humming 39 to 41",
-    ("int2", "float", 1): "H100: Humming 22.4; H200: Humming 19.4",
-    ("int2", "float", 16): "H200: Humming 20.2",
-    ("int2", "float", 64): "H200: Humming 26.4",
-    ("int2", "float", 256): "H200: Humming 58.0",
-    ("f16", "float", 1): "H200: cuBLAS 50.1",
-    ("f16", "float", 16): "H200: cuBLAS 51.0",
-    ("f16", "float", 64): "H200: cuBLAS 45.3",
-    ("f16", "float", 256): "H200: cuBLAS 56.6",
+    ("int8", "f16", 1): "H100: Marlin and Humming 39 to 41",
+    ("int2", "f16", 1): "H100: Humming 22.4; H200: Humming 19.4",
+    ("int2", "f16", 16): "H200: Humming 20.2",
+    ("int2", "f16", 64): "H200: Humming 26.4",
+    ("int2", "f16", 256): "H200: Humming 58.0",
+    ("f16", "f16", 1): "H200: cuBLAS 50.1",
+    ("f16", "f16", 16): "H200: cuBLAS 51.0",
+    ("f16", "f16", 64): "H200: cuBLAS 45.3",
+    ("f16", "f16", 256): "H200: cuBLAS 56.6",
 }
 
 
@@ -108,7 +108,7 @@ class Report:
 
         of = self.hbm or self.copy
         memory = "HBM by data sheet" if self.hbm else "a measured copy"
-        for inputs in ("float", "int8"):
+        for inputs in ("f16", "int8"):
             for k, least in ((8192, 60), (81920, 80)):
                 shares = [self.share(self.product("int4", inputs, k, m), of) for m in (1, 2, 4, 8, 16)]
                 bar("int4 g128, %s inputs, 8192 x %d, least share of %s for M <= 16: %d %%"
@@ -121,7 +121,7 @@ class Report:
         row = self.product("ternary", "int8", 8192, 1)
         bar("ternary, 8192 x 8192, M = 1: at most 16 us on H100", row and row.get("us"), "%.1f us",
             lambda v: v <= 16)
-        for inputs in ("float", "int8"):
+        for inputs in ("f16", "int8"):
             pairs = [(self.product("2:4 int4", inputs, 8192, m), self.product("int4", inputs, 8192, m))
                      for m in (1, 2, 4, 8, 16, 32)]
             whole = all(a and b and a.get("us") and b.get("us") for a, b in pairs)

@@ -28,6 +28,14 @@ static const size_t tokens[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
 enum { TOKENS = sizeof tokens / sizeof *tokens };
 static const double CHECKED = 1e10; /* multiplications of a product that the CPU repeats */
 
+/* How a product takes its inputs: in codes, in F16 on tensor cores, or as they are, to the bit of
+ * the CPU, which is for few tokens. */
+typedef enum inputs { INT8, F16, FLOAT, INPUTS } inputs;
+static const struct {
+    const char *name;
+    size_t most; /* tokens */
+} forms[INPUTS] = {{"int8", 256}, {"f16", 256}, {"float", 8}};
+
 typedef struct product {
     speed *s;
     const pare__bench_weights *w;
@@ -38,18 +46,19 @@ typedef struct product {
     float *x, *y, *want;
 } product;
 
-static pare_status compare(product *p, const pare_linear *w, bool floats, size_t m, bool *checked)
+static pare_status compare(product *p, const pare_linear *w, inputs in, size_t m, bool *checked)
 {
     const size_t n = w->n, k = w->k;
     *checked = (double)m * (double)n * (double)k <= CHECKED;
     if (!*checked)
         return PARE_OK;
     pare_arena scratch = {.cx = &p->s->cx};
-    const pare_status s = pare_linear_apply(&p->s->cx, &scratch, w, floats, p->x, k, m, p->want, n);
+    const pare_status s =
+        pare_linear_apply(&p->s->cx, &scratch, w, in != INT8, p->x, k, m, p->want, n);
     pare_arena_release(&scratch);
     PARE_TRY(s);
     /* Inputs of at most 1 may be rounded to 11 bits; rows of weights have about length 1. */
-    const double most = floats ? 0x1p-10 * sqrt((double)k) : 0;
+    const double most = in == F16 ? 0x1p-10 * sqrt((double)k) : 0;
     for (size_t i = 0; i < m * n; i++)
         if (!(fabs((double)p->y[i] - (double)p->want[i]) <= most))
             return pare_fail(
@@ -59,28 +68,28 @@ static pare_status compare(product *p, const pare_linear *w, bool floats, size_t
     return PARE_OK;
 }
 
-static pare_status print_row(product *p, bool floats, size_t m, bool checked)
+static pare_status print_row(product *p, inputs in, size_t m, bool checked)
 {
     const pare__bench_weights *const w = p->w;
-    const size_t bytes = w->bytes + m * w->k * (floats ? sizeof(float) : 1) + m * w->n * 4;
+    const size_t bytes = w->bytes + m * w->k * (in == INT8 ? 1 : in == F16 ? 2 : 4) + m * w->n * 4;
     char text[3][32];
-    double all, alone, inputs;
+    double all, alone, codes;
     PARE_TRY(speed_time(p->s, NULL, w->copies, &all));
-    PARE_TRY(speed_time(p->s, "quant_x8", w->copies, &inputs));
+    PARE_TRY(speed_time(p->s, "quant_x8", w->copies, &codes));
     alone = all;
-    if (isfinite(inputs))
+    if (isfinite(codes))
         PARE_TRY(speed_time(p->s, "gemm", w->copies, &alone));
     (void)printf("{\"kind\": \"product\", \"weights\": \"%s\", \"inputs\": \"%s\", \"n\": %zu, "
                  "\"k\": %zu, \"m\": %zu, \"us\": %s, \"inputs_us\": %s, \"all_us\": %s, "
                  "\"bytes\": %zu, \"checked\": %s}\n",
-                 w->sub->name, floats ? "float" : "int8", w->n, w->k, m,
-                 speed_number(alone, text[0]), speed_number(inputs, text[1]),
-                 speed_number(all, text[2]), bytes, checked ? "true" : "false");
+                 w->sub->name, forms[in].name, w->n, w->k, m, speed_number(alone, text[0]),
+                 speed_number(codes, text[1]), speed_number(all, text[2]), bytes,
+                 checked ? "true" : "false");
     return PARE_OK;
 }
 
 /* All copies once, noted; the output of the first one is compared. */
-static pare_status run_all(product *p, const pare_ops *o, bool floats, size_t m, bool *checked)
+static pare_status run_all(product *p, const pare_ops *o, inputs in, size_t m, bool *checked)
 {
     const size_t n = p->w->n, k = p->w->k;
     pare_array x, y;
@@ -91,25 +100,38 @@ static pare_status run_all(product *p, const pare_ops *o, bool floats, size_t m,
     for (size_t i = p->w->copies; i-- > 0;) {
         const pare_linear w = pare__bench_weights_at(p->w, i), *const one = &w;
         p->s->noting = true;
-        const pare_status s = o->op->linears(o, &one, 1, floats, x, &y);
+        const pare_status s = o->op->linears(o, &one, 1, in != INT8, x, &y);
         p->s->noting = false;
         PARE_TRY(s);
         if (i > 0)
             continue;
         PARE_TRY(o->op->get(o, y, p->y));
-        PARE_TRY(compare(p, &w, floats, m, checked));
+        PARE_TRY(compare(p, &w, in, m, checked));
     }
-    return print_row(p, floats, m, *checked);
+    return print_row(p, in, m, *checked);
 }
 
-static pare_status run(product *p, bool floats, size_t m)
+static pare_status run(product *p, inputs in, size_t m)
 {
     const pare_ops o = pare_ops_of(&p->s->cx, &p->arena, &p->f);
     pare_mark mark;
     bool checked;
     PARE_TRY(o.op->mark(&o, &mark));
-    const pare_status s = run_all(p, &o, floats, m, &checked);
+    const pare_status s = run_all(p, &o, in, m, &checked);
     PARE_TRY(o.op->rewind(&o, mark));
+    return s;
+}
+
+/* A backend for each: it keeps the copies of the weights. */
+static pare_status run_form(product *p, inputs in)
+{
+    pare_status s = pare_cuda_open(&p->s->cx, &p->s->watched, 0, &p->f, &p->c);
+    if (s == PARE_OK && in == F16)
+        pare_cuda_use_f16(p->c);
+    for (size_t i = 0; s == PARE_OK && speed_goes_on(p->s) && i < TOKENS; i++)
+        if (tokens[i] <= forms[in].most)
+            s = run(p, in, p->s->small ? tokens[i] / 4 + 1 : tokens[i]);
+    pare_cuda_close(p->c);
     return s;
 }
 
@@ -122,13 +144,9 @@ static pare_status run_tokens(product *p)
     if (!p->x || !p->y || !p->want)
         return PARE_ENOMEM;
     pare__bench_fill(&p->s->cx, 7, (uint32_t *)(void *)p->x, most * k, 0x807fffffu, 0x3f000000u);
-    PARE_TRY(pare_cuda_open(&p->s->cx, &p->s->watched, 0, &p->f, &p->c));
-    pare_status s = PARE_OK;
-    for (int floats = p->w->sub->bits == 0; floats < 2; floats++)
-        for (size_t i = 0; s == PARE_OK && speed_goes_on(p->s) && i < TOKENS; i++)
-            s = run(p, floats, p->s->small ? tokens[i] / 4 + 1 : tokens[i]);
-    pare_cuda_close(p->c);
-    return s;
+    for (inputs in = p->w->sub->bits ? INT8 : F16; in < INPUTS; in++)
+        PARE_TRY(run_form(p, in));
+    return PARE_OK;
 }
 
 static pare_status run_kind(speed *s, const pare__bench_subject *kind, size_t n, size_t k)

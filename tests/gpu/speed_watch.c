@@ -8,7 +8,7 @@
 #include "tests/gpu/speed.h"
 
 enum { PASSES = 25 };
-static const double PASS = 1e-3, ENOUGH = 0.25; /* seconds: of a pass at least, of all of them */
+static const double PASS = 1e-3, ENOUGH = 0.06; /* seconds: of a pass at least, of all of them */
 
 static speed *of(pare_device *d)
 {
