@@ -3,14 +3,16 @@
 #include "kernels/layout.h"
 #include "runtime/cuda_internal.h"
 
-/* Rows lie 16 bytes apart or a multiple of that, which copies on the device need. */
-enum { STEP = 8 };
+enum {
+    STEP = 8,    /* columns of 16 bytes: what copies on the device take at once */
+    FUSED_M = 64 /* tokens up to which codes are decoded in registers */
+};
 
 pare_status pare__cuda_to_f16(pare_cuda *c, const void *x, size_t ldx, pare_dtype type, size_t rows,
                               size_t k, pare__cuda_f16 *out)
 {
     void *at, *scale;
-    out->ld = pare_round_up(k, STEP);
+    out->ld = pare_round_up(k, PARE_ATOM_K);
     PARE_TRY(pare__cuda_scratch_take(c, rows * out->ld * sizeof *out->at, &at));
     PARE_TRY(pare__cuda_scratch_take(c, rows * sizeof *out->scale, &scale));
     out->at = at;
@@ -22,10 +24,11 @@ pare_status pare__cuda_to_f16(pare_cuda *c, const void *x, size_t ldx, pare_dtyp
 
 /* One panel of weights. */
 static pare_status multiply(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
-                            const pare__cuda_f16 *w, size_t n, float *y, size_t ldy)
+                            const pare__cuda_f16 *w, size_t n, size_t k, float *y, size_t ldy)
 {
     PARE__CUDA_RUN(c, gemm_f16, .x = x->at, .w = w->at, .x_scale = x->scale, .w_scale = w->scale,
-                   .y = y, .ldx = x->ld, .ldw = w->ld, .ldy = ldy, .m = m, .n = n, .k = x->ld);
+                   .y = y, .ldx = x->ld, .ldw = w->ld, .ldy = ldy, .m = m, .n = n,
+                   .k = pare_round_up(k, STEP));
     return PARE_OK;
 }
 
@@ -36,15 +39,39 @@ pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_f16 *x, size_
     const size_t row = ldw * (pare_dtype_bits(type) / 8);
     const size_t fit = c->panel_bytes / (x->ld * sizeof *x->at), step = fit ? fit : 1;
     if (type == PARE_F16 && ldw % STEP == 0)
-        return multiply(c, x, m, &(pare__cuda_f16){.at = w, .ld = ldw}, n, y, ldy);
+        return multiply(c, x, m, &(pare__cuda_f16){.at = w, .ld = ldw}, n, k, y, ldy);
     for (size_t r = 0; r < n; r += step) {
         const size_t rows = n - r < step ? n - r : step;
         const size_t current = c->scratch.current, used = c->scratch.used;
         pare__cuda_f16 panel;
         PARE_TRY(pare__cuda_to_f16(c, (const char *)w + r * row, ldw, type, rows, k, &panel));
-        PARE_TRY(multiply(c, x, m, &panel, rows, y + r, ldy));
+        PARE_TRY(multiply(c, x, m, &panel, rows, k, y + r, ldy));
         c->scratch.current = current;
         c->scratch.used = used;
     }
+    return PARE_OK;
+}
+
+bool pare__cuda_f16_fused(const pare_linear *w, size_t m)
+{
+    return m <= FUSED_M && w->bits && w->sparsity == PARE_SPARSITY_NONE && !w->outliers.count &&
+           !w->sparse.start && pare_encodings[w->encoding].decoding == PARE_DECODE_F32;
+}
+
+pare_status pare__cuda_multiply_codes_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
+                                          const pare_linear *w, float *y, size_t ldy)
+{
+#define PRODUCT(name)                                                                              \
+    PARE__CUDA_RUN(c, name, .x = x->at, .x_scale = x->scale, .w = w->panel, .y = y, .ldx = x->ld,  \
+                   .ldy = ldy, .m = m, .n = w->n)
+    if (w->bits == 2)
+        PRODUCT(gemm_f16_q2);
+    else if (w->bits == 3)
+        PRODUCT(gemm_f16_q3);
+    else if (w->bits == 4)
+        PRODUCT(gemm_f16_q4);
+    else
+        PRODUCT(gemm_f16_q8);
+#undef PRODUCT
     return PARE_OK;
 }

@@ -163,8 +163,8 @@ void pare_loaded_text_done(pare_loaded *l); /* the tokenizer goes */
 /* --kv and --kv-window: the form of the caches instead of the model's own. PARE_EUSAGE. */
 PARE_CHECKED pare_status pare_loaded_kv(pare_cli *cli, const pare_args *args, pare_loaded *l);
 
-/* Opens the device that --device asks for. PARE_EUSAGE, also for options of a device without one
- * and for --exact beside products in F16; with `cuda` PARE_EDEVICE, with `auto` the
+/* Opens the device that --device asks for. PARE_EUSAGE, also for options of a device without
+ * one; with `cuda` PARE_EDEVICE, with `auto` the
  * reason is told and the CPU computes. Close in any case. */
 PARE_CHECKED pare_status pare_cli_device(pare_cli *cli, const pare_args *args);
 void pare_cli_device_close(pare_cli *cli);

@@ -36,16 +36,13 @@ static pare_status read_word(pare_cli *cli, const pare_args *args, const char *o
                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* What is of no use without a device, and products that contradict each other. */
-static pare_status check_options(pare_cli *cli, const pare_args *args, bool device)
+/* What is of no use without a device. */
+static pare_status refuse_options(pare_cli *cli, const pare_args *args)
 {
     static const char *const needs[] = {"device-limit", "device-products"};
-    for (size_t i = 0; !device && i < sizeof needs / sizeof *needs; i++)
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
         if (pare_args_given(args, needs[i]))
             return pare_fail(&cli->cx, PARE_EUSAGE, "--%s is for --device cuda or auto", needs[i]);
-    if (cli->device_f16 && pare_args_given(args, "exact"))
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "--exact multiplies in F32; leave out --device-products f16, or --exact");
     return PARE_OK;
 }
 
@@ -59,9 +56,8 @@ pare_status pare_cli_device(pare_cli *cli, const pare_args *args)
     PARE_TRY(read_word(cli, args, "device-products", products, 2, &f16));
     cli->device_or_cpu = device == 2;
     cli->device_f16 = f16 == 1;
-    PARE_TRY(check_options(cli, args, device != 0));
     if (device == 0)
-        return PARE_OK;
+        return refuse_options(cli, args);
     const pare_status s = pare_device_open(&cli->cx, &cli->device);
     if (s == PARE_OK || !cli->device_or_cpu)
         return s == PARE_OK ? s : pare_fail_context(&cli->cx, s, "--device cuda");

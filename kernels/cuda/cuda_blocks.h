@@ -15,6 +15,8 @@ enum {
     PARE_CUDA_X8_LD = 36,       /* integers from one token of a slot to the next */
     PARE_CUDA_24_WARPS = 16,    /* of a block of gemm_x8 of 2:4 weights, which has 32 rows */
     PARE_CUDA_F16_COLUMNS = 64, /* of a stage of gemm_f16 */
+    PARE_CUDA_CODES_WARPS = 8,  /* of a block of gemm_f16_q4, which has 32 rows */
+    PARE_CUDA_CODES_LD = 36,    /* of its sums, from one token to the next */
     PARE_CUDA_ROWS = 16,        /* of a block of attend: queries times heads */
     PARE_CUDA_KV = 64           /* positions that attention takes at once */
 };
@@ -52,6 +54,12 @@ PARE__CUDA_BOTH static inline pare_cuda_f16_tile pare_cuda_f16_tile_of(uint64_t 
         t.warps = t.stages = 4;
     }
     return t;
+}
+
+/* Tiles of 8 tokens of a block of gemm_f16_q4. */
+PARE__CUDA_BOTH static inline uint32_t pare_cuda_codes_tiles(uint64_t m)
+{
+    return m <= 8 ? 1 : m <= 16 ? 2 : 4;
 }
 
 /* Pieces of one plane that kv_store codes on their own: 8 channels of a token or of tokens that

@@ -37,6 +37,8 @@
  * gemm_f16   y[t, r] = x_scale[t] w_scale[r] sum of x[t, j] w[r, j], j below k; w_scale NULL: 1.
  *            k, ldx and ldw are multiples of 8, x and w of 16 bytes. Sums of F32 in an order that
  *            the tensor cores choose within 16 columns
+ * gemm_f16_q2 .. q8
+ *            the same of uniform codes, up to 64 tokens; x has w.k columns, 0 behind the last
  * gemm_sparse_f32 y += single weights times x
  * bias       y[t] += bias
  * dequant_*  rows of a panel; level on the device. fp8 is dequant_table with the levels of E4M3;
@@ -118,6 +120,8 @@ typedef struct pare_cuda_row_divergence {
 #define PARE__CUDA_GEMM_X8 pare_x8 x; pare_panel w; float *y; uint64_t ldy, n; uint32_t add;
 #define PARE__CUDA_GEMM(type)                                                                      \
     const float *x; const type *w; float *y; uint64_t ldx, ldw, ldy, m, n, k; uint32_t add;
+#define PARE__CUDA_GEMM_F16                                                                        \
+    const uint16_t *x; const float *x_scale; pare_panel w; float *y; uint64_t ldx, ldy, m, n;
 #define PARE__CUDA_DEQUANT float *dst; uint64_t ldd; pare_panel w; const float *level; uint32_t bits;
 
 #define PARE_CUDA_KERNELS(X)                                                                       \
@@ -158,6 +162,10 @@ typedef struct pare_cuda_row_divergence {
     X(f16_rows, const void *x; uint16_t *y; float *scale; uint64_t ldx, ldy, rows, k; uint32_t type;)\
     X(gemm_f16, const uint16_t *x, *w; const float *x_scale, *w_scale; float *y;                   \
                 uint64_t ldx, ldw, ldy, m, n, k;)                                                  \
+    X(gemm_f16_q2, PARE__CUDA_GEMM_F16)                                                            \
+    X(gemm_f16_q3, PARE__CUDA_GEMM_F16)                                                            \
+    X(gemm_f16_q4, PARE__CUDA_GEMM_F16)                                                            \
+    X(gemm_f16_q8, PARE__CUDA_GEMM_F16)                                                            \
     X(gemm_sparse_f32, const float *x; const uint32_t *start, *column; const uint16_t *value;      \
                        float *y; uint64_t ldx, ldy, m, n;)                                         \
     X(bias, float *y; const float *bias; uint64_t rows, width;)                                    \

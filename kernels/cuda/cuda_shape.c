@@ -162,6 +162,20 @@ pare_cuda_shape pare_cuda_gemm_f16_shape(const pare_cuda_gemm_f16 *a)
                              (t.rows + t.tokens) * columns * t.stages};
 }
 
+#define GEMM_F16(name)                                                                             \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        const uint32_t tokens = pare_cuda_codes_tiles(a->m) * 8;                                   \
+        const uint32_t sums = PARE_CUDA_CODES_WARPS * tokens * PARE_CUDA_CODES_LD;                 \
+        return (pare_cuda_shape){{parts(a->n, 32) * parts(a->m, tokens), 1},                       \
+                                 PARE_CUDA_CODES_WARPS * 32,                                       \
+                                 sums * (uint32_t)sizeof(float)};                                  \
+    }
+GEMM_F16(gemm_f16_q2)
+GEMM_F16(gemm_f16_q3)
+GEMM_F16(gemm_f16_q4)
+GEMM_F16(gemm_f16_q8)
+
 pare_cuda_shape pare_cuda_gemm_sparse_f32_shape(const pare_cuda_gemm_sparse_f32 *a)
 {
     return (pare_cuda_shape){{parts(a->n, PARE_CUDA_BLOCK), side(a->m, 1)}, PARE_CUDA_BLOCK, 0};

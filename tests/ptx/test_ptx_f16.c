@@ -7,6 +7,7 @@
 #include "kernels/cuda/cuda_blocks.h"
 #include "kernels/cuda/cuda_shape.h"
 #include "kernels/half.h"
+#include "kernels/layout.h"
 #include "tests/ptx/device_ptx.h"
 #include "tests/unit/unit.h"
 
@@ -283,6 +284,159 @@ START_TEST(products_are_within_the_bound_and_rows_on_their_own)
 }
 END_TEST
 
+/* --- codes ------------------------------------------------------------------------------------ */
+
+/* Packed weights: what the host knows, and the device. */
+typedef struct packed {
+    unsigned bits;
+    size_t n, k, groups;
+    uint8_t *codes; /* [n rounded up to 8, k], one per byte */
+    pare_panel host;
+} packed;
+
+static packed pack(unsigned bits, size_t n, size_t k, size_t group, bool zeros)
+{
+    packed p = {.bits = bits, .n = n, .k = k, .groups = (k + group - 1) / group};
+    const size_t rows = (n + 7) / 8 * 8, planes = rows * p.groups;
+    p.codes = memory(rows * k);
+    for (size_t i = 0; i < rows * k; i++)
+        p.codes[i] = (uint8_t)(draw() >> 4 & ((1u << bits) - 1));
+    uint8_t *const atoms = memory((n + 15) / 16 * 2 * (k / 32) * pare_atom_bytes(bits));
+    uint16_t *const scales = memory(planes * sizeof *scales);
+    uint8_t *const zero = memory(planes);
+    pare_pack_codes(atoms, p.codes, k, rows, k, bits, NULL, p.groups, 0);
+    for (size_t i = 0; i < planes; i++) {
+        scales[i] = pare_f32_to_f16(ldexpf(number(), -(int)(draw() % 8)));
+        zero[i] = (uint8_t)(draw() & ((1u << bits) - 1));
+    }
+    if (!zeros)
+        free(zero);
+    p.host = (pare_panel){.codes = atoms,
+                          .scales = scales,
+                          .zeros = zeros ? zero : NULL,
+                          .n = rows,
+                          .k = k,
+                          .group = group};
+    return p;
+}
+
+static void unpack(const packed *p)
+{
+    free(p->codes);
+    free((void *)(uintptr_t)p->host.codes);
+    free((void *)(uintptr_t)p->host.scales);
+    free((void *)(uintptr_t)p->host.zeros);
+}
+
+static void multiply_codes(const packed *p, const operands *o, size_t first, size_t m, float *y)
+{
+    const size_t planes = p->host.n * p->groups, bytes = ((m - 1) * o->ldy + o->n) * sizeof *y;
+    pare_panel w = p->host;
+    w.codes = there(w.codes, p->host.n / 8 * (p->k / 32) * pare_atom_bytes(p->bits));
+    w.scales = there(w.scales, planes * 2);
+    w.zeros = w.zeros ? there(w.zeros, planes) : NULL;
+    const pare_cuda_gemm_f16_q4 a = {
+        .x = there(o->x + first * o->ldx, ((m - 1) * o->ldx + o->k) * 2),
+        .x_scale = there(o->x_scale + first, m * sizeof *y),
+        .w = w,
+        .y = room(bytes),
+        .ldx = o->ldx,
+        .ldy = o->ldy,
+        .m = m,
+        .n = o->n};
+    char name[64];
+    (void)snprintf(name, sizeof name, "pare_gemm_f16_q%u_cuda", p->bits);
+    launch(name, pare_cuda_gemm_f16_q4_shape(&a), &a, sizeof a); /* all have the same members */
+    for (size_t t = 0; t < m; t++)
+        back(y + t * o->ldy, a.y + t * o->ldy, o->n * sizeof *y);
+    drop();
+}
+
+/* A chain of 128 products at most, then a step per scale (k / 32 at most) and per warp. */
+static void check_codes(const packed *p, const operands *o, const float *y)
+{
+    const double steps = 2 * (double)(o->k < 128 ? o->k : 128) + 8 + (double)o->k / 32 + 9;
+    for (size_t t = 0; t < o->m; t++)
+        for (size_t r = 0; r < o->n; r++) {
+            double sum = 0, all = 0;
+            for (size_t j = 0; j < o->k; j++) {
+                const size_t at = (r / 8 * p->groups + j / p->host.group) * 8 + r % 8;
+                const int z = p->host.zeros ? p->host.zeros[at] : 1 << (p->bits - 1);
+                const double w = (double)(p->codes[r * p->k + j] - z) *
+                                 (double)pare_f16_to_f32(p->host.scales[at]);
+                const double x = (double)pare_f16_to_f32(o->x[t * o->ldx + j]);
+                sum += w * x;
+                all += fabs(w * x);
+            }
+            const double s = (double)o->x_scale[t], now = (double)y[t * o->ldy + r];
+            ck_assert_msg(fabs(now - sum * s) <= steps * 0x1p-24 * all * s,
+                          "%u bits, token %zu, row %zu: %g, not %g +- %g", p->bits, t, r, now,
+                          sum * s, steps * 0x1p-24 * all * s);
+        }
+}
+
+static const struct {
+    size_t m, n, k, group;
+} packs[] = {{1, 33, 32, 32},     {2, 40, 1184, 128}, {3, 31, 160, 64}, {8, 32, 608, 1024},
+             {9, 65, 288, 96},    {16, 8, 1152, 128}, {17, 37, 96, 32}, {33, 64, 256, 256},
+             {64, 33, 1280, 640}, {63, 9, 416, 32}};
+enum { PACKS = sizeof packs / sizeof *packs };
+
+START_TEST(codes_are_within_the_bound_and_rows_on_their_own)
+{
+    static const unsigned widths[] = {2, 3, 4, 8};
+    const size_t i = (size_t)_i % PACKS;
+    state = (uint32_t)_i;
+    start((ptx_options){.checks = PTX_FULL,
+                        .model = (ptx_model)(_i / (4 * PACKS)),
+                        .order = PTX_RANDOM,
+                        .seed = (uint64_t)_i});
+    const packed p = pack(widths[(size_t)_i / PACKS % 4], packs[i].n, packs[i].k, packs[i].group,
+                          (i + (size_t)_i / PACKS) % 2);
+    const operands o = make(packs[i].m, packs[i].n, packs[i].k, 8, false);
+    float *const y = memory(o.m * o.ldy * sizeof *y), *const one = memory(o.ldy * sizeof *y);
+    multiply_codes(&p, &o, 0, o.m, y);
+    check_codes(&p, &o, y);
+    for (size_t t = o.m > 1 ? o.m - 2 : 0; t < o.m; t++) {
+        multiply_codes(&p, &o, t, 1, one);
+        ck_assert_msg(memcmp(one, y + t * o.ldy, o.n * sizeof *y) == 0, "token %zu by itself", t);
+    }
+    free(one);
+    free(y);
+    forget(&o);
+    unpack(&p);
+    end();
+}
+END_TEST
+
+/* Every byte of the codes once from the memory, and all of each sector. */
+START_TEST(codes_are_read_once)
+{
+    static const unsigned widths[] = {2, 3, 4, 8};
+    const unsigned bits = widths[_i / 2];
+    const size_t m = _i % 2 ? 8 : 1, n = 512, k = 4096;
+    start((ptx_options){.count = true});
+    const packed p = pack(bits, n, k, 128, false);
+    const operands o = make(m, n, k, 0, false);
+    float *const y = memory(m * o.ldy * sizeof *y);
+    multiply_codes(&p, &o, 0, m, y);
+    const ptx_counts *const c = ptx_counted(pare_device_ptx_machine(d));
+    const size_t must = n * k * bits / 8 + n * p.groups * 2 + m * k * 2 + m * n * sizeof *y;
+    ck_assert_msg((double)c->distinct * 32 <= 1.03 * (double)must, "%llu sectors for %zu bytes",
+                  (unsigned long long)c->distinct, must);
+    const size_t most = n * k * bits / 8 / 32 + n / 32 * (m * k * 2 / 32) + n * p.groups / 8 +
+                        m * n / 4 + n / 32 * 16;
+    ck_assert_msg(c->sectors <= most, "%llu sectors, %zu at most", (unsigned long long)c->sectors,
+                  most);
+    ck_assert_msg(c->wavefronts == c->least, "%llu passes over shared memory, %llu would do",
+                  (unsigned long long)c->wavefronts, (unsigned long long)c->least);
+    free(y);
+    forget(&o);
+    unpack(&p);
+    end();
+}
+END_TEST
+
 /* Every sector of the weights once for all tokens of a tile, and no conflict of banks. */
 START_TEST(weights_are_read_once)
 {
@@ -314,6 +468,8 @@ int main(void)
     tcase_add_loop_test(t, rows_become_f16_times_a_power_of_two, 0, 21);
     tcase_add_loop_test(t, products_are_within_the_bound_and_rows_on_their_own, 0, MODELS * SHAPES);
     tcase_add_loop_test(t, weights_are_read_once, 0, 4);
+    tcase_add_loop_test(t, codes_are_within_the_bound_and_rows_on_their_own, 0, MODELS * 4 * PACKS);
+    tcase_add_loop_test(t, codes_are_read_once, 0, 8);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -187,8 +187,6 @@ static const struct {
     {"eval '" HEDGE "' --speed --device-products f16", 2, "is for --device cuda or auto"},
     {"eval '" HEDGE "' --speed --device cuda --device-products f61", 2, "did you mean f16?"},
     {"eval '" HEDGE "' --speed --device gpu", 2, "expected cpu, cuda or auto"},
-    {"eval '" HEDGE "' --speed --exact --device cuda --device-products f16", 2,
-     "--exact multiplies in F32"},
     {"bench model --shape tiny --batch 1,2,1", 2, "1 stands there twice"},
     {"bench model --shape tiny --against int4", 2, "these are the weights already"},
     {"compress x.yaml --device tpu", 2, "expected cpu"},

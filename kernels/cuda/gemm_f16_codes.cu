@@ -1,0 +1,247 @@
+/* Products of F16 inputs and packed uniform codes on tensor cores, for up to 64 tokens: codes
+ * become F16 in registers, where integers are exact, and scales meet sums of F32.
+ *
+ * A block of threads has 32 rows and 8, 16 or 32 tokens. Its 8 warps take chunks of 128 columns in
+ * turn; weights go from the memory to registers, 16 bytes a lane, as they lie in R8K32: lane 4 g +
+ * t has rows 4 g .. 4 g + 3 of the 32 and, of an atom, columns 4 t .. 4 t + 3 and 16 + 4 t .. .
+ * Slots g and g + 8 of the first product are rows 4 g and 4 g + 1, those of the second one rows 4 g
+ * + 2 and 4 g + 3. A code u becomes 1024 + u by its place in a half, less 1024 + z. Sums of a
+ * chunk, or of an atom where groups are narrower, are scaled and added; those of the warps follow
+ * in order. So an output depends on its row and its token alone.
+ *
+ * Error: (2 k + 8) 2^-24 sum |x w|, and a rounding for each scale and each warp.
+ * Bound: bytes of the weights over the bandwidth of the memory; above about 16 tokens those of x,
+ * which every 32 rows read again, over that of L2. Expected of it: 60 % for up to 16 tokens at
+ * 8192 x 8192, where codes take a third of the issue slots; not measured yet. */
+#include "kernels/cuda/f16.cuh"
+
+extern __shared__ float4 shared_sums[];
+
+static constexpr uint32_t WARPS = PARE_CUDA_CODES_WARPS, LD = PARE_CUDA_CODES_LD;
+
+/* What a lane has of one atom. */
+template <uint32_t BITS> struct words {
+    static constexpr int PARTS = BITS == 8 ? 2 : BITS == 4 ? 1 : BITS;
+    uint4 part[PARTS];
+
+    __device__ void load(const uint8_t *atom, uint32_t g, uint32_t t)
+    {
+        const uint8_t *const at = atom + g % 2 * 16 + (BITS >= 4 ? 32 * t : 0);
+#pragma unroll
+        for (int i = 0; i < PARTS; i++) {
+            const uint8_t *const from = at + i * (BITS == 8 ? 128 : 32);
+            asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                : "=r"(part[i].x), "=r"(part[i].y), "=r"(part[i].z), "=r"(part[i].w)
+                : "l"(from));
+        }
+    }
+
+    /* Codes of row i of 4: those of columns 4 t .. and of 16 + 4 t .. . */
+    __device__ void split(int i, uint32_t t, uint32_t *low, uint32_t *high) const
+    {
+        const uint32_t *const word = (const uint32_t *)part + i;
+        if (BITS == 8) {
+            *low = word[0] ^ 0x80808080u;
+            *high = word[4] ^ 0x80808080u;
+        } else if (BITS == 4) {
+            *low = word[0] & 0x0f0f0f0fu;
+            *high = word[0] >> 4 & 0x0f0f0f0fu;
+        } else {
+            *low = word[0] >> 2 * t & 0x03030303u;
+            *high = word[4] >> 2 * t & 0x03030303u;
+        }
+        if (BITS == 3) {
+            *low |= (word[8] >> t & 0x01010101u) << 2;
+            *high |= (word[8] >> (4 + t) & 0x01010101u) << 2;
+        }
+    }
+};
+
+/* Two codes behind each other as F16: bytes i and i + 1 of `four`, less 1024 + z, twice in `less`.
+ */
+template <int I> static __device__ uint32_t halves(uint32_t four, uint32_t less)
+{
+    uint32_t two = __byte_perm(four, 0x64646464u, I ? 0x4342 : 0x4140);
+    asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(two) : "r"(less));
+    return two;
+}
+
+/* One warp; EACH: atoms whose sums are scaled together. */
+template <uint32_t BITS, int TILES, int EACH> struct work {
+    /* Atoms whose loads are under way together; registers bound them. */
+    static constexpr int AT_ONCE = TILES == 4 ? 1 : (BITS == 3 ? 2 : 4) / TILES;
+
+    const pare_cuda_gemm_f16_q4 &a;
+    const uint8_t *codes; /* of the row block of this lane */
+    uint64_t planes;      /* where the scales of its four rows begin */
+    uint32_t g, t;
+    uint32_t per;         /* atoms of a group */
+    uint32_t of_x[TILES]; /* numbers to what this lane has of its token in each tile */
+    float sum[TILES][8], total[TILES][8];
+
+    /* One atom: products of four rows by two halves of it. */
+    __device__ void multiply(const words<BITS> &w, const uint2 (*b)[2], uint32_t zeros)
+    {
+#pragma unroll
+        for (int pair = 0; pair < 4; pair += 2) {
+            uint32_t first[4], second[4];
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const uint32_t z = zeros >> 8 * (pair + i) & 0xffu;
+                const uint32_t less = (0x6400u | z) * 0x00010001u;
+                uint32_t low, high;
+                w.split(pair + i, t, &low, &high);
+                first[i] = halves<0>(low, less);
+                first[i + 2] = halves<1>(low, less);
+                second[i] = halves<0>(high, less);
+                second[i + 2] = halves<1>(high, less);
+            }
+#pragma unroll
+            for (int i = 0; i < TILES; i++) {
+                mma_f16(sum[i] + 2 * pair, first, &b[i][0].x);
+                mma_f16(sum[i] + 2 * pair, second, &b[i][1].x);
+            }
+        }
+    }
+
+    /* The sums so far become part of the totals, times the scales of a group. */
+    __device__ void scale(uint64_t plane)
+    {
+        const uint2 scales = __ldg((const uint2 *)(a.w.scales + plane));
+        const float of_row[4] = {
+            float_of_f16((uint16_t)scales.x), float_of_f16((uint16_t)(scales.x >> 16)),
+            float_of_f16((uint16_t)scales.y), float_of_f16((uint16_t)(scales.y >> 16))};
+#pragma unroll
+        for (int i = 0; i < TILES * 8; i++) {
+            total[i / 8][i % 8] = fmaf(of_row[i % 8 / 2], sum[i / 8][i % 8], total[i / 8][i % 8]);
+            sum[i / 8][i % 8] = 0;
+        }
+    }
+
+    /* ATOMS atoms from one on, all loads first. */
+    template <int ATOMS> __device__ void add(uint32_t atom)
+    {
+        words<BITS> w[ATOMS];
+        uint2 b[ATOMS][TILES][2];
+#pragma unroll
+        for (int i = 0; i < ATOMS; i++)
+            w[i].load(codes + (uint64_t)(atom + i) * (BITS * 32), g, t);
+#pragma unroll
+        for (int j = 0; j < TILES; j++)
+#pragma unroll
+            for (int i = 0; i < 2 * ATOMS; i++)
+                b[i / 2][j][i % 2] = __ldg((const uint2 *)(a.x + (of_x[j] + atom * 32 + i * 16)));
+#pragma unroll
+        for (int i = 0; i < ATOMS; i++) {
+            const uint64_t plane = planes + (atom + i) / per * 8;
+            const uint32_t z = a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + plane))
+                                         : (1u << (BITS - 1)) * 0x01010101u;
+            multiply(w[i], b[i], z);
+            if (EACH == 1)
+                scale(plane);
+        }
+    }
+
+    __device__ void add_chunk(uint32_t atom, uint32_t end)
+    {
+#pragma unroll 1
+        for (; atom + AT_ONCE <= end; atom += AT_ONCE)
+            add<AT_ONCE>(atom);
+#pragma unroll 1
+        for (; atom < end; atom++)
+            add<1>(atom);
+        if (EACH == 4)
+            scale(planes + (end - 1) / per * 8);
+    }
+
+    /* Totals of this warp, rows of 32 by token. */
+    __device__ void put() const
+    {
+#pragma unroll
+        for (int i = 0; i < TILES; i++)
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                const uint32_t token = (threadIdx.x / 32 * TILES + i) * 8 + 2 * t + j;
+                shared_sums[token * (LD / 4) + g] = {total[i][j], total[i][j + 2], total[i][j + 4],
+                                                     total[i][j + 6]};
+            }
+    }
+};
+
+/* The totals of all warps, in order: a thread per row, and per token of each tile. */
+template <int TILES>
+static __device__ void write(const pare_cuda_gemm_f16_q4 &a, uint64_t row, uint64_t token)
+{
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const float *const from = (const float *)shared_sums + lane;
+    for (uint32_t i = warp; i < TILES * 8; i += WARPS) {
+        float y = 0;
+        for (uint32_t w = 0; w < WARPS; w++)
+            y += from[(w * TILES * 8 + i) * LD];
+        if (row + lane < a.n && token + i < a.m)
+            a.y[(token + i) * a.ldy + row + lane] = y * a.x_scale[token + i];
+    }
+}
+
+/* Tokens t0 .. t0 + 8 TILES - 1, the last one standing in for those behind it. */
+template <uint32_t BITS, int TILES, int EACH>
+static __device__ void run(const pare_cuda_gemm_f16_q4 &a, uint64_t row, uint64_t t0)
+{
+    const uint32_t lane = threadIdx.x % 32, atoms = (uint32_t)(a.w.k / 32);
+    const uint64_t block = min(row / 8 + lane / 8, (a.n - 1) / 8);
+    const uint64_t groups = (a.w.k + a.w.group - 1) / a.w.group;
+    work<BITS, TILES, EACH> w = {a,
+                                 a.w.codes + block * atoms * (BITS * 32),
+                                 block * groups * 8 + lane / 4 % 2 * 4,
+                                 lane / 4,
+                                 lane % 4,
+                                 (uint32_t)min(a.w.group / 32, a.w.k)};
+#pragma unroll
+    for (int i = 0; i < TILES; i++)
+        w.of_x[i] = (uint32_t)(min(t0 + 8 * i + w.g, a.m - 1) * a.ldx) + 4 * w.t;
+#pragma unroll 1
+    for (uint32_t atom = threadIdx.x / 32 * 4; atom < atoms; atom += WARPS * 4)
+        w.add_chunk(atom, min(atom + 4, atoms));
+    w.put();
+    __syncthreads();
+    write<TILES>(a, row, t0);
+}
+
+/* Blocks that share rows follow each other, so that weights come from the memory once. The kernels
+ * have the same arguments. */
+template <uint32_t BITS, class ARGUMENT> static __device__ void run_all(const ARGUMENT &argument)
+{
+    const pare_cuda_gemm_f16_q4 a = {argument.x,   argument.x_scale, argument.w, argument.y,
+                                     argument.ldx, argument.ldy,     argument.m, argument.n};
+    const uint32_t tiles = pare_cuda_codes_tiles(a.m), tokens = tiles * 8;
+    const uint32_t across = (uint32_t)((a.m + tokens - 1) / tokens);
+    const uint64_t row = (uint64_t)(blockIdx.x / across) * 32;
+    const uint64_t t = (uint64_t)(blockIdx.x % across) * tokens;
+    const bool chunks = a.w.group % 128 == 0 || a.w.group >= a.w.k;
+    if (tiles == 1)
+        chunks ? run<BITS, 1, 4>(a, row, t) : run<BITS, 1, 1>(a, row, t);
+    else if (tiles == 2)
+        chunks ? run<BITS, 2, 4>(a, row, t) : run<BITS, 2, 1>(a, row, t);
+    else
+        chunks ? run<BITS, 4, 4>(a, row, t) : run<BITS, 4, 1>(a, row, t);
+}
+
+PARE_CUDA_KERNEL(gemm_f16_q2, WARPS * 32, 2)
+{
+    run_all<2>(a);
+}
+
+PARE_CUDA_KERNEL(gemm_f16_q3, WARPS * 32, 2)
+{
+    run_all<3>(a);
+}
+
+PARE_CUDA_KERNEL(gemm_f16_q4, WARPS * 32, 2)
+{
+    run_all<4>(a);
+}
+
+PARE_CUDA_KERNEL(gemm_f16_q8, WARPS * 32, 2)
+{
+    run_all<8>(a);
+}
