@@ -5,6 +5,7 @@
 
 enum {
     STEP = 8,    /* columns of 16 bytes: what copies on the device take at once */
+    SPAN = 64,   /* columns of the widest atom, of 2:4 weights */
     FUSED_M = 64 /* tokens up to which codes are decoded in registers */
 };
 
@@ -12,7 +13,7 @@ pare_status pare__cuda_to_f16(pare_cuda *c, const void *x, size_t ldx, pare_dtyp
                               size_t k, pare__cuda_f16 *out)
 {
     void *at, *scale;
-    out->ld = pare_round_up(k, PARE_ATOM_K);
+    out->ld = pare_round_up(k, SPAN);
     PARE_TRY(pare__cuda_scratch_take(c, rows * out->ld * sizeof *out->at, &at));
     PARE_TRY(pare__cuda_scratch_take(c, rows * sizeof *out->scale, &scale));
     out->at = at;
@@ -54,17 +55,22 @@ pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_f16 *x, size_
 
 bool pare__cuda_f16_fused(const pare_linear *w, size_t m)
 {
-    return m <= FUSED_M && w->bits && w->sparsity == PARE_SPARSITY_NONE && !w->outliers.count &&
-           !w->sparse.start && pare_encodings[w->encoding].decoding == PARE_DECODE_F32;
+    if (m > FUSED_M || !w->bits || w->outliers.count || w->sparse.start)
+        return false;
+    if (w->sparsity)
+        return w->sparsity == PARE_SPARSITY_2_4 && w->bits == 16 && w->panel.ldv % STEP == 0;
+    return pare_encodings[w->encoding].decoding == PARE_DECODE_F32;
 }
 
-pare_status pare__cuda_multiply_codes_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
-                                          const pare_linear *w, float *y, size_t ldy)
+pare_status pare__cuda_multiply_packed_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
+                                           const pare_linear *w, float *y, size_t ldy)
 {
 #define PRODUCT(name)                                                                              \
     PARE__CUDA_RUN(c, name, .x = x->at, .x_scale = x->scale, .w = w->panel, .y = y, .ldx = x->ld,  \
                    .ldy = ldy, .m = m, .n = w->n)
-    if (w->bits == 2)
+    if (w->sparsity)
+        PRODUCT(gemm_f16_s16);
+    else if (w->bits == 2)
         PRODUCT(gemm_f16_q2);
     else if (w->bits == 3)
         PRODUCT(gemm_f16_q3);

@@ -109,11 +109,11 @@ PARE_CHECKED pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_
                                                  size_t n, size_t k, float *y, size_t ldy);
 
 /* Whether the next one takes these weights, on the device or not, for m tokens: y [m, n] = x w^T
- * with packed codes. */
+ * with packed codes, or 2:4 values of F16. */
 bool pare__cuda_f16_fused(const pare_linear *w, size_t m);
-PARE_CHECKED pare_status pare__cuda_multiply_codes_f16(pare_cuda *c, const pare__cuda_f16 *x,
-                                                       size_t m, const pare_linear *w, float *y,
-                                                       size_t ldy);
+PARE_CHECKED pare_status pare__cuda_multiply_packed_f16(pare_cuda *c, const pare__cuda_f16 *x,
+                                                        size_t m, const pare_linear *w, float *y,
+                                                        size_t ldy);
 
 /* The mixing matrix of a rotation (runtime/hadamard.h) on the device. */
 PARE_CHECKED pare_status pare__cuda_mix(pare_cuda *c, const pare_hadamard *h, const float **mix);

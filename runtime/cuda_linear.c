@@ -194,8 +194,8 @@ static pare_status decode_rows(const job *j, size_t r0, size_t rows, float *dst)
 static pare_status run_decoded(const job *j)
 {
     if (j->f16.at && pare__cuda_f16_fused(j->host, j->x.rows))
-        return pare__cuda_multiply_codes_f16(j->c, &j->f16, j->x.rows, &j->there.w, j->y.at,
-                                             j->y.width);
+        return pare__cuda_multiply_packed_f16(j->c, &j->f16, j->x.rows, &j->there.w, j->y.at,
+                                              j->y.width);
     const size_t n = j->host->n, ldw = j->host->panel.k;
     const size_t fit = j->c->panel_bytes / (ldw * sizeof(float)) / PARE_ATOM_N * PARE_ATOM_N;
     const size_t all = pare_round_up(n, PARE_ATOM_N), step = fit ? fit : PARE_ATOM_N;

@@ -15,7 +15,7 @@ enum {
     PARE_CUDA_X8_LD = 36,       /* integers from one token of a slot to the next */
     PARE_CUDA_24_WARPS = 16,    /* of a block of gemm_x8 of 2:4 weights, which has 32 rows */
     PARE_CUDA_F16_COLUMNS = 64, /* of a stage of gemm_f16 */
-    PARE_CUDA_CODES_WARPS = 8,  /* of a block of gemm_f16_q4, which has 32 rows */
+    PARE_CUDA_CODES_WARPS = 8,  /* of a block of gemm_f16_q4, _s16, which has 32 rows */
     PARE_CUDA_CODES_LD = 36,    /* of its sums, from one token to the next */
     PARE_CUDA_ROWS = 16,        /* of a block of attend: queries times heads */
     PARE_CUDA_KV = 64           /* positions that attention takes at once */

@@ -13,11 +13,7 @@
  * Bound: bytes of the weights over the bandwidth of the memory; above about 16 tokens those of x,
  * which every 32 rows read again, over that of L2. Expected of it: 60 % for up to 16 tokens at
  * 8192 x 8192, where codes take a third of the issue slots; not measured yet. */
-#include "kernels/cuda/f16.cuh"
-
-extern __shared__ float4 shared_sums[];
-
-static constexpr uint32_t WARPS = PARE_CUDA_CODES_WARPS, LD = PARE_CUDA_CODES_LD;
+#include "kernels/cuda/gemm_f16_few.cuh"
 
 /* What a lane has of one atom. */
 template <uint32_t BITS> struct words {
@@ -28,12 +24,8 @@ template <uint32_t BITS> struct words {
     {
         const uint8_t *const at = atom + g % 2 * 16 + (BITS >= 4 ? 32 * t : 0);
 #pragma unroll
-        for (int i = 0; i < PARTS; i++) {
-            const uint8_t *const from = at + i * (BITS == 8 ? 128 : 32);
-            asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                : "=r"(part[i].x), "=r"(part[i].y), "=r"(part[i].z), "=r"(part[i].w)
-                : "l"(from));
-        }
+        for (int i = 0; i < PARTS; i++)
+            part[i] = read_once(at + i * (BITS == 8 ? 128 : 32));
     }
 
     /* Codes of row i of 4: those of columns 4 t .. and of 16 + 4 t .. . */
@@ -153,35 +145,7 @@ template <uint32_t BITS, int TILES, int EACH> struct work {
         if (EACH == 4)
             scale(planes + (end - 1) / per * 8);
     }
-
-    /* Totals of this warp, rows of 32 by token. */
-    __device__ void put() const
-    {
-#pragma unroll
-        for (int i = 0; i < TILES; i++)
-#pragma unroll
-            for (int j = 0; j < 2; j++) {
-                const uint32_t token = (threadIdx.x / 32 * TILES + i) * 8 + 2 * t + j;
-                shared_sums[token * (LD / 4) + g] = {total[i][j], total[i][j + 2], total[i][j + 4],
-                                                     total[i][j + 6]};
-            }
-    }
 };
-
-/* The totals of all warps, in order: a thread per row, and per token of each tile. */
-template <int TILES>
-static __device__ void write(const pare_cuda_gemm_f16_q4 &a, uint64_t row, uint64_t token)
-{
-    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const float *const from = (const float *)shared_sums + lane;
-    for (uint32_t i = warp; i < TILES * 8; i += WARPS) {
-        float y = 0;
-        for (uint32_t w = 0; w < WARPS; w++)
-            y += from[(w * TILES * 8 + i) * LD];
-        if (row + lane < a.n && token + i < a.m)
-            a.y[(token + i) * a.ldy + row + lane] = y * a.x_scale[token + i];
-    }
-}
 
 /* Tokens t0 .. t0 + 8 TILES - 1, the last one standing in for those behind it. */
 template <uint32_t BITS, int TILES, int EACH>
@@ -202,28 +166,24 @@ static __device__ void run(const pare_cuda_gemm_f16_q4 &a, uint64_t row, uint64_
 #pragma unroll 1
     for (uint32_t atom = threadIdx.x / 32 * 4; atom < atoms; atom += WARPS * 4)
         w.add_chunk(atom, min(atom + 4, atoms));
-    w.put();
+    put_totals<TILES>(w.total);
     __syncthreads();
-    write<TILES>(a, row, t0);
+    write_totals<TILES>(a, row, t0);
 }
 
-/* Blocks that share rows follow each other, so that weights come from the memory once. The kernels
- * have the same arguments. */
+/* The kernels have the same arguments. */
 template <uint32_t BITS, class ARGUMENT> static __device__ void run_all(const ARGUMENT &argument)
 {
     const pare_cuda_gemm_f16_q4 a = {argument.x,   argument.x_scale, argument.w, argument.y,
                                      argument.ldx, argument.ldy,     argument.m, argument.n};
-    const uint32_t tiles = pare_cuda_codes_tiles(a.m), tokens = tiles * 8;
-    const uint32_t across = (uint32_t)((a.m + tokens - 1) / tokens);
-    const uint64_t row = (uint64_t)(blockIdx.x / across) * 32;
-    const uint64_t t = (uint64_t)(blockIdx.x % across) * tokens;
+    const few_block f(a.m);
     const bool chunks = a.w.group % 128 == 0 || a.w.group >= a.w.k;
-    if (tiles == 1)
-        chunks ? run<BITS, 1, 4>(a, row, t) : run<BITS, 1, 1>(a, row, t);
-    else if (tiles == 2)
-        chunks ? run<BITS, 2, 4>(a, row, t) : run<BITS, 2, 1>(a, row, t);
+    if (f.tiles == 1)
+        chunks ? run<BITS, 1, 4>(a, f.row, f.token) : run<BITS, 1, 1>(a, f.row, f.token);
+    else if (f.tiles == 2)
+        chunks ? run<BITS, 2, 4>(a, f.row, f.token) : run<BITS, 2, 1>(a, f.row, f.token);
     else
-        chunks ? run<BITS, 4, 4>(a, row, t) : run<BITS, 4, 1>(a, row, t);
+        chunks ? run<BITS, 4, 4>(a, f.row, f.token) : run<BITS, 4, 1>(a, f.row, f.token);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q2, WARPS * 32, 2)

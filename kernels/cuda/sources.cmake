@@ -7,6 +7,7 @@ set(pare_cuda_sources
     kernels/cuda/dequant.cu
     kernels/cuda/f16_rows.cu
     kernels/cuda/gemm_f16.cu
+    kernels/cuda/gemm_f16_24.cu
     kernels/cuda/gemm_f16_codes.cu
     kernels/cuda/gemm_f32.cu
     kernels/cuda/gemm_x8.cu

@@ -152,6 +152,7 @@ small 'llm_int8: {threshold: 0.1, columns: 0.05}'
 small 'rotate: {online: true}' 'rtn: {bits: 4, group: 32}'
 small 'magnitude: {sparsity: 0.5}'
 small 'wanda: {pattern: "2:4"}'
+near
 small 'wanda: {pattern: "2:4"}' 'rtn: {bits: 8, group: 32}'
 same 'the same, exact' eval out --tokens small/tokens.i32 --window 24 --limit 2 --exact
 for kv in int8 int4 'kivi --kv-window 8'; do

@@ -409,6 +409,91 @@ START_TEST(codes_are_within_the_bound_and_rows_on_their_own)
 }
 END_TEST
 
+/* --- 2:4 -------------------------------------------------------------------------------------- */
+
+/* Pairs of columns of 4, ascending. */
+static const uint8_t pairs[6][2] = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
+
+/* dense [n, k] of the same weights, kept [n, ldv]. */
+static pare_panel prune(size_t n, size_t k, uint16_t *dense)
+{
+    const size_t rows = (n + 7) / 8 * 8, kept = pare_24_kept(k);
+    uint8_t *const which = memory(rows * kept), *const atoms = memory((rows + 8) * kept / 4);
+    uint16_t *const values = memory(rows * kept * sizeof *values);
+    memset(dense, 0, n * k * sizeof *dense);
+    for (size_t i = 0; i < rows * kept; i += 2) {
+        const size_t row = i / kept, column = i % kept * 2;
+        const uint8_t *const pair = pairs[draw() % 6];
+        for (size_t j = 0; j < 2; j++) {
+            const bool there = row < n && column + pair[j] < k;
+            which[i + j] = pair[j];
+            values[i + j] = there ? pare_f32_to_f16(ldexpf(number(), (int)(draw() % 9) - 5)) : 0;
+            if (there)
+                dense[row * k + column + pair[j]] = values[i + j];
+        }
+    }
+    pare_pack_codes(atoms, which, kept, rows, kept, 2, NULL, 0, 0);
+    free(which);
+    return (pare_panel){
+        .indices = atoms, .values = values, .n = rows, .k = (k + 31) / 32 * 32, .ldv = kept};
+}
+
+static void multiply_pruned(const pare_panel *w, const operands *o, size_t first, size_t m,
+                            float *y)
+{
+    const size_t kept = pare_24_kept(w->k), bytes = ((m - 1) * o->ldy + o->n) * sizeof *y;
+    pare_panel p = *w;
+    p.indices = there(w->indices, w->n * kept / 4);
+    p.values = there(w->values, o->n * kept * 2);
+    const pare_cuda_gemm_f16_s16 a = {
+        .x = there(o->x + first * o->ldx, ((m - 1) * o->ldx + kept * 2) * 2),
+        .x_scale = there(o->x_scale + first, m * sizeof *y),
+        .w = p,
+        .y = room(bytes),
+        .ldx = o->ldx,
+        .ldy = o->ldy,
+        .m = m,
+        .n = o->n};
+    LAUNCH(gemm_f16_s16, a);
+    for (size_t t = 0; t < m; t++)
+        back(y + t * o->ldy, a.y + t * o->ldy, o->n * sizeof *y);
+    drop();
+}
+
+static const struct {
+    size_t m, n, k;
+} pruned[] = {{1, 33, 64}, {3, 31, 1088}, {8, 40, 96}, {16, 9, 640}, {17, 65, 36}, {64, 32, 1040}};
+enum { PRUNED = sizeof pruned / sizeof *pruned };
+
+START_TEST(pairs_are_within_the_bound_and_rows_on_their_own)
+{
+    const size_t i = (size_t)_i % PRUNED, wide = pare_24_kept(pruned[i].k) * 2;
+    state = (uint32_t)_i;
+    start((ptx_options){.checks = PTX_FULL,
+                        .model = (ptx_model)(_i / PRUNED),
+                        .order = PTX_RANDOM,
+                        .seed = (uint64_t)_i});
+    operands o = make(pruned[i].m, pruned[i].n, wide, 8, false);
+    for (size_t j = 0; j < o.m * o.ldx; j++) /* behind k */
+        o.x[j] = j % o.ldx >= pruned[i].k && j % o.ldx < wide ? 0 : o.x[j];
+    o.ldw = o.k = pruned[i].k;
+    const pare_panel w = prune(o.n, o.k, o.w);
+    float *const y = memory(o.m * o.ldy * sizeof *y), *const one = memory(o.ldy * sizeof *y);
+    multiply_pruned(&w, &o, 0, o.m, y);
+    check(&o, y);
+    for (size_t t = o.m > 1 ? o.m - 2 : 0; t < o.m; t++) {
+        multiply_pruned(&w, &o, t, 1, one);
+        ck_assert_msg(memcmp(one, y + t * o.ldy, o.n * sizeof *y) == 0, "token %zu by itself", t);
+    }
+    free(one);
+    free(y);
+    forget(&o);
+    free((void *)(uintptr_t)w.indices);
+    free((void *)(uintptr_t)w.values);
+    end();
+}
+END_TEST
+
 /* Every byte of the codes once from the memory, and all of each sector. */
 START_TEST(codes_are_read_once)
 {
@@ -468,8 +553,13 @@ int main(void)
     tcase_add_loop_test(t, rows_become_f16_times_a_power_of_two, 0, 21);
     tcase_add_loop_test(t, products_are_within_the_bound_and_rows_on_their_own, 0, MODELS * SHAPES);
     tcase_add_loop_test(t, weights_are_read_once, 0, 4);
-    tcase_add_loop_test(t, codes_are_within_the_bound_and_rows_on_their_own, 0, MODELS * 4 * PACKS);
-    tcase_add_loop_test(t, codes_are_read_once, 0, 8);
     suite_add_tcase(s, t);
+    TCase *const u = tcase_create("codes");
+    tcase_add_loop_test(u, codes_are_within_the_bound_and_rows_on_their_own, 0, MODELS * 4 * PACKS);
+    tcase_add_loop_test(u, codes_are_read_once, 0, 8);
+    suite_add_tcase(s, u);
+    TCase *const v = tcase_create("pairs");
+    tcase_add_loop_test(v, pairs_are_within_the_bound_and_rows_on_their_own, 0, MODELS * PRUNED);
+    suite_add_tcase(s, v);
     return unit_main(s);
 }
