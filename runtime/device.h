@@ -8,6 +8,9 @@
  * return before the work is done, so what fails in it may be reported by any later call; `get` and
  * `wait` return behind all that was asked for before. One thread at a time.
  *
+ * A graph is launches in a row that are run again and again by one call; between two runs the
+ * arguments and the shape of each may change, but not the kernel.
+ *
  * Errors, with a message in the context that names the device: PARE_ENOMEM (`take`
  * says how many bytes were asked for and are free); PARE_EDEVICE for everything else that the
  * device reports, with what it was doing (the kernel, its grid and block). After a PARE_EDEVICE
@@ -30,6 +33,14 @@ typedef struct pare_launch {
     uint32_t shared;
 } pare_launch;
 
+/* A launch that is kept. */
+typedef struct pare_call {
+    void *kernel;
+    pare_launch how;
+    const void *arguments;
+    size_t bytes; /* of them */
+} pare_call;
+
 typedef struct pare_device pare_device;
 
 /* memory  bytes that are free, and all that the device has
@@ -43,6 +54,10 @@ typedef struct pare_device pare_device;
  * launch  runs a kernel. `arguments` are its parameters one behind the other, each aligned to its
  *         size, up to the end of the last one: what a C struct with the parameters as members in
  *         order holds, an address as pare_address. They are copied before the call returns.
+ * graph_make  of `count` calls, which are not run and copied before it returns. PARE_ENOMEM
+ * graph_set   call i becomes `c`, of the same kernel
+ * graph_run   runs it
+ * graph_drop  frees it; it may still be running. Before `close`. Never fails.
  * wait    until all that was asked for is done, and reports what failed in it
  * close   gives the device back, and the struct itself; memory was given back before. Never fails.
  */
@@ -59,6 +74,12 @@ typedef struct pare_device_table {
     pare_status (*kernel)(pare_ctx *cx, pare_device *d, const char *name, void **kernel);
     pare_status (*launch)(pare_ctx *cx, pare_device *d, void *kernel, const pare_launch *l,
                           const void *arguments, size_t bytes);
+    pare_status (*graph_make)(pare_ctx *cx, pare_device *d, const pare_call *c, size_t count,
+                              void **graph);
+    pare_status (*graph_set)(pare_ctx *cx, pare_device *d, void *graph, size_t i,
+                             const pare_call *c);
+    pare_status (*graph_run)(pare_ctx *cx, pare_device *d, void *graph);
+    void (*graph_drop)(pare_ctx *cx, pare_device *d, void *graph);
     pare_status (*wait)(pare_ctx *cx, pare_device *d);
     void (*close)(pare_ctx *cx, pare_device *d);
 } pare_device_table;
@@ -76,6 +97,13 @@ struct pare_device {
 /* The GPU of this machine with the kernels of this program (device_driver.h). PARE_EDEVICE, too,
  * where the program was built without kernels. */
 PARE_CHECKED pare_status pare_device_open(pare_ctx *cx, pare_device **d);
+
+/* The same with a queue in front (device_queue.c): launches wait until something else is asked for.
+ * A row of them that came before becomes a graph, and of later rows only what differs is sent. The
+ * order stays; what a launch reports comes with a later call. Graphs are not for its callers.
+ * pare_device_queue puts one in front of `inner`, which closes with it, also where that fails. */
+PARE_CHECKED pare_status pare_device_open_queued(pare_ctx *cx, pare_device **d);
+PARE_CHECKED pare_status pare_device_queue(pare_ctx *cx, pare_device *inner, pare_device **d);
 
 /* The same device on paper: it has memory without end and does nothing, and what comes back from it
  * is 0. What models take of it is counted in live and peak. */

@@ -152,19 +152,30 @@ static pare_status driver_kernel(pare_ctx *cx, pare_device *d, const char *name,
     return PARE_OK;
 }
 
+/* CU_LAUNCH_PARAM_BUFFER_POINTER, .._BUFFER_SIZE, .._END */
+#define EXTRA(arguments, bytes)                                                                    \
+    {                                                                                              \
+        (void *)1, (void *)(uintptr_t)(arguments), (void *)2, (bytes), NULL                        \
+    }
+
+static pare_status allow_shared(pare_ctx *cx, driver *d, kernel *k, uint32_t shared)
+{
+    if (shared <= k->shared)
+        return PARE_OK;
+    PARE_TRY(check(cx, d,
+                   d->call.cuFuncSetAttribute(k->f, PARE__CUDA_SHARED_OF_KERNEL, (int)shared),
+                   "%u bytes of shared memory for %s", shared, k->name));
+    k->shared = shared;
+    return PARE_OK;
+}
+
 static pare_status driver_launch(pare_ctx *cx, pare_device *device, void *which,
                                  const pare_launch *l, const void *arguments, size_t bytes)
 {
     driver *const d = of(device);
     kernel *const k = which;
-    /* CU_LAUNCH_PARAM_BUFFER_POINTER, .._BUFFER_SIZE, .._END */
-    void *extra[] = {(void *)1, (void *)(uintptr_t)arguments, (void *)2, &bytes, NULL};
-    if (l->shared > k->shared) {
-        PARE_TRY(check(
-            cx, d, d->call.cuFuncSetAttribute(k->f, PARE__CUDA_SHARED_OF_KERNEL, (int)l->shared),
-            "%u bytes of shared memory for %s", l->shared, k->name));
-        k->shared = l->shared;
-    }
+    void *extra[] = EXTRA(arguments, &bytes);
+    PARE_TRY(allow_shared(cx, d, k, l->shared));
     const CUresult r =
         d->call.cuLaunchKernel(k->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
                                l->block[2], l->shared, d->stream, NULL, extra);
@@ -174,6 +185,94 @@ static pare_status driver_launch(pare_ctx *cx, pare_device *device, void *which,
     d->last = k;
     d->how = *l;
     return PARE_OK;
+}
+
+typedef struct graph {
+    pare_arena arena; /* what follows, and this struct */
+    CUgraph plan;
+    CUgraphExec ready;
+    CUgraphNode *node;
+    size_t count;
+} graph;
+
+static void driver_graph_drop(pare_ctx *cx, pare_device *device, void *which)
+{
+    driver *const d = of(device);
+    graph *const g = which;
+    pare_arena arena = g->arena;
+    (void)cx;
+    if (g->ready)
+        (void)d->call.cuGraphExecDestroy(g->ready);
+    if (g->plan)
+        (void)d->call.cuGraphDestroy(g->plan);
+    pare_arena_release(&arena);
+}
+
+/* Node i of a graph that is being made (ready NULL), or of one that is. */
+static pare_status put_node(pare_ctx *cx, driver *d, graph *g, size_t i, const pare_call *c)
+{
+    kernel *const k = c->kernel;
+    size_t bytes = c->bytes;
+    void *extra[] = EXTRA(c->arguments, &bytes);
+    const CUDA_KERNEL_NODE_PARAMS how = {.func = k->f,
+                                         .gridDimX = c->how.grid[0],
+                                         .gridDimY = c->how.grid[1],
+                                         .gridDimZ = c->how.grid[2],
+                                         .blockDimX = c->how.block[0],
+                                         .blockDimY = c->how.block[1],
+                                         .blockDimZ = c->how.block[2],
+                                         .sharedMemBytes = c->how.shared,
+                                         .extra = extra};
+    PARE_TRY(allow_shared(cx, d, k, c->how.shared));
+    const CUresult r =
+        g->ready ? d->call.cuGraphExecKernelNodeSetParams_v2(g->ready, g->node[i], &how)
+                 : d->call.cuGraphAddKernelNode_v2(&g->node[i], g->plan, i ? &g->node[i - 1] : NULL,
+                                                   i > 0, &how);
+    return check(cx, d, r, "%s as node %zu of a graph, grid %u x %u x %u", k->name, i,
+                 c->how.grid[0], c->how.grid[1], c->how.grid[2]);
+}
+
+static pare_status fill_graph(pare_ctx *cx, driver *d, const pare_call *c, graph *g)
+{
+    g->node = PARE_NEW(&g->arena, CUgraphNode, g->count);
+    if (!g->node)
+        return pare_fail(cx, PARE_ENOMEM, "out of memory: a graph of %zu launches", g->count);
+    PARE_TRY(check(cx, d, d->call.cuGraphCreate(&g->plan, 0), "making a graph"));
+    for (size_t i = 0; i < g->count; i++)
+        PARE_TRY(put_node(cx, d, g, i, &c[i]));
+    return check(cx, d, d->call.cuGraphInstantiateWithFlags(&g->ready, g->plan, 0),
+                 "making a graph of %zu launches", g->count);
+}
+
+static pare_status driver_graph_make(pare_ctx *cx, pare_device *d, const pare_call *c, size_t count,
+                                     void **out)
+{
+    pare_arena arena = {.cx = of(d)->arena.cx};
+    graph *const g = PARE_NEW(&arena, graph, 1);
+    *out = NULL;
+    if (!g)
+        return pare_fail(cx, PARE_ENOMEM, "out of memory: a graph of %zu launches", count);
+    *g = (graph){.arena = arena, .count = count};
+    *out = g;
+    const pare_status s = fill_graph(cx, of(d), c, g);
+    if (s == PARE_OK)
+        return s;
+    driver_graph_drop(cx, d, g);
+    *out = NULL;
+    return s;
+}
+
+static pare_status driver_graph_set(pare_ctx *cx, pare_device *d, void *g, size_t i,
+                                    const pare_call *c)
+{
+    return put_node(cx, of(d), g, i, c);
+}
+
+static pare_status driver_graph_run(pare_ctx *cx, pare_device *d, void *which)
+{
+    const graph *const g = which;
+    return check(cx, of(d), of(d)->call.cuGraphLaunch(g->ready, of(d)->stream),
+                 "launching a graph of %zu launches", g->count);
 }
 
 static pare_status driver_wait(pare_ctx *cx, pare_device *d)
@@ -207,6 +306,10 @@ static const pare_device_table table = {.memory = driver_memory,
                                         .copy = driver_copy,
                                         .kernel = driver_kernel,
                                         .launch = driver_launch,
+                                        .graph_make = driver_graph_make,
+                                        .graph_set = driver_graph_set,
+                                        .graph_run = driver_graph_run,
+                                        .graph_drop = driver_graph_drop,
                                         .wait = driver_wait,
                                         .close = driver_close};
 

@@ -12,6 +12,17 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUkern_st *CUkernel;
+typedef struct CUDA_KERNEL_NODE_PARAMS {
+    CUfunction func;
+    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    void **kernelParams, **extra;
+    CUkernel kern;
+    CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS;
 #endif
 
 /* CUresult, CUdevice_attribute, CUfunction_attribute. */
@@ -54,6 +65,15 @@ enum {
     X(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes))                                 \
     X(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s))          \
     X(cuMemsetD8Async, (CUdeviceptr to, unsigned char byte, size_t bytes, CUstream s))             \
+    X(cuGraphCreate, (CUgraph * g, unsigned flags))                                                \
+    X(cuGraphAddKernelNode_v2, (CUgraphNode * node, CUgraph g, const CUgraphNode *behind,          \
+                                size_t count, const CUDA_KERNEL_NODE_PARAMS *how))                 \
+    X(cuGraphInstantiateWithFlags, (CUgraphExec * e, CUgraph g, unsigned long long flags))         \
+    X(cuGraphExecKernelNodeSetParams_v2,                                                           \
+      (CUgraphExec e, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *how))                       \
+    X(cuGraphLaunch, (CUgraphExec e, CUstream s))                                                  \
+    X(cuGraphExecDestroy, (CUgraphExec e))                                                         \
+    X(cuGraphDestroy, (CUgraph g))                                                                 \
     X(cuStreamCreate, (CUstream * s, unsigned flags))                                              \
     X(cuStreamSynchronize, (CUstream s))                                                           \
     X(cuStreamDestroy_v2, (CUstream s))

@@ -58,7 +58,7 @@ pare_status pare_cli_device(pare_cli *cli, const pare_args *args)
     cli->device_f16 = f16 == 1;
     if (device == 0)
         return refuse_options(cli, args);
-    const pare_status s = pare_device_open(&cli->cx, &cli->device);
+    const pare_status s = pare_device_open_queued(&cli->cx, &cli->device);
     if (s == PARE_OK || !cli->device_or_cpu)
         return s == PARE_OK ? s : pare_fail_context(&cli->cx, s, "--device cuda");
     stay_on_cpu(cli);

@@ -31,7 +31,7 @@ static void leave_device(pare_run *run, sides *s)
 
 static pare_status go_to_device(pare_run *run, sides *s)
 {
-    PARE_TRY(pare_device_open(run->cx, &s->device));
+    PARE_TRY(pare_device_open_queued(run->cx, &s->device));
     PARE_TRY(pare_cuda_open(run->cx, s->device, 0, &s->before_f, &s->before_on));
     PARE_TRY(pare_cuda_open(run->cx, s->device, 0, &s->after_f, &s->after_on));
     if (s->f16) {

@@ -18,6 +18,7 @@ typedef struct device_ptx {
         size_t bytes;
     } * taken;
     FILE *counts;
+    size_t graphs; /* that live */
 } device_ptx;
 
 static device_ptx *of(pare_device *d)
@@ -151,6 +152,61 @@ static pare_status launch(pare_ctx *cx, pare_device *d, void *which, const pare_
     return PARE_OK;
 }
 
+/* A graph keeps its calls. */
+typedef struct kept {
+    size_t count;
+    pare_call call[];
+} kept;
+
+static void graph_drop(pare_ctx *cx, pare_device *d, void *graph)
+{
+    kept *const g = graph;
+    (void)cx;
+    of(d)->graphs--;
+    for (size_t i = 0; i < g->count; i++)
+        free((void *)(uintptr_t)g->call[i].arguments);
+    free(g);
+}
+
+static pare_status graph_set(pare_ctx *cx, pare_device *d, void *graph, size_t i,
+                             const pare_call *c)
+{
+    pare_call *const to = &((kept *)graph)->call[i];
+    if (to->kernel && to->kernel != c->kernel)
+        return pare_fail(cx, PARE_EDEVICE, "%s: another kernel in a graph", d->name);
+    void *const copied = malloc(c->bytes ? c->bytes : 1);
+    if (!copied)
+        return pare_fail(cx, PARE_ENOMEM, "%s: out of memory", d->name);
+    memcpy(copied, c->arguments, c->bytes);
+    free((void *)(uintptr_t)to->arguments);
+    *to = *c;
+    to->arguments = copied;
+    return PARE_OK;
+}
+
+static pare_status graph_make(pare_ctx *cx, pare_device *d, const pare_call *c, size_t count,
+                              void **graph)
+{
+    kept *const g = calloc(1, sizeof *g + count * sizeof *g->call);
+    *graph = g;
+    if (!g)
+        return pare_fail(cx, PARE_ENOMEM, "%s: out of memory", d->name);
+    g->count = count;
+    of(d)->graphs++;
+    for (size_t i = 0; i < count; i++)
+        PARE_TRY(graph_set(cx, d, g, i, &c[i]));
+    return PARE_OK;
+}
+
+static pare_status graph_run(pare_ctx *cx, pare_device *d, void *graph)
+{
+    const kept *const g = graph;
+    for (size_t i = 0; i < g->count; i++)
+        PARE_TRY(launch(cx, d, g->call[i].kernel, &g->call[i].how, g->call[i].arguments,
+                        g->call[i].bytes));
+    return PARE_OK;
+}
+
 static pare_status wait_for_all(pare_ctx *cx, pare_device *d)
 {
     (void)cx;
@@ -172,6 +228,8 @@ static void close_device(pare_ctx *cx, pare_device *d)
     (void)cx;
     if (of(d)->used)
         give_up("the device is closed while bytes of its memory are taken", of(d)->used);
+    if (of(d)->graphs)
+        give_up("the device is closed while it has graphs", of(d)->graphs);
     release(of(d));
 }
 
@@ -185,6 +243,10 @@ static const pare_device_table table = {
     .copy = copy,
     .kernel = kernel,
     .launch = launch,
+    .graph_make = graph_make,
+    .graph_set = graph_set,
+    .graph_run = graph_run,
+    .graph_drop = graph_drop,
     .wait = wait_for_all,
     .close = close_device,
 };

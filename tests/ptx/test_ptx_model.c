@@ -7,14 +7,15 @@
 enum { SEQUENCES = 2, PREFILL = 7, LENGTH = 9, ROWS = SEQUENCES * (LENGTH - PREFILL + 1) };
 
 static tiny_home h;
-static pare_ctx own; /* of the device: that of a test may fail */
-static pare_device *d;
+static pare_ctx own;         /* of the device: that of a test may fail */
+static pare_device *d, *raw; /* with a queue in front, and without */
 
 static void begin(void)
 {
     tiny_begin(&h, 2);
     pare_ctx_init(&own);
-    ck_assert_msg(pare_device_open(&own, &d) == PARE_OK, "%s", own.what);
+    ck_assert_msg(pare_device_open(&own, &raw) == PARE_OK, "%s", own.what);
+    ck_assert_int_eq(pare_device_queue(&own, raw, &d), PARE_OK);
 }
 
 /* The interpreter ends the program unless everything was given back. */
@@ -23,6 +24,8 @@ static void end(void)
     d->op->close(&own, d);
     tiny_end(&h);
 }
+
+static size_t prefill = PREFILL;
 
 /* A prefill and tokens behind it: the logits of the last position of each, in order. */
 static pare_status steps(const pare_ops *o, const pare_forward *f, const int32_t *tokens,
@@ -36,7 +39,7 @@ static pare_status steps(const pare_ops *o, const pare_forward *f, const int32_t
     for (size_t b = 0; b < 2; b++)
         PARE_TRY(o->op->kv_take(o, &m->config, &m->kv, SEQUENCES, LENGTH, &kv[b]));
     for (size_t at = 0, n; at < LENGTH; at += n) {
-        n = at ? 1 : PREFILL;
+        n = at ? 1 : prefill;
         const pare_batch batch = {SEQUENCES, n, at};
         const size_t last[SEQUENCES] = {n - 1, 2 * n - 1};
         const pare_array x = pare_array_rows(all, 0, SEQUENCES * n);
@@ -160,8 +163,8 @@ typedef struct flaky {
     pare_device base;
     pare_device_table op;
     pare_device *inner;
-    size_t calls, good;
-    char kind[1 << 14]; /* of each call, the first letter */
+    size_t calls, good, graphs, sets; /* graphs that ran, calls of them that changed */
+    char kind[1 << 14];               /* of each call, the first letter */
 } flaky;
 
 static pare_status fails(pare_ctx *cx, pare_device *device, const char *kind)
@@ -195,6 +198,34 @@ FLAKY(launch,
        size_t bytes),
       kernel, l, a, bytes)
 
+FLAKY(graph_make,
+      (pare_ctx * cx, pare_device *device, const pare_call *c, size_t count, void **graph), c,
+      count, graph)
+
+static pare_status flaky_graph_set(pare_ctx *cx, pare_device *device, void *graph, size_t i,
+                                   const pare_call *c)
+{
+    ((flaky *)(void *)device)->sets++;
+    return INNER(device)->op->graph_set(cx, INNER(device), graph, i, c);
+}
+
+static pare_status flaky_graph_run(pare_ctx *cx, pare_device *device, void *graph)
+{
+    ((flaky *)(void *)device)->graphs++;
+    return INNER(device)->op->graph_run(cx, INNER(device), graph);
+}
+
+static void flaky_graph_drop(pare_ctx *cx, pare_device *device, void *graph)
+{
+    INNER(device)->op->graph_drop(cx, INNER(device), graph);
+}
+
+static void flaky_close(pare_ctx *cx, pare_device *device)
+{
+    (void)cx;
+    (void)device;
+}
+
 static void flaky_give(pare_ctx *cx, pare_device *device, pare_address at)
 {
     INNER(device)->op->give(cx, INNER(device), at);
@@ -211,7 +242,12 @@ static void make_flaky(flaky *f)
                                 .fill = flaky_fill,
                                 .copy = flaky_copy,
                                 .kernel = flaky_kernel,
-                                .launch = flaky_launch};
+                                .launch = flaky_launch,
+                                .graph_make = flaky_graph_make,
+                                .graph_set = flaky_graph_set,
+                                .graph_run = flaky_graph_run,
+                                .graph_drop = flaky_graph_drop,
+                                .close = flaky_close};
     f->base.op = &f->op;
 }
 
@@ -236,6 +272,30 @@ START_TEST(a_call_that_fails_is_told_and_leaves_nothing)
         ck_assert_uint_eq(f.base.live, 0);
         pare_ctx_clear(&h.cx);
     }
+}
+END_TEST
+
+/* A token at a time: the first steps go launch by launch, later ones by a graph in which no more
+ * changes than the token's position does. */
+START_TEST(decoding_by_graphs_gives_the_bytes_of_the_cpu)
+{
+    float near[SEQUENCES * LENGTH * TINY_VOCAB], there[SEQUENCES * LENGTH * TINY_VOCAB];
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[3]);
+    pare_device *queued;
+    flaky f;
+    make_flaky(&f);
+    f.inner = raw;
+    prefill = 1;
+    ck_assert_int_eq(pare_device_queue(&own, &f.base, &queued), PARE_OK);
+    ck_assert_msg(run(NULL, &m, false, 0, near) == PARE_OK, "%s", h.cx.what);
+    ck_assert_msg(run(queued, &m, false, 0, there) == PARE_OK, "%s", h.cx.what);
+    ck_assert_mem_eq(near, there, sizeof near);
+    ck_assert_uint_ge(f.graphs, LENGTH - 2);
+    ck_assert_uint_gt(f.sets, 0);
+    ck_assert_uint_le(f.sets,
+                      f.graphs * (1 + 4 * m.config.blocks)); /* rope of q and k, kv_put, attend */
+    queued->op->close(&own, queued);
+    prefill = PREFILL;
 }
 END_TEST
 
@@ -480,6 +540,7 @@ int main(void)
     tcase_add_loop_test(t, weights_that_are_decoded_in_panels_give_the_bytes_of_the_cpu, 0,
                         2 * TINY_KINDS);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);
+    tcase_add_test(brief, decoding_by_graphs_gives_the_bytes_of_the_cpu);
     tcase_add_test(t, weights_that_do_not_fit_are_refused_before_any_is_copied);
     tcase_add_test(t, memory_of_the_host_that_ends_is_told_and_leaves_nothing);
     tcase_add_test(t, a_limit_is_kept_and_told_with_its_figures);

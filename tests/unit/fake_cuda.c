@@ -133,6 +133,17 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute which, int value)
     return f && (int)which == PARE__CUDA_SHARED_OF_KERNEL && value > 0 ? 0 : 1;
 }
 
+/* Runs a kernel. */
+static void launched(unsigned shared, const void *arguments, size_t bytes)
+{
+    fake.shared = shared;
+    fake.bytes = bytes;
+    memcpy(fake.argument, arguments, bytes);
+    if (bytes >= sizeof *fake.first)
+        memcpy(&fake.first[fake.launches % FAKE_CUDA_FIRST], arguments, sizeof *fake.first);
+    fake.launches++;
+}
+
 CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                         CUstream s, void **parameters, void **extra)
@@ -143,11 +154,105 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
         return 1;
     memcpy(fake.grid, how.grid, sizeof fake.grid);
     memcpy(fake.block, how.block, sizeof fake.block);
-    fake.shared = shared;
-    fake.bytes = *(const size_t *)extra[3];
-    if (fake.bytes > sizeof fake.argument)
+    if (*(const size_t *)extra[3] > sizeof fake.argument)
         return 1;
-    memcpy(fake.argument, extra[1], fake.bytes);
+    launched(shared, extra[1], *(const size_t *)extra[3]);
+    return 0;
+}
+
+/* Nodes are one behind the other; a graph that is ready has copies of them. */
+struct CUgraphNode_st {
+    CUDA_KERNEL_NODE_PARAMS how;
+    size_t bytes;
+    unsigned char argument[sizeof fake.argument];
+};
+enum { NODES = 128 };
+struct CUgraph_st {
+    size_t count;
+    struct CUgraphNode_st node[NODES];
+};
+struct CUgraphExec_st {
+    CUgraph of;
+    size_t count;
+    struct CUgraphNode_st node[NODES];
+};
+
+static CUresult fill_node(struct CUgraphNode_st *n, const CUDA_KERNEL_NODE_PARAMS *how)
+{
+    n->how = *how;
+    if (!how->func || how->kernelParams || how->extra[0] != (void *)1 ||
+        how->extra[2] != (void *)2 || how->extra[4])
+        return 1;
+    n->bytes = *(const size_t *)how->extra[3];
+    if (n->bytes > sizeof n->argument)
+        return 1;
+    memcpy(n->argument, how->extra[1], n->bytes);
+    return 0;
+}
+
+CUresult cuGraphCreate(CUgraph *g, unsigned flags)
+{
+    NOTE();
+    *g = calloc(1, sizeof **g);
+    fake.graphs++;
+    return *g && !flags ? 0 : 1;
+}
+
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph g, const CUgraphNode *behind,
+                                 size_t count, const CUDA_KERNEL_NODE_PARAMS *how)
+{
+    NOTE();
+    if (g->count == NODES || count != (g->count > 0) ||
+        (count && *behind != &g->node[g->count - 1]))
+        return 1;
+    *node = &g->node[g->count++];
+    fake.nodes++;
+    return fill_node(*node, how);
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *e, CUgraph g, unsigned long long flags)
+{
+    NOTE();
+    *e = calloc(1, sizeof **e);
+    if (!*e || flags)
+        return 1;
+    fake.graphs++;
+    (*e)->of = g;
+    (*e)->count = g->count;
+    memcpy((*e)->node, g->node, sizeof g->node);
+    return 0;
+}
+
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec e, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS *how)
+{
+    NOTE();
+    struct CUgraphNode_st *const n = &e->node[node - e->of->node];
+    fake.sets++;
+    return n->how.func == how->func ? fill_node(n, how) : 1;
+}
+
+CUresult cuGraphLaunch(CUgraphExec e, CUstream s)
+{
+    NOTE();
+    for (size_t i = 0; i < e->count; i++)
+        launched(e->node[i].how.sharedMemBytes, e->node[i].argument, e->node[i].bytes);
+    return s ? 0 : 1;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec e)
+{
+    NOTE();
+    free(e);
+    fake.graphs--;
+    return 0;
+}
+
+CUresult cuGraphDestroy(CUgraph g)
+{
+    NOTE();
+    free(g);
+    fake.graphs--;
     return 0;
 }
 

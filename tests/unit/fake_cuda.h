@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { FAKE_CUDA_LOG = 4096 };
+enum { FAKE_CUDA_LOG = 4096, FAKE_CUDA_FIRST = 4096 };
 
 typedef struct fake_cuda {
     char log[FAKE_CUDA_LOG]; /* calls one behind the other, "cuInit cuDeviceGet ..." */
@@ -19,6 +19,10 @@ typedef struct fake_cuda {
     unsigned grid[3], block[3], shared; /* of the last launch */
     unsigned char argument[512];
     size_t bytes; /* of them */
+    int graphs;   /* that live, and those that can be launched */
+    size_t nodes, sets;
+    size_t launches;                 /* single ones and those of graphs ... */
+    unsigned first[FAKE_CUDA_FIRST]; /* ... and the first word of the arguments of each */
 } fake_cuda;
 
 #endif

@@ -67,6 +67,7 @@ static void nothing_is_left(void)
     ck_assert_int_eq(fake->modules, 0);
     ck_assert_int_eq(fake->streams, 0);
     ck_assert_int_eq(fake->allocations, 0);
+    ck_assert_int_eq(fake->graphs, 0);
     ck_assert_uint_eq(cx.live_bytes, 0);
 }
 
@@ -278,6 +279,126 @@ START_TEST(every_call_that_fails_is_told)
 }
 END_TEST
 
+enum { ROW = 40, TOKENS = 5 };
+
+/* A token's launches: two of them hold its position. */
+static pare_status decode(pare_device *q, unsigned token)
+{
+    void *k;
+    PARE_TRY(q->op->kernel(&cx, q, "probe", &k));
+    for (unsigned i = 0; i < ROW; i++) {
+        const unsigned argument[2] = {i == 7 || i == 30 ? 1000 + token : i, 5};
+        const pare_launch l = {{1, 1, 1}, {32, 1, 1}, i == 9 ? 60000 : 0};
+        PARE_TRY(q->op->launch(&cx, q, k, &l, argument, sizeof argument));
+    }
+    return q->op->wait(&cx, q);
+}
+
+static pare_device *queued(void)
+{
+    pare_device *q;
+    ck_assert_int_eq(pare_device_queue(&cx, opened(), &q), PARE_OK);
+    return q;
+}
+
+static size_t made(const char *call)
+{
+    size_t n = 0;
+    for (const char *at = fake->log; (at = strstr(at, call)) != NULL; at++)
+        n++;
+    return n;
+}
+
+START_TEST(a_row_of_launches_that_comes_again_is_a_graph)
+{
+    pare_device *const q = queued();
+    for (unsigned t = 0; t < TOKENS; t++)
+        ck_assert_msg(decode(q, t) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(fake->launches, TOKENS * ROW);
+    for (unsigned t = 0; t < TOKENS; t++)
+        for (unsigned i = 0; i < ROW; i++)
+            ck_assert_uint_eq(fake->first[t * ROW + i], i == 7 || i == 30 ? 1000 + t : i);
+    /* The first one by one, the second as it is made into a graph. */
+    ck_assert_uint_eq(made("cuLaunchKernel "), ROW);
+    ck_assert_uint_eq(made("cuGraphLaunch "), TOKENS - 1);
+    ck_assert_uint_eq(fake->nodes, ROW);
+    ck_assert_uint_eq(fake->sets, 2 * (TOKENS - 2));
+    q->op->close(&cx, q);
+    nothing_is_left();
+}
+END_TEST
+
+START_TEST(what_waits_runs_before_what_follows)
+{
+    pare_device *const q = queued();
+    const pare_launch l = {{1, 1, 1}, {32, 1, 1}, 0};
+    const unsigned argument = 77;
+    pare_address at;
+    char x[8] = "";
+    void *k;
+    ck_assert_int_eq(q->op->take(&cx, q, 16, &at), PARE_OK);
+    ck_assert_int_eq(q->op->kernel(&cx, q, "probe", &k), PARE_OK);
+    for (size_t i = 0; i < 6; i++) {
+        ck_assert_int_eq(q->op->launch(&cx, q, k, &l, &argument, sizeof argument), PARE_OK);
+        ck_assert_uint_eq(fake->launches, i);
+        if (i < 5)
+            ck_assert_int_eq(i == 0   ? q->op->put(&cx, q, at, x, 8)
+                             : i == 1 ? q->op->get(&cx, q, x, at, 8)
+                             : i == 2 ? q->op->fill(&cx, q, at, 0, 8)
+                             : i == 3 ? q->op->copy(&cx, q, at + 8, at, 8)
+                                      : q->op->wait(&cx, q),
+                             PARE_OK);
+        else
+            q->op->give(&cx, q, at);
+        ck_assert_uint_eq(fake->launches, i + 1);
+    }
+    /* What `give` cannot say the next call does. */
+    ck_assert_int_eq(q->op->take(&cx, q, 16, &at), PARE_OK);
+    ck_assert_int_eq(q->op->launch(&cx, q, k, &l, &argument, sizeof argument), PARE_OK);
+    let_fail("cuLaunchKernel", 0, 701);
+    q->op->give(&cx, q, at);
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(q->op->wait(&cx, q), PARE_EDEVICE);
+    ck_assert_msg(strstr(cx.what, "launching probe"), "%s", cx.what);
+    q->op->close(&cx, q);
+    nothing_is_left();
+}
+END_TEST
+
+START_TEST(a_call_of_a_graph_that_fails_is_told)
+{
+    static const char *const calls[] = {"cuGraphCreate", "cuGraphAddKernelNode_v2",
+                                        "cuGraphInstantiateWithFlags",
+                                        "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch"};
+    pare_device *const q = queued();
+    size_t failed = 0;
+    let_fail(calls[_i], 0, 999);
+    for (unsigned t = 0; t < 3; t++)
+        failed += decode(q, t) == PARE_EDEVICE;
+    ck_assert_uint_eq(failed, 1);
+    ck_assert_msg(strstr(cx.what, "Fake GPU 7: "), "%s", cx.what);
+    ck_assert_msg(strstr(cx.what, "graph"), "%s", cx.what);
+    q->op->close(&cx, q);
+    nothing_is_left();
+}
+END_TEST
+
+START_TEST(a_queue_without_memory_leaves_nothing)
+{
+    pare_device *const d = opened();
+    const pare_alloc plain = cx.alloc;
+    pare_device *q;
+    unit_failing failing = {.left = 1};
+    cx.alloc = (pare_alloc){unit_failing_resize, &failing};
+    const pare_status s = pare_device_queue(&cx, d, &q);
+    cx.alloc = plain;
+    ck_assert_int_eq(s, PARE_ENOMEM);
+    ck_assert_ptr_null(q);
+    ck_assert_int_eq(fake->contexts, 0);
+    ck_assert_int_eq(fake->streams, 0);
+}
+END_TEST
+
 START_TEST(without_a_driver_or_with_an_old_one_it_says_so)
 {
     pare_device *d;
@@ -306,6 +427,10 @@ int main(void)
     tcase_add_loop_test(t, an_opening_that_fails_leaves_nothing, 0,
                         sizeof openings / sizeof *openings);
     tcase_add_test(t, every_call_that_fails_is_told);
+    tcase_add_test(t, a_row_of_launches_that_comes_again_is_a_graph);
+    tcase_add_test(t, what_waits_runs_before_what_follows);
+    tcase_add_loop_test(t, a_call_of_a_graph_that_fails_is_told, 0, 5);
+    tcase_add_test(t, a_queue_without_memory_leaves_nothing);
     tcase_add_test(t, without_a_driver_or_with_an_old_one_it_says_so);
     suite_add_tcase(s, t);
     return unit_main(s);
