@@ -9,8 +9,8 @@
 #include "runtime/device.h"
 
 enum {
-    CALLS = 4096,   /* that wait at most, with ... */
-    ROOM = 2 << 20, /* ... so many bytes of arguments */
+    CALLS = 2048,   /* that wait at most, with ... */
+    ROOM = 1 << 20, /* ... so many bytes of arguments */
     LEAST = 32,     /* calls that are worth a graph */
     GRAPHS = 8,     /* that are kept */
     SEEN = 8        /* rows that came once */

@@ -248,11 +248,13 @@ static void set_bound(const pare__bench_cost *c, const work *w, const pare_bench
     p->share = p->bound_ms / p->time.ms;
 }
 
-/* The limits are those of the CPU: they bound nothing on a device. */
-static void set_unbound(pare_bench_phase *p)
+/* The limits are those of the CPU; a device is held against a copy within its memory. */
+static void set_device_bound(const pare__bench_cost *c, const work *w, double copy_gb_s,
+                             pare_bench_phase *p)
 {
-    p->bound_ms = p->share = (double)NAN;
-    p->bound = "none";
+    p->bound_ms = (pare__bench_bytes(c, w->tokens) + w->cache) * 1e-6 / copy_gb_s;
+    p->bound = "copy";
+    p->share = p->bound_ms / p->time.ms;
 }
 
 static pare_status set_row(const bench *b, pare_bench_model_result *out, pare_bench_model_row *row)
@@ -270,15 +272,16 @@ static pare_status set_row(const bench *b, pare_bench_model_result *out, pare_be
     const double cache = pairs * out->kv_token_bytes[row->model] / (double)f->model->config.blocks;
     const work prefill = {batch * (double)prompt.length, whole.pairs, batch, 0};
     const work decode = {batch, pairs, batch, cache};
+    const bool there = f->backend && f->backend->place;
+    const double rate = there ? b->opts->copy_gb_s : out->limits.dram_read_gb_s;
+    row->weight_share = pare__bench_bytes(&cost, batch) * 1e-6 / row->decode.time.ms / rate;
+    if (there) {
+        set_device_bound(&cost, &prefill, rate, &row->prefill);
+        set_device_bound(&cost, &decode, rate, &row->decode);
+        return PARE_OK;
+    }
     set_bound(&cost, &prefill, &out->limits, &row->prefill);
     set_bound(&cost, &decode, &out->limits, &row->decode);
-    row->weight_share =
-        pare__bench_bytes(&cost, batch) * 1e-6 / row->decode.time.ms / out->limits.dram_read_gb_s;
-    if (f->backend && f->backend->place) {
-        set_unbound(&row->prefill);
-        set_unbound(&row->decode);
-        row->weight_share = (double)NAN;
-    }
     return PARE_OK;
 }
 

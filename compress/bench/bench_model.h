@@ -16,6 +16,7 @@
 #define PARE_COMPRESS_BENCH_MODEL_H
 
 #include "compress/bench/bench.h"
+#include "runtime/device.h"
 #include "runtime/forward.h"
 
 /* Shape of a synthetic model. */
@@ -70,7 +71,14 @@ typedef struct pare_bench_model_opts {
     size_t runs;
     bool quick;           /* short passes over the limits */
     const char *powercap; /* where the kernel shows energy counters */
+    double copy_gb_s;     /* of the device on which models run (pare_bench_device_copy) */
 } pare_bench_model_opts;
+
+/* GB/s, read and written, of a copy within the memory of a device, the best of a few; takes up to
+ * 1 GiB of it for that time, and no more than half of what `limit` (0: none) and what is free
+ * leave. PARE_ENOMEM, PARE_EDEVICE. */
+PARE_CHECKED pare_status pare_bench_device_copy(pare_ctx *cx, pare_device *d, size_t limit,
+                                                double *gb_s);
 
 /* A time over several runs; of decoding, each run counts with the median of its steps. */
 typedef struct pare_bench_time {
@@ -83,8 +91,8 @@ typedef struct pare_bench_phase {
     pare_bench_time time; /* of the prefill, or of a step of decoding */
     double tok_s;         /* of all sequences together */
     double bound_ms;
-    const char *bound; /* "dram", or the arithmetic that takes most: "int8", "fma"; "none" on a
-                          device, where bound_ms and share are NAN */
+    const char *bound; /* "dram", or the arithmetic that takes most: "int8", "fma"; "copy" on a
+                          device: the bytes at the rate of a copy within it */
     double share;      /* bound_ms / time.ms */
     double ratio;      /* time of the model it is held against / its own; NAN: none */
     double joules;     /* per token; NAN: not measured */

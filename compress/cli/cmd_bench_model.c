@@ -9,6 +9,7 @@
 #include "compress/cli/cmd_bench.h"
 #include "compress/evaluate/figures.h"
 #include "compress/text/units.h"
+#include "runtime/cuda.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"
 
@@ -243,6 +244,8 @@ static pare_status print_json(pare_cli *cli, const subject *s, const pare_bench_
     if (!s->spec[0].shape)
         pare_json_put_bool(w, "checked", checked);
     pare_bench_put_limits(w, "limits", &r->limits);
+    if (cli->device)
+        pare_json_put_finite(w, "device_copy_gb_s", s->opts.copy_gb_s);
     pare_json_open_array(w, "rows");
     for (size_t i = 0; i < r->rows; i++)
         put_row(w, cli, s, r, &r->row[i]);
@@ -340,6 +343,9 @@ static void print_text(const pare_cli *cli, const subject *s, const pare_bench_m
     (void)printf("limits measured now: reading the weights %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f "
                  "GOP/s\n",
                  r->limits.dram_read_gb_s, r->limits.fma_gflop_s, r->limits.int8_gop_s);
+    if (cli->device)
+        (void)printf("limit of the device: a copy within its memory, %.1f GB/s read and written\n",
+                     s->opts.copy_gb_s);
     print_models(s, r);
     for (size_t i = 0; cli->device && i < s->count; i++) {
         const pare_ran_on on = pare_loaded_ran_on(cli, &s->loaded[i]);
@@ -358,11 +364,25 @@ static void print_text(const pare_cli *cli, const subject *s, const pare_bench_m
         (void)printf("memory   peak %s\n", pare_units_bytes(resident, rss));
 }
 
+/* With `auto` a device that cannot even copy is left when a model comes to it. */
+static pare_status measure_copy(pare_cli *cli, pare_bench_model_opts *o)
+{
+    if (!cli->device)
+        return PARE_OK;
+    const pare_status s =
+        pare_bench_device_copy(&cli->cx, cli->device, (size_t)cli->device_limit, &o->copy_gb_s);
+    if (!cli->device_or_cpu || !pare_cuda_cannot(s))
+        return s;
+    pare_ctx_clear(&cli->cx);
+    return PARE_OK;
+}
+
 static pare_status run(pare_cli *cli, const pare_args *args, subject *s,
                        pare_bench_model_result *result)
 {
     const pare_forward *const f[2] = {&s->loaded[0].forward,
                                       s->count > 1 ? &s->loaded[1].forward : NULL};
+    PARE_TRY(measure_copy(cli, &s->opts));
     PARE_TRY(open_models(cli, args, s));
     PARE_TRY(check_memory(cli, s));
     PARE_TRY(make_weights(cli, s));
