@@ -91,8 +91,8 @@ typedef struct pare_ops pare_ops;
  * share    y = sigmoid(gate) x, gate [rows, 1]; y may be x
  * rows     y[i] = x[row[i]]; row NULL: the first rows
  * cap      x <- cap tanh(x / cap)
- * score    out[i] of row i of logit, the token target[i] and row i of base; base.at NULL: none. The
- *          host has target and out */
+ * score    out[i] of row i of logit, the token target[i] (target NULL: token 0) and row i of base;
+ *          base.at NULL: none. The host has target and out */
 #define PARE_BLOCK_OPS(X)                                                                          \
     X(mark, (const pare_ops *o, pare_mark *m))                                                     \
     X(rewind, (const pare_ops *o, pare_mark m))                                                    \
@@ -181,5 +181,12 @@ PARE_CHECKED pare_status pare_logits_run(const pare_ops *o, const pare_forward *
 /* The same for the host, which has room for `count` rows at logits. Scratch is rewound. */
 PARE_CHECKED pare_status pare_logits_get(const pare_ops *o, const pare_forward *f, pare_array x,
                                          const size_t *rows, size_t count, float *logits);
+
+/* next[i] = the token with the first largest logit of row rows[i] of x, -1 where that logit is not
+ * finite. Of a backend with a place of its own only the tokens come back. `logits` is room for
+ * `count` rows, whose content is nothing to rely on. Scratch is rewound. */
+PARE_CHECKED pare_status pare_greedy_get(const pare_ops *o, const pare_forward *f, pare_array x,
+                                         const size_t *rows, size_t count, float *logits,
+                                         int32_t *next);
 
 #endif

@@ -371,10 +371,11 @@ static void score_rows(void *arg, size_t begin, size_t end, size_t worker)
     const size_t width = r->x.width;
     for (size_t i = begin; i < end; i++) {
         const float *const x = r->x.at + i * width;
-        r->score[i] = (pare_score){
-            .nll = pare_logsumexp(&r->o->cx->kernels, x, width) - (double)x[r->target[i]],
-            .kl = r->y.at ? pare_divergence(r->y.at + i * width, x, width) : 0,
-            .best = pare_argmax(x, width)};
+        r->score[i] =
+            (pare_score){.nll = pare_logsumexp(&r->o->cx->kernels, x, width) -
+                                (double)x[r->target ? r->target[i] : 0],
+                         .kl = r->y.at ? pare_divergence(r->y.at + i * width, x, width) : 0,
+                         .best = pare_argmax(x, width)};
     }
 }
 

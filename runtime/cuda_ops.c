@@ -198,11 +198,20 @@ static pare_status some_rows(const pare_ops *o, const size_t *row, pare_array x,
     return PARE_OK;
 }
 
+/* Whether row[i] is i: a copy, which waits for nothing. */
+static bool are_first(const size_t *row, size_t count)
+{
+    for (size_t i = 0; row && i < count; i++)
+        if (row[i] != i)
+            return false;
+    return true;
+}
+
 static pare_status cuda_rows(const pare_ops *o, const size_t *row, pare_array x, pare_array y)
 {
     pare_device *const d = pare__cuda_of(o)->d;
     pare_mark mark;
-    if (!row)
+    if (are_first(row, y.rows))
         return bytes_of(y) ? d->op->copy(o->cx, d, address(y.at), address(x.at), bytes_of(y))
                            : PARE_OK;
     PARE_TRY(cuda_mark(o, &mark));
@@ -239,6 +248,13 @@ static pare_status divergences(const pare_ops *o, pare_array logit, pare_array b
     return PARE_OK;
 }
 
+/* No wait for what was asked for before, as a put would be. */
+static pare_status zero_targets(pare_cuda *c, size_t bytes, void **token)
+{
+    PARE_TRY(pare__cuda_scratch_take(c, bytes, token));
+    return bytes ? c->d->op->fill(c->cx, c->d, address(*token), 0, bytes) : PARE_OK;
+}
+
 static pare_status scores(const pare_ops *o, pare_array logit, pare_array base,
                           const int32_t *target, pare_score *out)
 {
@@ -248,7 +264,8 @@ static pare_status scores(const pare_ops *o, pare_array logit, pare_array base,
     void *token, *there;
     if (!sum)
         return PARE_ENOMEM;
-    PARE_TRY(pare__cuda_scratch_put(c, target, logit.rows * sizeof *target, &token));
+    PARE_TRY(target ? pare__cuda_scratch_put(c, target, logit.rows * sizeof *target, &token)
+                    : zero_targets(c, logit.rows * sizeof *target, &token));
     PARE_TRY(pare__cuda_scratch_take(c, bytes, &there));
     PARE__CUDA_RUN(c, score, .logit = logit.at, .target = token, .score = there, .rows = logit.rows,
                    .width = logit.width);

@@ -140,6 +140,52 @@ pare_status pare_logits_get(const pare_ops *o, const pare_forward *f, pare_array
     return s;
 }
 
+static void take_largest(const float *logits, size_t vocab, int32_t *next)
+{
+    const size_t best = pare_argmax(logits, vocab);
+    *next = isfinite(logits[best]) ? (int32_t)best : -1;
+}
+
+/* Where a score is not finite its logits tell why. */
+static pare_status greedy(const pare_ops *o, const pare_forward *f, pare_array x,
+                          const size_t *rows, size_t count, float *logits, int32_t *next)
+{
+    const size_t vocab = f->model->head.n;
+    const pare_array none = {0};
+    pare_array there;
+    pare_score *const score = PARE_NEW(o->scratch, pare_score, count);
+    if (!score)
+        return PARE_ENOMEM;
+    PARE_TRY(o->op->take(o, count, vocab, &there));
+    PARE_TRY(pare_logits_run(o, f, x, rows, there));
+    PARE_TRY(o->op->score(o, there, none, NULL, score));
+    for (size_t i = 0; i < count; i++) {
+        next[i] = (int32_t)score[i].best;
+        if (isfinite(score[i].nll))
+            continue;
+        PARE_TRY(o->op->get(o, pare_array_rows(there, i, 1), logits));
+        take_largest(logits, vocab, &next[i]);
+    }
+    return PARE_OK;
+}
+
+pare_status pare_greedy_get(const pare_ops *o, const pare_forward *f, pare_array x,
+                            const size_t *rows, size_t count, float *logits, int32_t *next)
+{
+    const size_t vocab = f->model->head.n;
+    pare_mark mark;
+    if (!o->backend.place) {
+        PARE_TRY(pare_logits_get(o, f, x, rows, count, logits));
+        for (size_t i = 0; i < count; i++)
+            take_largest(logits + i * vocab, vocab, &next[i]);
+        return PARE_OK;
+    }
+    PARE_TRY(o->op->mark(o, &mark));
+    const pare_status s = greedy(o, f, x, rows, count, logits, next);
+    PARE_TRY(o->op->rewind(o, mark));
+    return s;
+}
+
 /* Of x, rows up to the last one that is asked for. */
 pare_status pare_logits(pare_ctx *cx, pare_arena *scratch, const pare_forward *f, const float *x,
                         const size_t *rows, size_t count, float *logits)

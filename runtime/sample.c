@@ -143,15 +143,29 @@ static pare_status note_ends(generation *g, size_t position)
     return PARE_OK;
 }
 
+static pare_status draw_largest(const generation *g, size_t first, size_t count, size_t position)
+{
+    int32_t next[LOGITS_ROWS];
+    PARE_TRY(pare_greedy_get(&g->run, g->f, g->x, g->last + first, count, g->logits, next));
+    for (size_t i = 0; i < count; i++)
+        if (!g->done[first + i])
+            g->tokens[(first + i) * g->opts->length + position] = next[i];
+    return PARE_OK;
+}
+
 /* Writes the tokens at `position` from the activations of the position before. */
 static pare_status draw_column(generation *g, size_t position)
 {
     const size_t n = g->opts->sequences;
     for (size_t i = 0; i < n && g->running; i += LOGITS_ROWS) {
         const size_t count = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
-        PARE_TRY(pare_logits_get(&g->run, g->f, g->x, g->last + i, count, g->logits));
         draw_call call = {g, i, position};
-        pare_parallel(g->cx, count, g->opts->temperature > 0 ? 1 : LOGITS_ROWS, draw, &call);
+        if (g->opts->temperature <= 0) {
+            PARE_TRY(draw_largest(g, i, count, position));
+            continue;
+        }
+        PARE_TRY(pare_logits_get(&g->run, g->f, g->x, g->last + i, count, g->logits));
+        pare_parallel(g->cx, count, 1, draw, &call);
     }
     return note_ends(g, position);
 }

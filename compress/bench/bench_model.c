@@ -90,9 +90,11 @@ static pare_status step(bench *b, side *s, const int32_t *tokens, size_t start, 
     const pare_array x = pare_array_rows(s->x, 0, b->batch * length);
     PARE_TRY(pare_embed_run(&s->run, m, tokens, batch, x));
     PARE_TRY(pare_model_run(&s->run, s->f, batch, x, s->kv, m->config.blocks));
-    PARE_TRY(pare_logits_get(&s->run, s->f, x, s->last, b->batch, s->logits));
+    PARE_TRY(pare_greedy_get(&s->run, s->f, x, s->last, b->batch, s->logits, s->next));
     for (size_t i = 0; i < b->batch; i++)
-        s->next[i] = (int32_t)pare_argmax(s->logits + i * m->head.n, m->head.n);
+        if (s->next[i] < 0)
+            return pare_fail(b->cx, PARE_ENUMERIC,
+                             "bench: the logits of this model are not finite");
     return PARE_OK;
 }
 

@@ -51,9 +51,9 @@ static pare_status step(stopwatch *s, const int32_t *tokens, size_t start, size_
     const pare_array x = pare_array_rows(s->x, 0, length);
     PARE_TRY(pare_embed_run(&s->run, m, tokens, batch, x));
     PARE_TRY(pare_model_run(&s->run, s->f, batch, x, s->kv, m->config.blocks));
-    PARE_TRY(pare_logits_get(&s->run, s->f, x, &last, 1, s->logits));
-    *next = (int32_t)pare_argmax(s->logits, m->head.n);
-    return PARE_OK;
+    PARE_TRY(pare_greedy_get(&s->run, s->f, x, &last, 1, s->logits, next));
+    return *next >= 0 ? PARE_OK
+                      : pare_fail(s->cx, PARE_ENUMERIC, "the logits of this model are not finite");
 }
 
 static pare_status run(stopwatch *s, double *prefill_ms, double *decode_ms)

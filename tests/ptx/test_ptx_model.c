@@ -2,6 +2,7 @@
  * the CPU, and whatever fails is told and leaves nothing behind. */
 #include "compress/evaluate/evaluate.h"
 #include "runtime/cuda_internal.h"
+#include "runtime/sample.h"
 #include "tests/unit/mixture.h"
 
 enum { SEQUENCES = 2, PREFILL = 7, LENGTH = 9, ROWS = SEQUENCES * (LENGTH - PREFILL + 1) };
@@ -163,8 +164,9 @@ typedef struct flaky {
     pare_device base;
     pare_device_table op;
     pare_device *inner;
-    size_t calls, good, graphs, sets; /* graphs that ran, calls of them that changed */
-    char kind[1 << 14];               /* of each call, the first letter */
+    size_t calls, good, longest; /* bytes that came back at once */
+    size_t graphs, sets;         /* graphs that ran, calls of them that changed */
+    char kind[1 << 14];          /* of each call, the first letter */
 } flaky;
 
 static pare_status fails(pare_ctx *cx, pare_device *device, const char *kind)
@@ -186,8 +188,16 @@ FLAKY(memory, (pare_ctx * cx, pare_device *device, size_t *free, size_t *total),
 FLAKY(take, (pare_ctx * cx, pare_device *device, size_t bytes, pare_address *at), bytes, at)
 FLAKY(put, (pare_ctx * cx, pare_device *device, pare_address to, const void *from, size_t bytes),
       to, from, bytes)
-FLAKY(get, (pare_ctx * cx, pare_device *device, void *to, pare_address from, size_t bytes), to,
-      from, bytes)
+
+static pare_status flaky_get(pare_ctx *cx, pare_device *device, void *to, pare_address from,
+                             size_t bytes)
+{
+    flaky *const f = (flaky *)(void *)device;
+    f->longest = bytes > f->longest ? bytes : f->longest;
+    PARE_TRY(fails(cx, device, "get"));
+    return f->inner->op->get(cx, f->inner, to, from, bytes);
+}
+
 FLAKY(fill, (pare_ctx * cx, pare_device *device, pare_address to, uint8_t byte, size_t bytes), to,
       byte, bytes)
 FLAKY(copy, (pare_ctx * cx, pare_device *device, pare_address to, pare_address from, size_t bytes),
@@ -296,6 +306,45 @@ START_TEST(decoding_by_graphs_gives_the_bytes_of_the_cpu)
                       f.graphs * (1 + 4 * m.config.blocks)); /* rope of q and k, kv_put, attend */
     queued->op->close(&own, queued);
     prefill = PREFILL;
+}
+END_TEST
+
+static pare_status generate(pare_device *device, const pare_model *m, int32_t *tokens)
+{
+    const pare_generate_opts opts = {.sequences = SEQUENCES, .length = LENGTH};
+    pare_forward f;
+    pare_cuda *c = NULL;
+    pare_status s = pare_forward_init(&h.cx, &h.arena, m, LENGTH, false, &f);
+    if (s == PARE_OK && device)
+        s = pare_cuda_open(&h.cx, device, 0, &f, &c);
+    if (s == PARE_OK)
+        s = pare_generate(&h.cx, &h.arena, &f, &opts, 2, tokens, NULL, NULL);
+    pare_cuda_close(c);
+    return s;
+}
+
+/* Also where a logit that is not the largest is no number, and where the largest is not finite. */
+START_TEST(greedy_tokens_are_those_of_the_cpu_and_logits_stay)
+{
+    int32_t near[SEQUENCES * LENGTH] = {1, 2}, there[SEQUENCES * LENGTH] = {1, 2};
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[3]);
+    flaky f;
+    make_flaky(&f);
+    near[LENGTH] = there[LENGTH] = 5;
+    uint16_t *const head = (uint16_t *)(uintptr_t)m.head.data; /* F16 or BF16 */
+    ck_assert(m.head.dtype == PARE_F16 || m.head.dtype == PARE_BF16);
+    for (size_t i = 0; _i > 0 && i < 8; i++) /* of tokens 8 to 15 */
+        head[(8 + i) * m.head.k + i] = _i == 1                    ? 0x7fff
+                                       : m.head.dtype == PARE_F16 ? 0x7c00
+                                                                  : 0x7f80;
+    const pare_status s = generate(NULL, &m, near);
+    ck_assert_int_eq(s, _i == 2 ? PARE_ENUMERIC : PARE_OK);
+    pare_ctx_clear(&h.cx);
+    ck_assert_int_eq(generate(&f.base, &m, there), s);
+    ck_assert_mem_eq(near, there, sizeof near);
+    if (_i == 0)
+        ck_assert_uint_lt(f.longest, m.head.n * sizeof(float));
+    pare_ctx_clear(&h.cx);
 }
 END_TEST
 
@@ -541,6 +590,7 @@ int main(void)
                         2 * TINY_KINDS);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);
     tcase_add_test(brief, decoding_by_graphs_gives_the_bytes_of_the_cpu);
+    tcase_add_loop_test(t, greedy_tokens_are_those_of_the_cpu_and_logits_stay, 0, 3);
     tcase_add_test(t, weights_that_do_not_fit_are_refused_before_any_is_copied);
     tcase_add_test(t, memory_of_the_host_that_ends_is_told_and_leaves_nothing);
     tcase_add_test(t, a_limit_is_kept_and_told_with_its_figures);
