@@ -41,20 +41,23 @@ static pare_status open_journal(pare_run *run, pare_journal_record **record, siz
 static pare_status decode_units(pare_run *run, const pare_journal_record *record, size_t count)
 {
     const size_t units = run->plan->out.blocks + 1;
-    run->units.record = record;
-    run->units.result = PARE_NEW(run->a, pare_unit_result, units);
-    if (!run->units.result)
+    run->record = record;
+    run->units = (pare_run_units){.result = PARE_NEW(run->a, pare_unit_result, units),
+                                  .lead = run->plan->training ? units : 0};
+    run->front = (pare_run_units){.result = PARE_NEW(run->a, pare_unit_result, units)};
+    if (!run->units.result || !run->front.result)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        pare_status s = i < units ? pare_result_decode(run->cx, run->a, record[i].payload,
-                                                       record[i].len, &run->units.result[i])
-                                  : pare_fail(run->cx, PARE_EFORMAT, "no such unit");
+        pare_run_units *const of = i < run->units.lead ? &run->front : &run->units;
+        const size_t unit = i - of->lead;
+        pare_status s = unit < units ? pare_result_decode(run->cx, run->a, record[i].payload,
+                                                          record[i].len, &of->result[unit])
+                                     : pare_fail(run->cx, PARE_EFORMAT, "no such unit");
         if (s == PARE_EFORMAT)
-            return pare__run_forget(run, i);
+            return pare__run_forget(run, of, unit);
         PARE_TRY(s);
-        run->units.found = i + 1;
+        of->found = unit + 1;
     }
-    PARE_TRY(pare__run_train_found(run));
     if (pare_journal_lost(run->journal))
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s: the journal of the unfinished run is damaged; everything is done again",
@@ -88,7 +91,7 @@ static pare_status open_output(pare_run *run)
     PARE_TRY(pare_output_make(run->cx, run->a, plan->place.partial));
     PARE_TRY(open_journal(run, &record, &count));
     PARE_TRY(decode_units(run, record, count));
-    count = run->units.found;
+    count = run->units.found ? run->units.found : run->front.found;
     PARE_TRY(pare_owned_discard(run->cx, plan->place.partial, PARE_OUTPUT_ARTIFACT,
                                 count ? PARE_OWNED_TEMPORARY : PARE_OWNED_BUT_JOURNAL));
     if (!count)
@@ -154,10 +157,10 @@ static pare_status open_waves(pare_run *run)
 static pare_status start_waves(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
-    if (!plan->calibrated)
+    if (!run->walk.calibrated)
         return PARE_OK;
     PARE_TRY(
-        pare_forward_init(run->cx, &run->stage, &run->model, plan->window, true, &run->forward));
+        pare_forward_init(run->cx, &run->stage, &run->source, plan->window, true, &run->forward));
     if (run->settled.memory.spill)
         PARE_TRY(open_waves(run));
     PARE_TRY(pare__run_weigh(run));
@@ -173,9 +176,9 @@ static pare_status fill_wave(pare_run *run, pare_wave *wave)
 
 static pare_status fill_waves(pare_run *run)
 {
-    if (run->plan->calibrated)
+    if (run->walk.calibrated)
         PARE_TRY(fill_wave(run, &run->wave));
-    return run->plan->drift ? fill_wave(run, &run->floats) : PARE_OK;
+    return run->walk.calibrated && run->plan->drift ? fill_wave(run, &run->floats) : PARE_OK;
 }
 
 static void tell_plan(pare_run *run)
@@ -216,13 +219,62 @@ static void tell_step(const pare_run *run, size_t block)
     char step[96];
     if (block >= run->units.found) {
         (void)snprintf(step, sizeof step, "block %zu of %zu", block + 1, blocks);
-        pare_ctx_step(run->cx, PARE__PHASE_BLOCKS, step);
+        pare_ctx_step(run->cx, run->walk.front ? PARE__PHASE_PRUNE : PARE__PHASE_BLOCKS, step);
     } else if (block == 0) {
         (void)snprintf(step, sizeof step,
                        "running the calibration through %zu of %zu blocks that are done",
                        run->units.found < blocks ? run->units.found : blocks, blocks);
         pare_ctx_step(run->cx, PARE__PHASE_FOUND, step);
     }
+}
+
+static pare_status begin_walk(pare_run *run, bool front)
+{
+    pare__front_walk(run, front);
+    PARE_TRY(take_weights(run));
+    PARE_TRY(start_waves(run));
+    return fill_waves(run);
+}
+
+static pare_status walk_blocks(pare_run *run)
+{
+    for (size_t i = 0; i < run->plan->out.blocks; i++) {
+        PARE_TRY(pare_ctx_interrupted(run->cx));
+        tell_step(run, i);
+        PARE_TRY(pare__run_block(run, i));
+        PARE_TRY(pare__run_packed_ready(run, i));
+    }
+    return PARE_OK;
+}
+
+static void end_walk(pare_run *run)
+{
+    pare_wave_close(&run->wave);
+    pare_wave_close(&run->floats);
+    pare_token_weights_close(&run->weights);
+    run->weights = (pare_token_weights){0};
+    pare_arena_release(&run->stage);
+    pare_arena_release(&run->scratch); /* the room of blocks */
+}
+
+/* The walk in front of the training and the training, as far as no earlier run did them; the walk
+ * behind begins. */
+static pare_status run_front(pare_run *run)
+{
+    const size_t blocks = run->plan->out.blocks;
+    end_walk(run);
+    PARE_TRY(pare__front_open(run));
+    if (run->front.found <= blocks) {
+        PARE_TRY(begin_walk(run, true));
+        PARE_TRY(walk_blocks(run));
+        end_walk(run);
+        PARE_TRY(pare__run_train(run));
+        pare_arena_release(&run->scratch);
+        pare__front_walk(run, false);
+    }
+    if (run->units.found <= blocks)
+        PARE_TRY(pare__front_source(run));
+    return begin_walk(run, false);
 }
 
 static pare_status run_job(pare_run *run, pare_compress_result *out)
@@ -246,37 +298,31 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));
     PARE_TRY(open_output(run));
-    PARE_TRY(take_weights(run));
-    PARE_TRY(start_waves(run));
-    PARE_TRY(fill_waves(run));
+    run->source = run->model;
+    pare__front_walk(run, false);
+    if (!run->plan->training || run->plan->ratios)
+        PARE_TRY(begin_walk(run, run->plan->training != NULL));
     if (run->plan->ratios) {
         PARE_TRY(pare__run_ratios(run));
         PARE_TRY(fill_waves(run));
     }
+    pare__front_walk(run, false);
     PARE_TRY(pare_packed_create(cx, run->plan->place.partial, &run->settled.layout, &run->writer));
     PARE_TRY(pare__run_check_found(run));
     PARE_TRY(pare__run_hash_packed(run));
     PARE_TRY(pare__run_structure_begin(run));
     PARE_TRY(pare__rotate_check_begin(run));
-    for (size_t i = 0; i < blocks; i++) {
-        PARE_TRY(pare_ctx_interrupted(cx));
-        tell_step(run, i);
-        PARE_TRY(pare__run_block(run, i));
-        PARE_TRY(pare__run_packed_ready(run, i));
-    }
-    pare_wave_close(&run->wave);
-    pare_wave_close(&run->floats);
-    pare_token_weights_close(&run->weights);
-    pare_arena_release(&run->stage);
-    pare_arena_release(&run->scratch); /* the room of blocks */
-    PARE_TRY(pare__run_train(run));
-    pare_arena_release(&run->scratch);
+    if (run->plan->training)
+        PARE_TRY(run_front(run));
+    PARE_TRY(walk_blocks(run));
+    end_walk(run);
     pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));
     PARE_TRY(pare__run_packed_ready(run, blocks));
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_report(run, out));
+    pare__front_close(run, true);
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan->place.partial, run->files.output,
                                   run->files.outputs));
     PARE_TRY(pare__run_inputs_same(run));
@@ -321,6 +367,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_wave_close(&run.wave);
     pare_wave_close(&run.floats);
     pare_token_weights_close(&run.weights);
+    pare__front_close(&run, false);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
     pare_plan_close(&plan);

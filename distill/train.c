@@ -214,42 +214,39 @@ static pare_status run_lots(trainer *r, size_t step)
     return PARE_OK;
 }
 
-/* `first`: the loss of the first step; `least`: the smallest norm so far. */
-static pare_status check_step(pare_ctx *cx, const pare_train_step *s, double first, double least)
+static pare_status check_step(pare_ctx *cx, const pare_train_step *s, const pare_train_state *past)
 {
     if (!isfinite(s->loss) || !isfinite(s->norm))
         return pare_fail(cx, PARE_ENUMERIC,
                          "step %zu: the %s is not finite; train with a smaller rate", s->step,
                          isfinite(s->loss) ? "gradient" : "loss");
-    if (s->norm > exploded * least || (s->loss > lost * first && s->loss > 1))
+    if (s->norm > exploded * past->least || (s->loss > lost * past->first && s->loss > 1))
         return pare_fail(cx, PARE_ENUMERIC,
                          "step %zu: training diverges: the loss is %.3g and was %.3g at first, the "
                          "norm of its gradient is %.3g and was %.3g; train with a smaller rate or "
                          "a longer warm-up",
-                         s->step, s->loss, first, s->norm, least);
+                         s->step, s->loss, past->first, s->norm, past->least);
     return PARE_OK;
 }
 
-static pare_status run_steps(trainer *r, pare_trained *leaf,
-                             void (*see)(void *self, const pare_train_step *step), void *self)
+static pare_status run_step(trainer *r, pare_train_state *state, const pare_train_watch *watch)
 {
     const pare_schedule *const schedule = &r->o->schedule;
-    double first = INFINITY, least = INFINITY;
-    for (size_t i = 0; i < schedule->steps; i++) {
-        pare_ctx_progress(r->cx, "training", (double)i, (double)schedule->steps);
-        PARE_TRY(run_lots(r, i));
-        const pare_train_step s = {.step = i + 1,
-                                   .loss = r->loss,
-                                   .norm = pare_trained_norm(r->cx, leaf, r->t->leaves),
-                                   .rate = pare_schedule_rate(schedule, i)};
-        PARE_TRY(check_step(r->cx, &s, first, least));
-        first = i == 0 ? s.loss : first;
-        least = s.norm > 0 && s.norm < least ? s.norm : least;
-        pare_adamw_step(r->cx, &r->o->adamw, leaf, r->t->leaves, i + 1, s.rate, s.norm);
-        if (see)
-            see(self, &s);
-    }
-    return PARE_OK;
+    pare_trained *const leaf = r->t->leaf;
+    if (state->steps == 0)
+        *state = (pare_train_state){0, INFINITY, INFINITY};
+    pare_ctx_progress(r->cx, "training", (double)state->steps, (double)schedule->steps);
+    PARE_TRY(run_lots(r, state->steps));
+    const pare_train_step s = {.step = state->steps + 1,
+                               .loss = r->loss,
+                               .norm = pare_trained_norm(r->cx, leaf, r->t->leaves),
+                               .rate = pare_schedule_rate(schedule, state->steps)};
+    PARE_TRY(check_step(r->cx, &s, state));
+    pare_adamw_step(r->cx, &r->o->adamw, leaf, r->t->leaves, s.step, s.rate, s.norm);
+    state->first = state->steps == 0 ? s.loss : state->first;
+    state->least = s.norm > 0 && s.norm < state->least ? s.norm : state->least;
+    state->steps = s.step;
+    return watch->see ? watch->see(watch->self, &s) : PARE_OK;
 }
 
 /* --- memory ------------------------------------------------------------------------------------
@@ -309,7 +306,7 @@ static pare_status take(trainer *r)
 
 pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
                        const pare_train_data *data, const pare_train_opts *o,
-                       void (*see)(void *self, const pare_train_step *step), void *self)
+                       pare_train_state *state, const pare_train_watch *watch)
 {
     trainer r = {.cx = cx,
                  .scratch = scratch,
@@ -321,8 +318,8 @@ pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
     PARE_TRY(pare_train_check(cx, data, o));
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = take(&r);
-    if (s == PARE_OK)
-        s = run_steps(&r, t->leaf, see, self);
+    while (s == PARE_OK && state->steps < o->schedule.steps)
+        s = run_step(&r, state, watch);
     pare_arena_release(&r.work);
     pare_arena_rewind(scratch, mark);
     return s;

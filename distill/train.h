@@ -29,6 +29,7 @@ typedef struct pare_train_opts {
     pare_schedule schedule;
     size_t batch; /* windows of a step */
     uint64_t seed;
+    double save_minutes; /* for who keeps states: between two of them; 0: behind each step */
 } pare_train_opts;
 
 /* Which leaves of the blocks of a model are trained. */
@@ -60,21 +61,33 @@ typedef struct pare_train_step {
     double rate;
 } pare_train_step;
 
+/* How far it is. Together with values and moments of the leaves this is all that a training needs
+ * to go on, to the same bytes. */
+typedef struct pare_train_state {
+    size_t steps;        /* that are done */
+    double first, least; /* loss of the first, least norm above 0 of all; any where steps is 0 */
+} pare_train_state;
+
+/* Hears of each step, once the leaves and the state are those behind it. */
+typedef struct pare_train_watch {
+    pare_status (*see)(void *self, const pare_train_step *step); /* NULL: nobody watches */
+    void *self;
+} pare_train_watch;
+
 /* PARE_EINVAL where nothing can be learned: windows of one token, which have no token behind it, no
  * windows, steps of no windows, no loss with a weight. */
 PARE_CHECKED pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data,
                                           const pare_train_opts *o);
 
-/* Runs all steps of the schedule.
- *   see  called behind each step, or NULL
+/* Runs the steps of the schedule that are left.
+ *   state  where it goes on: all 0 at first, with moments of 0; then what it has come to
  * As pare_train_check; PARE_ENUMERIC when a loss or a gradient is not finite, when a norm is 10000
  * times the smallest before it, or a loss above 1 is 10 times the first: the weights are those
- * before that step. PARE_ENOMEM, PARE_EINTERRUPTED, PARE_ENOTSUP (a linear that is not dense).
- * Memory: pare_train_bytes of scratch, rewound. */
+ * before that step. PARE_ENOMEM, PARE_EINTERRUPTED, PARE_ENOTSUP (a linear that is not dense), what
+ * `see` returns. Memory: pare_train_bytes of scratch, rewound. */
 PARE_CHECKED pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
                                     const pare_train_data *data, const pare_train_opts *o,
-                                    void (*see)(void *self, const pare_train_step *step),
-                                    void *self);
+                                    pare_train_state *state, const pare_train_watch *watch);
 
 /* Upper bound of its scratch, beside the leaves themselves, for a model of this configuration. */
 uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_train_data *data,

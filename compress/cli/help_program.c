@@ -27,7 +27,8 @@ void pare_help_passes(void)
                       "needs a pruner by N:M:",
         [PRUNER] = "Pruners set weights to zero. A linear has one at most, in front of its "
                    "quantizer:",
-        [TRAINING] = "Training wins back what pruners lost. It stands behind them, last:",
+        [TRAINING] = "Training wins back what pruners lost. It stands behind them, and in front of "
+                     "quantizers:",
         [QUANTIZER] = "Quantizers choose the codes that are stored. A linear has one at most:",
         [STRUCTURE] = "Structured passes remove whole parts and stand alone. The result is a "
                       "smaller plain checkpoint:",

@@ -58,6 +58,10 @@ static bool is_temporary(const char *name)
     return pare_spill_is_name(name) || (len > 4 && strcmp(name + len - 4, ".tmp") == 0);
 }
 
+/* What only unfinished work of compress has. */
+static const char *const unfinished_names[] = {PARE_JOURNAL_NAME, "pruned.f32", "trained.f32",
+                                               "training.state", NULL};
+
 /* Whether pare gives that name in a directory of the kind. */
 static bool gives(pare_output_kind kind, const char *name, bool unfinished)
 {
@@ -66,7 +70,7 @@ static bool gives(pare_output_kind kind, const char *name, bool unfinished)
     if (temporary && pare_spill_is_name(name))
         return kind == PARE_OUTPUT_ARTIFACT;
     (void)snprintf(base, sizeof base, "%.*s", (int)(strlen(name) - (temporary ? 4 : 0)), name);
-    return (unfinished && strcmp(base, PARE_JOURNAL_NAME) == 0) || is_listed(names[kind], base) ||
+    return (unfinished && is_listed(unfinished_names, base)) || is_listed(names[kind], base) ||
            (kind != PARE_OUTPUT_FILE &&
             (is_listed(pare_companions, base) || is_listed(pare_licenses, base)));
 }

@@ -15,7 +15,8 @@ enum {
     JSD,
     HIDDEN,
     TEMPERATURE,
-    BETA
+    BETA,
+    SAVE
 };
 
 static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
@@ -59,6 +60,9 @@ static const pare_param params[] = {
         .fallback = 1, .help = "of both models in kl, reverse_kl and jsd"},
     [BETA] = {.name = "beta", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999,
         .fallback = 0.5, .help = "for jsd: the model's share of the mixture"},
+    [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
+        .help = "minutes between two states of the training on the disk, from which a job that was "
+                "killed goes on; 0: behind each step"},
     {.name = NULL},
 };
 // clang-format on
@@ -79,7 +83,8 @@ static void training(const double *value, size_t window, pare_train_opts *out)
                                           .warmup = (size_t)(value[WARMUP] * (double)steps),
                                           .steps = steps,
                                           .decay = (pare_decay)value[SCHEDULE]},
-                             .batch = (size_t)value[BATCH]};
+                             .batch = (size_t)value[BATCH],
+                             .save_minutes = value[SAVE]};
 }
 
 const pare_pass pare_pass_distill = {
@@ -87,18 +92,20 @@ const pare_pass pare_pass_distill = {
     .summary = "trains what pruners left, so that it says again what the model said",
     .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
               "Loshchilov, Hutter, 2017 (AdamW)",
-    .notes =
-        "distill is the last pass, behind pruners, and runs once all blocks are pruned. It trains "
-        "every\nlinear that was pruned; a weight that is 0 stays 0. Norms, biases, embeddings, the "
-        "head and linears\nthat nobody prunes stay as they are. The teacher is the recipe's model "
-        "as it was, the data are the\nwindows of calibration:, so give many samples. The optimizer "
-        "is AdamW with betas 0.9 and 0.95.\n\n"
-        "All trained weights are in memory as F32 with a gradient and two moments: 16 bytes each. "
-        "pare always\nevaluates the result on windows that it holds out, and tells their KL before "
-        "and after. Training\nstops with an error when a loss is not finite or grows 10 times: "
-        "then take a smaller rate.\n\n"
-        "A job that was killed while it trained finds its pruned blocks again, and starts the "
-        "training anew.\nThere can be no quantizer in the same recipe yet, and no transform.\n",
+    .notes = "distill stands behind pruners, and runs once all blocks are pruned. It trains "
+             "every linear that\nwas pruned; a weight that is 0 stays 0. Norms, biases, "
+             "embeddings, the head and linears that\nnobody prunes stay as they are. The "
+             "teacher is the recipe's model as it was, the data are the\nwindows of "
+             "calibration:, so give many samples. The optimizer is AdamW with betas 0.9 and "
+             "0.95.\n\nQuantizers may stand behind it: they work on the trained weights, keep "
+             "their zeros, and calibrate\non what the trained model sees. No transform can "
+             "stand in the recipe, and no quantizer in front.\n\nAll trained weights are in "
+             "memory as F32 with a gradient and two moments: 16 bytes each. pare\nalways "
+             "evaluates the result on windows that it holds out, and tells their KL before and "
+             "after.\nTraining stops with an error when a loss is not finite or grows 10 times: "
+             "then take a smaller\nrate.\n\nA job that was killed while it trained finds its "
+             "pruned blocks again, and goes on behind the last\nstep that it saved, to the same "
+             "bytes. That takes disk while the job runs: 32 bytes for each\ntrained weight.\n",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .training = training,

@@ -100,7 +100,7 @@ typedef struct pare_plan {
     bool reference;                /* each block is kept as the float model has it, too */
     size_t held_out;               /* most calibration windows to evaluate on */
     const pare_rotation *rotation; /* of the whole model, or NULL */
-    const pare_step *training;     /* the last of the recipe, when it trains; else NULL */
+    const pare_step *training;     /* the step of the recipe that trains, or NULL */
     pare_train_opts train;         /* what it asks for */
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
     pare_config out;               /* of what is written */
@@ -113,6 +113,7 @@ typedef struct pare_plan {
     size_t window;                      /* of the calibration */
     size_t batch;                       /* windows per forward batch, at most */
     unsigned kinds[PARE_SITES];         /* PARE_STATS_* that some step needs, of part 0 */
+    unsigned later[PARE_SITES];         /* those of them that steps behind the training need */
     unsigned expert_kinds[PARE_SITES];  /* the same of experts */
     size_t experts;                     /* linears of experts in the plan */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */

@@ -112,6 +112,8 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     if (plan->token_weights && !exports_only)
         settled->disk_bytes +=
             pare_token_weights_disk(&plan->model.config, settled->samples, plan->window);
+    if (!exports_only)
+        settled->disk_bytes += pare__plan_train_disk(plan);
     for (size_t i = 0; i < plan->exports; i++)
         settled->disk_bytes +=
             exports_only && settled->export[i].taken ? 0 : plan->export[i].result.bytes;

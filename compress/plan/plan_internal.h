@@ -139,13 +139,14 @@ PARE_CHECKED pare_status pare__plan_rotate(pare_ctx *cx, pare_arena *a, pare_pla
  * must be, since only a packed linear can say so; no transform folds through such an input. */
 PARE_CHECKED pare_status pare__plan_rotate_check(pare_ctx *cx, const pare_plan *plan);
 
-/* The step that trains, into plan->training. PARE_EUSAGE (with place) when it is not the last,
- * takes targets, or has no calibration; once windows are known, into plan->train, for what else it
- * cannot do. */
+/* The step that trains, into plan->training. PARE_EUSAGE (with place) when it takes targets, has no
+ * calibration, or something else than quantizers stands behind it; once windows are known, into
+ * plan->train, for what else it cannot do. */
 PARE_CHECKED pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan);
 PARE_CHECKED pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan);
 
-/* Memory of the training; 0 without. */
+/* Disk and memory of the training; 0 without. */
+uint64_t pare__plan_train_disk(const pare_plan *plan);
 uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
                                 const pare_settled *settled);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 #include "recipes/pattern.h"
 
 enum { NO_STEP = -1 };
@@ -262,6 +263,8 @@ static void ask_step(pare_plan *plan, pare_plan_linear *l, size_t which)
     const pare_site site = pare_plan_site(plan, l);
     unsigned *const kinds = l->part ? plan->expert_kinds : plan->kinds;
     kinds[site] |= kinds_of(facts_of(step));
+    if (which > pare_plan_front(plan))
+        plan->later[site] |= kinds_of(facts_of(step));
     l->calibrated |= kinds_of(facts_of(step)) != 0;
     if (pare_plan_ratios(plan, which).rule == PARE_RATIOS_SEARCH) {
         /* What its half of the block adds to the stream weighs the error of a linear. */
@@ -487,9 +490,9 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         owner[i] = pruner[i] = NO_STEP;
     PARE_TRY(pare__plan_rotate(cx, a, plan));
     PARE_TRY(pare__plan_training(cx, plan));
-    const size_t steps = plan->recipe.steps - (plan->training ? 1 : 0);
-    for (size_t step = plan->rotation ? 1 : 0; step < steps; step++)
-        PARE_TRY(resolve_step(cx, a, plan, step, owner, pruner));
+    for (size_t step = plan->rotation ? 1 : 0; step < plan->recipe.steps; step++)
+        if (&plan->recipe.step[step] != plan->training)
+            PARE_TRY(resolve_step(cx, a, plan, step, owner, pruner));
     PARE_TRY(store_linears(cx, plan, owner, pruner));
     PARE_TRY(pare__plan_changes(cx, a, plan, owner));
     ask_transforms(plan);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 #include "prune/ratio_search.h"
 #include "runtime/count.h"
 #include "runtime/machine.h"
@@ -211,8 +212,9 @@ static pare_status count_calibration(estimate *e)
                          2.0 * all.products[PARE_WORK_HEAD];
     if (p->token_weights)
         e->phase[PARE_PHASE_WEIGH] = beside_products * over(tokens * weigh, e->rate.gemm);
-    e->phase[PARE_PHASE_WAVE] = beside_products * over(tokens * forward, e->rate.gemm);
-    e->phase[PARE_PHASE_STATS] = over(tokens * (double)c->blocks * stats, e->rate.gram);
+    const double walks = pare_plan_looks_later(p) ? 2.0 : 1.0; /* in front of training and behind */
+    e->phase[PARE_PHASE_WAVE] = walks * beside_products * over(tokens * forward, e->rate.gemm);
+    e->phase[PARE_PHASE_STATS] = walks * over(tokens * (double)c->blocks * stats, e->rate.gram);
     return PARE_OK;
 }
 

@@ -3,36 +3,50 @@
 
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 
 static const char *name_of(const pare_plan *plan)
 {
     return pare_passes[plan->training->pass]->name;
 }
 
+/* Only what turns weights into codes, and leaves those at 0 that are 0. */
+static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, size_t training)
+{
+    const char *const name = pare__plan_pass(plan, training)->name;
+    for (size_t i = training + 1; i < plan->recipe.steps; i++) {
+        const pare_pass *const pass = pare__plan_pass(plan, i);
+        if ((pass->gives & PARE_FACT_CODES) && !pass->sparsity)
+            continue;
+        return pare_recipe_fail(cx, pare__plan_step(plan, i)->place,
+                                "%s stands behind %s, and only quantizers can; put it in front, or "
+                                "leave it out",
+                                pass->name, name);
+    }
+    return PARE_OK;
+}
+
 pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan)
 {
-    for (size_t i = 0; i < plan->recipe.steps; i++) {
-        const pare_step *const step = pare__plan_step(plan, i);
-        const char *const name = pare__plan_pass(plan, i)->name;
-        if (!pare__plan_pass(plan, i)->training)
-            continue;
-        if (i + 1 < plan->recipe.steps)
-            return pare_recipe_fail(cx, step->place,
-                                    "%s trains the whole model once all blocks are pruned, so it "
-                                    "must be the last pass, and behind it stands %s",
-                                    name, pare__plan_pass(plan, i + 1)->name);
-        if (step->targets.count || step->skip.count)
-            return pare_recipe_fail(cx, step->place,
-                                    "%s trains what the passes in front of it pruned, and takes no "
-                                    "targets and no skip; choose linears there",
-                                    name);
-        if (plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
-            return pare_recipe_fail(cx, step->place,
-                                    "%s trains on calibration data; add \"calibration:\" with text "
-                                    "or tokens",
-                                    name);
-        plan->training = step;
-    }
+    size_t at = 0;
+    while (at < plan->recipe.steps && !pare__plan_pass(plan, at)->training)
+        at++;
+    if (at == plan->recipe.steps)
+        return PARE_OK;
+    const pare_step *const step = pare__plan_step(plan, at);
+    const char *const name = pare__plan_pass(plan, at)->name;
+    PARE_TRY(check_behind(cx, plan, at));
+    if (step->targets.count || step->skip.count)
+        return pare_recipe_fail(cx, step->place,
+                                "%s trains what the passes in front of it pruned, and takes no "
+                                "targets and no skip; choose linears there",
+                                name);
+    if (plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
+        return pare_recipe_fail(cx, step->place,
+                                "%s trains on calibration data; add \"calibration:\" with text or "
+                                "tokens",
+                                name);
+    plan->training = step;
     return PARE_OK;
 }
 
@@ -44,11 +58,10 @@ static const char *recipe_fault(const pare_plan *plan)
     if (plan->pruned == 0)
         return "no pass in front of it prunes a linear, so there is nothing to win back";
     for (size_t i = 0; i < plan->linears; i++)
-        if (plan->linear[i].quantized)
-            return "pare cannot train in front of a quantizer or behind one yet; leave the "
-                   "quantizer out";
+        if (plan->linear[i].quantized && plan->linear[i].step < pare_plan_front(plan))
+            return "pare cannot train what is quantized already; put the quantizer behind it";
     if (plan->recipe.kv.method == PARE_KV_KVQUANT)
-        return "the levels of kv_cache kvquant would be those of the model before it is trained; "
+        return "pare does not find the levels of kv_cache kvquant in a model that it trains yet; "
                "take another method";
     return NULL;
 }
@@ -90,6 +103,29 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     return pare_recipe_fail(cx, step->place, "%s: %s", name_of(plan), reason);
 }
 
+/* Weights that are trained, and the most of one linear. */
+static uint64_t trained_weights(const pare_plan *plan, uint64_t *most)
+{
+    uint64_t all = 0;
+    *most = 0;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_packed_linear *const l = &plan->linear[i].packed;
+        const uint64_t count = plan->linear[i].pruned ? (uint64_t)l->n * l->k : 0;
+        all += count;
+        *most = count > *most ? count : *most;
+    }
+    return all;
+}
+
+/* Weights pruned and trained; two states, each of values and two moments, while one takes the place
+ * of the other. */
+uint64_t pare__plan_train_disk(const pare_plan *plan)
+{
+    enum { FLOATS = 1 + 1 + 2 * 3 };
+    uint64_t most;
+    return plan->training ? trained_weights(plan, &most) * FLOATS * sizeof(float) : 0;
+}
+
 /* Value, gradient and two moments of each weight; a student that views them; beside them the
  * training, an evaluation, or the largest linear as it is stored. */
 uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
@@ -100,14 +136,10 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
     const pare_eval_side side = {c, &floats, PARE_INPUTS_NONE};
     const pare_train_data data = {NULL, settled->samples, plan->window};
-    uint64_t weights = 0, most = 0;
+    uint64_t most;
+    const uint64_t weights = trained_weights(plan, &most);
     if (!plan->training)
         return 0;
-    for (size_t i = 0; i < plan->linears; i++) {
-        const uint64_t count = (uint64_t)plan->linear[i].packed.n * plan->linear[i].packed.k;
-        weights += count;
-        most = count > most ? count : most;
-    }
     const uint64_t beside[] = {
         pare_train_bytes(cx, c, &data, &plan->train, plan->linears),
         pare_evaluate_bytes(cx, &side, &side, plan->window, plan->held_out * plan->window),

@@ -12,8 +12,11 @@ static pare_status begin_block(pare_run *run, size_t block)
     const pare_config *const c = &run->model.config;
     PARE_TRY(pare__run_load(run, block));
     if (run->plan->reference)
-        pare_block_load(run->cx, c, &run->current, &run->reference);
+        pare_block_load(run->cx, c, run->plan->training ? &run->model.block[block] : &run->current,
+                        &run->reference);
     pare__run_part_begin(&run->part);
+    if (run->plan->training && !run->walk.front && block >= run->units.found)
+        PARE_TRY(pare__front_take_over(run, block));
     return pare__rotate_check_block(run, block);
 }
 
@@ -28,7 +31,7 @@ static pare_status run_sites(pare_run *run, size_t block, unsigned sites, pare_s
         PARE_TRY(pare__run_gather(run, block, stats));
     PARE_TRY(pare_stats_support(&run->scratch, stats, sites));
     stats->active = wanted;
-    for (size_t step = 0; step < run->plan->recipe.steps; step++) {
+    for (size_t step = run->walk.begin; step < run->walk.end; step++) {
         if (pare_pass_transforms(pare_passes[run->plan->recipe.step[step].pass])) {
             PARE_TRY(pare__run_transform(run, block, step, sites, stats));
             PARE_TRY(pare__run_check_block(run, block, step));
@@ -46,7 +49,7 @@ static pare_status take_sites(pare_run *run, unsigned sites, pare_stats *stats)
     const pare_plan *const plan = run->plan;
     unsigned kinds[PARE_SITES];
     for (unsigned site = 0; site < PARE_SITES; site++)
-        kinds[site] = sites & (1u << site) ? plan->kinds[site] : 0;
+        kinds[site] = sites & (1u << site) ? run->walk.kinds[site] : 0;
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, kinds,
                              (uint64_t)run->settled.samples * plan->window, stats));
     PARE_TRY(pare_stats_take_drift(&run->scratch, kinds, stats));
@@ -80,21 +83,24 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
             PARE_TRY(compress_sites(run, block, 1u << site, unit));
     else
         PARE_TRY(compress_sites(run, block, (1u << PARE_SITES) - 1, unit));
-    return pare__run_store_changed(run, block);
+    return run->walk.front ? PARE_OK : pare__run_store_changed(run, block);
 }
 
 static pare_status compress_block(pare_run *run, size_t block)
 {
     pare_unit_result *const unit = &run->units.result[block];
-    unit->row = PARE_NEW(run->a, pare_linear_result, pare_plan_linears(run->plan, block));
-    if (!unit->row)
+    const size_t linears = pare_plan_linears(run->plan, block);
+    unit->row = PARE_NEW(run->a, pare_linear_result, linears);
+    if (run->walk.front)
+        unit->kept = PARE_NEW(run->a, pare_kept_hash, linears);
+    if (!unit->row || (run->walk.front && !unit->kept))
         return PARE_ENOMEM;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_status s = compress_common(run, block, unit);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
     PARE_TRY(pare__run_experts(run, block, unit));
-    return pare__run_commit(run, block);
+    return pare__run_commit(run, unit);
 }
 
 static const pare_linear_result *find_row(const pare_unit_result *unit, const char *name)
@@ -121,16 +127,19 @@ static void adopt_row(const pare_run *run, size_t block, const pare_plan_linear 
 static pare_status restore_block(pare_run *run, size_t block, bool take)
 {
     pare_unit_result *const unit = &run->units.result[block];
-    const size_t expected = pare_plan_linears(run->plan, block);
+    const size_t linears = pare_plan_linears(run->plan, block);
     const size_t first = run->plan->first ? run->plan->first[block * run->plan->parts] : 0;
-    size_t found = 0;
-    for (size_t i = first; i < first + expected; i++) {
+    size_t found = 0, expected = 0;
+    for (size_t i = first; i < first + linears; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
         const pare_linear_result *const row = find_row(unit, l->packed.name);
-        if (!row)
+        const bool mine = !run->walk.front || l->pruned;
+        expected += mine;
+        if (!row || !mine)
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = pare__run_restore(run, l, row, take);
+        const pare_status s = run->walk.front ? pare__front_restore(run, i, take)
+                                              : pare__run_restore(run, l, row, take);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
         if (take)
@@ -141,10 +150,10 @@ static pare_status restore_block(pare_run *run, size_t block, bool take)
         return pare_fail(run->cx, PARE_EFORMAT,
                          "%s: the journal of block %zu names %zu of its %zu linears",
                          run->plan->place.partial, block, found, expected);
-    return pare__run_restore_changed(run, block, take);
+    return run->walk.front ? PARE_OK : pare__run_restore_changed(run, block, take);
 }
 
-pare_status pare__run_forget(pare_run *run, size_t unit)
+pare_status pare__run_forget(pare_run *run, pare_run_units *units, size_t unit)
 {
     const size_t blocks = run->plan->out.blocks;
     char why[sizeof run->cx->what];
@@ -156,9 +165,11 @@ pare_status pare__run_forget(pare_run *run, size_t unit)
                      "all behind it: %s",
                      unit + 1, blocks, why);
     for (size_t i = unit; i <= blocks; i++)
-        run->units.result[i] = (pare_unit_result){0};
-    run->units.found = unit;
-    return pare_journal_keep(run->cx, run->journal, run->units.record, unit);
+        units->result[i] = (pare_unit_result){0};
+    units->found = unit;
+    if (units->lead == 0)
+        (units == &run->units ? &run->front : &run->units)->found = 0;
+    return pare_journal_keep(run->cx, run->journal, run->record, units->lead + unit);
 }
 
 pare_status pare__run_check_found(pare_run *run)
@@ -169,7 +180,7 @@ pare_status pare__run_check_found(pare_run *run)
         const pare_status s = restore_block(run, i, false);
         pare_arena_rewind(&run->scratch, mark);
         if (s == PARE_EFORMAT)
-            return pare__run_forget(run, i);
+            return pare__run_forget(run, &run->units, i);
         PARE_TRY(s);
     }
     return PARE_OK;
@@ -259,10 +270,11 @@ pare_status pare__run_block(pare_run *run, size_t block)
         tell_block(run, block);
         tell_thin(run, block);
     }
-    PARE_TRY(pare__run_kv(run, block));
+    if (!run->walk.front)
+        PARE_TRY(pare__run_kv(run, block));
     const bool needed = run->units.found < blocks || pare__run_watches_kv(run);
     const bool watched = !run->plan->structured || run->plan->watched;
-    if (run->plan->calibrated && block + 1 < blocks && needed && watched)
+    if (run->walk.calibrated && block + 1 < blocks && needed && watched)
         PARE_TRY(pare__run_carry(run, block));
     return PARE_OK;
 }

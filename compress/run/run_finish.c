@@ -15,14 +15,22 @@
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
-pare_status pare__run_commit(pare_run *run, size_t unit)
+static pare_status sync_written(pare_run *run)
+{
+    if (!run->walk.front)
+        return pare_packed_sync(run->cx, run->writer);
+    PARE_TRY(pare__floats_sync(run, &run->pruned));
+    return pare__floats_sync(run, &run->trained);
+}
+
+pare_status pare__run_commit(pare_run *run, const pare_unit_result *unit)
 {
     const pare_mark mark = pare_arena_mark(&run->scratch);
     unsigned char *payload;
     size_t len;
-    pare_status s = pare_packed_sync(run->cx, run->writer);
+    pare_status s = sync_written(run);
     if (s == PARE_OK)
-        s = pare_result_encode(run->cx, &run->scratch, &run->units.result[unit], &payload, &len);
+        s = pare_result_encode(run->cx, &run->scratch, unit, &payload, &len);
     if (s == PARE_OK)
         s = pare__run_inputs_watched(run);
     if (s == PARE_OK)
@@ -53,8 +61,7 @@ pare_status pare__run_hash_packed(pare_run *run)
 pare_status pare__run_packed_ready(pare_run *run, size_t unit)
 {
     const pare_packed_layout *const l = &run->settled.layout;
-    const bool final = !run->plan->training || unit >= run->plan->out.blocks;
-    if (!run->hash.packed || !final)
+    if (!run->hash.packed || run->walk.front)
         return PARE_OK;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     uint64_t *const ready = PARE_NEW(&run->scratch, uint64_t, l->shards);
@@ -100,7 +107,7 @@ pare_status pare__run_kept(pare_run *run)
     const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
     pare_unit_result *const unit = &run->units.result[blocks];
-    *unit = (pare_unit_result){.training = run->training};
+    *unit = (pare_unit_result){0};
     unit->kept = PARE_NEW(run->a, pare_kept_hash, run->settled.layout.entries);
     if (!unit->kept)
         return PARE_ENOMEM;
@@ -124,7 +131,7 @@ pare_status pare__run_kept(pare_run *run)
         PARE_TRY(job.status);
     }
     return run->units.found > blocks ? pare_packed_sync(run->cx, run->writer)
-                                     : pare__run_commit(run, blocks);
+                                     : pare__run_commit(run, unit);
 }
 
 static pare_status write_output(pare_run *run, const char *name, const void *bytes, size_t len)

@@ -119,7 +119,7 @@ pare_status pare__run_inputs_watched(pare_run *run)
 /* Nothing that was done counts: the next run of the job starts over. */
 static pare_status forget_units(pare_run *run)
 {
-    return run->journal ? pare_journal_keep(run->cx, run->journal, run->units.record, 0) : PARE_OK;
+    return run->journal ? pare_journal_keep(run->cx, run->journal, run->record, 0) : PARE_OK;
 }
 
 static pare_status fail_bytes(pare_run *run, const char *path)

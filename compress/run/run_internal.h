@@ -9,6 +9,7 @@
 #include "compress/output/journal.h"
 #include "compress/plan/job_data.h"
 #include "compress/run/job_events.h"
+#include "compress/run/run_front.h"
 #include "compress/run/run_hash.h"
 #include "compress/run/run_linear.h"
 #include "compress/run/run_phases.h"
@@ -25,13 +26,6 @@ typedef struct pare_run_files {
     pare_file_digest *output; /* what the manifest lists, once it is written */
     size_t outputs;
 } pare_run_files;
-
-/* Blocks, and behind them what lies outside. */
-typedef struct pare_run_units {
-    pare_unit_result *result;          /* [blocks + 1] */
-    size_t found;                      /* of an earlier run */
-    const pare_journal_record *record; /* [found] of its journal */
-} pare_run_units;
 
 /* Experts of the current block, where the family has some. */
 typedef struct pare_run_experts {
@@ -75,9 +69,14 @@ struct pare_run {
     pare_token_weights weights; /* of the calibration's tokens; weight NULL: even */
     pare_packed_writer *writer;
     pare_journal *journal;
-    pare_run_units units;
-    pare_lock lock;     /* of the output */
-    pare_teller teller; /* makes notices */
+    const pare_journal_record *record; /* that it had when it was opened */
+    pare_run_units units;              /* of the walk at hand, or the last one */
+    pare_run_units front;              /* in front of the training */
+    pare_run_walk walk;
+    pare_run_floats pruned, trained; /* what the training finds, and leaves */
+    pare_model source;               /* what blocks are read from: the model, or trained */
+    pare_lock lock;                  /* of the output */
+    pare_teller teller;              /* makes notices */
     const char *recipe_portable;
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
     size_t rows;
@@ -181,16 +180,6 @@ PARE_CHECKED pare_status pare__run_structure_begin(pare_run *run);
  * them. */
 PARE_CHECKED pare_status pare__run_structure(pare_run *run, size_t block);
 
-/* The step of the recipe that trains, behind the last block; nothing to do without one, or when an
- * earlier run did it: run->training. Weights change in the packed files, rows in the units, which
- * go to the journal once more. PARE_ENUMERIC when training diverges, PARE_ENOMEM,
- * PARE_EINTERRUPTED, PARE_EIO. */
-PARE_CHECKED pare_status pare__run_train(pare_run *run);
-
-/* Before units that were found are used: those of a run that was stopped while it wrote trained
- * weights are forgotten. */
-PARE_CHECKED pare_status pare__run_train_found(pare_run *run);
-
 /* Before the first transform of a block: the outputs that folds must keep, in `scratch`. Nothing to
  * do for a block without transforms. */
 PARE_CHECKED pare_status pare__run_transforms_begin(pare_run *run, size_t block);
@@ -230,16 +219,16 @@ bool pare__run_watches_kv(const pare_run *run);
 PARE_CHECKED pare_status pare__run_kv_put(pare_run *run, const pare_packed_entry *e,
                                           uint8_t hash[16], bool *done);
 
-/* Forgets units of an earlier run from `unit` on, of which something is damaged (the recorded
- * failure says what), in the journal, too: they are done again. */
-PARE_CHECKED pare_status pare__run_forget(pare_run *run, size_t unit);
+/* Forgets `units` of an earlier run from `unit` on, of which something is damaged (the recorded
+ * failure says what), and all behind them, in the journal, too: they are done again. */
+PARE_CHECKED pare_status pare__run_forget(pare_run *run, pare_run_units *units, size_t unit);
 
 /* Looks at what an earlier run stored of its blocks, before anything goes on from there: from the
  * first that is not what the journal says, they are forgotten. */
 PARE_CHECKED pare_status pare__run_check_found(pare_run *run);
 
-/* Writes planes of unit `u` durable and records the unit in the journal. */
-PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);
+/* What was written of the unit is durable, and then it is in the journal. */
+PARE_CHECKED pare_status pare__run_commit(pare_run *run, const pare_unit_result *unit);
 
 /* config.json, copies of tokenizer files, recipe, manifest. */
 PARE_CHECKED pare_status pare__run_describe(pare_run *run);

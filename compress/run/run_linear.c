@@ -276,6 +276,29 @@ static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
     return PARE_OK;
 }
 
+/* The same in front of a training, which reads it as floats. */
+static pare_status keep_pruned(pare_run *run, size_t i, const pare_site_stats *stats,
+                               pare_unit_result *unit)
+{
+    const double start = pare_seconds();
+    const pare_plan_linear *const l = &run->settled.linear[i];
+    const pare_run_part *const part = pare__run_part(run, l);
+    const float *const w = begin_linear(run, l, stats, &unit->row[unit->rows]);
+    pare_linear_result *const r = &unit->row[unit->rows++];
+    const size_t count = l->packed.n * l->packed.k, role = l->role;
+    if (!w)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__front_put(run, i, w, unit));
+    r->zeros = 1 - (double)pare__run_nonzero(w, count) / (double)count;
+    r->weight_error = part->done_error[role][0];
+    r->output_error = part->done_error[role][1];
+    r->steps = part->done_count[role];
+    memcpy(r->step, part->done[role], r->steps * sizeof *r->step);
+    r->seconds = pare_seconds() - start;
+    pare__run_add_pruning(part, l, r);
+    return PARE_OK;
+}
+
 /* The linears of one step at one site of a part. */
 static pare_status run_site(pare_run *run, size_t block, size_t part, size_t step, pare_site site,
                             pare_site_stats *stats, pare_unit_result *unit)
@@ -336,11 +359,15 @@ pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned si
     for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
         const pare_site site = pare_plan_site(plan, l);
-        if (l->quantized || !(sites & (1u << site)))
+        if ((run->walk.front ? !l->pruned : l->quantized) || !(sites & (1u << site)))
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        PARE_TRY(store_pruned(run, l, &stats->site[site], &unit->row[unit->rows]));
-        unit->rows++;
+        if (run->walk.front) {
+            PARE_TRY(keep_pruned(run, i, &stats->site[site], unit));
+        } else {
+            PARE_TRY(store_pruned(run, l, &stats->site[site], &unit->row[unit->rows]));
+            unit->rows++;
+        }
         pare_arena_rewind(&run->scratch, mark);
     }
     return PARE_OK;
@@ -357,26 +384,6 @@ static pare_status read_planes(pare_run *run, const pare_plan_linear *l,
         return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
                          run->plan->place.partial, l->packed.name);
     return PARE_OK;
-}
-
-pare_status pare__run_read_back(pare_run *run, const pare_plan_linear *l,
-                                const pare_linear_result *r, float *w)
-{
-    pare_packed_planes p;
-    pare_linear view;
-    PARE_TRY(read_planes(run, l, r, &p));
-    PARE_TRY(pare_packed_view(run->cx, &run->scratch, &l->packed, p.plane, &view));
-    pare_linear_to_f32(run->cx, &view, w);
-    return PARE_OK;
-}
-
-pare_status pare__run_write_again(pare_run *run, const pare_plan_linear *l, float *w,
-                                  pare_linear_result *r)
-{
-    pare_packed_planes p;
-    const pare_codes codes = {.n = l->packed.n, .k = l->packed.k, .groups = 1, .values = w};
-    PARE_TRY(pare_packed_pack(run->cx, &run->scratch, &l->packed, &codes, &p));
-    return each_plane(run, &p, l->packed.name, put, r->hash);
 }
 
 pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pare_linear_result *r,

@@ -38,7 +38,8 @@ void pare__run_part_begin(pare_run_part *part);
 PARE_CHECKED pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step,
                                         unsigned sites, pare_stats *stats, pare_unit_result *unit);
 
-/* Once the steps are done: those of them that were pruned and are quantized by nobody. */
+/* Once the steps are done: those of them that were pruned and are quantized by nobody; in front of
+ * a training all that were pruned. */
 PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned sites,
                                         const pare_stats *stats, pare_unit_result *unit);
 
@@ -46,14 +47,6 @@ PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part
  * (PARE_EFORMAT). With `take` they become part of the current block. */
 PARE_CHECKED pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l,
                                            const pare_linear_result *r, bool take);
-
-/* A pruned linear that is stored, as floats w [n, k]; and such floats, exact in F16, in the place
- * of what is stored, with their hashes in r. PARE_EFORMAT when what is stored is not what r says.
- */
-PARE_CHECKED pare_status pare__run_read_back(pare_run *run, const pare_plan_linear *l,
-                                             const pare_linear_result *r, float *w);
-PARE_CHECKED pare_status pare__run_write_again(pare_run *run, const pare_plan_linear *l, float *w,
-                                               pare_linear_result *r);
 
 /* One linear by the step that prunes it: weights of the current block change, their zeros are
  * frozen. */

@@ -3,6 +3,7 @@
 #include "compress/run/run_phases.h"
 
 #include "compress/plan/plan_time.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 
 /* Of two cores, as plan_rates.c measured them once. */
@@ -33,7 +34,9 @@ pare_status pare__run_phases(pare_run *run)
     const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
     const size_t found = run->units.found < blocks ? run->units.found : blocks;
-    const double share = blocks ? (double)found / (double)blocks : 0;
+    const size_t pruned = run->front.found < blocks ? run->front.found : blocks;
+    const double share = blocks ? (double)(found ? found : pruned) / (double)blocks : 0;
+    const double walks = pare_plan_looks_later(plan) ? 2 : 1;
     pare_plan_estimate all;
     PARE_TRY(pare_plan_time_at(run->cx, plan, &run->settled, &typical, &all));
     const double *const s = all.phase;
@@ -47,11 +50,14 @@ pare_status pare__run_phases(pare_run *run)
     expect(run, PARE__PHASE_TOKENS, "reading calibration text", s[PARE_PHASE_TOKENS], 1);
     expect(run, PARE__PHASE_WEIGH, "weighing tokens by the loss", s[PARE_PHASE_WEIGH],
            plan->token_weights);
-    expect(run, PARE__PHASE_FOUND, "finding blocks again", share * wave / 2, found > 0);
-    expect(run, PARE__PHASE_BLOCKS, "compressing blocks", (1 - share) * (wave + work),
-           blocks - found);
+    expect(run, PARE__PHASE_FOUND, "finding blocks again", share * wave / 2, found + pruned > 0);
+    expect(run, PARE__PHASE_PRUNE, "pruning blocks", (1 - share) * (wave + work) / walks,
+           plan->training ? blocks - pruned : 0);
     expect(run, PARE__PHASE_TRAIN, "training", s[PARE_PHASE_TRAIN],
-           plan->training && run->units.found <= blocks);
+           plan->training && run->front.found <= blocks);
+    expect(run, PARE__PHASE_BLOCKS, "compressing blocks",
+           plan->training && walks < 2 ? s[PARE_PHASE_STORE] : (1 - share) * (wave + work) / walks,
+           blocks - found);
     expect(run, PARE__PHASE_FINISH, "writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH],
            1);
     expect(run, PARE__PHASE_EVALUATE, "evaluating", s[PARE_PHASE_EVALUATE],

@@ -14,8 +14,9 @@ enum {
     PARE__PHASE_TOKENS,
     PARE__PHASE_WEIGH, /* tokens, by the loss */
     PARE__PHASE_FOUND, /* blocks of an earlier run */
-    PARE__PHASE_BLOCKS,
+    PARE__PHASE_PRUNE, /* blocks, in front of a training */
     PARE__PHASE_TRAIN,
+    PARE__PHASE_BLOCKS,
     PARE__PHASE_FINISH,
     PARE__PHASE_EVALUATE,
     PARE__PHASE_AGAIN,

@@ -174,6 +174,14 @@ static pare_status take_warnings(pare_run *run, pare_report *r)
     return PARE_OK;
 }
 
+/* Blocks that an earlier run finished, or, where all are still to be packed, at least pruned. */
+static size_t count_found(const pare_run *run)
+{
+    const size_t blocks = run->plan->out.blocks;
+    const size_t found = run->units.found ? run->units.found : run->front.found;
+    return found < blocks ? found : blocks;
+}
+
 pare_status pare__run_report(pare_run *run, pare_compress_result *out)
 {
     const pare_plan *const plan = run->plan;
@@ -208,8 +216,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .calibration_text = c->text.item,
                        .calibration_share = run->data.share,
                        .calibration_texts = c->text.count,
-                       .resumed_blocks = run->units.found < plan->out.blocks ? run->units.found
-                                                                             : plan->out.blocks};
+                       .resumed_blocks = count_found(run)};
     PARE_TRY(pare__run_evaluate(run, r));
     take_sizes(run, &r->sizes);
     PARE_TRY(take_model_bits(run, r));

@@ -4,7 +4,7 @@
 
 static const pare_block *block_of(const pare_run *run, size_t block)
 {
-    return &run->model.block[run->structure.source ? run->structure.source[block] : block];
+    return &run->source.block[run->structure.source ? run->structure.source[block] : block];
 }
 
 /* The weights of a block in floats, in the basis that the plan asks for. */
@@ -102,7 +102,8 @@ pare_status pare__run_carry(pare_run *run, size_t block)
 pare_status pare__run_weigh(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
-    if (!plan->token_weights || run->units.found >= plan->out.blocks)
+    const size_t found = run->walk.front ? run->front.found : run->units.found;
+    if (!plan->token_weights || found >= plan->out.blocks)
         return PARE_OK;
     const double start = pare_seconds();
     pare_ctx_step(run->cx, PARE__PHASE_WEIGH, "weighing tokens by the loss");

@@ -43,7 +43,8 @@ static const place_job place_jobs[] = {
      NULL,
      {"1", "2"},
      PLACE_CALIBRATION "passes:\n  - magnitude: {pattern: 2:4}\n"
-                       "  - distill: {tokens: 200, batch: @}\n",
+                       "  - distill: {tokens: 400, batch: @, save: 0}\n"
+                       "  - gptq: {bits: 4, group: 32}\n",
      {NULL}},
     {"flap", NULL, {"0.5", "0.3"}, PLACE_CALIBRATION "passes:\n  - flap: {ratio: @}\n", {NULL}},
     {"experts",

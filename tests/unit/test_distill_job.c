@@ -33,6 +33,55 @@ static double figure(const char *output, const char *part, const char *key)
     return strtod(at + strlen(wanted), NULL);
 }
 
+static void open_two(pare_ctx *cx, pare_arena *a, const char *first, const char *second,
+                     pare_checkpoint ck[2], pare_model m[2])
+{
+    pare_ctx_init(cx);
+    ck_assert_int_eq(pare_arena_init(cx, a, 0), PARE_OK);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(pare_checkpoint_open(cx, a, job_path(&place, i ? second : first), &ck[i]),
+                         PARE_OK);
+        ck_assert_int_eq(pare_model_load(cx, a, &ck[i], &m[i]), PARE_OK);
+    }
+}
+
+static void close_two(pare_arena *a, pare_checkpoint ck[2])
+{
+    for (size_t i = 0; i < 2; i++)
+        pare_checkpoint_close(&ck[i]);
+    pare_arena_release(a);
+}
+
+/* Zeros of the first are zeros of the second, whose other weights moved, and which is stored as is
+ * said. */
+static void check_zeros(const char *pruned, const char *trained, pare_sparsity_store sparsity,
+                        unsigned bits)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck[2];
+    pare_model m[2];
+    open_two(&cx, &a, pruned, trained, ck, m);
+    for (size_t i = 0; i < m[0].config.blocks * PARE_ROLES; i++) {
+        const pare_linear *const l = &m[0].block[i / PARE_ROLES].linear[i % PARE_ROLES],
+                                 *const t = &m[1].block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        const size_t count = l->n * l->k;
+        float *const w = PARE_NEW(&a, float, count), *const v = PARE_NEW(&a, float, count);
+        ck_assert(w && v);
+        ck_assert_int_eq(t->sparsity, sparsity);
+        ck_assert_uint_eq(t->bits, bits);
+        pare_linear_to_f32(&cx, l, w);
+        pare_linear_to_f32(&cx, t, v);
+        size_t moved = 0;
+        for (size_t j = 0; j < count; j++) {
+            ck_assert(w[j] != 0 || v[j] == 0);
+            moved += w[j] != v[j];
+        }
+        ck_assert_uint_gt(moved, count / 4);
+    }
+    close_two(&a, ck);
+}
+
 static const char *const passes[] = {
     "  - sparsegpt: {pattern: 2:4}\n" TRAIN "ce: 0.1, temperature: 2}\n",
     "  - magnitude: {sparsity: 0.6}\n" TRAIN "kl: 0, jsd: 1, reverse_kl: 0.5}\n",
@@ -59,24 +108,133 @@ START_TEST(training_wins_quality_back_and_survives_threads_and_breaks)
 }
 END_TEST
 
-/* Stops a job that begins a step of training. */
-static void stop_in_training(void *stop, const pare_event *e)
+/* Stops a job when it tells `at`, and remembers whether it told `wanted`. */
+typedef struct listener {
+    const char *at, *wanted;
+    volatile int stop;
+    bool heard;
+} listener;
+
+static void hear(void *self, const pare_event *e)
 {
-    if (strstr(e->text ? e->text : "", "distill: step 3 of"))
-        *(volatile int *)stop = 1;
+    listener *const l = self;
+    const char *const text = e->text ? e->text : "";
+    l->stop |= l->at && strstr(text, l->at);
+    l->heard |= l->wanted && strstr(text, l->wanted);
 }
 
-START_TEST(training_that_was_stopped_starts_anew_from_the_pruned_blocks)
+static pare_status run_listening(listener *l, const char *output)
 {
-    volatile int stop = 0;
-    const pare_events events = {stop_in_training, (void *)&stop};
-    const job_opts opts = {.output = "two", .events = &events, .interrupt = &stop};
-    recipe(passes[0]);
+    const pare_events events = {hear, l};
+    return job_run(&place, (job_opts){.output = output, .events = &events, .interrupt = &l->stop},
+                   NULL);
+}
+
+/* Turns a byte in the middle of a file around. */
+static void damage(const char *name)
+{
+    FILE *const f = fopen(job_path(&place, name), "r+");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
+    const long half = ftell(f) / 2;
+    ck_assert_int_eq(fseek(f, half, SEEK_SET), 0);
+    const int was = fgetc(f);
+    ck_assert_int_eq(fseek(f, half, SEEK_SET), 0);
+    ck_assert_int_eq(fputc(was ^ 0xff, f), was ^ 0xff);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+#define CHAIN                                                                                      \
+    "  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0}\n"                                           \
+    "  - gptq: {bits: 4, group: 32}\n"
+
+static const struct {
+    const char *passes, *at, *broken, *told;
+} stops[] = {
+    {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "}\n", "step 3 of", NULL, "before training"},
+    {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0}\n", "step 3 of", NULL,
+     "goes on behind step 3 of 12"},
+    {CHAIN, "step 3 of", NULL, "goes on behind step 3 of 12"},
+    {CHAIN, "step 3 of", "two.partial/training.state", "training begins anew"},
+    {CHAIN, "step 3 of", "two.partial/pruned.f32", "block 2 of 2 of the unfinished run is damaged"},
+    {CHAIN, "after training", NULL, "continuing: 2 of 2 blocks"},
+    {CHAIN, "after training", "two.partial/trained.f32", "they are trained again"},
+};
+enum { STOPS = sizeof stops / sizeof *stops };
+
+START_TEST(a_job_that_was_stopped_goes_on_to_the_same_bytes)
+{
+    listener stop = {.at = stops[_i].at}, again = {.wanted = stops[_i].told};
+    recipe(stops[_i].passes);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
-    ck_assert_int_eq(job_run(&place, opts, NULL), PARE_EINTERRUPTED);
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    if (stops[_i].broken)
+        damage(stops[_i].broken);
+    ck_assert_int_eq(run_listening(&again, "two"), PARE_OK);
+    ck_assert_msg(again.heard, "nothing says \"%s\"", stops[_i].told);
     job_check_same(&place, "one", "two");
-    ck_assert_double_eq(figure("two", "evaluation_seconds", "resumed_blocks"), 2);
+    const double pruned = stops[_i].broken && strstr(stops[_i].broken, "pruned") ? 1 : 2;
+    ck_assert_double_eq(figure("two", "evaluation_seconds", "resumed_blocks"), pruned);
+}
+END_TEST
+
+/* Of two trainings of one recipe, one goes on with the moments of the other. */
+START_TEST(moments_are_part_of_the_state)
+{
+    listener stop = {.at = "step 6 of"};
+    recipe(CHAIN);
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    struct stat st;
+    ck_assert_int_eq(stat(job_path(&place, "two.partial/pruned.f32"), &st), 0);
+    const off_t weights = st.st_size;
+    ck_assert_int_eq(stat(job_path(&place, "two.partial/training.state"), &st), 0);
+    ck_assert_int_gt(st.st_size, 3 * weights);
+    ck_assert_int_lt(st.st_size, 3 * weights + 4096);
+}
+END_TEST
+
+/* Codes of 2:4 on the mask of the pruner, of weights that were trained: better than without. */
+START_TEST(a_quantizer_behind_it_keeps_the_mask_and_gains)
+{
+    recipe("  - sparsegpt: {pattern: 2:4}\n  - gptq: {bits: 4, group: 32}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain"}, NULL), PARE_OK);
+    recipe(CHAIN);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    ck_assert_double_lt(figure("one", "kl", "mean"), 0.9 * figure("plain", "kl", "mean"));
+    ck_assert_double_lt(figure("one", "training", "kl_after"),
+                        0.9 * figure("one", "training", "kl_before"));
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
+    job_check_same_weights(&place, "one", "five");
+    recipe("  - sparsegpt: {pattern: 2:4}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "pruned"}, NULL), PARE_OK);
+    check_zeros("pruned", "one", PARE_SPARSITY_2_4, 4);
+}
+END_TEST
+
+/* What nobody pruned is not trained, and quantized all the same. */
+START_TEST(linears_that_stay_dense_are_quantized_too)
+{
+    recipe("  - wanda: {pattern: 2:4, skip: [\"*.v_proj\", \"*.down_proj\"]}\n" TRAIN
+           "kl: 1}\n  - rtn: {bits: 8, group: 32}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    recipe("  - rtn: {bits: 8, group: 32, targets: [\"*.v_proj\", \"*.down_proj\"]}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "dense"}, NULL), PARE_OK);
+    pare_ctx cx;
+    pare_arena a;
+    pare_model m[2];
+    pare_checkpoint ck[2];
+    open_two(&cx, &a, "one", "dense", ck, m);
+    for (size_t b = 0; b < m[0].config.blocks; b++) {
+        const pare_linear *const v = &m[0].block[b].linear[PARE_ROLE_V];
+        const size_t count = v->n * v->k;
+        float *const w = PARE_NEW(&a, float, count), *const u = PARE_NEW(&a, float, count);
+        ck_assert(w && u);
+        pare_linear_to_f32(&cx, v, w);
+        pare_linear_to_f32(&cx, &m[1].block[b].linear[PARE_ROLE_V], u);
+        ck_assert_uint_eq(v->bits, 8);
+        ck_assert_mem_eq(w, u, count * sizeof *w);
+    }
+    close_two(&a, ck);
 }
 END_TEST
 
@@ -88,35 +246,7 @@ START_TEST(zeros_are_those_of_the_pruner)
     recipe("  - wanda: {pattern: 2:4}\n" TRAIN "kl: 1}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "trained"}, NULL), PARE_OK);
     ck_assert(!job_same_weights(&place, "pruned", "trained"));
-    pare_ctx cx;
-    pare_arena a;
-    pare_checkpoint ck[2];
-    pare_model m[2];
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    for (size_t i = 0; i < 2; i++) {
-        ck_assert_int_eq(
-            pare_checkpoint_open(&cx, &a, job_path(&place, i ? "trained" : "pruned"), &ck[i]),
-            PARE_OK);
-        ck_assert_int_eq(pare_model_load(&cx, &a, &ck[i], &m[i]), PARE_OK);
-    }
-    for (size_t i = 0; i < m[0].config.blocks * PARE_ROLES; i++) {
-        const pare_linear *const l = &m[0].block[i / PARE_ROLES].linear[i % PARE_ROLES];
-        const size_t count = l->n * l->k;
-        float *const w = PARE_NEW(&a, float, count), *const v = PARE_NEW(&a, float, count);
-        ck_assert(w && v);
-        pare_linear_to_f32(&cx, l, w);
-        pare_linear_to_f32(&cx, &m[1].block[i / PARE_ROLES].linear[i % PARE_ROLES], v);
-        size_t moved = 0;
-        for (size_t j = 0; j < count; j++) {
-            ck_assert(w[j] != 0 || v[j] == 0);
-            moved += w[j] != v[j];
-        }
-        ck_assert_uint_gt(moved, count / 4);
-    }
-    for (size_t i = 0; i < 2; i++)
-        pare_checkpoint_close(&ck[i]);
-    pare_arena_release(&a);
+    check_zeros("pruned", "trained", PARE_SPARSITY_2_4, 16);
 }
 END_TEST
 
@@ -133,13 +263,17 @@ static const struct {
     const char *passes, *says;
     int line;
 } refused[] = {
-    {"  - wanda: {pattern: 2:4}\n  - distill: {}\n  - rtn: {}\n",
-     "must be the last pass, and behind it stands rtn", 6},
-    {"  - wanda: {pattern: 2:4}\n  - rtn: {}\n  - distill: {}\n", "leave the quantizer out", 7},
+    {"  - wanda: {pattern: 2:4}\n  - distill: {}\n  - wanda: {pattern: 2:4}\n",
+     "wanda stands behind distill, and only quantizers can", 7},
+    {"  - wanda: {pattern: 2:4}\n  - distill: {}\n  - smoothquant: {}\n  - rtn: {}\n",
+     "smoothquant stands behind distill", 7},
+    {"  - wanda: {pattern: 2:4}\n  - distill: {}\n  - sparsegpt_joint: {pattern: 2:4, bits: 4}\n",
+     "sparsegpt_joint stands behind distill", 7},
+    {"  - wanda: {pattern: 2:4}\n  - rtn: {}\n  - distill: {}\n", "put the quantizer behind it", 7},
     {"  - distill: {}\n", "no pass in front of it prunes a linear", 5},
     {"  - wanda: {pattern: 2:4}\n  - distill: {targets: [\"*.q_proj\"]}\n", "takes no targets", 6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {kl: 0}\n", "all losses have weight 0", 6},
-    {"  - distill: {}\n  - distill: {}\n", "must be the last pass", 5},
+    {"  - distill: {}\n  - distill: {}\n", "distill stands behind distill", 6},
     {"  - channels: {}\n  - distill: {}\n", "work on what it wrote with a second recipe", 6},
 };
 
@@ -160,7 +294,10 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, training_wins_quality_back_and_survives_threads_and_breaks, 0, PASSES);
-    tcase_add_test(t, training_that_was_stopped_starts_anew_from_the_pruned_blocks);
+    tcase_add_loop_test(t, a_job_that_was_stopped_goes_on_to_the_same_bytes, 0, STOPS);
+    tcase_add_test(t, moments_are_part_of_the_state);
+    tcase_add_test(t, a_quantizer_behind_it_keeps_the_mask_and_gains);
+    tcase_add_test(t, linears_that_stay_dense_are_quantized_too);
     tcase_add_test(t, zeros_are_those_of_the_pruner);
     tcase_add_test(t, what_diverges_stops_with_the_pass);
     tcase_add_loop_test(t, what_cannot_be_is_refused_with_its_place, 0,

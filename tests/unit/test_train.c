@@ -66,20 +66,22 @@ static pare_train_opts usual(void)
                              .seed = 5};
 }
 
-static void see(void *self, const pare_train_step *s)
+static pare_status see(void *self, const pare_train_step *s)
 {
     rig *const r = self;
     if (s->step == 1)
         r->first_loss = s->loss;
     ck_assert_uint_eq(s->step, r->last.step + 1);
-
     r->last = *s;
+    return PARE_OK;
 }
 
 static pare_status train(rig *r, const pare_train_opts *o)
 {
+    pare_train_state state = {0};
+    const pare_train_watch watch = {see, r};
     r->last = (pare_train_step){0};
-    return pare_train(&r->home.cx, &r->home.arena, &r->trainee, &r->data, o, see, r);
+    return pare_train(&r->home.cx, &r->home.arena, &r->trainee, &r->data, o, &state, &watch);
 }
 
 /* Logits of all windows, and the stream behind each block. */
@@ -338,7 +340,9 @@ START_TEST(it_keeps_to_its_memory)
         (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.data, &o, LEAVES);
     for (size_t i = 1; i <= 24; i++) {
         r.home.cx.limit_bytes = before + most * i / 24;
-        const pare_status s = pare_train(&r.home.cx, &own, &r.trainee, &r.data, &o, NULL, NULL);
+        pare_train_state state = {0};
+        const pare_status s =
+            pare_train(&r.home.cx, &own, &r.trainee, &r.data, &o, &state, &(pare_train_watch){0});
         ck_assert_msg(s == PARE_OK || (s == PARE_ENOMEM && i < 24), "%zu: %s", i, r.home.cx.what);
         ck_assert_uint_eq(r.home.cx.live_bytes, before);
         pare_ctx_clear(&r.home.cx);

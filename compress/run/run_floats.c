@@ -1,0 +1,101 @@
+#include "compress/run/run_floats.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compress/run/run_internal.h"
+
+pare_status pare__floats_open(pare_run *run, const char *name, pare_run_floats *out)
+{
+    struct stat st;
+    *out =
+        (pare_run_floats){.path = pare_path_join(run->a, run->plan->place.partial, name), .fd = -1};
+    if (!out->path)
+        return PARE_ENOMEM;
+    out->fd = open(out->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (out->fd < 0)
+        return pare_file_fail(run->cx, out->path, "create");
+    if (fstat(out->fd, &st) != 0)
+        return pare_file_fail(run->cx, out->path, "look at");
+    if (!S_ISREG(st.st_mode))
+        return pare_fail(run->cx, PARE_EFORMAT, "%s: is not a regular file", out->path);
+    return pare_file_sync_parent(run->cx, out->path);
+}
+
+void pare__floats_close(pare_run_floats *f)
+{
+    pare_file_unmap(&f->map);
+    if (f->path && f->fd >= 0)
+        (void)close(f->fd);
+    *f = (pare_run_floats){0};
+}
+
+/* Where linear i lies; with i as many as there are, the end. */
+static uint64_t place_of(const pare_run *run, size_t i)
+{
+    uint64_t at = 0;
+    for (size_t j = 0; j < i; j++) {
+        const pare_plan_linear *const l = &run->settled.linear[j];
+        at += l->pruned ? (uint64_t)l->packed.n * l->packed.k * sizeof(float) : 0;
+    }
+    return at;
+}
+
+static size_t bytes_of(const pare_run *run, size_t i)
+{
+    const pare_packed_linear *const l = &run->settled.linear[i].packed;
+    return l->n * l->k * sizeof(float);
+}
+
+pare_status pare__floats_put(pare_run *run, const pare_run_floats *f, size_t i, const float *w,
+                             uint8_t hash[16])
+{
+    pare_xxh3(w, bytes_of(run, i), hash);
+    return pare_file_put(run->cx, f->fd, f->path, w, bytes_of(run, i), place_of(run, i));
+}
+
+pare_status pare__floats_get(pare_run *run, const pare_run_floats *f, size_t i, float *w,
+                             const uint8_t hash[16])
+{
+    const size_t bytes = bytes_of(run, i);
+    const uint64_t at = place_of(run, i);
+    uint8_t is[16];
+    struct stat st;
+    if (fstat(f->fd, &st) != 0)
+        return pare_file_fail(run->cx, f->path, "look at");
+    bool same = hash && (uint64_t)st.st_size >= at + bytes;
+    if (same) {
+        PARE_TRY(pare_file_get(run->cx, f->fd, f->path, w, bytes, at));
+        pare_xxh3(w, bytes, is);
+        same = memcmp(is, hash, sizeof is) == 0;
+    }
+    return same ? PARE_OK
+                : pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
+                            f->path, run->settled.linear[i].packed.name);
+}
+
+pare_status pare__floats_sync(pare_run *run, const pare_run_floats *f)
+{
+    return pare_file_sync(run->cx, f->fd, f->path);
+}
+
+pare_status pare__floats_map(pare_run *run, pare_run_floats *f)
+{
+    return pare_file_map_shared(run->cx, f->fd, f->path, place_of(run, run->plan->linears),
+                                &f->map);
+}
+
+const float *pare__floats_at(const pare_run *run, const pare_run_floats *f, size_t i)
+{
+    return (const float *)(const void *)(f->map.data + place_of(run, i));
+}
+
+const uint8_t *pare__floats_hash(const pare_unit_result *unit, const char *linear)
+{
+    for (size_t i = 0; i < unit->kept_count; i++)
+        if (strcmp(unit->kept[i].name, linear) == 0)
+            return unit->kept[i].hash;
+    return NULL;
+}

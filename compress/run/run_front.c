@@ -1,0 +1,183 @@
+/* What lies between the walk in front of a training and the one behind it: weights as floats, and
+ * the blocks that are read from them. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compress/plan/plan_walks.h"
+#include "compress/run/run_internal.h"
+#include "compress/run/run_state.h"
+#include "quant/matrix_error.h"
+
+void pare__front_walk(pare_run *run, bool front)
+{
+    const pare_plan *const plan = run->plan;
+    const size_t at = pare_plan_front(plan);
+    if (plan->training && run->walk.front != front) {
+        const pare_run_units units = run->units;
+        run->units = run->front;
+        run->front = units;
+    }
+    run->walk = front || !plan->training
+                    ? (pare_run_walk){front, 0, at, plan->kinds, plan->calibrated}
+                    : (pare_run_walk){false, at + 1, plan->recipe.steps, plan->later,
+                                      pare_plan_looks_later(plan)};
+}
+
+/* --- what an earlier run left ------------------------------------------------------------------
+ */
+
+/* Reads weights of a linear into `to`, or, where that is NULL, only looks at them. */
+static pare_status get(pare_run *run, const pare_run_floats *f, const pare_unit_result *unit,
+                       size_t i, float *to)
+{
+    const pare_packed_linear *const l = &run->settled.linear[i].packed;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    float *const w = to ? to : pare_arena_take_raw(&run->scratch, l->n * l->k, sizeof *w);
+    const pare_status s =
+        w ? pare__floats_get(run, f, i, w, pare__floats_hash(unit, l->name)) : PARE_ENOMEM;
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+static pare_status check_trained(pare_run *run)
+{
+    const size_t blocks = run->plan->out.blocks;
+    for (size_t i = 0; i < run->plan->linears && run->units.found > blocks; i++) {
+        if (!run->settled.linear[i].pruned)
+            continue;
+        const pare_status s = get(run, &run->trained, &run->units.result[blocks], i, NULL);
+        if (s == PARE_EFORMAT) {
+            pare__notify(run, PARE_EVENT_NOTICE,
+                         "trained weights of the unfinished run are damaged: they are trained "
+                         "again: %s",
+                         run->cx->what);
+            return pare__run_forget(run, &run->units, blocks);
+        }
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+pare_status pare__front_open(pare_run *run)
+{
+    const size_t blocks = run->plan->out.blocks;
+    PARE_TRY(pare__floats_open(run, PARE_FLOATS_PRUNED, &run->pruned));
+    PARE_TRY(pare__floats_open(run, PARE_FLOATS_TRAINED, &run->trained));
+    if (run->units.found <= blocks) { /* else nobody reads them again */
+        pare__front_walk(run, true);
+        pare_status s = pare__run_check_found(run);
+        if (s == PARE_OK)
+            s = check_trained(run);
+        pare__front_walk(run, false);
+        PARE_TRY(s);
+    }
+    run->training = run->front.found > blocks ? run->front.result[blocks].training : NULL;
+    return PARE_OK;
+}
+
+void pare__front_close(pare_run *run, bool remove)
+{
+    pare_run_floats *const file[] = {&run->pruned, &run->trained};
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        if (remove && file[i]->path)
+            (void)unlink(file[i]->path);
+        pare__floats_close(file[i]);
+    }
+}
+
+/* --- in front ----------------------------------------------------------------------------------
+ */
+
+pare_status pare__front_put(pare_run *run, size_t i, const float *w, pare_unit_result *unit)
+{
+    pare_kept_hash *const k = &unit->kept[unit->kept_count++];
+    k->name = run->settled.linear[i].packed.name;
+    return pare__floats_put(run, &run->pruned, i, w, k->hash);
+}
+
+pare_status pare__front_restore(pare_run *run, size_t i, bool take)
+{
+    const pare_plan_linear *const l = &run->settled.linear[i];
+    return get(run, &run->pruned, &run->units.result[l->block], i,
+               take ? run->part.linear[l->role].floats : NULL);
+}
+
+/* --- behind ------------------------------------------------------------------------------------
+ */
+
+pare_status pare__front_source(pare_run *run)
+{
+    const size_t blocks = run->model.config.blocks;
+    pare_block *const block = PARE_NEW(run->a, pare_block, blocks);
+    if (!block)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__floats_map(run, &run->trained));
+    memcpy(block, run->model.block, blocks * sizeof *block);
+    for (size_t i = 0; i < run->plan->linears; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[i];
+        if (!l->pruned)
+            continue;
+        pare_linear *const to = &block[l->block].linear[l->role];
+        to->dtype = PARE_F32;
+        to->data = pare__floats_at(run, &run->trained, i);
+    }
+    run->source.block = block;
+    return PARE_OK;
+}
+
+static const pare_linear_result *row_of(const pare_unit_result *unit, const char *name)
+{
+    size_t i = 0;
+    while (i < unit->rows && strcmp(unit->row[i].linear.name, name) != 0)
+        i++;
+    return i < unit->rows ? &unit->row[i] : NULL;
+}
+
+/* The steps of a linear in front of the training, and the training as one more. */
+static pare_status take_over(pare_run *run, size_t i)
+{
+    const pare_plan_linear *const l = &run->settled.linear[i];
+    const pare_unit_result *const unit = &run->front.result[l->block];
+    const pare_linear_result *const row = row_of(unit, l->packed.name);
+    const size_t n = l->packed.n, k = l->packed.k, role = l->role;
+    pare_run_part *const part = &run->part;
+    const float *const w = part->linear[role].floats, *const reference =
+                                                          part->reference[role].floats;
+    float *const before = PARE_NEW(&run->scratch, float, n *k);
+    double own[2];
+    if (!before)
+        return PARE_ENOMEM;
+    if (!row)
+        return pare_fail(run->cx, PARE_EFORMAT, "%s: the journal does not name %s",
+                         run->plan->place.partial, l->packed.name);
+    PARE_TRY(get(run, &run->pruned, unit, i, before));
+    PARE_TRY(pare__run_freeze(run, l, before));
+    PARE_TRY(pare__run_check_zeros(run, l, w, pare_plan_front(run->plan)));
+    pare_matrix_errors(run->cx, before, w, reference, NULL, n, k, own);
+    pare_matrix_errors(run->cx, reference, w, reference, NULL, n, k, part->done_error[role]);
+    part->pruning[role] = *row;
+    part->stability[role] = row->stability;
+    part->done_count[role] = row->steps;
+    memcpy(part->done[role], row->step, row->steps * sizeof *row->step);
+    part->done[role][part->done_count[role]++] =
+        (pare_step_result){.step = (unsigned)pare_plan_front(run->plan),
+                           .pass = pare_passes[run->plan->training->pass]->name,
+                           .weight_error = own[0],
+                           .output_error = -1};
+    return PARE_OK;
+}
+
+pare_status pare__front_take_over(pare_run *run, size_t block)
+{
+    size_t i, end;
+    for (pare_plan_range(run->plan, block, 0, &i, &end); i < end; i++) {
+        if (!run->settled.linear[i].pruned)
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = take_over(run, i);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
