@@ -21,6 +21,11 @@ static const pare__bench_subject kinds[] = {
      .activation = {PARE_ACTIVATION_TOKEN, 8, 0}},
     {.name = "2:4 int4", .bits = 4, .group = 128, .sparsity = PARE_SPARSITY_2_4},
     {.name = "2:4 int8", .bits = 8, .group = 128, .sparsity = PARE_SPARSITY_2_4},
+    {.name = "2:4 f16",
+     .bits = 16,
+     .encoding = PARE_ENCODING_F16,
+     .activation = {PARE_ACTIVATION_FLOAT, 0, 0},
+     .sparsity = PARE_SPARSITY_2_4},
     {.name = "f16", .dtype = PARE_F16},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -144,7 +149,9 @@ static pare_status run_tokens(product *p)
     if (!p->x || !p->y || !p->want)
         return PARE_ENOMEM;
     pare__bench_fill(&p->s->cx, 7, (uint32_t *)(void *)p->x, most * k, 0x807fffffu, 0x3f000000u);
-    for (inputs in = p->w->sub->bits ? INT8 : F16; in < INPUTS; in++)
+    const pare__bench_subject *const sub = p->w->sub;
+    const bool codes = sub->bits && !pare_encoding_is_float(sub->encoding);
+    for (inputs in = codes ? INT8 : F16; in < INPUTS; in++)
         PARE_TRY(run_form(p, in));
     return PARE_OK;
 }
