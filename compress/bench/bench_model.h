@@ -74,11 +74,11 @@ typedef struct pare_bench_model_opts {
     double copy_gb_s;     /* of the device on which models run (pare_bench_device_copy) */
 } pare_bench_model_opts;
 
-/* GB/s, read and written, of a copy within the memory of a device, the best of a few; takes up to
- * 1 GiB of it for that time, and no more than half of what `limit` (0: none) and what is free
- * leave. PARE_ENOMEM, PARE_EDEVICE. */
+/* GB/s, read and written, of a copy within the memory of a device, the best of a few. Takes up to
+ * 1 GiB of it for that time (quick: 32 MiB), and no more than half of what `limit` (0: none) and
+ * what is free leave. PARE_ENOMEM, PARE_EDEVICE. */
 PARE_CHECKED pare_status pare_bench_device_copy(pare_ctx *cx, pare_device *d, size_t limit,
-                                                double *gb_s);
+                                                bool quick, double *gb_s);
 
 /* A time over several runs; of decoding, each run counts with the median of its steps. */
 typedef struct pare_bench_time {

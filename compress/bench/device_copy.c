@@ -4,7 +4,8 @@
 #include "runtime/machine.h"
 
 enum { RUNS = 10 };
-static const size_t MOST = (size_t)512 << 20, LEAST = (size_t)1 << 20; /* bytes that are copied */
+/* Bytes that are copied. */
+static const size_t MOST = (size_t)512 << 20, QUICK = (size_t)16 << 20, LEAST = (size_t)1 << 20;
 
 static pare_status measure(pare_ctx *cx, pare_device *d, pare_address from, pare_address to,
                            size_t bytes, double *gb_s)
@@ -21,14 +22,16 @@ static pare_status measure(pare_ctx *cx, pare_device *d, pare_address from, pare
     return PARE_OK;
 }
 
-pare_status pare_bench_device_copy(pare_ctx *cx, pare_device *d, size_t limit, double *gb_s)
+pare_status pare_bench_device_copy(pare_ctx *cx, pare_device *d, size_t limit, bool quick,
+                                   double *gb_s)
 {
     size_t free = 0, total = 0;
     pare_address from = 0, to = 0;
     *gb_s = 0;
     PARE_TRY(d->op->memory(cx, d, &free, &total));
     const size_t part = (limit && limit < free ? limit : free) / 4;
-    const size_t bytes = part < LEAST ? LEAST : part < MOST ? part : MOST;
+    const size_t most = quick ? QUICK : MOST;
+    const size_t bytes = part < LEAST ? LEAST : part < most ? part : most;
     pare_status s = d->op->take(cx, d, bytes, &from);
     if (s == PARE_OK)
         s = d->op->take(cx, d, bytes, &to);

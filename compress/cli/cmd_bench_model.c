@@ -369,8 +369,8 @@ static pare_status measure_copy(pare_cli *cli, pare_bench_model_opts *o)
 {
     if (!cli->device)
         return PARE_OK;
-    const pare_status s =
-        pare_bench_device_copy(&cli->cx, cli->device, (size_t)cli->device_limit, &o->copy_gb_s);
+    const pare_status s = pare_bench_device_copy(&cli->cx, cli->device, (size_t)cli->device_limit,
+                                                 o->quick, &o->copy_gb_s);
     if (!cli->device_or_cpu || !pare_cuda_cannot(s))
         return s;
     pare_ctx_clear(&cli->cx);

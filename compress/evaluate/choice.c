@@ -184,10 +184,39 @@ static void sum_rows(void *arg, size_t begin, size_t end, size_t worker)
         q->lse[i] = pare_logsumexp(&q->cx->kernels, q->logits + i * vocab, vocab);
 }
 
+/* The same where logits lie elsewhere and stay there: a row for each entry. */
+static pare_status read_scores(quiz *q, const group *g, const wanted *w, size_t count)
+{
+    const pare_ops *const o = &q->run;
+    const pare_array none = {0};
+    size_t row[PARE__LOGITS_ROWS];
+    int32_t token[PARE__LOGITS_ROWS];
+    pare_score score[PARE__LOGITS_ROWS];
+    pare_array logits;
+    pare_mark mark;
+    for (size_t i = 0; i < count; i++) {
+        row[i] = w[i].row;
+        token[i] = w[i].token;
+    }
+    PARE_TRY(o->op->mark(o, &mark));
+    PARE_TRY(o->op->take(o, count, q->f->model->head.n, &logits));
+    PARE_TRY(pare_logits_run(o, q->f, g->x, row, logits));
+    PARE_TRY(o->op->score(o, logits, none, token, score));
+    for (size_t i = 0; i < count; i++)
+        g->sum[w[i].branch] -= score[i].nll;
+    return o->op->rewind(o, mark);
+}
+
 /* Reads the logits of w [count]; entries of one row stand together, those of a branch in the order
  * of its tokens. */
 static pare_status read_logits(quiz *q, const group *g, const wanted *w, size_t count)
 {
+    for (size_t i = 0, n; q->run.backend.place && i < count; i += n) {
+        n = count - i < q->logits_rows ? count - i : q->logits_rows;
+        PARE_TRY(read_scores(q, g, w + i, n));
+    }
+    if (q->run.backend.place)
+        return PARE_OK;
     const size_t vocab = q->f->model->head.n;
     size_t row[PARE__LOGITS_ROWS];
     for (size_t i = 0, end = 0; i < count; i = end) {

@@ -159,6 +159,42 @@ START_TEST(an_evaluation_gives_the_figures_of_the_cpu)
 }
 END_TEST
 
+/* Two choices begin with the same token. */
+static pare_status ask(pare_device *device, const pare_model *m, double *score)
+{
+    static const int32_t context[] = {3, 4, 5}, one[] = {7, 8}, two[] = {7, 9, 1}, three[] = {2};
+    static const int32_t *const choice[] = {one, two, three};
+    static const size_t count[] = {2, 3, 1};
+    const pare_choice_item item = {.context = context,
+                                   .context_count = 3,
+                                   .choice = choice,
+                                   .choice_count = count,
+                                   .choice_bytes = count,
+                                   .choices = 3,
+                                   .score = score};
+    pare_choice_result r;
+    pare_forward f;
+    pare_cuda *c = NULL;
+    pare_status s = pare_forward_init(&h.cx, &h.arena, m, LENGTH, false, &f);
+    if (s == PARE_OK && device)
+        s = pare_cuda_open(&h.cx, device, 0, &f, &c);
+    if (s == PARE_OK)
+        s = pare_evaluate_choice(&h.cx, &f, &item, 1, &r);
+    pare_cuda_close(c);
+    return s;
+}
+
+START_TEST(choices_have_the_scores_of_the_cpu)
+{
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[3]);
+    double near[3] = {0}, there[3] = {0};
+    ck_assert_msg(ask(NULL, &m, near) == PARE_OK, "%s", h.cx.what);
+    ck_assert_msg(ask(d, &m, there) == PARE_OK, "%s", h.cx.what);
+    ck_assert_mem_eq(near, there, sizeof near);
+    ck_assert(near[0] < 0 && near[0] != near[1]);
+}
+END_TEST
+
 /* A device whose calls fail from one on. */
 typedef struct flaky {
     pare_device base;
@@ -590,6 +626,7 @@ int main(void)
                         2 * TINY_KINDS);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);
     tcase_add_test(brief, decoding_by_graphs_gives_the_bytes_of_the_cpu);
+    tcase_add_test(t, choices_have_the_scores_of_the_cpu);
     tcase_add_loop_test(t, greedy_tokens_are_those_of_the_cpu_and_logits_stay, 0, 3);
     tcase_add_test(t, weights_that_do_not_fit_are_refused_before_any_is_copied);
     tcase_add_test(t, memory_of_the_host_that_ends_is_told_and_leaves_nothing);
