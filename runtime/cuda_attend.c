@@ -2,8 +2,11 @@
  * and of a coded cache the newest tokens. Caches lie in the scratch. */
 #include <math.h>
 
+#include "kernels/cuda/cuda_blocks.h"
+#include "kernels/layout.h"
 #include "runtime/cuda_internal.h"
 #include "runtime/kv_internal.h"
+#include "runtime/small.h"
 
 static pare_cuda_side side_of(const pare_kv *kv, bool key)
 {
@@ -71,8 +74,39 @@ static pare_status keep_both(pare_cuda *c, const pare_cuda_batch *b, uint16_t *k
     return keep(c, b, b->v, value, slots, first, end);
 }
 
-static pare_status attention(pare_cuda *c, const pare_attend *a, const pare_cuda_kv *kv,
-                             const pare_cuda_batch *b, pare_array q, pare_array y)
+/* Few queries: scores, weights and values one behind the other, for as many KV heads at a time as
+ * the scores of panel_bytes have. */
+static pare_status attend_few(const pare_ops *o, pare_cuda *c, pare_cuda_attention *a)
+{
+    enum { KV = PARE_CUDA_KV };
+    const size_t planes = a->planes, rows = pare_cuda_attend_rows(a);
+    const size_t next = a->b.start + 1, low = a->window && next > a->window ? next - a->window : 0;
+    pare_mark mark;
+    void *scores, *shrink, *inverse;
+    a->base = low / KV * KV;
+    a->ld = pare_round_up(a->b.start + a->b.length - a->base, KV);
+    a->planes = c->panel_bytes / (rows * a->ld * sizeof(float));
+    a->planes = a->planes < 1 ? 1 : pare_smaller(a->planes, planes);
+    PARE_TRY(o->op->mark(o, &mark));
+    const size_t bytes = a->planes * rows * sizeof(float);
+    PARE_TRY(pare__cuda_scratch_take(c, bytes * a->ld, &scores));
+    PARE_TRY(pare__cuda_scratch_take(c, bytes * (a->ld / KV), &shrink));
+    PARE_TRY(pare__cuda_scratch_take(c, bytes, &inverse));
+    a->scores = scores;
+    a->shrink = shrink;
+    a->inverse = inverse;
+    for (; a->plane < planes; a->plane += a->planes) {
+        a->planes = pare_smaller(a->planes, planes - a->plane);
+        PARE__CUDA_RUN(c, attend_scores, .call = *a);
+        PARE__CUDA_RUN(c, attend_weigh, .call = *a);
+        PARE__CUDA_RUN(c, attend_values, .call = *a);
+    }
+    return o->op->rewind(o, mark);
+}
+
+static pare_status attention(const pare_ops *o, pare_cuda *c, const pare_attend *a,
+                             const pare_cuda_kv *kv, const pare_cuda_batch *b, pare_array q,
+                             pare_array y)
 {
     const pare_config *const config = &a->f->model->config;
     const size_t half = pare_rope_pairs(config);
@@ -83,9 +117,24 @@ static pare_status attention(pare_cuda *c, const pare_attend *a, const pare_cuda
         PARE_TRY(pare__cuda_find(c, a->f->rope_cos, &cosine));
         PARE_TRY(pare__cuda_find(c, a->f->rope_sin, &sine));
     }
-    PARE__CUDA_RUN(c, attend, .kv = *kv, .b = *b, .q = q.at, .cosine = cosine, .sine = sine,
-                   .y = y.at, .heads = config->heads, .half = half, .window = a->window,
-                   .cap = config->attention_cap, .scale = scale);
+    pare_cuda_attention call = {.kv = *kv,
+                                .b = *b,
+                                .q = q.at,
+                                .cosine = cosine,
+                                .sine = sine,
+                                .y = y.at,
+                                .heads = config->heads,
+                                .half = half,
+                                .window = a->window,
+                                .planes = b->sequences * b->kv_heads,
+                                .cap = config->attention_cap,
+                                .scale = scale};
+    if (pare_cuda_attend_rows(&call) <= PARE_CUDA_FEW_MOST)
+        return attend_few(o, c, &call);
+    if (b->head_dim <= 64)
+        PARE__CUDA_RUN(c, attend_64, .call = call);
+    else
+        PARE__CUDA_RUN(c, attend_128, .call = call);
     return PARE_OK;
 }
 
@@ -104,9 +153,9 @@ static pare_status rotate(pare_cuda *c, const pare_attend *a, pare_array x, size
     return PARE_OK;
 }
 
-static pare_status attend_coded(pare_cuda *c, const pare_attend *a, const pare_cuda_kv *kv,
-                                const pare_cuda_batch *b, pare_array q, pare_array k, pare_array v,
-                                pare_array y)
+static pare_status attend_coded(const pare_ops *o, pare_cuda *c, const pare_attend *a,
+                                const pare_cuda_kv *kv, const pare_cuda_batch *b, pare_array q,
+                                pare_array k, pare_array v, pare_array y)
 {
     const size_t end = a->batch.start + a->batch.length;
     PARE__CUDA_RUN(c, kv_round, .x = k.at, .n = k.rows * k.width);
@@ -114,7 +163,7 @@ static pare_status attend_coded(pare_cuda *c, const pare_attend *a, const pare_c
     PARE__CUDA_RUN(c, kv_store, .kv = *kv, .b = *b);
     PARE_TRY(keep_both(c, b, kv->key.sink, kv->value.sink, kv->sink, 0,
                        end < kv->sink ? end : kv->sink));
-    PARE_TRY(attention(c, a, kv, b, q, y));
+    PARE_TRY(attention(o, c, a, kv, b, q, y));
     if (!kv->slots)
         return PARE_OK;
     return keep_both(c, b, kv->key.recent, kv->value.recent, kv->slots,
@@ -139,9 +188,9 @@ pare_status pare__cuda_attend(const pare_ops *o, const pare_attend *a, pare_arra
     if (!pare__kv_before_rope(&a->kv->format))
         PARE_TRY(rotate(c, a, k, config->kv_heads));
     if (a->kv->format.method != PARE_KV_FLOAT)
-        return attend_coded(c, a, &kv, &b, q, k, v, y);
+        return attend_coded(o, c, a, &kv, &b, q, k, v, y);
     PARE__CUDA_RUN(c, kv_put, .kv = kv, .b = b);
-    return attention(c, a, &kv, &b, q, y);
+    return attention(o, c, a, &kv, &b, q, y);
 }
 
 static pare_status take(void *place, size_t bytes, void **at)
@@ -169,21 +218,4 @@ pare_status pare__cuda_kv_copy(const pare_ops *o, const pare_config *config, con
                                size_t f, pare_kv *to, size_t t)
 {
     return pare__kv_copy_by(copy, pare__cuda_of(o), config, from, f, to, t);
-}
-
-pare_status pare__cuda_check_attend(pare_cuda *c)
-{
-    const pare_config *const config = &c->f->model->config;
-    const pare_cuda_attend a = {.heads = config->heads,
-                                .b = {.sequences = 1,
-                                      .length = 1,
-                                      .kv_heads = config->kv_heads,
-                                      .head_dim = config->head_dim}};
-    const pare_cuda_shape shape = pare_cuda_attend_shape(&a);
-    return shape.shared <= c->d->shared
-               ? PARE_OK
-               : pare_fail(c->cx, PARE_ENOTSUP,
-                           "attention with heads of %zu values needs %u bytes of shared memory; "
-                           "%s has %zu",
-                           config->head_dim, shape.shared, c->d->name, c->d->shared);
 }

@@ -141,7 +141,4 @@ pare_status pare__cuda_kv_take(const pare_ops *o, const pare_config *c, const pa
 pare_status pare__cuda_kv_copy(const pare_ops *o, const pare_config *c, const pare_kv *from,
                                size_t f, pare_kv *to, size_t t);
 
-/* PARE_ENOTSUP for a cache, or the heads of a model, that attention on the device cannot have. */
-PARE_CHECKED pare_status pare__cuda_check_attend(pare_cuda *c);
-
 #endif

@@ -332,7 +332,6 @@ static pare_status weigh(pare_cuda *c)
 static pare_status open_model(pare_cuda *c)
 {
     PARE_TRY(find_kernels(c));
-    PARE_TRY(pare__cuda_check_attend(c));
     PARE_TRY(weigh(c));
     const size_t others = c->d->live;
     PARE_TRY(pare__cuda_upload_model(c));

@@ -1,272 +1,260 @@
-/* Attention as runtime/attention.c defines it: a row is a query of a head and goes through blocks
- * of 64 positions in order. A block of threads has up to 16 rows that share a KV head, a warp every
- * fourth of them; keys and values of a block of positions lie decoded in shared memory, from up to
- * three sources: the sink, what is held (codes, or all of an F32 cache), recent tokens.
- * Bound: bytes of the cache, once for each 16 rows, over the bandwidth of the memory; of many
- * positions and few rows the chains of sums, which have one order. */
-#include "kernels/cuda/coded.cuh"
+/* Attention as runtime/attention.c defines it, in tiles of 64 rows by 64 positions; a row is a
+ * query of a head, and rows share a KV head. Keys come decoded into shared memory 32 channels at a
+ * time, values as many positions as 16 KB hold, once for all rows; 32 sums of a thread stay in
+ * registers. A warp has 8 rows from their scores to their outputs: between those it meets nobody. A
+ * block has 64 or 128 channels of outputs; of wider heads each block computes the scores anew.
+ * Bound: 2 head_dim fused steps per row and position (3 of 256 channels), which have one order: on
+ * an H100 at 33 T steps per second 2048 queries of 32 heads of 128 take 0.52 ms with what lies
+ * above the diagonal left out; not measured yet. */
+#include "kernels/cuda/attend.cuh"
 
-enum { SINK, HELD, RECENT, SOURCES };
+static constexpr uint32_t ROWS = PARE_CUDA_ROWS, LD = KV + 4 /* from row to row of weights */;
 
-static constexpr int ROWS_OF_WARP = PARE_CUDA_ROWS / PARE_CUDA_WARPS;
-static constexpr uint32_t LD = PARE_CUDA_KV + 1; /* between channels of keys */
+/* A thread has 4 rows; with scores 4 positions, with outputs WIDE / 16 channels, 4 by 4. */
+template <uint32_t WIDE> struct tile : rows_of<ROWS> {
+    static constexpr uint32_t POSITIONS = 4096 / WIDE, COLUMNS = WIDE / 16;
+    uint32_t channel, row0, column; /* of the thread: first row, 4 times its place beside others */
+    float *stage, *p, *shrink;
+    float sum[4][COLUMNS];
+    float most[2]; /* of the rows that the lane weighs */
+    double total[2];
 
-extern __shared__ float shared_floats[];
-
-/* Positions [begin, end). */
-struct span {
-    uint64_t begin, end;
-};
-
-/* The rows of a block, and what it reads. */
-struct work {
-    const pare_cuda_attend &a;
-    uint64_t plane, first; /* position of the first query */
-    uint32_t rows, heads, queries;
-    float *tile, *q, *out, *scores;
-
-    __device__ uint64_t position(uint32_t row) const { return first + row / heads; }
-
-    /* First position that a query sees. */
-    __device__ uint64_t low(uint64_t position) const
+    __device__ tile(const pare_cuda_attention &a, uint32_t plane, uint32_t index, uint32_t slice,
+                    float *s, float *w, float *f)
+        : rows_of<ROWS>(a, plane, index), channel(slice * WIDE), row0(threadIdx.x / 16 * 4),
+          column(threadIdx.x % 16 * 4), stage(s), p(w), shrink(f)
     {
-        return a.window && position + 1 > a.window ? position + 1 - a.window : 0;
-    }
-
-    /* What the query at `position` reads of [c0, c1) from a source (pare__kv_columns). */
-    __device__ span columns(int source, bool key, uint64_t position, uint64_t c0, uint64_t c1) const
-    {
-        const pare_cuda_side &s = key ? a.kv.key : a.kv.value;
-        const uint64_t all = ~(uint64_t)0;
-        const uint64_t coded = a.kv.window ? pare_cuda_coded(&a.kv, &s, position + 1) : all;
-        const uint64_t recent = max((uint64_t)a.kv.sink, coded);
-        const uint64_t from = source == SINK ? 0 : source == HELD ? (uint64_t)a.kv.sink : recent;
-        const uint64_t to = source == SINK ? (uint64_t)a.kv.sink : source == HELD ? recent : all;
-        const uint64_t begin = min(max(c0, from), c1), end = max(begin, min(c1, to));
-        return {min(max(begin, low(position)), end), end};
-    }
-
-    /* What any of the queries from `query` on reads. */
-    __device__ span all_columns(int source, bool key, uint32_t query, uint64_t c0,
-                                uint64_t c1) const
-    {
-        return {columns(source, key, first + query, c0, c1).begin,
-                columns(source, key, first + queries - 1, c0, c1).end};
-    }
-
-    __device__ float value(int source, const plane_of &p, uint64_t token, uint64_t c) const
-    {
-        if (source == SINK)
-            return float_of_f16(p.side.sink[(p.at * a.kv.sink + token) * a.b.head_dim + c]);
-        return source == HELD ? p.held(token, c) : p.recent(token, c);
-    }
-
-    /* Keys of the tokens into the tile, channel by channel. */
-    __device__ void fetch_keys(int source, uint64_t c0, span s) const
-    {
-        const uint64_t d = a.b.head_dim;
-        const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        if (a.kv.keys) {
-            const uint64_t room = (a.kv.capacity + PARE_CUDA_KV - 1) / PARE_CUDA_KV * PARE_CUDA_KV;
-            const float *const from = a.kv.keys + (plane * room + c0) * d;
-            for (uint64_t c = warp; c < d; c += PARE_CUDA_WARPS)
-                for (uint64_t t = s.begin - c0 + lane; t < s.end - c0; t += 32)
-                    tile[c * LD + t] = from[c * PARE_CUDA_KV + t];
-            return;
+#pragma unroll
+        for (uint32_t i = 0; i < 4 * COLUMNS; i++)
+            sum[i / COLUMNS][i % COLUMNS] = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < 2; i++) {
+            most[i] = __uint_as_float(0xff800000u);
+            total[i] = 0;
         }
-        const plane_of p = {a.kv.key, a.b, a.kv, a.b.k, plane};
-        for (uint64_t t = s.begin + warp; t < s.end; t += PARE_CUDA_WARPS)
-            for (uint64_t c = lane; c < d; c += 32)
-                tile[c * LD + t - c0] = value(source, p, t, c);
+        for (uint32_t i = threadIdx.x; i < ROWS * LD; i += blockDim.x)
+            p[i] = 0;
+    }
+
+    __device__ span row_reads(bool key, bool same, int source, uint32_t i, uint64_t c0) const
+    {
+        const uint64_t at = same ? last : position(min(i, rows - 1));
+        return key ? reads<true>(source, at, c0, KV) : reads<false>(source, at, c0, KV);
+    }
+
+    __device__ void put_scores(int source, uint64_t c0, const float score[4][4])
+    {
+        const bool same = alike<true>(source, c0, KV);
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++) {
+            const span s = row_reads(true, same, source, row0 + i, c0);
+            float *const to = p + (row0 + i) * LD + column;
+            if (row0 + i >= rows)
+                continue;
+            if (s.begin <= column && column + 4 <= s.end)
+                *(float4 *)to = {score[i][0], score[i][1], score[i][2], score[i][3]};
+            else
+#pragma unroll
+                for (uint32_t j = 0; j < 4; j++)
+                    if (column + j >= s.begin && column + j < s.end)
+                        to[j] = score[i][j];
+        }
+    }
+
+    __device__ void score(uint64_t c0)
+    {
+        const uint32_t d = (uint32_t)a.b.head_dim;
+        for (int source = SINK; source < SOURCES; source++) {
+            const span s = all_read<true>(source, c0, KV);
+            if (s.begin >= s.end)
+                continue;
+            float score[4][4] = {};
+            float *const k = stage, *const q = stage + CHUNK * KV;
+            for (uint32_t c = 0; c < d; c += CHUNK) {
+                __syncthreads();
+                fetch_keys(k, source, c0, s, c);
+                fetch_queries(q, c);
+                __syncthreads();
+                const uint32_t n = min(d - c, CHUNK);
+#pragma unroll 8
+                for (uint32_t e = 0; e < n; e++) {
+                    const float4 x = *(const float4 *)(k + e * KV + column);
+                    const float4 y = *(const float4 *)(q + e * ROWS + row0);
+                    const float xs[4] = {x.x, x.y, x.z, x.w}, ys[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+                    for (uint32_t i = 0; i < 16; i++)
+                        score[i / 4][i % 4] = fmaf(ys[i / 4], xs[i % 4], score[i / 4][i % 4]);
+                }
+            }
+            put_scores(source, c0, score);
+        }
+    }
+
+    /* Of the 8 rows of the warp, 4 at a time. */
+    __device__ void weigh(uint64_t c0)
+    {
+#pragma unroll
+        for (uint32_t k = 0; k < 2; k++) {
+            const uint32_t i = threadIdx.x / 32 * 8 + k * 4 + threadIdx.x % 32 / 8;
+            const span s = i < rows ? seen(position(i), c0, KV) : span{0, 0};
+            const uint32_t n = s.end > s.begin ? s.end - s.begin : 0;
+            float *const from = p + i * LD + s.begin;
+            float x[8];
+            const float here = octet_scores(a, from, n, x);
+            const float largest = here > most[k] ? here : most[k];
+            const float part = octet_weights(a, from, n, x, largest);
+            const float factor = n ? shrink_of(a, most[k], largest) : 1.0f;
+            if (n) {
+                total[k] = fma(total[k], (double)factor, (double)part);
+                most[k] = largest;
+            }
+            if (threadIdx.x % 8 == 0)
+                shrink[i] = factor;
+        }
     }
 
     __device__ void fetch_values(int source, uint64_t c0, span s) const
     {
-        const uint64_t d = a.b.head_dim;
-        const plane_of p = {a.kv.value, a.b, a.kv, a.b.v, plane};
-        const float *const from = a.kv.values + plane * a.kv.capacity * d;
-        for (uint64_t t = s.begin + threadIdx.x / 32; t < s.end; t += PARE_CUDA_WARPS)
-            for (uint64_t c = threadIdx.x % 32; c < d; c += 32)
-                tile[(t - c0) * d + c] = a.kv.values ? from[t * d + c] : value(source, p, t, c);
-    }
-
-    /* Keys that are kept as they are before RoPE. */
-    __device__ void rotate(uint64_t c0, span s) const
-    {
-        for (uint64_t t = s.begin + threadIdx.x / 32; t < s.end; t += PARE_CUDA_WARPS)
-            for (uint64_t i = threadIdx.x % 32; i < a.half; i += 32) {
-                const float cosine = a.cosine[t * a.half + i], sine = a.sine[t * a.half + i];
-                float *const x = tile + i * LD + t - c0, *const y = x + a.half * LD;
-                const float one = *x, other = *y;
-                *x = one * cosine - other * sine;
-                *y = other * cosine + one * sine;
-            }
-    }
-
-    /* Scores of the rows of the warp with columns [begin, end) of the tile. */
-    __device__ void score(int source, uint32_t query, uint64_t c0, uint64_t c1) const
-    {
-        const uint64_t d = a.b.head_dim;
-        for (uint32_t row = threadIdx.x / 32; row < rows; row += PARE_CUDA_WARPS) {
-            if (row / heads < query)
+        const uint32_t d = (uint32_t)a.b.head_dim;
+        for (uint32_t u = threadIdx.x; u < POSITIONS * (WIDE / 8); u += blockDim.x) {
+            const uint32_t t = u / (WIDE / 8), c = channel + u % (WIDE / 8) * 8;
+            float x[8] = {};
+            if (t < s.begin || t >= s.end)
                 continue;
-            const span s = columns(source, true, position(row), c0, min(c1, position(row) + 1));
-            for (uint64_t t = s.begin - c0 + threadIdx.x % 32; t < s.end - c0; t += 32) {
-                float sum = 0;
-                for (uint64_t c = 0; c < d; c++)
-                    sum = fmaf(q[row * d + c], tile[c * LD + t], sum);
-                scores[row * PARE_CUDA_KV + t] = sum;
+            if (c < d)
+                eight<false>(source, c0 + t, c, x);
+            float4 *const to = (float4 *)(stage + u * 8);
+            to[0] = {x[0], x[1], x[2], x[3]};
+            to[1] = {x[4], x[5], x[6], x[7]};
+        }
+    }
+
+    __device__ void values_at(uint32_t t, float v[COLUMNS]) const
+    {
+#pragma unroll
+        for (uint32_t j = 0; j < COLUMNS; j += 4) {
+            const float4 x = *(const float4 *)(stage + t * WIDE + j * 16 + column);
+            v[j] = x.x, v[j + 1] = x.y, v[j + 2] = x.z, v[j + 3] = x.w;
+        }
+    }
+
+    /* Positions of the stage that all rows read, in whole fours: the first one is c of the block.
+     */
+    __device__ void gather_all(uint32_t c, span s)
+    {
+        for (uint32_t t = s.begin; t < s.end; t += 4) {
+            float w[4][4];
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++) {
+                const float4 x = *(const float4 *)(p + (row0 + i) * LD + c + t);
+                w[i][0] = x.x, w[i][1] = x.y, w[i][2] = x.z, w[i][3] = x.w;
+            }
+#pragma unroll
+            for (uint32_t u = 0; u < 4; u++) {
+                float v[COLUMNS];
+                values_at(t + u, v);
+#pragma unroll
+                for (uint32_t i = 0; i < 4 * COLUMNS; i++)
+                    sum[i / COLUMNS][i % COLUMNS] =
+                        fmaf(w[i / COLUMNS][u], v[i % COLUMNS], sum[i / COLUMNS][i % COLUMNS]);
             }
         }
     }
 
-    /* Scores of a row become weights; what was gathered before shrinks. */
-    __device__ void weigh(uint32_t row, uint64_t c0, float *most, double *total) const
+    /* Each row what it reads. */
+    __device__ void gather_each(int source, uint64_t c0, uint32_t c, bool same, span s)
     {
-        const uint32_t lane = threadIdx.x % 32;
-        const uint64_t at = position(row), least = low(at), d = a.b.head_dim;
-        if (at < c0)
-            return;
-        const uint32_t from = least > c0 ? (uint32_t)min(least - c0, (uint64_t)PARE_CUDA_KV) : 0;
-        const uint32_t end = (uint32_t)min(at + 1 - c0, (uint64_t)PARE_CUDA_KV);
-        if (from >= end)
-            return;
-        float *const p = scores + row * PARE_CUDA_KV;
-        const float scale = a.cap > 0 ? 1.0f : (float)a.scale;
-        const double twice = 2.0 * a.scale / a.cap;
-        float largest = *most;
-        for (uint32_t i = from + lane; i < end; i += 32) {
-            if (a.cap > 0)
-                p[i] = (float)(a.cap - 2.0 * a.cap / (exp_double((double)p[i] * twice) + 1.0));
-            largest = p[i] > largest ? p[i] : largest;
-        }
-        largest = warp_largest(largest);
-        for (uint32_t i = from + lane; i < end; i += 32)
-            p[i] = exp_float((p[i] - largest) * scale);
-        __syncwarp();
-        const float shrink = *most == largest ? 1.0f : exp_float((*most - largest) * scale);
-        float sum = 0;
-        for (uint32_t i = from + lane % 8; i < end; i += 8)
-            sum += p[i];
-        *total = fma(*total, (double)shrink, (double)lane_sum(sum));
-        *most = largest;
-        for (uint64_t c = lane; shrink != 1.0f && c < d; c += 32)
-            out[row * d + c] *= shrink;
-    }
-
-    /* Adds the values of the tile to the rows of the warp. */
-    __device__ void gather(int source, uint32_t query, uint64_t c0, uint64_t c1) const
-    {
-        const uint64_t d = a.b.head_dim;
-        for (uint32_t row = threadIdx.x / 32; row < rows; row += PARE_CUDA_WARPS) {
-            if (row / heads < query)
-                continue;
-            const span s = columns(source, false, position(row), c0, min(c1, position(row) + 1));
-            for (uint64_t c = threadIdx.x % 32; c < d; c += 32) {
-                float sum = out[row * d + c];
-                for (uint64_t t = s.begin - c0; t < s.end - c0; t++)
-                    sum = fmaf(scores[row * PARE_CUDA_KV + t], tile[t * d + c], sum);
-                out[row * d + c] = sum;
+        span each[4];
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            each[i] = row_reads(false, same, source, row0 + i, c0);
+#pragma unroll 1
+        for (uint32_t t = s.begin; t < s.end; t++) {
+            float v[COLUMNS];
+            values_at(t, v);
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++) {
+                const bool in = c + t >= each[i].begin && c + t < each[i].end;
+                const float w = p[(row0 + i) * LD + c + t];
+#pragma unroll
+                for (uint32_t j = 0; j < COLUMNS; j++)
+                    sum[i][j] = in ? fmaf(w, v[j], sum[i][j]) : sum[i][j];
             }
         }
     }
 
-    __device__ void block_scores(uint32_t query, uint64_t c0, uint64_t c1) const
+    __device__ void gather(uint64_t c0)
     {
+#pragma unroll
+        for (uint32_t i = 0; i < 4 * COLUMNS; i++)
+            sum[i / COLUMNS][i % COLUMNS] *= shrink[row0 + i / COLUMNS];
         for (int source = SINK; source < SOURCES; source++) {
-            const span s = all_columns(source, true, query, c0, c1);
-            if (s.begin >= s.end)
-                continue;
-            fetch_keys(source, c0, s);
-            __syncthreads();
-            if (a.cosine) {
-                rotate(c0, s);
+            const span all = all_read<false>(source, c0, KV);
+            const bool same = alike<false>(source, c0, KV);
+            for (uint32_t c = 0; c < KV; c += POSITIONS) {
+                const span s = {max(all.begin, c) - c,
+                                min(all.end, c + POSITIONS) - min(all.end, c)};
+                if (s.begin >= s.end)
+                    continue;
                 __syncthreads();
+                fetch_values(source, c0 + c, s);
+                __syncthreads();
+                if (same && s.begin % 4 == 0 && s.end % 4 == 0)
+                    gather_all(c, s);
+                else
+                    gather_each(source, c0, c, same, s);
             }
-            score(source, query, c0, c1);
-            __syncthreads();
         }
     }
 
-    __device__ void block_values(uint32_t query, uint64_t c0, uint64_t c1) const
+    __device__ void put()
     {
-        for (int source = SINK; source < SOURCES; source++) {
-            const span s = all_columns(source, false, query, c0, c1);
-            if (s.begin >= s.end)
+        const uint32_t lane = threadIdx.x % 32, d = (uint32_t)a.b.head_dim;
+#pragma unroll
+        for (uint32_t k = 0; k < 2; k++)
+            if (lane % 8 == 0)
+                shrink[threadIdx.x / 32 * 8 + k * 4 + lane / 8] = (float)(1.0 / total[k]);
+        __syncwarp();
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++) {
+            if (row0 + i >= rows)
                 continue;
-            fetch_values(source, c0, s);
-            __syncthreads();
-            gather(source, query, c0, c1);
-            __syncthreads();
+            float *const y = a.y + at(row0 + i);
+#pragma unroll
+            for (uint32_t j = 0; j < COLUMNS; j++) {
+                const uint32_t c = channel + j / 4 * 64 + column + j % 4;
+                if (c < d)
+                    y[c] = sum[i][j] * shrink[row0 + i];
+            }
         }
     }
 };
 
-/* Queries come in, outputs begin at 0. */
-static __device__ void begin_rows(const work &w, const float *q, uint64_t ld)
+template <uint32_t WIDE> static __device__ void attend(const pare_cuda_attention &a)
 {
-    const uint64_t d = w.a.b.head_dim;
-    for (uint64_t i = threadIdx.x; i < w.rows * d; i += blockDim.x) {
-        const uint64_t row = i / d;
-        w.q[i] = q[row / w.heads * ld + row % w.heads * d + i % d];
-        w.out[i] = 0;
-    }
-    __syncthreads();
-}
-
-static __device__ void attend(const work &w, const float *q, float *y, uint64_t ld)
-{
-    const uint64_t d = w.a.b.head_dim, visible = w.first + w.queries;
-    float most[ROWS_OF_WARP];
-    double total[ROWS_OF_WARP];
-#pragma unroll
-    for (int i = 0; i < ROWS_OF_WARP; i++) {
-        most[i] = __uint_as_float(0xff800000u);
-        total[i] = 0;
-    }
-    begin_rows(w, q, ld);
-    for (uint64_t c0 = w.low(w.first) / PARE_CUDA_KV * PARE_CUDA_KV; c0 < visible;
-         c0 += PARE_CUDA_KV) {
-        const uint32_t query = c0 > w.first ? (uint32_t)(c0 - w.first) : 0;
-        const uint64_t c1 = min(c0 + PARE_CUDA_KV, visible);
-        w.block_scores(query, c0, c1);
-#pragma unroll
-        for (uint32_t i = 0; i < ROWS_OF_WARP; i++)
-            if (threadIdx.x / 32 + i * PARE_CUDA_WARPS < w.rows)
-                w.weigh(threadIdx.x / 32 + i * PARE_CUDA_WARPS, c0, &most[i], &total[i]);
+    __shared__ __align__(16) float stage[2 * CHUNK * KV], p[ROWS * LD];
+    __shared__ float shrink[ROWS];
+    const uint32_t slices = ((uint32_t)a.b.head_dim + WIDE - 1) / WIDE;
+    const uint32_t tiles = (pare_cuda_attend_rows(&a) + ROWS - 1) / ROWS;
+    tile<WIDE> w(a, blockIdx.x / slices / tiles, blockIdx.x / slices % tiles, blockIdx.x % slices,
+                 stage, p, shrink);
+    for (uint64_t c0 = w.low(w.first) / KV * KV; c0 <= w.last; c0 += KV) {
+        w.score(c0);
         __syncwarp();
-        w.block_values(query, c0, c1);
+        w.weigh(c0);
+        __syncwarp();
+        w.gather(c0);
+        __syncwarp();
     }
-#pragma unroll
-    for (uint32_t i = 0; i < ROWS_OF_WARP; i++) {
-        const uint32_t row = threadIdx.x / 32 + i * PARE_CUDA_WARPS;
-        const float inverse = (float)(1.0 / total[i]);
-        for (uint64_t c = threadIdx.x % 32; row < w.rows && c < d; c += 32)
-            y[row / w.heads * ld + row % w.heads * d + c] = w.out[row * d + c] * inverse;
-    }
+    w.put();
 }
 
-PARE_CUDA_KERNEL(attend, PARE_CUDA_WARPS * 32)
+PARE_CUDA_KERNEL(attend_64, PARE_CUDA_BLOCK, 2)
 {
-    const uint64_t d = a.b.head_dim, group = a.heads / a.b.kv_heads;
-    const pare_cuda_tiles t = pare_cuda_tiles_of(group, a.b.length);
-    const uint64_t tile = blockIdx.x % t.tiles, part = blockIdx.x / t.tiles % t.parts;
-    const uint64_t plane = blockIdx.x / t.tiles / t.parts, t0 = tile * t.queries;
-    const uint64_t queries = min(t.queries, a.b.length - t0);
-    const uint64_t heads = min(t.heads, group - part * t.heads);
-    float *const q = shared_floats + d * LD, *const out = q + PARE_CUDA_ROWS * d;
-    const work w = {a,
-                    plane,
-                    a.b.start + t0,
-                    (uint32_t)(queries * heads),
-                    (uint32_t)heads,
-                    (uint32_t)queries,
-                    shared_floats,
-                    q,
-                    out,
-                    out + PARE_CUDA_ROWS * d};
-    const uint64_t ld = a.heads * d;
-    const uint64_t head = plane % a.b.kv_heads * group + part * t.heads;
-    const uint64_t at = (plane / a.b.kv_heads * a.b.length + t0) * ld + head * d;
-    attend(w, a.q + at, a.y + at, ld);
+    attend<64>(a.call);
+}
+
+PARE_CUDA_KERNEL(attend_128, PARE_CUDA_BLOCK, 2)
+{
+    attend<128>(a.call);
 }

@@ -162,7 +162,7 @@ PARE_CUDA_KERNEL(kv_store, PARE_CUDA_BLOCK)
     const uint64_t units = pare_cuda_kv_units(&a.kv, &s, &a.b), at = thread_index();
     if (at >= units * a.b.sequences * a.b.kv_heads)
         return;
-    const plane_of p = {s, a.b, a.kv, values ? a.b.v : a.b.k, at / units};
+    const plane_of p = {s, a.b, a.kv, values ? a.b.v : a.b.k, (uint32_t)(at / units)};
     const uint64_t begin = pare_cuda_coded(&a.kv, &s, a.b.start), unit = at % units;
     const uint64_t eights = (a.b.head_dim + 7) / 8;
     if (s.tokens == 1)

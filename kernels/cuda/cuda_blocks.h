@@ -16,9 +16,15 @@ enum {
     PARE_CUDA_24_WARPS = 16,    /* of a block of gemm_x8 of 2:4 weights, which has 32 rows */
     PARE_CUDA_F16_COLUMNS = 64, /* of a stage of gemm_f16 */
     PARE_CUDA_CODES_WARPS = 8,  /* of a block of gemm_f16_q4, _s16, which has 32 rows */
-    PARE_CUDA_CODES_LD = 36,    /* of its sums, from one token to the next */
-    PARE_CUDA_ROWS = 16,        /* of a block of attend: queries times heads */
-    PARE_CUDA_KV = 64           /* positions that attention takes at once */
+    PARE_CUDA_CODES_LD = 36     /* of its sums, from one token to the next */
+};
+
+/* Of attention; a row is a query of a head. */
+enum {
+    PARE_CUDA_KV = 64,      /* positions that are taken at once */
+    PARE_CUDA_ROWS = 64,    /* of a block */
+    PARE_CUDA_FEW = 8,      /* the same where queries are few, and channels of attend_values */
+    PARE_CUDA_FEW_MOST = 32 /* rows of a KV head that are few */
 };
 
 /* Atoms whose sums share a slot: a chunk of 4, or 1 where a group may end inside a chunk. */
@@ -74,29 +80,10 @@ PARE__CUDA_BOTH static inline uint64_t pare_cuda_kv_units(const pare_cuda_kv *kv
                           : tokens / (s->tokens ? s->tokens : 1) * ((b->head_dim + 7) / 8);
 }
 
-/* Attention of one KV head in blocks of up to PARE_CUDA_ROWS rows, a row being a query of a head:
- * `heads` of its `group` query heads by `queries`. */
-typedef struct pare_cuda_tiles {
-    uint64_t heads, parts, queries, tiles;
-} pare_cuda_tiles;
-
-PARE__CUDA_BOTH static inline pare_cuda_tiles pare_cuda_tiles_of(uint64_t group, uint64_t length)
+/* Rows of one KV head: queries times heads. */
+PARE__CUDA_BOTH static inline uint32_t pare_cuda_attend_rows(const pare_cuda_attention *a)
 {
-    pare_cuda_tiles t;
-    t.heads = group < PARE_CUDA_ROWS ? group : PARE_CUDA_ROWS;
-    t.parts = (group + t.heads - 1) / t.heads;
-    t.queries = PARE_CUDA_ROWS / t.heads;
-    t.queries = length < t.queries ? length : t.queries;
-    t.tiles = t.queries ? (length + t.queries - 1) / t.queries : 0;
-    return t;
-}
-
-/* Shared floats of a block of attend: keys or values of a block of positions, queries and outputs,
- * scores. */
-PARE__CUDA_BOTH static inline uint64_t pare_cuda_attend_floats(uint64_t head_dim)
-{
-    return head_dim * (PARE_CUDA_KV + 1) + (uint64_t)2 * PARE_CUDA_ROWS * head_dim +
-           (uint64_t)PARE_CUDA_ROWS * PARE_CUDA_KV;
+    return (uint32_t)a->b.length * ((uint32_t)a->heads / (uint32_t)a->b.kv_heads);
 }
 
 #endif

@@ -26,7 +26,9 @@
  * kv_store   codes of the tokens of a batch that leave the window: of keys, of values
  * kv_keep    tokens first .. first + count - 1 of a batch become F16: that of token t in slot
  *            t % slots of a plane
- * attend     attention over a cache of any kind (runtime/attention.c)
+ * attend_64, attend_128  attention over a cache of any kind (runtime/attention.c); channels of a
+ *            block of threads
+ * attend_scores, attend_weigh, attend_values  the same one behind the other, for few queries
  * quant_x8   integer activations of m tokens in rows of k rounded up to 32 codes; skip [k]:
  *            columns that count as 0, or NULL. fixed > 0: the step of quant_x8_fixed
  * columns    y[t, c] = x[t, column[c]]
@@ -95,9 +97,10 @@ typedef struct pare_cuda_kv {
 PARE__CUDA_BOTH static inline uint64_t pare_cuda_coded(const pare_cuda_kv *kv,
                                                        const pare_cuda_side *side, uint64_t length)
 {
+    const uint32_t step = side->step ? side->step : 1;
     if (!kv->window)
         return length;
-    return length > kv->window ? (length - kv->window) / side->step * side->step : 0;
+    return length > kv->window ? (uint32_t)(length - kv->window) / step * step : 0;
 }
 
 /* A batch and its heads. k, v [sequences length, kv_heads head_dim]. */
@@ -105,6 +108,22 @@ typedef struct pare_cuda_batch {
     const float *k, *v;
     uint64_t sequences, length, start, kv_heads, head_dim;
 } pare_cuda_batch;
+
+/* Attention of the KV heads plane .. plane + planes - 1 of all sequences. q, y [sequences length,
+ * heads head_dim]; cosine, sine: tables for keys that lie as they are before RoPE, else NULL.
+ * For few queries: positions base .. base + ld - 1, both multiples of PARE_CUDA_KV, are all that
+ * any of them sees; what a kernel leaves for the next, a row being a query of a head. */
+typedef struct pare_cuda_attention {
+    pare_cuda_kv kv;
+    pare_cuda_batch b;
+    const float *q, *cosine, *sine;
+    float *y;
+    uint64_t heads, half, window, plane, planes, base, ld;
+    double cap, scale;
+    float *scores;  /* [planes][rows][ld], then weights */
+    float *shrink;  /* [planes][rows][ld / PARE_CUDA_KV] */
+    float *inverse; /* [planes][rows] of the sum of weights */
+} pare_cuda_attention;
 
 /* Of one row: the largest of its values, the sum of e^(x - largest), the value at `target`. */
 typedef struct pare_cuda_row_score {
@@ -145,8 +164,11 @@ typedef struct pare_cuda_row_divergence {
     X(kv_store, pare_cuda_kv kv; pare_cuda_batch b;)                                               \
     X(kv_keep, const float *x; uint16_t *dst;                                                      \
                uint64_t slots, first, count, sequences, length, start, kv_heads, head_dim;)        \
-    X(attend, pare_cuda_kv kv; pare_cuda_batch b; const float *q, *cosine, *sine; float *y;        \
-              uint64_t heads, half, window; double cap, scale;)                                    \
+    X(attend_64, pare_cuda_attention call;)                                                        \
+    X(attend_128, pare_cuda_attention call;)                                                       \
+    X(attend_scores, pare_cuda_attention call;)                                                    \
+    X(attend_weigh, pare_cuda_attention call;)                                                     \
+    X(attend_values, pare_cuda_attention call;)                                                    \
     X(quant_x8, const float *x; const uint8_t *skip; int8_t *codes; float *scales; int32_t *sums;  \
                 uint64_t ldx, m, k, group, span; float fixed; int32_t top;)                        \
     X(columns, const float *x; const uint32_t *column; float *y; uint64_t ldx, rows, count;)       \

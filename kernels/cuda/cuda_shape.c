@@ -99,14 +99,40 @@ pare_cuda_shape pare_cuda_kv_keep_shape(const pare_cuda_kv_keep *a)
     return of_rows(a->sequences * a->kv_heads * a->count);
 }
 
-pare_cuda_shape pare_cuda_attend_shape(const pare_cuda_attend *a)
+/* A block per rows of a KV head and channels. */
+#define ATTEND(name, channels)                                                                     \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        const uint32_t tiles = parts(pare_cuda_attend_rows(&a->call), PARE_CUDA_ROWS);             \
+        return of_rows(a->call.planes * tiles * parts(a->call.b.head_dim, channels));              \
+    }
+ATTEND(attend_64, 64)
+ATTEND(attend_128, 128)
+
+static uint64_t few_tiles(const pare_cuda_attention *a)
 {
-    const pare_cuda_tiles t = pare_cuda_tiles_of(a->heads / a->b.kv_heads, a->b.length);
-    const uint64_t d = a->b.head_dim;
-    pare_cuda_shape s = of_rows(a->b.sequences * a->b.kv_heads * t.parts * t.tiles);
-    s.block = PARE_CUDA_WARPS * 32;
-    s.shared = (uint32_t)(pare_cuda_attend_floats(d) * sizeof(float));
+    return a->planes * parts(pare_cuda_attend_rows(a), PARE_CUDA_FEW);
+}
+
+pare_cuda_shape pare_cuda_attend_scores_shape(const pare_cuda_attend_scores *a)
+{
+    pare_cuda_shape s = of_rows(few_tiles(&a->call) * parts(a->call.ld, PARE_CUDA_KV));
+    s.block = PARE_CUDA_KV;
     return s;
+}
+
+/* 8 threads for each block of positions, as far as there are. */
+pare_cuda_shape pare_cuda_attend_weigh_shape(const pare_cuda_attend_weigh *a)
+{
+    pare_cuda_shape s = of_rows(a->call.planes * pare_cuda_attend_rows(&a->call));
+    s.block = parts(a->call.ld, (uint64_t)4 * PARE_CUDA_KV) * 32;
+    s.block = s.block < PARE_CUDA_BLOCK ? s.block : PARE_CUDA_BLOCK;
+    return s;
+}
+
+pare_cuda_shape pare_cuda_attend_values_shape(const pare_cuda_attend_values *a)
+{
+    return of_rows(few_tiles(&a->call) * parts(a->call.b.head_dim, PARE_CUDA_FEW));
 }
 
 pare_cuda_shape pare_cuda_quant_x8_shape(const pare_cuda_quant_x8 *a)

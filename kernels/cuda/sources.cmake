@@ -2,6 +2,7 @@
 set(pare_cuda_sources
     kernels/cuda/activate.cu
     kernels/cuda/attend.cu
+    kernels/cuda/attend_few.cu
     kernels/cuda/cache.cu
     kernels/cuda/coded.cu
     kernels/cuda/dequant.cu

@@ -15,15 +15,16 @@ static uint64_t ceiling(uint64_t n, uint64_t each)
 START_TEST(nothing_to_do_is_no_block)
 {
 #define NOTHING(kernel, ...)                                                                       \
-    if (strcmp(#kernel, "attend") != 0 && strcmp(#kernel, "quant_x8") != 0) {                      \
+    if (strncmp(#kernel, "attend", 6) != 0 && strcmp(#kernel, "quant_x8") != 0) {                  \
         const pare_cuda_##kernel a = {0};                                                          \
         const pare_cuda_shape s = pare_cuda_##kernel##_shape(&a);                                  \
         ck_assert_msg(s.grid[0] == 0 || s.grid[1] == 0, #kernel);                                  \
     }
     PARE_CUDA_KERNELS(NOTHING)
-    const pare_cuda_attend attend = {.heads = 4, .b = {.kv_heads = 2, .head_dim = 8}};
+    const pare_cuda_attend_64 attend = {
+        .call = {.heads = 4, .planes = 2, .b = {.kv_heads = 2, .head_dim = 8}}};
     const pare_cuda_quant_x8 quant = {.m = 0, .k = 64, .group = 32, .span = 32};
-    ck_assert_uint_eq(pare_cuda_attend_shape(&attend).grid[0], 0);
+    ck_assert_uint_eq(pare_cuda_attend_64_shape(&attend).grid[0], 0);
     ck_assert_uint_eq(pare_cuda_quant_x8_shape(&quant).grid[0], 0);
 }
 END_TEST
@@ -72,16 +73,29 @@ START_TEST(products_cover_rows_and_tokens)
 }
 END_TEST
 
-START_TEST(attention_covers_heads_and_queries)
+START_TEST(attention_covers_rows_channels_and_positions)
 {
-    for (uint64_t group = 1; group < 40; group++)
-        for (uint64_t length = 1; length < 40; length++) {
-            const pare_cuda_tiles t = pare_cuda_tiles_of(group, length);
-            ck_assert_uint_le(t.heads * t.queries, PARE_CUDA_ROWS);
-            ck_assert_uint_ge(t.heads * t.parts, group);
-            ck_assert_uint_lt(t.heads * (t.parts - 1), group);
-            ck_assert_uint_ge(t.queries * t.tiles, length);
-            ck_assert_uint_lt(t.queries * (t.tiles - 1), length);
+    for (uint64_t length = 1; length < 40; length++)
+        for (uint64_t d = 2; d < 300; d += 31) {
+            const pare_cuda_attention call = {
+                .heads = 15,
+                .planes = 4,
+                .ld = length * 64,
+                .b = {.kv_heads = 3, .head_dim = d, .length = length}};
+            const pare_cuda_attend_128 tiles = {call};
+            const pare_cuda_attend_scores scores = {call};
+            const pare_cuda_attend_weigh weigh = {call};
+            const pare_cuda_attend_values values = {call};
+            const pare_cuda_shape s = pare_cuda_attend_weigh_shape(&weigh);
+            ck_assert_uint_eq(pare_cuda_attend_rows(&call), 5 * length);
+            ck_assert_uint_eq(pare_cuda_attend_128_shape(&tiles).grid[0],
+                              4 * ceiling(5 * length, 64) * ceiling(d, 128));
+            ck_assert_uint_eq(pare_cuda_attend_scores_shape(&scores).grid[0],
+                              4 * ceiling(5 * length, 8) * length);
+            ck_assert_uint_eq(pare_cuda_attend_values_shape(&values).grid[0],
+                              4 * ceiling(5 * length, 8) * ceiling(d, 8));
+            ck_assert_uint_eq(s.grid[0], 4 * 5 * length);
+            ck_assert_uint_eq(s.block, length < 29 ? 32 * ceiling(length, 4) : 256);
         }
 }
 END_TEST
@@ -113,7 +127,7 @@ int main(void)
     tcase_add_test(t, every_value_has_a_thread);
     tcase_add_test(t, the_second_side_of_a_grid_is_short);
     tcase_add_test(t, products_cover_rows_and_tokens);
-    tcase_add_test(t, attention_covers_heads_and_queries);
+    tcase_add_test(t, attention_covers_rows_channels_and_positions);
     tcase_add_test(t, what_leaves_the_window_is_coded);
     suite_add_tcase(s, t);
     return unit_main(s);
