@@ -41,6 +41,7 @@ clean_tree() {
     : > kernels/cuda/a.cu
     printf '# nvcc 1.0\nkernel,chip,registers,stack,spills,shared\npare_a_cuda,sm_80,8,0,0,64\n' \
         > kernels/cuda/registers.csv
+    printf 'kernels,instruction,what\na.*,add\\.rn,sum\n' > kernels/cuda/instructions.csv
     gpu_build 8 0
     archive
 }
@@ -50,7 +51,7 @@ gpu_build() {
     printf "ptxas info    : Compiling entry function 'pare_a_cuda' for 'sm_80'\n" > ptx/a.ptxas
     printf '    0 bytes stack frame, %s bytes spill stores, %s bytes spill loads\n' "$2" "$2" >> ptx/a.ptxas
     printf 'ptxas info    : Used %s registers, used 1 barriers, 64 bytes smem\n' "$1" >> ptx/a.ptxas
-    printf '\tadd.rn.f32 \t%%f1, %%f2, %%f3;\n' > ptx/a.ptx
+    printf '.visible .entry pare_a_cuda(\n\tadd.rn.f32 \t%%f1, %%f2, %%f3;\n}\n' > ptx/a.ptx
 }
 
 archive() {
@@ -148,6 +149,9 @@ catches figures 'a figure in prose that nobody measured' 'echo "It is 9.4." >> d
 catches pages 'a page that is not the help' 'echo more >> docs/recipe.md'
 catches gpu_kernels 'a register more' 'gpu_build 9 0'
 catches gpu_kernels 'a spill' 'gpu_build 8 4'
+catches gpu_kernels 'a spill that has a row' 'gpu_build 8 4; sed -i s/,8,0,0/,8,0,8/ kernels/cuda/registers.csv'
+catches gpu_kernels 'a kernel without its instruction' 'sed -i s/add.rn/sub.rn/ ptx/a.ptx'
+catches gpu_kernels 'an instruction of no kernel' 'echo "b,add,sum" >> kernels/cuda/instructions.csv'
 catches gpu_kernels 'a kernel without a row' 'sed -i s/pare_a/pare_b/ ptx/a.ptxas'
 catches gpu_kernels 'a source that was not compiled' ': > kernels/cuda/b.cu'
 catches gpu_kernels 'an approximate root' 'printf "\trsqrt.approx.f32 \t%%f1, %%f2;\n" >> ptx/a.ptx'
