@@ -1,6 +1,7 @@
 /* Products of floats on tensor cores: both sides become F16, each row with a power of two of its
  * own, unless the weights are F16 already. */
 #include "kernels/layout.h"
+#include "kernels/levels.h"
 #include "runtime/cuda_internal.h"
 
 enum {
@@ -53,13 +54,24 @@ pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_f16 *x, size_
     return PARE_OK;
 }
 
+/* Codes that are floats themselves, of 4 or 8 bits. */
+static bool is_e2m1(const pare_linear *w)
+{
+    return pare_encodings[w->encoding].level == pare_levels_e2m1;
+}
+
+static bool is_e4m3(const pare_linear *w)
+{
+    return pare_encodings[w->encoding].level == pare_levels_e4m3;
+}
+
 bool pare__cuda_f16_fused(const pare_linear *w, size_t m)
 {
     if (m > FUSED_M || !w->bits || w->outliers.count || w->sparse.start)
         return false;
     if (w->sparsity)
         return w->sparsity == PARE_SPARSITY_2_4 && w->bits == 16 && w->panel.ldv % STEP == 0;
-    return pare_encodings[w->encoding].decoding == PARE_DECODE_F32;
+    return is_e2m1(w) || is_e4m3(w) || pare_encodings[w->encoding].decoding == PARE_DECODE_F32;
 }
 
 pare_status pare__cuda_multiply_packed_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
@@ -70,6 +82,10 @@ pare_status pare__cuda_multiply_packed_f16(pare_cuda *c, const pare__cuda_f16 *x
                    .ldy = ldy, .m = m, .n = w->n)
     if (w->sparsity)
         PRODUCT(gemm_f16_s16);
+    else if (is_e2m1(w))
+        PRODUCT(gemm_f16_e2m1);
+    else if (is_e4m3(w))
+        PRODUCT(gemm_f16_e4m3);
     else if (w->bits == 2)
         PRODUCT(gemm_f16_q2);
     else if (w->bits == 3)

@@ -39,9 +39,9 @@
  * gemm_f16   y[t, r] = x_scale[t] w_scale[r] sum of x[t, j] w[r, j], j below k; w_scale NULL: 1.
  *            k, ldx and ldw are multiples of 8, x and w of 16 bytes. Sums of F32 in an order that
  *            the tensor cores choose within 16 columns
- * gemm_f16_q2 .. q8, s16
- *            the same of uniform codes, of 2:4 weights of F16 (w.ldv a multiple of 8), up to 64
- *            tokens; x has w.k columns rounded up to 64, 0 behind the last
+ * gemm_f16_q2 .. q8, e2m1, e4m3, s16
+ *            the same of uniform codes, of floats of 4 and 8 bits, of 2:4 weights of F16 (w.ldv a
+ *            multiple of 8), up to 64 tokens; x has w.k columns rounded up to 64, 0 behind the last
  * gemm_sparse_f32 y += single weights times x
  * bias       y[t] += bias
  * dequant_*  rows of a panel; level on the device. fp8 is dequant_table with the levels of E4M3;
@@ -189,6 +189,8 @@ typedef struct pare_cuda_row_divergence {
     X(gemm_f16_q3, PARE__CUDA_GEMM_F16)                                                            \
     X(gemm_f16_q4, PARE__CUDA_GEMM_F16)                                                            \
     X(gemm_f16_q8, PARE__CUDA_GEMM_F16)                                                            \
+    X(gemm_f16_e2m1, PARE__CUDA_GEMM_F16)                                                          \
+    X(gemm_f16_e4m3, PARE__CUDA_GEMM_F16)                                                          \
     X(gemm_f16_s16, PARE__CUDA_GEMM_F16)                                                           \
     X(gemm_sparse_f32, const float *x; const uint32_t *start, *column; const uint16_t *value;      \
                        float *y; uint64_t ldx, ldy, m, n;)                                         \

@@ -201,6 +201,8 @@ GEMM_F16(gemm_f16_q2)
 GEMM_F16(gemm_f16_q3)
 GEMM_F16(gemm_f16_q4)
 GEMM_F16(gemm_f16_q8)
+GEMM_F16(gemm_f16_e2m1)
+GEMM_F16(gemm_f16_e4m3)
 GEMM_F16(gemm_f16_s16)
 
 pare_cuda_shape pare_cuda_gemm_sparse_f32_shape(const pare_cuda_gemm_sparse_f32 *a)

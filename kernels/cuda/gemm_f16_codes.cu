@@ -1,13 +1,12 @@
-/* Products of F16 inputs and packed uniform codes on tensor cores, for up to 64 tokens: codes
- * become F16 in registers, where integers are exact, and scales meet sums of F32.
+/* Products of F16 inputs and packed codes, uniform or floats of 4 and 8 bits, on tensor cores, for
+ * up to 64 tokens: codes become F16 in registers, which is exact, and scales meet sums of F32.
  *
  * A block of threads has 32 rows and 8, 16 or 32 tokens. Its 8 warps take chunks of 128 columns in
  * turn; weights go from the memory to registers, 16 bytes a lane, as they lie in R8K32: lane 4 g +
  * t has rows 4 g .. 4 g + 3 of the 32 and, of an atom, columns 4 t .. 4 t + 3 and 16 + 4 t .. .
  * Slots g and g + 8 of the first product are rows 4 g and 4 g + 1, those of the second one rows 4 g
- * + 2 and 4 g + 3. A code u becomes 1024 + u by its place in a half, less 1024 + z. Sums of a
- * chunk, or of an atom where groups are narrower, are scaled and added; those of the warps follow
- * in order. So an output depends on its row and its token alone.
+ * + 2 and 4 g + 3. Sums of a chunk, or of an atom where groups are narrower, are scaled and added;
+ * those of the warps follow in order. So an output depends on its row and its token alone.
  *
  * Error: (2 k + 8) 2^-24 sum |x w|, and a rounding for each scale and each warp.
  * Bound: bytes of the weights over the bandwidth of the memory; above about 16 tokens those of x,
@@ -49,17 +48,53 @@ template <uint32_t BITS> struct words {
     }
 };
 
-/* Two codes behind each other as F16: bytes i and i + 1 of `four`, less 1024 + z, twice in `less`.
- */
-template <int I> static __device__ uint32_t halves(uint32_t four, uint32_t less)
+/* What codes stand for, as F16 without a scale: bytes 2 i and 2 i + 1 of `four`, by the zero point
+ * of their row. A code u becomes 1024 + u by its place in a half, less 1024 + z. */
+template <uint32_t WIDTH> struct uniform {
+    static constexpr uint32_t BITS = WIDTH;
+
+    static __device__ uint32_t halves(uint32_t four, int i, uint32_t z)
+    {
+        const uint32_t less = (0x6400u | z) * 0x00010001u;
+        uint32_t two = __byte_perm(four, 0x64646464u, i ? 0x4342 : 0x4140);
+        asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(two) : "r"(less));
+        return two;
+    }
+};
+
+static __device__ uint32_t times(uint32_t two, uint32_t factor)
 {
-    uint32_t two = __byte_perm(four, 0x64646464u, I ? 0x4342 : 0x4140);
-    asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(two) : "r"(less));
+    asm("mul.rn.f16x2 %0, %0, %1;" : "+r"(two) : "r"(factor * 0x00010001u));
     return two;
 }
 
+/* Floats of 4 bits: sign, exponent and fraction take their places in a half; 2^14. */
+struct e2m1 {
+    static constexpr uint32_t BITS = 4;
+
+    static __device__ uint32_t halves(uint32_t four, int i, uint32_t)
+    {
+        const uint32_t two = __byte_perm(four, 0, i ? 0x4342 : 0x4140);
+        return times((two << 12 & 0x80008000u) | (two << 9 & 0x0e000e00u), 0x7400);
+    }
+};
+
+/* Floats of 8 bits; 2^8. What would be 480 is NaN. */
+struct e4m3 {
+    static constexpr uint32_t BITS = 8;
+
+    static __device__ uint32_t halves(uint32_t four, int i, uint32_t)
+    {
+        const uint32_t two = __byte_perm(four, 0, i ? 0x3424 : 0x1404);
+        const uint32_t y = times((two & 0x80008000u) | (two >> 1 & 0x3f803f80u), 0x5c00);
+        const uint32_t nan = ((y & 0x7fff7fffu) + 0x20802080u) & 0x80008000u;
+        return y | (nan - (nan >> 15));
+    }
+};
+
 /* One warp; EACH: atoms whose sums are scaled together. */
-template <uint32_t BITS, int TILES, int EACH> struct work {
+template <class CODE, int TILES, int EACH> struct work {
+    static constexpr uint32_t BITS = CODE::BITS;
     /* Atoms whose loads are under way together; registers bound them. */
     static constexpr int AT_ONCE = TILES == 4 ? 1 : (BITS == 3 ? 2 : 4) / TILES;
 
@@ -80,13 +115,12 @@ template <uint32_t BITS, int TILES, int EACH> struct work {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 const uint32_t z = zeros >> 8 * (pair + i) & 0xffu;
-                const uint32_t less = (0x6400u | z) * 0x00010001u;
                 uint32_t low, high;
                 w.split(pair + i, t, &low, &high);
-                first[i] = halves<0>(low, less);
-                first[i + 2] = halves<1>(low, less);
-                second[i] = halves<0>(high, less);
-                second[i + 2] = halves<1>(high, less);
+                first[i] = CODE::halves(low, 0, z);
+                first[i + 2] = CODE::halves(low, 1, z);
+                second[i] = CODE::halves(high, 0, z);
+                second[i + 2] = CODE::halves(high, 1, z);
             }
 #pragma unroll
             for (int i = 0; i < TILES; i++) {
@@ -148,14 +182,14 @@ template <uint32_t BITS, int TILES, int EACH> struct work {
 };
 
 /* Tokens t0 .. t0 + 8 TILES - 1, the last one standing in for those behind it. */
-template <uint32_t BITS, int TILES, int EACH>
+template <class CODE, int TILES, int EACH>
 static __device__ void run(const pare_cuda_gemm_f16_q4 &a, uint64_t row, uint64_t t0)
 {
     const uint32_t lane = threadIdx.x % 32, atoms = (uint32_t)(a.w.k / 32);
     const uint64_t block = min(row / 8 + lane / 8, (a.n - 1) / 8);
     const uint64_t groups = (a.w.k + a.w.group - 1) / a.w.group;
-    work<BITS, TILES, EACH> w = {a,
-                                 a.w.codes + block * atoms * (BITS * 32),
+    work<CODE, TILES, EACH> w = {a,
+                                 a.w.codes + block * atoms * (CODE::BITS * 32),
                                  block * groups * 8 + lane / 4 % 2 * 4,
                                  lane / 4,
                                  lane % 4,
@@ -172,36 +206,46 @@ static __device__ void run(const pare_cuda_gemm_f16_q4 &a, uint64_t row, uint64_
 }
 
 /* The kernels have the same arguments. */
-template <uint32_t BITS, class ARGUMENT> static __device__ void run_all(const ARGUMENT &argument)
+template <class CODE, class ARGUMENT> static __device__ void run_all(const ARGUMENT &argument)
 {
     const pare_cuda_gemm_f16_q4 a = {argument.x,   argument.x_scale, argument.w, argument.y,
                                      argument.ldx, argument.ldy,     argument.m, argument.n};
     const few_block f(a.m);
     const bool chunks = a.w.group % 128 == 0 || a.w.group >= a.w.k;
     if (f.tiles == 1)
-        chunks ? run<BITS, 1, 4>(a, f.row, f.token) : run<BITS, 1, 1>(a, f.row, f.token);
+        chunks ? run<CODE, 1, 4>(a, f.row, f.token) : run<CODE, 1, 1>(a, f.row, f.token);
     else if (f.tiles == 2)
-        chunks ? run<BITS, 2, 4>(a, f.row, f.token) : run<BITS, 2, 1>(a, f.row, f.token);
+        chunks ? run<CODE, 2, 4>(a, f.row, f.token) : run<CODE, 2, 1>(a, f.row, f.token);
     else
-        chunks ? run<BITS, 4, 4>(a, f.row, f.token) : run<BITS, 4, 1>(a, f.row, f.token);
+        chunks ? run<CODE, 4, 4>(a, f.row, f.token) : run<CODE, 4, 1>(a, f.row, f.token);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q2, WARPS * 32, 2)
 {
-    run_all<2>(a);
+    run_all<uniform<2>>(a);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q3, WARPS * 32, 2)
 {
-    run_all<3>(a);
+    run_all<uniform<3>>(a);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q4, WARPS * 32, 2)
 {
-    run_all<4>(a);
+    run_all<uniform<4>>(a);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q8, WARPS * 32, 2)
 {
-    run_all<8>(a);
+    run_all<uniform<8>>(a);
+}
+
+PARE_CUDA_KERNEL(gemm_f16_e2m1, WARPS * 32, 2)
+{
+    run_all<e2m1>(a);
+}
+
+PARE_CUDA_KERNEL(gemm_f16_e4m3, WARPS * 32, 2)
+{
+    run_all<e4m3>(a);
 }

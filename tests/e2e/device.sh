@@ -143,7 +143,9 @@ small 'ternary: {group: row}'
 small 'nf4: {group: 32}'
 near
 small 'fp8: {group: row}'
+near
 small 'mxfp4: {}'
+near
 small 'billm: {damp: 0.01}'
 small 'squeezellm: {bits: 3, outliers: 0.01}'
 small 'gptq: {grid: q4_k, skip: ["*.down_proj"]}'

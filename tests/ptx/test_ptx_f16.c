@@ -8,6 +8,7 @@
 #include "kernels/cuda/cuda_shape.h"
 #include "kernels/half.h"
 #include "kernels/layout.h"
+#include "kernels/levels.h"
 #include "tests/ptx/device_ptx.h"
 #include "tests/unit/unit.h"
 
@@ -286,21 +287,38 @@ END_TEST
 
 /* --- codes ------------------------------------------------------------------------------------ */
 
+static const struct kind {
+    const char *name;
+    unsigned bits;
+    const float *level; /* NULL: uniform */
+} kinds[] = {{"q2", 2, NULL},
+             {"q3", 3, NULL},
+             {"q4", 4, NULL},
+             {"q8", 8, NULL},
+             {"e2m1", 4, pare_levels_e2m1},
+             {"e4m3", 8, pare_levels_e4m3}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
 /* Packed weights: what the host knows, and the device. */
 typedef struct packed {
-    unsigned bits;
+    struct kind kind;
     size_t n, k, groups;
     uint8_t *codes; /* [n rounded up to 8, k], one per byte */
     pare_panel host;
 } packed;
 
-static packed pack(unsigned bits, size_t n, size_t k, size_t group, bool zeros)
+/* One code of FP8, in the last row, is NaN. */
+static packed pack(struct kind kind, size_t n, size_t k, size_t group, bool zeros)
 {
-    packed p = {.bits = bits, .n = n, .k = k, .groups = (k + group - 1) / group};
+    const unsigned bits = kind.bits;
+    packed p = {.kind = kind, .n = n, .k = k, .groups = (k + group - 1) / group};
     const size_t rows = (n + 7) / 8 * 8, planes = rows * p.groups;
     p.codes = memory(rows * k);
     for (size_t i = 0; i < rows * k; i++)
         p.codes[i] = (uint8_t)(draw() >> 4 & ((1u << bits) - 1));
+    for (size_t i = 0; kind.level && bits == 8 && i < rows * k; i++)
+        p.codes[i] &= (p.codes[i] & 0x7f) == 0x7f ? 0xfe : 0xff;
+    p.codes[n * k - 1] |= kind.level && bits == 8 ? 0x7f : 0;
     uint8_t *const atoms = memory((n + 15) / 16 * 2 * (k / 32) * pare_atom_bytes(bits));
     uint16_t *const scales = memory(planes * sizeof *scales);
     uint8_t *const zero = memory(planes);
@@ -332,7 +350,7 @@ static void multiply_codes(const packed *p, const operands *o, size_t first, siz
 {
     const size_t planes = p->host.n * p->groups, bytes = ((m - 1) * o->ldy + o->n) * sizeof *y;
     pare_panel w = p->host;
-    w.codes = there(w.codes, p->host.n / 8 * (p->k / 32) * pare_atom_bytes(p->bits));
+    w.codes = there(w.codes, p->host.n / 8 * (p->k / 32) * pare_atom_bytes(p->kind.bits));
     w.scales = there(w.scales, planes * 2);
     w.zeros = w.zeros ? there(w.zeros, planes) : NULL;
     const pare_cuda_gemm_f16_q4 a = {
@@ -345,7 +363,7 @@ static void multiply_codes(const packed *p, const operands *o, size_t first, siz
         .m = m,
         .n = o->n};
     char name[64];
-    (void)snprintf(name, sizeof name, "pare_gemm_f16_q%u_cuda", p->bits);
+    (void)snprintf(name, sizeof name, "pare_gemm_f16_%s_cuda", p->kind.name);
     launch(name, pare_cuda_gemm_f16_q4_shape(&a), &a, sizeof a); /* all have the same members */
     for (size_t t = 0; t < m; t++)
         back(y + t * o->ldy, a.y + t * o->ldy, o->n * sizeof *y);
@@ -361,16 +379,18 @@ static void check_codes(const packed *p, const operands *o, const float *y)
             double sum = 0, all = 0;
             for (size_t j = 0; j < o->k; j++) {
                 const size_t at = (r / 8 * p->groups + j / p->host.group) * 8 + r % 8;
-                const int z = p->host.zeros ? p->host.zeros[at] : 1 << (p->bits - 1);
-                const double w = (double)(p->codes[r * p->k + j] - z) *
+                const int z = p->host.zeros ? p->host.zeros[at] : 1 << (p->kind.bits - 1);
+                const uint8_t u = p->codes[r * p->k + j];
+                const double w = (p->kind.level ? (double)p->kind.level[u] : (double)(u - z)) *
                                  (double)pare_f16_to_f32(p->host.scales[at]);
                 const double x = (double)pare_f16_to_f32(o->x[t * o->ldx + j]);
                 sum += w * x;
                 all += fabs(w * x);
             }
             const double s = (double)o->x_scale[t], now = (double)y[t * o->ldy + r];
-            ck_assert_msg(fabs(now - sum * s) <= steps * 0x1p-24 * all * s,
-                          "%u bits, token %zu, row %zu: %g, not %g +- %g", p->bits, t, r, now,
+            ck_assert_msg(isnan(sum) ? isnan(now)
+                                     : fabs(now - sum * s) <= steps * 0x1p-24 * all * s,
+                          "%s, token %zu, row %zu: %g, not %g +- %g", p->kind.name, t, r, now,
                           sum * s, steps * 0x1p-24 * all * s);
         }
 }
@@ -384,15 +404,15 @@ enum { PACKS = sizeof packs / sizeof *packs };
 
 START_TEST(codes_are_within_the_bound_and_rows_on_their_own)
 {
-    static const unsigned widths[] = {2, 3, 4, 8};
     const size_t i = (size_t)_i % PACKS;
+    const struct kind kind = kinds[(size_t)_i / PACKS % KINDS];
     state = (uint32_t)_i;
     start((ptx_options){.checks = PTX_FULL,
-                        .model = (ptx_model)(_i / (4 * PACKS)),
+                        .model = (ptx_model)((size_t)_i / (KINDS * PACKS)),
                         .order = PTX_RANDOM,
                         .seed = (uint64_t)_i});
-    const packed p = pack(widths[(size_t)_i / PACKS % 4], packs[i].n, packs[i].k, packs[i].group,
-                          (i + (size_t)_i / PACKS) % 2);
+    const packed p = pack(kind, packs[i].n, packs[i].k, packs[i].group,
+                          !kind.level && (i + (size_t)_i / PACKS) % 2);
     const operands o = make(packs[i].m, packs[i].n, packs[i].k, 8, false);
     float *const y = memory(o.m * o.ldy * sizeof *y), *const one = memory(o.ldy * sizeof *y);
     multiply_codes(&p, &o, 0, o.m, y);
@@ -497,11 +517,10 @@ END_TEST
 /* Every byte of the codes once from the memory, and all of each sector. */
 START_TEST(codes_are_read_once)
 {
-    static const unsigned widths[] = {2, 3, 4, 8};
-    const unsigned bits = widths[_i / 2];
+    const unsigned bits = kinds[_i / 2].bits;
     const size_t m = _i % 2 ? 8 : 1, n = 512, k = 4096;
     start((ptx_options){.count = true});
-    const packed p = pack(bits, n, k, 128, false);
+    const packed p = pack(kinds[_i / 2], n, k, 128, false);
     const operands o = make(m, n, k, 0, false);
     float *const y = memory(m * o.ldy * sizeof *y);
     multiply_codes(&p, &o, 0, m, y);
@@ -555,8 +574,9 @@ int main(void)
     tcase_add_loop_test(t, weights_are_read_once, 0, 4);
     suite_add_tcase(s, t);
     TCase *const u = tcase_create("codes");
-    tcase_add_loop_test(u, codes_are_within_the_bound_and_rows_on_their_own, 0, MODELS * 4 * PACKS);
-    tcase_add_loop_test(u, codes_are_read_once, 0, 8);
+    tcase_add_loop_test(u, codes_are_within_the_bound_and_rows_on_their_own, 0,
+                        MODELS * KINDS * PACKS);
+    tcase_add_loop_test(u, codes_are_read_once, 0, 2 * KINDS);
     suite_add_tcase(s, u);
     TCase *const v = tcase_create("pairs");
     tcase_add_loop_test(v, pairs_are_within_the_bound_and_rows_on_their_own, 0, MODELS * PRUNED);
