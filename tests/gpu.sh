@@ -102,7 +102,7 @@ gpu() {
     fi
 }
 
-for program in pare make_checkpoint kernels model families speed; do
+for program in pare make_checkpoint kernels f16 model families speed; do
     if [ -n "$made" ] && [ ! -x "$(at $program)" ]; then
         [ -z "$trial" ] || [ $program = pare ] || [ $program = speed ] || continue
         echo "tests/gpu.sh: $(at $program) is not built"
@@ -130,6 +130,7 @@ for kernel in gemm_x8_s8 gemm_x8_s4; do
     test_step 30 "2:4 products, metadata of mma.sp: $kernel" "$(at kernels)" $kernel
 done
 test_step 60 'products, decoding and rotations against references' "$(at kernels)"
+test_step 30 'products of F16 within their bound' "$(at f16)"
 test_step 60 'models of every kind of weights' "$(at model)"
 if [ -n "$trial" ]; then
     step 60 'times of kernels' "$(at speed)" --small
