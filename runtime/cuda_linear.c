@@ -1,5 +1,6 @@
 /* Products on a device, in the steps of linear.c: what is packed meets quantized inputs, or is
  * decoded in panels that stay in the caches of the device and multiplied in floats. */
+#include "kernels/cuda/cuda_blocks.h"
 #include "kernels/layout.h"
 #include "runtime/cuda_internal.h"
 #include "runtime/linear.h"
@@ -42,9 +43,16 @@ static pare_status multiply_rows(const job *j, const void *w, size_t ldw, pare_d
 }
 
 /* Integer products of 8-bit inputs. */
-#define INTEGER(name, x8, panel, adds)                                                             \
+#define INTEGER_OF(name, x8, panel, adds)                                                          \
     PARE__CUDA_RUN(c, name, .x = x8, .w = panel, .y = j->y.at, .ldy = j->y.width, .n = j->host->n, \
                    .add = adds)
+#define INTEGER(name, x8, panel, adds)                                                             \
+    do {                                                                                           \
+        if (pare_cuda_x8_many((x8).m, j->host->n))                                                 \
+            INTEGER_OF(gemm_x8_many_##name, x8, panel, adds);                                      \
+        else                                                                                       \
+            INTEGER_OF(gemm_x8_##name, x8, panel, adds);                                           \
+    } while (0)
 
 static pare_status multiply_codes(const job *j)
 {
@@ -52,19 +60,19 @@ static pare_status multiply_codes(const job *j)
     const pare_linear *const w = &j->there.w;
     const bool four = w->bits == 4;
     if (pare_encodings[w->encoding].decoding == PARE_DECODE_TABLE)
-        INTEGER(gemm_x8_t2, j->x8, w->panel, 0);
+        INTEGER(t2, j->x8, w->panel, 0);
     else if (w->sparsity && four)
-        INTEGER(gemm_x8_s4, j->x8, w->panel, 0);
+        INTEGER(s4, j->x8, w->panel, 0);
     else if (w->sparsity)
-        INTEGER(gemm_x8_s8, j->x8, w->panel, 0);
+        INTEGER(s8, j->x8, w->panel, 0);
     else if (w->bits == 2)
-        INTEGER(gemm_x8_q2, j->x8, w->panel, 0);
+        INTEGER(q2, j->x8, w->panel, 0);
     else if (w->bits == 3)
-        INTEGER(gemm_x8_q3, j->x8, w->panel, 0);
+        INTEGER(q3, j->x8, w->panel, 0);
     else if (four)
-        INTEGER(gemm_x8_q4, j->x8, w->panel, 0);
+        INTEGER(q4, j->x8, w->panel, 0);
     else
-        INTEGER(gemm_x8_q8, j->x8, w->panel, 0);
+        INTEGER(q8, j->x8, w->panel, 0);
     return PARE_OK;
 }
 
@@ -118,7 +126,7 @@ static pare_status add_outliers(const job *j)
     PARE_TRY(take_planes(c, j->x.rows, wide, wide <= PARE_X8_GROUP_MAX ? wide : pare_x8_group(wide),
                          &x8));
     PARE_TRY(quantize(c, gathered, o->count, o->count, NULL, wide, 0, 127, &x8));
-    INTEGER(gemm_x8_q8, x8, o->panel, 1);
+    INTEGER(q8, x8, o->panel, 1);
     return PARE_OK;
 }
 

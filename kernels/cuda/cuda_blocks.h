@@ -10,10 +10,9 @@ enum {
     PARE_CUDA_WARPS = 4,        /* warps of a block that has a warp per row */
     PARE_CUDA_TOKENS = 8,       /* that a block of a product takes at once */
     PARE_CUDA_MIX = 32,         /* columns of a block of mix */
-    PARE_CUDA_X8_WARPS = 8,     /* of a block of gemm_x8 of dense weights, which has 32 rows */
-    PARE_CUDA_X8_SLOTS = 64,    /* sums of 32 rows by 8 tokens that it keeps */
+    PARE_CUDA_X8_WARPS = 8,     /* of a block of gemm_x8 */
+    PARE_CUDA_X8_FEW = 32,      /* more tokens go to tiles */
     PARE_CUDA_X8_LD = 36,       /* integers from one token of a slot to the next */
-    PARE_CUDA_24_WARPS = 16,    /* of a block of gemm_x8 of 2:4 weights, which has 32 rows */
     PARE_CUDA_F16_COLUMNS = 64, /* of a stage of gemm_f16 */
     PARE_CUDA_CODES_WARPS = 8,  /* of a block of gemm_f16_q4, _s16, which has 32 rows */
     PARE_CUDA_CODES_LD = 36     /* of its sums, from one token to the next */
@@ -33,13 +32,37 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_slot_atoms(const pare_x8 *x)
     return x->group % 128 == 0 || x->group >= x->k ? 4 : 1;
 }
 
-/* Tiles of 8 tokens of a block: 1, 2 or 4. With 4, groups that end anywhere would leave less than a
- * chunk for each warp. */
-PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_tiles(const pare_x8 *x)
+/* Tiles of 8 tokens of a block: 1, 2 or 4. For 4 there are too many slots where a group may end
+ * inside a chunk, and too few registers with 3 bits. */
+PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_tiles(const pare_x8 *x, uint32_t bits)
 {
     if (x->m <= 8)
         return 1;
-    return x->m <= 16 || pare_cuda_x8_slot_atoms(x) == 1 ? 2 : 4;
+    return x->m <= 16 || pare_cuda_x8_slot_atoms(x) == 1 || bits == 3 ? 2 : 4;
+}
+
+/* Slots of up to 32 tokens (gemm_x8_few.cuh), and the shared memory of a block of threads: per tile
+ * of 8 tokens inputs of the warps, outputs and sums; steps. */
+#define PARE_CUDA_X8_SLOTS(tiles, each)   ((each) == 1 ? 32 : 32 / (tiles))
+#define PARE__CUDA_X8_TILE(slots)         (PARE_CUDA_X8_WARPS * 1024 + 2048 + (slots)*32 * PARE_CUDA_X8_LD)
+#define PARE__CUDA_X8_STEPS(tiles, slots) (((slots) + 1) * (96 + (tiles)*64))
+#define PARE_CUDA_X8_FEW_BYTES(tiles, each)                                                        \
+    (((tiles)*PARE__CUDA_X8_TILE(PARE_CUDA_X8_SLOTS(tiles, each)) +                                \
+      PARE__CUDA_X8_STEPS(tiles, PARE_CUDA_X8_SLOTS(tiles, each)) + 15) /                          \
+     16 * 16)
+
+/* A stage of a tile of rows by tokens (gemm_x8_tile.cuh): bytes of a row block, where a gap behind
+ * the indices of 2:4 weights keeps those of four row blocks in different banks; of all; how many
+ * stages there are, within the 99 KiB that every GPU has for a block of threads. */
+#define PARE_CUDA_X8_ROW(bits, sparse) ((sparse) ? (bits)*64 + 192 : (bits)*128)
+#define PARE_CUDA_X8_STAGE(bits, sparse, rows, tokens)                                             \
+    ((tokens)*160 + (rows) / 8 * PARE_CUDA_X8_ROW(bits, sparse) + (rows)*12)
+#define PARE_CUDA_X8_STAGES(bytes) ((bytes)*4 <= 99 * 1024 ? 4 : (bytes)*3 <= 99 * 1024 ? 3 : 2)
+
+/* Whether tiles of 128 rows by 128 tokens are enough to fill a GPU. Else tiles of 64 by 64. */
+PARE__CUDA_BOTH static inline bool pare_cuda_x8_many(uint64_t m, uint64_t n)
+{
+    return m > 64 && (m + 127) / 128 * ((n + 127) / 128) >= 128;
 }
 
 /* The tile of a block of gemm_f16, and the stages of columns that its shared memory holds. */

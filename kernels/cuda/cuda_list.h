@@ -32,7 +32,8 @@
  * quant_x8   integer activations of m tokens in rows of k rounded up to 32 codes; skip [k]:
  *            columns that count as 0, or NULL. fixed > 0: the step of quant_x8_fixed
  * columns    y[t, c] = x[t, column[c]]
- * gemm_x8_*  y[t, r], r below n; y += where `add`. Codes of x lie in rows for 2:4 weights, too
+ * gemm_x8_*  y[t, r], r below n; y += where `add`. Codes of x lie in rows for 2:4 weights, too.
+ *            gemm_x8_many_* the same where pare_cuda_x8_many
  * gemm_f32_* the same of floats
  * f16_rows   rows of k values as F16 times a power of two, behind them zeros up to ldy, a multiple of
  *            8: x = scale[row] y, |y| < 2^15
@@ -179,6 +180,13 @@ typedef struct pare_cuda_row_divergence {
     X(gemm_x8_t2, PARE__CUDA_GEMM_X8)                                                              \
     X(gemm_x8_s4, PARE__CUDA_GEMM_X8)                                                              \
     X(gemm_x8_s8, PARE__CUDA_GEMM_X8)                                                              \
+    X(gemm_x8_many_q2, PARE__CUDA_GEMM_X8)                                                          \
+    X(gemm_x8_many_q3, PARE__CUDA_GEMM_X8)                                                          \
+    X(gemm_x8_many_q4, PARE__CUDA_GEMM_X8)                                                          \
+    X(gemm_x8_many_q8, PARE__CUDA_GEMM_X8)                                                          \
+    X(gemm_x8_many_t2, PARE__CUDA_GEMM_X8)                                                          \
+    X(gemm_x8_many_s4, PARE__CUDA_GEMM_X8)                                                          \
+    X(gemm_x8_many_s8, PARE__CUDA_GEMM_X8)                                                          \
     X(gemm_f32_f32, PARE__CUDA_GEMM(float))                                                        \
     X(gemm_f32_f16, PARE__CUDA_GEMM(uint16_t))                                                     \
     X(gemm_f32_bf16, PARE__CUDA_GEMM(uint16_t))                                                    \

@@ -140,34 +140,42 @@ pare_cuda_shape pare_cuda_quant_x8_shape(const pare_cuda_quant_x8 *a)
     return of_warps(a->m * (a->fixed > 0 ? 1 : parts(a->k, a->span)));
 }
 
-static pare_cuda_shape of_x8(const pare_x8 *x, uint64_t n)
+/* Tiles of `side` rows by as many tokens. */
+static pare_cuda_shape of_tiles(const pare_x8 *x, uint64_t n, uint32_t bits, bool sparse,
+                                uint32_t side)
 {
-    const uint64_t tokens = (uint64_t)pare_cuda_x8_tiles(x) * 8;
-    const uint32_t sums = PARE_CUDA_X8_SLOTS * 8 * PARE_CUDA_X8_LD;
-    return (pare_cuda_shape){{parts(n, 32) * parts(x->m, tokens), 1},
+    const uint32_t bytes = PARE_CUDA_X8_STAGE(bits, sparse, side, side);
+    return (pare_cuda_shape){{parts(n, side) * parts(x->m, side), 1},
                              PARE_CUDA_X8_WARPS * 32,
-                             sums * (uint32_t)sizeof(int32_t)};
+                             bytes * PARE_CUDA_X8_STAGES(bytes)};
 }
 
-#define GEMM_X8(name)                                                                              \
-    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
-    {                                                                                              \
-        return of_x8(&a->x, a->n);                                                                 \
-    }
-GEMM_X8(gemm_x8_q2)
-GEMM_X8(gemm_x8_q3)
-GEMM_X8(gemm_x8_q4)
-GEMM_X8(gemm_x8_q8)
-GEMM_X8(gemm_x8_t2)
+static pare_cuda_shape of_x8(const pare_x8 *x, uint64_t n, uint32_t bits, bool sparse)
+{
+    const uint32_t tiles = pare_cuda_x8_tiles(x, bits), each = pare_cuda_x8_slot_atoms(x);
+    if (x->m > PARE_CUDA_X8_FEW)
+        return of_tiles(x, n, bits, sparse, 64);
+    return (pare_cuda_shape){{parts(n, 32) * parts(x->m, (uint64_t)tiles * 8), 1},
+                             PARE_CUDA_X8_WARPS * 32,
+                             PARE_CUDA_X8_FEW_BYTES(tiles, each)};
+}
 
-#define GEMM_24(name)                                                                              \
-    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+#define GEMM_X8(name, bits, sparse)                                                                \
+    pare_cuda_shape pare_cuda_gemm_x8_##name##_shape(const pare_cuda_gemm_x8_##name *a)            \
     {                                                                                              \
-        return (pare_cuda_shape){                                                                  \
-            {parts(a->n, 32), side(a->x.m, PARE_CUDA_TOKENS)}, PARE_CUDA_24_WARPS * 32, 0};        \
+        return of_x8(&a->x, a->n, bits, sparse);                                                   \
+    }                                                                                              \
+    pare_cuda_shape pare_cuda_gemm_x8_many_##name##_shape(const pare_cuda_gemm_x8_many_##name *a)  \
+    {                                                                                              \
+        return of_tiles(&a->x, a->n, bits, sparse, 128);                                           \
     }
-GEMM_24(gemm_x8_s4)
-GEMM_24(gemm_x8_s8)
+GEMM_X8(q2, 2, false)
+GEMM_X8(q3, 3, false)
+GEMM_X8(q4, 4, false)
+GEMM_X8(q8, 8, false)
+GEMM_X8(t2, 2, false)
+GEMM_X8(s4, 4, true)
+GEMM_X8(s8, 8, true)
 
 #define GEMM_F32(name)                                                                             \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \

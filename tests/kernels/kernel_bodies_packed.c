@@ -138,6 +138,12 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
     static const size_t wide[][3] = {{1, 2720, 96}, {11, 2720, 96}, {20, 4224, 128}};
     for (size_t i = 0; i < 3; i++) /* more groups than a block of a device keeps sums of */
         check_gemm_x8(t, run, bits, wide[i][0], 40, wide[i][1], wide[i][2]);
+    static const size_t many[] = {33, 64, 65, 128, 129};
+    for (size_t i = 0; i < 20; i++) { /* tiles of a device, whole ones and others */
+        const size_t k = 32 * (1 + kt_below(t, 20)), last = kt_below(t, 6);
+        const size_t group = last == 5 ? k : 32 * (1 + last);
+        check_gemm_x8(t, run, bits, many[i % 5], 8 * (1 + kt_below(t, 20)), k, group);
+    }
     check_gemm_x8(t, run, bits, 20, 1032, 64, 64); /* more rows than a cache block of narrow ones */
 }
 

@@ -5,7 +5,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "kernels/cuda/cuda_blocks.h"
 #include "kernels/cuda/cuda_shape.h"
 #include "kernels/layout.h"
 #include "kernels/levels.h"
@@ -91,6 +93,28 @@ GEMM_F32(gemm_f32_f32, float)
 GEMM_F32(gemm_f32_f16, uint16_t)
 GEMM_F32(gemm_f32_bf16, uint16_t)
 
+/* All products of codes have the same argument. Small shapes go to the tiles of large ones, too,
+ * where the number of tokens is odd. */
+static void launch_x8(const char *name, const pare_cuda_gemm_x8_q4 *a, const pare_cuda_shape *few,
+                      const pare_cuda_shape *many)
+{
+    const bool all = pare_cuda_x8_many(a->x.m, a->n) || (a->x.m > PARE_CUDA_X8_FEW && a->x.m % 2);
+    char kernel[64];
+    (void)snprintf(kernel, sizeof kernel, "pare_gemm_x8_%s%s_cuda", all ? "many_" : "", name);
+    launch(kernel, all ? many : few, a, sizeof *a);
+}
+
+#define LAUNCH_X8(name, a)                                                                         \
+    do {                                                                                           \
+        pare_cuda_gemm_x8_many_##name many;                                                        \
+        pare_cuda_gemm_x8_q4 any;                                                                  \
+        memcpy(&many, &(a), sizeof many);                                                          \
+        memcpy(&any, &(a), sizeof any);                                                            \
+        const pare_cuda_shape of_few = pare_cuda_gemm_x8_##name##_shape(&(a));                     \
+        const pare_cuda_shape of_many = pare_cuda_gemm_x8_many_##name##_shape(&many);              \
+        launch_x8(#name, &any, &of_few, &of_many);                                                 \
+    } while (0)
+
 /* Weights and all that belongs to them; bits of the codes, `magnitudes`: book has those. */
 static pare_panel panel_of(const pare_panel *w, unsigned bits, bool magnitudes)
 {
@@ -121,22 +145,23 @@ static pare_x8 x8_of(const pare_x8 *x, const int8_t *codes)
 }
 
 #define GEMM_X8(name, bits)                                                                        \
-    static void name##_device(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)         \
+    static void gemm_x8_##name##_device(float *y, size_t ldy, const pare_x8 *x,                    \
+                                        const pare_panel *w)                                       \
     {                                                                                              \
         const size_t bytes = spread(x->m, ldy, w->n);                                              \
-        const pare_cuda_##name a = {.x = x8_of(x, x->codes),                                       \
-                                    .w = panel_of(w, bits, false),                                 \
-                                    .y = up(y, bytes),                                             \
-                                    .ldy = ldy,                                                    \
-                                    .n = w->n};                                                    \
-        LAUNCH(name, a);                                                                           \
+        const pare_cuda_gemm_x8_##name a = {.x = x8_of(x, x->codes),                               \
+                                            .w = panel_of(w, bits, false),                         \
+                                            .y = up(y, bytes),                                     \
+                                            .ldy = ldy,                                            \
+                                            .n = w->n};                                            \
+        LAUNCH_X8(name, a);                                                                        \
         down(y, a.y, bytes);                                                                       \
     }
-GEMM_X8(gemm_x8_q2, 2)
-GEMM_X8(gemm_x8_q3, 3)
-GEMM_X8(gemm_x8_q4, 4)
-GEMM_X8(gemm_x8_q8, 8)
-GEMM_X8(gemm_x8_t2, 2)
+GEMM_X8(q2, 2)
+GEMM_X8(q3, 3)
+GEMM_X8(q4, 4)
+GEMM_X8(q8, 8)
+GEMM_X8(t2, 2)
 
 /* The CPU has the codes of x in tiles for 2:4 weights, and for those of 4 bits with the highest bit
  * flipped; the device has rows. */
@@ -153,21 +178,22 @@ static int8_t *rows_of(const pare_x8 *x, unsigned bits)
 }
 
 #define GEMM_24(name, bits)                                                                        \
-    static void name##_device(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)         \
+    static void gemm_x8_##name##_device(float *y, size_t ldy, const pare_x8 *x,                    \
+                                        const pare_panel *w)                                       \
     {                                                                                              \
         const size_t bytes = spread(x->m, ldy, w->n);                                              \
         int8_t *const rows = rows_of(x, bits);                                                     \
-        const pare_cuda_##name a = {.x = x8_of(x, rows),                                           \
-                                    .w = panel_of(w, bits, false),                                 \
-                                    .y = up(y, bytes),                                             \
-                                    .ldy = ldy,                                                    \
-                                    .n = w->n};                                                    \
+        const pare_cuda_gemm_x8_##name a = {.x = x8_of(x, rows),                                   \
+                                            .w = panel_of(w, bits, false),                         \
+                                            .y = up(y, bytes),                                     \
+                                            .ldy = ldy,                                            \
+                                            .n = w->n};                                            \
         free(rows);                                                                                \
-        LAUNCH(name, a);                                                                           \
+        LAUNCH_X8(name, a);                                                                        \
         down(y, a.y, bytes);                                                                       \
     }
-GEMM_24(gemm_x8_s4, 4)
-GEMM_24(gemm_x8_s8, 8)
+GEMM_24(s4, 4)
+GEMM_24(s8, 8)
 
 #define DEQUANT(name, magnitudes)                                                                  \
     static void name##_device(float *dst, size_t ldd, const pare_panel *w, unsigned bits)          \

@@ -1,0 +1,245 @@
+/* kernels/cuda/gemm_x8.cuh - codes of weights as operands of tensor cores, for products of integer
+ * activations.
+ *
+ * A warp takes 32 rows and 64 columns at a time, as they lie in R8K32, 16 bytes a lane: lane 4 g +
+ * t has rows 4 g .. 4 g + 3 of the 32 and, of an atom, words t. That is what mma m16n8k32 asks of
+ * it: slots g and g + 8 of the first product are rows 4 g and 4 g + 2, those of the second one rows
+ * 4 g + 1 and 4 g + 3; columns are 4 t .. 4 t + 3 and 16 + 4 t .. of each 32. 2:4 weights have one
+ * atom of places for 64 columns, which mma.sp m16n8k64 takes in the same order. */
+#ifndef PARE_KERNELS_CUDA_GEMM_X8
+#define PARE_KERNELS_CUDA_GEMM_X8
+
+#include "kernels/cuda/device.cuh"
+
+/* c += a b: 16 rows, 32 columns, 8 tokens. */
+static __device__ inline void mma(int *c, const uint32_t *a, const uint32_t *b)
+{
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* c += a b: 16 rows, 64 columns, 8 tokens. A row has two of each four columns: 32 places. Registers
+ * 0, 1 of a are places 4 t .. of rows g and g + 8, the others 16 + 4 t ..; b is columns 4 t + 16 r
+ * .. of token g; c is rows g, g, g + 8, g + 8 of tokens 2 t and 2 t + 1. `pairs` of lane 4 g + t
+ * names the columns of 16 places from 16 (t / 2) of row g + 8 (t % 2), four bits for two places. */
+static __device__ inline void mma_24(int *c, const uint32_t *a, const uint32_t *b, uint32_t pairs)
+{
+    asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0;"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]),
+          "r"(pairs));
+}
+
+/* Four rows of 8 tokens by 64 columns, as mma wants them: lane i names row i % 8 of matrix i / 8.
+ */
+static __device__ inline void load_matrices(uint32_t *b, uint32_t shared)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                 : "r"(shared));
+}
+
+extern __shared__ __align__(128) uint8_t shared_block[];
+
+static __device__ inline uint32_t shared_at(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* 16 bytes, or zeros where there are none. */
+static __device__ inline void copy_sixteen(void *to, const void *from, bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_at(to)), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+}
+
+/* 4 or 8 bytes. */
+template <int BYTES> static __device__ inline void copy_few(void *to, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_at(to)), "l"(from),
+                 "n"(BYTES)
+                 : "memory");
+}
+
+static __device__ inline void end_copies()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* All but the last COUNT have landed. */
+template <int COUNT> static __device__ inline void wait_for_copies()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
+}
+
+/* Reads of weights: of the memory, once; of shared memory. */
+struct from_memory {
+    static __device__ uint4 sixteen(const uint8_t *at)
+    {
+        uint4 v;
+        asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+            : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+            : "l"(at));
+        return v;
+    }
+    static __device__ uint2 eight(const uint8_t *at)
+    {
+        uint2 v;
+        asm("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(at));
+        return v;
+    }
+};
+
+struct from_shared {
+    static __device__ uint4 sixteen(const uint8_t *at) { return *(const uint4 *)at; }
+    static __device__ uint2 eight(const uint8_t *at) { return *(const uint2 *)at; }
+};
+
+/* Which of the 64 columns a product takes. */
+enum { FIRST = 1, SECOND = 2, BOTH = 3 };
+
+/* Dense weights, TERNARY or not. ROW: bytes of 8 rows by 64 columns, INDICES: of their indices;
+ * sums are 2^SHIFT times too large. Codes are less OFFSET, and so is ZERO, the zero point where
+ * rows do not have their own (OWN: they may); SUMS: zero points count, by the sums of x. */
+template <uint32_t BITS, bool TERNARY = false> struct dense {
+    static constexpr uint32_t WIDTH = BITS, ROW = BITS * 64, INDICES = 0;
+    static constexpr int SHIFT = 0, OFFSET = BITS == 8 ? 128 : 0;
+    static constexpr int ZERO = TERNARY ? 1 : (1 << (BITS - 1)) - OFFSET;
+    static constexpr bool SUMS = true, OWN = !TERNARY;
+    static constexpr int PARTS = BITS == 8 ? 2 : BITS == 4 ? 1 : BITS;
+
+    /* Bytes of 8 rows by k columns. */
+    static __device__ uint32_t row(uint32_t k) { return k / 32 * (ROW / 2); }
+
+    /* Where a lane reads of 8 rows, which are those of lane / 8; the same of indices. */
+    static __device__ uint32_t place(uint32_t lane)
+    {
+        return lane / 4 % 2 * 16 + (BITS >= 4 ? lane % 4 * 32 : 0);
+    }
+    static __device__ uint32_t index_place(uint32_t) { return 0; }
+
+    struct words {
+        uint4 part[2][PARTS];
+
+        /* Of the atoms WHICH; the other one is 0. */
+        template <class FROM, int WHICH = BOTH>
+        __device__ void read(const uint8_t *codes, const uint8_t *)
+        {
+#pragma unroll
+            for (int i = 0; i < 2 * PARTS; i++)
+                part[i / PARTS][i % PARTS] = WHICH >> i / PARTS & 1
+                                                 ? FROM::sixteen(codes + i / PARTS * (ROW / 2) +
+                                                                 i % PARTS * (BITS == 8 ? 128 : 32))
+                                                 : uint4{0, 0, 0, 0};
+        }
+    };
+
+    /* Of word i: the codes of its row at columns 4 t .. and at 16 + 4 t .. */
+    static __device__ void split(const uint32_t *word, uint32_t t, uint32_t *low, uint32_t *high)
+    {
+        if (BITS == 8) {
+            *low = word[0];
+            *high = word[4];
+        } else if (BITS == 4) {
+            *low = word[0] & 0x0f0f0f0fu;
+            *high = word[0] >> 4 & 0x0f0f0f0fu;
+        } else {
+            *low = word[0] >> 2 * t & 0x03030303u;
+            *high = word[4] >> 2 * t & 0x03030303u;
+        }
+        if (BITS == 3) {
+            *low |= (word[8] >> t & 0x01010101u) << 2;
+            *high |= (word[8] >> (4 + t) & 0x01010101u) << 2;
+        }
+    }
+
+    template <int WHICH = BOTH> struct operands {
+        uint32_t a[2][2][4];
+
+        __device__ operands(const words &w, uint32_t t)
+        {
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                if (WHICH >> i / 4 & 1)
+                    split((const uint32_t *)w.part[i / 4] + i % 4, t, &a[i / 4][i % 2][i / 2 % 2],
+                          &a[i / 4][i % 2][i / 2 % 2 + 2]);
+        }
+
+        __device__ void multiply(int *c, const uint32_t *b) const
+        {
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (WHICH >> i / 2 & 1)
+                    mma(c + i % 2 * 4, a[i / 2][i % 2], b + i / 2 * 2);
+        }
+    };
+};
+
+/* 2:4 weights. Codes of 4 bits become 16 (code - 8). */
+template <uint32_t BITS> struct sparse {
+    static constexpr uint32_t WIDTH = BITS, ROW = BITS * 32, INDICES = 64;
+    static constexpr int SHIFT = BITS == 4 ? 4 : 0, OFFSET = 0, ZERO = 0;
+    static constexpr bool SUMS = false, OWN = false;
+
+    static __device__ uint32_t row(uint32_t k) { return (k + 63) / 64 * ROW; }
+
+    static __device__ uint32_t place(uint32_t lane) { return lane / 4 % 2 * 16 + lane % 4 * 32; }
+    static __device__ uint32_t index_place(uint32_t lane)
+    {
+        return lane / 4 % 2 * 16 + lane % 4 / 2 * 32 + lane % 2 * 8;
+    }
+
+    struct words {
+        uint4 part[BITS / 4];
+        uint2 index; /* of rows 4 g + 2 (t % 2) and the next: 16 places from 16 (t / 2) */
+
+        template <class FROM, int WHICH = BOTH>
+        __device__ void read(const uint8_t *codes, const uint8_t *indices)
+        {
+#pragma unroll
+            for (uint32_t i = 0; i < BITS / 4; i++)
+                part[i] = FROM::sixteen(codes + 128 * i);
+            index = FROM::eight(indices);
+        }
+    };
+
+    /* Field f of byte i becomes field i of byte f. */
+    static __device__ uint32_t turned(uint32_t v)
+    {
+        const uint32_t one = (v ^ v >> 6) & 0x00cc00ccu;
+        v ^= one ^ one << 6;
+        const uint32_t two = (v ^ v >> 12) & 0x0000f0f0u;
+        return v ^ two ^ two << 12;
+    }
+
+    template <int WHICH = BOTH> struct operands {
+        uint32_t a[2][4], pairs[2];
+
+        __device__ operands(const words &w, uint32_t)
+        {
+            const uint32_t *const word = (const uint32_t *)w.part;
+            const uint32_t m = 0xf0f0f0f0u, eight = 0x80808080u;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                a[i % 2][i / 2] = BITS == 8 ? word[i] : (word[i] << 4 & m) ^ eight;
+                a[i % 2][i / 2 + 2] = BITS == 8 ? word[i + 4] : (word[i] & m) ^ eight;
+            }
+            pairs[0] = turned(w.index.x);
+            pairs[1] = turned(w.index.y);
+        }
+
+        __device__ void multiply(int *c, const uint32_t *b) const
+        {
+            const uint32_t of[4] = {WHICH & FIRST ? b[0] : 0, WHICH & FIRST ? b[1] : 0,
+                                    WHICH & SECOND ? b[2] : 0, WHICH & SECOND ? b[3] : 0};
+            mma_24(c, a[0], of, pairs[0]);
+            mma_24(c + 4, a[1], of, pairs[1]);
+        }
+    };
+};
+
+#endif
