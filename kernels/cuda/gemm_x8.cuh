@@ -9,7 +9,7 @@
 #ifndef PARE_KERNELS_CUDA_GEMM_X8
 #define PARE_KERNELS_CUDA_GEMM_X8
 
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/copies.cuh"
 
 /* c += a b: 16 rows, 32 columns, 8 tokens. */
 static __device__ inline void mma(int *c, const uint32_t *a, const uint32_t *b)
@@ -33,48 +33,7 @@ static __device__ inline void mma_24(int *c, const uint32_t *a, const uint32_t *
           "r"(pairs));
 }
 
-/* Four rows of 8 tokens by 64 columns, as mma wants them: lane i names row i % 8 of matrix i / 8.
- */
-static __device__ inline void load_matrices(uint32_t *b, uint32_t shared)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-                 : "r"(shared));
-}
-
 extern __shared__ __align__(128) uint8_t shared_block[];
-
-static __device__ inline uint32_t shared_at(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-/* 16 bytes, or zeros where there are none. */
-static __device__ inline void copy_sixteen(void *to, const void *from, bool there)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_at(to)), "l"(from),
-                 "r"(there ? 16 : 0)
-                 : "memory");
-}
-
-/* 4 or 8 bytes. */
-template <int BYTES> static __device__ inline void copy_few(void *to, const void *from)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_at(to)), "l"(from),
-                 "n"(BYTES)
-                 : "memory");
-}
-
-static __device__ inline void end_copies()
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/* All but the last COUNT have landed. */
-template <int COUNT> static __device__ inline void wait_for_copies()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
-}
 
 /* Reads of weights: of the memory, once; of shared memory. */
 struct from_memory {

@@ -71,15 +71,15 @@ template <class CODES, int TILES, int EACH, class ARGUMENT> struct work {
             const uint8_t *const names = indices + (uint64_t)unit * CODES::INDICES;
 #pragma unroll
             for (int i = 0; i < TILES; i++)
-                copy_sixteen(&s.x[warp][h][i * 8 + lane / 4][(lane % 4 ^ lane / 8) * 16],
-                             x + (min(i * 8 + lane / 4, tokens - 1) * k() + unit * 64),
-                             unit * 64 + lane % 4 * 16 < k());
+                copy16(shared_at(&s.x[warp][h][i * 8 + lane / 4][(lane % 4 ^ lane / 8) * 16]),
+                       x + (min(i * 8 + lane / 4, tokens - 1) * k() + unit * 64),
+                       unit * 64 + lane % 4 * 16 < k() ? 16 : 0);
             if (unit * 64 + 32 < k())
                 w[h].template read<from_memory>(at, names);
             else
                 w[h].template read<from_memory, FIRST>(at, names);
         }
-        end_copies();
+        commit_copies();
     }
 
     template <int WHICH> __device__ void multiply(uint32_t h)
@@ -110,7 +110,7 @@ template <class CODES, int TILES, int EACH, class ARGUMENT> struct work {
     __device__ void multiply_half(uint32_t h, uint32_t i, uint32_t first)
     {
         const uint32_t now = unit(i, h);
-        wait_for_copies<1>();
+        wait_copies<1>();
         __syncwarp();
         if (now * 64 < k() && EACH == 4) {
             multiply<BOTH>(h);
@@ -164,16 +164,16 @@ template <class CODES, int TILES, int EACH, class ARGUMENT> struct outputs {
         for (uint32_t i = threadIdx.x; i < 4 * count; i += PARE_CUDA_X8_WARPS * 32) {
             const uint32_t g = b + i / 4, of_w = w_each == each ? g : g * each / w_each;
             const uint64_t at = ((uint64_t)min(first + i % 4, last) * w_groups + of_w) * 8;
-            copy_sixteen(s.scales[i % 4][i / 4], a.w.scales + at, true);
+            copy16(shared_at(s.scales[i % 4][i / 4]), a.w.scales + at, 16);
             if (own())
-                copy_few<8>(s.zeros[i % 4][i / 4], a.w.zeros + at);
+                copy_few<8>(shared_at(s.zeros[i % 4][i / 4]), a.w.zeros + at);
         }
         for (uint32_t i = threadIdx.x; i < TILES * 8 * count; i += PARE_CUDA_X8_WARPS * 32) {
             const uint32_t token = i % (TILES * 8), g = i / (TILES * 8);
             const uint64_t at = min(t0 + token, (uint32_t)a.x.m - 1) * (uint64_t)groups + b + g;
-            copy_few<4>(&s.x_scales[token][g], a.x.scales + at);
+            copy_few<4>(shared_at(&s.x_scales[token][g]), a.x.scales + at);
             if (CODES::SUMS)
-                copy_few<4>(&s.x_sums[token][g], a.x.sums + at);
+                copy_few<4>(shared_at(&s.x_sums[token][g]), a.x.sums + at);
         }
     }
 
@@ -284,7 +284,7 @@ static __device__ void run_few(const ARGUMENT &a, uint32_t first, uint32_t t0)
             if (EACH == 4 && w.unit(i, 0) * 64 < w.k())
                 w.put(w.unit(i, 0) / 2 - from);
         }
-        wait_for_copies<0>();
+        wait_copies<0>();
         __syncthreads();
         if (has_some)
             o.take(from, to - from);

@@ -63,8 +63,8 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
         for (uint32_t i = threadIdx.x; i < ROWS / 8 * PIECES; i += THREADS) {
             const uint32_t block = i / PIECES, piece = i % PIECES * 16;
             const uint64_t byte = (uint64_t)chunk * BYTES + piece;
-            copy_sixteen(&s.codes[block][at + piece], from + min(first + block, last) * row + byte,
-                         byte < row);
+            copy16(shared_at(&s.codes[block][at + piece]),
+                   from + min(first + block, last) * row + byte, byte < row ? 16 : 0);
         }
     }
 
@@ -82,16 +82,16 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
             const uint32_t at = i / (ROWS / 8), block = i % (ROWS / 8);
             const uint32_t b = ahead + at, of_w = w_each == each ? b : b * each / w_each;
             const uint64_t from = ((uint64_t)min(first + block, last) * w_groups + of_w) * 8;
-            copy_sixteen(&s.scales[at][block * 8], a.w.scales + from, true);
+            copy16(shared_at(&s.scales[at][block * 8]), a.w.scales + from, 16);
             if (own())
-                copy_few<8>(&s.zeros[at][block * 8], a.w.zeros + from);
+                copy_few<8>(shared_at(&s.zeros[at][block * 8]), a.w.zeros + from);
         }
         for (uint32_t i = threadIdx.x; i < count * TOKENS; i += THREADS) {
             const uint32_t at = i / TOKENS;
             const uint64_t from = token(i % TOKENS) * groups + ahead + at;
-            copy_few<4>(&s.x_scales[at][i % TOKENS], a.x.scales + from);
+            copy_few<4>(shared_at(&s.x_scales[at][i % TOKENS]), a.x.scales + from);
             if (CODES::SUMS)
-                copy_few<4>(&s.x_sums[at][i % TOKENS], a.x.sums + from);
+                copy_few<4>(shared_at(&s.x_sums[at][i % TOKENS]), a.x.sums + from);
         }
     }
 
@@ -101,8 +101,8 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
 #pragma unroll 1
         for (uint32_t i = threadIdx.x; i < TOKENS * 8; i += THREADS) {
             const uint32_t column = chunk * 128 + i % 8 * 16;
-            copy_sixteen(&s.x[i / 8][(i % 8 ^ i / 8 % 8) * 16],
-                         a.x.codes + token(i / 8) * k + column, column < k);
+            copy16(shared_at(&s.x[i / 8][(i % 8 ^ i / 8 % 8) * 16]),
+                   a.x.codes + token(i / 8) * k + column, column < k ? 16 : 0);
         }
         fetch_rows<2 * CODES::ROW>(s, 0, a.w.codes, CODES::row(k), chunk);
         if constexpr (CODES::INDICES > 0)
@@ -234,16 +234,16 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
         for (uint32_t i = 0; i + 1 < STAGES; i++) {
             if (i < chunks)
                 fetch(i, i);
-            end_copies();
+            commit_copies();
         }
         uint32_t into = STAGES - 1, at = 0;
 #pragma unroll 1
         for (uint32_t chunk = 0; chunk < chunks; chunk++) {
-            wait_for_copies<STAGES - 2>();
+            wait_copies<STAGES - 2>();
             __syncthreads();
             if (chunk + STAGES - 1 < chunks)
                 fetch(into, chunk + STAGES - 1);
-            end_copies();
+            commit_copies();
             if (has_some)
                 multiply_chunk(slot(at), chunk * 4);
             into = into + 1 < STAGES ? into + 1 : 0;

@@ -123,19 +123,14 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
     }
     for (size_t i = 0; i < 6; i++) /* one scale per row, the largest sums there are */
         check_gemm_x8(t, run, bits, 1 + 4 * i, 8, 65536, 65536);
-<<<<<<< HEAD
-    for (size_t m = 64; m < 67; m++) /* as many rows and tokens as blocks, and more */
-        check_gemm_x8(t, run, bits, m, 136, 288, 288);
-=======
     static const size_t many[] = {33, 64, 65, 128, 129};
     for (size_t i = 0; i < 20; i++) { /* tiles of a device, whole ones and others */
         const size_t k = 32 * (1 + kt_below(t, 20)), last = kt_below(t, 6);
         const size_t group = last == 5 ? k : 32 * (1 + last);
         check_gemm_x8(t, run, bits, many[i % 5], 8 * (1 + kt_below(t, 20)), k, group);
     }
-    for (size_t i = 0; i < 3; i++) /* more rows and tokens than a block */
-        check_gemm_x8(t, run, bits, 70, 136, 288, 288);
->>>>>>> dd088975 (cuda: integer products in tiles of many tokens)
+    for (size_t m = 64; m < 67; m++) /* as many rows and tokens as blocks, and more */
+        check_gemm_x8(t, run, bits, m, 136, 288, 288);
 }
 
 void kt_gemm_x8_s4(kt *t)

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "kernels/cuda/cuda_blocks.h"
 #include "kernels/cuda/cuda_shape.h"
 #include "kernels/kernels.h"
 #include "kernels/layout.h"
@@ -11,10 +12,14 @@
 
 enum { WIDE = 4096, TAKEN = 7 };
 
+/* All kernels have the same members. */
+typedef pare_cuda_shape shape_of(const pare_cuda_gemm_x8_q4 *a, bool many);
+
 typedef struct kind {
     const char *name;
     unsigned bits;
     bool sparse;
+    shape_of *shape;
 } kind;
 
 static pare_ctx cx;
@@ -99,21 +104,38 @@ static void drop(void)
 
 static pare_status launch(const kind *k, const operands *o)
 {
+    const bool many = pare_cuda_x8_many(o->x.m, o->w.n);
     const pare_cuda_gemm_x8_q4 a = {.x = o->x, .w = o->w, .y = o->y, .ldy = o->w.n, .n = o->w.n};
-    pare_cuda_gemm_x8_s4 b;
-    memcpy(&b, &a, sizeof b); /* all have the same members */
-    const pare_cuda_shape s =
-        k->sparse ? pare_cuda_gemm_x8_s4_shape(&b) : pare_cuda_gemm_x8_q4_shape(&a);
+    const pare_cuda_shape s = k->shape(&a, many);
     const pare_launch l = {{s.grid[0], s.grid[1], 1}, {s.block, 1, 1}, s.shared};
     char name[64];
     void *kernel;
-    (void)snprintf(name, sizeof name, "pare_gemm_x8_%s_cuda", k->name);
+    (void)snprintf(name, sizeof name, "pare_gemm_x8_%s%s_cuda", many ? "many_" : "", k->name);
     PARE_TRY(d->op->kernel(&cx, d, name, &kernel));
     return d->op->launch(&cx, d, kernel, &l, &a, sizeof a);
 }
 
-static const kind kinds[] = {{"q2", 2, false}, {"q3", 3, false}, {"q4", 4, false}, {"q8", 8, false},
-                             {"t2", 2, false}, {"s4", 4, true},  {"s8", 8, true}};
+#define SHAPE(name)                                                                                \
+    static pare_cuda_shape name(const pare_cuda_gemm_x8_q4 *a, bool many)                          \
+    {                                                                                              \
+        pare_cuda_gemm_x8_##name few;                                                              \
+        pare_cuda_gemm_x8_many_##name all;                                                         \
+        memcpy(&few, a, sizeof few);                                                               \
+        memcpy(&all, a, sizeof all);                                                               \
+        return many ? pare_cuda_gemm_x8_many_##name##_shape(&all)                                  \
+                    : pare_cuda_gemm_x8_##name##_shape(&few);                                      \
+    }
+SHAPE(q2)
+SHAPE(q3)
+SHAPE(q4)
+SHAPE(q8)
+SHAPE(t2)
+SHAPE(s4)
+SHAPE(s8)
+
+static const kind kinds[] = {{"q2", 2, false, q2}, {"q3", 3, false, q3}, {"q4", 4, false, q4},
+                             {"q8", 8, false, q8}, {"t2", 2, false, t2}, {"s4", 4, true, s4},
+                             {"s8", 8, true, s8}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void open_with(const char *files, ptx_options run)
@@ -141,14 +163,16 @@ static bool row_of(const char *name, size_t m, unsigned long long most[3])
     return found;
 }
 
+/* 4096 x 4096, or 8192 rows of 1024 columns, whose tiles are the large ones. */
 START_TEST(a_product_costs_no_more_than_its_row)
 {
-    const kind *const k = &kinds[_i / 2];
-    const size_t m = _i % 2 ? 8 : 1;
+    static const size_t tokens[] = {1, 8, 64, 256};
+    const kind *const k = &kinds[_i / 4];
+    const size_t m = tokens[_i % 4];
     unsigned long long most[3] = {0};
     operands h, dev;
     open_with(PARE_PTX_FILES, (ptx_options){.count = true});
-    make(k, m, WIDE, WIDE, 128, &h, &dev);
+    make(k, m, m < 256 ? WIDE : 2 * WIDE, m < 256 ? WIDE : WIDE / 4, 128, &h, &dev);
     ck_assert_msg(launch(k, &dev) == PARE_OK, "%s", cx.what);
     const ptx_counts *const c = ptx_counted(pare_device_ptx_machine(d));
     const bool found = row_of(k->name, m, most);
@@ -160,6 +184,9 @@ START_TEST(a_product_costs_no_more_than_its_row)
     const double must = (double)bytes_of_all;
     ck_assert_msg((double)c->distinct * 32 <= 1.03 * must, "%s: %llu sectors for %.0f bytes",
                   k->name, (unsigned long long)c->distinct, must);
+    ck_assert_msg((double)c->wavefronts <= 1.05 * (double)c->least,
+                  "%s, %zu: %llu wavefronts, least %llu", k->name, m,
+                  (unsigned long long)c->wavefronts, (unsigned long long)c->least);
     drop();
     d->op->close(&cx, d);
 }
@@ -169,7 +196,7 @@ int main(void)
 {
     Suite *const s = suite_create("ptx.products");
     TCase *const t = tcase_create("products");
-    tcase_add_loop_test(t, a_product_costs_no_more_than_its_row, 0, 2 * KINDS);
+    tcase_add_loop_test(t, a_product_costs_no_more_than_its_row, 0, 4 * KINDS);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

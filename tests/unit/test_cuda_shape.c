@@ -53,23 +53,33 @@ START_TEST(the_second_side_of_a_grid_is_short)
 }
 END_TEST
 
-/* A block has 32 rows and all its warps have work; its sums fit into shared memory. */
+/* Up to 32 tokens: 32 rows a block, all warps have work in a piece. More: tiles of 64, or of 128
+ * where these fill a GPU. Shared memory is what every GPU has for a block. */
 START_TEST(products_cover_rows_and_tokens)
 {
-    static const size_t tokens[] = {1, 2, 3, 8, 16, 17, 64, 65}, groups[] = {32, 64, 96, 128, 4160};
+    static const size_t tokens[] = {1, 2, 3, 8, 16, 17, 32, 33, 64, 65},
+                        groups[] = {32, 96, 128, 4160};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
         for (size_t j = 0; j < sizeof groups / sizeof *groups; j++) {
             const pare_cuda_gemm_x8_q4 a = {.x = {.m = tokens[i], .k = 4160, .group = groups[j]},
                                             .n = 77};
             const pare_cuda_shape s = pare_cuda_gemm_x8_q4_shape(&a);
-            const uint32_t tiles = pare_cuda_x8_tiles(&a.x), each = pare_cuda_x8_slot_atoms(&a.x);
-            ck_assert_uint_eq(s.grid[0], 3 * ceiling(tokens[i], (uint64_t)8 * tiles));
+            const uint32_t tiles = pare_cuda_x8_tiles(&a.x, 4),
+                           each = pare_cuda_x8_slot_atoms(&a.x);
+            const bool few = tokens[i] <= 32;
+            ck_assert_uint_eq(s.grid[0], few ? 3 * ceiling(tokens[i], (uint64_t)8 * tiles)
+                                             : 2 * ceiling(tokens[i], 64));
             ck_assert_uint_eq(s.block, PARE_CUDA_X8_WARPS * 32);
-            ck_assert_uint_ge(PARE_CUDA_X8_SLOTS / tiles * each, PARE_CUDA_X8_WARPS * 4);
-            ck_assert_uint_eq(s.shared, PARE_CUDA_X8_SLOTS * 8 * PARE_CUDA_X8_LD * 4);
+            ck_assert_uint_eq(PARE_CUDA_X8_SLOTS(tiles, each) * each % (4 * PARE_CUDA_X8_WARPS), 0);
             ck_assert_uint_le(s.shared, LARGEST);
             ck_assert(each == 1 || groups[j] % 128 == 0 || groups[j] == 4160);
         }
+    const pare_cuda_gemm_x8_many_q8 a = {.x = {.m = 129, .k = 4160, .group = 128}, .n = 8100};
+    const pare_cuda_shape s = pare_cuda_gemm_x8_many_q8_shape(&a);
+    ck_assert_uint_eq(s.grid[0], 2 * 64);
+    ck_assert_uint_le(s.shared, LARGEST);
+    ck_assert(pare_cuda_x8_many(129, 8100) && !pare_cuda_x8_many(64, 1 << 20));
+    ck_assert(!pare_cuda_x8_many(128, 127 * 128));
 }
 END_TEST
 
