@@ -45,7 +45,7 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_tiles(const pare_x8 *x, uint
  * of 8 tokens inputs of the warps, outputs and sums; steps. */
 #define PARE_CUDA_X8_SLOTS(tiles, each)   ((each) == 1 ? 32 : 32 / (tiles))
 #define PARE__CUDA_X8_TILE(slots)         (PARE_CUDA_X8_WARPS * 1024 + 2048 + (slots)*32 * PARE_CUDA_X8_LD)
-#define PARE__CUDA_X8_STEPS(tiles, slots) (((slots) + 1) * (96 + (tiles)*64))
+#define PARE__CUDA_X8_STEPS(tiles, slots) ((slots) * (96 + (tiles)*64))
 #define PARE_CUDA_X8_FEW_BYTES(tiles, each)                                                        \
     (((tiles)*PARE__CUDA_X8_TILE(PARE_CUDA_X8_SLOTS(tiles, each)) +                                \
       PARE__CUDA_X8_STEPS(tiles, PARE_CUDA_X8_SLOTS(tiles, each)) + 15) /                          \

@@ -138,6 +138,20 @@ template <uint32_t BITS, bool TERNARY = false> struct dense {
     };
 };
 
+/* The bits of a where `mask` has ones, else those of b. */
+static __device__ inline uint32_t picked(uint32_t a, uint32_t b, uint32_t mask)
+{
+    asm("lop3.b32 %0, %0, %1, %2, 0xe4;" : "+r"(a) : "r"(b), "r"(mask));
+    return a;
+}
+
+/* The high half of each byte, a code of 4 bits less 8, times 16: (v & 0xf0..) ^ 0x80.. */
+static __device__ inline uint32_t times_sixteen(uint32_t v)
+{
+    asm("lop3.b32 %0, %0, 0xf0f0f0f0, 0x80808080, 0x6a;" : "+r"(v));
+    return v;
+}
+
 /* 2:4 weights. Codes of 4 bits become 16 (code - 8). */
 template <uint32_t BITS> struct sparse {
     static constexpr uint32_t WIDTH = BITS, ROW = BITS * 32, INDICES = 64;
@@ -166,13 +180,12 @@ template <uint32_t BITS> struct sparse {
         }
     };
 
-    /* Field f of byte i becomes field i of byte f. */
+    /* Field f of byte i becomes field i of byte f: fields change places with those 6, then 12 bits
+     * above. */
     static __device__ uint32_t turned(uint32_t v)
     {
-        const uint32_t one = (v ^ v >> 6) & 0x00cc00ccu;
-        v ^= one ^ one << 6;
-        const uint32_t two = (v ^ v >> 12) & 0x0000f0f0u;
-        return v ^ two ^ two << 12;
+        v = picked(picked(v, v >> 6, ~0x00cc00ccu), v << 6, ~0x33003300u);
+        return picked(picked(v, v >> 12, ~0x0000f0f0u), v << 12, ~0x0f0f0000u);
     }
 
     template <int WHICH = BOTH> struct operands {
@@ -181,11 +194,10 @@ template <uint32_t BITS> struct sparse {
         __device__ operands(const words &w, uint32_t)
         {
             const uint32_t *const word = (const uint32_t *)w.part;
-            const uint32_t m = 0xf0f0f0f0u, eight = 0x80808080u;
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                a[i % 2][i / 2] = BITS == 8 ? word[i] : (word[i] << 4 & m) ^ eight;
-                a[i % 2][i / 2 + 2] = BITS == 8 ? word[i + 4] : (word[i] & m) ^ eight;
+                a[i % 2][i / 2] = BITS == 8 ? word[i] : times_sixteen(word[i] << 4);
+                a[i % 2][i / 2 + 2] = BITS == 8 ? word[i + 4] : times_sixteen(word[i]);
             }
             pairs[0] = turned(w.index.x);
             pairs[1] = turned(w.index.y);

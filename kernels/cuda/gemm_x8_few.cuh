@@ -17,10 +17,10 @@ template <int TILES, int EACH> struct shared_few {
 
     alignas(16) uint8_t x[PARE_CUDA_X8_WARPS][2][TILES * 8][64];
     int sums[SLOTS][TILES * 8][PARE_CUDA_X8_LD];
-    uint16_t scales[4][SLOTS + 1][8]; /* of the groups of a piece, which may begin or end outside */
-    uint8_t zeros[4][SLOTS + 1][8];
-    float x_scales[TILES * 8][SLOTS + 1];
-    int x_sums[TILES * 8][SLOTS + 1];
+    uint16_t scales[SLOTS][32]; /* of the groups of a piece: a slot each, or fewer groups */
+    uint8_t zeros[SLOTS][32];
+    float x_scales[SLOTS][TILES * 8];
+    int x_sums[SLOTS][TILES * 8];
     float y[TILES * 8][32]; /* so far; and the sums of a group that goes on in the next piece */
     int rest[TILES * 8][32];
 };
@@ -164,16 +164,16 @@ template <class CODES, int TILES, int EACH, class ARGUMENT> struct outputs {
         for (uint32_t i = threadIdx.x; i < 4 * count; i += PARE_CUDA_X8_WARPS * 32) {
             const uint32_t g = b + i / 4, of_w = w_each == each ? g : g * each / w_each;
             const uint64_t at = ((uint64_t)min(first + i % 4, last) * w_groups + of_w) * 8;
-            copy16(shared_at(s.scales[i % 4][i / 4]), a.w.scales + at, 16);
+            copy16(shared_at(&s.scales[i / 4][i % 4 * 8]), a.w.scales + at, 16);
             if (own())
-                copy_few<8>(shared_at(s.zeros[i % 4][i / 4]), a.w.zeros + at);
+                copy_few<8>(shared_at(&s.zeros[i / 4][i % 4 * 8]), a.w.zeros + at);
         }
         for (uint32_t i = threadIdx.x; i < TILES * 8 * count; i += PARE_CUDA_X8_WARPS * 32) {
             const uint32_t token = i % (TILES * 8), g = i / (TILES * 8);
             const uint64_t at = min(t0 + token, (uint32_t)a.x.m - 1) * (uint64_t)groups + b + g;
-            copy_few<4>(shared_at(&s.x_scales[token][g]), a.x.scales + at);
+            copy_few<4>(shared_at(&s.x_scales[g][token]), a.x.scales + at);
             if (CODES::SUMS)
-                copy_few<4>(shared_at(&s.x_sums[token][g]), a.x.sums + at);
+                copy_few<4>(shared_at(&s.x_sums[g][token]), a.x.sums + at);
         }
     }
 
@@ -181,13 +181,13 @@ template <class CODES, int TILES, int EACH, class ARGUMENT> struct outputs {
     __device__ void step(uint32_t group, const int *of, float *y) const
     {
         const uint32_t row = threadIdx.x % 32, warp = threadIdx.x / 32;
-        const float scale = float_of_f16(s.scales[row / 8][group][row % 8]);
-        const int z = own() ? s.zeros[row / 8][group][row % 8] - CODES::OFFSET : CODES::ZERO;
+        const float scale = float_of_f16(s.scales[group][row]);
+        const int z = own() ? s.zeros[group][row] - CODES::OFFSET : CODES::ZERO;
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
             const uint32_t token = i * 8 + warp;
-            const int less = CODES::SUMS ? z * s.x_sums[token][group] : 0;
-            y[i] = fmaf((float)((of[i] >> CODES::SHIFT) - less), scale * s.x_scales[token][group],
+            const int less = CODES::SUMS ? z * s.x_sums[group][token] : 0;
+            y[i] = fmaf((float)((of[i] >> CODES::SHIFT) - less), scale * s.x_scales[group][token],
                         y[i]);
         }
     }

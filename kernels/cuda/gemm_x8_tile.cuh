@@ -174,9 +174,9 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
     {
         const uint32_t to = min(atom + 4, atoms);
         if (CHUNKS) {
-            multiply<BOTH>(s, 0);
-            if (atom + 2 < to)
-                multiply<BOTH>(s, 1);
+#pragma unroll 1
+            for (uint32_t half = 0; atom + 2 * half < to; half++)
+                multiply<BOTH>(s, half);
             if (to >= end || to == atoms)
                 step(s, 0);
             return;
