@@ -33,12 +33,12 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_slot_atoms(const pare_x8 *x)
 }
 
 /* Tiles of 8 tokens of a block: 1, 2 or 4. For 4 there are too many slots where a group may end
- * inside a chunk, and too few registers with 3 bits. */
+ * inside a chunk, and too few registers below 4 bits. */
 PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_tiles(const pare_x8 *x, uint32_t bits)
 {
     if (x->m <= 8)
         return 1;
-    return x->m <= 16 || pare_cuda_x8_slot_atoms(x) == 1 || bits == 3 ? 2 : 4;
+    return x->m <= 16 || pare_cuda_x8_slot_atoms(x) == 1 || bits < 4 ? 2 : 4;
 }
 
 /* Slots of up to 32 tokens (gemm_x8_few.cuh), and the shared memory of a block of threads: per tile

@@ -301,8 +301,8 @@ template <class CODES, class ARGUMENT> static __device__ void run_few(const ARGU
     const uint32_t across = ((uint32_t)a.x.m + tokens - 1) / tokens;
     const uint32_t first = blockIdx.x / across * 4, t0 = blockIdx.x % across * tokens;
     const bool chunks = pare_cuda_x8_slot_atoms(&a.x) == 4;
-    if (CODES::WIDTH != 3 && tiles == 4)
-        run_few<CODES, CODES::WIDTH == 3 ? 2 : 4, 4>(a, first, t0);
+    if (CODES::WIDTH >= 4 && tiles == 4)
+        run_few < CODES, CODES::WIDTH<4 ? 2 : 4, 4>(a, first, t0);
     else if (tiles == 2 && chunks)
         run_few<CODES, 2, 4>(a, first, t0);
     else if (tiles == 2)
