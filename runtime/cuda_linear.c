@@ -1,5 +1,6 @@
-/* Products on a device, in the steps of linear.c: what is packed meets quantized inputs, or is
- * decoded in panels that stay in the caches of the device and multiplied in floats. */
+/* Products on a device, in the steps of linear.c: what is packed meets quantized inputs, or floats:
+ * few tokens in one kernel, more after it was decoded in panels that stay in the caches of the
+ * device. */
 #include "kernels/cuda/cuda_blocks.h"
 #include "kernels/layout.h"
 #include "runtime/cuda_internal.h"
@@ -218,6 +219,34 @@ static pare_status run_decoded(const job *j)
     return PARE_OK;
 }
 
+/* Few tokens whose inputs stay floats, and weights that are codes alone. */
+static bool takes_codes(const job *j)
+{
+    return j->host->bits && !j->f16.at && j->x.rows <= PARE_CUDA_TOKENS &&
+           pare__linear_fuses(0, j->host);
+}
+
+/* The codes are read once and decoded in registers. */
+static pare_status run_codes(const job *j)
+{
+    const pare_linear *const w = &j->there.w;
+    const pare_panel p = pare__panel_rows(w, 0, j->host->n);
+#define CODES(name, table)                                                                         \
+    PARE__CUDA_RUN(j->c, name, .x = j->x.at, .y = j->y.at, .w = p, .level = table,                 \
+                   .ldx = j->x.width, .ldy = j->y.width, .m = j->x.rows, .n = j->host->n,          \
+                   .k = j->host->k, .bits = w->bits)
+    switch (pare_encodings[w->encoding].decoding) {
+    case PARE_DECODE_F32: CODES(gemm_f32_uniform, NULL); break;
+    case PARE_DECODE_TABLE:
+    case PARE_DECODE_FP8: CODES(gemm_f32_table, j->there.level); break;
+    case PARE_DECODE_BOOK: CODES(gemm_f32_book, NULL); break;
+    case PARE_DECODE_BINARY: CODES(gemm_f32_binary, NULL); break;
+    case PARE_DECODE_SUPER: CODES(gemm_f32_super, NULL); break;
+    }
+#undef CODES
+    return PARE_OK;
+}
+
 /* Whether it needs quantized inputs. */
 static bool is_integer(const pare_linear *w, bool exact)
 {
@@ -231,6 +260,8 @@ static pare_status run(const job *j, bool exact)
     const size_t current = s->current, used = s->used;
     if (is_integer(w, exact))
         PARE_TRY(run_packed(j));
+    else if (takes_codes(j))
+        PARE_TRY(run_codes(j));
     else if (w->bits)
         PARE_TRY(run_decoded(j));
     else

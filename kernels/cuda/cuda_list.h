@@ -34,7 +34,8 @@
  * columns    y[t, c] = x[t, column[c]]
  * gemm_x8_*  y[t, r], r below n; y += where `add`. Codes of x lie in rows for 2:4 weights, too.
  *            gemm_x8_many_* the same where pare_cuda_x8_many
- * gemm_f32_* the same of floats
+ * gemm_f32_* the same of floats. uniform, table, book, binary, super: of codes as dequant_* of that
+ *            name decode them (uniform: dequant_f32), for 1 to 8 tokens; k as in x
  * f16_rows   rows of k values as F16 times a power of two, behind them zeros up to ldy, a multiple of
  *            8: x = scale[row] y, |y| < 2^15
  * gemm_f16   y[t, r] = x_scale[t] w_scale[r] sum of x[t, j] w[r, j], j below k; w_scale NULL: 1.
@@ -143,6 +144,8 @@ typedef struct pare_cuda_row_divergence {
     const float *x; const type *w; float *y; uint64_t ldx, ldw, ldy, m, n, k; uint32_t add;
 #define PARE__CUDA_GEMM_F16                                                                        \
     const uint16_t *x; const float *x_scale; pare_panel w; float *y; uint64_t ldx, ldy, m, n;
+#define PARE__CUDA_CODES                                                                           \
+    const float *x; float *y; pare_panel w; const float *level; uint64_t ldx, ldy, m, n, k; uint32_t bits;
 #define PARE__CUDA_DEQUANT float *dst; uint64_t ldd; pare_panel w; const float *level; uint32_t bits;
 
 #define PARE_CUDA_KERNELS(X)                                                                       \
@@ -190,6 +193,11 @@ typedef struct pare_cuda_row_divergence {
     X(gemm_f32_f32, PARE__CUDA_GEMM(float))                                                        \
     X(gemm_f32_f16, PARE__CUDA_GEMM(uint16_t))                                                     \
     X(gemm_f32_bf16, PARE__CUDA_GEMM(uint16_t))                                                    \
+    X(gemm_f32_uniform, PARE__CUDA_CODES)                                                          \
+    X(gemm_f32_table, PARE__CUDA_CODES)                                                            \
+    X(gemm_f32_book, PARE__CUDA_CODES)                                                             \
+    X(gemm_f32_binary, PARE__CUDA_CODES)                                                           \
+    X(gemm_f32_super, PARE__CUDA_CODES)                                                            \
     X(f16_rows, const void *x; uint16_t *y; float *scale; uint64_t ldx, ldy, rows, k; uint32_t type;)\
     X(gemm_f16, const uint16_t *x, *w; const float *x_scale, *w_scale; float *y;                   \
                 uint64_t ldx, ldw, ldy, m, n, k;)                                                  \

@@ -213,6 +213,18 @@ GEMM_F16(gemm_f16_e2m1)
 GEMM_F16(gemm_f16_e4m3)
 GEMM_F16(gemm_f16_s16)
 
+/* A warp per row block. */
+#define GEMM_CODES(name)                                                                           \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        return of_warps(parts(a->n, 8));                                                           \
+    }
+GEMM_CODES(gemm_f32_uniform)
+GEMM_CODES(gemm_f32_table)
+GEMM_CODES(gemm_f32_book)
+GEMM_CODES(gemm_f32_binary)
+GEMM_CODES(gemm_f32_super)
+
 pare_cuda_shape pare_cuda_gemm_sparse_f32_shape(const pare_cuda_gemm_sparse_f32 *a)
 {
     return (pare_cuda_shape){{parts(a->n, PARE_CUDA_BLOCK), side(a->m, 1)}, PARE_CUDA_BLOCK, 0};

@@ -1,72 +1,26 @@
 /* Packed weights as F32: a block per atom, a thread per weight; what lies apart is put into its
  * place afterwards.
  * Bound: 4 bytes out per weight over the bandwidth of the memory, L2's while panels stay there. */
-#include "kernels/cuda/codes.cuh"
+#include "kernels/cuda/decoders.cuh"
 
-/* A weight: code u of row r and column k; the row and its group have the place g in the planes. */
-struct weight {
-    uint32_t u;
-    uint64_t r, k, g;
-};
-
-template <class VALUE> static __device__ void decode(const pare_cuda_dequant_f32 &a)
+template <class DECODER> static __device__ void decode(const pare_cuda_dequant_f32 &a)
 {
     const uint32_t g = threadIdx.x / 32, j = threadIdx.x % 32;
     const uint64_t groups = (a.w.k + a.w.group - 1) / a.w.group, k = blockIdx.x * 32 + j;
+    const bool salient = a.w.salient && a.w.salient[k] & 1;
     for (uint64_t block = blockIdx.y; block < a.w.n / 8; block += gridDim.y) {
-        const uint8_t *const atom = a.w.codes + (block * (a.w.k / 32) + blockIdx.x) * a.bits * 32;
-        const weight at = {code_at(atom, a.bits, g, j), block * 8 + g, k,
-                           (block * groups + k / a.w.group) * 8 + g};
-        a.dst[at.r * a.ldd + k] = VALUE::of(a, at);
+        const uint64_t atom = block * (a.w.k / 32) + blockIdx.x, row = block * 8 + g;
+        const uint64_t at = (block * groups + k / a.w.group) * 8 + g; /* in planes of groups */
+        const uint16_t *const book =
+            a.w.book + (DECODER::planes & MAGNITUDES ? 4 * at : row << a.bits);
+        const uint32_t zero =
+            DECODER::planes & ZEROS && a.w.zeros ? a.w.zeros[at] : 1u << (a.bits - 1);
+        const DECODER of_row({a.w.scales + at, a.w.minima + at, book, a.w.sub + atom * 16 + g,
+                              a.level, a.bits, zero});
+        const uint32_t u = code_at(a.w.codes + atom * a.bits * 32, a.bits, g, j);
+        a.dst[row * a.ldd + k] = of_row.of({u, 0, (int)j / 16, salient});
     }
 }
-
-struct uniform {
-    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
-    {
-        const int z = a.w.zeros ? a.w.zeros[at.g] : 1 << (a.bits - 1);
-        return (float)((int)at.u - z) * float_of_f16(a.w.scales[at.g]);
-    }
-};
-
-struct of_table {
-    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
-    {
-        return a.level[at.u] * float_of_f16(a.w.scales[at.g]);
-    }
-};
-
-struct of_book {
-    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
-    {
-        return float_of_f16(a.w.book[(at.r << a.bits) + at.u]);
-    }
-};
-
-struct binary {
-    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
-    {
-        const uint16_t *const magnitude = a.w.book + 4 * at.g;
-        const float sign = at.u & 1 ? 1.0f : -1.0f, second = at.u & 2 ? 1.0f : -1.0f;
-        if (a.w.salient && a.w.salient[at.k] & 1)
-            return sign * float_of_f16(magnitude[2]) + second * float_of_f16(magnitude[3]);
-        return sign * float_of_f16(magnitude[at.u >> 1]);
-    }
-};
-
-/* s and o, or s of both halves, of a row and 32 columns lie 8 bytes apart. */
-struct of_super_block {
-    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
-    {
-        const uint64_t atom = at.r / 8 * (a.w.k / 32) + at.k / 32;
-        const uint8_t *const sub = a.w.sub + 16 * atom + at.r % 8;
-        const float scale = float_of_f16(a.w.scales[at.g]);
-        if (a.bits == 6)
-            return scale * (float)(int8_t)sub[at.k % 32 / 16 * 8] * (float)((int)at.u - 32);
-        const float least = float_of_f16(a.w.minima[at.g]) * (float)sub[8];
-        return scale * (float)sub[0] * (float)at.u - least;
-    }
-};
 
 PARE_CUDA_KERNEL(dequant_f32, 256)
 {

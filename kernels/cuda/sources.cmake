@@ -11,6 +11,7 @@ set(pare_cuda_sources
     kernels/cuda/gemm_f16_24.cu
     kernels/cuda/gemm_f16_codes.cu
     kernels/cuda/gemm_f32.cu
+    kernels/cuda/gemm_f32_codes.cu
     kernels/cuda/gemm_x8.cu
     kernels/cuda/gemm_x8_24.cu
     kernels/cuda/gemm_x8_many.cu

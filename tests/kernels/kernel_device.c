@@ -3,6 +3,7 @@
  * front of it. So a kernel of the device meets the same cases as those of the CPU. */
 #include "tests/kernels/kernel_device.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +43,19 @@ static void *up(const void *p, size_t bytes)
     return (void *)(uintptr_t)at; // NOLINT: an address of the device
 }
 
+/* Operands behind the first `kept` go. */
+static void drop(size_t kept)
+{
+    while (operands > kept)
+        device->op->give(&cx, device, operand[--operands]);
+}
+
 /* The output comes back, the operands go. */
 static void down(void *to, const void *from, size_t bytes)
 {
     if (bytes)
         must(device->op->get(&cx, device, to, (pare_address)(uintptr_t)from, bytes));
-    while (operands > 0)
-        device->op->give(&cx, device, operand[--operands]);
+    drop(0);
 }
 
 static void launch(const char *name, const pare_cuda_shape *s, const void *argument, size_t bytes)
@@ -233,6 +240,80 @@ static void dequant_fp8_device(float *dst, size_t ldd, const pare_panel *w)
     dequant_table_device(dst, ldd, w, 8, pare_levels_e4m3);
 }
 
+/* Codes times floats in one kernel. */
+static void launch_codes(pare_decoding how, const pare_cuda_gemm_f32_uniform *a)
+{
+    switch (how) {
+#define CODES(row, name)                                                                           \
+    case row: {                                                                                    \
+        pare_cuda_##name same;                                                                     \
+        memcpy(&same, a, sizeof same); /* all have the same members */                             \
+        LAUNCH(name, same);                                                                        \
+        break;                                                                                     \
+    }
+        CODES(PARE_DECODE_F32, gemm_f32_uniform)
+        CODES(PARE_DECODE_TABLE, gemm_f32_table)
+        CODES(PARE_DECODE_FP8, gemm_f32_table)
+        CODES(PARE_DECODE_BOOK, gemm_f32_book)
+        CODES(PARE_DECODE_BINARY, gemm_f32_binary)
+        CODES(PARE_DECODE_SUPER, gemm_f32_super)
+#undef CODES
+    }
+}
+
+enum { MOST_TOKENS = 8 };
+
+/* Rows below n of the product with token `at` of m, which is x; the others are other numbers. Exits
+ * where something else was written. */
+static void codes_token(float *y, size_t n, const float *x, size_t m, size_t at,
+                        const pare_cuda_gemm_f32_uniform *some, pare_decoding how)
+{
+    const size_t k = some->k, ldy = n + 3, ldx = k + 1, bytes = m * ldy * sizeof(float);
+    float *const inputs = malloc(m * ldx * sizeof *inputs), *const out = malloc(bytes);
+    must(inputs && out ? PARE_OK : PARE_ENOMEM);
+    memset(out, 0xa5, bytes);
+    for (size_t t = 0; t < m; t++)
+        for (size_t j = 0; j < k; j++)
+            inputs[t * ldx + j] = t == at ? x[j] : x[(j + t) % k] - 1.0f;
+    pare_cuda_gemm_f32_uniform a = *some;
+    a.x = up(inputs, ((m - 1) * ldx + k) * sizeof *inputs);
+    a.y = up(out, bytes);
+    a.ldx = ldx;
+    a.ldy = ldy;
+    a.m = m;
+    a.n = n;
+    launch_codes(how, &a);
+    must(device->op->get(&cx, device, out, (pare_address)(uintptr_t)a.y, bytes));
+    memcpy(y, out + at * ldy, n * sizeof *y);
+    for (size_t i = 0; i < m * ldy; i++)
+        if (i % ldy >= n && memcmp(&out[i], "\xa5\xa5\xa5\xa5", sizeof *out) != 0)
+            must(pare_fail(&cx, PARE_EINVAL, "a product wrote behind row %zu", n));
+    free(inputs);
+    free(out);
+}
+
+/* Another number of rows and tokens gives what all rows give with one token. */
+static void gemv_packed_device(float *y, const float *x, size_t k, const pare_panel *w,
+                               pare_decoding how, unsigned bits, const float *level)
+{
+    static const size_t tokens[] = {2, 3, MOST_TOKENS};
+    const size_t m = tokens[k % 3], n = w->n - k / 3 % PARE_ATOM_N;
+    const float *const levels = how == PARE_DECODE_FP8 ? pare_levels_e4m3 : level;
+    const pare_cuda_gemm_f32_uniform a = {.w = panel_of(w, bits, how == PARE_DECODE_BINARY),
+                                          .level = up(levels, sizeof *levels << bits),
+                                          .k = k,
+                                          .bits = bits};
+    float *const other = malloc(n * sizeof *other);
+    must(other ? PARE_OK : PARE_ENOMEM);
+    codes_token(y, w->n, x, 1, 0, &a, how);
+    codes_token(other, n, x, m, k / 3 % m, &a, how);
+    for (size_t r = 0; r < n; r++)
+        if (memcmp(&other[r], &y[r], sizeof *y) != 0 && !(isnan(other[r]) && isnan(y[r])))
+            must(pare_fail(&cx, PARE_EINVAL, "row %zu of %zu differs with %zu tokens", r, n, m));
+    free(other);
+    drop(0);
+}
+
 static void dequant_mask_device(float *dst, size_t ldd, const pare_mask *w)
 {
     const size_t bytes = spread(w->n, ldd, w->k);
@@ -360,6 +441,7 @@ void kt_device(pare_kernels *k)
     k->dequant_super = dequant_super_device;
     k->dequant_24 = dequant_24_device;
     k->dequant_mask = dequant_mask_device;
+    k->gemv_packed = gemv_packed_device;
     k->hadamard_f32 = hadamard_f32_device;
     k->mix_f32 = mix_f32_device;
     k->silu_f32 = silu_f32_device;

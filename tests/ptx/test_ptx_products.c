@@ -1,6 +1,5 @@
-/* Integer products at full size: weights are read once, and nothing costs more than counters.csv
- * beside this file says. Its instructions count for the version of nvcc that its first line names.
- */
+/* Products at full size: weights are read once, and nothing costs more than counters.csv beside
+ * this file says. Its instructions count for the version of nvcc that its first line names. */
 #include <string.h>
 
 #include "kernels/cuda/cuda_blocks.h"
@@ -163,29 +162,99 @@ static bool row_of(const char *name, size_t m, unsigned long long most[3])
     return found;
 }
 
+/* What the last launch did. */
+static void check_counts(const char *name, size_t m)
+{
+    unsigned long long most[3] = {0};
+    const ptx_counts *const c = ptx_counted(pare_device_ptx_machine(d));
+    const bool found = row_of(name, m, most);
+    ck_assert_msg(found && c->instructions <= most[0] && c->sectors <= most[1] &&
+                      c->wavefronts <= most[2],
+                  "more than the row of tests/ptx/counters.csv: %s,%zu,%llu,%llu,%llu,%llu", name,
+                  m, (unsigned long long)c->instructions, (unsigned long long)c->sectors,
+                  (unsigned long long)c->wavefronts, (unsigned long long)c->least);
+    const double must = (double)bytes_of_all;
+    ck_assert_msg((double)c->distinct * 32 <= 1.03 * must, "%s: %llu sectors for %.0f bytes", name,
+                  (unsigned long long)c->distinct, must);
+    drop();
+    d->op->close(&cx, d);
+}
+
 /* 4096 x 4096, or 8192 rows of 1024 columns, whose tiles are the large ones. */
 START_TEST(a_product_costs_no_more_than_its_row)
 {
     static const size_t tokens[] = {1, 8, 64, 256};
     const kind *const k = &kinds[_i / 4];
     const size_t m = tokens[_i % 4];
-    unsigned long long most[3] = {0};
     operands h, dev;
     open_with(PARE_PTX_FILES, (ptx_options){.count = true});
     make(k, m, m < 256 ? WIDE : 2 * WIDE, m < 256 ? WIDE : WIDE / 4, 128, &h, &dev);
     ck_assert_msg(launch(k, &dev) == PARE_OK, "%s", cx.what);
-    const ptx_counts *const c = ptx_counted(pare_device_ptx_machine(d));
-    const bool found = row_of(k->name, m, most);
-    ck_assert_msg(found && c->instructions <= most[0] && c->sectors <= most[1] &&
-                      c->wavefronts <= most[2],
-                  "more than the row of tests/ptx/counters.csv: %s,%zu,%llu,%llu,%llu,%llu",
-                  k->name, m, (unsigned long long)c->instructions, (unsigned long long)c->sectors,
-                  (unsigned long long)c->wavefronts, (unsigned long long)c->least);
-    const double must = (double)bytes_of_all;
-    ck_assert_msg((double)c->distinct * 32 <= 1.03 * must, "%s: %llu sectors for %.0f bytes",
-                  k->name, (unsigned long long)c->distinct, must);
-    drop();
-    d->op->close(&cx, d);
+    check_counts(k->name, m);
+}
+END_TEST
+
+/* Codes times floats. */
+static const struct float_kind {
+    const char *name; /* gemm_f32_.. */
+    pare_decoding how;
+    unsigned bits;
+    size_t group;
+} float_kinds[] = {{"uniform", PARE_DECODE_F32, 2, 128}, {"uniform", PARE_DECODE_F32, 3, 128},
+                   {"uniform", PARE_DECODE_F32, 4, 128}, {"uniform", PARE_DECODE_F32, 8, 128},
+                   {"table", PARE_DECODE_TABLE, 4, 32},  {"table", PARE_DECODE_FP8, 8, 128},
+                   {"book", PARE_DECODE_BOOK, 4, WIDE},  {"binary", PARE_DECODE_BINARY, 2, 128},
+                   {"super", PARE_DECODE_SUPER, 4, 256}, {"super", PARE_DECODE_SUPER, 6, 256}};
+enum { FLOAT_KINDS = sizeof float_kinds / sizeof *float_kinds, ROWS = 1024 };
+
+/* Bytes on both sides; NULL if there are none. */
+static void *both(size_t bytes)
+{
+    if (bytes == 0)
+        return NULL;
+    (void)bytes_for(bytes, (uint32_t)count + 1);
+    return there(bytes);
+}
+
+START_TEST(codes_times_floats_cost_no_more_than_their_row)
+{
+    const struct float_kind *const k = &float_kinds[_i / 2];
+    const size_t m = _i % 2 ? 8 : 1, planes = (size_t)ROWS * WIDE / k->group;
+    const bool magnitudes = k->how == PARE_DECODE_BINARY, book = k->how == PARE_DECODE_BOOK;
+    const bool table = k->how == PARE_DECODE_TABLE || k->how == PARE_DECODE_FP8;
+    const bool sub = k->how == PARE_DECODE_SUPER, uniform = k->how == PARE_DECODE_F32;
+    char name[64];
+    void *kernel;
+    open_with(PARE_PTX_FILES, (ptx_options){.count = true});
+    count = bytes_of_all = 0;
+    const pare_cuda_gemm_f32_uniform a = {
+        .x = both(m * WIDE * sizeof(float)),
+        .y = both(m * ROWS * sizeof(float)),
+        .level = both(table ? sizeof(float) << k->bits : 0),
+        .w = {.codes = both((size_t)ROWS * WIDE * k->bits / 8),
+              .scales = both(magnitudes || book ? 0 : planes * 2),
+              .zeros = both(uniform ? planes : 0),
+              .book = both(magnitudes ? planes * 8
+                           : book     ? (size_t)ROWS * 2 << k->bits
+                                      : 0),
+              .minima = both(sub && k->bits == 4 ? planes * 2 : 0),
+              .sub = both(sub ? (size_t)ROWS * WIDE / 16 : 0),
+              .n = ROWS,
+              .k = WIDE,
+              .group = k->group},
+        .ldx = WIDE,
+        .ldy = ROWS,
+        .m = m,
+        .n = ROWS,
+        .k = WIDE,
+        .bits = k->bits};
+    const pare_cuda_shape s = pare_cuda_gemm_f32_uniform_shape(&a); /* that of all */
+    const pare_launch l = {{s.grid[0], s.grid[1], 1}, {s.block, 1, 1}, s.shared};
+    (void)snprintf(name, sizeof name, "pare_gemm_f32_%s_cuda", k->name);
+    ck_assert_int_eq(d->op->kernel(&cx, d, name, &kernel), PARE_OK);
+    ck_assert_msg(d->op->launch(&cx, d, kernel, &l, &a, sizeof a) == PARE_OK, "%s", cx.what);
+    (void)snprintf(name, sizeof name, "%s%u", k->name, k->bits);
+    check_counts(name, m);
 }
 END_TEST
 
@@ -194,6 +263,7 @@ int main(void)
     Suite *const s = suite_create("ptx.products");
     TCase *const t = tcase_create("products");
     tcase_add_loop_test(t, a_product_costs_no_more_than_its_row, 0, 4 * KINDS);
+    tcase_add_loop_test(t, codes_times_floats_cost_no_more_than_their_row, 0, 2 * FLOAT_KINDS);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
