@@ -12,12 +12,15 @@
     X(cvt_f16_f32,  void, (float *dst, const uint16_t *src, size_t n), EXACT)                      \
     X(cvt_bf16_f32, void, (float *dst, const uint16_t *src, size_t n), EXACT)                      \
     X(cvt_f32_f16,  void, (uint16_t *dst, const float *src, size_t n), EXACT)                      \
+    X(cvt_f32_bf16, void, (uint16_t *dst, const float *src, size_t n), EXACT)                      \
     X(gemm_f32_f32,  void, (float *y, size_t ldy, const float *x, size_t ldx, const float *w,      \
                             size_t ldw, size_t m, size_t n, size_t k), EXACT)                      \
     X(gemm_f32_f16,  void, (float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,   \
                             size_t ldw, size_t m, size_t n, size_t k), EXACT)                      \
     X(gemm_f32_bf16, void, (float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,   \
                             size_t ldw, size_t m, size_t n, size_t k), EXACT)                      \
+    X(gemm_bf16_bf16, void, (float *y, size_t ldy, const uint16_t *x, size_t ldx,                  \
+                             const uint16_t *w, size_t ldw, size_t m, size_t n, size_t k), EXACT)  \
     X(quant_x8, void, (int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,      \
                        size_t group, size_t span, int32_t top), EXACT)                             \
     X(quant_x8_fixed, void, (int8_t *codes, float *scales, int32_t *sums, const float *x,          \

@@ -5,14 +5,20 @@
  *
  * Formulas (all indices from 0, matrices row-major):
  *
- *   cvt_*        element-wise; f32 -> f16 rounds half to even, overflow gives infinity, a NaN
- *                stays a NaN.
+ *   cvt_*        element-wise; f32 -> f16 and bf16 round half to even, overflow gives infinity, a
+ *                NaN stays a NaN.
  *
  *   gemm_f32_T   y[t, r] = sum over j of x[t, j] w[r, j],  x [m, k], w [n, k] of type T, y [m, n].
  *                The sum has eight lanes: lane l takes j = l, l + 8, l + 16, ... in this order,
  *                each step lane = fma(x, w, lane) from 0; then
  *                ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)).
  *                So one output does not depend on m, n or on the tiling.
+ *
+ *   gemm_bf16_bf16  y[t, r] = sum over j of x[t, j] w[r, j], x [m, k] and w [n, k] BF16, y F32, as
+ *                the BF16 tiles of AMX compute it. k is filled with zeros up to a multiple of 32;
+ *                for each 32 columns even = fma(x, w, even) over columns 0, 2, .. 30 from 0, odd the
+ *                same over 1, 3, .. 31, y = y + (even + odd) from 0. Every x, w and result below
+ *                2^-126 counts as 0 of its sign (a result as rounded to 24 bits).
  *
  *   quant_x8     integer activations of one token, codes -top .. top: top 127 or 7. Each `span` of
  *                consecutive values has a scale: a = max |x|, scale = a / top,

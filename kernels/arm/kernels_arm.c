@@ -25,6 +25,8 @@ static void init_neon(pare_kernels *k)
     k->cvt_f16_f32 = pare_cvt_f16_f32_neon;
     k->cvt_bf16_f32 = pare_cvt_bf16_f32_neon;
     k->cvt_f32_f16 = pare_cvt_f32_f16_neon;
+    k->cvt_f32_bf16 = pare_cvt_f32_bf16_neon;
+    k->gemm_bf16_bf16 = pare_gemm_bf16_bf16_neon;
     k->gemm_f32_f32 = pare_gemm_f32_f32_neon;
     k->gemm_f32_f16 = pare_gemm_f32_f16_neon;
     k->gemm_f32_bf16 = pare_gemm_f32_bf16_neon;

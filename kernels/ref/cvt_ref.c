@@ -16,6 +16,12 @@ void pare_cvt_bf16_f32_ref(float *dst, const uint16_t *src, size_t n)
     }
 }
 
+void pare_cvt_f32_bf16_ref(uint16_t *dst, const float *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = pare_f32_to_bf16(src[i]);
+}
+
 void pare_cvt_f32_f16_ref(uint16_t *dst, const float *src, size_t n)
 {
     for (size_t i = 0; i < n; i++)

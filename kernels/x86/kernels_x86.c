@@ -9,6 +9,8 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->cvt_f16_f32 = pare_cvt_f16_f32_avx2;
     k->cvt_bf16_f32 = pare_cvt_bf16_f32_avx2;
     k->cvt_f32_f16 = pare_cvt_f32_f16_avx2;
+    k->cvt_f32_bf16 = pare_cvt_f32_bf16_avx2;
+    k->gemm_bf16_bf16 = pare_gemm_bf16_bf16_avx2;
     k->gemm_f32_f32 = pare_gemm_f32_f32_avx2;
     k->gemm_f32_f16 = pare_gemm_f32_f16_avx2;
     k->gemm_f32_bf16 = pare_gemm_f32_bf16_avx2;
