@@ -1,7 +1,12 @@
+#define _DEFAULT_SOURCE /* syscall */
 #include "kernels/kernels_internal.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -11,6 +16,7 @@ const pare_cpu_level pare_cpu_levels[PARE_CPU_LEVELS] = {
     {"avx2", PARE_CPU_AVX2},
     {"avxvnni", PARE_CPU_AVX2 | PARE_CPU_AVXVNNI},
     {"avx512", PARE_CPU_AVX2 | PARE_CPU_AVX512},
+    {"amx", PARE_CPU_AVX2 | PARE_CPU_AVX512 | PARE_CPU_AMX},
     {"neon", PARE_CPU_NEON},
     {"dotprod", PARE_CPU_NEON | PARE_CPU_DOTPROD},
     {"i8mm", PARE_CPU_NEON | PARE_CPU_DOTPROD | PARE_CPU_I8MM},
@@ -30,6 +36,29 @@ static int has_avxvnni(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
 }
 
+/* Linux lets a process use tiles when it asks; threads that start later may, too. */
+static int may_use_tiles(void)
+{
+#ifdef __linux__
+    enum { ASK = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM */
+    return syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
+#else
+    return 0;
+#endif
+}
+
+static int has_amx(void)
+{
+    enum { BF16 = 1u << 22, TILES = 1u << 24, INT8 = 1u << 25, KEPT = 3u << 17 };
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) ||
+        !__get_cpuid_count(7, 0, &a, &b, &c, &d) ||
+        (d & (BF16 | TILES | INT8)) != (BF16 | TILES | INT8))
+        return 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & KEPT) == KEPT && may_use_tiles();
+}
+
 unsigned pare_cpu_detect(void)
 {
     __builtin_cpu_init();
@@ -42,6 +71,8 @@ unsigned pare_cpu_detect(void)
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512vnni"))
         cpu |= PARE_CPU_AVX512;
+    if (cpu & PARE_CPU_AVX512 && has_amx())
+        cpu |= PARE_CPU_AMX;
     return cpu;
 }
 #elif defined(__aarch64__)

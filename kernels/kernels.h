@@ -127,6 +127,7 @@ enum {
     PARE_CPU_NEON = 1u << 3,    /* of AArch64 */
     PARE_CPU_DOTPROD = 1u << 4,
     PARE_CPU_I8MM = 1u << 5,
+    PARE_CPU_AMX = 1u << 6, /* AMX tiles of BF16 and int8, always together */
 };
 
 /* What can be asked for by name. */
@@ -135,9 +136,9 @@ typedef struct pare_cpu_level {
     unsigned cpu; /* PARE_CPU_* bits that it needs and uses */
 } pare_cpu_level;
 
-enum { PARE_CPU_LEVELS = 7 };
+enum { PARE_CPU_LEVELS = 8 };
 
-/* ref, avx2, avxvnni, avx512, neon, dotprod, i8mm: of one kind of processor, better ones last. */
+/* ref, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm: of one kind of processor, better ones last. */
 extern const pare_cpu_level pare_cpu_levels[PARE_CPU_LEVELS];
 
 enum { PARE_X24_TILE = 8 /* tokens whose codes lie side by side for 2:4 weights */ };

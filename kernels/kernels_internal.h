@@ -18,6 +18,7 @@ static inline float pare_lane_sum(const float l[8])
 void pare_kernels_init_x86(pare_kernels *k, unsigned cpu);
 void pare_kernels_init_avxvnni(pare_kernels *k);
 void pare_kernels_init_avx512(pare_kernels *k);
+void pare_kernels_init_amx(pare_kernels *k);
 void pare_kernels_init_arm(pare_kernels *k, unsigned cpu);
 void pare_peaks_init_avx2(pare_peaks *p);
 void pare_peaks_init_avxvnni(pare_peaks *p);

@@ -34,4 +34,9 @@ void pare_kernels_init_avx512(pare_kernels *k)
     k->kv_mix = pare_kv_mix_avx512;
 }
 
+void pare_kernels_init_amx(pare_kernels *k)
+{
+    k->gemm_bf16_bf16 = pare_gemm_bf16_bf16_amx;
+}
+
 #endif

@@ -48,6 +48,8 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
         pare_kernels_init_avxvnni(k);
     if (cpu & PARE_CPU_AVX512)
         pare_kernels_init_avx512(k);
+    if (cpu & PARE_CPU_AMX)
+        pare_kernels_init_amx(k);
 }
 
 #endif

@@ -8,7 +8,8 @@
 
 #define X(name, ret, params, cls)                                                                  \
     ret pare_##name##_avxvnni params;                                                              \
-    ret pare_##name##_avx512 params;
+    ret pare_##name##_avx512 params;                                                               \
+    ret pare_##name##_amx params;
 PARE_KERNEL_LIST(X)
 #undef X
 

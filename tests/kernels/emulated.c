@@ -1,10 +1,10 @@
-/* A processor that has all levels of x86: kernels of AVX-VNNI and AVX-512 are compiled with
- * emulated.h, those of AVX2 are references. kernels.c is compiled without its own detection. */
+/* A processor that has all levels of x86: kernels of AVX-VNNI, AVX-512 and AMX are compiled
+ * with emulated.h, those of AVX2 are references. kernels.c is compiled without its own detection. */
 #include "kernels/x86/vnni_internal.h"
 
 unsigned pare_cpu_detect(void)
 {
-    return PARE_CPU_AVX2 | PARE_CPU_AVXVNNI | PARE_CPU_AVX512;
+    return PARE_CPU_AVX2 | PARE_CPU_AVXVNNI | PARE_CPU_AVX512 | PARE_CPU_AMX;
 }
 
 void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
@@ -13,6 +13,8 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
         pare_kernels_init_avxvnni(k);
     if (cpu & PARE_CPU_AVX512)
         pare_kernels_init_avx512(k);
+    if (cpu & PARE_CPU_AMX)
+        pare_kernels_init_amx(k);
 }
 
 /* What the kernels leave to AVX2. */

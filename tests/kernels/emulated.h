@@ -1,6 +1,6 @@
-/* tests/kernels/emulated.h - the instructions of AVX2, AVX-VNNI and AVX-512 in plain C: those of
- * SIMD Everywhere, and what its version 0.7.4 lacks, rounds twice or reads too much for. Sources of
- * kernels are compiled with it in place of <immintrin.h>, so that any machine can run them. */
+/* tests/kernels/emulated.h - the instructions of AVX2, AVX-VNNI, AVX-512 and AMX in plain C: those
+ * of SIMD Everywhere, and what its version 0.7.4 lacks, rounds twice or reads too much for. Sources
+ * of kernels are compiled with it in place of <immintrin.h>, so that any machine can run them. */
 #ifndef PARE_TESTS_EMULATED_H
 #define PARE_TESTS_EMULATED_H
 
@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef uint8_t __mmask8;
@@ -155,6 +156,69 @@ static inline __m512i _mm512_maskz_loadu_epi64(__mmask8 m, const void *p)
 static inline __m256i _mm256_dpbusd_avx_epi32(__m256i d, __m256i u, __m256i x)
 {
     return simde_mm256_dpbusd_epi32(d, u, x);
+}
+
+/* How this processor rounds and whether denormals count as 0, which fmaf follows, too. */
+#undef _mm_getcsr
+#undef _mm_setcsr
+#define _mm_getcsr() __builtin_ia32_stmxcsr()
+#define _mm_setcsr   __builtin_ia32_ldmxcsr
+
+/* Tiles of 16 rows of 64 bytes; as after power-on, nothing is in them before they are configured.
+ */
+static uint8_t emulated_tile[8][16][64];
+
+static inline void _tile_release(void)
+{
+    memset(emulated_tile, 0xff, sizeof emulated_tile);
+}
+
+static inline void _tile_loadconfig(const void *config)
+{
+    uint8_t wanted[64] = {1};
+    for (int i = 0; i < 8; i++) {
+        wanted[16 + 2 * i] = 64;
+        wanted[48 + i] = 16;
+    }
+    if (memcmp(config, wanted, sizeof wanted) != 0)
+        abort();
+    memset(emulated_tile, 0, sizeof emulated_tile);
+}
+
+static inline void _tile_loadd(int tile, const void *from, size_t stride)
+{
+    for (size_t i = 0; i < 16; i++)
+        memcpy(emulated_tile[tile][i], (const char *)from + i * stride, 64);
+}
+
+static inline void _tile_stored(int tile, void *to, size_t stride)
+{
+    for (size_t i = 0; i < 16; i++)
+        memcpy((char *)to + i * stride, emulated_tile[tile][i], 64);
+}
+
+static inline float emulated_bf16(const uint8_t *row, int i)
+{
+    const uint8_t bytes[4] = {0, 0, row[2 * i], row[2 * i + 1]};
+    return emulated_float(bytes, 0);
+}
+
+/* sum[m][n] += a[m] b[.][n], pairs of columns of a meeting rows of b. */
+__attribute__((noinline)) static void _tile_dpbf16ps(int sum, int a, int b)
+{
+    const unsigned before = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(before | 0x8040);
+    for (int m = 0; m < 16; m++)
+        for (int n = 0; n < 16; n++) {
+            float chain[2] = {0}, y = emulated_float(emulated_tile[sum][m], n);
+            for (int i = 0; i < 32; i++)
+                chain[i % 2] =
+                    fmaf(emulated_bf16(emulated_tile[a][m], i),
+                         emulated_bf16(emulated_tile[b][i / 2], 2 * n + i % 2), chain[i % 2]);
+            y += chain[0] + chain[1];
+            memcpy(emulated_tile[sum][m] + 4 * n, &y, sizeof y);
+        }
+    __builtin_ia32_ldmxcsr(before);
 }
 
 #endif
