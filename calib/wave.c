@@ -162,11 +162,13 @@ pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window,
 }
 
 size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t windows, size_t window,
-                         bool spilled)
+                         bool bf16, bool spilled)
 {
+    const pare_inputs inputs = bf16         ? PARE_INPUTS_BF16
+                               : c->experts ? PARE_INPUTS_ANY
+                                            : PARE_INPUTS_NONE;
     const pare_batch batch = {.sequences = windows, .length = window};
     const size_t tokens = batch.sequences * window;
     const size_t row = (spilled ? c->hidden : 0) + 2 * c->kv_heads * c->head_dim;
-    return tokens * row * sizeof(float) +
-           pare_block_forward_bytes(cx, c, batch, c->experts ? PARE_INPUTS_ANY : PARE_INPUTS_NONE);
+    return tokens * row * sizeof(float) + pare_block_forward_bytes(cx, c, batch, inputs);
 }

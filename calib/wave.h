@@ -68,8 +68,8 @@ PARE_CHECKED pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, s
 
 /* Upper bound of the scratch that pare_wave_run takes for a block in floats, whose experts may be
  * packed, in batches of up to `windows`; activations in a file pass through memory batch by batch.
- */
+ * bf16: on pare_cpu_bf16. */
 size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t windows, size_t window,
-                         bool spilled);
+                         bool bf16, bool spilled);
 
 #endif

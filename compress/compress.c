@@ -14,6 +14,7 @@
 #include "compress/run/run_rotate.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
+#include "runtime/block_ops.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
@@ -161,6 +162,8 @@ static pare_status start_waves(pare_run *run)
         return PARE_OK;
     PARE_TRY(
         pare_forward_init(run->cx, &run->stage, &run->source, plan->window, true, &run->forward));
+    run->wave_forward = run->forward;
+    run->wave_forward.backend = pare_plan_bf16(plan) ? &pare_cpu_bf16 : NULL;
     if (run->settled.memory.spill)
         PARE_TRY(open_waves(run));
     PARE_TRY(pare__run_weigh(run));

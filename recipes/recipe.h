@@ -58,6 +58,10 @@ typedef enum pare_token_weighing {
 } pare_token_weighing;
 const char *pare_token_weighing_name(pare_token_weighing w); /* as recipes write it */
 
+/* In what the linears multiply while activations pass through the blocks. */
+typedef enum pare_precision { PARE_PRECISION_F32, PARE_PRECISION_BF16 } pare_precision;
+const char *pare_precision_name(pare_precision p); /* as recipes write it */
+
 typedef struct pare_calibration {
     pare_calibration_kind kind;
     pare_place place;
@@ -72,6 +76,8 @@ typedef struct pare_calibration {
     pare_token_weighing token_weights;
     bool token_weights_given;
     pare_place token_weights_place;
+    pare_precision precision; /* default F32 */
+    bool precision_given;
     size_t min_tokens;     /* that must reach an expert; default 128 */
     pare_cold_policy cold; /* for others; default ALL_TOKENS */
     bool experts_given;    /* one of the two */
@@ -193,9 +199,9 @@ extern const pare_recipe_key pare_recipe_keys[];
 /* min_tokens and cold of "experts" in a calibration, ended by a NULL name. */
 extern const pare_param pare_experts_params[];
 
-/* Settings of a calibration, ended by NULL: samples, window, token_weights, temperature (of
- * generate), weight (of a text); "limit", "device" and "device_products" of an evaluation; and what
- * "nan" takes. */
+/* Settings of a calibration, ended by NULL: samples, window, token_weights, precision,
+ * temperature (of generate), weight (of a text); "limit", "device" and "device_products" of an
+ * evaluation; and what "nan" takes. */
 extern const pare_param *const pare_calibration_params[];
 extern const pare_param *const pare_limit_param;
 extern const pare_param *const pare_device_param;

@@ -149,6 +149,7 @@ struct pare_ops {
 };
 
 extern const pare_backend pare_cpu;
+extern const pare_backend pare_cpu_bf16; /* linears of floats rounded to BF16; the rest in F32 */
 
 /* The operations of f's backend. */
 pare_ops pare_ops_of(pare_ctx *cx, pare_arena *scratch, const pare_forward *f);

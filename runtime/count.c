@@ -86,6 +86,12 @@ static pare_status count_linears(const pare_ops *o, const pare_linear *const *w,
     }
     if (n->inputs == PARE_INPUTS_NONE)
         return PARE_OK;
+    if (n->inputs == PARE_INPUTS_BF16) {
+        total = with(total, x.rows, k32 * sizeof(uint16_t));
+        total = with(total, pare_threads(o->cx), 64 * k32 * sizeof(float));
+        reach(n, with(total, pare_threads(o->cx), 64 * k32 * sizeof(uint16_t)));
+        return PARE_OK;
+    }
     for (size_t i = 0; i < 2 * count && i < (size_t)n->inputs; i++) {
         total = with(total, x.rows, k32);
         total = with(total, x.rows, k32 / PARE_ATOM_K * 2 * sizeof(float));

@@ -154,6 +154,16 @@ static pare_status cpu_linears(const pare_ops *o, const pare_linear *const *w, s
     return pare__linear_apply_all(o->cx, o->scratch, product, count, exact, x.at, w[0]->k, x.rows);
 }
 
+static pare_status bf16_linears(const pare_ops *o, const pare_linear *const *w, size_t count,
+                                bool exact, pare_array x, const pare_array *y)
+{
+    (void)exact;
+    pare__product product[PARE__LINEARS_MAX];
+    for (size_t i = 0; i < count; i++)
+        product[i] = (pare__product){w[i], y[i].at, w[i]->n};
+    return pare__linear_apply_bf16(o->cx, o->scratch, product, count, x.at, w[0]->k, x.rows);
+}
+
 /* Rotates q and k by their positions and stores k and v in an F32 cache. For a coded one they are
  * only rounded; k may have to stay as it is. */
 static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
@@ -389,9 +399,13 @@ static pare_status cpu_score(const pare_ops *o, pare_array logit, pare_array bas
 
 #define PARE__ENTRY(name, parameters) .name = cpu_##name,
 static const pare_block_table cpu_table = {PARE_BLOCK_OPS(PARE__ENTRY)};
+#define cpu_linears bf16_linears
+static const pare_block_table bf16_table = {PARE_BLOCK_OPS(PARE__ENTRY)};
+#undef cpu_linears
 #undef PARE__ENTRY
 
 const pare_backend pare_cpu = {.op = &cpu_table};
+const pare_backend pare_cpu_bf16 = {.op = &bf16_table};
 
 pare_ops pare_ops_of(pare_ctx *cx, pare_arena *scratch, const pare_forward *f)
 {

@@ -93,7 +93,8 @@ PARE_CHECKED pare_status pare_model_forward(pare_ctx *cx, pare_arena *scratch,
 typedef enum pare_inputs {
     PARE_INPUTS_NONE = 0,
     PARE_INPUTS_ALIKE = 1,
-    PARE_INPUTS_ANY = 6
+    PARE_INPUTS_ANY = 6,
+    PARE_INPUTS_BF16 /* of pare_cpu_bf16 */
 } pare_inputs;
 
 /* The forms that linears of this model need. */

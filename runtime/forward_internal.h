@@ -79,6 +79,11 @@ PARE_CHECKED pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratc
                                                 const pare__product *product, size_t count,
                                                 bool exact, const float *x, size_t ldx, size_t m);
 
+/* pare_linear_apply_bf16 of several. */
+PARE_CHECKED pare_status pare__linear_apply_bf16(pare_ctx *cx, pare_arena *scratch,
+                                                 const pare__product *product, size_t count,
+                                                 const float *x, size_t ldx, size_t m);
+
 /* The experts of one row: softmax of the router's outputs logit [n], which are overwritten; the
  * `used` <= n picked ones and their weights, largest first (route.c says how). */
 void pare__route(float *logit, size_t n, size_t used, bool norm, uint32_t *picked, float *weight);

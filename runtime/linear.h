@@ -31,6 +31,12 @@ PARE_CHECKED pare_status pare_linear_apply(pare_ctx *cx, pare_arena *scratch, co
                                            bool exact, const float *x, size_t ldx, size_t m,
                                            float *y, size_t ldy);
 
+/* The same of x and W rounded to BF16, packed weights decoded first, whatever their activation:
+ * gemm_bf16_bf16, and the bias in F32. Scratch: 2 m k bytes and 384 k for each thread. */
+PARE_CHECKED pare_status pare_linear_apply_bf16(pare_ctx *cx, pare_arena *scratch,
+                                                const pare_linear *w, const float *x, size_t ldx,
+                                                size_t m, float *y, size_t ldy);
+
 /* Whether there is a way to compute with w: PARE_ENOTSUP, naming it, for a width that its encoding
  * does not have, integer activations of an encoding without an integer product, activations that
  * are not 4 or 8 bits wide, a fixed scale that is no positive number, or a width that cannot be

@@ -47,6 +47,7 @@ typedef struct pare_manifest {
     size_t windows, window;      /* calibration */
     uint64_t fresh;              /* tokens of it that say something new */
     bool token_weights;          /* they count by the loss */
+    bool bf16;                   /* linears, while activations pass */
     const size_t *share; /* [shares] windows of each text; NULL when no weights were given */
     size_t shares;
     const char *cpu, *blas; /* "avx2"; name and version of the BLAS core */

@@ -141,6 +141,7 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
     pare_json_put_integer(w, "samples", (int64_t)p->settled.samples);
     pare_json_put_integer(w, "window", (int64_t)p->window);
     pare_json_put_text(w, "token_weights", p->token_weights ? "loss" : "even");
+    pare_json_put_text(w, "precision", pare_precision_name(p->recipe.calibration.precision));
     pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
     if (p->experts)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->settled.memory.chunk);

@@ -125,6 +125,12 @@ typedef struct pare_plan {
     uint64_t export_ram_bytes;
 } pare_plan;
 
+/* Waves multiply in BF16. */
+static inline bool pare_plan_bf16(const pare_plan *plan)
+{
+    return plan->recipe.calibration.precision == PARE_PRECISION_BF16;
+}
+
 /* Exports that are still to be made. */
 static inline size_t pare_plan_missing(const pare_plan *plan, const pare_settled *settled)
 {

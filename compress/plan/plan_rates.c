@@ -111,11 +111,17 @@ static pare_status run_linear(probe *p, const void *linear)
     return pare_linear_apply(p->cx, p->a, linear, false, p->x, p->k, TOKENS, p->y, p->n);
 }
 
+static pare_status run_bf16(probe *p, const void *linear)
+{
+    return pare_linear_apply_bf16(p->cx, p->a, linear, p->x, p->k, TOKENS, p->y, p->n);
+}
+
 /* Operations in a second of x W^T. */
-static pare_status time_linear(probe *p, const pare_linear *w, double *rate)
+static pare_status time_linear(probe *p, pare_status (*work)(probe *, const void *),
+                               const pare_linear *w, double *rate)
 {
     double seconds;
-    PARE_TRY(median_seconds(p, run_linear, w, &seconds));
+    PARE_TRY(median_seconds(p, work, w, &seconds));
     *rate = 2.0 * TOKENS * (double)p->n * (double)p->k / seconds;
     return PARE_OK;
 }
@@ -137,10 +143,12 @@ static pare_status measure_products(probe *p)
         return PARE_ENOMEM;
     PARE_TRY(pare_f32_to_dtype(p->cx, PARE_F16, p->w, count, p->half));
     pare_linear w = {.name = "probe", .n = p->n, .k = p->k, .dtype = PARE_F32, .data = p->w};
-    PARE_TRY(time_linear(p, &w, &p->out->gemm));
+    PARE_TRY(time_linear(p, run_linear, &w, &p->out->gemm));
+    if (pare_plan_bf16(p->plan))
+        PARE_TRY(time_linear(p, run_bf16, &w, &p->out->gemm_bf16));
     w.dtype = PARE_F16;
     w.data = p->half;
-    PARE_TRY(time_linear(p, &w, &p->out->gemm_half));
+    PARE_TRY(time_linear(p, run_linear, &w, &p->out->gemm_half));
     PARE_TRY(median_seconds(p, run_gram, NULL, &seconds));
     p->out->gram = (double)TOKENS * (double)p->k * (double)p->k / seconds;
     return PARE_OK;
@@ -209,7 +217,7 @@ static pare_status measure_codes(probe *p)
     p->out->store = weights / seconds;
     PARE_TRY(pare_packed_pack(p->cx, p->a, &c.packed, &c.codes, &c.planes));
     PARE_TRY(pare_packed_view(p->cx, p->a, &c.packed, c.planes.plane, &c.view));
-    return time_linear(p, &c.view, &p->out->gemm_codes);
+    return time_linear(p, run_linear, &c.view, &p->out->gemm_codes);
 }
 
 /* Pieces of the weight files, one somewhere in each stretch: some may lie in memory, others on the

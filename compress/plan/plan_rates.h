@@ -18,6 +18,7 @@ typedef struct pare_plan_rates {
     double sync;       /* seconds that a sync of little takes */
     double gemm;       /* operations of a product with weights in F32, */
     double gemm_half;  /* in F16, */
+    double gemm_bf16;  /* with inputs and weights rounded to BF16, */
     double gemm_codes; /* in codes, its inputs rounded on the way */
     double gram;       /* operations of x^T x */
     double round;      /* weights rounded to nearest */

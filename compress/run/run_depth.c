@@ -119,10 +119,10 @@ static pare_status find_basis(pare_run *run)
     const pare_tap tap = pare_stats_tap(&stats);
     for (size_t b = 0; b < c->blocks; b++) {
         PARE_TRY(load(run, b, true));
-        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->current,
-                               &tap, "gathering statistics"));
-        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->current,
-                               NULL, "carrying activations to the next block"));
+        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->wave_forward,
+                               &run->current, &tap, "gathering statistics"));
+        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->wave_forward,
+                               &run->current, NULL, "carrying activations to the next block"));
     }
     PARE_TRY(pare_wave_change(run->cx, &run->scratch, &run->wave, add_last, &l));
     for (size_t i = 0; i < square; i++)

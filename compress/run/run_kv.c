@@ -36,7 +36,7 @@ static pare_status calibrate(pare_run *run, size_t block)
     pare_kv_sample sample;
     PARE_TRY(pare_kv_sample_take(&run->scratch, &run->model.config, tokens, &sample));
     const pare_tap tap = {.self = &sample, .last = PARE_SITE_ATTENTION, .see_kv = watch};
-    PARE_TRY(pare_wave_run(cx, &run->scratch, &run->wave, &run->forward, &run->current, &tap,
+    PARE_TRY(pare_wave_run(cx, &run->scratch, &run->wave, &run->wave_forward, &run->current, &tap,
                            "watching keys and values"));
     const pare_status s = pare_kv_calibrate(cx, &run->scratch, &sample, &run->kv[block]);
     return s == PARE_OK ? s : pare_fail_context(cx, s, "kv_cache of block %zu", block);

@@ -16,7 +16,7 @@ static pare_status gather(pare_run *run, pare_part p, pare_moments *m)
     const double start = pare_seconds();
     PARE_TRY(pare_moments_take(run->cx, &run->scratch, &run->model.config, pare_part_site(p), m));
     const pare_tap tap = pare_moments_tap(m);
-    const pare_status s = pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward,
+    const pare_status s = pare_wave_run(run->cx, &run->scratch, &run->wave, &run->wave_forward,
                                         &run->current, &tap, "gathering statistics");
     run->calibration_seconds += pare_seconds() - start;
     return s;

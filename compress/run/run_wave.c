@@ -27,8 +27,8 @@ pare_status pare__run_load(pare_run *run, size_t block)
 pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what)
 {
     const double start = pare_seconds();
-    const pare_status s =
-        pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->current, tap, what);
+    const pare_status s = pare_wave_run(run->cx, &run->scratch, &run->wave, &run->wave_forward,
+                                        &run->current, tap, what);
     run->calibration_seconds += pare_seconds() - start;
     return s;
 }
@@ -40,7 +40,8 @@ static pare_status run_both(pare_run *run, const pare_block *whole, const pare_t
     const double start = pare_seconds();
     const pare_wave_side side[2] = {{&run->floats, whole, floats},
                                     {&run->wave, &run->current, tap}};
-    const pare_status s = pare_wave_run_both(run->cx, &run->scratch, &run->forward, side, what);
+    const pare_status s =
+        pare_wave_run_both(run->cx, &run->scratch, &run->wave_forward, side, what);
     run->calibration_seconds += pare_seconds() - start;
     return s;
 }

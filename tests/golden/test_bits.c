@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compress/bench/bench_model.h"
+#include "runtime/block_ops.h"
 #include "runtime/linalg.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
@@ -26,6 +27,7 @@ static const size_t threads[REPEATS] = {1, 2, 3, 5};
 static const struct {
     const char *shape, *weights;
     pare_kv_format kv;
+    const pare_backend *backend;
 } cases[] = {
     {"1b", "int4", {.method = PARE_KV_FLOAT}},
     {"1b", "ternary", {.method = PARE_KV_FLOAT}},
@@ -37,6 +39,8 @@ static const struct {
     {"1b", "int4", {.method = PARE_KV_KIVI, .group = 32, .window = 8}},
     {"1b", "int4", {.method = PARE_KV_KVQUANT, .sink = 1}},
     {"30b-a3b", "int4", {.method = PARE_KV_FLOAT}},
+    {"1b", "f16", {.method = PARE_KV_FLOAT}, &pare_cpu_bf16},
+    {"30b-a3b", "int4", {.method = PARE_KV_FLOAT}, &pare_cpu_bf16},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -49,6 +53,7 @@ typedef struct subject {
     bool ran;
     const char *level;
     size_t threads;
+    const pare_backend *backend;
 } subject;
 
 static void must(subject *s, pare_status status)
@@ -75,6 +80,7 @@ static void take_levels(subject *s)
 static void make(subject *s, size_t number)
 {
     memset(s, 0, sizeof *s);
+    s->backend = cases[number].backend;
     pare_ctx_init(&s->cx);
     must(s, pare_linalg_init(&s->cx));
     must(s, pare_arena_init(&s->cx, &s->arena, 0));
@@ -132,13 +138,15 @@ static void run(subject *s, size_t prompt, size_t steps)
     const size_t length = prompt + steps;
     must(s, pare_pool_new(&s->cx, s->threads, &s->cx.pool));
     must(s, pare_forward_init(&s->cx, &p.arena, &s->model, length, false, &p.f));
+    p.f.backend = s->backend;
     for (size_t b = 0; b < BLOCKS; b++)
         must(s, pare_kv_take_format(&p.arena, c, &s->model.kv, 1, length, &p.kv[b]));
     p.x = PARE_NEW(&p.arena, float, length * c->hidden);
     p.logits = PARE_NEW(&p.arena, float, length *VOCAB);
     ck_assert(p.x && p.logits);
     const pare_batch widest = {1, prompt, steps};
-    must(s, pare_arena_init(&s->cx, &p.work, pare_block_forward_scratch(&s->cx, c, widest)));
+    const pare_inputs inputs = s->backend ? PARE_INPUTS_BF16 : PARE_INPUTS_ANY;
+    must(s, pare_arena_init(&s->cx, &p.work, pare_block_forward_bytes(&s->cx, c, widest, inputs)));
     forward(s, &p, 0, prompt);
     for (size_t i = 0; i < steps; i++)
         forward(s, &p, prompt + i, 1);

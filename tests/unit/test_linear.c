@@ -61,6 +61,39 @@ START_TEST(every_output_is_the_dot_product_of_a_row_and_a_token)
 }
 END_TEST
 
+/* The reference of the product, over weights as they are stored and inputs, both rounded. */
+static void check_bf16(tiny_home *h, tiny_kind kind, const size_t *shape)
+{
+    pare_kernels ref;
+    pare_kernels_init(&ref, 0);
+    const size_t m = shape[0], n = shape[1], k = shape[2], ldx = k + 3;
+    pare_linear w = make(&h->arena, kind, n, k);
+    float *const x = random_rows(&h->arena, 1, m * ldx), *const bias = random_rows(&h->arena, 2, n);
+    float *const y = tiny_take(&h->arena, m * n, 4), *const want = tiny_take(&h->arena, m * n, 4);
+    float *const dense = tiny_take(&h->arena, n * k, 4);
+    uint16_t *const a = tiny_take(&h->arena, m * ldx, 2), *const b = tiny_take(&h->arena, n * k, 2);
+    pare_linear_to_f32(&h->cx, &w, dense);
+    ref.cvt_f32_bf16(a, x, m * ldx);
+    ref.cvt_f32_bf16(b, dense, n * k);
+    ref.gemm_bf16_bf16(want, n, a, ldx, b, k, m, n, k);
+    w.bias = bias;
+    ck_assert_int_eq(pare_linear_apply_bf16(&h->cx, &h->arena, &w, x, ldx, m, y, n), PARE_OK);
+    for (size_t i = 0; i < m * n; i++)
+        ck_assert_float_eq(y[i], want[i] + bias[i % n]);
+}
+
+START_TEST(a_product_in_bf16_is_that_of_rounded_factors)
+{
+    for (size_t threads = 1; threads <= 3; threads += 2)
+        for (size_t shape = 0; shape < SHAPES; shape++) {
+            tiny_home h;
+            tiny_begin(&h, threads);
+            check_bf16(&h, tiny_kinds[_i], shapes[shape]);
+            tiny_end(&h);
+        }
+}
+END_TEST
+
 /* What one code stands for, from the planes, by the formulas of encoding.h. */
 static double code_value(const pare_linear *w, unsigned u, size_t r, size_t j)
 {
@@ -476,6 +509,7 @@ int main(void)
     TCase *const c = tcase_create("linear");
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, every_output_is_the_dot_product_of_a_row_and_a_token, 0, TINY_KINDS);
+    tcase_add_loop_test(c, a_product_in_bf16_is_that_of_rounded_factors, 0, TINY_KINDS);
     tcase_add_loop_test(c, quantized_activations_stay_within_half_a_step, 0, TINY_KINDS - 3);
     tcase_add_loop_test(c, bytes_depend_neither_on_threads_nor_on_the_number_of_tokens, 0,
                         TINY_KINDS * 2);

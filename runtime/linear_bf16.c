@@ -1,0 +1,115 @@
+/* Products of what is rounded to BF16: the inputs once, weights in tiles of rows that meet all
+ * tokens. */
+#include "runtime/linear.h"
+
+#include <assert.h>
+
+#include "kernels/layout.h"
+#include "runtime/linear_internal.h"
+#include "runtime/threads.h"
+
+typedef struct call {
+    const pare_kernels *kernels;
+    const pare__product *product;
+    size_t count, m;
+    const float *from;
+    size_t ldx;
+    uint16_t *x;       /* [m, k] */
+    float *panel;      /* [workers][TILE_ROWS widest] */
+    uint16_t *rounded; /* the same */
+    size_t widest;     /* k, rounded up as codes are */
+} call;
+
+static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const call *const c = arg;
+    const size_t k = c->product->w->k;
+    for (size_t t = begin; t < end; t++)
+        c->kernels->cvt_f32_bf16(c->x + t * k, c->from + t * c->ldx, k);
+}
+
+/* `rows` rows of W from r0 on in BF16, *ld apart: where they lie, or in the panel of a worker. */
+static const uint16_t *weights(const call *c, const pare_linear *w, size_t r0, size_t rows,
+                               size_t worker, size_t *ld)
+{
+    float *const panel = c->panel + worker * PARE__TILE_ROWS * c->widest;
+    uint16_t *const rounded = c->rounded + worker * PARE__TILE_ROWS * c->widest;
+    *ld = w->k;
+    if (w->bits) {
+        *ld = w->panel.k;
+        pare__linear_decode(c->kernels, w, r0, rows, panel);
+    } else if (w->dtype == PARE_BF16) {
+        return (const uint16_t *)w->data + r0 * w->k;
+    } else if (w->dtype == PARE_F16) {
+        c->kernels->cvt_f16_f32(panel, (const uint16_t *)w->data + r0 * w->k, rows * w->k);
+    }
+    const bool floats = !w->bits && w->dtype == PARE_F32;
+    c->kernels->cvt_f32_bf16(rounded, floats ? (const float *)w->data + r0 * w->k : panel,
+                             rows * *ld);
+    return rounded;
+}
+
+static size_t tiles(const pare_linear *w)
+{
+    return (w->n + PARE__TILE_ROWS - 1) / PARE__TILE_ROWS;
+}
+
+static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const call *const c = arg;
+    for (size_t i = begin; i < end; i++) {
+        size_t at = i;
+        const pare__product *p = c->product;
+        for (; at >= tiles(p->w); p++)
+            at -= tiles(p->w);
+        const pare_linear *const w = p->w;
+        const size_t r0 = at * PARE__TILE_ROWS,
+                     rows = w->n - r0 < PARE__TILE_ROWS ? w->n - r0 : PARE__TILE_ROWS;
+        size_t ld;
+        const uint16_t *const data = weights(c, w, r0, rows, worker, &ld);
+        c->kernels->gemm_bf16_bf16(p->y + r0, p->ldy, c->x, w->k, data, ld, c->m, rows, w->k);
+        for (size_t t = 0; t < c->m && w->bias; t++)
+            for (size_t r = r0; r < r0 + rows; r++)
+                p->y[t * p->ldy + r] += w->bias[r];
+    }
+}
+
+static pare_status prepare(pare_ctx *cx, pare_arena *scratch, call *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        PARE_TRY(pare_linear_check(cx, c->product[i].w));
+    c->widest = pare_round_up(c->product->w->k, PARE_ATOM_K);
+    const size_t panel = PARE__TILE_ROWS * c->widest;
+    c->x = pare_arena_take_raw(scratch, c->m, c->product->w->k * sizeof *c->x);
+    c->panel = pare_arena_take_raw(scratch, pare_threads(cx), panel * sizeof *c->panel);
+    c->rounded = pare_arena_take_raw(scratch, pare_threads(cx), panel * sizeof *c->rounded);
+    return c->x && c->panel && c->rounded ? PARE_OK : PARE_ENOMEM;
+}
+
+pare_status pare__linear_apply_bf16(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
+                                    size_t count, const float *x, size_t ldx, size_t m)
+{
+    if (m == 0)
+        return PARE_OK;
+    call c = {&cx->kernels, product, count, m, .from = x, .ldx = ldx};
+    const pare_mark mark = pare_arena_mark(scratch);
+    const pare_status s = prepare(cx, scratch, &c);
+    if (s == PARE_OK) {
+        size_t all = 0;
+        for (size_t i = 0; i < count; i++)
+            all += tiles(product[i].w);
+        const size_t k = product->w->k;
+        pare_parallel(cx, m, pare__chunk(k), round_rows, &c);
+        pare_parallel(cx, all, pare__chunk(PARE__TILE_ROWS * m * k), run_tiles, &c);
+    }
+    pare_arena_rewind(scratch, mark);
+    return s;
+}
+
+pare_status pare_linear_apply_bf16(pare_ctx *cx, pare_arena *scratch, const pare_linear *w,
+                                   const float *x, size_t ldx, size_t m, float *y, size_t ldy)
+{
+    const pare__product product = {w, y, ldy};
+    return pare__linear_apply_bf16(cx, scratch, &product, 1, x, ldx, m);
+}
