@@ -6,7 +6,7 @@ static const char *const passes[] = {
     "  - awq: {}\n  - gptq: {bits: 4, group: 32, correct: none}\n",
     "  - rotate: {}\n  - gptq: {bits: 4, group: 32}\n",
     "  - sparsegpt: {sparsity: 0.5}\n",
-    "  - depth: {remove: 1}\n",
+    "  - depth: {blocks: 1}\n",
 };
 enum { PASSES = sizeof passes / sizeof *passes };
 
