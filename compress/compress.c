@@ -163,7 +163,7 @@ static pare_status start_waves(pare_run *run)
     PARE_TRY(
         pare_forward_init(run->cx, &run->stage, &run->source, plan->window, true, &run->forward));
     run->wave_forward = run->forward;
-    run->wave_forward.backend = pare_plan_bf16(plan) ? &pare_cpu_bf16 : NULL;
+    run->wave_forward.backend = plan->bf16 ? &pare_cpu_bf16 : NULL;
     if (run->settled.memory.spill)
         PARE_TRY(open_waves(run));
     PARE_TRY(pare__run_weigh(run));

@@ -2,7 +2,7 @@
  * lane is a row of w, so both chains of an output stay in their lane. A panel of weights lies in
  * the first-level cache as floats, column by column; it meets TT tokens at a time. Includers
  * define:
- *   floats, LANES           a vector of floats and how many
+ *   floats, LANES        a vector of floats and how many
  *   VECTORS, TT          vectors of rows, tokens of a register tile: 2 VECTORS TT sums
  *   floats_load, floats_store, floats_all, floats_add, floats_fma(a, b, c) = a b + c
  *   widen_8              8 BF16 as floats
@@ -11,6 +11,7 @@
 #ifndef PARE_KERNELS_GEMM_BF16_FMA_H
 #define PARE_KERNELS_GEMM_BF16_FMA_H
 
+#ifdef floats /* by an includer */
 #include <string.h>
 
 enum {
@@ -130,5 +131,7 @@ PARE_INLINE void bf16_products(bf16_call *one, float *y, size_t ldy, const uint1
             one(y + t * ldy + r, ldy, x + t * ldx, ldx, w + r * ldw, ldw,
                 m - t < TOKENS ? m - t : TOKENS, n - r < rows ? n - r : rows, k);
 }
+
+#endif
 
 #endif

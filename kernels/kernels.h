@@ -5,8 +5,7 @@
  *
  * Formulas (all indices from 0, matrices row-major):
  *
- *   cvt_*        element-wise; f32 -> f16 and bf16 round half to even, overflow gives infinity, a
- *                NaN stays a NaN.
+ *   cvt_*        element-wise; f32 to f16, bf16: half to even, overflow is infinity, NaN stays one.
  *
  *   gemm_f32_T   y[t, r] = sum over j of x[t, j] w[r, j],  x [m, k], w [n, k] of type T, y [m, n].
  *                The sum has eight lanes: lane l takes j = l, l + 8, l + 16, ... in this order,
@@ -14,11 +13,10 @@
  *                ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)).
  *                So one output does not depend on m, n or on the tiling.
  *
- *   gemm_bf16_bf16  y[t, r] = sum over j of x[t, j] w[r, j], x [m, k] and w [n, k] BF16, y F32, as
- *                the BF16 tiles of AMX compute it. k is filled with zeros up to a multiple of 32;
- *                for each 32 columns even = fma(x, w, even) over columns 0, 2, .. 30 from 0, odd the
- *                same over 1, 3, .. 31, y = y + (even + odd) from 0. Every x, w and result below
- *                2^-126 counts as 0 of its sign (a result as rounded to 24 bits).
+ *   gemm_bf16_bf16  y[t, r] = sum over j of x[t, j] w[r, j], all BF16 but y, as tiles of AMX do it:
+ *                k is filled with zeros to a multiple of 32, y = 0; for each 32 columns even =
+ *                fma(x, w, even) over columns 0, 2, .. 30 from 0, odd over 1, 3, .. 31, y = y +
+ *                (even + odd). What is below 2^-126, results as rounded to 24 bits, counts as 0.
  *
  *   quant_x8     integer activations of one token, codes -top .. top: top 127 or 7. Each `span` of
  *                consecutive values has a scale: a = max |x|, scale = a / top,
@@ -138,7 +136,7 @@ typedef struct pare_cpu_level {
 
 enum { PARE_CPU_LEVELS = 8 };
 
-/* ref, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm: of one kind of processor, better ones last. */
+/* ref, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm: better ones of a processor last. */
 extern const pare_cpu_level pare_cpu_levels[PARE_CPU_LEVELS];
 
 enum { PARE_X24_TILE = 8 /* tokens whose codes lie side by side for 2:4 weights */ };

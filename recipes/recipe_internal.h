@@ -98,9 +98,16 @@ PARE_CHECKED pare_status pare__exports(const pare__walk *w, const pare_yaml *lis
 PARE_CHECKED pare_status pare__calibration(const pare__walk *w, const pare_yaml *node);
 PARE_CHECKED pare_status pare__kv_cache(const pare__walk *w, const pare_yaml *node);
 
+/* The one key of a mapping, and its node, out of some of which one must be there. */
+PARE_CHECKED pare_status pare__one_source(const pare__walk *w, const pare_yaml *mapping,
+                                          pare_place place, const char *where,
+                                          const char *const *words, size_t count,
+                                          const pare_yaml **source);
+
 /* Applies "path=value" to the tree. */
 PARE_CHECKED pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set);
 
+extern const pare_word pare__all_words[];
 extern const pare_param pare__samples, pare__window, pare__temperature, pare__weight, pare__nan;
 
 #endif

@@ -271,7 +271,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
                      pare_plural(p->settled.samples), p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
-    if (pare_plan_bf16(p))
+    if (p->bf16)
         (void)printf("%-17s BF16: linears while activations pass\n", "precision");
     if (p->token_weights)
         (void)printf("%-17s by the loss: the float model runs forward and backward first\n",

@@ -109,7 +109,7 @@ typedef struct pare_plan {
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
     bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
-    bool token_weights;                 /* tokens count by the loss (calib/token_weights.h) */
+    bool token_weights, bf16;           /* tokens by the loss (token_weights.h); waves in BF16 */
     size_t window;                      /* of the calibration */
     size_t batch;                       /* windows per forward batch, at most */
     unsigned kinds[PARE_SITES];         /* PARE_STATS_* that some step needs, of part 0 */
@@ -124,12 +124,6 @@ typedef struct pare_plan {
     size_t exports;
     uint64_t export_ram_bytes;
 } pare_plan;
-
-/* Waves multiply in BF16. */
-static inline bool pare_plan_bf16(const pare_plan *plan)
-{
-    return plan->recipe.calibration.precision == PARE_PRECISION_BF16;
-}
 
 /* Exports that are still to be made. */
 static inline size_t pare_plan_missing(const pare_plan *plan, const pare_settled *settled)

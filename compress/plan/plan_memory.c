@@ -350,8 +350,7 @@ static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool spill
     const pare_config *const c = &plan->model.config;
     if (!plan->calibrated)
         return 0;
-    const uint64_t wave =
-        pare_wave_scratch(cx, c, plan->batch, plan->window, pare_plan_bf16(plan), spilled);
+    const uint64_t wave = pare_wave_scratch(cx, c, plan->batch, plan->window, plan->bf16, spilled);
     if (!plan->drift)
         return wave;
     return (plan->reference ? 0 : pare_block_float_bytes(c)) +

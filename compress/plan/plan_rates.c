@@ -144,7 +144,7 @@ static pare_status measure_products(probe *p)
     PARE_TRY(pare_f32_to_dtype(p->cx, PARE_F16, p->w, count, p->half));
     pare_linear w = {.name = "probe", .n = p->n, .k = p->k, .dtype = PARE_F32, .data = p->w};
     PARE_TRY(time_linear(p, run_linear, &w, &p->out->gemm));
-    if (pare_plan_bf16(p->plan))
+    if (p->plan->bf16)
         PARE_TRY(time_linear(p, run_bf16, &w, &p->out->gemm_bf16));
     w.dtype = PARE_F16;
     w.data = p->half;

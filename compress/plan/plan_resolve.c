@@ -421,6 +421,7 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
     const bool packed = plan->model.head.bits > 0;
     bool better;
     const bool reads = reads_hessian(plan, &better);
+    plan->bf16 = c->precision == PARE_PRECISION_BF16;
     plan->token_weights =
         c->token_weights == PARE_TOKENS_LOSS ||
         (c->token_weights == PARE_TOKENS_AUTO && reads && better && !packed && !shift);

@@ -214,7 +214,7 @@ static pare_status count_calibration(estimate *e)
         e->phase[PARE_PHASE_WEIGH] = beside_products * over(tokens * weigh, e->rate.gemm);
     const double walks = pare_plan_looks_later(p) ? 2.0 : 1.0; /* in front of training and behind */
     e->phase[PARE_PHASE_WAVE] = walks * beside_products *
-                                over(tokens * forward, pare_plan_bf16(p) ? e->rate.gemm_bf16 : e->rate.gemm);
+                                over(tokens * forward, p->bf16 ? e->rate.gemm_bf16 : e->rate.gemm);
     e->phase[PARE_PHASE_STATS] = walks * over(tokens * (double)c->blocks * stats, e->rate.gram);
     return PARE_OK;
 }

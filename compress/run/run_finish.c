@@ -253,7 +253,7 @@ static pare_status write_manifest(pare_run *run)
                        .window = plan->calibrated ? plan->window : 0,
                        .fresh = run->settled.fresh,
                        .token_weights = plan->token_weights,
-                       .bf16 = pare_plan_bf16(plan),
+                       .bf16 = plan->bf16,
                        .share = run->data.share,
                        .shares = plan->recipe.calibration.text.count,
                        .cpu = pare_cpu_name(run->cx->cpu),

@@ -64,10 +64,9 @@ struct pare_run {
     size_t repairs;
     pare_calibration_data data;
     pare_run_prompts prompts;
-    pare_forward forward;       /* in F32 */
-    pare_forward wave_forward;  /* of the waves, as `precision` says */
-    pare_wave wave, floats;     /* the other: of the float model, with plan.drift */
-    pare_token_weights weights; /* of the calibration's tokens; weight NULL: even */
+    pare_forward forward, wave_forward; /* in F32; of the waves, as `precision` says */
+    pare_wave wave, floats;             /* the other: of the float model, with plan.drift */
+    pare_token_weights weights;         /* of the calibration's tokens; weight NULL: even */
     pare_packed_writer *writer;
     pare_journal *journal;
     const pare_journal_record *record; /* that it had when it was opened */

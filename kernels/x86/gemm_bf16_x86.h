@@ -4,6 +4,7 @@
 
 #include "kernels/x86/avx2_internal.h"
 
+#ifdef floats
 PARE_INLINE void store_words(float *to, __m256i v)
 {
     _mm256_storeu_si256((__m256i *)(void *)to, v);
@@ -43,5 +44,7 @@ static void bf16_region(float *y, size_t ldy, const uint16_t *x, size_t ldx, con
     bf16_product(y, ldy, x, ldx, w, ldw, m, n, k);
     _mm_setcsr(before);
 }
+
+#endif
 
 #endif
