@@ -91,7 +91,6 @@
  *                of gemm_f32; *max = m. Before the first block *max is -infinity and *total 0.
  *                1 / *total makes the weights sum to 1.
  *   silu_f32     y[i] = y[i] / (1 + e(-y[i])) * up[i].
- *
  *   transpose_f32  dst[j, i] = src[i, j],  src [m, n].
  *
  *   range_f32    *lo = min(0, x[0], ..), *hi = max(0, x[0], ..), a zero being +0; true. When one is
