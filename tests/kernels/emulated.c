@@ -1,5 +1,6 @@
 /* A processor that has all levels of x86: kernels of AVX-VNNI, AVX-512 and AMX are compiled
- * with emulated.h, those of AVX2 are references. kernels.c is compiled without its own detection. */
+ * with emulated.h, those of AVX2 are references. kernels.c is compiled without its own detection.
+ */
 #include "kernels/x86/vnni_internal.h"
 
 unsigned pare_cpu_detect(void)
