@@ -9,7 +9,7 @@
  * and its token alone.
  *
  * Error: (2 k + 8) 2^-24 sum |x w|, and a rounding for each warp.
- * Bound: bytes of the weights, 1.25 for a column, over the bandwidth of the memory; above about 32
+ * Bound: bytes of the weights, 1.125 for a column, over the bandwidth of the memory; above about 32
  * tokens those of x, which every 32 rows read again, over that of L2. Expected of it: 60 % for up
  * to 16 tokens at 8192 x 8192; not measured yet. */
 #include "kernels/cuda/gemm_f16_few.cuh"

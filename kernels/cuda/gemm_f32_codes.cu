@@ -19,7 +19,7 @@ enum {
     ATOMS = 8, /* of a row block in a part of the ring */
     COLUMNS = 32 * ATOMS,
     WARPS = PARE_CUDA_WARPS,
-    RING = 40960 /* bytes: four blocks fit into a processor of compute capability 8.0 */
+    RING = 40960 /* bytes: three blocks fit into a processor of compute capability 8.0 */
 };
 
 /* Shared memory of a block. */
