@@ -100,6 +100,19 @@ pare_status pare_fail_context(pare_ctx *cx, pare_status s, const char *fmt, ...)
     return s;
 }
 
+pare_status pare_fail_after(pare_ctx *cx, pare_status s, const char *fmt, ...)
+{
+    char advice[sizeof cx->what];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(advice, sizeof advice, fmt, ap);
+    va_end(ap);
+    (void)pare_fail(cx, s, "%s", pare_strstatus(s));
+    const size_t at = strlen(cx->what);
+    (void)snprintf(cx->what + at, sizeof cx->what - at, "; %s", pare_text_printable(advice));
+    return s;
+}
+
 void pare_ctx_clear(pare_ctx *cx)
 {
     cx->what[0] = '\0';

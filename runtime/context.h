@@ -75,6 +75,10 @@ pare_status pare_fail(pare_ctx *cx, pare_status s, const char *fmt, ...) PARE_PR
 /* Puts "<context>: " in front of the recorded message; returns `s`. For layers on the way up. */
 pare_status pare_fail_context(pare_ctx *cx, pare_status s, const char *fmt, ...) PARE_PRINTF(3, 4);
 
+/* Puts "; <advice>" behind it, or behind the text of the status where nothing is recorded: what the
+ * user can do. Returns `s`. */
+pare_status pare_fail_after(pare_ctx *cx, pare_status s, const char *fmt, ...) PARE_PRINTF(3, 4);
+
 /* Forgets the recorded failure, for the caller that has dealt with it. */
 void pare_ctx_clear(pare_ctx *cx);
 

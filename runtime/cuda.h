@@ -26,7 +26,7 @@ PARE_CHECKED pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t lim
                                         pare_cuda **out);
 
 /* From now on products of floats round their inputs to F16, each row times a power of two so that
- * nothing overflows, and tensor cores add them in F32: faster, and near the results of the CPU, not
+ * nothing overflows, and tensor cores add them in F32. The results are near those of the CPU, not
  * equal to them. Weights that are no F16 are rounded, too. The bits are the same in every run, and
  * those of a row do not depend on its batch. */
 void pare_cuda_use_f16(pare_cuda *c);

@@ -100,7 +100,8 @@ PARE_CHECKED pare_status pare_device_open(pare_ctx *cx, pare_device **d);
 
 /* The same with a queue in front (device_queue.c): launches wait until something else is asked for.
  * A row of them that came before becomes a graph, and of later rows only what differs is sent. The
- * order stays; what a launch reports comes with a later call. Graphs are not for its callers.
+ * order stays; what a launch reports comes with a later call. Graphs are not for its callers. Where
+ * memory for one is missing, that is told, and launches go one by one from then on.
  * pare_device_queue puts one in front of `inner`, which closes with it, also where that fails. */
 PARE_CHECKED pare_status pare_device_open_queued(pare_ctx *cx, pare_device **d);
 PARE_CHECKED pare_status pare_device_queue(pare_ctx *cx, pare_device *inner, pare_device **d);

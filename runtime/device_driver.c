@@ -35,8 +35,9 @@ typedef struct driver {
     CUmodule *module;
     size_t modules;
     kernel *kernels;
-    const kernel *last; /* that was launched, and how */
+    const kernel *last; /* that was launched, and how ... */
     pare_launch how;
+    size_t launches; /* ... at the end of a graph of so many; 0: alone */
 } driver;
 
 static driver *of(pare_device *d)
@@ -50,7 +51,7 @@ static pare_status check(pare_ctx *cx, const driver *d, CUresult r, const char *
     PARE_PRINTF(4, 5);
 static pare_status check(pare_ctx *cx, const driver *d, CUresult r, const char *fmt, ...)
 {
-    char what[256], behind[320] = "";
+    char what[256], behind[384] = "", graph[48] = "";
     const char *name = "error", *text = "unknown";
     va_list ap;
     if (r == PARE__CUDA_SUCCESS)
@@ -60,11 +61,13 @@ static pare_status check(pare_ctx *cx, const driver *d, CUresult r, const char *
     va_end(ap);
     (void)d->call.cuGetErrorName(r, &name);
     (void)d->call.cuGetErrorString(r, &text);
+    if (d->launches)
+        (void)snprintf(graph, sizeof graph, ", of a graph of %zu launches", d->launches);
     if (d->last)
         (void)snprintf(behind, sizeof behind,
-                       "; the last kernel was %s, grid %u x %u x %u, block %u x %u x %u",
+                       "; the last kernel was %s, grid %u x %u x %u, block %u x %u x %u%s",
                        d->last->name, d->how.grid[0], d->how.grid[1], d->how.grid[2],
-                       d->how.block[0], d->how.block[1], d->how.block[2]);
+                       d->how.block[0], d->how.block[1], d->how.block[2], graph);
     return pare_fail(cx, r == PARE__CUDA_OUT_OF_MEMORY ? PARE_ENOMEM : PARE_EDEVICE,
                      "%s: %s: %s (%d): %s%s", *d->base.name ? d->base.name : "NVIDIA driver", what,
                      name, (int)r, text, behind);
@@ -184,6 +187,7 @@ static pare_status driver_launch(pare_ctx *cx, pare_device *device, void *which,
                    l->block[2], l->shared));
     d->last = k;
     d->how = *l;
+    d->launches = 0;
     return PARE_OK;
 }
 
@@ -193,6 +197,8 @@ typedef struct graph {
     CUgraphExec ready;
     CUgraphNode *node;
     size_t count;
+    const kernel *last; /* and how it is launched */
+    pare_launch how;
 } graph;
 
 static void driver_graph_drop(pare_ctx *cx, pare_device *device, void *which)
@@ -224,6 +230,10 @@ static pare_status put_node(pare_ctx *cx, driver *d, graph *g, size_t i, const p
                                          .sharedMemBytes = c->how.shared,
                                          .extra = extra};
     PARE_TRY(allow_shared(cx, d, k, c->how.shared));
+    if (i + 1 == g->count) {
+        g->last = k;
+        g->how = c->how;
+    }
     const CUresult r =
         g->ready ? d->call.cuGraphExecKernelNodeSetParams_v2(g->ready, g->node[i], &how)
                  : d->call.cuGraphAddKernelNode_v2(&g->node[i], g->plan, i ? &g->node[i - 1] : NULL,
@@ -271,8 +281,12 @@ static pare_status driver_graph_set(pare_ctx *cx, pare_device *d, void *g, size_
 static pare_status driver_graph_run(pare_ctx *cx, pare_device *d, void *which)
 {
     const graph *const g = which;
-    return check(cx, of(d), of(d)->call.cuGraphLaunch(g->ready, of(d)->stream),
-                 "launching a graph of %zu launches", g->count);
+    PARE_TRY(check(cx, of(d), of(d)->call.cuGraphLaunch(g->ready, of(d)->stream),
+                   "launching a graph of %zu launches", g->count));
+    of(d)->last = g->last;
+    of(d)->how = g->how;
+    of(d)->launches = g->count;
+    return PARE_OK;
 }
 
 static pare_status driver_wait(pare_ctx *cx, pare_device *d)

@@ -36,6 +36,7 @@ typedef struct queue {
     row row;
     kept kept[GRAPHS];
     size_t next; /* that gives way */
+    bool plain;  /* no graphs: there was no memory for one */
     uint64_t seen[SEEN];
     size_t next_seen;
     pare_status failed; /* of a call that cannot fail */
@@ -130,16 +131,32 @@ static pare_status run_one_by_one(pare_ctx *cx, queue *q)
     return PARE_OK;
 }
 
+/* A graph takes memory of the host and of the device. One that has none did not run. */
+static pare_status go_on_without_graphs(pare_ctx *cx, queue *q)
+{
+    for (size_t i = 0; i < GRAPHS; i++)
+        drop(cx, q, &q->kept[i]);
+    q->plain = true;
+    pare_warn(cx, "no memory for a graph, kernels are launched one by one: %s", cx->what);
+    pare_ctx_clear(cx);
+    return run_one_by_one(cx, q);
+}
+
 static pare_status run_row(pare_ctx *cx, queue *q)
 {
-    if (q->row.count < LEAST)
+    pare_status s = PARE_OK;
+    size_t i = 0;
+    if (q->plain || q->row.count < LEAST)
         return run_one_by_one(cx, q);
-    for (size_t i = 0; i < GRAPHS; i++)
-        if (q->kept[i].graph && same_kernels(&q->row, &q->kept[i].row))
-            return run_again(cx, q, &q->kept[i]);
-    if (!came_before(q, name_of(&q->row)))
+    while (i < GRAPHS && !(q->kept[i].graph && same_kernels(&q->row, &q->kept[i].row)))
+        i++;
+    if (i < GRAPHS)
+        s = run_again(cx, q, &q->kept[i]);
+    else if (came_before(q, name_of(&q->row)))
+        s = keep(cx, q, &q->kept[q->next++ % GRAPHS]);
+    else
         return run_one_by_one(cx, q);
-    return keep(cx, q, &q->kept[q->next++ % GRAPHS]);
+    return s == PARE_ENOMEM ? go_on_without_graphs(cx, q) : s;
 }
 
 /* Everything that waits goes to the device. */

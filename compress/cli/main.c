@@ -203,13 +203,9 @@ static void explain_memory(pare_cli *cli)
     const pare_room *const least = pare_room_least(room);
     if (!least || pare_room_left(least) > LARGE_STEP || strstr(cli->cx.what, "(ulimit -"))
         return;
-    char reason[sizeof cli->cx.what];
-    memcpy(reason, cli->cx.what, sizeof reason);
-    pare_ctx_clear(&cli->cx);
-    (void)pare_fail(&cli->cx, PARE_ENOMEM,
-                    "%.800s; %.1f MiB of the %.1f MiB of the %s are in use: raise the limit",
-                    reason[0] ? reason : pare_strstatus(PARE_ENOMEM), (double)least->used / 0x1p20,
-                    (double)least->limit / 0x1p20, least->name);
+    (void)pare_fail_after(&cli->cx, PARE_ENOMEM,
+                          "%.1f MiB of the %.1f MiB of the %s are in use: raise the limit",
+                          (double)least->used / 0x1p20, (double)least->limit / 0x1p20, least->name);
 }
 
 static void log_end(pare_cli *cli, const char *event, const char *text, int code)

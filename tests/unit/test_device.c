@@ -383,6 +383,44 @@ START_TEST(a_call_of_a_graph_that_fails_is_told)
 }
 END_TEST
 
+/* Whatever of a graph takes memory: what was asked for runs once, in its order. */
+START_TEST(without_memory_for_a_graph_launches_go_one_by_one)
+{
+    static const char *const calls[] = {"cuGraphCreate", "cuGraphAddKernelNode_v2",
+                                        "cuGraphInstantiateWithFlags",
+                                        "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch"};
+    pare_device *const q = queued();
+    let_fail(calls[_i], 0, 2);
+    for (unsigned t = 0; t < TOKENS; t++)
+        ck_assert_msg(decode(q, t) == PARE_OK, "%s", cx.what);
+    ck_assert_str_eq(cx.what, "");
+    ck_assert_uint_eq(fake->launches, TOKENS * ROW);
+    for (unsigned t = 0; t < TOKENS; t++)
+        for (unsigned i = 0; i < ROW; i++)
+            ck_assert_uint_eq(fake->first[t * ROW + i], i == 7 || i == 30 ? 1000 + t : i);
+    ck_assert_int_eq(fake->graphs, 0);
+    q->op->close(&cx, q);
+    nothing_is_left();
+}
+END_TEST
+
+/* What went wrong in a graph is reported by a later call, with what ran last. */
+START_TEST(what_a_graph_did_is_told_with_its_last_kernel)
+{
+    pare_device *const q = queued();
+    for (unsigned t = 0; t < 2; t++)
+        ck_assert_int_eq(decode(q, t), PARE_OK);
+    let_fail("cuStreamSynchronize", 0, 700);
+    ck_assert_int_eq(decode(q, 2), PARE_EDEVICE);
+    ck_assert_msg(strstr(cx.what,
+                         "; the last kernel was probe, grid 1 x 1 x 1, block 32 x 1 x 1, of "
+                         "a graph of 40 launches"),
+                  "%s", cx.what);
+    q->op->close(&cx, q);
+    nothing_is_left();
+}
+END_TEST
+
 START_TEST(a_queue_without_memory_leaves_nothing)
 {
     pare_device *const d = opened();
@@ -430,6 +468,8 @@ int main(void)
     tcase_add_test(t, a_row_of_launches_that_comes_again_is_a_graph);
     tcase_add_test(t, what_waits_runs_before_what_follows);
     tcase_add_loop_test(t, a_call_of_a_graph_that_fails_is_told, 0, 5);
+    tcase_add_loop_test(t, without_memory_for_a_graph_launches_go_one_by_one, 0, 5);
+    tcase_add_test(t, what_a_graph_did_is_told_with_its_last_kernel);
     tcase_add_test(t, a_queue_without_memory_leaves_nothing);
     tcase_add_test(t, without_a_driver_or_with_an_old_one_it_says_so);
     suite_add_tcase(s, t);
