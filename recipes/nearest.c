@@ -1,6 +1,7 @@
 /* What a word or a pattern that nothing knows was meant to be. */
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 #include "recipes/pattern.h"
 
@@ -42,8 +43,22 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
     return last[m];
 }
 
+/* The word of the list that other programs have another word for; NULL: none. */
+static const char *other_name(const char *text, const char *const *words, size_t count)
+{
+    static const char *const name[][2] = {{"gpu", "cuda"}, {"nvidia", "cuda"}};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        for (size_t j = 0; j < count && strcasecmp(text, name[i][0]) == 0; j++)
+            if (strcmp(words[j], name[i][1]) == 0)
+                return words[j];
+    return NULL;
+}
+
 const char *pare_nearest_word(const char *text, const char *const *words, size_t count)
 {
+    const char *const other = other_name(text, words, count);
+    if (other)
+        return other;
     const char *nearest = NULL;
     const size_t n = strlen(text);
     size_t best = least(3, n);

@@ -122,6 +122,7 @@ typedef struct pare_evaluation {
     bool window_given;
     size_t limit; /* the first windows, or items of choice; default 0: all */
     pare_run_on device;
+    pare_place device_place;
     pare_products products;
 } pare_evaluation;
 
@@ -200,12 +201,10 @@ extern const pare_recipe_key pare_recipe_keys[];
 extern const pare_param pare_experts_params[];
 
 /* Settings of a calibration, ended by NULL: samples, window, token_weights, precision,
- * temperature (of generate), weight (of a text); "limit", "device" and "device_products" of an
- * evaluation; and what "nan" takes. */
+ * temperature (of generate), weight (of a text); those of an evaluation: window, limit, device,
+ * device_products; and what "nan" takes. */
 extern const pare_param *const pare_calibration_params[];
-extern const pare_param *const pare_limit_param;
-extern const pare_param *const pare_device_param;
-extern const pare_param *const pare_products_param;
+extern const pare_param *const pare_evaluate_params[];
 extern const pare_param *const pare_nan_param;
 
 /* A size such as 8GiB, 500MB, 4096: a whole number above 0 and a unit of B, KB, MB, GB (powers of

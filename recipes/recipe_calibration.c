@@ -25,7 +25,9 @@ const pare_param pare__window = {.name = "window",
                                  .min = 2,
                                  .max = 1 << 24,
                                  .fallback = 2048,
-                                 .help = "tokens of a window, cut to the context of the model"};
+                                 .help =
+                                     "tokens of a window; the default is the context of the model, "
+                                     "where that is less"};
 const pare_param pare__temperature = {.name = "temperature",
                                       .type = PARE_PARAM_NUMBER,
                                       .min = 0,
@@ -68,9 +70,9 @@ static const pare_param precision = {
     .type = PARE_PARAM_CHOICE,
     .words = precision_words,
     .fallback = PARE_PRECISION_F32,
-    .help = "of the linears while activations pass through the blocks: bf16 rounds inputs and "
-            "weights to BF16 and sums in F32, several times as fast on a CPU with AMX, no slower "
-            "elsewhere, the same bytes on both; Hessians, gradients and passes stay in F32"};
+    .help = "of the linears while activations pass through the blocks: bf16 rounds their inputs "
+            "and weights to BF16 (8 bits of precision) and sums in F32, for CPUs with AMX; every "
+            "CPU gives the same bytes; Hessians, gradients and passes stay in F32"};
 const pare_param *const pare_calibration_params[] = {
     &pare__samples, &pare__window, &token_weights, &precision, &pare__temperature,
     &pare__weight,  NULL};

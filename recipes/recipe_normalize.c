@@ -185,7 +185,7 @@ static void put_evaluation(sink *s, const pare_evaluation *e, bool portable)
         put_format(s, "      limit: %zu\n", e->limit);
     if (e->device != PARE_RUN_ON_CPU && !portable) /* the figures are the same */
         put_format(s, "      device: %s\n", pare_run_on_words[e->device].text);
-    if (e->products != PARE_PRODUCTS_EXACT)
+    if (e->products != PARE_PRODUCTS_EXACT && !portable) /* run.json says what was taken */
         put_format(s, "      device_products: %s\n", pare_products_words[e->products].text);
 }
 

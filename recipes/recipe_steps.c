@@ -23,8 +23,8 @@ static const pare_param device = {
     .type = PARE_PARAM_CHOICE,
     .words = pare_run_on_words,
     .fallback = PARE_RUN_ON_CPU,
-    .help = "where both models run: cuda is the first NVIDIA GPU, auto takes it where it can be "
-            "used"};
+    .help = "where both models run: cuda is the first NVIDIA GPU; auto takes it where it can be "
+            "used, and the CPU elsewhere"};
 const pare_word pare_products_words[] = {
     {"exact", PARE_PRODUCTS_EXACT}, {"f16", PARE_PRODUCTS_F16}, {0}};
 static const pare_param products = {
@@ -32,14 +32,12 @@ static const pare_param products = {
     .type = PARE_PARAM_CHOICE,
     .words = pare_products_words,
     .fallback = PARE_PRODUCTS_EXACT,
-    .help = "how a GPU multiplies floats: as the CPU (exact), or with inputs rounded to F16"};
+    .help = "how a GPU multiplies floats: as the CPU does (exact), or with inputs rounded to F16"};
 const pare_param pare__nan = {.name = "nan",
                               .type = PARE_PARAM_CHOICE,
                               .words = nan_words,
                               .help = "what to do with NaN and infinity in weights"};
-const pare_param *const pare_limit_param = &limit;
-const pare_param *const pare_device_param = &device;
-const pare_param *const pare_products_param = &products;
+const pare_param *const pare_evaluate_params[] = {&pare__window, &limit, &device, &products, NULL};
 const pare_param *const pare_nan_param = &pare__nan;
 
 /* Entry of a list that is a single-key mapping, {gptq: {...}}, or just gptq. */
@@ -323,7 +321,8 @@ static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
     static const char *const words[] = {"text",  "tokens", "window",         "file",
                                         "limit", "device", "device_products"};
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
-    double most = 0, place = PARE_RUN_ON_CPU, how = PARE_PRODUCTS_EXACT;
+    double most = 0, device_at = PARE_RUN_ON_CPU, how = PARE_PRODUCTS_EXACT;
+    pare_place products_place;
     PARE_TRY(single_key(w, entry, evaluation_examples[0], &key, &value));
     assert(key);
     *out = (pare_evaluation){.place = key->place};
@@ -334,14 +333,16 @@ static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
         PARE_TRY(read_choice(w, mapping, key, out));
     else
         PARE_TRY(read_measure(w, mapping, key, out));
-    PARE_TRY(pare__entry(w, mapping, pare_limit_param, &most, NULL, NULL));
-    PARE_TRY(pare__entry(w, mapping, pare_device_param, &place, NULL, NULL));
-    PARE_TRY(pare__entry(w, mapping, pare_products_param, &how, NULL, NULL));
+    PARE_TRY(pare__entry(w, mapping, &limit, &most, NULL, NULL));
+    PARE_TRY(pare__entry(w, mapping, &device, &device_at, NULL, &out->device_place));
+    PARE_TRY(pare__entry(w, mapping, &products, &how, NULL, &products_place));
     out->limit = (size_t)most;
-    out->device = (pare_run_on)place;
+    out->device = (pare_run_on)device_at;
     out->products = (pare_products)how;
     if (out->products != PARE_PRODUCTS_EXACT && out->device == PARE_RUN_ON_CPU)
-        return pare_recipe_fail(w->cx, key->place, "device_products is for device: cuda or auto");
+        return pare_recipe_fail(w->cx, products_place,
+                                "device_products is for device: cuda or auto; add one of them, or "
+                                "leave device_products out");
     return PARE_OK;
 }
 

@@ -83,7 +83,7 @@ static void print_overview(void)
     for (const pare_topic *t = pare_topics; t->name; t++)
         pare_help_row(24, t->name, t->summary);
     (void)printf(
-        "\n\"pare help WORD\" explains a command, a pass, a parameter of passes or a topic.\n");
+        "\n\"pare help WORD\" explains a command, a pass, a topic or a setting of a recipe.\n");
 }
 
 /* What a parameter takes: "2, 3, 4, 8", "32 .. 4096 in steps of 32, row", "true, false". */
@@ -200,20 +200,58 @@ static void print_pass(const pare_pass *pass)
                               : "");
 }
 
-/* A parameter, of each pass that has it; false when none has. */
-static bool print_parameter(const char *name)
+/* What is to be explained, and whether something was. */
+typedef struct explained {
+    const char *name;
+    bool found;
+} explained;
+
+/* If p is it: what it is in `place`, a pass or a part of a recipe. */
+static void explain(explained *e, const char *place, const pare_param *p)
 {
-    bool found = false;
+    if (strcmp(p->name, e->name) != 0)
+        return;
+    if (!e->found)
+        (void)printf("%s: a setting in a recipe\n", e->name);
+    (void)printf("\n%s\n", place);
+    pare_help_setting(p);
+    e->found = true;
+}
+
+/* A setting, in each place of a recipe that takes it; false when none does. */
+static bool print_setting(const char *name)
+{
+    explained e = {.name = name};
+    char place[64];
     for (size_t i = 0; i < pare_pass_count(); i++)
         for (const pare_param *p = pare_passes[i]->params; p->name; p++)
-            if (strcmp(p->name, name) == 0) {
-                if (!found)
-                    (void)printf("%s: a parameter of passes\n", name);
-                (void)printf("\n%s\n", pare_passes[i]->name);
-                pare_help_setting(p);
-                found = true;
-            }
-    return found;
+            explain(&e, pare_passes[i]->name, p);
+    for (size_t i = 0; pare_calibration_params[i]; i++)
+        explain(&e, "calibration:", pare_calibration_params[i]);
+    for (const pare_param *p = pare_experts_params; p->name; p++)
+        explain(&e, "calibration: {experts: {..}}", p);
+    for (size_t i = 0; pare_evaluate_params[i]; i++)
+        explain(&e, "evaluate:", pare_evaluate_params[i]);
+    for (pare_kv_method m = PARE_KV_FLOAT; m < PARE_KV_METHODS; m++)
+        for (const pare_param *p = pare_kv_params(m); p->name; p++) {
+            (void)snprintf(place, sizeof place, "kv_cache: {method: %s}", pare_kv_method_name(m));
+            explain(&e, place, p);
+        }
+    return e.found;
+}
+
+/* The topic that explains a key which is no setting of its own; NULL: none does. */
+static const char *topic_of(const char *key)
+{
+    static const char *const topic[][2] = {
+        {"text", "calibration"},  {"tokens", "calibration"},  {"generate", "calibration"},
+        {"path", "calibration"},  {"perplexity", "evaluate"}, {"kl", "evaluate"},
+        {"held_out", "evaluate"}, {"file", "choice"},         {"method", "kv_cache"},
+        {"format", "export"},     {"ram", "limits"}};
+    for (size_t i = 0; i < sizeof topic / sizeof *topic; i++)
+        if (strcmp(topic[i][0], key) == 0)
+            return topic[i][1];
+    return NULL;
 }
 
 /* Whether the page on recipes explains it: a key, or what every pass takes. */
@@ -259,7 +297,13 @@ pare_status pare_help(pare_cli *cli, const char *topic)
         }
     if (!found && is_of_recipe(topic))
         return pare_help(cli, "recipe");
-    if (found || print_parameter(topic))
+    const char *const other = found ? NULL : topic_of(topic);
+    found = found || print_setting(topic);
+    if (other) {
+        (void)printf("%s", found ? "\n" : "");
+        return pare_help(cli, other);
+    }
+    if (found)
         return PARE_OK;
     const char *const near = pare_nearest_word(topic, known, count);
     return pare_fail(&cli->cx, PARE_EUSAGE, "no help on \"%s\"%s%s%s", topic,

@@ -23,12 +23,12 @@ void pare_help_passes(void)
 {
     static const char *const title[KINDS] = {
         [TRANSFORM] = "Transforms change the weights, but not what the model computes (except by "
-                      "clipping, which pare measures). They need a quantizer behind them; permute "
+                      "clipping, which pare measures). They need a quantizer after them; permute "
                       "needs a pruner by N:M:",
         [PRUNER] = "Pruners set weights to zero. A linear has one at most, in front of its "
                    "quantizer:",
-        [TRAINING] = "Training wins back what pruners lost. It stands behind them, and in front of "
-                     "quantizers:",
+        [TRAINING] = "Training wins back a part of what pruners lost. It comes after them; only "
+                     "quantizers may come after it:",
         [QUANTIZER] = "Quantizers choose the codes that are stored. A linear has one at most:",
         [STRUCTURE] = "Structured passes remove whole parts and stand alone. The result is a "
                       "smaller plain checkpoint:",

@@ -71,10 +71,8 @@ static void print_evaluate(void)
         "               finished one gained and lost\n"
         "\n"
         "perplexity and kl take text: FILE or tokens: FILE.i32, and:\n");
-    pare_help_setting(pare_calibration_params[1]);
-    pare_help_setting(pare_limit_param);
-    pare_help_setting(pare_device_param);
-    pare_help_setting(pare_products_param);
+    for (size_t i = 0; pare_evaluate_params[i]; i++)
+        pare_help_setting(pare_evaluate_params[i]);
     (void)printf(
         "\n"
         "choice takes file: FILE, as PIQA, ARC, OpenBookQA and HellaSwag are published, or in "
@@ -100,7 +98,7 @@ static void print_evaluate(void)
         "\n"
         "example  evaluate:\n"
         "           - kl: {text: prose.txt, window: 256}\n"
-        "           - kl: {text: code.txt, window: 256}\n"
+        "           - kl: {text: code.txt, device: auto}         # on a GPU where there is one\n"
         "           - choice: {file: valid.jsonl, limit: 500}    # PIQA, valid-labels.lst beside "
         "it\n"
         "         pare eval ARTIFACT --text FILE --baseline MODEL\n");

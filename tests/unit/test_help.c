@@ -35,6 +35,38 @@ START_TEST(every_topic_has_a_page_and_stands_in_the_overview)
 }
 END_TEST
 
+/* Keys of the sections of a recipe, and parameters of passes, each with all places that take it. */
+START_TEST(every_setting_has_a_page)
+{
+    static const char *const page[][3] = {
+        {"precision", "\ncalibration:\n", "bf16 rounds"},
+        {"window", "\ncalibration:\n", "\nevaluate:\n"},
+        {"window", "tokens of a window", "\nkv_cache: {method: kivi}\n"},
+        {"device", "\nevaluate:\n", "cpu, cuda, auto"},
+        {"cold", "\ncalibration: {experts: {..}}\n", "all_tokens"},
+        {"save", "\ndistill\n", "minutes"},
+        {"text", "calibration: {text:", "samples"},
+        {"tokens", "\ndistill\n", "calibration: {tokens:"},
+        {"file", "valid-labels.lst", ""},
+    };
+    char command[64];
+    for (size_t i = 0; i < sizeof page / sizeof *page; i++) {
+        (void)snprintf(command, sizeof command, "help %s", page[i][0]);
+        const outcome *const o = call(command, OUT);
+        ck_assert_msg(o->code == 0 && strstr(o->text, page[i][1]) && strstr(o->text, page[i][2]),
+                      "%s: %s", page[i][0], o->text);
+    }
+    for (size_t i = 0; pare_calibration_params[i]; i++) {
+        (void)snprintf(command, sizeof command, "help %s", pare_calibration_params[i]->name);
+        ck_assert_int_eq(call(command, OUT)->code, 0);
+    }
+    for (size_t i = 0; pare_evaluate_params[i]; i++) {
+        (void)snprintf(command, sizeof command, "help %s", pare_evaluate_params[i]->name);
+        ck_assert_int_eq(call(command, OUT)->code, 0);
+    }
+}
+END_TEST
+
 START_TEST(the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned)
 {
     const char *const page = call("help recipe", OUT)->text;
@@ -213,6 +245,7 @@ int main(void)
     TCase *const t = tcase_create("help");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, every_topic_has_a_page_and_stands_in_the_overview);
+    tcase_add_test(t, every_setting_has_a_page);
     tcase_add_test(t, the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned);
     tcase_add_test(t, no_page_is_wider_than_100_columns);
     tcase_add_test(t, a_parameter_is_shown_of_each_pass_that_has_it);

@@ -338,13 +338,16 @@ static const struct {
             {"xyz", NULL},       {"mes", "mse"},
             {"m", NULL},         {"true_sequental", "true_sequential"},
             {"group", "group"},  {"tru", "true"},
-            {"ab", "abc"},       {"symetric", "symmetric"}};
+            {"ab", "abc"},       {"symetric", "symmetric"},
+            {"gpu", "cuda"},     {"NVIDIA", "cuda"},
+            {"cp", "cpu"}};
 
 START_TEST(the_nearest_word_is_found)
 {
-    static const char *const words[] = {"bits", "group",           "symmetric", "mse",
-                                        "true", "true_sequential", "abc",       "abd"};
-    const char *const word = pare_nearest_word(near[_i].text, words, 8);
+    static const char *const words[] = {
+        "bits", "group", "symmetric", "mse", "true", "true_sequential",
+        "abc",  "abd",   "cpu",       "cuda"};
+    const char *const word = pare_nearest_word(near[_i].text, words, 10);
     if (near[_i].nearest)
         ck_assert_pstr_eq(word, near[_i].nearest);
     else
