@@ -34,6 +34,7 @@ typedef struct pare_cli {
     bool device_or_cpu;         /* --device auto */
     uint64_t device_limit;      /* bytes; 0: none */
     bool device_f16;            /* --device-products f16 */
+    char device_fallback[sizeof((pare_ctx *)NULL)->what]; /* why `auto` took the CPU; empty */
 } pare_cli;
 
 typedef struct pare_option {
@@ -163,8 +164,8 @@ void pare_loaded_text_done(pare_loaded *l); /* the tokenizer goes */
 /* --kv and --kv-window: the form of the caches instead of the model's own. PARE_EUSAGE. */
 PARE_CHECKED pare_status pare_loaded_kv(pare_cli *cli, const pare_args *args, pare_loaded *l);
 
-/* Opens the device that --device asks for. PARE_EUSAGE, also for options of a device without
- * one; with `cuda` PARE_EDEVICE, with `auto` the
+/* Opens the device that --device asks for. PARE_EUSAGE, also for options of a device without one.
+ * Where it cannot be used: with `cuda` PARE_EDEVICE, saying what else to give; with `auto` the
  * reason is told and the CPU computes. Close in any case. */
 PARE_CHECKED pare_status pare_cli_device(pare_cli *cli, const pare_args *args);
 void pare_cli_device_close(pare_cli *cli);
@@ -181,19 +182,21 @@ PARE_CHECKED pare_status pare_loaded_evaluate_on_device(pare_cli *cli, pare_load
 
 /* Whether work that failed is to be done again on the CPU: under `auto`, when they were on a device
  * that could not do it. The model, and another one unless NULL, are off the device then, and the
- * reason is told. */
+ * reason is told. With `cuda` the message says what else to give. */
 bool pare_loaded_leave_device(pare_cli *cli, pare_status s, pare_loaded *l, pare_loaded *other);
 
 /* Where a model ran; the name is good as long as the command runs. */
 typedef struct pare_ran_on {
-    const char *device; /* NULL: the CPU */
+    const char *device;   /* NULL: the CPU */
+    const char *fallback; /* why `auto` took the CPU; NULL: it did not */
     uint64_t model_bytes, peak_bytes;
     bool f16; /* products of floats in F16 */
 } pare_ran_on;
 pare_ran_on pare_loaded_ran_on(const pare_cli *cli, const pare_loaded *l);
 
-/* It as a line, and as a JSON member "device" unless it was the CPU. Returns text. */
-enum { PARE_DEVICE_TEXT = 400 };
+/* It as a line, and as a JSON member "device" of a GPU, "device_fallback" where `auto` took the
+ * CPU. Returns text. */
+enum { PARE_DEVICE_TEXT = 1100 };
 const char *pare_ran_on_text(const pare_ran_on *r, char text[PARE_DEVICE_TEXT]);
 void pare_json_put_ran_on(pare_json_writer *w, const pare_ran_on *r);
 

@@ -347,9 +347,10 @@ static void print_text(const pare_cli *cli, const subject *s, const pare_bench_m
         (void)printf("limit of the device: a copy within its memory, %.1f GB/s read and written\n",
                      s->opts.copy_gb_s);
     print_models(s, r);
-    for (size_t i = 0; cli->device && i < s->count; i++) {
+    for (size_t i = 0; i < s->count; i++) {
         const pare_ran_on on = pare_loaded_ran_on(cli, &s->loaded[i]);
-        (void)printf("device   %s\n", pare_ran_on_text(&on, device));
+        if (on.device || on.fallback)
+            (void)printf("device   %s\n", pare_ran_on_text(&on, device));
     }
     (void)printf("lengths  prompt %zu, output %zu tokens; median of %zu run%s\n", r->prompt,
                  r->output, r->runs, pare_plural(r->runs));

@@ -210,11 +210,12 @@ static void print_weights(const char *name, const pare_memory_figures *m)
     (void)printf("\n");
 }
 
+/* Said where a device was asked for. */
 static void print_device(const char *name, const pare_cli *cli, const pare_loaded *l)
 {
     const pare_ran_on on = pare_loaded_ran_on(cli, l);
     char text[PARE_DEVICE_TEXT];
-    if (cli->device)
+    if (on.device || on.fallback)
         (void)printf("%-17s %s\n", name, pare_ran_on_text(&on, text));
 }
 

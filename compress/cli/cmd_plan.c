@@ -22,8 +22,8 @@ pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
     };
     if (device && strcmp(device, "cpu") != 0)
         return pare_fail(cx, PARE_EUSAGE,
-                         "--device \"%s\": pare compresses on the CPU only; expected cpu. An entry "
-                         "of evaluate: takes device: cuda",
+                         "--device \"%s\": pare compresses on the CPU only; leave --device out. "
+                         "To evaluate on a GPU, say device: cuda or auto in an entry of evaluate:",
                          device);
     if (pare_path_is_directory(out->recipe))
         return pare_fail(cx, PARE_EUSAGE, "%s: is a directory, expected a recipe", out->recipe);

@@ -21,7 +21,7 @@ const pare_option pare_common_options[] = {
         {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
         {"ram-limit", "SIZE", "allocate at most SIZE, such as 8GiB (the recipe's limit)", false},  \
     {                                                                                              \
-        "device", "cpu", "where to compress: on the CPU only; evaluate: takes device: cuda", false \
+        "device", "cpu", "where to compress: cpu only; entries of evaluate: have a device", false  \
     }
 
 static const pare_option plan_options[] = {
@@ -62,7 +62,8 @@ static const pare_option compress_options[] = {
 
 #define DEVICE_OPTIONS                                                                             \
     {"device", "cpu|cuda|auto",                                                                    \
-     "where to compute: cuda is the first NVIDIA GPU; auto takes it where it can be used (cpu)",   \
+     "where to compute: cuda is the first NVIDIA GPU; auto takes it, or the CPU where it cannot "  \
+     "be used (cpu)",                                                                              \
      false},                                                                                       \
         {"device-products", "exact|f16",                                                           \
          "how the GPU multiplies floats: exact gives the CPU's bits; f16 rounds inputs to F16 "    \

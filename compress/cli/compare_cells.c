@@ -185,8 +185,10 @@ void pare_compare_notes(const pare_comparison *c, pare_text_out *t,
                        pare_measure_limit_text(c->asked, limit));
         put(t, line);
     }
-    for (size_t i = 0; c->device && i < c->models; i++) {
+    for (size_t i = 0; c->on && i < c->models; i++) {
         char on[PARE_DEVICE_TEXT];
+        if (!c->on[i].device && !c->on[i].fallback)
+            continue;
         (void)snprintf(line, sizeof line, "device of %.100s: %.400s", c->model[i].model,
                        pare_ran_on_text(&c->on[i], on));
         put(t, line);

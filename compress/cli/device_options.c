@@ -6,11 +6,30 @@
 #include "recipes/pattern.h"
 #include "runtime/cuda.h"
 
-/* What --device auto does where a GPU cannot be used. */
+/* What --device auto does where a GPU cannot be used; options that are for a GPU are named. */
 static void stay_on_cpu(pare_cli *cli)
 {
-    pare_screen_say(&cli->screen, "pare: computing on the CPU: %s", cli->cx.what);
+    const char *const f16 = cli->device_f16 ? "--device-products f16" : "";
+    const char *const limit = cli->device_limit ? "--device-limit" : "";
+    pare_screen_say(&cli->screen, "pare: computing on the CPU%s%s%s%s: %s",
+                    *f16 || *limit ? ", without " : "", f16, *f16 && *limit ? " and " : "", limit,
+                    cli->cx.what);
+    (void)snprintf(cli->device_fallback, sizeof cli->device_fallback, "%s", cli->cx.what);
     pare_ctx_clear(&cli->cx);
+}
+
+/* A device that cannot do what it was asked for: with `auto` the CPU does it; with `cuda` the
+ * message says what else to give. */
+static pare_status settle(pare_cli *cli, pare_status s)
+{
+    if (!pare_cuda_cannot(s))
+        return s;
+    if (!cli->device_or_cpu)
+        return pare_fail_after(&cli->cx, s,
+                               "give --device cpu, or --device auto, which takes the CPU where the "
+                               "GPU cannot be used");
+    stay_on_cpu(cli);
+    return PARE_OK;
 }
 
 /* The number of the word that an option has; 0 without the option. */
@@ -59,10 +78,9 @@ pare_status pare_cli_device(pare_cli *cli, const pare_args *args)
     if (device == 0)
         return refuse_options(cli, args);
     const pare_status s = pare_device_open_queued(&cli->cx, &cli->device);
-    if (s == PARE_OK || !cli->device_or_cpu)
-        return s == PARE_OK ? s : pare_fail_context(&cli->cx, s, "--device cuda");
-    stay_on_cpu(cli);
-    return PARE_OK;
+    return settle(cli, s == PARE_OK || cli->device_or_cpu
+                           ? s
+                           : pare_fail_context(&cli->cx, s, "--device cuda"));
 }
 
 static pare_status go(pare_cli *cli, pare_loaded *l)
@@ -76,11 +94,7 @@ static pare_status go(pare_cli *cli, pare_loaded *l)
 
 pare_status pare_loaded_device(pare_cli *cli, pare_loaded *l)
 {
-    const pare_status s = cli->device ? go(cli, l) : PARE_OK;
-    if (!cli->device_or_cpu || !pare_cuda_cannot(s))
-        return s;
-    stay_on_cpu(cli);
-    return PARE_OK;
+    return cli->device ? settle(cli, go(cli, l)) : PARE_OK;
 }
 
 static pare_status go_to_evaluate(pare_cli *cli, pare_loaded *l, pare_loaded *baseline,
@@ -101,30 +115,26 @@ pare_status pare_loaded_evaluate_on_device(pare_cli *cli, pare_loaded *l, pare_l
                                            const pare_eval_opts *opts, size_t count)
 {
     const pare_status s = cli->device ? go_to_evaluate(cli, l, baseline, opts, count) : PARE_OK;
-    if (!cli->device_or_cpu || !pare_cuda_cannot(s))
-        return s;
-    if (!pare_loaded_leave_device(cli, s, l, baseline))
-        stay_on_cpu(cli);
-    return PARE_OK;
+    return cli->device_or_cpu && pare_loaded_leave_device(cli, s, l, baseline) ? PARE_OK
+                                                                               : settle(cli, s);
 }
 
 bool pare_loaded_leave_device(pare_cli *cli, pare_status s, pare_loaded *l, pare_loaded *other)
 {
     pare_loaded *const both[] = {l, other};
     bool was_there = false;
-    if (!cli->device_or_cpu || !pare_cuda_cannot(s))
+    if (!pare_cuda_cannot(s))
         return false;
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
         if (!both[i] || !both[i]->cuda)
             continue;
+        was_there = true;
+        if (!cli->device_or_cpu)
+            continue;
         pare_cuda_close(both[i]->cuda);
         both[i]->cuda = NULL;
-        was_there = true;
     }
-    if (!was_there)
-        return false;
-    stay_on_cpu(cli);
-    return true;
+    return was_there && settle(cli, s) == PARE_OK;
 }
 
 void pare_cli_device_close(pare_cli *cli)
@@ -137,7 +147,9 @@ void pare_cli_device_close(pare_cli *cli)
 pare_ran_on pare_loaded_ran_on(const pare_cli *cli, const pare_loaded *l)
 {
     if (!l->cuda)
-        return (pare_ran_on){0};
-    return (pare_ran_on){cli->device->name, pare_cuda_model_bytes(l->cuda),
-                         pare_cuda_peak_bytes(l->cuda), cli->device_f16};
+        return (pare_ran_on){.fallback = *cli->device_fallback ? cli->device_fallback : NULL};
+    return (pare_ran_on){.device = cli->device->name,
+                         .model_bytes = pare_cuda_model_bytes(l->cuda),
+                         .peak_bytes = pare_cuda_peak_bytes(l->cuda),
+                         .f16 = cli->device_f16};
 }

@@ -83,6 +83,10 @@ static void put_memory(pare_json_writer *w, const pare_plan *p)
     pare_json_put_integer(w, "limit_bytes", (int64_t)p->settled.memory.limit_bytes);
     pare_json_put_text(w, "limit", p->settled.memory.limit);
     pare_json_close(w);
+    if (p->device)
+        pare_json_put_text(w, "device", p->device);
+    if (p->device_fallback)
+        pare_json_put_text(w, "device_fallback", p->device_fallback);
     if (!p->device_bytes)
         return;
     pare_json_open_object(w, "device_memory");
@@ -141,7 +145,8 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
     pare_json_put_integer(w, "samples", (int64_t)p->settled.samples);
     pare_json_put_integer(w, "window", (int64_t)p->window);
     pare_json_put_text(w, "token_weights", p->token_weights ? "loss" : "even");
-    pare_json_put_text(w, "precision", pare_precision_name(p->recipe.calibration.precision));
+    if (p->calibrated)
+        pare_json_put_text(w, "precision", pare_precision_name(p->recipe.calibration.precision));
     pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
     if (p->experts)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->settled.memory.chunk);

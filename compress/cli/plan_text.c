@@ -143,6 +143,11 @@ static void print_evaluation(const pare_plan *p)
         (void)printf(": pruning is\n%-17s always evaluated, and the recipe has no evaluate:", "");
     if (p->held_out)
         (void)printf("\n");
+    if (p->device)
+        (void)printf("%-17s %s, for evaluations\n", "device", p->device);
+    if (p->device_fallback)
+        (void)printf("%-17s the CPU, for evaluations with device: auto: %s\n",
+                     p->device ? "" : "device", p->device_fallback);
 }
 
 static void print_training(const pare_plan *p)
@@ -271,7 +276,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
                      pare_plural(p->settled.samples), p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
-    if (p->bf16)
+    if (p->bf16 && p->calibrated)
         (void)printf("%-17s BF16: linears while activations pass\n", "precision");
     if (p->token_weights)
         (void)printf("%-17s by the loss: the float model runs forward and backward first\n",

@@ -509,7 +509,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(lay_out(cx, a, plan, &plan->settled));
     PARE_TRY(pare__plan_exports(cx, a, plan));
     plan->settled.packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
-    PARE_TRY(pare__plan_device(cx, plan));
+    PARE_TRY(pare__plan_device(cx, a, plan));
     const pare_status s = pare__plan_cost(cx, plan, &plan->settled);
     if (s != PARE_OK)
         return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;

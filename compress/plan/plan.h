@@ -118,8 +118,10 @@ typedef struct pare_plan {
     size_t experts;                     /* linears of experts in the plan */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
     pare_plan_data data;
-    uint64_t device_bytes; /* that evaluations take of a device at most; 0: none runs on one */
-    size_t device_free;    /* bytes of it */
+    const char *device;          /* the name of the GPU that evaluations are to run on, or NULL */
+    const char *device_fallback; /* why some that say auto are to run on the CPU, or NULL */
+    uint64_t device_bytes;       /* that evaluations take of the GPU at most; 0: not known */
+    size_t device_free;          /* bytes of it */
     pare_plan_export *export;
     size_t exports;
     uint64_t export_ram_bytes;

@@ -1,4 +1,6 @@
 /* Evaluations on a device: whether it is there, can compute with the model, and has the memory. */
+#include <string.h>
+
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan/plan_internal.h"
 #include "runtime/cuda.h"
@@ -55,25 +57,49 @@ static pare_status check(pare_ctx *cx, pare_plan *plan, pare_device *d, const pa
     if (e->kind == PARE_EVALUATE_CHOICE)
         return PARE_OK;
     PARE_TRY(bytes_of(cx, plan, d, e, &bytes));
+    PARE_TRY(d->op->memory(cx, d, &plan->device_free, &total));
+    PARE_TRY(pare_cuda_room(cx, d, 0, "both models, activations and caches", bytes));
     if (bytes > plan->device_bytes)
         plan->device_bytes = bytes;
-    PARE_TRY(d->op->memory(cx, d, &plan->device_free, &total));
-    return pare_cuda_room(cx, d, 0, "both models, activations and caches", bytes);
+    return PARE_OK;
 }
 
-pare_status pare__plan_device(pare_ctx *cx, pare_plan *plan)
+static pare_status keep_text(pare_arena *a, const char *text, const char **out)
+{
+    *out = pare_arena_text(a, text, strlen(text));
+    return *out ? PARE_OK : PARE_ENOMEM;
+}
+
+/* An evaluation that cannot run on the device: `auto` takes the CPU. */
+static pare_status cannot(pare_ctx *cx, pare_arena *a, pare_plan *plan, const pare_evaluation *e,
+                          pare_status s)
+{
+    if (e->device == PARE_RUN_ON_AUTO && pare_cuda_cannot(s)) {
+        PARE_TRY(keep_text(a, cx->what, &plan->device_fallback));
+        pare_ctx_clear(cx);
+        return PARE_OK;
+    }
+    (void)pare_fail_context(cx, s, "device: cuda");
+    return pare_recipe_fail_at(cx,
+                               pare_fail_after(cx, s,
+                                               "say device: cpu, or device: auto, which takes the "
+                                               "CPU where the GPU cannot be used"),
+                               e->device_place);
+}
+
+pare_status pare__plan_device(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     pare_device *d = NULL;
     pare_status s = PARE_OK;
     for (size_t i = 0; s == PARE_OK && i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
-        if (e->device != PARE_RUN_ON_CUDA)
+        if (e->device == PARE_RUN_ON_CPU ||
+            (e->device == PARE_RUN_ON_AUTO && !plan->job->plan_only))
             continue;
         s = d ? PARE_OK : pare_device_open(cx, &d);
         if (s == PARE_OK)
             s = check(cx, plan, d, e);
-        if (s != PARE_OK)
-            s = pare_recipe_fail_at(cx, pare_fail_context(cx, s, "device: cuda"), e->place);
+        s = s == PARE_OK ? keep_text(a, d->name, &plan->device) : cannot(cx, a, plan, e, s);
     }
     if (d)
         d->op->close(cx, d);

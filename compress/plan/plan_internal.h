@@ -43,9 +43,10 @@ PARE_CHECKED pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan,
  * nearly all of them as they are. Nothing changes for other linears. */
 void pare__plan_store(pare_plan_linear *l);
 
-/* Opens the device that evaluations ask for and fills plan->device_bytes. PARE_ENOMEM, PARE_ENOTSUP
- * and PARE_EDEVICE (with place) for what it cannot run. */
-PARE_CHECKED pare_status pare__plan_device(pare_ctx *cx, pare_plan *plan);
+/* Opens the device that evaluations ask for and fills device* of the plan. PARE_ENOMEM,
+ * PARE_ENOTSUP and PARE_EDEVICE (with place) for what it cannot run, saying what else the recipe
+ * may say. What `auto` comes to is looked up only if the job says `plan_only`. */
+PARE_CHECKED pare_status pare__plan_device(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
 /* What is evaluated when the recipe says held_out, or nothing and something is pruned:
  * plan->held_out.

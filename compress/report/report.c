@@ -91,9 +91,10 @@ const char *pare_report_notes(const pare_report_eval *e, const char *separator,
         length = snprintf(text, PARE_REPORT_NOTES, "%sfirst %zu of %zu %s%s", separator, e->limit,
                           e->all, e->kind == PARE_EVALUATE_CHOICE ? "item" : "window",
                           pare_plural(e->all));
-    if (e->f16)
-        (void)snprintf(text + length, PARE_REPORT_NOTES - (size_t)length,
-                       "%sproducts of floats in F16", separator);
+    if (e->device || e->device_fallback)
+        (void)snprintf(text + length, PARE_REPORT_NOTES - (size_t)length, "%s%s%s", separator,
+                       e->device ? "on a GPU" : "on the CPU, because no GPU could be used",
+                       e->f16 ? ", products of floats in F16" : "");
     return text;
 }
 
@@ -106,6 +107,10 @@ static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
         pare_json_put_integer(w, "limit", (int64_t)e->limit);
         pare_json_put_integer(w, "available", (int64_t)e->all);
     }
+    if (e->device)
+        pare_json_put_text(w, "device", e->device);
+    if (e->device_fallback)
+        pare_json_put_text(w, "device_fallback", e->device_fallback);
     if (e->f16)
         pare_json_put_text(w, "device_products", "f16");
     if (e->kind == PARE_EVALUATE_CHOICE) {

@@ -11,11 +11,13 @@
 /* One evaluation of the recipe, on the model before and after. */
 typedef struct pare_report_eval {
     pare_evaluation_kind kind;
-    const char *data;  /* file as the recipe names it */
-    size_t window;     /* 0 with choice */
-    size_t limit, all; /* windows or items that were taken of those there are; limit 0: all */
-    bool f16;          /* products of floats in F16, on a GPU */
-    pare_eval_result before, after;                  /* of perplexity and kl */
+    const char *data;   /* file as the recipe names it */
+    size_t window;      /* 0 with choice */
+    size_t limit, all;  /* windows or items that were taken of those there are; limit 0: all */
+    const char *device; /* the name of the GPU that it ran on; NULL: the CPU */
+    const char *device_fallback;    /* why device: auto took the CPU; NULL: it did not */
+    bool f16;                       /* products of floats in F16, on a GPU */
+    pare_eval_result before, after; /* of perplexity and kl */
     pare_choice_figures choice_before, choice_after; /* of choice; the latter paired */
 } pare_report_eval;
 
@@ -110,7 +112,7 @@ double pare_report_stability(const pare_report *r);
 uint64_t pare_report_repaired(const pare_report *r);
 
 /* What else there is to know of an evaluation, each behind `separator`: "first 20 of 99 windows"
- * unless all there is was taken, "products of floats in F16". Returns text. */
+ * unless all there is was taken, "on a GPU", "on the CPU". Returns text. */
 enum { PARE_REPORT_NOTES = 128 };
 const char *pare_report_notes(const pare_report_eval *e, const char *separator,
                               char text[PARE_REPORT_NOTES]);

@@ -336,8 +336,12 @@ static void put_calibration(pare_text_out *t, const pare_report *r)
     if (thin)
         pare__text_put(t, "That is too little for %zu of %zu linears, which `layers.csv` lists.\n",
                        thin, r->rows);
+}
+
+static void put_warnings(pare_text_out *t, const pare_report *r)
+{
     for (size_t i = 0; i < r->warnings; i++) {
-        pare__text_put(t, "Warning: ");
+        pare__text_put(t, "%sWarning: ", r->calibration_windows || i ? "" : "\n");
         pare__text_put_cell(t, r->warning[i]);
         pare__text_put(t, ".\n");
     }
@@ -369,6 +373,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
                        c->experts, c->expert_width, c->experts_used);
     if (r->calibration_windows)
         put_calibration(t, r);
+    put_warnings(t, r);
     put_exports(t, r);
     put_recipe(t, r->recipe_text);
     pare__text_put(t, "\n`manifest.json` has versions, hashes and the error of every tensor; "

@@ -17,6 +17,7 @@ typedef struct sides {
     pare_forward before_f, after_f;
     pare_device *device; /* NULL: the CPU */
     pare_cuda *before_on, *after_on;
+    const char *name, *fallback; /* of the device; why `auto` took the CPU, or NULL */
 } sides;
 
 static void leave_device(pare_run *run, sides *s)
@@ -32,6 +33,9 @@ static void leave_device(pare_run *run, sides *s)
 static pare_status go_to_device(pare_run *run, sides *s)
 {
     PARE_TRY(pare_device_open_queued(run->cx, &s->device));
+    s->name = pare_arena_text(run->a, s->device->name, strlen(s->device->name));
+    if (!s->name)
+        return PARE_ENOMEM;
     PARE_TRY(pare_cuda_open(run->cx, s->device, 0, &s->before_f, &s->before_on));
     PARE_TRY(pare_cuda_open(run->cx, s->device, 0, &s->after_f, &s->after_on));
     if (s->f16) {
@@ -49,7 +53,10 @@ static bool back_to_cpu(pare_run *run, sides *s, pare_status failed)
         return false;
     s->place = PARE_RUN_ON_CPU;
     leave_device(run, s);
-    pare_warn(run->cx, "evaluating on the CPU: %s", run->cx->what);
+    s->fallback = pare_arena_text(run->a, run->cx->what, strlen(run->cx->what));
+    s->fallback = s->fallback ? s->fallback : "memory ran out";
+    pare_warn(run->cx, "evaluating on the CPU%s: %s",
+              s->f16 ? ", without device_products: f16" : "", run->cx->what);
     pare_ctx_clear(run->cx);
     return true;
 }
@@ -149,9 +156,15 @@ static pare_status evaluate_one(pare_run *run, const pare_model *after, const pa
 {
     sides m = {.after = after, .place = e->device, .f16 = e->products == PARE_PRODUCTS_F16};
     const pare_status s = evaluate_on(run, &m, e, out);
+    out->device = m.after_on ? m.name : NULL;
+    out->device_fallback = m.fallback;
     out->f16 = m.after_on && m.f16;
     leave_device(run, &m);
-    return s;
+    return e->device == PARE_RUN_ON_CUDA && pare_cuda_cannot(s)
+               ? pare_fail_after(run->cx, s,
+                                 "say device: cpu or auto there and give the same command again: "
+                                 "what is done stays")
+               : s;
 }
 
 /* What pruning did, when the recipe does not say on what to look at it. */

@@ -154,15 +154,37 @@ static uint64_t peak_anonymous(const pare_ctx *cx)
     return cx->peak_bytes + (now > cx->live_bytes ? now - cx->live_bytes : 0);
 }
 
-/* The same texts that were told before the work began. */
+/* Evaluations that device: auto left to the CPU. */
+static size_t count_on_cpu(const pare_report *r)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->evaluations; i++)
+        count += r->evaluation[i].device_fallback != NULL;
+    return count;
+}
+
+static pare_status warn_of_cpu(pare_run *run, const pare_report_eval *e, const char **warning)
+{
+    char text[sizeof run->cx->what + 128];
+    (void)snprintf(text, sizeof text, "%s on %s ran on the CPU: %s",
+                   pare_evaluation_kind_name(e->kind), e->data, e->device_fallback);
+    *warning = pare_arena_text(run->a, text, strlen(text));
+    return *warning ? PARE_OK : PARE_ENOMEM;
+}
+
+/* The same texts that were told before the work began, and evaluations that ran elsewhere. */
 static pare_status take_warnings(pare_run *run, pare_report *r)
 {
     char text[PARE_SHORTAGE_TEXT];
     pare_shortage s;
-    const char **const warning = PARE_NEW(run->a, const char *, run->plan->recipe.steps);
+    const char **const warning =
+        PARE_NEW(run->a, const char *, run->plan->recipe.steps + r->evaluations);
     if (!warning)
         return PARE_ENOMEM;
     r->warning = warning;
+    for (size_t i = 0; i < r->evaluations; i++)
+        if (r->evaluation[i].device_fallback)
+            PARE_TRY(warn_of_cpu(run, &r->evaluation[i], &warning[r->warnings++]));
     for (size_t step = 0; step < run->plan->recipe.steps; step++) {
         if (!pare_plan_short(run->plan, &run->settled, step, &s))
             continue;
@@ -228,6 +250,6 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     PARE_TRY(take_warnings(run, r));
     PARE_TRY(texts_of_run(run, r));
     out->thin = count_thin(run);
-    out->fallbacks = count_fallbacks(run) + out->thin;
+    out->fallbacks = count_fallbacks(run) + out->thin + count_on_cpu(r);
     return pare_report_write(run->cx, r, plan->place.partial);
 }

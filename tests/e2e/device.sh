@@ -26,7 +26,7 @@ figures() {
 import json, sys
 def strip(v):
     if isinstance(v, dict):
-        return {k: strip(x) for k, x in v.items() if k not in ("memory", "run_memory", "device")}
+        return {k: strip(x) for k, x in v.items() if k not in ("memory", "run_memory", "device", "device_fallback")}
     return [strip(x) for x in v] if isinstance(v, list) else v
 print(json.dumps(strip(json.load(open(sys.argv[1]))), indent=1))' "$1"
 }
@@ -165,10 +165,11 @@ done
 kv_cache='kv_cache: {method: kvquant, sink: 1}'
 small 'rtn: {bits: 8, group: 64}'
 
-# A recipe evaluates on the device; what differs in its report is the time.
+# A recipe evaluates on the device; what differs in its report is the time, and where it ran.
+figures_of_text() { grep '^perplexity\|^choice' out.txt | sed 's/, on a GPU//; s/, on the CPU, because no GPU could be used//'; }
 recipe_says() {
     "$1" compress evaluate.yaml --restart > out.txt 2> log.txt || fail "$1 compress failed"
-    grep '^perplexity\|^choice' out.txt
+    figures_of_text
 }
 cat > evaluate.yaml << 'END'
 pare: 1
@@ -184,6 +185,8 @@ sed -i 's/device: cpu/device: cuda/' evaluate.yaml
 recipe_says "$device" > cuda.txt
 [ -s cpu.txt ] && cmp cpu.txt cuda.txt || fail 'a recipe evaluates otherwise on the device'
 cat cuda.txt
+[ "$(grep -c ', on a GPU)$' out.txt)" = 2 ] || fail 'a recipe does not say where it evaluated'
+[ "$(grep -c '"device": "interpreter of PTX' evaluated/run.json)" = 2 ] || fail 'nor does run.json'
 
 sed 's/device: cuda/device: cuda, device_products: f16/; s/evaluated/in_f16/' evaluate.yaml > f16.yaml
 run "$device" compress f16.yaml
@@ -198,8 +201,15 @@ run env PARE_PTX_MEMORY="$need" "$device" compress evaluate.yaml --restart
 if PARE_PTX_MEMORY=$((need - 1)) "$device" plan evaluate.yaml > log.txt 2>&1; then
     fail 'too little memory is planned with'
 fi
-grep -q "evaluate.yaml:6:5: device: cuda: .*: $need bytes are asked for, $((need - 1)) of" log.txt ||
-    fail 'the plan does not say what is missing'
+grep -q "evaluate.yaml:6:56: device: cuda: .*: $need bytes are asked for, $((need - 1)) of .*; say device: cpu, or" \
+    log.txt || fail 'the plan does not say what is missing, and what to do'
+run "$device" plan evaluate.yaml --set evaluate.0.kl.device=auto --set evaluate.1.choice.device=cpu
+grep -q '^device  *interpreter of PTX.*, for evaluations$' out.txt || fail 'the plan does not name the device'
+run env PARE_PTX_MEMORY=$((need - 1)) "$device" plan evaluate.yaml --set evaluate.0.kl.device=auto \
+    --set evaluate.1.choice.device=cpu
+grep -q "^device  *the CPU, for evaluations with device: auto: .*: $need bytes are asked for" out.txt ||
+    fail 'the plan does not say what auto comes to'
+if grep -q '^device memory' out.txt; then fail 'the plan counts memory of a device that is not used'; fi
 
 # Memory runs out in the middle: `cuda` says so, and the run goes on where the entry has another device;
 # `auto` computes on the CPU.
@@ -207,12 +217,18 @@ sed -i '6s/device: cuda/device: cpu/' evaluate.yaml
 if PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml --restart > log.txt 2>&1; then
     fail 'the memory does not run out'
 fi
-grep -q 'choice.jsonl: .*bytes' log.txt || fail 'what ran out is not said'
-sed -i 's/device: c[a-z]*/device: auto/' evaluate.yaml
-run env PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml
-grep -q 'evaluating on the CPU: .*bytes' log.txt || fail 'auto does not say what ran out'
-grep '^perplexity\|^choice' out.txt | cmp - cpu.txt || fail 'auto evaluates otherwise'
-sed -i 's/device: auto/device: cuda/' evaluate.yaml
+grep -q 'choice.jsonl: .*bytes.*; say device: cpu or auto there and give the same command again' log.txt ||
+    fail 'what ran out, and what to do, is not said'
+sed -i 's/device: c[a-z]*/device: auto, device_products: f16/' evaluate.yaml
+rc=0
+PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml --strict > out.txt 2> log.txt || rc=$?
+[ "$rc" = 3 ] || fail "--strict ends with $rc where auto takes the CPU"
+grep -q 'evaluating on the CPU, without device_products: f16: .*bytes' log.txt || fail 'auto does not say what ran out'
+[ "$(grep -c '"device_fallback": ".*bytes' evaluated/run.json)" = 2 ] || fail 'nor does run.json'
+grep -q '^Warning: .* on the CPU: .*bytes' evaluated/README.md || fail 'nor does the model card'
+figures_of_text | cmp - cpu.txt || fail 'auto evaluates otherwise'
+if grep -q device evaluated/manifest.json; then fail 'the manifest depends on the device'; fi
+sed -i 's/device: auto, device_products: f16/device: cuda/' evaluate.yaml
 for command in 'eval --window 24 --limit 2' 'eval --window 24 --limit 2 --baseline small' \
     'eval --window 24 --limit 2 --choice choice.jsonl' 'compare small --window 24 --limit 2'; do
     # shellcheck disable=SC2086
@@ -221,7 +237,9 @@ for command in 'eval --window 24 --limit 2' 'eval --window 24 --limit 2 --baseli
     # shellcheck disable=SC2086
     run "$device" ${command%% *} small ${command#* } --tokens small/tokens.i32 --format json \
         --device auto --device-limit 3000000
-    grep -q 'computing on the CPU: .*the limit of 3000000' log.txt || fail "$command: no reason"
+    grep -q 'computing on the CPU, without --device-limit: .*the limit of 3000000' log.txt ||
+        fail "$command: no reason"
+    grep -q '"device_fallback": ".*the limit of 3000000' out.txt || fail "$command: no reason in the result"
     figures out.txt | cmp - cpu.json || fail "$command: auto gives other figures"
 done
 run "$pare" generate small --prompt A --tokens 4 --temperature 0
@@ -235,16 +253,18 @@ if "$pare" doctor | grep -q '^GPU  *none'; then
     if "$pare" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device cuda > log.txt 2>&1; then
         fail 'a device that is not there is used'
     fi
-    grep -q -e '--device cuda: no NVIDIA driver: libcuda' log.txt || fail 'the driver is not named'
+    grep -q -e '--device cuda: no NVIDIA driver: libcuda.*; give --device cpu, or --device auto' log.txt ||
+        fail 'the driver is not named, or not what to do'
     run "$pare" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device auto
     grep -q 'computing on the CPU: no NVIDIA driver' log.txt || fail 'auto does not say why'
     if "$pare" plan evaluate.yaml > log.txt 2>&1; then fail 'a recipe is planned without its device'; fi
-    grep -q 'evaluate.yaml:6:5: device: cuda: no NVIDIA driver' log.txt || fail 'plan does not say why'
+    grep -q 'evaluate.yaml:6:56: device: cuda: no NVIDIA driver' log.txt || fail 'plan does not say why'
 fi
 if "$device" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device cuda \
     --device-limit 1000000 > log.txt 2>&1; then fail 'the limit is not kept'; fi
-grep -q 'bytes are asked for; [0-9]* of the limit of 1000000 are taken' log.txt || fail 'no figures'
+grep -q 'bytes are asked for; [0-9]* of the limit of 1000000 are taken.*; give --device cpu, or' log.txt ||
+    fail 'no figures, or no way out'
 if "$device" eval small --tokens small/tokens.i32 --window 24 --device gpu > log.txt 2>&1; then
     fail 'gpu is a device'
 fi
-grep -q 'expected cpu, cuda or auto' log.txt || fail 'the words are not named'
+grep -q 'expected cpu, cuda or auto; did you mean cuda?' log.txt || fail 'the words are not named'

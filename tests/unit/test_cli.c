@@ -189,7 +189,7 @@ static const struct {
     {"eval '" HEDGE "' --speed --device gpu", 2, "expected cpu, cuda or auto"},
     {"bench model --shape tiny --batch 1,2,1", 2, "1 stands there twice"},
     {"bench model --shape tiny --against int4", 2, "these are the weights already"},
-    {"compress x.yaml --device tpu", 2, "expected cpu"},
+    {"compress x.yaml --device tpu", 2, "leave --device out"},
     {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --ram-limit 8Gigs", 2, "such as 8GiB"},
     {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --set passes.0.gptq.bts=3", 2,
      "did you mean"},
