@@ -12,6 +12,7 @@
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
 #include "compress/run/run_rotate.h"
+#include "compress/run/run_state.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/block_ops.h"
@@ -36,6 +37,18 @@ static pare_status open_journal(pare_run *run, pare_journal_record **record, siz
         s = pare_journal_open(cx, run->a, directory, text, &run->journal, record, count);
     pare_json_writer_free(w);
     return s;
+}
+
+/* What was trained with other settings, and what lies behind it. */
+static pare_status forget_training(pare_run *run)
+{
+    const size_t blocks = run->plan->out.blocks;
+    const pare_training_result *const t =
+        run->front.found > blocks ? run->front.result[blocks].training : NULL;
+    if (!t || pare__run_trained_as_asked(run, t))
+        return PARE_OK;
+    pare__state_remove(run);
+    return pare__run_forget(run, &run->front, blocks);
 }
 
 /* Units of the journal, up to the first that does not decode. */
@@ -63,7 +76,7 @@ static pare_status decode_units(pare_run *run, const pare_journal_record *record
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s: the journal of the unfinished run is damaged; everything is done again",
                      run->plan->place.partial);
-    return PARE_OK;
+    return forget_training(run);
 }
 
 static void tell(void *self, const char *text)
@@ -83,10 +96,24 @@ static pare_status claim(pare_run *run)
     return pare_plan_places(run->cx, run->a, plan, unfinished, &run->settled);
 }
 
+/* What an earlier run did. */
+static void tell_found(pare_run *run)
+{
+    const size_t blocks = run->plan->out.blocks;
+    const bool trained = run->front.found > blocks, prunes = run->plan->training && !trained;
+    size_t found = prunes ? run->front.found : run->units.found;
+    found = found < blocks ? found : blocks;
+    pare__notify(run, PARE_EVENT_RESUME, "continuing: %s%zu of %zu block%s %s %s",
+                 trained ? "training is done; " : "", found, blocks, pare_plural(blocks),
+                 found == 1 || blocks == 1 ? "is" : "are",
+                 trained  ? "written"
+                 : prunes ? "pruned; training comes behind that"
+                          : "done");
+}
+
 static pare_status open_output(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
-    const size_t blocks = plan->out.blocks;
     pare_journal_record *record;
     size_t count;
     PARE_TRY(pare_output_make(run->cx, run->a, plan->place.partial));
@@ -98,9 +125,7 @@ static pare_status open_output(pare_run *run)
     if (!count)
         return PARE_OK;
     PARE_TRY(pare__run_phases(run)); /* of what is left */
-    pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu block%s %s done",
-                 count < blocks ? count : blocks, blocks, pare_plural(blocks),
-                 count == 1 || blocks == 1 ? "is" : "are");
+    tell_found(run);
     return PARE_OK;
 }
 

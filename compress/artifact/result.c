@@ -6,8 +6,8 @@
  * and behind that, each only when there is some: what statistics of the rows rest on, u32 magic
  * "SUP2" | one item per row; how much of the calibration reached experts, u32 magic "EXP1" | one
  * item per row; groups too small for their storage, u32 magic "CRS1" | one item per row; what went
- * of a block, u32 magic "CUT1" | u32 cuts | cuts; what training did, u32 magic "TRN1" | its figures
- * | u32 points | points.
+ * of a block, u32 magic "CUT1" | u32 cuts | cuts; what training did, u32 magic "TRN2" | 16 B
+ * hash of its settings | its figures | u32 points | points.
  *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
  * left can hold that many of the smallest item. */
@@ -39,7 +39,7 @@ enum {
     KNOWN = 1,
     THIN = 2,
     CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8,
-    TRAINING = 0x314e5254, /* "TRN1" */
+    TRAINING = 0x324e5254, /* "TRN2" */
     POINT_BYTES = 4 * 8
 };
 
@@ -218,6 +218,7 @@ static void put_coarse(sink *s, const pare_unit_result *u)
 static void put_training(sink *s, const pare_training_result *t)
 {
     put(s, TRAINING, 4);
+    put_bytes(s, t->asked, sizeof t->asked);
     put(s, t->steps, 8);
     put(s, t->tokens, 8);
     put_double(s, t->seconds);
@@ -527,10 +528,12 @@ static void get_training(source *s, pare_unit_result *out)
 {
     pare_training_result *const t = PARE_NEW(s->a, pare_training_result, 1);
     (void)get(s, 4);
+    const unsigned char *const asked = get_bytes(s, sizeof t->asked);
     out->training = t;
     s->no_memory |= !t;
-    if (!t)
+    if (!t || !asked)
         return;
+    memcpy(t->asked, asked, sizeof t->asked);
     t->steps = (size_t)get(s, 8);
     t->tokens = get(s, 8);
     t->seconds = get_double(s);

@@ -81,6 +81,7 @@ typedef struct pare_training_point {
 /* What a pass that trains did. */
 enum { PARE_TRAINING_POINTS = 64 };
 typedef struct pare_training_result {
+    uint8_t asked[16]; /* hash of its settings in the recipe; not part of the manifest */
     size_t steps;
     uint64_t tokens;
     double seconds;             /* not part of the manifest */

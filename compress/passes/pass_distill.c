@@ -39,7 +39,7 @@ static const pare_param params[] = {
     [WARMUP] = {.name = "warmup", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0.05,
         .help = "share of the steps in which the learning rate rises in a line"},
     [SCHEDULE] = {.name = "schedule", .type = PARE_PARAM_CHOICE, .fallback = PARE_DECAY_COSINE,
-        .words = schedules, .help = "how the learning rate falls behind the warm-up"},
+        .words = schedules, .help = "how the learning rate falls after the warm-up"},
     [DECAY] = {.name = "weight_decay", .type = PARE_PARAM_NUMBER, .min = 0, .max = 10,
         .fallback = 0, .help = "decoupled weight decay of AdamW"},
     [CLIP] = {.name = "clip", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 1,
@@ -61,8 +61,8 @@ static const pare_param params[] = {
     [BETA] = {.name = "beta", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999,
         .fallback = 0.5, .help = "for jsd: the model's share of the mixture"},
     [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
-        .help = "minutes between two states of the training on the disk, from which a job that was "
-                "killed goes on; 0: behind each step"},
+        .help = "minutes from one saved state of the training to the next; a job that was killed "
+                "goes on from the last one; 0: save after each step"},
     {.name = NULL},
 };
 // clang-format on
@@ -92,20 +92,23 @@ const pare_pass pare_pass_distill = {
     .summary = "trains what pruners left, so that it says again what the model said",
     .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
               "Loshchilov, Hutter, 2017 (AdamW)",
-    .notes = "distill stands behind pruners, and runs once all blocks are pruned. It trains "
-             "every linear that\nwas pruned; a weight that is 0 stays 0. Norms, biases, "
-             "embeddings, the head and linears that\nnobody prunes stay as they are. The "
-             "teacher is the recipe's model as it was, the data are the\nwindows of "
+    .notes = "distill comes after pruners and runs once all blocks are pruned. It trains "
+             "every linear that was\npruned; a weight that is 0 stays 0. Norms, biases, "
+             "embeddings, the head and linears that no pass\nprunes stay as they are. The "
+             "teacher is the recipe's model as it was. The data are the windows of\n"
              "calibration:, so give many samples. The optimizer is AdamW with betas 0.9 and "
-             "0.95.\n\nQuantizers may stand behind it: they work on the trained weights, keep "
-             "their zeros, and calibrate\non what the trained model sees. No transform can "
-             "stand in the recipe, and no quantizer in front.\n\nAll trained weights are in "
-             "memory as F32 with a gradient and two moments: 16 bytes each. pare\nalways "
-             "evaluates the result on windows that it holds out, and tells their KL before and "
-             "after.\nTraining stops with an error when a loss is not finite or grows 10 times: "
-             "then take a smaller\nrate.\n\nA job that was killed while it trained finds its "
-             "pruned blocks again, and goes on behind the last\nstep that it saved, to the same "
-             "bytes. That takes disk while the job runs: 32 bytes for each\ntrained weight.\n",
+             "0.95.\n\nQuantizers may come after it. They work on the trained weights, keep "
+             "the zeros, and calibrate on\nwhat the trained model sees. No other pass may: a "
+             "recipe with distill has no transform, no\nstructured pass, no second distill, "
+             "and no quantizer before it.\n\nAll trained weights are in memory as F32 with a "
+             "gradient and two moments: 16 bytes each. pare\nalways evaluates the result on "
+             "windows that it holds out, and reports their KL before and after.\nTraining "
+             "stops with an error when it diverges. Then take a smaller rate and give the "
+             "same command\nagain: what is pruned stays, and training begins anew. That holds "
+             "for every setting of distill;\n--restart prunes again, too.\n\nA job that was "
+             "killed while it trained keeps the blocks that it pruned. It continues from the "
+             "last\nstate that it saved, to the same bytes. Its files take 32 bytes of disk "
+             "for each trained weight\nuntil the job is done.\n",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .training = training,

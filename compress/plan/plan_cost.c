@@ -1,6 +1,9 @@
+#include <dirent.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "calib/token_weights.h"
 #include "calib/wave.h"
@@ -71,20 +74,20 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
     return PARE_OK;
 }
 
-/* Bytes that files of an unfinished run already hold. */
-static pare_status held_bytes(pare_arena *a, const pare_plan *plan, const pare_settled *settled,
-                              uint64_t *held)
+/* Bytes of the disk that an unfinished run holds. The run that continues it, or replaces it, uses
+ * them again. */
+static uint64_t held_bytes(const char *partial)
 {
-    *held = 0;
-    for (uint32_t i = 0; i < settled->layout.shards; i++) {
-        char *const path = pare_path_join(a, plan->place.partial, settled->layout.shard_name[i]);
-        struct stat st;
-        if (!path)
-            return PARE_ENOMEM;
-        if (stat(path, &st) == 0)
-            *held += (uint64_t)st.st_blocks * 512;
-    }
-    return PARE_OK;
+    DIR *const d = opendir(partial);
+    uint64_t held = 0;
+    struct stat st;
+    if (!d)
+        return 0;
+    for (const struct dirent *e = readdir(d); e; e = readdir(d))
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            held += (uint64_t)st.st_blocks * 512;
+    (void)closedir(d);
+    return held;
 }
 
 pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
@@ -120,15 +123,16 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     const char *place;
     char needed[PARE_UNIT_TEXT], left[PARE_UNIT_TEXT];
     struct statvfs fs;
-    uint64_t held;
     PARE_TRY(pare__plan_directory(cx, a, plan, &place));
     if (statvfs(place, &fs) != 0)
         return pare_file_fail(cx, place, "tell the free space");
-    PARE_TRY(held_bytes(a, plan, settled, &held));
-    held = exports_only ? 0 : held;
+    const uint64_t held = exports_only ? 0 : held_bytes(plan->place.partial);
     if (fs.f_blocks == 0) /* as /proc */
         return pare_fail(cx, PARE_EIO, "%s: no file can be written there; give another --output",
                          place);
+    if (!settled->finished && access(place, W_OK | X_OK) != 0)
+        return pare_fail_after(cx, pare_file_fail(cx, place, "write into this folder"),
+                               "give another --output");
     settled->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
     const bool may_stay =
         settled->finished && plan->job->plan_only; /* compress tells whose it is */

@@ -18,10 +18,15 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, size_t trai
         const pare_pass *const pass = pare__plan_pass(plan, i);
         if ((pass->gives & PARE_FACT_CODES) && !pass->sparsity)
             continue;
+        if (pass->training)
+            return pare_recipe_fail(cx, pare__plan_step(plan, i)->place,
+                                    "a recipe can have one %s; give it all the tokens, or leave "
+                                    "this one out",
+                                    name);
         return pare_recipe_fail(cx, pare__plan_step(plan, i)->place,
-                                "%s stands behind %s, and only quantizers can; put it in front, or "
+                                "%s comes after %s, and only quantizers can; put it before %s, or "
                                 "leave it out",
-                                pass->name, name);
+                                pass->name, name, name);
     }
     return PARE_OK;
 }
@@ -38,8 +43,8 @@ pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan)
     PARE_TRY(check_behind(cx, plan, at));
     if (step->targets.count || step->skip.count)
         return pare_recipe_fail(cx, step->place,
-                                "%s trains what the passes in front of it pruned, and takes no "
-                                "targets and no skip; choose linears there",
+                                "%s trains what the passes before it pruned, and takes no targets "
+                                "and no skip; choose linears there",
                                 name);
     if (plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
         return pare_recipe_fail(cx, step->place,
@@ -54,12 +59,12 @@ pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan)
 static const char *recipe_fault(const pare_plan *plan)
 {
     if (plan->rotation || plan->transforms)
-        return "pare cannot train behind a transform yet; leave it out";
+        return "pare cannot train a model that a transform changed yet; leave the transform out";
     if (plan->pruned == 0)
-        return "no pass in front of it prunes a linear, so there is nothing to win back";
+        return "no pass before it prunes a linear, and pare trains nothing else yet";
     for (size_t i = 0; i < plan->linears; i++)
         if (plan->linear[i].quantized && plan->linear[i].step < pare_plan_front(plan))
-            return "pare cannot train what is quantized already; put the quantizer behind it";
+            return "pare cannot train what is quantized already; put the quantizer after it";
     if (plan->recipe.kv.method == PARE_KV_KVQUANT)
         return "pare does not find the levels of kv_cache kvquant in a model that it trains yet; "
                "take another method";

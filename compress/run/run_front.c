@@ -84,6 +84,8 @@ void pare__front_close(pare_run *run, bool remove)
             (void)unlink(file[i]->path);
         pare__floats_close(file[i]);
     }
+    if (remove && run->plan->training)
+        pare__state_remove(run);
 }
 
 /* --- in front ----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 /* What makes two jobs the same one: the recipe, the model, the calibration, the program and the
- * arithmetic. */
+ * arithmetic. Settings of a step that trains are left out: what was pruned in front of it stays
+ * good when they change. What was trained keeps their hash. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 #include "runtime/linalg.h"
 
 /* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "5"
+#define JOURNAL_FORMAT "6"
 
 pare_status pare__run_identify(pare_run *run)
 {
@@ -21,6 +22,17 @@ pare_status pare__run_identify(pare_run *run)
     PARE_TRY(pare_recipe_normalize(run->cx, run->a, &run->plan->recipe, words, true, &text, &len));
     run->recipe_portable = text;
     return PARE_OK;
+}
+
+bool pare__run_trained_as_asked(pare_run *run, const pare_training_result *t)
+{
+    if (memcmp(t->asked, run->training_asked, sizeof t->asked) == 0)
+        return true;
+    pare__notify(run, PARE_EVENT_NOTICE,
+                 "%s has other settings than in the unfinished run: what is pruned stays, and "
+                 "training begins anew",
+                 pare_passes[run->plan->training->pass]->name);
+    return false;
 }
 
 /* The output that the run was asked to replace, by its manifest: no other one is replaced when it
@@ -45,6 +57,34 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
     return PARE_OK;
 }
 
+/* The lines of a recipe in the fingerprint; those of the settings of the step that trains go to its
+ * hash. `text` is cut into lines. */
+static void put_recipe(pare_run *run, char *text, pare_json_writer *w)
+{
+    static const char indent[] = "      ";
+    const pare_plan *const plan = run->plan;
+    char head[64] = "", key[64];
+    bool trains = false;
+    pare_xxh3_state hash;
+    pare_xxh3_begin(&hash);
+    if (plan->training)
+        (void)snprintf(head, sizeof head, "  - %s:", pare_passes[plan->training->pass]->name);
+    size_t number = 0;
+    for (char *line = text, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        trains = (trains && strncmp(line, indent, strlen(indent)) == 0) || strcmp(line, head) == 0;
+        if (trains && strcmp(line, head) != 0) {
+            pare_xxh3_add(&hash, line, strlen(line) + 1);
+            continue;
+        }
+        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", ++number);
+        pare_json_put_text(w, key, line);
+    }
+    pare_xxh3_end(&hash, run->training_asked);
+}
+
 pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char **text)
 {
     const pare_plan *const plan = run->plan;
@@ -66,15 +106,7 @@ pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char
         pare_json_put_text(w, key, value);
     }
     pare_json_put_text(w, PARE_JOURNAL_TOKENS, plan->calibrated ? run->data.sha256 : "not used");
-    size_t line = 0;
-    for (char *at = recipe; *at; line++) {
-        char *const end = strchr(at, '\n');
-        if (end)
-            *end = '\0';
-        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", line + 1);
-        pare_json_put_text(w, key, at);
-        at = end ? end + 1 : at + strlen(at);
-    }
+    put_recipe(run, recipe, w);
     PARE_TRY(put_replaced(run, w));
     pare_json_close(w);
     return pare_json_writer_finish(w, text, &len);

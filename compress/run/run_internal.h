@@ -78,6 +78,7 @@ struct pare_run {
     pare_lock lock;                  /* of the output */
     pare_teller teller;              /* makes notices */
     const char *recipe_portable;
+    uint8_t training_asked[16]; /* hash of the settings of the step that trains */
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
     size_t rows;
     pare_training_result *training;  /* what a step that trains did, or NULL */
@@ -117,6 +118,10 @@ PARE_CHECKED pare_status pare__run_inputs_same(pare_run *run);
 PARE_CHECKED pare_status pare__run_identify(pare_run *run);
 PARE_CHECKED pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w,
                                                const char **text);
+
+/* Whether a training of an earlier run had the settings of this recipe; tells when it had not.
+ * Known once the fingerprint is. */
+bool pare__run_trained_as_asked(pare_run *run, const pare_training_result *t);
 
 /* What the recipe exports and is not there, once the artifact is in place. */
 PARE_CHECKED pare_status pare__run_exports(pare_run *run, pare_compress_result *out);

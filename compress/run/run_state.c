@@ -157,7 +157,9 @@ static size_t record_end(const pare_run_state *t, const unsigned char *bytes, ui
     return memcmp(hash, bytes + len - HASH, HASH) == 0 ? (size_t)(len - rest) : 0;
 }
 
-static pare_status parse(pare_run *run, pare_run_state *t, const pare_file *f, bool *found)
+/* *told: why it was not found. */
+static pare_status parse(pare_run *run, pare_run_state *t, const pare_file *f, bool *found,
+                         bool *told)
 {
     pare_unit_result unit;
     const size_t end = record_end(t, f->data, f->bytes), head = MAGIC + LENGTH;
@@ -166,7 +168,9 @@ static pare_status parse(pare_run *run, pare_run_state *t, const pare_file *f, b
     PARE_TRY(pare_result_decode(run->cx, &run->scratch, f->data + head, end - head, &unit));
     const unsigned char *at = f->data + end;
     const uint64_t steps = get_le(at + 16), in_point = get_le(at + 24);
-    if (!unit.training || unit.training->steps != t->result.steps || steps > t->result.steps)
+    *told = unit.training && !pare__run_trained_as_asked(run, unit.training);
+    if (*told || !unit.training || unit.training->steps != t->result.steps ||
+        steps > t->result.steps)
         return PARE_OK;
     t->at = (pare_train_state){(size_t)steps, get_double(at), get_double(at + 8)};
     t->in_point = (size_t)in_point;
@@ -185,18 +189,19 @@ static pare_status load(pare_run *run, pare_run_state *t, bool *found)
 {
     char *const path = path_of(run, "");
     pare_file f;
+    bool told = false;
     if (!path)
         return PARE_ENOMEM;
     if (!pare_path_is_file(path))
         return PARE_OK;
     PARE_TRY(pare_file_map(run->cx, &run->scratch, path, &f));
-    pare_status s = parse(run, t, &f, found);
+    pare_status s = parse(run, t, &f, found, &told);
     pare_file_unmap(&f);
     if (s == PARE_EFORMAT) { /* a record of another form */
         pare_ctx_clear(run->cx);
         s = PARE_OK;
     }
-    if (s == PARE_OK && !*found)
+    if (s == PARE_OK && !*found && !told)
         pare__notify(run, PARE_EVENT_NOTICE,
                      "the state of the training in the unfinished run is damaged: training begins "
                      "anew");

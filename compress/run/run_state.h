@@ -29,10 +29,12 @@ typedef struct pare_run_state {
 PARE_CHECKED pare_status pare__state_save(pare_run *run, const pare_run_state *s);
 
 /* The state that an earlier run saved, with values and moments in its leaves; *found false, and
- * nothing changed, where there is none that is whole and fits. PARE_ENOMEM, PARE_EIO. */
+ * nothing changed, where there is none that is whole and of these settings, which is told.
+ * PARE_ENOMEM, PARE_EIO. */
 PARE_CHECKED pare_status pare__state_load(pare_run *run, pare_run_state *s, bool *found);
 
-/* It goes. */
+/* It goes: when the job is done, because until then the trained weights may turn out damaged, or
+ * when it is of other settings. */
 void pare__state_remove(pare_run *run);
 
 #endif

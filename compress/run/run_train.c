@@ -159,7 +159,7 @@ static pare_status find_state(training *t)
     if (found) {
         t->begun = t->state.at.steps;
         t->spent = t->state.result.seconds;
-        pare__notify(run, PARE_EVENT_NOTICE, "%s: goes on behind step %zu of %zu", name_of(run),
+        pare__notify(run, PARE_EVENT_NOTICE, "%s: continues after step %zu of %zu", name_of(run),
                      t->begun, t->state.result.steps);
         return PARE_OK;
     }
@@ -179,6 +179,10 @@ static pare_status run_steps(training *t)
     const pare_status s = pare_train(run->cx, &run->scratch, &trainee, &data, &run->plan->train,
                                      &t->state.at, &watch);
     t->state.result.seconds = t->spent + pare_seconds() - t->started;
+    if (s == PARE_ENUMERIC)
+        (void)pare_fail_after(run->cx, s,
+                              "change it in the recipe and give the same command again: what is "
+                              "pruned stays");
     return s == PARE_OK ? s : pare_fail_context(run->cx, s, "%s", name_of(run));
 }
 
@@ -213,7 +217,6 @@ static pare_status train(training *t)
     PARE_TRY(each_leaf(t, write_leaf));
     PARE_TRY(pare__run_commit(run, unit));
     run->training = unit->training;
-    pare__state_remove(run);
     return PARE_OK;
 }
 
@@ -224,6 +227,7 @@ pare_status pare__run_train(pare_run *run)
     training t = {.run = run,
                   .state.result = {.steps = steps,
                                    .tokens = (uint64_t)steps * plan->train.batch * plan->window}};
+    memcpy(t.state.result.asked, run->training_asked, sizeof t.state.result.asked);
     pare_status s = pare_arena_init(run->cx, &t.own, 0);
     if (s == PARE_OK)
         s = train(&t);

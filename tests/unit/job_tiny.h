@@ -17,4 +17,15 @@ static void teardown(void)
     job_remove_directory(place.root);
 }
 
+/* The job of the recipe, which wrote "one": more threads give the same weights, and a break in
+ * between the same bytes. */
+static inline void check_survives(void)
+{
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
+    job_check_same_weights(&place, "one", "five");
+    job_break(&place, "two");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 2}, NULL), PARE_OK);
+    job_check_same(&place, "one", "two");
+}
+
 #endif

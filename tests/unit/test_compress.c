@@ -28,6 +28,18 @@ int __wrap_statvfs64(const char *path, struct statvfs *fs)
     return rc;
 }
 
+static int no_writes; /* into folders: the status of the system, or 0 */
+
+int __real_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode)
+{
+    if (!no_writes || !(mode & W_OK))
+        return __real_access(path, mode);
+    errno = no_writes;
+    return -1;
+}
+
 static int no_maps; /* of files that others write to: the status of the system, or 0 */
 
 void *__real_mmap64(void *at, size_t len, int protection, int flags, int fd, off_t offset);
@@ -45,6 +57,7 @@ static void setup(void)
     const tiny_model m = tiny_model_default();
     disk_free = 0;
     no_maps = 0;
+    no_writes = 0;
     place = job_make(&m);
     job_recipe(&place, gptq_recipe);
 }
@@ -101,9 +114,10 @@ static void hear(void *self, const pare_event *e)
     h->stop = h->count > 0;
 }
 
-/* Makes the plan of the recipe with a memory limit; its status. `check` may look at it. */
-static pare_status plan_of(const char *output_name, uint64_t ram_limit,
-                           void (*check)(const pare_plan *plan))
+/* Makes the plan of the recipe with a memory limit; its status. `check` may look at it. With `only`
+ * it is the plan that `pare plan` makes. */
+static pare_status plan_of_job(const char *output_name, uint64_t ram_limit, bool only,
+                               void (*check)(const pare_plan *plan), char *what)
 {
     pare_ctx cx;
     pare_ctx_init(&cx);
@@ -112,16 +126,42 @@ static pare_status plan_of(const char *output_name, uint64_t ram_limit,
     char recipe[512], output[512];
     (void)snprintf(recipe, sizeof recipe, "%s", job_path(&place, "recipe.yaml"));
     (void)snprintf(output, sizeof output, "%s", job_path(&place, output_name));
-    const pare_job job = {.recipe = recipe, .output = output, .ram_limit = ram_limit};
+    const pare_job job = {
+        .recipe = recipe, .output = output, .ram_limit = ram_limit, .plan_only = only};
     pare_plan plan;
     const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
     if (s == PARE_OK && check)
         check(&plan);
+    if (what)
+        (void)snprintf(what, sizeof cx.what, "%s", cx.what);
     pare_plan_close(&plan);
     pare_arena_release(&a);
     ck_assert_uint_eq(cx.live_bytes, 0);
     return s;
 }
+
+static pare_status plan_of(const char *output_name, uint64_t ram_limit,
+                           void (*check)(const pare_plan *plan))
+{
+    return plan_of_job(output_name, ram_limit, false, check, NULL);
+}
+
+/* A finished output needs no more room. */
+START_TEST(a_folder_that_takes_no_files_is_refused_by_plan)
+{
+    char what[1024];
+    no_writes = EROFS;
+    ck_assert_int_eq(plan_of_job("out", 0, true, NULL, what), PARE_EIO);
+    ck_assert_msg(strstr(what, ": cannot write into this folder: Read-only file system; give "
+                               "another --output"),
+                  "%s", what);
+    no_writes = 0;
+    ck_assert_int_eq(plan_of_job("out", 0, true, NULL, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    no_writes = EROFS;
+    ck_assert_int_eq(plan_of_job("out", 0, true, NULL, NULL), PARE_OK);
+}
+END_TEST
 
 START_TEST(bytes_are_the_same_when_activations_spill)
 {
@@ -466,6 +506,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, bytes_are_the_same_for_any_thread_count_and_directory);
+    tcase_add_test(tc, a_folder_that_takes_no_files_is_refused_by_plan);
     tcase_add_loop_test(tc, bytes_are_the_same_when_activations_spill, 0, 2);
     tcase_add_test(tc, a_finished_output_stays_and_is_replaced_on_restart);
     tcase_add_test(tc, packed_files_have_the_size_that_the_plan_said);

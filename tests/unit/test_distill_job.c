@@ -1,4 +1,6 @@
 /* Jobs that train what pruners left. */
+#include <sys/statvfs.h>
+
 #include "formats/checkpoint.h"
 #include "runtime/linear.h"
 #include "tests/unit/job_tiny.h"
@@ -6,6 +8,18 @@
 #define DATA  "calibration: {tokens: tokens.i32, samples: 12, window: 64}\n"
 #define HEAD  "pare: 1\nmodel: model\n"
 #define TRAIN "  - distill: {tokens: 3000, batch: 4, rate: 3e-3, "
+
+static uint64_t disk_free; /* what is said to be free, or 0: what is; statvfs64 is wrapped */
+
+int __real_statvfs64(const char *path, struct statvfs *fs);
+int __wrap_statvfs64(const char *path, struct statvfs *fs);
+int __wrap_statvfs64(const char *path, struct statvfs *fs)
+{
+    const int rc = __real_statvfs64(path, fs);
+    if (rc == 0 && disk_free)
+        fs->f_bavail = disk_free / fs->f_frsize;
+    return rc;
+}
 
 static void recipe(const char *passes)
 {
@@ -100,11 +114,7 @@ START_TEST(training_wins_quality_back_and_survives_threads_and_breaks)
     ck_assert_double_eq_tol(figure("one", "kl", "mean"), after, 1e-4 * after);
     ck_assert_double_eq(figure("one", "training", "steps"), 12);
     ck_assert_double_eq(figure("one", "training", "tokens"), 12 * 4 * 64);
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
-    job_check_same_weights(&place, "one", "five");
-    job_break(&place, "two");
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 2}, NULL), PARE_OK);
-    job_check_same(&place, "one", "two");
+    check_survives();
 }
 END_TEST
 
@@ -153,12 +163,14 @@ static const struct {
 } stops[] = {
     {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "}\n", "step 3 of", NULL, "before training"},
     {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0}\n", "step 3 of", NULL,
-     "goes on behind step 3 of 12"},
-    {CHAIN, "step 3 of", NULL, "goes on behind step 3 of 12"},
+     "continues after step 3 of 12"},
+    {CHAIN, "step 3 of", NULL, "continues after step 3 of 12"},
     {CHAIN, "step 3 of", "two.partial/training.state", "training begins anew"},
     {CHAIN, "step 3 of", "two.partial/pruned.f32", "block 2 of 2 of the unfinished run is damaged"},
-    {CHAIN, "after training", NULL, "continuing: 2 of 2 blocks"},
+    {CHAIN, "step 3 of", NULL, "continuing: 2 of 2 blocks are pruned; training comes"},
+    {CHAIN, "after training", NULL, "continuing: training is done; 0 of 2 blocks are written"},
     {CHAIN, "after training", "two.partial/trained.f32", "they are trained again"},
+    {CHAIN, "after training", "two.partial/trained.f32", "continues after step 11 of 12"},
 };
 enum { STOPS = sizeof stops / sizeof *stops };
 
@@ -175,6 +187,90 @@ START_TEST(a_job_that_was_stopped_goes_on_to_the_same_bytes)
     job_check_same(&place, "one", "two");
     const double pruned = stops[_i].broken && strstr(stops[_i].broken, "pruned") ? 1 : 2;
     ck_assert_double_eq(figure("two", "evaluation_seconds", "resumed_blocks"), pruned);
+}
+END_TEST
+
+/* Other settings of a training that was stopped, or that is done; those of another pass are
+ * refused. */
+START_TEST(settings_of_the_training_may_change_and_what_is_pruned_stays)
+{
+    static const char *const at[] = {"step 3 of", "after training"};
+    static const char other[] = "  - sparsegpt: {pattern: 2:4}\n"
+                                "  - distill: {tokens: 2000, batch: 4, rate: 1e-3, save: 0}\n"
+                                "  - gptq: {bits: 4, group: %d}\n";
+    listener stop = {.at = at[_i]}, same = {.wanted = "other settings"};
+    char what[1024], text[256];
+    recipe(CHAIN);
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    (void)snprintf(text, sizeof text, other, 64);
+    recipe(text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, "where this one says \"group: 64\""), "%s", what);
+    (void)snprintf(text, sizeof text, other, 32);
+    recipe(text);
+    stop = (listener){.at = "step 2 of", .wanted = "distill has other settings"};
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    ck_assert(stop.heard);
+    ck_assert_int_eq(run_listening(&same, "two"), PARE_OK);
+    ck_assert(!same.heard);
+    ck_assert_double_eq(figure("two", "evaluation_seconds", "resumed_blocks"), 2);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    job_check_same(&place, "one", "two");
+}
+END_TEST
+
+/* Bytes of the disk that a job needs that begins now. */
+static uint64_t need_of(const char *output)
+{
+    char recipe_path[512], output_path[512];
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan plan;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    (void)snprintf(recipe_path, sizeof recipe_path, "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(output_path, sizeof output_path, "%s", job_path(&place, output));
+    const pare_job job = {.recipe = recipe_path, .output = output_path, .plan_only = true};
+    ck_assert_int_eq(pare_plan_make(&cx, &a, &job, &plan), PARE_OK);
+    const uint64_t need = plan.settled.disk_bytes;
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    return need;
+}
+
+static uint64_t bytes_in(const char *directory)
+{
+    char path[256];
+    struct stat st;
+    uint64_t bytes = 0;
+    DIR *const d = opendir(job_path(&place, directory));
+    ck_assert_ptr_nonnull(d);
+    for (const struct dirent *e; (e = readdir(d));) {
+        (void)snprintf(path, sizeof path, "%s/%.200s", directory, e->d_name);
+        ck_assert_int_eq(stat(job_path(&place, path), &st), 0);
+        bytes += S_ISREG(st.st_mode) ? (uint64_t)st.st_blocks * 512 : 0;
+    }
+    ck_assert_int_eq(closedir(d), 0);
+    return bytes;
+}
+
+/* A disk on which a job fits is enough for it after a break, too. */
+START_TEST(what_a_stopped_job_holds_is_room_for_it)
+{
+    enum { BLOCK = 1 << 16 }; /* of a file system, or more */
+    listener stop = {.at = "step 3 of"};
+    char what[1024];
+    recipe(CHAIN);
+    const uint64_t disk = need_of("two") + BLOCK;
+    disk_free = disk - 2 * BLOCK;
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, what), PARE_ENOSPC);
+    disk_free = disk;
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    const uint64_t held = bytes_in("two.partial");
+    disk_free = disk - held - 2 * BLOCK;
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, what), PARE_ENOSPC);
+    disk_free = disk - held;
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
 }
 END_TEST
 
@@ -255,7 +351,9 @@ START_TEST(what_diverges_stops_with_the_pass)
     char what[1024];
     recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 9000, rate: 1, kl: 0, hidden: 1}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_ENUMERIC);
-    ck_assert_msg(strstr(what, "distill: step") && strstr(what, "smaller rate"), "%s", what);
+    ck_assert_msg(strstr(what, "distill: step") && strstr(what, "smaller rate") &&
+                      strstr(what, "what is pruned stays"),
+                  "%s", what);
 }
 END_TEST
 
@@ -264,16 +362,16 @@ static const struct {
     int line;
 } refused[] = {
     {"  - wanda: {pattern: 2:4}\n  - distill: {}\n  - wanda: {pattern: 2:4}\n",
-     "wanda stands behind distill, and only quantizers can", 7},
+     "wanda comes after distill, and only quantizers can; put it before distill", 7},
     {"  - wanda: {pattern: 2:4}\n  - distill: {}\n  - smoothquant: {}\n  - rtn: {}\n",
-     "smoothquant stands behind distill", 7},
+     "smoothquant comes after distill", 7},
     {"  - wanda: {pattern: 2:4}\n  - distill: {}\n  - sparsegpt_joint: {pattern: 2:4, bits: 4}\n",
-     "sparsegpt_joint stands behind distill", 7},
-    {"  - wanda: {pattern: 2:4}\n  - rtn: {}\n  - distill: {}\n", "put the quantizer behind it", 7},
-    {"  - distill: {}\n", "no pass in front of it prunes a linear", 5},
+     "sparsegpt_joint comes after distill", 7},
+    {"  - wanda: {pattern: 2:4}\n  - rtn: {}\n  - distill: {}\n", "put the quantizer after it", 7},
+    {"  - distill: {}\n", "prunes a linear, and pare trains nothing else yet", 5},
     {"  - wanda: {pattern: 2:4}\n  - distill: {targets: [\"*.q_proj\"]}\n", "takes no targets", 6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {kl: 0}\n", "all losses have weight 0", 6},
-    {"  - distill: {}\n  - distill: {}\n", "distill stands behind distill", 6},
+    {"  - distill: {}\n  - distill: {}\n", "a recipe can have one distill", 6},
     {"  - channels: {}\n  - distill: {}\n", "work on what it wrote with a second recipe", 6},
 };
 
@@ -295,6 +393,8 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, training_wins_quality_back_and_survives_threads_and_breaks, 0, PASSES);
     tcase_add_loop_test(t, a_job_that_was_stopped_goes_on_to_the_same_bytes, 0, STOPS);
+    tcase_add_test(t, what_a_stopped_job_holds_is_room_for_it);
+    tcase_add_loop_test(t, settings_of_the_training_may_change_and_what_is_pruned_stays, 0, 2);
     tcase_add_test(t, moments_are_part_of_the_state);
     tcase_add_test(t, a_quantizer_behind_it_keeps_the_mask_and_gains);
     tcase_add_test(t, linears_that_stay_dense_are_quantized_too);
