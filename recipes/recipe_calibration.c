@@ -70,9 +70,10 @@ static const pare_param precision = {
     .type = PARE_PARAM_CHOICE,
     .words = precision_words,
     .fallback = PARE_PRECISION_F32,
-    .help = "of the linears while activations pass through the blocks: bf16 rounds their inputs "
-            "and weights to BF16 (8 bits of precision) and sums in F32, for CPUs with AMX; every "
-            "CPU gives the same bytes; Hessians, gradients and passes stay in F32"};
+    .help =
+        "of the products in linears while activations pass through the blocks: bf16 rounds inputs "
+        "and weights to BF16 (8 bits of precision) and sums in F32, for CPUs with AMX; every "
+        "CPU gives the same bytes; Hessians, gradients and passes stay in F32"};
 const pare_param *const pare_calibration_params[] = {
     &pare__samples, &pare__window, &token_weights, &precision, &pare__temperature,
     &pare__weight,  NULL};

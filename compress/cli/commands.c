@@ -21,7 +21,7 @@ const pare_option pare_common_options[] = {
         {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
         {"ram-limit", "SIZE", "allocate at most SIZE, such as 8GiB (the recipe's limit)", false},  \
     {                                                                                              \
-        "device", "cpu", "where to compress: cpu only; entries of evaluate: have a device", false  \
+        "device", "cpu", "where to compress, only cpu; entries of evaluate: take a device", false  \
     }
 
 static const pare_option plan_options[] = {
@@ -40,8 +40,8 @@ static const pare_option compress_options[] = {
      "files in one thread more, also with 1",
      false},
     {"strict", NULL,
-     "exit 3 after a numeric fallback or with too little calibration; refuse exports with other "
-     "codes",
+     "exit 3 after a numeric fallback, with too little calibration, or where device: auto took the "
+     "CPU; refuse exports with other codes",
      false},
     {"restart", NULL,
      "delete an unfinished run, or replace a finished output that is as pare left it", false},

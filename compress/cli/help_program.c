@@ -25,10 +25,10 @@ void pare_help_passes(void)
         [TRANSFORM] = "Transforms change the weights, but not what the model computes (except by "
                       "clipping, which pare measures). They need a quantizer after them; permute "
                       "needs a pruner by N:M:",
-        [PRUNER] = "Pruners set weights to zero. A linear has one at most, in front of its "
+        [PRUNER] = "Pruners set weights to zero. A linear has one at most, before its "
                    "quantizer:",
-        [TRAINING] = "Training wins back a part of what pruners lost. It comes after them; only "
-                     "quantizers may come after it:",
+        [TRAINING] = "Training wins back a part of what pruners lost. It comes after pruners, and "
+                     "before quantizers:",
         [QUANTIZER] = "Quantizers choose the codes that are stored. A linear has one at most:",
         [STRUCTURE] = "Structured passes remove whole parts and stand alone. The result is a "
                       "smaller plain checkpoint:",
@@ -147,8 +147,8 @@ static const struct {
      "another job (--restart replaces it), holds something that pare did not write, or is in use"},
     {PARE_EXIT_FALLBACK,
      "done, with a numeric fallback, weights too small for their storage, too little calibration "
-     "for a pass, or an expert that few "
-     "tokens reach, under --strict; init --from: something was left out"},
+     "for a pass, an expert that few tokens reach, or an evaluation that device: auto left to the "
+     "CPU, under --strict; init --from: something was left out"},
     {PARE_EXIT_INPUT, "bad, damaged, missing or unsupported input file, or one that changed during "
                       "the run; a format that cannot hold the model (export; in a recipe it "
                       "is 2); verify found something"},

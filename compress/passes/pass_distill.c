@@ -28,38 +28,38 @@ static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
 static const pare_param params[] = {
     [TOKENS] = {.name = "tokens", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1e12,
         .fallback = 262144,
-        .help = "how many tokens to train on, rounded up to whole steps: calibration windows, all "
-                "of them before any comes again"},
+        .help = "tokens to train on, rounded up to whole steps; each calibration window comes once "
+                "before any comes again"},
     [BATCH] = {.name = "batch", .type = PARE_PARAM_INTEGER, .min = 1, .max = 65536, .fallback = 8,
-        .help = "calibration windows of a step"},
+        .help = "calibration windows in a step"},
     [RATE] = {.name = "rate", .type = PARE_PARAM_NUMBER, .min = 1e-8, .max = 1, .fallback = 1e-4,
         .help = "the largest learning rate"},
     [LAST] = {.name = "last", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0.1,
-        .help = "the learning rate of the end, as a share of rate"},
+        .help = "the learning rate at the end, as a share of rate"},
     [WARMUP] = {.name = "warmup", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0.05,
-        .help = "share of the steps in which the learning rate rises in a line"},
+        .help = "share of the steps in which the learning rate rises linearly"},
     [SCHEDULE] = {.name = "schedule", .type = PARE_PARAM_CHOICE, .fallback = PARE_DECAY_COSINE,
         .words = schedules, .help = "how the learning rate falls after the warm-up"},
     [DECAY] = {.name = "weight_decay", .type = PARE_PARAM_NUMBER, .min = 0, .max = 10,
         .fallback = 0, .help = "decoupled weight decay of AdamW"},
     [CLIP] = {.name = "clip", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 1,
-        .help = "largest norm of the gradient of a step, larger ones are scaled down; 0: any"},
+        .help = "largest norm of the gradient of a step; larger ones are scaled down; 0: no limit"},
     [KL] = {.name = "kl", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 1,
-        .help = "weight of KL(model, student): the student covers all that the model says"},
+        .help = "weight of KL(teacher, student): the student covers all that the teacher says"},
     [CE] = {.name = "ce", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
         .help = "weight of the cross-entropy of the next token of the text"},
     [REVERSE_KL] = {.name = "reverse_kl", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000,
-        .fallback = 0, .help = "weight of KL(student, model): the student avoids what the model "
-                               "would not say"},
+        .fallback = 0, .help = "weight of KL(student, teacher): the student avoids what the "
+                               "teacher would not say"},
     [JSD] = {.name = "jsd", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
-        .help = "weight of the generalized Jensen-Shannon divergence, between the two"},
+        .help = "weight of the generalized Jensen-Shannon divergence, which lies between these two"},
     [HIDDEN] = {.name = "hidden", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
-        .help = "weight of the difference of the outputs of blocks, relative to the model's, a "
-                "mean over blocks"},
+        .help = "weight of the mean difference between the outputs of blocks, relative to the "
+                "teacher's"},
     [TEMPERATURE] = {.name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0.1, .max = 100,
-        .fallback = 1, .help = "of both models in kl, reverse_kl and jsd"},
+        .fallback = 1, .help = "of the softmax of both models in kl, reverse_kl and jsd"},
     [BETA] = {.name = "beta", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999,
-        .fallback = 0.5, .help = "for jsd: the model's share of the mixture"},
+        .fallback = 0.5, .help = "for jsd: the teacher's share of the mixture"},
     [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
         .help = "minutes from one saved state of the training to the next; a job that was killed "
                 "goes on from the last one; 0: save after each step"},
@@ -89,7 +89,7 @@ static void training(const double *value, size_t window, pare_train_opts *out)
 
 const pare_pass pare_pass_distill = {
     .name = "distill",
-    .summary = "trains what pruners left, so that it says again what the model said",
+    .summary = "trains what pruners left, to bring the predictions of the model back",
     .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
               "Loshchilov, Hutter, 2017 (AdamW)",
     .notes = "distill comes after pruners and runs once all blocks are pruned. It trains "
