@@ -243,8 +243,7 @@ template <uint32_t WIDE> static __device__ void attend(const pare_cuda_attention
         __syncwarp();
         w.weigh(c0);
         __syncwarp();
-        w.gather(c0);
-        __syncwarp();
+        w.gather(c0); /* all have met in it, and what it reads of others they may write now */
     }
     w.put();
 }

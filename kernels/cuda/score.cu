@@ -75,7 +75,7 @@ PARE_CUDA_KERNEL(route, PARE_CUDA_WARPS * 32)
         weight[i] = (float)((double)weight[i] / total);
 }
 
-/* The largest of a row, in all threads; a NaN is never largest. */
+/* The largest of a row, in all threads; a NaN is never largest. Between two calls all must meet. */
 static __device__ float block_largest(const float *x, uint64_t n)
 {
     __shared__ float of_warp[PARE_CUDA_BLOCK / 32];
@@ -83,7 +83,6 @@ static __device__ float block_largest(const float *x, uint64_t n)
     for (uint64_t i = threadIdx.x; i < n; i += PARE_CUDA_BLOCK)
         most = x[i] > most ? x[i] : most;
     most = warp_largest(most);
-    __syncthreads(); /* the row before may still be read */
     if (threadIdx.x % 32 == 0)
         of_warp[threadIdx.x / 32] = most;
     __syncthreads();
@@ -150,6 +149,7 @@ PARE_CUDA_KERNEL(divergence, PARE_CUDA_BLOCK)
     const uint64_t row = blockIdx.x * a.width;
     const float *const base = a.base + row, *const logit = a.logit + row;
     const double most0 = (double)block_largest(base, a.width);
+    __syncthreads();
     const double most = (double)block_largest(logit, a.width);
     const uint32_t kind = threadIdx.x / 8, lane = threadIdx.x % 8;
     double sum = 0;
