@@ -106,7 +106,7 @@ static pare_status copy(pare_ctx *cx, pare_device *d, pare_address to, pare_addr
 static pare_status kernel(pare_ctx *cx, pare_device *d, const char *name, void **found)
 {
     device_ptx *const x = of(d);
-    for (size_t k = 0; k < x->module_count; k++) {
+    for (size_t k = x->module_count; k-- > 0;) {
         const ptx_kernel *const one = ptx_find(x->modules[k], name);
         if (one) {
             *found = (void *)(uintptr_t)one; /* the table's handles are not const */
@@ -251,10 +251,25 @@ static const pare_device_table table = {
     .close = close_device,
 };
 
-static pare_status load(pare_ctx *cx, device_ptx *x, const char *path)
+static pare_status add_text(pare_ctx *cx, device_ptx *x, const char *name, const char *text,
+                            size_t bytes)
 {
     if (x->module_count == sizeof x->modules / sizeof *x->modules)
         return pare_fail(cx, PARE_EINVAL, "more than %zu files of PTX", x->module_count);
+    ptx_module *const m = ptx_load(x->machine, text, bytes);
+    if (!m)
+        return pare_fail(cx, PARE_EINVAL, "%s: %s", name, ptx_report(x->machine)->text);
+    x->modules[x->module_count++] = m;
+    return PARE_OK;
+}
+
+pare_status pare_device_ptx_replace(pare_ctx *cx, pare_device *d, const char *text, size_t bytes)
+{
+    return add_text(cx, of(d), "PTX", text, bytes);
+}
+
+static pare_status load(pare_ctx *cx, device_ptx *x, const char *path)
+{
     FILE *const f = fopen(path, "rb");
     if (!f)
         return pare_fail(cx, PARE_EINVAL, "'%s' cannot be opened", path);
@@ -268,12 +283,9 @@ static pare_status load(pare_ctx *cx, device_ptx *x, const char *path)
         n += fread(text + n, 1, room - n, f);
     } while (n == room);
     (void)fclose(f);
-    ptx_module *const m = ptx_load(x->machine, text, n);
+    const pare_status s = add_text(cx, x, path, text, n);
     free(text);
-    if (!m)
-        return pare_fail(cx, PARE_EINVAL, "%s: %s", path, ptx_report(x->machine)->text);
-    x->modules[x->module_count++] = m;
-    return PARE_OK;
+    return s;
 }
 
 static pare_status load_all(pare_ctx *cx, device_ptx *x, const char *files)

@@ -28,6 +28,10 @@ PARE_CHECKED pare_status pare_device_ptx_open(pare_ctx *cx, const char *files,
 PARE_CHECKED pare_status pare_device_ptx_environment(pare_ctx *cx,
                                                      pare_device_ptx_options *options);
 
+/* The kernels of this text take the places of those of the same names. */
+PARE_CHECKED pare_status pare_device_ptx_replace(pare_ctx *cx, pare_device *d, const char *text,
+                                                 size_t bytes);
+
 /* The machine below, for tests that launch kernels themselves. */
 ptx_machine *pare_device_ptx_machine(pare_device *d);
 

@@ -116,7 +116,7 @@ pare_status op_keep(op_run *r, pare_array y)
 
 /* --- both sides ------------------------------------------------------------------------------- */
 
-static pare_status run_on(pare_ctx *cx, pare_device *d, const op_row *row, size_t i, op_run *r)
+pare_status op_row_run(pare_ctx *cx, pare_device *d, const op_row *row, size_t i, op_run *r)
 {
     *r = (op_run){.o.cx = cx, .arena = {.cx = cx}, .d = d, .stream = 1000 * i};
     const pare_status s = row->run(r, i);
@@ -127,7 +127,7 @@ static pare_status run_on(pare_ctx *cx, pare_device *d, const op_row *row, size_
     return s;
 }
 
-static pare_status compare(pare_ctx *cx, const op_row *row, size_t i, const op_run *near,
+pare_status op_row_compare(pare_ctx *cx, const op_row *row, size_t i, const op_run *near,
                            const op_run *there)
 {
     ck_assert_msg(near->words == there->words, "%s %zu: other outputs", row->name, i);
@@ -145,11 +145,11 @@ static pare_status compare(pare_ctx *cx, const op_row *row, size_t i, const op_r
 pare_status op_row_check(pare_ctx *cx, pare_device *d, const op_row *row, size_t i)
 {
     op_run near, there = {.out = NULL};
-    pare_status s = run_on(cx, NULL, row, i, &near);
+    pare_status s = op_row_run(cx, NULL, row, i, &near);
     if (s == PARE_OK)
-        s = run_on(cx, d, row, i, &there);
+        s = op_row_run(cx, d, row, i, &there);
     if (s == PARE_OK)
-        s = compare(cx, row, i, &near, &there);
+        s = op_row_compare(cx, row, i, &near, &there);
     free(near.out);
     free(there.out);
     return s;
@@ -157,7 +157,7 @@ pare_status op_row_check(pare_ctx *cx, pare_device *d, const op_row *row, size_t
 
 /* --- the rows --------------------------------------------------------------------------------- */
 
-static const size_t widths[] = {1, 7, 8, 9, 31, 33, 64, 257, 300};
+static const size_t widths[] = {1, 7, 8, 9, 31, 33, 64, 256, 257, 300};
 enum { WIDTHS = sizeof widths / sizeof *widths };
 
 /* Rows of a case, none and one among them. */
@@ -382,6 +382,8 @@ const op_row op_rows[] = {{"embed", 36, op_embed},
                           {"score", 30, op_score},
                           {"attend", OP_ATTENDS, op_attend},
                           {"linears", OP_LINEARS, op_linears},
+                          {"f16", OP_F16, op_f16},
+                          {"tiles", OP_TILES, op_tiles},
                           {NULL, 0, NULL}};
 
 const op_row *op_row_of(const char *name)

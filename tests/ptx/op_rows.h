@@ -36,8 +36,16 @@ typedef struct op_row {
 extern const op_row op_rows[];
 const op_row *op_row_of(const char *name);
 
-/* Runs case i on both sides. PARE_OK if the outputs are equal; PARE_EINVAL with the first value
- * that differs; else what the side that failed reports. */
+/* Runs case i on the CPU (d NULL) or on a device; r->out is malloc'd. */
+PARE_CHECKED pare_status op_row_run(pare_ctx *cx, pare_device *d, const op_row *row, size_t i,
+                                    op_run *r);
+
+/* PARE_OK if the outputs of two runs of case i are equal; PARE_EINVAL with the first value that
+ * differs. */
+PARE_CHECKED pare_status op_row_compare(pare_ctx *cx, const op_row *row, size_t i,
+                                        const op_run *near, const op_run *there);
+
+/* Both of it, on both sides. */
 PARE_CHECKED pare_status op_row_check(pare_ctx *cx, pare_device *d, const op_row *row, size_t i);
 
 /* What rows are made of. The first call opens the side with the config and weights of r->model and
@@ -55,8 +63,10 @@ PARE_CHECKED pare_status op_keep(op_run *r, pare_array y); /* it is compared */
 void op_keep_bytes(op_run *r, const void *p, size_t bytes);
 
 /* Rows of other files, and how many cases they have. */
-enum { OP_ATTENDS = 23, OP_LINEARS = 25 * 8 };
+enum { OP_ATTENDS = 24, OP_LINEARS = 27 * 8, OP_F16 = 14 * 4, OP_TILES = 15 * 5 };
 pare_status op_attend(op_run *r, size_t i);
 pare_status op_linears(op_run *r, size_t i);
+pare_status op_f16(op_run *r, size_t i);
+pare_status op_tiles(op_run *r, size_t i);
 
 #endif

@@ -8,6 +8,7 @@ typedef struct attend_case {
     size_t length[BATCHES]; /* 0: no more */
     pare_kv_format kv;
     size_t window, sequences; /* 0: one */
+    size_t first_window;      /* of the first batch, where it is another one */
     double cap, scale;
     size_t rotary;
 } attend_case;
@@ -43,6 +44,7 @@ static const attend_case cases[] = {
     {80, 2, 1, {2, 1, 70}, KVQUANT(3), .sequences = 2},
     {10, 4, 2, {70, 1}, KVQUANT(66), .window = 68},
     {256, 2, 1, {5, 1}, KVQUANT(1)},
+    {8, 2, 1, {2120, 2}, .first_window = 64},
 };
 // clang-format on
 
@@ -97,7 +99,7 @@ pare_status op_attend(op_run *r, size_t i)
     for (size_t b = 0, start = 0; b < BATCHES && c->length[b]; start += c->length[b++]) {
         const pare_attend a = {.f = &r->f,
                                .levels = &levels,
-                               .window = c->window,
+                               .window = b || !c->first_window ? c->window : c->first_window,
                                .batch = {sequences, c->length[b], start},
                                .kv = &kv};
         PARE_TRY(attend_batch(r, &a));

@@ -51,6 +51,7 @@ typedef struct ptx_options {
     ptx_model model;  /* of F16 sums */
     bool early;       /* cp.async lands when it is issued, otherwise at its wait */
     bool count;       /* fill ptx_counts (slower) */
+    bool trace;       /* remember what ran: ptx_trace() */
     unsigned threads; /* that run blocks of a kernel without atomics; 0 means 1 */
     uint64_t limit;   /* instructions of one warp after which a launch is a fault; 0: 2^36 */
 } ptx_options;
@@ -109,6 +110,10 @@ const char *ptx_kernel_name(const ptx_kernel *kernel);
 size_t ptx_kernel_bytes(const ptx_kernel *kernel);    /* of its parameters */
 uint32_t ptx_kernel_shared(const ptx_kernel *kernel); /* bytes of static shared memory */
 uint32_t ptx_kernel_local(const ptx_kernel *kernel);  /* bytes of local memory per lane */
+
+/* Sets ran[i] to 1 for each line i of the text of which an instruction ran in launches with
+ * options.trace, from line 1 on, and forgets them; false if there are none. */
+bool ptx_trace(const ptx_kernel *kernel, uint8_t *ran, size_t lines);
 
 /* Memory of the device, undefined at first; 0 with a report if there is none left. */
 uint64_t ptx_take(ptx_machine *m, uint64_t bytes);

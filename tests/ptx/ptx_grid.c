@@ -314,7 +314,7 @@ bool ptx_run(ptx_machine *m, const ptx_launch *l)
     (void)pthread_mutex_init(&g.lock, NULL);
     pthread_t helpers[64];
     uint32_t started = 0, wanted = l->options.threads < 64 ? l->options.threads : 64;
-    if (l->kernel->atomics || l->options.checks == PTX_FULL || l->options.count)
+    if (l->kernel->atomics || l->options.checks == PTX_FULL || l->options.count || l->options.trace)
         wanted = 1;
     while (started + 1 < wanted && started + 1 < g.blocks &&
            pthread_create(&helpers[started], NULL, work, &g) == 0)

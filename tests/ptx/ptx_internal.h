@@ -101,6 +101,7 @@ struct ptx_kernel {
     const char *name;
     ptx_param *params;
     ptx_ins *code;
+    uint8_t *ran; /* [code_count]: 1 if it ran (options.trace) */
     size_t param_count, code_count, bytes;
     uint32_t units;         /* of registers of a warp */
     uint32_t shared, local; /* bytes; static */

@@ -201,6 +201,9 @@ static void entry(ptx_parser *p)
         if (p->token.kind == PTX_T_END && p->depth > 1)
             ptx_error(p, "the text ends inside of kernel '%s'", k->name);
     }
+    k->ran = calloc(k->code_count + 1, 1);
+    if (!k->ran)
+        abort();
     p->kernel = NULL;
 }
 
@@ -241,6 +244,7 @@ static void release(ptx_module *m)
 {
     for (size_t k = 0; k < m->kernel_count; k++) {
         free(m->kernels[k].code);
+        free(m->kernels[k].ran);
         free(m->kernels[k].params);
     }
     for (size_t k = 0; k < m->name_count; k++)
@@ -304,6 +308,20 @@ const ptx_kernel *ptx_find(const ptx_module *module, const char *name)
         if (strcmp(module->kernels[k].name, name) == 0)
             return &module->kernels[k];
     return NULL;
+}
+
+bool ptx_trace(const ptx_kernel *kernel, uint8_t *ran, size_t lines)
+{
+    const bool any = memchr(kernel->ran, 1, kernel->code_count) != NULL;
+    for (size_t k = 0; any && k < kernel->code_count; k++) {
+        const uint32_t line = kernel->module->locs[kernel->code[k].loc].ptx_line;
+        if (!kernel->ran[k])
+            continue;
+        kernel->ran[k] = 0;
+        if (line < lines)
+            ran[line] = 1;
+    }
+    return any;
 }
 
 const ptx_kernel *ptx_kernel_at(const ptx_module *module, size_t index)

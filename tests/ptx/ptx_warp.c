@@ -199,6 +199,7 @@ void ptx_warp_run(ptx_warp *w, uint64_t budget)
 {
     ptx_block *const b = w->block;
     const bool counting = b->grid->launch->options.count;
+    uint8_t *const ran = b->grid->launch->options.trace ? b->grid->kernel->ran : NULL;
     for (; budget > 0; budget--) {
         if (w->pc >= w->stop) {
             regroup(w);
@@ -209,6 +210,8 @@ void ptx_warp_run(ptx_warp *w, uint64_t budget)
         const uint32_t act = in->guard ? guarded(w, in) : w->group;
         if (counting)
             count(w, in, act);
+        if (ran)
+            ran[in - w->code] = 1;
         if (act) {
             w->act = act;
             in->run(w, in);
