@@ -4,6 +4,45 @@
 
 #include "kernels/cuda/device.cuh"
 
+/* 16 bytes of weights, which no other block reads; 8. */
+static __device__ inline uint4 read_once(const void *at)
+{
+    uint4 v;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+        : "l"(at));
+    return v;
+}
+
+static __device__ inline uint2 read_eight_once(const void *at)
+{
+    uint2 v;
+    asm("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(at));
+    return v;
+}
+
+/* Of a lane with words t of an atom, one of whose rows has word[0], word[4] and word[8] of it: the
+ * codes at columns 4 t .. and at 16 + 4 t .., a byte each; those of 8 bits less 128. */
+template <uint32_t BITS>
+static __device__ inline void codes_of_words(const uint32_t *word, uint32_t t, uint32_t *low,
+                                             uint32_t *high)
+{
+    if (BITS == 8) {
+        *low = word[0];
+        *high = word[4];
+    } else if (BITS == 4) {
+        *low = word[0] & 0x0f0f0f0fu;
+        *high = word[0] >> 4 & 0x0f0f0f0fu;
+    } else {
+        *low = word[0] >> 2 * t & 0x03030303u;
+        *high = word[4] >> 2 * t & 0x03030303u;
+    }
+    if (BITS == 3) {
+        *low |= (word[8] >> t & 0x01010101u) << 2;
+        *high |= (word[8] >> (4 + t) & 0x01010101u) << 2;
+    }
+}
+
 /* Codes of one column: row g and column j of an atom. */
 static __device__ inline uint32_t code_in_atom(const uint8_t *atom, uint32_t bits, uint32_t g,
                                                uint32_t j)

@@ -17,11 +17,14 @@ static __device__ inline void copy16(uint32_t to, const void *from, uint32_t byt
                  : "memory");
 }
 
-/* 4 or 8 bytes. */
-template <int BYTES> static __device__ inline void copy_few(uint32_t to, const void *from)
+/* 4, 8 or 16 bytes. */
+template <int BYTES> static __device__ inline void copy_bytes(uint32_t to, const void *from)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES)
-                 : "memory");
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES)
+                     : "memory");
 }
 
 /* Copies since the last commit are a group; the wait is over when LEFT groups are under way. */

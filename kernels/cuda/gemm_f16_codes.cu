@@ -30,20 +30,10 @@ template <uint32_t BITS> struct words {
     /* Codes of row i of 4: those of columns 4 t .. and of 16 + 4 t .. . */
     __device__ void split(int i, uint32_t t, uint32_t *low, uint32_t *high) const
     {
-        const uint32_t *const word = (const uint32_t *)part + i;
+        codes_of_words<BITS>((const uint32_t *)part + i, t, low, high);
         if (BITS == 8) {
-            *low = word[0] ^ 0x80808080u;
-            *high = word[4] ^ 0x80808080u;
-        } else if (BITS == 4) {
-            *low = word[0] & 0x0f0f0f0fu;
-            *high = word[0] >> 4 & 0x0f0f0f0fu;
-        } else {
-            *low = word[0] >> 2 * t & 0x03030303u;
-            *high = word[4] >> 2 * t & 0x03030303u;
-        }
-        if (BITS == 3) {
-            *low |= (word[8] >> t & 0x01010101u) << 2;
-            *high |= (word[8] >> (4 + t) & 0x01010101u) << 2;
+            *low ^= 0x80808080u;
+            *high ^= 0x80808080u;
         }
     }
 };

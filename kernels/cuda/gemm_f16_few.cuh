@@ -4,21 +4,12 @@
 #ifndef PARE_KERNELS_CUDA_GEMM_F16_FEW
 #define PARE_KERNELS_CUDA_GEMM_F16_FEW
 
+#include "kernels/cuda/codes.cuh"
 #include "kernels/cuda/f16.cuh"
 
 extern __shared__ float4 shared_sums[];
 
 static constexpr uint32_t WARPS = PARE_CUDA_CODES_WARPS, LD = PARE_CUDA_CODES_LD;
-
-/* 16 bytes of weights, which no other block reads. */
-static __device__ inline uint4 read_once(const void *at)
-{
-    uint4 v;
-    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-        : "l"(at));
-    return v;
-}
 
 /* The rows and tokens of a block. Blocks that share rows follow each other, so that weights come
  * from the memory once. */

@@ -13,6 +13,7 @@
  * and of 8, so the rate of instructions rules: expected is about 40 % of the bandwidth with 4
  * bits and groups of 128, 75 % with 8 bits, 20 % with 2. At 8 tokens 25 instructions a weight, 8 of
  * them the multiply-adds that the order of the sums asks for: 18 % with 4 bits. Not measured. */
+#include "kernels/cuda/copies.cuh"
 #include "kernels/cuda/decoders.cuh"
 
 enum {
@@ -29,16 +30,6 @@ struct room {
     uint16_t book[WARPS][8 << 4];
 };
 
-template <int BYTES> static __device__ inline void copy(void *to, const void *from)
-{
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
-    if (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(BYTES)
-                     : "memory");
-}
-
 /* By the warp: MOST bytes at most. */
 template <int BYTES, uint32_t MOST>
 static __device__ inline void copy_by_warp(uint8_t *to, const void *from, uint32_t bytes)
@@ -47,7 +38,7 @@ static __device__ inline void copy_by_warp(uint8_t *to, const void *from, uint32
     for (uint32_t first = 0; first < MOST; first += 32 * BYTES) {
         const uint32_t i = first + threadIdx.x % 32 * BYTES;
         if (i < bytes)
-            copy<BYTES>(to + i, (const uint8_t *)from + i);
+            copy_bytes<BYTES>(shared_at(to + i), (const uint8_t *)from + i);
     }
 }
 
@@ -144,7 +135,7 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
                 const uint32_t place = lane / 2 * 8 + i % 32 / 8 * 2 + lane % 2;
                 float *const there = (float *)to + t * COLUMNS + i / 32 * 32 + place;
                 if (first + i < k)
-                    copy<4>(there, x + i);
+                    copy_bytes<4>(shared_at(there), x + i);
                 else
                     *there = -0.0f;
             }
@@ -187,7 +178,7 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
             f.past = rest == group ? 0 : rest;
         }
         f.column += COLUMNS;
-        asm volatile("cp.async.commit_group;" ::: "memory");
+        commit_copies();
     }
 
     /* Group i of those in a part of the ring. */
@@ -270,7 +261,7 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
         while (f.column < k + AHEAD * COLUMNS) {
             const bool filled = f.column >= AHEAD * COLUMNS;
             if (filled) {
-                asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1) : "memory");
+                wait_copies<AHEAD - 1>();
                 __syncthreads();
             }
             fill(slot, f);

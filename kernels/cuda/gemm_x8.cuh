@@ -9,6 +9,7 @@
 #ifndef PARE_KERNELS_CUDA_GEMM_X8
 #define PARE_KERNELS_CUDA_GEMM_X8
 
+#include "kernels/cuda/codes.cuh"
 #include "kernels/cuda/copies.cuh"
 
 /* c += a b: 16 rows, 32 columns, 8 tokens. */
@@ -37,20 +38,8 @@ extern __shared__ __align__(128) uint8_t shared_block[];
 
 /* Reads of weights: of the memory, once; of shared memory. */
 struct from_memory {
-    static __device__ uint4 sixteen(const uint8_t *at)
-    {
-        uint4 v;
-        asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-            : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-            : "l"(at));
-        return v;
-    }
-    static __device__ uint2 eight(const uint8_t *at)
-    {
-        uint2 v;
-        asm("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(at));
-        return v;
-    }
+    static __device__ uint4 sixteen(const uint8_t *at) { return read_once(at); }
+    static __device__ uint2 eight(const uint8_t *at) { return read_eight_once(at); }
 };
 
 struct from_shared {
@@ -97,25 +86,6 @@ template <uint32_t BITS, bool TERNARY = false> struct dense {
         }
     };
 
-    /* Of word i: the codes of its row at columns 4 t .. and at 16 + 4 t .. */
-    static __device__ void split(const uint32_t *word, uint32_t t, uint32_t *low, uint32_t *high)
-    {
-        if (BITS == 8) {
-            *low = word[0];
-            *high = word[4];
-        } else if (BITS == 4) {
-            *low = word[0] & 0x0f0f0f0fu;
-            *high = word[0] >> 4 & 0x0f0f0f0fu;
-        } else {
-            *low = word[0] >> 2 * t & 0x03030303u;
-            *high = word[4] >> 2 * t & 0x03030303u;
-        }
-        if (BITS == 3) {
-            *low |= (word[8] >> t & 0x01010101u) << 2;
-            *high |= (word[8] >> (4 + t) & 0x01010101u) << 2;
-        }
-    }
-
     template <int WHICH = BOTH> struct operands {
         uint32_t a[2][2][4];
 
@@ -124,8 +94,9 @@ template <uint32_t BITS, bool TERNARY = false> struct dense {
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 if (WHICH >> i / 4 & 1)
-                    split((const uint32_t *)w.part[i / 4] + i % 4, t, &a[i / 4][i % 2][i / 2 % 2],
-                          &a[i / 4][i % 2][i / 2 % 2 + 2]);
+                    codes_of_words<BITS>((const uint32_t *)w.part[i / 4] + i % 4, t,
+                                         &a[i / 4][i % 2][i / 2 % 2],
+                                         &a[i / 4][i % 2][i / 2 % 2 + 2]);
         }
 
         __device__ void multiply(int *c, const uint32_t *b) const

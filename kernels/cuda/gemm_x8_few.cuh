@@ -166,14 +166,14 @@ template <class CODES, int TILES, int EACH, class ARGUMENT> struct outputs {
             const uint64_t at = ((uint64_t)min(first + i % 4, last) * w_groups + of_w) * 8;
             copy16(shared_at(&s.scales[i / 4][i % 4 * 8]), a.w.scales + at, 16);
             if (own())
-                copy_few<8>(shared_at(&s.zeros[i / 4][i % 4 * 8]), a.w.zeros + at);
+                copy_bytes<8>(shared_at(&s.zeros[i / 4][i % 4 * 8]), a.w.zeros + at);
         }
         for (uint32_t i = threadIdx.x; i < TILES * 8 * count; i += PARE_CUDA_X8_WARPS * 32) {
             const uint32_t token = i % (TILES * 8), g = i / (TILES * 8);
             const uint64_t at = min(t0 + token, (uint32_t)a.x.m - 1) * (uint64_t)groups + b + g;
-            copy_few<4>(shared_at(&s.x_scales[g][token]), a.x.scales + at);
+            copy_bytes<4>(shared_at(&s.x_scales[g][token]), a.x.scales + at);
             if (CODES::SUMS)
-                copy_few<4>(shared_at(&s.x_sums[g][token]), a.x.sums + at);
+                copy_bytes<4>(shared_at(&s.x_sums[g][token]), a.x.sums + at);
         }
     }
 
@@ -284,7 +284,7 @@ static __device__ void run_few(const ARGUMENT &a, uint32_t first, uint32_t t0)
             if (EACH == 4 && w.unit(i, 0) * 64 < w.k())
                 w.put(w.unit(i, 0) / 2 - from);
         }
-        wait_copies<0>();
+        wait_copies<1>(); /* all but inputs of the next piece */
         __syncthreads();
         if (has_some)
             o.take(from, to - from);

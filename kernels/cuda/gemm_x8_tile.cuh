@@ -84,14 +84,14 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
             const uint64_t from = ((uint64_t)min(first + block, last) * w_groups + of_w) * 8;
             copy16(shared_at(&s.scales[at][block * 8]), a.w.scales + from, 16);
             if (own())
-                copy_few<8>(shared_at(&s.zeros[at][block * 8]), a.w.zeros + from);
+                copy_bytes<8>(shared_at(&s.zeros[at][block * 8]), a.w.zeros + from);
         }
         for (uint32_t i = threadIdx.x; i < count * TOKENS; i += THREADS) {
             const uint32_t at = i / TOKENS;
             const uint64_t from = token(i % TOKENS) * groups + ahead + at;
-            copy_few<4>(shared_at(&s.x_scales[at][i % TOKENS]), a.x.scales + from);
+            copy_bytes<4>(shared_at(&s.x_scales[at][i % TOKENS]), a.x.scales + from);
             if (CODES::SUMS)
-                copy_few<4>(shared_at(&s.x_sums[at][i % TOKENS]), a.x.sums + from);
+                copy_bytes<4>(shared_at(&s.x_sums[at][i % TOKENS]), a.x.sums + from);
         }
     }
 
