@@ -195,14 +195,10 @@ static bool short_mask(const char *line, char *out)
            (is(line, "vote.") && replaced(line, 2, "0x7fffffff", out));
 }
 
-/* Half the distance, or another lane. */
+/* A lane meets itself, or takes what another one has than the one that is meant. */
 static bool other_lane(const char *line, char *out)
 {
-    const char *from, *to;
-    if (!is(line, "shfl.") || !operand(line, 2, &from, &to) || !isdigit((unsigned char)*from))
-        return false;
-    const long lane = strtol(from, NULL, 10);
-    return added(line, 2, lane > 1 ? -lane / 2 : 1, out);
+    return is(line, "shfl.") && replaced(line, 2, is(line, "shfl.sync.idx") ? "5" : "0", out);
 }
 
 /* --- addresses, bounds, codes ---------------------------------------------------------------- */

@@ -278,6 +278,7 @@ static const struct {
 } unseen[] = {
     {"norm", "no barrier of a warp", "lanes of a warp that race in global memory go in step here"},
     {"route", "no barrier of a warp", "the same"},
+    {"divergence", "other lane", "the largest of eight values that each octet of a warp has"},
     {"kv_put", "predicate", "the way of nvcc to divide small numbers, with the same result"},
     {"gemm_f16_q3", "predicate", "atoms are taken one by one instead of two by two"},
     {"gemm_x8_many_s4", "predicate", "four rows are written one by one instead of at once"},
