@@ -305,8 +305,8 @@ static bool is_unseen(const fault *f)
     return false;
 }
 
-/* The faults of a kernel: of each kind `each`, or with 0 one of two kinds. used[i] is set for the
- * kinds. */
+/* The faults of a kernel: of each kind `each`, or with 0 one of two kinds and of those that no
+ * kernel had. used[i] is set for the kinds. */
 static size_t choose(size_t k, size_t each, fault *out, bool *used)
 {
     static size_t line[KINDS][PLACES];
@@ -321,7 +321,7 @@ static size_t choose(size_t k, size_t each, fault *out, bool *used)
         n += place[n] > 0;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!each && i != k % n && i != (k + n / 2) % n)
+        if (!each && used[kinds[i]] && i != k % n && i != (k + n / 2) % n)
             continue;
         for (size_t j = 0; j < most && j < place[i]; j++) {
             const size_t at = place[i] <= most ? j : (2 * j + 1) * place[i] / (2 * most);
