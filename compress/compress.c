@@ -107,7 +107,7 @@ static void tell_found(pare_run *run)
                  trained ? "training is done; " : "", found, blocks, pare_plural(blocks),
                  found == 1 || blocks == 1 ? "is" : "are",
                  trained  ? "written"
-                 : prunes ? "pruned; training comes behind that"
+                 : prunes ? "pruned; training comes after that"
                           : "done");
 }
 
