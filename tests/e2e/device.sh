@@ -18,6 +18,9 @@ fail() {
     exit 1
 }
 
+# The name of the device. Memory that runs out at a given byte is the interpreter's.
+device_name=$("$device" doctor | sed -n 's/^GPU  *\(.*\), compute capability.*/\1/p')
+
 run() { "$@" > out.txt 2> log.txt || fail "$* failed"; }
 
 # What a command prints as JSON, without what may differ: memory, and where it ran.
@@ -87,10 +90,10 @@ same "hedge, 2:4 int4 beside F16" compare "$hedge" out --text text.txt --window 
 [ "$(grep -c '"device": {' out.txt)" = 2 ] || fail 'compare does not say where each model ran'
 
 run "$device" compare "$hedge" out --text text.txt --window 24 --limit 1 --device cuda
-[ "$(grep -c '^device of .*: interpreter of PTX: the model takes' out.txt)" = 2 ] ||
+[ "$(grep -c "^device of .*: $device_name: the model takes" out.txt)" = 2 ] ||
     fail 'compare does not print where each model ran'
 run "$device" eval out --text text.txt --window 24 --limit 1 --baseline "$hedge" --device cuda
-[ "$(grep -A 1 '^device ' out.txt | grep -c 'interpreter of PTX: the model takes')" = 2 ] ||
+[ "$(grep -A 1 '^device ' out.txt | grep -c "$device_name: the model takes")" = 2 ] ||
     fail 'eval does not print where the baseline ran'
 
 # Products of F16: near those of the CPU, the same in every run, and named.
@@ -186,7 +189,7 @@ recipe_says "$device" > cuda.txt
 [ -s cpu.txt ] && cmp cpu.txt cuda.txt || fail 'a recipe evaluates otherwise on the device'
 cat cuda.txt
 [ "$(grep -c ', on a GPU)$' out.txt)" = 2 ] || fail 'a recipe does not say where it evaluated'
-[ "$(grep -c '"device": "interpreter of PTX' evaluated/run.json)" = 2 ] || fail 'nor does run.json'
+[ "$(grep -c "\"device\": \"$device_name\"" evaluated/run.json)" = 2 ] || fail 'nor does run.json'
 
 sed 's/device: cuda/device: cuda, device_products: f16/; s/evaluated/in_f16/' evaluate.yaml > f16.yaml
 run "$device" compress f16.yaml
@@ -194,41 +197,45 @@ run "$device" compress f16.yaml
     fail 'a recipe does not say that products were in F16'
 [ "$(grep -c '"device_products": "f16"' in_f16/run.json)" = 2 ] || fail 'nor does run.json'
 
-# What the plan says is what the run needs: a little less is refused before anything runs.
-run "$device" plan evaluate.yaml --format json
-need=$(grep -A 1 '"device_memory"' out.txt | sed -n 's/^ *"bytes": \([0-9]*\),$/\1/p')
-run env PARE_PTX_MEMORY="$need" "$device" compress evaluate.yaml --restart
-if PARE_PTX_MEMORY=$((need - 1)) "$device" plan evaluate.yaml > log.txt 2>&1; then
-    fail 'too little memory is planned with'
-fi
-grep -q "evaluate.yaml:6:56: device: cuda: .*: $need bytes are asked for, $((need - 1)) of .*; say device: cpu, or" \
-    log.txt || fail 'the plan does not say what is missing, and what to do'
 run "$device" plan evaluate.yaml --set evaluate.0.kl.device=auto --set evaluate.1.choice.device=cpu
-grep -q '^device  *interpreter of PTX.*, for evaluations$' out.txt || fail 'the plan does not name the device'
-run env PARE_PTX_MEMORY=$((need - 1)) "$device" plan evaluate.yaml --set evaluate.0.kl.device=auto \
-    --set evaluate.1.choice.device=cpu
-grep -q "^device  *the CPU, for evaluations with device: auto: .*: $need bytes are asked for" out.txt ||
-    fail 'the plan does not say what auto comes to'
-if grep -q '^device memory' out.txt; then fail 'the plan counts memory of a device that is not used'; fi
+grep -q "^device  *$device_name, for evaluations$" out.txt || fail 'the plan does not name the device'
 
-# Memory runs out in the middle: `cuda` says so, and the run goes on where the entry has another device;
-# `auto` computes on the CPU.
-sed -i '6s/device: cuda/device: cpu/' evaluate.yaml
-if PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml --restart > log.txt 2>&1; then
-    fail 'the memory does not run out'
-fi
-grep -q 'choice.jsonl: .*bytes.*; say device: cpu or auto there and give the same command again' log.txt ||
-    fail 'what ran out, and what to do, is not said'
-sed -i 's/device: c[a-z]*/device: auto, device_products: f16/' evaluate.yaml
-rc=0
-PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml --strict > out.txt 2> log.txt || rc=$?
-[ "$rc" = 3 ] || fail "--strict ends with $rc where auto takes the CPU"
-grep -q 'evaluating on the CPU, without device_products: f16: .*bytes' log.txt || fail 'auto does not say what ran out'
-[ "$(grep -c '"device_fallback": ".*bytes' evaluated/run.json)" = 2 ] || fail 'nor does run.json'
-grep -q '^Warning: .* on the CPU: .*bytes' evaluated/README.md || fail 'nor does the model card'
-figures_of_text | cmp - cpu.txt || fail 'auto evaluates otherwise'
-if grep -q device evaluated/manifest.json; then fail 'the manifest depends on the device'; fi
-sed -i 's/device: auto, device_products: f16/device: cuda/' evaluate.yaml
+memory_ends() {
+    # What the plan says is what the run needs: a little less is refused before anything runs.
+    run "$device" plan evaluate.yaml --format json
+    need=$(grep -A 1 '"device_memory"' out.txt | sed -n 's/^ *"bytes": \([0-9]*\),$/\1/p')
+    run env PARE_PTX_MEMORY="$need" "$device" compress evaluate.yaml --restart
+    if PARE_PTX_MEMORY=$((need - 1)) "$device" plan evaluate.yaml > log.txt 2>&1; then
+        fail 'too little memory is planned with'
+    fi
+    grep -q "evaluate.yaml:6:56: device: cuda: .*: $need bytes are asked for, $((need - 1)) of .*; say device: cpu, or" \
+        log.txt || fail 'the plan does not say what is missing, and what to do'
+    run env PARE_PTX_MEMORY=$((need - 1)) "$device" plan evaluate.yaml --set evaluate.0.kl.device=auto \
+        --set evaluate.1.choice.device=cpu
+    grep -q "^device  *the CPU, for evaluations with device: auto: .*: $need bytes are asked for" out.txt ||
+        fail 'the plan does not say what auto comes to'
+    if grep -q '^device memory' out.txt; then fail 'the plan counts memory of a device that is not used'; fi
+
+    # Memory runs out in the middle: `cuda` says so, and the run goes on where the entry has another device;
+    # `auto` computes on the CPU.
+    sed -i '6s/device: cuda/device: cpu/' evaluate.yaml
+    if PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml --restart > log.txt 2>&1; then
+        fail 'the memory does not run out'
+    fi
+    grep -q 'choice.jsonl: .*bytes.*; say device: cpu or auto there and give the same command again' log.txt ||
+        fail 'what ran out, and what to do, is not said'
+    sed -i 's/device: c[a-z]*/device: auto, device_products: f16/' evaluate.yaml
+    rc=0
+    PARE_PTX_MEMORY=6500000 "$device" compress evaluate.yaml --strict > out.txt 2> log.txt || rc=$?
+    [ "$rc" = 3 ] || fail "--strict ends with $rc where auto takes the CPU"
+    grep -q 'evaluating on the CPU, without device_products: f16: .*bytes' log.txt || fail 'auto does not say what ran out'
+    [ "$(grep -c '"device_fallback": ".*bytes' evaluated/run.json)" = 2 ] || fail 'nor does run.json'
+    grep -q '^Warning: .* on the CPU: .*bytes' evaluated/README.md || fail 'nor does the model card'
+    figures_of_text | cmp - cpu.txt || fail 'auto evaluates otherwise'
+    if grep -q device evaluated/manifest.json; then fail 'the manifest depends on the device'; fi
+    sed -i 's/device: auto, device_products: f16/device: cuda/' evaluate.yaml
+}
+if [ "$device_name" = 'interpreter of PTX' ]; then memory_ends; fi
 for command in 'eval --window 24 --limit 2' 'eval --window 24 --limit 2 --baseline small' \
     'eval --window 24 --limit 2 --choice choice.jsonl' 'compare small --window 24 --limit 2'; do
     # shellcheck disable=SC2086
