@@ -47,6 +47,7 @@ pare_status pare_output_curvature_take(pare_arena *a, const pare_config *c,
 }
 
 typedef struct add_job {
+    const pare_kernels *kernels;
     const float *dy;
     size_t rows, n;
     float *o; /* of the linear */
@@ -59,25 +60,25 @@ static void add_blocks(void *arg, size_t begin, size_t end, size_t worker)
     for (size_t b = begin; b < end; b++) {
         const size_t first = b * PARE_OUTPUT_BLOCK;
         const size_t n = job->n - first < PARE_OUTPUT_BLOCK ? job->n - first : PARE_OUTPUT_BLOCK;
-        pare_gemm_run(&(pare_gemm){.m = n,
-                                   .n = n,
-                                   .k = job->rows,
-                                   .a = job->dy + first,
-                                   .lda = job->n,
-                                   .transpose_a = true,
-                                   .b = job->dy + first,
-                                   .ldb = job->n,
-                                   .c = job->o + first * PARE_OUTPUT_BLOCK,
-                                   .ldc = PARE_OUTPUT_BLOCK,
-                                   .alpha = 1,
-                                   .beta = 1});
+        pare_gemm_run(job->kernels, &(pare_gemm){.m = n,
+                                                 .n = n,
+                                                 .k = job->rows,
+                                                 .a = job->dy + first,
+                                                 .lda = job->n,
+                                                 .transpose_a = true,
+                                                 .b = job->dy + first,
+                                                 .ldb = job->n,
+                                                 .c = job->o + first * PARE_OUTPUT_BLOCK,
+                                                 .ldc = PARE_OUTPUT_BLOCK,
+                                                 .alpha = 1,
+                                                 .beta = 1});
     }
 }
 
 void pare_output_curvature_add(const pare_ctx *cx, pare_output_curvature *oc, pare_role role,
                                const float *dy, size_t rows, size_t n)
 {
-    add_job job = {.dy = dy, .rows = rows, .n = n};
+    add_job job = {.kernels = &cx->kernels, .dy = dy, .rows = rows, .n = n};
     job.o = oc->o + oc->first[role];
     pare_parallel(cx, padded(n) / PARE_OUTPUT_BLOCK, 1, add_blocks, &job);
 }

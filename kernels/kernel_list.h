@@ -21,6 +21,10 @@
                             size_t ldw, size_t m, size_t n, size_t k), EXACT)                      \
     X(gemm_bf16_bf16, void, (float *y, size_t ldy, const uint16_t *x, size_t ldx,                  \
                              const uint16_t *w, size_t ldw, size_t m, size_t n, size_t k), EXACT)  \
+    X(gemm_panels_f32, void, (float *c, size_t ldc, const float *a, const float *b, size_t m,      \
+                              size_t n, size_t k), EXACT)                                          \
+    X(gemm_panels_f64, void, (double *c, size_t ldc, const double *a, const double *b, size_t m,   \
+                              size_t n, size_t k), EXACT)                                          \
     X(quant_x8, void, (int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,      \
                        size_t group, size_t span, int32_t top), EXACT)                             \
     X(quant_x8_fixed, void, (int8_t *codes, float *scales, int32_t *sums, const float *x,          \

@@ -18,6 +18,11 @@
  *                fma(x, w, even) over columns 0, 2, .. 30 from 0, odd over 1, 3, .. 31, y = y +
  *                (even + odd). What is below 2^-126, results as rounded to 24 bits, counts as 0.
  *
+ *   gemm_panels_T  c[i, j] = c[i, j] + s, s = 0, s = fma(a[i, p], b[p, j], s) for p = 0 .. k - 1 in
+ *                this order, c [m, n]. a lies in panels of PARE_PANEL_ROWS rows, column by column,
+ *                b in panels of PARE_PANEL_BYTES of columns, row by row; rows and columns behind
+ *                the last are there, and finite.
+ *
  *   quant_x8     integer activations of one token, codes -top .. top: top 127 or 7. Each `span` of
  *                consecutive values has a scale: a = max |x|, scale = a / top,
  *                code = clamp(rint(x * (top / a)), -top, top). Scale and sum of the codes are
@@ -115,7 +120,13 @@
 
 #include "kernels/kernel_list.h"
 
-enum { PARE_X8_GROUP_MAX = 65536 };
+enum {
+    PARE_PANEL_ROWS = 6,
+    PARE_PANEL_BYTES = 64, /* 16 floats or 8 doubles */
+    PARE_X8_GROUP_MAX = 65536,
+    PARE_X24_TILE = 8, /* tokens whose codes lie side by side for 2:4 weights */
+    PARE_MIX_MAX = 63  /* rows of mix_f32 */
+};
 
 enum {
     PARE_CPU_AVX2 = 1u << 0,    /* AVX2 + FMA + F16C, always together */
@@ -137,10 +148,6 @@ enum { PARE_CPU_LEVELS = 8 };
 
 /* ref, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm: better ones of a processor last. */
 extern const pare_cpu_level pare_cpu_levels[PARE_CPU_LEVELS];
-
-enum { PARE_X24_TILE = 8 /* tokens whose codes lie side by side for 2:4 weights */ };
-
-enum { PARE_MIX_MAX = 63 /* rows of mix_f32 */ };
 
 /* Quantized activations of m tokens. `k` is the padded width (multiple of 32), `group` the
  * activation group; there are ceil(k / group) groups. sums[t, b] = sum of the codes of the group.

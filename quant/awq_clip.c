@@ -50,7 +50,8 @@ static void add_square(const clip_job *job, band *b, size_t j, size_t l)
     const float *const h =
         j == l ? diagonal_square(job, b, j, side) : job->h + (b->at + j) * job->k + b->at + l;
     memset(b->p, 0, sizeof b->p);
-    pare_gemm_sub(b->p, SIDE, b->d + j, b->count, h, j == l ? SIDE : job->k, b->rows, cols, side);
+    pare_gemm_sub(job->kernels, b->p, SIDE, b->d + j, b->count, h, j == l ? SIDE : job->k, b->rows,
+                  cols, side);
     for (size_t r = 0; r < b->rows; r++) {
         double sum = 0;
         for (size_t c = 0; c < cols; c++)

@@ -20,6 +20,7 @@ typedef struct tile_sums {
 } tile_sums;
 
 typedef struct billm_job {
+    const pare_kernels *kernels;
     const pare_factor *factor;
     float *w;
     const pare_codes *out;
@@ -240,7 +241,7 @@ static void quantize_tiles(void *arg, size_t begin, size_t end, size_t worker)
             check_errors(job, tile, i);
         }
         if (c1 < k)
-            pare_gemm_sub(job->w + r0 * k + c1, k, job->w + r0 * k + c0, k,
+            pare_gemm_sub(job->kernels, job->w + r0 * k + c1, k, job->w + r0 * k + c0, k,
                           job->factor->u + c0 * k + c1, k, r1 - r0, k - c1, job->cols);
     }
 }
@@ -283,7 +284,8 @@ pare_status pare_billm_quantize(pare_ctx *cx, pare_arena *scratch, const pare_fa
         return pare_fail(cx, PARE_ESHAPE, "factor of %zu columns given for %zu", factor->k, out->k);
     const size_t tiles = out->n / TILE + (out->n % TILE != 0);
     const pare_mark mark = pare_arena_mark(scratch);
-    billm_job job = {.factor = factor, .w = w, .out = out, .n = out->n, .k = out->k};
+    billm_job job = {
+        .kernels = &cx->kernels, .factor = factor, .w = w, .out = out, .n = out->n, .k = out->k};
     job.sums = PARE_NEW(scratch, tile_sums, tiles);
     for (size_t i = 0; i < out->n * out->k && factor->damping.dead; i++)
         w[i] = factor->dead[i % out->k] ? 0 : w[i];

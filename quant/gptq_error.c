@@ -13,6 +13,7 @@
 enum { SIDE = 128, ROWS = 64, PARTS = 256 };
 
 typedef struct error_job {
+    const pare_kernels *kernels;
     const float *w, *q, *h;
     size_t n, k;
     size_t rows;        /* of one part */
@@ -53,7 +54,8 @@ static double square_sum(const error_job *job, band *b, size_t l)
     const size_t cols = diagonal ? b->side : SIDE;
     const float *const h = diagonal ? diagonal_square(job, b) : job->h + b->j * job->k + l;
     memset(b->p, 0, sizeof b->p);
-    pare_gemm_sub(b->p, SIDE, b->d, SIDE, h, diagonal ? SIDE : job->k, b->rows, cols, b->side);
+    pare_gemm_sub(job->kernels, b->p, SIDE, b->d, SIDE, h, diagonal ? SIDE : job->k, b->rows, cols,
+                  b->side);
     double sum = 0;
     for (size_t r = 0; r < b->rows; r++)
         for (size_t c = 0; c < cols; c++)
@@ -90,7 +92,7 @@ static void sum_parts(void *arg, size_t begin, size_t end, size_t worker)
 double pare_gptq_error(const pare_ctx *cx, const float *w, const float *q, const float *h, size_t n,
                        size_t k)
 {
-    error_job job = {.w = w, .q = q, .h = h, .n = n, .k = k};
+    error_job job = {.kernels = &cx->kernels, .w = w, .q = q, .h = h, .n = n, .k = k};
     const size_t bands = n / ROWS + (n % ROWS != 0);
     job.rows = (bands / PARTS + 1) * ROWS;
     const size_t parts = n / job.rows + (n % job.rows != 0);

@@ -24,6 +24,7 @@ typedef struct refine_worker {
 } refine_worker;
 
 typedef struct refine_job {
+    const pare_kernels *kernels;
     const pare_refine_opts *opts;
     const pare_grid *grid;
     const float *h, *w; /* H whole, lambda on its diagonal */
@@ -50,9 +51,10 @@ static void spread(const refine_job *job, refine_worker *at, const range *x)
     const size_t k = job->k, width = x->end - x->begin;
     const float *const e = at->e + x->begin, *const h = job->h + x->begin * k;
     if (x->begin > 0)
-        pare_gemm_sub(at->g, k, e, k, h, k, x->rows, x->begin, width);
+        pare_gemm_sub(job->kernels, at->g, k, e, k, h, k, x->rows, x->begin, width);
     if (x->end < k)
-        pare_gemm_sub(at->g + x->end, k, e, k, h + x->end, k, x->rows, k - x->end, width);
+        pare_gemm_sub(job->kernels, at->g + x->end, k, e, k, h + x->end, k, x->rows, k - x->end,
+                      width);
 }
 
 /* The scale that s becomes by a step, or s where that cannot be stored or has another sign. */
@@ -131,8 +133,8 @@ static void move_scales(const refine_job *job, refine_worker *at, const range *x
         memset(at->e + r * k + x->begin, 0, width * sizeof *at->e);
     }
     memset(at->p, 0, x->rows * width * sizeof *at->p);
-    pare_gemm_sub(at->p, width, at->c, width, job->h + x->begin * (k + 1), k, x->rows, width,
-                  width);
+    pare_gemm_sub(job->kernels, at->p, width, at->c, width, job->h + x->begin * (k + 1), k, x->rows,
+                  width, width);
     for (size_t r = 0; r < x->rows; r++)
         move_scale(job, at, x, r);
 }
@@ -292,7 +294,7 @@ static void begin_tile(const refine_job *job, refine_worker *at, size_t row, siz
             at->e[r * k + j] = job->opts->dead[j] ? 0 : job->w[(row + r) * k + j] - q;
         }
     memset(at->g, 0, rows * k * sizeof *at->g);
-    pare_gemm_sub(at->g, k, at->e, k, job->h, k, rows, k, k);
+    pare_gemm_sub(job->kernels, at->g, k, at->e, k, job->h, k, rows, k, k);
 }
 
 static void refine_tile(const refine_job *job, refine_worker *at, size_t tile)
@@ -373,7 +375,8 @@ pare_status pare_refine_codes(pare_ctx *cx, pare_arena *scratch, const pare_refi
 {
     if (!pare_encodings[grid->encoding].uniform)
         return pare_fail(cx, PARE_EINVAL, "codes are refined on uniform grids only");
-    refine_job job = {.opts = opts,
+    refine_job job = {.kernels = &cx->kernels,
+                      .opts = opts,
                       .grid = grid,
                       .h = opts->h,
                       .w = w,

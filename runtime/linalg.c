@@ -1,7 +1,6 @@
 /* Both factorizations walk square tiles of TILE rows. One step of each is a short serial part or a
- * column of independent triangular solves, then a loop over independent tile products, which hold
- * nearly all of the work. The tiles, and the order of the products that reach one tile, are fixed:
- * the number of threads only decides who computes what.
+ * column of independent triangular solves, then a product, which holds nearly all of the work.
+ * The tiles, and so the blocks that a sum is cut into, are fixed.
  *
  * Cholesky, right-looking, for p = 0, 1, ...:
  *     L_pp = chol(A_pp);   L_ip = A_ip L_pp^-T;   A_ij -= L_ip L_jp^T      (i >= j > p)
@@ -21,10 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/product.h"
 #include "runtime/room.h"
+#include "runtime/solve.h"
 #include "runtime/threads.h"
 
-enum { TILE = 256, GEMM_TILE = 128 };
+enum { TILE = PARE_SOLVE_MOST };
 /* What OpenBLAS maps for each caller at once, its pages around it included. */
 static const uint64_t BLAS_BUFFER = (uint64_t)129 << 20;
 
@@ -50,84 +51,48 @@ static square make_square(const pare_ctx *cx, void *a, size_t n, bool f64)
 }
 
 /* Rows (or columns) of tile i. */
-static int extent(const square *s, size_t i)
+static size_t extent(const square *s, size_t i)
 {
     const size_t left = s->n - i * TILE;
-    return dim(left < TILE ? left : TILE);
+    return left < TILE ? left : TILE;
 }
 
-static float *at_f32(const square *s, size_t i, size_t j)
+static void *at(const square *s, size_t row, size_t column)
 {
-    return (float *)s->a + i * TILE * s->n + j * TILE;
+    return (char *)s->a + (row * s->n + column) * (s->f64 ? sizeof(double) : sizeof(float));
 }
 
-static double *at_f64(const square *s, size_t i, size_t j)
+/* Tile (i, j) becomes sign X, with tile (t, t) as the factor. */
+static void solve(const square *s, pare_solve_kind kind, size_t t, size_t i, size_t j)
 {
-    return (double *)s->a + i * TILE * s->n + j * TILE;
+    pare_solve(&s->cx->kernels,
+               &(pare_triangle_solve){.kind = kind,
+                                      .n = extent(s, t),
+                                      .count = extent(s, kind == PARE_SOLVE_LEFT ? j : i),
+                                      .l = at(s, t * TILE, t * TILE),
+                                      .x = at(s, i * TILE, j * TILE),
+                                      .ld = s->n,
+                                      .f64 = s->f64});
 }
 
-/* A_ij += sign A_ip op(B), B = A_jp transposed or A_pj. */
-static void product(const square *s, size_t i, size_t j, bool transposed, int sign)
+/* Rows and columns [first, ..) of the lower half lose the product of their column p. */
+static void cholesky_trailing(const square *s)
 {
-    const size_t p = s->p, bi = transposed ? j : p, bj = transposed ? p : j;
-    const int m = extent(s, i), n = extent(s, j), k = extent(s, p), ld = dim(s->n);
-    const enum CBLAS_TRANSPOSE t = transposed ? CblasTrans : CblasNoTrans;
-    if (s->f64)
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, t, m, n, k, sign, at_f64(s, i, p), ld,
-                    at_f64(s, bi, bj), ld, 1, at_f64(s, i, j), ld);
-    else
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, t, m, n, k, (float)sign, at_f32(s, i, p), ld,
-                    at_f32(s, bi, bj), ld, 1, at_f32(s, i, j), ld);
-}
-
-/* Lower half of A_ii -= A_ip A_ip^T. */
-static void product_diagonal(const square *s, size_t i)
-{
-    const size_t p = s->p;
-    const int m = extent(s, i), k = extent(s, p), ld = dim(s->n);
-    if (s->f64)
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, m, k, -1, at_f64(s, i, p), ld, 1,
-                    at_f64(s, i, i), ld);
-    else
-        cblas_ssyrk(CblasRowMajor, CblasLower, CblasNoTrans, m, k, -1, at_f32(s, i, p), ld, 1,
-                    at_f32(s, i, i), ld);
-}
-
-/* A_ij = alpha A_ij op(L_tt)^-1, or alpha L_tt^-1 A_ij from the left. */
-static void solve(const square *s, enum CBLAS_SIDE side, enum CBLAS_TRANSPOSE op, size_t t,
-                  size_t i, size_t j, int alpha)
-{
-    const int m = extent(s, i), n = extent(s, j), ld = dim(s->n);
-    if (s->f64)
-        cblas_dtrsm(CblasRowMajor, side, CblasLower, op, CblasNonUnit, m, n, alpha, at_f64(s, t, t),
-                    ld, at_f64(s, i, j), ld);
-    else
-        cblas_strsm(CblasRowMajor, side, CblasLower, op, CblasNonUnit, m, n, (float)alpha,
-                    at_f32(s, t, t), ld, at_f32(s, i, j), ld);
-}
-
-/* Tile (i, j) of number `index` in a lower triangle, row after row. */
-static void triangle(size_t index, size_t *i, size_t *j)
-{
-    *i = 0;
-    while (index > *i)
-        index -= ++*i;
-    *j = index;
-}
-
-/* Factors tile p; the 1-based pivot within it that failed, or 0. LAPACK lets a NaN pass. */
-static size_t factor_diagonal(const square *s)
-{
-    const int m = extent(s, s->p), ld = dim(s->n);
-    const int info = s->f64 ? LAPACKE_dpotrf_work(COLUMNS, 'U', m, at_f64(s, s->p, s->p), ld)
-                            : LAPACKE_spotrf_work(COLUMNS, 'U', m, at_f32(s, s->p, s->p), ld);
-    for (int d = 0; d < m; d++) {
-        const size_t at = (size_t)d * (s->n + 1);
-        const double pivot = s->f64 ? at_f64(s, s->p, s->p)[at] : (double)at_f32(s, s->p, s->p)[at];
-        if (d + 1 == info || !(pivot > 0) || !isfinite(pivot))
-            return (size_t)d + 1;
-    }
-    return 0;
+    const size_t first = (s->p + 1) * TILE, p = s->p * TILE;
+    if (first < s->n)
+        pare_product_tiles(s->cx, &(pare_product){.m = s->n - first,
+                                                  .n = s->n - first,
+                                                  .k = TILE,
+                                                  .a = at(s, first, p),
+                                                  .lda = s->n,
+                                                  .b = at(s, first, p),
+                                                  .ldb = s->n,
+                                                  .transpose_b = true,
+                                                  .c = at(s, first, first),
+                                                  .ldc = s->n,
+                                                  .alpha = -1,
+                                                  .lower = true,
+                                                  .f64 = s->f64});
 }
 
 static void cholesky_panel(void *arg, size_t begin, size_t end, size_t worker)
@@ -135,33 +100,18 @@ static void cholesky_panel(void *arg, size_t begin, size_t end, size_t worker)
     const square *const s = arg;
     (void)worker;
     for (size_t x = begin; x < end; x++)
-        solve(s, CblasRight, CblasTrans, s->p, s->p + 1 + x, s->p, 1);
-}
-
-static void cholesky_trailing(void *arg, size_t begin, size_t end, size_t worker)
-{
-    const square *const s = arg;
-    (void)worker;
-    for (size_t x = begin; x < end; x++) {
-        size_t i, j;
-        triangle(x, &i, &j);
-        i += s->p + 1;
-        j += s->p + 1;
-        if (i == j)
-            product_diagonal(s, i);
-        else
-            product(s, i, j, true, -1);
-    }
+        solve(s, PARE_SOLVE_RIGHT_TRANSPOSED, s->p, s->p + 1 + x, s->p);
 }
 
 static size_t cholesky(square s)
 {
     for (s.p = 0; s.p < s.tiles; s.p++) {
-        const size_t bad = factor_diagonal(&s), below = s.tiles - s.p - 1;
+        const size_t bad = pare_factor_tile(&s.cx->kernels, at(&s, s.p * TILE, s.p * TILE), s.n,
+                                            extent(&s, s.p), s.f64);
         if (bad)
             return s.p * TILE + bad;
-        pare_parallel(s.cx, below, 1, cholesky_panel, &s);
-        pare_parallel(s.cx, below * (below + 1) / 2, 1, cholesky_trailing, &s);
+        pare_parallel(s.cx, s.tiles - s.p - 1, 1, cholesky_panel, &s);
+        cholesky_trailing(&s);
     }
     return 0;
 }
@@ -181,15 +131,24 @@ static void inverse_panel(void *arg, size_t begin, size_t end, size_t worker)
     const square *const s = arg;
     (void)worker;
     for (size_t x = begin; x < end; x++)
-        solve(s, CblasRight, CblasNoTrans, s->p, s->p + 1 + x, s->p, -1);
+        solve(s, PARE_SOLVE_RIGHT_NEGATED, s->p, s->p + 1 + x, s->p);
 }
 
-static void inverse_products(void *arg, size_t begin, size_t end, size_t worker)
+static void inverse_products(const square *s)
 {
-    const square *const s = arg;
-    (void)worker;
-    for (size_t x = begin; x < end; x++)
-        product(s, s->p + 1 + x / s->p, x % s->p, false, 1);
+    const size_t first = (s->p + 1) * TILE, p = s->p * TILE;
+    if (p > 0 && first < s->n)
+        pare_product_tiles(s->cx, &(pare_product){.m = s->n - first,
+                                                  .n = p,
+                                                  .k = TILE,
+                                                  .a = at(s, first, p),
+                                                  .lda = s->n,
+                                                  .b = at(s, p, 0),
+                                                  .ldb = s->n,
+                                                  .c = at(s, first, 0),
+                                                  .ldc = s->n,
+                                                  .alpha = 1,
+                                                  .f64 = s->f64});
 }
 
 static void inverse_rows(void *arg, size_t begin, size_t end, size_t worker)
@@ -198,8 +157,8 @@ static void inverse_rows(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     for (size_t x = begin; x < end; x++) {
         size_t i, j;
-        triangle(x, &i, &j);
-        solve(s, CblasLeft, CblasNoTrans, i + 1, i + 1, j, 1);
+        pare_triangle(x, &i, &j);
+        solve(s, PARE_SOLVE_LEFT, i + 1, i + 1, j);
     }
 }
 
@@ -207,21 +166,15 @@ static void inverse_diagonal(void *arg, size_t begin, size_t end, size_t worker)
 {
     const square *const s = arg;
     (void)worker;
-    for (size_t i = begin; i < end; i++) {
-        const int m = extent(s, i), ld = dim(s->n);
-        if (s->f64)
-            (void)LAPACKE_dtrtri_work(COLUMNS, 'U', 'N', m, at_f64(s, i, i), ld);
-        else
-            (void)LAPACKE_strtri_work(COLUMNS, 'U', 'N', m, at_f32(s, i, i), ld);
-    }
+    for (size_t i = begin; i < end; i++)
+        solve(s, PARE_SOLVE_INVERSE, i, i, i);
 }
 
 static void triangular_inverse(square s)
 {
     for (s.p = 0; s.p < s.tiles; s.p++) {
-        const size_t below = s.tiles - s.p - 1;
-        pare_parallel(s.cx, below, 1, inverse_panel, &s);
-        pare_parallel(s.cx, below * s.p, 1, inverse_products, &s);
+        pare_parallel(s.cx, s.tiles - s.p - 1, 1, inverse_panel, &s);
+        inverse_products(&s);
     }
     if (s.tiles > 1)
         pare_parallel(s.cx, s.tiles * (s.tiles - 1) / 2, 1, inverse_rows, &s);
@@ -238,72 +191,76 @@ void pare_triangular_inverse_f64(const pare_ctx *cx, double *l, size_t n)
     triangular_inverse(make_square(cx, l, n, true));
 }
 
-typedef struct gram_job {
-    square h;
-    const float *x;
-    size_t rows;
-} gram_job;
-
-static void gram_tiles(void *arg, size_t begin, size_t end, size_t worker)
-{
-    const gram_job *const job = arg;
-    const square *const h = &job->h;
-    const int rows = dim(job->rows), ld = dim(h->n);
-    (void)worker;
-    for (size_t x = begin; x < end; x++) {
-        size_t i, j;
-        triangle(x, &i, &j);
-        if (i == j)
-            cblas_ssyrk(CblasRowMajor, CblasLower, CblasTrans, extent(h, i), rows, 1,
-                        job->x + i * TILE, ld, 1, at_f32(h, i, i), ld);
-        else
-            cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, extent(h, i), extent(h, j), rows,
-                        1, job->x + i * TILE, ld, job->x + j * TILE, ld, 1, at_f32(h, i, j), ld);
-    }
-}
-
 void pare_gram_add(const pare_ctx *cx, float *h, const float *x, size_t rows, size_t k)
 {
-    gram_job job = {make_square(cx, h, k, false), x, rows};
-    pare_parallel(cx, job.h.tiles * (job.h.tiles + 1) / 2, 1, gram_tiles, &job);
+    pare_product_tiles(cx, &(pare_product){.m = k,
+                                           .n = k,
+                                           .k = rows,
+                                           .a = x,
+                                           .lda = k,
+                                           .transpose_a = true,
+                                           .b = x,
+                                           .ldb = k,
+                                           .c = h,
+                                           .ldc = k,
+                                           .alpha = 1,
+                                           .lower = true});
 }
 
-void pare_gemm_sub(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
-                   size_t m, size_t n, size_t k)
+void pare_gemm_sub(const pare_kernels *kernels, float *c, size_t ldc, const float *a, size_t lda,
+                   const float *b, size_t ldb, size_t m, size_t n, size_t k)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, dim(m), dim(n), dim(k), -1, a, dim(lda),
-                b, dim(ldb), 1, c, dim(ldc));
+    pare_product_add(kernels, &(pare_product){.m = m,
+                                              .n = n,
+                                              .k = k,
+                                              .a = a,
+                                              .lda = lda,
+                                              .b = b,
+                                              .ldb = ldb,
+                                              .c = c,
+                                              .ldc = ldc,
+                                              .alpha = -1});
 }
 
-void pare_gemm_run(const pare_gemm *g)
+/* beta c, of which nothing is read where beta is 0. */
+static void scale(const pare_gemm *g)
 {
-    cblas_sgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans,
-                g->transpose_b ? CblasTrans : CblasNoTrans, dim(g->m), dim(g->n), dim(g->k),
-                g->alpha, g->a, dim(g->lda), g->b, dim(g->ldb), g->beta, g->c, dim(g->ldc));
+    for (size_t i = 0; g->beta != 1 && i < g->m; i++)
+        if (g->beta == 0)
+            memset(g->c + i * g->ldc, 0, g->n * sizeof *g->c);
+        else
+            for (size_t j = 0; j < g->n; j++)
+                g->c[i * g->ldc + j] *= g->beta;
 }
 
-static void gemm_tiles(void *arg, size_t begin, size_t end, size_t worker)
+static pare_product product_of(const pare_gemm *g)
 {
-    const pare_gemm *const all = arg;
-    const size_t across = (all->n + GEMM_TILE - 1) / GEMM_TILE;
-    (void)worker;
-    for (size_t x = begin; x < end; x++) {
-        const size_t i = x / across * GEMM_TILE, j = x % across * GEMM_TILE;
-        pare_gemm g = *all;
-        g.m = all->m - i < GEMM_TILE ? all->m - i : GEMM_TILE;
-        g.n = all->n - j < GEMM_TILE ? all->n - j : GEMM_TILE;
-        g.a += all->transpose_a ? i : i * all->lda;
-        g.b += all->transpose_b ? j * all->ldb : j;
-        g.c += i * all->ldc + j;
-        pare_gemm_run(&g);
-    }
+    return (pare_product){.m = g->m,
+                          .n = g->n,
+                          .k = g->k,
+                          .a = g->a,
+                          .lda = g->lda,
+                          .transpose_a = g->transpose_a,
+                          .b = g->b,
+                          .ldb = g->ldb,
+                          .transpose_b = g->transpose_b,
+                          .c = g->c,
+                          .ldc = g->ldc,
+                          .alpha = g->alpha};
+}
+
+void pare_gemm_run(const pare_kernels *kernels, const pare_gemm *g)
+{
+    const pare_product p = product_of(g);
+    scale(g);
+    pare_product_add(kernels, &p);
 }
 
 void pare_gemm_tiles(const pare_ctx *cx, const pare_gemm *g)
 {
-    pare_gemm copy = *g;
-    const size_t down = (g->m + GEMM_TILE - 1) / GEMM_TILE;
-    pare_parallel(cx, down * ((g->n + GEMM_TILE - 1) / GEMM_TILE), 1, gemm_tiles, &copy);
+    const pare_product p = product_of(g);
+    scale(g);
+    pare_product_tiles(cx, &p);
 }
 
 uint64_t pare_linalg_room(size_t threads)

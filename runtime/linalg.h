@@ -58,9 +58,9 @@ PARE_CHECKED pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, doubl
  * One thread. Work: n r^2 for rank r. */
 size_t pare_rank_f32(float *a, size_t n, float least, int *pivot, float *work);
 
-/* c -= a b: c [m, n], a [m, k], b [k, n], one BLAS call, to be used inside a task. */
-void pare_gemm_sub(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
-                   size_t m, size_t n, size_t k);
+/* c -= a b: c [m, n], a [m, k], b [k, n], to be used inside a task. */
+void pare_gemm_sub(const pare_kernels *kernels, float *c, size_t ldc, const float *a, size_t lda,
+                   const float *b, size_t ldb, size_t m, size_t n, size_t k);
 
 /* c = alpha op(a) op(b) + beta c, op transposing where told: op(a) [m, k], op(b) [k, n], c [m, n].
  * With beta 0 what c held does not matter. */
@@ -77,10 +77,10 @@ typedef struct pare_gemm {
     float alpha, beta;
 } pare_gemm;
 
-/* One BLAS call, to be used inside a task. */
-void pare_gemm_run(const pare_gemm *g);
+/* To be used inside a task. */
+void pare_gemm_run(const pare_kernels *kernels, const pare_gemm *g);
 
-/* Tiles of 128 x 128 of c, one BLAS call each; threads over tiles. */
+/* Threads over tiles of c. */
 void pare_gemm_tiles(const pare_ctx *cx, const pare_gemm *g);
 
 #endif

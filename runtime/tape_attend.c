@@ -83,18 +83,18 @@ static void undo_tile(const undo_call *u, size_t sequence, size_t head, tile t)
     const size_t kv_at = (sequence * length + t.low) * u->kv_width + kv_head * d;
     const float *const q = u->s->x.at + at, *const dz = u->dz + at;
     const float *const k = u->s->other.at + kv_at, *const v = u->s->third.at + kv_at;
-    pare_gemm_run(
-        &(pare_gemm){t.rows, n, d, q, u->q_width, false, k, u->kv_width, true, t.p, n, 1, 0});
+    pare_gemm_run(u->kernels, &(pare_gemm){t.rows, n, d, q, u->q_width, false, k, u->kv_width, true,
+                                           t.p, n, 1, 0});
     weigh(u, &t);
-    pare_gemm_run(
-        &(pare_gemm){t.rows, n, d, dz, u->q_width, false, v, u->kv_width, true, t.dp, n, 1, 0});
-    pare_gemm_run(&(pare_gemm){n, d, t.rows, t.p, n, true, dz, u->q_width, false, u->dv + kv_at,
-                               u->kv_width, 1, 1});
+    pare_gemm_run(u->kernels, &(pare_gemm){t.rows, n, d, dz, u->q_width, false, v, u->kv_width,
+                                           true, t.dp, n, 1, 0});
+    pare_gemm_run(u->kernels, &(pare_gemm){n, d, t.rows, t.p, n, true, dz, u->q_width, false,
+                                           u->dv + kv_at, u->kv_width, 1, 1});
     undo_softmax(u, &t);
-    pare_gemm_run(&(pare_gemm){t.rows, d, n, t.dp, n, false, k, u->kv_width, false, u->dq + at,
-                               u->q_width, 1, 1});
-    pare_gemm_run(&(pare_gemm){n, d, t.rows, t.dp, n, true, q, u->q_width, false, u->dk + kv_at,
-                               u->kv_width, 1, 1});
+    pare_gemm_run(u->kernels, &(pare_gemm){t.rows, d, n, t.dp, n, false, k, u->kv_width, false,
+                                           u->dq + at, u->q_width, 1, 1});
+    pare_gemm_run(u->kernels, &(pare_gemm){n, d, t.rows, t.dp, n, true, q, u->q_width, false,
+                                           u->dk + kv_at, u->kv_width, 1, 1});
 }
 
 static void undo_heads(void *arg, size_t begin, size_t end, size_t worker)

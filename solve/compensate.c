@@ -402,7 +402,7 @@ static void walk_tile(const pare__sweep *job, size_t tile, pare__strip *s)
             return;
         sweep_block(job, s, r0, r1, c0, c1, &job->loss[tile]);
         if (c1 < k)
-            pare_gemm_sub(job->w + r0 * k + c1, k, job->w + r0 * k + c0, k,
+            pare_gemm_sub(job->kernels, job->w + r0 * k + c1, k, job->w + r0 * k + c0, k,
                           job->factor->u + c0 * k + c1, k, r1 - r0, k - c1, c1 - c0);
         if (c1 < k && job->spread)
             pare__sweep_spread_block(job, s, r0, r1, c0, c1);

@@ -21,15 +21,15 @@ void pare__sweep_spread_column(const pare__sweep *job, pare__strip *s, size_t ro
 void pare__sweep_spread_block(const pare__sweep *job, const pare__strip *s, size_t r0, size_t r1,
                               size_t c0, size_t c1)
 {
-    pare_gemm_run(&(pare_gemm){.m = r1 - r0,
-                               .n = job->k - c1,
-                               .k = c1 - c0,
-                               .a = s->kept,
-                               .lda = job->block,
-                               .b = job->spread + c0 * job->k + c1,
-                               .ldb = job->k,
-                               .c = job->w + r0 * job->k + c1,
-                               .ldc = job->k,
-                               .alpha = 1,
-                               .beta = 1});
+    pare_gemm_run(job->kernels, &(pare_gemm){.m = r1 - r0,
+                                             .n = job->k - c1,
+                                             .k = c1 - c0,
+                                             .a = s->kept,
+                                             .lda = job->block,
+                                             .b = job->spread + c0 * job->k + c1,
+                                             .ldb = job->k,
+                                             .c = job->w + r0 * job->k + c1,
+                                             .ldc = job->k,
+                                             .alpha = 1,
+                                             .beta = 1});
 }

@@ -30,6 +30,8 @@ static void init_neon(pare_kernels *k)
     k->gemm_f32_f32 = pare_gemm_f32_f32_neon;
     k->gemm_f32_f16 = pare_gemm_f32_f16_neon;
     k->gemm_f32_bf16 = pare_gemm_f32_bf16_neon;
+    k->gemm_panels_f32 = pare_gemm_panels_f32_neon;
+    k->gemm_panels_f64 = pare_gemm_panels_f64_neon;
     k->quant_x8 = pare_quant_x8_neon;
     k->quant_x8_fixed = pare_quant_x8_fixed_neon;
     k->gemm_x8_q2 = pare_gemm_x8_q2_neon;

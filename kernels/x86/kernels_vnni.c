@@ -19,6 +19,8 @@ void pare_kernels_init_avx512(pare_kernels *k)
     k->gemm_f32_f32 = pare_gemm_f32_f32_avx512;
     k->gemm_f32_f16 = pare_gemm_f32_f16_avx512;
     k->gemm_f32_bf16 = pare_gemm_f32_bf16_avx512;
+    k->gemm_panels_f32 = pare_gemm_panels_f32_avx512;
+    k->gemm_panels_f64 = pare_gemm_panels_f64_avx512;
     k->gemm_x8_q2 = pare_gemm_x8_q2_avx512;
     k->gemm_x8_q3 = pare_gemm_x8_q3_avx512;
     k->gemm_x8_q4 = pare_gemm_x8_q4_avx512;

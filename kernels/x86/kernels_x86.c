@@ -14,6 +14,8 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->gemm_f32_f32 = pare_gemm_f32_f32_avx2;
     k->gemm_f32_f16 = pare_gemm_f32_f16_avx2;
     k->gemm_f32_bf16 = pare_gemm_f32_bf16_avx2;
+    k->gemm_panels_f32 = pare_gemm_panels_f32_avx2;
+    k->gemm_panels_f64 = pare_gemm_panels_f64_avx2;
     k->quant_x8 = pare_quant_x8_avx2;
     k->quant_x8_fixed = pare_quant_x8_fixed_avx2;
     k->gemm_x8_q2 = pare_gemm_x8_q2_avx2;

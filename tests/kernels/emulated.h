@@ -37,6 +37,13 @@ static inline float emulated_float(const void *vector, int i)
     return f;
 }
 
+static inline double emulated_double(const void *vector, int i)
+{
+    double d;
+    memcpy(&d, (const char *)vector + 8 * i, sizeof d);
+    return d;
+}
+
 static inline int32_t emulated_int(const void *vector, int i)
 {
     int32_t n;
@@ -54,12 +61,15 @@ static inline int64_t emulated_long(const void *vector, int i)
 #undef _mm256_fmadd_ps
 #undef _mm256_maskload_ps
 #undef _mm512_fmadd_ps
+#undef _mm512_fmadd_pd
 #undef _mm512_madd_epi16
 
 EMULATE(__m256, _mm256_fmadd_ps, 8, float, (__m256 a, __m256 b, __m256 c),
         fmaf(v[i], emulated_float(&b, i), emulated_float(&c, i)))
 EMULATE(__m512, _mm512_fmadd_ps, 16, float, (__m512 a, __m512 b, __m512 c),
         fmaf(v[i], emulated_float(&b, i), emulated_float(&c, i)))
+EMULATE(__m512d, _mm512_fmadd_pd, 8, double, (__m512d a, __m512d b, __m512d c),
+        fma(v[i], emulated_double(&b, i), emulated_double(&c, i)))
 EMULATE(__m512, _mm512_mask3_fmadd_ps, 16, float, (__m512 a, __m512 b, __m512 c, __mmask16 m),
         m >> i & 1 ? fmaf(v[i], emulated_float(&b, i), emulated_float(&c, i))
                    : emulated_float(&c, i))

@@ -170,5 +170,5 @@ const char *kt_plant_bf16(size_t i, pare_kernels *k, const char **what)
 {
     size_t at = 0;
     FAULTS(KT_PLANT)
-    return NULL;
+    return kt_plant_panels(i - at, k, what);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/linalg.h"
+#include "runtime/product.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
 #include "tests/unit/unit.h"
@@ -199,12 +200,89 @@ START_TEST(threads_do_not_change_a_bit)
 }
 END_TEST
 
+/* Kernels of one level, however many threads. */
+static void use_level(size_t level, size_t threads)
+{
+    use_threads(threads);
+    pare_kernels_init(&cx.kernels, pare_cpu_levels[level].cpu);
+}
+
+START_TEST(levels_of_the_processor_do_not_change_a_bit)
+{
+    enum { N = 530, ROWS = 300 };
+    const size_t count = (size_t)N * N;
+    const float *const x = normals(3, (size_t)ROWS * N);
+    const double *const a = positive(N);
+    float *first = NULL;
+    double *wide = NULL;
+    for (size_t v = 0; v < PARE_CPU_LEVELS; v++) {
+        if (pare_cpu_levels[v].cpu & ~pare_cpu_detect())
+            continue;
+        use_level(v, 1 + v);
+        float *const all = take(3 * count, sizeof *all), *const f = narrow(a, count);
+        double *const d = memcpy(take(count, sizeof *d), a, count * sizeof *d);
+        pare_gram_add(&cx, all, x, ROWS, N);
+        ck_assert_uint_eq(pare_cholesky_f32(&cx, f, N), 0);
+        memcpy(all + count, f, count * sizeof *f);
+        pare_triangular_inverse_f32(&cx, f, N);
+        memcpy(all + 2 * count, f, count * sizeof *f);
+        ck_assert_uint_eq(pare_cholesky_f64(&cx, d, N), 0);
+        pare_triangular_inverse_f64(&cx, d, N);
+        first = first ? first : all;
+        wide = wide ? wide : d;
+        ck_assert(memcmp(first, all, 3 * count * sizeof *all) == 0);
+        ck_assert(memcmp(wide, d, count * sizeof *d) == 0);
+    }
+}
+END_TEST
+
+/* What an output becomes, as product.h says it. */
+static float defined(const pare_gemm *g, size_t i, size_t j, float c)
+{
+    for (size_t p = 0; p < g->k; p += PARE_DEPTH) {
+        float s = 0;
+        for (size_t q = p; q < g->k && q < p + PARE_DEPTH; q++)
+            s = fmaf(g->alpha * g->a[g->transpose_a ? q * g->lda + i : i * g->lda + q],
+                     g->b[g->transpose_b ? j * g->ldb + q : q * g->ldb + j], s);
+        c += s;
+    }
+    return c;
+}
+
+START_TEST(a_product_has_the_bits_of_its_definition)
+{
+    enum { M = 530, N = 200, K = 540 };
+    const bool ta = _i & 1, tb = _i & 2;
+    pare_gemm g = {.m = M,
+                   .n = N,
+                   .k = K,
+                   .a = normals(1, (size_t)M * K),
+                   .lda = ta ? M : K,
+                   .transpose_a = ta,
+                   .b = normals(2, (size_t)N * K),
+                   .ldb = tb ? K : N,
+                   .transpose_b = tb,
+                   .c = normals(3, (size_t)M * N),
+                   .ldc = N,
+                   .alpha = -0.7F,
+                   .beta = 1};
+    const float *const before = normals(3, (size_t)M * N);
+    use_threads(1 + (size_t)_i);
+    pare_gemm_tiles(&cx, &g);
+    for (size_t i = 0; i < M; i += 7)
+        for (size_t j = 0; j < N; j++) {
+            const float want = defined(&g, i, j, before[i * N + j]);
+            ck_assert(memcmp(&want, g.c + i * N + j, sizeof want) == 0);
+        }
+}
+END_TEST
+
 START_TEST(gemm_sub_takes_a_product_away)
 {
     enum { M = 5, N = 9, K = 7, LD = 20 };
     const float *const a = normals(1, M * LD), *const b = normals(2, K * LD);
     float *const c = normals(3, M * LD), *const before = normals(3, M * LD);
-    pare_gemm_sub(c, LD, a, LD, b, LD, M, N, K);
+    pare_gemm_sub(&cx.kernels, c, LD, a, LD, b, LD, M, N, K);
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < LD; j++) {
             double want = (double)before[i * LD + j];
@@ -277,6 +355,8 @@ int main(void)
     tcase_add_test(t, first_pivot_that_is_not_positive_is_named);
     tcase_add_test(t, nan_infinity_and_zero_are_failed_pivots);
     tcase_add_test(t, threads_do_not_change_a_bit);
+    tcase_add_test(t, levels_of_the_processor_do_not_change_a_bit);
+    tcase_add_loop_test(t, a_product_has_the_bits_of_its_definition, 0, 4);
     tcase_add_test(t, gemm_sub_takes_a_product_away);
     tcase_add_loop_test(t, a_product_equals_sums_in_double_for_every_transposition, 0, 4);
     tcase_add_test(t, blas_is_named_by_version_core_and_threading);
