@@ -68,8 +68,7 @@ static size_t looked_at(size_t columns)
 uint64_t pare_support_bytes(size_t k)
 {
     const uint64_t m = looked_at(k);
-    return m * (m * sizeof(float) + 2 * sizeof(float) + sizeof(int)) + k * sizeof(uint32_t) +
-           (uint64_t)4 * PARE_ALIGN;
+    return m * (m + 1) * sizeof(float) + k * sizeof(uint32_t) + (uint64_t)3 * PARE_ALIGN;
 }
 
 /* Rank in the m columns of live[columns], m of them evenly spread. */
@@ -77,14 +76,13 @@ static pare_status find_rank(pare_arena *scratch, const float *h, size_t k, uint
                              pare_support *out)
 {
     const size_t columns = out->columns, m = looked_at(columns);
-    float *const a = PARE_NEW(scratch, float, m *m), *const work = PARE_NEW(scratch, float, 2 * m);
-    int *const pivot = PARE_NEW(scratch, int, m);
-    if (!a || !work || !pivot)
+    float *const a = PARE_NEW(scratch, float, m *m), *const column = PARE_NEW(scratch, float, m);
+    if (!a || !column)
         return PARE_ENOMEM;
     for (size_t i = 0; i < m; i++)
         live[i] = live[i * columns / m];
     out->known = correlate(h, k, live, m, a);
-    out->rank = out->known ? pare_rank_f32(a, m, explained, pivot, work) : 0;
+    out->rank = out->known ? pare_rank_f32(a, m, explained, column) : 0;
     if (out->rank == m)
         out->rank = columns;
     if (out->rank > out->tokens)

@@ -375,8 +375,6 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     if (s == PARE_OK)
         s = pare_arena_init(cx, &run.experts.views, 0);
     if (s == PARE_OK)
-        s = pare_linalg_init(cx);
-    if (s == PARE_OK)
         s = pare_plan_make(cx, a, job, &plan);
     run.settled = plan.settled;
     run.checkpoint = plan.checkpoint;

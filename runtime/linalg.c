@@ -14,10 +14,8 @@
 #include <lapacke.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/product.h"
@@ -27,10 +25,7 @@
 
 enum { TILE = PARE_SOLVE_MOST };
 /* What OpenBLAS maps for each caller at once, its pages around it included. */
-static const uint64_t BLAS_BUFFER = (uint64_t)129 << 20;
-
-/* Column-major upper is row-major lower transposed: LAPACK sees the same memory. */
-enum { COLUMNS = LAPACK_COL_MAJOR };
+static const uint64_t blas_buffer = (uint64_t)129 << 20;
 
 /* A square row-major matrix of either precision, its step and what runs in parallel over it. */
 typedef struct square {
@@ -39,11 +34,6 @@ typedef struct square {
     size_t n, tiles, p;
     bool f64;
 } square;
-
-static int dim(size_t n)
-{
-    return (int)n;
-}
 
 static square make_square(const pare_ctx *cx, void *a, size_t n, bool f64)
 {
@@ -263,63 +253,9 @@ void pare_gemm_tiles(const pare_ctx *cx, const pare_gemm *g)
     pare_product_tiles(cx, &p);
 }
 
-uint64_t pare_linalg_room(size_t threads)
+uint64_t pare_blas_room(size_t threads)
 {
-    return (uint64_t)threads * BLAS_BUFFER;
-}
-
-/* Exported by every build of OpenBLAS, declared in no header: what each call of BLAS does first and
- * last. Buffers that are given back are kept for the next calls. */
-void *blas_memory_alloc(int position);
-void blas_memory_free(void *buffer);
-
-/* OpenBLAS was built with room for two buffers for each of its threads; one more makes it write a
- * warning. */
-static size_t buffers_held(void)
-{
-    static const char word[] = "MAX_THREADS=";
-    const char *const at = strstr(openblas_get_config(), word);
-    const long threads = at ? strtol(at + sizeof word - 1, NULL, 10) : 0;
-    return threads > 0 ? 2 * (size_t)threads : PARE_THREADS_MAX;
-}
-
-/* As many buffers at once as there will ever be callers, as far as they are held. */
-static void make_buffers(size_t workers)
-{
-    void *buffer[PARE_THREADS_MAX];
-    const size_t held = buffers_held(), count = workers < held ? workers : held;
-    for (size_t i = 0; i < count; i++)
-        buffer[i] = blas_memory_alloc(0);
-    for (size_t i = 0; i < count; i++)
-        blas_memory_free(buffer[i]);
-}
-
-pare_status pare_linalg_init(pare_ctx *cx)
-{
-    static atomic_size_t ready; /* buffers that there are */
-    const size_t workers = pare_threads(cx), have = atomic_load(&ready);
-    openblas_set_num_threads(1);
-    if (workers > 1 && openblas_get_parallel() == OPENBLAS_SEQUENTIAL)
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "%s gives wrong results when called from %zu threads: install "
-                         "libopenblas0-pthread, or run with one thread",
-                         pare_blas_name(), workers);
-    if (workers <= have)
-        return PARE_OK;
-    char what[64];
-    (void)snprintf(what, sizeof what, "BLAS in %zu thread%s", workers, pare_plural(workers));
-    PARE_TRY(pare_room_check(cx, pare_linalg_room(workers - have), what,
-                             workers > 1 ? "give a smaller --threads" : NULL));
-    make_buffers(workers);
-    atomic_store(&ready, workers);
-    return PARE_OK;
-}
-
-size_t pare_linalg_panels(size_t widest)
-{
-    enum { DEEPEST = 512 }; /* rows of a panel, on any CPU */
-    const size_t tile = widest < TILE ? widest : TILE;
-    return 2 * tile * DEEPEST * sizeof(float);
+    return (uint64_t)threads * blas_buffer;
 }
 
 static struct {
@@ -349,15 +285,18 @@ const char *pare_blas_name(void)
 
 pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, double *a, size_t n, double *value)
 {
+    PARE_TRY(pare_room_check(cx, pare_blas_room(1), "eigenvalues by BLAS", NULL));
     const pare_mark mark = pare_arena_mark(scratch);
     const size_t work = 1 + 6 * n + 2 * n * n, words = 3 + 5 * n;
     double *const w = PARE_NEW(scratch, double, work);
     lapack_int *const iw = PARE_NEW(scratch, lapack_int, words);
     if (!w || !iw)
         return PARE_ENOMEM;
+    openblas_set_num_threads(1);
     /* row-major lower is column-major upper, and column i out is row i */
-    const lapack_int info = LAPACKE_dsyevd_work(COLUMNS, 'V', 'U', dim(n), a, dim(n), value, w,
-                                                dim(work), iw, dim(words));
+    const lapack_int info =
+        LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', (lapack_int)n, a, (lapack_int)n, value, w,
+                            (lapack_int)work, iw, (lapack_int)words);
     pare_arena_rewind(scratch, mark);
     return info == 0 ? PARE_OK
                      : pare_fail(cx, PARE_ENUMERIC,
@@ -365,10 +304,25 @@ pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, double *a, size_t 
                                  n, (int)info);
 }
 
-size_t pare_rank_f32(float *a, size_t n, float least, int *pivot, float *work)
+size_t pare_rank_f32(float *a, size_t n, float least, float *column)
 {
-    lapack_int rank = 0;
-    if (n)
-        (void)LAPACKE_spstrf_work(COLUMNS, 'U', dim(n), a, dim(n), pivot, &rank, least, work);
-    return (size_t)rank;
+    for (size_t rank = 0;; rank++) {
+        size_t p = n;
+        float largest = least;
+        for (size_t i = 0; i < n; i++)
+            if (a[i * (n + 1)] > largest) {
+                largest = a[i * (n + 1)];
+                p = i;
+            }
+        if (p == n)
+            return rank;
+        const float root = sqrtf(largest);
+        for (size_t i = 0; i < n; i++)
+            column[i] = a[i * (n + 1)] > least ? a[i > p ? i * n + p : p * n + i] / root : 0;
+        a[p * (n + 1)] = 0;
+        for (size_t i = 0; i < n; i++)
+            if (a[i * (n + 1)] > least)
+                for (size_t j = 0; j <= i; j++)
+                    a[i * n + j] -= column[i] * column[j];
+    }
 }

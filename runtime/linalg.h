@@ -1,8 +1,9 @@
-/* runtime/linalg.h - dense linear algebra; the only user of BLAS and LAPACK.
+/* runtime/linalg.h - dense linear algebra; the only user of BLAS and LAPACK, which only
+ * pare_eigen_f64 calls.
  *
- * BLAS runs with one thread; parallelism is ours, over tiles whose size does not depend on the
- * number of threads, so results have the same bytes for any thread count on one BLAS kernel
- * (class MACHINE: pare_blas_name() is recorded in artifacts). Matrices are row-major. */
+ * All else is built on products of panels (product.h), triangular solves and factors of tiles
+ * (solve.h) of our own: sums are in a fixed order, so results have the same bytes on every CPU, for
+ * any number of threads. Matrices are row-major. */
 #ifndef PARE_RUNTIME_LINALG_H
 #define PARE_RUNTIME_LINALG_H
 
@@ -10,27 +11,14 @@
 
 #include "runtime/arena.h"
 
-/* Pins BLAS to one thread and lets it make a buffer for every worker, so that it maps nothing
- * later. PARE_ENOMEM, naming both figures, when a limit of the shell leaves less than the buffers
- * take: BLAS would wait for them for ever. PARE_ENOTSUP when the BLAS found at run time is the
- * serial OpenBLAS, which is not safe to call from several threads, and cx has a pool with more than
- * one worker. Call it after each new pool.
- */
-PARE_CHECKED pare_status pare_linalg_init(pare_ctx *cx);
-
 /* Bytes of private memory that BLAS maps when it is called from so many threads. */
-uint64_t pare_linalg_room(size_t threads);
-/* Bytes that OpenBLAS touches for each thread that multiplies matrices as this file does: copies of
- * a tile of both factors, in panels of its own. `widest`: columns of the widest matrix, 0 for a
- * thread that multiplies none. */
-size_t pare_linalg_panels(size_t widest);
+uint64_t pare_blas_room(size_t threads);
 
 /* "OpenBLAS 0.3.21 Haswell pthread": version, kernel, threading. Static storage, thread-safe. */
 const char *pare_blas_name(void);
 
 /* h += x^T x for x [rows, k] (ldx = k): h [k, k], only the part on and below the diagonal is
- * touched. Tiles of 256 x 256, each one sgemm or ssyrk over all rows; the order of calls is the
- * order of the sum. Threads over tiles. */
+ * touched. Threads over tiles. */
 void pare_gram_add(const pare_ctx *cx, float *h, const float *x, size_t rows, size_t k);
 
 /* Cholesky factor in place: a = L L^T, lower triangle of a [n, n] in, L out; the upper triangle is
@@ -46,17 +34,19 @@ void pare_triangular_inverse_f64(const pare_ctx *cx, double *l, size_t n);
 
 /* Eigenvalues of a symmetric matrix, ascending, and its eigenvectors: a [n, n], lower triangle in,
  * row i out the vector of value[i], of length 1. One thread: slow from some thousands of rows on.
- * Scratch: 16 n^2 bytes. PARE_ENOMEM, PARE_ENUMERIC when the iteration does not converge. */
+ * Scratch: 16 n^2 bytes. By LAPACK: the bytes depend on pare_blas_name(), which is recorded in an
+ * artifact that they are in. PARE_ENOMEM, also when a limit of the shell leaves less than BLAS
+ * takes, which would wait for ever; PARE_ENUMERIC when the iteration does not converge. */
 PARE_CHECKED pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, double *a, size_t n,
                                         double *value);
 
 /* The rank of a symmetric matrix without negative eigenvalues, up to a tolerance: Cholesky with the
  * largest diagonal element that is left as the next pivot, until that one is at most `least`. The
  * steps it took.
- *   a      [n, n], lower triangle in; overwritten
- *   pivot  [n], work [2 n]: overwritten
- * One thread. Work: n r^2 for rank r. */
-size_t pare_rank_f32(float *a, size_t n, float least, int *pivot, float *work);
+ *   a       [n, n], lower triangle in; overwritten
+ *   column  [n]: overwritten
+ * One thread. Work: n^2 r for rank r. */
+size_t pare_rank_f32(float *a, size_t n, float least, float *column);
 
 /* c -= a b: c [m, n], a [m, k], b [k, n], to be used inside a task. */
 void pare_gemm_sub(const pare_kernels *kernels, float *c, size_t ldc, const float *a, size_t lda,

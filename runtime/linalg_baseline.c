@@ -22,7 +22,7 @@ static pare_status check_room(pare_ctx *cx, size_t threads, uint64_t floats)
         return pare_fail(cx, PARE_ENOMEM, "baseline: out of memory");
     (void)pthread_attr_destroy(&attr);
     return pare_room_check(
-        cx, pare_linalg_room(threads) + (uint64_t)(threads - 1) * stack + floats * sizeof(float),
+        cx, pare_blas_room(threads) + (uint64_t)(threads - 1) * stack + floats * sizeof(float),
         "the OpenBLAS baseline", NULL);
 }
 

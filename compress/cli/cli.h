@@ -130,10 +130,6 @@ void pare_help_setting(const pare_param *p);
 /* Starts the thread pool that --threads asks for. PARE_EUSAGE, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_cli_threads(pare_cli *cli, const pare_args *args);
 
-/* The same and BLAS, which only compressing needs: it takes 128 MiB of addresses for each thread.
- */
-PARE_CHECKED pare_status pare_cli_blas(pare_cli *cli, const pare_args *args);
-
 /* A model opened for running: everything checked and bound. */
 typedef struct pare_loaded {
     pare_checkpoint checkpoint;

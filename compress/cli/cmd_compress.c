@@ -284,7 +284,7 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
     if (pare_args_given(args, "resume") && job.restart)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "compress: --resume and --restart exclude each other");
-    pare_status s = pare_cli_blas(cli, args);
+    pare_status s = pare_cli_threads(cli, args);
     if (s == PARE_OK)
         s = run_job(cli, args, &job);
     if (s == PARE_EINTERRUPTED)

@@ -45,7 +45,7 @@ static uint64_t known(const char *path, const char *key)
     return value == UINT64_MAX ? 0 : value;
 }
 
-/* Whether the threads of `compress` and their BLAS buffers fit under the limits of the shell. */
+/* Whether the threads of `compress` fit under the limits of the shell. */
 static void try_room(findings *f)
 {
     pare_ctx cx;
@@ -53,8 +53,8 @@ static void try_room(findings *f)
     const size_t threads =
         f->machine.threads < PARE_THREADS_MAX ? f->machine.threads : PARE_THREADS_MAX;
     char what[64];
-    (void)snprintf(what, sizeof what, "BLAS in %zu thread%s", threads, pare_plural(threads));
-    f->runs = pare_room_check(&cx, pare_pool_room(threads) + pare_linalg_room(threads), what,
+    (void)snprintf(what, sizeof what, "%zu thread%s", threads, pare_plural(threads));
+    f->runs = pare_room_check(&cx, pare_pool_room(threads), what,
                               threads == 1 ? NULL : "give a smaller --threads") == PARE_OK;
     (void)snprintf(f->why_not, sizeof f->why_not, "%s", cx.what);
 }

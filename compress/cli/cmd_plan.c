@@ -39,7 +39,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     pare_plan_estimate time;
     PARE_TRY(pare_job_read(cli, args, &job));
     job.plan_only = true;
-    PARE_TRY(pare_cli_blas(cli, args));
+    PARE_TRY(pare_cli_threads(cli, args));
     pare_status s = pare_plan_make(&cli->cx, &cli->arena, &job, &plan);
     if (s == PARE_OK)
         s = pare_plan_time(&cli->cx, &plan, &time);

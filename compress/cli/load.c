@@ -2,7 +2,6 @@
 #include "compress/output/inputs.h"
 #include "formats/checksums.h"
 #include "runtime/cuda.h"
-#include "runtime/linalg.h"
 #include "runtime/threads.h"
 
 pare_status pare_cli_threads(pare_cli *cli, const pare_args *args)
@@ -10,13 +9,6 @@ pare_status pare_cli_threads(pare_cli *cli, const pare_args *args)
     uint64_t threads = 0;
     PARE_TRY(pare_args_count(&cli->cx, args, "threads", 1, PARE_THREADS_MAX, &threads));
     return pare_pool_new(&cli->cx, (size_t)threads, &cli->cx.pool);
-}
-
-pare_status pare_cli_blas(pare_cli *cli, const pare_args *args)
-{
-    PARE_TRY(pare_cli_threads(cli, args));
-    const pare_status s = pare_linalg_init(&cli->cx);
-    return s == PARE_ENOTSUP ? PARE_EINVAL : s; /* the machine's fault, not an input file's */
 }
 
 bool pare_cli_unchecked(pare_cli *cli, const pare_args *args, const char *path)

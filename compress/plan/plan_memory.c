@@ -10,7 +10,7 @@
 #include "kernels/layout.h"
 #include "quant/kv_cache.h"
 #include "runtime/file.h"
-#include "runtime/linalg.h"
+#include "runtime/product.h"
 #include "runtime/threads.h"
 
 /* Measured once, the program and a thread as they come: data of libraries, stacks, small parsed
@@ -35,8 +35,8 @@ uint64_t pare__plan_part_weights(const pare_config *c, size_t part)
     return weights;
 }
 
-/* Beside the allocator: the program, and for each thread its stack and what OpenBLAS copies of the
- * tiles of a product: statistics, and the check of a rotation. */
+/* Beside the allocator: the program, and for each thread its stack and the packed panels
+ * of a product: statistics, and the check of a rotation. */
 uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
@@ -48,7 +48,7 @@ uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
                    plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
     /* A parsed tokenizer is given back but for pages that hold some other small piece, too. */
     return program_bytes + plan->data.tokenizer_bytes / 5 +
-           pare_threads(cx) * (stack_bytes + pare_linalg_panels(widest));
+           pare_threads(cx) * (stack_bytes + pare_product_bytes(widest));
 }
 
 /* Planes of a linear, at most: a rule may leave more of it than the mean. */

@@ -82,7 +82,6 @@ static void make(subject *s, size_t number)
     memset(s, 0, sizeof *s);
     s->backend = cases[number].backend;
     pare_ctx_init(&s->cx);
-    must(s, pare_linalg_init(&s->cx));
     must(s, pare_arena_init(&s->cx, &s->arena, 0));
     pare_bench_spec spec = {cases[number].shape, cases[number].weights, 0};
     must(s, pare_bench_synthetic_plan(&s->cx, &s->arena, &spec, &s->model));

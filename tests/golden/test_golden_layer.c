@@ -51,7 +51,6 @@ static void setup(void)
 {
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
-    ck_assert_int_eq(pare_linalg_init(&cx), PARE_OK);
     read_floats("W", "", w, N * K);
     read_floats("H", "", h, K * K);
 }

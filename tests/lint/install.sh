@@ -66,7 +66,7 @@ int main(void)
 {
     pare_ctx cx;
     pare_ctx_init(&cx);
-    return pare_linalg_init(&cx) == PARE_OK && puts(pare_blas_name()) > 0 ? 0 : 1;
+    return puts(pare_blas_name()) > 0 ? 0 : 1;
 }
 END
 } > "$dir/main.c"

@@ -25,7 +25,6 @@ static void setup(void)
 {
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
-    ck_assert_int_eq(pare_linalg_init(&cx), PARE_OK);
     for (size_t t = 0; t < TOKENS; t++)
         for (size_t j = 0; j < K; j++)
             x[t * K + j] = (float)((pare_random_normal(1, t, j) + pare_random_normal(2, t, 0)) *

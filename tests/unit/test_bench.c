@@ -11,7 +11,6 @@ static void setup(pare_ctx *cx, size_t threads)
 {
     pare_ctx_init(cx);
     ck_assert_int_eq(pare_pool_new(cx, threads, &cx->pool), PARE_OK);
-    ck_assert_int_eq(pare_linalg_init(cx), PARE_OK);
 }
 
 static const pare_bench_row *find(const pare_bench_result *r, const char *kernel, size_t m,

@@ -26,7 +26,6 @@ static void begin(fixture *t, size_t threads)
 {
     pare_ctx_init(&t->cx);
     ck_assert_int_eq(pare_pool_new(&t->cx, threads, &t->cx.pool), PARE_OK);
-    ck_assert_int_eq(pare_linalg_init(&t->cx), PARE_OK);
     ck_assert_int_eq(pare_arena_init(&t->cx, &t->arena, 0), PARE_OK);
 }
 

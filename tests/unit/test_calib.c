@@ -20,7 +20,6 @@ typedef struct rig {
 static void rig_begin(rig *r, size_t threads, tiny_kind kind)
 {
     tiny_begin(&r->home, threads);
-    ck_assert_int_eq(pare_linalg_init(&r->home.cx), PARE_OK);
     pare_arena *const a = &r->home.arena;
     r->model = tiny_model(a, kind);
     r->model.config.arch = pare_arch_find("llama");

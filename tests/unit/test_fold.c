@@ -21,7 +21,6 @@ static void rig_begin(rig *r)
     tiny_begin(&r->home, 2);
     pare_ctx *const cx = &r->home.cx;
     pare_arena *const a = &r->home.arena;
-    ck_assert_int_eq(pare_linalg_init(cx), PARE_OK);
     r->model = tiny_model(a, tiny_kinds[0]);
     r->model.config.arch = pare_arch_find("llama");
     r->tokens = tiny_tokens(a, 1, TOKENS);

@@ -14,7 +14,6 @@ static void setup(void)
 {
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
-    ck_assert_int_eq(pare_linalg_init(&cx), PARE_OK);
 }
 
 static void teardown(void)
@@ -29,7 +28,6 @@ static void use_threads(size_t threads)
     pare_pool_free(&cx, cx.pool);
     cx.pool = NULL;
     ck_assert_int_eq(pare_pool_new(&cx, threads, &cx.pool), PARE_OK);
-    ck_assert_int_eq(pare_linalg_init(&cx), PARE_OK);
 }
 
 static void *take(size_t count, size_t size)

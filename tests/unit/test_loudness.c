@@ -19,7 +19,6 @@ static inputs *inputs_begin(size_t threads, float factor)
 {
     static inputs in;
     tiny_begin(&in.home, threads);
-    ck_assert_int_eq(pare_linalg_init(&in.home.cx), PARE_OK);
     for (size_t t = 0; t < TOKENS; t++) {
         in.weight[t] = 0.25F + (float)(t % 7);
         for (size_t j = 0; j < K; j++) {

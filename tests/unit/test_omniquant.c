@@ -128,7 +128,6 @@ static void begin(home *m, size_t threads, unsigned bits)
     *m = (home){.grid = {.bits = bits, .group = 32, .f16_scales = true}, .reads_left = -1};
     tiny_begin(&m->h, threads);
     pare_arena *const a = &m->h.arena;
-    ck_assert_int_eq(pare_linalg_init(&m->h.cx), PARE_OK);
     pare_config *const c = &m->model.config;
     *c = (pare_config){.arch = pare_arch_find("llama"),
                        .hidden = HIDDEN,

@@ -19,7 +19,6 @@ typedef struct inputs {
 static void inputs_begin(inputs *in, size_t k, size_t threads)
 {
     tiny_begin(&in->home, threads);
-    ck_assert_int_eq(pare_linalg_init(&in->home.cx), PARE_OK);
     in->k = k;
     in->x = tiny_take(&in->home.arena, TOKENS * k, sizeof *in->x);
     for (size_t i = 0; i < TOKENS * k; i++)

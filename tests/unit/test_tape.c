@@ -167,7 +167,6 @@ static void begin(home *m, size_t threads, size_t sequences, size_t length)
     *m = (home){.batch = {sequences, length, 0}};
     tiny_begin(&m->h, threads);
     pare_arena *const a = &m->h.arena;
-    ck_assert_int_eq(pare_linalg_init(&m->h.cx), PARE_OK);
     m->model.config = (pare_config){.arch = pare_archs,
                                     .hidden = HIDDEN,
                                     .intermediate = INNER,

@@ -180,7 +180,6 @@ static void fill(float *x, size_t count, uint64_t stream)
 static void begin(tiny_home *h)
 {
     tiny_begin(h, 3);
-    ck_assert_int_eq(pare_linalg_init(&h->cx), PARE_OK);
     on.w = tiny_take(&h->arena, WIDTH, sizeof *on.w);
     on.bias = tiny_take(&h->arena, WIDTH, sizeof *on.bias);
     fill(on.w, WIDTH, 50);

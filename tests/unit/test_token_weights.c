@@ -27,7 +27,6 @@ static void rig_begin(rig *r, size_t threads, pare_dtype dtype)
 {
     tiny_begin(&r->home, threads);
     folder_make(&r->dir);
-    ck_assert_int_eq(pare_linalg_init(&r->home.cx), PARE_OK);
     pare_arena *const a = &r->home.arena;
     r->model = tiny_model(a, (tiny_kind){.dtype = dtype});
     r->model.config.arch = pare_arch_find("llama");

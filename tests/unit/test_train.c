@@ -36,7 +36,6 @@ static void rig_begin(rig *r, size_t threads)
 {
     *r = (rig){0};
     tiny_begin(&r->home, threads);
-    ck_assert_int_eq(pare_linalg_init(&r->home.cx), PARE_OK);
     pare_arena *const a = &r->home.arena;
     r->teacher = tiny_model(a, (tiny_kind){.dtype = PARE_F32});
     r->student = tiny_model(a, (tiny_kind){.dtype = PARE_F32});
