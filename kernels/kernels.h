@@ -19,9 +19,8 @@
  *                (even + odd). What is below 2^-126, results as rounded to 24 bits, counts as 0.
  *
  *   gemm_panels_T  c[i, j] = c[i, j] + s, s = 0, s = fma(a[i, p], b[p, j], s) for p = 0 .. k - 1 in
- *                this order, c [m, n]. a lies in panels of PARE_PANEL_ROWS rows, column by column,
- *                b in panels of PARE_PANEL_BYTES of columns, row by row; rows and columns behind
- *                the last are there, and finite.
+ *                order, c [m, n]. a lies in panels of PARE_PANEL_ROWS rows, b of PARE_PANEL_BYTES
+ *                of columns, p by p; the last ones are whole.
  *
  *   quant_x8     integer activations of one token, codes -top .. top: top 127 or 7. Each `span` of
  *                consecutive values has a scale: a = max |x|, scale = a / top,
@@ -52,9 +51,7 @@
  *   kv_decode    dst[t, c] = fma(level(code[t, c]), scale, low), scale and low of token t and
  *                channel c: scales[t ld + c / group]; level(code) = levels[code], or without
  *                levels the code itself, less 128 when it has 8 bits.
- *
  *   kv_mix       y[t, c] = fma(p[t, j], v[j, c], y[t, c]) for j = 0, 1, .. in this order.
- *
  *   dequant_f32  dst[r, k] = (float)(u - z) * scale, r below w->n, k below w->k; ldd >= w->k.
  *   dequant_table   dst[r, k] = level[u] * scale, level [2^bits], 2 or 4 bits.
  *   dequant_fp8     dst[r, k] = pare_levels_e4m3[u] * scale, 8 bits; finite scales.
@@ -67,7 +64,6 @@
  *   dequant_super   a group is cut into sub-blocks, each with bytes of its own. 4 bits, 32 columns:
  *                dst[r, k] = (scale s) u - (minimum o); 6 bits, 16 columns: (scale s) (u - 32), s
  *                in two's complement. Every product is exact in F32.
- *
  *   dequant_24   dst[r, k] of 2:4 weights, 0 where there is none: of 4 or 8 bits as dequant_f32
  *                without zeros, of 16 bits the value of the place.
  *   dequant_mask dst[r, j] = (bit j of row r) ? the next value of row r : 0, r below w->n, j below
@@ -75,16 +71,13 @@
  *
  *   gemv_packed  y[r] = sum over j < k of x[j] w[r, j] as gemm_f32_f32 of one token, r below w->n,
  *                w[r, j] as the dequant kernel that `how` names decodes it; k at most w->k.
- *
  *   gemv_24      the same for 2:4 weights of 16 bits, w[r, j] as dequant_24 decodes it.
  *   gemv_mask    the same for weights with a mask, j below w->k.
  *
  *   hadamard_f32 n a power of two; for h = 1, 2, 4, ... n / 2 every pair (x[i], x[i + h]) whose i
  *                has bit h clear becomes (x[i] + x[i + h], x[i] - x[i + h]); then x = x * scale.
- *
  *   mix_f32      x [m, n] = c [m, m] x in place, m at most 63: acc = 0; for d = 0, 1, ... in order
  *                acc = fma(c[b, d], x[d, j], acc); new x[b, j] = acc.
- *
  *   e(x)         e^x in F32: x is clamped to -87 .. 87, k = rint(x / ln 2), r = x - k ln 2 in two
  *                fused steps, 2^k times the Taylor polynomial of degree 7 of e^r, by fused steps;
  *                relative error below 4e-7. A NaN stays one.

@@ -3,8 +3,7 @@
 #ifdef REAL /* by panels.h */
 
 #define ROWS    PARE_PANEL_ROWS
-#define STRETCH 8 /* rows of a matrix side by side: each line of it and of the panels is met once  \
-                   */
+#define STRETCH 8 /* rows side by side: each line of them and of the panels is met once */
 #define COLUMNS (PARE_PANEL_BYTES / sizeof(REAL))
 
 /* Up to ROWS rows of alpha op(a) as a panel, zeros behind them. */
@@ -39,8 +38,8 @@ static inline void OF(pack_rows)(REAL *to, const REAL *a, size_t lda, bool trans
         }
     if (whole < rows)
         OF(pack_few_rows)
-        (to + whole * depth, transposed ? a + whole : a + whole * lda, transposed ? 1 : lda,
-         transposed ? lda : 1, alpha, rows - whole, depth);
+    (to + whole * depth, transposed ? a + whole : a + whole * lda, transposed ? 1 : lda,
+     transposed ? lda : 1, alpha, rows - whole, depth);
 }
 
 /* The first `columns` columns and `depth` rows of op(b), zeros behind the last column. */

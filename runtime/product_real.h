@@ -31,8 +31,8 @@ static void OF(add_lower)(const pare_kernels *kernels, REAL *c, size_t ldc, cons
         kernels->add_panels(at, ldc, a + i * depth, b, high, left, depth);
         if (right)
             OF(add_corner)
-            (kernels, at + left, ldc, a + i * depth, b + left * depth, high,
-             right < high ? right : high, depth);
+        (kernels, at + left, ldc, a + i * depth, b + left * depth, high,
+         right < high ? right : high, depth);
     }
 }
 
@@ -46,10 +46,9 @@ static void OF(add_panels_of)(const pare_kernels *kernels, const pare_product *x
         const size_t high = rows - i < NEAR ? rows - i : NEAR;
         if (x->lower && row + i < column + columns)
             OF(add_lower)
-            (kernels, c, x->ldc, a + i * depth, b, row + i, column, high, columns, depth);
-        else
-            kernels->add_panels(c + (row + i) * x->ldc + column, x->ldc, a + i * depth, b, high,
-                                columns, depth);
+        (kernels, c, x->ldc, a + i * depth, b, row + i, column, high, columns, depth);
+        else kernels->add_panels(c + (row + i) * x->ldc + column, x->ldc, a + i * depth, b, high,
+                                 columns, depth);
     }
 }
 
