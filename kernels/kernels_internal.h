@@ -23,6 +23,7 @@ void pare_kernels_init_arm(pare_kernels *k, unsigned cpu);
 void pare_peaks_init_avx2(pare_peaks *p);
 void pare_peaks_init_avxvnni(pare_peaks *p);
 void pare_peaks_init_avx512(pare_peaks *p);
+void pare_peaks_init_amx(pare_peaks *p);
 void pare_peaks_init_arm(pare_peaks *p, unsigned cpu);
 
 #endif

@@ -42,7 +42,7 @@ static uint32_t dot_int8(size_t steps)
 
 void pare_peaks_init(pare_peaks *p, unsigned cpu)
 {
-    *p = (pare_peaks){read_bytes, fma_f32, dot_int8};
+    *p = (pare_peaks){read_bytes, fma_f32, dot_int8, NULL};
 #if defined(__x86_64__)
     if (cpu & PARE_CPU_AVX2)
         pare_peaks_init_avx2(p);
@@ -50,6 +50,8 @@ void pare_peaks_init(pare_peaks *p, unsigned cpu)
         pare_peaks_init_avxvnni(p);
     if (cpu & PARE_CPU_AVX512)
         pare_peaks_init_avx512(p);
+    if (cpu & PARE_CPU_AMX)
+        pare_peaks_init_amx(p);
 #elif defined(__aarch64__)
     pare_peaks_init_arm(p, cpu);
 #else

@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 enum {
-    PARE_PEAK_FMA_FLOP = 192, /* per step: 12 vectors of 8 multiply-adds */
-    PARE_PEAK_INT8_OP = 512,  /* per step: 8 vectors of 32 products, each with its addition */
+    PARE_PEAK_FMA_FLOP = 192,    /* per step: 12 vectors of 8 multiply-adds */
+    PARE_PEAK_INT8_OP = 512,     /* per step: 8 vectors of 32 products, each with its addition */
+    PARE_PEAK_BF16_FLOP = 65536, /* per step: 4 products of tiles, 16 x 16 sums of 32 each */
 };
 
 typedef struct pare_peaks {
@@ -21,6 +22,8 @@ typedef struct pare_peaks {
     /* Products of bytes, added, in registers: the densest instruction for it that the level has, of
      * AVX2 u8 x s8 product pairs in 16 bits. */
     uint32_t (*dot_int8)(size_t steps);
+    /* Products of tiles of BF16, in registers; NULL where the level has no tiles. */
+    float (*tiles_bf16)(size_t steps);
 } pare_peaks;
 
 /* Fills *p for a CPU level, as pare_kernels_init. */

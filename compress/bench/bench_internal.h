@@ -31,7 +31,7 @@ typedef struct pare__bench_samples {
 
 /* Passes over all of them with one number of threads. */
 typedef struct pare__bench_meter {
-    pare__bench_samples read, fma, int8;
+    pare__bench_samples read, fma, int8, bf16;
 } pare__bench_meter;
 
 /* Adds one; what is too much is dropped. */
@@ -67,7 +67,7 @@ typedef struct pare__bench_subject {
     pare_encoding encoding;
     pare_activation activation; /* bits 0: 8 */
     size_t outliers;            /* columns, int8 or F16 */
-    bool f16_outliers, sparse;
+    bool f16_outliers, sparse, bf16_inputs;
     pare_sparsity_store sparsity; /* BITMASK: half of the weights */
     const char *dense;            /* pruned: the subject with the same weights and zeros */
 } pare__bench_subject;

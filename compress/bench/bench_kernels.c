@@ -52,6 +52,7 @@ static const pare__bench_subject subjects[] = {
     {.name = "f16 2:4", F16_PRUNED, .sparsity = PARE_SPARSITY_2_4},
     {.name = "f16 mask", F16_PRUNED, .sparsity = PARE_SPARSITY_BITMASK},
     {.name = "bf16", .dtype = PARE_BF16},
+    {.name = "bf16 bf16", .dtype = PARE_BF16, .bf16_inputs = true},
     {.name = "f32", .dtype = PARE_F32},
 };
 
@@ -105,8 +106,10 @@ static pare_status pass(bench *b, const pare__bench_weights *weights, size_t m, 
     const double start = pare_seconds();
     for (size_t i = 0; i < copies; i++) {
         const pare_linear w = pare__bench_weights_at(weights, i);
-        PARE_TRY(pare_linear_apply(b->cx, &b->scratch, &w, false, b->x, b->size->k, m, b->y,
-                                   b->size->n));
+        PARE_TRY(b->sub->bf16_inputs ? pare_linear_apply_bf16(b->cx, &b->scratch, &w, b->x,
+                                                              b->size->k, m, b->y, b->size->n)
+                                     : pare_linear_apply(b->cx, &b->scratch, &w, false, b->x,
+                                                         b->size->k, m, b->y, b->size->n));
     }
     *seconds = (pare_seconds() - start) / (double)copies;
     return PARE_OK;
@@ -149,24 +152,27 @@ static size_t group_of(const pare__bench_subject *s, size_t k)
 }
 
 /* What limits a product of m tokens: of a few, integer ones read longer than they compute. */
-static const char *bound_of(size_t m, bool integer)
+static const char *bound_of(const bench *b, size_t m)
 {
+    const pare__bench_subject *const sub = b->sub;
+    const bool integer = sub->bits && sub->activation.mode != PARE_ACTIVATION_FLOAT;
     if (m == 1 || (m <= FEW && integer))
         return "dram";
+    if (sub->bf16_inputs && (b->cx->cpu & PARE_CPU_AMX))
+        return "bf16";
     return integer ? "int8" : "fma";
 }
 
 static pare_status add_row(bench *b, size_t m, double sgemm_seconds, pare__bench_meter *limits,
                            pare_bench_result *out)
 {
-    const bool integer = b->sub->bits && b->sub->activation.mode != PARE_ACTIVATION_FLOAT;
     pare_bench_row row = {.kernel = b->sub->name,
                           .group = group_of(b->sub, b->size->k),
                           .n = b->size->n,
                           .k = b->size->k,
                           .m = m,
                           .threads = pare_threads(b->cx),
-                          .bound = bound_of(m, integer)};
+                          .bound = bound_of(b, m)};
     PARE_TRY(measure(b, limits, &row));
     row.sgemm_ratio = m > FEW ? sgemm_seconds * 1e6 / row.us : (double)NAN;
     out->row[out->rows++] = row;

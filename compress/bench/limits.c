@@ -1,5 +1,6 @@
 /* The limits a kernel is held against. Work is cut into pieces that idle threads take, so that a
  * core which is busy with something else lowers the figure by its share only. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ enum {
     PIECES = 8,         /* per thread, of arithmetic */
     STEPS = 100 * 1000, /* of one piece, about 0.2 ms */
     QUICK_STEPS = 1000,
+    TILES_APART = 10, /* a step of tiles takes as long as so many others */
 };
 
 double pare__bench_median(double *times, size_t count)
@@ -92,6 +94,15 @@ static void int8_pieces(void *arg, size_t begin, size_t end, size_t worker)
             c->sink = 1;
 }
 
+static void bf16_pieces(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    peak_call *const c = arg;
+    for (size_t i = begin; i < end; i++)
+        if (c->peaks.tiles_bf16(c->steps / TILES_APART) == 0.0f)
+            c->sink = 1;
+}
+
 static double pass(const pare_ctx *cx, size_t pieces, pare_task *task, peak_call *c)
 {
     const double start = pare_seconds();
@@ -147,6 +158,15 @@ static double run_int8(const pare_ctx *cx, bool quick)
     return arithmetic(cx, quick, int8_pieces, PARE_PEAK_INT8_OP);
 }
 
+static double run_bf16(const pare_ctx *cx, bool quick)
+{
+    pare_peaks peaks;
+    pare_peaks_init(&peaks, cx->cpu);
+    return peaks.tiles_bf16
+               ? arithmetic(cx, quick, bf16_pieces, (double)PARE_PEAK_BF16_FLOP / TILES_APART)
+               : (double)NAN;
+}
+
 void pare__bench_add(pare__bench_samples *s, double value)
 {
     if (s->count < PARE__SAMPLES_MAX)
@@ -162,9 +182,11 @@ pare_bench_limits pare__bench_sample(const pare_ctx *cx, const void *data, size_
         return read;
     }
     const pare_bench_limits l = {.fma_gflop_s = run_fma(cx, quick),
-                                 .int8_gop_s = run_int8(cx, quick)};
+                                 .int8_gop_s = run_int8(cx, quick),
+                                 .bf16_gflop_s = run_bf16(cx, quick)};
     pare__bench_add(&out->fma, l.fma_gflop_s);
     pare__bench_add(&out->int8, l.int8_gop_s);
+    pare__bench_add(&out->bf16, l.bf16_gflop_s);
     return l;
 }
 
@@ -172,6 +194,8 @@ double pare__bench_limit(const pare_bench_limits *l, const char *bound)
 {
     if (strcmp(bound, "dram") == 0)
         return l->dram_read_gb_s;
+    if (strcmp(bound, "bf16") == 0)
+        return l->bf16_gflop_s;
     return strcmp(bound, "int8") == 0 ? l->int8_gop_s : l->fma_gflop_s;
 }
 
@@ -187,5 +211,6 @@ pare_bench_limits pare__bench_limits_of(pare__bench_meter *m)
 {
     return (pare_bench_limits){pare__bench_median(m->read.value, m->read.count),
                                pare__bench_median(m->fma.value, m->fma.count),
-                               pare__bench_median(m->int8.value, m->int8.count)};
+                               pare__bench_median(m->int8.value, m->int8.count),
+                               pare__bench_median(m->bf16.value, m->bf16.count)};
 }

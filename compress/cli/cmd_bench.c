@@ -49,6 +49,7 @@ void pare_bench_put_limits(pare_json_writer *w, const char *key, const pare_benc
     pare_json_put_finite(w, "dram_read_gb_s", l->dram_read_gb_s);
     pare_json_put_finite(w, "fma_gflop_s", l->fma_gflop_s);
     pare_json_put_finite(w, "int8_gop_s", l->int8_gop_s);
+    pare_json_put_finite(w, "bf16_gflop_s", l->bf16_gflop_s);
     pare_json_close(w);
 }
 
@@ -120,13 +121,20 @@ static void print_row(const pare_bench_row *r)
                  r->share * 100, r->bound, r->cached ? ", cached" : "", ratio, dense);
 }
 
+static void print_limits(const char *of, const pare_bench_limits *l)
+{
+    (void)printf("%-20s DRAM read %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f GOP/s", of,
+                 l->dram_read_gb_s, l->fma_gflop_s, l->int8_gop_s);
+    if (isfinite(l->bf16_gflop_s))
+        (void)printf(", BF16 tiles %.1f GFLOP/s", l->bf16_gflop_s);
+    (void)printf("\n");
+}
+
 static void print_text(const pare_cli *cli, const pare_bench_result *r)
 {
     pare_bench_print_head(cli);
-    (void)printf("limits measured now: DRAM read %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f GOP/s\n",
-                 r->limits.dram_read_gb_s, r->limits.fma_gflop_s, r->limits.int8_gop_s);
-    (void)printf("of one thread:       DRAM read %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f GOP/s\n",
-                 r->limits_one.dram_read_gb_s, r->limits_one.fma_gflop_s, r->limits_one.int8_gop_s);
+    print_limits("limits measured now:", &r->limits);
+    print_limits("of one thread:", &r->limits_one);
     if (isfinite(r->sgemm_gflop_s))
         (void)printf("sgemm, all cores:    %.1f GFLOP/s (%s)\n", r->sgemm_gflop_s, r->blas);
     (void)printf("\n%-12s %5s %6s %6s %5s %7s %11s %8s %9s %23s %9s%11s\n", "kernel", "group", "n",

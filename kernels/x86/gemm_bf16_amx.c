@@ -6,24 +6,17 @@
  * Bound: the rate of tile products. No processor with tiles has run this yet; a test runs it with
  * tiles in plain C. */
 #define PARE_VNNI_BITS 512
+#include "kernels/x86/tiles.h"
 #include "kernels/x86/vnni_internal.h"
 
 #if defined(PARE_VNNI) && (defined(__AMX_BF16__) || defined(PARE_INTRINSICS))
 
 enum {
-    TILE = 16,  /* tokens, rows, or pairs of columns of a tile */
     CHUNK = 32, /* columns */
     DEPTH = 512,
     ROWS = 64,
     TOKENS = 128,
-    LINE = 64, /* bytes of a row of a tile */
 };
-
-typedef struct tiles {
-    uint8_t palette, start, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tiles;
 
 typedef uint16_t tile[TILE][CHUNK];
 
@@ -129,12 +122,7 @@ static void product(float *y, size_t ldy, const uint16_t *x, size_t ldx, const u
 void pare_gemm_bf16_bf16_amx(float *y, size_t ldy, const uint16_t *x, size_t ldx, const uint16_t *w,
                              size_t ldw, size_t m, size_t n, size_t k)
 {
-    tiles all = {.palette = 1};
-    for (size_t i = 0; i < 8; i++) {
-        all.row_bytes[i] = LINE;
-        all.rows[i] = TILE;
-    }
-    _tile_loadconfig(&all);
+    begin_tiles();
     for (size_t r = 0; r < n; r += ROWS)
         for (size_t t = 0; t < m; t += TOKENS)
             product(y + t * ldy + r, ldy, x + t * ldx, ldx, w + r * ldw, ldw,
