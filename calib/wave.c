@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "runtime/block_ops.h"
+
 enum { BATCH_TOKENS = 2048 };
 
 size_t pare_wave_batch(size_t window)
@@ -119,12 +121,12 @@ static pare_status run_batch(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
     PARE_TRY(pare_kv_take(scratch, &f->model->config, count, wave->window, &kv));
     const pare_batch batch = {.sequences = count, .length = wave->window};
     PARE_TRY(pare_block_forward(cx, scratch, f, block, batch, x, &kv, tap));
-    return tap ? PARE_OK : store(cx, wave, first, count, x);
+    return tap && tap->last < PARE_SITES ? PARE_OK : store(cx, wave, first, count, x);
 }
 
 /* Every batch through one side after the other. */
-static pare_status run_sides(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
-                             const pare_wave_side *side, size_t sides, const char *what)
+static pare_status run_batches(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
+                               const pare_wave_side *side, size_t sides, const char *what)
 {
     const pare_wave *const wave = side->wave;
     for (size_t i = 0; i < wave->samples; i += wave->batch) {
@@ -138,6 +140,21 @@ static pare_status run_sides(pare_ctx *cx, pare_arena *scratch, const pare_forwa
         }
     }
     return PARE_OK;
+}
+
+/* All batches run in the same memory. */
+static pare_status run_sides(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
+                             const pare_wave_side *side, size_t sides, const char *what)
+{
+    const pare_wave *const wave = side->wave;
+    const pare_mark mark = pare_arena_mark(scratch);
+    pare_status s = pare_arena_reserve(
+        scratch, pare_wave_scratch(cx, &f->model->config, batch_at(wave, 0), wave->window,
+                                   f->backend == &pare_cpu_bf16, !wave->x));
+    if (s == PARE_OK)
+        s = run_batches(cx, scratch, f, side, sides, what);
+    pare_arena_rewind(scratch, mark);
+    return s;
 }
 
 pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_wave *wave, const pare_forward *f,

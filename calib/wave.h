@@ -39,10 +39,9 @@ PARE_CHECKED pare_status pare_wave_change(pare_ctx *cx, pare_arena *scratch, par
                                           pare_status (*change)(void *self, float *x, size_t rows),
                                           void *self);
 
-/* Runs every window through a block.
- *   tap   NULL: the outputs of the block replace its inputs. Otherwise the tap sees the inputs of
- *         the linears, in batch order, and the wave stays as it is; tap->last is below PARE_SITES.
- *   what  name of the step, for progress
+/* Runs every window through a block, or the half of it that the tap names.
+ *   tap   NULL, or sees the inputs of the linears, in batch order. Where it stops the block the
+ * wave stays as it is, else outputs replace inputs. what  name of the step, for progress
  * PARE_ENOMEM, PARE_EIO, or what the tap returned. Scratch is rewound.
  * Threads inside a batch; same bytes for any number of them. */
 PARE_CHECKED pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,

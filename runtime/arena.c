@@ -77,6 +77,12 @@ static void drop_newest(pare_arena *a)
     (void)a->cx->alloc.resize(a->cx->alloc.self, b, b->total, 0);
 }
 
+pare_status pare_arena_reserve(pare_arena *a, size_t bytes)
+{
+    const pare_arena_block *const b = a->newest;
+    return b && bytes <= b->size - b->used ? PARE_OK : add_block(a, bytes);
+}
+
 pare_status pare_arena_init(pare_ctx *cx, pare_arena *a, size_t bytes)
 {
     *a = (pare_arena){.cx = cx};

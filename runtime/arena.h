@@ -34,6 +34,10 @@ typedef struct pare_mark {
 PARE_CHECKED pare_status pare_arena_init(pare_ctx *cx, pare_arena *a, size_t bytes);
 void pare_arena_release(pare_arena *a);
 
+/* Room for `bytes` more in one piece: what is taken, given back and taken again comes from there,
+ * and the system clears no new pages for it each time. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_arena_reserve(pare_arena *a, size_t bytes);
+
 /* `count` zeroed objects of `size` bytes, PARE_ALIGN-aligned. NULL, with the message recorded in
  * the context, when memory ends or count * size overflows; the caller then returns PARE_ENOMEM. */
 PARE_CHECKED void *pare_arena_take(pare_arena *a, size_t count, size_t size);

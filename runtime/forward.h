@@ -16,7 +16,11 @@ typedef struct pare_batch {
     size_t sequences, length, start;
 } pare_batch;
 
-/* Looks at inputs of linears while a block runs.
+/* What of a block runs. A half, where residuals are serial: x is the stream in front of it, and
+ * what comes out the stream behind it. */
+typedef enum pare_half { PARE_HALF_BOTH, PARE_HALF_ATTENTION, PARE_HALF_MLP } pare_half;
+
+/* Looks at inputs of linears while a block runs, and says how much of it runs.
  *
  * Sites come in the order of pare_site in part 0, then part by part MLP and ACTIVATED of the
  * experts, ascending. The rows of an expert are those routed to it, in their order in the batch; a
@@ -27,7 +31,8 @@ typedef struct pare_tap {
     pare_status (*see)(void *self, size_t part, pare_site site, const float *x, size_t rows,
                        size_t k);
     void *self;
-    pare_site last; /* stop the block after this site of every part; PARE_SITES: run all of it */
+    pare_half half;
+    pare_site last; /* stop after this site of every part; PARE_SITES: run all that `half` says */
     /* NULL, or called with keys before RoPE and values, [rows, kv_heads * head_dim]. With it, a
      * block that stops after the attention site has made q, k and v. */
     pare_status (*see_kv)(void *self, const float *k, const float *v, size_t rows);

@@ -241,8 +241,12 @@ static pare_status mlp_half(const block_call *p, pare_array *h, const pare_array
 
 static pare_status run(block_call *p, pare_array *h)
 {
+    const pare_half half = p->tap ? p->tap->half : PARE_HALF_BOTH;
     pare_array aside = {0};
     pare_mark mark;
+    assert(half == PARE_HALF_BOTH || p->c->residual == PARE_RESIDUAL_SERIAL);
+    if (half == PARE_HALF_MLP)
+        return mlp_half(p, h, &aside);
     if (pare__stops(p->tap))
         PARE_TRY(take(p, p->c->hidden, &p->apart));
     if (p->c->residual != PARE_RESIDUAL_SERIAL)
@@ -250,7 +254,7 @@ static pare_status run(block_call *p, pare_array *h)
     PARE_TRY(p->o->op->mark(p->o, &mark));
     PARE_TRY(attention_half(p, h, &aside));
     PARE_TRY(p->o->op->rewind(p->o, mark));
-    return mlp_half(p, h, &aside);
+    return half == PARE_HALF_ATTENTION ? PARE_OK : mlp_half(p, h, &aside);
 }
 
 pare_status pare_block_run(const pare_ops *o, const pare_forward *f, const pare_block *weights,

@@ -7,6 +7,7 @@
 #include "calib/wave.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 #include "kernels/layout.h"
 #include "quant/kv_cache.h"
 #include "runtime/file.h"
@@ -353,7 +354,7 @@ static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool spill
     const uint64_t wave = pare_wave_scratch(cx, c, plan->batch, plan->window, plan->bf16, spilled);
     if (!plan->drift)
         return wave;
-    return (plan->reference ? 0 : pare_block_float_bytes(c)) +
+    return (pare_plan_reference_is_whole(plan) ? 0 : pare_block_float_bytes(c)) +
            larger(wave, plan->rotation ? pare_rotation_scratch(cx, c) : 0);
 }
 

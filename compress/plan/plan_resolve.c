@@ -471,6 +471,16 @@ static void decide_parameters(pare_plan *plan)
     }
 }
 
+/* Whether both waves may halt between the halves of a block: what follows there needs no more than
+ * the stream. Folds are held against the outputs of whole blocks, levels of a cache are found from
+ * their inputs. */
+static bool waves_halt(const pare_plan *plan)
+{
+    return plan->sequential && plan->transforms == 0 && !plan->structured &&
+           plan->recipe.kv.method != PARE_KV_KVQUANT &&
+           plan->model.config.residual == PARE_RESIDUAL_SERIAL;
+}
+
 pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     decide_parameters(plan);
@@ -501,6 +511,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         plan->drift |= (plan->kinds[s] & PARE_STATS_DRIFT) != 0;
     PARE_TRY(check_beside(cx, plan));
     plan->reference = plan->transforms > 0 || plan->pruned > 0;
+    plan->halves = waves_halt(plan);
     plan->calibrated =
         plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT || plan->training;
     for (size_t s = 0; s < PARE_SITES; s++)

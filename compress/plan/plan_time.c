@@ -160,9 +160,32 @@ static void count_tokens(estimate *e)
                   over((double)p->input_bytes, parallel(e, e->rate.copy));
 }
 
-/* Forward passes of a token: through part 0 of the blocks (statistics, of a site each when
- * sequential, up to that site; outputs) and through the experts; where they have statistics, a pass
- * counts tokens and each chunk has its own. */
+/* Forward passes of a token through the blocks, sites one by one: of the compressed model up to
+ * each site with statistics, from the middle of the block where waves halt there, and to its end;
+ * the same of the float model beside, which goes through each half once where waves halt. */
+static pare_status sites_of(const estimate *e, double whole, double *common)
+{
+    const pare_plan *const p = e->plan;
+    pare_work before;
+    double middle = 0, sites = 0;
+    if (p->halves) {
+        PARE_TRY(work_of(e, &p->model.config, p->window, PARE_SITE_MLP, &before));
+        middle = common_of(&before);
+    }
+    for (pare_site s = 0; s < PARE_SITES; s++) {
+        if (!p->kinds[s])
+            continue;
+        PARE_TRY(work_of(e, &p->model.config, p->window, s, &before));
+        sites += common_of(&before) - (s >= PARE_SITE_MLP ? middle : 0);
+    }
+    *common = whole + sites;
+    if (p->drift)
+        *common += p->halves ? whole : whole + sites;
+    return PARE_OK;
+}
+
+/* Forward passes of a token: through part 0 of the blocks (statistics, outputs) and through the
+ * experts; where they have statistics, a pass counts tokens and each chunk has its own. */
 static pare_status passes_of(const estimate *e, const pare_work *all, double *operations)
 {
     const pare_plan *const p = e->plan;
@@ -170,17 +193,13 @@ static pare_status passes_of(const estimate *e, const pare_work *all, double *op
     const double looks = p->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
     const double each = p->sequential ? 2.0 : 1.0;
     const double whole = common_of(all);
-    double common = ((p->sequential ? 1.0 : 2.0) + 2.0 * looks) * whole;
+    double common = (p->drift ? 4.0 : 2.0) * whole;
     bool counts = false;
-    for (pare_site s = 0; s < PARE_SITES; s++) {
-        pare_work before;
+    for (pare_site s = 0; s < PARE_SITES; s++)
         counts |= p->expert_kinds[s] != 0;
-        if (!p->sequential || !p->kinds[s])
-            continue;
-        PARE_TRY(work_of(e, &p->model.config, p->window, s, &before));
-        common += common_of(&before);
-    }
-    common *= p->drift ? 2.0 : 1.0; /* of both models */
+    if (p->sequential)
+        PARE_TRY(sites_of(e, whole, &common));
+    common += 2.0 * looks * whole;
     common += counts ? (1.0 + each * (double)((experts + chunk - 1) / chunk)) * whole : 0.0;
     *operations = common + (1.0 + (counts ? each : 0.0)) * all->products[PARE_WORK_EXPERTS];
     return PARE_OK;

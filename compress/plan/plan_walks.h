@@ -20,4 +20,11 @@ static inline bool pare_plan_looks_later(const pare_plan *plan)
     return all != 0;
 }
 
+/* Whether the reference is what the float model beside runs; behind a training that is the trained
+ * block, and the reference the one before it. */
+static inline bool pare_plan_reference_is_whole(const pare_plan *plan)
+{
+    return plan->reference && !plan->training;
+}
+
 #endif

@@ -10,6 +10,7 @@
 static pare_status begin_block(pare_run *run, size_t block)
 {
     const pare_config *const c = &run->model.config;
+    run->midway = run->floats_ahead = false;
     PARE_TRY(pare__run_load(run, block));
     if (run->plan->reference)
         pare_block_load(run->cx, c, run->plan->training ? &run->model.block[block] : &run->current,
@@ -79,8 +80,11 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
     PARE_TRY(pare__run_structure(run, block));
     PARE_TRY(pare__run_transforms_begin(run, block));
     if (run->plan->sequential)
-        for (unsigned site = 0; site < PARE_SITES; site++)
+        for (unsigned site = 0; site < PARE_SITES; site++) {
+            if (run->plan->halves && site == PARE_SITE_MLP)
+                PARE_TRY(pare__run_carry_midway(run, block));
             PARE_TRY(compress_sites(run, block, 1u << site, unit));
+        }
     else
         PARE_TRY(compress_sites(run, block, (1u << PARE_SITES) - 1, unit));
     return run->walk.front ? PARE_OK : pare__run_store_changed(run, block);

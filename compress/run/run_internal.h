@@ -66,6 +66,8 @@ struct pare_run {
     pare_run_prompts prompts;
     pare_forward forward, wave_forward; /* in F32; of the waves, as `precision` says */
     pare_wave wave, floats;             /* the other: of the float model, with plan.drift */
+    bool midway;                        /* plan.halves: the wave is behind attention */
+    bool floats_ahead;                  /* plan.halves: the other wave is half a block ahead */
     pare_token_weights weights;         /* of the calibration's tokens; weight NULL: even */
     pare_packed_writer *writer;
     pare_journal *journal;
@@ -203,8 +205,9 @@ PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t
 PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what);
 
 /* The same, for the active statistics of part 0, with the float model beside where the plan has
- * drift; and on to the next block. */
+ * drift; and on to the MLP (plan.halves), or to the next block. */
 PARE_CHECKED pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats);
+PARE_CHECKED pare_status pare__run_carry_midway(pare_run *run, size_t block);
 PARE_CHECKED pare_status pare__run_carry(pare_run *run, size_t block);
 
 /* Tensors of a block that folds changed: stored, their hashes in the unit; or read back and

@@ -1,4 +1,5 @@
 /* The current block: its weights in floats, and activations through it. */
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "runtime/machine.h"
 
@@ -24,13 +25,23 @@ pare_status pare__run_load(pare_run *run, size_t block)
     return load_floats(run, block, &run->current);
 }
 
-pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what)
+/* A tap that sees nothing and stops nowhere. */
+static const pare_tap whole_half = {.last = PARE_SITES};
+
+static pare_status run_wave(pare_run *run, const pare_tap *tap, const char *what)
 {
     const double start = pare_seconds();
     const pare_status s = pare_wave_run(run->cx, &run->scratch, &run->wave, &run->wave_forward,
                                         &run->current, tap, what);
     run->calibration_seconds += pare_seconds() - start;
     return s;
+}
+
+pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what)
+{
+    pare_tap rest = tap ? *tap : whole_half;
+    rest.half = run->midway ? PARE_HALF_MLP : PARE_HALF_BOTH;
+    return run_wave(run, &rest, what);
 }
 
 /* Both models through the current block, the float one a batch ahead. */
@@ -46,28 +57,36 @@ static pare_status run_both(pare_run *run, const pare_block *whole, const pare_t
     return s;
 }
 
-/* The block as the float model has it before any fold: in the place of the reference, which is no
- * longer needed then, or in scratch. */
+/* The block as the float model has it before any fold, its experts included. */
 static pare_status load_whole(pare_run *run, size_t block, pare_block *out)
 {
     const pare_plan *const plan = run->plan;
-    if (plan->reference)
-        *out = run->reference;
+    if (pare_plan_reference_is_whole(plan))
+        *out = run->reference; /* no longer needed with folds: the block is done */
     else
         PARE_TRY(pare_block_take(&run->scratch, &run->model.config, plan->biases, out));
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_status s = load_floats(run, block, out);
     pare_arena_rewind(&run->scratch, mark);
+    out->expert = block_of(run, block)->expert;
     return s;
 }
 
-/* The float model of the statistics follows the folds. */
+/* The float model of the statistics follows the folds. Where there are none it goes on behind the
+ * last site of a half: its weights there are known. */
 static pare_status gather_both(pare_run *run, size_t block, pare_stats *stats, const char *what)
 {
-    const pare_tap tap = pare_stats_tap(stats), floats = pare_stats_float_tap(stats);
+    pare_tap tap = pare_stats_tap(stats), floats = pare_stats_float_tap(stats);
     pare_block whole = run->reference;
+    tap.half = floats.half = run->midway ? PARE_HALF_MLP : PARE_HALF_ATTENTION;
+    if (!run->plan->halves)
+        tap.half = floats.half = PARE_HALF_BOTH;
+    else if (tap.last == PARE_SITE_ATTENDED || tap.last == PARE_SITE_ACTIVATED) {
+        floats.last = PARE_SITES;
+        run->floats_ahead = true;
+    }
     PARE_TRY(pare_stats_drift_room(&run->scratch, run->plan->batch * run->plan->window, stats));
-    if (!run->plan->reference)
+    if (!pare_plan_reference_is_whole(run->plan))
         PARE_TRY(load_whole(run, block, &whole));
     return run_both(run, &whole, &floats, &tap, what);
 }
@@ -86,18 +105,36 @@ pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats)
 
 /* The float model goes on as it was before anything was folded into it: that differs in the last
  * bits, and a block of an earlier run is not folded again. */
-pare_status pare__run_carry(pare_run *run, size_t block)
+static pare_status carry(pare_run *run, size_t block, pare_half half, const char *what)
 {
-    static const char what[] = "carrying activations to the next block";
-    if (!run->plan->drift)
-        return pare__run_wave(run, NULL, what);
+    pare_tap tap = whole_half;
+    tap.half = half;
+    if (!run->plan->drift || run->floats_ahead) {
+        run->floats_ahead = false;
+        return run_wave(run, &tap, what);
+    }
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_block whole;
     pare_status s = load_whole(run, block, &whole);
     if (s == PARE_OK)
-        s = run_both(run, &whole, NULL, NULL, what);
+        s = run_both(run, &whole, &tap, &tap, what);
     pare_arena_rewind(&run->scratch, mark);
     return s;
+}
+
+pare_status pare__run_carry_midway(pare_run *run, size_t block)
+{
+    PARE_TRY(carry(run, block, PARE_HALF_ATTENTION, "carrying activations to the MLP"));
+    run->midway = true;
+    return PARE_OK;
+}
+
+pare_status pare__run_carry(pare_run *run, size_t block)
+{
+    const pare_half half = run->midway ? PARE_HALF_MLP : PARE_HALF_BOTH;
+    PARE_TRY(carry(run, block, half, "carrying activations to the next block"));
+    run->midway = false;
+    return PARE_OK;
 }
 
 pare_status pare__run_weigh(pare_run *run)

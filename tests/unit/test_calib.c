@@ -161,6 +161,45 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
 }
 END_TEST
 
+static void run_half(rig *r, pare_wave *wave, size_t block, kept *all, pare_half half,
+                     pare_site last)
+{
+    const pare_tap tap = {.see = keep, .self = all, .half = half, .last = last};
+    ck_assert_int_eq(pare_wave_run(&r->home.cx, &r->home.arena, wave, &r->forward,
+                                   &r->model.block[block], &tap, "halves"),
+                     PARE_OK);
+}
+
+START_TEST(a_wave_halts_between_the_halves_of_a_block)
+{
+    static rig r;
+    static kept once, apart;
+    rig_begin(&r, 2, tiny_kinds[0]);
+    pare_wave wave;
+    open_wave(&r, _i != 0, 2, &wave);
+    for (size_t b = 0; b < 2; b++) {
+        memset(&once, 0, sizeof once);
+        memset(&apart, 0, sizeof apart);
+        run_half(&r, &wave, b, &once, PARE_HALF_BOTH, PARE_SITE_ACTIVATED);
+        run_half(&r, &wave, b, &apart, PARE_HALF_ATTENTION, PARE_SITES);
+        const float *const middle = contents(&r, &wave);
+        run_half(&r, &wave, b, &apart, PARE_HALF_MLP, PARE_SITE_ACTIVATED);
+        ck_assert_mem_eq(contents(&r, &wave), middle,
+                         SAMPLES * WINDOW * r.model.config.hidden * sizeof(float));
+        ck_assert_mem_eq(&apart, &once, sizeof once);
+        memset(&apart, 0, sizeof apart);
+        run_half(&r, &wave, b, &apart, PARE_HALF_MLP, PARE_SITES);
+        ck_assert_uint_eq(apart.rows[PARE_SITE_ATTENDED], 0);
+        ck_assert_mem_eq(apart.x[PARE_SITE_MLP], once.x[PARE_SITE_MLP],
+                         sizeof once.x[PARE_SITE_MLP]);
+    }
+    ck_assert_mem_eq(contents(&r, &wave), expected(&r),
+                     SAMPLES * WINDOW * r.model.config.hidden * sizeof(float));
+    pare_wave_close(&wave);
+    rig_end(&r);
+}
+END_TEST
+
 START_TEST(a_batch_fits_the_scratch_that_was_counted)
 {
     static rig r;
@@ -453,6 +492,7 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, a_wave_carries_every_window_through_the_blocks, 0, 2 * TINY_KINDS);
     tcase_add_loop_test(c, statistics_are_sums_over_all_tokens_and_leave_the_wave_alone, 0, 2);
+    tcase_add_loop_test(c, a_wave_halts_between_the_halves_of_a_block, 0, 2);
     tcase_add_loop_test(c, a_batch_fits_the_scratch_that_was_counted, 0, TINY_KINDS);
     tcase_add_test(c, a_file_that_cannot_be_made_is_named);
     tcase_add_test(c, a_batch_has_about_2048_tokens);
