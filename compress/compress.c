@@ -106,9 +106,10 @@ static void tell_found(pare_run *run)
     pare__notify(run, PARE_EVENT_RESUME, "continuing: %s%zu of %zu block%s %s %s",
                  trained ? "training is done; " : "", found, blocks, pare_plural(blocks),
                  found == 1 || blocks == 1 ? "is" : "are",
-                 trained  ? "written"
-                 : prunes ? "pruned; training comes after that"
-                          : "done");
+                 trained             ? "written"
+                 : !prunes           ? "done"
+                 : run->plan->pruned ? "pruned; training comes after that"
+                                     : "quantized; training comes after that");
 }
 
 static pare_status open_output(pare_run *run)

@@ -19,6 +19,8 @@ typedef struct pare_trained {
     float *value, *gradient, *m, *v; /* [count] each; m and v are 0 at first */
     size_t count;
     bool decays, keeps_zeros;
+    const float *read; /* what the model reads, whose gradient the tape finds: value, or what stands
+                          for it; NULL: the model has no such leaf */
 } pare_trained;
 
 typedef struct pare_adamw {

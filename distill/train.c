@@ -14,7 +14,7 @@ typedef struct trainer {
     pare_ctx *cx;
     pare_arena *scratch;
     pare_arena work; /* of passes through a block or the head, kept from one to the next */
-    const pare_trainee *t;
+    pare_trainee *t;
     const pare_train_data *data;
     const pare_train_opts *o;
     const pare_config *c;
@@ -237,12 +237,16 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
         *state = (pare_train_state){0, INFINITY, INFINITY};
     pare_ctx_progress(r->cx, "training", (double)state->steps, (double)schedule->steps);
     PARE_TRY(run_lots(r, state->steps));
+    for (size_t i = 0; i < r->t->awares; i++)
+        pare_aware_gradient(r->cx, &r->t->aware[i]);
     const pare_train_step s = {.step = state->steps + 1,
                                .loss = r->loss,
                                .norm = pare_trained_norm(r->cx, leaf, r->t->leaves),
                                .rate = pare_schedule_rate(schedule, state->steps)};
     PARE_TRY(check_step(r->cx, &s, state));
     pare_adamw_step(r->cx, &r->o->adamw, leaf, r->t->leaves, s.step, s.rate, s.norm);
+    for (size_t i = 0; i < r->t->awares; i++)
+        PARE_TRY(pare_aware_follow(r->cx, &r->t->aware[i]));
     state->first = state->steps == 0 ? s.loss : state->first;
     state->least = s.norm > 0 && s.norm < state->least ? s.norm : state->least;
     state->steps = s.step;
@@ -298,7 +302,7 @@ static pare_status take(trainer *r)
         !r->gradient)
         return PARE_ENOMEM;
     for (size_t i = 0; i < r->t->leaves; i++)
-        r->gradient[i] = (pare_leaf_gradient){r->t->leaf[i].value, r->t->leaf[i].gradient};
+        r->gradient[i] = (pare_leaf_gradient){r->t->leaf[i].read, r->t->leaf[i].gradient};
     const pare_batch widest = {.sequences = sequences, .length = window};
     PARE_TRY(pare_arena_init(r->cx, &r->work, work_bytes(r->cx, r->c, widest)));
     return pare_kv_take(r->scratch, r->c, sequences, window, &r->kv);
@@ -318,6 +322,8 @@ pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
     PARE_TRY(pare_train_check(cx, data, o));
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = take(&r);
+    if (s == PARE_OK)
+        s = pare_trainee_round(cx, t);
     while (s == PARE_OK && state->steps < o->schedule.steps)
         s = run_step(&r, state, watch);
     pare_arena_release(&r.work);

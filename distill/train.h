@@ -12,7 +12,7 @@
 #ifndef PARE_DISTILL_TRAIN_H
 #define PARE_DISTILL_TRAIN_H
 
-#include "distill/adamw.h"
+#include "distill/aware.h"
 #include "distill/losses.h"
 #include "distill/schedule.h"
 #include "runtime/forward.h"
@@ -30,28 +30,36 @@ typedef struct pare_train_opts {
     size_t batch; /* windows of a step */
     uint64_t seed;
     double save_minutes; /* for who keeps states: between two of them; 0: behind each step */
+    bool aware;          /* for who plans: codes are in place */
 } pare_train_opts;
 
-/* Which leaves of the blocks of a model are trained. */
+/* Which leaves of the blocks of a model are trained, and how. */
 typedef struct pare_choice {
     bool (*wants)(void *self, size_t block, const pare_leaf *leaf);
+    /* The grid of a matrix whose codes are in place while it is trained; false: floats. NULL: all
+     * are. */
+    bool (*grid)(void *self, size_t block, const pare_leaf *leaf, pare_grid *grid);
     void *self;
 } pare_choice;
 
-/* Gives each leaf that is wanted, by block and then in the order of runtime/leaves.h, floats of its
- * own: its values, copied or decoded, lie there from now on. Only matrices decay and keep their
- * zeros. The blocks are the caller's, to write. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_trained_take(pare_ctx *cx, pare_arena *a, pare_model *m,
-                                           const pare_choice *choice, pare_trained **leaf,
-                                           size_t *leaves);
-
-/* Two models of one shape. Leaves are those of pare_trained_take, of the student; embeddings, the
- * last norm and the head stay as they are. */
+/* Two models of one shape; embeddings, the last norm and the head stay as they are. */
 typedef struct pare_trainee {
     const pare_forward *student, *teacher;
-    pare_trained *leaf;
+    pare_trained *leaf; /* of the student: those that are wanted, and behind them step sizes */
     size_t leaves;
+    pare_aware *aware;
+    size_t awares;
 } pare_trainee;
+
+/* Gives each leaf that is wanted, by block and then in the order of runtime/leaves.h, floats of its
+ * own: its values, copied or decoded, lie there from now on; with codes in place, the masters.
+ * Those need zero points and steps, and pare_trainee_round. Only matrices decay and keep their
+ * zeros. The blocks are the caller's, to write. Fills all but the models. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m,
+                                           const pare_choice *choice, pare_trainee *out);
+
+/* What the student reads of masters, once they changed: as pare_aware_round. */
+PARE_CHECKED pare_status pare_trainee_round(pare_ctx *cx, pare_trainee *t);
 
 /* What a step did. */
 typedef struct pare_train_step {

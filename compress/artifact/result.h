@@ -84,6 +84,7 @@ typedef struct pare_training_result {
     uint8_t asked[16]; /* hash of its settings in the recipe; not part of the manifest */
     size_t steps;
     uint64_t tokens;
+    size_t aware;               /* linears with their codes in place; not in the journal */
     double seconds;             /* not part of the manifest */
     double kl_before, kl_after; /* mean, from the model, on windows held out */
     pare_training_point point[PARE_TRAINING_POINTS];

@@ -27,8 +27,8 @@ void pare_help_passes(void)
                       "needs a pruner by N:M:",
         [PRUNER] = "Pruners set weights to zero. A linear has one at most, before its "
                    "quantizer:",
-        [TRAINING] = "Training wins back a part of what pruners lost. It comes after pruners, and "
-                     "before quantizers:",
+        [TRAINING] = "Training wins back a part of what pruners or quantizers lost. It comes after "
+                     "them:",
         [QUANTIZER] = "Quantizers choose the codes that are stored. A linear has one at most:",
         [STRUCTURE] = "Structured passes remove whole parts and stand alone. The result is a "
                       "smaller plain checkpoint:",

@@ -4,6 +4,7 @@
 #include "compress/artifact/sparsity_text.h"
 #include "compress/cli/plan_print.h"
 #include "compress/plan/calibration_need.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/text/units.h"
 #include "formats/dense.h"
 
@@ -154,10 +155,13 @@ static void print_training(const pare_plan *p)
 {
     const pare_train_opts *const t = &p->train;
     if (p->training)
-        (void)printf("%-17s %zu step%s of %zu window%s, %llu tokens\n", "training",
-                     t->schedule.steps, pare_plural(t->schedule.steps), t->batch,
-                     pare_plural(t->batch),
+        (void)printf("%-17s %zu step%s of %zu window%s, %llu tokens", "training", t->schedule.steps,
+                     pare_plural(t->schedule.steps), t->batch, pare_plural(t->batch),
                      (unsigned long long)t->schedule.steps * t->batch * p->window);
+    if (p->training && t->aware)
+        (void)printf(", with the codes of %zu linears in place", pare_plan_aware_linears(p));
+    if (p->training)
+        (void)printf("\n");
 }
 
 static void print_exports(const pare_plan *p)

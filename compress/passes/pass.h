@@ -16,7 +16,8 @@
  * A fourth kind, `rotate`, stands in front of all others: it changes the basis of the whole model.
  * A fifth, structured passes, take whole parts out of the model, so that what is left is a smaller
  * plain checkpoint: only their own kind stands in a recipe with them. A sixth, training, stands
- * behind pruners and in front of quantizers, and runs once, when all blocks are pruned.
+ * behind pruners and, with codes in place, behind quantizers; other quantizers stand behind it. It
+ * runs once, when the steps in front are done with all blocks.
  *
  * The planner refuses what the facts do not allow, before a weight is read. */
 #ifndef PARE_COMPRESS_PASSES_PASS_H

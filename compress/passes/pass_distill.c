@@ -16,7 +16,8 @@ enum {
     HIDDEN,
     TEMPERATURE,
     BETA,
-    SAVE
+    SAVE,
+    AWARE
 };
 
 static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
@@ -63,6 +64,9 @@ static const pare_param params[] = {
     [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
         .help = "minutes from one saved state of the training to the next; a job that was killed "
                 "goes on from the last one; 0: save after each step"},
+    [AWARE] = {.name = "aware", .type = PARE_PARAM_BOOL, .fallback = 0,
+        .help = "true: also trains what quantizers before it quantized, with the codes in place: "
+                "the student computes with what will be stored"},
     {.name = NULL},
 };
 // clang-format on
@@ -84,14 +88,16 @@ static void training(const double *value, size_t window, pare_train_opts *out)
                                           .steps = steps,
                                           .decay = (pare_decay)value[SCHEDULE]},
                              .batch = (size_t)value[BATCH],
-                             .save_minutes = value[SAVE]};
+                             .save_minutes = value[SAVE],
+                             .aware = value[AWARE] != 0.0};
 }
 
 const pare_pass pare_pass_distill = {
     .name = "distill",
-    .summary = "trains what pruners left, to bring the predictions of the model back",
+    .summary = "trains what pruners or quantizers left, to bring the predictions of the model back",
     .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
-              "Loshchilov, Hutter, 2017 (AdamW)",
+              "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Ma et al., BitNet b1.58, "
+              "2024",
     .notes = "distill comes after pruners and runs once all blocks are pruned. It trains "
              "every linear that was\npruned; a weight that is 0 stays 0. Norms, biases, "
              "embeddings, the head and linears that no pass\nprunes stay as they are. The "
@@ -99,13 +105,19 @@ const pare_pass pare_pass_distill = {
              "calibration:, so give many samples. The optimizer is AdamW with betas 0.9 and "
              "0.95.\n\nQuantizers may come after it. They work on the trained weights, keep "
              "the zeros, and calibrate on\nwhat the trained model sees. No other pass may: a "
-             "recipe with distill has no transform, no\nstructured pass, no second distill, "
-             "and no quantizer before it.\n\nAll trained weights are in memory as F32 with a "
-             "gradient and two moments: 16 bytes each. pare\nalways evaluates the result on "
-             "windows that it holds out, and reports their KL before and after.\nTraining "
-             "stops with an error when it diverges. Then take a smaller rate and give the "
-             "same command\nagain: what is pruned stays, and training begins anew. That holds "
-             "for every setting of distill;\n--restart prunes again, too.\n\nA job that was "
+             "recipe with distill has no transform, no\nstructured pass and no second distill."
+             "\n\nWith \"aware: true\" quantizers come before it: rtn, gptq, hqq "
+             "(uniform grids), sparsegpt_joint,\nternary. Their codes are in place while they are "
+             "trained: the student computes with the values\nthat will be stored. Gradients pass "
+             "through rounding to weights in floats, and to the scales of\ngroups (LSQ); zero "
+             "points stay, ternary scales follow the weights. What was trained is what is\nstored. "
+             "\n\nAll trained weights are in memory as F32 with a "
+             "gradient and two moments: 16 bytes each, 21 with\ncodes in place. pare "
+             "always evaluates the result on windows that it holds out, and reports their\nKL "
+             "before and after. Training "
+             "stops with an error when it diverges. Then take a smaller rate and\ngive the "
+             "same command again: what is pruned stays, and training begins anew. That holds "
+             "for every\nsetting of distill; --restart prunes again, too.\n\nA job that was "
              "killed while it trained keeps the blocks that it pruned. It continues from the "
              "last\nstate that it saved, to the same bytes. Its files take 32 bytes of disk "
              "for each trained weight\nuntil the job is done.\n",

@@ -510,7 +510,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->drift |= (plan->kinds[s] & PARE_STATS_DRIFT) != 0;
     PARE_TRY(check_beside(cx, plan));
-    plan->reference = plan->transforms > 0 || plan->pruned > 0;
+    plan->reference = plan->transforms > 0 || plan->pruned > 0 || plan->training;
     plan->halves = waves_halt(plan);
     plan->calibrated =
         plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT || plan->training;

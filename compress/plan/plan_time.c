@@ -231,7 +231,7 @@ static pare_status count_calibration(estimate *e)
                          2.0 * all.products[PARE_WORK_HEAD];
     if (p->token_weights)
         e->phase[PARE_PHASE_WEIGH] = beside_products * over(tokens * weigh, e->rate.gemm);
-    const double walks = pare_plan_looks_later(p) ? 2.0 : 1.0; /* in front of training and behind */
+    const double walks = !p->training ? 1.0 : pare_plan_looks_first(p) + pare_plan_looks(p->later);
     e->phase[PARE_PHASE_WAVE] = walks * beside_products *
                                 over(tokens * forward, p->bf16 ? e->rate.gemm_bf16 : e->rate.gemm);
     e->phase[PARE_PHASE_STATS] = walks * over(tokens * (double)c->blocks * stats, e->rate.gram);
@@ -317,7 +317,7 @@ static void count_linears(estimate *e)
 
 /* Of each token: both models forward, each block of one once more and back to its inputs and to its
  * weights, which takes as much as two; the head forward twice and back once; probabilities. Each
- * step moves all weights. */
+ * step moves all weights; codes in place are chosen, decoded and undone. */
 static pare_status count_training(estimate *e)
 {
     const pare_plan *const p = e->plan;
@@ -330,7 +330,8 @@ static pare_status count_training(estimate *e)
         return PARE_OK;
     PARE_TRY(work_of(e, c, p->window, PARE_SITES, &w));
     for (size_t i = 0; i < p->linears; i++)
-        weights += (double)p->linear[i].packed.n * (double)p->linear[i].packed.k;
+        weights += (pare_plan_aware(p, &p->linear[i]) ? 2.5 : 1.0) * (double)p->linear[i].packed.n *
+                   (double)p->linear[i].packed.k;
     const double products = 6.0 * common_of(&w) + 3.0 * w.products[PARE_WORK_HEAD];
     e->phase[PARE_PHASE_TRAIN] =
         beside_products * over(tokens * products, e->rate.gemm) +

@@ -43,8 +43,8 @@ pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan)
     PARE_TRY(check_behind(cx, plan, at));
     if (step->targets.count || step->skip.count)
         return pare_recipe_fail(cx, step->place,
-                                "%s trains what the passes before it pruned, and takes no targets "
-                                "and no skip; choose linears there",
+                                "%s trains what the passes before it pruned or quantized, and "
+                                "takes no targets and no skip; choose linears there",
                                 name);
     if (plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
         return pare_recipe_fail(cx, step->place,
@@ -55,16 +55,29 @@ pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan)
     return PARE_OK;
 }
 
+size_t pare_plan_aware_linears(const pare_plan *plan)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < plan->linears; i++)
+        count += pare_plan_aware(plan, &plan->linear[i]);
+    return count;
+}
+
 /* What of the recipe does not go with it, or NULL. */
 static const char *recipe_fault(const pare_plan *plan)
 {
+    const size_t aware = pare_plan_aware_linears(plan);
     if (plan->rotation || plan->transforms)
         return "pare cannot train a model that a transform changed yet; leave the transform out";
-    if (plan->pruned == 0)
-        return "no pass before it prunes a linear, and pare trains nothing else yet";
-    for (size_t i = 0; i < plan->linears; i++)
-        if (plan->linear[i].quantized && plan->linear[i].step < pare_plan_front(plan))
-            return "pare cannot train what is quantized already; put the quantizer after it";
+    if (aware && !plan->train.aware)
+        return "it trains what is quantized already only with \"aware: true\"; say so, or put the "
+               "quantizer after it";
+    if (!aware && plan->train.aware)
+        return "aware: true trains the codes of a quantizer before it, and there is none; add one, "
+               "or leave aware out";
+    if (!aware && plan->pruned == 0)
+        return "no pass before it prunes a linear, and pare trains nothing else yet, but for codes "
+               "of a quantizer before it with \"aware: true\"";
     if (plan->recipe.kv.method == PARE_KV_KVQUANT)
         return "pare does not find the levels of kv_cache kvquant in a model that it trains yet; "
                "take another method";
@@ -86,17 +99,40 @@ static const char *model_fault(const pare_plan *plan)
                   : NULL;
 }
 
+/* Codes that are not trained. */
+static pare_status check_codes(pare_ctx *cx, const pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_packed_linear *const p = &l->packed;
+        if (!pare_plan_aware(plan, l) ||
+            (pare_aware_knows(p->encoding) && !p->outliers && !p->sparse &&
+             p->activation.mode != PARE_ACTIVATION_TENSOR))
+            continue;
+        const pare_step *const step = pare__plan_step(plan, l->step);
+        return pare_recipe_fail(
+            cx, step->place,
+            "%s: %s: %s with aware: true trains codes with a scale for each group, row or matrix, "
+            "no weights kept apart, and no fixed scale of inputs: those of rtn, gptq, hqq (bits 2, "
+            "3, 4, 8, grid: uniform), sparsegpt_joint and ternary; take one of them, or put this "
+            "one after %s",
+            pare__plan_pass(plan, l->step)->name, p->name, name_of(plan), name_of(plan));
+    }
+    return PARE_OK;
+}
+
 pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
 {
     const pare_step *const step = plan->training;
     if (!step)
         return PARE_OK;
+    pare_passes[step->pass]->training(step->value, plan->window, &plan->train);
+    plan->train.seed = plan->recipe.seed;
     const char *fault = recipe_fault(plan);
     fault = fault ? fault : model_fault(plan);
     if (fault)
         return pare_recipe_fail(cx, step->place, "%s: %s", name_of(plan), fault);
-    pare_passes[step->pass]->training(step->value, plan->window, &plan->train);
-    plan->train.seed = plan->recipe.seed;
+    PARE_TRY(check_codes(cx, plan));
     /* Samples may be all that the text has, which is not known yet. */
     const pare_train_data data = {NULL, 1, plan->window};
     const pare_status s = pare_train_check(cx, &data, &plan->train);
@@ -108,27 +144,44 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     return pare_recipe_fail(cx, step->place, "%s: %s", name_of(plan), reason);
 }
 
-/* Weights that are trained, and the most of one linear. */
-static uint64_t trained_weights(const pare_plan *plan, uint64_t *most)
+/* Weights that are trained, those of them with codes in place, scales and zero points of these, and
+ * the most weights of one linear. */
+typedef struct trained {
+    uint64_t weights, aware, steps, most;
+} trained;
+
+static trained count_trained(const pare_plan *plan)
 {
-    uint64_t all = 0;
-    *most = 0;
+    trained t = {0};
     for (size_t i = 0; i < plan->linears; i++) {
-        const pare_packed_linear *const l = &plan->linear[i].packed;
-        const uint64_t count = plan->linear[i].pruned ? (uint64_t)l->n * l->k : 0;
-        all += count;
-        *most = count > *most ? count : *most;
+        const pare_plan_linear *const l = &plan->linear[i];
+        const uint64_t count = (uint64_t)l->packed.n * l->packed.k;
+        if (!pare_plan_trains(plan, l))
+            continue;
+        t.weights += count;
+        t.aware += pare_plan_aware(plan, l) ? count : 0;
+        t.steps += pare_plan_steps(plan, l);
+        t.most = count > t.most ? count : t.most;
     }
-    return all;
+    return t;
 }
 
-/* Weights pruned and trained; two states, each of values and two moments, while one takes the place
- * of the other. */
+/* Weights and steps in front and behind; two states, each of values and two moments, while one
+ * takes the place of the other. */
 uint64_t pare__plan_train_disk(const pare_plan *plan)
 {
     enum { FLOATS = 1 + 1 + 2 * 3 };
-    uint64_t most;
-    return plan->training ? trained_weights(plan, &most) * FLOATS * sizeof(float) : 0;
+    const trained t = count_trained(plan);
+    return (t.weights + t.steps) * FLOATS * sizeof(float);
+}
+
+/* Of codes in place: values and codes of each weight; of each group a step as a leaf, its scale and
+ * zero point, and both as they are kept. */
+static uint64_t aware_bytes(const pare_plan *plan, const trained *t)
+{
+    enum { OF_LINEAR = sizeof(pare_aware) + sizeof(pare_trained) + 12 * PARE_ALIGN };
+    return t->aware * (sizeof(float) + 1) + t->steps * 4 * sizeof(float) +
+           plan->linears * OF_LINEAR;
 }
 
 /* Value, gradient and two moments of each weight; a student that views them; beside them the
@@ -141,17 +194,17 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
     const pare_eval_side side = {c, &floats, PARE_INPUTS_NONE};
     const pare_train_data data = {NULL, settled->samples, plan->window};
-    uint64_t most;
-    const uint64_t weights = trained_weights(plan, &most);
+    const trained t = count_trained(plan);
     if (!plan->training)
         return 0;
     const uint64_t beside[] = {
-        pare_train_bytes(cx, c, &data, &plan->train, plan->linears),
+        pare_train_bytes(cx, c, &data, &plan->train, 2 * plan->linears),
         pare_evaluate_bytes(cx, &side, &side, plan->window, plan->held_out * plan->window),
-        COPIES * most * sizeof(float) + pare_plan_stored_bytes(plan)};
+        COPIES * t.most * sizeof(float) + pare_plan_stored_bytes(plan)};
     uint64_t largest = 0;
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         largest = beside[i] > largest ? beside[i] : largest;
-    return weights * 4 * sizeof(float) + plan->linears * OF_LEAF + c->blocks * sizeof(pare_block) +
+    return t.weights * 4 * sizeof(float) + aware_bytes(plan, &t) + plan->linears * OF_LEAF +
+           c->blocks * sizeof(pare_block) +
            2 * (uint64_t)plan->window * pare_rope_pairs(c) * 2 * sizeof(float) + ROUNDING + largest;
 }

@@ -11,12 +11,48 @@ static inline size_t pare_plan_front(const pare_plan *plan)
     return plan->training ? (size_t)(plan->training - plan->recipe.step) : plan->recipe.steps;
 }
 
-/* Whether some step behind the training looks at statistics. */
-static inline bool pare_plan_looks_later(const pare_plan *plan)
+/* Whether the training trains codes of a linear, which a step in front of it chose. */
+static inline bool pare_plan_aware(const pare_plan *plan, const pare_plan_linear *l)
+{
+    return plan->training && l->quantized && l->step < pare_plan_front(plan);
+}
+
+/* Whether a linear is trained. */
+static inline bool pare_plan_trains(const pare_plan *plan, const pare_plan_linear *l)
+{
+    return plan->training && (l->pruned || pare_plan_aware(plan, l));
+}
+
+/* The grid of such codes. */
+static inline pare_grid pare_plan_grid(const pare_plan *plan, const pare_plan_linear *l)
+{
+    const pare_step *const step = &plan->recipe.step[l->step];
+    const pare_pass *const pass = pare_passes[step->pass];
+    return (pare_grid){.bits = l->packed.bits,
+                       .group = l->packed.group,
+                       .symmetric = l->packed.symmetric,
+                       .encoding = l->packed.encoding,
+                       .f16_scales = true,
+                       .tensor = pass->grid && pass->grid(step->value).tensor};
+}
+
+/* Floats that are kept of a linear that is trained, beside its weights: with codes in place a scale
+ * and a zero point of each group. */
+static inline size_t pare_plan_steps(const pare_plan *plan, const pare_plan_linear *l)
+{
+    const pare_grid grid = pare_plan_grid(plan, l);
+    return pare_plan_aware(plan, l) ? 2 * l->packed.n * pare_grid_groups(&grid, l->packed.k) : 0;
+}
+
+/* How many there are. */
+size_t pare_plan_aware_linears(const pare_plan *plan);
+
+/* Whether activations go along with a walk: some step of kinds [PARE_SITES] looks at statistics. */
+static inline bool pare_plan_looks(const unsigned *kinds)
 {
     unsigned all = 0;
     for (size_t s = 0; s < PARE_SITES; s++)
-        all |= plan->later[s];
+        all |= kinds[s];
     return all != 0;
 }
 
@@ -25,6 +61,12 @@ static inline bool pare_plan_looks_later(const pare_plan *plan)
 static inline bool pare_plan_reference_is_whole(const pare_plan *plan)
 {
     return plan->reference && !plan->training;
+}
+
+/* Likewise with the walk in front of the training; of ratios the rule looks. */
+static inline bool pare_plan_looks_first(const pare_plan *plan)
+{
+    return pare_plan_looks(plan->kinds) || plan->ratios;
 }
 
 #endif

@@ -9,6 +9,7 @@ void pare__report_training_put(pare_json_writer *w, const pare_report *r)
     pare_json_open_object(w, "training");
     pare_json_put_integer(w, "steps", (int64_t)t->steps);
     pare_json_put_integer(w, "tokens", (int64_t)t->tokens);
+    pare_json_put_integer(w, "aware_linears", (int64_t)t->aware);
     pare_json_put_finite(w, "seconds", t->seconds);
     pare_json_put_finite(w, "kl_before", t->kl_before);
     pare_json_put_finite(w, "kl_after", t->kl_after);
@@ -35,6 +36,10 @@ static void put_summary(pare_text_out *t, const pare_training_result *r)
                    r->steps, pare_plural(r->steps), (unsigned long long)r->tokens, r->seconds,
                    r->seconds > 0 ? (double)r->tokens / r->seconds : 0, r->kl_before, r->kl_after,
                    r->point[0].loss, r->point[r->points - 1].loss);
+    if (r->aware)
+        pare__text_put(t,
+                       " %zu linear%s had %s codes in place: what was trained is what is stored.",
+                       r->aware, pare_plural(r->aware), r->aware == 1 ? "its" : "their");
 }
 
 void pare__report_training_card(pare_text_out *t, const pare_report *r)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/plan/calibration_need.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_rotate.h"
 #include "runtime/machine.h"
@@ -137,7 +138,7 @@ static pare_status restore_block(pare_run *run, size_t block, bool take)
     for (size_t i = first; i < first + linears; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
         const pare_linear_result *const row = find_row(unit, l->packed.name);
-        const bool mine = !run->walk.front || l->pruned;
+        const bool mine = !run->walk.front || pare_plan_trains(run->plan, l);
         expected += mine;
         if (!row || !mine)
             continue;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 
 pare_status pare__floats_open(pare_run *run, const char *name, pare_run_floats *out)
@@ -32,43 +33,64 @@ void pare__floats_close(pare_run_floats *f)
     *f = (pare_run_floats){0};
 }
 
-/* Where linear i lies; with i as many as there are, the end. */
-static uint64_t place_of(const pare_run *run, size_t i)
-{
-    uint64_t at = 0;
-    for (size_t j = 0; j < i; j++) {
-        const pare_plan_linear *const l = &run->settled.linear[j];
-        at += l->pruned ? (uint64_t)l->packed.n * l->packed.k * sizeof(float) : 0;
-    }
-    return at;
-}
-
-static size_t bytes_of(const pare_run *run, size_t i)
+static size_t weight_bytes(const pare_run *run, size_t i)
 {
     const pare_packed_linear *const l = &run->settled.linear[i].packed;
     return l->n * l->k * sizeof(float);
 }
 
-pare_status pare__floats_put(pare_run *run, const pare_run_floats *f, size_t i, const float *w,
-                             uint8_t hash[16])
+static size_t step_bytes(const pare_run *run, size_t i)
 {
-    pare_xxh3(w, bytes_of(run, i), hash);
-    return pare_file_put(run->cx, f->fd, f->path, w, bytes_of(run, i), place_of(run, i));
+    return pare_plan_steps(run->plan, &run->settled.linear[i]) * sizeof(float);
+}
+
+/* Where linear i lies; with i as many as there are, the end. */
+static uint64_t place_of(const pare_run *run, size_t i)
+{
+    uint64_t at = 0;
+    for (size_t j = 0; j < i; j++)
+        if (pare_plan_trains(run->plan, &run->settled.linear[j]))
+            at += weight_bytes(run, j) + step_bytes(run, j);
+    return at;
+}
+
+static void hash_of(const pare_run *run, size_t i, const float *w, const float *steps,
+                    uint8_t hash[16])
+{
+    pare_xxh3_state state;
+    pare_xxh3_begin(&state);
+    pare_xxh3_add(&state, w, weight_bytes(run, i));
+    if (steps)
+        pare_xxh3_add(&state, steps, step_bytes(run, i));
+    pare_xxh3_end(&state, hash);
+}
+
+pare_status pare__floats_put(pare_run *run, const pare_run_floats *f, size_t i, const float *w,
+                             const float *steps, uint8_t hash[16])
+{
+    const uint64_t at = place_of(run, i);
+    const size_t bytes = weight_bytes(run, i);
+    hash_of(run, i, w, steps, hash);
+    PARE_TRY(pare_file_put(run->cx, f->fd, f->path, w, bytes, at));
+    return steps ? pare_file_put(run->cx, f->fd, f->path, steps, step_bytes(run, i), at + bytes)
+                 : PARE_OK;
 }
 
 pare_status pare__floats_get(pare_run *run, const pare_run_floats *f, size_t i, float *w,
-                             const uint8_t hash[16])
+                             float *steps, const uint8_t hash[16])
 {
-    const size_t bytes = bytes_of(run, i);
+    const size_t bytes = weight_bytes(run, i), more = step_bytes(run, i);
     const uint64_t at = place_of(run, i);
     uint8_t is[16];
     struct stat st;
     if (fstat(f->fd, &st) != 0)
         return pare_file_fail(run->cx, f->path, "look at");
-    bool same = hash && (uint64_t)st.st_size >= at + bytes;
+    bool same = hash && (uint64_t)st.st_size >= at + bytes + more;
     if (same) {
         PARE_TRY(pare_file_get(run->cx, f->fd, f->path, w, bytes, at));
-        pare_xxh3(w, bytes, is);
+        if (steps)
+            PARE_TRY(pare_file_get(run->cx, f->fd, f->path, steps, more, at + bytes));
+        hash_of(run, i, w, steps, is);
         same = memcmp(is, hash, sizeof is) == 0;
     }
     return same ? PARE_OK

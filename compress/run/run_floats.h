@@ -1,8 +1,10 @@
 /* compress/run/run_floats.h - weights of linears as floats in a file beside the journal, between
  * one walk over the blocks and the next.
  *
- * F32, those linears of the plan that are pruned, in its order, each n * k. The journal has their
- * hashes: a file is worth what its hashes say. Files go when the job is done. */
+ * F32, those linears of the plan that are trained, in its order: each n * k weights and, where its
+ * codes are trained (pare_plan_aware), the scales [n, groups] and zero points [n, groups] of them.
+ * In front of the training such weights are masters, behind it values of codes. The journal has
+ * hashes of all: a file is worth what its hashes say. Files go when the job is done. */
 #ifndef PARE_COMPRESS_RUN_RUN_FLOATS_H
 #define PARE_COMPRESS_RUN_RUN_FLOATS_H
 
@@ -26,12 +28,12 @@ typedef struct pare_run_floats {
 PARE_CHECKED pare_status pare__floats_open(pare_run *run, const char *name, pare_run_floats *out);
 void pare__floats_close(pare_run_floats *f);
 
-/* Linear i of the plan: written, with the hash of its bytes; and read, when they still have that
- * hash, else PARE_EFORMAT. */
+/* Linear i of the plan, w [n, k] and `steps` (pare_plan_steps; NULL where there are none): written,
+ * with the hash of its bytes; and read, when they still have that hash, else PARE_EFORMAT. */
 PARE_CHECKED pare_status pare__floats_put(pare_run *run, const pare_run_floats *f, size_t i,
-                                          const float *w, uint8_t hash[16]);
+                                          const float *w, const float *steps, uint8_t hash[16]);
 PARE_CHECKED pare_status pare__floats_get(pare_run *run, const pare_run_floats *f, size_t i,
-                                          float *w, const uint8_t hash[16]);
+                                          float *w, float *steps, const uint8_t hash[16]);
 
 /* What was written is on the disk. */
 PARE_CHECKED pare_status pare__floats_sync(pare_run *run, const pare_run_floats *f);

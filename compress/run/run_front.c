@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compress/plan/plan_walks.h"
+#include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_state.h"
 #include "quant/matrix_error.h"
@@ -18,24 +18,32 @@ void pare__front_walk(pare_run *run, bool front)
         run->units = run->front;
         run->front = units;
     }
-    run->walk = front || !plan->training
-                    ? (pare_run_walk){front, 0, at, plan->kinds, plan->calibrated}
-                    : (pare_run_walk){false, at + 1, plan->recipe.steps, plan->later,
-                                      pare_plan_looks_later(plan)};
+    run->walk = !plan->training ? (pare_run_walk){false, 0, at, plan->kinds, plan->calibrated}
+                : front ? (pare_run_walk){true, 0, at, plan->kinds, pare_plan_looks_first(plan)}
+                        : (pare_run_walk){false, at + 1, plan->recipe.steps, plan->later,
+                                          pare_plan_looks(plan->later)};
 }
 
 /* --- what an earlier run left ------------------------------------------------------------------
  */
 
-/* Reads weights of a linear into `to`, or, where that is NULL, only looks at them. */
+/* Reads what is kept of linear i into w [n, k], and its steps into `scratch`. */
 static pare_status get(pare_run *run, const pare_run_floats *f, const pare_unit_result *unit,
-                       size_t i, float *to)
+                       size_t i, float *w, float **steps)
+{
+    const pare_plan_linear *const l = &run->settled.linear[i];
+    PARE_TRY(pare__aware_steps_take(run, l, steps));
+    return pare__floats_get(run, f, i, w, *steps, pare__floats_hash(unit, l->packed.name));
+}
+
+/* Only looks at it. */
+static pare_status look(pare_run *run, const pare_run_floats *f, const pare_unit_result *unit,
+                        size_t i)
 {
     const pare_packed_linear *const l = &run->settled.linear[i].packed;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    float *const w = to ? to : pare_arena_take_raw(&run->scratch, l->n * l->k, sizeof *w);
-    const pare_status s =
-        w ? pare__floats_get(run, f, i, w, pare__floats_hash(unit, l->name)) : PARE_ENOMEM;
+    float *const w = pare_arena_take_raw(&run->scratch, l->n * l->k, sizeof *w), *steps;
+    const pare_status s = w ? get(run, f, unit, i, w, &steps) : PARE_ENOMEM;
     pare_arena_rewind(&run->scratch, mark);
     return s;
 }
@@ -44,9 +52,9 @@ static pare_status check_trained(pare_run *run)
 {
     const size_t blocks = run->plan->out.blocks;
     for (size_t i = 0; i < run->plan->linears && run->units.found > blocks; i++) {
-        if (!run->settled.linear[i].pruned)
+        if (!pare_plan_trains(run->plan, &run->settled.linear[i]))
             continue;
-        const pare_status s = get(run, &run->trained, &run->units.result[blocks], i, NULL);
+        const pare_status s = look(run, &run->trained, &run->units.result[blocks], i);
         if (s == PARE_EFORMAT) {
             pare__notify(run, PARE_EVENT_NOTICE,
                          "trained weights of the unfinished run are damaged: they are trained "
@@ -91,18 +99,24 @@ void pare__front_close(pare_run *run, bool remove)
 /* --- in front ----------------------------------------------------------------------------------
  */
 
-pare_status pare__front_put(pare_run *run, size_t i, const float *w, pare_unit_result *unit)
+pare_status pare__front_put(pare_run *run, size_t i, const float *w, const float *steps,
+                            pare_unit_result *unit)
 {
     pare_kept_hash *const k = &unit->kept[unit->kept_count++];
     k->name = run->settled.linear[i].packed.name;
-    return pare__floats_put(run, &run->pruned, i, w, k->hash);
+    return pare__floats_put(run, &run->pruned, i, w, steps, k->hash);
 }
 
 pare_status pare__front_restore(pare_run *run, size_t i, bool take)
 {
     const pare_plan_linear *const l = &run->settled.linear[i];
-    return get(run, &run->pruned, &run->units.result[l->block], i,
-               take ? run->part.linear[l->role].floats : NULL);
+    const pare_unit_result *const unit = &run->units.result[l->block];
+    float *steps;
+    if (!take)
+        return look(run, &run->pruned, unit, i);
+    float *const w = run->part.linear[l->role].floats;
+    PARE_TRY(get(run, &run->pruned, unit, i, w, &steps));
+    return steps ? pare__aware_values(run, l, steps, w) : PARE_OK;
 }
 
 /* --- behind ------------------------------------------------------------------------------------
@@ -118,7 +132,7 @@ pare_status pare__front_source(pare_run *run)
     memcpy(block, run->model.block, blocks * sizeof *block);
     for (size_t i = 0; i < run->plan->linears; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
-        if (!l->pruned)
+        if (!pare_plan_trains(run->plan, l))
             continue;
         pare_linear *const to = &block[l->block].linear[l->role];
         to->dtype = PARE_F32;
@@ -146,16 +160,19 @@ static pare_status take_over(pare_run *run, size_t i)
     pare_run_part *const part = &run->part;
     const float *const w = part->linear[role].floats, *const reference =
                                                           part->reference[role].floats;
-    float *const before = PARE_NEW(&run->scratch, float, n *k);
+    float *const before = PARE_NEW(&run->scratch, float, n *k), *steps;
     double own[2];
     if (!before)
         return PARE_ENOMEM;
     if (!row)
         return pare_fail(run->cx, PARE_EFORMAT, "%s: the journal does not name %s",
                          run->plan->place.partial, l->packed.name);
-    PARE_TRY(get(run, &run->pruned, unit, i, before));
-    PARE_TRY(pare__run_freeze(run, l, before));
+    PARE_TRY(get(run, &run->pruned, unit, i, before, &steps));
+    if (l->pruned)
+        PARE_TRY(pare__run_freeze(run, l, before));
     PARE_TRY(pare__run_check_zeros(run, l, w, pare_plan_front(run->plan)));
+    if (steps)
+        PARE_TRY(pare__aware_values(run, l, steps, before));
     pare_matrix_errors(run->cx, before, w, reference, NULL, n, k, own);
     pare_matrix_errors(run->cx, reference, w, reference, NULL, n, k, part->done_error[role]);
     part->pruning[role] = *row;
@@ -167,6 +184,9 @@ static pare_status take_over(pare_run *run, size_t i)
                            .pass = pare_passes[run->plan->training->pass]->name,
                            .weight_error = own[0],
                            .output_error = -1};
+    if (steps)
+        (void)snprintf(part->done[role][part->done_count[role] - 1].note, PARE_NOTE,
+                       "codes in place");
     return PARE_OK;
 }
 
@@ -174,7 +194,7 @@ pare_status pare__front_take_over(pare_run *run, size_t block)
 {
     size_t i, end;
     for (pare_plan_range(run->plan, block, 0, &i, &end); i < end; i++) {
-        if (!run->settled.linear[i].pruned)
+        if (!pare_plan_trains(run->plan, &run->settled.linear[i]))
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = take_over(run, i);

@@ -1,8 +1,8 @@
-/* compress/run/run_front.h - a job with a step that trains: a walk over the blocks that prunes, the
- * training, and a walk that packs, or quantizes, what was trained.
+/* compress/run/run_front.h - a job with a step that trains: a walk over the blocks that prunes, or
+ * chooses codes to train, the training, and a walk that packs, or quantizes, what was trained.
  *
- * The journal has a unit of each block that was pruned, one of the training, and then those of all
- * jobs: of each block and of what lies outside. */
+ * The journal has a unit of each block of the first walk, one of the training, and then those of
+ * all jobs: of each block and of what lies outside. */
 #ifndef PARE_COMPRESS_RUN_RUN_FRONT_H
 #define PARE_COMPRESS_RUN_RUN_FRONT_H
 
@@ -17,7 +17,7 @@ typedef struct pare_run_units {
 
 /* A walk over the blocks. A job has one; with a step that trains two, in front of it and behind. */
 typedef struct pare_run_walk {
-    bool front;            /* in front: what is pruned goes to `pruned`, nothing is packed */
+    bool front;            /* in front: what is trained goes to `pruned`, nothing is packed */
     size_t begin, end;     /* steps of the recipe */
     const unsigned *kinds; /* [PARE_SITES] PARE_STATS_* */
     bool calibrated;       /* activations go along */
@@ -36,10 +36,11 @@ void pare__front_walk(pare_run *run, bool front);
  * unit that is not what the journal says, everything is forgotten. */
 PARE_CHECKED pare_status pare__front_open(pare_run *run);
 
-/* A pruned linear i of the plan, w [n, k], in front of the training: written, with its hash in the
- * unit; and read again (PARE_EFORMAT), with `take` as part of the block. */
+/* Linear i of the plan in front of the training that trains it, w [n, k] and `steps`
+ * (compress/run/run_aware.h): written, with its hash in the unit; and read again (PARE_EFORMAT),
+ * with `take` as part of the block. */
 PARE_CHECKED pare_status pare__front_put(pare_run *run, size_t i, const float *w,
-                                         pare_unit_result *unit);
+                                         const float *steps, pare_unit_result *unit);
 PARE_CHECKED pare_status pare__front_restore(pare_run *run, size_t i, bool take);
 
 /* From here on blocks are read as they were trained: run->source. */

@@ -4,6 +4,7 @@
 
 #include "compress/artifact/sparsity_text.h"
 #include "compress/plan/calibration_need.h"
+#include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
 #include "quant/matrix_error.h"
 #include "runtime/linear.h"
@@ -74,7 +75,7 @@ static void measure(pare_run *run, const pare_plan_linear *l, const float *q, co
     r->output_error = all[1];
     r->steps = part->done_count[l->role];
     memcpy(r->step, part->done[l->role], r->steps * sizeof *r->step);
-    if (l->quantized)
+    if (l->quantized && l->step >= run->walk.begin)
         r->step[r->steps++] = (pare_step_result){.step = (unsigned)l->step,
                                                  .pass = r->method,
                                                  .weight_error = own[0],
@@ -168,6 +169,8 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     float *const q = run->work ? run->work : w;
     PARE_TRY(adopt(run, l, &planes, q));
     const float *const found = part->linear[l->role].floats;
+    if (pare_plan_aware(run->plan, l))
+        PARE_TRY(pare__aware_check(run, l, found, q));
     store_job job = {.run = run, .l = l, .planes = &planes, .r = r};
     job.sums = (pare_error_sums){.kernels = &run->cx->kernels,
                                  .w = found,
@@ -221,11 +224,42 @@ static const float *outputs_of(const pare_run *run, const pare_plan_linear *l)
     return own ? pare_output_curvature_at(&run->weights.outputs, l->role) : NULL;
 }
 
+/* Codes that a training behind this walk trains: masters are written for it, and the block goes on
+ * with their values. w [n, k] is overwritten. */
+static pare_status keep_codes(pare_run *run, const pare_plan_linear *l,
+                              const pare_site_stats *stats, const pare_codes *codes, float *w,
+                              pare_unit_result *unit)
+{
+    const pare_grid grid = pare_plan_grid(run->plan, l);
+    pare_run_part *const part = pare__run_part(run, l);
+    pare_linear_result *const r = &unit->row[unit->rows];
+    const float *const h = stats->identity ? NULL : stats->h;
+    const size_t count = l->packed.n * l->packed.k;
+    float *const found = part->linear[l->role].floats, *steps;
+    double own[2];
+    pare_codes_values(&grid, codes, w);
+    PARE_TRY(pare__run_coarse(run, &l->packed, codes, found, w, h, r));
+    if (l->pruned)
+        PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, w, l->step)
+                                       : pare__run_freeze(run, l, w));
+    pare_matrix_errors(run->cx, found, w, part->reference[l->role].floats, NULL, l->packed.n,
+                       l->packed.k, own);
+    measure(run, l, w, h, own[0], r);
+    r->zeros = 1 - (double)pare__run_nonzero(w, count) / (double)count;
+    PARE_TRY(pare__aware_steps_take(run, l, &steps));
+    pare__aware_steps_of(codes, steps);
+    pare__aware_masters(run, l, codes, found);
+    PARE_TRY(pare__front_put(run, (size_t)(l - run->settled.linear), found, steps, unit));
+    copy_weights(run, found, w, count);
+    return PARE_OK;
+}
+
 static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
-                            const pare_site_stats *stats, pare_linear_result *r)
+                            const pare_site_stats *stats, pare_unit_result *unit)
 {
     const double start = pare_seconds();
     const pare_step *const step = &run->plan->recipe.step[l->step];
+    pare_linear_result *const r = &unit->row[unit->rows];
     float *const w = begin_linear(run, l, stats, r);
     if (!w)
         return PARE_ENOMEM;
@@ -248,7 +282,8 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
         pare_pass_run(run->cx, pare_passes[step->pass], step->value, &linear, &run->scratch);
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "%s", l->packed.name);
-    PARE_TRY(store_linear(run, l, stats, &codes, w, r));
+    PARE_TRY(run->walk.front ? keep_codes(run, l, stats, &codes, w, unit)
+                             : store_linear(run, l, stats, &codes, w, r));
     char pattern[PARE_SPARSITY_TEXT];
     (void)snprintf(r->step[r->steps - 1].note, PARE_NOTE, "%s",
                    joint && !linear.note[0] ? pare_sparsity_text(&l->sparsity, pattern)
@@ -276,7 +311,28 @@ static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
     return PARE_OK;
 }
 
-/* The same in front of a training, which reads it as floats. */
+/* Codes that were trained. */
+static pare_status store_trained(pare_run *run, const pare_plan_linear *l,
+                                 const pare_site_stats *stats, pare_linear_result *r)
+{
+    const double start = pare_seconds();
+    float *const w = begin_linear(run, l, stats, r);
+    const float *const steps =
+        pare__floats_at(run, &run->trained, (size_t)(l - run->settled.linear)) +
+        l->packed.n * l->packed.k;
+    pare_codes codes;
+    if (!w)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__aware_codes(run, l, w, steps, &codes));
+    PARE_TRY(store_linear(run, l, stats, &codes, w, r));
+    r->support = pare__run_part(run, l)->pruning[l->role].support;
+    r->thin = pare__run_part(run, l)->pruning[l->role].thin;
+    r->seconds = pare_seconds() - start;
+    pare__run_add_pruning(pare__run_part(run, l), l, r);
+    return PARE_OK;
+}
+
+/* What was pruned, in front of a training, which reads it as floats. */
 static pare_status keep_pruned(pare_run *run, size_t i, const pare_site_stats *stats,
                                pare_unit_result *unit)
 {
@@ -288,7 +344,7 @@ static pare_status keep_pruned(pare_run *run, size_t i, const pare_site_stats *s
     const size_t count = l->packed.n * l->packed.k, role = l->role;
     if (!w)
         return PARE_ENOMEM;
-    PARE_TRY(pare__front_put(run, i, w, unit));
+    PARE_TRY(pare__front_put(run, i, w, NULL, unit));
     r->zeros = 1 - (double)pare__run_nonzero(w, count) / (double)count;
     r->weight_error = part->done_error[role][0];
     r->output_error = part->done_error[role][1];
@@ -329,7 +385,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
         ready = true;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         PARE_TRY(prunes ? pare__run_prune(run, l, state, stats)
-                        : quantize(run, l, state, stats, &unit->row[unit->rows]));
+                        : quantize(run, l, state, stats, unit));
         unit->rows += !prunes;
         pare_arena_rewind(&run->scratch, mark);
     }
@@ -359,13 +415,17 @@ pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned si
     for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
         const pare_site site = pare_plan_site(plan, l);
-        if ((run->walk.front ? !l->pruned : l->quantized) || !(sites & (1u << site)))
+        const bool aware = pare_plan_aware(plan, l);
+        if (!(sites & (1u << site)) ||
+            (run->walk.front ? !l->pruned || aware : l->quantized && !aware))
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         if (run->walk.front) {
             PARE_TRY(keep_pruned(run, i, &stats->site[site], unit));
         } else {
-            PARE_TRY(store_pruned(run, l, &stats->site[site], &unit->row[unit->rows]));
+            pare_linear_result *const r = &unit->row[unit->rows];
+            PARE_TRY(aware ? store_trained(run, l, &stats->site[site], r)
+                           : store_pruned(run, l, &stats->site[site], r));
             unit->rows++;
         }
         pare_arena_rewind(&run->scratch, mark);

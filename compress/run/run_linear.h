@@ -38,8 +38,8 @@ void pare__run_part_begin(pare_run_part *part);
 PARE_CHECKED pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step,
                                         unsigned sites, pare_stats *stats, pare_unit_result *unit);
 
-/* Once the steps are done: those of them that were pruned and are quantized by nobody; in front of
- * a training all that were pruned. */
+/* Once the steps are done: those of them that were pruned and are quantized by nobody, or whose
+ * codes were trained; in front of a training all that were pruned and have no codes. */
 PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned sites,
                                         const pare_stats *stats, pare_unit_result *unit);
 

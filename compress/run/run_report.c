@@ -6,6 +6,7 @@
 
 #include "compress/artifact/inspect.h"
 #include "compress/plan/calibration_need.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/text/version.h"
@@ -210,6 +211,8 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     const pare_calibration *const c = &plan->recipe.calibration;
     const double start = pare_seconds();
     pare_report *const r = &out->report;
+    if (run->training)
+        run->training->aware = pare_plan_aware_linears(plan);
     *r = (pare_report){.model = plan->model_path,
                        .output = plan->place.output,
                        .recipe_file = plan->job->recipe,

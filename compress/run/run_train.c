@@ -1,9 +1,10 @@
-/* A step that trains the whole model, once its blocks are pruned: weights read as floats, trained,
- * and written for the walk over the blocks that comes. */
+/* A step that trains the whole model, once its blocks are pruned or have codes: weights read as
+ * floats, trained, and written for the walk over the blocks that comes. */
 #include <math.h>
 #include <string.h>
 
 #include "compress/evaluate/evaluate.h"
+#include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_state.h"
 #include "runtime/machine.h"
@@ -16,7 +17,8 @@ typedef struct training {
     pare_arena own; /* leaves, the student */
     pare_model student;
     pare_forward student_f, teacher_f;
-    pare_run_state state;         /* leaves: the pruned linears of the plan, in its order */
+    pare_trainee trainee; /* leaves: what the plan trains, in its order; then steps */
+    pare_run_state state;
     size_t begun;                 /* steps of an earlier run */
     double started, saved, spent; /* moments; seconds of an earlier run */
 } training;
@@ -29,52 +31,86 @@ static const char *name_of(const pare_run *run)
 /* --- the student -------------------------------------------------------------------------------
  */
 
-static bool is_pruned(void *self, size_t block, const pare_leaf *leaf)
+/* The linear of the plan that a leaf is the weight of, if it is trained; else NULL. */
+static const pare_plan_linear *linear_of(const pare_run *run, size_t block, const pare_leaf *leaf)
 {
-    const pare_plan *const plan = ((const pare_run *)self)->plan;
+    const pare_plan *const plan = run->plan;
     size_t i, end;
     if (leaf->kind != PARE_LEAF_WEIGHT)
-        return false;
+        return NULL;
     for (pare_plan_range(plan, block, leaf->part, &i, &end); i < end; i++)
         if (plan->linear[i].role == (pare_role)leaf->index)
-            return plan->linear[i].pruned;
-    return false;
+            return pare_plan_trains(plan, &plan->linear[i]) ? &plan->linear[i] : NULL;
+    return NULL;
 }
 
-/* Does something with each leaf and the linear of the plan that it is. */
-static pare_status each_leaf(training *t, pare_status (*act)(training *t, size_t i, float *w))
+static bool is_trained(void *self, size_t block, const pare_leaf *leaf)
 {
-    size_t leaf = 0;
-    for (size_t i = 0; i < t->run->plan->linears; i++) {
-        if (!t->run->settled.linear[i].pruned)
+    return linear_of(self, block, leaf) != NULL;
+}
+
+static bool is_aware(void *self, size_t block, const pare_leaf *leaf, pare_grid *grid)
+{
+    const pare_run *const run = self;
+    const pare_plan_linear *const l = linear_of(run, block, leaf);
+    *grid = pare_plan_grid(run->plan, l);
+    return pare_plan_aware(run->plan, l);
+}
+
+/* Does something with each leaf and the linear of the plan that it is; `aware` is NULL where it has
+ * no codes in place, and so are `steps`. */
+typedef pare_status leaf_act(training *t, size_t i, pare_trained *leaf, pare_aware *aware,
+                             float *steps);
+
+static pare_status each_leaf(training *t, leaf_act *act)
+{
+    pare_run *const run = t->run;
+    size_t leaf = 0, aware = 0;
+    for (size_t i = 0; i < run->plan->linears; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[i];
+        if (!pare_plan_trains(run->plan, l))
             continue;
-        const pare_mark mark = pare_arena_mark(&t->run->scratch);
-        const pare_status s = act(t, i, t->state.leaf[leaf++].value);
-        pare_arena_rewind(&t->run->scratch, mark);
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        float *steps;
+        pare_status s = pare__aware_steps_take(run, l, &steps);
+        if (s == PARE_OK)
+            s = act(t, i, &t->trainee.leaf[leaf++], steps ? &t->trainee.aware[aware++] : NULL,
+                    steps);
+        pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
     }
     return PARE_OK;
 }
 
-static pare_status read_leaf(training *t, size_t i, float *w)
+static pare_status read_leaf(training *t, size_t i, pare_trained *leaf, pare_aware *aware,
+                             float *steps)
 {
     const pare_plan_linear *const l = &t->run->settled.linear[i];
-    return pare__floats_get(t->run, &t->run->pruned, i, w,
-                            pare__floats_hash(&t->run->units.result[l->block], l->packed.name));
+    const uint8_t *const hash = pare__floats_hash(&t->run->units.result[l->block], l->packed.name);
+    PARE_TRY(pare__floats_get(t->run, &t->run->pruned, i, leaf->value, steps, hash));
+    leaf->keeps_zeros = l->pruned;
+    if (aware)
+        pare__aware_steps_to(steps, &aware->codes);
+    if (aware && aware->step)
+        memcpy(aware->step->value, steps, aware->step->count * sizeof *steps);
+    return PARE_OK;
 }
 
 static pare_status take_student(training *t)
 {
     pare_run *const run = t->run;
     const size_t blocks = run->model.config.blocks;
-    const pare_choice pruned = {is_pruned, run};
+    const pare_choice choice = {is_trained, is_aware, run};
     t->student = run->model;
     t->student.block = PARE_NEW(&t->own, pare_block, blocks);
     if (!t->student.block)
         return PARE_ENOMEM;
     memcpy(t->student.block, run->model.block, blocks * sizeof *t->student.block);
-    PARE_TRY(pare_trained_take(run->cx, &t->own, &t->student, &pruned, &t->state.leaf,
-                               &t->state.leaves));
+    PARE_TRY(pare_trainee_take(run->cx, &t->own, &t->student, &choice, &t->trainee));
+    t->trainee.student = &t->student_f;
+    t->trainee.teacher = &t->teacher_f;
+    t->state.leaf = t->trainee.leaf;
+    t->state.leaves = t->trainee.leaves;
     PARE_TRY(each_leaf(t, read_leaf));
     PARE_TRY(
         pare_forward_init(run->cx, &t->own, &t->student, run->plan->window, false, &t->student_f));
@@ -163,6 +199,7 @@ static pare_status find_state(training *t)
                      t->begun, t->state.result.steps);
         return PARE_OK;
     }
+    PARE_TRY(pare_trainee_round(run->cx, &t->trainee));
     PARE_TRY(measure(t, &t->state.result.kl_before));
     pare__notify(run, PARE_EVENT_NOTICE, "%s: KL %.4f on windows held out, before training",
                  name_of(run), t->state.result.kl_before);
@@ -172,11 +209,10 @@ static pare_status find_state(training *t)
 static pare_status run_steps(training *t)
 {
     pare_run *const run = t->run;
-    pare_trainee trainee = {&t->student_f, &t->teacher_f, t->state.leaf, t->state.leaves};
     const pare_train_data data = {run->data.tokens.id, run->settled.samples, run->plan->window};
     const pare_train_watch watch = {see, t};
     t->started = t->saved = pare_seconds();
-    const pare_status s = pare_train(run->cx, &run->scratch, &trainee, &data, &run->plan->train,
+    const pare_status s = pare_train(run->cx, &run->scratch, &t->trainee, &data, &run->plan->train,
                                      &t->state.at, &watch);
     t->state.result.seconds = t->spent + pare_seconds() - t->started;
     if (s == PARE_ENUMERIC)
@@ -186,13 +222,16 @@ static pare_status run_steps(training *t)
     return s == PARE_OK ? s : pare_fail_context(run->cx, s, "%s", name_of(run));
 }
 
-static pare_status write_leaf(training *t, size_t i, float *w)
+static pare_status write_leaf(training *t, size_t i, pare_trained *leaf, pare_aware *aware,
+                              float *steps)
 {
     pare_run *const run = t->run;
     pare_unit_result *const unit = &run->units.result[run->plan->out.blocks];
     pare_kept_hash *const k = &unit->kept[unit->kept_count++];
     k->name = run->settled.linear[i].packed.name;
-    return pare__floats_put(run, &run->trained, i, w, k->hash);
+    if (aware)
+        pare__aware_steps_of(&aware->codes, steps);
+    return pare__floats_put(run, &run->trained, i, leaf->read, steps, k->hash);
 }
 
 static pare_status train(training *t)

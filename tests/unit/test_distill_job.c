@@ -1,13 +1,7 @@
 /* Jobs that train what pruners left. */
 #include <sys/statvfs.h>
 
-#include "formats/checkpoint.h"
-#include "runtime/linear.h"
-#include "tests/unit/job_tiny.h"
-
-#define DATA  "calibration: {tokens: tokens.i32, samples: 12, window: 64}\n"
-#define HEAD  "pare: 1\nmodel: model\n"
-#define TRAIN "  - distill: {tokens: 3000, batch: 4, rate: 3e-3, "
+#include "tests/unit/job_train.h"
 
 static uint64_t disk_free; /* what is said to be free, or 0: what is; statvfs64 is wrapped */
 
@@ -19,51 +13,6 @@ int __wrap_statvfs64(const char *path, struct statvfs *fs)
     if (rc == 0 && disk_free)
         fs->f_bavail = disk_free / fs->f_frsize;
     return rc;
-}
-
-static void recipe(const char *passes)
-{
-    char text[2048];
-    (void)snprintf(text, sizeof text, HEAD DATA "passes:\n%s", passes);
-    job_recipe(&place, text);
-}
-
-/* The number behind a key of a part of run.json. */
-static double figure(const char *output, const char *part, const char *key)
-{
-    char name[64], text[1 << 16], wanted[64];
-    const char *at;
-    (void)snprintf(name, sizeof name, "%s/run.json", output);
-    FILE *const f = fopen(job_path(&place, name), "r");
-    ck_assert_ptr_nonnull(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    ck_assert_int_eq(fclose(f), 0);
-    (void)snprintf(wanted, sizeof wanted, "\"%s\": ", part);
-    at = strstr(text, wanted);
-    ck_assert_msg(at != NULL, "%s has no %s", name, part);
-    (void)snprintf(wanted, sizeof wanted, "\"%s\": ", key);
-    at = strstr(at, wanted);
-    ck_assert_msg(at != NULL, "%s has no %s", name, key);
-    return strtod(at + strlen(wanted), NULL);
-}
-
-static void open_two(pare_ctx *cx, pare_arena *a, const char *first, const char *second,
-                     pare_checkpoint ck[2], pare_model m[2])
-{
-    pare_ctx_init(cx);
-    ck_assert_int_eq(pare_arena_init(cx, a, 0), PARE_OK);
-    for (size_t i = 0; i < 2; i++) {
-        ck_assert_int_eq(pare_checkpoint_open(cx, a, job_path(&place, i ? second : first), &ck[i]),
-                         PARE_OK);
-        ck_assert_int_eq(pare_model_load(cx, a, &ck[i], &m[i]), PARE_OK);
-    }
-}
-
-static void close_two(pare_arena *a, pare_checkpoint ck[2])
-{
-    for (size_t i = 0; i < 2; i++)
-        pare_checkpoint_close(&ck[i]);
-    pare_arena_release(a);
 }
 
 /* Zeros of the first are zeros of the second, whose other weights moved, and which is stored as is
@@ -117,42 +66,6 @@ START_TEST(training_wins_quality_back_and_survives_threads_and_breaks)
     check_survives();
 }
 END_TEST
-
-/* Stops a job when it tells `at`, and remembers whether it told `wanted`. */
-typedef struct listener {
-    const char *at, *wanted;
-    volatile int stop;
-    bool heard;
-} listener;
-
-static void hear(void *self, const pare_event *e)
-{
-    listener *const l = self;
-    const char *const text = e->text ? e->text : "";
-    l->stop |= l->at && strstr(text, l->at);
-    l->heard |= l->wanted && strstr(text, l->wanted);
-}
-
-static pare_status run_listening(listener *l, const char *output)
-{
-    const pare_events events = {hear, l};
-    return job_run(&place, (job_opts){.output = output, .events = &events, .interrupt = &l->stop},
-                   NULL);
-}
-
-/* Turns a byte in the middle of a file around. */
-static void damage(const char *name)
-{
-    FILE *const f = fopen(job_path(&place, name), "r+");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
-    const long half = ftell(f) / 2;
-    ck_assert_int_eq(fseek(f, half, SEEK_SET), 0);
-    const int was = fgetc(f);
-    ck_assert_int_eq(fseek(f, half, SEEK_SET), 0);
-    ck_assert_int_eq(fputc(was ^ 0xff, f), was ^ 0xff);
-    ck_assert_int_eq(fclose(f), 0);
-}
 
 #define CHAIN                                                                                      \
     "  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0}\n"                                           \
@@ -373,6 +286,17 @@ static const struct {
     {"  - wanda: {pattern: 2:4}\n  - distill: {kl: 0}\n", "all losses have weight 0", 6},
     {"  - distill: {}\n  - distill: {}\n", "a recipe can have one distill", 6},
     {"  - channels: {}\n  - distill: {}\n", "work on what it wrote with a second recipe", 6},
+    {"  - rtn: {}\n  - distill: {}\n", "only with \"aware: true\"", 6},
+    {"  - wanda: {pattern: 2:4}\n  - distill: {aware: true}\n  - rtn: {}\n",
+     "there is none; add one, or leave aware out", 6},
+    {"  - nf4: {}\n  - distill: {aware: true}\n", "distill with aware: true trains codes with", 5},
+    {"  - mxfp4: {}\n  - distill: {aware: true}\n", "put this one after distill", 5},
+    {"  - squeezellm: {}\n  - distill: {aware: true}\n", "put this one after distill", 5},
+    {"  - fp8: {}\n  - distill: {aware: true}\n", "put this one after distill", 5},
+    {"  - rtn: {bits: 8, group: row, activations: int8_tensor}\n  - distill: {aware: true}\n",
+     "no fixed scale of inputs", 5},
+    {"  - awq: {}\n  - rtn: {bits: 4, group: 32}\n  - distill: {aware: true}\n",
+     "a model that a transform changed", 7},
 };
 
 START_TEST(what_cannot_be_is_refused_with_its_place)

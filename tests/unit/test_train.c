@@ -2,7 +2,9 @@
  * differences of the loss, and what a user relies on. */
 #include "distill/train.h"
 
+#include "kernels/half.h"
 #include "runtime/linalg.h"
+#include "solve/scales.h"
 #include "tests/unit/hashed.h"
 #include "tests/unit/tiny.h"
 
@@ -40,11 +42,11 @@ static void rig_begin(rig *r, size_t threads)
     r->teacher = tiny_model(a, (tiny_kind){.dtype = PARE_F32});
     r->student = tiny_model(a, (tiny_kind){.dtype = PARE_F32});
     r->teacher.config.arch = r->student.config.arch = pare_arch_find("llama");
-    size_t leaves;
-    const pare_choice matrices = {is_matrix, NULL};
-    ck_assert_int_eq(pare_trained_take(&r->home.cx, a, &r->student, &matrices, &r->leaf, &leaves),
+    const pare_choice matrices = {.wants = is_matrix};
+    ck_assert_int_eq(pare_trainee_take(&r->home.cx, a, &r->student, &matrices, &r->trainee),
                      PARE_OK);
-    ck_assert_uint_eq(leaves, LEAVES);
+    ck_assert_uint_eq(r->trainee.leaves, LEAVES);
+    r->leaf = r->trainee.leaf;
     for (size_t i = 0; i < LEAVES; i++)
         for (size_t j = 0; j < r->leaf[i].count; j += 2)
             r->leaf[i].value[j] = 0;
@@ -53,7 +55,8 @@ static void rig_begin(rig *r, size_t threads)
     ck_assert_int_eq(pare_forward_init(&r->home.cx, a, &r->student, WINDOW, false, &r->student_f),
                      PARE_OK);
     r->data = (pare_train_data){tiny_tokens(a, 1, WINDOWS * WINDOW), WINDOWS, WINDOW};
-    r->trainee = (pare_trainee){&r->student_f, &r->teacher_f, r->leaf, LEAVES};
+    r->trainee.student = &r->student_f;
+    r->trainee.teacher = &r->teacher_f;
 }
 
 static pare_train_opts usual(void)
@@ -263,6 +266,117 @@ START_TEST(what_diverges_stops)
 }
 END_TEST
 
+static bool on_grid(void *self, size_t block, const pare_leaf *leaf, pare_grid *grid)
+{
+    (void)block;
+    (void)leaf;
+    *grid = *(const pare_grid *)self;
+    return true;
+}
+
+/* The rig with codes in place, on a grid fitted to its weights. */
+static void rig_begin_aware(rig *r, size_t threads, pare_grid grid)
+{
+    rig_begin(r, threads);
+    pare_arena *const a = &r->home.arena;
+    const pare_choice codes = {is_matrix, on_grid, &grid};
+    ck_assert_int_eq(pare_trainee_take(&r->home.cx, a, &r->student, &codes, &r->trainee), PARE_OK);
+    ck_assert_uint_eq(r->trainee.awares, LEAVES);
+    ck_assert_uint_eq(r->trainee.leaves,
+                      pare_encodings[grid.encoding].uniform ? 2 * LEAVES : LEAVES);
+    r->leaf = r->trainee.leaf;
+    for (size_t i = 0; i < LEAVES; i++) {
+        pare_aware *const t = &r->trainee.aware[i];
+        r->leaf[i].keeps_zeros = false;
+        ck_assert_int_eq(pare_scales_fit(&r->home.cx, &grid, t->master->value, t->codes.n,
+                                         t->codes.k, &t->codes),
+                         PARE_OK);
+        if (t->step)
+            memcpy(t->step->value, t->codes.scales, t->step->count * sizeof(float));
+    }
+    ck_assert_int_eq(pare_trainee_round(&r->home.cx, &r->trainee), PARE_OK);
+}
+
+static const pare_grid grids[] = {
+    {.bits = 3, .group = 32, .symmetric = true, .f16_scales = true},
+    {.bits = 2, .f16_scales = true},
+    {.bits = 2, .encoding = PARE_ENCODING_TERNARY, .f16_scales = true, .tensor = true},
+};
+enum { GRIDS = sizeof grids / sizeof *grids };
+
+/* What comes back to masters and steps is what a model of these values as floats has as its
+ * gradient, taken back by the grid. */
+START_TEST(gradients_of_codes_are_those_of_their_values)
+{
+    rig r, plain;
+    const pare_train_opts o = one_step((pare_losses){.ce = 1, .temperature = 1}, 8);
+    rig_begin_aware(&r, 2, grids[_i]);
+    rig_begin(&plain, 2);
+    r.data.windows = plain.data.windows = 8;
+    for (size_t i = 0; i < LEAVES; i++) {
+        plain.leaf[i].keeps_zeros = false;
+        memcpy(plain.leaf[i].value, r.trainee.aware[i].seen, plain.leaf[i].count * sizeof(float));
+    }
+    pare_train_state state = {0};
+    const pare_train_watch watch = {0};
+    /* only the gradient is looked at: the step goes nowhere */
+    pare_train_opts still = o;
+    still.schedule.peak = 0;
+    still.adamw = (pare_adamw){.beta1 = 0, .beta2 = 0, .eps = 1};
+    ck_assert_int_eq(pare_train(&plain.home.cx, &plain.home.arena, &plain.trainee, &plain.data,
+                                &still, &state, &watch),
+                     PARE_OK);
+    state = (pare_train_state){0};
+    ck_assert_int_eq(
+        pare_train(&r.home.cx, &r.home.arena, &r.trainee, &r.data, &still, &state, &watch),
+        PARE_OK);
+    for (size_t i = 0; i < LEAVES; i++) { /* m is the gradient: beta1 is 0 */
+        pare_aware *const t = &r.trainee.aware[i];
+        memcpy(t->master->gradient, plain.leaf[i].m, t->master->count * sizeof(float));
+        pare_aware_gradient(&r.home.cx, t);
+        ck_assert_mem_eq(t->master->gradient, t->master->m, t->master->count * sizeof(float));
+        size_t some = 0;
+        for (size_t j = 0; j < t->master->count; j++)
+            some += t->master->m[j] != 0;
+        ck_assert_uint_gt(some, t->master->count / 4);
+        if (t->step)
+            ck_assert_mem_eq(t->step->gradient, t->step->m, t->step->count * sizeof(float));
+    }
+    tiny_end(&r.home);
+    tiny_end(&plain.home);
+}
+END_TEST
+
+/* The loss falls, for any number of threads alike, and what the student reads are values of the
+ * codes with the scales of the last step. */
+START_TEST(codes_are_trained_and_are_what_the_student_reads)
+{
+    rig r[2];
+    pare_train_opts o = usual();
+    o.schedule = (pare_schedule){.peak = 3e-3, .last = 1e-3, .warmup = 2, .steps = 16};
+    for (size_t i = 0; i < 2; i++) {
+        rig_begin_aware(&r[i], i ? 5 : 1, grids[_i]);
+        ck_assert_int_eq(train(&r[i], &o), PARE_OK);
+    }
+    ck_assert_double_lt(r[0].last.loss, .8 * r[0].first_loss);
+    for (size_t i = 0; i < r[0].trainee.leaves; i++)
+        ck_assert_mem_eq(r[0].leaf[i].value, r[1].leaf[i].value,
+                         r[0].leaf[i].count * sizeof(float));
+    for (size_t i = 0; i < LEAVES; i++) {
+        const pare_aware *const t = &r[0].trainee.aware[i];
+        const pare_linear *const l = &r[0].student.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        float *const q = floats(&r[0].home.arena, t->master->count);
+        ck_assert_ptr_eq(l->floats, t->seen);
+        pare_codes_values(&grids[_i], &t->codes, q);
+        ck_assert_mem_eq(q, t->seen, t->master->count * sizeof *q);
+        for (size_t g = 0; t->step && g < t->step->count; g++)
+            ck_assert_float_eq(t->codes.scales[g], pare_f16_scale(t->step->value[g]));
+    }
+    tiny_end(&r[0].home);
+    tiny_end(&r[1].home);
+}
+END_TEST
+
 static bool is_wanted(void *self, size_t block, const pare_leaf *leaf)
 {
     (void)self;
@@ -274,9 +388,8 @@ static bool is_wanted(void *self, size_t block, const pare_leaf *leaf)
 START_TEST(leaves_are_taken_in_their_order)
 {
     rig r;
-    pare_trained *leaf;
-    size_t leaves;
-    const pare_choice some = {is_wanted, NULL};
+    pare_trainee t;
+    const pare_choice some = {.wants = is_wanted};
     rig_begin(&r, 2);
     pare_model m = tiny_model(&r.home.arena, (tiny_kind){.dtype = PARE_F16});
     m.config.arch = pare_arch_find("llama");
@@ -284,9 +397,9 @@ START_TEST(leaves_are_taken_in_their_order)
     const float *const norm = m.block[1].norm[1];
     float *const w = floats(&r.home.arena, down.n * down.k);
     pare_linear_to_f32(&r.home.cx, &down, w);
-    ck_assert_int_eq(pare_trained_take(&r.home.cx, &r.home.arena, &m, &some, &leaf, &leaves),
-                     PARE_OK);
-    ck_assert_uint_eq(leaves, 3);
+    ck_assert_int_eq(pare_trainee_take(&r.home.cx, &r.home.arena, &m, &some, &t), PARE_OK);
+    const pare_trained *const leaf = t.leaf;
+    ck_assert_uint_eq(t.leaves, 3);
     ck_assert_ptr_eq(m.block[1].norm[0], leaf[0].value);
     ck_assert_ptr_eq(m.block[1].norm[1], leaf[1].value);
     ck_assert_ptr_eq(m.block[1].linear[PARE_ROLE_DOWN].floats, leaf[2].value);
@@ -361,6 +474,8 @@ int main(void)
     tcase_add_test(t, training_lowers_the_loss_and_zeros_stay);
     tcase_add_test(t, bytes_are_the_same_for_any_number_of_threads);
     tcase_add_loop_test(t, what_diverges_stops, 0, 2);
+    tcase_add_loop_test(t, gradients_of_codes_are_those_of_their_values, 0, GRIDS);
+    tcase_add_loop_test(t, codes_are_trained_and_are_what_the_student_reads, 0, GRIDS);
     tcase_add_test(t, leaves_are_taken_in_their_order);
     tcase_add_loop_test(t, what_cannot_be_learned_from_is_refused, 0, 4);
     tcase_add_test(t, it_keeps_to_its_memory);

@@ -1,0 +1,122 @@
+#include "distill/aware.h"
+
+#include <math.h>
+
+#include "kernels/half.h"
+#include "runtime/threads.h"
+#include "solve/scales.h"
+
+enum { ROWS_PER_CHUNK = 8 };
+
+pare_status pare_aware_take(pare_arena *a, const pare_grid *grid, size_t n, size_t k,
+                            pare_aware *out)
+{
+    *out = (pare_aware){.grid = *grid, .seen = PARE_NEW(a, float, n *k)};
+    return out->seen ? pare_codes_take(a, grid, n, k, &out->codes) : PARE_ENOMEM;
+}
+
+static bool is_uniform(const pare_aware *t)
+{
+    return pare_encodings[t->grid.encoding].uniform;
+}
+
+/* Calls `act` on each group of rows begin .. end - 1: its first weight, how many, its place. */
+static void each_group(const pare_aware *t, size_t begin, size_t end,
+                       void (*act)(const pare_aware *t, size_t at, size_t count, size_t group))
+{
+    const pare_codes *const c = &t->codes;
+    const size_t width = t->grid.group ? t->grid.group : c->k;
+    for (size_t i = begin; i < end; i++)
+        for (size_t g = 0; g < c->groups; g++) {
+            const size_t first = g * width, left = c->k - first;
+            act(t, i * c->k + first, left < width ? left : width, i * c->groups + g);
+        }
+}
+
+/* --- forward -----------------------------------------------------------------------------------
+ */
+
+static void round_group(const pare_aware *t, size_t at, size_t count, size_t group)
+{
+    const pare_codes *const c = &t->codes;
+    const float s = c->scales[group];
+    const uint8_t z = c->zeros[group];
+    for (size_t j = at; j < at + count; j++) {
+        c->codes[j] = pare_grid_encode(&t->grid, 0, t->master->value[j], s, z);
+        t->seen[j] = pare_grid_decode(&t->grid, 0, c->codes[j], s, z);
+    }
+}
+
+static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    each_group(arg, begin, end, round_group);
+}
+
+/* As it is stored: an F16 of either sign. */
+static float stored(float step)
+{
+    const float most = 65504, size = fabsf(step);
+    return copysignf(pare_f16_scale(size < most ? size : most), step);
+}
+
+pare_status pare_aware_round(pare_ctx *cx, pare_aware *t)
+{
+    pare_codes *const c = &t->codes;
+    if (is_uniform(t))
+        for (size_t i = 0; i < t->step->count; i++)
+            c->scales[i] = stored(t->step->value[i]);
+    else
+        PARE_TRY(pare_scales_fit(cx, &t->grid, t->master->value, c->n, c->k, c));
+    pare_parallel(cx, c->n, ROWS_PER_CHUNK, round_rows, t);
+    return PARE_OK;
+}
+
+/* --- backward ----------------------------------------------------------------------------------
+ */
+
+static void undo_group(const pare_aware *t, size_t at, size_t count, size_t group)
+{
+    const pare_codes *const c = &t->codes;
+    const unsigned top = (1u << t->grid.bits) - 1;
+    const double most = t->grid.symmetric ? top / 2 : top;
+    const float s = c->scales[group], low = -(float)c->zeros[group], high = low + (float)top;
+    float *const g = t->master->gradient;
+    double sum = 0;
+    for (size_t j = at; j < at + count; j++) {
+        const float x = s != 0 ? t->master->value[j] / s : 0;
+        const bool inside = s != 0 && low <= x && x <= high;
+        const double level = (double)((int)c->codes[j] - (int)c->zeros[group]);
+        sum += s != 0 ? (double)g[j] * (level - (inside ? (double)x : 0)) : 0;
+        g[j] = inside ? g[j] : 0;
+    }
+    t->step->gradient[group] = (float)(sum / sqrt((double)count * most));
+}
+
+static void undo_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    each_group(arg, begin, end, undo_group);
+}
+
+void pare_aware_gradient(const pare_ctx *cx, pare_aware *t)
+{
+    if (is_uniform(t))
+        pare_parallel(cx, t->codes.n, ROWS_PER_CHUNK, undo_rows, t);
+}
+
+/* The step nearest to `to` that has the sign of `from`, at least half and at most twice as large.
+ */
+static float within(float to, float from)
+{
+    const float size = copysignf(1, from) * to, half = fabsf(from) / 2, twice = fabsf(from) * 2;
+    const float kept = size < half ? half : size > twice ? twice : size;
+    return copysignf(kept, from);
+}
+
+pare_status pare_aware_follow(pare_ctx *cx, pare_aware *t)
+{
+    for (size_t i = 0; is_uniform(t) && i < t->step->count; i++)
+        t->step->value[i] = within(t->step->value[i], t->codes.scales[i]);
+    return pare_aware_round(cx, t);
+}

@@ -1,0 +1,219 @@
+/* Codes in place while a matrix is trained: closed forms, differences of the straight-through
+ * function, what a step of the optimizer may do to a scale. */
+#include "distill/aware.h"
+
+#include "kernels/half.h"
+#include "tests/unit/hashed.h"
+#include "tests/unit/tiny.h"
+
+enum { ROWS = 3, COLUMNS = 72, MOST = ROWS * COLUMNS };
+
+typedef struct rig {
+    tiny_home home;
+    pare_trained master, step;
+    pare_aware aware;
+} rig;
+
+static pare_trained leaf(pare_arena *a, size_t count)
+{
+    return (pare_trained){.value = tiny_take(a, count, sizeof(float)),
+                          .gradient = tiny_take(a, count, sizeof(float)),
+                          .count = count};
+}
+
+static void rig_begin(rig *r, const pare_grid *grid, size_t n, size_t k, float scale, uint8_t zero)
+{
+    tiny_begin(&r->home, 2);
+    ck_assert_int_eq(pare_aware_take(&r->home.arena, grid, n, k, &r->aware), PARE_OK);
+    const size_t groups = n * r->aware.codes.groups;
+    r->master = leaf(&r->home.arena, n * k);
+    r->step = leaf(&r->home.arena, groups);
+    r->aware.master = &r->master;
+    r->aware.step = pare_encodings[grid->encoding].uniform ? &r->step : NULL;
+    for (size_t i = 0; i < groups; i++) {
+        r->step.value[i] = scale;
+        r->aware.codes.zeros[i] = zero;
+    }
+}
+
+static pare_grid uniform(unsigned bits, size_t group, bool symmetric)
+{
+    return (pare_grid){.bits = bits, .group = group, .symmetric = symmetric, .f16_scales = true};
+}
+
+/* By hand: x = w / s, levels code - z, and 1 / sqrt(N Q). */
+static const struct {
+    unsigned bits;
+    bool symmetric;
+    float scale;
+    uint8_t zero;
+    float w[4], value[4], master[4];
+    double step;
+} closed[] = {
+    /* x .6 -1.8 4 -5, levels 1 -2 3 -4, Q 3 */
+    {3, true, .5F, 4, {.3F, -.9F, 2, -2.5F}, {.5F, -1, 1.5F, -2}, {1, 2, 0, 0}, -7 / 3.4641016},
+    /* x .4 1.6 2.7 -1.2, levels 0 2 2 -1, Q 3 */
+    {2, false, 1, 1, {.4F, 1.6F, 2.7F, -1.2F}, {0, 2, 2, -1}, {1, 2, 0, 0}, 2.4 / 3.4641016},
+    /* x 1 -2 .25 -1.75: the ends are inside; levels 1 -2 0 -2, Q 1 */
+    {2, true, 2, 2, {2, -4, .5F, -3.5F}, {2, -4, 0, -4}, {1, 2, 3, 4}, -1.75 / 2},
+    /* the longer side up: x -1 -3 1.8 0, levels -1 -3 1 -0 */
+    {3, true, -.5F, 4, {.5F, 1.5F, -.9F, 0}, {.5F, 1.5F, -1, 0}, {1, 2, 3, 4}, .6 / 3.4641016},
+    /* a group of zeros */
+    {4, true, 0, 8, {.5F, 0, 0, -1}, {0, 0, 0, 0}, {0, 0, 0, 0}, 0},
+};
+
+START_TEST(values_and_gradients_are_those_of_the_formulas)
+{
+    rig r;
+    const pare_grid grid = uniform(closed[_i].bits, 0, closed[_i].symmetric);
+    rig_begin(&r, &grid, 1, 4, closed[_i].scale, closed[_i].zero);
+    for (size_t j = 0; j < 4; j++) {
+        r.master.value[j] = closed[_i].w[j];
+        r.master.gradient[j] = (float)(j + 1);
+    }
+    ck_assert_int_eq(pare_aware_round(&r.home.cx, &r.aware), PARE_OK);
+    pare_aware_gradient(&r.home.cx, &r.aware);
+    for (size_t j = 0; j < 4; j++) {
+        ck_assert_float_eq(r.aware.seen[j], closed[_i].value[j]);
+        ck_assert_float_eq(r.master.gradient[j], closed[_i].master[j]);
+    }
+    hashed_near("step", (double)r.step.gradient[0], closed[_i].step, 1e-6);
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* What straight-through takes the value for, near a point: rounding adds what it adds there. */
+static double straight(double w, double s, double low, double high, double rounded)
+{
+    const double x = w / s;
+    return s * ((x < low ? low : x > high ? high : x) + rounded);
+}
+
+static const struct {
+    unsigned bits;
+    bool symmetric;
+    uint8_t zero;
+} kinds[] = {{2, true, 2}, {3, true, 4}, {4, true, 8}, {2, false, 1}, {3, false, 5}, {4, false, 0}};
+
+/* Of sum g q over groups of 32, the last shorter, by central differences in double. */
+START_TEST(gradients_are_differences_of_the_straight_through_function)
+{
+    rig r;
+    const pare_grid grid = uniform(kinds[_i].bits, 32, kinds[_i].symmetric);
+    const double top = (1 << grid.bits) - 1, low = -(double)kinds[_i].zero, high = low + top;
+    const double q = grid.symmetric ? (1 << (grid.bits - 1)) - 1 : top, eps = 1e-6;
+    double g[MOST], by_step[ROWS * 3] = {0};
+    const double s = .1875;
+    size_t clipped = 0;
+    rig_begin(&r, &grid, ROWS, COLUMNS, (float)s, kinds[_i].zero);
+    for (size_t i = 0; i < MOST; i++) {
+        r.master.value[i] = hashed(i) / 2 + 1e-3F; /* no w / s near an end of the codes */
+        r.master.gradient[i] = hashed(i + 5000);
+        g[i] = (double)r.master.gradient[i];
+    }
+    ck_assert_int_eq(pare_aware_round(&r.home.cx, &r.aware), PARE_OK);
+    pare_aware_gradient(&r.home.cx, &r.aware);
+    for (size_t i = 0; i < MOST; i++) {
+        const double w = (double)r.master.value[i], x = w / s;
+        const double inside = x < low ? low : x > high ? high : x;
+        const double level = (double)r.aware.codes.codes[i] - (double)kinds[_i].zero;
+        ck_assert_double_le(fabs(level - inside), .5);
+        ck_assert_double_gt(fmin(fabs(x - low), fabs(x - high)), 1e-4);
+        clipped += x < low || x > high;
+        const double by_w = straight(w + eps, s, low, high, level - inside) -
+                            straight(w - eps, s, low, high, level - inside);
+        const double by_s = straight(w, s + eps, low, high, level - inside) -
+                            straight(w, s - eps, low, high, level - inside);
+        hashed_near("master", (double)r.master.gradient[i], g[i] * by_w / (2 * eps), 1e-6);
+        by_step[i / COLUMNS * 3 + i % COLUMNS / 32] += g[i] * by_s / (2 * eps);
+    }
+    ck_assert(clipped > 0 && clipped < MOST);
+    for (size_t i = 0; i < ROWS * 3; i++)
+        hashed_near("step", (double)r.step.gradient[i],
+                    by_step[i] / sqrt((i % 3 == 2 ? 8 : 32) * q), 1e-6);
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* A scale goes to F16, at most by a factor of 2, and keeps its sign. */
+START_TEST(a_step_stays_within_a_factor_of_two)
+{
+    static const struct {
+        float from, to, is;
+    } moves[] = {{.5F, .1F, .25F},   {.5F, -3, .25F},        {.5F, 9, 1},
+                 {-.5F, .1F, -.25F}, {-.5F, -.625F, -.625F}, {0, 7, 0}};
+    rig r;
+    const pare_grid grid = uniform(4, 0, true);
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+        rig_begin(&r, &grid, 1, 4, moves[i].from, 8);
+        ck_assert_int_eq(pare_aware_round(&r.home.cx, &r.aware), PARE_OK);
+        ck_assert_float_eq(r.aware.codes.scales[0], moves[i].from);
+        r.step.value[0] = moves[i].to;
+        ck_assert_int_eq(pare_aware_follow(&r.home.cx, &r.aware), PARE_OK);
+        ck_assert_float_eq(r.step.value[0], moves[i].is);
+        ck_assert_float_eq(r.aware.codes.scales[0], moves[i].is);
+        tiny_end(&r.home);
+    }
+    rig_begin(&r, &grid, 1, 4, .1F, 8);
+    r.master.value[1] = .31F;
+    ck_assert_int_eq(pare_aware_round(&r.home.cx, &r.aware), PARE_OK);
+    ck_assert_float_eq(r.aware.codes.scales[0], .0999755859375F); /* the F16 nearest to .1 */
+    ck_assert_float_eq(r.aware.seen[1], 3 * .0999755859375F);
+    ck_assert_float_eq(r.step.value[0], .1F);
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* mean |w| = .375 * 2 / 2: rounded values, and gradients as they come. */
+START_TEST(ternary_scales_follow_the_masters)
+{
+    static const float w[4] = {.5F, -.1F, -.9F, 0};
+    rig r;
+    const pare_grid grid = {
+        .bits = 2, .encoding = PARE_ENCODING_TERNARY, .f16_scales = true, .tensor = _i == 1};
+    rig_begin(&r, &grid, 1, 4, 0, 0);
+    memcpy(r.master.value, w, sizeof w);
+    for (size_t j = 0; j < 4; j++)
+        r.master.gradient[j] = (float)j - 1;
+    ck_assert_int_eq(pare_aware_follow(&r.home.cx, &r.aware), PARE_OK);
+    ck_assert_float_eq(r.aware.codes.scales[0], .375F);
+    ck_assert_float_eq(r.aware.seen[0], .375F);
+    ck_assert_float_eq(r.aware.seen[1], 0);
+    ck_assert_float_eq(r.aware.seen[2], -.375F);
+    pare_aware_gradient(&r.home.cx, &r.aware);
+    for (size_t j = 0; j < 4; j++)
+        ck_assert_float_eq(r.master.gradient[j], (float)j - 1);
+    r.master.value[2] = -1.7F; /* mean .575 */
+    ck_assert_int_eq(pare_aware_follow(&r.home.cx, &r.aware), PARE_OK);
+    ck_assert_float_eq(r.aware.codes.scales[0], pare_f16_scale(.575F));
+    r.master.value[2] = 1e6F;
+    ck_assert_int_eq(pare_aware_round(&r.home.cx, &r.aware), PARE_ENUMERIC);
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* The code that a quantizer chose stays, and so does the weight where they agree. */
+START_TEST(masters_begin_with_the_codes_they_have)
+{
+    const pare_grid grid = uniform(3, 0, true);
+    ck_assert_float_eq(pare_aware_master(&grid, .3F, 5, .5F, 4), .3F);
+    ck_assert_float_eq(pare_aware_master(&grid, .3F, 4, .5F, 4), 0);
+    ck_assert_float_eq(pare_aware_master(&grid, 9, 7, .5F, 4), 9);
+    ck_assert_float_eq(pare_aware_master(&grid, 9, 6, .5F, 4), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("aware");
+    TCase *const t = tcase_create("aware");
+    tcase_add_loop_test(t, values_and_gradients_are_those_of_the_formulas, 0,
+                        sizeof closed / sizeof *closed);
+    tcase_add_loop_test(t, gradients_are_differences_of_the_straight_through_function, 0,
+                        sizeof kinds / sizeof *kinds);
+    tcase_add_test(t, a_step_stays_within_a_factor_of_two);
+    tcase_add_loop_test(t, ternary_scales_follow_the_masters, 0, 2);
+    tcase_add_test(t, masters_begin_with_the_codes_they_have);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}

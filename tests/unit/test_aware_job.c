@@ -1,0 +1,150 @@
+/* Jobs that train codes in place: what was trained is what is stored. */
+#include "tests/unit/job_train.h"
+
+static const struct {
+    const char *passes;
+    unsigned bits;
+    size_t group; /* 0: row */
+    pare_sparsity_store sparsity;
+    double rate;
+    double gain; /* KL behind the training over that in front, at most */
+} aware[] = {
+    {"  - rtn: {bits: 2, group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .75},
+    {"  - rtn: {bits: 3, group: row, symmetric: false}\n", 3, 0, PARE_SPARSITY_NONE, 3e-3, .95},
+    {"  - gptq: {bits: 2, group: 32, clip: weighted}\n", 2, 32, PARE_SPARSITY_NONE, 1e-3, .99},
+    {"  - hqq: {bits: 2, group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .85},
+    {"  - ternary: {}\n", 2, 0, PARE_SPARSITY_NONE, 3e-3, .75},
+    {"  - ternary: {group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .75},
+    {"  - magnitude: {pattern: 2:4}\n  - gptq: {bits: 4, group: 32}\n", 4, 32, PARE_SPARSITY_2_4,
+     3e-3, .9},
+    {"  - sparsegpt_joint: {pattern: 2:4, bits: 4, group: 32}\n", 4, 32, PARE_SPARSITY_2_4, 3e-3,
+     .95},
+};
+enum { AWARES = sizeof aware / sizeof *aware };
+
+/* With data enough to gain on windows that nobody trained on. */
+static void aware_recipe(size_t at)
+{
+    char text[1024];
+    ck_assert(
+        tiny_tokens_write(job_path(&place, "many.i32"), tiny_model_default().vocab, 64 * 112, 4));
+    (void)snprintf(text, sizeof text,
+                   HEAD "calibration: {tokens: many.i32, samples: 96, window: 64}\npasses:\n%s"
+                        "  - distill: {aware: true, tokens: 6144, batch: 4, rate: %g, save: 0}\n",
+                   aware[at].passes, aware[at].rate);
+    job_recipe(&place, text);
+}
+
+static const float *read_floats(pare_ctx *cx, pare_arena *a, const char *name)
+{
+    char *bytes;
+    size_t len;
+    ck_assert_int_eq(pare_file_read(cx, a, job_path(&place, name), 1 << 24, &bytes, &len), PARE_OK);
+    return (const float *)(const void *)bytes;
+}
+
+/* The values that training left, in front of the walk that stores them, are those of the artifact;
+ * where its masters were 0 in front of it they still are, if they were pruned. Of each linear n *
+ * k, and behind them a scale and a zero point of each group. */
+static void check_stored(const float *masters, const float *trained, const char *output, size_t at)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck[2];
+    pare_model m[2];
+    open_two(&cx, &a, output, output, ck, m);
+    for (size_t i = 0; i < m[0].config.blocks * PARE_ROLES; i++) {
+        const pare_linear *const l = &m[0].block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        const size_t count = l->n * l->k, group = aware[at].group ? aware[at].group : l->k;
+        const size_t kept = count + 2 * l->n * ((l->k + group - 1) / group);
+        float *const w = PARE_NEW(&a, float, count);
+        size_t zeros = 0;
+        ck_assert_ptr_nonnull(w);
+        ck_assert_uint_eq(l->bits, aware[at].bits);
+        ck_assert_int_eq(l->sparsity, aware[at].sparsity);
+        pare_linear_to_f32(&cx, l, w);
+        ck_assert_msg(memcmp(w, trained, count * sizeof *w) == 0, "%s", l->name);
+        for (size_t j = 0; j < count; j++) {
+            zeros += masters[j] == 0;
+            ck_assert(masters[j] != 0 || w[j] == 0);
+        }
+        if (l->sparsity == PARE_SPARSITY_2_4)
+            ck_assert_uint_ge(zeros, count / 2);
+        else
+            ck_assert_uint_lt(zeros, count / 2);
+        masters += kept;
+        trained += kept;
+    }
+    close_two(&a, ck);
+}
+
+/* The second job stops behind the training and goes on; the first runs through, in five threads. */
+START_TEST(codes_that_were_trained_are_those_that_are_stored)
+{
+    listener stop = {.at = "after training"},
+             again = {.wanted = "continuing: training is done; 0 of 2 blocks are written"};
+    pare_ctx cx;
+    pare_arena a;
+    aware_recipe((size_t)_i);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
+    const double before = figure("five", "training", "kl_before"),
+                 after = figure("five", "training", "kl_after");
+    ck_assert_msg(after < aware[_i].gain * before, "KL %g before, %g after", before, after);
+    ck_assert_double_eq_tol(figure("five", "kl", "mean"), after, .02 * after);
+    ck_assert_double_eq(figure("five", "training", "aware_linears"), 2 * PARE_ROLES);
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    const float *const masters = read_floats(&cx, &a, "two.partial/pruned.f32"),
+                       *const trained = read_floats(&cx, &a, "two.partial/trained.f32");
+    ck_assert_int_eq(run_listening(&again, "two"), PARE_OK);
+    ck_assert(again.heard);
+    check_stored(masters, trained, "two", (size_t)_i);
+    job_check_same_weights(&place, "five", "two");
+    pare_arena_release(&a);
+}
+END_TEST
+
+#define AWARE "  - distill: {aware: true, tokens: 3000, batch: 4, rate: 3e-3, save: 0}\n"
+
+static const struct {
+    const char *at, *broken, *told;
+} aware_stops[] = {
+    {"step 3 of", NULL, "continues after step 3 of 12"},
+    {"step 3 of", "two.partial/training.state", "training begins anew"},
+    {"step 3 of", "two.partial/pruned.f32", "block 2 of 2 of the unfinished run is damaged"},
+    {"after training", "two.partial/trained.f32", "they are trained again"},
+};
+enum { AWARE_STOPS = sizeof aware_stops / sizeof *aware_stops };
+
+/* Two grids of steps, one whose scales follow: all of their state is found again. */
+START_TEST(codes_that_were_stopped_go_on_to_the_same_bytes)
+{
+    listener stop = {.at = aware_stops[_i].at}, again = {.wanted = aware_stops[_i].told};
+    recipe("  - gptq: {bits: 2, group: 32, targets: [\"*.q_proj\", \"*.gate_proj\"]}\n"
+           "  - ternary: {group: row, targets: [\"*.o_proj\"]}\n"
+           "  - rtn: {bits: 3, group: 32, symmetric: false, skip: [\"*.q_proj\", \"*.gate_proj\", "
+           "\"*.o_proj\", \"*.v_proj\"]}\n" AWARE
+           "  - rtn: {bits: 8, group: 32, targets: [\"*.v_proj\"]}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    ck_assert_double_eq(figure("one", "training", "aware_linears"), 2 * (PARE_ROLES - 1));
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    if (aware_stops[_i].broken)
+        damage(aware_stops[_i].broken);
+    ck_assert_int_eq(run_listening(&again, "two"), PARE_OK);
+    ck_assert_msg(again.heard, "nothing says \"%s\"", aware_stops[_i].told);
+    job_check_same(&place, "one", "two");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("aware_job");
+    TCase *const t = tcase_create("aware_job");
+    tcase_set_timeout(t, 240);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, codes_that_were_trained_are_those_that_are_stored, 0, AWARES);
+    tcase_add_loop_test(t, codes_that_were_stopped_go_on_to_the_same_bytes, 0, AWARE_STOPS);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
