@@ -30,8 +30,8 @@ uint64_t pare_output_curvature_bytes(const pare_config *c);
 PARE_CHECKED pare_status pare_output_curvature_take(pare_arena *a, const pare_config *c,
                                                     pare_output_curvature *out);
 
-/* Adds dy [rows, n]. Threads over blocks of rows, one product over the tokens each: class MACHINE
- * (BLAS), same bytes for any number of threads. */
+/* Adds dy [rows, n]. Threads over blocks of rows, one product over the tokens each: the
+ * same bytes for any number of threads. */
 void pare_output_curvature_add(const pare_ctx *cx, pare_output_curvature *oc, pare_role role,
                                const float *dy, size_t rows, size_t n);
 

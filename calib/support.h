@@ -61,7 +61,7 @@ uint64_t pare_support_bytes(size_t k);
  * what needs H will say so by itself.
  *
  * PARE_ENOMEM. Memory pare_support_bytes(k) of `scratch`, given back. Work m r^2 + k^2 / 2 on one
- * thread, 0.2 % of a factorization at k = 4096. Exact: class MACHINE (BLAS), any thread count.
+ * thread. Exact: the same bytes on every CPU.
  * Source   Kish, Survey Sampling, 1965, section 8.2; Higham, Accuracy and Stability of Numerical
  * Algorithms, section 10.3. */
 PARE_CHECKED pare_status pare_support_of(pare_arena *scratch, const float *h, double *fourth,

@@ -51,7 +51,7 @@ static inline const float *pare_token_weights_at(const pare_token_weights *w, pa
  * gradient is not finite.
  * Memory   whatever the number of blocks; scratch: pare_token_weights_scratch.   Work  four forward
  * passes, two of them products for the gradient, over all windows; every block is loaded twice for
- * each batch of about 2048 tokens.   Threads  inside a batch.   Exact: class MACHINE (BLAS), any
+ * each batch of about 2048 tokens.   Threads  inside a batch.   The same bytes for any
  * thread count. */
 PARE_CHECKED pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
                                                  const pare_forward *f, const int32_t *tokens,

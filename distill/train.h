@@ -7,8 +7,8 @@
  * leaves before the optimizer moves them. A row counts when its window has a token behind it: the
  * loss of a step is the mean over those rows; that of hidden states is the mean over blocks.
  *
- * Windows come in an order that the seed decides, each once before any comes again. Products go
- * through BLAS: class MACHINE, the same bytes for any number of threads. */
+ * Windows come in an order that the seed decides, each once before any comes again. The
+ * same bytes for any number of threads. */
 #ifndef PARE_DISTILL_TRAIN_H
 #define PARE_DISTILL_TRAIN_H
 

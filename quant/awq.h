@@ -77,7 +77,7 @@ PARE_CHECKED pare_status pare_awq_round(pare_ctx *cx, pare_arena *scratch, const
  * Memory   one matrix of the largest linear, four vectors of k, a row per worker; from `scratch`,
  *          given back.
  * Work     (steps + 1) n k^2 / 2 multiply-adds per linear.   Threads over rows.
- * Exact    class MACHINE (BLAS, pow), any thread count. */
+ * Exact    on every CPU on which pow gives the same, any thread count. */
 PARE_CHECKED pare_status pare_awq_scale(pare_ctx *cx, pare_arena *scratch,
                                         const pare_awq_opts *opts, const pare_awq_site *site,
                                         float *scale, pare_awq_found *found);

@@ -50,7 +50,7 @@ typedef struct pare_correction {
  *
  * Returns PARE_OK, PARE_ENOMEM.   Memory  pare_correction_bytes for good, k^2 floats of it with
  * gptaq; while it is made also pare_correction_scratch.   Work  2 k^3 multiply-adds, 3 k^3 with
- * gptaq.   Threads over tiles of 128 x 128. Exact: class MACHINE (BLAS), any thread count. */
+ * gptaq.   Threads over tiles. Exact: on every CPU, any thread count. */
 PARE_CHECKED pare_status pare_correction_make(pare_ctx *cx, pare_arena *scratch,
                                               pare_correct method, float share,
                                               const pare_factor *factor, float *d,

@@ -26,7 +26,7 @@ PARE_CHECKED pare_status pare_gptq_quantize(pare_ctx *cx, pare_arena *scratch,
 
 /* trace((W - Q) H (W - Q)^T): w and q [n, k], h [k, k] lower triangle; q NULL: Q is 0. Products of
  * 128 terms in F32, their sum in double in a fixed order.   Memory  130 KiB of stack.
- * Work  n k^2 / 2 multiply-adds. Threads over rows; class MACHINE, any thread count. */
+ * Work  n k^2 / 2 multiply-adds. Threads over rows; exact on every CPU, any thread count. */
 double pare_gptq_error(const pare_ctx *cx, const float *w, const float *q, const float *h, size_t n,
                        size_t k);
 

@@ -94,7 +94,7 @@ typedef struct pare_omniquant_found {
  *   PARE_ENUMERIC  the loss is not finite
  *
  * Memory   pare_omniquant_bytes.      Work   epochs * (forward and backward of all windows).
- * Threads  those of the backward pass; class MACHINE, same bytes for any number of threads. */
+ * Threads  those of the backward pass; same bytes for any number of threads. */
 PARE_CHECKED pare_status pare_omniquant_learn(pare_ctx *cx, pare_arena *a,
                                               const pare_omniquant_opts *opts,
                                               const pare_omniquant_block *block,

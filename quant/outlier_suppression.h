@@ -60,7 +60,7 @@ PARE_CHECKED pare_status pare_suppress_shift(pare_ctx *cx, const float *min, con
 /* error(s) of one set of scales: s [k] per column, all > 0; NULL: 1. Infinite when a group of the
  * scaled weights has no grid. PARE_ENOMEM.
  * Memory  one matrix of the largest linear and one of its rows per worker; given back.
- * Work    n k^2 / 2 multiply-adds per linear.  Threads over rows; class MACHINE, any number. */
+ * Work    n k^2 / 2 multiply-adds per linear.  Threads over rows; exact on every CPU. */
 PARE_CHECKED pare_status pare_suppress_error(pare_ctx *cx, pare_arena *scratch,
                                              const pare_suppress_site *site, const float *s,
                                              double *error);

@@ -44,7 +44,7 @@ typedef struct pare_refine_opts {
  * range of F32, PARE_ENOMEM.
  * Memory  k floats; per worker pare_refine_bytes.   Work  (rounds + 1) n k^2 multiply-adds, and
  * n k per weight of a group and round; with O also 2 n k per row of a block and round.   Threads
- * over tiles of 128 rows. Exact: class MACHINE (BLAS), any thread count. */
+ * over tiles of 128 rows. Exact: on every CPU, any thread count. */
 PARE_CHECKED pare_status pare_refine_codes(pare_ctx *cx, pare_arena *scratch,
                                            const pare_refine_opts *opts, const pare_grid *grid,
                                            const float *w, pare_codes *codes, double *gain);

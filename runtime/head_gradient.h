@@ -23,7 +23,7 @@
  * Returns PARE_OK, PARE_ENOMEM, PARE_ENOTSUP (a packed head), or PARE_ENUMERIC when logits are not
  * finite.
  * Memory   scratch, rewound: pare_head_gradient_bytes.   Work  twice the multiply-adds of the head.
- * Threads over rows and tiles; class MACHINE (BLAS), any thread count. */
+ * Threads over rows and tiles; the same bytes for any thread count. */
 PARE_CHECKED pare_status pare_head_gradient(pare_ctx *cx, pare_arena *scratch,
                                             const pare_forward *f, const float *x, uint64_t seed,
                                             size_t first, size_t rows, float *dx);

@@ -18,9 +18,8 @@
  *   share     dx += s dy,  dgate += <dy, x> s (1 - s),  s = sigmoid(gate)
  *   embed     dE[token] += scale dy,  dposition += dy
  *
- * Attention's P is made again tile by tile. Products go through BLAS: class MACHINE, the same bytes
- * for any number of threads. Memory: all values of the forward pass, and gradients in the places of
- * values that nothing reads any more. */
+ * Attention's P is made again tile by tile. The same bytes for any number of threads. Memory: all
+ * values of the forward pass, and gradients in the places of values that nothing reads any more. */
 #ifndef PARE_RUNTIME_TAPE_H
 #define PARE_RUNTIME_TAPE_H
 

@@ -53,7 +53,7 @@ typedef struct pare_factor {
  * Returns PARE_OK, PARE_ENOMEM, PARE_EINVAL when damp is not in [0, 1], `apart` does not fit or
  * `order` is none, or PARE_ENUMERIC when H holds a NaN or an infinity (the message names the
  * entry). Memory   u, which is also worked in; twice that while it comes to f64.
- * Work     2/3 k^3 per rung.   Threads over tiles.   Exact: class MACHINE (BLAS), any thread count.
+ * Work     2/3 k^3 per rung.   Threads over tiles.   Exact: on every CPU, any thread count.
  * Source   U by one factorization of the reversed matrix: if R is the reversal and
  *          R H R = L L^T, then U = R L^-1 R is upper triangular and U^T U = H^-1.
  *          The original puts 1 on the diagonal of a dead column; its weights are 0 either way. */

@@ -76,8 +76,8 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
             pare_json_put_text(w, NULL, m->evaluated[i].sha256);
         pare_json_close(w);
     }
-    pare_json_put_text(w, "cpu", m->cpu);
-    pare_json_put_text(w, "blas", m->blas);
+    if (m->blas)
+        pare_json_put_text(w, "blas", m->blas);
 }
 
 static void put_model(pare_json_writer *w, const pare_config *c)

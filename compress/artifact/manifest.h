@@ -50,7 +50,7 @@ typedef struct pare_manifest {
     bool bf16;                   /* linears, while activations pass */
     const size_t *share; /* [shares] windows of each text; NULL when no weights were given */
     size_t shares;
-    const char *cpu, *blas; /* "avx2"; name and version of the BLAS core */
+    const char *blas; /* pare_blas_name(), which the bytes depend on; NULL: they do not */
     const pare_config *config;
     const pare_packed_layout *layout; /* dtype and shape of the kept tensors */
     const pare_linear_result *row;    /* in the order in which they stand in the manifest */

@@ -23,6 +23,9 @@ enum {
     CLIP_OPS = 37,   /* code and error 12, its power 25 */
     ERROR_OPS = 5,   /* a difference, two squares and sums */
     GROUP = 64,      /* weights that share a scale */
+    PANEL_ROWS = 96, /* a block of each factor, of which a product of matrices has many */
+    PANEL_COLUMNS = 96,
+    PANEL_DEPTH = 256
 };
 
 typedef enum kind {
@@ -36,7 +39,8 @@ typedef enum kind {
     RANGE,
     CODES,
     CLIP,
-    ERRORS
+    ERRORS,
+    PANELS
 } kind;
 
 typedef struct subject {
@@ -70,6 +74,7 @@ static const subject subjects[] = {
     {.name = "codes", .kind = CODES, .k = 4096, .many = true},
     {.name = "clip", .kind = CLIP, .k = 4096, .many = true},
     {.name = "errors", .kind = ERRORS, .k = 4096, .many = true},
+    {.name = "panels", .kind = PANELS},
 };
 
 _Static_assert(sizeof subjects / sizeof *subjects == PARE__BENCH_LOOPS, "count of subjects");
@@ -203,6 +208,28 @@ static pare_status prepare_kv_mix(loop *l)
     l->items = items_cached(l);
     l->task = mix_tiles;
     return take_scratch(l, v + m * (POSITIONS + CHANNELS));
+}
+
+static void multiply_panels(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    float *const a = l->scratch + worker * l->floats, *const b = a + PANEL_ROWS * PANEL_DEPTH;
+    for (size_t i = begin; i < end; i++)
+        l->cx->kernels.gemm_panels_f32(b + PANEL_COLUMNS * PANEL_DEPTH, PANEL_COLUMNS, a, b,
+                                       PANEL_ROWS, PANEL_COLUMNS, PANEL_DEPTH);
+}
+
+static pare_status prepare_panels(loop *l)
+{
+    const size_t values = (PANEL_ROWS + PANEL_COLUMNS) * PANEL_DEPTH + PANEL_ROWS * PANEL_COLUMNS;
+    l->row.n = PANEL_COLUMNS, l->row.k = PANEL_DEPTH, l->row.m = PANEL_ROWS;
+    l->row.bound = "fma";
+    l->row.cached = true;
+    l->bytes = (double)(values * sizeof(float));
+    l->ops = 2.0 * PANEL_ROWS * PANEL_COLUMNS * PANEL_DEPTH;
+    l->items = items_cached(l);
+    l->task = multiply_panels;
+    return take_scratch(l, values);
 }
 
 static float *row_at(const loop *l, size_t item, size_t worker)
@@ -385,6 +412,7 @@ static pare_status prepare(loop *l)
         return PARE_OK;
     case ERRORS: return prepare_stream(l, sum_errors, true, ERROR_OPS);
     case TRANSPOSE: return prepare_transpose(l);
+    case PANELS: return prepare_panels(l);
     default: return prepare_rows(l);
     }
 }

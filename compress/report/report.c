@@ -205,7 +205,8 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     pare_json_put_text(w, "started", r->started);
     pare_json_put_text(w, "host", r->host);
     pare_json_put_text(w, "cpu", r->cpu);
-    pare_json_put_text(w, "blas", r->blas);
+    if (r->blas)
+        pare_json_put_text(w, "blas", r->blas);
     pare_json_put_integer(w, "threads", (int64_t)r->threads);
     pare_json_put_text(w, "model", r->model);
     pare_json_put_text(w, "recipe", r->recipe_file);

@@ -216,7 +216,8 @@ static void put_making(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "<tr><td>threads</td><td>%zu</td></tr>\n", r->threads);
     put_row(t, "program", r->program);
     put_row(t, "kernels", r->cpu);
-    put_row(t, "BLAS", r->blas);
+    if (r->blas)
+        put_row(t, "BLAS", r->blas);
     put_row(t, "host", r->host);
     put_row(t, "started", r->started);
     pare__text_put(t, "</table>\n<h3>Recipe</h3>\n<pre>");

@@ -35,6 +35,11 @@ bool pare__run_trained_as_asked(pare_run *run, const pare_training_result *t)
     return false;
 }
 
+const char *pare__run_blas(const pare_run *run)
+{
+    return run->plan->out.hidden < run->plan->model.config.hidden ? pare_blas_name() : NULL;
+}
+
 /* The output that the run was asked to replace, by its manifest: no other one is replaced when it
  * is continued. */
 static pare_status put_replaced(pare_run *run, pare_json_writer *w)
@@ -96,8 +101,8 @@ pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "program", "pare " PARE_VERSION);
     pare_json_put_text(w, "format", JOURNAL_FORMAT);
-    pare_json_put_text(w, "cpu", pare_cpu_name(run->cx->cpu));
-    pare_json_put_text(w, "blas", pare_blas_name());
+    if (pare__run_blas(run))
+        pare_json_put_text(w, "blas", pare__run_blas(run));
     for (size_t i = 0; i < run->files.inputs; i++) {
         (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", i + 1);
         char value[512];

@@ -118,6 +118,8 @@ PARE_CHECKED pare_status pare__run_inputs_same(pare_run *run);
 /* The identity of the work, and of the arithmetic that does it; and as JSON, for the journal: what
  * must be equal for an unfinished run to be continued. */
 PARE_CHECKED pare_status pare__run_identify(pare_run *run);
+/* pare_blas_name() where what the run writes depends on it, else NULL. */
+const char *pare__run_blas(const pare_run *run);
 PARE_CHECKED pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w,
                                                const char **text);
 

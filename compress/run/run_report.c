@@ -218,7 +218,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .recipe_file = plan->job->recipe,
                        .program = "pare " PARE_VERSION,
                        .cpu = pare_cpu_name(run->cx->cpu),
-                       .blas = pare_blas_name(),
+                       .blas = pare__run_blas(run),
                        .threads = pare_threads(run->cx),
                        .config = &plan->out,
                        .structure = plan->structured ? &run->structure : NULL,

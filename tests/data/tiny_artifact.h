@@ -132,7 +132,6 @@ static inline pare_status tiny_put_texts(pare_ctx *cx, pare_arena *a, const tiny
         PARE_TRY(tiny_list(cx, a, directory, t->layout.shard_name[s], &file[files++]));
     const pare_manifest m = {.version = "0",
                              .recipe = "none",
-                             .cpu = "ref",
                              .blas = "none",
                              .config = &config,
                              .layout = &t->layout,

@@ -55,6 +55,7 @@ static const expected loops[] = {
     {"codes", 64, 4096, 4096, 8, "dram", false, 8 * 16384, 8 * 4096 * 5},
     {"clip", 64, 4096, 4096, 8, "fma", false, 8 * 16384, 8 * 4096 * 37},
     {"errors", 0, 4096, 4096, 8, "dram", false, 8 * 32768, 8 * 4096 * 5},
+    {"panels", 0, 96, 256, 96, "fma", true, 4 * (192 * 256 + 96 * 96), 2.0 * 96 * 96 * 256},
 };
 
 /* On two threads and on one; on one alone. */

@@ -409,7 +409,6 @@ static pare_status manifest(pare_ctx *cx, pare_arena *a, const char *name, doubl
                              .tokens_sha256 = "beef",
                              .windows = 4,
                              .window = 32,
-                             .cpu = "ref",
                              .blas = "none",
                              .config = &c,
                              .layout = &layout,

@@ -1,0 +1,59 @@
+#!/bin/sh
+# The same packed files and the same manifest, whatever the level of the CPU, the kernel of OpenBLAS
+# and the number of threads.
+#   bytes.sh PARE MAKE_FAMILY
+set -eu
+pare=$1 make=$2
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+cd "$home"
+
+"$make" llama model > log.txt
+"$pare" generate model --tokens 60 --count 16 --seed 1 --output tokens.i32 > log.txt 2>&1 || { cat log.txt; exit 1; }
+
+# sums NAME: of what one recipe makes.
+sums() {
+    rm -rf out
+    "$pare" compress "$1.yaml" --threads "$threads" > log.txt 2>&1 || { cat log.txt; echo "e2e.bytes: $1 failed"; exit 1; }
+    (cd out && sha256sum packed-*.safetensors manifest.json)
+}
+
+# same NAME HOW: as the first time.
+same() {
+    sums "$1" > now.txt
+    cmp -s "$1.txt" now.txt || { echo "e2e.bytes: $1 has other bytes with $2"; diff "$1.txt" now.txt; exit 1; }
+}
+
+recipe() {
+    printf 'pare: 1\nmodel: model\noutput: out\ncalibration: {tokens: tokens.i32, samples: 24, window: 32}\npasses:\n%s\n' "$2" > "$1.yaml"
+}
+recipe gptq '  - gptq: {bits: 4, group: 32}'
+recipe awq '  - awq: {}
+  - rtn: {bits: 4, group: 32}'
+recipe smooth '  - smoothquant: {}
+  - gptq: {bits: 8, group: 32}'
+recipe sparse '  - sparsegpt: {pattern: "2:4"}'
+recipe learned '  - omniquant: {epochs: 2}
+  - rtn: {bits: 4, group: 32}'
+
+levels=$("$pare" doctor | sed -n 's/^kernels .*(of \(.*\); PARE_CPU.*/\1/p' | tr -d ,)
+[ -n "$levels" ] || { echo "e2e.bytes: doctor names no levels"; exit 1; }
+for name in gptq awq smooth sparse learned; do
+    threads=1
+    sums "$name" > "$name.txt"
+    [ "$(wc -l < "$name.txt")" -ge 2 ] || { echo "e2e.bytes: $name wrote no packed file"; exit 1; }
+    for level in $levels; do
+        export PARE_CPU="$level"
+        same "$name" "PARE_CPU=$level"
+    done
+    unset PARE_CPU
+    for core in Haswell Nehalem; do
+        export OPENBLAS_CORETYPE="$core"
+        same "$name" "OPENBLAS_CORETYPE=$core"
+    done
+    unset OPENBLAS_CORETYPE
+    threads=3
+    same "$name" "3 threads"
+done
+# What is compared depends on what is computed.
+! cmp -s gptq.txt smooth.txt || { echo "e2e.bytes: two recipes gave the same sums"; exit 1; }
