@@ -67,7 +67,8 @@ static void run_block(int which, far_place *far, pare_site last, bool changes, s
     tiny_begin(&h, 2);
     const pare_model m = model_of(&h.arena, which);
     const pare_forward f = forward_of(&h, &m, far);
-    const pare_tap tap = {see, s, last, see_kv, 0, 0, NULL, changes ? change : NULL};
+    const pare_tap tap = {
+        .see = see, .self = s, .last = last, .see_kv = see_kv, .change = changes ? change : NULL};
     const pare_batch batch = {1, ROWS, 0};
     pare_kv kv;
     s->count = 0;
