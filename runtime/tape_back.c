@@ -1,5 +1,5 @@
-/* The walk back. The sums of a gradient run over the rows of a batch: products of whole matrices go
- * through fixed tiles of BLAS, sums of columns run in the order of rows, in double. Behind a step
+/* The walk back. The sums of a gradient run over the rows of a batch: products of whole matrices as
+ * product.h cuts them, sums of columns in the order of rows, in double. Behind a step
  * nothing reads what it made, nor the gradient of that: both are spare room for later gradients. */
 #include <string.h>
 

@@ -5,8 +5,8 @@
  *   u32 le magic "PJ01" | u32 le index | u64 le length | payload | 16 B XXH3-128 of the record so
  * far
  *
- * Record 0 is the fingerprint: a JSON object of strings (input hashes, recipe, program version, CPU
- * level, BLAS ...). Record i + 1 holds whatever unit i left. A torn or damaged tail is cut off;
+ * Record 0 is the fingerprint: a JSON object of strings (input hashes, recipe, program version
+ * ...). Record i + 1 holds whatever unit i left. A torn or damaged tail is cut off;
  * the records before it count. The journal is untrusted input: every length is checked. */
 #ifndef PARE_COMPRESS_OUTPUT_JOURNAL_H
 #define PARE_COMPRESS_OUTPUT_JOURNAL_H
