@@ -40,8 +40,9 @@ PARE_CHECKED pare_status pare_wave_change(pare_ctx *cx, pare_arena *scratch, par
                                           void *self);
 
 /* Runs every window through a block, or the half of it that the tap names.
- *   tap   NULL, or sees the inputs of the linears, in batch order. Where it stops the block the
- * wave stays as it is, else outputs replace inputs. what  name of the step, for progress
+ *   tap   NULL, or sees the inputs of the linears, in batch order; where it stops the block the
+ *         wave stays as it is, else outputs replace inputs
+ *   what  name of the step, for progress
  * PARE_ENOMEM, PARE_EIO, or what the tap returned. Scratch is rewound.
  * Threads inside a batch; same bytes for any number of them. */
 PARE_CHECKED pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,

@@ -56,17 +56,17 @@ static inline bool pare_plan_looks(const unsigned *kinds)
     return all != 0;
 }
 
+/* Likewise with the walk in front of the training; of ratios the rule looks. */
+static inline bool pare_plan_looks_first(const pare_plan *plan)
+{
+    return pare_plan_looks(plan->kinds) || plan->ratios;
+}
+
 /* Whether the reference is what the float model beside runs; behind a training that is the trained
  * block, and the reference the one before it. */
 static inline bool pare_plan_reference_is_whole(const pare_plan *plan)
 {
     return plan->reference && !plan->training;
-}
-
-/* Likewise with the walk in front of the training; of ratios the rule looks. */
-static inline bool pare_plan_looks_first(const pare_plan *plan)
-{
-    return pare_plan_looks(plan->kinds) || plan->ratios;
 }
 
 #endif

@@ -62,7 +62,7 @@ static pare_status load_whole(pare_run *run, size_t block, pare_block *out)
 {
     const pare_plan *const plan = run->plan;
     if (pare_plan_reference_is_whole(plan))
-        *out = run->reference; /* no longer needed with folds: the block is done */
+        *out = run->reference; /* folds are over, or there are none and it holds this */
     else
         PARE_TRY(pare_block_take(&run->scratch, &run->model.config, plan->biases, out));
     const pare_mark mark = pare_arena_mark(&run->scratch);
