@@ -3,8 +3,7 @@
  * pairs of columns side by side; inputs are read where they lie. Two tiles of tokens meet two of
  * rows: four loads for four products.
  *
- * Bound: the rate of tile products. No processor with tiles has run this yet; a test runs it with
- * tiles in plain C. */
+ * Bound: the rate of tile products. */
 #define PARE_VNNI_BITS 512
 #include "kernels/x86/tiles.h"
 #include "kernels/x86/vnni_internal.h"

@@ -1,4 +1,3 @@
-/* No processor with tiles has run this yet. */
 #include "kernels/kernels_internal.h"
 #include "kernels/x86/tiles.h"
 
