@@ -3,6 +3,7 @@
  * file takes back:
  *   REAL, reals, LANES     the type, a vector of it and how many it holds
  *   PANELS(name)           the name for this type
+ *   PRODUCT                the name of the kernel
  *   TOGETHER               panels of a, and of b, of a register tile at most: 1 or 2
  *   reals_load, reals_store, reals_all, reals_add, reals_fma(a, b, c) = a b + c */
 #ifdef REAL /* by an includer */
@@ -12,20 +13,24 @@
 #define COLUMNS (PARE_PANEL_BYTES / sizeof(REAL))
 #define ACROSS  (COLUMNS / LANES)
 
-/* c += a b for `down` panels of a and `across` panels of b, both constants. */
+/* c += a b for `down` panels of a and `across` panels of b, both constants. Lines of c are asked
+ * for one at a time: all at once they would take the places that loads of a wait for. */
 PARE_INLINE void PANELS(tile)(REAL *c, size_t ldc, const REAL *a, const REAL *b, size_t k,
                               size_t down, size_t across)
 {
+    enum { APART = 4 /* steps from line to line */ };
     reals s[TOGETHER * ROWS][TOGETHER * ACROSS];
-    for (size_t i = 0; i < down * ROWS; i++)
-        __builtin_prefetch(c + i * ldc, 1);
 #pragma GCC unroll 12
     for (size_t i = 0; i < down * ROWS; i++)
 #pragma GCC unroll 4
         for (size_t v = 0; v < across * ACROSS; v++)
             s[i][v] = reals_all(0);
-    for (size_t p = 0; p < k; p++) {
+    for (size_t p = 0, line = 0; p < k; p++) {
         reals now[TOGETHER * ACROSS];
+        if (p % APART == 0 && line < down * ROWS * across) {
+            __builtin_prefetch(c + line / across * ldc + line % across * COLUMNS, 1);
+            line++;
+        }
 #pragma GCC unroll 4
         for (size_t v = 0; v < across * ACROSS; v++)
             now[v] = reals_load(b + v / ACROSS * k * COLUMNS + p * COLUMNS + v % ACROSS * LANES);
@@ -77,8 +82,7 @@ static void PANELS(edge_tile)(REAL *c, size_t ldc, const REAL *a, const REAL *b,
         memcpy(c + i * ldc, room + i * LD, n * sizeof *c);
 }
 
-PARE_INLINE void PANELS(product)(REAL *c, size_t ldc, const REAL *a, const REAL *b, size_t m,
-                                 size_t n, size_t k)
+void PRODUCT(REAL *c, size_t ldc, const REAL *a, const REAL *b, size_t m, size_t n, size_t k)
 {
     const size_t high = TOGETHER * ROWS, wide = TOGETHER * COLUMNS;
     for (size_t j = 0; j < n; j += wide)
@@ -99,6 +103,7 @@ PARE_INLINE void PANELS(product)(REAL *c, size_t ldc, const REAL *a, const REAL 
 #undef reals
 #undef LANES
 #undef PANELS
+#undef PRODUCT
 #undef TOGETHER
 #undef reals_load
 #undef reals_store

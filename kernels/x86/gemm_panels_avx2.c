@@ -7,6 +7,7 @@
 #define reals        __m256
 #define LANES        8
 #define PANELS(name) name##_f32
+#define PRODUCT      pare_gemm_panels_f32_avx2
 #define TOGETHER     1
 #define reals_load   _mm256_loadu_ps
 #define reals_store  _mm256_storeu_ps
@@ -19,6 +20,7 @@
 #define reals        __m256d
 #define LANES        4
 #define PANELS(name) name##_f64
+#define PRODUCT      pare_gemm_panels_f64_avx2
 #define TOGETHER     1
 #define reals_load   _mm256_loadu_pd
 #define reals_store  _mm256_storeu_pd
@@ -26,17 +28,5 @@
 #define reals_add    _mm256_add_pd
 #define reals_fma    _mm256_fmadd_pd
 #include "kernels/gemm_panels.h"
-
-void pare_gemm_panels_f32_avx2(float *c, size_t ldc, const float *a, const float *b, size_t m,
-                               size_t n, size_t k)
-{
-    product_f32(c, ldc, a, b, m, n, k);
-}
-
-void pare_gemm_panels_f64_avx2(double *c, size_t ldc, const double *a, const double *b, size_t m,
-                               size_t n, size_t k)
-{
-    product_f64(c, ldc, a, b, m, n, k);
-}
 
 #endif

@@ -8,6 +8,7 @@
 #define reals        __m512
 #define LANES        16
 #define PANELS(name) name##_f32
+#define PRODUCT      pare_gemm_panels_f32_avx512
 #define TOGETHER     2
 #define reals_load   _mm512_loadu_ps
 #define reals_store  _mm512_storeu_ps
@@ -20,6 +21,7 @@
 #define reals        __m512d
 #define LANES        8
 #define PANELS(name) name##_f64
+#define PRODUCT      pare_gemm_panels_f64_avx512
 #define TOGETHER     2
 #define reals_load   _mm512_loadu_pd
 #define reals_store  _mm512_storeu_pd
@@ -27,17 +29,5 @@
 #define reals_add    _mm512_add_pd
 #define reals_fma    _mm512_fmadd_pd
 #include "kernels/gemm_panels.h"
-
-void pare_gemm_panels_f32_avx512(float *c, size_t ldc, const float *a, const float *b, size_t m,
-                                 size_t n, size_t k)
-{
-    product_f32(c, ldc, a, b, m, n, k);
-}
-
-void pare_gemm_panels_f64_avx512(double *c, size_t ldc, const double *a, const double *b, size_t m,
-                                 size_t n, size_t k)
-{
-    product_f64(c, ldc, a, b, m, n, k);
-}
 
 #endif
