@@ -5,6 +5,16 @@
 #define ROWS    PARE_PANEL_ROWS
 #define STRETCH 8 /* rows side by side: each line of them and of the panels is met once */
 #define COLUMNS (PARE_PANEL_BYTES / sizeof(REAL))
+#define LINE    (64 / sizeof(REAL)) /* of the caches */
+
+/* Asks for rows [from, to) of x [rows, depth], for the second-level cache. */
+static inline void OF(ask_for)(const REAL *x, size_t ld, size_t from, size_t to, size_t rows,
+                               size_t depth)
+{
+    for (size_t r = from; r < to && r < rows; r++)
+        for (size_t p = 0; p < depth; p += LINE)
+            __builtin_prefetch(x + r * ld + p, 0, 2);
+}
 
 /* Up to ROWS rows of alpha op(a) as a panel, zeros behind them. */
 static inline void OF(pack_few_rows)(REAL *to, const REAL *a, size_t row, size_t column, REAL alpha,
@@ -30,12 +40,14 @@ static inline void OF(pack_rows)(REAL *to, const REAL *a, size_t lda, bool trans
                     at[r] = alpha * a[q * lda + i + r];
             }
     }
-    for (size_t i = 0; !transposed && i < whole; i += ROWS)
+    for (size_t i = 0; !transposed && i < whole; i += ROWS) {
+        OF(ask_for)(a, lda, i + ROWS, i + 2 * ROWS, rows, depth);
         for (size_t p = 0; p < depth; p++) {
             REAL *const at = to + i * depth + p * ROWS;
             for (size_t r = 0; r < ROWS; r++)
                 at[r] = alpha * a[(i + r) * lda + p];
         }
+    }
     if (whole < rows)
         OF(pack_few_rows)
     (to + whole * depth, transposed ? a + whole : a + whole * lda, transposed ? 1 : lda,
@@ -47,8 +59,10 @@ static inline void OF(pack_columns)(const pare_kernels *kernels, REAL *to, const
                                     size_t ldb, bool transposed, size_t columns, size_t depth)
 {
     const size_t whole = columns / COLUMNS * COLUMNS, left = columns - whole;
-    for (size_t j = 0; transposed && j < whole; j += COLUMNS)
+    for (size_t j = 0; transposed && j < whole; j += COLUMNS) {
+        OF(ask_for)(b, ldb, j + COLUMNS, j + 2 * COLUMNS, columns, depth);
         OF(transpose)(kernels, to + j * depth, COLUMNS, b + j * ldb, ldb, COLUMNS, depth);
+    }
     for (size_t p = 0, next; !transposed && p < depth; p = next) {
         next = depth - p < STRETCH ? depth : p + STRETCH;
         for (size_t j = 0; j < whole; j += COLUMNS)
@@ -68,6 +82,7 @@ static inline void OF(pack_columns)(const pare_kernels *kernels, REAL *to, const
 #undef ROWS
 #undef COLUMNS
 #undef STRETCH
+#undef LINE
 #undef REAL
 #undef OF
 #endif

@@ -9,10 +9,9 @@
 enum {
     DEPTH = PARE_DEPTH,
     CORNER = 48,            /* rows of a square on the diagonal: whole panels of both factors */
-    HIGH_BYTES = 512 << 10, /* of the packed rows of a tile */
+    HIGH_BYTES = 768 << 10, /* of the packed rows of a tile */
     NEAR_BYTES = 192 << 10, /* of those that stay in the second-level cache beside .. */
-    WIDE_BYTES = 96 << 10,  /* .. so many packed columns, which meet them all in turn */
-    SIDE = 1536             /* columns of a tile at most */
+    WIDE_BYTES = 384 << 10  /* .. so many packed columns, which meet them all in turn */
 };
 
 /* Part of c, rows at most as HIGH_BYTES hold. */
@@ -52,10 +51,8 @@ static tiles cut(const pare_kernels *kernels, const pare_product *p)
     const size_t high = p->lower ? most / CORNER * CORNER : most;
     const size_t even = p->m / ((p->m + high - 1) / high + (p->m == 0));
     const size_t step = p->lower ? CORNER : 2 * PARE_PANEL_ROWS;
-    tiles t = {kernels, p, pare_smaller(even / step * step + step, high), SIDE, 0, 0};
-    t.down = (p->m + t.high - 1) / t.high;
-    t.across = (p->n + t.wide - 1) / t.wide;
-    return t;
+    const size_t tall = pare_smaller(even / step * step + step, high);
+    return (tiles){kernels, p, tall, p->n, (p->m + tall - 1) / tall, p->n > 0};
 }
 
 static void add_tiles(void *arg, size_t begin, size_t end, size_t worker)
@@ -83,7 +80,7 @@ void pare_product_tiles(const pare_ctx *cx, const pare_product *p)
     const size_t threads = pare_threads(cx);
     tiles t = cut(&cx->kernels, p);
     while (threads > 1 && t.down * t.across < TURNS * threads && t.wide > 2 * CORNER) {
-        t.wide /= 2;
+        t.wide = (t.wide / 2 + CORNER - 1) / CORNER * CORNER;
         t.across = (p->n + t.wide - 1) / t.wide;
     }
     pare_parallel(cx, t.down * t.across, 1, add_tiles, &t);

@@ -3,7 +3,7 @@
  * Both factors are packed into panels, block by block, and a kernel multiplies these. What an
  * output gains is cut into blocks of PARE_DEPTH terms; each block is one chain of fused
  * multiply-adds from 0, in order, and is then added to the output. So neither the blocks of rows
- * and columns nor threads nor the CPU change a bit. Up to 600 KB of stack. */
+ * and columns nor threads nor the CPU change a bit. Up to 1.2 MB of stack. */
 #ifndef PARE_RUNTIME_PRODUCT_H
 #define PARE_RUNTIME_PRODUCT_H
 
