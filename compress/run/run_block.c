@@ -82,7 +82,7 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
     PARE_TRY(pare__run_transforms_begin(run, block));
     if (run->plan->sequential)
         for (unsigned site = 0; site < PARE_SITES; site++) {
-            if (run->plan->halves && site == PARE_SITE_MLP)
+            if (run->plan->halves && run->walk.calibrated && site == PARE_SITE_MLP)
                 PARE_TRY(pare__run_carry_midway(run, block));
             PARE_TRY(compress_sites(run, block, 1u << site, unit));
         }

@@ -1,4 +1,8 @@
 /* Jobs that train codes in place: what was trained is what is stored. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/unit/job_train.h"
 
 static const struct {
@@ -137,6 +141,46 @@ START_TEST(codes_that_were_stopped_go_on_to_the_same_bytes)
 }
 END_TEST
 
+/* A process that dies as SIGKILL ends it, when its job goes on to an MLP for the `left`th time. */
+static void die_midway(void *left, const char *what, double done, double total)
+{
+    (void)total;
+    if (done == 0 && strcmp(what, "carrying activations to the MLP") == 0 && --*(int *)left == 0)
+        (void)kill(getpid(), SIGKILL);
+}
+
+static const char *const midway[] = {
+    "  - gptq: {bits: 3, group: 32, correct: gptaq}\n" AWARE,
+    "  - wanda: {pattern: 2:4, skip: [\"*.v_proj\"]}\n" TRAIN "save: 0}\n"
+    "  - gptq: {bits: 8, group: 32, correct: qronos, targets: [\"*.v_proj\"]}\n",
+    "  - gptq: {bits: 3, group: 32, correct: gptaq, skip: [\"*.v_proj\"]}\n" AWARE
+    "  - gptq: {bits: 8, group: 32, correct: gptaq, targets: [\"*.v_proj\"]}\n",
+};
+enum { MIDWAY = sizeof midway / sizeof *midway, WALK = 2 /* blocks */ };
+
+/* Killed in the middle of each block of each walk that halts there, one run behind the other. */
+START_TEST(a_job_that_is_killed_between_the_halves_of_a_block_goes_on_to_the_same_bytes)
+{
+    const int walks = _i == 0 ? 1 : 2; /* behind the training nothing is calibrated, or gptq */
+    recipe(midway[_i]);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    for (int block = 0; block < walks * WALK; block++) {
+        int left = block == 0 ? 1 : 2, status; /* the block of the last run is done again */
+        const pid_t child = fork();
+        ck_assert_int_ge(child, 0);
+        if (child == 0) {
+            const job_opts opts = {.output = "two", .report = die_midway, .self = &left};
+            _exit(job_run(&place, opts, NULL) == PARE_OK ? 0 : 1);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "block %d: %d", block,
+                      status);
+    }
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 2}, NULL), PARE_OK);
+    job_check_same(&place, "one", "two");
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("aware_job");
@@ -145,6 +189,8 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, codes_that_were_trained_are_those_that_are_stored, 0, AWARES);
     tcase_add_loop_test(t, codes_that_were_stopped_go_on_to_the_same_bytes, 0, AWARE_STOPS);
+    tcase_add_loop_test(
+        t, a_job_that_is_killed_between_the_halves_of_a_block_goes_on_to_the_same_bytes, 0, MIDWAY);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
