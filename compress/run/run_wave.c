@@ -57,7 +57,7 @@ static pare_status run_both(pare_run *run, const pare_block *whole, const pare_t
     return s;
 }
 
-/* The block as the float model has it before any fold, its experts included. */
+/* The block as the float model has it before any fold. */
 static pare_status load_whole(pare_run *run, size_t block, pare_block *out)
 {
     const pare_plan *const plan = run->plan;
@@ -68,7 +68,6 @@ static pare_status load_whole(pare_run *run, size_t block, pare_block *out)
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_status s = load_floats(run, block, out);
     pare_arena_rewind(&run->scratch, mark);
-    out->expert = block_of(run, block)->expert;
     return s;
 }
 
