@@ -14,7 +14,7 @@ bool pare_early_descriptors(void);
 /* Gives the process back the CPUs it was started with, before any thread is, and takes the stack
  * that commands need. Returns PARE_EARLY_STACK, or the limit of the stack where that is less: then
  * no command can run. */
-enum { PARE_EARLY_STACK = 2 << 20 };
+enum { PARE_EARLY_STACK = 3 << 20 };
 size_t pare_early_end(void);
 
 #endif

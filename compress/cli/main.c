@@ -260,7 +260,7 @@ int main(int argc, char **argv)
     pare_status s = pare_arena_init(&cli.cx, &cli.arena, 0);
     if (s == PARE_OK && stack < PARE_EARLY_STACK)
         s = pare_fail(&cli.cx, PARE_ENOMEM,
-                      "the stack is limited to %zu KiB (ulimit -s), and 2 MiB is needed; raise the "
+                      "the stack is limited to %zu KiB (ulimit -s), and 3 MiB is needed; raise the "
                       "limit",
                       stack / 1024);
     if (s == PARE_OK)

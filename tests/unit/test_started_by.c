@@ -89,9 +89,9 @@ START_TEST(a_stack_that_is_too_small_is_refused)
     static const struct {
         int kib, code;
         const char *text;
-    } limits[] = {{256, 5, "the stack is limited to 256 KiB (ulimit -s), and 2 MiB is needed"},
-                  {2047, 5, "the stack is limited to 2047 KiB (ulimit -s)"},
-                  {2100, 0, "doctor"}};
+    } limits[] = {{256, 5, "the stack is limited to 256 KiB (ulimit -s), and 3 MiB is needed"},
+                  {3071, 5, "the stack is limited to 3071 KiB (ulimit -s)"},
+                  {3200, 0, "doctor"}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         char line[1024], text[8192];
         (void)snprintf(line, sizeof line, "ulimit -s %d; '%s' help doctor 2>&1", limits[i].kib,
