@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "runtime/gram_bf16.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
@@ -12,21 +13,24 @@ uint64_t pare_drift_bytes(size_t k)
     return (uint64_t)k * k * sizeof(float) + PARE_ALIGN;
 }
 
-uint64_t pare_drift_room_bytes(size_t k, size_t room)
+uint64_t pare_drift_room_bytes(size_t k, size_t room, bool bf16)
 {
-    return (uint64_t)k * room * sizeof(float) + PARE_ALIGN;
+    return (uint64_t)k * room * sizeof(float) + PARE_ALIGN +
+           (bf16 ? (uint64_t)2 * k * PARE_GRAM_ROWS * sizeof(uint16_t) + PARE_ALIGN : 0);
 }
 
-pare_status pare_drift_take(pare_arena *a, size_t k, pare_drift *out)
+pare_status pare_drift_take(pare_arena *a, size_t k, bool bf16, pare_drift *out)
 {
-    *out = (pare_drift){.d = PARE_NEW(a, float, k *k)};
+    *out = (pare_drift){.d = PARE_NEW(a, float, k *k), .bf16 = bf16};
     return out->d ? PARE_OK : PARE_ENOMEM;
 }
 
 pare_status pare_drift_room(pare_arena *a, size_t k, size_t room, pare_drift *d)
 {
-    d->x = PARE_NEW(a, float, room *k);
-    return d->x ? PARE_OK : PARE_ENOMEM;
+    d->x = pare_arena_take_raw(a, room, k * sizeof *d->x);
+    if (d->x && d->bf16)
+        d->side = pare_arena_take_raw(a, 2 * PARE_GRAM_ROWS, k * sizeof *d->side);
+    return d->x && (d->side || !d->bf16) ? PARE_OK : PARE_ENOMEM;
 }
 
 void pare_drift_see(pare_drift *d, const float *x, size_t rows, size_t k)
@@ -59,6 +63,10 @@ void pare_drift_add(const pare_ctx *cx, pare_drift *d, const float *y, const flo
 {
     batch b = {d, y, weight, k};
     pare_parallel(cx, rows, ROWS, subtract_rows, &b);
+    if (d->bf16) {
+        pare_gram_cross_bf16(cx, d->side, d->d, d->x, y, rows, k);
+        return;
+    }
     pare_gemm_tiles(cx, &(pare_gemm){.m = k,
                                      .n = k,
                                      .k = rows,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/fold.h"
+#include "runtime/gram_bf16.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
@@ -50,8 +51,13 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
         if (kinds[i] & PARE_STATS_HESSIAN) {
             s->h = PARE_NEW(a, float, s->k * s->k);
             s->fourth = s->h ? PARE_NEW(a, double, s->k) : NULL;
-            s->weighed = s->fourth ? PARE_NEW(a, float, s->k *WEIGHED) : NULL;
-            if (!s->weighed)
+            if (!s->fourth)
+                return PARE_ENOMEM;
+            if (kinds[i] & PARE_STATS_BF16)
+                s->side = PARE_NEW(a, uint16_t, s->k * PARE_GRAM_ROWS);
+            else
+                s->weighed = PARE_NEW(a, float, s->k *WEIGHED);
+            if (!s->side && !s->weighed)
                 return PARE_ENOMEM;
         }
         if (kinds[i] & PARE_STATS_HELD) {
@@ -74,7 +80,8 @@ pare_status pare_stats_take_drift(pare_arena *a, const unsigned kinds[PARE_SITES
 {
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (kinds[i] & PARE_STATS_DRIFT)
-            PARE_TRY(pare_drift_take(a, s->site[i].k, &s->site[i].drift));
+            PARE_TRY(
+                pare_drift_take(a, s->site[i].k, kinds[i] & PARE_STATS_BF16, &s->site[i].drift));
     return PARE_OK;
 }
 
@@ -93,7 +100,8 @@ uint64_t pare_stats_drift_room_bytes(const pare_config *c, const unsigned kinds[
     uint64_t bytes = 0;
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (kinds[i] & PARE_STATS_DRIFT)
-            bytes += pare_drift_room_bytes(pare_site_width(c, 0, (pare_site)i), rows);
+            bytes += pare_drift_room_bytes(pare_site_width(c, 0, (pare_site)i), rows,
+                                           kinds[i] & PARE_STATS_BF16);
     return bytes;
 }
 
@@ -108,7 +116,7 @@ pare_status pare_stats_drift_room(pare_arena *a, size_t rows, pare_stats *s)
 /* One batch of inputs. */
 typedef struct batch {
     pare_site_stats *s;
-    const float *x;
+    const float *x, *weight; /* NULL: 1 */
     size_t rows;
 } batch;
 
@@ -118,11 +126,13 @@ static void add_fourth(void *arg, size_t begin, size_t end, size_t worker)
     const size_t k = b->s->k;
     double *const sum = b->s->fourth;
     (void)worker;
-    for (size_t i = 0; i < b->rows; i++)
+    for (size_t i = 0; i < b->rows; i++) {
+        const double w = b->weight ? (double)b->weight[i] : 1;
         for (size_t j = begin; j < end; j++) {
-            const double square = (double)b->x[i * k + j] * (double)b->x[i * k + j];
+            const double square = w * (double)b->x[i * k + j] * (double)b->x[i * k + j];
             sum[j] += square * square;
         }
+    }
 }
 
 static void add_columns(void *arg, size_t begin, size_t end, size_t worker)
@@ -166,11 +176,23 @@ static void add_sample(pare_site_stats *s, const float *x, size_t rows, uint64_t
 static void add_hessian(const pare_ctx *cx, pare_site_stats *s, const float *x, size_t rows,
                         size_t spared)
 {
-    batch b = {s, x, rows};
+    batch b = {s, x, NULL, rows};
     pare_gram_add(cx, s->h, x, rows, s->k);
     pare_parallel(cx, s->k, COLUMNS, add_fourth, &b);
     if (s->held && spared < rows)
         pare_gram_add(cx, s->held, x + spared * s->k, rows - spared, s->k);
+}
+
+/* The same of rows with weights, rounded to BF16. */
+static void add_rounded(const pare_ctx *cx, pare_site_stats *s, const float *x, const float *weight,
+                        size_t rows, size_t spared)
+{
+    batch b = {s, x, weight, rows};
+    pare_gram_add_bf16(cx, s->side, s->h, x, weight, rows, s->k);
+    pare_parallel(cx, s->k, COLUMNS, add_fourth, &b);
+    if (s->held && spared < rows)
+        pare_gram_add_bf16(cx, s->side, s->held, x + spared * s->k, weight ? weight + spared : NULL,
+                           rows - spared, s->k);
 }
 
 /* Rows times the roots of their weights, some at a time. */
@@ -200,8 +222,10 @@ static pare_status add(void *self, size_t part, pare_site site, const float *x, 
     const float *const weight = s->h && s->weight ? s->weight + s->tokens : NULL;
     const uint64_t left = stats->held_from > s->tokens ? stats->held_from - s->tokens : 0;
     const size_t spared = left < rows ? (size_t)left : rows;
-    batch b = {s, x, rows};
-    if (s->h && s->weight)
+    batch b = {s, x, NULL, rows};
+    if (s->side)
+        add_rounded(stats->cx, s, x, weight, rows, spared);
+    else if (s->h && s->weight)
         add_weighed(stats->cx, s, x, rows, spared);
     else if (s->h)
         add_hessian(stats->cx, s, x, rows, spared);

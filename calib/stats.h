@@ -10,6 +10,7 @@
  *   loudness with any of these: energy of the tokens; with H each times its weight.
  *   held     with H: the same sum over the tokens behind the first `held_from`.
  *   drift    with H: how these inputs have moved from those in the float model.
+ *   bf16     no statistic: H, held and drift are of inputs rounded to BF16 (runtime/gram_bf16.h).
  *   sample   up to PARE_STATS_ROWS inputs, evenly spread over all tokens.
  *
  * Batches are added in the order in which the wave brings them. Statistics follow a fold
@@ -28,7 +29,8 @@ enum {
     PARE_STATS_CHANNELS = 1u << 1,
     PARE_STATS_SAMPLE = 1u << 2,
     PARE_STATS_DRIFT = 1u << 3,
-    PARE_STATS_HELD = 1u << 4
+    PARE_STATS_HELD = 1u << 4,
+    PARE_STATS_BF16 = 1u << 5
 };
 
 enum { PARE_STATS_ROWS = 256 };
@@ -45,6 +47,7 @@ typedef struct pare_site_stats {
     pare_drift drift;                           /* pare_stats_take_drift */
     double *fourth;                             /* [k]; until pare_stats_support */
     float *weighed;                             /* with H: room for some rows */
+    uint16_t *side;                             /* the same of those in BF16, instead */
     float *absmax, *absmean, *mean, *min, *max; /* [k] */
     float *sample;                              /* [samples, k] */
     size_t samples;

@@ -161,14 +161,27 @@ static pare_status keep_sums(const weigh_job *job)
                           place_of_outputs(w, job->block));
 }
 
+/* Behind the last input of a linear nothing reads what the block makes, unless a norm stands there
+ * or experts add to it. */
+static pare_status see_last(void *tape, size_t part, pare_site site, const float *x, size_t rows,
+                            size_t k)
+{
+    (void)part, (void)x, (void)rows, (void)k;
+    ((pare_tape *)tape)->unread = site == PARE_SITE_ACTIVATED;
+    return PARE_OK;
+}
+
 /* dy becomes the gradient in front of the block. */
 static pare_status undo_block(weigh_job *job, pare_tape *t)
 {
     const pare_gradients wanted = {.see = see, .self = job};
-    const size_t hidden = job->f->model->config.hidden;
+    const pare_config *const c = &job->f->model->config;
+    const pare_tap tap = {.see = see_last, .self = t, .last = PARE_SITES, .parts = 1};
+    const bool read = c->experts || c->arch->inner_norm[PARE_NORM_AFTER_MLP];
+    const size_t hidden = c->hidden;
     pare_array x, y;
     PARE_TRY(pare_tape_input(t, job->x, job->rows, hidden, true, &x));
-    PARE_TRY(pare_tape_block(t, job->f, job->room, batch(job), x, NULL, &y));
+    PARE_TRY(pare_tape_block(t, job->f, job->room, batch(job), x, read ? NULL : &tap, &y));
     PARE_TRY(pare_tape_back(t, y, job->dy, &wanted));
     memcpy(job->dy, pare_tape_gradient(x), job->rows * hidden * sizeof *job->dy);
     return PARE_OK;
@@ -184,7 +197,7 @@ static pare_status backward(weigh_job *job)
         PARE_TRY(pare_ctx_interrupted(job->cx));
         PARE_TRY(pare_spill_get(job->cx, &job->stream, job->x, count, place_in_stream(job, b)));
         PARE_TRY(begin_sums(job));
-        pare_tape_begin(job->cx, &job->work, &t);
+        pare_tape_begin(job->cx, &job->work, job->f->backend, &t);
         const pare_status s = undo_block(job, &t);
         pare_tape_end(&t);
         PARE_TRY(s);
@@ -290,23 +303,25 @@ uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t wi
 }
 
 /* The most of a pass through a block, there and back, and through the head. */
-static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b)
+static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b, bool bf16)
 {
-    const uint64_t there = pare_block_forward_bytes(cx, c, b, PARE_INPUTS_NONE);
-    const uint64_t back = pare_tape_block_bytes(cx, c, b), head = pare_head_gradient_bytes(c);
+    const uint64_t there =
+        pare_block_forward_bytes(cx, c, b, bf16 ? PARE_INPUTS_BF16 : PARE_INPUTS_NONE);
+    const uint64_t back = pare_tape_block_bytes(cx, c, b, bf16);
+    const uint64_t head = pare_head_gradient_bytes(cx, c, bf16);
     const uint64_t most = there > back ? there : back;
     return head > most ? head : most;
 }
 
 uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, size_t samples,
-                                    size_t window)
+                                    size_t window, bool bf16)
 {
     const pare_batch b = {.sequences = batch_windows(samples, window), .length = window};
     const uint64_t rows = (uint64_t)b.sequences * window;
     return (uint64_t)b.sequences * widest(c) * sizeof(double) +
            2 * rows * c->hidden * sizeof(float) +
-           pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, window) + work_bytes(cx, c, b) +
-           (uint64_t)256 * PARE_ALIGN;
+           pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, window) +
+           work_bytes(cx, c, b, bf16) + (uint64_t)256 * PARE_ALIGN;
 }
 
 static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
@@ -318,7 +333,9 @@ static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
     job->dy = PARE_NEW(job->scratch, float, rows * c->hidden);
     if (!job->over || !job->x || !job->dy)
         return PARE_ENOMEM;
-    PARE_TRY(pare_arena_init(job->cx, &job->work, work_bytes(job->cx, c, widest_batch)));
+    PARE_TRY(
+        pare_arena_init(job->cx, &job->work,
+                        work_bytes(job->cx, c, widest_batch, job->f->backend == &pare_cpu_bf16)));
     return pare_kv_take(job->scratch, c, sequences, job->window, &job->kv);
 }
 

@@ -38,7 +38,7 @@ static inline const float *pare_token_weights_at(const pare_token_weights *w, pa
 
 /* Finds them.
  *
- *   f        of a model with dense weights; positions for a window
+ *   f        of a model with dense weights, on the CPU; positions for a window
  *   tokens   [samples, window]
  *   seed     of the draw
  *   room     for a block of the model in floats; overwritten
@@ -63,10 +63,11 @@ PARE_CHECKED pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pa
 PARE_CHECKED pare_status pare_token_weights_load(pare_ctx *cx, size_t block, pare_token_weights *w);
 void pare_token_weights_close(pare_token_weights *w);
 
-/* Bytes of the result in memory, of the scratch beside it, and of the files. */
+/* Bytes of the result in memory, of the scratch beside it (bf16: f is on pare_cpu_bf16), and of the
+ * files. */
 uint64_t pare_token_weights_bytes(const pare_config *c, uint64_t tokens);
 uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window);
 uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, size_t samples,
-                                    size_t window);
+                                    size_t window, bool bf16);
 
 #endif

@@ -145,7 +145,7 @@ static pare_status run_head(trainer *r, const float *x, const float *u, double s
 {
     for (size_t i = 0; i < r->rows; i += CHUNK) {
         pare_tape tape;
-        pare_tape_begin(r->cx, &r->work, &tape);
+        pare_tape_begin(r->cx, &r->work, NULL, &tape);
         const pare_status s = run_chunk(r, &tape, x, u, i, pare_smaller(r->rows - i, CHUNK), scale);
         pare_tape_end(&tape);
         PARE_TRY(s);
@@ -179,7 +179,7 @@ static pare_status run_backward(trainer *r, double share)
         if (weight > 0)
             r->loss += weight * pare_losses_hidden(r->cx, x + floats, r->u + (b + 1) * floats,
                                                    floats, weight, r->dx);
-        pare_tape_begin(r->cx, &r->work, &tape);
+        pare_tape_begin(r->cx, &r->work, NULL, &tape);
         const pare_status s = undo_block(r, &tape, b, x);
         pare_tape_end(&tape);
         PARE_TRY(s);
@@ -267,7 +267,7 @@ static uint64_t chunk_bytes(const pare_ctx *cx, const pare_config *c)
 static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b)
 {
     const uint64_t there = pare_block_forward_scratch(cx, c, b),
-                   back = pare_tape_block_bytes(cx, c, b);
+                   back = pare_tape_block_bytes(cx, c, b, false);
     const uint64_t most = there > back ? there : back, head = chunk_bytes(cx, c);
     return head > most ? head : most;
 }

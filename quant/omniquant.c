@@ -192,7 +192,7 @@ static size_t batch_at(const learner *l, size_t first)
 
 static pare_status measure_batch(learner *l, size_t first, double *error, double *energy)
 {
-    pare_tape_begin(l->cx, &l->room, &l->tape);
+    pare_tape_begin(l->cx, &l->room, NULL, &l->tape);
     const pare_status s = forward(l, first, batch_at(l, first), error, energy);
     pare_tape_end(&l->tape);
     return s;
@@ -346,7 +346,7 @@ static pare_status find_slopes(learner *l, size_t first)
 static pare_status step(learner *l, size_t first)
 {
     PARE_TRY(build(l, false));
-    pare_tape_begin(l->cx, &l->room, &l->tape);
+    pare_tape_begin(l->cx, &l->room, NULL, &l->tape);
     pare_status s = find_slopes(l, first);
     pare_tape_end(&l->tape);
     PARE_TRY(s);
@@ -417,7 +417,7 @@ static pare_status learn(learner *l, pare_omniquant_found *found)
 {
     const pare_batch batch = {.sequences = l->opts->batch, .length = l->block->window};
     PARE_TRY(take_state(l));
-    PARE_TRY(pare_arena_init(l->cx, &l->room, pare_tape_block_bytes(l->cx, l->c, batch)));
+    PARE_TRY(pare_arena_init(l->cx, &l->room, pare_tape_block_bytes(l->cx, l->c, batch, false)));
     const size_t batches = (l->block->samples + l->opts->batch - 1) / l->opts->batch;
     l->total = batches * (l->opts->epochs + 2);
     spell_out(l);
@@ -477,7 +477,8 @@ size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
                             const pare_omniquant_opts *opts, size_t window)
 {
     const pare_batch batch = {.sequences = opts->batch, .length = window};
-    size_t bytes = pare_tape_block_bytes(cx, c, batch), part, weights = 0, widest = c->hidden;
+    size_t bytes = pare_tape_block_bytes(cx, c, batch, false), part, weights = 0,
+           widest = c->hidden;
     for (unsigned r = 0; r < PARE_ROLES; r++) {
         size_t n, k;
         pare_linear_shape(c, 0, (pare_role)r, &n, &k);

@@ -58,8 +58,12 @@ typedef enum pare_token_weighing {
 } pare_token_weighing;
 const char *pare_token_weighing_name(pare_token_weighing w); /* as recipes write it */
 
-/* In what the linears multiply while activations pass through the blocks. */
-typedef enum pare_precision { PARE_PRECISION_F32, PARE_PRECISION_BF16 } pare_precision;
+/* Of the products of a calibration. */
+typedef enum pare_precision {
+    PARE_PRECISION_AUTO, /* BF16 where it was measured that what comes out is as good */
+    PARE_PRECISION_F32,
+    PARE_PRECISION_BF16
+} pare_precision;
 const char *pare_precision_name(pare_precision p); /* as recipes write it */
 
 typedef struct pare_calibration {
@@ -76,7 +80,7 @@ typedef struct pare_calibration {
     pare_token_weighing token_weights;
     bool token_weights_given;
     pare_place token_weights_place;
-    pare_precision precision; /* default F32 */
+    pare_precision precision;
     bool precision_given;
     size_t min_tokens;     /* that must reach an expert; default 128 */
     pare_cold_policy cold; /* for others; default ALL_TOKENS */

@@ -11,7 +11,7 @@ static const pare_word token_words[] = {
     {"auto", PARE_TOKENS_AUTO}, {"even", PARE_TOKENS_EVEN}, {"loss", PARE_TOKENS_LOSS}, {0}};
 
 static const pare_word precision_words[] = {
-    {"f32", PARE_PRECISION_F32}, {"bf16", PARE_PRECISION_BF16}, {0}};
+    {"auto", PARE_PRECISION_AUTO}, {"f32", PARE_PRECISION_F32}, {"bf16", PARE_PRECISION_BF16}, {0}};
 
 const pare_param pare__samples = {.name = "samples",
                                   .type = PARE_PARAM_INTEGER,
@@ -69,11 +69,13 @@ static const pare_param precision = {
     .name = "precision",
     .type = PARE_PARAM_CHOICE,
     .words = precision_words,
-    .fallback = PARE_PRECISION_F32,
+    .fallback = PARE_PRECISION_AUTO,
     .help =
-        "of the products in linears while activations pass through the blocks: bf16 rounds inputs "
-        "and weights to BF16 (8 bits of precision) and sums in F32, for CPUs with AMX; every "
-        "CPU gives the same bytes; Hessians, gradients and passes stay in F32"};
+        "of the products of a calibration: linears while activations pass, their gradients for "
+        "token_weights, Hessians. bf16 rounds both sides to BF16 (8 bits of precision) and sums in "
+        "F32, which CPUs with AMX do much faster; every CPU gives the same bytes. auto: bf16; f32 "
+        "where all weights keep 8 bits and inputs a scale per group, and where parts are taken out "
+        "of the model"};
 const pare_param *const pare_calibration_params[] = {
     &pare__samples, &pare__window, &token_weights, &precision, &pare__temperature,
     &pare__weight,  NULL};

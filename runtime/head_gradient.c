@@ -85,12 +85,13 @@ static pare_status undo_chunk(pare_tape *t, const pare_forward *f, head_job *job
     return PARE_OK;
 }
 
-uint64_t pare_head_gradient_bytes(const pare_config *c)
+uint64_t pare_head_gradient_bytes(const pare_ctx *cx, const pare_config *c, bool bf16)
 {
     const uint64_t logits = (c->logit_cap > 0 ? 3 : 1) * (uint64_t)c->vocab;
+    const uint64_t products = bf16 ? pare_tape_bf16_bytes(cx, ROWS, c->hidden) : 0;
     return (ROWS * (logits + 5 * (uint64_t)c->hidden) + 1024 * (uint64_t)c->hidden) *
                sizeof(float) +
-           ROWS + (uint64_t)256 * PARE_ALIGN;
+           products + ROWS + (uint64_t)256 * PARE_ALIGN;
 }
 
 pare_status pare_head_gradient(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
@@ -102,7 +103,7 @@ pare_status pare_head_gradient(pare_ctx *cx, pare_arena *scratch, const pare_for
     for (size_t i = 0; s == PARE_OK && i < rows; i += ROWS) {
         pare_tape t;
         job.first = first + i;
-        pare_tape_begin(cx, scratch, &t);
+        pare_tape_begin(cx, scratch, f->backend, &t);
         s = undo_chunk(&t, f, &job, x + i * hidden, rows - i < ROWS ? rows - i : ROWS,
                        dx + i * hidden);
         pare_tape_end(&t);

@@ -5,6 +5,8 @@
  *   dl_v = sqrt(p_v) e_v - p_v sum over u of sqrt(p_u) e_u
  *   dn = dl W,          dx = dnorm(dn)                           (runtime/tape.h)
  *
+ * The products run on the backend of f.
+ *
  * The mean over e of dl dl^T is diag(p) - p p^T, the second derivative of KL(p || .) at p, and so
  * that of dx dx^T is that curvature in x. The gradient of -ln p(y), with y drawn from p, has the
  * same mean, but is nearly 0 for most draws and large for few; this one is about as large in each.
@@ -28,6 +30,7 @@ PARE_CHECKED pare_status pare_head_gradient(pare_ctx *cx, pare_arena *scratch,
                                             const pare_forward *f, const float *x, uint64_t seed,
                                             size_t first, size_t rows, float *dx);
 
-uint64_t pare_head_gradient_bytes(const pare_config *c);
+/* bf16: on pare_cpu_bf16. */
+uint64_t pare_head_gradient_bytes(const pare_ctx *cx, const pare_config *c, bool bf16);
 
 #endif

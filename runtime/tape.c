@@ -142,7 +142,7 @@ static pare_status tape_linears(const pare_ops *o, const pare_linear *const *w, 
         s.outs[i] = y[i];
     }
     PARE_TRY(record(t, &s));
-    return t->inner.op->linears(&t->inner, w, count, exact, x, y);
+    return t->unread ? PARE_OK : t->inner.op->linears(&t->inner, w, count, exact, x, y);
 }
 
 static pare_status tape_attend(const pare_ops *o, const pare_attend *a, pare_array q, pare_array k,
@@ -171,7 +171,7 @@ static pare_status tape_add(const pare_ops *o, pare_array a, pare_array b, pare_
 {
     pare_tape *const t = tape_of(o);
     PARE_TRY(record(t, &(pare_step){.op = PARE__OP_add, .x = a, .other = b, .y = y}));
-    return t->inner.op->add(&t->inner, a, b, y);
+    return t->unread ? PARE_OK : t->inner.op->add(&t->inner, a, b, y);
 }
 
 static pare_status tape_turn(const pare_ops *o, pare_array x)
@@ -291,9 +291,10 @@ static void begin(const pare_backend *inner, pare_ctx *cx, pare_arena *a, pare_t
     };
 }
 
-void pare_tape_begin(pare_ctx *cx, pare_arena *a, pare_tape *t)
+void pare_tape_begin(pare_ctx *cx, pare_arena *a, const pare_backend *over, pare_tape *t)
 {
-    begin(&pare_cpu, cx, a, t);
+    begin(over ? over : &pare_cpu, cx, a, t);
+    t->bf16 = over == &pare_cpu_bf16;
 }
 
 void pare_tape_end(pare_tape *t)
@@ -335,22 +336,24 @@ pare_status pare_tape_block(pare_tape *t, const pare_forward *f, const pare_bloc
 }
 
 /* A block without weights goes there and back. */
-static pare_status dry_run(pare_count *n, pare_batch batch)
+static pare_status dry_run(pare_count *n, pare_batch batch, bool bf16)
 {
     const size_t rows = batch.sequences * batch.length;
     const pare_gradients none = {0};
     pare_tape t;
     pare_array x, y;
     begin(&n->backend, &n->cx, &n->arena, &t);
+    t.bf16 = bf16;
     t.dry = true;
     PARE_TRY(pare_tape_input(&t, n->anywhere, rows, n->model.config.hidden, true, &x));
     PARE_TRY(pare_tape_block(&t, &n->forward, &n->block, batch, x, NULL, &y));
     return pare_tape_back(&t, y, NULL, &none);
 }
 
-size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch)
+size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16)
 {
     pare_count n;
-    const pare_status s = pare_count_begin(cx, c, batch, PARE_INPUTS_NONE, &n);
-    return pare_count_end(&n, s == PARE_OK ? dry_run(&n, batch) : s);
+    const pare_status s =
+        pare_count_begin(cx, c, batch, bf16 ? PARE_INPUTS_BF16 : PARE_INPUTS_NONE, &n);
+    return pare_count_end(&n, s == PARE_OK ? dry_run(&n, batch, bf16) : s);
 }

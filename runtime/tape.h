@@ -52,12 +52,14 @@ typedef struct pare_tape {
     const pare_gradients *wanted;
     bool in_expert; /* on the way back, and where its gradients begin */
     pare_mark expert;
-    bool dry; /* only counts what it would take: pare_tape_block_bytes */
+    bool unread; /* what linears and sums from here on make is not computed: nobody reads it */
+    bool bf16;   /* dx = dy W of what is rounded to BF16: over pare_cpu_bf16 */
+    bool dry;    /* only counts what it would take: pare_tape_block_bytes */
 } pare_tape;
 
-/* An empty tape over the CPU. It keeps its values in `a`; other things taken from `a` meanwhile go
- * with them. */
-void pare_tape_begin(pare_ctx *cx, pare_arena *a, pare_tape *t);
+/* An empty tape over a backend of the host, NULL: pare_cpu. It keeps its values in `a`; other
+ * things taken from `a` meanwhile go with them. */
+void pare_tape_begin(pare_ctx *cx, pare_arena *a, const pare_backend *over, pare_tape *t);
 
 /* Forgets all records and frees what they hold. */
 void pare_tape_end(pare_tape *t);
@@ -85,7 +87,11 @@ PARE_CHECKED pare_status pare_tape_back(pare_tape *t, pare_array y, const float 
 /* The gradient of an input, behind pare_tape_back; NULL where none came through. */
 const float *pare_tape_gradient(pare_array input);
 
-/* Bytes that a block of this configuration takes from the arena, there and back, upper bound. */
-size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch);
+/* Bytes that a block of this configuration takes from the arena, there and back, upper bound;
+ * bf16: over pare_cpu_bf16. */
+size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16);
+
+/* The same of one linear with inputs of k columns, beside what it reads and writes. */
+size_t pare_tape_bf16_bytes(const pare_ctx *cx, size_t rows, size_t k);
 
 #endif

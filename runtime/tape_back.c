@@ -154,6 +154,8 @@ static void add_product(const pare_tape *t, const pare_linear *w, size_t first, 
 static pare_status undo_product(pare_tape *t, const pare_linear *w, const float *dy, size_t rows,
                                 float *dx)
 {
+    if (t->bf16)
+        return pare__tape_undo_bf16(t, w, dy, rows, dx);
     if (w->dtype == PARE_F32) {
         add_product(t, w, 0, w->n, w->data, dy, rows, dx);
         return PARE_OK;

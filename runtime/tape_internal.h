@@ -56,6 +56,10 @@ float *pare__tape_leaf(const pare_tape *t, const void *value);
 void pare__sum_columns(const pare_tape *t, const float *a, const float *b, size_t rows,
                        size_t width, float *y);
 
+/* dx += dy W, both rounded to BF16, for a block of rows of W after the other. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__tape_undo_bf16(pare_tape *t, const pare_linear *w, const float *dy,
+                                              size_t rows, float *dx);
+
 /* Back through attention: d of q, k and v, before their rotation. */
 PARE_CHECKED pare_status pare__tape_attend(pare_tape *t, const pare_step *s);
 

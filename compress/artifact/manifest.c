@@ -56,7 +56,7 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
         put_size(w, "window", m->window);
         put_size(w, "new_tokens", m->fresh);
         pare_json_put_text(w, "token_weights", m->token_weights ? "loss" : "even");
-        pare_json_put_text(w, "precision", m->bf16 ? "bf16" : "f32");
+        pare_json_put_text(w, "precision", m->precision);
         if (m->share) {
             pare_json_open_array(w, "windows_of_texts");
             for (size_t i = 0; i < m->shares; i++)

@@ -47,7 +47,7 @@ typedef struct pare_manifest {
     size_t windows, window;      /* calibration */
     uint64_t fresh;              /* tokens of it that say something new */
     bool token_weights;          /* they count by the loss */
-    bool bf16;                   /* linears, while activations pass */
+    const char *precision;       /* of its products */
     const size_t *share; /* [shares] windows of each text; NULL when no weights were given */
     size_t shares;
     const char *blas; /* pare_blas_name(), which the bytes depend on; NULL: they do not */

@@ -1,6 +1,7 @@
 #include "compress/artifact/sparsity_text.h"
 #include "compress/cli/plan_print.h"
 #include "compress/plan/calibration_need.h"
+#include "compress/plan/plan_walks.h"
 
 static void put_warnings(pare_json_writer *w, const pare_plan *p, const pare_plan_estimate *time)
 {
@@ -146,7 +147,7 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
     pare_json_put_integer(w, "window", (int64_t)p->window);
     pare_json_put_text(w, "token_weights", p->token_weights ? "loss" : "even");
     if (p->calibrated)
-        pare_json_put_text(w, "precision", pare_precision_name(p->recipe.calibration.precision));
+        pare_json_put_text(w, "precision", pare_plan_precision(p));
     pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
     if (p->experts)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->settled.memory.chunk);

@@ -280,8 +280,9 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
                      pare_plural(p->settled.samples), p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
-    if (p->bf16 && p->calibrated)
-        (void)printf("%-17s BF16: linears while activations pass\n", "precision");
+    if (p->calibrated)
+        (void)printf("%-17s %s: products of the calibration\n", "precision",
+                     p->bf16 ? "BF16" : "F32");
     if (p->token_weights)
         (void)printf("%-17s by the loss: the float model runs forward and backward first\n",
                      "token weights");

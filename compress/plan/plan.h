@@ -109,7 +109,7 @@ typedef struct pare_plan {
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
     bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
-    bool token_weights, bf16, halves;   /* tokens by the loss; waves in BF16, in halves of blocks */
+    bool token_weights, bf16, halves;   /* tokens by the loss; products; waves in halves */
     size_t window;                      /* of the calibration */
     size_t batch;                       /* windows per forward batch, at most */
     unsigned kinds[PARE_SITES];         /* PARE_STATS_* that some step needs, of part 0 */

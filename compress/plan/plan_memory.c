@@ -341,8 +341,8 @@ static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, const par
     if (!plan->token_weights)
         return 0;
     return weights_bytes(plan, settled) +
-           pare_token_weights_scratch(cx, c, plan->batch, plan->window) + floats_bytes(plan) +
-           rope_bytes(c, plan->window);
+           pare_token_weights_scratch(cx, c, plan->batch, plan->window, plan->bf16) +
+           floats_bytes(plan) + rope_bytes(c, plan->window);
 }
 
 /* A pass of the wave; with drift the float model passes, too, whose block is loaded for it. */

@@ -17,6 +17,7 @@
 #include "quant/matrix_error.h"
 #include "quant/rtn.h"
 #include "runtime/file.h"
+#include "runtime/gram_bf16.h"
 #include "runtime/linalg.h"
 #include "runtime/linear.h"
 #include "runtime/machine.h"
@@ -133,6 +134,25 @@ static pare_status run_gram(probe *p, const void *unused)
     return PARE_OK;
 }
 
+static pare_status run_gram_bf16(probe *p, const void *side)
+{
+    pare_gram_add_bf16(p->cx, *(uint16_t *const *)side, p->h, p->x, NULL, TOKENS, p->k);
+    return PARE_OK;
+}
+
+/* Operations in a second of what is counted only where a plan has it. */
+static pare_status measure_bf16(probe *p, const pare_linear *w)
+{
+    uint16_t *const side = PARE_NEW(p->a, uint16_t, p->k * PARE_GRAM_ROWS);
+    double seconds;
+    if (!side)
+        return PARE_ENOMEM;
+    PARE_TRY(time_linear(p, run_bf16, w, &p->out->gemm_bf16));
+    PARE_TRY(median_seconds(p, run_gram_bf16, &side, &seconds));
+    p->out->gram_bf16 = (double)TOKENS * (double)p->k * (double)p->k / seconds;
+    return PARE_OK;
+}
+
 static pare_status measure_products(probe *p)
 {
     const size_t count = p->n * p->k;
@@ -145,7 +165,7 @@ static pare_status measure_products(probe *p)
     pare_linear w = {.name = "probe", .n = p->n, .k = p->k, .dtype = PARE_F32, .data = p->w};
     PARE_TRY(time_linear(p, run_linear, &w, &p->out->gemm));
     if (p->plan->bf16)
-        PARE_TRY(time_linear(p, run_bf16, &w, &p->out->gemm_bf16));
+        PARE_TRY(measure_bf16(p, &w));
     w.dtype = PARE_F16;
     w.data = p->half;
     PARE_TRY(time_linear(p, run_linear, &w, &p->out->gemm_half));

@@ -20,7 +20,8 @@ typedef struct pare_plan_rates {
     double gemm_half;  /* in F16, */
     double gemm_bf16;  /* with inputs and weights rounded to BF16, */
     double gemm_codes; /* in codes, its inputs rounded on the way */
-    double gram;       /* operations of x^T x */
+    double gram;       /* operations of x^T x, */
+    double gram_bf16;  /* with x rounded to BF16 */
     double round;      /* weights rounded to nearest */
     double store;      /* weights loaded, packed, hashed, decoded and measured */
     double compare;    /* logits of two models compared, one thread */

@@ -421,7 +421,6 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
     const bool packed = plan->model.head.bits > 0;
     bool better;
     const bool reads = reads_hessian(plan, &better);
-    plan->bf16 = c->precision == PARE_PRECISION_BF16;
     plan->token_weights =
         c->token_weights == PARE_TOKENS_LOSS ||
         (c->token_weights == PARE_TOKENS_AUTO && reads && better && !packed && !shift);
@@ -471,6 +470,40 @@ static void decide_parameters(pare_plan *plan)
     }
 }
 
+/* Whether a linear loses more than weights and groups of inputs in 8 bits do, beside which products
+ * in BF16 can be seen (tests/results/precision.csv). */
+static bool is_coarse(const pare_plan_linear *l)
+{
+    enum { FINE = 8 };
+    const pare_activation *const a = &l->packed.activation;
+    const bool rounds = a->mode == PARE_ACTIVATION_TOKEN || a->mode == PARE_ACTIVATION_TENSOR ||
+                        (a->bits && a->bits < FINE);
+    return l->pruned || (l->quantized && (rounds || l->packed.bits < FINE));
+}
+
+static bool any_coarse(const pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->linears; i++)
+        if (is_coarse(&plan->linear[i]))
+            return true;
+    return false;
+}
+
+/* Also what goes along with the waves: Hessians and drift of rounded inputs. Where parts of the
+ * model go, what BF16 costs was not measured. */
+static void decide_precision(pare_plan *plan)
+{
+    const pare_precision asked = plan->recipe.calibration.precision;
+    plan->bf16 = plan->calibrated &&
+                 (asked == PARE_PRECISION_BF16 ||
+                  (asked == PARE_PRECISION_AUTO && !plan->structured && any_coarse(plan)));
+    for (size_t s = 0; s < PARE_SITES && plan->bf16; s++) {
+        unsigned *const kinds[] = {&plan->kinds[s], &plan->later[s], &plan->expert_kinds[s]};
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            *kinds[i] |= *kinds[i] & PARE_STATS_HESSIAN ? PARE_STATS_BF16 : 0u;
+    }
+}
+
 /* Whether both waves may halt between the halves of a block: what follows there needs no more than
  * the stream. Folds are held against the outputs of whole blocks, levels of a cache are found from
  * their inputs. */
@@ -487,8 +520,10 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     plan->parts = pare_block_parts(&plan->model.config);
     const size_t count = pare_plan_slots(plan);
     PARE_TRY(pare__plan_structure(cx, a, plan));
-    if (plan->structured)
+    if (plan->structured) {
+        decide_precision(plan);
         return PARE_OK;
+    }
     int64_t *const owner = PARE_NEW(a, int64_t, count), *const pruner = PARE_NEW(a, int64_t, count);
     plan->linear = PARE_NEW(a, pare_plan_linear, count);
     plan->first = PARE_NEW(a, size_t, count / PARE_ROLES + 1);
@@ -517,6 +552,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;
     PARE_TRY(weigh_tokens(cx, plan));
+    decide_precision(plan);
     PARE_TRY(pare__plan_experts(cx, plan));
     return pare__plan_rotate_check(cx, plan);
 }

@@ -160,6 +160,18 @@ static void count_tokens(estimate *e)
                   over((double)p->input_bytes, parallel(e, e->rate.copy));
 }
 
+/* The same of the calibration, whose products may be in BF16: as operations in F32, which take as
+ * long. What goes beside products stays as it is. */
+static pare_status calibration_work(const estimate *e, pare_site last, pare_work *w)
+{
+    const pare_plan *const p = e->plan;
+    const double faster = p->bf16 ? over(e->rate.gemm_bf16, e->rate.gemm) : 1;
+    PARE_TRY(work_of(e, &p->model.config, p->window, last, w));
+    for (size_t i = 0; i < PARE_WORK_PARTS; i++)
+        w->products[i] *= (over(1, faster) + beside_products - 1) / beside_products;
+    return PARE_OK;
+}
+
 /* Forward passes of a token through the blocks, sites one by one: of the compressed model up to
  * each site with statistics, from the middle of the block where waves halt there, and to its end;
  * the same of the float model beside, which goes through each half once where waves halt. */
@@ -169,13 +181,13 @@ static pare_status sites_of(const estimate *e, double whole, double *common)
     pare_work before;
     double middle = 0, sites = 0;
     if (p->halves) {
-        PARE_TRY(work_of(e, &p->model.config, p->window, PARE_SITE_MLP, &before));
+        PARE_TRY(calibration_work(e, PARE_SITE_MLP, &before));
         middle = common_of(&before);
     }
     for (pare_site s = 0; s < PARE_SITES; s++) {
         if (!p->kinds[s])
             continue;
-        PARE_TRY(work_of(e, &p->model.config, p->window, s, &before));
+        PARE_TRY(calibration_work(e, s, &before));
         sites += common_of(&before) - (s >= PARE_SITE_MLP ? middle : 0);
     }
     *common = whole + sites;
@@ -217,7 +229,7 @@ static pare_status count_calibration(estimate *e)
     pare_work all;
     if (!p->calibrated)
         return PARE_OK;
-    PARE_TRY(work_of(e, c, p->window, PARE_SITES, &all));
+    PARE_TRY(calibration_work(e, PARE_SITES, &all));
     PARE_TRY(passes_of(e, &all, &forward));
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const double k = (double)pare_site_width(c, 0, (pare_site)s);
@@ -232,9 +244,9 @@ static pare_status count_calibration(estimate *e)
     if (p->token_weights)
         e->phase[PARE_PHASE_WEIGH] = beside_products * over(tokens * weigh, e->rate.gemm);
     const double walks = !p->training ? 1.0 : pare_plan_looks_first(p) + pare_plan_looks(p->later);
-    e->phase[PARE_PHASE_WAVE] = walks * beside_products *
-                                over(tokens * forward, p->bf16 ? e->rate.gemm_bf16 : e->rate.gemm);
-    e->phase[PARE_PHASE_STATS] = walks * over(tokens * (double)c->blocks * stats, e->rate.gram);
+    e->phase[PARE_PHASE_WAVE] = walks * beside_products * over(tokens * forward, e->rate.gemm);
+    e->phase[PARE_PHASE_STATS] = walks * over(tokens * (double)c->blocks * stats,
+                                              p->bf16 ? e->rate.gram_bf16 : e->rate.gram);
     return PARE_OK;
 }
 

@@ -69,4 +69,10 @@ static inline bool pare_plan_reference_is_whole(const pare_plan *plan)
     return plan->reference && !plan->training;
 }
 
+/* Of the products of the calibration, as recipes write it. */
+static inline const char *pare_plan_precision(const pare_plan *plan)
+{
+    return pare_precision_name(plan->bf16 ? PARE_PRECISION_BF16 : PARE_PRECISION_F32);
+}
+
 #endif

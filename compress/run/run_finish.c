@@ -6,6 +6,7 @@
 
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_rotate.h"
 #include "compress/text/version.h"
@@ -253,7 +254,7 @@ static pare_status write_manifest(pare_run *run)
                        .window = plan->calibrated ? plan->window : 0,
                        .fresh = run->settled.fresh,
                        .token_weights = plan->token_weights,
-                       .bf16 = plan->bf16,
+                       .precision = pare_plan_precision(plan),
                        .share = run->data.share,
                        .shares = plan->recipe.calibration.text.count,
                        .blas = pare__run_blas(run),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
@@ -11,7 +12,7 @@
 #include "runtime/linalg.h"
 
 /* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "6"
+#define JOURNAL_FORMAT "7"
 
 pare_status pare__run_identify(pare_run *run)
 {
@@ -112,6 +113,8 @@ pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char
     }
     pare_json_put_text(w, PARE_JOURNAL_TOKENS, plan->calibrated ? run->data.sha256 : "not used");
     put_recipe(run, recipe, w);
+    if (plan->calibrated)
+        pare_json_put_text(w, "precision", pare_plan_precision(plan));
     PARE_TRY(put_replaced(run, w));
     pare_json_close(w);
     return pare_json_writer_finish(w, text, &len);

@@ -145,7 +145,7 @@ pare_status pare__run_weigh(pare_run *run)
     const double start = pare_seconds();
     pare_ctx_step(run->cx, PARE__PHASE_WEIGH, "weighing tokens by the loss");
     const pare_status s = pare_token_weights_find(
-        run->cx, &run->stage, &run->scratch, &run->forward, run->data.tokens.id,
+        run->cx, &run->stage, &run->scratch, &run->wave_forward, run->data.tokens.id,
         run->settled.samples, plan->window, plan->recipe.seed, &run->current, plan->place.partial,
         &run->weights);
     run->calibration_seconds += pare_seconds() - start;

@@ -29,7 +29,7 @@ recipe() {
     printf 'pare: 1\nmodel: model\noutput: out\ncalibration: {tokens: tokens.i32, samples: 24, window: 32%s}\npasses:\n%s\n' "${3:-}" "$2" > "$1.yaml"
 }
 recipe gptq '  - gptq: {bits: 4, group: 32}'
-recipe bf16 '  - gptq: {bits: 4, group: 32}' ', precision: bf16'
+recipe f32 '  - gptq: {bits: 4, group: 32}' ', precision: f32'
 recipe awq '  - awq: {}
   - rtn: {bits: 4, group: 32}'
 recipe smooth '  - smoothquant: {}
@@ -40,7 +40,7 @@ recipe learned '  - omniquant: {epochs: 2}
 
 levels=$("$pare" doctor | sed -n 's/^kernels .*(of \(.*\); PARE_CPU.*/\1/p' | tr -d ,)
 [ -n "$levels" ] || { echo "e2e.bytes: doctor names no levels"; exit 1; }
-for name in gptq bf16 awq smooth sparse learned; do
+for name in gptq f32 awq smooth sparse learned; do
     threads=1
     sums "$name" > "$name.txt"
     [ "$(wc -l < "$name.txt")" -ge 2 ] || { echo "e2e.bytes: $name wrote no packed file"; exit 1; }
@@ -58,6 +58,6 @@ for name in gptq bf16 awq smooth sparse learned; do
     same "$name" "3 threads"
 done
 # What is compared depends on what is computed.
-for name in smooth bf16; do
+for name in smooth f32; do
     ! cmp -s gptq.txt "$name.txt" || { echo "e2e.bytes: gptq and $name gave the same sums"; exit 1; }
 done

@@ -23,11 +23,12 @@ static inline void golden_compress(pare_ctx *cx, const job_place *p, const char 
     pare_arena_release(&a);
 }
 
-/* The start of a recipe for the model of the reference table and its calibration tokens. */
+/* The start of a recipe for the model of the reference table and its calibration tokens, in F32 as
+ * the references are. */
 #define GOLDEN_STORIES                                                                             \
     "pare: 1\nmodel: " PARE_SHARED_DIR "/models/stories260k\n"                                     \
     "calibration: {tokens: " PARE_SHARED_DIR "/reference/calib_tokens.i32, window: 256, "          \
-    "token_weights: even"
+    "token_weights: even, precision: f32"
 
 /* The end of a recipe: a pruned model is always evaluated, here on one window and for nothing. */
 #define GOLDEN_ONE_WINDOW "evaluate:\n  - perplexity: {tokens: window.i32, window: 256}\n"

@@ -184,7 +184,7 @@ static void head_gradient(whole *w, float *at, float *dx)
     pare_tape t;
     pare_array x, logits;
     ck_assert_ptr_nonnull(dy);
-    pare_tape_begin(&cx, &arena, &t);
+    pare_tape_begin(&cx, &arena, NULL, &t);
     const pare_ops o = pare_tape_ops(&t);
     good(pare_tape_input(&t, at, ROWS, c->hidden, true, &x));
     good(o.op->take(&o, ROWS, c->vocab, &logits));
@@ -204,7 +204,7 @@ static void block_gradient(whole *w, size_t i, float *at, float *dx)
     const pare_batch batch = {SEQUENCES, LENGTH, 0};
     pare_tape t;
     pare_array x, y;
-    pare_tape_begin(&cx, &arena, &t);
+    pare_tape_begin(&cx, &arena, NULL, &t);
     good(pare_tape_input(&t, at, ROWS, w->m.config.hidden, true, &x));
     good(pare_tape_block(&t, &w->f, &w->m.block[i], batch, x, NULL, &y));
     good(pare_tape_back(&t, y, dx, &wanted));
@@ -224,9 +224,9 @@ static void check_memory(const whole *w, size_t i, const float *at)
     pare_array x, y;
     good(pare_block_take(&arena, c, pare_block_biases(block), &floats));
     pare_block_load(&cx, c, block, &floats);
-    good(pare_arena_init(&cx, &own, pare_tape_block_bytes(&cx, c, batch)));
+    good(pare_arena_init(&cx, &own, pare_tape_block_bytes(&cx, c, batch, false)));
     cx.limit_bytes = cx.live_bytes;
-    pare_tape_begin(&cx, &own, &t);
+    pare_tape_begin(&cx, &own, NULL, &t);
     good(pare_tape_input(&t, at, ROWS, c->hidden, true, &x));
     good(pare_tape_block(&t, &w->f, &floats, batch, x, NULL, &y));
     good(pare_tape_back(&t, y, at, &(pare_gradients){0}));
@@ -239,7 +239,7 @@ static void embedding_gradient(whole *w, const float *dx)
     const pare_gradients wanted = {.leaf = w->leaf, .leaves = w->leaves};
     pare_tape t;
     pare_array x;
-    pare_tape_begin(&cx, &arena, &t);
+    pare_tape_begin(&cx, &arena, NULL, &t);
     const pare_ops o = pare_tape_ops(&t);
     good(o.op->take(&o, ROWS, w->m.config.hidden, &x));
     good(o.op->embed(&o, &w->m, w->token, (pare_batch){SEQUENCES, LENGTH, 0}, x));

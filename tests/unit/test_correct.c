@@ -50,7 +50,7 @@ static inputs make_inputs(bool weighed)
 static pare_drift gather(const inputs *in)
 {
     pare_drift d;
-    ck_assert_int_eq(pare_drift_take(&arena, K, &d), PARE_OK);
+    ck_assert_int_eq(pare_drift_take(&arena, K, false, &d), PARE_OK);
     ck_assert_int_eq(pare_drift_room(&arena, K, 128, &d), PARE_OK);
     for (size_t t = 0; t < TOKENS; t += 128) {
         const size_t rows = TOKENS - t < 128 ? TOKENS - t : 128;

@@ -59,7 +59,7 @@ START_TEST(training_wins_quality_back_and_survives_threads_and_breaks)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
     const double before = figure("one", "training", "kl_before"),
                  after = figure("one", "training", "kl_after");
-    ck_assert_msg(after < 0.9 * before, "KL %g before, %g after", before, after);
+    ck_assert_msg(after < 0.92 * before, "KL %g before, %g after", before, after);
     ck_assert_double_eq_tol(figure("one", "kl", "mean"), after, 1e-4 * after);
     ck_assert_double_eq(figure("one", "training", "steps"), 12);
     ck_assert_double_eq(figure("one", "training", "tokens"), 12 * 4 * 64);
@@ -209,9 +209,9 @@ START_TEST(a_quantizer_behind_it_keeps_the_mask_and_gains)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain"}, NULL), PARE_OK);
     recipe(CHAIN);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
-    ck_assert_double_lt(figure("one", "kl", "mean"), 0.9 * figure("plain", "kl", "mean"));
+    ck_assert_double_lt(figure("one", "kl", "mean"), 0.92 * figure("plain", "kl", "mean"));
     ck_assert_double_lt(figure("one", "training", "kl_after"),
-                        0.9 * figure("one", "training", "kl_before"));
+                        0.92 * figure("one", "training", "kl_before"));
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
     job_check_same_weights(&place, "one", "five");
     recipe("  - sparsegpt: {pattern: 2:4}\n");

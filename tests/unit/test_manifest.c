@@ -407,6 +407,7 @@ static pare_status manifest(pare_ctx *cx, pare_arena *a, const char *name, doubl
                              .recipe = "pare: 1\n",
                              .seed = 5,
                              .tokens_sha256 = "beef",
+                             .precision = "f32",
                              .windows = 4,
                              .window = 32,
                              .blas = "none",

@@ -13,6 +13,8 @@ static pare_plan_rates rates_of(double rate)
                              .sync = 1.0 / rate,
                              .gemm = rate,
                              .gemm_half = rate,
+                             .gemm_bf16 = rate,
+                             .gram_bf16 = rate,
                              .gemm_codes = rate,
                              .gram = rate,
                              .round = rate,

@@ -413,7 +413,7 @@ START_TEST(a_journal_without_the_format_is_not_continued)
                      PARE_OK);
     pare_journal_close(&cx, j);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
-    ck_assert_msg(strstr(what, "not this job: format was not given, is 6. --restart"), "%s", what);
+    ck_assert_msg(strstr(what, "not this job: format was not given, is 7. --restart"), "%s", what);
     ck_assert_uint_eq(finish("out", true), 0);
 }
 END_TEST

@@ -232,7 +232,7 @@ static pare_status descend_on(home *m, pare_tape *t, const pare_tap *tap)
 static pare_status descend(home *m, const pare_tap *tap)
 {
     pare_tape t;
-    pare_tape_begin(&m->h.cx, &m->h.arena, &t);
+    pare_tape_begin(&m->h.cx, &m->h.arena, NULL, &t);
     const pare_status s = descend_on(m, &t, tap);
     pare_tape_end(&t);
     return s;
@@ -355,7 +355,7 @@ START_TEST(packed_weights_and_coded_caches_are_refused)
     pare_tape t;
     pare_array x, y;
     pare_kv kv;
-    pare_tape_begin(&m.h.cx, &m.h.arena, &t);
+    pare_tape_begin(&m.h.cx, &m.h.arena, NULL, &t);
     const pare_ops o = pare_tape_ops(&t);
     ck_assert_int_eq(pare_kv_take(&m.h.arena, &m.model.config, 1, 8, &kv), PARE_OK);
     m.f.positions = 8;
@@ -371,7 +371,7 @@ START_TEST(memory_that_ends_anywhere_is_reported_and_the_bound_holds)
 {
     static home m;
     begin(&m, 2, 2, 40);
-    const size_t most = pare_tape_block_bytes(&m.h.cx, &m.model.config, m.batch);
+    const size_t most = pare_tape_block_bytes(&m.h.cx, &m.model.config, m.batch, false);
     const pare_arena kept = m.h.arena;
     ck_assert_int_eq(pare_arena_init(&m.h.cx, &m.h.arena, most), PARE_OK);
     m.h.cx.limit_bytes = m.h.cx.live_bytes; /* nothing beyond the bound */

@@ -213,7 +213,7 @@ static void compare(tiny_home *h, const operation *op)
         for (size_t j = 0; op->width[i] == 5 && j < ROWS * 5; j++) /* a router that is sure */
             x[i].at[j] = 0.1F * x[i].at[j] + 0.8F * (float)((j / 5 + j * 2) % 5);
     }
-    pare_tape_begin(&h->cx, &h->arena, &t);
+    pare_tape_begin(&h->cx, &h->arena, NULL, &t);
     const pare_ops o = pare_tape_ops(&t);
     for (size_t i = 0; i < INPUTS && x[i].at; i++)
         ck_assert_int_eq(pare_tape_input(&t, x[i].at, ROWS, x[i].width, true, &on_tape[i]),
@@ -312,7 +312,7 @@ START_TEST(embeddings_gather_what_their_rows_get)
     const pare_leaf_gradient leaf[] = {{m.embed.data, d}, {m.positions.data, dp}};
     pare_tape t;
     pare_array y;
-    pare_tape_begin(&h.cx, &h.arena, &t);
+    pare_tape_begin(&h.cx, &h.arena, NULL, &t);
     const pare_ops o = pare_tape_ops(&t);
     ck_assert_int_eq(o.op->take(&o, ROWS, width, &y), PARE_OK);
     ck_assert_int_eq(o.op->embed(&o, &m, token, (pare_batch){2, ROWS / 2, 0}, y), PARE_OK);
@@ -349,10 +349,11 @@ START_TEST(the_bound_of_a_block_holds_for_many_experts)
     fill(x, TOKENS * width, 4);
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, TOKENS, true, &f), PARE_OK);
     const pare_batch batch = {1, TOKENS, 0};
-    ck_assert_int_eq(pare_arena_init(&h.cx, &own, pare_tape_block_bytes(&h.cx, &m.config, batch)),
-                     PARE_OK);
+    ck_assert_int_eq(
+        pare_arena_init(&h.cx, &own, pare_tape_block_bytes(&h.cx, &m.config, batch, false)),
+        PARE_OK);
     h.cx.limit_bytes = h.cx.live_bytes;
-    pare_tape_begin(&h.cx, &own, &t);
+    pare_tape_begin(&h.cx, &own, NULL, &t);
     ck_assert_int_eq(pare_tape_input(&t, x, TOKENS, width, true, &in), PARE_OK);
     ck_assert_int_eq(pare_tape_block(&t, &f, m.block, batch, in, NULL, &y), PARE_OK);
     ck_assert_int_eq(pare_tape_back(&t, y, x, &(pare_gradients){0}), PARE_OK);

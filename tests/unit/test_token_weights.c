@@ -223,7 +223,7 @@ static void plain_window(rig *r, size_t window, double *w, const pare_output_cur
     ck_assert_int_eq(pare_embed_batch(cx, &r->model, r->tokens + window * WINDOW, one, x[0]),
                      PARE_OK);
     for (size_t b = 0; b < blocks; b++) {
-        pare_tape_begin(cx, a, &tape[b]);
+        pare_tape_begin(cx, a, NULL, &tape[b]);
         ck_assert_int_eq(pare_tape_input(&tape[b], x[b], WINDOW, hidden, true, &in[b]), PARE_OK);
         ck_assert_int_eq(pare_tape_block(&tape[b], &r->forward, &r->model.block[b], one, in[b],
                                          NULL, &behind[b]),
@@ -384,7 +384,7 @@ START_TEST(memory_that_ends_anywhere_is_reported_and_the_bound_holds)
     ck_assert_int_eq(find(&r, &found), PARE_OK);
     ck_assert_uint_le(cx->peak_bytes - before,
                       pare_token_weights_bytes(&r.model.config, TOTAL) +
-                          pare_token_weights_scratch(cx, &r.model.config, SAMPLES, WINDOW));
+                          pare_token_weights_scratch(cx, &r.model.config, SAMPLES, WINDOW, false));
     pare_token_weights_close(&found);
     pare_arena_release(&r.home.arena);
     const pare_alloc alloc = cx->alloc;

@@ -1,0 +1,155 @@
+/* Gradients and outer products of what is rounded to BF16, held against sums in double.
+ *
+ * A number rounded to 8 bits is off by 2^-9 of itself, so a term a b by 2^-8 + 2^-18 of it. Each
+ * term then goes through at most n roundings of an F32 sum, 2^-24 of the sum of |terms| each. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/gram_bf16.h"
+#include "runtime/random.h"
+#include "runtime/tape.h"
+#include "tests/unit/tiny.h"
+
+static tiny_home home;
+
+static void setup(void)
+{
+    tiny_begin(&home, 1);
+}
+
+static void teardown(void)
+{
+    tiny_end(&home);
+}
+
+static float *normals(uint64_t stream, size_t count)
+{
+    float *const x = tiny_take(&home.arena, count, sizeof *x);
+    for (size_t i = 0; i < count; i++)
+        x[i] = (float)pare_random_normal(5, stream, i);
+    return x;
+}
+
+static void use_threads(size_t threads)
+{
+    pare_pool_free(&home.cx, home.cx.pool);
+    home.cx.pool = NULL;
+    ck_assert_int_eq(pare_pool_new(&home.cx, threads, &home.cx.pool), PARE_OK);
+}
+
+static double bound(size_t roundings)
+{
+    return 0x1p-8 + 0x1p-18 + ((double)roundings + 3) * 0x1p-24;
+}
+
+/* The gradient in front of a linear of these weights. */
+static void undo(const pare_backend *over, const pare_linear *w, const float *x, const float *dy,
+                 size_t rows, float *dx)
+{
+    pare_tape t;
+    pare_array in, y;
+    pare_tape_begin(&home.cx, &home.arena, over, &t);
+    const pare_ops o = pare_tape_ops(&t);
+    ck_assert_int_eq(pare_tape_input(&t, x, rows, w->k, true, &in), PARE_OK);
+    ck_assert_int_eq(o.op->take(&o, rows, w->n, &y), PARE_OK);
+    ck_assert_int_eq(o.op->linears(&o, &w, 1, true, in, &y), PARE_OK);
+    ck_assert_int_eq(pare_tape_back(&t, y, dy, &(pare_gradients){0}), PARE_OK);
+    memcpy(dx, pare_tape_gradient(in), rows * w->k * sizeof *dx);
+    pare_tape_end(&t);
+}
+
+/* More rows of W than are turned at once, and no number that tiles divide. */
+START_TEST(gradients_are_off_by_what_rounding_takes)
+{
+    static const pare_dtype types[] = {PARE_F32, PARE_F16, PARE_BF16};
+    enum { N = 1061, K = 70, ROWS = 261 };
+    const pare_linear w = tiny_dense(&home.arena, types[_i], 3, N, K);
+    const float *const x = normals(1, ROWS * K), *const dy = normals(2, ROWS * N);
+    float *const rounded = normals(3, ROWS * K), *const plain = normals(4, ROWS * K);
+    float *const values = tiny_take(&home.arena, N * K, sizeof *values);
+    pare_linear_to_f32(&home.cx, &w, values);
+    undo(NULL, &w, x, dy, ROWS, plain);
+    undo(&pare_cpu_bf16, &w, x, dy, ROWS, rounded);
+    double worst = 0;
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t c = 0; c < K; c++) {
+            double want = 0, terms = 0;
+            for (size_t r = 0; r < N; r++) {
+                const double term = (double)dy[i * N + r] * (double)values[r * K + c];
+                want += term;
+                terms += fabs(term);
+            }
+            const double error = fabs((double)rounded[i * K + c] - want) / terms;
+            worst = error <= worst ? worst : error;
+        }
+    ck_assert_double_le(worst, bound(N));
+    ck_assert_double_gt(worst, 0x1p-18); /* it did round */
+    ck_assert(memcmp(plain, rounded, ROWS * K * sizeof *plain) != 0);
+    use_threads(3);
+    undo(&pare_cpu_bf16, &w, x, dy, ROWS, plain);
+    ck_assert(memcmp(plain, rounded, ROWS * K * sizeof *plain) == 0);
+}
+END_TEST
+
+/* Whether c is at most so far from 1 + the sums of w a b; `lower`: and 1 above the diagonal. */
+static void check_sums(const float *c, const float *a, const float *b, const float *weight,
+                       size_t rows, size_t k, bool lower)
+{
+    double worst = 0;
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < k; j++) {
+            double want = 1, terms = 1;
+            for (size_t t = 0; t < rows && !(lower && j > i); t++) {
+                const double term =
+                    (weight ? (double)weight[t] : 1) * (double)a[t * k + i] * (double)b[t * k + j];
+                want += term;
+                terms += fabs(term);
+            }
+            const double error = fabs((double)c[i * k + j] - want) / terms;
+            worst = error <= worst ? worst : error;
+        }
+    ck_assert_double_le(worst, bound(rows + 4)); /* with the root of a weight, twice */
+    ck_assert_double_gt(worst, 0x1p-18);
+}
+
+/* Several blocks of tokens, the last one short; several tiles of columns, the last one narrow. */
+START_TEST(grams_are_off_by_what_rounding_takes)
+{
+    static const size_t widths[] = {1, 33, 70, 301};
+    enum { ROWS = 2 * PARE_GRAM_ROWS + 77 };
+    const size_t k = widths[_i / 2], count = k * k;
+    const float *const x = normals(1, ROWS * k), *const y = normals(2, ROWS * k);
+    float *const weight = _i % 2 ? normals(3, ROWS) : NULL;
+    uint16_t *const side = tiny_take(&home.arena, 2 * k * PARE_GRAM_ROWS, sizeof *side);
+    for (size_t t = 0; t < ROWS && weight; t++)
+        weight[t] *= weight[t];
+    for (size_t threads = 1; threads < 4; threads += 2) {
+        float *const h = tiny_take(&home.arena, 2 * count, sizeof *h);
+        static float first[2 * 301 * 301];
+        for (size_t i = 0; i < 2 * count; i++)
+            h[i] = 1;
+        use_threads(threads);
+        pare_gram_add_bf16(&home.cx, side, h, x, weight, ROWS, k);
+        pare_gram_cross_bf16(&home.cx, side, h + count, x, y, ROWS, k);
+        if (threads > 1) {
+            ck_assert(memcmp(first, h, 2 * count * sizeof *h) == 0);
+            continue;
+        }
+        memcpy(first, h, 2 * count * sizeof *h);
+        check_sums(h, x, x, weight, ROWS, k, true);
+        check_sums(h + count, x, y, NULL, ROWS, k, false);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("bf16_sums");
+    TCase *const t = tcase_create("bf16_sums");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, gradients_are_off_by_what_rounding_takes, 0, 3);
+    tcase_add_loop_test(t, grams_are_off_by_what_rounding_takes, 0, 8);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
