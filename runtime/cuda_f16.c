@@ -3,6 +3,7 @@
 #include "kernels/layout.h"
 #include "kernels/levels.h"
 #include "runtime/cuda_internal.h"
+#include "runtime/small.h"
 
 enum {
     STEP = 8,    /* columns of 16 bytes: what copies on the device take at once */
@@ -10,8 +11,7 @@ enum {
     FUSED_M = 64 /* tokens up to which codes are decoded in registers */
 };
 
-pare_status pare__cuda_to_f16(pare_cuda *c, const void *x, size_t ldx, pare_dtype type, size_t rows,
-                              size_t k, pare__cuda_f16 *out)
+pare_status pare__cuda_f16_take(pare_cuda *c, size_t rows, size_t k, pare__cuda_f16 *out)
 {
     void *at, *scale;
     out->ld = pare_round_up(k, SPAN);
@@ -19,14 +19,28 @@ pare_status pare__cuda_to_f16(pare_cuda *c, const void *x, size_t ldx, pare_dtyp
     PARE_TRY(pare__cuda_scratch_take(c, rows * sizeof *out->scale, &scale));
     out->at = at;
     out->scale = scale;
-    PARE__CUDA_RUN(c, f16_rows, .x = x, .y = at, .scale = scale, .ldx = ldx, .ldy = out->ld,
+    return PARE_OK;
+}
+
+pare_status pare__cuda_f16_put(pare_cuda *c, const void *x, size_t ldx, pare_dtype type,
+                               size_t rows, size_t k, const pare__cuda_f16 *to, size_t r)
+{
+    PARE__CUDA_RUN(c, f16_rows, .x = x, .y = (uint16_t *)(uintptr_t)to->at + r * to->ld,
+                   .scale = (float *)(uintptr_t)to->scale + r, .ldx = ldx, .ldy = to->ld,
                    .rows = rows, .k = k, .type = pare__cuda_type(type));
     return PARE_OK;
 }
 
-/* One panel of weights. */
-static pare_status multiply(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
-                            const pare__cuda_f16 *w, size_t n, size_t k, float *y, size_t ldy)
+pare_status pare__cuda_to_f16(pare_cuda *c, const void *x, size_t ldx, pare_dtype type, size_t rows,
+                              size_t k, pare__cuda_f16 *out)
+{
+    PARE_TRY(pare__cuda_f16_take(c, rows, k, out));
+    return pare__cuda_f16_put(c, x, ldx, type, rows, k, out, 0);
+}
+
+pare_status pare__cuda_multiply_rounded(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
+                                        const pare__cuda_f16 *w, size_t n, size_t k, float *y,
+                                        size_t ldy)
 {
     PARE__CUDA_RUN(c, gemm_f16, .x = x->at, .w = w->at, .x_scale = x->scale, .w_scale = w->scale,
                    .y = y, .ldx = x->ld, .ldw = w->ld, .ldy = ldy, .m = m, .n = n,
@@ -34,22 +48,28 @@ static pare_status multiply(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
     return PARE_OK;
 }
 
+size_t pare__cuda_rounded_rows(const pare_cuda *c, size_t n, size_t k, size_t least)
+{
+    const size_t fit =
+        c->rounded_bytes / (pare_round_up(k, SPAN) * sizeof(uint16_t)) / least * least;
+    return pare_smaller(n, fit ? fit : least);
+}
+
 pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m, const void *w,
                                     size_t ldw, pare_dtype type, size_t n, size_t k, float *y,
                                     size_t ldy)
 {
     const size_t row = ldw * (pare_dtype_bits(type) / 8);
-    const size_t fit = c->panel_bytes / (x->ld * sizeof *x->at), step = fit ? fit : 1;
+    const size_t step = pare__cuda_rounded_rows(c, n, k, 1);
+    pare__cuda_f16 panel;
     if (type == PARE_F16 && ldw % STEP == 0)
-        return multiply(c, x, m, &(pare__cuda_f16){.at = w, .ld = ldw}, n, k, y, ldy);
+        return pare__cuda_multiply_rounded(c, x, m, &(pare__cuda_f16){.at = w, .ld = ldw}, n, k, y,
+                                           ldy);
+    PARE_TRY(pare__cuda_f16_take(c, step, k, &panel));
     for (size_t r = 0; r < n; r += step) {
-        const size_t rows = n - r < step ? n - r : step;
-        const size_t current = c->scratch.current, used = c->scratch.used;
-        pare__cuda_f16 panel;
-        PARE_TRY(pare__cuda_to_f16(c, (const char *)w + r * row, ldw, type, rows, k, &panel));
-        PARE_TRY(multiply(c, x, m, &panel, rows, k, y + r, ldy));
-        c->scratch.current = current;
-        c->scratch.used = used;
+        const size_t rows = pare_smaller(step, n - r);
+        PARE_TRY(pare__cuda_f16_put(c, (const char *)w + r * row, ldw, type, rows, k, &panel, 0));
+        PARE_TRY(pare__cuda_multiply_rounded(c, x, m, &panel, rows, k, y + r, ldy));
     }
     return PARE_OK;
 }

@@ -42,8 +42,9 @@ struct pare_cuda {
     size_t copies, taken;
     pare__cuda_scratch scratch;
     size_t limit, model;
-    bool f16;           /* products of floats by tensor cores */
-    size_t panel_bytes; /* of decoded weights at a time: they stay in the caches of the device */
+    bool f16;             /* products of floats by tensor cores */
+    size_t panel_bytes;   /* of decoded weights at a time: they stay in the caches of the device */
+    size_t rounded_bytes; /* of weights that are F16 at a time: enough rows for all processors */
 };
 
 static inline pare_cuda *pare__cuda_of(const pare_ops *o)
@@ -98,15 +99,28 @@ typedef struct pare__cuda_f16 {
     size_t ld;
 } pare__cuda_f16;
 
-/* Rows of k numbers at x, `ldx` apart, as F16 in the scratch. */
+/* Room in the scratch for rows of k numbers as F16; rows of k numbers at x, `ldx` apart, in such a
+ * place from row r on; both. */
+PARE_CHECKED pare_status pare__cuda_f16_take(pare_cuda *c, size_t rows, size_t k,
+                                             pare__cuda_f16 *out);
+PARE_CHECKED pare_status pare__cuda_f16_put(pare_cuda *c, const void *x, size_t ldx,
+                                            pare_dtype type, size_t rows, size_t k,
+                                            const pare__cuda_f16 *to, size_t r);
 PARE_CHECKED pare_status pare__cuda_to_f16(pare_cuda *c, const void *x, size_t ldx, pare_dtype type,
                                            size_t rows, size_t k, pare__cuda_f16 *out);
 
 /* y [m, n] = x w^T, rows of y `ldy` apart and those of w `ldw`; weights that are no F16 are rounded
- * to it, a panel at a time. */
+ * to it, rounded_bytes at a time. The second: of what is F16. */
 PARE_CHECKED pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
                                                  const void *w, size_t ldw, pare_dtype type,
                                                  size_t n, size_t k, float *y, size_t ldy);
+
+PARE_CHECKED pare_status pare__cuda_multiply_rounded(pare_cuda *c, const pare__cuda_f16 *x,
+                                                     size_t m, const pare__cuda_f16 *w, size_t n,
+                                                     size_t k, float *y, size_t ldy);
+
+/* Rows of weights that are rounded at a time, at least `least`. */
+size_t pare__cuda_rounded_rows(const pare_cuda *c, size_t n, size_t k, size_t least);
 
 /* Whether the next one takes these weights, on the device or not, for m tokens: y [m, n] = x w^T
  * with packed codes, or 2:4 values of F16. */

@@ -1,11 +1,12 @@
 /* Products on a device, in the steps of linear.c: what is packed meets quantized inputs, or floats:
- * few tokens in one kernel, more after it was decoded in panels that stay in the caches of the
- * device. */
+ * few tokens in one kernel, more after it was decoded in panels of so many rows that all processors
+ * of the device have some. */
 #include "kernels/cuda/cuda_blocks.h"
 #include "kernels/layout.h"
 #include "runtime/cuda_internal.h"
 #include "runtime/linear.h"
 #include "runtime/linear_internal.h"
+#include "runtime/small.h"
 
 typedef struct job {
     pare_cuda *c;
@@ -31,16 +32,6 @@ static pare_status multiply(const job *j, const float *x, size_t ldx, const void
         PRODUCT(gemm_f32_f32);
 #undef PRODUCT
     return PARE_OK;
-}
-
-/* The product of the inputs and some rows of weights. */
-static pare_status multiply_rows(const job *j, const void *w, size_t ldw, pare_dtype type, float *y,
-                                 size_t n)
-{
-    const size_t k = j->host->k;
-    if (j->f16.at)
-        return pare__cuda_multiply_f16(j->c, &j->f16, j->x.rows, w, ldw, type, n, k, y, j->y.width);
-    return multiply(j, j->x.at, j->x.width, w, ldw, type, y, n, k, false);
 }
 
 /* Integer products of 8-bit inputs. */
@@ -199,22 +190,42 @@ static pare_status decode_rows(const job *j, size_t r0, size_t rows, float *dst)
     return place_extras(j, r0, rows, dst);
 }
 
-/* Decoded in panels of whole row blocks. */
+/* Rows r0 .. r0 + rows - 1, decoded, become rows of `to` from the first one on. */
+static pare_status round_rows(const job *j, size_t r0, size_t rows, size_t step, void *panel,
+                              const pare__cuda_f16 *to)
+{
+    for (size_t r = 0; r < rows; r += step) {
+        const size_t some = pare_smaller(step, rows - r);
+        PARE_TRY(decode_rows(j, r0 + r, some, panel));
+        PARE_TRY(
+            pare__cuda_f16_put(j->c, panel, j->host->panel.k, PARE_F32, some, j->host->k, to, r));
+    }
+    return PARE_OK;
+}
+
+/* Decoded in panels of whole row blocks, which meet the inputs as they are, or in F16, together. */
 static pare_status run_decoded(const job *j)
 {
-    if (j->f16.at && pare__cuda_f16_fused(j->host, j->x.rows))
-        return pare__cuda_multiply_packed_f16(j->c, &j->f16, j->x.rows, &j->there.w, j->y.at,
-                                              j->y.width);
-    const size_t n = j->host->n, ldw = j->host->panel.k;
+    const size_t n = j->host->n, k = j->host->k, ldw = j->host->panel.k;
     const size_t fit = j->c->panel_bytes / (ldw * sizeof(float)) / PARE_ATOM_N * PARE_ATOM_N;
-    const size_t all = pare_round_up(n, PARE_ATOM_N), step = fit ? fit : PARE_ATOM_N;
+    const size_t step = pare_smaller(fit ? fit : PARE_ATOM_N, pare_round_up(n, PARE_ATOM_N));
+    const size_t some = j->f16.at ? pare__cuda_rounded_rows(j->c, n, k, PARE_ATOM_N) : step;
     void *panel;
-    PARE_TRY(
-        pare__cuda_scratch_take(j->c, (step < all ? step : all) * ldw * sizeof(float), &panel));
-    for (size_t r = 0; r < n; r += step) {
-        const size_t rows = n - r < step ? n - r : step;
+    pare__cuda_f16 rounded;
+    PARE_TRY(pare__cuda_scratch_take(j->c, step * ldw * sizeof(float), &panel));
+    if (j->f16.at)
+        PARE_TRY(pare__cuda_f16_take(j->c, some, k, &rounded));
+    for (size_t r = 0; r < n; r += some) {
+        const size_t rows = pare_smaller(some, n - r);
+        float *const y = j->y.at + r;
+        if (j->f16.at) {
+            PARE_TRY(round_rows(j, r, rows, step, panel, &rounded));
+            PARE_TRY(pare__cuda_multiply_rounded(j->c, &j->f16, j->x.rows, &rounded, rows, k, y,
+                                                 j->y.width));
+            continue;
+        }
         PARE_TRY(decode_rows(j, r, rows, panel));
-        PARE_TRY(multiply_rows(j, panel, ldw, PARE_F32, j->y.at + r, rows));
+        PARE_TRY(multiply(j, j->x.at, j->x.width, panel, ldw, PARE_F32, y, rows, k, false));
     }
     return PARE_OK;
 }
@@ -262,10 +273,16 @@ static pare_status run(const job *j, bool exact)
         PARE_TRY(run_packed(j));
     else if (takes_codes(j))
         PARE_TRY(run_codes(j));
+    else if (w->bits && j->f16.at && pare__cuda_f16_fused(j->host, j->x.rows))
+        PARE_TRY(pare__cuda_multiply_packed_f16(j->c, &j->f16, j->x.rows, w, j->y.at, j->y.width));
     else if (w->bits)
         PARE_TRY(run_decoded(j));
+    else if (j->f16.at)
+        PARE_TRY(pare__cuda_multiply_f16(j->c, &j->f16, j->x.rows, w->data, w->k, w->dtype, w->n,
+                                         w->k, j->y.at, j->y.width));
     else
-        PARE_TRY(multiply_rows(j, w->data, w->k, w->dtype, j->y.at, w->n));
+        PARE_TRY(
+            multiply(j, j->x.at, j->x.width, w->data, w->k, w->dtype, j->y.at, w->n, w->k, false));
     if (w->bias)
         PARE__CUDA_RUN(j->c, bias, .y = j->y.at, .bias = w->bias, .rows = j->y.rows,
                        .width = j->y.width);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "runtime/cuda_internal.h"
+#include "runtime/small.h"
 
 /* Routes go to the device as they lie. */
 _Static_assert(sizeof(pare_visit) == sizeof(pare_cuda_visit) &&
@@ -329,6 +330,18 @@ static pare_status weigh(pare_cuda *c)
     return pare_cuda_room(c->cx, d, c->limit, "weights", paper.live);
 }
 
+/* Panels need rows for all processors of the device; of its memory an eighth. */
+static pare_status find_room(pare_cuda *c)
+{
+    size_t free, total;
+    PARE_TRY(c->d->op->memory(c->cx, c->d, &free, &total));
+    if (c->limit)
+        free = pare_smaller(free, c->limit - pare_smaller(c->d->live, c->limit));
+    c->panel_bytes = pare_smaller(free / 8, (size_t)256 << 20);
+    c->rounded_bytes = pare_smaller(free / 8, (size_t)1 << 30);
+    return PARE_OK;
+}
+
 static pare_status open_model(pare_cuda *c)
 {
     PARE_TRY(find_kernels(c));
@@ -336,7 +349,7 @@ static pare_status open_model(pare_cuda *c)
     const size_t others = c->d->live;
     PARE_TRY(pare__cuda_upload_model(c));
     c->model = c->d->live - others;
-    return PARE_OK;
+    return find_room(c);
 }
 
 pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forward *f,
@@ -346,12 +359,7 @@ pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forw
     *out = NULL;
     if (!c)
         return pare_fail(cx, PARE_ENOMEM, "out of memory: %zu bytes for a device", sizeof *c);
-    *c = (pare_cuda){.cx = cx,
-                     .d = d,
-                     .f = f,
-                     .limit = limit,
-                     .panel_bytes = (size_t)16 << 20,
-                     .arena = {.cx = cx}};
+    *c = (pare_cuda){.cx = cx, .d = d, .f = f, .limit = limit, .arena = {.cx = cx}};
     c->backend = (pare_backend){.op = &cuda_table, .place = d, .self = c};
     const pare_status s = open_model(c);
     f->backend = &c->backend;

@@ -6,9 +6,14 @@
 #include "kernels/cuda/cuda_list.h"
 
 enum {
-    PARE_CUDA_BLOCK = 256,      /* threads of a block that has a thread per value */
-    PARE_CUDA_WARPS = 4,        /* warps of a block that has a warp per row */
-    PARE_CUDA_TOKENS = 8,       /* that a block of a product takes at once */
+    PARE_CUDA_BLOCK = 256,   /* threads of a block that has a thread per value */
+    PARE_CUDA_WARPS = 4,     /* warps of a block that has a warp per row */
+    PARE_CUDA_WIDE = 1024,   /* threads of a block of quant_x8 that has one long span */
+    PARE_CUDA_TOKENS = 8,    /* that a block of a product takes at once */
+    PARE_CUDA_F32_FEW = 4,   /* of a product of floats; more go to tiles */
+    PARE_CUDA_F32_ROWS = 64, /* of a tile, by so many tokens */
+    PARE_CUDA_F32_TOKENS = 32,
+    PARE_CUDA_F32_THREADS = 256,
     PARE_CUDA_MIX = 32,         /* columns of a block of mix */
     PARE_CUDA_X8_WARPS = 8,     /* of a block of gemm_x8 */
     PARE_CUDA_X8_FEW = 32,      /* more tokens go to tiles */
@@ -25,6 +30,12 @@ enum {
     PARE_CUDA_FEW = 8,      /* the same where queries are few, and channels of attend_values */
     PARE_CUDA_FEW_MOST = 32 /* rows of a KV head that are few */
 };
+
+/* Whether a span of quant_x8 takes a block of threads, not a warp. */
+PARE__CUDA_BOTH static inline bool pare_cuda_wide_span(const pare_cuda_quant_x8 *a)
+{
+    return (a->fixed > 0 ? a->k : a->span) > PARE_CUDA_WIDE;
+}
 
 /* Atoms whose sums share a slot: a chunk of 4, or 1 where a group may end inside a chunk. */
 PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_slot_atoms(const pare_x8 *x)

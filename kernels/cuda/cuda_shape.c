@@ -49,7 +49,6 @@ static pare_cuda_shape of_warps(uint64_t rows)
     }
 
 ROWS(embed)
-WARPS(norm)
 VALUES(add)
 VALUES(activate)
 WARPS(round)
@@ -68,6 +67,14 @@ WARPS(singles)
 WARPS(route)
 ROWS(score)
 ROWS(divergence)
+
+/* A block per row, no more threads than a row has values. */
+pare_cuda_shape pare_cuda_norm_shape(const pare_cuda_norm *a)
+{
+    pare_cuda_shape s = of_rows(a->rows);
+    s.block = a->width < PARE_CUDA_BLOCK ? parts(a->width + 1, 32) * 32 : PARE_CUDA_BLOCK;
+    return s;
+}
 
 pare_cuda_shape pare_cuda_hadamard_shape(const pare_cuda_hadamard *a)
 {
@@ -137,7 +144,9 @@ pare_cuda_shape pare_cuda_attend_values_shape(const pare_cuda_attend_values *a)
 
 pare_cuda_shape pare_cuda_quant_x8_shape(const pare_cuda_quant_x8 *a)
 {
-    return of_warps(a->m * (a->fixed > 0 ? 1 : parts(a->k, a->span)));
+    const uint64_t spans = a->m * (a->fixed > 0 ? 1 : parts(a->k, a->span));
+    return pare_cuda_wide_span(a) ? (pare_cuda_shape){{parts(spans, 1), 1}, PARE_CUDA_WIDE, 0}
+                                  : of_warps(spans);
 }
 
 /* Tiles of `side` rows by as many tokens. */
@@ -177,11 +186,19 @@ GEMM_X8(t2, 2, false)
 GEMM_X8(s4, 4, true)
 GEMM_X8(s8, 8, true)
 
+/* 8 lanes have a row of few tokens; else a block has a tile. */
+static pare_cuda_shape of_floats(uint64_t m, uint64_t n)
+{
+    const bool few = m <= PARE_CUDA_F32_FEW;
+    const uint32_t rows = few ? PARE_CUDA_F32_THREADS / 8 : PARE_CUDA_F32_ROWS;
+    const uint32_t across = few ? m > 0 : parts(m, PARE_CUDA_F32_TOKENS);
+    return (pare_cuda_shape){{parts(n, rows) * across, 1}, PARE_CUDA_F32_THREADS, 0};
+}
+
 #define GEMM_F32(name)                                                                             \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
     {                                                                                              \
-        const uint32_t blocks = parts(a->n, (uint64_t)PARE_CUDA_WARPS * 4);                        \
-        return (pare_cuda_shape){{blocks, side(a->m, PARE_CUDA_TOKENS)}, PARE_CUDA_WARPS * 32, 0}; \
+        return of_floats(a->m, a->n);                                                              \
     }
 GEMM_F32(gemm_f32_f32)
 GEMM_F32(gemm_f32_f16)

@@ -1,22 +1,11 @@
-/* Products of floats in the order of gemm_f32: 8 lanes form one row of w times up to 8 tokens, lane
- * l taking the columns l, l + 8, ..
- * Bound: bytes of the weights over the bandwidth of the memory for each 8 tokens; then the rate of
- * F32. */
-#include "kernels/cuda/device.cuh"
-
-struct as_f32 {
-    static __device__ float at(float w) { return w; }
-};
-struct as_f16 {
-    static __device__ float at(uint16_t w) { return float_of_f16(w); }
-};
-struct as_bf16 {
-    static __device__ float at(uint16_t w) { return float_of_bf16(w); }
-};
+/* Products of floats in the order of gemm_f32. For up to 4 tokens 8 lanes form one row of w times
+ * them, lane l taking the columns l, l + 8, ..; more tokens go to tiles.
+ * Bound: bytes of the weights over the bandwidth of the memory. */
+#include "kernels/cuda/gemm_f32_tile.cuh"
 
 /* Tokens behind the last one are its copies. */
 template <class TYPE, int TOKENS, class ARGUMENT>
-static __device__ void run(const ARGUMENT &a, uint64_t row, uint64_t t0)
+static __device__ void run(const ARGUMENT &a, uint64_t row)
 {
     constexpr int AHEAD = TOKENS < 4 ? 16 : 8; /* loads of weights that are under way together */
     const uint32_t lane = threadIdx.x % 8;
@@ -25,7 +14,7 @@ static __device__ void run(const ARGUMENT &a, uint64_t row, uint64_t t0)
     float sum[TOKENS];
 #pragma unroll
     for (int t = 0; t < TOKENS; t++) {
-        x[t] = a.x + (t0 + t < a.m ? t0 + t : a.m - 1) * a.ldx;
+        x[t] = a.x + (t < a.m ? t : a.m - 1) * a.ldx;
         sum[t] = 0;
     }
     uint64_t j = lane;
@@ -47,8 +36,8 @@ static __device__ void run(const ARGUMENT &a, uint64_t row, uint64_t t0)
 #pragma unroll
     for (int t = 0; t < TOKENS; t++) {
         const float all = lane_sum(sum[t]);
-        if (t0 + t < a.m && row < a.n && lane == t) {
-            float *const y = a.y + (t0 + t) * a.ldy + row;
+        if (t < a.m && row < a.n && lane == t) {
+            float *const y = a.y + t * a.ldy + row;
             *y = a.add ? *y + all : all;
         }
     }
@@ -56,34 +45,35 @@ static __device__ void run(const ARGUMENT &a, uint64_t row, uint64_t t0)
 
 template <class TYPE, class ARGUMENT> static __device__ void run_all(const ARGUMENT &a)
 {
-    const uint64_t first = warp_index() * 4, row = first + threadIdx.x % 32 / 8;
+    using tile = float_tile<TYPE, ARGUMENT>;
+    __shared__ __align__(16) typename tile::stage stages[2];
+    if (a.m > PARE_CUDA_F32_FEW) {
+        tile(a).run(stages);
+        return;
+    }
+    const uint64_t first = (uint64_t)blockIdx.x * (blockDim.x / 32) * 4 + threadIdx.x / 32 * 4;
+    const uint64_t row = first + threadIdx.x % 32 / 8;
     if (first >= a.n)
         return;
-    for (uint64_t t = (uint64_t)blockIdx.y * PARE_CUDA_TOKENS; t < a.m;
-         t += (uint64_t)gridDim.y * PARE_CUDA_TOKENS) {
-        const uint64_t left = a.m - t;
-        if (left == 1)
-            run<TYPE, 1>(a, row, t);
-        else if (left == 2)
-            run<TYPE, 2>(a, row, t);
-        else if (left <= 4)
-            run<TYPE, 4>(a, row, t);
-        else
-            run<TYPE, PARE_CUDA_TOKENS>(a, row, t);
-    }
+    if (a.m == 1)
+        run<TYPE, 1>(a, row);
+    else if (a.m == 2)
+        run<TYPE, 2>(a, row);
+    else
+        run<TYPE, 4>(a, row);
 }
 
-PARE_CUDA_KERNEL(gemm_f32_f32, PARE_CUDA_WARPS * 32)
+PARE_CUDA_KERNEL(gemm_f32_f32, PARE_CUDA_F32_THREADS, 2)
 {
     run_all<as_f32>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_f32_f16, PARE_CUDA_WARPS * 32)
+PARE_CUDA_KERNEL(gemm_f32_f16, PARE_CUDA_F32_THREADS, 2)
 {
     run_all<as_f16>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_f32_bf16, PARE_CUDA_WARPS * 32)
+PARE_CUDA_KERNEL(gemm_f32_bf16, PARE_CUDA_F32_THREADS, 2)
 {
     run_all<as_bf16>(a);
 }

@@ -1,39 +1,47 @@
-/* Norms, and rounding to int8: a warp per row. Sums of squares have eight lanes in double, which
- * each 8 lanes of the warp form again, so that all have the result.
- * Bound: the row twice from the memory, once of it from L1. */
+/* Norms, a block of threads per row, and rounding to int8, a warp per row. Sums have eight lanes in
+ * double, as the reference: the threads of the block make the terms, eight of them add, one term
+ * behind the other, while no load is waited for.
+ * Bound: n / 8 additions in double, 8 cycles each; for many rows the row twice from the memory. */
 #include "kernels/cuda/device.cuh"
 
-static __device__ double lane_mean(const float *x, uint64_t n)
+static constexpr uint32_t PIECE = 2048; /* terms in shared memory */
+
+/* The mean of x, or of (x - mean)^2, in all threads. */
+static __device__ double mean_of(const float *x, uint64_t n, bool squares, double mean)
 {
+    __shared__ double term[PIECE], result;
     double sum = 0;
-    for (uint64_t i = threadIdx.x % 8; i < n; i += 8)
-        sum += (double)x[i];
-    return lane_sum(sum) / (double)n;
+    for (uint64_t first = 0; first < n; first += PIECE) {
+        const uint32_t count = (uint32_t)min(n - first, (uint64_t)PIECE);
+        __syncthreads(); /* nobody reads what is overwritten */
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+            const double value = (double)x[first + i] - mean;
+            term[i] = squares ? value * value : value;
+        }
+        __syncthreads();
+        if (threadIdx.x < 32)
+#pragma unroll 8
+            for (uint32_t i = threadIdx.x % 8; i < count; i += 8)
+                sum += term[i];
+    }
+    if (threadIdx.x < 32) {
+        sum = lane_sum(sum);
+        result = sum / (double)n;
+    }
+    __syncthreads();
+    return result;
 }
 
-/* 1 / sqrt(mean of (x - mean)^2 + eps) */
-static __device__ float inverse_deviation(const float *x, uint64_t n, double mean, double eps)
+PARE_CUDA_KERNEL(norm, PARE_CUDA_BLOCK)
 {
-    double sum = 0;
-    for (uint64_t i = threadIdx.x % 8; i < n; i += 8)
-        sum += ((double)x[i] - mean) * ((double)x[i] - mean);
-    return (float)(1.0 / sqrt(lane_sum(sum) / (double)n + eps));
-}
-
-PARE_CUDA_KERNEL(norm, PARE_CUDA_WARPS * 32)
-{
-    const uint64_t row = warp_index();
-    if (row >= a.rows)
-        return;
-    const float *const x = a.x + row * a.width;
-    float *const y = a.y + row * a.width;
-    const double mean = a.layer ? lane_mean(x, a.width) : 0;
-    const float s = inverse_deviation(x, a.width, mean, a.eps);
+    const float *const x = a.x + blockIdx.x * a.width;
+    float *const y = a.y + blockIdx.x * a.width;
+    const double mean = a.layer ? mean_of(x, a.width, false, 0) : 0;
+    const float s = (float)(1.0 / sqrt(mean_of(x, a.width, true, mean) + a.eps));
     const float m = (float)mean;
-    __syncwarp(); /* y may be x */
-    for (uint64_t i = threadIdx.x % 32; i < a.width; i += 32) {
+    for (uint64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
         const float value = a.w[i] * ((a.layer ? x[i] - m : x[i]) * s);
-        y[i] = a.bias ? value + a.bias[i] : value;
+        y[i] = a.bias ? value + a.bias[i] : value; /* y may be x */
     }
 }
 

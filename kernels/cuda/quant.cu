@@ -1,7 +1,7 @@
-/* Integer activations: a warp per span of values that share a scale, which it reads twice. What the
- * order of a sum or of a maximum is does not matter: sums are integers, bits of absolute values are
- * in the order of the values, those of a NaN above all.
- * Bound: the row once from the memory and once from L1, a quarter of it out. */
+/* Integer activations: a warp, or a block of threads where it is long, per span of values that
+ * share a scale, which they read twice. What the order of a sum or of a maximum is does not matter:
+ * sums are integers, bits of absolute values are in the order of the values, those of a NaN above
+ * all. Bound: the row once from the memory and once from L1, a quarter of it out. */
 #include "kernels/cuda/device.cuh"
 
 /* Absolute bits of value i of a token, 0 where it is skipped. */
@@ -10,14 +10,30 @@ static __device__ float value_at(const float *x, const uint8_t *skip, uint64_t i
     return skip && skip[i] ? 0.0f : x[i];
 }
 
-static __device__ float warp_most(const float *x, const uint8_t *skip, uint64_t n)
+/* Of a warp; of the block where it is one team. */
+template <class OP> static __device__ uint32_t team(uint32_t x, bool block, OP op)
+{
+    __shared__ uint32_t of_warp[PARE_CUDA_WIDE / 32];
+    for (int h = 16; h > 0; h /= 2)
+        x = op(x, __shfl_xor_sync(PARE_CUDA_ALL, x, h));
+    if (!block)
+        return x;
+    __syncthreads(); /* nobody reads the one before */
+    if (threadIdx.x % 32 == 0)
+        of_warp[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = of_warp[0];
+    for (uint32_t i = 1; i < blockDim.x / 32; i++)
+        x = op(x, of_warp[i]);
+    return x;
+}
+
+static __device__ float team_most(const float *x, const uint8_t *skip, uint64_t n, bool block)
 {
     uint32_t most = 0;
-    for (uint64_t i = threadIdx.x % 32; i < n; i += 32)
+    for (uint64_t i = block ? threadIdx.x : threadIdx.x % 32; i < n; i += block ? blockDim.x : 32)
         most = max(most, __float_as_uint(value_at(x, skip, i)) & 0x7fffffffu);
-    for (int h = 16; h > 0; h /= 2)
-        most = max(most, __shfl_xor_sync(PARE_CUDA_ALL, most, h));
-    return __uint_as_float(most);
+    return __uint_as_float(team(most, block, [](uint32_t a, uint32_t b) { return max(a, b); }));
 }
 
 static __device__ int8_t code_of(float x, float inverse, float top)
@@ -28,36 +44,41 @@ static __device__ int8_t code_of(float x, float inverse, float top)
     return is_finite(inverse) ? (int8_t)q : 0;
 }
 
-PARE_CUDA_KERNEL(quant_x8, PARE_CUDA_WARPS * 32)
+PARE_CUDA_KERNEL(quant_x8, PARE_CUDA_WIDE)
 {
-    const bool fixed = a.fixed > 0;
+    const bool fixed = a.fixed > 0, wide = pare_cuda_wide_span(&a);
     const uint64_t span = fixed ? a.k : a.span, spans = (a.k + span - 1) / span;
-    const uint64_t wide = (a.k + 31) / 32 * 32, groups = (a.k + a.group - 1) / a.group;
-    const uint64_t t = warp_index() / spans, first = warp_index() % spans * span;
+    const uint64_t wide_k = (a.k + 31) / 32 * 32, groups = (a.k + a.group - 1) / a.group;
+    const uint64_t index = wide ? blockIdx.x : warp_index();
+    const uint64_t t = index / spans, first = index % spans * span;
     if (t >= a.m)
         return;
     const float *const x = a.x + t * a.ldx + first;
     const uint8_t *const skip = a.skip ? a.skip + first : nullptr;
     const uint64_t n = a.k - first < span ? a.k - first : span;
-    const uint64_t end = first + n == a.k ? wide - first : n; /* with the codes behind the row */
-    const float most = warp_most(x, skip, n), top = (float)a.top;
+    const uint64_t end = first + n == a.k ? wide_k - first : n; /* with the codes behind the row */
+    const float most = team_most(x, skip, n, wide), top = (float)a.top;
     const float nan = __uint_as_float(0x7fc00000u);
     const float step = fixed ? (is_finite(most) ? a.fixed : nan) : most / top;
     const float inverse = fixed ? 1.0f / step : top / most;
     const bool vanishes = (__float_as_uint(inverse) & 0x7fffffffu) == 0x7f800000u;
-    for (uint64_t begin = 0; begin < n; begin += a.group) {
+    /* Of a block, all threads take one group, or its warps take groups in turn. */
+    const bool one = wide && a.group >= n;
+    const uint32_t lane = one ? threadIdx.x : threadIdx.x % 32, lanes = one ? blockDim.x : 32;
+    const uint64_t warp = wide && !one ? threadIdx.x / 32 : 0,
+                   warps = wide && !one ? blockDim.x / 32 : 1;
+    for (uint64_t begin = warp * a.group; begin < n; begin += warps * a.group) {
         const uint64_t to = end - begin < a.group ? end : begin + a.group;
-        int32_t sum = 0;
-        for (uint64_t i = begin + threadIdx.x % 32; i < to; i += 32) {
+        uint32_t sum = 0;
+        for (uint64_t i = begin + lane; i < to; i += lanes) {
             const int8_t code = i < n ? code_of(value_at(x, skip, i), inverse, top) : 0;
-            a.codes[t * wide + first + i] = code;
-            sum += code;
+            a.codes[t * wide_k + first + i] = code;
+            sum += (uint32_t)(int32_t)code;
         }
-        for (int h = 16; h > 0; h /= 2)
-            sum += __shfl_xor_sync(PARE_CUDA_ALL, sum, h);
-        if (threadIdx.x % 32 == 0) {
+        sum = team(sum, one, [](uint32_t a, uint32_t b) { return a + b; });
+        if (lane == 0) {
             a.scales[t * groups + (first + begin) / a.group] = vanishes ? 0.0f : step;
-            a.sums[t * groups + (first + begin) / a.group] = sum;
+            a.sums[t * groups + (first + begin) / a.group] = (int32_t)sum;
         }
     }
 }
