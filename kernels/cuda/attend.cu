@@ -72,7 +72,7 @@ template <uint32_t WIDE> struct tile : rows_of<ROWS> {
             float *const k = stage, *const q = stage + CHUNK * KV;
             for (uint32_t c = 0; c < d; c += CHUNK) {
                 __syncthreads();
-                fetch_keys(k, source, c0, s, c);
+                this->template fetch_keys<PARE_CUDA_BLOCK>(k, source, c0, s, c);
                 fetch_queries(q, c);
                 __syncthreads();
                 const uint32_t n = min(d - c, CHUNK);

@@ -126,7 +126,8 @@ template <uint32_t MOST> struct rows_of {
         }
     }
 
-    /* Channels c .. of the keys of tokens c0 + s into k[channel][KV]. */
+    /* Channels c .. of the keys of tokens c0 + s into k[channel][KV], by THREADS threads. */
+    template <uint32_t THREADS>
     __device__ void fetch_keys(float *k, int source, uint64_t c0, span s, uint32_t c) const
     {
         const uint32_t d = (uint32_t)a.b.head_dim;
@@ -134,8 +135,17 @@ template <uint32_t MOST> struct rows_of {
             const uint64_t room = (a.kv.capacity + KV - 1) / KV * KV; /* of a plane */
             const float4 *const from =
                 (const float4 *)(a.kv.keys + (room * plane + c0) * d) + (uint64_t)c * (KV / 4);
-            for (uint32_t u = threadIdx.x; u < min(d - c, CHUNK) * (KV / 4); u += blockDim.x)
-                ((float4 *)k)[u] = from[u];
+            const uint32_t count = min(d - c, CHUNK) * (KV / 4);
+            constexpr uint32_t EACH = CHUNK * (KV / 4) / THREADS;
+            float4 x[EACH]; /* all loads first */
+#pragma unroll
+            for (uint32_t i = 0; i < EACH; i++)
+                if (threadIdx.x + i * THREADS < count)
+                    x[i] = from[threadIdx.x + i * THREADS];
+#pragma unroll
+            for (uint32_t i = 0; i < EACH; i++)
+                if (threadIdx.x + i * THREADS < count)
+                    ((float4 *)k)[threadIdx.x + i * THREADS] = x[i];
             return;
         }
         for (uint32_t u = threadIdx.x; u < CHUNK / 8 * KV; u += blockDim.x) {

@@ -2,7 +2,7 @@
  * every score is a sum of its own, and so is every channel of an output; only the largest score and
  * the sum of weights go along a row. So scores of 64 positions are a block of threads
  * (attend_scores), a row becomes weights in one (attend_weigh), and 8 channels of up to 8 rows go
- * through all positions in one (attend_values), where 6 warps fetch and decode 256 positions ahead
+ * through all positions in one (attend_values), where 8 warps fetch and decode 256 positions ahead
  * of the 2 that add.
  * Bound: bytes of the cache over the bandwidth of the memory, and 4 cycles for each position. With
  * 8 KV heads of 128, 32 heads, F32, on an H100 at 3 TB/s and 1.7 GHz: 4096 positions are 512, 32
@@ -33,7 +33,7 @@ PARE_CUDA_KERNEL(attend_scores, PARE_CUDA_KV, 8)
         float sum[FEW] = {};
         for (uint32_t c = 0; c < d; c += CHUNK) {
             __syncthreads();
-            r.fetch_keys(k, source, c0, s, c);
+            r.fetch_keys<PARE_CUDA_KV>(k, source, c0, s, c);
             r.fetch_queries(q, c);
             __syncthreads();
             const uint32_t n = min(d - c, CHUNK);
@@ -154,34 +154,35 @@ struct values : rows_of<FEW> {
         to->shrink[u] = enters ? a.shrink[(index + i) * (a.ld / KV) + (c0 - a.base) / KV] : 1.0f;
     }
 
-    /* By the threads behind those that add. */
+    /* By the threads behind those that add: each has the values of one position and the weights of
+     * one row at eight positions. Nothing is put before all was asked for. */
     __device__ void fetch(stage *to, place at) const
     {
-        const uint32_t thread = threadIdx.x - ADDING, threads = blockDim.x - ADDING;
+        static_assert(PARE_CUDA_VALUES - ADDING == STEP, "a thread per position");
+        const uint32_t thread = threadIdx.x - ADDING;
         const span s = all_read<false>(at.source, at.c0, STEP);
-        const uint32_t first = s.begin / 8 * 8;
-        for (uint32_t t = s.begin + thread; t < s.end; t += threads) {
-            float x[8];
-            eight<false>(at.source, at.c0 + t, channel, x);
-            float4 *const v = (float4 *)(to->v + t * FEW);
-            v[0] = {x[0], x[1], x[2], x[3]};
-            v[1] = {x[4], x[5], x[6], x[7]};
-        }
-        for (uint32_t u = thread; u < (s.end - first + 7) / 8 * FEW; u += threads) {
-            const uint32_t i = u % FEW, t = first + u / FEW * 8;
-            if (i >= rows)
-                continue;
+        const uint32_t i = thread % FEW, t = s.begin / 8 * 8 + thread / FEW * 8;
+        const bool reads_v = thread >= s.begin && thread < s.end, reads_p = i < rows && t < s.end;
+        float x[8], p[8];
+        if (reads_v)
+            eight<false>(at.source, at.c0 + thread, channel, x);
+        if (reads_p) {
             const float *const from = a.scores + (index + i) * a.ld + (at.c0 - a.base) + t;
             const span own = seen(position(i), at.c0, STEP);
-            float x[8];
             eight_floats(from, own.end > t ? own.end - t : 0, t >= own.begin && t + 8 <= own.end,
-                         x);
-#pragma unroll
-            for (uint32_t j = 0; j < 8; j++)
-                to->p[(t + j) * LD + i] = x[j];
+                         p);
         }
         if (thread < BLOCKS * FEW)
             fetch_row(to, at, thread);
+        if (reads_v) {
+            float4 *const v = (float4 *)(to->v + thread * FEW);
+            v[0] = {x[0], x[1], x[2], x[3]};
+            v[1] = {x[4], x[5], x[6], x[7]};
+        }
+        if (reads_p)
+#pragma unroll
+            for (uint32_t j = 0; j < 8; j++)
+                to->p[(t + j) * LD + i] = p[j];
     }
 
     __device__ float add(const stage *from, float sum) const
@@ -190,7 +191,7 @@ struct values : rows_of<FEW> {
         for (uint32_t b = 0; b < BLOCKS; b++) {
             const span s = from->reads[b * FEW + i];
             sum *= from->shrink[b * FEW + i];
-#pragma unroll 8
+#pragma unroll 16
             for (uint32_t t = b * KV + s.begin; t < b * KV + s.end; t++)
                 sum = fmaf(from->p[t * LD + i], from->v[t * FEW + c], sum);
         }
@@ -198,7 +199,7 @@ struct values : rows_of<FEW> {
     }
 };
 
-PARE_CUDA_KERNEL(attend_values, PARE_CUDA_BLOCK)
+PARE_CUDA_KERNEL(attend_values, PARE_CUDA_VALUES)
 {
     const pare_cuda_attention &call = a.call;
     __shared__ __align__(16) stage stages[2];

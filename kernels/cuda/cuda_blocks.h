@@ -8,9 +8,10 @@
 enum {
     PARE_CUDA_BLOCK = 256,   /* threads of a block that has a thread per value */
     PARE_CUDA_WARPS = 4,     /* warps of a block that has a warp per row */
-    PARE_CUDA_WIDE = 1024,   /* threads of a block of quant_x8 that has one long span */
+    PARE_CUDA_WIDE = 1024,   /* of a block that has a long row */
+    PARE_CUDA_DECODED = 8,   /* atoms of a block of dequant */
     PARE_CUDA_TOKENS = 8,    /* that a block of a product takes at once */
-    PARE_CUDA_F32_FEW = 4,   /* of a product of floats; more go to tiles */
+    PARE_CUDA_F32_FEW = 4,   /* of a product of floats; more than PARE_CUDA_TOKENS go to tiles */
     PARE_CUDA_F32_ROWS = 64, /* of a tile, by so many tokens */
     PARE_CUDA_F32_TOKENS = 32,
     PARE_CUDA_F32_THREADS = 256,
@@ -28,6 +29,7 @@ enum {
     PARE_CUDA_KV = 64,      /* positions that are taken at once */
     PARE_CUDA_ROWS = 64,    /* of a block */
     PARE_CUDA_FEW = 8,      /* the same where queries are few, and channels of attend_values */
+    PARE_CUDA_VALUES = 320, /* threads of attend_values */
     PARE_CUDA_FEW_MOST = 32 /* rows of a KV head that are few */
 };
 
@@ -52,13 +54,18 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_tiles(const pare_x8 *x, uint
     return x->m <= 16 || pare_cuda_x8_slot_atoms(x) == 1 || bits < 4 ? 2 : 4;
 }
 
-/* Slots of up to 32 tokens (gemm_x8_few.cuh), and the shared memory of a block of threads: per tile
- * of 8 tokens inputs of the warps, outputs and sums; steps. */
-#define PARE_CUDA_X8_SLOTS(tiles, each)   ((each) == 1 ? 32 : 32 / (tiles))
-#define PARE__CUDA_X8_TILE(slots)         (PARE_CUDA_X8_WARPS * 1024 + 2048 + (slots)*32 * PARE_CUDA_X8_LD)
+/* Slots of up to 32 tokens (gemm_x8_few.cuh), units that are under way together, and the shared
+ * memory of a block of threads: per tile of 8 tokens inputs of the warps, outputs and sums; steps.
+ */
+#define PARE_CUDA_X8_SLOTS(tiles, each) ((each) == 1 ? 32 : 32 / (tiles))
+#define PARE_CUDA_X8_AHEAD(tiles, each, bits)                                                      \
+    ((tiles) == 1 && (each) == 4 && (bits) != 3 && (bits) != 8 ? 4u : 2u) /* registers bound it */
+#define PARE__CUDA_X8_TILE(slots, ahead)                                                           \
+    (PARE_CUDA_X8_WARPS * 512 * (ahead) + 2048 + (slots)*32 * PARE_CUDA_X8_LD)
 #define PARE__CUDA_X8_STEPS(tiles, slots) ((slots) * (96 + (tiles)*64))
-#define PARE_CUDA_X8_FEW_BYTES(tiles, each)                                                        \
-    (((tiles)*PARE__CUDA_X8_TILE(PARE_CUDA_X8_SLOTS(tiles, each)) +                                \
+#define PARE_CUDA_X8_FEW_BYTES(tiles, each, bits)                                                  \
+    (((tiles)*PARE__CUDA_X8_TILE(PARE_CUDA_X8_SLOTS(tiles, each),                                  \
+                                 PARE_CUDA_X8_AHEAD(tiles, each, bits)) +                          \
       PARE__CUDA_X8_STEPS(tiles, PARE_CUDA_X8_SLOTS(tiles, each)) + 15) /                          \
      16 * 16)
 

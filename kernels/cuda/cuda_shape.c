@@ -65,14 +65,21 @@ ROWS(outliers_f16)
 ROWS(outliers_q8)
 WARPS(singles)
 WARPS(route)
-ROWS(score)
 ROWS(divergence)
 
-/* A block per row, no more threads than a row has values. */
+/* A block per row, a thread for two values or more. */
 pare_cuda_shape pare_cuda_norm_shape(const pare_cuda_norm *a)
 {
     pare_cuda_shape s = of_rows(a->rows);
-    s.block = a->width < PARE_CUDA_BLOCK ? parts(a->width + 1, 32) * 32 : PARE_CUDA_BLOCK;
+    const uint32_t pairs = parts(a->width + 1, 64) * 32;
+    s.block = pairs < PARE_CUDA_WIDE ? pairs : PARE_CUDA_WIDE;
+    return s;
+}
+
+pare_cuda_shape pare_cuda_score_shape(const pare_cuda_score *a)
+{
+    pare_cuda_shape s = of_rows(a->rows);
+    s.block = PARE_CUDA_WIDE;
     return s;
 }
 
@@ -139,7 +146,9 @@ pare_cuda_shape pare_cuda_attend_weigh_shape(const pare_cuda_attend_weigh *a)
 
 pare_cuda_shape pare_cuda_attend_values_shape(const pare_cuda_attend_values *a)
 {
-    return of_rows(few_tiles(&a->call) * parts(a->call.b.head_dim, PARE_CUDA_FEW));
+    pare_cuda_shape s = of_rows(few_tiles(&a->call) * parts(a->call.b.head_dim, PARE_CUDA_FEW));
+    s.block = PARE_CUDA_VALUES;
+    return s;
 }
 
 pare_cuda_shape pare_cuda_quant_x8_shape(const pare_cuda_quant_x8 *a)
@@ -166,7 +175,7 @@ static pare_cuda_shape of_x8(const pare_x8 *x, uint64_t n, uint32_t bits, bool s
         return of_tiles(x, n, bits, sparse, 64);
     return (pare_cuda_shape){{parts(n, 32) * parts(x->m, (uint64_t)tiles * 8), 1},
                              PARE_CUDA_X8_WARPS * 32,
-                             PARE_CUDA_X8_FEW_BYTES(tiles, each)};
+                             PARE_CUDA_X8_FEW_BYTES(tiles, each, bits)};
 }
 
 #define GEMM_X8(name, bits, sparse)                                                                \
@@ -186,12 +195,12 @@ GEMM_X8(t2, 2, false)
 GEMM_X8(s4, 4, true)
 GEMM_X8(s8, 8, true)
 
-/* 8 lanes have a row of few tokens; else a block has a tile. */
+/* 8 lanes have a row of few tokens, two of some; else a block has a tile. */
 static pare_cuda_shape of_floats(uint64_t m, uint64_t n)
 {
-    const bool few = m <= PARE_CUDA_F32_FEW;
-    const uint32_t rows = few ? PARE_CUDA_F32_THREADS / 8 : PARE_CUDA_F32_ROWS;
-    const uint32_t across = few ? m > 0 : parts(m, PARE_CUDA_F32_TOKENS);
+    const bool some = m <= PARE_CUDA_TOKENS;
+    const uint32_t rows = m <= PARE_CUDA_F32_FEW ? PARE_CUDA_F32_THREADS / 8 : PARE_CUDA_F32_ROWS;
+    const uint32_t across = some ? m > 0 : parts(m, PARE_CUDA_F32_TOKENS);
     return (pare_cuda_shape){{parts(n, rows) * across, 1}, PARE_CUDA_F32_THREADS, 0};
 }
 
@@ -247,11 +256,12 @@ pare_cuda_shape pare_cuda_gemm_sparse_f32_shape(const pare_cuda_gemm_sparse_f32 
     return (pare_cuda_shape){{parts(a->n, PARE_CUDA_BLOCK), side(a->m, 1)}, PARE_CUDA_BLOCK, 0};
 }
 
-/* A block per atom of 8 rows and 32 columns. */
+/* A block for 32 columns of up to PARE_CUDA_DECODED atoms of 8 rows. */
 #define DEQUANT(name)                                                                              \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
     {                                                                                              \
-        return (pare_cuda_shape){{parts(a->w.k, 32), side(a->w.n, 8)}, 256, 0};                    \
+        const uint32_t down = side(a->w.n, (uint64_t)8 * PARE_CUDA_DECODED);                       \
+        return (pare_cuda_shape){{parts(a->w.k, 32), down}, 256, 0};                               \
     }
 DEQUANT(dequant_f32)
 DEQUANT(dequant_table)

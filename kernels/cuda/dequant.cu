@@ -1,16 +1,17 @@
-/* Packed weights as F32: a block per atom, a thread per weight; what lies apart is put into its
- * place afterwards.
- * Bound: 4 bytes out per weight over the bandwidth of the memory, L2's while panels stay there. */
+/* Packed weights as F32: a block for the atoms of 32 columns of some row blocks, a thread per
+ * weight; what lies apart is put into its place afterwards. Bound: 4 bytes out per weight over the
+ * bandwidth of the memory, L2's while panels stay there. */
 #include "kernels/cuda/decoders.cuh"
 
 template <class DECODER> static __device__ void decode(const pare_cuda_dequant_f32 &a)
 {
     const uint32_t g = threadIdx.x / 32, j = threadIdx.x % 32;
-    const uint64_t groups = (a.w.k + a.w.group - 1) / a.w.group, k = blockIdx.x * 32 + j;
+    const uint32_t k = blockIdx.x * 32 + j, group = (uint32_t)min(a.w.group, a.w.k);
+    const uint64_t groups = ((uint32_t)a.w.k + group - 1) / group, of_k = k / group;
     const bool salient = a.w.salient && a.w.salient[k] & 1;
     for (uint64_t block = blockIdx.y; block < a.w.n / 8; block += gridDim.y) {
         const uint64_t atom = block * (a.w.k / 32) + blockIdx.x, row = block * 8 + g;
-        const uint64_t at = (block * groups + k / a.w.group) * 8 + g; /* in planes of groups */
+        const uint64_t at = (block * groups + of_k) * 8 + g; /* in planes of groups */
         const uint16_t *const book =
             a.w.book + (DECODER::planes & MAGNITUDES ? 4 * at : row << a.bits);
         const uint32_t zero =
@@ -64,9 +65,10 @@ static __device__ uint32_t place_of(const uint8_t *indices, uint32_t g, uint32_t
 PARE_CUDA_KERNEL(dequant_24, 256)
 {
     const uint32_t g = threadIdx.x / 32, j = threadIdx.x % 32;
-    const uint64_t groups = a.bits == 16 ? 0 : (a.w.k + a.w.group - 1) / a.w.group;
-    const uint64_t k = blockIdx.x * 32 + j;
-    const uint32_t first = (uint32_t)(k % 64) / 4 * 2; /* place in the atom */
+    const uint32_t k = blockIdx.x * 32 + j;
+    const uint32_t group = a.bits == 16 ? 1 : (uint32_t)min(a.w.group, a.w.k);
+    const uint64_t groups = ((uint32_t)a.w.k + group - 1) / group, of_k = k / group;
+    const uint32_t first = k % 64 / 4 * 2; /* place in the atom */
     for (uint64_t block = blockIdx.y; block < a.w.n / 8; block += gridDim.y) {
         const uint64_t atom = block * ((a.w.k + 63) / 64) + k / 64, row = block * 8 + g;
         const uint32_t place = place_of(a.w.indices + atom * 64, g, first, j % 4);
@@ -77,8 +79,7 @@ PARE_CUDA_KERNEL(dequant_24, 256)
             const int zero = 1 << (a.bits - 1);
             const uint8_t *const codes = a.w.codes + atom * a.bits * 32;
             const int u = place < 2 ? (int)code_in_atom(codes, a.bits, g, first + place) : zero;
-            value = (float)(u - zero) *
-                    float_of_f16(a.w.scales[(block * groups + k / a.w.group) * 8 + g]);
+            value = (float)(u - zero) * float_of_f16(a.w.scales[(block * groups + of_k) * 8 + g]);
         }
         a.dst[row * a.ldd + k] = value;
     }

@@ -134,28 +134,43 @@ template <class CODE, int TILES, int EACH> struct work {
         }
     }
 
-    /* ATOMS atoms from one on, all loads first. */
-    template <int ATOMS> __device__ void add(uint32_t atom)
-    {
+    /* What ATOMS atoms from one on are multiplied with. */
+    template <int ATOMS> struct loads {
         words<BITS> w[ATOMS];
         uint2 b[ATOMS][TILES][2];
+    };
+
+    template <int ATOMS> __device__ void load(loads<ATOMS> *to, uint32_t atom) const
+    {
 #pragma unroll
         for (int i = 0; i < ATOMS; i++)
-            w[i].load(codes + (uint64_t)(atom + i) * (BITS * 32), g, t);
+            to->w[i].load(codes + (uint64_t)(atom + i) * (BITS * 32), g, t);
 #pragma unroll
         for (int j = 0; j < TILES; j++)
 #pragma unroll
             for (int i = 0; i < 2 * ATOMS; i++)
-                b[i / 2][j][i % 2] = __ldg((const uint2 *)(a.x + (of_x[j] + atom * 32 + i * 16)));
+                to->b[i / 2][j][i % 2] =
+                    __ldg((const uint2 *)(a.x + (of_x[j] + atom * 32 + i * 16)));
+    }
+
+    template <int ATOMS> __device__ void add(const loads<ATOMS> &l, uint32_t atom)
+    {
 #pragma unroll
         for (int i = 0; i < ATOMS; i++) {
             const uint64_t plane = planes + (atom + i) / per * 8;
             const uint32_t z = a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + plane))
                                          : (1u << (BITS - 1)) * 0x01010101u;
-            multiply(w[i], b[i], z);
+            multiply(l.w[i], l.b[i], z);
             if (EACH == 1)
                 scale(plane);
         }
+    }
+
+    template <int ATOMS> __device__ void add(uint32_t atom)
+    {
+        loads<ATOMS> l;
+        load(&l, atom);
+        add(l, atom);
     }
 
     __device__ void add_chunk(uint32_t atom, uint32_t end)
@@ -168,6 +183,29 @@ template <class CODE, int TILES, int EACH> struct work {
             add<1>(atom);
         if (EACH == 4)
             scale(planes + (end - 1) / per * 8);
+    }
+
+    /* The chunks of a warp. Where loads of a whole chunk fit into registers twice, those of the
+     * next one are under way while one is multiplied. */
+    __device__ void add_all(uint32_t atom, uint32_t atoms)
+    {
+        constexpr uint32_t STEP = WARPS * 4;
+        if (AT_ONCE == 4 && words<BITS>::PARTS == 1 && atom + 4 <= atoms) {
+            loads<4> now, next;
+            load(&now, atom);
+#pragma unroll 1
+            for (; atom + 4 <= atoms; atom += STEP) {
+                if (atom + STEP + 4 <= atoms)
+                    load(&next, atom + STEP);
+                add(now, atom);
+                if (EACH == 4)
+                    scale(planes + (atom + 3) / per * 8);
+                now = next;
+            }
+        }
+#pragma unroll 1
+        for (; atom < atoms; atom += STEP)
+            add_chunk(atom, min(atom + 4, atoms));
     }
 };
 
@@ -187,9 +225,7 @@ static __device__ void run(const pare_cuda_gemm_f16_q4 &a, uint64_t row, uint64_
 #pragma unroll
     for (int i = 0; i < TILES; i++)
         w.of_x[i] = (uint32_t)(min(t0 + 8 * i + w.g, a.m - 1) * a.ldx) + 4 * w.t;
-#pragma unroll 1
-    for (uint32_t atom = threadIdx.x / 32 * 4; atom < atoms; atom += WARPS * 4)
-        w.add_chunk(atom, min(atom + 4, atoms));
+    w.add_all(threadIdx.x / 32 * 4, atoms);
     put_totals<TILES>(w.total);
     __syncthreads();
     write_totals<TILES>(a, row, t0);

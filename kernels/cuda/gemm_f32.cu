@@ -46,9 +46,17 @@ static __device__ void run(const ARGUMENT &a, uint64_t row)
 template <class TYPE, class ARGUMENT> static __device__ void run_all(const ARGUMENT &a)
 {
     using tile = float_tile<TYPE, ARGUMENT>;
-    __shared__ __align__(16) typename tile::stage stages[2];
+    using some = float_some<TYPE, ARGUMENT>;
+    __shared__ __align__(16) union {
+        typename tile::stage of_tile[2];
+        typename some::stage of_some[2];
+    } shared;
+    if (a.m > PARE_CUDA_TOKENS) {
+        tile(a).run(shared.of_tile);
+        return;
+    }
     if (a.m > PARE_CUDA_F32_FEW) {
-        tile(a).run(stages);
+        some(a).run(shared.of_some);
         return;
     }
     const uint64_t first = (uint64_t)blockIdx.x * (blockDim.x / 32) * 4 + threadIdx.x / 32 * 4;

@@ -1,10 +1,10 @@
-/* kernels/cuda/gemm_f32_tile.cuh - products of floats for many tokens, in the order of gemm_f32: of
- * each output eight lanes add the columns l, l + 8, .. .
+/* kernels/cuda/gemm_f32_tile.cuh - products of floats for more than 4 tokens, in the order of
+ * gemm_f32: of each output eight lanes add the columns l, l + 8, .. .
  *
- * A block of threads has 64 rows and 32 tokens, a thread one lane of 8 rows by 8 tokens: 64 sums,
- * so that 16 numbers from shared memory serve 64 multiply-adds. Weights and inputs lie there column
- * by column, as floats; those of the next columns come into registers while these are multiplied.
- * Bound: the rate of F32. */
+ * Of many tokens a block of threads has 64 rows and 32 tokens, a thread one lane of 8 rows by 8
+ * tokens: 64 sums, so that 16 numbers from shared memory serve 64 multiply-adds. Weights and inputs
+ * lie there column by column, as floats; those of the next columns come into registers while these
+ * are multiplied. Bound: the rate of F32. */
 #ifndef PARE_KERNELS_CUDA_GEMM_F32_TILE
 #define PARE_KERNELS_CUDA_GEMM_F32_TILE
 
@@ -150,6 +150,84 @@ template <class TYPE, class ARGUMENT> struct float_tile {
             }
         }
         write(sum);
+    }
+};
+
+/* 5 to 8 tokens: a block of threads has 64 rows, eight lanes two of them, and all tokens, whose
+ * columns lie in shared memory. Tokens and rows behind the last one are its copies.
+ * Bound: bytes of the weights, or 10 numbers from shared memory for 16 multiply-adds. */
+template <class TYPE, class ARGUMENT> struct float_some {
+    static constexpr uint32_t TOKENS = PARE_CUDA_TOKENS, COLUMNS = 256, AHEAD = 16;
+    using stage = float[TOKENS][COLUMNS];
+
+    const ARGUMENT &a;
+    uint64_t row; /* the first of the two */
+    uint32_t lane;
+    float sum[2][TOKENS] = {};
+
+    __device__ float_some(const ARGUMENT &argument)
+        : a(argument), row((uint64_t)blockIdx.x * PARE_CUDA_F32_ROWS + threadIdx.x / 8 * 2),
+          lane(threadIdx.x % 8)
+    {
+    }
+
+    __device__ void fetch(stage &to, uint64_t column) const
+    {
+        const uint64_t j = column + threadIdx.x;
+#pragma unroll
+        for (uint32_t t = 0; t < TOKENS; t++)
+            to[t][threadIdx.x] = j < a.k ? a.x[min((uint64_t)t, a.m - 1) * a.ldx + j] : 0.0f;
+    }
+
+    /* `count` columns that the stage has, all or not. */
+    template <class W> __device__ void multiply(const stage &x, const W *const *w, uint32_t count)
+    {
+        uint32_t j = lane;
+#pragma unroll 1
+        for (; j + (AHEAD - 1) * 8 < count; j += AHEAD * 8) {
+            float value[2][AHEAD];
+#pragma unroll
+            for (uint32_t i = 0; i < 2 * AHEAD; i++)
+                value[i / AHEAD][i % AHEAD] = TYPE::at(w[i / AHEAD][j + i % AHEAD * 8]);
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD; i++)
+#pragma unroll
+                for (uint32_t t = 0; t < TOKENS; t++) {
+                    const float of_x = x[t][j + 8 * i];
+                    sum[0][t] = fmaf(of_x, value[0][i], sum[0][t]);
+                    sum[1][t] = fmaf(of_x, value[1][i], sum[1][t]);
+                }
+        }
+#pragma unroll 1
+        for (; j < count; j += 8)
+#pragma unroll
+            for (uint32_t i = 0; i < 2 * TOKENS; i++)
+                sum[i / TOKENS][i % TOKENS] =
+                    fmaf(x[i % TOKENS][j], TYPE::at(w[i / TOKENS][j]), sum[i / TOKENS][i % TOKENS]);
+    }
+
+    __device__ void run(stage *stages)
+    {
+        decltype(a.w) w[2] = {a.w + min(row, a.n - 1) * a.ldw, a.w + min(row + 1, a.n - 1) * a.ldw};
+        fetch(stages[0], 0);
+#pragma unroll 1
+        for (uint64_t j = 0, turn = 0; j < a.k; j += COLUMNS, turn ^= 1) {
+            __syncthreads(); /* all is here; what is fetched next, nobody reads */
+            if (j + COLUMNS < a.k)
+                fetch(stages[turn ^ 1], j + COLUMNS);
+            multiply(stages[turn], w, (uint32_t)min(a.k - j, (uint64_t)COLUMNS));
+            w[0] += COLUMNS;
+            w[1] += COLUMNS;
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < 2 * TOKENS; i++) {
+            const float all = lane_sum(sum[i / TOKENS][i % TOKENS]);
+            const uint64_t r = row + i / TOKENS;
+            if (lane == i % TOKENS && lane < a.m && r < a.n) {
+                float *const y = a.y + lane * a.ldy + r;
+                *y = a.add ? *y + all : all;
+            }
+        }
     }
 };
 

@@ -2,20 +2,21 @@
  * each block of threads, whose warps share out the columns.
  *
  * A warp takes 64 columns after 64 columns. Their weights go from the memory to registers, their
- * inputs into shared memory of the warp; both are under way while the 64 columns before are
- * multiplied. Integer sums go to shared memory, a slot per chunk of 128 columns, or per atom where
- * a group may end inside a chunk. When a piece of the columns is done, a thread per row and token
- * adds the slots of each group and takes its step. */
+ * inputs into shared memory of the warp; those of the next ones, AHEAD in all, are under way while
+ * 64 are multiplied. Integer sums go to shared memory, a slot per chunk of 128 columns, or per atom
+ * where a group may end inside a chunk. When a piece of the columns is done, a thread per row and
+ * token adds the slots of each group and takes its step. */
 #ifndef PARE_KERNELS_CUDA_GEMM_X8_FEW
 #define PARE_KERNELS_CUDA_GEMM_X8_FEW
 
 #include "kernels/cuda/gemm_x8_tile.cuh"
 
 /* What a block of threads shares: EACH atoms have a slot. */
-template <int TILES, int EACH> struct shared_few {
+template <class CODES, int TILES, int EACH> struct shared_few {
     static constexpr uint32_t SLOTS = PARE_CUDA_X8_SLOTS(TILES, EACH);
+    static constexpr uint32_t AHEAD = PARE_CUDA_X8_AHEAD(TILES, EACH, CODES::WIDTH);
 
-    alignas(16) uint8_t x[PARE_CUDA_X8_WARPS][2][TILES * 8][64];
+    alignas(16) uint8_t x[PARE_CUDA_X8_WARPS][AHEAD][TILES * 8][64];
     int sums[SLOTS][TILES * 8][PARE_CUDA_X8_LD];
     uint16_t scales[SLOTS][32]; /* of the groups of a piece: a slot each, or fewer groups */
     uint8_t zeros[SLOTS][32];
@@ -28,15 +29,17 @@ template <int TILES, int EACH> struct shared_few {
 /* The warp's part of the sums. */
 template <class CODES, int TILES, int EACH, class ARGUMENT> struct work {
     const ARGUMENT &a;
-    shared_few<TILES, EACH> &s;
+    shared_few<CODES, TILES, EACH> &s;
     const uint32_t warp, lane;
     const uint8_t *codes, *indices; /* what the lane reads of its row block */
     const int8_t *x;                /* of its part of 64 columns of the first token */
     const uint32_t tokens;          /* from the first one on */
-    typename CODES::words w[2];
+    static constexpr int AHEAD = PARE_CUDA_X8_AHEAD(TILES, EACH, CODES::WIDTH);
+    typename CODES::words w[AHEAD];
     int sum[TILES][8];
 
-    __device__ work(const ARGUMENT &a, shared_few<TILES, EACH> &s, uint32_t first, uint64_t t0)
+    __device__ work(const ARGUMENT &a, shared_few<CODES, TILES, EACH> &s, uint32_t first,
+                    uint64_t t0)
         : a(a), s(s), warp(threadIdx.x / 32), lane(threadIdx.x % 32),
           x(a.x.codes + t0 * a.x.k + lane % 4 * 16), tokens((uint32_t)(a.x.m - t0))
     {
@@ -63,7 +66,7 @@ template <class CODES, int TILES, int EACH, class ARGUMENT> struct work {
         return EACH == 4 ? (i * w + warp) * 2 + h : (i * 2 + h) * w + warp;
     }
 
-    /* Asks for the weights and inputs of half h of a step. */
+    /* Asks for the weights and inputs of a unit, into place h. */
     __device__ void fetch(uint32_t h, uint32_t unit)
     {
         if (unit * 64 < k()) {
@@ -106,11 +109,11 @@ template <class CODES, int TILES, int EACH, class ARGUMENT> struct work {
         clear();
     }
 
-    /* Half h of step i; `first`: the first 64 columns of the piece. */
+    /* Half h % 2 of step i, in place h; `first`: the first 64 columns of the piece. */
     __device__ void multiply_half(uint32_t h, uint32_t i, uint32_t first)
     {
-        const uint32_t now = unit(i, h);
-        wait_copies<1>();
+        const uint32_t now = unit(i, h % 2);
+        wait_copies<AHEAD - 1>();
         __syncwarp();
         if (now * 64 < k() && EACH == 4) {
             multiply<BOTH>(h);
@@ -121,19 +124,20 @@ template <class CODES, int TILES, int EACH, class ARGUMENT> struct work {
             put((now - first) * 2 + 1);
         }
         __syncwarp();
-        fetch(h, unit(i + 1, h));
+        fetch(h, unit(i + AHEAD / 2, h % 2));
     }
 };
 
 /* The outputs of a thread: its lane is a row, its warp a token of each tile. */
 template <class CODES, int TILES, int EACH, class ARGUMENT> struct outputs {
     const ARGUMENT &a;
-    shared_few<TILES, EACH> &s;
+    shared_few<CODES, TILES, EACH> &s;
     const uint32_t first, t0;        /* row block, token */
     const uint32_t each, per, slots; /* atoms of a group, its slots, those of all columns */
     uint32_t left;                   /* slots of the group that are to come */
 
-    __device__ outputs(const ARGUMENT &a, shared_few<TILES, EACH> &s, uint32_t first, uint32_t t0)
+    __device__ outputs(const ARGUMENT &a, shared_few<CODES, TILES, EACH> &s, uint32_t first,
+                       uint32_t t0)
         : a(a), s(s), first(first), t0(t0), each((uint32_t)(a.x.group / 32)),
           per((each + EACH - 1) / EACH), slots((uint32_t)((a.x.k / 32 + EACH - 1) / EACH)),
           left(per)
@@ -265,26 +269,33 @@ static __device__ void run_few(const ARGUMENT &a, uint32_t first, uint32_t t0)
 {
     constexpr uint32_t SLOTS = PARE_CUDA_X8_SLOTS(TILES, EACH);
     constexpr uint32_t STEPS = SLOTS * EACH / 4 / PARE_CUDA_X8_WARPS; /* of a warp, in a piece */
-    static_assert(sizeof(shared_few<TILES, EACH>) == PARE_CUDA_X8_FEW_BYTES(TILES, EACH),
+    static_assert(sizeof(shared_few<CODES, TILES, EACH>) ==
+                      PARE_CUDA_X8_FEW_BYTES(TILES, EACH, CODES::WIDTH),
                   "the launch shape takes as much");
-    shared_few<TILES, EACH> &s = *(shared_few<TILES, EACH> *)shared_block;
+    shared_few<CODES, TILES, EACH> &s = *(shared_few<CODES, TILES, EACH> *)shared_block;
     work<CODES, TILES, EACH, ARGUMENT> w(a, s, first, t0);
     outputs<CODES, TILES, EACH, ARGUMENT> o(a, s, first, t0);
     const bool has_some = o.has_some();
-    w.fetch(0, w.unit(0, 0));
-    w.fetch(1, w.unit(0, 1));
+    constexpr uint32_t AHEAD = PARE_CUDA_X8_AHEAD(TILES, EACH, CODES::WIDTH);
+    static_assert(STEPS % (AHEAD / 2) == 0, "a piece ends where the places do");
+#pragma unroll
+    for (uint32_t h = 0; h < AHEAD; h++)
+        w.fetch(h, w.unit(h / 2, h % 2));
 #pragma unroll 1
     for (uint32_t from = 0, i = 0; from < o.slots; from += SLOTS) {
         const uint32_t to = min(from + SLOTS, o.slots);
         o.fetch(from, to);
 #pragma unroll 1
-        for (const uint32_t end = i + STEPS; i < end; i++) {
-            w.multiply_half(0, i, from / 2);
-            w.multiply_half(1, i, from / 2);
-            if (EACH == 4 && w.unit(i, 0) * 64 < w.k())
-                w.put(w.unit(i, 0) / 2 - from);
+        for (const uint32_t end = i + STEPS; i < end; i += AHEAD / 2) {
+#pragma unroll
+            for (uint32_t h = 0; h < AHEAD; h += 2) {
+                w.multiply_half(h, i + h / 2, from / 2);
+                w.multiply_half(h + 1, i + h / 2, from / 2);
+                if (EACH == 4 && w.unit(i + h / 2, 0) * 64 < w.k())
+                    w.put(w.unit(i + h / 2, 0) / 2 - from);
+            }
         }
-        wait_copies<1>(); /* all but inputs of the next piece */
+        wait_copies<AHEAD - 1>(); /* all but inputs of the next piece */
         __syncthreads();
         if (has_some)
             o.take(from, to - from);

@@ -32,7 +32,7 @@ static __device__ double mean_of(const float *x, uint64_t n, bool squares, doubl
     return result;
 }
 
-PARE_CUDA_KERNEL(norm, PARE_CUDA_BLOCK)
+PARE_CUDA_KERNEL(norm, PARE_CUDA_WIDE)
 {
     const float *const x = a.x + blockIdx.x * a.width;
     float *const y = a.y + blockIdx.x * a.width;

@@ -78,58 +78,67 @@ PARE_CUDA_KERNEL(route, PARE_CUDA_WARPS * 32)
 /* The largest of a row, in all threads; a NaN is never largest. Between two calls all must meet. */
 static __device__ float block_largest(const float *x, uint64_t n)
 {
-    __shared__ float of_warp[PARE_CUDA_BLOCK / 32];
+    __shared__ float of_warp[32];
+    const uint32_t warps = blockDim.x / 32;
     float most = __uint_as_float(0xff800000u);
-    for (uint64_t i = threadIdx.x; i < n; i += PARE_CUDA_BLOCK)
+#pragma unroll 8
+    for (uint64_t i = threadIdx.x; i < n; i += blockDim.x)
         most = x[i] > most ? x[i] : most;
     most = warp_largest(most);
     if (threadIdx.x % 32 == 0)
         of_warp[threadIdx.x / 32] = most;
     __syncthreads();
-    return warp_largest(of_warp[threadIdx.x % (PARE_CUDA_BLOCK / 32)]);
+    return warp_largest(of_warp[threadIdx.x % 32 % warps]);
 }
 
 /* First index whose value is `most`, else 0; the result is that of thread 0. */
 static __device__ uint64_t block_first(const float *x, uint64_t n, float most)
 {
-    __shared__ uint32_t of_warp[PARE_CUDA_BLOCK / 32];
+    __shared__ uint32_t of_warp[32];
     uint32_t at = NONE;
-    for (uint64_t i = threadIdx.x; i < n && at == NONE; i += PARE_CUDA_BLOCK)
-        at = x[i] == most ? (uint32_t)i : at;
+#pragma unroll 8
+    for (uint64_t i = threadIdx.x; i < n; i += blockDim.x)
+        at = x[i] == most ? min(at, (uint32_t)i) : at;
     for (int h = 16; h > 0; h /= 2)
         at = min(at, __shfl_xor_sync(PARE_CUDA_ALL, at, h));
     if (threadIdx.x % 32 == 0)
         of_warp[threadIdx.x / 32] = at;
     __syncthreads();
-    for (uint32_t i = 0; i < PARE_CUDA_BLOCK / 32; i++)
+    for (uint32_t i = 0; i < blockDim.x / 32; i++)
         at = min(at, of_warp[i]);
     return at == NONE ? 0 : at;
 }
 
 /* Sum of e(x - most): blocks of 64 in eight lanes of F32, the blocks in order in double
- * (pare_logsumexp). The result is that of thread 0. */
+ * (pare_logsumexp). The result is that of thread 0, which adds the blocks of a chunk while the next
+ * one is summed. */
 static __device__ double block_total(const float *x, uint64_t n, float most)
 {
-    enum { BLOCKS = PARE_CUDA_BLOCK / 8 }; /* at once, eight threads each */
-    __shared__ float of_block[BLOCKS];
+    enum { BLOCKS = PARE_CUDA_WIDE / 8 }; /* at once, eight threads each */
+    __shared__ float of_block[2][BLOCKS];
     double total = 0;
-    for (uint64_t chunk = 0; chunk < n; chunk += (uint64_t)BLOCKS * 64) {
-        const uint64_t first = chunk + threadIdx.x / 8 * 64;
-        float sum = 0;
-        for (uint64_t i = first + threadIdx.x % 8; i < n && i < first + 64; i += 8)
-            sum += exp_float(x[i] - most);
+    for (uint64_t chunk = 0, turn = 0; chunk < n; chunk += (uint64_t)BLOCKS * 64, turn ^= 1) {
+        const uint64_t first = chunk + threadIdx.x / 8 * 64, at = first + threadIdx.x % 8;
+        float value[8], sum = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < 8; i++)
+            value[i] = at + 8 * i < n ? x[at + 8 * i] : 0;
+#pragma unroll
+        for (uint32_t i = 0; i < 8; i++)
+            if (at + 8 * i < n)
+                sum += exp_float(value[i] - most);
         sum = lane_sum(sum);
         if (threadIdx.x % 8 == 0)
-            of_block[threadIdx.x / 8] = sum;
+            of_block[turn][threadIdx.x / 8] = sum;
         __syncthreads();
+#pragma unroll 8
         for (uint32_t b = 0; threadIdx.x == 0 && b < BLOCKS && chunk + b * 64 < n; b++)
-            total += (double)of_block[b];
-        __syncthreads();
+            total += (double)of_block[turn][b];
     }
     return total;
 }
 
-PARE_CUDA_KERNEL(score, PARE_CUDA_BLOCK)
+PARE_CUDA_KERNEL(score, PARE_CUDA_WIDE)
 {
     const uint64_t row = blockIdx.x;
     const float *const x = a.logit + row * a.width;
