@@ -148,10 +148,10 @@ fi
 # Calls that fail are no mistakes by themselves: the driver is asked for kernels module by module.
 quiet='--report-api-errors no'
 if [ -n "$dry" ] || command -v compute-sanitizer > /dev/null; then
+    test_step 60 'compute-sanitizer memcheck, kernels' compute-sanitizer --tool memcheck --error-exitcode 1 \
+        $quiet "$(at speed)" --small
     for tool in memcheck racecheck; do
-        test_step 150 "compute-sanitizer $tool, kernels" compute-sanitizer --tool $tool --error-exitcode 1 \
-            $quiet "$(at speed)" --small
-        test_step 45 "compute-sanitizer $tool, models" env CK_RUN_CASE=short \
+        test_step 60 "compute-sanitizer $tool, models" env CK_RUN_CASE=short \
             compute-sanitizer --tool $tool --error-exitcode 1 $quiet "$(at model)"
     done
 else

@@ -36,13 +36,13 @@ template <uint32_t WIDE> struct tile : rows_of<ROWS> {
             p[i] = 0;
     }
 
-    __device__ span row_reads(bool key, bool same, int source, uint32_t i, uint64_t c0) const
+    __device__ span row_reads(bool key, bool same, int source, uint32_t i, uint32_t c0) const
     {
-        const uint64_t at = same ? last : position(min(i, rows - 1));
+        const uint32_t at = same ? last : position(min(i, rows - 1));
         return key ? reads<true>(source, at, c0, KV) : reads<false>(source, at, c0, KV);
     }
 
-    __device__ void put_scores(int source, uint64_t c0, const float score[4][4])
+    __device__ void put_scores(int source, uint32_t c0, const float score[4][4])
     {
         const bool same = alike<true>(source, c0, KV);
 #pragma unroll
@@ -61,7 +61,7 @@ template <uint32_t WIDE> struct tile : rows_of<ROWS> {
         }
     }
 
-    __device__ void score(uint64_t c0)
+    __device__ void score(uint32_t c0)
     {
         const uint32_t d = (uint32_t)a.b.head_dim;
         for (int source = SINK; source < SOURCES; source++) {
@@ -91,7 +91,7 @@ template <uint32_t WIDE> struct tile : rows_of<ROWS> {
     }
 
     /* Of the 8 rows of the warp, 4 at a time. */
-    __device__ void weigh(uint64_t c0)
+    __device__ void weigh(uint32_t c0)
     {
 #pragma unroll
         for (uint32_t k = 0; k < 2; k++) {
@@ -113,7 +113,7 @@ template <uint32_t WIDE> struct tile : rows_of<ROWS> {
         }
     }
 
-    __device__ void fetch_values(int source, uint64_t c0, span s) const
+    __device__ void fetch_values(int source, uint32_t c0, span s) const
     {
         const uint32_t d = (uint32_t)a.b.head_dim;
         for (uint32_t u = threadIdx.x; u < POSITIONS * (WIDE / 8); u += blockDim.x) {
@@ -162,7 +162,7 @@ template <uint32_t WIDE> struct tile : rows_of<ROWS> {
     }
 
     /* Each row what it reads. */
-    __device__ void gather_each(int source, uint64_t c0, uint32_t c, bool same, span s)
+    __device__ void gather_each(int source, uint32_t c0, uint32_t c, bool same, span s)
     {
         span each[4];
 #pragma unroll
@@ -183,7 +183,7 @@ template <uint32_t WIDE> struct tile : rows_of<ROWS> {
         }
     }
 
-    __device__ void gather(uint64_t c0)
+    __device__ void gather(uint32_t c0)
     {
 #pragma unroll
         for (uint32_t i = 0; i < 4 * COLUMNS; i++)
@@ -238,7 +238,7 @@ template <uint32_t WIDE> static __device__ void attend(const pare_cuda_attention
     const uint32_t tiles = (pare_cuda_attend_rows(&a) + ROWS - 1) / ROWS;
     tile<WIDE> w(a, blockIdx.x / slices / tiles, blockIdx.x / slices % tiles, blockIdx.x % slices,
                  stage, p, shrink);
-    for (uint64_t c0 = w.low(w.first) / KV * KV; c0 <= w.last; c0 += KV) {
+    for (uint32_t c0 = w.low(w.first) / KV * KV; c0 <= w.last; c0 += KV) {
         w.score(c0);
         __syncwarp();
         w.weigh(c0);

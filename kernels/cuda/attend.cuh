@@ -15,7 +15,7 @@ struct span {
 /* Rows of a KV head, from `row` on; at most MOST. */
 template <uint32_t MOST> struct rows_of {
     const pare_cuda_attention &a;
-    uint64_t first, last; /* positions of the first and last query */
+    uint32_t first, last; /* positions of the first and last query */
     uint32_t plane, row, group, rows;
 
     __device__ rows_of(const pare_cuda_attention &call, uint32_t index, uint32_t tile)
@@ -27,7 +27,10 @@ template <uint32_t MOST> struct rows_of {
         last = position(rows - 1);
     }
 
-    __device__ uint64_t position(uint32_t i) const { return a.b.start + (row + i) / group; }
+    __device__ uint32_t position(uint32_t i) const
+    {
+        return (uint32_t)a.b.start + (row + i) / group;
+    }
 
     /* Where the row begins in q and y. */
     __device__ uint64_t at(uint32_t i) const
@@ -38,42 +41,43 @@ template <uint32_t MOST> struct rows_of {
     }
 
     /* First position that a query sees. */
-    __device__ uint64_t low(uint64_t position) const
+    __device__ uint32_t low(uint32_t position) const
     {
-        return a.window && position + 1 > a.window ? position + 1 - a.window : 0;
+        return a.window && position + 1 > a.window ? position + 1 - (uint32_t)a.window : 0;
     }
 
     /* Of the n positions from c0 on, what the query at `position` sees. */
-    __device__ span seen(uint64_t position, uint64_t c0, uint32_t n) const
+    __device__ span seen(uint32_t position, uint32_t c0, uint32_t n) const
     {
-        const uint64_t end = max(min(position + 1, c0 + n), c0);
-        return {(uint32_t)(min(max(low(position), c0), end) - c0), (uint32_t)(end - c0)};
+        const uint32_t end = max(min(position + 1, c0 + n), c0);
+        return {min(max(low(position), c0), end) - c0, end - c0};
     }
 
     /* And reads from a source (pare__kv_columns). */
     template <bool KEY>
-    __device__ span reads(int source, uint64_t position, uint64_t c0, uint32_t n) const
+    __device__ span reads(int source, uint32_t position, uint32_t c0, uint32_t n) const
     {
         const pare_cuda_side &s = KEY ? a.kv.key : a.kv.value;
-        const uint64_t all = ~(uint64_t)0;
-        const uint64_t coded = a.kv.window ? pare_cuda_coded(&a.kv, &s, position + 1) : all;
-        const uint64_t recent = max(a.kv.sink, coded);
-        const uint64_t from = source == SINK ? 0 : source == HELD ? a.kv.sink : recent;
-        const uint64_t to = source == SINK ? a.kv.sink : source == HELD ? recent : all;
-        const uint64_t c1 = max(min(position + 1, c0 + n), c0), begin = min(max(c0, from), c1);
-        const uint64_t end = max(begin, min(c1, to));
-        return {(uint32_t)(min(max(begin, low(position)), end) - c0), (uint32_t)(end - c0)};
+        const uint32_t all = ~0u, sink = (uint32_t)a.kv.sink;
+        const uint32_t coded =
+            a.kv.window ? (uint32_t)pare_cuda_coded(&a.kv, &s, position + 1) : all;
+        const uint32_t recent = max(sink, coded);
+        const uint32_t from = source == SINK ? 0 : source == HELD ? sink : recent;
+        const uint32_t to = source == SINK ? sink : source == HELD ? recent : all;
+        const uint32_t c1 = max(min(position + 1, c0 + n), c0), begin = min(max(c0, from), c1);
+        const uint32_t end = max(begin, min(c1, to));
+        return {min(max(begin, low(position)), end) - c0, end - c0};
     }
 
     /* And what any of the rows reads: both ends grow with the position. */
-    template <bool KEY> __device__ span all_read(int source, uint64_t c0, uint32_t n) const
+    template <bool KEY> __device__ span all_read(int source, uint32_t c0, uint32_t n) const
     {
         return {reads<KEY>(source, max(first, c0), c0, n).begin,
                 reads<KEY>(source, last, c0, n).end};
     }
 
     /* True when all rows read the same. */
-    template <bool KEY> __device__ bool alike(int source, uint64_t c0, uint32_t n) const
+    template <bool KEY> __device__ bool alike(int source, uint32_t c0, uint32_t n) const
     {
         const span one = reads<KEY>(source, first, c0, n), other = reads<KEY>(source, last, c0, n);
         return one.begin == other.begin && one.end == other.end;
@@ -128,7 +132,7 @@ template <uint32_t MOST> struct rows_of {
 
     /* Channels c .. of the keys of tokens c0 + s into k[channel][KV], by THREADS threads. */
     template <uint32_t THREADS>
-    __device__ void fetch_keys(float *k, int source, uint64_t c0, span s, uint32_t c) const
+    __device__ void fetch_keys(float *k, int source, uint32_t c0, span s, uint32_t c) const
     {
         const uint32_t d = (uint32_t)a.b.head_dim;
         if (a.kv.keys) {
@@ -153,7 +157,7 @@ template <uint32_t MOST> struct rows_of {
             float x[8];
             if (t < s.begin || t >= s.end || from >= d)
                 continue;
-            eight<true>(source, c0 + t, from, x);
+            eight<true>(source, (uint64_t)c0 + t, from, x);
 #pragma unroll
             for (uint32_t j = 0; j < 8; j++)
                 k[(u / KV * 8 + j) * KV + t] = x[j];

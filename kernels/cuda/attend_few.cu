@@ -22,7 +22,7 @@ PARE_CUDA_KERNEL(attend_scores, PARE_CUDA_KV, 8)
     const uint32_t tiles = (pare_cuda_attend_rows(&call) + FEW - 1) / FEW;
     const uint32_t index = blockIdx.x / blocks / tiles;
     const rows_of<FEW> r(call, index, blockIdx.x / blocks % tiles);
-    const uint64_t offset = (uint64_t)(blockIdx.x % blocks) * KV, c0 = call.base + offset;
+    const uint32_t offset = blockIdx.x % blocks * KV, c0 = (uint32_t)call.base + offset;
     float *const to = call.scores +
                       ((uint64_t)index * pare_cuda_attend_rows(&call) + r.row) * call.ld + offset +
                       threadIdx.x;
@@ -48,8 +48,8 @@ PARE_CUDA_KERNEL(attend_scores, PARE_CUDA_KV, 8)
         const bool same = r.alike<true>(source, c0, KV);
 #pragma unroll
         for (uint32_t i = 0; i < FEW; i++) {
-            const uint64_t at = same ? r.last : r.position(min(i, r.rows - 1));
-            const span own = r.reads<true>(source, at, c0, KV);
+            const span own =
+                same ? s : r.reads<true>(source, r.position(min(i, r.rows - 1)), c0, KV);
             if (i < r.rows && threadIdx.x >= own.begin && threadIdx.x < own.end)
                 to[i * call.ld] = sum[i];
         }
@@ -68,8 +68,8 @@ PARE_CUDA_KERNEL(attend_weigh, PARE_CUDA_BLOCK)
     float *const shrink = call.shrink + blockIdx.x * (call.ld / KV);
     float most = __uint_as_float(0xff800000u);
     double total = 0;
-    for (uint64_t c = r.low(r.first) / KV * KV; c <= r.last; c += octets * KV) {
-        const uint64_t c0 = c + octet * KV;
+    for (uint32_t c = r.low(r.first) / KV * KV; c <= r.last; c += octets * KV) {
+        const uint32_t c0 = c + octet * KV;
         const span s = r.seen(r.last, c0, KV);
         const uint32_t n = s.end > s.begin ? s.end - s.begin : 0;
         float *const p = scores + (c0 - call.base) + s.begin;
@@ -111,7 +111,7 @@ struct stage {
 
 /* STEP positions of one source. */
 struct place {
-    uint64_t c0;
+    uint32_t c0;
     int source;
 };
 
@@ -147,7 +147,7 @@ struct values : rows_of<FEW> {
     __device__ void fetch_row(stage *to, place at, uint32_t u) const
     {
         const uint32_t i = u % FEW;
-        const uint64_t c0 = at.c0 + u / FEW * KV, position = this->position(min(i, rows - 1));
+        const uint32_t c0 = at.c0 + u / FEW * KV, position = this->position(min(i, rows - 1));
         const span s = reads<false>(at.source, position, c0, KV);
         const bool enters = i < rows && s.begin < s.end && s.begin == seen(position, c0, KV).begin;
         to->reads[u] = i < rows ? s : span{0, 0};
@@ -165,7 +165,7 @@ struct values : rows_of<FEW> {
         const bool reads_v = thread >= s.begin && thread < s.end, reads_p = i < rows && t < s.end;
         float x[8], p[8];
         if (reads_v)
-            eight<false>(at.source, at.c0 + thread, channel, x);
+            eight<false>(at.source, (uint64_t)at.c0 + thread, channel, x);
         if (reads_p) {
             const float *const from = a.scores + (index + i) * a.ld + (at.c0 - a.base) + t;
             const span own = seen(position(i), at.c0, STEP);

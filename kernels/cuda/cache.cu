@@ -4,30 +4,33 @@
 
 PARE_CUDA_KERNEL(rope, PARE_CUDA_BLOCK)
 {
-    const uint64_t row = blockIdx.x, position = a.start + row % a.length;
+    const uint32_t row = blockIdx.x;
+    const uint64_t position = a.start + row % (uint32_t)a.length;
     const float *const cosine = a.cosine + position * a.half;
     const float *const sine = a.sine + position * a.half;
-    for (uint64_t i = threadIdx.x; i < a.heads * a.half; i += blockDim.x) {
-        const uint64_t head = i / a.half, j = i % a.half;
-        float *const x = a.x + (row * a.heads + head) * a.head_dim + j;
-        const float one = x[0], other = x[a.half];
+    const uint32_t half = (uint32_t)a.half;
+    for (uint32_t i = threadIdx.x; i < (uint32_t)a.heads * half; i += blockDim.x) {
+        const uint32_t head = i / half, j = i % half;
+        float *const x = a.x + ((uint64_t)row * a.heads + head) * a.head_dim + j;
+        const float one = x[0], other = x[half];
         x[0] = one * cosine[j] - other * sine[j];
-        x[a.half] = other * cosine[j] + one * sine[j];
+        x[half] = other * cosine[j] + one * sine[j];
     }
 }
 
 /* Keys lie transposed in blocks of positions (pare_kv). */
 PARE_CUDA_KERNEL(kv_put, PARE_CUDA_BLOCK)
 {
-    const uint64_t row = blockIdx.x, d = a.b.head_dim, width = a.b.kv_heads * d;
-    const uint64_t position = a.b.start + row % a.b.length;
+    const uint32_t row = blockIdx.x, d = (uint32_t)a.b.head_dim, length = (uint32_t)a.b.length;
+    const uint32_t width = (uint32_t)a.b.kv_heads * d;
+    const uint64_t position = a.b.start + row % length;
     const uint64_t first = position / PARE_CUDA_KV * PARE_CUDA_KV;
     const uint64_t room = (a.kv.capacity + PARE_CUDA_KV - 1) / PARE_CUDA_KV * PARE_CUDA_KV;
-    for (uint64_t i = threadIdx.x; i < width; i += blockDim.x) {
-        const uint64_t plane = row / a.b.length * a.b.kv_heads + i / d, j = i % d;
+    for (uint32_t i = threadIdx.x; i < width; i += blockDim.x) {
+        const uint64_t plane = row / length * a.b.kv_heads + i / d, j = i % d;
         a.kv.keys[(plane * room + first) * d + j * PARE_CUDA_KV + position - first] =
-            a.b.k[row * width + i];
-        a.kv.values[(plane * a.kv.capacity + position) * d + j] = a.b.v[row * width + i];
+            a.b.k[(uint64_t)row * width + i];
+        a.kv.values[(plane * a.kv.capacity + position) * d + j] = a.b.v[(uint64_t)row * width + i];
     }
 }
 

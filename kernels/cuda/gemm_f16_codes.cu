@@ -153,13 +153,23 @@ template <class CODE, int TILES, int EACH> struct work {
                     __ldg((const uint2 *)(a.x + (of_x[j] + atom * 32 + i * 16)));
     }
 
+    __device__ uint32_t zeros(uint64_t plane) const
+    {
+        return a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + plane))
+                         : (1u << (BITS - 1)) * 0x01010101u;
+    }
+
+    /* EACH == 4: the atoms lie in one group. */
     template <int ATOMS> __device__ void add(const loads<ATOMS> &l, uint32_t atom)
     {
+        uint64_t plane = planes + atom / per * 8;
+        uint32_t z = zeros(plane);
 #pragma unroll
         for (int i = 0; i < ATOMS; i++) {
-            const uint64_t plane = planes + (atom + i) / per * 8;
-            const uint32_t z = a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + plane))
-                                         : (1u << (BITS - 1)) * 0x01010101u;
+            if (EACH == 1 && i > 0) {
+                plane = planes + (atom + i) / per * 8;
+                z = zeros(plane);
+            }
             multiply(l.w[i], l.b[i], z);
             if (EACH == 1)
                 scale(plane);

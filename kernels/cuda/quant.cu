@@ -5,7 +5,7 @@
 #include "kernels/cuda/device.cuh"
 
 /* Absolute bits of value i of a token, 0 where it is skipped. */
-static __device__ float value_at(const float *x, const uint8_t *skip, uint64_t i)
+static __device__ float value_at(const float *x, const uint8_t *skip, uint32_t i)
 {
     return skip && skip[i] ? 0.0f : x[i];
 }
@@ -28,10 +28,10 @@ template <class OP> static __device__ uint32_t team(uint32_t x, bool block, OP o
     return x;
 }
 
-static __device__ float team_most(const float *x, const uint8_t *skip, uint64_t n, bool block)
+static __device__ float team_most(const float *x, const uint8_t *skip, uint32_t n, bool block)
 {
     uint32_t most = 0;
-    for (uint64_t i = block ? threadIdx.x : threadIdx.x % 32; i < n; i += block ? blockDim.x : 32)
+    for (uint32_t i = block ? threadIdx.x : threadIdx.x % 32; i < n; i += block ? blockDim.x : 32)
         most = max(most, __float_as_uint(value_at(x, skip, i)) & 0x7fffffffu);
     return __uint_as_float(team(most, block, [](uint32_t a, uint32_t b) { return max(a, b); }));
 }
@@ -47,38 +47,40 @@ static __device__ int8_t code_of(float x, float inverse, float top)
 PARE_CUDA_KERNEL(quant_x8, PARE_CUDA_WIDE)
 {
     const bool fixed = a.fixed > 0, wide = pare_cuda_wide_span(&a);
-    const uint64_t span = fixed ? a.k : a.span, spans = (a.k + span - 1) / span;
-    const uint64_t wide_k = (a.k + 31) / 32 * 32, groups = (a.k + a.group - 1) / a.group;
-    const uint64_t index = wide ? blockIdx.x : warp_index();
-    const uint64_t t = index / spans, first = index % spans * span;
+    const uint32_t k = (uint32_t)a.k, group = (uint32_t)min(a.group, a.k);
+    const uint32_t span = fixed ? k : (uint32_t)min(a.span, a.k), spans = (k + span - 1) / span;
+    const uint32_t wide_k = (k + 31) / 32 * 32, groups = (k + group - 1) / group;
+    const uint32_t index = wide ? blockIdx.x : (uint32_t)warp_index();
+    const uint64_t t = index / spans;
+    const uint32_t first = index % spans * span;
     if (t >= a.m)
         return;
     const float *const x = a.x + t * a.ldx + first;
     const uint8_t *const skip = a.skip ? a.skip + first : nullptr;
-    const uint64_t n = a.k - first < span ? a.k - first : span;
-    const uint64_t end = first + n == a.k ? wide_k - first : n; /* with the codes behind the row */
+    const uint32_t n = min(k - first, span),
+                   end = first + n == k ? wide_k - first : n; /* with the codes behind the row */
     const float most = team_most(x, skip, n, wide), top = (float)a.top;
     const float nan = __uint_as_float(0x7fc00000u);
     const float step = fixed ? (is_finite(most) ? a.fixed : nan) : most / top;
     const float inverse = fixed ? 1.0f / step : top / most;
     const bool vanishes = (__float_as_uint(inverse) & 0x7fffffffu) == 0x7f800000u;
     /* Of a block, all threads take one group, or its warps take groups in turn. */
-    const bool one = wide && a.group >= n;
+    const bool one = wide && group >= n;
     const uint32_t lane = one ? threadIdx.x : threadIdx.x % 32, lanes = one ? blockDim.x : 32;
-    const uint64_t warp = wide && !one ? threadIdx.x / 32 : 0,
+    const uint32_t warp = wide && !one ? threadIdx.x / 32 : 0,
                    warps = wide && !one ? blockDim.x / 32 : 1;
-    for (uint64_t begin = warp * a.group; begin < n; begin += warps * a.group) {
-        const uint64_t to = end - begin < a.group ? end : begin + a.group;
+    for (uint32_t begin = warp * group; begin < n; begin += warps * group) {
+        const uint32_t to = end - begin < group ? end : begin + group;
         uint32_t sum = 0;
-        for (uint64_t i = begin + lane; i < to; i += lanes) {
+        for (uint32_t i = begin + lane; i < to; i += lanes) {
             const int8_t code = i < n ? code_of(value_at(x, skip, i), inverse, top) : 0;
             a.codes[t * wide_k + first + i] = code;
             sum += (uint32_t)(int32_t)code;
         }
         sum = team(sum, one, [](uint32_t a, uint32_t b) { return a + b; });
         if (lane == 0) {
-            a.scales[t * groups + (first + begin) / a.group] = vanishes ? 0.0f : step;
-            a.sums[t * groups + (first + begin) / a.group] = (int32_t)sum;
+            a.scales[t * groups + (first + begin) / group] = vanishes ? 0.0f : step;
+            a.sums[t * groups + (first + begin) / group] = (int32_t)sum;
         }
     }
 }

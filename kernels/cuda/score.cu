@@ -76,13 +76,13 @@ PARE_CUDA_KERNEL(route, PARE_CUDA_WARPS * 32)
 }
 
 /* The largest of a row, in all threads; a NaN is never largest. Between two calls all must meet. */
-static __device__ float block_largest(const float *x, uint64_t n)
+static __device__ float block_largest(const float *x, uint32_t n)
 {
     __shared__ float of_warp[32];
     const uint32_t warps = blockDim.x / 32;
     float most = __uint_as_float(0xff800000u);
 #pragma unroll 8
-    for (uint64_t i = threadIdx.x; i < n; i += blockDim.x)
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
         most = x[i] > most ? x[i] : most;
     most = warp_largest(most);
     if (threadIdx.x % 32 == 0)
@@ -92,13 +92,13 @@ static __device__ float block_largest(const float *x, uint64_t n)
 }
 
 /* First index whose value is `most`, else 0; the result is that of thread 0. */
-static __device__ uint64_t block_first(const float *x, uint64_t n, float most)
+static __device__ uint64_t block_first(const float *x, uint32_t n, float most)
 {
     __shared__ uint32_t of_warp[32];
     uint32_t at = NONE;
 #pragma unroll 8
-    for (uint64_t i = threadIdx.x; i < n; i += blockDim.x)
-        at = x[i] == most ? min(at, (uint32_t)i) : at;
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
+        at = x[i] == most ? min(at, i) : at;
     for (int h = 16; h > 0; h /= 2)
         at = min(at, __shfl_xor_sync(PARE_CUDA_ALL, at, h));
     if (threadIdx.x % 32 == 0)
@@ -112,13 +112,13 @@ static __device__ uint64_t block_first(const float *x, uint64_t n, float most)
 /* Sum of e(x - most): blocks of 64 in eight lanes of F32, the blocks in order in double
  * (pare_logsumexp). The result is that of thread 0, which adds the blocks of a chunk while the next
  * one is summed. */
-static __device__ double block_total(const float *x, uint64_t n, float most)
+static __device__ double block_total(const float *x, uint32_t n, float most)
 {
     enum { BLOCKS = PARE_CUDA_WIDE / 8 }; /* at once, eight threads each */
     __shared__ float of_block[2][BLOCKS];
     double total = 0;
-    for (uint64_t chunk = 0, turn = 0; chunk < n; chunk += (uint64_t)BLOCKS * 64, turn ^= 1) {
-        const uint64_t first = chunk + threadIdx.x / 8 * 64, at = first + threadIdx.x % 8;
+    for (uint32_t chunk = 0, turn = 0; chunk < n; chunk += BLOCKS * 64, turn ^= 1) {
+        const uint32_t first = chunk + threadIdx.x / 8 * 64, at = first + threadIdx.x % 8;
         float value[8], sum = 0;
 #pragma unroll
         for (uint32_t i = 0; i < 8; i++)
@@ -131,8 +131,11 @@ static __device__ double block_total(const float *x, uint64_t n, float most)
         if (threadIdx.x % 8 == 0)
             of_block[turn][threadIdx.x / 8] = sum;
         __syncthreads();
-#pragma unroll 8
-        for (uint32_t b = 0; threadIdx.x == 0 && b < BLOCKS && chunk + b * 64 < n; b++)
+        if (threadIdx.x)
+            continue;
+        const uint32_t count = min((uint32_t)BLOCKS, (n - chunk + 63) / 64);
+#pragma unroll 16
+        for (uint32_t b = 0; b < count; b++)
             total += (double)of_block[turn][b];
     }
     return total;
@@ -142,9 +145,10 @@ PARE_CUDA_KERNEL(score, PARE_CUDA_WIDE)
 {
     const uint64_t row = blockIdx.x;
     const float *const x = a.logit + row * a.width;
-    const float most = block_largest(x, a.width);
-    const uint64_t best = block_first(x, a.width, most);
-    const double total = block_total(x, a.width, most);
+    const uint32_t width = (uint32_t)a.width;
+    const float most = block_largest(x, width);
+    const uint64_t best = block_first(x, width, most);
+    const double total = block_total(x, width, most);
     if (threadIdx.x == 0) {
         const double at = a.target ? (double)x[a.target[row]] : 0;
         a.score[row] = {(double)most, total, at, best};
@@ -157,9 +161,9 @@ PARE_CUDA_KERNEL(divergence, PARE_CUDA_BLOCK)
     __shared__ double term[3][PARE_CUDA_BLOCK];
     const uint64_t row = blockIdx.x * a.width;
     const float *const base = a.base + row, *const logit = a.logit + row;
-    const double most0 = (double)block_largest(base, a.width);
+    const double most0 = (double)block_largest(base, (uint32_t)a.width);
     __syncthreads();
-    const double most = (double)block_largest(logit, a.width);
+    const double most = (double)block_largest(logit, (uint32_t)a.width);
     const uint32_t kind = threadIdx.x / 8, lane = threadIdx.x % 8;
     double sum = 0;
     for (uint64_t first = 0; first < a.width; first += PARE_CUDA_BLOCK) {
