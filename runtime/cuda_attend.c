@@ -205,7 +205,7 @@ pare_status pare__cuda_kv_take(const pare_ops *o, const pare_config *config,
                                pare_kv *kv)
 {
     if (capacity > INT32_MAX) /* kernels have positions of 32 bits */
-        return pare_fail(o->cx, PARE_EUNSUPPORTED, "%s: a context of %zu positions; at most %d",
+        return pare_fail(o->cx, PARE_EINVAL, "%s: a context of %zu positions; at most %d",
                          pare__cuda_of(o)->d->name, capacity, INT32_MAX);
     return pare__kv_take_by(o->cx, take, pare__cuda_of(o), config, f, sequences, capacity, kv);
 }

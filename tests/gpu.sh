@@ -145,6 +145,9 @@ else
         speed "$weights" --shape 1b --batch 1,8 --prompt 128 --output 33
     done
 fi
+test_step 60 'models of every family' "$(at families)"
+test_step 90 'whole commands against the CPU' sh "$root/tests/e2e/device.sh" "$(at pare)" "$(at pare)" \
+    "$(at make_checkpoint)" "$root/recipes/demo"
 # Calls that fail are no mistakes by themselves: the driver is asked for kernels module by module.
 quiet='--report-api-errors no'
 if [ -n "$dry" ] || command -v compute-sanitizer > /dev/null; then
@@ -157,9 +160,6 @@ if [ -n "$dry" ] || command -v compute-sanitizer > /dev/null; then
 else
     row compute-sanitizer 'not installed'
 fi
-test_step 60 'models of every family' "$(at families)"
-test_step 90 'whole commands against the CPU' sh "$root/tests/e2e/device.sh" "$(at pare)" "$(at pare)" \
-    "$(at make_checkpoint)" "$root/recipes/demo"
 [ -z "$dry" ] || exit 0
 
 if [ -z "$out" ]; then

@@ -47,9 +47,10 @@ static __device__ int8_t code_of(float x, float inverse, float top)
 PARE_CUDA_KERNEL(quant_x8, PARE_CUDA_WIDE)
 {
     const bool fixed = a.fixed > 0, wide = pare_cuda_wide_span(&a);
-    const uint32_t k = (uint32_t)a.k, group = (uint32_t)min(a.group, a.k);
+    const uint32_t k = (uint32_t)a.k, wide_k = (k + 31) / 32 * 32;
+    const uint32_t group = (uint32_t)min(a.group, (uint64_t)wide_k);
     const uint32_t span = fixed ? k : (uint32_t)min(a.span, a.k), spans = (k + span - 1) / span;
-    const uint32_t wide_k = (k + 31) / 32 * 32, groups = (k + group - 1) / group;
+    const uint32_t groups = (k + group - 1) / group;
     const uint32_t index = wide ? blockIdx.x : (uint32_t)warp_index();
     const uint64_t t = index / spans;
     const uint32_t first = index % spans * span;
