@@ -19,6 +19,8 @@ case ${1-} in
 --trial) trial=1 made=1 build=$2 out=$3 ;;
 ?*) made=1 build=$1 ;;
 esac
+[ -z "$made" ] || build=$(cd "$build" && pwd) || exit 1
+cd "$root" # tests name files of the tree
 begin=$(date +%s)
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT

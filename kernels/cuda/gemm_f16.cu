@@ -8,7 +8,8 @@
  *
  * Error: (2 k + 8) 2^-24 sum |x w| of the F16 numbers; scales are powers of two.
  * Bound: for few tokens bytes of the weights over the bandwidth of the memory; for many the rate of
- * the tensor cores. Expected of it: 70 % and 60 %; not measured yet. */
+ * the tensor cores. Measured on an H200 at 8192 x 8192: 57 % of a copy for up
+ * to 16 tokens; 256 tokens take 142 us, a third of the speed of cuBLAS. */
 #include "kernels/cuda/f16.cuh"
 
 extern __shared__ uint4 shared_tiles[];

@@ -10,8 +10,8 @@
  *
  * Error: (2 k + 8) 2^-24 sum |x w|, and a rounding for each warp.
  * Bound: bytes of the weights, 1.125 for a column, over the bandwidth of the memory; above about 32
- * tokens those of x, which every 32 rows read again, over that of L2. Expected of it: 60 % for up
- * to 16 tokens at 8192 x 8192; not measured yet. */
+ * tokens those of x, which every 32 rows read again, over that of L2. Measured on an H200 at
+ * 8192 x 8192: 68 % of a copy at one token, 53 % at 16. */
 #include "kernels/cuda/gemm_f16_few.cuh"
 
 /* c += a b: 16 rows, 32 columns, 8 tokens; `pairs` of the lanes that STEP names have the columns.

@@ -10,8 +10,9 @@
  *
  * Error: (2 k + 8) 2^-24 sum |x w|, and a rounding for each scale and each warp.
  * Bound: bytes of the weights over the bandwidth of the memory; above about 16 tokens those of x,
- * which every 32 rows read again, over that of L2. Expected of it: 60 % for up to 16 tokens at
- * 8192 x 8192, where codes take a third of the issue slots; not measured yet. */
+ * which every 32 rows read again, over that of L2. Measured on an H200
+ * at 8192 x 8192: 4 bits take 19.7 us at one token, 42 % of a copy, and 33 % at 16; 8 bits 66 and
+ * 57 %. With 4 bits the rate of instructions counts, too. */
 #include "kernels/cuda/gemm_f16_few.cuh"
 
 /* What a lane has of one atom. */

@@ -193,7 +193,8 @@ static pare_status op_embed(op_run *r, size_t i)
 
 static pare_status op_norm(op_run *r, size_t i)
 {
-    const size_t width = widths[i % WIDTHS], pieces = i % 5 == 4 ? 3 : 1, rows = rows_of(i / 3);
+    const size_t pieces = i % 5 == 4 ? 3 : 1, rows = rows_of(i / 3);
+    const size_t width = i % 11 == 10 ? 4100 : widths[i % WIDTHS]; /* three pieces of terms */
     const float *const w = op_mild(r, width), *const bias = i % 3 ? NULL : op_mild(r, width);
     const pare_norm_of n = {.kind = i % 2 ? PARE_NORM_LAYER : PARE_NORM_RMS,
                             .w = w,

@@ -276,8 +276,7 @@ static size_t run_faults(const fault *f, size_t count, bool loud)
 static const struct {
     const char *kernel, *kind, *why;
 } unseen[] = {
-    {"norm", "no barrier of a warp", "lanes of a warp that race in global memory go in step here"},
-    {"route", "no barrier of a warp", "the same"},
+    {"route", "no barrier of a warp", "lanes of a warp that race in global memory go in step here"},
     {"divergence", "other lane", "the largest of eight values that each octet of a warp has"},
     {"kv_put", "predicate", "the way of nvcc to divide small numbers, with the same result"},
     {"gemm_f16_q3", "predicate", "atoms are taken one by one instead of two by two"},
@@ -288,6 +287,7 @@ static const struct {
     {"gemm_x8_many_t2", "size", "as q2"},
     {"gemm_x8_many_s4", "size", "as q2"},
     {"gemm_x8_many_s8", "size", "as q2"},
+    {"attend_scores", "size", "rows that read the same are asked one by one"},
     {"attend_128", "size", "channels left of a head whose channels come in whole eights"},
     {"dequant_24", "size", "k, a multiple of 32, is rounded up to 64"},
     {"dequant_binary", "shift", "a place of codes of 8 bits; these have 2"},

@@ -46,7 +46,8 @@ END_TEST
 
 START_TEST(the_second_side_of_a_grid_is_short)
 {
-    const pare_cuda_dequant_f32 tall = {.w = {.n = (size_t)8 * (MOST_SIDE + 5), .k = 64}};
+    const pare_cuda_dequant_f32 tall = {
+        .w = {.n = (size_t)8 * PARE_CUDA_DECODED * (MOST_SIDE + 5), .k = 64}};
     const pare_cuda_shape s = pare_cuda_dequant_f32_shape(&tall);
     ck_assert_uint_eq(s.grid[0], 2);
     ck_assert_uint_eq(s.grid[1], MOST_SIDE);
