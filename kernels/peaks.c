@@ -42,7 +42,7 @@ static uint32_t dot_int8(size_t steps)
 
 void pare_peaks_init(pare_peaks *p, unsigned cpu)
 {
-    *p = (pare_peaks){read_bytes, fma_f32, dot_int8, NULL};
+    *p = (pare_peaks){read_bytes, fma_f32, dot_int8, NULL, NULL};
 #if defined(__x86_64__)
     if (cpu & PARE_CPU_AVX2)
         pare_peaks_init_avx2(p);

@@ -1,7 +1,8 @@
 /* A product is cut into tiles of 64 rows of W by 64 tokens, tokens innermost, so that the tiles a
  * worker takes one after the other find their rows of W in its cache. Where W is decoded, a tile
- * has all tokens. The kernels fix the order of every sum, so a tile computes what any other tiling
- * would. */
+ * has all tokens. Processors with tile registers unpack the rows of W once for as many tokens as
+ * the cache holds, and rows are innermost. The kernels fix the order of every sum, so a tile
+ * computes what any other tiling would. */
 #include "runtime/linear.h"
 
 #include <assert.h>
@@ -13,7 +14,12 @@
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 
-enum { FEW_TOKENS = 4 }; /* below, the time goes into decoding: panels stay small */
+enum {
+    FEW_TOKENS = 4, /* below, the time goes into decoding: panels stay small */
+    TOKENS_MIN = 96,
+    TOKENS_MAX = 512,
+    TOKENS_BYTES = 1 << 20 /* of the codes of tokens, in a second-level cache of 2 MB */
+};
 
 static size_t row_tiles(const pare_linear *w)
 {
@@ -78,8 +84,8 @@ static void add_outliers(const pare__work *w, const pare__job *j, size_t r0, siz
 
 /* The kernels write whole blocks of 8 rows: the last block of a matrix may be cut, so it goes
  * through a buffer. */
-static void packed_tile(const pare__work *w, const pare__job *j, size_t r0, size_t r1, size_t t0,
-                        size_t t1, float *buffer)
+static void packed_tokens(const pare__work *w, const pare__job *j, size_t r0, size_t r1, size_t t0,
+                          size_t t1, float *buffer)
 {
     const pare_x8 x = x8_tokens(&j->x8, t0, t1);
     const size_t whole = (r1 - r0) / PARE_ATOM_N * PARE_ATOM_N, rest = r1 - r0 - whole;
@@ -101,6 +107,16 @@ static void packed_tile(const pare__work *w, const pare__job *j, size_t r0, size
     if (s->start)
         w->kernels->gemm_sparse_f32(y, j->ldy, w->x + t0 * w->ldx, w->ldx, s->start + r0, s->column,
                                     s->value, t1 - t0, r1 - r0);
+}
+
+/* What goes through buffers takes PARE__TILE_TOKENS at a time. */
+static void packed_tile(const pare__work *w, const pare__job *j, size_t r0, size_t r1, size_t t0,
+                        size_t t1, float *buffer)
+{
+    const bool buffered = j->w->outliers.count || (r1 - r0) % PARE_ATOM_N;
+    const size_t step = buffered ? PARE__TILE_TOKENS : t1 - t0;
+    for (size_t t = t0; t < t1; t += step)
+        packed_tokens(w, j, r0, r1, t, t1 - t < step ? t1 : t + step, buffer);
 }
 
 /* One token; a block of rows that the matrix cuts goes through a buffer. */
@@ -165,6 +181,12 @@ static void tile(const pare__work *w, const pare__job *j, size_t row_tile, size_
             j->y[t * j->ldy + r] += j->w->bias[r];
 }
 
+/* Integer products by tile registers. */
+static bool tokens_outside(const pare__work *w, const pare__job *j)
+{
+    return (w->cpu & PARE_CPU_AMX) && j->w->bits && !j->decode;
+}
+
 static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
 {
     const pare__work *const w = arg;
@@ -172,8 +194,11 @@ static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
         size_t at = i, j = 0;
         for (; at >= row_tiles(w->job[j].w) * w->job[j].token_tiles; j++)
             at -= row_tiles(w->job[j].w) * w->job[j].token_tiles;
-        const size_t across = w->job[j].token_tiles;
-        tile(w, &w->job[j], at / across, at % across, worker);
+        const size_t rows = row_tiles(w->job[j].w), across = w->job[j].token_tiles;
+        if (tokens_outside(w, &w->job[j]))
+            tile(w, &w->job[j], at % rows, at / rows, worker);
+        else
+            tile(w, &w->job[j], at / across, at % across, worker);
     }
 }
 
@@ -234,13 +259,23 @@ static size_t buffer_floats(const pare__job *j)
     return gathered * PARE__TILE_TOKENS > wide ? gathered * PARE__TILE_TOKENS : wide;
 }
 
+static size_t tile_tokens(const pare__work *w, const pare__job *j)
+{
+    if (j->decode)
+        return w->m;
+    if (!tokens_outside(w, j))
+        return PARE__TILE_TOKENS;
+    const size_t fit = TOKENS_BYTES / j->w->panel.k / 32 * 32;
+    return fit < TOKENS_MIN ? TOKENS_MIN : fit > TOKENS_MAX ? TOKENS_MAX : fit;
+}
+
 static pare_status prepare(pare_ctx *cx, pare_arena *scratch, bool exact, pare__work *w)
 {
     for (size_t i = 0; i < w->jobs; i++) {
         pare__job *const j = &w->job[i];
         PARE_TRY(pare_linear_check(cx, j->w));
         j->decode = j->w->bits && (exact || j->w->activation.mode == PARE_ACTIVATION_FLOAT);
-        j->tile_tokens = j->decode ? w->m : PARE__TILE_TOKENS;
+        j->tile_tokens = tile_tokens(w, j);
         j->token_tiles = (w->m + j->tile_tokens - 1) / j->tile_tokens;
         const size_t floats = buffer_floats(j);
         w->buffer_floats = floats > w->buffer_floats ? floats : w->buffer_floats;

@@ -8,16 +8,20 @@
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 
+enum { LINE = 32 /* values */, TILE_ROWS_MAX = 256 };
+
 typedef struct call {
     const pare_kernels *kernels;
     const pare__product *product;
     size_t count, m;
     const float *from;
     size_t ldx;
-    uint16_t *x;       /* [m, k] */
-    float *panel;      /* [workers][TILE_ROWS widest] */
-    uint16_t *rounded; /* the same */
-    size_t widest;     /* k, rounded up as codes are */
+    uint16_t *x;        /* [m, ldx_rounded] */
+    float *panel;       /* [workers][TILE_ROWS widest] */
+    uint16_t *rounded;  /* [workers][tile_rows widest] */
+    size_t widest;      /* k, rounded up as codes are */
+    size_t ldx_rounded; /* an odd number of lines, so that tokens spread over a cache */
+    size_t tile_rows;
 } call;
 
 static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
@@ -26,7 +30,22 @@ static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
     const call *const c = arg;
     const size_t k = c->product->w->k;
     for (size_t t = begin; t < end; t++)
-        c->kernels->cvt_f32_bf16(c->x + t * k, c->from + t * c->ldx, k);
+        c->kernels->cvt_f32_bf16(c->x + t * c->ldx_rounded, c->from + t * c->ldx, k);
+}
+
+/* Up to PARE__TILE_ROWS rows of W from r0 on, which are not BF16, rounded into `to`. */
+static void round_weights(const call *c, const pare_linear *w, size_t r0, size_t rows, float *panel,
+                          uint16_t *to)
+{
+    const size_t ld = w->bits ? w->panel.k : w->k;
+    const float *from = panel;
+    if (w->bits)
+        pare__linear_decode(c->kernels, w, r0, rows, panel);
+    else if (w->dtype == PARE_F16)
+        c->kernels->cvt_f16_f32(panel, (const uint16_t *)w->data + r0 * ld, rows * ld);
+    else
+        from = (const float *)w->data + r0 * ld;
+    c->kernels->cvt_f32_bf16(to, from, rows * ld);
 }
 
 /* `rows` rows of W from r0 on in BF16, *ld apart: where they lie, or in the panel of a worker. */
@@ -34,25 +53,27 @@ static const uint16_t *weights(const call *c, const pare_linear *w, size_t r0, s
                                size_t worker, size_t *ld)
 {
     float *const panel = c->panel + worker * PARE__TILE_ROWS * c->widest;
-    uint16_t *const rounded = c->rounded + worker * PARE__TILE_ROWS * c->widest;
-    *ld = w->k;
-    if (w->bits) {
-        *ld = w->panel.k;
-        pare__linear_decode(c->kernels, w, r0, rows, panel);
-    } else if (w->dtype == PARE_BF16) {
+    uint16_t *const rounded = c->rounded + worker * c->tile_rows * c->widest;
+    *ld = w->bits ? w->panel.k : w->k;
+    if (!w->bits && w->dtype == PARE_BF16)
         return (const uint16_t *)w->data + r0 * w->k;
-    } else if (w->dtype == PARE_F16) {
-        c->kernels->cvt_f16_f32(panel, (const uint16_t *)w->data + r0 * w->k, rows * w->k);
-    }
-    const bool floats = !w->bits && w->dtype == PARE_F32;
-    c->kernels->cvt_f32_bf16(rounded, floats ? (const float *)w->data + r0 * w->k : panel,
-                             rows * *ld);
+    for (size_t r = 0; r < rows; r += PARE__TILE_ROWS)
+        round_weights(c, w, r0 + r, rows - r < PARE__TILE_ROWS ? rows - r : PARE__TILE_ROWS, panel,
+                      rounded + r * *ld);
     return rounded;
 }
 
-static size_t tiles(const pare_linear *w)
+static size_t tiles(const call *c, const pare_linear *w)
 {
-    return (w->n + PARE__TILE_ROWS - 1) / PARE__TILE_ROWS;
+    return (w->n + c->tile_rows - 1) / c->tile_rows;
+}
+
+static size_t all_tiles(const call *c)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < c->count; i++)
+        all += tiles(c, c->product[i].w);
+    return all;
 }
 
 static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
@@ -61,18 +82,30 @@ static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
     for (size_t i = begin; i < end; i++) {
         size_t at = i;
         const pare__product *p = c->product;
-        for (; at >= tiles(p->w); p++)
-            at -= tiles(p->w);
+        for (; at >= tiles(c, p->w); p++)
+            at -= tiles(c, p->w);
         const pare_linear *const w = p->w;
-        const size_t r0 = at * PARE__TILE_ROWS,
-                     rows = w->n - r0 < PARE__TILE_ROWS ? w->n - r0 : PARE__TILE_ROWS;
+        const size_t r0 = at * c->tile_rows,
+                     rows = w->n - r0 < c->tile_rows ? w->n - r0 : c->tile_rows;
         size_t ld;
         const uint16_t *const data = weights(c, w, r0, rows, worker, &ld);
-        c->kernels->gemm_bf16_bf16(p->y + r0, p->ldy, c->x, w->k, data, ld, c->m, rows, w->k);
+        c->kernels->gemm_bf16_bf16(p->y + r0, p->ldy, c->x, c->ldx_rounded, data, ld, c->m, rows,
+                                   w->k);
         for (size_t t = 0; t < c->m && w->bias; t++)
             for (size_t r = r0; r < r0 + rows; r++)
                 p->y[t * p->ldy + r] += w->bias[r];
     }
+}
+
+/* Rows of W that meet all tokens at a time: many, so that tokens are read seldom from far caches,
+ * but enough tiles for every thread. */
+static size_t choose_rows(const pare_ctx *cx, const call *c)
+{
+    call like = *c;
+    like.tile_rows = TILE_ROWS_MAX;
+    while (like.tile_rows > PARE__TILE_ROWS && all_tiles(&like) < 4 * pare_threads(cx))
+        like.tile_rows /= 2;
+    return like.tile_rows;
 }
 
 static pare_status prepare(pare_ctx *cx, pare_arena *scratch, call *c)
@@ -80,10 +113,13 @@ static pare_status prepare(pare_ctx *cx, pare_arena *scratch, call *c)
     for (size_t i = 0; i < c->count; i++)
         PARE_TRY(pare_linear_check(cx, c->product[i].w));
     c->widest = pare_round_up(c->product->w->k, PARE_ATOM_K);
-    const size_t panel = PARE__TILE_ROWS * c->widest;
-    c->x = pare_arena_take_raw(scratch, c->m, c->product->w->k * sizeof *c->x);
-    c->panel = pare_arena_take_raw(scratch, pare_threads(cx), panel * sizeof *c->panel);
-    c->rounded = pare_arena_take_raw(scratch, pare_threads(cx), panel * sizeof *c->rounded);
+    c->ldx_rounded = (c->widest / LINE | 1) * LINE;
+    c->tile_rows = choose_rows(cx, c);
+    c->x = pare_arena_take_raw(scratch, c->m, c->ldx_rounded * sizeof *c->x);
+    c->panel = pare_arena_take_raw(scratch, pare_threads(cx),
+                                   PARE__TILE_ROWS * c->widest * sizeof *c->panel);
+    c->rounded = pare_arena_take_raw(scratch, pare_threads(cx),
+                                     c->tile_rows * c->widest * sizeof *c->rounded);
     return c->x && c->panel && c->rounded ? PARE_OK : PARE_ENOMEM;
 }
 
@@ -96,12 +132,9 @@ pare_status pare__linear_apply_bf16(pare_ctx *cx, pare_arena *scratch, const par
     const pare_mark mark = pare_arena_mark(scratch);
     const pare_status s = prepare(cx, scratch, &c);
     if (s == PARE_OK) {
-        size_t all = 0;
-        for (size_t i = 0; i < count; i++)
-            all += tiles(product[i].w);
         const size_t k = product->w->k;
         pare_parallel(cx, m, pare__chunk(k), round_rows, &c);
-        pare_parallel(cx, all, pare__chunk(PARE__TILE_ROWS * m * k), run_tiles, &c);
+        pare_parallel(cx, all_tiles(&c), pare__chunk(c.tile_rows * m * k), run_tiles, &c);
     }
     pare_arena_rewind(scratch, mark);
     return s;

@@ -14,10 +14,11 @@
 
 /* Of a bench of kernels: medians over all its passes. */
 typedef struct pare_bench_limits {
-    double dram_read_gb_s; /* reading more than 256 MB once, front to back */
-    double fma_gflop_s;    /* F32 fused multiply-adds in registers */
-    double int8_gop_s;     /* 8-bit products added in 16 bits, in registers */
-    double bf16_gflop_s;   /* products of tiles of BF16, in registers; NAN: no tiles */
+    double dram_read_gb_s;   /* reading more than 256 MB once, front to back */
+    double fma_gflop_s;      /* F32 fused multiply-adds in registers */
+    double int8_gop_s;       /* 8-bit products added in 16 bits, in registers */
+    double bf16_gflop_s;     /* products of tiles of BF16, in registers; NAN: no tiles */
+    double int8_tiles_gop_s; /* products of tiles of bytes, the same */
 } pare_bench_limits;
 
 /* A product, or one of
@@ -46,7 +47,7 @@ typedef struct pare_bench_row {
                            of hadamard, 2 k / n of mix, 26 of softmax and silu (22 of them an
                            exponential), 1 of transpose, 2 of range, 5 of codes
                            and errors */
-    const char *bound;  /* the limit that applies: "dram", "fma", "int8", "bf16" */
+    const char *bound;  /* the limit that applies: "dram", "fma", "int8", "bf16", "int8 tiles" */
     bool cached;        /* operands stay in a core's cache, else they rotate over > 256 MB */
     double share;       /* of that limit with as many threads, measured right before and after
                            each run; median */

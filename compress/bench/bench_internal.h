@@ -9,6 +9,7 @@ enum {
     PARE__RUNS_MAX = 16,
     PARE__SAMPLES_MAX = 512,
     PARE__BENCH_LOOPS = 22,
+    PARE__TILES_FROM = 16, /* more tokens of integer products meet in tile registers */
 };
 
 /* Median of `count` times; sorts them. */
@@ -31,7 +32,7 @@ typedef struct pare__bench_samples {
 
 /* Passes over all of them with one number of threads. */
 typedef struct pare__bench_meter {
-    pare__bench_samples read, fma, int8, bf16;
+    pare__bench_samples read, fma, int8, bf16, int8_tiles;
 } pare__bench_meter;
 
 /* Adds one; what is too much is dropped. */

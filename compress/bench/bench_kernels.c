@@ -158,8 +158,11 @@ static const char *bound_of(const bench *b, size_t m)
     const bool integer = sub->bits && sub->activation.mode != PARE_ACTIVATION_FLOAT;
     if (m == 1 || (m <= FEW && integer))
         return "dram";
-    if (sub->bf16_inputs && (b->cx->cpu & PARE_CPU_AMX))
+    const bool tiles = b->cx->cpu & PARE_CPU_AMX;
+    if (sub->bf16_inputs && tiles)
         return "bf16";
+    if (integer && tiles && !sub->sparsity && m > PARE__TILES_FROM)
+        return "int8 tiles";
     return integer ? "int8" : "fma";
 }
 

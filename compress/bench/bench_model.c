@@ -241,12 +241,13 @@ typedef struct work {
 static void set_bound(const pare__bench_cost *c, const work *w, const pare_bench_limits *l,
                       pare_bench_phase *p)
 {
-    const double int8 = w->tokens * c->int8 / l->int8_gop_s;
+    const bool tiles = isfinite(l->int8_tiles_gop_s) && w->tokens > PARE__TILES_FROM;
+    const double int8 = w->tokens * c->int8 / (tiles ? l->int8_tiles_gop_s : l->int8_gop_s);
     const double fma =
         (w->tokens * c->fma + w->pairs * c->attend_fma + w->logits * c->head_fma) / l->fma_gflop_s;
     const double dram = (pare__bench_bytes(c, w->tokens) + w->cache) / l->dram_read_gb_s;
     p->bound_ms = fmax(dram, int8 + fma) * 1e-6;
-    p->bound = dram > int8 + fma ? "dram" : int8 > fma ? "int8" : "fma";
+    p->bound = dram > int8 + fma ? "dram" : int8 <= fma ? "fma" : tiles ? "int8 tiles" : "int8";
     p->share = p->bound_ms / p->time.ms;
 }
 

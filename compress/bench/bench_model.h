@@ -91,8 +91,8 @@ typedef struct pare_bench_phase {
     pare_bench_time time; /* of the prefill, or of a step of decoding */
     double tok_s;         /* of all sequences together */
     double bound_ms;
-    const char *bound; /* "dram", or the arithmetic that takes most: "int8", "fma"; "copy" on a
-                          device: the bytes at the rate of a copy within it */
+    const char *bound; /* "dram", or the arithmetic that takes most: "int8", "int8 tiles", "fma";
+                          "copy" on a device: the bytes at the rate of a copy within it */
     double share;      /* bound_ms / time.ms */
     double ratio;      /* time of the model it is held against / its own; NAN: none */
     double joules;     /* per token; NAN: not measured */

@@ -103,6 +103,15 @@ static void bf16_pieces(void *arg, size_t begin, size_t end, size_t worker)
             c->sink = 1;
 }
 
+static void int8_tiles_pieces(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    peak_call *const c = arg;
+    for (size_t i = begin; i < end; i++)
+        if (c->peaks.tiles_int8(c->steps / TILES_APART) == 0.0f)
+            c->sink = 1;
+}
+
 static double pass(const pare_ctx *cx, size_t pieces, pare_task *task, peak_call *c)
 {
     const double start = pare_seconds();
@@ -158,13 +167,11 @@ static double run_int8(const pare_ctx *cx, bool quick)
     return arithmetic(cx, quick, int8_pieces, PARE_PEAK_INT8_OP);
 }
 
-static double run_bf16(const pare_ctx *cx, bool quick)
+/* `per_step`: operations of a step of tiles. */
+static double run_tiles(const pare_ctx *cx, bool quick, pare_task *task, double per_step)
 {
-    pare_peaks peaks;
-    pare_peaks_init(&peaks, cx->cpu);
-    return peaks.tiles_bf16
-               ? arithmetic(cx, quick, bf16_pieces, (double)PARE_PEAK_BF16_FLOP / TILES_APART)
-               : (double)NAN;
+    return cx->cpu & PARE_CPU_AMX ? arithmetic(cx, quick, task, per_step / TILES_APART)
+                                  : (double)NAN;
 }
 
 void pare__bench_add(pare__bench_samples *s, double value)
@@ -181,12 +188,15 @@ pare_bench_limits pare__bench_sample(const pare_ctx *cx, const void *data, size_
         pare__bench_add(&out->read, read.dram_read_gb_s);
         return read;
     }
-    const pare_bench_limits l = {.fma_gflop_s = run_fma(cx, quick),
-                                 .int8_gop_s = run_int8(cx, quick),
-                                 .bf16_gflop_s = run_bf16(cx, quick)};
+    const pare_bench_limits l = {
+        .fma_gflop_s = run_fma(cx, quick),
+        .int8_gop_s = run_int8(cx, quick),
+        .bf16_gflop_s = run_tiles(cx, quick, bf16_pieces, PARE_PEAK_BF16_FLOP),
+        .int8_tiles_gop_s = run_tiles(cx, quick, int8_tiles_pieces, PARE_PEAK_TILES_INT8_OP)};
     pare__bench_add(&out->fma, l.fma_gflop_s);
     pare__bench_add(&out->int8, l.int8_gop_s);
     pare__bench_add(&out->bf16, l.bf16_gflop_s);
+    pare__bench_add(&out->int8_tiles, l.int8_tiles_gop_s);
     return l;
 }
 
@@ -196,6 +206,8 @@ double pare__bench_limit(const pare_bench_limits *l, const char *bound)
         return l->dram_read_gb_s;
     if (strcmp(bound, "bf16") == 0)
         return l->bf16_gflop_s;
+    if (strcmp(bound, "int8 tiles") == 0)
+        return l->int8_tiles_gop_s;
     return strcmp(bound, "int8") == 0 ? l->int8_gop_s : l->fma_gflop_s;
 }
 
@@ -212,5 +224,6 @@ pare_bench_limits pare__bench_limits_of(pare__bench_meter *m)
     return (pare_bench_limits){pare__bench_median(m->read.value, m->read.count),
                                pare__bench_median(m->fma.value, m->fma.count),
                                pare__bench_median(m->int8.value, m->int8.count),
-                               pare__bench_median(m->bf16.value, m->bf16.count)};
+                               pare__bench_median(m->bf16.value, m->bf16.count),
+                               pare__bench_median(m->int8_tiles.value, m->int8_tiles.count)};
 }

@@ -50,6 +50,7 @@ void pare_bench_put_limits(pare_json_writer *w, const char *key, const pare_benc
     pare_json_put_finite(w, "fma_gflop_s", l->fma_gflop_s);
     pare_json_put_finite(w, "int8_gop_s", l->int8_gop_s);
     pare_json_put_finite(w, "bf16_gflop_s", l->bf16_gflop_s);
+    pare_json_put_finite(w, "int8_tiles_gop_s", l->int8_tiles_gop_s);
     pare_json_close(w);
 }
 
@@ -126,7 +127,8 @@ static void print_limits(const char *of, const pare_bench_limits *l)
     (void)printf("%-20s DRAM read %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f GOP/s", of,
                  l->dram_read_gb_s, l->fma_gflop_s, l->int8_gop_s);
     if (isfinite(l->bf16_gflop_s))
-        (void)printf(", BF16 tiles %.1f GFLOP/s", l->bf16_gflop_s);
+        (void)printf(", tiles: BF16 %.1f GFLOP/s, int8 %.1f GOP/s", l->bf16_gflop_s,
+                     l->int8_tiles_gop_s);
     (void)printf("\n");
 }
 

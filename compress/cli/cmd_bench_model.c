@@ -341,8 +341,11 @@ static void print_text(const pare_cli *cli, const subject *s, const pare_bench_m
     char rss[PARE_UNIT_TEXT], device[PARE_DEVICE_TEXT];
     pare_bench_print_head(cli);
     (void)printf("limits measured now: reading the weights %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f "
-                 "GOP/s\n",
+                 "GOP/s",
                  r->limits.dram_read_gb_s, r->limits.fma_gflop_s, r->limits.int8_gop_s);
+    if (isfinite(r->limits.int8_tiles_gop_s))
+        (void)printf(", int8 tiles %.1f GOP/s", r->limits.int8_tiles_gop_s);
+    (void)printf("\n");
     if (cli->device)
         (void)printf("limit of the device: a copy within its memory, %.1f GB/s read and written\n",
                      s->opts.copy_gb_s);

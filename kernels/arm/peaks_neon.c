@@ -60,7 +60,7 @@ void pare_peaks_init_arm(pare_peaks *p, unsigned cpu)
 {
     if (!(cpu & PARE_CPU_NEON))
         return;
-    *p = (pare_peaks){read_bytes, fma_f32, dot_int8, NULL};
+    *p = (pare_peaks){read_bytes, fma_f32, dot_int8, NULL, NULL};
     if (cpu & PARE_CPU_DOTPROD)
         p->dot_int8 = pare_peak_int8_dotprod;
     if (cpu & PARE_CPU_I8MM)

@@ -1,7 +1,8 @@
 /* BF16 times BF16 by tiles: one product of tiles, 16 tokens by 16 rows over 32 columns, is one step
- * of the definition. Weights of 64 rows and DEPTH columns become tiles in the second-level cache,
- * pairs of columns side by side; inputs are read where they lie. Two tiles of tokens meet two of
- * rows: four loads for four products.
+ * of the definition. DEPTH columns of a strip of 32 rows become tiles in the first-level cache,
+ * pairs of columns side by side, and meet two tiles of tokens after the other, which are read where
+ * they lie: four loads for four products. Sums of TOKENS by ROWS stay in the second-level cache.
+ * Weights of the next strip are fetched meanwhile.
  *
  * Bound: the rate of tile products. */
 #define PARE_VNNI_BITS 512
@@ -10,95 +11,147 @@
 
 #if defined(PARE_VNNI) && (defined(__AMX_BF16__) || defined(PARE_INTRINSICS))
 
+#include <stdbool.h>
+
 enum {
     CHUNK = 32, /* columns */
-    DEPTH = 512,
-    ROWS = 64,
-    TOKENS = 128,
+    DEPTH = 256,
+    STRIP = 2 * TILE, /* rows, or tokens */
+    ROWS = 256,
+    TOKENS = 512,
 };
 
 typedef uint16_t tile[TILE][CHUNK];
+typedef float sums[2][2][TILE][TILE]; /* of two tiles of tokens by two of rows */
 
-/* 100 KB of stack. */
+/* 550 KB of stack. */
 typedef struct tile_block {
-    _Alignas(64) tile w[DEPTH / CHUNK][ROWS / TILE];
-    float y[TOKENS][ROWS];
-    tile x[2]; /* at the edges: zeros behind the last token or column */
+    _Alignas(64) tile w[DEPTH / CHUNK][2];
+    tile x[DEPTH / CHUNK][2]; /* at the edges: zeros behind the last token or column */
+    sums y[ROWS / STRIP][TOKENS / STRIP];
 } tile_block;
 
-/* Eight rows, of which `left` exist, into half a tile. */
-PARE_INLINE void fill_half(uint16_t *to, const uint16_t *w, size_t ldw, size_t left, size_t width)
+/* Weights that come next: a strip of rows, `step` lines of 64 bytes at a time. */
+typedef struct ahead {
+    const uint16_t *row;
+    size_t ldw, at, left, step;
+} ahead;
+
+/* 16 rows by 32 columns into a tile. */
+PARE_INLINE void fill_tile(tile to, const uint16_t *w, size_t ldw)
 {
-    uint16_t room[8][CHUNK];
-    const bool whole = left >= 8 && width >= CHUNK;
-    memset(room, 0, whole ? 0 : sizeof room);
-    for (size_t i = 0; i < 8 && i < left && !whole; i++)
-        memcpy(room[i], w + i * ldw, (width < CHUNK ? width : CHUNK) * sizeof *w);
-    const uint16_t *const from = whole ? w : room[0];
-    const size_t ld = whole ? ldw : CHUNK;
     for (size_t q = 0; q < 4; q++) {
-        __m256i v[4], pair[4];
-        for (size_t i = 0; i < 4; i++)
-            v[i] = _mm256_loadu2_m128i((const __m128i *)(const void *)(from + (i + 4) * ld + 8 * q),
-                                       (const __m128i *)(const void *)(from + i * ld + 8 * q));
-        transpose_words(pair, v);
-        for (size_t i = 0; i < 4; i++)
-            _mm256_storeu_si256((__m256i *)(void *)(to + (4 * q + i) * CHUNK), pair[i]);
+        __m512i v[4];
+        for (size_t i = 0; i < 4; i++) {
+            const uint16_t *const from = w + i * ldw + 8 * q;
+            v[i] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)from));
+#define QUARTER(j)                                                                                 \
+    v[i] = _mm512_inserti32x4(                                                                     \
+        v[i], _mm_loadu_si128((const __m128i *)(const void *)(from + 4 * (j)*ldw)), j)
+            QUARTER(1);
+            QUARTER(2);
+            QUARTER(3);
+#undef QUARTER
+        }
+        const __m512i low[2] = {_mm512_unpacklo_epi32(v[0], v[1]),
+                                _mm512_unpacklo_epi32(v[2], v[3])};
+        const __m512i up[2] = {_mm512_unpackhi_epi32(v[0], v[1]),
+                               _mm512_unpackhi_epi32(v[2], v[3])};
+        store_vec(to[4 * q], _mm512_unpacklo_epi64(low[0], low[1]));
+        store_vec(to[4 * q + 1], _mm512_unpackhi_epi64(low[0], low[1]));
+        store_vec(to[4 * q + 2], _mm512_unpacklo_epi64(up[0], up[1]));
+        store_vec(to[4 * q + 3], _mm512_unpackhi_epi64(up[0], up[1]));
     }
 }
 
-/* Tiles of rows behind n are those of zeros. */
-PARE_INLINE void fill_tiles(tile_block *b, const uint16_t *w, size_t ldw, size_t n, size_t depth)
+/* `rows` rows of `width` columns, zeros behind them. */
+PARE_INLINE void copy_rows(tile to, const uint16_t *from, size_t ld, size_t rows, size_t width)
 {
-    for (size_t j = 0; j < depth; j += CHUNK)
-        for (size_t r = 0; r < ROWS; r += 8)
-            fill_half(b->w[j / CHUNK][r / TILE][0] + r % TILE * 2, w + (r < n ? r * ldw + j : 0),
-                      ldw, r < n ? n - r : 0, depth - j);
+    memset(to, 0, sizeof(tile));
+    for (size_t i = 0; i < rows && i < TILE; i++)
+        memcpy(to[i], from + i * ld, (width < CHUNK ? width : CHUNK) * sizeof *from);
 }
 
-/* A tile of tokens, `left` of which exist, with its stride in bytes. */
-PARE_INLINE const uint16_t *tokens(tile room, const uint16_t *x, size_t ldx, size_t left,
-                                   size_t width, size_t *stride)
+/* A strip of weights, `left` rows of which exist. */
+PARE_INLINE void fill_strip(tile_block *b, const uint16_t *w, size_t ldw, size_t left, size_t depth)
 {
-    *stride = left >= TILE && width >= CHUNK ? ldx * sizeof *x : LINE;
-    if (left >= TILE && width >= CHUNK)
-        return x;
-    memset(room, 0, sizeof(tile));
-    for (size_t i = 0; i < TILE && i < left; i++)
-        memcpy(room[i], x + i * ldx, (width < CHUNK ? width : CHUNK) * sizeof *x);
-    return room[0];
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < depth; j += CHUNK) {
+            const size_t have = left > i * TILE ? left - i * TILE : 0;
+            const uint16_t *const from = w + (have ? i * TILE * ldw : 0) + j;
+            if (have >= TILE && depth - j >= CHUNK) {
+                fill_tile(b->w[j / CHUNK][i], from, ldw);
+                continue;
+            }
+            tile room;
+            copy_rows(room, from, ldw, have, depth - j);
+            fill_tile(b->w[j / CHUNK][i], room[0], CHUNK);
+        }
 }
 
-/* 32 tokens by 32 rows. */
-PARE_INLINE void add_tiles(tile_block *b, const uint16_t *x, size_t ldx, size_t m, size_t t,
-                           size_t strip, size_t depth)
+PARE_INLINE void look_ahead(ahead *a)
 {
-    enum { LD = ROWS * sizeof(float) };
-    float *const y = b->y[t] + strip * TILE, *const below = y + (size_t)TILE * ROWS;
-    _tile_loadd(0, y, LD);
-    _tile_loadd(1, y + TILE, LD);
-    _tile_loadd(2, below, LD);
-    _tile_loadd(3, below + TILE, LD);
-    for (size_t j = 0; j < depth; j += CHUNK) {
-        size_t stride[2];
-        const size_t next = t + TILE < m ? t + TILE : t;
-        const uint16_t *const one =
-            tokens(b->x[0], x + t * ldx + j, ldx, m - t, depth - j, &stride[0]);
-        const uint16_t *const two = tokens(b->x[1], x + next * ldx + j, ldx,
-                                           t + TILE < m ? m - next : 0, depth - j, &stride[1]);
-        _tile_loadd(4, one, stride[0]);
-        _tile_loadd(6, b->w[j / CHUNK][strip], LINE);
-        _tile_loadd(7, b->w[j / CHUNK][strip + 1], LINE);
+    for (size_t i = 0; i < a->step && a->left > 0; i++) {
+        _mm_prefetch((const char *)(a->row + a->at), _MM_HINT_T1);
+        a->at += CHUNK;
+        if (a->at < DEPTH)
+            continue;
+        a->at = 0;
+        a->row += a->ldw;
+        a->left--;
+    }
+}
+
+/* Adds `chunks` chunks of two tiles of tokens: x[i] is where tile i begins, its rows `row` bytes
+ * apart and its chunks `step`. */
+PARE_INLINE void add_tiles(sums y, const char *const x[2], size_t row, size_t step,
+                           const tile (*w)[2], size_t chunks, bool first, ahead *a)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    if (!first) {
+        _tile_loadd(0, y[0][0], LINE);
+        _tile_loadd(1, y[0][1], LINE);
+        _tile_loadd(2, y[1][0], LINE);
+        _tile_loadd(3, y[1][1], LINE);
+    }
+    for (size_t j = 0; j < chunks; j++) {
+        look_ahead(a);
+        _tile_loadd(4, x[0] + j * step, row);
+        _tile_loadd(6, w[j][0], LINE);
+        _tile_loadd(7, w[j][1], LINE);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(5, two, stride[1]);
+        _tile_loadd(5, x[1] + j * step, row);
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(0, y, LD);
-    _tile_stored(1, y + TILE, LD);
-    _tile_stored(2, below, LD);
-    _tile_stored(3, below + TILE, LD);
+    _tile_stored(0, y[0][0], LINE);
+    _tile_stored(1, y[0][1], LINE);
+    _tile_stored(2, y[1][0], LINE);
+    _tile_stored(3, y[1][1], LINE);
+}
+
+/* The strip in b->w by two tiles of tokens, `left` tokens of which exist. */
+PARE_INLINE void add_tokens(tile_block *b, sums y, const uint16_t *x, size_t ldx, size_t left,
+                            size_t depth, bool first, ahead *a)
+{
+    const size_t chunks = (depth + CHUNK - 1) / CHUNK;
+    const tile(*const w)[2] = (const tile(*)[2])b->w;
+    if (left >= STRIP && depth % CHUNK == 0) {
+        const char *const at[2] = {(const char *)x, (const char *)(x + TILE * ldx)};
+        add_tiles(y, at, ldx * sizeof *x, LINE, w, chunks, first, a);
+        return;
+    }
+    for (size_t j = 0; j < depth; j += CHUNK)
+        for (size_t i = 0; i < 2; i++)
+            copy_rows(b->x[j / CHUNK][i], x + (left > i * TILE ? i * TILE * ldx : 0) + j, ldx,
+                      left > i * TILE ? left - i * TILE : 0, depth - j);
+    see_stores();
+    const char *const at[2] = {(const char *)b->x[0][0], (const char *)b->x[0][1]};
+    add_tiles(y, at, LINE, sizeof b->x[0], w, chunks, first, a);
 }
 
 /* At most ROWS rows by TOKENS tokens. */
@@ -106,22 +159,35 @@ static void product(float *y, size_t ldy, const uint16_t *x, size_t ldx, const u
                     size_t ldw, size_t m, size_t n, size_t k)
 {
     tile_block b;
-    memset(b.y, 0, sizeof b.y);
-    for (size_t k0 = 0; k0 < k; k0 += DEPTH) {
-        const size_t depth = k - k0 < DEPTH ? k - k0 : DEPTH;
-        fill_tiles(&b, w + k0, ldw, n, depth);
-        for (size_t strip = 0; strip * TILE < n; strip += 2)
-            for (size_t t = 0; t < m; t += 2 * (size_t)TILE)
-                add_tiles(&b, x + k0, ldx, m, t, strip, depth);
-    }
+    const size_t steps = (m + STRIP - 1) / STRIP * (DEPTH / CHUNK);
+    for (size_t k0 = 0; k0 < k; k0 += DEPTH)
+        for (size_t r = 0; r < n; r += STRIP) {
+            const size_t depth = k - k0 < DEPTH ? k - k0 : DEPTH;
+            const bool more = r + STRIP < n, last = !more && k - k0 <= DEPTH;
+            ahead a = {more ? w + (r + STRIP) * ldw + k0 : w + k0 + DEPTH, ldw, 0, last ? 0 : STRIP,
+                       (STRIP * DEPTH / CHUNK + steps - 1) / steps};
+            fill_strip(&b, w + r * ldw + k0, ldw, n - r, depth);
+            see_stores();
+            for (size_t t = 0; t < m; t += STRIP)
+                add_tokens(&b, b.y[r / STRIP][t / STRIP], x + t * ldx + k0, ldx, m - t, depth,
+                           k0 == 0, &a);
+        }
     for (size_t t = 0; t < m; t++)
-        memcpy(y + t * ldy, b.y[t], n * sizeof *y);
+        for (size_t r = 0; r < n; r += TILE) {
+            sums *const from = &b.y[r / STRIP][t / STRIP];
+            memcpy(y + t * ldy + r, (*from)[t % STRIP / TILE][r % STRIP / TILE][t % TILE],
+                   (n - r < TILE ? n - r : TILE) * sizeof *y);
+        }
 }
 
 void pare_gemm_bf16_bf16_amx(float *y, size_t ldy, const uint16_t *x, size_t ldx, const uint16_t *w,
                              size_t ldw, size_t m, size_t n, size_t k)
 {
-    begin_tiles();
+    for (size_t t = 0; t < m && k == 0; t++)
+        memset(y + t * ldy, 0, n * sizeof *y);
+    if (k == 0)
+        return;
+    begin_tiles(LINE);
     for (size_t r = 0; r < n; r += ROWS)
         for (size_t t = 0; t < m; t += TOKENS)
             product(y + t * ldy + r, ldy, x + t * ldx, ldx, w + r * ldw, ldw,

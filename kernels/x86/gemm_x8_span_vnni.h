@@ -18,9 +18,14 @@ enum {
     MT = 6, /* 12 of 16 registers */
 #endif
     TILES = 8,
-    VT = 2,      /* vectors of rows of a register tile */
-    SPAN = 256,  /* columns that are unpacked at a time */
-    TOKENS = 64, /* that meet them */
+    VT = 2, /* vectors of rows of a register tile */
+#ifdef PARE_TILES
+    SPAN = 512,   /* columns that are unpacked at a time */
+    TOKENS = 512, /* that meet them */
+#else
+    SPAN = 256,
+    TOKENS = 64,
+#endif
 };
 
 /* SPAN columns of VT vectors of rows, or as many whole activation groups as fit. */
@@ -59,7 +64,8 @@ static void set_span(span *s, const pare_x8 *x, size_t begin)
 }
 
 /* Codes are those of the caller. */
-static tokens tokens_at(const pare_x8 *x, size_t t, size_t b, vecf (*acc)[VT], vec (*carry)[VT])
+PARE_INLINE tokens tokens_at(const pare_x8 *x, size_t t, size_t b, vecf (*acc)[VT],
+                             vec (*carry)[VT])
 {
     const size_t xgroups = (x->k + x->group - 1) / x->group;
     return (tokens){.acc = acc,

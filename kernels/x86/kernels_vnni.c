@@ -39,6 +39,11 @@ void pare_kernels_init_avx512(pare_kernels *k)
 void pare_kernels_init_amx(pare_kernels *k)
 {
     k->gemm_bf16_bf16 = pare_gemm_bf16_bf16_amx;
+    k->gemm_x8_q2 = pare_gemm_x8_q2_amx;
+    k->gemm_x8_q3 = pare_gemm_x8_q3_amx;
+    k->gemm_x8_q4 = pare_gemm_x8_q4_amx;
+    k->gemm_x8_q8 = pare_gemm_x8_q8_amx;
+    k->gemm_x8_t2 = pare_gemm_x8_t2_amx;
 }
 
 #endif

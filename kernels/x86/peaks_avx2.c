@@ -58,7 +58,7 @@ static uint32_t dot_int8(size_t steps)
 
 void pare_peaks_init_avx2(pare_peaks *p)
 {
-    *p = (pare_peaks){read_bytes, fma_f32, dot_int8, NULL};
+    *p = (pare_peaks){read_bytes, fma_f32, dot_int8, NULL, NULL};
 }
 
 #endif

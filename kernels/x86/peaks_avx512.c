@@ -47,7 +47,7 @@ static float fma_f32(size_t steps)
 
 void pare_peaks_init_avx512(pare_peaks *p)
 {
-    *p = (pare_peaks){read_bytes, fma_f32, dot_int8, NULL};
+    *p = (pare_peaks){read_bytes, fma_f32, dot_int8, NULL, NULL};
 }
 
 #endif

@@ -11,8 +11,15 @@ enum {
     LINE = 64, /* bytes of a row of a tile */
 };
 
-/* Eight tiles of 16 rows of 64 bytes. _tile_release at the end. */
-PARE_INLINE void begin_tiles(void)
+/* Before tiles are loaded from what was stored: compilers do not know that loading them reads. */
+PARE_INLINE void see_stores(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Tiles 0 to 3 are sums: 16 rows of 64 bytes. 4 and 5 have `width` bytes of 16 tokens, 6 and 7 the
+ * weights that these meet. _tile_release at the end. */
+PARE_INLINE void begin_tiles(size_t width)
 {
     struct {
         uint8_t palette, start, reserved[14];
@@ -20,9 +27,10 @@ PARE_INLINE void begin_tiles(void)
         uint8_t rows[16];
     } all = {.palette = 1};
     for (size_t i = 0; i < 8; i++) {
-        all.row_bytes[i] = LINE;
-        all.rows[i] = TILE;
+        all.row_bytes[i] = (uint16_t)(i / 2 == 2 ? width : LINE);
+        all.rows[i] = (uint8_t)(i / 2 == 3 ? width / 4 : TILE);
     }
+    see_stores();
     _tile_loadconfig(&all);
 }
 

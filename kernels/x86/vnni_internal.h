@@ -140,6 +140,24 @@ PARE_INLINE vec broadcast_codes(const int8_t *x)
     memcpy(&word, x, sizeof word);
     return V(set1_epi32)(word);
 }
+
+/* Columns 4 i .. 4 i + 3 of an atom of each block. */
+PARE_INLINE vec unpack_quad(const uint8_t *atom, size_t stride, int i, unsigned bits)
+{
+    const vec low = V(set1_epi8)(bits == 4 ? 15 : 3), four = V(set1_epi8)(4);
+    const int word = bits == 8 ? i : bits == 4 ? i % 4 : i / 4;
+    const vec w = load_blocks(atom + (size_t)(32 * word), stride);
+    if (bits == 8)
+        return VS(xor)(w, V(set1_epi8)((char)0x80));
+    if (bits == 4)
+        return VS(and)(i < 4 ? w : V(srli_epi16)(w, 4), low);
+    const vec v = VS(and)(V(srli_epi16)(w, i % 4 * 2), low);
+    if (bits == 2)
+        return v;
+    const vec high = load_blocks(atom + 64, stride);
+    const vec bit = i < 2 ? V(slli_epi16)(high, 2 - i) : V(srli_epi16)(high, i - 2);
+    return VS(or)(v, VS(and)(bit, four));
+}
 #endif
 
 #endif

@@ -174,37 +174,64 @@ static inline __m256i _mm256_dpbusd_avx_epi32(__m256i d, __m256i u, __m256i x)
 #define _mm_getcsr() __builtin_ia32_stmxcsr()
 #define _mm_setcsr   __builtin_ia32_ldmxcsr
 
-/* Tiles of 16 rows of 64 bytes; as after power-on, nothing is in them before they are configured.
- */
+/* Tiles of up to 16 rows of 64 bytes; as after power-on, nothing is in them before they are
+ * configured. What lies outside the configured rows and bytes is 0. */
 static uint8_t emulated_tile[8][16][64];
+static size_t emulated_rows[8], emulated_bytes[8];
 
 static inline void _tile_release(void)
 {
     memset(emulated_tile, 0xff, sizeof emulated_tile);
+    memset(emulated_rows, 0, sizeof emulated_rows);
 }
 
 static inline void _tile_loadconfig(const void *config)
 {
-    uint8_t wanted[64] = {1};
-    for (int i = 0; i < 8; i++) {
-        wanted[16 + 2 * i] = 64;
-        wanted[48 + i] = 16;
-    }
-    if (memcmp(config, wanted, sizeof wanted) != 0)
+    const uint8_t *const c = config;
+    uint8_t nothing[14] = {0};
+    if (c[0] != 1 || c[1] != 0 || memcmp(c + 2, nothing, sizeof nothing) != 0)
         abort();
+    for (size_t i = 0; i < 8; i++) {
+        emulated_bytes[i] = c[16 + 2 * i] + 256u * c[17 + 2 * i];
+        emulated_rows[i] = c[48 + i];
+        if (emulated_bytes[i] > 64 || emulated_bytes[i] % 4 != 0 || emulated_rows[i] > 16)
+            abort();
+    }
     memset(emulated_tile, 0, sizeof emulated_tile);
+}
+
+static inline void _tile_zero(int tile)
+{
+    memset(emulated_tile[tile], 0, sizeof emulated_tile[tile]);
 }
 
 static inline void _tile_loadd(int tile, const void *from, size_t stride)
 {
-    for (size_t i = 0; i < 16; i++)
-        memcpy(emulated_tile[tile][i], (const char *)from + i * stride, 64);
+    if (emulated_rows[tile] == 0)
+        abort();
+    for (size_t i = 0; i < emulated_rows[tile]; i++)
+        memcpy(emulated_tile[tile][i], (const char *)from + i * stride, emulated_bytes[tile]);
 }
 
 static inline void _tile_stored(int tile, void *to, size_t stride)
 {
-    for (size_t i = 0; i < 16; i++)
-        memcpy((char *)to + i * stride, emulated_tile[tile][i], 64);
+    for (size_t i = 0; i < emulated_rows[tile]; i++)
+        memcpy((char *)to + i * stride, emulated_tile[tile][i], emulated_bytes[tile]);
+}
+
+/* sum[m][n] += a[m] b[.][n], signed bytes, four columns of a meeting a word of b. */
+__attribute__((noinline)) static void _tile_dpbssd(int sum, int a, int b)
+{
+    if (emulated_bytes[a] != 4 * emulated_rows[b])
+        abort();
+    for (size_t m = 0; m < 16; m++)
+        for (size_t n = 0; n < 16; n++) {
+            int32_t y = emulated_int(emulated_tile[sum][m], (int)n);
+            for (size_t i = 0; i < emulated_bytes[a]; i++)
+                y +=
+                    (int8_t)emulated_tile[a][m][i] * (int8_t)emulated_tile[b][i / 4][4 * n + i % 4];
+            memcpy(emulated_tile[sum][m] + 4 * n, &y, sizeof y);
+        }
 }
 
 static inline float emulated_bf16(const uint8_t *row, int i)

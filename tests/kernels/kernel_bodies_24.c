@@ -129,7 +129,8 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
         const size_t group = last == 5 ? k : 32 * (1 + last);
         check_gemm_x8(t, run, bits, many[i % 5], 8 * (1 + kt_below(t, 20)), k, group);
     }
-    for (size_t m = 64; m < 67; m++) /* as many rows and tokens as blocks, and more */
+    check_gemm_x8(t, run, bits, 530, 24, 96, 96); /* more tokens than a block for tiles */
+    for (size_t m = 64; m < 67; m++)              /* as many rows and tokens as blocks, and more */
         check_gemm_x8(t, run, bits, m, 136, 288, 288);
 }
 

@@ -46,7 +46,7 @@ static pare_panel make_panel(kt *t, size_t n, size_t k, size_t group, unsigned b
     }
     return (pare_panel){.codes = codes,
                         .scales = kt_halves(t, planes, false),
-                        .zeros = zero_kind == 3 ? NULL : zeros,
+                        .zeros = zero_kind == 3 || t->bench ? NULL : zeros,
                         .n = n,
                         .k = k,
                         .group = group};
@@ -74,7 +74,9 @@ static void check_gemm_x8(kt *t, kt_run *run, unsigned bits, size_t m, size_t n,
                           size_t group)
 {
     const bool row = group == k && k <= PARE_X8_GROUP_MAX && kt_below(t, 2);
-    const size_t x_group = row ? k : kt_below(t, 4) ? pare_x8_group(group) : 32;
+    const size_t x_group = row || (t->bench && group == k) ? k
+                           : t->bench || kt_below(t, 4)    ? pare_x8_group(group)
+                                                           : 32;
     const kt_case c = {.m = m,
                        .n = n,
                        .k = k,
@@ -121,6 +123,9 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
     if (t->bench) {
         check_gemm_x8(t, run, bits, 1, 512, 4096, 128);
         check_gemm_x8(t, run, bits, 32, 64, 4096, 128);
+        static const size_t groups[] = {32, 64, 128, 4096};
+        for (size_t i = 0; i < 4; i++)
+            check_gemm_x8(t, run, bits, 256, 64, 4096, groups[i]);
         return;
     }
     for (size_t i = 0; i < 160; i++) {
@@ -145,6 +150,7 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
         check_gemm_x8(t, run, bits, many[i % 5], 8 * (1 + kt_below(t, 20)), k, group);
     }
     check_gemm_x8(t, run, bits, 20, 1032, 64, 64); /* more rows than a cache block of narrow ones */
+    check_gemm_x8(t, run, bits, 530, 24, 96, 96);  /* more tokens than a block for tiles */
 }
 
 void kt_gemm_x8_q2(kt *t)

@@ -85,9 +85,10 @@ START_TEST(a_share_holds_each_run_against_the_passes_around_it)
     ck_assert_double_eq_tol(pare__bench_share(2.0, seconds, limit, 1), 0.5, 1e-12);
     static const double busy[] = {1.0, 4.0, 4.0, 1.0, 2.0}, half[] = {8, 8, 2, 2, 8, 4};
     ck_assert_double_eq_tol(pare__bench_share(4.0, busy, half, 5), 0.5, 1e-12);
-    const pare_bench_limits l = {1, 2, 3, 4};
+    const pare_bench_limits l = {1, 2, 3, 4, 5};
     ck_assert(pare__bench_limit(&l, "dram") == 1 && pare__bench_limit(&l, "fma") == 2 &&
-              pare__bench_limit(&l, "int8") == 3 && pare__bench_limit(&l, "bf16") == 4);
+              pare__bench_limit(&l, "int8") == 3 && pare__bench_limit(&l, "bf16") == 4 &&
+              pare__bench_limit(&l, "int8 tiles") == 5);
 }
 END_TEST
 

@@ -92,7 +92,9 @@ static double bound_of(const pare_bench_model_result *r, const pare_bench_model_
     const double batch = (double)row->batch;
     const double linear = 2.0 * BLOCK_WEIGHTS * tokens * batch;
     const double attend = 4.0 * 128 * 2 * pairs * batch, head = 2.0 * HEAD_WEIGHTS * batch;
-    const double int8 = int8_share * linear / r->limits.int8_gop_s;
+    const bool tiles = isfinite(r->limits.int8_tiles_gop_s) && tokens * batch > 16;
+    const double int8 =
+        int8_share * linear / (tiles ? r->limits.int8_tiles_gop_s : r->limits.int8_gop_s);
     const double fma = (attend + head + (int8_share > 0 ? 0 : linear)) / r->limits.fma_gflop_s;
     const double bytes =
         (double)r->weight_bytes[row->model] + cache_tokens * batch * 2 * 2 * 64 * 4;
