@@ -31,6 +31,10 @@ PARE_CHECKED pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t lim
  * those of a row do not depend on its batch. */
 void pare_cuda_use_f16(pare_cuda *c);
 
+/* Bytes of weights that it decodes at a time, and of those that it rounds to F16, where there is no
+ * room for more. */
+enum { PARE_CUDA_PANEL = 16 << 20 };
+
 /* PARE_ENOMEM unless `bytes` bytes more for `what`, "the weights", are within the limit and free.
  */
 PARE_CHECKED pare_status pare_cuda_room(pare_ctx *cx, pare_device *d, size_t limit,

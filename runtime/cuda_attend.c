@@ -75,7 +75,7 @@ static pare_status keep_both(pare_cuda *c, const pare_cuda_batch *b, uint16_t *k
 }
 
 /* Few queries: scores, weights and values one behind the other, for as many KV heads at a time as
- * the scores of panel_bytes have. */
+ * the scores of a panel have. */
 static pare_status attend_few(const pare_ops *o, pare_cuda *c, pare_cuda_attention *a)
 {
     enum { KV = PARE_CUDA_KV };
@@ -85,7 +85,7 @@ static pare_status attend_few(const pare_ops *o, pare_cuda *c, pare_cuda_attenti
     void *scores, *shrink, *inverse;
     a->base = low / KV * KV;
     a->ld = pare_round_up(a->b.start + a->b.length - a->base, KV);
-    a->planes = c->panel_bytes / (rows * a->ld * sizeof(float));
+    a->planes = pare_smaller(c->panel_bytes, PARE_CUDA_PANEL) / (rows * a->ld * sizeof(float));
     a->planes = a->planes < 1 ? 1 : pare_smaller(a->planes, planes);
     PARE_TRY(o->op->mark(o, &mark));
     const size_t bytes = a->planes * rows * sizeof(float);
@@ -205,7 +205,7 @@ pare_status pare__cuda_kv_take(const pare_ops *o, const pare_config *config,
                                pare_kv *kv)
 {
     if (capacity > INT32_MAX) /* kernels have positions of 32 bits */
-        return pare_fail(o->cx, PARE_EINVAL, "%s: a context of %zu positions; at most %d",
+        return pare_fail(o->cx, PARE_ENOTSUP, "%s: a context of %zu positions; at most %d",
                          pare__cuda_of(o)->d->name, capacity, INT32_MAX);
     return pare__kv_take_by(o->cx, take, pare__cuda_of(o), config, f, sequences, capacity, kv);
 }

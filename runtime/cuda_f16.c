@@ -48,6 +48,22 @@ pare_status pare__cuda_multiply_rounded(pare_cuda *c, const pare__cuda_f16 *x, s
     return PARE_OK;
 }
 
+bool pare__cuda_smaller_panels(pare_cuda *c, const pare__cuda_scratch *before)
+{
+    if (c->panel_bytes <= PARE_CUDA_PANEL && c->rounded_bytes <= PARE_CUDA_PANEL)
+        return false;
+    pare_ctx_clear(c->cx);
+    c->scratch.current = before->current;
+    c->scratch.used = before->used;
+    if (c->panel_bytes > PARE_CUDA_PANEL)
+        c->panel_bytes =
+            c->panel_bytes / 2 > PARE_CUDA_PANEL ? c->panel_bytes / 2 : PARE_CUDA_PANEL;
+    if (c->rounded_bytes > PARE_CUDA_PANEL)
+        c->rounded_bytes =
+            c->rounded_bytes / 2 > PARE_CUDA_PANEL ? c->rounded_bytes / 2 : PARE_CUDA_PANEL;
+    return true;
+}
+
 size_t pare__cuda_rounded_rows(const pare_cuda *c, size_t n, size_t k, size_t least)
 {
     const size_t fit =
@@ -60,12 +76,18 @@ pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_f16 *x, size_
                                     size_t ldy)
 {
     const size_t row = ldw * (pare_dtype_bits(type) / 8);
-    const size_t step = pare__cuda_rounded_rows(c, n, k, 1);
+    const pare__cuda_scratch before = c->scratch;
+    size_t step;
     pare__cuda_f16 panel;
+    pare_status s;
     if (type == PARE_F16 && ldw % STEP == 0)
         return pare__cuda_multiply_rounded(c, x, m, &(pare__cuda_f16){.at = w, .ld = ldw}, n, k, y,
                                            ldy);
-    PARE_TRY(pare__cuda_f16_take(c, step, k, &panel));
+    do
+        step = pare__cuda_rounded_rows(c, n, k, 1);
+    while ((s = pare__cuda_f16_take(c, step, k, &panel)) == PARE_ENOMEM &&
+           pare__cuda_smaller_panels(c, &before));
+    PARE_TRY(s);
     for (size_t r = 0; r < n; r += step) {
         const size_t rows = pare_smaller(step, n - r);
         PARE_TRY(pare__cuda_f16_put(c, (const char *)w + r * row, ldw, type, rows, k, &panel, 0));

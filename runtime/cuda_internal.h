@@ -42,9 +42,10 @@ struct pare_cuda {
     size_t copies, taken;
     pare__cuda_scratch scratch;
     size_t limit, model;
-    bool f16;             /* products of floats by tensor cores */
-    size_t panel_bytes;   /* of decoded weights at a time: they stay in the caches of the device */
-    size_t rounded_bytes; /* of weights that are F16 at a time: enough rows for all processors */
+    bool f16; /* products of floats by tensor cores */
+    /* Weights that are decoded at a time, and rounded to F16: as many as memory allows, so that all
+     * processors have rows. */
+    size_t panel_bytes, rounded_bytes;
 };
 
 static inline pare_cuda *pare__cuda_of(const pare_ops *o)
@@ -118,6 +119,10 @@ PARE_CHECKED pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_
 PARE_CHECKED pare_status pare__cuda_multiply_rounded(pare_cuda *c, const pare__cuda_f16 *x,
                                                      size_t m, const pare__cuda_f16 *w, size_t n,
                                                      size_t k, float *y, size_t ldy);
+
+/* Where memory is short: halves both kinds of panels and drops what was taken of the scratch since;
+ * false where they are at their least. */
+bool pare__cuda_smaller_panels(pare_cuda *c, const pare__cuda_scratch *before);
 
 /* Rows of weights that are rounded at a time, at least `least`. */
 size_t pare__cuda_rounded_rows(const pare_cuda *c, size_t n, size_t k, size_t least);

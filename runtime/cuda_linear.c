@@ -203,29 +203,45 @@ static pare_status round_rows(const job *j, size_t r0, size_t rows, size_t step,
     return PARE_OK;
 }
 
+/* Where weights are decoded: rows of a panel, and of what is rounded to F16 together. */
+typedef struct panels {
+    size_t step, some;
+    void *panel;
+    pare__cuda_f16 rounded;
+} panels;
+
+static pare_status take_panels(const job *j, panels *p)
+{
+    const size_t n = j->host->n, k = j->host->k, ldw = j->host->panel.k;
+    const size_t fit = j->c->panel_bytes / (ldw * sizeof(float)) / PARE_ATOM_N * PARE_ATOM_N;
+    p->step = pare_smaller(fit ? fit : PARE_ATOM_N, pare_round_up(n, PARE_ATOM_N));
+    p->some = j->f16.at ? pare__cuda_rounded_rows(j->c, n, k, PARE_ATOM_N) : p->step;
+    PARE_TRY(pare__cuda_scratch_take(j->c, p->step * ldw * sizeof(float), &p->panel));
+    return j->f16.at ? pare__cuda_f16_take(j->c, p->some, k, &p->rounded) : PARE_OK;
+}
+
 /* Decoded in panels of whole row blocks, which meet the inputs as they are, or in F16, together. */
 static pare_status run_decoded(const job *j)
 {
     const size_t n = j->host->n, k = j->host->k, ldw = j->host->panel.k;
-    const size_t fit = j->c->panel_bytes / (ldw * sizeof(float)) / PARE_ATOM_N * PARE_ATOM_N;
-    const size_t step = pare_smaller(fit ? fit : PARE_ATOM_N, pare_round_up(n, PARE_ATOM_N));
-    const size_t some = j->f16.at ? pare__cuda_rounded_rows(j->c, n, k, PARE_ATOM_N) : step;
-    void *panel;
-    pare__cuda_f16 rounded;
-    PARE_TRY(pare__cuda_scratch_take(j->c, step * ldw * sizeof(float), &panel));
-    if (j->f16.at)
-        PARE_TRY(pare__cuda_f16_take(j->c, some, k, &rounded));
-    for (size_t r = 0; r < n; r += some) {
-        const size_t rows = pare_smaller(some, n - r);
+    const pare__cuda_scratch before = j->c->scratch;
+    panels p;
+    pare_status s;
+    do
+        s = take_panels(j, &p);
+    while (s == PARE_ENOMEM && pare__cuda_smaller_panels(j->c, &before));
+    PARE_TRY(s);
+    for (size_t r = 0; r < n; r += p.some) {
+        const size_t rows = pare_smaller(p.some, n - r);
         float *const y = j->y.at + r;
         if (j->f16.at) {
-            PARE_TRY(round_rows(j, r, rows, step, panel, &rounded));
-            PARE_TRY(pare__cuda_multiply_rounded(j->c, &j->f16, j->x.rows, &rounded, rows, k, y,
+            PARE_TRY(round_rows(j, r, rows, p.step, p.panel, &p.rounded));
+            PARE_TRY(pare__cuda_multiply_rounded(j->c, &j->f16, j->x.rows, &p.rounded, rows, k, y,
                                                  j->y.width));
             continue;
         }
-        PARE_TRY(decode_rows(j, r, rows, panel));
-        PARE_TRY(multiply(j, j->x.at, j->x.width, panel, ldw, PARE_F32, y, rows, k, false));
+        PARE_TRY(decode_rows(j, r, rows, p.panel));
+        PARE_TRY(multiply(j, j->x.at, j->x.width, p.panel, ldw, PARE_F32, y, rows, k, false));
     }
     return PARE_OK;
 }

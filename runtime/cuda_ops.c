@@ -330,15 +330,17 @@ static pare_status weigh(pare_cuda *c)
     return pare_cuda_room(c->cx, d, c->limit, "weights", paper.live);
 }
 
-/* Panels need rows for all processors of the device; of its memory an eighth. */
+/* Of what is free an eighth each. On paper the least, so that nothing is refused that can run. */
 static pare_status find_room(pare_cuda *c)
 {
     size_t free, total;
     PARE_TRY(c->d->op->memory(c->cx, c->d, &free, &total));
     if (c->limit)
         free = pare_smaller(free, c->limit - pare_smaller(c->d->live, c->limit));
-    c->panel_bytes = pare_smaller(free / 8, (size_t)256 << 20);
-    c->rounded_bytes = pare_smaller(free / 8, (size_t)1 << 30);
+    const bool paper = free == SIZE_MAX;
+    const size_t most = paper ? PARE_CUDA_PANEL : pare_smaller(free / 8, (size_t)1 << 30);
+    c->panel_bytes = pare_smaller(most, (size_t)256 << 20);
+    c->rounded_bytes = most;
     return PARE_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "compress/plan/plan_internal.h"
 #include "runtime/cuda.h"
 
-enum { BATCH = 2048, PANEL = 16 << 20 }; /* tokens at once; bytes of decoded weights */
+enum { BATCH = 2048 }; /* tokens at once */
 
 /* Tokens of a batch; a text has no more of them than bytes. */
 static size_t batch_of(const pare_plan *plan, const pare_evaluation *e)
@@ -30,6 +30,7 @@ static pare_status bytes_of(pare_ctx *cx, const pare_plan *plan, const pare_devi
     const size_t wide = c->intermediate > c->hidden ? c->intermediate : c->hidden;
     const size_t rows = batch_of(plan, e);
     const uint64_t largest = (uint64_t)wide * c->hidden * sizeof(float);
+    const uint64_t panel = largest < PARE_CUDA_PANEL ? largest : PARE_CUDA_PANEL;
     pare_arena a = {.cx = cx};
     pare_device paper = pare_device_on_paper(d);
     pare_forward f;
@@ -43,7 +44,7 @@ static pare_status bytes_of(pare_ctx *cx, const pare_plan *plan, const pare_devi
         s = pare_cuda_open(cx, &paper, 0, &f, &model);
     if (s == PARE_OK)
         *bytes = both - pare_cuda_model_bytes(model) + plan->settled.packed_bytes +
-                 2 * (uint64_t)rows * wide + (largest < PANEL ? largest : PANEL);
+                 2 * (uint64_t)rows * wide + panel + (e->products == PARE_PRODUCTS_F16 ? panel : 0);
     pare_cuda_close(model);
     pare_arena_release(&a);
     return s;

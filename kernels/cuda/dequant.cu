@@ -1,6 +1,6 @@
 /* Packed weights as F32: a block for the atoms of 32 columns of some row blocks, a thread per
  * weight; what lies apart is put into its place afterwards. Bound: 4 bytes out per weight over the
- * bandwidth of the memory, L2's while panels stay there. */
+ * bandwidth of the memory. */
 #include "kernels/cuda/decoders.cuh"
 
 template <class DECODER> static __device__ void decode(const pare_cuda_dequant_f32 &a)

@@ -53,6 +53,7 @@ static pare_status steps(const pare_ops *o, const pare_forward *f, const int32_t
 }
 
 static size_t panel_bytes; /* 0: as usual */
+static bool f16;
 
 /* The same on a device, or (NULL) on the CPU. */
 static pare_status run(pare_device *device, const pare_model *m, bool exact, size_t limit,
@@ -65,8 +66,10 @@ static pare_status run(pare_device *device, const pare_model *m, bool exact, siz
     pare_status s = pare_forward_init(&h.cx, &h.arena, m, LENGTH, exact, &f);
     if (s == PARE_OK && device)
         s = pare_cuda_open(&h.cx, device, limit, &f, &c);
+    if (c && f16)
+        pare_cuda_use_f16(c);
     if (c && panel_bytes)
-        c->panel_bytes = panel_bytes;
+        c->panel_bytes = c->rounded_bytes = panel_bytes;
     if (s == PARE_OK) {
         const pare_ops o = pare_ops_of(&h.cx, &h.arena, &f);
         pare_mark start;
@@ -103,6 +106,21 @@ START_TEST(weights_that_are_decoded_in_panels_give_the_bytes_of_the_cpu)
     panel_bytes = _i < TINY_KINDS ? 1 : (size_t)24 * 64 * sizeof(float);
     same(&m, true);
     panel_bytes = 0;
+}
+END_TEST
+
+/* Rows of weights are rounded by themselves, so how many together makes no difference. */
+START_TEST(weights_that_are_rounded_in_panels_give_the_same_bytes)
+{
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[_i]);
+    float whole[ROWS * TINY_VOCAB], pieces[ROWS * TINY_VOCAB];
+    f16 = true;
+    ck_assert_msg(run(d, &m, true, 0, whole) == PARE_OK, "%s", h.cx.what);
+    panel_bytes = (size_t)24 * 64 * sizeof(float);
+    ck_assert_msg(run(d, &m, true, 0, pieces) == PARE_OK, "%s", h.cx.what);
+    panel_bytes = 0;
+    f16 = false;
+    ck_assert_mem_eq(whole, pieces, sizeof whole);
 }
 END_TEST
 
@@ -610,6 +628,7 @@ int main(void)
     tcase_add_loop_test(brief, a_cache_in_codes_gives_the_bytes_of_the_cpu, 0, 3);
     tcase_add_loop_test(brief, an_evaluation_gives_the_figures_of_the_cpu, 1, 4);
     tcase_add_loop_test(t, every_kind_of_weights_gives_the_bytes_of_the_cpu, 0, 2 * TINY_KINDS);
+    tcase_add_loop_test(t, weights_that_are_rounded_in_panels_give_the_same_bytes, 0, TINY_KINDS);
     tcase_add_loop_test(t, weights_that_are_decoded_in_panels_give_the_bytes_of_the_cpu, 0,
                         2 * TINY_KINDS);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);
