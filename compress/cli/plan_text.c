@@ -212,8 +212,8 @@ static void print_memory(const pare_plan *p)
     (void)printf("%-17s %s of allocated memory, of %s\n", "memory limit",
                  pare_units_bytes(p->settled.memory.limit_bytes, bytes), p->settled.memory.limit);
     if (p->device_bytes)
-        (void)printf("%-17s %s for evaluations, or more where it is free; %s are free\n", "device memory",
-                     pare_units_bytes(p->device_bytes, bytes),
+        (void)printf("%-17s %s for evaluations, or more where it is free; %s are free\n",
+                     "device memory", pare_units_bytes(p->device_bytes, bytes),
                      pare_units_bytes(p->device_free, free));
 }
 
