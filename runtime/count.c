@@ -2,6 +2,7 @@
 
 #include "kernels/layout.h"
 #include "runtime/kv_internal.h"
+#include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 
 /* Operations that take no scratch, and whose arithmetic is small beside that of products. */
@@ -78,8 +79,10 @@ static pare_status count_linears(const pare_ops *o, const pare_linear *const *w,
     pare_count *const n = count_of(o);
     const size_t k32 = pare_round_up(w[0]->k, PARE_ATOM_K);
     size_t total = n->used;
+    pare__product product[PARE__LINEARS_MAX];
     (void)exact, (void)y;
     for (size_t i = 0; i < count; i++) {
+        product[i] = (pare__product){.w = w[i]};
         n->work.products[n->part] += 2.0 * (double)x.rows * (double)w[i]->n * (double)w[i]->k;
         if (n->visit)
             n->visit->see(n->visit->self, w[i], n->part, (double)x.rows);
@@ -87,9 +90,10 @@ static pare_status count_linears(const pare_ops *o, const pare_linear *const *w,
     if (n->inputs == PARE_INPUTS_NONE)
         return PARE_OK;
     if (n->inputs == PARE_INPUTS_BF16) {
-        total = with(total, x.rows, k32 * sizeof(uint16_t));
-        total = with(total, pare_threads(o->cx), 64 * k32 * sizeof(float));
-        reach(n, with(total, pare_threads(o->cx), 64 * k32 * sizeof(uint16_t)));
+        const pare__bf16_room room = pare__linear_bf16_room(o->cx, product, count);
+        total = with(total, x.rows, room.ldx * sizeof(uint16_t));
+        total = with(total, pare_threads(o->cx), PARE__TILE_ROWS * room.k * sizeof(float));
+        reach(n, with(total, pare_threads(o->cx), room.tile_rows * room.k * sizeof(uint16_t)));
         return PARE_OK;
     }
     for (size_t i = 0; i < 2 * count && i < (size_t)n->inputs; i++) {

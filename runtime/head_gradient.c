@@ -88,7 +88,7 @@ static pare_status undo_chunk(pare_tape *t, const pare_forward *f, head_job *job
 uint64_t pare_head_gradient_bytes(const pare_ctx *cx, const pare_config *c, bool bf16)
 {
     const uint64_t logits = (c->logit_cap > 0 ? 3 : 1) * (uint64_t)c->vocab;
-    const uint64_t products = bf16 ? pare_tape_bf16_bytes(cx, ROWS, c->hidden) : 0;
+    const uint64_t products = bf16 ? pare_tape_bf16_bytes(cx, ROWS, c->vocab, c->hidden) : 0;
     return (ROWS * (logits + 5 * (uint64_t)c->hidden) + 1024 * (uint64_t)c->hidden) *
                sizeof(float) +
            products + ROWS + (uint64_t)256 * PARE_ALIGN;

@@ -32,7 +32,8 @@ PARE_CHECKED pare_status pare_linear_apply(pare_ctx *cx, pare_arena *scratch, co
                                            float *y, size_t ldy);
 
 /* The same of x and W rounded to BF16, packed weights decoded first, whatever their activation:
- * gemm_bf16_bf16, and the bias in F32. Scratch: 2 m k bytes and 384 k for each thread. */
+ * gemm_bf16_bf16, and the bias in F32. Scratch: up to 2 m (k + 64) bytes, 768 (k + 32) for
+ * each thread. */
 PARE_CHECKED pare_status pare_linear_apply_bf16(pare_ctx *cx, pare_arena *scratch,
                                                 const pare_linear *w, const float *x, size_t ldx,
                                                 size_t m, float *y, size_t ldy);

@@ -7,6 +7,16 @@
 /* A product is cut into tiles of rows of W by tokens. */
 enum { PARE__TILE_ROWS = 64, PARE__TILE_TOKENS = 64 };
 
+/* What pare__linear_apply_bf16 takes for several products of one input: m tokens of ldx values in
+ * BF16; for each thread PARE__TILE_ROWS rows of k values in F32 and tile_rows of them in BF16. */
+typedef struct pare__bf16_room {
+    size_t k;         /* rounded up as codes are */
+    size_t ldx;       /* an odd number of lines, so that tokens spread over a cache */
+    size_t tile_rows; /* of W that meet all tokens at a time */
+} pare__bf16_room;
+pare__bf16_room pare__linear_bf16_room(const pare_ctx *cx, const pare__product *product,
+                                       size_t count);
+
 /* The planes of quantized activations, while they are written. */
 typedef struct pare__planes {
     int8_t *codes;

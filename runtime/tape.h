@@ -91,7 +91,7 @@ const float *pare_tape_gradient(pare_array input);
  * bf16: over pare_cpu_bf16. */
 size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16);
 
-/* The same of one linear with inputs of k columns, beside what it reads and writes. */
-size_t pare_tape_bf16_bytes(const pare_ctx *cx, size_t rows, size_t k);
+/* The same of one linear [n, k] over `rows` inputs, beside what it reads and writes. */
+size_t pare_tape_bf16_bytes(const pare_ctx *cx, size_t rows, size_t n, size_t k);
 
 #endif

@@ -1,5 +1,6 @@
 /* dx += dy W with dy and W rounded to BF16: a panel of rows of W at once, turned on its side for
  * the product of the list, column by column of tasks. */
+#include "runtime/linear_internal.h"
 #include "runtime/small.h"
 #include "runtime/tape_internal.h"
 #include "runtime/threads.h"
@@ -90,10 +91,12 @@ pare_status pare__tape_undo_bf16(pare_tape *t, const pare_linear *w, const float
     return o->op->rewind(o, mark);
 }
 
-size_t pare_tape_bf16_bytes(const pare_ctx *cx, size_t rows, size_t k)
+size_t pare_tape_bf16_bytes(const pare_ctx *cx, size_t rows, size_t n, size_t k)
 {
-    enum { OTHER_WAY = 64 * (sizeof(float) + sizeof(uint16_t)) }; /* for each column of a worker */
-    return rows * (k + PANEL) * sizeof(uint16_t) +
-           pare_threads(cx) * (sizeof(undo_room) + (k + PARE_ALIGN) * OTHER_WAY) +
-           (size_t)8 * PARE_ALIGN;
+    const pare_linear w = {.n = n, .k = k};
+    const pare__bf16_room room = pare__linear_bf16_room(cx, &(pare__product){.w = &w}, 1);
+    const size_t there =
+        room.k * (PARE__TILE_ROWS * sizeof(float) + room.tile_rows * sizeof(uint16_t));
+    return rows * (room.ldx + PANEL) * sizeof(uint16_t) +
+           pare_threads(cx) * (sizeof(undo_room) + there) + (size_t)8 * PARE_ALIGN;
 }

@@ -1,6 +1,9 @@
 /* What a counted run says of a model, against what runs: memory and arithmetic, of a small model of
  * every family. */
 #include "runtime/count.h"
+#include "runtime/linear.h"
+#include "runtime/tape.h"
+#include "runtime/threads.h"
 #include "tests/data/families.h"
 #include "tests/unit/loaded.h"
 
@@ -81,6 +84,47 @@ START_TEST(a_block_runs_in_the_memory_that_is_counted)
 }
 END_TEST
 
+/* Products of one token and of several, and rows that fill many tiles of the threads or few. */
+START_TEST(a_product_in_bf16_runs_in_the_memory_that_is_counted)
+{
+    enum { M = 65, N = 8 * 256, K = 4096 };
+    static const size_t shapes[][3] = {{1, N, K}, {M, N, 64}, {M, N / 8, 64}, {M, 70, 33}};
+    const size_t *const shape = shapes[_i], m = shape[0], n = shape[1], k = shape[2];
+    pare_arena scratch;
+    pare_count count;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    const pare_config c = {.arch = pare_arch_find("llama"), .hidden = k};
+    const pare_linear w = {
+        .dtype = PARE_BF16, .n = n, .k = k, .data = PARE_NEW(&arena, uint16_t, n * k)};
+    const pare_linear *const one = &w;
+    const pare_array x = {.at = PARE_NEW(&arena, float, m *k), .rows = m, .width = k};
+    const pare_array y = {.at = PARE_NEW(&arena, float, m *n), .rows = m, .width = n};
+    ck_assert(w.data && x.at && y.at);
+    for (size_t threads = 1; threads <= 2; threads++) {
+        ck_assert_int_eq(pare_pool_new(&cx, threads, &cx.pool), PARE_OK);
+        const pare_status s =
+            pare_count_begin(&cx, &c, (pare_batch){1, m, 0}, PARE_INPUTS_BF16, &count);
+        ck_assert_int_eq(s, PARE_OK);
+        const pare_ops o = pare_ops_of(&count.cx, &count.arena, &count.forward);
+        ck_assert_int_eq(o.op->linears(&o, &one, 1, false, x, &y), PARE_OK);
+        const size_t counted[] = {pare_count_end(&count, s), pare_tape_bf16_bytes(&cx, m, n, k)};
+        for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+            ck_assert_int_eq(pare_arena_init(&cx, &scratch, counted[i]), PARE_OK);
+            cx.limit_bytes = cx.live_bytes;
+            ck_assert_msg(pare_linear_apply_bf16(&cx, &scratch, &w, x.at, k, m, y.at, n) == PARE_OK,
+                          "count %zu, threads %zu: %s", i, threads, cx.what);
+            cx.limit_bytes = 0;
+            pare_arena_release(&scratch);
+        }
+        pare_pool_free(&cx, cx.pool);
+        cx.pool = NULL;
+    }
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+END_TEST
+
 /* What the CPU was asked for. */
 static pare_work seen;
 
@@ -138,6 +182,7 @@ int main(void)
     TCase *const t = tcase_create("families");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_block_runs_in_the_memory_that_is_counted, 0, (int)FAMILIES * KINDS);
+    tcase_add_loop_test(t, a_product_in_bf16_runs_in_the_memory_that_is_counted, 0, 4);
     tcase_add_loop_test(t, the_arithmetic_is_that_of_the_run, 0, (int)FAMILIES * KINDS);
     suite_add_tcase(s, t);
     return unit_main(s);
