@@ -489,14 +489,15 @@ static bool any_coarse(const pare_plan *plan)
     return false;
 }
 
-/* Also what goes along with the waves: Hessians and drift of rounded inputs. Where parts of the
- * model go, what BF16 costs was not measured. */
+/* Also what goes along with the waves: Hessians and drift of rounded inputs. Training alone has no
+ * waves. Where parts of the model go, what BF16 costs was not measured. */
 static void decide_precision(pare_plan *plan)
 {
     const pare_precision asked = plan->recipe.calibration.precision;
-    plan->bf16 = plan->calibrated &&
-                 (asked == PARE_PRECISION_BF16 ||
-                  (asked == PARE_PRECISION_AUTO && !plan->structured && any_coarse(plan)));
+    const bool waves = plan->training ? pare_plan_looks_first(plan) || pare_plan_looks(plan->later)
+                                      : plan->calibrated;
+    plan->bf16 = waves && (asked == PARE_PRECISION_BF16 ||
+                           (asked == PARE_PRECISION_AUTO && !plan->structured && any_coarse(plan)));
     for (size_t s = 0; s < PARE_SITES && plan->bf16; s++) {
         unsigned *const kinds[] = {&plan->kinds[s], &plan->later[s], &plan->expert_kinds[s]};
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -79,6 +79,23 @@ START_TEST(fine_weights_stay_in_floats_unless_told)
 }
 END_TEST
 
+/* Training is in F32; what gathers in front of it or behind it is not. */
+START_TEST(training_alone_stays_in_floats)
+{
+    static const char *const steps[] = {
+        "  - rtn: {bits: 3, group: 32}\n  - distill: {tokens: 128, aware: true}\n",
+        "  - magnitude: {sparsity: 0.5}\n  - distill: {tokens: 128}\n  - gptq: {bits: 4, group: "
+        "32}\n",
+        "  - wanda: {sparsity: 0.5}\n  - distill: {tokens: 128}\n"};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        recipe(", precision: bf16", steps[i]);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .restart = true}, NULL),
+                         PARE_OK);
+        check_told("out", i ? "\"precision\": \"bf16\"" : "\"precision\": \"f32\"");
+    }
+}
+END_TEST
+
 START_TEST(an_unfinished_job_goes_on_in_its_precision)
 {
     char what[1024];
@@ -108,6 +125,7 @@ int main(void)
     tcase_add_loop_test(t, it_changes_what_comes_out_and_survives_threads_and_breaks, 0, PASSES);
     tcase_add_test(t, gradients_and_hessians_round_too);
     tcase_add_test(t, fine_weights_stay_in_floats_unless_told);
+    tcase_add_test(t, training_alone_stays_in_floats);
     tcase_add_test(t, an_unfinished_job_goes_on_in_its_precision);
     tcase_add_test(t, another_word_is_refused_with_its_place);
     suite_add_tcase(s, t);
