@@ -16,6 +16,7 @@ typedef struct refine_worker {
     float *g, *e;               /* [TILE, k] */
     float *c;                   /* [TILE, widest group] code - zero */
     float *p;                   /* [TILE, widest group] -C H */
+    float *turned;              /* [widest group, STRIP] G of a strip, a column in one piece */
     float strip[BLOCK * STRIP]; /* G of a block, a column in one piece */
     float code[BLOCK * STRIP];
     float free[BLOCK * STRIP]; /* 0: stays */
@@ -78,19 +79,18 @@ static double slope_of(const refine_job *job, const refine_worker *at, const ran
                        const float *o)
 {
     const size_t width = x->end - x->begin, first = r / STRIP * STRIP;
-    const size_t from = o ? first : r, to = !o                        ? r + 1
-                                            : x->rows < first + STRIP ? x->rows
-                                                                      : first + STRIP;
-    const float *const c = at->c + r * width;
-    double sum = 0;
-    for (size_t l = from; l < to; l++) {
-        const float *const g = at->g + l * job->k + x->begin;
-        const double share = o ? (double)o[l - first] / (double)o[r - first] : 1;
-        double dot = 0;
-        for (size_t j = 0; share != 0 && j < width; j++)
-            dot += (double)g[j] * (double)c[j];
-        sum += share * dot;
-    }
+    const size_t rows = x->rows - first < STRIP ? x->rows - first : STRIP;
+    const float *const c = at->c + r * width, *const g = at->g + r * job->k + x->begin;
+    double sum = 0, dot[STRIP] = {0};
+    for (size_t j = 0; !o && j < width; j++)
+        sum += (double)g[j] * (double)c[j];
+    if (!o)
+        return sum;
+    for (size_t j = 0; j < width; j++)
+        for (size_t l = 0; l < STRIP; l++)
+            dot[l] += (double)at->turned[j * STRIP + l] * (double)c[j];
+    for (size_t l = 0; l < rows; l++)
+        sum += o[l] != 0 ? (double)o[l] / (double)o[r - first] * dot[l] : 0;
     return sum;
 }
 
@@ -117,8 +117,19 @@ static void move_scale(const refine_job *job, refine_worker *at, const range *x,
     at->gain[r % STRIP] += o ? gain * (double)o[r % STRIP] : gain;
     for (size_t j = 0; j < width; j++) {
         g[j] -= d * p[j];
+        at->turned[j * STRIP + r % STRIP] = g[j];
         e[j] = c[j] * s - c[j] * next;
     }
+}
+
+/* The strip that begins at row r. */
+static void turn(const refine_job *job, refine_worker *at, const range *x, size_t r)
+{
+    const size_t width = x->end - x->begin;
+    for (size_t l = 0; l < STRIP; l++)
+        for (size_t j = 0; j < width; j++)
+            at->turned[j * STRIP + l] =
+                r + l < x->rows ? at->g[(r + l) * job->k + x->begin + j] : 0;
 }
 
 /* The scales of a group. */
@@ -135,8 +146,11 @@ static void move_scales(const refine_job *job, refine_worker *at, const range *x
     memset(at->p, 0, x->rows * width * sizeof *at->p);
     pare_gemm_sub(job->kernels, at->p, width, at->c, width, job->h + x->begin * (k + 1), k, x->rows,
                   width, width);
-    for (size_t r = 0; r < x->rows; r++)
+    for (size_t r = 0; r < x->rows; r++) {
+        if (r % STRIP == 0 && job->opts->o)
+            turn(job, at, x, r);
         move_scale(job, at, x, r);
+    }
 }
 
 static void load_strip(const refine_job *job, refine_worker *at, const range *x, size_t first,
@@ -177,7 +191,7 @@ static bool move_column(refine_worker *at, size_t column, float h_jj, float top)
     const float *const restrict g = at->strip + column * STRIP;
     const float *const restrict free = at->free + column * STRIP;
     float *const restrict code = at->code + column * STRIP;
-    float moved = 0;
+    int moved = 0; /* of this type the loop is vectorized */
     for (size_t r = 0; r < STRIP; r++) {
         const float scale = free[r] != 0 ? at->scale[r] : 1, old = code[r];
         const float t = next_code(old, free[r] * g[r] / (h_jj * scale), top);
@@ -185,7 +199,7 @@ static bool move_column(refine_worker *at, size_t column, float h_jj, float top)
         at->gain[r] -= (double)d * (2 * (double)g[r] + (double)d * (double)h_jj);
         code[r] = t;
         at->step[r] = d;
-        moved += fabsf(d);
+        moved |= d != 0;
     }
     return moved != 0;
 }
@@ -349,7 +363,8 @@ static void restore(const pare_refine_opts *opts, size_t k, const float *diagona
 size_t pare_refine_bytes(size_t group, size_t k)
 {
     const size_t width = group && group < k ? group : k;
-    return sizeof(refine_worker) + TILE * sizeof(float) * 2 * (k + width) + (size_t)5 * PARE_ALIGN;
+    return sizeof(refine_worker) + TILE * sizeof(float) * 2 * (k + width) +
+           STRIP * sizeof(float) * width + (size_t)6 * PARE_ALIGN;
 }
 
 static pare_status take(pare_ctx *cx, pare_arena *scratch, refine_job *job, size_t tiles)
@@ -363,7 +378,8 @@ static pare_status take(pare_ctx *cx, pare_arena *scratch, refine_job *job, size
         if (!at || !(at->g = PARE_NEW(scratch, float, TILE * job->k)) ||
             !(at->e = PARE_NEW(scratch, float, TILE * job->k)) ||
             !(at->c = PARE_NEW(scratch, float, TILE *width)) ||
-            !(at->p = PARE_NEW(scratch, float, TILE *width)))
+            !(at->p = PARE_NEW(scratch, float, TILE *width)) ||
+            !(at->turned = PARE_NEW(scratch, float, STRIP *width)))
             return PARE_ENOMEM;
     }
     return PARE_OK;
