@@ -72,7 +72,8 @@ static const pare_param precision = {
     .fallback = PARE_PRECISION_AUTO,
     .help =
         "of the products of a calibration: linears while activations pass, their gradients for "
-        "token_weights, Hessians. bf16 rounds both sides to BF16 (8 bits of precision) and sums in "
+        "token_weights, Hessians (those of slicegpt are in F32). bf16 rounds both sides to BF16 (8 "
+        "bits of precision) and sums in "
         "F32, which CPUs with AMX do much faster; every CPU gives the same bytes. auto: bf16; f32 "
         "where all weights keep 8 bits and inputs a scale per group, and where parts are taken out "
         "of the model"};
