@@ -9,16 +9,18 @@ if [ $# = 2 ] && [ "$1" = means ]; then
 import csv, statistics, sys
 runs = {}
 for r in csv.DictReader(open(sys.argv[1])):
-    runs.setdefault((r["model"], r["method"]), {}).setdefault(r["precision"], []).append(r)
+    runs.setdefault((r["model"], r["method"], r["samples"]), {}).setdefault(r["precision"], []).append(r)
 def kl(rows):
     values = [float(r["kl"]) for r in rows]
     digits = 4 if values[0] > .01 else 6
-    spread = statistics.stdev(values) if len(values) > 1 else 0
-    return f"{statistics.mean(values):.{digits}f} +- {spread:.{digits}f}".replace("0.", ".")
+    spread = f"{statistics.stdev(values):.{digits}f}" if len(values) > 1 else "-"
+    return f"{statistics.mean(values):.{digits}f} +- {spread}".replace("0.", ".")
 def cpu(rows):
     return f"{statistics.mean(float(r['cpu_seconds']) for r in rows):.3g}"
 print('date,commit,model,method,seeds,"KL, f32","KL, bf16","CPU seconds, f32","CPU seconds, bf16"')
-for (model, method), of in runs.items():
+for (model, method, _), of in runs.items():
+    if len(of) < 2:
+        continue
     f, b = of["f32"], of["bf16"]
     print(f"{f[0]['date']},{f[0]['commit']},{model},{method},{len(b)},{kl(f)},{kl(b)},{cpu(f)},{cpu(b)}")
 END
