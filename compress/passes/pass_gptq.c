@@ -81,7 +81,8 @@ static const pare_param params[] = {
 static const char notes[] =
     "The default takes about 4.5 times the processor time of the paper's form. What each part "
     "takes\n"
-    "and gives, for a model of 135M in 4 bits, group 64 (KL to the float model: less is better):\n"
+    "and gives, for a model of 135M in 4 bits, group 64 (KL to the float model: less is better;\n"
+    "products in F32):\n"
     "\n"
     "  parts that are on                          seconds      KL  how to turn the last one off\n"
     "  the paper's form                                90   0.364\n"

@@ -24,7 +24,7 @@ pare: 1
 model: model
 output: out
 seed: $seed
-calibration: {tokens: calibration.i32, samples: 32, window: 32, token_weights: $weights}
+calibration: {tokens: calibration.i32, samples: 32, window: 32, token_weights: $weights, precision: f32}
 passes:
   - gptq: {bits: $bits, group: 32}
 EOF
