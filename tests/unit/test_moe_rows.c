@@ -246,7 +246,8 @@ START_TEST(an_expert_is_calibrated_on_the_rows_that_reach_it)
     setup_family(names[_i]);
     (void)snprintf(text, sizeof text,
                    "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 12, window: "
-                   "64, token_weights: even, experts: {min_tokens: %llu}}\npasses:\n  - gptq: "
+                   "64, precision: f32, token_weights: even, experts: {min_tokens: %llu}}\n"
+                   "passes:\n  - gptq: "
                    "{bits: 2, group: 32, "
                    "clip: none, refine: 0, correct: none}\n",
                    (unsigned long long)least[_i]);
