@@ -81,7 +81,6 @@ typedef struct pare_calibration {
     bool token_weights_given;
     pare_place token_weights_place;
     pare_precision precision;
-    bool precision_given;
     size_t min_tokens;     /* that must reach an expert; default 128 */
     pare_cold_policy cold; /* for others; default ALL_TOKENS */
     bool experts_given;    /* one of the two */

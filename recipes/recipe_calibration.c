@@ -149,7 +149,7 @@ const char *pare_precision_name(pare_precision p)
 static pare_status read_precision(const pare__walk *w, const pare_yaml *node, pare_calibration *c)
 {
     double value = 0;
-    PARE_TRY(pare__entry(w, node, &precision, &value, &c->precision_given, NULL));
+    PARE_TRY(pare__entry(w, node, &precision, &value, NULL, NULL));
     c->precision = (pare_precision)value;
     return PARE_OK;
 }

@@ -139,7 +139,7 @@ static void put_calibration(sink *s, const pare_calibration *c, bool portable)
         put_format(s, "  window: %zu\n", c->window);
     if (c->token_weights_given)
         put_format(s, "  token_weights: %s\n", pare_token_weighing_name(c->token_weights));
-    if (c->precision_given)
+    if (c->precision != PARE_PRECISION_AUTO)
         put_format(s, "  precision: %s\n", pare_precision_name(c->precision));
     if (c->experts_given)
         put_format(s, "  experts: {min_tokens: %zu, cold: %s}\n", c->min_tokens,

@@ -214,6 +214,8 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     pare_json_put_bool(w, "head_untied", r->untied);
     pare_json_put_integer(w, "calibration_windows", (int64_t)r->calibration_windows);
     pare_json_put_integer(w, "calibration_window", (int64_t)r->calibration_window);
+    if (r->precision)
+        pare_json_put_text(w, "precision", r->precision);
     put_shares(w, r);
     pare__report_experts_run(w, r);
     pare_report_put(w, r);

@@ -91,6 +91,7 @@ typedef struct pare_report {
     /* In the files up to their writing; in a result of the whole job, exports included. */
     double seconds, calibration_seconds, evaluation_seconds;
     size_t calibration_windows, calibration_window;
+    const char *precision; /* of the products of a calibration, as recipes name it; or NULL */
     const pare_text *calibration_text; /* [calibration_texts] files as the recipe names them */
     const size_t *calibration_share;   /* their windows, or NULL when no weights were given */
     size_t calibration_texts;

@@ -330,6 +330,8 @@ static void put_calibration(pare_text_out *t, const pare_report *r)
         pare__text_put_cell(t, r->calibration_text[i].text);
     }
     pare__text_put(t, ".\n");
+    if (r->precision)
+        pare__text_put(t, "Products of the calibration: %s.\n", r->precision);
     size_t thin = 0;
     for (size_t i = 0; i < r->rows; i++)
         thin += r->row[i].thin;

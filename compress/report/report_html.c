@@ -189,6 +189,8 @@ static void put_calibration(pare_text_out *t, const pare_report *r)
         pare__text_put(t, "%s %zu of ", i ? "," : ":", r->calibration_share[i]);
         pare__text_put_html(t, r->calibration_text[i].text);
     }
+    if (r->precision)
+        pare__text_put(t, "; products in %s", r->precision);
     pare__text_put(t, "</td></tr>\n");
 }
 

@@ -238,6 +238,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .calibration_seconds = run->calibration_seconds,
                        .calibration_windows = plan->calibrated ? run->settled.samples : 0,
                        .calibration_window = plan->calibrated ? plan->window : 0,
+                       .precision = plan->calibrated ? pare_plan_precision(plan) : NULL,
                        .calibration_text = c->text.item,
                        .calibration_share = run->data.share,
                        .calibration_texts = c->text.count,

@@ -107,6 +107,16 @@ START_TEST(an_unfinished_job_goes_on_in_its_precision)
 }
 END_TEST
 
+/* A default that is written out is the same recipe. */
+START_TEST(a_job_goes_on_when_its_default_is_written_out)
+{
+    recipe("", passes[0]);
+    job_break(&place, "out");
+    recipe(", precision: auto", passes[0]);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+}
+END_TEST
+
 START_TEST(another_word_is_refused_with_its_place)
 {
     char what[1024];
@@ -127,6 +137,7 @@ int main(void)
     tcase_add_test(t, fine_weights_stay_in_floats_unless_told);
     tcase_add_test(t, training_alone_stays_in_floats);
     tcase_add_test(t, an_unfinished_job_goes_on_in_its_precision);
+    tcase_add_test(t, a_job_goes_on_when_its_default_is_written_out);
     tcase_add_test(t, another_word_is_refused_with_its_place);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -230,8 +230,10 @@ START_TEST(the_card_says_what_the_calibration_lacks)
     pare_report r = report;
     r.calibration_windows = 3;
     r.calibration_window = 32;
+    r.precision = "bf16";
     check_of(&r, "README.md",
              "\nCalibrated on 3 windows of 32 tokens.\n"
+             "Products of the calibration: bf16.\n"
              "That is too little for 1 of 2 linears, which `layers.csv` lists.\n"
              "Warning: calibration: &lt;too> few.\n",
              "<too>");
