@@ -117,9 +117,10 @@ static void move_scale(const refine_job *job, refine_worker *at, const range *x,
     at->gain[r % STRIP] += o ? gain * (double)o[r % STRIP] : gain;
     for (size_t j = 0; j < width; j++) {
         g[j] -= d * p[j];
-        at->turned[j * STRIP + r % STRIP] = g[j];
         e[j] = c[j] * s - c[j] * next;
     }
+    for (size_t j = 0; o && j < width; j++)
+        at->turned[j * STRIP + r % STRIP] = g[j];
 }
 
 /* The strip that begins at row r. */
@@ -191,7 +192,7 @@ static bool move_column(refine_worker *at, size_t column, float h_jj, float top)
     const float *const restrict g = at->strip + column * STRIP;
     const float *const restrict free = at->free + column * STRIP;
     float *const restrict code = at->code + column * STRIP;
-    int moved = 0; /* of this type the loop is vectorized */
+    float moved = 0;
     for (size_t r = 0; r < STRIP; r++) {
         const float scale = free[r] != 0 ? at->scale[r] : 1, old = code[r];
         const float t = next_code(old, free[r] * g[r] / (h_jj * scale), top);
@@ -199,7 +200,7 @@ static bool move_column(refine_worker *at, size_t column, float h_jj, float top)
         at->gain[r] -= (double)d * (2 * (double)g[r] + (double)d * (double)h_jj);
         code[r] = t;
         at->step[r] = d;
-        moved |= d != 0;
+        moved += fabsf(d);
     }
     return moved != 0;
 }
