@@ -45,15 +45,15 @@ typedef struct pare_tok_trained {
 /* Learns a tokenizer of opts->vocab tokens from the texts [count].
  *
  * Returns PARE_OK, or
- *   PARE_EINVAL       a vocabulary smaller than the 256 bytes and the special tokens, or above
+ *   PARE_EUSAGE       a vocabulary smaller than the 256 bytes and the special tokens, or above
  *                     PARE_TOK_TRAIN_VOCAB_MOST; a special token that is empty, repeated, no UTF-8
- *                     or too long; bos or eos that is none of them
- *   PARE_ENOTFOUND    no text; a text that gives fewer tokens than asked (how many it gives)
+ *                     or too long; bos or eos that is none of them; no text; a text that gives
+ *                     fewer tokens than asked (the message says how many)
  *   PARE_ENOTSUP      distinct words of 4 GiB or more together
- *   PARE_EINTERRUPTED a signal asked to stop (every few thousand words, every merge)
+ *   PARE_EINTERRUPTED a signal asked to stop (looked for between words and merges)
  *   PARE_ENOMEM
  *
- * Memory   *out in `a`. While it works, about 20 bytes for each byte of the distinct words, and
+ * Memory   *out in `a`. While it works, about 40 bytes for each byte of the distinct words, and
  *          the texts once more where they are no UTF-8.
  * Work     O(bytes), then for each merge the length of the distinct words that hold its pair.
  * Exact    same bytes for any number of threads.
