@@ -190,43 +190,60 @@ static pare_text_flaw flaw_of(const char *text, size_t len, size_t invalid)
     return has_crlf(text, len) ? PARE_TEXT_CRLF : PARE_TEXT_PLAIN;
 }
 
-/* Maps a file that can be a text. */
-static pare_status map_text(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f)
+static pare_status check_text(pare_ctx *cx, const pare_file *f)
 {
-    PARE_TRY(map_data(cx, a, path, f));
     const unsigned char *const nul = f->bytes ? memchr(f->data, '\0', (size_t)f->bytes) : NULL;
-    if (!nul)
-        return PARE_OK;
-    const size_t at = (size_t)(nul - f->data);
-    pare_file_unmap(f);
-    return pare_fail(cx, PARE_EFORMAT,
-                     "%s: byte %zu is NUL, so this is no text; give a text in UTF-8, or a file of "
-                     "tokens where tokens are asked for",
-                     path, at);
+    return nul ? pare_fail(cx, PARE_EFORMAT,
+                           "%s: byte %zu is NUL, so this is no text; give a text in UTF-8, or a "
+                           "file of tokens where tokens are asked for",
+                           f->path, (size_t)(nul - f->data))
+               : PARE_OK;
+}
+
+pare_status pare_text_map(pare_ctx *cx, pare_arena *a, const char *path, pare_text_file *out)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    pare_file f;
+    PARE_TRY(map_data(cx, a, path, &f));
+    const pare_status s = check_text(cx, &f);
+    if (s != PARE_OK) {
+        pare_file_unmap(&f);
+        return s;
+    }
+    const size_t begin = f.bytes >= 3 && memcmp(f.data, mark, 3) == 0 ? 3 : 0;
+    *out = (pare_text_file){.file = f,
+                            .at = f.data ? (const char *)f.data + begin : "",
+                            .len = (size_t)f.bytes - begin};
+    return PARE_OK;
 }
 
 pare_status pare_text_check(pare_ctx *cx, pare_arena *a, const char *path)
 {
-    pare_file f;
-    PARE_TRY(map_text(cx, a, path, &f));
-    pare_file_unmap(&f);
+    pare_text_file t;
+    PARE_TRY(pare_text_map(cx, a, path, &t));
+    pare_file_unmap(&t.file);
     return PARE_OK;
+}
+
+void pare_text_look(const pare_text_file *t, pare_tokens *out)
+{
+    const size_t invalid = pare_tokenizer_invalid(t->at, t->len);
+    const pare_text_flaw flaw = flaw_of(t->at, t->len, invalid);
+    out->invalid += flaw == PARE_TEXT_INVALID ? invalid : 0;
+    if (flaw <= out->flaw)
+        return;
+    out->flaw = flaw;
+    out->flaw_in = t->file.path;
 }
 
 static pare_status encode_file(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                const char *path, size_t vocab, pare_tokens *out)
 {
-    pare_file f;
-    PARE_TRY(map_text(cx, a, path, &f));
-    static const char mark[] = "\xef\xbb\xbf";
-    const size_t begin = f.bytes >= 3 && memcmp(f.data, mark, 3) == 0 ? 3 : 0;
-    const char *const text = f.data ? (const char *)f.data + begin : "";
-    const size_t len = (size_t)f.bytes - begin;
-    const pare_status s = pare_tokenizer_encode(cx, t, a, text, len, &out->id, &out->count);
-    out->invalid = pare_tokenizer_invalid(text, len);
-    out->flaw = flaw_of(text, len, out->invalid);
-    out->flaw_in = path;
-    pare_file_unmap(&f);
+    pare_text_file text;
+    PARE_TRY(pare_text_map(cx, a, path, &text));
+    const pare_status s = pare_tokenizer_encode(cx, t, a, text.at, text.len, &out->id, &out->count);
+    pare_text_look(&text, out);
+    pare_file_unmap(&text.file);
     if (s != PARE_OK)
         return pare_fail_context(cx, s, "%s", path);
     return check_ids(cx, path, out, vocab);

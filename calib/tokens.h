@@ -3,6 +3,7 @@
 #define PARE_CALIB_TOKENS_H
 
 #include "formats/tokenizer.h"
+#include "runtime/file.h"
 #include "runtime/forward.h"
 
 /* What a text has that its reader may not have meant, the worst last. It is read as it is. */
@@ -40,12 +41,24 @@ static inline bool pare_text_has(uint64_t bytes, uint64_t tokens)
     return bytes / 16 > tokens;
 }
 
-/* Whether a file can be a text, without tokenizing it: reads it once. PARE_ENOTFOUND, PARE_EFORMAT
- * (a NUL byte, too large), PARE_ENOMEM. */
+/* The text of a file, mapped; a byte order mark in front is no part of it. */
+typedef struct pare_text_file {
+    pare_file file; /* pare_file_unmap ends the loan */
+    const char *at; /* [len], never NULL */
+    size_t len;
+} pare_text_file;
+
+/* PARE_ENOTFOUND, PARE_EFORMAT (a NUL byte, too large), PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_text_map(pare_ctx *cx, pare_arena *a, const char *path,
+                                       pare_text_file *out);
+
+/* Adds what it has that its reader may not have meant to the flaws of `out`. */
+void pare_text_look(const pare_text_file *t, pare_tokens *out);
+
+/* Whether a file can be a text, without tokenizing it: reads it once. As pare_text_map. */
 PARE_CHECKED pare_status pare_text_check(pare_ctx *cx, pare_arena *a, const char *path);
 
-/* Texts, each tokenized whole and joined in order. A byte order mark in front of a text is no part
- * of it. With `bos` >= 0 that token stands in front of
+/* Texts, each tokenized whole and joined in order. With `bos` >= 0 that token stands in front of
  * each. PARE_ENOTFOUND, PARE_EFORMAT (a NUL byte, a token outside the model's vocabulary),
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,

@@ -6,7 +6,7 @@ pare=$1
 kind=$2
 
 # names TITLE: the words that the overview lists under a title.
-names() { "$pare" help | sed -n "/^$1\$/,/^\$/s/^  \([a-z][a-z0-9_]*\).*/\1/p"; }
+names() { "$pare" help | sed -n "/^$1\$/,/^\$/s/^  \([a-z][a-z0-9_-]*\).*/\1/p"; }
 
 # A page as Markdown; for man its lines as they are: no letter is a request or an escape of roff.
 page() {

@@ -26,11 +26,12 @@ typedef struct pare_tok_join {
  * The rules are those of the package tokenizers, also where they are not what one would choose:
  *
  *   - Pairs are counted at every place, "aaa" has (a, a) twice.
- *   - A merge is recorded with the words that had its pair when it was counted. A pair that comes
- *     up again is recorded once more, with the words that are new.
+ *   - A pair is recorded with the words that have it. One that comes up again is recorded once
+ *     more, with the words that are new.
  *   - The count of a merged pair stays. So one that comes up again has the old places counted, and
- *     a merge that is recorded twice can happen twice: the second time gives its place in `joins`.
- *   - Two merges may make the same text: it is one token, with the id it had.
+ *     a pair that is recorded twice can merge twice: the second time gives its place in `joins`.
+ *   - A merge that makes the text of a token that is there, as a special one can be, makes no new
+ *     token: its id is that of the old one. Only then do pairs come up again.
  *
  * PARE_EINVAL for counts below 1 or with a sum over all places that 63 bits do not hold,
  * PARE_ENOTSUP for 4 GiB of words or more, PARE_EINTERRUPTED, PARE_ENOMEM. */

@@ -57,8 +57,8 @@ typedef struct pare_tok_trained {
  *          the texts once more where they are no UTF-8.
  * Work     O(bytes), then for each merge the length of the distinct words that hold its pair.
  * Exact    same bytes for any number of threads.
- * Source   Sennrich et al., ACL 2016, with the order of ties and the treatment of tokens that two
- *          merges make as in huggingface/tokenizers, models/bpe/trainer.rs; counts of 64 bits. */
+ * Source   Sennrich et al., ACL 2016, with the order of ties and of merges that make a special
+ *          token as in huggingface/tokenizers, models/bpe/trainer.rs; counts of 64 bits. */
 PARE_CHECKED pare_status pare_tokenizer_train(pare_ctx *cx, pare_arena *a,
                                               const pare_tok_train_text *texts, size_t count,
                                               const pare_tok_train_opts *opts,

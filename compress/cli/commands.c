@@ -195,6 +195,17 @@ static const pare_option tokenize_options[] = {
     {NULL, NULL, NULL, false},
 };
 
+static const pare_option train_tokenizer_options[] = {
+    {"vocab", "N", "tokens, with the special ones and the 256 bytes", false},
+    {"output", "DIR", "directory to write: tokenizer.json and tokenizer_config.json", false},
+    {"min-count", "N", "merge only pairs that the text has N times or more (2)", false},
+    {"eos", "TEXT", "the token that ends a text (<|endoftext|>)", false},
+    {"bos", "TEXT", "the token in front of a text (that of --eos)", false},
+    {"special", "TEXT", "one more special token", true},
+    {"restart", NULL, "replace the tokenizer in DIR, if DIR holds nothing else", false},
+    {NULL, NULL, NULL, false},
+};
+
 static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
 
 const pare_command pare_commands[] = {
@@ -273,6 +284,16 @@ const pare_command pare_commands[] = {
      "the\n"
      "text, and adds none unless --bos is given. FILE.i32 serves where pare asks for tokens.",
      "pare tokenize llama/ \"Once upon a time\"", tokenize_options, pare_tokenize_run},
+    {"train-tokenizer", "FILE...", 1, PARE_ARGS_MAX, "learn a tokenizer from texts",
+     "A byte-level BPE tokenizer, the one that the package tokenizers learns with BpeTrainer over\n"
+     "ByteLevel(add_prefix_space=False). Ids: the special tokens, EOS first, then the bytes, then "
+     "one\n"
+     "token for each merge. transformers and --tokenizer of the other commands read DIR. FILE is "
+     "text\n"
+     "in UTF-8; special tokens that stand in it are read as text, and no token reaches over its "
+     "end.",
+     "pare train-tokenizer prose.txt code.txt --vocab 32000 --output tokenizer/",
+     train_tokenizer_options, pare_train_tokenizer_run},
     {"inspect", "PATH", 1, 1, "list tensors, shapes, encodings and bits per weight of a model",
      "PATH, like every MODEL, is a directory or a file: .safetensors; .gguf; .bin, .pt, .pth of\n"
      "PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json beside a file.",
