@@ -216,7 +216,7 @@ static pare_status print(pare_cli *cli, const request *r, const pare_tok_trained
     pare_json_put_integer(w, "vocab", (int64_t)t->vocab);
     pare_json_put_integer(w, "special", (int64_t)r->opts.specials);
     pare_json_put_integer(w, "merges", (int64_t)t->merges);
-    pare_json_put_integer(w, "bytes", (int64_t)t->bytes);
+    pare_json_put_integer(w, "text_bytes", (int64_t)t->bytes);
     pare_json_put_integer(w, "words", (int64_t)t->words);
     pare_json_put_integer(w, "distinct_words", (int64_t)t->distinct);
     pare_json_close(w);

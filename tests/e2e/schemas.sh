@@ -73,6 +73,7 @@ put generate generate out --tokens 4 --format json
 put generate generate out --tokens 4 --output sample.txt --format json
 put tokenize tokenize out 'The cat' --format json
 put tokenize tokenize out --text text --output text.i32 --format json
+put train-tokenizer train-tokenizer demo/calibration.txt --vocab 300 --output tokenizer --format json
 put inspect inspect out --format json
 put inspect inspect demo/hedge --format json
 put export export out --format gguf:q8_0 --output more.gguf --json
@@ -91,7 +92,7 @@ model=${documents[-1]#*=}
 "$pare" eval nothing --speed --log json:log 2> err && exit 1
 put bench_compare bench --compare "$model" "$model" --format json
 
-for command in $("$pare" help | sed -n '/^commands$/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p'); do
+for command in $("$pare" help | sed -n '/^commands$/,/^$/s/^  \([a-z][a-z-]*\) .*/\1/p'); do
     case $command in completion | help) continue ;; esac # these print no JSON
     if ! ls "$root/docs/schema/$command"*.json > "$home/ls" 2>&1; then
         echo "docs/schema has nothing of pare $command"

@@ -204,7 +204,7 @@ START_TEST(no_page_is_wider_than_100_columns)
     ck_assert_uint_lt(strlen(o->text), sizeof overview);
     memcpy(overview, o->text, strlen(o->text) + 1);
     for (const char *line = overview; line; line = strchr(line + 1, '\n')) {
-        if (strncmp(line, "\n  ", 3) != 0 || sscanf(line + 3, "%31[a-z0-9_]", word) != 1)
+        if (strncmp(line, "\n  ", 3) != 0 || sscanf(line + 3, "%31[a-z0-9_-]", word) != 1)
             continue;
         (void)snprintf(command, sizeof command, "help %s", word);
         check_width(command);
