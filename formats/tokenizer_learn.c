@@ -34,7 +34,6 @@ typedef struct pair {
     pare_tok_join ids;
     int64_t count;
     uint32_t gain; /* index into gains; of this step when that names the pair */
-    uint32_t join; /* index plus one of its last merge, 0: none */
 } pair;
 
 /* A pair that gains in this step. */
@@ -329,9 +328,8 @@ static pare_status merge(learner *l, pare_arena *a, const candidate *c)
 {
     int32_t id;
     PARE_TRY(make_token(l, a, c->ids, &id));
-    PARE_TRY(grow(l->cx, &l->joins, l->join_count, l->join_count + 1, sizeof(uint32_t)));
-    ((uint32_t *)l->joins.at)[l->join_count++] = c->pair;
-    ((pair *)l->pairs.at)[c->pair].join = (uint32_t)l->join_count;
+    PARE_TRY(grow(l->cx, &l->joins, l->join_count, l->join_count + 1, sizeof c->ids));
+    ((pare_tok_join *)l->joins.at)[l->join_count++] = c->ids;
     for (size_t i = 0; i < c->words; i++)
         PARE_TRY(merge_in(l, ((uint32_t *)l->lists.at)[c->at + i], c->ids, id));
     l->listed -= c->words;
@@ -432,19 +430,14 @@ static pare_status count_pairs(learner *l, size_t words)
     return close_lists(l);
 }
 
-/* Of a pair that merged twice the last time counts. */
 static pare_status give(const learner *l, pare_arena *a, pare_tok_join **joins, size_t *count)
 {
-    const pair *const pairs = l->pairs.at;
-    *joins = PARE_NEW(a, pare_tok_join, l->join_count);
+    *count = l->join_count;
+    *joins = PARE_NEW(a, pare_tok_join, *count);
     if (!*joins)
         return PARE_ENOMEM;
-    *count = 0;
-    for (size_t i = 0; i < l->join_count; i++) {
-        const pair *const p = &pairs[((const uint32_t *)l->joins.at)[i]];
-        if (p->join == i + 1)
-            (*joins)[(*count)++] = p->ids;
-    }
+    if (*count)
+        memcpy(*joins, l->joins.at, *count * sizeof **joins);
     return PARE_OK;
 }
 

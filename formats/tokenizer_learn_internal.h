@@ -23,15 +23,8 @@ typedef struct pare_tok_join {
  *   tokens     entry i has id i; the specials and the bytes are in it, and new tokens join them
  *   joins      [*join_count], a lower index merges first; in `a`, as the texts of new tokens are
  *
- * The rules are those of the package tokenizers, also where they are not what one would choose:
- *
- *   - Pairs are counted at every place, "aaa" has (a, a) twice.
- *   - A pair is recorded with the words that have it. One that comes up again is recorded once
- *     more, with the words that are new.
- *   - The count of a merged pair stays. So one that comes up again has the old places counted, and
- *     a pair that is recorded twice can merge twice: the second time gives its place in `joins`.
- *   - A merge that makes the text of a token that is there, as a special one can be, makes no new
- *     token: its id is that of the old one. Only then do pairs come up again.
+ * Pairs are counted at every place, so "aaa" has (a, a) twice. A merge that makes the text of a
+ * token that is there, as a special one can be, makes no new token: its id is that of the old one.
  *
  * PARE_EINVAL for counts below 1 or with a sum over all places that 63 bits do not hold,
  * PARE_ENOTSUP for 4 GiB of words or more, PARE_EINTERRUPTED, PARE_ENOMEM. */

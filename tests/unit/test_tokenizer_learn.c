@@ -122,11 +122,6 @@ static int token_of(naive *n, const candidate *c)
 
 static void join(naive *n, const candidate *c)
 {
-    for (size_t i = 0; i < n->join_count; i++)
-        if (n->joins[i].left == c->left && n->joins[i].right == c->right) {
-            memmove(n->joins + i, n->joins + i + 1, (--n->join_count - i) * sizeof *n->joins);
-            break;
-        }
     ck_assert_uint_lt(n->join_count, MERGES);
     n->joins[n->join_count++] = (pare_tok_join){c->left, c->right};
 }

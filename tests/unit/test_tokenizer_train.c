@@ -7,7 +7,7 @@
 #include "runtime/file.h"
 #include "unit.h"
 
-enum { CAP = 16 * 1024 * 1024, CASES = 14 };
+enum { CAP = 16 * 1024 * 1024, CASES = 13 };
 
 static pare_ctx cx;
 static pare_arena arena;
@@ -84,6 +84,22 @@ START_TEST(words_give_the_merges_that_were_counted_by_hand)
 }
 END_TEST
 
+/* A text, or where one lies. */
+static pare_tok_train_text text_of(const pare_json *v)
+{
+    char path[4096], *text;
+    pare_tok_train_text t;
+    const char *const file = pare_json_text(pare_json_get(v, "file"), NULL);
+    if (!file) {
+        t.at = pare_json_text(v, &t.len);
+        return t;
+    }
+    (void)snprintf(path, sizeof path, "%s/%s", PARE_SOURCE_DIR, file);
+    ck_assert_int_eq(pare_file_read(&cx, &arena, path, CAP, &text, &t.len), PARE_OK);
+    t.at = text;
+    return t;
+}
+
 static void check_case(const pare_json *one, size_t number)
 {
     pare_tok_train_text texts[8];
@@ -99,7 +115,7 @@ static void check_case(const pare_json *one, size_t number)
         .specials = pare_json_count(s)};
     pare_tok_trained out;
     for (size_t i = 0; i < pare_json_count(t); i++)
-        texts[i].at = pare_json_text(pare_json_at(t, i), &texts[i].len);
+        texts[i] = text_of(pare_json_at(t, i));
     for (size_t i = 0; i < o.specials; i++)
         special[i] = pare_json_text(pare_json_at(s, i), NULL);
     ck_assert_msg(pare_tokenizer_train(&cx, &arena, texts, pare_json_count(t), &o, &out) == PARE_OK,
@@ -256,13 +272,35 @@ START_TEST(what_no_tokenizer_can_have_is_refused)
 }
 END_TEST
 
+/* A signal comes while a piece of work is done. */
+typedef struct signalled {
+    const char *during, *last;
+    volatile int interrupt;
+} signalled;
+
+static void report(void *self, const char *what, double done, double total)
+{
+    signalled *const s = self;
+    s->last = what;
+    ck_assert(done <= total);
+    if (strcmp(what, s->during) == 0)
+        s->interrupt = 2;
+}
+
 START_TEST(a_signal_stops_the_work)
 {
-    static const volatile int interrupt = 2;
+    static const char *const work[] = {"counting words", "learning merges"};
     const pare_tok_train_opts o = {.vocab = 257};
-    pare_tok_trained t;
-    cx.interrupt = &interrupt;
-    ck_assert_int_eq(train("ab ab", &o, &t), PARE_EINTERRUPTED);
+    for (size_t i = 0; i < 2; i++) {
+        signalled s = {.during = work[i], .last = ""};
+        pare_tok_trained t;
+        cx.progress.report = report;
+        cx.progress.self = &s;
+        cx.interrupt = &s.interrupt;
+        ck_assert_int_eq(train("ab ab", &o, &t), PARE_EINTERRUPTED);
+        ck_assert_str_eq(s.last, work[i]);
+        ck_assert_ptr_null(t.tokenizer);
+    }
 }
 END_TEST
 

@@ -162,7 +162,7 @@ START_TEST(an_interrupted_run_leaves_nothing)
                             "while [ $n -lt 40000000 ]; do cat " FOLDER "/1; n=$((n + size)); done "
                             "> " FOLDER "/big"),
                      0);
-    ck_assert_int_eq(system("timeout --preserve-status -s INT 0.5 '" PARE_PROGRAM
+    ck_assert_int_eq(system("timeout --foreground --preserve-status -s INT 0.5 '" PARE_PROGRAM
                             "' train-tokenizer " FOLDER "/big --vocab 2000 --output " OUTPUT
                             " > /dev/null 2>&1; test $? = 130"),
                      0);
