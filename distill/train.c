@@ -17,16 +17,16 @@ typedef struct trainer {
     pare_trainee *t;
     const pare_train_data *data;
     const pare_train_opts *o;
-    const pare_config *c;
-    size_t rows;            /* of the current lot */
-    uint64_t round;         /* that `order` is of, from 1 on; 0: none yet */
-    size_t *order;          /* [windows] */
-    int32_t *token, *label; /* [rows of a lot] */
-    float *x, *u;           /* inputs of all blocks and what is behind the last: of the
-                               student; of the teacher, with `hidden`, else only the latter */
-    float *dx;              /* of the stream */
-    float *logits;          /* [CHUNK, vocab] of the teacher */
-    pare_kv kv;
+    const pare_config *c, *tc; /* of the student, of the teacher */
+    size_t rows;               /* of the current lot */
+    uint64_t round;            /* that `order` is of, from 1 on; 0: none yet */
+    size_t *order;             /* [windows] */
+    int32_t *token, *label;    /* [rows of a lot] */
+    float *x, *u;              /* inputs of all blocks and what is behind the last: of the
+                                  student; of the teacher, with `hidden`, else only the latter */
+    float *dx;                 /* of the stream */
+    float *logits;             /* [CHUNK, vocab] of the teacher */
+    pare_kv kv, teacher_kv;
     pare_leaf_gradient *gradient; /* [leaves] */
     double loss;                  /* of the step so far */
 } trainer;
@@ -42,9 +42,9 @@ static bool needs_teacher(const pare_train_opts *o)
 }
 
 /* How many streams the teacher keeps: in front of all blocks and behind the last, or that alone. */
-static size_t teacher_streams(const pare_config *c, const pare_train_opts *o)
+static size_t teacher_streams(const pare_config *teacher, const pare_train_opts *o)
 {
-    return o->losses.hidden > 0 ? c->blocks + 1 : needs_teacher(o) ? 1 : 0;
+    return o->losses.hidden > 0 ? teacher->blocks + 1 : needs_teacher(o) ? 1 : 0;
 }
 
 pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data, const pare_train_opts *o)
@@ -95,18 +95,19 @@ static pare_batch lot_batch(const trainer *r)
 
 /* A model on the lot. `apart`: the inputs of each block stay, x [blocks + 1, rows, hidden]; else x
  * [rows, hidden] is what is behind the last. */
-static pare_status run_forward(trainer *r, const pare_forward *f, bool apart, float *x)
+static pare_status run_forward(trainer *r, const pare_forward *f, bool apart, pare_kv *kv, float *x)
 {
-    const size_t floats = r->rows * r->c->hidden;
+    const pare_config *const c = &f->model->config;
+    const size_t floats = r->rows * c->hidden;
     PARE_TRY(pare_embed_batch(r->cx, f->model, r->token, lot_batch(r), x));
-    for (size_t b = 0; b < r->c->blocks; b++) {
+    for (size_t b = 0; b < c->blocks; b++) {
         PARE_TRY(pare_ctx_interrupted(r->cx));
         if (apart) {
             memcpy(x + floats, x, floats * sizeof *x);
             x += floats;
         }
-        PARE_TRY(pare_block_forward(r->cx, &r->work, f, &f->model->block[b], lot_batch(r), x,
-                                    &r->kv, NULL));
+        PARE_TRY(
+            pare_block_forward(r->cx, &r->work, f, &f->model->block[b], lot_batch(r), x, kv, NULL));
     }
     return PARE_OK;
 }
@@ -122,6 +123,7 @@ static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const 
     const pare_forward *const f = r->t->student;
     const size_t hidden = r->c->hidden, vocab = f->model->head.n;
     const bool compare = pare_losses_compare(&r->o->losses);
+    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
     pare_array in, logits, dl;
     double value;
     PARE_TRY(pare_tape_input(tape, x + first * hidden, rows, hidden, true, &in));
@@ -130,12 +132,12 @@ static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const 
     PARE_TRY(o.op->take(&o, rows, vocab, &dl)); /* the way back through a cap reads the others */
     memcpy(dl.at, logits.at, rows * vocab * sizeof *dl.at);
     if (compare)
-        PARE_TRY(pare_logits(r->cx, o.scratch, r->t->teacher, u + first * hidden, NULL, rows,
+        PARE_TRY(pare_logits(r->cx, o.scratch, r->t->teacher, u + first * r->tc->hidden, NULL, rows,
                              r->logits));
     PARE_TRY(pare_losses_rows(r->cx, o.scratch, &r->o->losses, dl.at, compare ? r->logits : NULL,
                               r->label + first, rows, vocab, scale, &value));
     r->loss += scale * value;
-    PARE_TRY(pare_tape_back(tape, logits, dl.at, &(pare_gradients){0}));
+    PARE_TRY(pare_tape_back(tape, logits, dl.at, &wanted));
     memcpy(r->dx + first * hidden, pare_tape_gradient(in), rows * hidden * sizeof *r->dx);
     return PARE_OK;
 }
@@ -158,12 +160,31 @@ static pare_status undo_block(trainer *r, pare_tape *tape, size_t block, const f
     const pare_forward *const f = r->t->student;
     const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
     pare_array in, out;
-    PARE_TRY(pare_tape_input(tape, x, r->rows, r->c->hidden, block > 0, &in));
+    const bool go_on = block > 0 || r->t->tables;
+    PARE_TRY(pare_tape_input(tape, x, r->rows, r->c->hidden, go_on, &in));
     PARE_TRY(pare_tape_block(tape, f, &f->model->block[block], lot_batch(r), in, NULL, &out));
     PARE_TRY(pare_tape_back(tape, out, r->dx, &wanted));
-    if (block > 0)
+    if (go_on)
         memcpy(r->dx, pare_tape_gradient(in), r->rows * r->c->hidden * sizeof *r->dx);
     return PARE_OK;
+}
+
+/* The tables of embeddings and positions, from dx in front of the first block. */
+static pare_status undo_embedding(trainer *r, pare_tape *tape)
+{
+    const pare_ops o = pare_tape_ops(tape);
+    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
+    pare_array x;
+    PARE_TRY(o.op->take(&o, r->rows, r->c->hidden, &x));
+    PARE_TRY(pare_embed_run(&o, r->t->student->model, r->token, lot_batch(r), x));
+    return pare_tape_back(tape, x, r->dx, &wanted);
+}
+
+/* The stream of the teacher that is behind as much of it as block `b` has of the student in front
+ * of its end. */
+static const float *teacher_stream(const trainer *r, size_t b)
+{
+    return r->u + (b + 1) * r->tc->blocks / r->c->blocks * r->rows * r->tc->hidden;
 }
 
 /* From dx of what is behind the last block to the gradients of all leaves. `share`: of the rows of
@@ -177,14 +198,20 @@ static pare_status run_backward(trainer *r, double share)
         pare_tape tape;
         PARE_TRY(pare_ctx_interrupted(r->cx));
         if (weight > 0)
-            r->loss += weight * pare_losses_hidden(r->cx, x + floats, r->u + (b + 1) * floats,
-                                                   floats, weight, r->dx);
+            r->loss += weight * pare_losses_hidden(r->cx, x + floats, teacher_stream(r, b), floats,
+                                                   weight, r->dx);
         pare_tape_begin(r->cx, &r->work, NULL, &tape);
         const pare_status s = undo_block(r, &tape, b, x);
         pare_tape_end(&tape);
         PARE_TRY(s);
     }
-    return PARE_OK;
+    if (!r->t->tables)
+        return PARE_OK;
+    pare_tape tape;
+    pare_tape_begin(r->cx, &r->work, NULL, &tape);
+    const pare_status s = undo_embedding(r, &tape);
+    pare_tape_end(&tape);
+    return s;
 }
 
 /* --- steps -------------------------------------------------------------------------------------
@@ -194,12 +221,14 @@ static pare_status run_lot(trainer *r)
 {
     const size_t floats = r->rows * r->c->hidden, all = r->o->batch * r->data->window;
     const size_t counted = r->o->batch * (r->data->window - 1);
-    const size_t streams = teacher_streams(r->c, r->o);
-    if (streams > 0)
-        PARE_TRY(run_forward(r, r->t->teacher, streams > 1, r->u));
-    PARE_TRY(run_forward(r, r->t->student, true, r->x));
-    PARE_TRY(run_head(r, r->x + r->c->blocks * floats,
-                      streams > 1 ? r->u + r->c->blocks * floats : r->u, 1 / (double)counted));
+    const size_t streams = r->tc ? teacher_streams(r->tc, r->o) : 0;
+    const float *last = NULL;
+    if (streams > 0) {
+        PARE_TRY(run_forward(r, r->t->teacher, streams > 1, &r->teacher_kv, r->u));
+        last = r->u + (streams - 1) * r->rows * r->tc->hidden;
+    }
+    PARE_TRY(run_forward(r, r->t->student, true, &r->kv, r->x));
+    PARE_TRY(run_head(r, r->x + r->c->blocks * floats, last, 1 / (double)counted));
     return run_backward(r, (double)r->rows / (double)all);
 }
 
@@ -263,38 +292,77 @@ static uint64_t chunk_bytes(const pare_ctx *cx, const pare_config *c)
            pare_losses_bytes(cx, CHUNK, c->vocab) + (uint64_t)256 * PARE_ALIGN;
 }
 
-/* The most of a pass through a block, there and back, and through the head. */
-static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b)
+static uint64_t larger(uint64_t a, uint64_t b)
 {
-    const uint64_t there = pare_block_forward_scratch(cx, c, b),
-                   back = pare_tape_block_bytes(cx, c, b, false);
-    const uint64_t most = there > back ? there : back, head = chunk_bytes(cx, c);
-    return head > most ? head : most;
+    return a > b ? a : b;
 }
 
-uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_train_data *data,
-                          const pare_train_opts *o, size_t leaves)
+/* The most of a pass through a block, there and back, and through the head. `teacher` may be NULL.
+ */
+static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, const pare_config *teacher,
+                           pare_batch b)
+{
+    const uint64_t there = larger(pare_block_forward_scratch(cx, c, b),
+                                  teacher ? pare_block_forward_scratch(cx, teacher, b) : 0),
+                   embedding = 2 * (uint64_t)b.sequences * b.length * c->hidden * sizeof(float),
+                   back = larger(pare_tape_block_bytes(cx, c, b, false), embedding);
+    return larger(larger(there, back),
+                  larger(chunk_bytes(cx, c), teacher ? chunk_bytes(cx, teacher) : 0));
+}
+
+static uint64_t cache_bytes(const pare_config *c, pare_batch b)
+{
+    return pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, b.length);
+}
+
+uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_config *teacher,
+                          const pare_train_data *data, const pare_train_opts *o, size_t leaves)
 {
     const pare_batch b = {.sequences = lot_windows(data, o), .length = data->window};
     const uint64_t rows = (uint64_t)b.sequences * b.length;
-    const uint64_t streams = c->blocks + 2 + teacher_streams(c, o);
-    return rows * (streams * c->hidden * sizeof(float) + 2 * sizeof(int32_t)) +
+    const pare_config *const t = needs_teacher(o) ? teacher : NULL;
+    const uint64_t streams = (uint64_t)(c->blocks + 2) * c->hidden +
+                             (t ? (uint64_t)teacher_streams(t, o) * t->hidden : 0);
+    return rows * (streams * sizeof(float) + 2 * sizeof(int32_t)) +
            (pare_losses_compare(&o->losses) ? (uint64_t)CHUNK * c->vocab * sizeof(float) : 0) +
-           data->windows * sizeof(size_t) +
-           pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, b.length) + work_bytes(cx, c, b) +
-           leaves * sizeof(pare_leaf_gradient) + (uint64_t)1024 * PARE_ALIGN;
+           data->windows * sizeof(size_t) + cache_bytes(c, b) + (t ? cache_bytes(t, b) : 0) +
+           work_bytes(cx, c, t, b) + leaves * sizeof(pare_leaf_gradient) +
+           (uint64_t)1024 * PARE_ALIGN;
+}
+
+/* What a teacher must have in common with its student. */
+static pare_status check_teacher(pare_ctx *cx, const pare_trainee *t, const pare_train_opts *o)
+{
+    const pare_config *const c = &t->student->model->config;
+    const pare_config *const tc = t->teacher ? &t->teacher->model->config : NULL;
+    if (!needs_teacher(o))
+        return PARE_OK;
+    if (!tc)
+        return pare_fail(cx, PARE_EINVAL, "a loss compares with a teacher, and there is none");
+    if (pare_losses_compare(&o->losses) && tc->vocab != c->vocab)
+        return pare_fail(cx, PARE_EINVAL,
+                         "the teacher has a vocabulary of %zu tokens and the student one of %zu; "
+                         "their predictions cannot be compared",
+                         tc->vocab, c->vocab);
+    if (o->losses.hidden > 0 && tc->hidden != c->hidden)
+        return pare_fail(cx, PARE_EINVAL,
+                         "the teacher is %zu channels wide and the student %zu; the loss hidden "
+                         "compares streams of one width",
+                         tc->hidden, c->hidden);
+    return PARE_OK;
 }
 
 static pare_status take(trainer *r)
 {
     const size_t sequences = lot_windows(r->data, r->o), window = r->data->window;
     const size_t rows = sequences * window, hidden = r->c->hidden;
-    const size_t vocab = pare_losses_compare(&r->o->losses) ? r->t->teacher->model->head.n : 0;
+    const size_t vocab = pare_losses_compare(&r->o->losses) ? r->c->vocab : 0;
+    const size_t stream = r->tc ? teacher_streams(r->tc, r->o) * r->tc->hidden : 0;
     r->order = PARE_NEW(r->scratch, size_t, r->data->windows);
     r->token = PARE_NEW(r->scratch, int32_t, rows);
     r->label = PARE_NEW(r->scratch, int32_t, rows);
     r->x = PARE_NEW(r->scratch, float, (r->c->blocks + 1) * rows * hidden);
-    r->u = PARE_NEW(r->scratch, float, teacher_streams(r->c, r->o) * rows * hidden);
+    r->u = PARE_NEW(r->scratch, float, stream *rows);
     r->dx = PARE_NEW(r->scratch, float, rows *hidden);
     r->logits = PARE_NEW(r->scratch, float, CHUNK *vocab);
     r->gradient = PARE_NEW(r->scratch, pare_leaf_gradient, r->t->leaves);
@@ -304,7 +372,9 @@ static pare_status take(trainer *r)
     for (size_t i = 0; i < r->t->leaves; i++)
         r->gradient[i] = (pare_leaf_gradient){r->t->leaf[i].read, r->t->leaf[i].gradient};
     const pare_batch widest = {.sequences = sequences, .length = window};
-    PARE_TRY(pare_arena_init(r->cx, &r->work, work_bytes(r->cx, r->c, widest)));
+    PARE_TRY(pare_arena_init(r->cx, &r->work, work_bytes(r->cx, r->c, r->tc, widest)));
+    if (r->tc)
+        PARE_TRY(pare_kv_take(r->scratch, r->tc, sequences, window, &r->teacher_kv));
     return pare_kv_take(r->scratch, r->c, sequences, window, &r->kv);
 }
 
@@ -318,8 +388,10 @@ pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
                  .t = t,
                  .data = data,
                  .o = o,
-                 .c = &t->student->model->config};
+                 .c = &t->student->model->config,
+                 .tc = needs_teacher(o) && t->teacher ? &t->teacher->model->config : NULL};
     PARE_TRY(pare_train_check(cx, data, o));
+    PARE_TRY(check_teacher(cx, t, o));
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = take(&r);
     if (s == PARE_OK)

@@ -1,4 +1,4 @@
-/* distill/train.h - trains a model against another, block by block.
+/* distill/train.h - trains a model, alone or against another, block by block.
  *
  * A step takes `batch` windows, some at a time. Of each lot the teacher and the student run
  * forward, and the inputs of the student's blocks are kept; the head makes logits and their
@@ -33,7 +33,9 @@ typedef struct pare_train_opts {
     bool aware;          /* for who plans: codes are in place */
 } pare_train_opts;
 
-/* Which leaves of the blocks of a model are trained, and how. */
+/* Which leaves of a model are trained, and how. The block of those outside the blocks is
+ * PARE_OUTSIDE. */
+#define PARE_OUTSIDE SIZE_MAX
 typedef struct pare_choice {
     bool (*wants)(void *self, size_t block, const pare_leaf *leaf);
     /* The grid of a matrix whose codes are in place while it is trained; false: floats. NULL: all
@@ -42,19 +44,24 @@ typedef struct pare_choice {
     void *self;
 } pare_choice;
 
-/* Two models of one shape; embeddings, the last norm and the head stay as they are. */
+/* Two models. With a loss that compares predictions they have one vocabulary; with `hidden` one
+ * width, and the stream behind block b of N of the student stands beside that behind block
+ * (b + 1) M / N - 1 of M of the teacher (TinyBERT's map). */
 typedef struct pare_trainee {
-    const pare_forward *student, *teacher;
+    const pare_forward *student, *teacher; /* teacher NULL: no loss needs one */
     pare_trained *leaf; /* of the student: those that are wanted, and behind them step sizes */
     size_t leaves;
     pare_aware *aware;
     size_t awares;
+    bool tables; /* embeddings or positions are trained */
 } pare_trainee;
 
-/* Gives each leaf that is wanted, by block and then in the order of runtime/leaves.h, floats of its
- * own: its values, copied or decoded, lie there from now on; with codes in place, the masters.
- * Those need zero points and steps, and pare_trainee_round. Only matrices decay and keep their
- * zeros. The blocks are the caller's, to write. Fills all but the models. PARE_ENOMEM. */
+/* Gives each leaf that is wanted, by block and then in the order of runtime/leaves.h, and behind
+ * them those outside the blocks, floats of its own: its values, copied or decoded, lie there from
+ * now on; with codes in place, the masters. Those need zero points and steps, and
+ * pare_trainee_round. Only matrices decay and keep their zeros. A tied head reads what the
+ * embedding reads. Model and blocks are the caller's, to write. Fills all but the models.
+ * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m,
                                            const pare_choice *choice, pare_trainee *out);
 
@@ -89,7 +96,8 @@ PARE_CHECKED pare_status pare_train_check(pare_ctx *cx, const pare_train_data *d
 
 /* Runs the steps of the schedule that are left.
  *   state  where it goes on: all 0 at first, with moments of 0; then what it has come to
- * As pare_train_check; PARE_ENUMERIC when a loss or a gradient is not finite, when a norm is 10000
+ * As pare_train_check, and PARE_EINVAL for a teacher that does not go with the student;
+ * PARE_ENUMERIC when a loss or a gradient is not finite, when a norm is 10000
  * times the smallest before it, or a loss above 1 is 10 times the first: the weights are those
  * before that step. PARE_ENOMEM, PARE_EINTERRUPTED, PARE_ENOTSUP (a linear that is not dense), what
  * `see` returns. Memory: pare_train_bytes of scratch, rewound. */
@@ -97,8 +105,9 @@ PARE_CHECKED pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trai
                                     const pare_train_data *data, const pare_train_opts *o,
                                     pare_train_state *state, const pare_train_watch *watch);
 
-/* Upper bound of its scratch, beside the leaves themselves, for a model of this configuration. */
-uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_train_data *data,
-                          const pare_train_opts *o, size_t leaves);
+/* Upper bound of its scratch, beside the leaves themselves, for a student and a teacher (NULL:
+ * none) of these configurations. */
+uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_config *teacher,
+                          const pare_train_data *data, const pare_train_opts *o, size_t leaves);
 
 #endif

@@ -21,20 +21,35 @@ typedef struct counts {
     size_t leaves, awares, steps;
 } counts;
 
+/* Leaf i of all, in the order in which they are trained, and its block. */
+static pare_leaf leaf_at(const pare_model *m, size_t i, size_t *block)
+{
+    const pare_config *const c = &m->config;
+    const size_t each = pare_block_leaves(c), inside = c->blocks * each;
+    *block = i < inside ? i / each : PARE_OUTSIDE;
+    return i < inside ? pare_block_leaf(c, &m->block[i / each], i % each)
+                      : pare_model_leaf(m, i - inside);
+}
+
+static size_t all_leaves(const pare_config *c)
+{
+    return c->blocks * pare_block_leaves(c) + PARE_MODEL_LEAVES;
+}
+
 static counts count_leaves(const pare_model *m, const pare_choice *choice)
 {
     counts c = {0};
-    for (size_t b = 0; b < m->config.blocks; b++)
-        for (size_t i = 0; i < pare_block_leaves(&m->config); i++) {
-            const pare_leaf leaf = pare_block_leaf(&m->config, &m->block[b], i);
-            pare_grid grid;
-            if (!is_trained(&leaf, choice, b))
-                continue;
-            const bool aware = on_grid(&leaf, choice, b, &grid);
-            c.leaves++;
-            c.awares += aware;
-            c.steps += aware && pare_encodings[grid.encoding].uniform;
-        }
+    for (size_t i = 0; i < all_leaves(&m->config); i++) {
+        size_t block;
+        const pare_leaf leaf = leaf_at(m, i, &block);
+        pare_grid grid;
+        if (!is_trained(&leaf, choice, block))
+            continue;
+        const bool aware = on_grid(&leaf, choice, block, &grid);
+        c.leaves++;
+        c.awares += aware;
+        c.steps += aware && pare_encodings[grid.encoding].uniform;
+    }
     return c;
 }
 
@@ -89,6 +104,15 @@ static pare_status take_one(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf,
     return take_leaf(cx, a, leaf, aware ? aware->seen : NULL, &out->leaf[at]);
 }
 
+/* The head that reads the embedding as it lies now. */
+static pare_linear tied_head(const pare_model *m)
+{
+    pare_linear head = m->embed;
+    head.name = m->head.name;
+    head.bias = m->head.bias;
+    return head;
+}
+
 pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m, const pare_choice *choice,
                               pare_trainee *out)
 {
@@ -96,19 +120,23 @@ pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m, const 
     size_t at = 0, step = c.leaves;
     out->leaves = c.leaves + c.steps;
     out->awares = 0;
+    out->tables = false;
     out->leaf = PARE_NEW(a, pare_trained, out->leaves);
     out->aware = PARE_NEW(a, pare_aware, c.awares);
     if (!out->leaf || !out->aware)
         return PARE_ENOMEM;
-    for (size_t b = 0; b < m->config.blocks; b++)
-        for (size_t i = 0; i < pare_block_leaves(&m->config); i++) {
-            const pare_leaf one = pare_block_leaf(&m->config, &m->block[b], i);
-            pare_grid grid;
-            if (!is_trained(&one, choice, b))
-                continue;
-            const bool aware = on_grid(&one, choice, b, &grid);
-            PARE_TRY(take_one(cx, a, &one, aware ? &grid : NULL, out, at++, &step));
-        }
+    for (size_t i = 0; i < all_leaves(&m->config); i++) {
+        size_t block;
+        const pare_leaf one = leaf_at(m, i, &block);
+        pare_grid grid;
+        if (!is_trained(&one, choice, block))
+            continue;
+        const bool aware = on_grid(&one, choice, block, &grid);
+        PARE_TRY(take_one(cx, a, &one, aware ? &grid : NULL, out, at++, &step));
+        out->tables |= one.kind == PARE_LEAF_TABLE;
+    }
+    if (out->tables && m->config.tied)
+        m->head = tied_head(m);
     return PARE_OK;
 }
 

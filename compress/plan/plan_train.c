@@ -198,7 +198,7 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
     if (!plan->training)
         return 0;
     const uint64_t beside[] = {
-        pare_train_bytes(cx, c, &data, &plan->train, 2 * plan->linears),
+        pare_train_bytes(cx, c, c, &data, &plan->train, 2 * plan->linears),
         pare_evaluate_bytes(cx, &side, &side, plan->window, plan->held_out * plan->window),
         COPIES * t.most * sizeof(float) + pare_plan_stored_bytes(plan)};
     uint64_t largest = 0;

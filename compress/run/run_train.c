@@ -36,7 +36,7 @@ static const pare_plan_linear *linear_of(const pare_run *run, size_t block, cons
 {
     const pare_plan *const plan = run->plan;
     size_t i, end;
-    if (leaf->kind != PARE_LEAF_WEIGHT)
+    if (block == PARE_OUTSIDE || leaf->kind != PARE_LEAF_WEIGHT)
         return NULL;
     for (pare_plan_range(plan, block, leaf->part, &i, &end); i < end; i++)
         if (plan->linear[i].role == (pare_role)leaf->index)

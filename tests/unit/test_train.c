@@ -30,8 +30,7 @@ static float *floats(pare_arena *a, size_t count)
 static bool is_matrix(void *self, size_t block, const pare_leaf *leaf)
 {
     (void)self;
-    (void)block;
-    return leaf->linear != NULL;
+    return block != PARE_OUTSIDE && leaf->linear != NULL;
 }
 
 static void rig_begin(rig *r, size_t threads)
@@ -96,7 +95,7 @@ static float *plain_forward(rig *r, const pare_forward *f, float **stream)
     const pare_batch batch = {windows, WINDOW, 0};
     pare_kv kv;
     ck_assert_int_eq(pare_embed_batch(&r->home.cx, f->model, r->data.token, batch, x), PARE_OK);
-    for (size_t b = 0; b < BLOCKS; b++) {
+    for (size_t b = 0; b < c->blocks; b++) {
         ck_assert_int_eq(pare_kv_take(a, c, windows, WINDOW, &kv), PARE_OK);
         ck_assert_int_eq(
             pare_block_forward(&r->home.cx, a, f, &f->model->block[b], batch, x, &kv, NULL),
@@ -208,6 +207,116 @@ START_TEST(loss_and_gradients_are_those_of_a_plain_one)
         }
         hashed_near("slope", (side[0] - side[1]) / (2 * step), dot, 2e-3 * fmax(.05, fabs(dot)));
     }
+    tiny_end(&r.home);
+}
+END_TEST
+
+static bool is_any(void *self, size_t block, const pare_leaf *leaf)
+{
+    (void)self;
+    (void)block;
+    (void)leaf;
+    return true;
+}
+
+/* The rig with every leaf trained, embeddings, norms and head too; a teacher of one block. */
+static void rig_begin_whole(rig *r, bool tied)
+{
+    rig_begin(r, 2);
+    pare_arena *const a = &r->home.arena;
+    const pare_choice all = {.wants = is_any};
+    r->student.config.tied = tied;
+    if (tied)
+        r->student.head = r->student.embed;
+    ck_assert_int_eq(pare_trainee_take(&r->home.cx, a, &r->student, &all, &r->trainee), PARE_OK);
+    ck_assert(r->trainee.tables);
+    ck_assert_uint_eq(r->trainee.leaves, LEAVES + 3 * BLOCKS + (tied ? 2 : 3));
+    r->leaf = r->trainee.leaf;
+    for (size_t i = 0; i < r->trainee.leaves; i++)
+        r->leaf[i].keeps_zeros = false;
+    ck_assert_ptr_eq(r->student.head.floats == r->student.embed.floats ? &r->student : NULL,
+                     tied ? &r->student : NULL);
+    r->teacher.config.blocks = 1;
+}
+
+/* Means over the rows that have a next token of CE and of KL to a teacher of one block. */
+static double whole_loss(rig *r)
+{
+    const size_t windows = r->data.windows;
+    float *s[BLOCKS], *u[BLOCKS];
+    const float *z = plain_forward(r, &r->student_f, s), *t = plain_forward(r, &r->teacher_f, u);
+    double sum = 0;
+    for (size_t i = 0; i < windows * WINDOW; i++, z += TINY_VOCAB, t += TINY_VOCAB) {
+        if (i % WINDOW == WINDOW - 1)
+            continue;
+        const double lz = plain_lse(z), lt = plain_lse(t);
+        sum += lz - (double)z[r->data.token[i + 1]];
+        for (size_t v = 0; v < TINY_VOCAB; v++)
+            sum += exp((double)t[v] - lt) * ((double)t[v] - lt - (double)z[v] + lz);
+    }
+    return sum / (double)(windows * (WINDOW - 1));
+}
+
+/* Along the gradient of each leaf alone the loss changes by its square. */
+START_TEST(every_leaf_has_its_gradient)
+{
+    rig r;
+    rig_begin_whole(&r, _i == 1);
+    const pare_train_opts o = one_step((pare_losses){.ce = 1, .kl = 1, .temperature = 1}, 3);
+    r.data.windows = 3;
+    const size_t leaves = r.trainee.leaves;
+    float **const was = tiny_take(&r.home.arena, leaves, sizeof *was);
+    for (size_t i = 0; i < leaves; i++) {
+        was[i] = floats(&r.home.arena, r.leaf[i].count);
+        memcpy(was[i], r.leaf[i].value, r.leaf[i].count * sizeof(float));
+    }
+    const double before = whole_loss(&r);
+    ck_assert_int_eq(train(&r, &o), PARE_OK);
+    hashed_near("loss", r.last.loss, before, 2e-6);
+    float **const g = tiny_take(&r.home.arena, leaves, sizeof *g);
+    for (size_t i = 0; i < leaves; i++) {
+        g[i] = floats(&r.home.arena, r.leaf[i].count);
+        for (size_t j = 0; j < r.leaf[i].count; j++)
+            g[i][j] = was[i][j] - r.leaf[i].value[j];
+        memcpy(r.leaf[i].value, was[i], r.leaf[i].count * sizeof(float));
+    }
+    for (size_t i = 0; i < leaves; i++) {
+        double square = 0, side[2];
+        for (size_t j = 0; j < r.leaf[i].count; j++)
+            square += (double)g[i][j] * (double)g[i][j];
+        ck_assert_double_gt(square, 1e-8);
+        const double step = 3e-3 / sqrt(square);
+        for (size_t s = 0; s < 2; s++) {
+            for (size_t j = 0; j < r.leaf[i].count; j++)
+                r.leaf[i].value[j] =
+                    (float)((double)was[i][j] + (s ? -step : step) * (double)g[i][j]);
+            side[s] = whole_loss(&r);
+        }
+        memcpy(r.leaf[i].value, was[i], r.leaf[i].count * sizeof(float));
+        hashed_near("slope of a leaf", (side[0] - side[1]) / (2 * step), square,
+                    .02 * square + 1e-5);
+    }
+    tiny_end(&r.home);
+}
+END_TEST
+
+START_TEST(a_teacher_that_does_not_fit_is_refused)
+{
+    static const char *const says[] = {"a vocabulary of 52 tokens", "compares streams of one width",
+                                       "there is none"};
+    rig r;
+    pare_train_opts o = usual();
+    rig_begin(&r, 1);
+    if (_i == 0)
+        r.teacher.config.vocab = 52;
+    if (_i == 1) {
+        r.teacher.config.hidden += 2;
+        o.losses = (pare_losses){.hidden = 1, .temperature = 1};
+    }
+    if (_i == 2)
+        r.trainee.teacher = NULL;
+    ck_assert_int_eq(train(&r, &o), PARE_EINVAL);
+    ck_assert_ptr_nonnull(strstr(r.home.cx.what, says[_i]));
     tiny_end(&r.home);
 }
 END_TEST
@@ -448,8 +557,8 @@ START_TEST(it_keeps_to_its_memory)
     o.schedule.steps = 2;
     const size_t before = r.home.cx.live_bytes;
     ck_assert_int_eq(pare_arena_init(&r.home.cx, &own, 0), PARE_OK);
-    const size_t most =
-        (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.data, &o, LEAVES);
+    const size_t most = (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.teacher.config,
+                                                 &r.data, &o, LEAVES);
     for (size_t i = 1; i <= 24; i++) {
         r.home.cx.limit_bytes = before + most * i / 24;
         pare_train_state state = {0};
@@ -471,6 +580,8 @@ int main(void)
     TCase *const t = tcase_create("train");
     tcase_add_loop_test(t, loss_and_gradients_are_those_of_a_plain_one, 0,
                         sizeof mixes / sizeof *mixes);
+    tcase_add_loop_test(t, every_leaf_has_its_gradient, 0, 2);
+    tcase_add_loop_test(t, a_teacher_that_does_not_fit_is_refused, 0, 3);
     tcase_add_test(t, training_lowers_the_loss_and_zeros_stay);
     tcase_add_test(t, bytes_are_the_same_for_any_number_of_threads);
     tcase_add_loop_test(t, what_diverges_stops, 0, 2);
