@@ -12,7 +12,6 @@
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
 #include "compress/run/run_rotate.h"
-#include "compress/run/run_state.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/block_ops.h"
@@ -47,7 +46,7 @@ static pare_status forget_training(pare_run *run)
         run->front.found > blocks ? run->front.result[blocks].training : NULL;
     if (!t || pare__run_trained_as_asked(run, t))
         return PARE_OK;
-    pare__state_remove(run);
+    pare__run_forget_training(run);
     return pare__run_forget(run, &run->front, blocks);
 }
 

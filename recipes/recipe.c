@@ -32,7 +32,7 @@ static void name_keys(const char *names[TOP_WORDS])
 }
 
 /* The version comes first: another grammar may know other keys. A misspelt "pare" is found here. */
-static pare_status check_version(const pare__walk *w, const pare_yaml *root)
+pare_status pare__version(const pare__walk *w, const pare_yaml *root)
 {
     char quoted[PARE__QUOTE];
     const pare_yaml *const version = pare_yaml_get(root, "pare");
@@ -158,11 +158,29 @@ static pare_status (*const top_readers[TOP_WORDS])(const pare__walk *w, const pa
     read_version, read_model,        read_output, read_tokenizer, read_seed,      pare__calibration,
     pare__steps,  pare__evaluations, read_limits, read_nan,       pare__kv_cache, pare__exports};
 
+pare_status pare__common_keys(const pare__walk *w, const pare_yaml *root)
+{
+    static const struct {
+        const char *name;
+        pare_status (*read)(const pare__walk *w, const pare_yaml *node);
+    } common[] = {{"model", read_model},
+                  {"output", read_output},
+                  {"tokenizer", read_tokenizer},
+                  {"seed", read_seed},
+                  {"limits", read_limits}};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+        const pare_yaml *const node = pare_yaml_get(root, common[i].name);
+        if (node)
+            PARE_TRY(common[i].read(w, node));
+    }
+    return PARE_OK;
+}
+
 static pare_status read_top(const pare__walk *w, const pare_yaml *root)
 {
     const char *top_words[TOP_WORDS];
     name_keys(top_words);
-    PARE_TRY(check_version(w, root));
+    PARE_TRY(pare__version(w, root));
     PARE_TRY(pare__keys(w, root, "the recipe", top_words, TOP_WORDS));
     for (const pare_yaml *e = root->first; e; e = e->next)
         for (size_t i = 0; i < TOP_WORDS; i++)
@@ -198,24 +216,33 @@ static void set_defaults(pare_recipe *out)
                                           .experts_place = unset};
 }
 
+pare_status pare__open(const pare__walk *w, const pare_recipe_source *source, pare_yaml **out)
+{
+    pare_recipe *const r = w->out;
+    *r = (pare_recipe){.file = pare_arena_text(w->a, source->file, strlen(source->file))};
+    if (!r->file)
+        return PARE_ENOMEM;
+    set_defaults(r);
+    pare_yaml *root = NULL;
+    PARE_TRY(pare_yaml_parse(w->cx, w->a, r->file, true, source->text, source->len, &root));
+    if (!root || pare_yaml_is_null(root))
+        return pare_recipe_fail(w->cx, (pare_place){r->file, 1, 1},
+                                "the recipe is empty; it begins with \"pare: 1\"");
+    if (root->kind != PARE_YAML_MAPPING)
+        return pare_recipe_fail(w->cx, root->place,
+                                "a recipe is a mapping (lines of \"key: value\"), not a %s",
+                                root->kind == PARE_YAML_LIST ? "list" : "text");
+    for (size_t i = 0; i < source->set_count; i++)
+        PARE_TRY(pare__set(w, root, source->sets[i]));
+    *out = root;
+    return PARE_OK;
+}
+
 pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const pare_recipe_source *source,
                               const pare_pass_words *passes, size_t pass_count, pare_recipe *out)
 {
     const pare__walk w = {cx, a, passes, pass_count, out};
-    *out = (pare_recipe){.file = pare_arena_text(a, source->file, strlen(source->file))};
-    if (!out->file)
-        return PARE_ENOMEM;
-    set_defaults(out);
-    pare_yaml *root = NULL;
-    PARE_TRY(pare_yaml_parse(cx, a, out->file, true, source->text, source->len, &root));
-    if (!root || pare_yaml_is_null(root))
-        return pare_recipe_fail(cx, (pare_place){out->file, 1, 1},
-                                "the recipe is empty; it begins with \"pare: 1\"");
-    if (root->kind != PARE_YAML_MAPPING)
-        return pare_recipe_fail(cx, root->place,
-                                "a recipe is a mapping (lines of \"key: value\"), not a %s",
-                                root->kind == PARE_YAML_LIST ? "list" : "text");
-    for (size_t i = 0; i < source->set_count; i++)
-        PARE_TRY(pare__set(&w, root, source->sets[i]));
+    pare_yaml *root;
+    PARE_TRY(pare__open(&w, source, &root));
     return read_top(&w, root);
 }

@@ -104,6 +104,16 @@ PARE_CHECKED pare_status pare__one_source(const pare__walk *w, const pare_yaml *
                                           const char *const *words, size_t count,
                                           const pare_yaml **source);
 
+/* The text of a recipe as a tree, a mapping, changed by the sets; fills what w->out has by default.
+ */
+PARE_CHECKED pare_status pare__open(const pare__walk *w, const pare_recipe_source *source,
+                                    pare_yaml **out);
+
+/* The key "pare"; model, output, tokenizer, seed and limits into w->out, as far as they are there.
+ */
+PARE_CHECKED pare_status pare__version(const pare__walk *w, const pare_yaml *root);
+PARE_CHECKED pare_status pare__common_keys(const pare__walk *w, const pare_yaml *root);
+
 /* Applies "path=value" to the tree. */
 PARE_CHECKED pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set);
 

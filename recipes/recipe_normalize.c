@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "recipes/recipe_internal.h"
+#include "recipes/train_recipe.h"
 
 /* Counts on the first walk (text NULL), writes on the second. */
 typedef struct sink {
@@ -256,6 +257,73 @@ pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, const pare_recipe
     if (!s.text)
         return PARE_ENOMEM;
     put_recipe(&s, r, passes, portable);
+    *text = s.text;
+    *len = bytes;
+    return PARE_OK;
+}
+
+static void put_paths(sink *s, const pare_train_recipe *r)
+{
+    const struct {
+        const char *key, *path;
+    } paths[] = {{"model", r->common.model.text},
+                 {"config", r->config.text},
+                 {"teacher", r->teacher.text},
+                 {"output", r->common.output.text},
+                 {"tokenizer", r->common.tokenizer.text}};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (paths[i].path)
+            put_path(s, paths[i].key, paths[i].path, false);
+}
+
+static void put_data(sink *s, const pare_train_recipe *r, bool portable)
+{
+    put_text(s, "data:\n");
+    if (r->tokens.text)
+        put_path(s, "  tokens", r->tokens.text, portable);
+    else if (portable)
+        put_path(s, "  text", NULL, true);
+    else
+        put_texts(s, "  text", &r->text);
+    if (portable || r->window_given)
+        put_format(s, "  window: %zu\n", r->window);
+    put_format(s, "  held_out: %zu\n", r->held_out);
+}
+
+static void put_training(sink *s, const pare_train_recipe *r, const pare_param *params,
+                         bool portable)
+{
+    static const char *const stores[] = {"auto", "f32", "f16", "bf16"};
+    put_text(s, "pare: 1\n");
+    if (!portable)
+        put_paths(s, r);
+    put_format(s, "seed: %llu\n", (unsigned long long)r->common.seed);
+    if (r->vocabulary)
+        put_format(s, "vocabulary: %zu\n", r->vocabulary);
+    if (r->blocks)
+        put_format(s, "blocks: %zu\n", r->blocks);
+    put_format(s, "keep_zeros: %s\ndtype: %s\n", r->keep_zeros ? "true" : "false",
+               stores[r->store]);
+    put_data(s, r, portable);
+    put_text(s, "train:\n");
+    for (size_t i = 0; params[i].name; i++)
+        put_value(s, &params[i], r->value[i]);
+    if (r->common.ram_limit && !portable)
+        put_format(s, "limits: {ram: %llu}\n", (unsigned long long)r->common.ram_limit);
+}
+
+pare_status pare_train_recipe_normalize(pare_ctx *cx, pare_arena *a, const pare_train_recipe *r,
+                                        const pare_param *params, bool portable, char **text,
+                                        size_t *len)
+{
+    (void)cx;
+    sink s = {0};
+    put_training(&s, r, params, portable);
+    const size_t bytes = s.len;
+    s = (sink){pare_arena_take(a, bytes + 1, 1), 0};
+    if (!s.text)
+        return PARE_ENOMEM;
+    put_training(&s, r, params, portable);
     *text = s.text;
     *len = bytes;
     return PARE_OK;

@@ -6,7 +6,7 @@
  * and behind that, each only when there is some: what statistics of the rows rest on, u32 magic
  * "SUP2" | one item per row; how much of the calibration reached experts, u32 magic "EXP1" | one
  * item per row; groups too small for their storage, u32 magic "CRS1" | one item per row; what went
- * of a block, u32 magic "CUT1" | u32 cuts | cuts; what training did, u32 magic "TRN2" | 16 B
+ * of a block, u32 magic "CUT1" | u32 cuts | cuts; what training did, u32 magic "TRN3" | 16 B
  * hash of its settings | its figures | u32 points | points.
  *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
@@ -39,7 +39,7 @@ enum {
     KNOWN = 1,
     THIN = 2,
     CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8,
-    TRAINING = 0x324e5254, /* "TRN2" */
+    TRAINING = 0x334e5254, /* "TRN3" */
     POINT_BYTES = 4 * 8
 };
 
@@ -224,6 +224,8 @@ static void put_training(sink *s, const pare_training_result *t)
     put_double(s, t->seconds);
     put_double(s, t->kl_before);
     put_double(s, t->kl_after);
+    put_double(s, t->nll_before);
+    put_double(s, t->nll_after);
     put(s, t->points, 4);
     for (size_t i = 0; i < t->points; i++) {
         put(s, t->point[i].step, 8);
@@ -539,6 +541,8 @@ static void get_training(source *s, pare_unit_result *out)
     t->seconds = get_double(s);
     t->kl_before = get_double(s);
     t->kl_after = get_double(s);
+    t->nll_before = get_double(s);
+    t->nll_after = get_double(s);
     t->points = get_count(s, POINT_BYTES);
     if (!s->bad && (t->points > PARE_TRAINING_POINTS || t->points > t->steps))
         s->bad = "more points of a curve than it has";

@@ -84,9 +84,10 @@ typedef struct pare_training_result {
     uint8_t asked[16]; /* hash of its settings in the recipe; not part of the manifest */
     size_t steps;
     uint64_t tokens;
-    size_t aware;               /* linears with their codes in place; not in the journal */
-    double seconds;             /* not part of the manifest */
-    double kl_before, kl_after; /* mean, from the model, on windows held out */
+    size_t aware;                 /* linears with their codes in place; not in the journal */
+    double seconds;               /* not part of the manifest */
+    double kl_before, kl_after;   /* mean, from the teacher, on windows held out; below 0: none */
+    double nll_before, nll_after; /* mean of -ln p of the next token, on the same */
     pare_training_point point[PARE_TRAINING_POINTS];
     size_t points; /* as many as steps, or PARE_TRAINING_POINTS */
 } pare_training_result;

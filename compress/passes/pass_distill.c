@@ -1,4 +1,5 @@
 #include "compress/passes/passes_internal.h"
+#include "compress/passes/training.h"
 
 enum {
     TOKENS,
@@ -29,10 +30,10 @@ static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
 static const pare_param params[] = {
     [TOKENS] = {.name = "tokens", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1e12,
         .fallback = 262144,
-        .help = "tokens to train on, rounded up to whole steps; each calibration window comes once "
-                "before any comes again"},
+        .help = "tokens to train on, rounded up to whole steps; each window comes once before any comes "
+                "again"},
     [BATCH] = {.name = "batch", .type = PARE_PARAM_INTEGER, .min = 1, .max = 65536, .fallback = 8,
-        .help = "calibration windows in a step"},
+        .help = "windows in a step"},
     [RATE] = {.name = "rate", .type = PARE_PARAM_NUMBER, .min = 1e-8, .max = 1, .fallback = 1e-4,
         .help = "the largest learning rate"},
     [LAST] = {.name = "last", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0.1,
@@ -71,7 +72,16 @@ static const pare_param params[] = {
 };
 // clang-format on
 
-static void training(const double *value, size_t window, pare_train_opts *out)
+void pare_training_params(pare_param out[PARE_PARAMS_MAX + 1])
+{
+    for (size_t i = 0; i < AWARE; i++)
+        out[i] = params[i];
+    out[CE].fallback = 1;
+    out[KL].fallback = 0;
+    out[AWARE] = (pare_param){.name = NULL};
+}
+
+void pare_training_opts(const double *value, size_t window, pare_train_opts *out)
 {
     const double step = value[BATCH] * (double)window;
     const size_t steps = (size_t)((value[TOKENS] + step - 1) / step);
@@ -123,5 +133,5 @@ const pare_pass pare_pass_distill = {
              "for each trained weight\nuntil the job is done.\n",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
-    .training = training,
+    .training = pare_training_opts,
 };

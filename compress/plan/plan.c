@@ -1,134 +1,36 @@
 #include "compress/plan/plan.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "calib/wave.h"
 #include "compress/artifact/manifest.h"
-#include "compress/output/inputs.h"
 #include "compress/output/journal.h"
-#include "compress/output/output.h"
 #include "compress/plan/job_data.h"
+#include "compress/plan/job_paths.h"
 #include "compress/plan/plan_internal.h"
 #include "formats/checksums.h"
 #include "formats/dense.h"
 #include "formats/tokenizer.h"
 #include "runtime/file.h"
 
-enum { RECIPE_CAP = 1 << 20 };
 static const uint64_t shard_bytes = (uint64_t)4 << 30;
 
 static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
-    struct stat st;
-    if (!job->text && stat(job->recipe, &st) == 0 && st.st_size > RECIPE_CAP)
-        return pare_recipe_fail(cx, (pare_place){job->recipe, 1, 1},
-                                "%lld bytes; a recipe has at most %d", (long long)st.st_size,
-                                RECIPE_CAP);
-    if (!job->text)
-        PARE_TRY(
-            pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
-    else if (!(plan->recipe_text = pare_arena_text(a, job->text, strlen(job->text))))
-        return PARE_ENOMEM;
-    else
-        plan->recipe_len = strlen(job->text);
     const pare_pass_words *words;
+    PARE_TRY(
+        pare_job_read_recipe(cx, a, job->recipe, job->text, &plan->recipe_text, &plan->recipe_len));
     PARE_TRY(pare_pass_words_take(a, &words));
     const pare_recipe_source source = {job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
                                        job->set_count};
     return pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &plan->recipe);
 }
 
-/* A path of the recipe or the command line without slashes at its end; NULL when neither has it. */
-static pare_status pick_path(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
-                             const char *override, const pare_text *written, const char *what,
-                             char **out)
+static pare_job_path output_path(const pare_plan *plan)
 {
-    if (override) {
-        *out = pare_arena_text(a, override, strlen(override));
-    } else if (written->text) {
-        char *const directory = pare_path_directory(a, plan->job->recipe);
-        *out = directory ? pare_path_join(a, directory, written->text) : NULL;
-    } else {
-        return pare_fail(cx, PARE_EUSAGE, "%s:1:1: no %s; write \"%s: PATH\" or give --%s PATH",
-                         plan->job->recipe, what, what, what);
-    }
-    if (!*out)
-        return PARE_ENOMEM;
-    for (size_t n = strlen(*out); n > 1 && (*out)[n - 1] == '/'; n--)
-        (*out)[n - 1] = '\0';
-    return PARE_OK;
-}
-
-/* Says what is wrong with a path: its place in the recipe, or the option that gave it. Returns s.
- */
-static pare_status fail_path(pare_ctx *cx, pare_status s, const char *option, const char *override,
-                             const pare_text *written, const char *fmt, ...) PARE_PRINTF(6, 7);
-static pare_status fail_path(pare_ctx *cx, pare_status s, const char *option, const char *override,
-                             const pare_text *written, const char *fmt, ...)
-{
-    char reason[sizeof cx->what];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(reason, sizeof reason, fmt, ap);
-    va_end(ap);
-    if (override)
-        return pare_fail(cx, s, "%s: %s", option, reason);
-    (void)pare_recipe_fail(cx, written->place, "%s", reason);
-    return s;
-}
-
-#define FAIL_OUTPUT(cx, s, plan, ...)                                                              \
-    fail_path(cx, s, "--output", (plan)->job->output, &(plan)->recipe.output, __VA_ARGS__)
-
-/* Something lies where the model should be, and is no unfinished work; what it is, its readers say.
- */
-static pare_status check_model(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
-{
-    struct stat st;
-    if (stat(plan->model_path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
-        return pare_inputs_no_work(cx, a, plan->model_path);
-    return fail_path(cx, PARE_EUSAGE, "--model", plan->job->model, &plan->recipe.model,
-                     "%s: there is no such model", plan->model_path);
-}
-
-/* The output is a new name or a directory. A directory that is reached through a symbolic link, or
- * named "." or "..", goes by its real name: a rename must move the directory itself. */
-static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
-{
-    const char *const path = plan->place.output, *const slash = strrchr(path, '/');
-    const char *const last = slash ? slash + 1 : path;
-    const bool dots = strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
-    struct stat st;
-    char real[PATH_MAX];
-    if (path[0] == '\0')
-        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "the path of the output is empty");
-    if (!pare_output_fits(path))
-        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
-                           "%.60s...: the path of the output is too long: %zu bytes, its name %zu; "
-                           "%d and %d are possible, and %d for a directory in it",
-                           path, strlen(path), strlen(last), PARE_OUTPUT_PATH_MOST,
-                           PARE_OUTPUT_NAME_MOST, NAME_MAX);
-    if (lstat(path, &st) != 0 && errno == ENOTDIR)
-        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the path leads through a file", path);
-    if (lstat(path, &st) != 0)
-        return dots ? FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the output must end in a name", path)
-                    : PARE_OK;
-    if (!pare_path_is_directory(path))
-        return FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
-                           "%s: the output is a file; it must be a directory", path);
-    if (!S_ISLNK(st.st_mode) && !dots)
-        return PARE_OK;
-    if (!realpath(path, real))
-        return pare_file_fail(cx, path, "resolve");
-    plan->place.output = pare_arena_text(a, real, strlen(real));
-    return plan->place.output ? PARE_OK : PARE_ENOMEM;
+    return (pare_job_path){plan->job->recipe, "output", plan->job->output, &plan->recipe.output};
 }
 
 /* A finished output stays, unless --restart is given, now or to the run whose unfinished work lies
@@ -136,19 +38,11 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 static pare_status check_replacing(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                                    bool unfinished, pare_settled *settled)
 {
-    char why[PARE_OWNED_WHY];
-    bool ours;
-    if (!pare_path_is_directory(plan->place.output))
-        return PARE_OK;
-    settled->replaces = plan->job->restart || unfinished;
-    settled->finished = !settled->replaces;
-    if (settled->replaces && !plan->job->plan_only)
-        return pare_output_place_check(cx, a, &plan->place);
-    PARE_TRY(pare_owned_marked(cx, a, plan->place.output, PARE_OUTPUT_ARTIFACT, &ours, why));
-    return ours ? PARE_OK
-                : FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
-                              "%s: %s, so pare does not write there; give another output",
-                              plan->place.output, why);
+    const pare_job_path output = output_path(plan);
+    const bool there = pare_path_is_directory(plan->place.output);
+    settled->replaces = there && (plan->job->restart || unfinished);
+    return pare_job_check_replacing(cx, a, &output, &plan->place, settled->replaces,
+                                    plan->job->plan_only, &settled->finished);
 }
 
 pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, const pare_plan *plan, bool unfinished,
@@ -169,48 +63,19 @@ static pare_status look_at_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     return pare_plan_places(cx, a, plan, stat(journal, &st) == 0 && st.st_size > 0, &plan->settled);
 }
 
-static pare_status refuse_inside(pare_ctx *cx, const pare_plan *plan, const char *directory)
-{
-    return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
-                       "%s: lies inside %s, where only files of that model belong; give another "
-                       "output",
-                       plan->place.output, directory);
-}
-
-/* The output does not go among the files of the input, or of an artifact. */
-static pare_status check_outside(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
-{
-    const char *home;
-    if (pare_path_is_directory(plan->model_path) &&
-        pare_output_lies_in(plan->place.output, plan->model_path))
-        return refuse_inside(cx, plan, plan->model_path);
-    PARE_TRY(pare_output_home(cx, a, plan->place.output, &home));
-    return home ? refuse_inside(cx, plan, home) : PARE_OK;
-}
-
 static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
-    PARE_TRY(pick_path(cx, a, plan, job->model, &plan->recipe.model, "model", &plan->model_path));
-    PARE_TRY(check_model(cx, a, plan));
-    if (job->tokenizer || plan->recipe.tokenizer.text)
-        PARE_TRY(pick_path(cx, a, plan, job->tokenizer, &plan->recipe.tokenizer, "tokenizer",
-                           &plan->tokenizer_path));
-    PARE_TRY(
-        pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->place.output));
-    PARE_TRY(check_output(cx, a, plan));
-    PARE_TRY(pare_output_place_make(a, PARE_OUTPUT_ARTIFACT, plan->place.output, &plan->place));
-    const char *const reserved = pare_output_place_reserved(&plan->place);
-    if (reserved)
-        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
-                           "%s: names that end in %s are for files beside outputs; give another "
-                           "output",
-                           plan->place.output, reserved);
-    if (pare_output_lies_in(plan->model_path, plan->place.output) ||
-        pare_output_lies_in(plan->model_path, plan->place.partial))
-        return FAIL_OUTPUT(cx, PARE_EEXISTS, plan, "%s: the output would replace the model at %s",
-                           plan->place.output, plan->model_path);
-    return check_outside(cx, a, plan);
+    const pare_recipe *const r = &plan->recipe;
+    const pare_job_path model = {job->recipe, "model", job->model, &r->model},
+                        tokenizer = {job->recipe, "tokenizer", job->tokenizer, &r->tokenizer},
+                        output = output_path(plan);
+    PARE_TRY(pare_job_path_pick(cx, a, &model, &plan->model_path));
+    PARE_TRY(pare_job_check_model(cx, a, &model, plan->model_path));
+    if (job->tokenizer || r->tokenizer.text)
+        PARE_TRY(pare_job_path_pick(cx, a, &tokenizer, &plan->tokenizer_path));
+    PARE_TRY(pare_job_output(cx, a, &output, &plan->place));
+    return pare_job_output_beside(cx, &output, &plan->place, plan->model_path);
 }
 
 static bool wants_text(const pare_recipe *r)

@@ -6,7 +6,6 @@
 
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
-#include "compress/run/run_state.h"
 #include "quant/matrix_error.h"
 
 void pare__front_walk(pare_run *run, bool front)
@@ -93,7 +92,7 @@ void pare__front_close(pare_run *run, bool remove)
         pare__floats_close(file[i]);
     }
     if (remove && run->plan->training)
-        pare__state_remove(run);
+        pare__run_forget_training(run);
 }
 
 /* --- in front ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 #include "runtime/linalg.h"
 
 /* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "7"
+#define JOURNAL_FORMAT "8"
 
 pare_status pare__run_identify(pare_run *run)
 {
@@ -25,15 +25,29 @@ pare_status pare__run_identify(pare_run *run)
     return PARE_OK;
 }
 
+#define OTHER_SETTINGS                                                                             \
+    "distill has other settings than in the unfinished run: what is pruned stays, and training "   \
+    "begins anew"
+
+pare_training_place pare__run_training_place(pare_run *run)
+{
+    return (pare_training_place){
+        run->cx,        &run->scratch, run->plan->place.partial, run->training_asked,
+        OTHER_SETTINGS, &run->teller};
+}
+
+void pare__run_forget_training(pare_run *run)
+{
+    const pare_training_place place = pare__run_training_place(run);
+    pare_training_state_remove(&place);
+}
+
 bool pare__run_trained_as_asked(pare_run *run, const pare_training_result *t)
 {
-    if (memcmp(t->asked, run->training_asked, sizeof t->asked) == 0)
-        return true;
-    pare__notify(run, PARE_EVENT_NOTICE,
-                 "%s has other settings than in the unfinished run: what is pruned stays, and "
-                 "training begins anew",
-                 pare_passes[run->plan->training->pass]->name);
-    return false;
+    const bool same = memcmp(t->asked, run->training_asked, sizeof t->asked) == 0;
+    if (!same)
+        pare__notify(run, PARE_EVENT_NOTICE, OTHER_SETTINGS);
+    return same;
 }
 
 const char *pare__run_blas(const pare_run *run)

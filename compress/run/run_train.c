@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "compress/artifact/training_state.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
-#include "compress/run/run_state.h"
 #include "runtime/machine.h"
 
 /* Notices on the way. */
@@ -18,7 +18,7 @@ typedef struct training {
     pare_model student;
     pare_forward student_f, teacher_f;
     pare_trainee trainee; /* leaves: what the plan trains, in its order; then steps */
-    pare_run_state state;
+    pare_training_state state;
     size_t begun;                 /* steps of an earlier run */
     double started, saved, spent; /* moments; seconds of an earlier run */
 } training;
@@ -118,8 +118,8 @@ static pare_status take_student(training *t)
                              &t->teacher_f);
 }
 
-/* Mean KL from the teacher on the windows that are held out. */
-static pare_status measure(training *t, double *kl)
+/* On the windows that are held out: mean KL from the teacher, mean -ln p of the next token. */
+static pare_status measure(training *t, double *kl, double *nll)
 {
     const pare_run *const run = t->run;
     const pare_eval_opts opts = {
@@ -128,6 +128,7 @@ static pare_status measure(training *t, double *kl)
     PARE_TRY(pare_evaluate(run->cx, &t->student_f, &t->teacher_f, &opts, run->data.held_out.id,
                            run->data.held_out.count, &found));
     *kl = found.kl_mean;
+    *nll = found.nll;
     return PARE_OK;
 }
 
@@ -148,21 +149,6 @@ static void tell_step(const training *t, const pare_train_step *s)
                  seconds > 0 ? tokens / seconds : 0);
 }
 
-/* Steps are spread over the points. */
-static void add_point(training *t, const pare_train_step *s)
-{
-    pare_training_result *const r = &t->state.result;
-    const size_t most = r->steps < PARE_TRAINING_POINTS ? r->steps : PARE_TRAINING_POINTS;
-    const size_t at = (s->step - 1) * most / r->steps;
-    pare_training_point *const p = &r->point[at];
-    t->state.in_point = at < r->points ? t->state.in_point + 1 : 1;
-    r->points = at + 1;
-    p->step = s->step;
-    p->loss += (s->loss - p->loss) / (double)t->state.in_point;
-    p->norm += (s->norm - p->norm) / (double)t->state.in_point;
-    p->rate = s->rate;
-}
-
 /* What a job that is killed now finds again. */
 static pare_status save_state(training *t)
 {
@@ -170,7 +156,8 @@ static pare_status save_state(training *t)
     if (now - t->saved < 60 * t->run->plan->train.save_minutes)
         return PARE_OK;
     t->state.result.seconds = t->spent + now - t->started;
-    PARE_TRY(pare__state_save(t->run, &t->state));
+    const pare_training_place place = pare__run_training_place(t->run);
+    PARE_TRY(pare_training_state_save(&place, &t->state));
     t->saved = pare_seconds();
     return PARE_OK;
 }
@@ -178,7 +165,7 @@ static pare_status save_state(training *t)
 static pare_status see(void *self, const pare_train_step *s)
 {
     training *const t = self;
-    add_point(t, s);
+    pare_training_state_add(&t->state, s);
     tell_step(t, s);
     return s->step < t->state.result.steps ? save_state(t) : PARE_OK;
 }
@@ -191,7 +178,8 @@ static pare_status find_state(training *t)
 {
     pare_run *const run = t->run;
     bool found;
-    PARE_TRY(pare__state_load(run, &t->state, &found));
+    const pare_training_place place = pare__run_training_place(run);
+    PARE_TRY(pare_training_state_load(&place, &t->state, &found));
     if (found) {
         t->begun = t->state.at.steps;
         t->spent = t->state.result.seconds;
@@ -200,7 +188,7 @@ static pare_status find_state(training *t)
         return PARE_OK;
     }
     PARE_TRY(pare_trainee_round(run->cx, &t->trainee));
-    PARE_TRY(measure(t, &t->state.result.kl_before));
+    PARE_TRY(measure(t, &t->state.result.kl_before, &t->state.result.nll_before));
     pare__notify(run, PARE_EVENT_NOTICE, "%s: KL %.4f on windows held out, before training",
                  name_of(run), t->state.result.kl_before);
     return PARE_OK;
@@ -242,7 +230,7 @@ static pare_status train(training *t)
     PARE_TRY(take_student(t));
     PARE_TRY(find_state(t));
     PARE_TRY(run_steps(t));
-    PARE_TRY(measure(t, &r->kl_after));
+    PARE_TRY(measure(t, &r->kl_after, &r->nll_after));
     pare__notify(run, PARE_EVENT_NOTICE, "%s: KL %.4f on windows held out, %s", name_of(run),
                  r->kl_after,
                  r->kl_after < r->kl_before

@@ -1,4 +1,4 @@
-#include "compress/run/run_state.h"
+#include "compress/artifact/training_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,16 +7,30 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compress/run/run_internal.h"
+#include "runtime/file.h"
 
 enum { MAGIC = 4, LENGTH = 8, NUMBERS = 4 * 8, HASH = 16, ARRAYS = 3 };
 static const unsigned char magic[MAGIC] = {'P', 'T', 'S', '1'};
 
-static char *path_of(pare_run *run, const char *suffix)
+static char *path_of(const pare_training_place *p, const char *suffix)
 {
     char name[64];
     (void)snprintf(name, sizeof name, "%s%s", PARE_TRAINING_STATE, suffix);
-    return pare_path_join(&run->scratch, run->plan->place.partial, name);
+    return pare_path_join(p->scratch, p->directory, name);
+}
+
+void pare_training_state_add(pare_training_state *t, const pare_train_step *s)
+{
+    pare_training_result *const r = &t->result;
+    const size_t most = r->steps < PARE_TRAINING_POINTS ? r->steps : PARE_TRAINING_POINTS;
+    const size_t at = (s->step - 1) * most / r->steps;
+    pare_training_point *const point = &r->point[at];
+    t->in_point = at < r->points ? t->in_point + 1 : 1;
+    r->points = at + 1;
+    point->step = s->step;
+    point->loss += (s->loss - point->loss) / (double)t->in_point;
+    point->norm += (s->norm - point->norm) / (double)t->in_point;
+    point->rate = s->rate;
 }
 
 /* What a leaf keeps, one array behind the other. */
@@ -57,7 +71,7 @@ static uint64_t bits_of(double v)
     return bits;
 }
 
-static pare_status put_numbers(sink *s, const pare_run_state *t)
+static pare_status put_numbers(sink *s, const pare_training_state *t)
 {
     unsigned char bytes[NUMBERS];
     put_le(bytes, bits_of(t->at.first));
@@ -67,13 +81,13 @@ static pare_status put_numbers(sink *s, const pare_run_state *t)
     return put(s, bytes, sizeof bytes);
 }
 
-static pare_status put_all(pare_run *run, sink *s, const pare_run_state *t)
+static pare_status put_all(const pare_training_place *p, sink *s, const pare_training_state *t)
 {
     pare_training_result result = t->result;
     const pare_unit_result unit = {.training = &result};
     unsigned char *record, length[LENGTH], hash[HASH];
     size_t len;
-    PARE_TRY(pare_result_encode(run->cx, &run->scratch, &unit, &record, &len));
+    PARE_TRY(pare_result_encode(p->cx, p->scratch, &unit, &record, &len));
     put_le(length, len);
     PARE_TRY(put(s, magic, sizeof magic));
     PARE_TRY(put(s, length, sizeof length));
@@ -88,32 +102,32 @@ static pare_status put_all(pare_run *run, sink *s, const pare_run_state *t)
     return pare_file_sync(s->cx, s->fd, s->path);
 }
 
-static pare_status save(pare_run *run, const pare_run_state *t)
+static pare_status save(const pare_training_place *p, const pare_training_state *t)
 {
-    char *const path = path_of(run, ""), *const temporary = path_of(run, ".tmp");
+    char *const path = path_of(p, ""), *const temporary = path_of(p, ".tmp");
     if (!path || !temporary)
         return PARE_ENOMEM;
-    sink s = {.cx = run->cx, .path = temporary};
+    sink s = {.cx = p->cx, .path = temporary};
     s.fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (s.fd < 0)
-        return pare_file_fail(run->cx, temporary, "create");
+        return pare_file_fail(p->cx, temporary, "create");
     pare_xxh3_begin(&s.hash);
-    pare_status status = put_all(run, &s, t);
+    pare_status status = put_all(p, &s, t);
     if (close(s.fd) != 0 && status == PARE_OK)
-        status = pare_file_fail(run->cx, temporary, "close");
+        status = pare_file_fail(p->cx, temporary, "close");
     if (status == PARE_OK && rename(temporary, path) != 0)
-        status = pare_file_fail(run->cx, path, "create");
+        status = pare_file_fail(p->cx, path, "create");
     if (status == PARE_OK)
-        return pare_file_sync_parent(run->cx, path);
+        return pare_file_sync_parent(p->cx, path);
     (void)unlink(temporary);
     return status;
 }
 
-pare_status pare__state_save(pare_run *run, const pare_run_state *t)
+pare_status pare_training_state_save(const pare_training_place *p, const pare_training_state *t)
 {
-    const pare_mark mark = pare_arena_mark(&run->scratch);
-    const pare_status s = save(run, t);
-    pare_arena_rewind(&run->scratch, mark);
+    const pare_mark mark = pare_arena_mark(p->scratch);
+    const pare_status s = save(p, t);
+    pare_arena_rewind(p->scratch, mark);
     return s;
 }
 
@@ -137,7 +151,7 @@ static double get_double(const unsigned char *p)
 }
 
 /* Bytes of the arrays of all leaves. */
-static uint64_t array_bytes(const pare_run_state *t)
+static uint64_t array_bytes(const pare_training_state *t)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < t->leaves; i++)
@@ -146,7 +160,7 @@ static uint64_t array_bytes(const pare_run_state *t)
 }
 
 /* Where the record ends; 0 where bytes [len] are not a whole state of these leaves. */
-static size_t record_end(const pare_run_state *t, const unsigned char *bytes, uint64_t len)
+static size_t record_end(const pare_training_state *t, const unsigned char *bytes, uint64_t len)
 {
     const uint64_t head = MAGIC + LENGTH, rest = NUMBERS + array_bytes(t) + HASH;
     uint8_t hash[HASH];
@@ -158,17 +172,20 @@ static size_t record_end(const pare_run_state *t, const unsigned char *bytes, ui
 }
 
 /* *told: why it was not found. */
-static pare_status parse(pare_run *run, pare_run_state *t, const pare_file *f, bool *found,
-                         bool *told)
+static pare_status parse(const pare_training_place *p, pare_training_state *t, const pare_file *f,
+                         bool *found, bool *told)
 {
     pare_unit_result unit;
     const size_t end = record_end(t, f->data, f->bytes), head = MAGIC + LENGTH;
     if (!end)
         return PARE_OK;
-    PARE_TRY(pare_result_decode(run->cx, &run->scratch, f->data + head, end - head, &unit));
+    PARE_TRY(pare_result_decode(p->cx, p->scratch, f->data + head, end - head, &unit));
     const unsigned char *at = f->data + end;
     const uint64_t steps = get_le(at + 16), in_point = get_le(at + 24);
-    *told = unit.training && !pare__run_trained_as_asked(run, unit.training);
+    *told =
+        unit.training && memcmp(unit.training->asked, p->asked, sizeof unit.training->asked) != 0;
+    if (*told)
+        pare_teller_say(p->teller, "%s", p->other);
     if (*told || !unit.training || unit.training->steps != t->result.steps ||
         steps > t->result.steps)
         return PARE_OK;
@@ -185,43 +202,43 @@ static pare_status parse(pare_run *run, pare_run_state *t, const pare_file *f, b
     return PARE_OK;
 }
 
-static pare_status load(pare_run *run, pare_run_state *t, bool *found)
+static pare_status load(const pare_training_place *p, pare_training_state *t, bool *found)
 {
-    char *const path = path_of(run, "");
+    char *const path = path_of(p, "");
     pare_file f;
     bool told = false;
     if (!path)
         return PARE_ENOMEM;
     if (!pare_path_is_file(path))
         return PARE_OK;
-    PARE_TRY(pare_file_map(run->cx, &run->scratch, path, &f));
-    pare_status s = parse(run, t, &f, found, &told);
+    PARE_TRY(pare_file_map(p->cx, p->scratch, path, &f));
+    pare_status s = parse(p, t, &f, found, &told);
     pare_file_unmap(&f);
     if (s == PARE_EFORMAT) { /* a record of another form */
-        pare_ctx_clear(run->cx);
+        pare_ctx_clear(p->cx);
         s = PARE_OK;
     }
     if (s == PARE_OK && !*found && !told)
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "the state of the training in the unfinished run is damaged: training begins "
-                     "anew");
+        pare_teller_say(p->teller, "the state of the training in the unfinished run is damaged: "
+                                   "training begins anew");
     return s;
 }
 
-pare_status pare__state_load(pare_run *run, pare_run_state *t, bool *found)
+pare_status pare_training_state_load(const pare_training_place *p, pare_training_state *t,
+                                     bool *found)
 {
-    const pare_mark mark = pare_arena_mark(&run->scratch);
+    const pare_mark mark = pare_arena_mark(p->scratch);
     *found = false;
-    const pare_status s = load(run, t, found);
-    pare_arena_rewind(&run->scratch, mark);
+    const pare_status s = load(p, t, found);
+    pare_arena_rewind(p->scratch, mark);
     return s;
 }
 
-void pare__state_remove(pare_run *run)
+void pare_training_state_remove(const pare_training_place *p)
 {
-    const pare_mark mark = pare_arena_mark(&run->scratch);
-    char *const path = path_of(run, "");
+    const pare_mark mark = pare_arena_mark(p->scratch);
+    char *const path = path_of(p, "");
     if (path)
         (void)unlink(path);
-    pare_arena_rewind(&run->scratch, mark);
+    pare_arena_rewind(p->scratch, mark);
 }
