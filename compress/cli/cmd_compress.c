@@ -280,7 +280,9 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
     if (pare_args_given(args, "dry-run"))
         return pare_plan_run(cli, args);
     pare_job job;
+    PARE_TRY(pare_job_device(cli, args));
     PARE_TRY(pare_job_read(cli, args, &job));
+    job.strict = pare_args_given(args, "strict");
     if (pare_args_given(args, "resume") && job.restart)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "compress: --resume and --restart exclude each other");

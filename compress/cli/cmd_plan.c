@@ -6,7 +6,6 @@
 pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
 {
     pare_ctx *const cx = &cli->cx;
-    const char *const device = pare_args_text(args, "device");
     const char **const sets = PARE_NEW(&cli->arena, const char *, PARE_ARGS_MAX);
     if (!sets)
         return PARE_ENOMEM;
@@ -18,13 +17,7 @@ pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
         .sets = sets,
         .set_count = pare_args_texts(args, "set", sets),
         .restart = pare_args_given(args, "restart"),
-        .strict = pare_args_given(args, "strict"),
     };
-    if (device && strcmp(device, "cpu") != 0)
-        return pare_fail(cx, PARE_EUSAGE,
-                         "--device \"%s\": pare compresses on the CPU only; leave --device out. "
-                         "To evaluate on a GPU, say device: cuda or auto in an entry of evaluate:",
-                         device);
     if (pare_path_is_directory(out->recipe))
         return pare_fail(cx, PARE_EUSAGE, "%s: is a directory, expected a recipe", out->recipe);
     if (!pare_path_is_file(out->recipe))
@@ -32,12 +25,25 @@ pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
     return pare_args_bytes(cx, args, "ram-limit", &out->ram_limit);
 }
 
+pare_status pare_job_device(pare_cli *cli, const pare_args *args)
+{
+    const char *const device = pare_args_text(args, "device");
+    if (!device || strcmp(device, "cpu") == 0)
+        return PARE_OK;
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "--device \"%s\": pare compresses on the CPU only; leave --device out. "
+                     "To evaluate on a GPU, say device: cuda or auto in an entry of evaluate:",
+                     device);
+}
+
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
 {
     pare_job job;
     pare_plan plan = {0};
     pare_plan_estimate time;
+    PARE_TRY(pare_job_device(cli, args));
     PARE_TRY(pare_job_read(cli, args, &job));
+    job.strict = pare_args_given(args, "strict");
     job.plan_only = true;
     PARE_TRY(pare_cli_threads(cli, args));
     pare_status s = pare_plan_make(&cli->cx, &cli->arena, &job, &plan);

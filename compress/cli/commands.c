@@ -14,12 +14,17 @@ const pare_option pare_common_options[] = {
     {NULL, NULL, NULL, false},
 };
 
-#define JOB_OPTIONS                                                                                \
+#define RECIPE_OPTIONS                                                                             \
     {"model", "PATH", "model to read instead of the recipe's", false},                             \
-        {"output", "DIR", "artifact to write instead of the recipe's", false},                     \
+        {"output", "DIR", "directory to write instead of the recipe's", false},                    \
         {"tokenizer", "PATH", "tokenizer to use instead of the recipe's or the model's", false},   \
         {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
-        {"ram-limit", "SIZE", "allocate at most SIZE, such as 8GiB (the recipe's limit)", false},  \
+    {                                                                                              \
+        "ram-limit", "SIZE", "allocate at most SIZE, such as 8GiB (the recipe's limit)", false     \
+    }
+
+#define JOB_OPTIONS                                                                                \
+    RECIPE_OPTIONS,                                                                                \
     {                                                                                              \
         "device", "cpu", "where to compress, only cpu; entries of evaluate: take a device", false  \
     }
@@ -48,6 +53,13 @@ static const pare_option compress_options[] = {
     {"resume", NULL, "continue an unfinished run (the default); texts of evaluate: may differ",
      false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option train_options[] = {
+    RECIPE_OPTIONS,
+    {"restart", NULL,
+     "delete an unfinished run, or replace a finished output that is as pare left it", false},
     {NULL, NULL, NULL, false},
 };
 
@@ -226,6 +238,12 @@ const pare_command pare_commands[] = {
      "of\n"
      "multiple choice, so it refuses what compress would.",
      "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
+    {"train", "RECIPE", 1, 1, "train a model on text, alone or with a teacher",
+     "It begins with a checkpoint, with some blocks of one, or with random weights, and writes a "
+     "plain\n"
+     "checkpoint. \"pare help training\" has the keys of its recipe. When the same command is given\n"
+     "again, pare continues an interrupted run with the state that it saved last.",
+     "pare train student.yaml --set train.tokens=2000000", train_options, pare_train_run},
     {"eval", "MODEL", 1, 1, "measure perplexity, KL divergence, multiple choice, speed, memory",
      "Packed models run with their low-bit kernels unless --exact is given. With --baseline pare "
      "prints\n"

@@ -129,4 +129,9 @@ void pare_report_put(pare_json_writer *w, const pare_report *r);
 PARE_CHECKED pare_status pare_report_write(pare_ctx *cx, const pare_report *r,
                                            const char *directory);
 
+/* The member "training" of an open object; and the curve of its loss as a picture in HTML. */
+struct pare_text_out;
+void pare_report_training(pare_json_writer *w, const pare_training_result *t);
+void pare_report_curve(struct pare_text_out *t, const pare_training_result *s);
+
 #endif

@@ -1,18 +1,21 @@
 /* What a pass that trains did: quality before and after, and the curve of its loss. */
+#include <math.h>
+
 #include "compress/report/report_internal.h"
 
-void pare__report_training_put(pare_json_writer *w, const pare_report *r)
+void pare_report_training(pare_json_writer *w, const pare_training_result *t)
 {
-    const pare_training_result *const t = r->training;
-    if (!t)
-        return;
     pare_json_open_object(w, "training");
     pare_json_put_integer(w, "steps", (int64_t)t->steps);
     pare_json_put_integer(w, "tokens", (int64_t)t->tokens);
     pare_json_put_integer(w, "aware_linears", (int64_t)t->aware);
     pare_json_put_finite(w, "seconds", t->seconds);
-    pare_json_put_finite(w, "kl_before", t->kl_before);
-    pare_json_put_finite(w, "kl_after", t->kl_after);
+    if (t->kl_after >= 0) {
+        pare_json_put_finite(w, "kl_before", t->kl_before);
+        pare_json_put_finite(w, "kl_after", t->kl_after);
+    }
+    pare_json_put_finite(w, "perplexity_before", exp(t->nll_before));
+    pare_json_put_finite(w, "perplexity_after", exp(t->nll_after));
     pare_json_open_array(w, "curve");
     for (size_t i = 0; i < t->points; i++) {
         pare_json_open_object(w, NULL);
@@ -26,15 +29,22 @@ void pare__report_training_put(pare_json_writer *w, const pare_report *r)
     pare_json_close(w);
 }
 
+void pare__report_training_put(pare_json_writer *w, const pare_report *r)
+{
+    if (r->training)
+        pare_report_training(w, r->training);
+}
+
 /* "98 steps, 200704 tokens in 96 s": the same in both. */
 static void put_summary(pare_text_out *t, const pare_training_result *r)
 {
     pare__text_put(t,
                    "%zu step%s of training on %llu tokens in %.0f s (%.0f tokens/s). KL from the "
-                   "original on windows held out: %.4f before, %.4f after. Loss: %.4f at first, "
-                   "%.4f at the end.",
+                   "original on windows held out: %.4f before, %.4f after; perplexity: %.4f before, "
+                   "%.4f after. Loss: %.4f at first, %.4f at the end.",
                    r->steps, pare_plural(r->steps), (unsigned long long)r->tokens, r->seconds,
                    r->seconds > 0 ? (double)r->tokens / r->seconds : 0, r->kl_before, r->kl_after,
+                   exp(r->nll_before), exp(r->nll_after),
                    r->point[0].loss, r->point[r->points - 1].loss);
     if (r->aware)
         pare__text_put(t,
@@ -51,17 +61,12 @@ void pare__report_training_card(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "\n");
 }
 
-void pare__report_training_html(pare_text_out *t, const pare_report *r)
+void pare_report_curve(pare_text_out *t, const pare_training_result *s)
 {
-    const pare_training_result *const s = r->training;
     double most = 0;
-    if (!s)
-        return;
     for (size_t i = 0; i < s->points; i++)
         most = s->point[i].loss > most ? s->point[i].loss : most;
-    pare__text_put(t, "<h2>Training</h2>\n<p>");
-    put_summary(t, s);
-    pare__text_put(t, "</p>\n<svg viewBox=\"0 0 640 160\" width=\"100%%\" role=\"img\" "
+    pare__text_put(t, "<svg viewBox=\"0 0 640 160\" width=\"100%%\" role=\"img\" "
                       "aria-label=\"loss over steps\"><polyline fill=\"none\" "
                       "stroke=\"currentColor\" stroke-width=\"2\" points=\"");
     for (size_t i = 0; i < s->points; i++)
@@ -70,4 +75,14 @@ void pare__report_training_html(pare_text_out *t, const pare_report *r)
     pare__text_put(t,
                    "\"/></svg>\n<p class=\"dim\">The loss, from 0 to %.4f, over %zu steps.</p>\n",
                    most, s->steps);
+}
+
+void pare__report_training_html(pare_text_out *t, const pare_report *r)
+{
+    if (!r->training)
+        return;
+    pare__text_put(t, "<h2>Training</h2>\n<p>");
+    put_summary(t, r->training);
+    pare__text_put(t, "</p>\n");
+    pare_report_curve(t, r->training);
 }

@@ -1,0 +1,122 @@
+#include <math.h>
+#include <stdio.h>
+
+#include "compress/cli/cli.h"
+#include "compress/cli/job_options.h"
+#include "compress/passes/training.h"
+#include "compress/text/units.h"
+#include "compress/train/train_job.h"
+#include "recipes/train_recipe.h"
+
+static const char example_recipe[] =
+    "pare: 1\n"
+    "config: config.json            # the shape: a config.json of any family but mixtures\n"
+    "vocabulary: 4096               # train a tokenizer; or tokenizer: PATH\n"
+    "output: tiny                   # a checkpoint that any program loads\n"
+    "data: {text: [prose.txt], window: 256}\n"
+    "train: {tokens: 5000000, batch: 16, rate: 1e-3, weight_decay: 0.1}\n";
+
+static const char example_student[] =
+    "pare: 1\n"
+    "model: llama                   # a teacher, too, for itself\n"
+    "blocks: 8                      # of 16, spread evenly; without it: all\n"
+    "output: llama-8\n"
+    "data: {text: [prose.txt], window: 512}\n"
+    "train: {kl: 1, ce: 0, tokens: 2000000, rate: 1e-4}\n";
+
+void pare_help_training(void)
+{
+    pare_param params[PARE_PARAMS_MAX + 1];
+    pare_training_params(params);
+    (void)printf("training: the recipe of \"pare train\", a YAML file\n\n"
+                 "  %-12s %-30s %s\n",
+                 "key", "for example", "what");
+    for (const pare_recipe_key *k = pare_train_keys; k->name; k++)
+        pare_help_words(printf("  %-12s %-30s ", k->name, k->example), 46, k->help);
+    (void)printf("\nvocabulary, blocks, keep_zeros, dtype:\n");
+    for (size_t i = 0; pare_train_word_params[i]; i++)
+        pare_help_setting(pare_train_word_params[i]);
+    (void)printf("\ndata takes text: FILE, text: [FILE, ...] or tokens: FILE.i32, and:\n");
+    for (size_t i = 0; pare_train_data_params[i]; i++)
+        pare_help_setting(pare_train_data_params[i]);
+    (void)printf("\ntrain takes:\n");
+    for (const pare_param *p = params; p->name; p++)
+        pare_help_setting(p);
+    (void)printf(
+        "\n"
+        "Every weight is trained: embeddings, norms, linears, head. The optimizer is AdamW with "
+        "betas 0.9\n"
+        "and 0.95; norms and biases do not decay. With \"config\" weights are normal numbers with "
+        "the\n"
+        "deviation initializer_range of config.json (0.02); those of linears that write into the "
+        "stream\n"
+        "are smaller by sqrt(2 blocks). Then take a rate near 1e-3; from a model one near 1e-4.\n"
+        "\n"
+        "kl, reverse_kl, jsd and hidden compare with the teacher: the model of the recipe as it "
+        "was, or\n"
+        "another one of the same vocabulary. hidden needs the same width; block b of N stands "
+        "beside block\n"
+        "(b + 1) M / N - 1 of M. A teacher may be an artifact of pare.\n"
+        "\n"
+        "pare saves the state every so many minutes (save). The same command continues a run that "
+        "was\n"
+        "killed, to the same bytes. Memory: 16 bytes for each weight, and a step.\n"
+        "\n"
+        "a model from scratch\n%s\na student of half the depth, distilled\n%s",
+        example_recipe, example_student);
+}
+
+static pare_status print_json(pare_cli *cli, const pare_train_done *d)
+{
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_train_put(w, d);
+    pare_json_put_finite(w, "seconds", d->seconds);
+    pare_json_close(w);
+    return pare_cli_print(w);
+}
+
+static void print_text(const pare_train_done *d)
+{
+    char a[PARE_UNIT_TEXT];
+    const pare_training_result *const r = &d->training;
+    (void)printf("checkpoint        %s\n", d->output);
+    (void)printf("began with        %s\n", d->begun_with);
+    (void)printf("weights           %llu in %s, %s\n", (unsigned long long)d->weights, d->dtype,
+                 pare_units_bytes(d->bytes, a));
+    if (d->vocabulary)
+        (void)printf("tokenizer         %zu tokens, trained on the text\n", d->vocabulary);
+    (void)printf("trained           %zu step%s, %llu tokens, %.0f tokens/s\n", r->steps,
+                 pare_plural(r->steps), (unsigned long long)r->tokens,
+                 r->seconds > 0 ? (double)r->tokens / r->seconds : 0);
+    (void)printf("loss              %.4f -> %.4f\n", r->point[0].loss, r->point[r->points - 1].loss);
+    (void)printf("perplexity        %.4f -> %.4f   (%zu windows held out)\n", exp(r->nll_before),
+                 exp(r->nll_after), d->held_out);
+    if (r->kl_after >= 0)
+        (void)printf("KL from teacher   %.4f -> %.4f\n", r->kl_before, r->kl_after);
+    (void)printf("time              %s", pare_units_seconds(d->seconds, a));
+    if (d->resumed)
+        (void)printf(", in this run; %zu step%s were done before", d->resumed,
+                     pare_plural(d->resumed));
+    (void)printf("\n");
+}
+
+pare_status pare_train_run(pare_cli *cli, const pare_args *args)
+{
+    pare_job job;
+    pare_train_done done;
+    const pare_teller teller = {pare_cli_tell, cli};
+    PARE_TRY(pare_job_read(cli, args, &job));
+    pare_status s = pare_cli_threads(cli, args);
+    if (s == PARE_OK)
+        s = pare_train_job(&cli->cx, &cli->arena, &job, &teller, &done);
+    if (s == PARE_EINTERRUPTED)
+        pare_screen_say(&cli->screen, "stopped; the same command%s continues here",
+                        job.restart ? " without --restart" : "");
+    PARE_TRY(s);
+    if (cli->json)
+        return print_json(cli, &done);
+    print_text(&done);
+    return PARE_OK;
+}

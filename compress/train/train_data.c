@@ -1,0 +1,161 @@
+/* What is trained on: tokens cut into windows, some of which are held out. */
+#include <string.h>
+
+#include "compress/train/train_internal.h"
+#include "formats/sha256.h"
+#include "formats/tokenizer_train.h"
+#include "runtime/file.h"
+
+static pare_status data_path(pare_training *t, const pare_text *text, const char **out)
+{
+    const pare_job_path p = {t->job->recipe, "data", NULL, text};
+    char *path;
+    PARE_TRY(pare_job_path_pick(t->cx, t->a, &p, &path));
+    if (!pare_path_is_file(path))
+        return pare_recipe_fail(t->cx, text->place,
+                                "%s: there is no such file; a path in a recipe is relative to the "
+                                "recipe",
+                                path);
+    *out = path;
+    return PARE_OK;
+}
+
+/* Learns a tokenizer from the texts; its files are kept for the output. */
+static pare_status train_tokenizer(pare_training *t, const char *const *path, size_t texts,
+                                   pare_tokenizer **out)
+{
+    static const char *const special[] = {"<|endoftext|>"};
+    const pare_tok_train_opts opts = {.vocab = t->recipe.vocabulary,
+                                      .special = special,
+                                      .specials = 1,
+                                      .bos = special[0],
+                                      .eos = special[0]};
+    pare_tok_train_text *const text = PARE_NEW(&t->scratch, pare_tok_train_text, texts);
+    pare_file *const file = PARE_NEW(&t->scratch, pare_file, texts);
+    pare_tok_trained made;
+    if (!text || !file)
+        return PARE_ENOMEM;
+    pare_status s = PARE_OK;
+    for (size_t i = 0; s == PARE_OK && i < texts; i++) {
+        s = pare_file_map(t->cx, &t->scratch, path[i], &file[i]);
+        text[i] = (pare_tok_train_text){(const char *)file[i].data, (size_t)file[i].bytes};
+    }
+    if (s == PARE_OK)
+        s = pare_tokenizer_train(t->cx, t->a, text, texts, &opts, &made);
+    for (size_t i = 0; i < texts; i++)
+        pare_file_unmap(&file[i]);
+    if (s == PARE_EUSAGE) {
+        (void)pare_recipe_fail_at(t->cx, s, t->recipe.vocabulary_place);
+        return s;
+    }
+    PARE_TRY(s);
+    pare__train_tell(t, "a tokenizer of %zu tokens from %llu words", made.vocab,
+                     (unsigned long long)made.words);
+    t->tokenizer = made.json;
+    t->tokenizer_len = made.json_len;
+    t->tokenizer_config = made.config;
+    t->tokenizer_config_len = made.config_len;
+    *out = made.tokenizer;
+    return PARE_OK;
+}
+
+static pare_status open_tokenizer(pare_training *t, const char *const *path, size_t texts,
+                                  pare_tokenizer **out)
+{
+    bool has = false;
+    if (t->recipe.vocabulary)
+        return train_tokenizer(t, path, texts, out);
+    PARE_TRY(pare_checkpoint_has_tokenizer(&t->model, &has));
+    if (!has)
+        return pare_recipe_fail(t->cx, t->recipe.data_place,
+                                "text needs a tokenizer, and beside %s there is none; name one "
+                                "with \"tokenizer: PATH\"%s, or give tokens: a file of "
+                                "little-endian int32",
+                                t->model_path,
+                                t->fresh ? ", train one with \"vocabulary: 4096\"" : "");
+    return pare_checkpoint_tokenizer(&t->model, out);
+}
+
+static pare_status read_texts(pare_training *t, pare_tokens *out)
+{
+    const size_t texts = t->recipe.text.count, vocab = t->source.config.vocab;
+    const char **const path = PARE_NEW(t->a, const char *, texts);
+    char note[PARE_TOKENS_NOTE];
+    pare_tokenizer *tokenizer = NULL;
+    if (!path)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < texts; i++)
+        PARE_TRY(data_path(t, &t->recipe.text.item[i], &path[i]));
+    PARE_TRY(open_tokenizer(t, path, texts, &tokenizer));
+    pare_status s = PARE_OK;
+    if (pare_tokenizer_vocab(tokenizer) > vocab)
+        s = pare_recipe_fail(t->cx, t->recipe.data_place,
+                             "the tokenizer has %zu tokens, and the model a vocabulary of %zu; "
+                             "\"vocab_size\" in config.json must be at least that",
+                             pare_tokenizer_vocab(tokenizer), vocab);
+    if (s == PARE_OK)
+        s = pare_tokens_encode(t->cx, t->a, tokenizer, path, texts, -1, vocab, out);
+    pare_tokenizer_free(tokenizer);
+    if (s == PARE_OK && pare_tokens_note(out, note))
+        pare__train_tell(t, "warning: %s", note);
+    return s;
+}
+
+static pare_status read_stream(pare_training *t, pare_tokens *out)
+{
+    const char *path;
+    if (t->recipe.text.count)
+        return read_texts(t, out);
+    PARE_TRY(data_path(t, &t->recipe.tokens, &path));
+    return pare_tokens_read(t->cx, t->a, path, t->source.config.vocab, out);
+}
+
+/* Windows i * all / held of the stream are held out; the others move together, in their order. */
+static pare_status split(pare_training *t, pare_tokens *stream)
+{
+    const size_t window = t->window, all = stream->count / window, held = t->recipe.held_out;
+    const size_t bytes = window * sizeof(int32_t);
+    if (all <= held)
+        return pare_recipe_fail(t->cx, t->recipe.data_place,
+                                "the data have %zu tokens: %zu window%s of %zu, and %zu are held "
+                                "out; give more, a smaller window or fewer held_out",
+                                stream->count, all, pare_plural(all), window, held);
+    t->held_out = (pare_tokens){.id = PARE_NEW(t->a, int32_t, held *window)};
+    if (!t->held_out.id)
+        return PARE_ENOMEM;
+    size_t kept = 0;
+    for (size_t i = 0, out = 0; i < all; i++) {
+        const int32_t *const from = stream->id + i * window;
+        if (out < held && i == out * all / held) {
+            memcpy(t->held_out.id + out++ * window, from, bytes);
+            continue;
+        }
+        memmove(stream->id + kept++ * window, from, bytes);
+    }
+    t->held_out.count = held * window;
+    t->windows = (pare_tokens){.id = stream->id, .count = kept * window};
+    return PARE_OK;
+}
+
+pare_status pare__train_data(pare_training *t)
+{
+    const size_t context = t->source.config.context;
+    pare_tokens stream;
+    if (t->recipe.window_given && t->recipe.window > context)
+        return pare_recipe_fail(t->cx, t->recipe.window_place,
+                                "\"window\" is %zu, above the context of the model, which is %zu",
+                                t->recipe.window, context);
+    t->window = t->recipe.window < context ? t->recipe.window : context;
+    if (t->taught && t->taught_by.config.context < t->window)
+        return pare_recipe_fail(t->cx, t->recipe.window_place.file ? t->recipe.window_place
+                                                                   : t->recipe.data_place,
+                                "windows have %zu tokens, and the teacher a context of %zu",
+                                t->window, t->taught_by.config.context);
+    t->recipe.window = t->window;
+    PARE_TRY(read_stream(t, &stream));
+    PARE_TRY(split(t, &stream));
+    PARE_TRY(pare_sha256_hex(t->cx, t->windows.id, t->windows.count * sizeof *t->windows.id,
+                             t->windows_sha256));
+    return pare_sha256_hex(t->cx, t->held_out.id, t->held_out.count * sizeof *t->held_out.id,
+                           t->held_out_sha256);
+}

@@ -1,0 +1,85 @@
+/* compress/train/train_internal.h - one running training and the parts it is made of. */
+#ifndef PARE_COMPRESS_TRAIN_INTERNAL_H
+#define PARE_COMPRESS_TRAIN_INTERNAL_H
+
+#include "calib/tokens.h"
+#include "compress/artifact/training_state.h"
+#include "compress/output/journal.h"
+#include "compress/output/output_swap.h"
+#include "compress/plan/job_paths.h"
+#include "compress/train/train_job.h"
+#include "formats/packed.h"
+#include "recipes/train_recipe.h"
+
+typedef struct pare_training {
+    pare_ctx *cx;
+    pare_arena *a;       /* lives as long as the job */
+    pare_arena scratch;  /* rewound after every step */
+    pare_arena begin;    /* random weights, until they are copied */
+    pare_arena own;      /* leaves and the student */
+    const pare_job *job;
+    const pare_teller *teller;
+    double started;
+    pare_param params[PARE_PARAMS_MAX + 1]; /* of `train` */
+    pare_train_recipe recipe;
+    char *portable, *written; /* the recipe, without and with paths */
+    size_t written_len;
+    pare_output_place place;
+    bool replaces;
+    pare_lock lock;
+    pare_journal *journal;
+
+    char *model_path, *teacher_path;  /* model_path: of config.json where `fresh` */
+    bool fresh, own_teacher;          /* random weights; a teacher of its own */
+    pare_checkpoint model, teacher;   /* with `fresh` the first has only config and tokenizer */
+    pare_model source, student, taught_by; /* as it lies there; what is trained; the teacher */
+    size_t *kept;                     /* [student.config.blocks] blocks of the source */
+    pare_forward student_f, teacher_f;
+    pare_trainee trainee;
+    bool taught; /* a loss compares with the teacher */
+
+    pare_train_opts opts;
+    size_t window;
+    pare_tokens windows, held_out; /* [, window] each */
+    char windows_sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX];
+    const char *tokenizer, *tokenizer_config; /* texts of a tokenizer that was trained, or NULL */
+    size_t tokenizer_len, tokenizer_config_len;
+
+    pare_file_digest *input;
+    size_t inputs;
+    uint8_t asked[16]; /* hash of recipe and data */
+    pare_training_state state;
+    size_t begun; /* steps of an earlier run */
+    double saved, spent;
+    pare_dtype dtype; /* of what is written */
+    pare_packed_layout layout;
+} pare_training;
+
+void pare__train_tell(const pare_training *t, const char *fmt, ...) PARE_PRINTF(2, 3);
+
+/* Opens what the recipe begins with, and the teacher: source, taught_by. Refuses a family whose
+ * checkpoint cannot be written. */
+PARE_CHECKED pare_status pare__train_open(pare_training *t);
+
+/* Random weights where the recipe asks for them; then student and trainee own what is trained. */
+PARE_CHECKED pare_status pare__train_take(pare_training *t);
+
+/* Leaf i of all that the student has, in the order of the trainee, with its name in the checkpoint:
+ * false behind the last. `at` is 0 at first and moves on. */
+enum { PARE_TRAIN_NAME = 512 };
+bool pare__train_leaf(const pare_training *t, size_t *at, pare_leaf *leaf,
+                      char name[PARE_TRAIN_NAME]);
+
+/* The windows to train on and those held out; a tokenizer first where the recipe asks for one. */
+PARE_CHECKED pare_status pare__train_data(pare_training *t);
+
+/* Weights rounded as they are stored, before they are measured. */
+PARE_CHECKED pare_status pare__train_round(pare_training *t);
+
+/* The files of the output, into the directory of the work. */
+PARE_CHECKED pare_status pare__train_write(pare_training *t, pare_train_done *done);
+
+/* README.md, report.html and run.json. */
+PARE_CHECKED pare_status pare__train_report(pare_training *t, const pare_train_done *done);
+
+#endif

@@ -1,0 +1,483 @@
+/* A training from its recipe to its output. */
+#include "compress/train/train_job.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "compress/evaluate/evaluate.h"
+#include "compress/output/inventory.h"
+#include "compress/output/output.h"
+#include "compress/passes/training.h"
+#include "compress/plan/plan_limits.h"
+#include "compress/text/units.h"
+#include "compress/text/version.h"
+#include "compress/train/train_internal.h"
+#include "formats/hash.h"
+#include "runtime/file.h"
+#include "runtime/machine.h"
+#include "runtime/watch.h"
+
+/* Notices on the way. */
+enum { NOTICES = 10 };
+#define JOURNAL_FORMAT "1"
+#define OTHER_SETTINGS                                                                             \
+    "the saved state of the training is of other settings: training begins anew"
+
+void pare__train_tell(const pare_training *t, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    pare_teller_say(t->teller, "%s", text);
+}
+
+static pare_job_path output_path(const pare_training *t)
+{
+    return (pare_job_path){t->job->recipe, "output", t->job->output, &t->recipe.common.output};
+}
+
+/* --- recipe ------------------------------------------------------------------------------------
+ */
+
+static pare_status read_recipe(pare_training *t)
+{
+    const pare_job *const job = t->job;
+    char *text;
+    size_t len;
+    pare_training_params(t->params);
+    PARE_TRY(pare_job_read_recipe(t->cx, t->a, job->recipe, job->text, &text, &len));
+    const pare_recipe_source source = {job->recipe, text, len, job->sets, job->set_count};
+    return pare_train_recipe_parse(t->cx, t->a, &source, t->params, &t->recipe);
+}
+
+/* What the training comes to, once the size of windows is known. */
+static pare_status settle(pare_training *t)
+{
+    const pare_train_data data = {NULL, t->windows.count / t->window, t->window};
+    size_t len;
+    pare_training_opts(t->recipe.value, t->window, &t->opts);
+    t->opts.seed = t->recipe.common.seed;
+    pare_status s = pare_train_check(t->cx, &data, &t->opts);
+    if (s == PARE_EINVAL) {
+        (void)pare_recipe_fail_at(t->cx, PARE_EUSAGE, t->recipe.train_place);
+        s = PARE_EUSAGE;
+    }
+    PARE_TRY(s);
+    PARE_TRY(pare_train_recipe_normalize(t->cx, t->a, &t->recipe, t->params, true, &t->portable,
+                                         &len));
+    return pare_train_recipe_normalize(t->cx, t->a, &t->recipe, t->params, false, &t->written,
+                                       &t->written_len);
+}
+
+/* Where the tokenizer lies that is not the model's own. */
+static pare_status pick_tokenizer(pare_training *t)
+{
+    const pare_job_path p = {t->job->recipe, "tokenizer", t->job->tokenizer,
+                             &t->recipe.common.tokenizer};
+    char *path;
+    if (!p.override && !p.written->text) {
+        t->model.tokenizer = t->fresh && !t->recipe.vocabulary ? t->model.directory : NULL;
+        return PARE_OK;
+    }
+    PARE_TRY(pare_job_path_pick(t->cx, t->a, &p, &path));
+    t->model.tokenizer = path;
+    return PARE_OK;
+}
+
+/* Weights are stored as those of the model are. */
+static void pick_dtype(pare_training *t)
+{
+    static const pare_dtype types[] = {PARE_F32, PARE_F32, PARE_F16, PARE_BF16};
+    const pare_dtype has = t->source.embed.dtype;
+    const bool known = !t->fresh && (has == PARE_F16 || has == PARE_BF16);
+    t->dtype = t->recipe.store == PARE_STORE_AUTO && known ? has : types[t->recipe.store];
+}
+
+/* --- room --------------------------------------------------------------------------------------
+ */
+
+static uint64_t count_weights(const pare_config *c, const pare_model *m)
+{
+    uint64_t count = 0;
+    for (size_t b = 0; b < c->blocks; b++)
+        for (size_t i = 0; i < pare_block_leaves(c); i++) {
+            const pare_leaf leaf = pare_block_leaf(c, &m->block[b], i);
+            count += leaf.name ? (uint64_t)leaf.n * leaf.k : 0;
+        }
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_leaf leaf = pare_model_leaf(m, i);
+        count += leaf.name ? (uint64_t)leaf.n * leaf.k : 0;
+    }
+    return count;
+}
+
+/* Weights of a model of the shape that is trained, biases that it lacks included. */
+static pare_status student_weights(pare_training *t, uint64_t *weights)
+{
+    pare_model shape = {.config = t->source.config};
+    const pare_mark mark = pare_arena_mark(&t->scratch);
+    if (t->recipe.blocks)
+        shape.config.blocks = t->recipe.blocks;
+    shape.block = PARE_NEW(&t->scratch, pare_block, shape.config.blocks);
+    for (size_t b = 0; shape.block && shape.config.experts && b < shape.config.blocks; b++) {
+        shape.block[b].expert =
+            PARE_NEW(&t->scratch, pare_linear, shape.config.experts *PARE_ROLES);
+        if (!shape.block[b].expert)
+            shape.block = NULL;
+    }
+    *weights = shape.block ? count_weights(&shape.config, &shape) : 0;
+    pare_arena_rewind(&t->scratch, mark);
+    return *weights ? PARE_OK : PARE_ENOMEM;
+}
+
+static uint64_t needed_bytes(const pare_training *t, uint64_t weights)
+{
+    enum { OF_LEAF = 1024, ROUNDING = 4 << 20 };
+    const pare_config *const c = &t->source.config;
+    const pare_config *const teacher = t->taught ? &t->taught_by.config : NULL;
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
+    const pare_eval_side side = {c, &floats, PARE_INPUTS_NONE},
+                         other = {teacher, &floats, PARE_INPUTS_NONE};
+    const pare_train_data data = {NULL, t->windows.count / t->window, t->window};
+    const size_t leaves = c->blocks * pare_block_leaves(c) + PARE_MODEL_LEAVES;
+    const uint64_t largest = (uint64_t)c->vocab * c->hidden * 2 * sizeof(float);
+    const uint64_t beside[] = {
+        pare_train_bytes(t->cx, c, teacher, &data, &t->opts, leaves),
+        pare_evaluate_bytes(t->cx, &side, teacher ? &other : NULL, t->window, t->held_out.count),
+        (t->fresh ? weights * sizeof(float) : 0), largest};
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        most = beside[i] > most ? beside[i] : most;
+    return weights * 4 * sizeof(float) + leaves * OF_LEAF + most + ROUNDING;
+}
+
+/* Refuses a job that memory or disk cannot hold, before it begins. */
+static pare_status check_room(pare_training *t, const pare_train_done *done)
+{
+    const uint64_t asked = t->job->ram_limit ? t->job->ram_limit : t->recipe.common.ram_limit;
+    const pare_memory_limit limit = pare_memory_limit_find(
+        (pare_memory_limit){t->job->ram_limit ? "--ram-limit" : "\"limits\" of the recipe", asked},
+        t->cx->live_bytes, 0);
+    const uint64_t bytes = t->cx->live_bytes + needed_bytes(t, done->weights);
+    const uint64_t disk =
+        done->weights * (2 * 3 * sizeof(float) + pare_dtype_bits(t->dtype) / 8);
+    char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT];
+    struct statvfs fs;
+    if (bytes > limit.bytes)
+        return pare_fail(t->cx, PARE_ENOMEM,
+                         "training %llu weights takes %s of memory, 16 bytes for each and the rest "
+                         "for a step, and %s allows %s; take a smaller batch or window, fewer "
+                         "blocks, or more memory",
+                         (unsigned long long)done->weights, pare_units_bytes(bytes, needs),
+                         limit.name, pare_units_bytes(limit.bytes, has));
+    t->cx->limit_bytes = (size_t)limit.bytes;
+    if (statvfs(t->place.partial, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < disk)
+        return pare_fail(t->cx, PARE_ENOSPC,
+                         "%s: saved states and weights take up to %s of disk, and %s are free there",
+                         t->place.output, pare_units_bytes(disk, needs),
+                         pare_units_bytes((uint64_t)fs.f_bavail * fs.f_frsize, has));
+    return PARE_OK;
+}
+
+/* --- the place of the output -------------------------------------------------------------------
+ */
+
+static pare_status claim(pare_training *t)
+{
+    const pare_job_path output = output_path(t);
+    bool unfinished, finished;
+    PARE_TRY(pare_output_check_room(t->cx, t->place.output));
+    PARE_TRY(pare_lock_take(t->cx, t->a, t->place.output, "train", t->teller, &t->lock));
+    PARE_TRY(pare_output_place_mend(t->cx, t->a, &t->place, t->teller, &unfinished));
+    t->replaces = pare_path_is_directory(t->place.output) && (t->job->restart || unfinished);
+    PARE_TRY(pare_job_check_replacing(t->cx, t->a, &output, &t->place, t->replaces, false,
+                                      &finished));
+    return finished ? pare_job_path_fail(t->cx, PARE_EEXISTS, &output,
+                                         "%s: is finished; give another output, or --restart to "
+                                         "train anew and replace it",
+                                         t->place.output)
+                    : PARE_OK;
+}
+
+/* The files of a model, with their digests. */
+static pare_status hash_checkpoint(pare_training *t, const pare_checkpoint *ck)
+{
+    const size_t count = ck->files + (ck->config_file.data != NULL);
+    pare_file *const file = PARE_NEW(&t->scratch, pare_file, count);
+    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(&t->scratch, count, sizeof *hex);
+    if (!file || !hex)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < ck->files; i++)
+        file[i] = ck->file[i];
+    if (count > ck->files)
+        file[ck->files] = ck->config_file;
+    PARE_TRY(pare_sha256_files(t->cx, file, count, hex));
+    for (size_t i = 0; i < count; i++) {
+        const char *const path = i < ck->files ? file[i].path : "config.json";
+        const char *const slash = strrchr(path, '/');
+        pare_file_digest *const d = &t->input[t->inputs++];
+        *d = (pare_file_digest){.file = slash ? slash + 1 : path, .bytes = file[i].bytes};
+        memcpy(d->sha256, hex[i], sizeof d->sha256);
+    }
+    return PARE_OK;
+}
+
+static pare_status hash_inputs(pare_training *t)
+{
+    char *text;
+    size_t len;
+    t->input = PARE_NEW(t->a, pare_file_digest, t->model.files + t->teacher.files + 3);
+    if (!t->input)
+        return PARE_ENOMEM;
+    if (t->fresh) {
+        PARE_TRY(pare_file_read(t->cx, t->a, t->model_path, 16 << 20, &text, &len));
+        pare_file_digest *const d = &t->input[t->inputs++];
+        *d = (pare_file_digest){.file = "config.json", .bytes = len};
+        PARE_TRY(pare_sha256_hex(t->cx, text, len, d->sha256));
+    } else {
+        PARE_TRY(hash_checkpoint(t, &t->model));
+    }
+    return t->own_teacher ? hash_checkpoint(t, &t->teacher) : PARE_OK;
+}
+
+/* What must be equal for an unfinished run to be continued. */
+static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char **text)
+{
+    char key[64], value[512];
+    char *const recipe = pare_arena_text(t->a, t->portable, strlen(t->portable));
+    size_t number = 0, len;
+    if (!recipe)
+        return PARE_ENOMEM;
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "program", "pare " PARE_VERSION);
+    pare_json_put_text(w, "training", "format " JOURNAL_FORMAT);
+    for (size_t i = 0; i < t->inputs; i++) {
+        (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", i + 1);
+        (void)snprintf(value, sizeof value, "%s sha256 %s", t->input[i].file, t->input[i].sha256);
+        pare_json_put_text(w, key, value);
+    }
+    pare_json_put_text(w, PARE_JOURNAL_TOKENS, t->windows_sha256);
+    for (char *line = recipe, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", ++number);
+        pare_json_put_text(w, key, line);
+    }
+    pare_json_put_text(w, PARE_JOURNAL_REPLACES,
+                       t->replaces ? "a finished output" : PARE_JOURNAL_NO_OUTPUT);
+    pare_json_close(w);
+    PARE_TRY(pare_json_writer_finish(w, text, &len));
+    pare_xxh3(*text, len, t->asked);
+    return PARE_OK;
+}
+
+static pare_status open_journal(pare_training *t)
+{
+    pare_json_writer *w;
+    pare_journal_record *record;
+    size_t count;
+    const char *text;
+    PARE_TRY(pare_output_make(t->cx, t->a, t->place.partial));
+    PARE_TRY(pare_json_writer_new(t->cx, &w));
+    pare_status s = fingerprint(t, w, &text);
+    if (s == PARE_OK && t->job->restart)
+        s = pare_journal_restart(t->cx, t->place.partial, text, &t->journal);
+    else if (s == PARE_OK)
+        s = pare_journal_open(t->cx, t->a, t->place.partial, text, &t->journal, &record, &count);
+    pare_json_writer_free(w);
+    PARE_TRY(s);
+    return pare_owned_discard(t->cx, t->place.partial, PARE_OUTPUT_ARTIFACT,
+                              t->job->restart || pare_journal_lost(t->journal)
+                                  ? PARE_OWNED_BUT_JOURNAL
+                                  : PARE_OWNED_TEMPORARY);
+}
+
+/* --- training ----------------------------------------------------------------------------------
+ */
+
+static pare_training_place state_place(const pare_training *t)
+{
+    return (pare_training_place){t->cx,    (pare_arena *)&t->scratch, t->place.partial,
+                                 t->asked, OTHER_SETTINGS,            t->teller};
+}
+
+static void tell_step(const pare_training *t, const pare_train_step *s)
+{
+    const size_t steps = t->state.result.steps;
+    const double seconds = pare_seconds() - t->started;
+    const double tokens =
+        (double)(s->step - t->begun) * (double)t->opts.batch * (double)t->window;
+    if (s->step > 1 && s->step * NOTICES / steps == (s->step - 1) * NOTICES / steps)
+        return;
+    pare__train_tell(t, "step %zu of %zu, loss %.4f, norm %.3g, rate %.3g, %.0f tokens/s", s->step,
+                     steps, s->loss, s->norm, s->rate, seconds > 0 ? tokens / seconds : 0);
+}
+
+static pare_status see(void *self, const pare_train_step *s)
+{
+    pare_training *const t = self;
+    const double now = pare_seconds();
+    pare_training_state_add(&t->state, s);
+    tell_step(t, s);
+    if (s->step < t->state.result.steps && now - t->saved < 60 * t->opts.save_minutes)
+        return PARE_OK;
+    const pare_training_place place = state_place(t);
+    t->state.result.seconds = t->spent + now - t->started;
+    PARE_TRY(pare_training_state_save(&place, &t->state));
+    t->saved = pare_seconds();
+    return PARE_OK;
+}
+
+static pare_status measure(pare_training *t, double *kl, double *nll)
+{
+    const pare_eval_opts opts = {.window = t->window, .model = "the student", .baseline = "teacher"};
+    pare_eval_result found;
+    PARE_TRY(pare_evaluate(t->cx, &t->student_f, t->taught ? &t->teacher_f : NULL, &opts,
+                           t->held_out.id, t->held_out.count, &found));
+    *kl = found.has_kl ? found.kl_mean : -1;
+    *nll = found.nll;
+    return PARE_OK;
+}
+
+static pare_status find_state(pare_training *t)
+{
+    const pare_training_place place = state_place(t);
+    pare_training_result *const r = &t->state.result;
+    bool found;
+    r->steps = t->opts.schedule.steps;
+    r->tokens = (uint64_t)r->steps * t->opts.batch * t->window;
+    memcpy(r->asked, t->asked, sizeof r->asked);
+    PARE_TRY(pare_training_state_load(&place, &t->state, &found));
+    if (!found)
+        return measure(t, &r->kl_before, &r->nll_before);
+    t->begun = t->state.at.steps;
+    t->spent = r->seconds;
+    pare__train_tell(t, "continues after step %zu of %zu", t->begun, r->steps);
+    return PARE_OK;
+}
+
+static pare_status run_steps(pare_training *t)
+{
+    const pare_train_data data = {t->windows.id, t->windows.count / t->window, t->window};
+    const pare_train_watch watch = {see, t};
+    pare_training_result *const r = &t->state.result;
+    PARE_TRY(find_state(t));
+    t->started = t->saved = pare_seconds();
+    const pare_status s =
+        pare_train(t->cx, &t->scratch, &t->trainee, &data, &t->opts, &t->state.at, &watch);
+    if (s == PARE_ENUMERIC)
+        (void)pare_fail_after(t->cx, s,
+                              "change it in the recipe and give the command again with --restart");
+    PARE_TRY(s);
+    r->seconds = t->begun < r->steps ? t->spent + pare_seconds() - t->started : t->spent;
+    PARE_TRY(pare__train_round(t));
+    return measure(t, &r->kl_after, &r->nll_after);
+}
+
+/* --- the job -----------------------------------------------------------------------------------
+ */
+
+static pare_status begun_with(pare_training *t, pare_train_done *out)
+{
+    char text[600];
+    const size_t all = t->source.config.blocks;
+    if (t->fresh)
+        (void)snprintf(text, sizeof text, "random weights of the shape in %s", t->model_path);
+    else if (t->recipe.blocks && t->recipe.blocks < all)
+        (void)snprintf(text, sizeof text, "%zu of %zu blocks of %s", t->recipe.blocks, all,
+                       t->model_path);
+    else
+        (void)snprintf(text, sizeof text, "%s", t->model_path);
+    out->begun_with = pare_arena_text(t->a, text, strlen(text));
+    return out->begun_with ? PARE_OK : PARE_ENOMEM;
+}
+
+static pare_status prepare(pare_training *t, pare_train_done *out)
+{
+    const pare_job_path output = output_path(t);
+    PARE_TRY(read_recipe(t));
+    PARE_TRY(pare_job_output(t->cx, t->a, &output, &t->place));
+    pare_training_opts(t->recipe.value, 1, &t->opts); /* which losses there are */
+    PARE_TRY(pare__train_open(t));
+    PARE_TRY(pick_tokenizer(t));
+    PARE_TRY(pare_job_output_beside(t->cx, &output, &t->place, t->model_path));
+    if (t->own_teacher)
+        PARE_TRY(pare_job_output_beside(t->cx, &output, &t->place, t->teacher_path));
+    pick_dtype(t);
+    PARE_TRY(begun_with(t, out));
+    PARE_TRY(student_weights(t, &out->weights));
+    PARE_TRY(claim(t));
+    PARE_TRY(pare__train_data(t));
+    return settle(t);
+}
+
+static pare_status fill(pare_training *t, pare_train_done *out)
+{
+    pare_config *const config = PARE_NEW(t->a, pare_config, 1);
+    if (!config)
+        return PARE_ENOMEM;
+    *config = t->student.config;
+    out->output = t->place.output;
+    out->training = t->state.result;
+    out->config = config;
+    out->dtype = pare_dtype_name(t->dtype);
+    out->windows = t->windows.count / t->window;
+    out->window = t->window;
+    out->held_out = t->held_out.count / t->window;
+    out->vocabulary = t->recipe.vocabulary;
+    out->resumed = t->begun;
+    return PARE_OK;
+}
+
+static pare_status run_job(pare_training *t, pare_train_done *out)
+{
+    PARE_TRY(prepare(t, out));
+    PARE_TRY(hash_inputs(t));
+    PARE_TRY(open_journal(t));
+    PARE_TRY(check_room(t, out));
+    pare__train_tell(t, "%llu weights, %zu windows of %zu tokens, %zu held out; %zu steps",
+                     (unsigned long long)out->weights, t->windows.count / t->window, t->window,
+                     t->held_out.count / t->window, t->opts.schedule.steps);
+    PARE_TRY(pare__train_take(t));
+    PARE_TRY(run_steps(t));
+    PARE_TRY(fill(t, out));
+    PARE_TRY(pare__train_write(t, out));
+    const pare_training_place place = state_place(t);
+    pare_training_state_remove(&place);
+    PARE_TRY(pare_inventory_write(t->cx, t->a, t->place.partial, NULL, 0));
+    if (!t->fresh)
+        PARE_TRY(pare_watch_check(t->cx, &t->model.watch));
+    return pare_output_place_publish(t->cx, t->a, &t->place, t->replaces, t->teller);
+}
+
+pare_status pare_train_job(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                           const pare_teller *teller, pare_train_done *out)
+{
+    const double started = pare_seconds();
+    const size_t limit = cx->limit_bytes;
+    *out = (pare_train_done){0};
+    pare_training t = {.cx = cx,
+                       .a = a,
+                       .scratch = {.cx = cx},
+                       .begin = {.cx = cx},
+                       .own = {.cx = cx},
+                       .job = job,
+                       .teller = teller};
+    pare_status s = run_job(&t, out);
+    cx->limit_bytes = limit;
+    out->seconds = pare_seconds() - started;
+    pare_journal_close(cx, t.journal);
+    pare_checkpoint_close(&t.model);
+    if (t.own_teacher)
+        pare_checkpoint_close(&t.teacher);
+    pare_lock_release(&t.lock);
+    pare_arena_release(&t.own);
+    pare_arena_release(&t.begin);
+    pare_arena_release(&t.scratch);
+    return s;
+}

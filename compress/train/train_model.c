@@ -1,0 +1,330 @@
+/* What is trained: a model as it lies in a checkpoint, some of its blocks, or random weights. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/train/train_internal.h"
+#include "runtime/random.h"
+
+static pare_job_path model_path(const pare_training *t)
+{
+    return (pare_job_path){t->job->recipe, "model", t->job->model, &t->recipe.common.model};
+}
+
+static pare_job_path recipe_path(const pare_training *t, const char *key, const pare_text *written)
+{
+    return (pare_job_path){t->job->recipe, key, NULL, written};
+}
+
+/* --- what is there -----------------------------------------------------------------------------
+ */
+
+/* Why the weights of such a model cannot be trained and written; NULL: they can. */
+static const char *why_not(const pare_checkpoint *ck, const pare_config *c)
+{
+    if (ck->packed || ck->unpacked)
+        return "is compressed already; pare export --format safetensors writes it as floats";
+    if (!ck->config)
+        return "has no config.json; give a checkpoint with one";
+    if (c->arch->fused[0].name)
+        return "is of a family whose checkpoints hold several linears in one tensor, which pare "
+               "does not write";
+    if (c->arch->transposed)
+        return "is of a family whose linears lie transposed in the file, which pare does not write";
+    return c->arch->rounds_inputs
+               ? "has ternary weights; pare compress with distill: {aware: true} trains those"
+               : NULL;
+}
+
+static pare_status check_kind(const pare_training *t)
+{
+    const char *const why = why_not(&t->model, &t->source.config);
+    return why ? pare_fail(t->cx, PARE_ENOTSUP, "%s: %s", t->model_path, why) : PARE_OK;
+}
+
+/* The model of the recipe, or the config.json, as a checkpoint without tensors. */
+static pare_status open_config(pare_training *t)
+{
+    pare_checkpoint *const ck = &t->model;
+    const pare_job_path config = recipe_path(t, "config", &t->recipe.config);
+    char *text;
+    size_t len;
+    enum { CONFIG_CAP = 16 << 20 };
+    PARE_TRY(pare_job_path_pick(t->cx, t->a, &config, &t->model_path));
+    if (!pare_path_is_file(t->model_path))
+        return pare_job_path_fail(t->cx, PARE_EUSAGE, &config, "%s: there is no such file",
+                                  t->model_path);
+    *ck = (pare_checkpoint){
+        .cx = t->cx, .path = t->model_path, .directory = pare_path_directory(t->a, t->model_path)};
+    if (!ck->directory)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_file_read(t->cx, t->a, t->model_path, CONFIG_CAP, &text, &len));
+    PARE_TRY(pare_json_parse(t->cx, t->model_path, text, len, CONFIG_CAP, &ck->config));
+    PARE_TRY(pare_config_parse(t->cx, t->model_path, ck->config, &t->source.config));
+    if (t->source.config.experts)
+        return pare_fail(t->cx, PARE_ENOTSUP,
+                         "%s: pare does not make random weights for a mixture of experts; give a "
+                         "model",
+                         t->model_path);
+    return PARE_OK;
+}
+
+static pare_status open_model(pare_training *t)
+{
+    const pare_job_path model = model_path(t);
+    PARE_TRY(pare_job_path_pick(t->cx, t->a, &model, &t->model_path));
+    PARE_TRY(pare_job_check_model(t->cx, t->a, &model, t->model_path));
+    PARE_TRY(pare_checkpoint_open(t->cx, t->a, t->model_path, &t->model));
+    return pare_model_load(t->cx, t->a, &t->model, &t->source);
+}
+
+/* The teacher: that of the recipe, else the model. */
+static pare_status open_teacher(pare_training *t)
+{
+    const pare_text *const written = &t->recipe.teacher;
+    const pare_losses *const l = &t->opts.losses;
+    t->taught = pare_losses_compare(l) || l->hidden > 0;
+    if (!t->taught && written->text)
+        return pare_recipe_fail(t->cx, written->place,
+                                "a teacher is given, and no loss compares with it; give weight to "
+                                "kl, reverse_kl, jsd or hidden in \"train\"");
+    if (t->taught && t->fresh && !written->text)
+        return pare_recipe_fail(t->cx, t->recipe.train_place,
+                                "kl, reverse_kl, jsd and hidden compare with a teacher; name one "
+                                "with \"teacher: PATH\"");
+    if (!t->taught || !written->text) {
+        t->taught_by = t->source;
+        return PARE_OK;
+    }
+    const pare_job_path path = recipe_path(t, "teacher", written);
+    PARE_TRY(pare_job_path_pick(t->cx, t->a, &path, &t->teacher_path));
+    PARE_TRY(pare_job_check_model(t->cx, t->a, &path, t->teacher_path));
+    t->own_teacher = true;
+    PARE_TRY(pare_checkpoint_open_to_run(t->cx, t->a, t->teacher_path, &t->teacher));
+    return pare_model_load(t->cx, t->a, &t->teacher, &t->taught_by);
+}
+
+pare_status pare__train_open(pare_training *t)
+{
+    t->fresh = t->recipe.config.text && !t->job->model;
+    PARE_TRY(t->fresh ? open_config(t) : open_model(t));
+    PARE_TRY(check_kind(t));
+    if (t->recipe.blocks) {
+        const char *const why = pare_config_no_structure(&t->source.config);
+        if (t->recipe.blocks > t->source.config.blocks)
+            return pare_recipe_fail(t->cx, t->recipe.blocks_place,
+                                    "\"blocks\" is %zu, and the model has %zu", t->recipe.blocks,
+                                    t->source.config.blocks);
+        if (why)
+            return pare_recipe_fail(t->cx, t->recipe.blocks_place,
+                                    "\"blocks\" cannot take blocks out of this model: %s", why);
+    }
+    return open_teacher(t);
+}
+
+/* --- the student -------------------------------------------------------------------------------
+ */
+
+/* Block i of N that stay of M: round(i (M - 1) / (N - 1)), as DistilBERT takes them. */
+static size_t block_kept(size_t i, size_t of, size_t all)
+{
+    return of < 2 ? 0 : (2 * i * (all - 1) + of - 1) / (2 * (of - 1));
+}
+
+/* The student views the blocks of the source that stay. Experts are copied, too: leaves are written
+ * into them. */
+static pare_status view_blocks(pare_training *t)
+{
+    const pare_config *const c = &t->source.config;
+    const size_t blocks = t->recipe.blocks ? t->recipe.blocks : c->blocks;
+    t->student = t->source;
+    t->student.config.blocks = blocks;
+    t->student.block = PARE_NEW(&t->own, pare_block, blocks);
+    t->kept = PARE_NEW(t->a, size_t, blocks);
+    if (!t->student.block || !t->kept)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < blocks; i++) {
+        pare_block *const b = &t->student.block[i];
+        const size_t count = c->experts * PARE_ROLES;
+        t->kept[i] = blocks < c->blocks ? block_kept(i, blocks, c->blocks) : i;
+        *b = t->source.block[t->kept[i]];
+        if (!count)
+            continue;
+        b->expert = PARE_NEW(&t->own, pare_linear, count);
+        if (!b->expert)
+            return PARE_ENOMEM;
+        memcpy(b->expert, t->source.block[t->kept[i]].expert, count * sizeof *b->expert);
+    }
+    return PARE_OK;
+}
+
+bool pare__train_leaf(const pare_training *t, size_t *at, pare_leaf *leaf,
+                      char name[PARE_TRAIN_NAME])
+{
+    const pare_model *const m = &t->student;
+    const pare_config *const c = &m->config;
+    const size_t each = pare_block_leaves(c), inside = c->blocks * each;
+    while (*at < inside + PARE_MODEL_LEAVES) {
+        const size_t i = (*at)++, block = i / each;
+        *leaf = i < inside ? pare_block_leaf(c, &m->block[block], i % each)
+                           : pare_model_leaf(m, i - inside);
+        if (!leaf->name || !(leaf->linear ? leaf->linear->name != NULL : *leaf->vector != NULL))
+            continue;
+        size_t len = 0;
+        if (i < inside)
+            len = pare_arch_name_in(c->arch, block, leaf->part, leaf->name, name,
+                                    PARE_TRAIN_NAME - 16);
+        else
+            len = (size_t)snprintf(name, PARE_TRAIN_NAME - 16, "%s", leaf->name);
+        (void)snprintf(name + len, 16, "%s", pare_leaf_suffix(leaf));
+        return true;
+    }
+    return false;
+}
+
+/* --- random weights ----------------------------------------------------------------------------
+ */
+
+/* The standard deviation of weights that config.json asks for. */
+static double init_deviation(const pare_json *config)
+{
+    static const char *const keys[] = {"initializer_range", "init_std"};
+    double value = 0.02;
+    for (size_t i = 0; i < 2; i++) {
+        const pare_json *const v = pare_json_get(config, keys[i]);
+        if (pare_json_type_of(v) != PARE_JSON_ABSENT)
+            value = pare_json_number(v, value);
+    }
+    return value > 0 && value < 10 ? value : 0.02;
+}
+
+/* Normal numbers; matrices that write into the stream of a model of L blocks are smaller by
+ * sqrt(2 L), as in GPT-2. */
+static void fill_matrix(const pare_training *t, const pare_leaf *leaf, const char *name, float *w)
+{
+    const size_t blocks = t->source.config.blocks, count = leaf->n * leaf->k;
+    const bool writes = leaf->kind == PARE_LEAF_WEIGHT && leaf->part == 0 &&
+                        (leaf->index == PARE_ROLE_O || leaf->index == PARE_ROLE_DOWN);
+    const double deviation =
+        init_deviation(t->model.config) / (writes ? sqrt(2.0 * (double)blocks) : 1);
+    const uint64_t stream = pare_random_stream(name);
+    for (size_t i = 0; i < count; i++)
+        w[i] = (float)(deviation * pare_random_normal(t->recipe.common.seed, stream, i));
+}
+
+static bool has_vector(const pare_training *t, const pare_leaf *leaf)
+{
+    const pare_arch *const a = t->source.config.arch;
+    if (leaf->kind == PARE_LEAF_NORM_BIAS)
+        return a->norm_kind == PARE_NORM_LAYER;
+    if (leaf->kind != PARE_LEAF_BIAS)
+        return true;
+    return leaf->n == t->source.config.vocab && leaf->k == 1 && a->head_bias && leaf->index == 0 &&
+                   strcmp(leaf->name, a->head) == 0
+               ? true
+               : pare_linear_has_bias(t->model.config, pare_arch_linear(a, leaf->part,
+                                                                        (pare_role)leaf->index));
+}
+
+static pare_status make_leaf(pare_training *t, const pare_leaf *leaf, const char *name)
+{
+    if (!leaf->linear && !has_vector(t, leaf))
+        return PARE_OK;
+    float *const value = PARE_NEW(&t->begin, float, leaf->n *leaf->k);
+    char *const linear = pare_arena_text(t->a, name, strlen(name));
+    if (!value || !linear)
+        return PARE_ENOMEM;
+    if (leaf->linear) {
+        fill_matrix(t, leaf, name, value);
+        float *const bias = leaf->linear->bias;
+        *leaf->linear = (pare_linear){.name = linear,
+                                      .n = leaf->n,
+                                      .k = leaf->k,
+                                      .dtype = PARE_F32,
+                                      .floats = value,
+                                      .bias = bias};
+        return PARE_OK;
+    }
+    const bool norm = leaf->kind == PARE_LEAF_NORM || leaf->kind == PARE_LEAF_INNER_NORM;
+    for (size_t i = 0; norm && i < leaf->n; i++)
+        value[i] = 1;
+    *leaf->vector = value;
+    return PARE_OK;
+}
+
+static pare_status make_block(pare_training *t, size_t block)
+{
+    const pare_config *const c = &t->source.config;
+    pare_block *const b = &t->source.block[block];
+    char name[PARE_TRAIN_NAME];
+    b->window = pare_config_window(c, block);
+    for (size_t i = 0; i < pare_block_leaves(c); i++) {
+        const pare_leaf leaf = pare_block_leaf(c, b, i);
+        if (!leaf.name)
+            continue;
+        (void)pare_arch_name_in(c->arch, block, leaf.part, leaf.name, name, sizeof name);
+        PARE_TRY(make_leaf(t, &leaf, name));
+    }
+    return PARE_OK;
+}
+
+static pare_status make_weights(pare_training *t)
+{
+    pare_model *const m = &t->source;
+    PARE_TRY(pare_arena_init(t->cx, &t->begin, 0));
+    m->block = PARE_NEW(&t->begin, pare_block, m->config.blocks);
+    if (!m->block)
+        return PARE_ENOMEM;
+    for (size_t b = 0; b < m->config.blocks; b++)
+        PARE_TRY(make_block(t, b));
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_leaf leaf = pare_model_leaf(m, i);
+        if (leaf.name)
+            PARE_TRY(make_leaf(t, &leaf, leaf.name));
+    }
+    if (m->config.tied)
+        m->head = m->embed;
+    return PARE_OK;
+}
+
+/* --- what is trained ---------------------------------------------------------------------------
+ */
+
+static bool is_any(void *self, size_t block, const pare_leaf *leaf)
+{
+    (void)self;
+    (void)block;
+    (void)leaf;
+    return true;
+}
+
+/* Zeros stay in linears of blocks, and only where the recipe says so. */
+static void keep_zeros(pare_training *t)
+{
+    char name[PARE_TRAIN_NAME];
+    pare_leaf leaf;
+    size_t at = 0;
+    const size_t inside = t->student.config.blocks * pare_block_leaves(&t->student.config);
+    for (size_t i = 0; pare__train_leaf(t, &at, &leaf, name); i++)
+        t->trainee.leaf[i].keeps_zeros =
+            t->recipe.keep_zeros && at <= inside && leaf.kind == PARE_LEAF_WEIGHT;
+}
+
+pare_status pare__train_take(pare_training *t)
+{
+    const pare_choice all = {.wants = is_any};
+    if (t->fresh)
+        PARE_TRY(make_weights(t));
+    PARE_TRY(view_blocks(t));
+    PARE_TRY(pare_trainee_take(t->cx, &t->own, &t->student, &all, &t->trainee));
+    pare_arena_release(&t->begin);
+    keep_zeros(t);
+    t->trainee.student = &t->student_f;
+    t->trainee.teacher = t->taught ? &t->teacher_f : NULL;
+    t->state.leaf = t->trainee.leaf;
+    t->state.leaves = t->trainee.leaves;
+    PARE_TRY(pare_forward_init(t->cx, &t->own, &t->student, t->window, false, &t->student_f));
+    return t->taught ? pare_forward_init(t->cx, &t->own, &t->taught_by, t->window, false,
+                                         &t->teacher_f)
+                     : PARE_OK;
+}

@@ -1,0 +1,120 @@
+/* What a training tells its reader: README.md, report.html, run.json. */
+#include <math.h>
+#include <stdio.h>
+
+#include "compress/report/report.h"
+#include "compress/text/text_out.h"
+#include "compress/text/units.h"
+#include "compress/text/version.h"
+#include "compress/train/train_internal.h"
+
+static void put_quality(pare_text_out *o, const pare_train_done *d)
+{
+    const pare_training_result *const r = &d->training;
+    pare__text_put(o, "On %zu windows held out, the perplexity was %.4f before and is %.4f after.",
+                   d->held_out, exp(r->nll_before), exp(r->nll_after));
+    if (r->kl_after >= 0)
+        pare__text_put(o, " The KL divergence from the teacher was %.4f before and is %.4f after.",
+                       r->kl_before, r->kl_after);
+}
+
+static void put_work(pare_text_out *o, const pare_train_done *d)
+{
+    const pare_training_result *const r = &d->training;
+    pare__text_put(o,
+                   "%zu step%s on %llu tokens in %.0f s (%.0f tokens/s). The loss was %.4f at "
+                   "first and %.4f at the end.",
+                   r->steps, pare_plural(r->steps), (unsigned long long)r->tokens, r->seconds,
+                   r->seconds > 0 ? (double)r->tokens / r->seconds : 0, r->point[0].loss,
+                   r->point[r->points - 1].loss);
+}
+
+static void put_recipe(pare_text_out *o, const pare_training *t, bool html)
+{
+    pare__text_put(o, html ? "<h2>Recipe</h2>\n<pre>" : "\n## Recipe\n\n```yaml\n");
+    if (html)
+        pare__text_put_html(o, t->portable);
+    else
+        pare__text_put(o, "%s", t->portable);
+    pare__text_put(o, html ? "</pre>\n" : "```\n");
+}
+
+static pare_status write_card(pare_training *t, const pare_train_done *d)
+{
+    pare_text_out o = {.cx = t->cx};
+    pare__text_put(&o, "# A model trained by pare\n\nIt began with ");
+    pare__text_put_cell(&o, d->begun_with);
+    pare__text_put(&o, ". It has %llu weights in %s, %zu blocks.\n\n", (unsigned long long)d->weights,
+                   d->dtype, d->config->blocks);
+    put_quality(&o, d);
+    pare__text_put(&o, "\n\n");
+    put_work(&o, d);
+    pare__text_put(&o, "\n\nAny program that reads Hugging Face checkpoints loads it. report.html "
+                       "has the curve of the loss, run.json its numbers.\n");
+    put_recipe(&o, t, false);
+    return pare__text_save(&o, t->place.partial, "README.md");
+}
+
+static pare_status write_page(pare_training *t, const pare_train_done *d)
+{
+    pare_text_out o = {.cx = t->cx};
+    pare__text_put(&o, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                       "<meta name=\"viewport\" content=\"width=device-width\">\n"
+                       "<title>A training by pare</title>\n<style>body{font:16px/1.5 "
+                       "system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem}"
+                       "pre{overflow:auto}.dim{opacity:.7}@media(prefers-color-scheme:dark){body{"
+                       "background:#111;color:#eee}}</style></head><body>\n<h1>Training</h1>\n"
+                       "<p>It began with ");
+    pare__text_put_html(&o, d->begun_with);
+    pare__text_put(&o, ".</p>\n<p>");
+    put_quality(&o, d);
+    pare__text_put(&o, "</p>\n<p>");
+    put_work(&o, d);
+    pare__text_put(&o, "</p>\n");
+    pare_report_curve(&o, &d->training);
+    put_recipe(&o, t, true);
+    pare__text_put(&o, "</body></html>\n");
+    return pare__text_save(&o, t->place.partial, "report.html");
+}
+
+static pare_status write_run(pare_training *t, const pare_train_done *d)
+{
+    pare_json_writer *w;
+    const char *text;
+    size_t len;
+    pare_text_out o = {.cx = t->cx};
+    PARE_TRY(pare_json_writer_new(t->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "program", "pare " PARE_VERSION);
+    pare_json_put_text(w, "recipe", t->job->recipe);
+    pare_train_put(w, d);
+    pare_json_close(w);
+    pare_status s = pare_json_writer_finish(w, &text, &len);
+    if (s == PARE_OK)
+        pare__text_add(&o, text, len);
+    pare_json_writer_free(w);
+    return s == PARE_OK ? pare__text_save(&o, t->place.partial, "run.json") : s;
+}
+
+void pare_train_put(pare_json_writer *w, const pare_train_done *d)
+{
+    pare_json_put_text(w, "output", d->output);
+    pare_json_put_text(w, "begun_with", d->begun_with);
+    pare_json_put_integer(w, "weights", (int64_t)d->weights);
+    pare_json_put_integer(w, "bytes", (int64_t)d->bytes);
+    pare_json_put_text(w, "dtype", d->dtype);
+    pare_json_put_integer(w, "windows", (int64_t)d->windows);
+    pare_json_put_integer(w, "window", (int64_t)d->window);
+    pare_json_put_integer(w, "held_out", (int64_t)d->held_out);
+    if (d->vocabulary)
+        pare_json_put_integer(w, "vocabulary", (int64_t)d->vocabulary);
+    pare_json_put_integer(w, "resumed_steps", (int64_t)d->resumed);
+    pare_report_training(w, &d->training);
+}
+
+pare_status pare__train_report(pare_training *t, const pare_train_done *done)
+{
+    PARE_TRY(write_card(t, done));
+    PARE_TRY(write_page(t, done));
+    return write_run(t, done);
+}
