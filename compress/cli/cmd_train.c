@@ -90,7 +90,8 @@ static void print_text(const pare_train_done *d)
     (void)printf("trained           %zu step%s, %llu tokens, %.0f tokens/s\n", r->steps,
                  pare_plural(r->steps), (unsigned long long)r->tokens,
                  r->seconds > 0 ? (double)r->tokens / r->seconds : 0);
-    (void)printf("loss              %.4f -> %.4f\n", r->point[0].loss, r->point[r->points - 1].loss);
+    (void)printf("loss              %.4f -> %.4f\n", r->point[0].loss,
+                 r->point[r->points - 1].loss);
     (void)printf("perplexity        %.4f -> %.4f   (%zu windows held out)\n", exp(r->nll_before),
                  exp(r->nll_after), d->held_out);
     if (r->kl_after >= 0)

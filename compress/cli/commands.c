@@ -241,7 +241,8 @@ const pare_command pare_commands[] = {
     {"train", "RECIPE", 1, 1, "train a model on text, alone or with a teacher",
      "It begins with a checkpoint, with some blocks of one, or with random weights, and writes a "
      "plain\n"
-     "checkpoint. \"pare help training\" has the keys of its recipe. When the same command is given\n"
+     "checkpoint. \"pare help training\" has the keys of its recipe. When the same command is "
+     "given\n"
      "again, pare continues an interrupted run with the state that it saved last.",
      "pare train student.yaml --set train.tokens=2000000", train_options, pare_train_run},
     {"eval", "MODEL", 1, 1, "measure perplexity, KL divergence, multiple choice, speed, memory",

@@ -38,14 +38,14 @@ void pare__report_training_put(pare_json_writer *w, const pare_report *r)
 /* "98 steps, 200704 tokens in 96 s": the same in both. */
 static void put_summary(pare_text_out *t, const pare_training_result *r)
 {
-    pare__text_put(t,
-                   "%zu step%s of training on %llu tokens in %.0f s (%.0f tokens/s). KL from the "
-                   "original on windows held out: %.4f before, %.4f after; perplexity: %.4f before, "
-                   "%.4f after. Loss: %.4f at first, %.4f at the end.",
-                   r->steps, pare_plural(r->steps), (unsigned long long)r->tokens, r->seconds,
-                   r->seconds > 0 ? (double)r->tokens / r->seconds : 0, r->kl_before, r->kl_after,
-                   exp(r->nll_before), exp(r->nll_after),
-                   r->point[0].loss, r->point[r->points - 1].loss);
+    pare__text_put(
+        t,
+        "%zu step%s of training on %llu tokens in %.0f s (%.0f tokens/s). KL from the "
+        "original on windows held out: %.4f before, %.4f after; perplexity: %.4f before, "
+        "%.4f after. Loss: %.4f at first, %.4f at the end.",
+        r->steps, pare_plural(r->steps), (unsigned long long)r->tokens, r->seconds,
+        r->seconds > 0 ? (double)r->tokens / r->seconds : 0, r->kl_before, r->kl_after,
+        exp(r->nll_before), exp(r->nll_after), r->point[0].loss, r->point[r->points - 1].loss);
     if (r->aware)
         pare__text_put(t,
                        " %zu linear%s had %s codes in place: what was trained is what is stored.",

@@ -120,7 +120,7 @@ static pare_status split(pare_training *t, pare_tokens *stream)
                                 "the data have %zu tokens: %zu window%s of %zu, and %zu are held "
                                 "out; give more, a smaller window or fewer held_out",
                                 stream->count, all, pare_plural(all), window, held);
-    t->held_out = (pare_tokens){.id = PARE_NEW(t->a, int32_t, held *window)};
+    t->held_out = (pare_tokens){.id = PARE_NEW(t->a, int32_t, held * window)};
     if (!t->held_out.id)
         return PARE_ENOMEM;
     size_t kept = 0;
@@ -147,10 +147,10 @@ pare_status pare__train_data(pare_training *t)
                                 t->recipe.window, context);
     t->window = t->recipe.window < context ? t->recipe.window : context;
     if (t->taught && t->taught_by.config.context < t->window)
-        return pare_recipe_fail(t->cx, t->recipe.window_place.file ? t->recipe.window_place
-                                                                   : t->recipe.data_place,
-                                "windows have %zu tokens, and the teacher a context of %zu",
-                                t->window, t->taught_by.config.context);
+        return pare_recipe_fail(
+            t->cx, t->recipe.window_place.file ? t->recipe.window_place : t->recipe.data_place,
+            "windows have %zu tokens, and the teacher a context of %zu", t->window,
+            t->taught_by.config.context);
     t->recipe.window = t->window;
     PARE_TRY(read_stream(t, &stream));
     PARE_TRY(split(t, &stream));

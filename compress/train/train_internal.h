@@ -13,10 +13,10 @@
 
 typedef struct pare_training {
     pare_ctx *cx;
-    pare_arena *a;       /* lives as long as the job */
-    pare_arena scratch;  /* rewound after every step */
-    pare_arena begin;    /* random weights, until they are copied */
-    pare_arena own;      /* leaves and the student */
+    pare_arena *a;      /* lives as long as the job */
+    pare_arena scratch; /* rewound after every step */
+    pare_arena begin;   /* random weights, until they are copied */
+    pare_arena own;     /* leaves and the student */
     const pare_job *job;
     const pare_teller *teller;
     double started;
@@ -29,11 +29,11 @@ typedef struct pare_training {
     pare_lock lock;
     pare_journal *journal;
 
-    char *model_path, *teacher_path;  /* model_path: of config.json where `fresh` */
-    bool fresh, own_teacher;          /* random weights; a teacher of its own */
-    pare_checkpoint model, teacher;   /* with `fresh` the first has only config and tokenizer */
+    char *model_path, *teacher_path; /* model_path: of config.json where `fresh` */
+    bool fresh, own_teacher;         /* random weights; a teacher of its own */
+    pare_checkpoint model, teacher;  /* with `fresh` the first has only config and tokenizer */
     pare_model source, student, taught_by; /* as it lies there; what is trained; the teacher */
-    size_t *kept;                     /* [student.config.blocks] blocks of the source */
+    size_t *kept;                          /* [student.config.blocks] blocks of the source */
     pare_forward student_f, teacher_f;
     pare_trainee trainee;
     bool taught; /* a loss compares with the teacher */

@@ -22,8 +22,7 @@
 /* Notices on the way. */
 enum { NOTICES = 10 };
 #define JOURNAL_FORMAT "1"
-#define OTHER_SETTINGS                                                                             \
-    "the saved state of the training is of other settings: training begins anew"
+#define OTHER_SETTINGS "the saved state of the training is of other settings: training begins anew"
 
 void pare__train_tell(const pare_training *t, const char *fmt, ...)
 {
@@ -67,8 +66,8 @@ static pare_status settle(pare_training *t)
         s = PARE_EUSAGE;
     }
     PARE_TRY(s);
-    PARE_TRY(pare_train_recipe_normalize(t->cx, t->a, &t->recipe, t->params, true, &t->portable,
-                                         &len));
+    PARE_TRY(
+        pare_train_recipe_normalize(t->cx, t->a, &t->recipe, t->params, true, &t->portable, &len));
     return pare_train_recipe_normalize(t->cx, t->a, &t->recipe, t->params, false, &t->written,
                                        &t->written_len);
 }
@@ -125,7 +124,7 @@ static pare_status student_weights(pare_training *t, uint64_t *weights)
     shape.block = PARE_NEW(&t->scratch, pare_block, shape.config.blocks);
     for (size_t b = 0; shape.block && shape.config.experts && b < shape.config.blocks; b++) {
         shape.block[b].expert =
-            PARE_NEW(&t->scratch, pare_linear, shape.config.experts *PARE_ROLES);
+            PARE_NEW(&t->scratch, pare_linear, shape.config.experts * PARE_ROLES);
         if (!shape.block[b].expert)
             shape.block = NULL;
     }
@@ -163,8 +162,7 @@ static pare_status check_room(pare_training *t, const pare_train_done *done)
         (pare_memory_limit){t->job->ram_limit ? "--ram-limit" : "\"limits\" of the recipe", asked},
         t->cx->live_bytes, 0);
     const uint64_t bytes = t->cx->live_bytes + needed_bytes(t, done->weights);
-    const uint64_t disk =
-        done->weights * (2 * 3 * sizeof(float) + pare_dtype_bits(t->dtype) / 8);
+    const uint64_t disk = done->weights * (2 * 3 * sizeof(float) + pare_dtype_bits(t->dtype) / 8);
     char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT];
     struct statvfs fs;
     if (bytes > limit.bytes)
@@ -175,11 +173,12 @@ static pare_status check_room(pare_training *t, const pare_train_done *done)
                          (unsigned long long)done->weights, pare_units_bytes(bytes, needs),
                          limit.name, pare_units_bytes(limit.bytes, has));
     t->cx->limit_bytes = (size_t)limit.bytes;
-    if (statvfs(t->place.partial, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < disk)
-        return pare_fail(t->cx, PARE_ENOSPC,
-                         "%s: saved states and weights take up to %s of disk, and %s are free there",
-                         t->place.output, pare_units_bytes(disk, needs),
-                         pare_units_bytes((uint64_t)fs.f_bavail * fs.f_frsize, has));
+    if (statvfs(t->lock.path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < disk)
+        return pare_fail(
+            t->cx, PARE_ENOSPC,
+            "%s: saved states and weights take up to %s of disk, and %s are free there",
+            t->place.output, pare_units_bytes(disk, needs),
+            pare_units_bytes((uint64_t)fs.f_bavail * fs.f_frsize, has));
     return PARE_OK;
 }
 
@@ -194,8 +193,8 @@ static pare_status claim(pare_training *t)
     PARE_TRY(pare_lock_take(t->cx, t->a, t->place.output, "train", t->teller, &t->lock));
     PARE_TRY(pare_output_place_mend(t->cx, t->a, &t->place, t->teller, &unfinished));
     t->replaces = pare_path_is_directory(t->place.output) && (t->job->restart || unfinished);
-    PARE_TRY(pare_job_check_replacing(t->cx, t->a, &output, &t->place, t->replaces, false,
-                                      &finished));
+    PARE_TRY(
+        pare_job_check_replacing(t->cx, t->a, &output, &t->place, t->replaces, false, &finished));
     return finished ? pare_job_path_fail(t->cx, PARE_EEXISTS, &output,
                                          "%s: is finished; give another output, or --restart to "
                                          "train anew and replace it",
@@ -276,25 +275,29 @@ static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char
     return PARE_OK;
 }
 
+/* An unfinished run that saved no state is worth nothing, whatever its settings were. */
 static pare_status open_journal(pare_training *t)
 {
+    char *const state = pare_path_join(t->a, t->place.partial, PARE_TRAINING_STATE);
     pare_json_writer *w;
     pare_journal_record *record;
     size_t count;
     const char *text;
+    if (!state)
+        return PARE_ENOMEM;
+    const bool anew = t->job->restart || !pare_path_is_file(state);
     PARE_TRY(pare_output_make(t->cx, t->a, t->place.partial));
     PARE_TRY(pare_json_writer_new(t->cx, &w));
     pare_status s = fingerprint(t, w, &text);
-    if (s == PARE_OK && t->job->restart)
+    if (s == PARE_OK && anew)
         s = pare_journal_restart(t->cx, t->place.partial, text, &t->journal);
     else if (s == PARE_OK)
         s = pare_journal_open(t->cx, t->a, t->place.partial, text, &t->journal, &record, &count);
     pare_json_writer_free(w);
     PARE_TRY(s);
     return pare_owned_discard(t->cx, t->place.partial, PARE_OUTPUT_ARTIFACT,
-                              t->job->restart || pare_journal_lost(t->journal)
-                                  ? PARE_OWNED_BUT_JOURNAL
-                                  : PARE_OWNED_TEMPORARY);
+                              anew || pare_journal_lost(t->journal) ? PARE_OWNED_BUT_JOURNAL
+                                                                    : PARE_OWNED_TEMPORARY);
 }
 
 /* --- training ----------------------------------------------------------------------------------
@@ -302,16 +305,15 @@ static pare_status open_journal(pare_training *t)
 
 static pare_training_place state_place(const pare_training *t)
 {
-    return (pare_training_place){t->cx,    (pare_arena *)&t->scratch, t->place.partial,
-                                 t->asked, OTHER_SETTINGS,            t->teller};
+    return (pare_training_place){
+        t->cx, (pare_arena *)&t->scratch, t->place.partial, t->asked, OTHER_SETTINGS, t->teller};
 }
 
 static void tell_step(const pare_training *t, const pare_train_step *s)
 {
     const size_t steps = t->state.result.steps;
     const double seconds = pare_seconds() - t->started;
-    const double tokens =
-        (double)(s->step - t->begun) * (double)t->opts.batch * (double)t->window;
+    const double tokens = (double)(s->step - t->begun) * (double)t->opts.batch * (double)t->window;
     if (s->step > 1 && s->step * NOTICES / steps == (s->step - 1) * NOTICES / steps)
         return;
     pare__train_tell(t, "step %zu of %zu, loss %.4f, norm %.3g, rate %.3g, %.0f tokens/s", s->step,
@@ -335,7 +337,8 @@ static pare_status see(void *self, const pare_train_step *s)
 
 static pare_status measure(pare_training *t, double *kl, double *nll)
 {
-    const pare_eval_opts opts = {.window = t->window, .model = "the student", .baseline = "teacher"};
+    const pare_eval_opts opts = {
+        .window = t->window, .model = "the student", .baseline = "teacher"};
     pare_eval_result found;
     PARE_TRY(pare_evaluate(t->cx, &t->student_f, t->taught ? &t->teacher_f : NULL, &opts,
                            t->held_out.id, t->held_out.count, &found));
@@ -438,8 +441,8 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
 {
     PARE_TRY(prepare(t, out));
     PARE_TRY(hash_inputs(t));
-    PARE_TRY(open_journal(t));
     PARE_TRY(check_room(t, out));
+    PARE_TRY(open_journal(t));
     pare__train_tell(t, "%llu weights, %zu windows of %zu tokens, %zu held out; %zu steps",
                      (unsigned long long)out->weights, t->windows.count / t->window, t->window,
                      t->held_out.count / t->window, t->opts.schedule.steps);

@@ -15,8 +15,8 @@ typedef struct pare_train_done {
     const char *output, *begun_with; /* "hedge", "4 of 8 blocks of hedge", "random weights" */
     pare_training_result training;
     const pare_config *config;
-    uint64_t weights, bytes; /* of the model; of its weight files */
-    const char *dtype;       /* of these */
+    uint64_t weights, bytes;                      /* of the model; of its weight files */
+    const char *dtype;                            /* of these */
     size_t windows, window, held_out, vocabulary; /* the last: of a tokenizer that was trained */
     size_t resumed;                               /* steps of an earlier run */
     double seconds;
@@ -34,8 +34,8 @@ void pare_train_put(pare_json_writer *w, const pare_train_done *d);
  * PARE_ENOSPC, PARE_ENOMEM (said before anything is read, with both figures), PARE_ENUMERIC (it
  * diverges), PARE_EINTERRUPTED (resumable).
  *
- * Memory   16 bytes for each weight (value, gradient, two moments, F32), 4 more while random weights
- *          are made, and pare_train_bytes; the tokens of the text. */
+ * Memory   16 bytes for each weight (value, gradient, two moments, F32), 4 more while random
+ * weights are made, and pare_train_bytes; the tokens of the text. */
 PARE_CHECKED pare_status pare_train_job(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         const pare_teller *teller, pare_train_done *out);
 

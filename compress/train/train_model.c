@@ -92,6 +92,11 @@ static pare_status open_teacher(pare_training *t)
         return pare_recipe_fail(t->cx, t->recipe.train_place,
                                 "kl, reverse_kl, jsd and hidden compare with a teacher; name one "
                                 "with \"teacher: PATH\"");
+    if (t->taught && !written->text && !t->recipe.blocks && l->ce == 0)
+        return pare_recipe_fail(t->cx, t->recipe.train_place,
+                                "the model would learn only from itself, which knows no more; name "
+                                "another \"teacher: PATH\", take fewer \"blocks\", or give weight "
+                                "to ce");
     if (!t->taught || !written->text) {
         t->taught_by = t->source;
         return PARE_OK;
@@ -222,15 +227,15 @@ static bool has_vector(const pare_training *t, const pare_leaf *leaf)
     return leaf->n == t->source.config.vocab && leaf->k == 1 && a->head_bias && leaf->index == 0 &&
                    strcmp(leaf->name, a->head) == 0
                ? true
-               : pare_linear_has_bias(t->model.config, pare_arch_linear(a, leaf->part,
-                                                                        (pare_role)leaf->index));
+               : pare_linear_has_bias(t->model.config,
+                                      pare_arch_linear(a, leaf->part, (pare_role)leaf->index));
 }
 
 static pare_status make_leaf(pare_training *t, const pare_leaf *leaf, const char *name)
 {
     if (!leaf->linear && !has_vector(t, leaf))
         return PARE_OK;
-    float *const value = PARE_NEW(&t->begin, float, leaf->n *leaf->k);
+    float *const value = PARE_NEW(&t->begin, float, leaf->n * leaf->k);
     char *const linear = pare_arena_text(t->a, name, strlen(name));
     if (!value || !linear)
         return PARE_ENOMEM;
@@ -324,7 +329,7 @@ pare_status pare__train_take(pare_training *t)
     t->state.leaf = t->trainee.leaf;
     t->state.leaves = t->trainee.leaves;
     PARE_TRY(pare_forward_init(t->cx, &t->own, &t->student, t->window, false, &t->student_f));
-    return t->taught ? pare_forward_init(t->cx, &t->own, &t->taught_by, t->window, false,
-                                         &t->teacher_f)
-                     : PARE_OK;
+    return t->taught
+               ? pare_forward_init(t->cx, &t->own, &t->taught_by, t->window, false, &t->teacher_f)
+               : PARE_OK;
 }

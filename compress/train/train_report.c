@@ -44,8 +44,8 @@ static pare_status write_card(pare_training *t, const pare_train_done *d)
     pare_text_out o = {.cx = t->cx};
     pare__text_put(&o, "# A model trained by pare\n\nIt began with ");
     pare__text_put_cell(&o, d->begun_with);
-    pare__text_put(&o, ". It has %llu weights in %s, %zu blocks.\n\n", (unsigned long long)d->weights,
-                   d->dtype, d->config->blocks);
+    pare__text_put(&o, ". It has %llu weights in %s, %zu blocks.\n\n",
+                   (unsigned long long)d->weights, d->dtype, d->config->blocks);
     put_quality(&o, d);
     pare__text_put(&o, "\n\n");
     put_work(&o, d);

@@ -28,8 +28,7 @@ static pare_status store(pare_training *t, const pare_leaf *leaf, const pare_tra
 {
     const float offset = offset_of(t, leaf);
     float *const value = PARE_NEW(&t->scratch, float, from->count);
-    void *const stored =
-        pare_arena_take(&t->scratch, from->count, pare_dtype_bits(t->dtype) / 8);
+    void *const stored = pare_arena_take(&t->scratch, from->count, pare_dtype_bits(t->dtype) / 8);
     if (!value || !stored)
         return PARE_ENOMEM;
     for (size_t i = 0; i < from->count; i++)
@@ -50,15 +49,15 @@ pare_status pare__train_round(pare_training *t)
         void *stored = NULL;
         pare_status s = store(t, &leaf, w, &stored);
         if (s == PARE_OK)
-            s = pare_tensor_to_f32(t->cx,
-                                   &(pare_tensor){.name = name,
-                                                  .dtype = t->dtype,
-                                                  .rank = 1,
-                                                  .shape = {w->count},
-                                                  .data = stored,
-                                                  .bytes = (uint64_t)w->count *
-                                                           pare_dtype_bits(t->dtype) / 8},
-                                   0, w->count, w->value);
+            s = pare_tensor_to_f32(
+                t->cx,
+                &(pare_tensor){.name = name,
+                               .dtype = t->dtype,
+                               .rank = 1,
+                               .shape = {w->count},
+                               .data = stored,
+                               .bytes = (uint64_t)w->count * pare_dtype_bits(t->dtype) / 8},
+                0, w->count, w->value);
         for (size_t j = 0; s == PARE_OK && offset != 0 && j < w->count; j++)
             w->value[j] += offset;
         pare_arena_rewind(&t->scratch, mark);
@@ -81,11 +80,12 @@ static pare_status lay_out(pare_training *t)
         char *const own = pare_arena_text(t->a, name, strlen(name));
         if (!own)
             return PARE_ENOMEM;
-        tensor[i] = (pare_tensor){.name = own,
-                                  .dtype = t->dtype,
-                                  .rank = leaf.linear ? 2 : 1,
-                                  .shape = {leaf.n, leaf.k},
-                                  .bytes = (uint64_t)leaf.n * leaf.k * pare_dtype_bits(t->dtype) / 8};
+        tensor[i] =
+            (pare_tensor){.name = own,
+                          .dtype = t->dtype,
+                          .rank = leaf.linear ? 2 : 1,
+                          .shape = {leaf.n, leaf.k},
+                          .bytes = (uint64_t)leaf.n * leaf.k * pare_dtype_bits(t->dtype) / 8};
         if (!leaf.linear)
             tensor[i].shape[1] = 0;
         unit[i] = t->student.config.blocks;
@@ -191,8 +191,8 @@ static pare_status write_tokenizer(pare_training *t, const char *const **name, s
     return PARE_OK;
 }
 
-static pare_status write_manifest(pare_training *t, const pare_kept_hash *kept,
-                                  const char **name, size_t names)
+static pare_status write_manifest(pare_training *t, const pare_kept_hash *kept, const char **name,
+                                  size_t names)
 {
     char *text;
     size_t len;

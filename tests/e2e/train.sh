@@ -1,0 +1,154 @@
+#!/bin/sh
+# pare train as users run it: train.sh PARE DEMO
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "train.sh: $*" >&2
+    exit 1
+}
+
+# says TEXT COMMAND...: the command fails, and says the text
+says() {
+    text=$1
+    shift
+    if "$@" >out.log 2>&1; then fail "did not fail: $*"; fi
+    grep -qF -- "$text" out.log || fail "no \"$text\" in: $(cat out.log)"
+}
+
+same() {
+    cmp "$1/model.safetensors" "$2/model.safetensors" || fail "$1 and $2 have other weights"
+    cmp "$1/manifest.json" "$2/manifest.json" || fail "$1 and $2 have other manifests"
+}
+
+# field FILE KEY: a number of a JSON file
+field() {
+    sed -n "s/^ *\"$2\": *\([-0-9.e+]*\),*\$/\1/p" "$1" | head -n 1
+}
+
+below() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 == a && a < b) }' || fail "$1 is not below $2: $3"
+}
+
+cat >config.json <<'END'
+{"model_type": "llama", "hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 400,
+ "max_position_embeddings": 128, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+ "tie_word_embeddings": true, "hidden_act": "silu", "torch_dtype": "bfloat16"}
+END
+cat >scratch.yaml <<END
+pare: 1
+config: config.json
+vocabulary: 400
+output: scratch
+data: {text: ["$demo/calibration.txt"], window: 64}
+train: {tokens: 16384, batch: 8, rate: 5e-3, save: 0}
+END
+
+# From scratch: what comes out is a checkpoint, whole, and has learned.
+"$pare" train scratch.yaml --format json >scratch.json 2>out.log || fail "$(cat out.log)"
+"$pare" verify scratch >/dev/null || fail "verify does not accept scratch"
+below "$(field scratch.json perplexity_after)" 300 "perplexity after"
+below 390 "$(field scratch.json perplexity_before)" "perplexity before, of 400 tokens"
+"$pare" eval scratch --text "$demo/evaluation.txt" --window 64 --limit 8 >eval.log ||
+    fail "eval does not load scratch"
+grep -q '"torch_dtype": "float32"' scratch/config.json || fail "config.json has another dtype"
+for f in README.md report.html run.json recipe.yaml tokenizer.json tokenizer_config.json; do
+    [ -s "scratch/$f" ] || fail "scratch/$f is missing"
+done
+grep -q '<polyline' scratch/report.html || fail "report.html has no curve"
+says "is finished; give another output, or --restart" "$pare" train scratch.yaml
+
+# Any number of threads, and any history of kills: the same bytes.
+"$pare" train scratch.yaml --output threads --threads 5 >/dev/null 2>&1
+same scratch threads
+runs=0 killed=0
+while [ ! -d killed ]; do
+    runs=$((runs + 1))
+    [ "$runs" -lt 200 ] || fail "the training does not end"
+    # the delay grows, so that it ends on a slow machine, too
+    delay=$(awk -v n="$runs" 'BEGIN { srand(n); printf "%.2f", .1 + .1 * rand() + .05 * n }')
+    timeout -s KILL "$delay" "$pare" train scratch.yaml --output killed --threads 2 \
+        >out.log 2>&1 || killed=$((killed + 1))
+done
+[ "$killed" -gt 0 ] || fail "no run was killed"
+same scratch killed
+[ ! -e killed.partial ] && [ ! -e killed.lock ] || fail "something is left beside the output"
+
+# A state of other settings is refused, and a damaged one is worth nothing.
+timeout --preserve-status -s INT 5 "$pare" train scratch.yaml --output other --set train.tokens=100000000 \
+    >out.log 2>&1 || [ $? -eq 130 ] || fail "no exit code 130: $(cat out.log)"
+grep -q 'the same command continues here' out.log || fail "nothing said of continuing"
+[ -s other.partial/training.state ] || fail "no state was saved"
+says 'its recipe says "rate: 0.005"' "$pare" train scratch.yaml --output other \
+    --set train.tokens=100000000 --set train.rate=0.001
+"$pare" train scratch.yaml --output other --restart >/dev/null 2>&1
+same scratch other
+
+# A student of some blocks, taught by the whole: closer to it than one that has no teacher.
+cat >student.yaml <<END
+pare: 1
+model: "$demo/hedge"
+blocks: 3
+output: student
+data: {text: ["$demo/calibration.txt"], window: 128, held_out: 8}
+train: {kl: 1, ce: 0, tokens: 16384, batch: 8, rate: 5e-4}
+END
+"$pare" train student.yaml >out.log 2>&1
+below "$(field student/run.json kl_after)" "$(field student/run.json kl_before)" "KL after training"
+grep -q '"num_hidden_layers": 3' student/config.json || fail "config.json has other blocks"
+"$pare" verify student >/dev/null || fail "verify does not accept student"
+"$pare" train student.yaml --output alone --set train.kl=0 --set train.ce=1 \
+    --set 'teacher='"$demo/hedge" >out.log 2>&1 && fail "a teacher without a loss is taken"
+grep -q 'no loss compares with it' out.log || fail "$(cat out.log)"
+# An own teacher of another depth, and hidden states beside it.
+"$pare" train student.yaml --output again --model student --set blocks=2 \
+    --set "teacher=$demo/hedge" --set train.hidden=1 --set train.tokens=2048 >out.log 2>&1 ||
+    fail "an own teacher: $(cat out.log)"
+
+# Zeros of a pruned model stay where the recipe says so, and nowhere else.
+cat >pruned.yaml <<END
+pare: 1
+model: "$demo/hedge"
+output: pruned
+passes: [magnitude: {sparsity: 0.5}]
+evaluate: [perplexity: {text: "$demo/evaluation.txt", window: 128, limit: 2}]
+export: [{format: safetensors, path: plain}]
+END
+"$pare" compress pruned.yaml >out.log 2>&1 || fail "compress: $(cat out.log)"
+zeros() { od -An -v -t x2 -w2 "$1/model.safetensors" | grep -c '^ *[08]000'; }
+for keep in true false; do
+    "$pare" train student.yaml --model plain --output "keep-$keep" --set blocks=6 \
+        --set "keep_zeros=$keep" --set train.ce=1 --set train.tokens=2048 >out.log 2>&1 || fail "$(cat out.log)"
+done
+below 1000000 "$(zeros plain)" "zeros of a pruned model"
+[ "$(zeros keep-true)" -ge "$(zeros plain)" ] || fail "zeros were trained away"
+below "$(zeros keep-false)" 100000 "zeros without keep_zeros"
+
+# Bad input, in words.
+says '"config" and "model" exclude each other' "$pare" train scratch.yaml --set model=hedge
+says '"blocks" needs "model"' "$pare" train scratch.yaml --set blocks=1
+says 'takes a whole number from 257' "$pare" train scratch.yaml --set vocabulary=100
+says 'name one with "teacher: PATH"' "$pare" train scratch.yaml --output x --set train.kl=1
+says 'above the context of the model' "$pare" train scratch.yaml --output x --set data.window=999
+says 'give more, a smaller window' "$pare" train scratch.yaml --output x --set data.held_out=60000
+says 'all losses have weight 0' "$pare" train scratch.yaml --output x --set train.ce=0
+says 'unknown key "aware" in train' "$pare" train scratch.yaml --set train.aware=true
+says 'there is no such file' "$pare" train scratch.yaml --output x --set data.text=none.txt
+says 'of the recipe allows 1.00 MiB' "$pare" train scratch.yaml --output x --set limits.ram=1MiB
+says '"blocks" is 9, and the model has 6' "$pare" train student.yaml --output x --set blocks=9
+printf 'pare: 1\nmodel: x\noutput: y\n' >nodata.yaml
+says '"data" is missing' "$pare" train nodata.yaml
+cat >itself.yaml <<END
+pare: 1
+model: "$demo/hedge"
+output: x
+data: {text: ["$demo/calibration.txt"]}
+train: {kl: 1, ce: 0}
+END
+says 'would learn only from itself' "$pare" train itself.yaml
+[ ! -e x ] && [ ! -e x.partial ] || fail "a refused job left files"
+echo "train.sh: good"
