@@ -29,16 +29,16 @@ static const struct {
     pare_kv_format kv;
     const pare_backend *backend;
 } cases[] = {
-    {"1b", "int4", {.method = PARE_KV_FLOAT}},
-    {"1b", "ternary", {.method = PARE_KV_FLOAT}},
-    {"1b", "2:4-int4", {.method = PARE_KV_FLOAT}},
-    {"1b", "f16", {.method = PARE_KV_FLOAT}},
-    {"1b", "nf4", {.method = PARE_KV_FLOAT}},
-    {"1b", "int4", {.method = PARE_KV_INT8}},
-    {"1b", "int4", {.method = PARE_KV_INT4, .group = 32}},
-    {"1b", "int4", {.method = PARE_KV_KIVI, .group = 32, .window = 8}},
-    {"1b", "int4", {.method = PARE_KV_KVQUANT, .sink = 1}},
-    {"30b-a3b", "int4", {.method = PARE_KV_FLOAT}},
+    {"1b", "int4", {.method = PARE_KV_FLOAT}, NULL},
+    {"1b", "ternary", {.method = PARE_KV_FLOAT}, NULL},
+    {"1b", "2:4-int4", {.method = PARE_KV_FLOAT}, NULL},
+    {"1b", "f16", {.method = PARE_KV_FLOAT}, NULL},
+    {"1b", "nf4", {.method = PARE_KV_FLOAT}, NULL},
+    {"1b", "int4", {.method = PARE_KV_INT8}, NULL},
+    {"1b", "int4", {.method = PARE_KV_INT4, .group = 32}, NULL},
+    {"1b", "int4", {.method = PARE_KV_KIVI, .group = 32, .window = 8}, NULL},
+    {"1b", "int4", {.method = PARE_KV_KVQUANT, .sink = 1}, NULL},
+    {"30b-a3b", "int4", {.method = PARE_KV_FLOAT}, NULL},
     {"1b", "f16", {.method = PARE_KV_FLOAT}, &pare_cpu_bf16},
     {"30b-a3b", "int4", {.method = PARE_KV_FLOAT}, &pare_cpu_bf16},
 };
