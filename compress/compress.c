@@ -12,6 +12,7 @@
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
 #include "compress/run/run_rotate.h"
+#include "compress/run/run_training.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/block_ops.h"

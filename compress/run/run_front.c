@@ -6,6 +6,7 @@
 
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_training.h"
 #include "quant/matrix_error.h"
 
 void pare__front_walk(pare_run *run, bool front)

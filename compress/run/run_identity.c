@@ -6,6 +6,7 @@
 
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_training.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"

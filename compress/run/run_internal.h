@@ -6,7 +6,6 @@
 #include "calib/token_weights.h"
 #include "calib/wave.h"
 #include "compress/artifact/manifest.h"
-#include "compress/artifact/training_state.h"
 #include "compress/output/journal.h"
 #include "compress/plan/job_data.h"
 #include "compress/run/job_events.h"
@@ -123,14 +122,6 @@ PARE_CHECKED pare_status pare__run_identify(pare_run *run);
 const char *pare__run_blas(const pare_run *run);
 PARE_CHECKED pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w,
                                                const char **text);
-
-/* Whether a training of an earlier run had the settings of this recipe; tells when it had not.
- * Known once the fingerprint is. */
-bool pare__run_trained_as_asked(pare_run *run, const pare_training_result *t);
-
-/* Where the state of the training lies; and it goes. */
-pare_training_place pare__run_training_place(pare_run *run);
-void pare__run_forget_training(pare_run *run);
 
 /* What the recipe exports and is not there, once the artifact is in place. */
 PARE_CHECKED pare_status pare__run_exports(pare_run *run, pare_compress_result *out);

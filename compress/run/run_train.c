@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "compress/artifact/training_state.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_training.h"
 #include "runtime/machine.h"
 
 /* Notices on the way. */
