@@ -2,7 +2,7 @@
 # Students of half the depth of hedge, trained on the same tokens by different losses, and the cut
 # alone: students.sh PARE MODEL TRAIN_TEXT TEST_TEXT [TOKENS] prints rows of students.csv.
 set -eu
-pare=$1 model=$2 text=$3 test=$4 tokens=${5:-1048576}
+pare=$1 model=$2 text=$3 test=$4 tokens=${5:-524288}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 commit=$(git -C "$(dirname "$0")" rev-parse --short=8 HEAD)
@@ -22,7 +22,7 @@ row() {
     loss=$1
     shift
     "$pare" train "$work/student.yaml" --restart --format json "$@" >"$work/train.json" 2>/dev/null
-    "$pare" eval "$work/student" --baseline "$model" --text "$test" --window 128 --format json \
+    "$pare" eval "$work/student" --baseline "$model" --text "$test" --window 128 --limit 128 --format json \
         >"$work/eval.json" 2>/dev/null
     echo "$date,$commit,$loss,$(number tokens <"$work/train.json"),$(number ppl <"$work/eval.json"),$(number mean <"$work/eval.json"),$(number seconds <"$work/train.json")"
 }
