@@ -24,10 +24,11 @@ row() {
     "$pare" train "$work/student.yaml" --restart --format json "$@" >"$work/train.json" 2>/dev/null
     "$pare" eval "$work/student" --baseline "$model" --text "$test" --window 128 --limit 128 --format json \
         >"$work/eval.json" 2>/dev/null
-    echo "$date,$commit,$loss,$(number tokens <"$work/train.json"),$(number ppl <"$work/eval.json"),$(number mean <"$work/eval.json"),$(number seconds <"$work/train.json")"
+    printf '%s,%s,%.2f,%.3f\n' "$date,$commit,$loss" "$(number tokens <"$work/train.json")" \
+        "$(number ppl <"$work/eval.json")" "$(number mean <"$work/eval.json")"
 }
 
-echo "date,commit,loss,tokens,perplexity,kl,seconds"
+echo "date,commit,loss,tokens,perplexity,KL"
 row none --set train.tokens=2048 --set train.rate=1e-8
 row ce
 row kl --set train.kl=1 --set train.ce=0
