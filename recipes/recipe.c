@@ -181,6 +181,11 @@ static pare_status read_top(const pare__walk *w, const pare_yaml *root)
     const char *top_words[TOP_WORDS];
     name_keys(top_words);
     PARE_TRY(pare__version(w, root));
+    const pare_yaml *const train = pare_yaml_get(root, "train");
+    if (train)
+        return pare_recipe_fail(w->cx, train->place,
+                                "a recipe with \"train\" is one of \"pare train\"; --dry-run "
+                                "there says what it will take");
     PARE_TRY(pare__keys(w, root, "the recipe", top_words, TOP_WORDS));
     for (const pare_yaml *e = root->first; e; e = e->next)
         for (size_t i = 0; i < TOP_WORDS; i++)

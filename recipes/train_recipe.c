@@ -163,6 +163,11 @@ static pare_status read_all(const pare__walk *w, const pare_yaml *root, const pa
     for (size_t i = 0; i < KEYS; i++)
         words[i] = pare_train_keys[i].name;
     PARE_TRY(pare__version(w, root));
+    const pare_yaml *const passes = pare_yaml_get(root, "passes");
+    if (passes)
+        return pare_recipe_fail(w->cx, passes->place,
+                                "a recipe with \"passes\" is one of \"pare compress\"; that of "
+                                "\"pare train\" has data and train");
     PARE_TRY(pare__keys(w, root, "the recipe", words, KEYS));
     PARE_TRY(pare__common_keys(w, root));
     const pare_yaml *const config = pare_yaml_get(root, "config");

@@ -66,6 +66,59 @@ void pare_help_training(void)
         example_recipe, example_student);
 }
 
+static void print_begin(const pare_train_done *d)
+{
+    char a[PARE_UNIT_TEXT];
+    (void)printf("checkpoint        %s\n", d->output);
+    (void)printf("began with        %s\n", d->begun_with);
+    (void)printf("weights           %llu in %s", (unsigned long long)d->weights, d->dtype);
+    if (d->bytes)
+        (void)printf(", %s", pare_units_bytes(d->bytes, a));
+    (void)printf("\n");
+    if (d->vocabulary)
+        (void)printf("tokenizer         %zu tokens, trained on the text\n", d->vocabulary);
+}
+
+static void print_plan(const pare_train_done *d)
+{
+    char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
+    const pare_training_result *const r = &d->training;
+    print_begin(d);
+    (void)printf("data              %zu windows of %zu tokens, and %zu held out\n", d->windows,
+                 d->window, d->held_out);
+    (void)printf("training          %zu step%s, %llu tokens\n", r->steps, pare_plural(r->steps),
+                 (unsigned long long)r->tokens);
+    (void)printf("allocated memory  %s at most; %s allows %s\n", pare_units_bytes(d->memory, a),
+                 d->memory_limit_name, pare_units_bytes(d->memory_limit, b));
+    (void)printf("disk              %s while running, of %s that are free\n",
+                 pare_units_bytes(d->disk, a), pare_units_bytes(d->disk_free, b));
+    (void)printf("time              about %s, %.0f tokens/s, by a part of one step on this machine "
+                 "as it is now\n",
+                 pare_units_seconds(d->step_seconds * (double)r->steps, a),
+                 (double)r->tokens / ((double)r->steps * d->step_seconds));
+}
+
+static pare_status print_plan_json(pare_cli *cli, const pare_train_done *d)
+{
+    const pare_training_result *const r = &d->training;
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_train_put_begin(w, d);
+    pare_json_open_object(w, "plan");
+    pare_json_put_integer(w, "steps", (int64_t)r->steps);
+    pare_json_put_integer(w, "tokens", (int64_t)r->tokens);
+    pare_json_put_integer(w, "memory_bytes", (int64_t)d->memory);
+    pare_json_put_integer(w, "memory_limit_bytes", (int64_t)d->memory_limit);
+    pare_json_put_integer(w, "disk_bytes", (int64_t)d->disk);
+    pare_json_put_integer(w, "disk_free_bytes", (int64_t)d->disk_free);
+    pare_json_put_finite(w, "step_seconds", d->step_seconds);
+    pare_json_put_finite(w, "seconds", d->step_seconds * (double)r->steps);
+    pare_json_close(w);
+    pare_json_close(w);
+    return pare_cli_print(w);
+}
+
 static pare_status print_json(pare_cli *cli, const pare_train_done *d)
 {
     pare_json_writer *w;
@@ -81,12 +134,7 @@ static void print_text(const pare_train_done *d)
 {
     char a[PARE_UNIT_TEXT];
     const pare_training_result *const r = &d->training;
-    (void)printf("checkpoint        %s\n", d->output);
-    (void)printf("began with        %s\n", d->begun_with);
-    (void)printf("weights           %llu in %s, %s\n", (unsigned long long)d->weights, d->dtype,
-                 pare_units_bytes(d->bytes, a));
-    if (d->vocabulary)
-        (void)printf("tokenizer         %zu tokens, trained on the text\n", d->vocabulary);
+    print_begin(d);
     (void)printf("trained           %zu step%s, %llu tokens, %.0f tokens/s\n", r->steps,
                  pare_plural(r->steps), (unsigned long long)r->tokens,
                  r->seconds > 0 ? (double)r->tokens / r->seconds : 0);
@@ -109,15 +157,19 @@ pare_status pare_train_run(pare_cli *cli, const pare_args *args)
     pare_train_done done;
     const pare_teller teller = {pare_cli_tell, cli};
     PARE_TRY(pare_job_read(cli, args, &job));
+    job.plan_only = pare_args_given(args, "dry-run");
     pare_status s = pare_cli_threads(cli, args);
     if (s == PARE_OK)
         s = pare_train_job(&cli->cx, &cli->arena, &job, &teller, &done);
-    if (s == PARE_EINTERRUPTED)
+    if (s == PARE_EINTERRUPTED && !job.plan_only)
         pare_screen_say(&cli->screen, "stopped; the same command%s continues here",
                         job.restart ? " without --restart" : "");
     PARE_TRY(s);
     if (cli->json)
-        return print_json(cli, &done);
-    print_text(&done);
+        return job.plan_only ? print_plan_json(cli, &done) : print_json(cli, &done);
+    if (job.plan_only)
+        print_plan(&done);
+    else
+        print_text(&done);
     return PARE_OK;
 }

@@ -60,6 +60,10 @@ static const pare_option train_options[] = {
     RECIPE_OPTIONS,
     {"restart", NULL,
      "delete an unfinished run, or replace a finished output that is as pare left it", false},
+    {"dry-run", NULL,
+     "say what it will take: memory, disk, and the time, from a few windows of one step; write "
+     "nothing",
+     false},
     {NULL, NULL, NULL, false},
 };
 

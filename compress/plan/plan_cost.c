@@ -1,12 +1,8 @@
-#include <dirent.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "calib/token_weights.h"
 #include "calib/wave.h"
+#include "compress/output/output_disk.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/text/units.h"
 #include "runtime/file.h"
@@ -74,36 +70,6 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
     return PARE_OK;
 }
 
-/* Bytes of the disk that an unfinished run holds. The run that continues it, or replaces it, uses
- * them again. */
-static uint64_t held_bytes(const char *partial)
-{
-    DIR *const d = opendir(partial);
-    uint64_t held = 0;
-    struct stat st;
-    if (!d)
-        return 0;
-    for (const struct dirent *e = readdir(d); e; e = readdir(d))
-        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
-            held += (uint64_t)st.st_blocks * 512;
-    (void)closedir(d);
-    return held;
-}
-
-pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
-                                 const char **directory)
-{
-    char *place = pare_path_directory(a, plan->place.output);
-    while (place && !pare_path_is_directory(place)) {
-        char *const parent = pare_path_directory(a, place);
-        if (parent && strcmp(parent, place) == 0) /* "." or "/" */
-            return pare_file_fail(cx, place, "look at");
-        place = parent;
-    }
-    *directory = place;
-    return place ? PARE_OK : PARE_ENOMEM;
-}
-
 pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                             pare_settled *settled)
 {
@@ -120,20 +86,14 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     for (size_t i = 0; i < plan->exports; i++)
         settled->disk_bytes +=
             exports_only && settled->export[i].taken ? 0 : plan->export[i].result.bytes;
-    const char *place;
     char needed[PARE_UNIT_TEXT], left[PARE_UNIT_TEXT];
-    struct statvfs fs;
-    PARE_TRY(pare__plan_directory(cx, a, plan, &place));
-    if (statvfs(place, &fs) != 0)
-        return pare_file_fail(cx, place, "tell the free space");
-    const uint64_t held = exports_only ? 0 : held_bytes(plan->place.partial);
-    if (fs.f_blocks == 0) /* as /proc */
-        return pare_fail(cx, PARE_EIO, "%s: no file can be written there; give another --output",
-                         place);
-    if (!settled->finished && access(place, W_OK | X_OK) != 0)
-        return pare_fail_after(cx, pare_file_fail(cx, place, "write into this folder"),
+    pare_output_disk disk;
+    PARE_TRY(pare_output_disk_find(cx, a, &plan->place, &disk));
+    const uint64_t held = exports_only ? 0 : disk.held_bytes;
+    if (!settled->finished && access(disk.directory, W_OK | X_OK) != 0)
+        return pare_fail_after(cx, pare_file_fail(cx, disk.directory, "write into this folder"),
                                "give another --output");
-    settled->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    settled->disk_free_bytes = disk.free_bytes;
     const bool may_stay =
         settled->finished && plan->job->plan_only; /* compress tells whose it is */
     if (!may_stay && !plan->job->unlimited && settled->disk_bytes > settled->disk_free_bytes + held)

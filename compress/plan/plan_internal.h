@@ -118,10 +118,6 @@ PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan,
 PARE_CHECKED pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                                          pare_settled *settled);
 
-/* The nearest directory above the output that is there. PARE_EIO, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
-                                              const char **directory);
-
 /* Bytes of the largest export. */
 uint64_t pare__plan_largest_export(const pare_plan *plan);
 

@@ -1,4 +1,5 @@
 #include "compress/plan/plan_rates.h"
+#include "compress/output/output_disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -343,13 +344,13 @@ static pare_status measure_file(probe *p)
 {
     char name[64];
     (void)snprintf(name, sizeof name, ".pare-plan.%ld.tmp", (long)getpid());
-    const char *directory;
+    pare_output_disk disk;
     char free_text[PARE_UNIT_TEXT];
-    PARE_TRY(pare__plan_directory(p->cx, p->a, p->plan, &directory));
+    PARE_TRY(pare_output_disk_find(p->cx, p->a, &p->plan->place, &disk));
     if (p->plan->settled.disk_free_bytes < p->plan->settled.disk_bytes + BYTES + SYNCS)
-        return pare_fail(p->cx, PARE_ENOSPC, "%s: only %s free", directory,
+        return pare_fail(p->cx, PARE_ENOSPC, "%s: only %s free", disk.directory,
                          pare_units_bytes(p->plan->settled.disk_free_bytes, free_text));
-    char *const path = pare_path_join(p->a, directory, name);
+    char *const path = pare_path_join(p->a, disk.directory, name);
     if (!path)
         return PARE_ENOMEM;
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

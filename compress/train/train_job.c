@@ -4,11 +4,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "compress/evaluate/evaluate.h"
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
+#include "compress/output/output_disk.h"
 #include "compress/passes/training.h"
 #include "compress/plan/plan_limits.h"
 #include "compress/text/units.h"
@@ -17,6 +17,7 @@
 #include "formats/hash.h"
 #include "runtime/file.h"
 #include "runtime/machine.h"
+#include "runtime/threads.h"
 #include "runtime/watch.h"
 
 /* Notices on the way. */
@@ -155,30 +156,34 @@ static uint64_t needed_bytes(const pare_training *t, uint64_t weights)
 }
 
 /* Refuses a job that memory or disk cannot hold, before it begins. */
-static pare_status check_room(pare_training *t, const pare_train_done *done)
+static pare_status check_room(pare_training *t, pare_train_done *done)
 {
     const uint64_t asked = t->job->ram_limit ? t->job->ram_limit : t->recipe.common.ram_limit;
     const pare_memory_limit limit = pare_memory_limit_find(
         (pare_memory_limit){t->job->ram_limit ? "--ram-limit" : "\"limits\" of the recipe", asked},
         t->cx->live_bytes, 0);
-    const uint64_t bytes = t->cx->live_bytes + needed_bytes(t, done->weights);
-    const uint64_t disk = done->weights * (2 * 3 * sizeof(float) + pare_dtype_bits(t->dtype) / 8);
     char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT];
-    struct statvfs fs;
-    if (bytes > limit.bytes)
+    pare_output_disk disk;
+    done->memory = t->cx->live_bytes + needed_bytes(t, done->weights);
+    done->memory_limit = limit.bytes;
+    done->memory_limit_name = limit.name;
+    done->disk = done->weights * (2 * 3 * sizeof(float) + pare_dtype_bits(t->dtype) / 8);
+    if (done->memory > limit.bytes)
         return pare_fail(t->cx, PARE_ENOMEM,
                          "training %llu weights takes %s of memory, 16 bytes for each and the rest "
                          "for a step, and %s allows %s; take a smaller batch or window, fewer "
                          "blocks, or more memory",
-                         (unsigned long long)done->weights, pare_units_bytes(bytes, needs),
+                         (unsigned long long)done->weights, pare_units_bytes(done->memory, needs),
                          limit.name, pare_units_bytes(limit.bytes, has));
     t->cx->limit_bytes = (size_t)limit.bytes;
-    if (statvfs(t->lock.path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < disk)
+    PARE_TRY(pare_output_disk_find(t->cx, t->a, &t->place, &disk));
+    done->disk_free = disk.free_bytes;
+    if (done->disk > disk.free_bytes + disk.held_bytes)
         return pare_fail(
             t->cx, PARE_ENOSPC,
             "%s: saved states and weights take up to %s of disk, and %s are free there",
-            t->place.output, pare_units_bytes(disk, needs),
-            pare_units_bytes((uint64_t)fs.f_bavail * fs.f_frsize, has));
+            t->place.output, pare_units_bytes(done->disk - disk.held_bytes, needs),
+            pare_units_bytes(disk.free_bytes, has));
     return PARE_OK;
 }
 
@@ -314,10 +319,14 @@ static void tell_step(const pare_training *t, const pare_train_step *s)
     const size_t steps = t->state.result.steps;
     const double seconds = pare_seconds() - t->started;
     const double tokens = (double)(s->step - t->begun) * (double)t->opts.batch * (double)t->window;
+    char text[PARE_UNIT_TEXT];
     if (s->step > 1 && s->step * NOTICES / steps == (s->step - 1) * NOTICES / steps)
         return;
-    pare__train_tell(t, "step %zu of %zu, loss %.4f, norm %.3g, rate %.3g, %.0f tokens/s", s->step,
-                     steps, s->loss, s->norm, s->rate, seconds > 0 ? tokens / seconds : 0);
+    const double left = seconds / (double)(s->step - t->begun) * (double)(steps - s->step);
+    pare__train_tell(t, "step %zu of %zu, loss %.4f, norm %.3g, rate %.3g, %.0f tokens/s%s%s%s",
+                     s->step, steps, s->loss, s->norm, s->rate, seconds > 0 ? tokens / seconds : 0,
+                     left >= 1 ? ", about " : "", left >= 1 ? pare_units_seconds(left, text) : "",
+                     left >= 1 ? " left" : "");
 }
 
 static pare_status see(void *self, const pare_train_step *s)
@@ -414,7 +423,10 @@ static pare_status prepare(pare_training *t, pare_train_done *out)
     pick_dtype(t);
     PARE_TRY(begun_with(t, out));
     PARE_TRY(student_weights(t, &out->weights));
-    PARE_TRY(claim(t));
+    if (t->job->plan_only)
+        PARE_TRY(pare_output_check_room(t->cx, t->place.output));
+    else
+        PARE_TRY(claim(t));
     PARE_TRY(pare__train_data(t));
     return settle(t);
 }
@@ -425,23 +437,50 @@ static pare_status fill(pare_training *t, pare_train_done *out)
     if (!config)
         return PARE_ENOMEM;
     *config = t->student.config;
-    out->output = t->place.output;
     out->training = t->state.result;
     out->config = config;
+    out->resumed = t->begun;
+    return PARE_OK;
+}
+
+/* What is known before it begins. */
+static void describe(const pare_training *t, pare_train_done *out)
+{
+    out->output = t->place.output;
     out->dtype = pare_dtype_name(t->dtype);
     out->windows = t->windows.count / t->window;
     out->window = t->window;
     out->held_out = t->held_out.count / t->window;
     out->vocabulary = t->recipe.vocabulary;
-    out->resumed = t->begun;
+    out->training.steps = t->opts.schedule.steps;
+    out->training.tokens = (uint64_t)out->training.steps * t->opts.batch * t->window;
+}
+
+/* The time of a step: one of a few windows, as many as there are threads at least. */
+static pare_status time_step(pare_training *t, pare_train_done *out)
+{
+    const pare_train_data data = {t->windows.id, t->windows.count / t->window, t->window};
+    const size_t threads = pare_threads(t->cx), batch = t->opts.batch;
+    pare_train_opts opts = t->opts;
+    pare_train_state state = {0};
+    opts.batch = threads < batch ? threads : batch;
+    opts.schedule.steps = 1;
+    PARE_TRY(pare__train_take(t));
+    const double started = pare_seconds();
+    PARE_TRY(pare_train(t->cx, &t->scratch, &t->trainee, &data, &opts, &state,
+                        &(pare_train_watch){NULL, NULL}));
+    out->step_seconds = (pare_seconds() - started) * (double)batch / (double)opts.batch;
     return PARE_OK;
 }
 
 static pare_status run_job(pare_training *t, pare_train_done *out)
 {
     PARE_TRY(prepare(t, out));
-    PARE_TRY(hash_inputs(t));
+    describe(t, out);
     PARE_TRY(check_room(t, out));
+    if (t->job->plan_only)
+        return time_step(t, out);
+    PARE_TRY(hash_inputs(t));
     PARE_TRY(open_journal(t));
     pare__train_tell(t, "%llu weights, %zu windows of %zu tokens, %zu held out; %zu steps",
                      (unsigned long long)out->weights, t->windows.count / t->window, t->window,

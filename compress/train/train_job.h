@@ -20,14 +20,22 @@ typedef struct pare_train_done {
     size_t windows, window, held_out, vocabulary; /* the last: of a tokenizer that was trained */
     size_t resumed;                               /* steps of an earlier run */
     double seconds;
+
+    /* What it takes. With job.plan_only the rest of the training is not known. */
+    uint64_t memory, memory_limit, disk, disk_free; /* bytes */
+    const char *memory_limit_name;
+    double step_seconds; /* of a step on this machine, as it is now */
 } pare_train_done;
 
-/* Its members of an open object. */
+/* Its members of an open object: those known before it begins, and all. */
+void pare_train_put_begin(pare_json_writer *w, const pare_train_done *d);
 void pare_train_put(pare_json_writer *w, const pare_train_done *d);
 
 /* Runs it. Everything goes to OUTPUT.partial and is renamed to OUTPUT when it is complete. A run
  * that was killed continues with the state that it saved last, to the same bytes, for any number of
- * threads. Of the job recipe, text, model, output, tokenizer, sets, ram_limit and restart count.
+ * threads. Of the job recipe, text, model, output, tokenizer, sets, ram_limit, restart and
+ * plan_only count. With the last nothing is written: it takes a few windows through one step, to
+ * tell the time.
  *
  * PARE_EUSAGE (with the place in the recipe), PARE_EEXISTS (a finished output, an unfinished one of
  * another job), PARE_ENOTSUP (a model whose checkpoint cannot be written), PARE_EFORMAT, PARE_EIO,

@@ -96,18 +96,23 @@ static pare_status write_run(pare_training *t, const pare_train_done *d)
     return s == PARE_OK ? pare__text_save(&o, t->place.partial, "run.json") : s;
 }
 
-void pare_train_put(pare_json_writer *w, const pare_train_done *d)
+void pare_train_put_begin(pare_json_writer *w, const pare_train_done *d)
 {
     pare_json_put_text(w, "output", d->output);
     pare_json_put_text(w, "begun_with", d->begun_with);
     pare_json_put_integer(w, "weights", (int64_t)d->weights);
-    pare_json_put_integer(w, "bytes", (int64_t)d->bytes);
     pare_json_put_text(w, "dtype", d->dtype);
     pare_json_put_integer(w, "windows", (int64_t)d->windows);
     pare_json_put_integer(w, "window", (int64_t)d->window);
     pare_json_put_integer(w, "held_out", (int64_t)d->held_out);
     if (d->vocabulary)
         pare_json_put_integer(w, "vocabulary", (int64_t)d->vocabulary);
+}
+
+void pare_train_put(pare_json_writer *w, const pare_train_done *d)
+{
+    pare_train_put_begin(w, d);
+    pare_json_put_integer(w, "bytes", (int64_t)d->bytes);
     pare_json_put_integer(w, "resumed_steps", (int64_t)d->resumed);
     pare_report_training(w, &d->training);
 }

@@ -128,9 +128,17 @@ below 1000000 "$(zeros plain)" "zeros of a pruned model"
 [ "$(zeros keep-true)" -ge "$(zeros plain)" ] || fail "zeros were trained away"
 below "$(zeros keep-false)" 100000 "zeros without keep_zeros"
 
+# A plan takes time, memory and disk, and leaves nothing behind.
+"$pare" train scratch.yaml --dry-run --output untouched --format json >plan.json 2>out.log || fail "$(cat out.log)"
+below 0 "$(field plan.json step_seconds)" "seconds of a step"
+below 1000000 "$(field plan.json memory_bytes)" "memory of a plan"
+[ -z "$(ls -d untouched* 2>/dev/null)" ] || fail "--dry-run leaves $(ls -d untouched*)"
+
 # Bad input, in words.
 says '"config" and "model" exclude each other' "$pare" train scratch.yaml --set model=hedge
 says '"blocks" needs "model"' "$pare" train scratch.yaml --set blocks=1
+says 'is one of "pare compress"' "$pare" train pruned.yaml
+says 'is one of "pare train"' "$pare" plan scratch.yaml
 says 'takes a whole number from 257' "$pare" train scratch.yaml --set vocabulary=100
 says 'name one with "teacher: PATH"' "$pare" train scratch.yaml --output x --set train.kl=1
 says 'above the context of the model' "$pare" train scratch.yaml --output x --set data.window=999

@@ -134,7 +134,7 @@ static const struct {
     {"pare: 1\nmodle: m\n", "r.yaml:2:1: unknown key \"modle\" in the recipe; did you mean "
                             "\"model\"?"},
     {"pare: 1\nmodel: m\n", "\"data\" is missing"},
-    {"pare: 1\nmodel: m\npasses: [gptq]\n", "unknown key \"passes\" in the recipe"},
+    {"pare: 1\nmodel: m\npasses: [gptq]\n", "is one of \"pare compress\""},
     {"pare: 1\nmodel: m\ndata: prose\n", "\"data\" is \"prose\"; it takes a mapping"},
     {"pare: 1\nmodel: m\ndata: {}\n", "data needs one of text, tokens"},
     {"pare: 1\nmodel: m\ndata: {text: a, tokens: b}\n", "data has both \"text\" and \"tokens\""},
