@@ -15,7 +15,8 @@
 #include "runtime/threads.h"
 
 enum {
-    FEW_TOKENS = 4, /* below, the time goes into decoding: panels stay small */
+    FEW_TOKENS = 4,     /* below, the time goes into decoding: panels stay small */
+    DENSE_TOKENS = 128, /* that meet rows of floats once they are packed, where there are many */
     TOKENS_MIN = 96,
     TOKENS_MAX = 512,
     TOKENS_BYTES = 1 << 20 /* of the codes of tokens, in a second-level cache of 2 MB */
@@ -263,6 +264,8 @@ static size_t tile_tokens(const pare__work *w, const pare__job *j)
 {
     if (j->decode)
         return w->m;
+    if (!j->w->bits && w->m >= 2 * DENSE_TOKENS)
+        return DENSE_TOKENS;
     if (!tokens_outside(w, j))
         return PARE__TILE_TOKENS;
     const size_t fit = TOKENS_BYTES / j->w->panel.k / 32 * 32;

@@ -17,6 +17,7 @@
 #include "formats/hash.h"
 #include "runtime/file.h"
 #include "runtime/machine.h"
+#include "runtime/small.h"
 #include "runtime/threads.h"
 #include "runtime/watch.h"
 
@@ -456,14 +457,15 @@ static void describe(const pare_training *t, pare_train_done *out)
     out->training.tokens = (uint64_t)out->training.steps * t->opts.batch * t->window;
 }
 
-/* The time of a step: one of a few windows, as many as there are threads at least. */
+/* The time of a step: one of a few windows, at least one for each thread. */
 static pare_status time_step(pare_training *t, pare_train_done *out)
 {
+    enum { FEW = 4 };
     const pare_train_data data = {t->windows.id, t->windows.count / t->window, t->window};
     const size_t threads = pare_threads(t->cx), batch = t->opts.batch;
     pare_train_opts opts = t->opts;
     pare_train_state state = {0};
-    opts.batch = threads < batch ? threads : batch;
+    opts.batch = pare_smaller(batch, threads > FEW ? threads : FEW);
     opts.schedule.steps = 1;
     PARE_TRY(pare__train_take(t));
     const double started = pare_seconds();

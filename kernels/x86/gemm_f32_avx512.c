@@ -12,7 +12,7 @@ enum {
     TT = 8, /* tokens of a register tile */
     FEW = 4,
     PAIRS = 32,
-    TOKENS = 64, /* with the panel, 260 KB of stack */
+    TOKENS = 128, /* with the panel, 390 KB of stack */
     DEPTH = 512,
     STEPS = DEPTH / 8,
 };
@@ -83,12 +83,13 @@ static void add_tail(__m512 acc[TR][TT], const __m512 (*w)[TR], const float *con
     }
 }
 
-/* acc[r][t] += over `depth` columns. */
-static void tile(__m512 acc[TR][TT], const __m512 (*w)[TR], const float *const x[TT], size_t depth)
+/* acc[r][t] += over `depth` columns; at first acc is 0, whatever stands there. */
+static void tile(__m512 acc[TR][TT], const __m512 (*w)[TR], const float *const x[TT], size_t depth,
+                 bool first)
 {
     __m512 a[TR][TT];
     for (size_t i = 0; i < TR * TT; i++)
-        a[i / TT][i % TT] = acc[i / TT][i % TT];
+        a[i / TT][i % TT] = first ? _mm512_setzero_ps() : acc[i / TT][i % TT];
     const float *at[TT];
     for (size_t t = 0; t < TT; t++)
         at[t] = x[t];
@@ -116,11 +117,13 @@ PARE_INLINE void token_rows(const float *rows[TT], const float *x, size_t ldx, s
 }
 
 /* Asks for lines of the next tokens; the tiles of a panel together ask for all. */
-PARE_INLINE void prefetch_next(const float *const rows[TT], size_t i)
+PARE_INLINE void prefetch_next(const float *const rows[TT], size_t i, size_t depth)
 {
-    enum { LINE = 16, PER_ROW = DEPTH / LINE, LINES = TT * PER_ROW / (PAIRS / TR) };
-    for (size_t j = i * LINES; j < (i + 1) * LINES; j++)
-        _mm_prefetch((const char *)(rows[j / PER_ROW] + j % PER_ROW * LINE), _MM_HINT_T0);
+    enum { LINE = 16, TILES = PAIRS / TR / TT /* that ask for one token */ };
+    const float *const row = rows[i / TILES];
+    const size_t half = (depth / TILES + LINE - 1) / LINE * LINE, begin = i % TILES * half;
+    for (size_t j = begin; j < begin + half && j < depth; j += LINE)
+        _mm_prefetch((const char *)(row + j), _MM_HINT_T0);
 }
 
 /* Asks for the weights of the next panel, TT rows of them. */
@@ -132,9 +135,35 @@ PARE_INLINE void prefetch_rows(const uint8_t *w, size_t row_bytes, size_t row, s
             _mm_prefetch((const char *)w + r * row_bytes + line, _MM_HINT_T1);
 }
 
-PARE_INLINE float reduce_half(__m512 v, size_t half)
+/* The eight lanes of 16 outputs, rows 0 .. 15 of a token, by the tree of lane_sum: a vector of `v`
+ * has two rows, v[2 i] and v[2 i + 1] those of tile i. */
+PARE_INLINE __m512 sum_rows(const __m512 v[8])
 {
-    return lane_sum(half ? _mm512_extractf32x8_ps(v, 1) : _mm512_castps512_ps256(v));
+    __m512 s[4], p[2];
+    for (size_t i = 0; i < 4; i++) /* four rows each, four partial sums of each */
+        s[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x88),
+                             _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xdd));
+    for (size_t i = 0; i < 2; i++) {
+        const __m512d one = _mm512_castps_pd(s[2 * i]), two = _mm512_castps_pd(s[2 * i + 1]);
+        p[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(one, two)),
+                             _mm512_castpd_ps(_mm512_unpackhi_pd(one, two)));
+    }
+    const __m512 mixed =
+        _mm512_add_ps(_mm512_shuffle_ps(p[0], p[1], 0x88), _mm512_shuffle_ps(p[0], p[1], 0xdd));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_ps(order, mixed);
+}
+
+/* The sums of token t, n rows of them. */
+PARE_INLINE void store_token(float *y, const __m512 acc[PAIRS / TR][TR][TT], size_t t, size_t n)
+{
+    for (size_t r = 0; r < n; r += 16) {
+        __m512 v[8];
+        for (size_t i = 0; i < 8; i++)
+            v[i] = acc[r / (2 * TR) + i / TR][i % TR][t];
+        const __mmask16 mask = (__mmask16)(n - r < 16 ? (1u << (n - r)) - 1 : 0xffff);
+        _mm512_mask_storeu_ps(y + r, mask, sum_rows(v));
+    }
 }
 
 /* At most 2 PAIRS rows by TOKENS tokens. */
@@ -144,25 +173,23 @@ PARE_INLINE void block(float *y, size_t ldy, const float *x, size_t ldx, const u
     panel p;
     __m512 acc[TOKENS / TT][PAIRS / TR][TR][TT];
     const size_t tiles = (n + 2 * TR - 1) / (2 * TR);
-    memset(acc, 0, (m + TT - 1) / TT * sizeof acc[0]);
-    for (size_t k0 = 0; k0 < k; k0 += DEPTH) {
-        const size_t depth = k - k0 < DEPTH ? k - k0 : DEPTH;
+    const size_t panels = (k + DEPTH - 1) / DEPTH, each = ((k + panels - 1) / panels + 7) / 8 * 8;
+    for (size_t k0 = 0; k0 < k; k0 += each) {
+        const size_t depth = k - k0 < each ? k - k0 : each;
         fill_panel(p, w + k0 * type_bytes(ty), row_bytes, n, depth, ty);
         for (size_t t = 0; t < m; t += TT) {
             const float *rows[TT], *next[TT];
             token_rows(rows, x, ldx, m, t, k0);
             token_rows(next, x, ldx, m, t + TT, k0);
-            prefetch_rows(w + (k0 + DEPTH) * type_bytes(ty), row_bytes, t, n,
-                          DEPTH * type_bytes(ty));
+            prefetch_rows(w + (k0 + each) * type_bytes(ty), row_bytes, t, n, each * type_bytes(ty));
             for (size_t i = 0; i < tiles; i++) {
-                prefetch_next(next, i);
-                tile(acc[t / TT][i], (const __m512(*)[TR])p[i], rows, depth);
+                prefetch_next(next, i, depth);
+                tile(acc[t / TT][i], (const __m512(*)[TR])p[i], rows, depth, k0 == 0);
             }
         }
     }
     for (size_t t = 0; t < m; t++)
-        for (size_t r = 0; r < n; r++)
-            y[t * ldy + r] = reduce_half(acc[t / TT][r / (2 * TR)][r / 2 % TR][t % TT], r % 2);
+        store_token(y + t * ldy, (const __m512(*)[TR][TT])acc[t / TT], t % TT, n);
 }
 
 PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *weights,
@@ -179,7 +206,7 @@ PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const vo
 void pare_gemm_f32_f32_avx512(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
                               size_t ldw, size_t m, size_t n, size_t k)
 {
-    if (m <= FEW)
+    if (m <= FEW || k == 0)
         pare_gemm_f32_f32_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
     else
         gemm(y, ldy, x, ldx, w, ldw, m, n, k, F32);
@@ -188,7 +215,7 @@ void pare_gemm_f32_f32_avx512(float *y, size_t ldy, const float *x, size_t ldx, 
 void pare_gemm_f32_f16_avx512(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
                               size_t ldw, size_t m, size_t n, size_t k)
 {
-    if (m <= FEW)
+    if (m <= FEW || k == 0)
         pare_gemm_f32_f16_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
     else
         gemm(y, ldy, x, ldx, w, ldw, m, n, k, F16);
@@ -197,7 +224,7 @@ void pare_gemm_f32_f16_avx512(float *y, size_t ldy, const float *x, size_t ldx, 
 void pare_gemm_f32_bf16_avx512(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
                                size_t ldw, size_t m, size_t n, size_t k)
 {
-    if (m <= FEW)
+    if (m <= FEW || k == 0)
         pare_gemm_f32_bf16_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
     else
         gemm(y, ldy, x, ldx, w, ldw, m, n, k, BF16);
