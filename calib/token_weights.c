@@ -161,27 +161,14 @@ static pare_status keep_sums(const weigh_job *job)
                           place_of_outputs(w, job->block));
 }
 
-/* Behind the last input of a linear nothing reads what the block makes, unless a norm stands there
- * or experts add to it. */
-static pare_status see_last(void *tape, size_t part, pare_site site, const float *x, size_t rows,
-                            size_t k)
-{
-    (void)part, (void)x, (void)rows, (void)k;
-    ((pare_tape *)tape)->unread = site == PARE_SITE_ACTIVATED;
-    return PARE_OK;
-}
-
 /* dy becomes the gradient in front of the block. */
 static pare_status undo_block(weigh_job *job, pare_tape *t)
 {
     const pare_gradients wanted = {.see = see, .self = job};
-    const pare_config *const c = &job->f->model->config;
-    const pare_tap tap = {.see = see_last, .self = t, .last = PARE_SITES, .parts = 1};
-    const bool read = c->experts || c->arch->inner_norm[PARE_NORM_AFTER_MLP];
-    const size_t hidden = c->hidden;
+    const size_t hidden = job->f->model->config.hidden;
     pare_array x, y;
     PARE_TRY(pare_tape_input(t, job->x, job->rows, hidden, true, &x));
-    PARE_TRY(pare_tape_block(t, job->f, job->room, batch(job), x, read ? NULL : &tap, &y));
+    PARE_TRY(pare_tape_block_for_gradients(t, job->f, job->room, batch(job), x, &y));
     PARE_TRY(pare_tape_back(t, y, job->dy, &wanted));
     memcpy(job->dy, pare_tape_gradient(x), job->rows * hidden * sizeof *job->dy);
     return PARE_OK;

@@ -162,7 +162,8 @@ static pare_status undo_block(trainer *r, pare_tape *tape, size_t block, const f
     pare_array in, out;
     const bool go_on = block > 0 || r->t->tables;
     PARE_TRY(pare_tape_input(tape, x, r->rows, r->c->hidden, go_on, &in));
-    PARE_TRY(pare_tape_block(tape, f, &f->model->block[block], lot_batch(r), in, NULL, &out));
+    PARE_TRY(
+        pare_tape_block_for_gradients(tape, f, &f->model->block[block], lot_batch(r), in, &out));
     PARE_TRY(pare_tape_back(tape, out, r->dx, &wanted));
     if (go_on)
         memcpy(r->dx, pare_tape_gradient(in), r->rows * r->c->hidden * sizeof *r->dx);

@@ -335,6 +335,28 @@ pare_status pare_tape_block(pare_tape *t, const pare_forward *f, const pare_bloc
     return pare_block_run(&o, own, weights, batch, x, kv, tap, y);
 }
 
+/* Behind the last input of a linear nothing reads what the block makes, unless a norm stands there
+ * or experts add to it. */
+static pare_status see_last(void *tape, size_t part, pare_site site, const float *x, size_t rows,
+                            size_t k)
+{
+    (void)part, (void)x, (void)rows, (void)k;
+    ((pare_tape *)tape)->unread = site == PARE_SITE_ACTIVATED;
+    return PARE_OK;
+}
+
+pare_status pare_tape_block_for_gradients(pare_tape *t, const pare_forward *f,
+                                          const pare_block *weights, pare_batch batch, pare_array x,
+                                          pare_array *y)
+{
+    const pare_config *const c = &f->model->config;
+    const pare_tap tap = {.see = see_last, .self = t, .last = PARE_SITES, .parts = 1};
+    const bool read = c->experts || c->arch->inner_norm[PARE_NORM_AFTER_MLP];
+    const pare_status s = pare_tape_block(t, f, weights, batch, x, read ? NULL : &tap, y);
+    t->unread = false;
+    return s;
+}
+
 /* A block without weights goes there and back. */
 static pare_status dry_run(pare_count *n, pare_batch batch, bool bf16)
 {

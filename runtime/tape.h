@@ -78,6 +78,12 @@ PARE_CHECKED pare_status pare_tape_block(pare_tape *t, const pare_forward *f,
                                          const pare_block *weights, pare_batch batch, pare_array x,
                                          const pare_tap *tap, pare_array *y);
 
+/* The same of a block whose output nobody reads: its last product is left out where no norm and no
+ * expert stands behind it. *y is only what pare_tape_back begins with. */
+PARE_CHECKED pare_status pare_tape_block_for_gradients(pare_tape *t, const pare_forward *f,
+                                                       const pare_block *weights, pare_batch batch,
+                                                       pare_array x, pare_array *y);
+
 /* Walks back from y, whose gradient is dy [rows, width]; dy may be the memory of y itself, unless y
  * was capped. Values of the forward pass are gone afterwards.
  * PARE_ENOMEM. */
