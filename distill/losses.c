@@ -82,7 +82,7 @@ static double part_of(double x, double m)
 static void add_jsd(row *r)
 {
     const double b = r->l->beta, temperature = r->l->temperature;
-    const double weight = r->l->jsd * temperature;
+    const double weight = r->l->jsd * temperature / (r->l->scaled ? b * (1 - b) : 1);
     double of_p = 0, of_q = 0;
     for (size_t i = 0; i < r->vocab; i++) {
         const double p = (double)r->p[i], q = (double)r->q[i], m = b * p + (1 - b) * q;
@@ -94,6 +94,62 @@ static void add_jsd(row *r)
         r->dz[i] += (float)(weight * (1 - b) * (part_of(q, m) - q * of_q));
     }
     r->value += weight * temperature * (b * of_p + (1 - b) * of_q);
+}
+
+static void add_skew_kl(row *r)
+{
+    const double a = r->l->skew, temperature = r->l->temperature;
+    const double weight = r->l->skew_kl * temperature;
+    double of_p = 0, mean = 0; /* mean: sum q r */
+    for (size_t i = 0; i < r->vocab; i++) {
+        const double p = (double)r->p[i], q = (double)r->q[i], m = a * p + (1 - a) * q;
+        of_p += part_of(p, m);
+        mean += q * p / m;
+    }
+    for (size_t i = 0; i < r->vocab; i++) {
+        const double p = (double)r->p[i], q = (double)r->q[i], m = a * p + (1 - a) * q;
+        r->dz[i] -= (float)(weight * (1 - a) * q * (p / m - mean));
+    }
+    r->value += weight * temperature * of_p;
+}
+
+static void add_skew_reverse_kl(row *r)
+{
+    const double a = r->l->skew, temperature = r->l->temperature;
+    const double weight = r->l->skew_reverse_kl * temperature;
+    double of_q = 0, mean = 0; /* mean: sum q g */
+    for (size_t i = 0; i < r->vocab; i++) {
+        const double p = (double)r->p[i], q = (double)r->q[i], m = (1 - a) * p + a * q;
+        of_q += part_of(q, m);
+        mean += part_of(q, m) + q * (1 - a * q / m);
+    }
+    for (size_t i = 0; i < r->vocab; i++) {
+        const double p = (double)r->p[i], q = (double)r->q[i], m = (1 - a) * p + a * q;
+        r->dz[i] += (float)(weight * (part_of(q, m) + q * (1 - a * q / m - mean)));
+    }
+    r->value += weight * temperature * of_q;
+}
+
+/* s of an entry. */
+static double half_sign(double q, double p)
+{
+    return q > p ? .5 : q < p ? -.5 : 0;
+}
+
+static void add_total_variation(row *r)
+{
+    const double weight = r->l->total_variation;
+    double sum = 0, mean = 0; /* mean: sum q s */
+    for (size_t i = 0; i < r->vocab; i++) {
+        const double p = (double)r->p[i], q = (double)r->q[i];
+        sum += fabs(p - q) / 2;
+        mean += q * half_sign(q, p);
+    }
+    for (size_t i = 0; i < r->vocab; i++) {
+        const double p = (double)r->p[i], q = (double)r->q[i];
+        r->dz[i] += (float)(weight * q * (half_sign(q, p) - mean));
+    }
+    r->value += weight * r->l->temperature * sum;
 }
 
 static void add_losses(row *r, size_t label)
@@ -113,6 +169,12 @@ static void add_losses(row *r, size_t label)
         add_reverse_kl(r, apart);
     if (l->jsd > 0)
         add_jsd(r);
+    if (l->skew_kl > 0)
+        add_skew_kl(r);
+    if (l->skew_reverse_kl > 0)
+        add_skew_reverse_kl(r);
+    if (l->total_variation > 0)
+        add_total_variation(r);
 }
 
 typedef struct rows_job {

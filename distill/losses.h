@@ -9,14 +9,23 @@
  *   reverse_kl  T^2 K,  K = sum q d                           T q (d - K)
  *   jsd         T^2 (b sum p ln(p / m) + (1 - b) J)           T (1 - b) q (ln(q / m) - J)
  *               m = b p + (1 - b) q,  J = sum q ln(q / m)
+ *   `scaled`    the same over b (1 - b): kl as b nears 0, reverse_kl as it nears 1
+ *   skew_kl     T^2 sum p ln(p / m)                           -T (1 - a) q (r - sum q r)
+ *               m = a p + (1 - a) q,  r = p / m
+ *   skew_reverse_kl  T^2 sum q ln(q / m)                      T q (g - sum q g)
+ *               m = (1 - a) p + a q,  g = ln(q / m) + 1 - a q / m
+ *   total_variation  T sum |p - q| / 2                        q (s - sum q s)
+ *               s = sign(q - p) / 2
  *   hidden      sum (s - u)^2 / sum u^2                       2 (s - u) / sum u^2
  *               of outputs of blocks, s the student's and u the teacher's
  *
- * T^2 keeps the gradient of one size for any T. Exponentials come from the kernel softmax_f32, 64
- * logits at a time: a probability is within 2e-6 of itself; all else in double. Every sum has one
- * order: the same bytes for any number of threads.
- * Source: Hinton, Vinyals, Dean, 2015 (kl); Gu et al., MiniLLM, 2023 (reverse_kl); Agarwal et al.,
- * GKD, 2023 (jsd); Romero et al., FitNets, 2014 (hidden). */
+ * T^2, and T where it is one, keep the gradient of one size for any T. At q = p in total_variation
+ * s is 0. Exponentials come from the kernel softmax_f32, 64 logits at a time: a probability is
+ * within 2e-6 of itself; all else in double. Every sum has one order: the same bytes for any number
+ * of threads. Source: Hinton, Vinyals, Dean, 2015 (kl); Gu et al., MiniLLM, 2023 (reverse_kl);
+ * Agarwal et al., GKD, 2023 (jsd); Ko et al., DistiLLM, 2024 (skew_kl, skew_reverse_kl; there
+ * without T); Wen et al., f-distill, 2023 (total_variation); Romero et al., FitNets, 2014 (hidden).
+ */
 #ifndef PARE_DISTILL_LOSSES_H
 #define PARE_DISTILL_LOSSES_H
 
@@ -24,15 +33,18 @@
 
 /* How much each of them counts; 0: not at all. */
 typedef struct pare_losses {
-    double ce, kl, reverse_kl, jsd, hidden;
-    double temperature; /* T > 0 of kl, reverse_kl and jsd */
+    double ce, kl, reverse_kl, jsd, skew_kl, skew_reverse_kl, total_variation, hidden;
+    double temperature; /* T > 0 of all that look at the teacher's logits */
     double beta;        /* b of jsd, between 0 and 1 */
+    double skew;        /* a of skew_kl and skew_reverse_kl, 0 <= a < 1 */
+    bool scaled;        /* jsd */
 } pare_losses;
 
 /* Whether any of them looks at the teacher's logits. */
 static inline bool pare_losses_compare(const pare_losses *l)
 {
-    return l->kl > 0 || l->reverse_kl > 0 || l->jsd > 0;
+    return l->kl > 0 || l->reverse_kl > 0 || l->jsd > 0 || l->skew_kl > 0 ||
+           l->skew_reverse_kl > 0 || l->total_variation > 0;
 }
 
 /* A label that says: this row does not count. */

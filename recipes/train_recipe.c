@@ -13,7 +13,7 @@ const pare_recipe_key pare_train_keys[] = {
     {"tokenizer", "PATH", "a tokenizer.json, or a folder with a tokenizer, instead of the model's"},
     {"vocabulary", "4096", "with config: train a byte-level BPE tokenizer of so many tokens"},
     {"blocks", "6", "with model: keep so many of its blocks, spread evenly"},
-    {"teacher", "PATH", "what kl, reverse_kl, jsd and hidden compare with (the model as it was)"},
+    {"teacher", "PATH", "what all losses but ce compare with (the model as it was)"},
     {"output", "PATH", "the directory to write; or --output PATH"},
     {"seed", "0", "of the order of windows, and of random weights"},
     {"data", "{text: FILE}", "what to train on: text or tokens, window, held_out; must be there"},

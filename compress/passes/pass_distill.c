@@ -14,9 +14,14 @@ enum {
     CE,
     REVERSE_KL,
     JSD,
+    SKEW_KL,
+    SKEW_REVERSE_KL,
+    TOTAL_VARIATION,
     HIDDEN,
     TEMPERATURE,
     BETA,
+    SCALED,
+    SKEW,
     SAVE,
     AWARE
 };
@@ -54,14 +59,29 @@ static const pare_param params[] = {
         .fallback = 0, .help = "weight of KL(student, teacher): the student avoids what the "
                                "teacher would not say"},
     [JSD] = {.name = "jsd", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
-        .help = "weight of the generalized Jensen-Shannon divergence, which lies between these two"},
+        .help = "weight of the generalized Jensen-Shannon divergence, which lies between these two: "
+                "b KL(p, m) + (1 - b) KL(q, m), m = b p + (1 - b) q, b is beta; p is the teacher's "
+                "distribution, q the student's"},
+    [SKEW_KL] = {.name = "skew_kl", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
+        .help = "weight of KL(p, a p + (1 - a) q), a is skew: kl with bounded gradients (DistiLLM)"},
+    [SKEW_REVERSE_KL] = {.name = "skew_reverse_kl", .type = PARE_PARAM_NUMBER, .min = 0,
+        .max = 1000, .fallback = 0,
+        .help = "weight of KL(q, (1 - a) p + a q), a is skew: reverse_kl likewise"},
+    [TOTAL_VARIATION] = {.name = "total_variation", .type = PARE_PARAM_NUMBER, .min = 0,
+        .max = 1000, .fallback = 0,
+        .help = "weight of sum |p - q| / 2: the share of a student's draft that the teacher rejects"},
     [HIDDEN] = {.name = "hidden", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
         .help = "weight of the mean difference between the outputs of blocks, relative to the "
                 "teacher's"},
     [TEMPERATURE] = {.name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0.1, .max = 100,
-        .fallback = 1, .help = "of the softmax of both models in kl, reverse_kl and jsd"},
+        .fallback = 1, .help = "T of the softmax of both models in the losses of their predictions; the loss "
+                               "is times T^2, total_variation times T"},
     [BETA] = {.name = "beta", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999,
         .fallback = 0.5, .help = "for jsd: the teacher's share of the mixture"},
+    [SCALED] = {.name = "scaled", .type = PARE_PARAM_BOOL, .fallback = 0,
+        .help = "for jsd: divided by b (1 - b); near 0 it is then kl, near 1 reverse_kl"},
+    [SKEW] = {.name = "skew", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999, .fallback = 0.1,
+        .help = "for skew_kl and skew_reverse_kl: a, the share that is mixed in"},
     [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
         .help = "minutes from one saved state of the training to the next; a job that was killed "
                 "goes on from the last one; 0: save after each step"},
@@ -85,8 +105,18 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
 {
     const double step = value[BATCH] * (double)window;
     const size_t steps = (size_t)((value[TOKENS] + step - 1) / step);
-    *out = (pare_train_opts){.losses = {value[CE], value[KL], value[REVERSE_KL], value[JSD],
-                                        value[HIDDEN], value[TEMPERATURE], value[BETA]},
+    *out = (pare_train_opts){.losses = {.ce = value[CE],
+                                        .kl = value[KL],
+                                        .reverse_kl = value[REVERSE_KL],
+                                        .jsd = value[JSD],
+                                        .skew_kl = value[SKEW_KL],
+                                        .skew_reverse_kl = value[SKEW_REVERSE_KL],
+                                        .total_variation = value[TOTAL_VARIATION],
+                                        .hidden = value[HIDDEN],
+                                        .temperature = value[TEMPERATURE],
+                                        .beta = value[BETA],
+                                        .skew = value[SKEW],
+                                        .scaled = value[SCALED] != 0.0},
                              .adamw = {.beta1 = 0.9,
                                        .beta2 = 0.95,
                                        .eps = 1e-8,
@@ -106,6 +136,7 @@ const pare_pass pare_pass_distill = {
     .name = "distill",
     .summary = "trains what pruners or quantizers left, to bring the predictions of the model back",
     .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
+              "Ko et al., DistiLLM, 2024; "
               "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Ma et al., BitNet b1.58, "
               "2024",
     .notes = "distill comes after pruners and runs once all blocks are pruned. It trains "

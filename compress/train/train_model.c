@@ -87,11 +87,11 @@ static pare_status open_teacher(pare_training *t)
     if (!t->taught && written->text)
         return pare_recipe_fail(t->cx, written->place,
                                 "a teacher is given, and no loss compares with it; give weight to "
-                                "kl, reverse_kl, jsd or hidden in \"train\"");
+                                "one that does in \"train\", such as kl");
     if (t->taught && t->fresh && !written->text)
         return pare_recipe_fail(t->cx, t->recipe.train_place,
-                                "kl, reverse_kl, jsd and hidden compare with a teacher; name one "
-                                "with \"teacher: PATH\"");
+                                "a loss in \"train\" compares with a teacher; name one with "
+                                "\"teacher: PATH\"");
     if (t->taught && !written->text && !t->recipe.blocks && l->ce == 0)
         return pare_recipe_fail(t->cx, t->recipe.train_place,
                                 "the model would learn only from itself, which knows no more; name "

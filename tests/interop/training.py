@@ -13,7 +13,8 @@ Numbers come from a hash of a counter, so that both sides make the same ones:
 "loss NAME T BETA VALUE NORM DOT": a loss of logits over 3 rows of 300 logits, z = value(i), t = value(i
 + 10000), label of row r = 100 r + 7; its sum, the norm of its gradient by z, and the product of that
 gradient with value(i + 20000). Losses as in distill/losses.h; kl, reverse_kl and jsd are written with
-torch.nn.functional.kl_div, as MiniLLM and GKD do, and times T^2.
+torch.nn.functional.kl_div, as MiniLLM and GKD do, and times T^2. BETA is that of jsd, the skew of skew_kl
+and skew_reverse_kl.
 
 "hidden 1 0 VALUE NORM DOT": the loss of hidden states, of s = value(i) and u = value(i + 10000), 900 of
 each, likewise.
@@ -50,6 +51,12 @@ def loss_of(name, z, t, label, temperature, beta):
         return temperature**2 * divergence(p, q)
     if name == "reverse_kl":
         return temperature**2 * divergence(q, p)
+    if name == "total_variation":
+        return temperature * (p.exp() - q.exp()).abs().sum() / 2
+    if name == "skew_kl":
+        return temperature**2 * divergence(p, torch.log(beta * p.exp() + (1 - beta) * q.exp()))
+    if name == "skew_reverse_kl":
+        return temperature**2 * divergence(q, torch.log((1 - beta) * p.exp() + beta * q.exp()))
     m = torch.logsumexp(torch.stack([p + math.log(beta), q + math.log(1 - beta)]), 0)
     return temperature**2 * (beta * divergence(p, m) + (1 - beta) * divergence(q, m))
 
@@ -73,6 +80,12 @@ def losses():
         ("jsd", 1, 0.5),
         ("jsd", 1, 0.1),
         ("jsd", 2, 0.9),
+        ("skew_kl", 1, 0.1),
+        ("skew_kl", 2, 0.3),
+        ("skew_reverse_kl", 1, 0.1),
+        ("skew_reverse_kl", 2, 0.3),
+        ("total_variation", 1, 0),
+        ("total_variation", 4, 0),
     ):
         line("loss " + name, temperature, beta, loss_of(name, z, t, label, temperature, beta), z)
     s, u = values(0, ROWS * VOCAB).requires_grad_(), values(10000, ROWS * VOCAB)
