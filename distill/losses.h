@@ -34,10 +34,12 @@
 /* How much each of them counts; 0: not at all. */
 typedef struct pare_losses {
     double ce, kl, reverse_kl, jsd, skew_kl, skew_reverse_kl, total_variation, hidden;
+    double relations;   /* distill/relations.h */
     double temperature; /* T > 0 of all that look at the teacher's logits */
     double beta;        /* b of jsd, between 0 and 1 */
     double skew;        /* a of skew_kl and skew_reverse_kl, 0 <= a < 1 */
     bool scaled;        /* jsd */
+    size_t pieces;      /* A of relations; 0: the student's key heads */
 } pare_losses;
 
 /* Whether any of them looks at the teacher's logits. */
@@ -45,6 +47,12 @@ static inline bool pare_losses_compare(const pare_losses *l)
 {
     return l->kl > 0 || l->reverse_kl > 0 || l->jsd > 0 || l->skew_kl > 0 ||
            l->skew_reverse_kl > 0 || l->total_variation > 0;
+}
+
+/* Whether any of them needs a teacher. */
+static inline bool pare_losses_taught(const pare_losses *l)
+{
+    return pare_losses_compare(l) || l->hidden > 0 || l->relations > 0;
 }
 
 /* A label that says: this row does not count. */

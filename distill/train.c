@@ -27,8 +27,9 @@ typedef struct trainer {
     float *dx;                 /* of the stream */
     float *logits;             /* [CHUNK, vocab] of the teacher */
     pare_kv kv, teacher_kv;
-    pare_leaf_gradient *gradient; /* [leaves] */
-    double loss;                  /* of the step so far */
+    pare_qkv qkv, teacher_qkv, dqkv; /* of the last blocks, with `relations` */
+    pare_leaf_gradient *gradient;    /* [leaves] */
+    double loss;                     /* of the step so far */
 } trainer;
 
 static size_t lot_windows(const pare_train_data *data, const pare_train_opts *o)
@@ -38,7 +39,12 @@ static size_t lot_windows(const pare_train_data *data, const pare_train_opts *o)
 
 static bool needs_teacher(const pare_train_opts *o)
 {
-    return pare_losses_compare(&o->losses) || o->losses.hidden > 0;
+    return pare_losses_taught(&o->losses);
+}
+
+static size_t pieces_of(const pare_config *c, const pare_train_opts *o)
+{
+    return o->losses.pieces ? o->losses.pieces : c->kv_heads;
 }
 
 /* How many streams the teacher keeps: in front of all blocks and behind the last, or that alone. */
@@ -93,12 +99,19 @@ static pare_batch lot_batch(const trainer *r)
 /* --- forward -----------------------------------------------------------------------------------
  */
 
+static pare_tap keeps(pare_qkv *qkv)
+{
+    return (pare_tap){.self = qkv, .last = PARE_SITES, .see_qkv = pare_qkv_keep};
+}
+
 /* A model on the lot. `apart`: the inputs of each block stay, x [blocks + 1, rows, hidden]; else x
- * [rows, hidden] is what is behind the last. */
-static pare_status run_forward(trainer *r, const pare_forward *f, bool apart, pare_kv *kv, float *x)
+ * [rows, hidden] is what is behind the last. `qkv`: of the last block; NULL: nobody asks. */
+static pare_status run_forward(trainer *r, const pare_forward *f, bool apart, pare_kv *kv, float *x,
+                               pare_qkv *qkv)
 {
     const pare_config *const c = &f->model->config;
     const size_t floats = r->rows * c->hidden;
+    const pare_tap tap = keeps(qkv);
     PARE_TRY(pare_embed_batch(r->cx, f->model, r->token, lot_batch(r), x));
     for (size_t b = 0; b < c->blocks; b++) {
         PARE_TRY(pare_ctx_interrupted(r->cx));
@@ -106,8 +119,8 @@ static pare_status run_forward(trainer *r, const pare_forward *f, bool apart, pa
             memcpy(x + floats, x, floats * sizeof *x);
             x += floats;
         }
-        PARE_TRY(
-            pare_block_forward(r->cx, &r->work, f, &f->model->block[b], lot_batch(r), x, kv, NULL));
+        PARE_TRY(pare_block_forward(r->cx, &r->work, f, &f->model->block[b], lot_batch(r), x, kv,
+                                    qkv && b + 1 == c->blocks ? &tap : NULL));
     }
     return PARE_OK;
 }
@@ -158,9 +171,11 @@ static pare_status run_head(trainer *r, const float *x, const float *u, double s
 static pare_status undo_block(trainer *r, pare_tape *tape, size_t block, const float *x)
 {
     const pare_forward *const f = r->t->student;
-    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
+    pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
     pare_array in, out;
     const bool go_on = block > 0 || r->t->tables;
+    if (r->o->losses.relations > 0 && block + 1 == r->c->blocks)
+        memcpy(wanted.qkv, r->dqkv.at, sizeof wanted.qkv);
     PARE_TRY(pare_tape_input(tape, x, r->rows, r->c->hidden, go_on, &in));
     PARE_TRY(
         pare_tape_block_for_gradients(tape, f, &f->model->block[block], lot_batch(r), in, &out));
@@ -188,12 +203,25 @@ static const float *teacher_stream(const trainer *r, size_t b)
     return r->u + (b + 1) * r->tc->blocks / r->c->blocks * r->rows * r->tc->hidden;
 }
 
+/* The loss `relations` and its gradient. */
+static pare_status relate(trainer *r, double weight)
+{
+    double value;
+    if (!(weight > 0))
+        return PARE_OK;
+    PARE_TRY(pare_relations(r->cx, &r->work, lot_batch(r), pieces_of(r->c, r->o), &r->qkv,
+                            &r->teacher_qkv, weight, &r->dqkv, &value));
+    r->loss += weight * value;
+    return PARE_OK;
+}
+
 /* From dx of what is behind the last block to the gradients of all leaves. `share`: of the rows of
  * the step. */
 static pare_status run_backward(trainer *r, double share)
 {
     const size_t floats = r->rows * r->c->hidden;
     const double weight = r->o->losses.hidden * share / (double)r->c->blocks;
+    PARE_TRY(relate(r, r->o->losses.relations * share));
     for (size_t b = r->c->blocks; b-- > 0;) {
         const float *const x = r->x + b * floats;
         pare_tape tape;
@@ -225,10 +253,12 @@ static pare_status run_lot(trainer *r)
     const size_t streams = r->tc ? teacher_streams(r->tc, r->o) : 0;
     const float *last = NULL;
     if (streams > 0) {
-        PARE_TRY(run_forward(r, r->t->teacher, streams > 1, &r->teacher_kv, r->u));
+        PARE_TRY(run_forward(r, r->t->teacher, streams > 1, &r->teacher_kv, r->u,
+                             r->o->losses.relations > 0 ? &r->teacher_qkv : NULL));
         last = r->u + (streams - 1) * r->rows * r->tc->hidden;
     }
-    PARE_TRY(run_forward(r, r->t->student, true, &r->kv, r->x));
+    PARE_TRY(run_forward(r, r->t->student, true, &r->kv, r->x,
+                         r->o->losses.relations > 0 ? &r->qkv : NULL));
     PARE_TRY(run_head(r, r->x + r->c->blocks * floats, last, 1 / (double)counted));
     return run_backward(r, (double)r->rows / (double)all);
 }
@@ -301,13 +331,15 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* The most of a pass through a block, there and back, and through the head. `teacher` may be NULL.
  */
 static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, const pare_config *teacher,
-                           pare_batch b)
+                           pare_batch b, const pare_train_opts *o)
 {
+    const uint64_t relations =
+        o->losses.relations > 0 ? pare_relations_bytes(cx, b, pieces_of(c, o)) : 0;
     const uint64_t there = larger(pare_block_forward_scratch(cx, c, b),
                                   teacher ? pare_block_forward_scratch(cx, teacher, b) : 0),
                    embedding = 2 * (uint64_t)b.sequences * b.length * c->hidden * sizeof(float),
                    back = larger(pare_tape_block_bytes(cx, c, b, false), embedding);
-    return larger(larger(there, back),
+    return larger(larger(larger(there, back), relations),
                   larger(chunk_bytes(cx, c), teacher ? chunk_bytes(cx, teacher) : 0));
 }
 
@@ -322,13 +354,31 @@ uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_c
     const pare_batch b = {.sequences = lot_windows(data, o), .length = data->window};
     const uint64_t rows = (uint64_t)b.sequences * b.length;
     const pare_config *const t = needs_teacher(o) ? teacher : NULL;
-    const uint64_t streams = (uint64_t)(c->blocks + 2) * c->hidden +
-                             (t ? (uint64_t)teacher_streams(t, o) * t->hidden : 0);
+    const uint64_t streams =
+        (uint64_t)(c->blocks + 2) * c->hidden +
+        (t ? (uint64_t)teacher_streams(t, o) * t->hidden : 0) +
+        (t && o->losses.relations > 0 ? 2 * (uint64_t)pare_qkv_floats(c) + pare_qkv_floats(t) : 0);
     return rows * (streams * sizeof(float) + 2 * sizeof(int32_t)) +
            (pare_losses_compare(&o->losses) ? (uint64_t)CHUNK * c->vocab * sizeof(float) : 0) +
            data->windows * sizeof(size_t) + cache_bytes(c, b) + (t ? cache_bytes(t, b) : 0) +
-           work_bytes(cx, c, t, b) + leaves * sizeof(pare_leaf_gradient) +
+           work_bytes(cx, c, t, b, o) + leaves * sizeof(pare_leaf_gradient) +
            (uint64_t)1024 * PARE_ALIGN;
+}
+
+/* Whether queries, keys and values of both can be cut into so many pieces. */
+static pare_status check_pieces(pare_ctx *cx, const pare_config *c, const pare_config *teacher,
+                                size_t pieces)
+{
+    const pare_config *const of[] = {c, teacher};
+    for (size_t i = 0; i < 2; i++) {
+        const size_t q = of[i]->heads * of[i]->head_dim, k = of[i]->kv_heads * of[i]->head_dim;
+        if (q % pieces || k % pieces)
+            return pare_fail(cx, PARE_EINVAL,
+                             "the %s has queries of %zu channels and keys of %zu; they cannot be "
+                             "cut into %zu equal pieces for the loss relations; take other pieces",
+                             i ? "teacher" : "student", q, k, pieces);
+    }
+    return PARE_OK;
 }
 
 /* What a teacher must have in common with its student. */
@@ -350,7 +400,7 @@ static pare_status check_teacher(pare_ctx *cx, const pare_trainee *t, const pare
                          "the teacher is %zu channels wide and the student %zu; the loss hidden "
                          "compares streams of one width",
                          tc->hidden, c->hidden);
-    return PARE_OK;
+    return o->losses.relations > 0 ? check_pieces(cx, c, tc, pieces_of(c, o)) : PARE_OK;
 }
 
 static pare_status take(trainer *r)
@@ -373,7 +423,12 @@ static pare_status take(trainer *r)
     for (size_t i = 0; i < r->t->leaves; i++)
         r->gradient[i] = (pare_leaf_gradient){r->t->leaf[i].read, r->t->leaf[i].gradient};
     const pare_batch widest = {.sequences = sequences, .length = window};
-    PARE_TRY(pare_arena_init(r->cx, &r->work, work_bytes(r->cx, r->c, r->tc, widest)));
+    PARE_TRY(pare_arena_init(r->cx, &r->work, work_bytes(r->cx, r->c, r->tc, widest, r->o)));
+    if (r->o->losses.relations > 0) {
+        PARE_TRY(pare_qkv_take(r->scratch, r->c, rows, &r->qkv));
+        PARE_TRY(pare_qkv_take(r->scratch, r->c, rows, &r->dqkv));
+        PARE_TRY(pare_qkv_take(r->scratch, r->tc, rows, &r->teacher_qkv));
+    }
     if (r->tc)
         PARE_TRY(pare_kv_take(r->scratch, r->tc, sequences, window, &r->teacher_kv));
     return pare_kv_take(r->scratch, r->c, sequences, window, &r->kv);

@@ -5,7 +5,8 @@
  * gradient, a few rows at once, so the logits of a lot are never all there; then each block runs
  * once more, on a tape, for its gradient (runtime/tape.h). Gradients of all lots add up in the
  * leaves before the optimizer moves them. A row counts when its window has a token behind it: the
- * loss of a step is the mean over those rows; that of hidden states is the mean over blocks.
+ * loss of a step is the mean over those rows; that of hidden states is the mean over blocks, that
+ * of relations the mean over all rows.
  *
  * Windows come in an order that the seed decides, each once before any comes again. The
  * same bytes for any number of threads. */
@@ -14,6 +15,7 @@
 
 #include "distill/aware.h"
 #include "distill/losses.h"
+#include "distill/relations.h"
 #include "distill/schedule.h"
 #include "runtime/forward.h"
 #include "runtime/leaves.h"
@@ -46,7 +48,8 @@ typedef struct pare_choice {
 
 /* Two models. With a loss that compares predictions they have one vocabulary; with `hidden` one
  * width, and the stream behind block b of N of the student stands beside that behind block
- * (b + 1) M / N - 1 of M of the teacher (TinyBERT's map). */
+ * (b + 1) M / N - 1 of M of the teacher (TinyBERT's map); with `relations` the last blocks are
+ * compared. */
 typedef struct pare_trainee {
     const pare_forward *student, *teacher; /* teacher NULL: no loss needs one */
     pare_trained *leaf; /* of the student: those that are wanted, and behind them step sizes */

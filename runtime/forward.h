@@ -33,9 +33,10 @@ typedef struct pare_tap {
     void *self;
     pare_half half;
     pare_site last; /* stop after this site of every part; PARE_SITES: run all that `half` says */
-    /* NULL, or called with keys before RoPE and values, [rows, kv_heads * head_dim]. With it, a
-     * block that stops after the attention site has made q, k and v. */
-    pare_status (*see_kv)(void *self, const float *k, const float *v, size_t rows);
+    /* NULL, or called with queries and keys before RoPE, [rows, heads * head_dim] and [rows,
+     * kv_heads * head_dim], and values, as wide as keys. With it, a block that stops after the
+     * attention site has made q, k and v. */
+    pare_status (*see_qkv)(void *self, const float *q, const float *k, const float *v, size_t rows);
     /* Parts that are shown, first_part .. first_part + parts - 1; parts 0: all. The MLPs of others
      * do not run where the block stops anyway. */
     size_t first_part, parts;

@@ -140,12 +140,12 @@ static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *
     PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, qkv));
     PARE_TRY(inner_norm(p, PARE_NORM_Q, c->heads, &qkv[0]));
     PARE_TRY(inner_norm(p, PARE_NORM_K, c->kv_heads, &qkv[1]));
-    if (!p->tap || !p->tap->see_kv)
+    if (!p->tap || !p->tap->see_qkv)
         return PARE_OK;
-    float *k, *v;
-    PARE_TRY(look(p->o, qkv[1], &k));
-    PARE_TRY(look(p->o, qkv[2], &v));
-    PARE_TRY(p->tap->see_kv(p->tap->self, k, v, p->rows));
+    float *at[3];
+    for (size_t i = 0; i < 3; i++)
+        PARE_TRY(look(p->o, qkv[i], &at[i]));
+    PARE_TRY(p->tap->see_qkv(p->tap->self, at[0], at[1], at[2], p->rows));
     return p->tap->last == PARE_SITE_ATTENTION ? PARE__STOPPED : PARE_OK;
 }
 
@@ -168,7 +168,7 @@ static pare_status attention_half(const block_call *p, pare_array *h, pare_array
         PARE_TRY(take_wide(p, c->hidden, q_width, &normed));
     PARE_TRY(front_norm(p, p->weights->norm[0], p->weights->norm_bias[0], *h, normed));
     const pare_status s = see(p, PARE_SITE_ATTENTION, normed);
-    PARE_TRY(s == PARE__STOPPED && p->tap->see_kv ? PARE_OK : s);
+    PARE_TRY(s == PARE__STOPPED && p->tap->see_qkv ? PARE_OK : s);
     if (c->residual == PARE_RESIDUAL_PARALLEL)
         PARE_TRY(front_norm(p, p->weights->norm[1], p->weights->norm_bias[1], *h, *aside));
     PARE_TRY(make_qkv(p, normed, qkv));

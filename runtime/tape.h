@@ -35,6 +35,9 @@ typedef struct pare_leaf_gradient {
 typedef struct pare_gradients {
     const pare_leaf_gradient *leaf;
     size_t leaves;
+    /* What is added to the gradients of attention's queries and keys before RoPE and of its values,
+     * in the shapes of pare_tap.see_qkv; NULL: nothing. Of a tape with one block. */
+    const float *qkv[3];
     /* Shown the gradient behind each linear, dy [rows, n]; NULL: nobody looks. */
     void (*see)(void *self, const pare_linear *w, const float *dy, size_t rows, size_t n);
     void *self;

@@ -142,6 +142,17 @@ static void unrotate(const pare_tape *t, const pare_attend *a, pare_array x, flo
         pare_parallel(t->inner.cx, x.rows, pare__chunk(x.width * 4), unrotate_rows, &r);
 }
 
+/* What comes to q, k and v from elsewhere. */
+static void add_given(const pare_tape *t, const pare_step *s, const undo_call *u)
+{
+    const float *const *const given = t->wanted->qkv;
+    if (!given[0])
+        return;
+    pare_add(u->dq, given[0], s->x.rows * s->x.width);
+    pare_add(u->dk, given[1], s->other.rows * s->other.width);
+    pare_add(u->dv, given[2], s->third.rows * s->third.width);
+}
+
 pare_status pare__tape_attend(pare_tape *t, const pare_step *s)
 {
     const pare_config *const c = &s->attend.f->model->config;
@@ -165,6 +176,7 @@ pare_status pare__tape_attend(pare_tape *t, const pare_step *s)
         pare_parallel(o->cx, batch.sequences * c->kv_heads, 1, undo_heads, &u);
         unrotate(t, &s->attend, s->x, u.dq);
         unrotate(t, &s->attend, s->other, u.dk);
+        add_given(t, s, &u);
     }
     return o->op->rewind(o, mark);
 }

@@ -18,10 +18,12 @@ enum {
     SKEW_REVERSE_KL,
     TOTAL_VARIATION,
     HIDDEN,
+    RELATIONS,
     TEMPERATURE,
     BETA,
     SCALED,
     SKEW,
+    PIECES,
     SAVE,
     AWARE
 };
@@ -73,6 +75,12 @@ static const pare_param params[] = {
     [HIDDEN] = {.name = "hidden", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
         .help = "weight of the mean difference between the outputs of blocks, relative to the "
                 "teacher's"},
+    [RELATIONS] = {.name = "relations", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000,
+        .fallback = 0,
+        .help = "weight of the mean KL(Rt, Rs) of relations between the tokens x_j, j <= i, of a window "
+                "in the last block: R_ij = softmax_j(<x_i, x_j> / sqrt(width of a piece)), x being "
+                "queries, keys (both before RoPE) and values, cut into pieces (MiniLMv2; there also "
+                "for other blocks); widths may differ"},
     [TEMPERATURE] = {.name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0.1, .max = 100,
         .fallback = 1, .help = "T of the softmax of both models in the losses of their predictions; the loss "
                                "is times T^2, total_variation times T"},
@@ -82,6 +90,9 @@ static const pare_param params[] = {
         .help = "for jsd: divided by b (1 - b); near 0 it is then kl, near 1 reverse_kl"},
     [SKEW] = {.name = "skew", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999, .fallback = 0.1,
         .help = "for skew_kl and skew_reverse_kl: a, the share that is mixed in"},
+    [PIECES] = {.name = "pieces", .type = PARE_PARAM_INTEGER, .min = 0, .max = 65536, .fallback = 0,
+        .help = "for relations: into how many equal pieces queries, keys and values are cut; 0: as "
+                "many as the student has key heads"},
     [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
         .help = "minutes from one saved state of the training to the next; a job that was killed "
                 "goes on from the last one; 0: save after each step"},
@@ -113,6 +124,8 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                                         .skew_reverse_kl = value[SKEW_REVERSE_KL],
                                         .total_variation = value[TOTAL_VARIATION],
                                         .hidden = value[HIDDEN],
+                                        .relations = value[RELATIONS],
+                                        .pieces = (size_t)value[PIECES],
                                         .temperature = value[TEMPERATURE],
                                         .beta = value[BETA],
                                         .skew = value[SKEW],
@@ -136,7 +149,7 @@ const pare_pass pare_pass_distill = {
     .name = "distill",
     .summary = "trains what pruners or quantizers left, to bring the predictions of the model back",
     .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
-              "Ko et al., DistiLLM, 2024; "
+              "Ko et al., DistiLLM, 2024; Wang et al., MiniLMv2, 2021; "
               "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Ma et al., BitNet b1.58, "
               "2024",
     .notes = "distill comes after pruners and runs once all blocks are pruned. It trains "

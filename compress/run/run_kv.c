@@ -5,8 +5,9 @@
 #include "compress/run/run_internal.h"
 #include "runtime/machine.h"
 
-static pare_status watch(void *self, const float *k, const float *v, size_t rows)
+static pare_status watch(void *self, const float *q, const float *k, const float *v, size_t rows)
 {
+    (void)q;
     pare_kv_sample_add(self, k, v, rows);
     return PARE_OK;
 }
@@ -35,7 +36,7 @@ static pare_status calibrate(pare_run *run, size_t block)
     const uint64_t tokens = (uint64_t)run->wave.samples * run->wave.window;
     pare_kv_sample sample;
     PARE_TRY(pare_kv_sample_take(&run->scratch, &run->model.config, tokens, &sample));
-    const pare_tap tap = {.self = &sample, .last = PARE_SITE_ATTENTION, .see_kv = watch};
+    const pare_tap tap = {.self = &sample, .last = PARE_SITE_ATTENTION, .see_qkv = watch};
     PARE_TRY(pare_wave_run(cx, &run->scratch, &run->wave, &run->wave_forward, &run->current, &tap,
                            "watching keys and values"));
     const pare_status s = pare_kv_calibrate(cx, &run->scratch, &sample, &run->kv[block]);

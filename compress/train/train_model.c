@@ -83,7 +83,7 @@ static pare_status open_teacher(pare_training *t)
 {
     const pare_text *const written = &t->recipe.teacher;
     const pare_losses *const l = &t->opts.losses;
-    t->taught = pare_losses_compare(l) || l->hidden > 0;
+    t->taught = pare_losses_taught(l);
     if (!t->taught && written->text)
         return pare_recipe_fail(t->cx, written->place,
                                 "a teacher is given, and no loss compares with it; give weight to "

@@ -62,8 +62,9 @@ static void end(home *h)
     ck_assert_uint_eq(h->cx.live_bytes, 0);
 }
 
-static pare_status watch(void *self, const float *k, const float *v, size_t rows)
+static pare_status watch(void *self, const float *q, const float *k, const float *v, size_t rows)
 {
+    (void)q;
     pare_kv_sample_add(self, k, v, rows);
     return PARE_OK;
 }
@@ -93,7 +94,7 @@ static void calibrate(home *h)
                             .key_low = PARE_NEW(&h->arena, uint16_t, width)};
         ck_assert(t.key_scale && t.key_low);
         ok(h, pare_kv_sample_take(&h->arena, c, tokens, &sample));
-        const pare_tap tap = {.self = &sample, .last = PARE_SITES, .see_kv = watch};
+        const pare_tap tap = {.self = &sample, .last = PARE_SITES, .see_qkv = watch};
         ok(h,
            pare_block_forward(&h->cx, &h->arena, &h->f, &h->model.block[i], batch, x, &kv, &tap));
         ok(h, pare_kv_calibrate(&h->cx, &h->arena, &sample, &t));

@@ -19,6 +19,10 @@ and skew_reverse_kl.
 "hidden 1 0 VALUE NORM DOT": the loss of hidden states, of s = value(i) and u = value(i + 10000), 900 of
 each, likewise.
 
+"relations 4 0 VALUE NORM DOT": distill/relations.h of 2 sequences of 70 tokens in 4 pieces. Queries, keys
+and values i = 0, 1, 2 of the student, 24, 12 and 12 wide: value(j + 5000 i) / 2; of the teacher, 16, 8 and 8
+wide: value(j + 20000 + 5000 i) / 2. DOT with value(j + 40000 + 5000 i).
+
 "adamw STEP NORM SUM DOT": two leaves of torch.optim.AdamW, 12 x 25 with decay 0.1 and 37 without, start
 value(i) / 8 and value(i + 1000) / 8; gradient of step s = 1 .. 5: value(i + 10000 s) / 16 and value(i +
 10000 s + 1000) / 16; clipping to 1, betas .9, .95, eps 1e-8, rates 0.01 / s. NORM before clipping; the
@@ -92,6 +96,29 @@ def losses():
     line("hidden", 1, 0, ((s - u) ** 2).sum() / (u**2).sum(), s)
 
 
+def relations():
+    pieces, sequences, length = 4, 2, 70
+    widths = (24, 12, 12), (16, 8, 8)
+    s, t = (
+        [values(first + 5000 * i, sequences * length * w).div(2).view(sequences, length, w) for i, w in enumerate(of)]
+        for first, of in zip((0, 20000), widths)
+    )
+    loss = 0
+    for a, b in zip(s, t):
+        a.requires_grad_()
+        rows = []
+        for x in (a, b):
+            x = x.view(sequences, length, pieces, -1).transpose(1, 2)
+            score = x @ x.transpose(2, 3) / math.sqrt(x.shape[-1])
+            seen = torch.ones(length, length).tril().bool()
+            rows.append(F.log_softmax(score.masked_fill(~seen, -1e9), -1))
+        loss = loss + divergence(rows[1], rows[0]) / (3 * pieces * sequences * length)
+    d = torch.autograd.grad(loss, s)
+    norm = torch.cat([x.flatten() for x in d]).norm()
+    dot = sum((x.flatten() * values(40000 + 5000 * i, x.numel())).sum() for i, x in enumerate(d))
+    print(f"relations {pieces} 0 {loss.item():.10e} {norm.item():.10e} {dot.item():.10e}")
+
+
 def adamw():
     first = torch.nn.Parameter((values(0, 300) / 8).view(12, 25))
     second = torch.nn.Parameter(values(1000, 37) / 8)
@@ -113,4 +140,5 @@ def adamw():
 
 
 losses()
+relations()
 adamw()

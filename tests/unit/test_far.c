@@ -46,8 +46,9 @@ static pare_status see(void *self, size_t part, pare_site site, const float *x, 
     return PARE_OK;
 }
 
-static pare_status see_kv(void *self, const float *k, const float *v, size_t rows)
+static pare_status see_qkv(void *self, const float *q, const float *k, const float *v, size_t rows)
 {
+    (void)q;
     keep(self, k, rows * 20);
     keep(self, v, rows * 20);
     return PARE_OK;
@@ -68,7 +69,7 @@ static void run_block(int which, far_place *far, pare_site last, bool changes, s
     const pare_model m = model_of(&h.arena, which);
     const pare_forward f = forward_of(&h, &m, far);
     const pare_tap tap = {
-        .see = see, .self = s, .last = last, .see_kv = see_kv, .change = changes ? change : NULL};
+        .see = see, .self = s, .last = last, .see_qkv = see_qkv, .change = changes ? change : NULL};
     const pare_batch batch = {1, ROWS, 0};
     pare_kv kv;
     s->count = 0;

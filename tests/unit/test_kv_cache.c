@@ -230,8 +230,9 @@ static pare_status see(void *self, size_t part, pare_site site, const float *x, 
     return PARE_OK;
 }
 
-static pare_status see_kv(void *self, const float *k, const float *v, size_t rows)
+static pare_status see_qkv(void *self, const float *q, const float *k, const float *v, size_t rows)
 {
+    (void)q;
     witness *const w = self;
     w->calls++;
     memcpy(w->k, k, rows * WIDTH * sizeof *k);
@@ -252,7 +253,7 @@ START_TEST(a_tap_sees_keys_before_they_are_rotated)
     ck_assert_int_eq(pare_kv_take(&h.arena, &m.config, 1, 5, &kv), PARE_OK);
     ck_assert_int_eq(pare_embed(&h.cx, &m, tiny_tokens(&h.arena, 0, 5), 5, x), PARE_OK);
     memcpy(before, x, sizeof x);
-    const pare_tap tap = {.see = see, .self = &w, .last = PARE_SITE_ATTENTION, .see_kv = see_kv};
+    const pare_tap tap = {.see = see, .self = &w, .last = PARE_SITE_ATTENTION, .see_qkv = see_qkv};
     ck_assert_int_eq(
         pare_block_forward(&h.cx, &h.arena, &f, m.block, (pare_batch){1, 5, 0}, x, &kv, &tap),
         PARE_OK);

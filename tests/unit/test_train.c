@@ -107,6 +107,75 @@ static float *plain_forward(rig *r, const pare_forward *f, float **stream)
     return z;
 }
 
+enum { RELATED = 2 /* pieces */ };
+
+static pare_status see_qkv(void *self, const float *q, const float *k, const float *v, size_t rows)
+{
+    const float *const from[3] = {q, k, v};
+    pare_qkv *const to = self;
+    for (size_t i = 0; i < 3; i++)
+        memcpy(to->at[i], from[i], rows * to->width[i] * sizeof(float));
+    return PARE_OK;
+}
+
+/* Queries, keys and values of the last block. */
+static pare_qkv plain_qkv(rig *r, const pare_forward *f, float *x)
+{
+    pare_arena *const a = &r->home.arena;
+    const pare_config *const c = &f->model->config;
+    const size_t windows = r->data.windows;
+    const size_t q = c->heads * c->head_dim, k = c->kv_heads * c->head_dim;
+    pare_qkv out = {.width = {q, k, k}};
+    pare_kv kv;
+    for (size_t i = 0; i < 3; i++)
+        out.at[i] = floats(a, windows * WINDOW * out.width[i]);
+    const pare_tap tap = {.self = &out, .last = PARE_SITES, .see_qkv = see_qkv};
+    ck_assert_int_eq(pare_kv_take(a, c, windows, WINDOW, &kv), PARE_OK);
+    ck_assert_int_eq(pare_block_forward(&r->home.cx, a, f, &f->model->block[BLOCKS - 1],
+                                        (pare_batch){windows, WINDOW, 0}, x, &kv, &tap),
+                     PARE_OK);
+    return out;
+}
+
+static double scored(const float *x, size_t width, size_t i, size_t j)
+{
+    double sum = 0;
+    for (size_t c = 0; c < width / RELATED; c++)
+        sum += (double)x[i * width + c] * (double)x[j * width + c];
+    return sum / sqrt((double)(width / RELATED));
+}
+
+/* KL of the relations of token i of a window; s and t of its first token and of a piece. */
+static double row_apart(const float *s, const float *t, size_t width, size_t i)
+{
+    double all_s = 0, all_t = 0, sum = 0;
+    for (size_t j = 0; j <= i; j++) {
+        all_s += exp(scored(s, width, i, j));
+        all_t += exp(scored(t, width, i, j));
+    }
+    for (size_t j = 0; j <= i; j++) {
+        const double u = scored(t, width, i, j);
+        sum += exp(u) / all_t * (u - log(all_t) - scored(s, width, i, j) + log(all_s));
+    }
+    return sum;
+}
+
+/* The loss relations, of streams in front of the last blocks. */
+static double plain_relations(rig *r, float *x, float *u)
+{
+    const pare_qkv s = plain_qkv(r, &r->student_f, x), t = plain_qkv(r, &r->teacher_f, u);
+    double sum = 0;
+    for (size_t kind = 0; kind < 3; kind++) {
+        const size_t width = s.width[kind];
+        for (size_t i = 0; i < r->data.windows * WINDOW; i++)
+            for (size_t piece = 0; piece < RELATED; piece++) {
+                const size_t at = i / WINDOW * WINDOW * width + piece * (width / RELATED);
+                sum += row_apart(s.at[kind] + at, t.at[kind] + at, width, i % WINDOW);
+            }
+    }
+    return sum / (double)(3 * RELATED * r->data.windows * WINDOW);
+}
+
 static double plain_lse(const float *z)
 {
     double sum = 0;
@@ -140,6 +209,9 @@ static double plain_loss(rig *r, const pare_losses *l)
         }
         hidden += off / all / BLOCKS;
     }
+    if (l->relations > 0)
+        sum = l->relations * plain_relations(r, s[BLOCKS - 2], u[BLOCKS - 2]) *
+              (double)(windows * (WINDOW - 1));
     return sum / (double)(windows * (WINDOW - 1)) + l->hidden * hidden;
 }
 
@@ -155,7 +227,8 @@ static pare_train_opts one_step(pare_losses l, size_t windows)
 
 static const pare_losses mixes[] = {{.ce = 1, .temperature = 1},
                                     {.kl = 1, .temperature = 1},
-                                    {.ce = .5, .kl = 2, .hidden = 3, .temperature = 1}};
+                                    {.ce = .5, .kl = 2, .hidden = 3, .temperature = 1},
+                                    {.relations = 1, .pieces = 2}};
 
 START_TEST(loss_and_gradients_are_those_of_a_plain_one)
 {
@@ -552,7 +625,8 @@ START_TEST(it_keeps_to_its_memory)
     rig_begin(&r, 2);
     pare_train_opts o = usual();
     pare_arena own;
-    o.losses = (pare_losses){.ce = 1, .jsd = 1, .hidden = 1, .temperature = 1, .beta = .5};
+    o.losses =
+        (pare_losses){.ce = 1, .jsd = 1, .hidden = 1, .relations = 1, .temperature = 1, .beta = .5};
     o.batch = WINDOWS;
     o.schedule.steps = 2;
     const size_t before = r.home.cx.live_bytes;
