@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "calib/wave.h"
+#include "runtime/random.h"
+#include "runtime/sample.h"
 #include "runtime/small.h"
 #include "runtime/tape.h"
 
@@ -19,6 +21,8 @@ typedef struct trainer {
     const pare_train_opts *o;
     const pare_config *c, *tc; /* of the student, of the teacher */
     size_t rows;               /* of the current lot */
+    size_t prompt;             /* of the current step: tokens of the text in a window */
+    pare_losses losses;        /* of the current step */
     uint64_t round;            /* that `order` is of, from 1 on; 0: none yet */
     size_t *order;             /* [windows] */
     int32_t *token, *label;    /* [rows of a lot] */
@@ -65,6 +69,10 @@ pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data, const pa
         return pare_fail(cx, PARE_EINVAL, "there are no windows to train on");
     if (o->batch == 0)
         return pare_fail(cx, PARE_EINVAL, "a step of 0 windows learns nothing; take at least 1");
+    if (o->lambda > 0 && !needs_teacher(o))
+        return pare_fail(cx, PARE_EINVAL,
+                         "with lambda the student's own samples are compared with what a teacher "
+                         "says of them; give weight to a loss that compares, such as jsd");
     return needs_teacher(o) || o->losses.ce > 0
                ? PARE_OK
                : pare_fail(cx, PARE_EINVAL, "all losses have weight 0, so nothing can be learned");
@@ -89,6 +97,35 @@ static void load_lot(trainer *r, uint64_t first, size_t count)
         label[window - 1] = PARE_NO_LABEL;
     }
     r->rows = count * window;
+}
+
+/* Lets the student go on behind the prompts of the lot that begins with window `first` of all. */
+static pare_status draw_lot(trainer *r, uint64_t first)
+{
+    const size_t window = r->data->window;
+    const pare_generate_opts o = {.temperature = r->o->temperature,
+                                  .seed = r->o->seed,
+                                  .first = pare_random_stream("samples of a student") + first,
+                                  .sequences = r->rows / window,
+                                  .length = window};
+    PARE_TRY(pare_generate(r->cx, r->scratch, r->t->student, &o, r->prompt, r->token, NULL, NULL));
+    for (size_t i = 0; i < r->rows; i++) {
+        const size_t next = i % window + 1;
+        r->label[i] = next < r->prompt || next == window ? PARE_NO_LABEL : r->token[i + 1];
+    }
+    return PARE_OK;
+}
+
+/* What a step learns from: the text, or its beginnings and what the student makes of them. */
+static bool choose(trainer *r, size_t step)
+{
+    const size_t window = r->data->window;
+    const bool drawn =
+        pare_random_unit(r->o->seed, pare_random_stream("steps of samples"), step) < r->o->lambda;
+    r->prompt = drawn ? window / 2 : window;
+    r->losses = r->o->losses;
+    r->losses.ce = drawn ? 0 : r->losses.ce;
+    return drawn;
 }
 
 static pare_batch lot_batch(const trainer *r)
@@ -135,7 +172,7 @@ static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const 
     const pare_ops o = pare_tape_ops(tape);
     const pare_forward *const f = r->t->student;
     const size_t hidden = r->c->hidden, vocab = f->model->head.n;
-    const bool compare = pare_losses_compare(&r->o->losses);
+    const bool compare = pare_losses_compare(&r->losses);
     const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
     pare_array in, logits, dl;
     double value;
@@ -147,7 +184,7 @@ static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const 
     if (compare)
         PARE_TRY(pare_logits(r->cx, o.scratch, r->t->teacher, u + first * r->tc->hidden, NULL, rows,
                              r->logits));
-    PARE_TRY(pare_losses_rows(r->cx, o.scratch, &r->o->losses, dl.at, compare ? r->logits : NULL,
+    PARE_TRY(pare_losses_rows(r->cx, o.scratch, &r->losses, dl.at, compare ? r->logits : NULL,
                               r->label + first, rows, vocab, scale, &value));
     r->loss += scale * value;
     PARE_TRY(pare_tape_back(tape, logits, dl.at, &wanted));
@@ -249,7 +286,8 @@ static pare_status run_backward(trainer *r, double share)
 static pare_status run_lot(trainer *r)
 {
     const size_t floats = r->rows * r->c->hidden, all = r->o->batch * r->data->window;
-    const size_t counted = r->o->batch * (r->data->window - 1);
+    const size_t window = r->data->window;
+    const size_t counted = r->o->batch * (r->prompt < window ? window - r->prompt : window - 1);
     const size_t streams = r->tc ? teacher_streams(r->tc, r->o) : 0;
     const float *last = NULL;
     if (streams > 0) {
@@ -263,12 +301,15 @@ static pare_status run_lot(trainer *r)
     return run_backward(r, (double)r->rows / (double)all);
 }
 
-static pare_status run_lots(trainer *r, size_t step)
+static pare_status run_lots(trainer *r, size_t step, bool drawn)
 {
     const size_t most = lot_windows(r->data, r->o);
     r->loss = 0;
     for (size_t i = 0; i < r->o->batch; i += most) {
-        load_lot(r, (uint64_t)step * r->o->batch + i, pare_smaller(r->o->batch - i, most));
+        const uint64_t first = (uint64_t)step * r->o->batch + i;
+        load_lot(r, first, pare_smaller(r->o->batch - i, most));
+        if (drawn)
+            PARE_TRY(draw_lot(r, first));
         PARE_TRY(run_lot(r));
     }
     return PARE_OK;
@@ -293,22 +334,26 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
 {
     const pare_schedule *const schedule = &r->o->schedule;
     pare_trained *const leaf = r->t->leaf;
+    const pare_train_state none = {0, INFINITY, INFINITY};
     if (state->steps == 0)
-        *state = (pare_train_state){0, INFINITY, INFINITY};
+        *state = none;
     pare_ctx_progress(r->cx, "training", (double)state->steps, (double)schedule->steps);
-    PARE_TRY(run_lots(r, state->steps));
+    const bool drawn = choose(r, state->steps);
+    const bool alike = r->losses.ce == r->o->losses.ce; /* comparable with the other steps */
+    PARE_TRY(run_lots(r, state->steps, drawn));
     for (size_t i = 0; i < r->t->awares; i++)
         pare_aware_gradient(r->cx, &r->t->aware[i]);
     const pare_train_step s = {.step = state->steps + 1,
                                .loss = r->loss,
                                .norm = pare_trained_norm(r->cx, leaf, r->t->leaves),
                                .rate = pare_schedule_rate(schedule, state->steps)};
-    PARE_TRY(check_step(r->cx, &s, state));
+    PARE_TRY(check_step(r->cx, &s, alike ? state : &none));
     pare_adamw_step(r->cx, &r->o->adamw, leaf, r->t->leaves, s.step, s.rate, s.norm);
     for (size_t i = 0; i < r->t->awares; i++)
         PARE_TRY(pare_aware_follow(r->cx, &r->t->aware[i]));
-    state->first = state->steps == 0 ? s.loss : state->first;
-    state->least = s.norm > 0 && s.norm < state->least ? s.norm : state->least;
+    if (alike && !isfinite(state->first))
+        state->first = s.loss;
+    state->least = alike && s.norm > 0 && s.norm < state->least ? s.norm : state->least;
     state->steps = s.step;
     return watch->see ? watch->see(watch->self, &s) : PARE_OK;
 }
@@ -348,6 +393,16 @@ static uint64_t cache_bytes(const pare_config *c, pare_batch b)
     return pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, b.length);
 }
 
+/* What draw_lot takes: caches of all blocks, a stream of the longest prefill, logits, a block. */
+static uint64_t draw_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b)
+{
+    const uint64_t sequences = b.sequences, rows = sequences * b.length;
+    return c->blocks * (cache_bytes(c, b) + sizeof(pare_kv) + (uint64_t)4 * PARE_ALIGN) +
+           rows * (c->hidden * sizeof(float) + sizeof(int32_t) + sizeof(size_t)) +
+           sequences * c->vocab * sizeof(float) + pare_block_forward_scratch(cx, c, b) +
+           (uint64_t)16 * PARE_ALIGN;
+}
+
 uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_config *teacher,
                           const pare_train_data *data, const pare_train_opts *o, size_t leaves)
 {
@@ -361,8 +416,8 @@ uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_c
     return rows * (streams * sizeof(float) + 2 * sizeof(int32_t)) +
            (pare_losses_compare(&o->losses) ? (uint64_t)CHUNK * c->vocab * sizeof(float) : 0) +
            data->windows * sizeof(size_t) + cache_bytes(c, b) + (t ? cache_bytes(t, b) : 0) +
-           work_bytes(cx, c, t, b, o) + leaves * sizeof(pare_leaf_gradient) +
-           (uint64_t)1024 * PARE_ALIGN;
+           (o->lambda > 0 ? draw_bytes(cx, c, b) : 0) + work_bytes(cx, c, t, b, o) +
+           leaves * sizeof(pare_leaf_gradient) + (uint64_t)1024 * PARE_ALIGN;
 }
 
 /* Whether queries, keys and values of both can be cut into so many pieces. */

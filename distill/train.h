@@ -8,8 +8,12 @@
  * loss of a step is the mean over those rows; that of hidden states is the mean over blocks, that
  * of relations the mean over all rows.
  *
- * Windows come in an order that the seed decides, each once before any comes again. The
- * same bytes for any number of threads. */
+ * Windows come in an order that the seed decides, each once before any comes again. With `lambda`
+ * the student writes the second half of each window of some steps itself, before the step; of these
+ * the rows count whose next token it drew, ce has no part, and the gradient is that of the losses
+ * of the tokens as they came out (GKD: Agarwal et al., 2023). Which steps, and what is drawn,
+ * follows from the seed, the number of the step and the weights alone. The same bytes for any
+ * number of threads. */
 #ifndef PARE_DISTILL_TRAIN_H
 #define PARE_DISTILL_TRAIN_H
 
@@ -31,6 +35,8 @@ typedef struct pare_train_opts {
     pare_schedule schedule;
     size_t batch; /* windows of a step */
     uint64_t seed;
+    double lambda;       /* chance of a step to learn from what the student writes */
+    double temperature;  /* > 0, at which it writes */
     double save_minutes; /* for who keeps states: between two of them; 0: behind each step */
     bool aware;          /* for who plans: codes are in place */
 } pare_train_opts;
@@ -83,7 +89,8 @@ typedef struct pare_train_step {
  * to go on, to the same bytes. */
 typedef struct pare_train_state {
     size_t steps;        /* that are done */
-    double first, least; /* loss of the first, least norm above 0 of all; any where steps is 0 */
+    double first, least; /* loss of the first, least norm above 0 of all, steps without ce left out;
+                            infinite: none yet; any where steps is 0 */
 } pare_train_state;
 
 /* Hears of each step, once the leaves and the state are those behind it. */
@@ -93,7 +100,7 @@ typedef struct pare_train_watch {
 } pare_train_watch;
 
 /* PARE_EINVAL where nothing can be learned: windows of one token, which have no token behind it, no
- * windows, steps of no windows, no loss with a weight. */
+ * windows, steps of no windows, no loss with a weight, lambda without one that needs a teacher. */
 PARE_CHECKED pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data,
                                           const pare_train_opts *o);
 

@@ -24,6 +24,8 @@ enum {
     SCALED,
     SKEW,
     PIECES,
+    LAMBDA,
+    SAMPLING,
     SAVE,
     AWARE
 };
@@ -93,6 +95,12 @@ static const pare_param params[] = {
     [PIECES] = {.name = "pieces", .type = PARE_PARAM_INTEGER, .min = 0, .max = 65536, .fallback = 0,
         .help = "for relations: into how many equal pieces queries, keys and values are cut; 0: as "
                 "many as the student has key heads"},
+    [LAMBDA] = {.name = "lambda", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
+        .help = "chance of a step to learn from the student's own samples (GKD): the second half of each "
+                "window is drawn anew before the step; its tokens are compared with the teacher, ce "
+                "has no part, and no gradient passes through the drawing; such a step takes longer"},
+    [SAMPLING] = {.name = "sampling", .type = PARE_PARAM_NUMBER, .min = 0.01, .max = 100,
+        .fallback = 0.9, .help = "for lambda: the temperature at which the student draws"},
     [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
         .help = "minutes from one saved state of the training to the next; a job that was killed "
                 "goes on from the last one; 0: save after each step"},
@@ -141,6 +149,8 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                                           .steps = steps,
                                           .decay = (pare_decay)value[SCHEDULE]},
                              .batch = (size_t)value[BATCH],
+                             .lambda = value[LAMBDA],
+                             .temperature = value[SAMPLING],
                              .save_minutes = value[SAVE],
                              .aware = value[AWARE] != 0.0};
 }

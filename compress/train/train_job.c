@@ -457,8 +457,9 @@ static void describe(const pare_training *t, pare_train_done *out)
     out->training.tokens = (uint64_t)out->training.steps * t->opts.batch * t->window;
 }
 
-/* The time of a step: one of a few windows, at least one for each thread. */
-static pare_status time_step(pare_training *t, pare_train_done *out)
+/* The time of a step: one of a few windows, at least one for each thread. All steps or none learn
+ * from samples. */
+static pare_status time_kind(pare_training *t, bool drawn, double *seconds)
 {
     enum { FEW = 4 };
     const pare_train_data data = {t->windows.id, t->windows.count / t->window, t->window};
@@ -467,11 +468,25 @@ static pare_status time_step(pare_training *t, pare_train_done *out)
     pare_train_state state = {0};
     opts.batch = pare_smaller(batch, threads > FEW ? threads : FEW);
     opts.schedule.steps = 1;
-    PARE_TRY(pare__train_take(t));
+    opts.lambda = drawn;
     const double started = pare_seconds();
     PARE_TRY(pare_train(t->cx, &t->scratch, &t->trainee, &data, &opts, &state,
                         &(pare_train_watch){NULL, NULL}));
-    out->step_seconds = (pare_seconds() - started) * (double)batch / (double)opts.batch;
+    *seconds = (pare_seconds() - started) * (double)batch / (double)opts.batch;
+    return PARE_OK;
+}
+
+/* The mean over steps. */
+static pare_status time_step(pare_training *t, pare_train_done *out)
+{
+    const double lambda = t->opts.lambda;
+    double plain = 0, drawn = 0;
+    PARE_TRY(pare__train_take(t));
+    if (lambda < 1)
+        PARE_TRY(time_kind(t, false, &plain));
+    if (lambda > 0)
+        PARE_TRY(time_kind(t, true, &drawn));
+    out->step_seconds = (1 - lambda) * plain + lambda * drawn;
     return PARE_OK;
 }
 

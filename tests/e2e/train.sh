@@ -62,21 +62,39 @@ done
 grep -q '<polyline' scratch/report.html || fail "report.html has no curve"
 says "is finished; give another output, or --restart" "$pare" train scratch.yaml
 
-# Any number of threads, and any history of kills: the same bytes.
-"$pare" train scratch.yaml --output threads --threads 5 >/dev/null 2>&1
-same scratch threads
-runs=0 killed=0
-while [ ! -d killed ]; do
-    runs=$((runs + 1))
-    [ "$runs" -lt 200 ] || fail "the training does not end"
-    # the delay grows, so that it ends on a slow machine, too
-    delay=$(awk -v n="$runs" 'BEGIN { srand(n); printf "%.2f", .1 + .1 * rand() + .05 * n }')
-    timeout -s KILL "$delay" "$pare" train scratch.yaml --output killed --threads 2 \
-        >out.log 2>&1 || killed=$((killed + 1))
-done
-[ "$killed" -gt 0 ] || fail "no run was killed"
-same scratch killed
-[ ! -e killed.partial ] && [ ! -e killed.lock ] || fail "something is left beside the output"
+# Any number of threads, and any history of kills: the same bytes. survives RECIPE OUTPUT
+survives() {
+    "$pare" train "$1" --output "threads-$2" --threads 5 >/dev/null 2>&1
+    same "$2" "threads-$2"
+    runs=0 killed=0
+    while [ ! -d "killed-$2" ]; do
+        runs=$((runs + 1))
+        [ "$runs" -lt 200 ] || fail "the training does not end"
+        # the delay grows, so that it ends on a slow machine, too
+        delay=$(awk -v n="$runs" 'BEGIN { srand(n); printf "%.2f", .1 + .1 * rand() + .05 * n }')
+        timeout -s KILL "$delay" "$pare" train "$1" --output "killed-$2" --threads 2 \
+            >out.log 2>&1 || killed=$((killed + 1))
+    done
+    [ "$killed" -gt 0 ] || fail "no run was killed"
+    same "$2" "killed-$2"
+    [ ! -e "killed-$2.partial" ] && [ ! -e "killed-$2.lock" ] || fail "something is left beside the output"
+}
+survives scratch.yaml scratch
+
+# A student that learns from its own samples, too.
+cat >samples.yaml <<END
+pare: 1
+model: scratch
+blocks: 1
+output: samples
+data: {text: ["$demo/calibration.txt"], window: 64}
+train: {jsd: 1, ce: 0, relations: 0.5, lambda: 0.5, tokens: 8192, batch: 8, rate: 2e-3, save: 0}
+END
+"$pare" train samples.yaml >out.log 2>&1 || fail "$(cat out.log)"
+below "$(field samples/run.json kl_after)" "$(field samples/run.json kl_before)" "KL after samples"
+survives samples.yaml samples
+says 'what a teacher says of them' "$pare" train scratch.yaml --output x --set train.lambda=0.5
+"$pare" train samples.yaml --dry-run --output untouched >out.log 2>&1 || fail "$(cat out.log)"
 
 # A state of other settings is refused, and a damaged one is worth nothing.
 timeout --preserve-status -s INT 5 "$pare" train scratch.yaml --output other --set train.tokens=100000000 \

@@ -78,6 +78,8 @@ static const struct {
     {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0}\n", "step 3 of", NULL,
      "continues after step 3 of 12"},
     {CHAIN, "step 3 of", NULL, "continues after step 3 of 12"},
+    {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0, lambda: 0.5}\n", "step 3 of", NULL,
+     "continues after step 3 of 12"},
     {CHAIN, "step 3 of", "two.partial/training.state", "training begins anew"},
     {CHAIN, "step 3 of", "two.partial/pruned.f32", "block 2 of 2 of the unfinished run is damaged"},
     {CHAIN, "step 3 of", NULL, "continuing: 2 of 2 blocks are pruned; training comes"},
