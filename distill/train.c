@@ -12,10 +12,17 @@
 enum { CHUNK = 256 }; /* rows of logits that are there at once */
 static const double exploded = 1e4, lost = 10;
 
+/* A block of the student that ran and waits for the way back. */
+typedef struct waiting {
+    pare_tape tape;
+    pare_array in, out;
+} waiting;
+
 typedef struct trainer {
     pare_ctx *cx;
     pare_arena *scratch;
-    pare_arena work; /* of passes through a block or the head, kept from one to the next */
+    pare_arena work; /* of passes through a block or the head, kept from one to the next; a stack:
+                        blocks that wait lie at its bottom */
     pare_trainee *t;
     const pare_train_data *data;
     const pare_train_opts *o;
@@ -33,6 +40,7 @@ typedef struct trainer {
     pare_kv kv, teacher_kv;
     pare_qkv qkv, teacher_qkv, dqkv; /* of the last blocks, with `relations` */
     pare_leaf_gradient *gradient;    /* [leaves] */
+    waiting *block;                  /* [blocks]; without `keep` [1] */
     double loss;                     /* of the step so far */
 } trainer;
 
@@ -141,23 +149,47 @@ static pare_tap keeps(pare_qkv *qkv)
     return (pare_tap){.self = qkv, .last = PARE_SITES, .see_qkv = pare_qkv_keep};
 }
 
+/* A block on a tape that waits for the way back. x: in front of it; NULL out: nobody reads what is
+ * behind it. */
+static pare_status run_waiting(trainer *r, waiting *w, size_t block, const float *x,
+                               const pare_tap *tap, float *out)
+{
+    const pare_forward *const f = r->t->student;
+    const pare_block *const weights = &f->model->block[block];
+    pare_tape_begin(r->cx, &r->work, NULL, &w->tape);
+    PARE_TRY(
+        pare_tape_input(&w->tape, x, r->rows, r->c->hidden, block > 0 || r->t->tables, &w->in));
+    if (!out)
+        return pare_tape_block_for_gradients(&w->tape, f, weights, lot_batch(r), w->in, &w->out);
+    PARE_TRY(pare_tape_block(&w->tape, f, weights, lot_batch(r), w->in, tap, &w->out));
+    memcpy(out, w->out.at, r->rows * r->c->hidden * sizeof *out);
+    return PARE_OK;
+}
+
 /* A model on the lot. `apart`: the inputs of each block stay, x [blocks + 1, rows, hidden]; else x
- * [rows, hidden] is what is behind the last. `qkv`: of the last block; NULL: nobody asks. */
-static pare_status run_forward(trainer *r, const pare_forward *f, bool apart, pare_kv *kv, float *x,
-                               pare_qkv *qkv)
+ * [rows, hidden] is what is behind the last. `wait` [blocks]: the way back begins with them; NULL:
+ * there is none. `qkv`: of the last block; NULL: nobody asks. */
+static pare_status run_forward(trainer *r, const pare_forward *f, bool apart, waiting *wait,
+                               pare_kv *kv, float *x, pare_qkv *qkv)
 {
     const pare_config *const c = &f->model->config;
     const size_t floats = r->rows * c->hidden;
-    const pare_tap tap = keeps(qkv);
+    const pare_tap taken = keeps(qkv);
     PARE_TRY(pare_embed_batch(r->cx, f->model, r->token, lot_batch(r), x));
     for (size_t b = 0; b < c->blocks; b++) {
+        const pare_tap *const tap = qkv && b + 1 == c->blocks ? &taken : NULL;
         PARE_TRY(pare_ctx_interrupted(r->cx));
+        if (wait) {
+            PARE_TRY(run_waiting(r, &wait[b], b, x, tap, x + floats));
+            x += floats;
+            continue;
+        }
         if (apart) {
             memcpy(x + floats, x, floats * sizeof *x);
             x += floats;
         }
-        PARE_TRY(pare_block_forward(r->cx, &r->work, f, &f->model->block[b], lot_batch(r), x, kv,
-                                    qkv && b + 1 == c->blocks ? &tap : NULL));
+        PARE_TRY(
+            pare_block_forward(r->cx, &r->work, f, &f->model->block[b], lot_batch(r), x, kv, tap));
     }
     return PARE_OK;
 }
@@ -205,20 +237,15 @@ static pare_status run_head(trainer *r, const float *x, const float *u, double s
     return PARE_OK;
 }
 
-static pare_status undo_block(trainer *r, pare_tape *tape, size_t block, const float *x)
+static pare_status undo_block(trainer *r, waiting *w, size_t block)
 {
-    const pare_forward *const f = r->t->student;
     pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
-    pare_array in, out;
-    const bool go_on = block > 0 || r->t->tables;
     if (r->o->losses.relations > 0 && block + 1 == r->c->blocks)
         memcpy(wanted.qkv, r->dqkv.at, sizeof wanted.qkv);
-    PARE_TRY(pare_tape_input(tape, x, r->rows, r->c->hidden, go_on, &in));
-    PARE_TRY(
-        pare_tape_block_for_gradients(tape, f, &f->model->block[block], lot_batch(r), in, &out));
-    PARE_TRY(pare_tape_back(tape, out, r->dx, &wanted));
-    if (go_on)
-        memcpy(r->dx, pare_tape_gradient(in), r->rows * r->c->hidden * sizeof *r->dx);
+    PARE_TRY(pare_tape_back(&w->tape, w->out, r->dx, &wanted));
+    if (block > 0 || r->t->tables)
+        memcpy(r->dx, pare_tape_gradient(w->in), r->rows * r->c->hidden * sizeof *r->dx);
+    pare_tape_end(&w->tape);
     return PARE_OK;
 }
 
@@ -261,15 +288,14 @@ static pare_status run_backward(trainer *r, double share)
     PARE_TRY(relate(r, r->o->losses.relations * share));
     for (size_t b = r->c->blocks; b-- > 0;) {
         const float *const x = r->x + b * floats;
-        pare_tape tape;
+        waiting *const w = &r->block[r->o->keep ? b : 0];
         PARE_TRY(pare_ctx_interrupted(r->cx));
         if (weight > 0)
             r->loss += weight * pare_losses_hidden(r->cx, x + floats, teacher_stream(r, b), floats,
                                                    weight, r->dx);
-        pare_tape_begin(r->cx, &r->work, NULL, &tape);
-        const pare_status s = undo_block(r, &tape, b, x);
-        pare_tape_end(&tape);
-        PARE_TRY(s);
+        if (!r->o->keep)
+            PARE_TRY(run_waiting(r, w, b, x, NULL, NULL));
+        PARE_TRY(undo_block(r, w, b));
     }
     if (!r->t->tables)
         return PARE_OK;
@@ -291,11 +317,11 @@ static pare_status run_lot(trainer *r)
     const size_t streams = r->tc ? teacher_streams(r->tc, r->o) : 0;
     const float *last = NULL;
     if (streams > 0) {
-        PARE_TRY(run_forward(r, r->t->teacher, streams > 1, &r->teacher_kv, r->u,
+        PARE_TRY(run_forward(r, r->t->teacher, streams > 1, NULL, &r->teacher_kv, r->u,
                              r->o->losses.relations > 0 ? &r->teacher_qkv : NULL));
         last = r->u + (streams - 1) * r->rows * r->tc->hidden;
     }
-    PARE_TRY(run_forward(r, r->t->student, true, &r->kv, r->x,
+    PARE_TRY(run_forward(r, r->t->student, true, r->o->keep ? r->block : NULL, &r->kv, r->x,
                          r->o->losses.relations > 0 ? &r->qkv : NULL));
     PARE_TRY(run_head(r, r->x + r->c->blocks * floats, last, 1 / (double)counted));
     return run_backward(r, (double)r->rows / (double)all);
@@ -384,7 +410,8 @@ static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, const pare_
                                   teacher ? pare_block_forward_scratch(cx, teacher, b) : 0),
                    embedding = 2 * (uint64_t)b.sequences * b.length * c->hidden * sizeof(float),
                    back = larger(pare_tape_block_bytes(cx, c, b, false), embedding);
-    return larger(larger(larger(there, back), relations),
+    return (o->keep ? c->blocks * (uint64_t)back : 0) +
+           larger(larger(larger(there, back), relations),
                   larger(chunk_bytes(cx, c), teacher ? chunk_bytes(cx, teacher) : 0));
 }
 
@@ -417,7 +444,8 @@ uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_c
            (pare_losses_compare(&o->losses) ? (uint64_t)CHUNK * c->vocab * sizeof(float) : 0) +
            data->windows * sizeof(size_t) + cache_bytes(c, b) + (t ? cache_bytes(t, b) : 0) +
            (o->lambda > 0 ? draw_bytes(cx, c, b) : 0) + work_bytes(cx, c, t, b, o) +
-           leaves * sizeof(pare_leaf_gradient) + (uint64_t)1024 * PARE_ALIGN;
+           leaves * sizeof(pare_leaf_gradient) + c->blocks * sizeof(waiting) +
+           (uint64_t)1024 * PARE_ALIGN;
 }
 
 /* Whether queries, keys and values of both can be cut into so many pieces. */
@@ -472,8 +500,9 @@ static pare_status take(trainer *r)
     r->dx = PARE_NEW(r->scratch, float, rows *hidden);
     r->logits = PARE_NEW(r->scratch, float, CHUNK *vocab);
     r->gradient = PARE_NEW(r->scratch, pare_leaf_gradient, r->t->leaves);
+    r->block = PARE_NEW(r->scratch, waiting, r->o->keep ? r->c->blocks : 1);
     if (!r->order || !r->token || !r->label || !r->x || !r->u || !r->dx || !r->logits ||
-        !r->gradient)
+        !r->gradient || !r->block)
         return PARE_ENOMEM;
     for (size_t i = 0; i < r->t->leaves; i++)
         r->gradient[i] = (pare_leaf_gradient){r->t->leaf[i].read, r->t->leaf[i].gradient};

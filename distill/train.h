@@ -3,10 +3,10 @@
  * A step takes `batch` windows, some at a time. Of each lot the teacher and the student run
  * forward, and the inputs of the student's blocks are kept; the head makes logits and their
  * gradient, a few rows at once, so the logits of a lot are never all there; then each block runs
- * once more, on a tape, for its gradient (runtime/tape.h). Gradients of all lots add up in the
- * leaves before the optimizer moves them. A row counts when its window has a token behind it: the
- * loss of a step is the mean over those rows; that of hidden states is the mean over blocks, that
- * of relations the mean over all rows.
+ * once more, on a tape, for its gradient (runtime/tape.h); with `keep` the first run was on it.
+ * Gradients of all lots add up in the leaves before the optimizer moves them. A row counts when its
+ * window has a token behind it: the loss of a step is the mean over those rows; that of hidden
+ * states is the mean over blocks, that of relations the mean over all rows.
  *
  * Windows come in an order that the seed decides, each once before any comes again. With `lambda`
  * the student writes the second half of each window of some steps itself, before the step; of these
@@ -39,6 +39,8 @@ typedef struct pare_train_opts {
     double temperature;  /* > 0, at which it writes */
     double save_minutes; /* for who keeps states: between two of them; 0: behind each step */
     bool aware;          /* for who plans: codes are in place */
+    bool keep; /* blocks keep what they computed for the way back, all at once, instead of computing
+                  it again: a step takes 6 flops per weight and token instead of 8. Same bytes. */
 } pare_train_opts;
 
 /* Which leaves of a model are trained, and how. The block of those outside the blocks is

@@ -32,9 +32,18 @@ static void choose_chunk(const pare_ctx *cx, const pare_plan *plan, pare_settled
     (void)pare__plan_memory(cx, plan, settled);
 }
 
+/* The training keeps what blocks computed where that fits. */
+static void choose_keep(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled)
+{
+    settled->memory.keep = plan->training != NULL;
+    (void)pare__plan_memory(cx, plan, settled);
+    settled->memory.keep &= peak_anonymous(&settled->memory) <= settled->memory.limit_bytes;
+}
+
 pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *settled)
 {
     settled->memory.chunk = 1;
+    settled->memory.keep = false;
     if (!settled->memory.held_bytes) /* later the tokens are there, too, which are counted */
         settled->memory.held_bytes = cx->live_bytes;
     settled->memory.activation_bytes =
@@ -63,6 +72,7 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
     settled->memory.allocator_bytes =
         settled->memory.limit_bytes - pare__plan_outside_bytes(cx, plan);
     settled->memory.spill = settled->memory.resident_bytes > settled->memory.limit_bytes;
+    choose_keep(cx, plan, settled);
     choose_chunk(cx, plan, settled);
     settled->memory.anonymous_bytes = peak_anonymous(&settled->memory);
     settled->memory.mapped_bytes =

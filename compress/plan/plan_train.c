@@ -195,10 +195,12 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
     const pare_eval_side side = {c, &floats, PARE_INPUTS_NONE};
     const pare_train_data data = {NULL, settled->samples, plan->window};
     const trained t = count_trained(plan);
+    pare_train_opts o = plan->train;
     if (!plan->training)
         return 0;
+    o.keep = settled->memory.keep;
     const uint64_t beside[] = {
-        pare_train_bytes(cx, c, c, &data, &plan->train, 2 * plan->linears),
+        pare_train_bytes(cx, c, c, &data, &o, 2 * plan->linears),
         pare_evaluate_bytes(cx, &side, &side, plan->window, plan->held_out * plan->window),
         COPIES * t.most * sizeof(float) + pare_plan_stored_bytes(plan)};
     uint64_t largest = 0;

@@ -199,9 +199,11 @@ static pare_status run_steps(training *t)
     pare_run *const run = t->run;
     const pare_train_data data = {run->data.tokens.id, run->settled.samples, run->plan->window};
     const pare_train_watch watch = {see, t};
+    pare_train_opts o = run->plan->train;
+    o.keep = run->settled.memory.keep;
     t->started = t->saved = pare_seconds();
-    const pare_status s = pare_train(run->cx, &run->scratch, &t->trainee, &data, &run->plan->train,
-                                     &t->state.at, &watch);
+    const pare_status s =
+        pare_train(run->cx, &run->scratch, &t->trainee, &data, &o, &t->state.at, &watch);
     t->state.result.seconds = t->spent + pare_seconds() - t->started;
     if (s == PARE_ENUMERIC)
         (void)pare_fail_after(run->cx, s,

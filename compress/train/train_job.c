@@ -165,6 +165,8 @@ static pare_status check_room(pare_training *t, pare_train_done *done)
         t->cx->live_bytes, 0);
     char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT];
     pare_output_disk disk;
+    t->opts.keep = true;
+    t->opts.keep = t->cx->live_bytes + needed_bytes(t, done->weights) <= limit.bytes;
     done->memory = t->cx->live_bytes + needed_bytes(t, done->weights);
     done->memory_limit = limit.bytes;
     done->memory_limit_name = limit.name;

@@ -306,6 +306,26 @@ START_TEST(bytes_are_the_same_for_any_number_of_threads)
 }
 END_TEST
 
+/* With what blocks computed kept, and with the layers' losses that tap them. */
+START_TEST(bytes_are_the_same_with_less_memory)
+{
+    rig r[2];
+    pare_train_opts o = usual();
+    o.losses = (pare_losses){.kl = 1, .hidden = 1, .relations = 1, .temperature = 1};
+    for (size_t i = 0; i < 2; i++) {
+        o.keep = i;
+        rig_begin(&r[i], 2);
+        ck_assert_int_eq(train(&r[i], &o), PARE_OK);
+    }
+    ck_assert_double_eq(r[0].last.loss, r[1].last.loss);
+    for (size_t i = 0; i < LEAVES; i++)
+        ck_assert_mem_eq(r[0].leaf[i].value, r[1].leaf[i].value,
+                         r[0].leaf[i].count * sizeof(float));
+    tiny_end(&r[0].home);
+    tiny_end(&r[1].home);
+}
+END_TEST
+
 START_TEST(what_diverges_stops)
 {
     rig r;
@@ -498,7 +518,7 @@ START_TEST(what_cannot_be_learned_from_is_refused)
 }
 END_TEST
 
-/* With all that is planned, and with less. */
+/* With all that is planned, and with less; with what blocks computed kept, and without. */
 START_TEST(it_keeps_to_its_memory)
 {
     rig r;
@@ -509,6 +529,7 @@ START_TEST(it_keeps_to_its_memory)
         (pare_losses){.ce = 1, .jsd = 1, .hidden = 1, .relations = 1, .temperature = 1, .beta = .5};
     o.batch = WINDOWS;
     o.schedule.steps = 2;
+    o.keep = _i;
     const size_t before = r.home.cx.live_bytes;
     ck_assert_int_eq(pare_arena_init(&r.home.cx, &own, 0), PARE_OK);
     const size_t most = (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.teacher.config,
@@ -538,12 +559,13 @@ int main(void)
     tcase_add_loop_test(t, a_teacher_that_does_not_fit_is_refused, 0, 3);
     tcase_add_test(t, training_lowers_the_loss_and_zeros_stay);
     tcase_add_test(t, bytes_are_the_same_for_any_number_of_threads);
+    tcase_add_test(t, bytes_are_the_same_with_less_memory);
     tcase_add_loop_test(t, what_diverges_stops, 0, 2);
     tcase_add_loop_test(t, gradients_of_codes_are_those_of_their_values, 0, GRIDS);
     tcase_add_loop_test(t, codes_are_trained_and_are_what_the_student_reads, 0, GRIDS);
     tcase_add_test(t, leaves_are_taken_in_their_order);
     tcase_add_loop_test(t, what_cannot_be_learned_from_is_refused, 0, 4);
-    tcase_add_test(t, it_keeps_to_its_memory);
+    tcase_add_loop_test(t, it_keeps_to_its_memory, 0, 2);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
