@@ -64,7 +64,7 @@ void pare_drift_add(const pare_ctx *cx, pare_drift *d, const float *y, const flo
     batch b = {d, y, weight, k};
     pare_parallel(cx, rows, ROWS, subtract_rows, &b);
     if (d->bf16) {
-        pare_gram_cross_bf16(cx, d->side, d->d, d->x, y, rows, k);
+        pare_gram_cross_bf16(cx, d->side, d->d, d->x, k, y, k, rows);
         return;
     }
     pare_gemm_tiles(cx, &(pare_gemm){.m = k,

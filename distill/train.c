@@ -27,16 +27,17 @@ typedef struct trainer {
     const pare_train_data *data;
     const pare_train_opts *o;
     const pare_config *c, *tc; /* of the student, of the teacher */
-    size_t rows;               /* of the current lot */
-    size_t prompt;             /* of the current step: tokens of the text in a window */
-    pare_losses losses;        /* of the current step */
-    uint64_t round;            /* that `order` is of, from 1 on; 0: none yet */
-    size_t *order;             /* [windows] */
-    int32_t *token, *label;    /* [rows of a lot] */
-    float *x, *u;              /* inputs of all blocks and what is behind the last: of the
-                                  student; of the teacher, with `hidden`, else only the latter */
-    float *dx;                 /* of the stream */
-    float *logits;             /* [CHUNK, vocab] of the teacher */
+    pare_forward student, teacher;
+    size_t rows;            /* of the current lot */
+    size_t prompt;          /* of the current step: tokens of the text in a window */
+    pare_losses losses;     /* of the current step */
+    uint64_t round;         /* that `order` is of, from 1 on; 0: none yet */
+    size_t *order;          /* [windows] */
+    int32_t *token, *label; /* [rows of a lot] */
+    float *x, *u;           /* inputs of all blocks and what is behind the last: of the
+                               student; of the teacher, with `hidden`, else only the latter */
+    float *dx;              /* of the stream */
+    float *logits;          /* [CHUNK, vocab] of the teacher */
     pare_kv kv, teacher_kv;
     pare_qkv qkv, teacher_qkv, dqkv; /* of the last blocks, with `relations` */
     pare_leaf_gradient *gradient;    /* [leaves] */
@@ -154,9 +155,9 @@ static pare_tap keeps(pare_qkv *qkv)
 static pare_status run_waiting(trainer *r, waiting *w, size_t block, const float *x,
                                const pare_tap *tap, float *out)
 {
-    const pare_forward *const f = r->t->student;
+    const pare_forward *const f = &r->student;
     const pare_block *const weights = &f->model->block[block];
-    pare_tape_begin(r->cx, &r->work, NULL, &w->tape);
+    pare_tape_begin(r->cx, &r->work, f->backend, &w->tape);
     PARE_TRY(
         pare_tape_input(&w->tape, x, r->rows, r->c->hidden, block > 0 || r->t->tables, &w->in));
     if (!out)
@@ -202,7 +203,7 @@ static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const 
                              size_t first, size_t rows, double scale)
 {
     const pare_ops o = pare_tape_ops(tape);
-    const pare_forward *const f = r->t->student;
+    const pare_forward *const f = &r->student;
     const size_t hidden = r->c->hidden, vocab = f->model->head.n;
     const bool compare = pare_losses_compare(&r->losses);
     const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
@@ -214,7 +215,7 @@ static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const 
     PARE_TRY(o.op->take(&o, rows, vocab, &dl)); /* the way back through a cap reads the others */
     memcpy(dl.at, logits.at, rows * vocab * sizeof *dl.at);
     if (compare)
-        PARE_TRY(pare_logits(r->cx, o.scratch, r->t->teacher, u + first * r->tc->hidden, NULL, rows,
+        PARE_TRY(pare_logits(r->cx, o.scratch, &r->teacher, u + first * r->tc->hidden, NULL, rows,
                              r->logits));
     PARE_TRY(pare_losses_rows(r->cx, o.scratch, &r->losses, dl.at, compare ? r->logits : NULL,
                               r->label + first, rows, vocab, scale, &value));
@@ -229,7 +230,7 @@ static pare_status run_head(trainer *r, const float *x, const float *u, double s
 {
     for (size_t i = 0; i < r->rows; i += CHUNK) {
         pare_tape tape;
-        pare_tape_begin(r->cx, &r->work, NULL, &tape);
+        pare_tape_begin(r->cx, &r->work, r->student.backend, &tape);
         const pare_status s = run_chunk(r, &tape, x, u, i, pare_smaller(r->rows - i, CHUNK), scale);
         pare_tape_end(&tape);
         PARE_TRY(s);
@@ -317,11 +318,11 @@ static pare_status run_lot(trainer *r)
     const size_t streams = r->tc ? teacher_streams(r->tc, r->o) : 0;
     const float *last = NULL;
     if (streams > 0) {
-        PARE_TRY(run_forward(r, r->t->teacher, streams > 1, NULL, &r->teacher_kv, r->u,
+        PARE_TRY(run_forward(r, &r->teacher, streams > 1, NULL, &r->teacher_kv, r->u,
                              r->o->losses.relations > 0 ? &r->teacher_qkv : NULL));
         last = r->u + (streams - 1) * r->rows * r->tc->hidden;
     }
-    PARE_TRY(run_forward(r, r->t->student, true, r->o->keep ? r->block : NULL, &r->kv, r->x,
+    PARE_TRY(run_forward(r, &r->student, true, r->o->keep ? r->block : NULL, &r->kv, r->x,
                          r->o->losses.relations > 0 ? &r->qkv : NULL));
     PARE_TRY(run_head(r, r->x + r->c->blocks * floats, last, 1 / (double)counted));
     return run_backward(r, (double)r->rows / (double)all);
@@ -387,16 +388,23 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
 /* --- memory ------------------------------------------------------------------------------------
  */
 
-static uint64_t chunk_bytes(const pare_ctx *cx, const pare_config *c)
+static uint64_t chunk_bytes(const pare_ctx *cx, const pare_config *c, bool bf16)
 {
     const uint64_t row = 4 * (uint64_t)c->vocab + 8 * (uint64_t)c->hidden;
     return (CHUNK * row + 1024 * (uint64_t)c->hidden) * sizeof(float) +
+           (bf16 ? pare_tape_bf16_bytes(cx, CHUNK, c->vocab, c->hidden) : 0) +
            pare_losses_bytes(cx, CHUNK, c->vocab) + (uint64_t)256 * PARE_ALIGN;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+static uint64_t forward_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b, bool bf16)
+{
+    return larger(pare_block_forward_scratch(cx, c, b),
+                  bf16 ? pare_block_forward_bytes(cx, c, b, PARE_INPUTS_BF16) : 0);
 }
 
 /* The most of a pass through a block, there and back, and through the head. `teacher` may be NULL.
@@ -406,13 +414,14 @@ static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, const pare_
 {
     const uint64_t relations =
         o->losses.relations > 0 ? pare_relations_bytes(cx, b, pieces_of(c, o)) : 0;
-    const uint64_t there = larger(pare_block_forward_scratch(cx, c, b),
-                                  teacher ? pare_block_forward_scratch(cx, teacher, b) : 0),
+    const uint64_t there = larger(forward_bytes(cx, c, b, o->bf16),
+                                  teacher ? forward_bytes(cx, teacher, b, o->bf16) : 0),
                    embedding = 2 * (uint64_t)b.sequences * b.length * c->hidden * sizeof(float),
-                   back = larger(pare_tape_block_bytes(cx, c, b, false), embedding);
+                   back = larger(pare_tape_block_bytes(cx, c, b, o->bf16), embedding);
     return (o->keep ? c->blocks * (uint64_t)back : 0) +
            larger(larger(larger(there, back), relations),
-                  larger(chunk_bytes(cx, c), teacher ? chunk_bytes(cx, teacher) : 0));
+                  larger(chunk_bytes(cx, c, o->bf16),
+                         teacher ? chunk_bytes(cx, teacher, o->bf16) : 0));
 }
 
 static uint64_t cache_bytes(const pare_config *c, pare_batch b)
@@ -532,6 +541,11 @@ pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
                  .tc = needs_teacher(o) && t->teacher ? &t->teacher->model->config : NULL};
     PARE_TRY(pare_train_check(cx, data, o));
     PARE_TRY(check_teacher(cx, t, o));
+    r.student = *t->student;
+    if (r.tc)
+        r.teacher = *t->teacher;
+    if (o->bf16)
+        r.student.backend = r.teacher.backend = &pare_cpu_bf16;
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = take(&r);
     if (s == PARE_OK)

@@ -45,22 +45,22 @@ static void turn_rows(const pare_ctx *cx, turn s)
 
 typedef struct sums {
     const pare_kernels *kernels;
-    const uint16_t *a, *b; /* [k, rows] */
-    size_t rows, k;
-    float *c;
+    const uint16_t *a, *b; /* [m, rows], [n, rows] */
+    size_t rows, m, n;
+    float *c; /* [m, n] */
     bool lower;
 } sums;
 
 static void add_tile(const sums *s, size_t row, size_t column)
 {
     float part[HIGH * WIDE];
-    const size_t m = pare_smaller(HIGH, s->k - row), n = pare_smaller(WIDE, s->k - column);
+    const size_t m = pare_smaller(HIGH, s->m - row), n = pare_smaller(WIDE, s->n - column);
     s->kernels->gemm_bf16_bf16(part, WIDE, s->a + row * s->rows, s->rows, s->b + column * s->rows,
                                s->rows, m, n, s->rows);
     for (size_t i = 0; i < m; i++) {
         const size_t at = row + i;
         const size_t count = !s->lower ? n : at < column ? 0 : pare_smaller(n, at - column + 1);
-        pare_add(s->c + at * s->k + column, part + i * WIDE, count);
+        pare_add(s->c + at * s->n + column, part + i * WIDE, count);
     }
 }
 
@@ -68,7 +68,7 @@ static void add_tile(const sums *s, size_t row, size_t column)
 static void add_tiles(void *arg, size_t begin, size_t end, size_t worker)
 {
     const sums *const s = arg;
-    const size_t across = (s->k + WIDE - 1) / WIDE;
+    const size_t across = (s->n + WIDE - 1) / WIDE;
     (void)worker;
     for (size_t x = begin; x < end; x++) {
         const size_t row = x / across * HIGH, column = x % across * WIDE;
@@ -79,7 +79,7 @@ static void add_tiles(void *arg, size_t begin, size_t end, size_t worker)
 
 static void add_sums(const pare_ctx *cx, sums s)
 {
-    const size_t tiles = ((s.k + HIGH - 1) / HIGH) * ((s.k + WIDE - 1) / WIDE);
+    const size_t tiles = ((s.m + HIGH - 1) / HIGH) * ((s.n + WIDE - 1) / WIDE);
     pare_parallel(cx, tiles, 1, add_tiles, &s);
 }
 
@@ -89,18 +89,18 @@ void pare_gram_add_bf16(const pare_ctx *cx, uint16_t *side, float *h, const floa
     for (size_t t = 0; t < rows; t += PARE_GRAM_ROWS) {
         const size_t count = pare_smaller(PARE_GRAM_ROWS, rows - t);
         turn_rows(cx, (turn){&cx->kernels, x + t * k, weight ? weight + t : NULL, count, k, side});
-        add_sums(cx, (sums){&cx->kernels, side, side, count, k, h, true});
+        add_sums(cx, (sums){&cx->kernels, side, side, count, k, k, h, true});
     }
 }
 
-void pare_gram_cross_bf16(const pare_ctx *cx, uint16_t *side, float *c, const float *a,
-                          const float *b, size_t rows, size_t k)
+void pare_gram_cross_bf16(const pare_ctx *cx, uint16_t *side, float *c, const float *a, size_t m,
+                          const float *b, size_t n, size_t rows)
 {
-    uint16_t *const other = side + k * PARE_GRAM_ROWS;
+    uint16_t *const other = side + m * PARE_GRAM_ROWS;
     for (size_t t = 0; t < rows; t += PARE_GRAM_ROWS) {
         const size_t count = pare_smaller(PARE_GRAM_ROWS, rows - t);
-        turn_rows(cx, (turn){&cx->kernels, a + t * k, NULL, count, k, side});
-        turn_rows(cx, (turn){&cx->kernels, b + t * k, NULL, count, k, other});
-        add_sums(cx, (sums){&cx->kernels, side, other, count, k, c, false});
+        turn_rows(cx, (turn){&cx->kernels, a + t * m, NULL, count, m, side});
+        turn_rows(cx, (turn){&cx->kernels, b + t * n, NULL, count, n, other});
+        add_sums(cx, (sums){&cx->kernels, side, other, count, m, n, c, false});
     }
 }

@@ -17,8 +17,8 @@ enum { PARE_GRAM_ROWS = 512 };
 void pare_gram_add_bf16(const pare_ctx *cx, uint16_t *side, float *h, const float *x,
                         const float *weight, size_t rows, size_t k);
 
-/* c += a^T b, c [k, k], a and b [rows, k]. side [2 k, PARE_GRAM_ROWS] is written. */
-void pare_gram_cross_bf16(const pare_ctx *cx, uint16_t *side, float *c, const float *a,
-                          const float *b, size_t rows, size_t k);
+/* c += a^T b, c [m, n], a [rows, m], b [rows, n]. side [m + n, PARE_GRAM_ROWS] is written. */
+void pare_gram_cross_bf16(const pare_ctx *cx, uint16_t *side, float *c, const float *a, size_t m,
+                          const float *b, size_t n, size_t rows);
 
 #endif

@@ -56,7 +56,7 @@ typedef struct pare_tape {
     bool in_expert; /* on the way back, and where its gradients begin */
     pare_mark expert;
     bool unread; /* what linears and sums from here on make is not computed: nobody reads it */
-    bool bf16;   /* dx = dy W of what is rounded to BF16: over pare_cpu_bf16 */
+    bool bf16;   /* dx = dy W, dW = dy^T x of what is rounded to BF16: over pare_cpu_bf16 */
     bool dry;    /* only counts what it would take: pare_tape_block_bytes */
 } pare_tape;
 
@@ -100,7 +100,7 @@ const float *pare_tape_gradient(pare_array input);
  * bf16: over pare_cpu_bf16. */
 size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16);
 
-/* The same of one linear [n, k] over `rows` inputs, beside what it reads and writes. */
+/* The same of one linear [n, k] over `rows` inputs in BF16, beside what it reads and writes. */
 size_t pare_tape_bf16_bytes(const pare_ctx *cx, size_t rows, size_t n, size_t k);
 
 #endif

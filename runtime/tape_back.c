@@ -3,6 +3,7 @@
  * nothing reads what it made, nor the gradient of that: both are spare room for later gradients. */
 #include <string.h>
 
+#include "runtime/gram_bf16.h"
 #include "runtime/hadamard.h"
 #include "runtime/linalg.h"
 #include "runtime/linear.h"
@@ -176,6 +177,35 @@ static pare_status undo_product(pare_tape *t, const pare_linear *w, const float 
     return o->op->rewind(o, mark);
 }
 
+/* dw += dy^T x; nothing where it is NULL. */
+static pare_status add_weights(pare_tape *t, const pare_linear *w, const float *dy, const float *x,
+                               size_t rows, float *dw)
+{
+    const pare_ops *const o = &t->inner;
+    pare_mark mark;
+    pare_array side;
+    if (dw && !t->bf16)
+        pare_gemm_tiles(o->cx, &(pare_gemm){.m = w->n,
+                                            .n = w->k,
+                                            .k = rows,
+                                            .a = dy,
+                                            .lda = w->n,
+                                            .transpose_a = true,
+                                            .b = x,
+                                            .ldb = w->k,
+                                            .c = dw,
+                                            .ldc = w->k,
+                                            .alpha = 1,
+                                            .beta = 1});
+    if (!t->bf16 || (!dw && !t->dry))
+        return PARE_OK;
+    PARE_TRY(o->op->mark(o, &mark));
+    PARE_TRY(o->op->take(o, w->n + w->k, PARE_GRAM_ROWS / 2, &side));
+    if (dw)
+        pare_gram_cross_bf16(o->cx, (uint16_t *)(void *)side.at, dw, dy, w->n, x, w->k, rows);
+    return o->op->rewind(o, mark);
+}
+
 static pare_status undo_linears(pare_tape *t, const pare_step *s)
 {
     const size_t rows = s->x.rows;
@@ -188,19 +218,7 @@ static pare_status undo_linears(pare_tape *t, const pare_step *s)
         PARE_TRY(pare__tape_d(t, s->outs[i], &dy));
         if (t->wanted->see)
             t->wanted->see(t->wanted->self, w, dy, rows, w->n);
-        if (dw)
-            pare_gemm_tiles(t->inner.cx, &(pare_gemm){.m = w->n,
-                                                      .n = w->k,
-                                                      .k = rows,
-                                                      .a = dy,
-                                                      .lda = w->n,
-                                                      .transpose_a = true,
-                                                      .b = s->x.at,
-                                                      .ldb = w->k,
-                                                      .c = dw,
-                                                      .ldc = w->k,
-                                                      .alpha = 1,
-                                                      .beta = 1});
+        PARE_TRY(add_weights(t, w, dy, s->x.at, rows, dw));
         pare__sum_columns(t, dy, NULL, rows, w->n, pare__tape_leaf(t, w->bias));
         if (dx)
             PARE_TRY(undo_product(t, w, dy, rows, dx));

@@ -1,5 +1,6 @@
 /* dx += dy W with dy and W rounded to BF16: a panel of rows of W at once, turned on its side for
  * the product of the list, column by column of tasks. */
+#include "runtime/gram_bf16.h"
 #include "runtime/linear_internal.h"
 #include "runtime/small.h"
 #include "runtime/tape_internal.h"
@@ -98,5 +99,6 @@ size_t pare_tape_bf16_bytes(const pare_ctx *cx, size_t rows, size_t n, size_t k)
     const size_t there =
         room.k * (PARE__TILE_ROWS * sizeof(float) + room.tile_rows * sizeof(uint16_t));
     return rows * (room.ldx + PANEL) * sizeof(uint16_t) +
+           (n + k) * PARE_GRAM_ROWS * sizeof(uint16_t) +
            pare_threads(cx) * (sizeof(undo_room) + there) + (size_t)8 * PARE_ALIGN;
 }

@@ -161,7 +161,7 @@ static void print_training(const pare_plan *p)
     if (p->training && t->aware)
         (void)printf(", with the codes of %zu linears in place", pare_plan_aware_linears(p));
     if (p->training)
-        (void)printf("\n");
+        (void)printf("%s\n", t->bf16 ? ", products in BF16" : "");
 }
 
 static void print_exports(const pare_plan *p)

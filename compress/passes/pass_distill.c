@@ -26,6 +26,7 @@ enum {
     PIECES,
     LAMBDA,
     SAMPLING,
+    PRECISION,
     SAVE,
     AWARE
 };
@@ -34,6 +35,9 @@ static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
                                       {"linear", PARE_DECAY_LINEAR},
                                       {"constant", PARE_DECAY_CONSTANT},
                                       {0}};
+
+enum { F32, BF16 };
+static const pare_word precisions[] = {{"f32", F32}, {"bf16", BF16}, {0}};
 
 // clang-format off
 static const pare_param params[] = {
@@ -101,6 +105,11 @@ static const pare_param params[] = {
                 "has no part, and no gradient passes through the drawing; such a step takes longer"},
     [SAMPLING] = {.name = "sampling", .type = PARE_PARAM_NUMBER, .min = 0.01, .max = 100,
         .fallback = 0.9, .help = "for lambda: the temperature at which the student draws"},
+    [PRECISION] = {.name = "precision", .type = PARE_PARAM_CHOICE, .fallback = F32,
+        .words = precisions,
+        .help = "of the products of linears, there and back; bf16: both sides are rounded to BF16 and "
+                "summed in F32, which CPUs with AMX do much faster and others do not; weights and "
+                "states stay in F32, and every CPU gives the same bytes"},
     [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
         .help = "minutes from one saved state of the training to the next; a job that was killed "
                 "goes on from the last one; 0: save after each step"},
@@ -152,6 +161,7 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                              .lambda = value[LAMBDA],
                              .temperature = value[SAMPLING],
                              .save_minutes = value[SAVE],
+                             .bf16 = value[PRECISION] != F32,
                              .aware = value[AWARE] != 0.0};
 }
 

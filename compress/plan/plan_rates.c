@@ -165,7 +165,7 @@ static pare_status measure_products(probe *p)
     PARE_TRY(pare_f32_to_dtype(p->cx, PARE_F16, p->w, count, p->half));
     pare_linear w = {.name = "probe", .n = p->n, .k = p->k, .dtype = PARE_F32, .data = p->w};
     PARE_TRY(time_linear(p, run_linear, &w, &p->out->gemm));
-    if (p->plan->bf16)
+    if (p->plan->bf16 || p->plan->train.bf16)
         PARE_TRY(measure_bf16(p, &w));
     w.dtype = PARE_F16;
     w.data = p->half;

@@ -160,15 +160,21 @@ static void count_tokens(estimate *e)
                   over((double)p->input_bytes, parallel(e, e->rate.copy));
 }
 
-/* The same of the calibration, whose products may be in BF16: as operations in F32, which take as
- * long. What goes beside products stays as it is. */
+/* Operations in F32 that take as long as one in BF16 with what goes beside it, which stays as it
+ * is. */
+static double bf16_operations(const estimate *e)
+{
+    return (over(e->rate.gemm, e->rate.gemm_bf16) + beside_products - 1) / beside_products;
+}
+
+/* The same of the calibration, whose products may be in BF16: as operations in F32. */
 static pare_status calibration_work(const estimate *e, pare_site last, pare_work *w)
 {
     const pare_plan *const p = e->plan;
-    const double faster = p->bf16 ? over(e->rate.gemm_bf16, e->rate.gemm) : 1;
+    const double each = p->bf16 ? bf16_operations(e) : 1;
     PARE_TRY(work_of(e, &p->model.config, p->window, last, w));
     for (size_t i = 0; i < PARE_WORK_PARTS; i++)
-        w->products[i] *= (over(1, faster) + beside_products - 1) / beside_products;
+        w->products[i] *= each;
     return PARE_OK;
 }
 
@@ -327,9 +333,9 @@ static void count_linears(estimate *e)
         over((double)e->settled->packed_bytes, e->rate.copy); /* tensors that stay as they are */
 }
 
-/* Of each token: both models forward, each block of one once more and back to its inputs and to its
- * weights, which takes as much as two; the head forward twice and back once; probabilities. Each
- * step moves all weights; codes in place are chosen, decoded and undone. */
+/* Of each token: both models forward, each block of one once more unless it was kept, and back to
+ * its inputs and to its weights, which takes as much as two; the head forward twice and back once;
+ * probabilities. Each step moves all weights; codes in place are chosen, decoded and undone. */
 static pare_status count_training(estimate *e)
 {
     const pare_plan *const p = e->plan;
@@ -344,7 +350,10 @@ static pare_status count_training(estimate *e)
     for (size_t i = 0; i < p->linears; i++)
         weights += (pare_plan_aware(p, &p->linear[i]) ? 2.5 : 1.0) * (double)p->linear[i].packed.n *
                    (double)p->linear[i].packed.k;
-    const double products = 6.0 * common_of(&w) + 3.0 * w.products[PARE_WORK_HEAD];
+    for (size_t i = 0; p->train.bf16 && i < PARE_WORK_PARTS; i++)
+        w.products[i] *= bf16_operations(e);
+    const double passes = e->settled->memory.keep ? 5 : 6;
+    const double products = passes * common_of(&w) + 3.0 * w.products[PARE_WORK_HEAD];
     e->phase[PARE_PHASE_TRAIN] =
         beside_products * over(tokens * products, e->rate.gemm) +
         over(2.0 * tokens * (double)c->vocab, parallel(e, e->rate.compare)) +

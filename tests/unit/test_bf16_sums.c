@@ -92,20 +92,21 @@ START_TEST(gradients_are_off_by_what_rounding_takes)
 END_TEST
 
 /* Whether c is at most so far from 1 + the sums of w a b; `lower`: and 1 above the diagonal. */
-static void check_sums(const float *c, const float *a, const float *b, const float *weight,
-                       size_t rows, size_t k, bool lower)
+/* c [m, n] of a [rows, m] and b [rows, n]. */
+static void check_sums(const float *c, const float *a, size_t m, const float *b, size_t n,
+                       const float *weight, size_t rows, bool lower)
 {
     double worst = 0;
-    for (size_t i = 0; i < k; i++)
-        for (size_t j = 0; j < k; j++) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
             double want = 1, terms = 1;
             for (size_t t = 0; t < rows && !(lower && j > i); t++) {
                 const double term =
-                    (weight ? (double)weight[t] : 1) * (double)a[t * k + i] * (double)b[t * k + j];
+                    (weight ? (double)weight[t] : 1) * (double)a[t * m + i] * (double)b[t * n + j];
                 want += term;
                 terms += fabs(term);
             }
-            const double error = fabs((double)c[i * k + j] - want) / terms;
+            const double error = fabs((double)c[i * n + j] - want) / terms;
             worst = error <= worst ? worst : error;
         }
     ck_assert_double_le(worst, bound(rows + 4)); /* with the root of a weight, twice */
@@ -117,27 +118,27 @@ START_TEST(grams_are_off_by_what_rounding_takes)
 {
     static const size_t widths[] = {1, 33, 70, 301};
     enum { ROWS = 2 * PARE_GRAM_ROWS + 77 };
-    const size_t k = widths[_i / 2], count = k * k;
-    const float *const x = normals(1, ROWS * k), *const y = normals(2, ROWS * k);
+    const size_t k = widths[_i / 2], other = k + 40, count = k * k, all = count + k * other;
+    const float *const x = normals(1, ROWS * k), *const y = normals(2, ROWS * other);
     float *const weight = _i % 2 ? normals(3, ROWS) : NULL;
-    uint16_t *const side = tiny_take(&home.arena, 2 * k * PARE_GRAM_ROWS, sizeof *side);
+    uint16_t *const side = tiny_take(&home.arena, (k + other) * PARE_GRAM_ROWS, sizeof *side);
     for (size_t t = 0; t < ROWS && weight; t++)
         weight[t] *= weight[t];
     for (size_t threads = 1; threads < 4; threads += 2) {
-        float *const h = tiny_take(&home.arena, 2 * count, sizeof *h);
-        static float first[2 * 301 * 301];
-        for (size_t i = 0; i < 2 * count; i++)
+        float *const h = tiny_take(&home.arena, all, sizeof *h);
+        static float first[301 * (301 + 341)];
+        for (size_t i = 0; i < all; i++)
             h[i] = 1;
         use_threads(threads);
         pare_gram_add_bf16(&home.cx, side, h, x, weight, ROWS, k);
-        pare_gram_cross_bf16(&home.cx, side, h + count, x, y, ROWS, k);
+        pare_gram_cross_bf16(&home.cx, side, h + count, x, k, y, other, ROWS);
         if (threads > 1) {
-            ck_assert(memcmp(first, h, 2 * count * sizeof *h) == 0);
+            ck_assert(memcmp(first, h, all * sizeof *h) == 0);
             continue;
         }
-        memcpy(first, h, 2 * count * sizeof *h);
-        check_sums(h, x, x, weight, ROWS, k, true);
-        check_sums(h + count, x, y, NULL, ROWS, k, false);
+        memcpy(first, h, all * sizeof *h);
+        check_sums(h, x, k, x, k, weight, ROWS, true);
+        check_sums(h + count, x, k, y, other, NULL, ROWS, false);
     }
 }
 END_TEST
