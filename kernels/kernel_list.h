@@ -60,6 +60,8 @@
     X(gemv_mask, void, (float *y, const float *x, const pare_mask *w), EXACT)                      \
     X(softmax_f32, float, (float *x, size_t n, float scale, float *max, double *total), EXACT)     \
     X(silu_f32, void, (float *y, const float *up, size_t n), EXACT)                                \
+    X(silu_back_f32, void, (float *dgate, float *dup, const float *d, const float *gate,           \
+                            const float *up, size_t n), EXACT)                                     \
     X(transpose_f32, void, (float *dst, size_t ldd, const float *src, size_t lds, size_t m,        \
                             size_t n), EXACT)                                                      \
     X(range_f32, bool, (const float *x, size_t n, float *lo, float *hi), EXACT)                    \

@@ -66,8 +66,7 @@
  *                in two's complement. Every product is exact in F32.
  *   dequant_24   dst[r, k] of 2:4 weights, 0 where there is none: of 4 or 8 bits as dequant_f32
  *                without zeros, of 16 bits the value of the place.
- *   dequant_mask dst[r, j] = (bit j of row r) ? the next value of row r : 0, r below w->n, j below
- *                w->k.
+ *   dequant_mask dst[r, j] = (bit j of row r) ? the next value of row r : 0, r < w->n, j < w->k.
  *
  *   gemv_packed  y[r] = sum over j < k of x[j] w[r, j] as gemm_f32_f32 of one token, r below w->n,
  *                w[r, j] as the dequant kernel that `how` names decodes it; k at most w->k.
@@ -87,8 +86,9 @@
  *                gathered before shrinks: 1 when *max == m, else e((*max - m) * scale);
  *                *total = fma(*total, c, sum of x) in double, the sum itself in F32 in the lanes
  *                of gemm_f32; *max = m. Before the first block *max is -infinity and *total 0.
- *                1 / *total makes the weights sum to 1.
  *   silu_f32     y[i] = y[i] / (1 + e(-y[i])) * up[i].
+ *   silu_back_f32  s = 1 / (1 + e(-gate[i])): dup[i] += d[i] (gate[i] s),
+ *                dgate[i] += d[i] up[i] (s (1 + gate[i] (1 - s))).
  *   transpose_f32  dst[j, i] = src[i, j],  src [m, n].
  *
  *   range_f32    *lo = min(0, x[0], ..), *hi = max(0, x[0], ..), a zero being +0; true. When one is

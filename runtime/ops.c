@@ -36,33 +36,6 @@ static inline double exp_clamped(double x)
     return p * power;
 }
 
-/* The same in F32 for gradients: |r| <= ln 2 / 2, degree 7, relative error below
- * 4e-7 for |x| <= 87; x is clamped to that range. ln 2 is split so that k times its head is exact.
- */
-static inline float exp_f32(float x)
-{
-    const float magic = 0x1.8p23f;
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 87.0f ? 87.0f : x;
-    const float shifted = x * 1.44269504f + magic;
-    const float k = shifted - magic;
-    const float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
-    float p = 1.98412698e-4f;
-    p = p * r + 1.38888889e-3f;
-    p = p * r + 8.33333333e-3f;
-    p = p * r + 4.16666667e-2f;
-    p = p * r + 1.66666667e-1f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 127) << 23;
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return p * power;
-}
-
 static inline double lane_sum(const double *lane)
 {
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
@@ -232,21 +205,11 @@ static double slope(pare_act act, double x)
     return 1;
 }
 
-static void silu_backward(float *dgate, float *dup, const float *d, const float *gate,
-                          const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const float g = gate[i], s = 1.0f / (1.0f + exp_f32(-g)), da = d[i];
-        dup[i] += da * (g * s);
-        dgate[i] += da * up[i] * (s * (1.0f + g * (1.0f - s)));
-    }
-}
-
-void pare_activate_backward(pare_act act, float *dgate, float *dup, const float *d,
-                            const float *gate, const float *up, size_t n)
+void pare_activate_backward(const pare_kernels *k, pare_act act, float *dgate, float *dup,
+                            const float *d, const float *gate, const float *up, size_t n)
 {
     if (up && act == PARE_ACT_SILU) {
-        silu_backward(dgate, dup, d, gate, up, n);
+        k->silu_back_f32(dgate, dup, d, gate, up, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {

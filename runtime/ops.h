@@ -42,9 +42,9 @@ void pare_norm_backward(pare_norm_kind kind, float *dx, float *t, const float *d
                         const float *w, size_t n, double eps);
 
 /* Gradient of act(gate) up: dgate[i] += d[i] up[i] act'(gate[i]), dup[i] += d[i] act(gate[i]). up
- * and dup NULL: of act(gate). SiLU in F32, the others in double. */
-void pare_activate_backward(pare_act act, float *dgate, float *dup, const float *d,
-                            const float *gate, const float *up, size_t n);
+ * and dup NULL: of act(gate). SiLU with up by the kernel silu_back_f32, the others in double. */
+void pare_activate_backward(const pare_kernels *k, pare_act act, float *dgate, float *dup,
+                            const float *d, const float *gate, const float *up, size_t n);
 
 /* The transposed rotation of pare_rope_apply. */
 void pare_rope_undo(float *x, const float *cosine, const float *sine, size_t half);

@@ -78,6 +78,7 @@ float *pare__tape_leaf(const pare_tape *t, const void *value)
 /* Arguments of the loops over rows and columns. */
 typedef struct row_call {
     const pare_step *s;
+    const pare_kernels *kernels;
     const float *a, *b, *dy;
     float *y, *other, *t;
     size_t rows, width;
@@ -267,13 +268,18 @@ static void undo_activation_rows(void *arg, size_t begin, size_t end, size_t wor
     (void)worker;
     const row_call *const r = arg;
     const size_t first = begin * r->width, count = (end - begin) * r->width;
-    pare_activate_backward(r->s->act, r->y + first, r->other ? r->other + first : NULL,
+    pare_activate_backward(r->kernels, r->s->act, r->y + first, r->other ? r->other + first : NULL,
                            r->dy + first, r->a + first, r->b ? r->b + first : NULL, count);
 }
 
 static pare_status undo_activation(pare_tape *t, const pare_step *s)
 {
-    row_call r = {.s = s, .a = s->x.at, .b = s->other.at, .rows = s->x.rows, .width = s->x.width};
+    row_call r = {.s = s,
+                  .kernels = &t->inner.cx->kernels,
+                  .a = s->x.at,
+                  .b = s->other.at,
+                  .rows = s->x.rows,
+                  .width = s->x.width};
     float *dy;
     PARE_TRY(pare__tape_d(t, s->y, &dy));
     PARE_TRY(pare__tape_d(t, s->x, &r.y));

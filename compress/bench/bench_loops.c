@@ -18,6 +18,7 @@ enum {
     RUNS = 5,
     QUICK_RUNS = 3,
     SMOOTH_OPS = 26, /* per value of softmax and silu: 22 of them an exponential */
+    BACK_OPS = 34,
     RANGE_OPS = 2,   /* two comparisons */
     CODE_OPS = 5,    /* division, rounding, zero point, two bounds */
     CLIP_OPS = 37,   /* code and error 12, its power 25 */
@@ -35,6 +36,7 @@ typedef enum kind {
     MIX,
     SOFTMAX,
     SILU,
+    SILU_BACK,
     TRANSPOSE,
     RANGE,
     CODES,
@@ -69,6 +71,7 @@ static const subject subjects[] = {
     {.name = "mix", .kind = MIX, .k = 11008, .many = true},
     {.name = "softmax", .kind = SOFTMAX},
     {.name = "silu", .kind = SILU, .k = 8192, .many = true},
+    {.name = "silu_back", .kind = SILU_BACK, .k = 8192, .many = true},
     {.name = "transpose", .kind = TRANSPOSE},
     {.name = "range", .kind = RANGE, .k = 4096, .many = true},
     {.name = "codes", .kind = CODES, .k = 4096, .many = true},
@@ -313,6 +316,17 @@ static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
+static void undo_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const loop *const l = arg;
+    const size_t k = l->row.k;
+    for (size_t i = begin; i < end; i++) {
+        float *const x = (float *)(void *)l->data + 5 * i * k;
+        l->cx->kernels.silu_back_f32(x, x + k, x + 2 * k, x + 3 * k, x + 4 * k, k);
+    }
+}
+
 static void range_groups(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
@@ -351,9 +365,10 @@ static void sum_errors(void *arg, size_t begin, size_t end, size_t worker)
 }
 
 /* Rows of k values out of memory, with `ops` operations each; a row lies beside its partner. */
-static pare_status prepare_stream(loop *l, pare_task *task, bool pairs, size_t ops)
+/* An item has `arrays` rows of k values. */
+static pare_status prepare_stream(loop *l, pare_task *task, size_t arrays, size_t ops)
 {
-    const size_t k = l->sub->k, m = l->quick ? 8 : 512, floats = pairs ? 2 * k : k;
+    const size_t k = l->sub->k, m = l->quick ? 8 : 512, floats = arrays * k;
     l->row.n = l->row.k = k, l->row.m = m;
     l->row.bound = "dram";
     l->bytes = (double)(floats * sizeof(float));
@@ -369,7 +384,7 @@ static pare_status prepare_stream(loop *l, pare_task *task, bool pairs, size_t o
 static pare_status prepare_groups(loop *l, pare_task *task, size_t ops)
 {
     l->row.group = GROUP;
-    PARE_TRY(prepare_stream(l, task, false, ops));
+    PARE_TRY(prepare_stream(l, task, 1, ops));
     return take_scratch(l, l->sub->k / sizeof(float));
 }
 
@@ -403,14 +418,15 @@ static pare_status prepare(loop *l)
     case KV_MIX: return prepare_kv_mix(l);
     case SOFTMAX: return prepare_softmax(l);
     case SILU: /* values shrink from pass to pass, by less than a half each time */
-        return prepare_stream(l, activate_rows, true, SMOOTH_OPS);
+        return prepare_stream(l, activate_rows, 2, SMOOTH_OPS);
+    case SILU_BACK: return prepare_stream(l, undo_rows, 5, BACK_OPS);
     case RANGE: return prepare_groups(l, range_groups, RANGE_OPS);
     case CODES: return prepare_groups(l, round_groups, CODE_OPS);
     case CLIP:
         PARE_TRY(prepare_groups(l, clip_groups, CLIP_OPS));
         l->row.bound = "fma";
         return PARE_OK;
-    case ERRORS: return prepare_stream(l, sum_errors, true, ERROR_OPS);
+    case ERRORS: return prepare_stream(l, sum_errors, 2, ERROR_OPS);
     case TRANSPOSE: return prepare_transpose(l);
     case PANELS: return prepare_panels(l);
     default: return prepare_rows(l);

@@ -23,7 +23,7 @@
 
 /* Notices on the way. */
 enum { NOTICES = 10 };
-#define JOURNAL_FORMAT "1"
+#define JOURNAL_FORMAT "2"
 #define OTHER_SETTINGS "the saved state of the training is of other settings: training begins anew"
 
 void pare__train_tell(const pare_training *t, const char *fmt, ...)

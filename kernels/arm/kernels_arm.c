@@ -56,6 +56,7 @@ static void init_neon(pare_kernels *k)
     k->gemv_packed = pare_gemv_packed_neon;
     k->softmax_f32 = pare_softmax_f32_neon;
     k->silu_f32 = pare_silu_f32_neon;
+    k->silu_back_f32 = pare_silu_back_f32_neon;
     k->transpose_f32 = pare_transpose_f32_neon;
 }
 

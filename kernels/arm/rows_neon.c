@@ -102,6 +102,30 @@ void pare_silu_f32_neon(float *y, const float *up, size_t n)
     }
 }
 
+PARE_INLINE void silu_back_4(float32x4_t *dgate, float32x4_t *dup, float32x4_t d, float32x4_t g,
+                             float32x4_t up)
+{
+    const float32x4_t one = vdupq_n_f32(1.0f);
+    const float32x4_t s = vdivq_f32(one, vaddq_f32(one, exp_4(vnegq_f32(g))));
+    const float32x4_t inner = vaddq_f32(one, vmulq_f32(g, vsubq_f32(one, s)));
+    *dup = vaddq_f32(*dup, vmulq_f32(d, vmulq_f32(g, s)));
+    *dgate = vaddq_f32(*dgate, vmulq_f32(vmulq_f32(d, up), vmulq_f32(s, inner)));
+}
+
+void pare_silu_back_f32_neon(float *dgate, float *dup, const float *d, const float *gate,
+                             const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        f32x8 a = load_first(dgate + i, n - i), b = load_first(dup + i, n - i);
+        const f32x8 dy = load_first(d + i, n - i), g = load_first(gate + i, n - i),
+                    u = load_first(up + i, n - i);
+        silu_back_4(&a.lo, &b.lo, dy.lo, g.lo, u.lo);
+        silu_back_4(&a.hi, &b.hi, dy.hi, g.hi, u.hi);
+        store_first(dgate + i, n - i, a);
+        store_first(dup + i, n - i, b);
+    }
+}
+
 PARE_INLINE float64x2_t pairs(float32x4_t v)
 {
     return vreinterpretq_f64_f32(v);

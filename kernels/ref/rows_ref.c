@@ -59,6 +59,16 @@ void pare_silu_f32_ref(float *y, const float *up, size_t n)
         y[i] = y[i] / (1.0f + exp_f32(-y[i])) * up[i];
 }
 
+void pare_silu_back_f32_ref(float *dgate, float *dup, const float *d, const float *gate,
+                            const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float g = gate[i], s = 1.0f / (1.0f + exp_f32(-g));
+        dup[i] += d[i] * (g * s);
+        dgate[i] += d[i] * up[i] * (s * (1.0f + g * (1.0f - s)));
+    }
+}
+
 void pare_transpose_f32_ref(float *dst, size_t ldd, const float *src, size_t lds, size_t m,
                             size_t n)
 {

@@ -41,6 +41,7 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->kv_mix = pare_kv_mix_avx2;
     k->softmax_f32 = pare_softmax_f32_avx2;
     k->silu_f32 = pare_silu_f32_avx2;
+    k->silu_back_f32 = pare_silu_back_f32_avx2;
     k->transpose_f32 = pare_transpose_f32_avx2;
     k->range_f32 = pare_range_f32_avx2;
     k->round_codes = pare_round_codes_avx2;

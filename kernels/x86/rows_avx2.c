@@ -88,6 +88,37 @@ void pare_silu_f32_avx2(float *y, const float *up, size_t n)
     }
 }
 
+PARE_INLINE void silu_back_8(__m256 *dgate, __m256 *dup, __m256 d, __m256 g, __m256 up)
+{
+    const __m256 one = _mm256_set1_ps(1.0f);
+    const __m256 e = exp_8(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
+    const __m256 s = _mm256_div_ps(one, _mm256_add_ps(one, e));
+    const __m256 inner = _mm256_add_ps(one, _mm256_mul_ps(g, _mm256_sub_ps(one, s)));
+    *dup = _mm256_add_ps(*dup, _mm256_mul_ps(d, _mm256_mul_ps(g, s)));
+    *dgate = _mm256_add_ps(*dgate, _mm256_mul_ps(_mm256_mul_ps(d, up), _mm256_mul_ps(s, inner)));
+}
+
+void pare_silu_back_f32_avx2(float *dgate, float *dup, const float *d, const float *gate,
+                             const float *up, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256 a = _mm256_loadu_ps(dgate + i), b = _mm256_loadu_ps(dup + i);
+        silu_back_8(&a, &b, _mm256_loadu_ps(d + i), _mm256_loadu_ps(gate + i),
+                    _mm256_loadu_ps(up + i));
+        _mm256_storeu_ps(dgate + i, a);
+        _mm256_storeu_ps(dup + i, b);
+    }
+    if (i < n) {
+        const __m256i mask = mask_first(n - i);
+        __m256 a = _mm256_maskload_ps(dgate + i, mask), b = _mm256_maskload_ps(dup + i, mask);
+        silu_back_8(&a, &b, _mm256_maskload_ps(d + i, mask), _mm256_maskload_ps(gate + i, mask),
+                    _mm256_maskload_ps(up + i, mask));
+        _mm256_maskstore_ps(dgate + i, mask, a);
+        _mm256_maskstore_ps(dup + i, mask, b);
+    }
+}
+
 /* Each register takes four columns of rows i and i + 4; then pairs of rows, then fours. */
 PARE_INLINE void transpose_8x8(float *dst, size_t ldd, const float *src, size_t lds)
 {

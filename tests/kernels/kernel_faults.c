@@ -526,6 +526,18 @@ static float softmax_nan_lost(float *x, size_t n, float scale, float *max, doubl
     return pare_softmax_f32_ref(x, n, scale, max, total);
 }
 
+static void silu_back_without_slope(float *dgate, float *dup, const float *d, const float *gate,
+                                    const float *up, size_t n)
+{
+    const size_t tail = n & ~(size_t)7;
+    pare_silu_back_f32_ref(dgate, dup, d, gate, up, tail);
+    for (size_t i = tail; i < n; i++) {
+        const float before = dup[i];
+        pare_silu_back_f32_ref(dgate + i, dup + i, d + i, gate + i, up + i, 1);
+        dgate[i] = (dup[i] - before) * up[i];
+    }
+}
+
 static void silu_of_minus(float *y, const float *up, size_t n)
 {
     pare_silu_f32_ref(y, up, n);
@@ -592,6 +604,7 @@ static void transpose_tail_left(float *dst, size_t ldd, const float *src, size_t
     X(softmax_f32, softmax_tail_counted, "lanes behind the tail counted")                          \
     X(softmax_f32, softmax_nan_lost, "a NaN becomes a number")                                     \
     X(silu_f32, silu_of_minus, "sign of the tail turned")                                          \
+    X(silu_back_f32, silu_back_without_slope, "the slope of the sigmoid left out")                 \
     X(transpose_f32, transpose_tail_left, "last row of a tail left")
 
 const char *kt_plant(size_t i, pare_kernels *k, const char **what)

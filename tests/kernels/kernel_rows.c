@@ -66,6 +66,34 @@ void kt_silu_f32(kt *t)
     }
 }
 
+/* x: both gradients, which are added to; w: d, gate and up. */
+static void run_silu_back_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    float *const y = (float *)(void *)out;
+    const float *const w = c->w;
+    memcpy(out, c->x, c->out_bytes);
+    k->silu_back_f32(y, y + c->n, w, w + c->n, w + 2 * c->n, c->n);
+    for (size_t i = 0; i < 2 * c->n; i++) /* which of two is left is up to the compiler */
+        y[i] = isnan(y[i]) ? (float)NAN : y[i];
+}
+
+void kt_silu_back_f32(kt *t)
+{
+    for (size_t i = 0; i < 300; i++) {
+        const size_t n = t->bench ? 8192 : i % 70;
+        float *const w = kt_floats(t, 3 * n);
+        for (size_t j = n; j < 2 * n; j++)
+            w[j] *= i % 2 ? 1.0f : 20.0f;
+        if (i % 5 == 4 && n > 0)
+            w[n + kt_below(t, n)] = (float)NAN;
+        const kt_case c = {
+            .x = kt_floats(t, 2 * n), .w = w, .n = n, .out_bytes = 8 * n, .work_bytes = 28 * n};
+        kt_check(t, &c, run_silu_back_f32);
+        if (t->bench)
+            return;
+    }
+}
+
 static void run_transpose_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
 {
     memset(out, 0, c->out_bytes);

@@ -50,6 +50,7 @@ static const expected loops[] = {
     {"mix", 0, 256, 11008, 8, "fma", false, 8 * 44032, 8 * 11008 * 86},
     {"softmax", 0, 64, 64, 1, "fma", true, 256, 64 * 26},
     {"silu", 0, 8192, 8192, 8, "dram", false, 8 * 65536, 8 * 8192 * 26},
+    {"silu_back", 0, 8192, 8192, 8, "dram", false, 8 * 163840, 8 * 8192 * 34},
     {"transpose", 0, 64, 128, 1, "dram", false, 32768, 8192},
     {"range", 64, 4096, 4096, 8, "dram", false, 8 * 16384, 8 * 4096 * 2},
     {"codes", 64, 4096, 4096, 8, "dram", false, 8 * 16384, 8 * 4096 * 5},
