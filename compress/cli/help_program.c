@@ -143,7 +143,8 @@ static const struct {
     {PARE_EXIT_FAILED,
      "failed, or the GPU did or is not there; bench --compare: slower, or a row is missing"},
     {PARE_EXIT_USAGE,
-     "wrong usage or recipe, a recipe whose model is not there, or an output that belongs to "
+     "wrong usage or recipe, a recipe whose model or text is not there, or an output that belongs "
+     "to "
      "another job (--restart replaces it), holds something that pare did not write, or is in use"},
     {PARE_EXIT_FALLBACK,
      "done, with a numeric fallback, weights too small for their storage, too little calibration "
@@ -151,7 +152,7 @@ static const struct {
      "CPU, under --strict; init --from: something was left out"},
     {PARE_EXIT_INPUT, "bad, damaged, missing or unsupported input file, or one that changed during "
                       "the run; a format that cannot hold the model (export; in a recipe it "
-                      "is 2); verify found something"},
+                      "is 2); verify found something; training diverged"},
     {PARE_EXIT_RESOURCES, "not enough memory or disk, limits of the shell included"},
     {PARE_EXIT_INTERRUPTED,
      "interrupted, resumable; the first ^C stops at a safe place, as SIGTERM, a terminal that is "
