@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
+#include "compress/cli/eval_draft.h"
 #include "compress/cli/measure_steps.h"
 #include "compress/text/units.h"
 #include "runtime/machine.h"
@@ -12,8 +13,9 @@ typedef struct evaluation {
     pare_measure_steps steps;
     pare_loaded model, other;
     pare_loaded *baseline; /* &other or NULL */
+    pare_eval_draft draft;
     pare_figures f, base;
-    bool checked; /* the checksums of the model, and of the baseline */
+    bool checked; /* the checksums of the model, the baseline and the draft */
     uint64_t peak_rss_bytes, peak_anonymous_bytes; /* of the run */
 } evaluation;
 
@@ -24,15 +26,19 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
     const size_t models = pare_args_text(args, "baseline") ? 2 : 1;
     uint64_t window = PARE_MEASURE_WINDOW;
     PARE_TRY(pare_args_count(&cli->cx, args, "window", 2, UINT32_MAX, &window));
-    PARE_TRY(pare_measure_steps_take(cli, models * (2 + m->choices) + 1, &e->steps));
+    PARE_TRY(pare_measure_steps_take(cli, models * (2 + m->choices) + 3, &e->steps));
     m->steps = &e->steps;
     for (size_t i = 0; i < models; i++)
+        pare_measure_expect_open(m);
+    if (e->draft.path)
         pare_measure_expect_open(m);
     pare_measure_expect_text(m, (size_t)window, models);
     for (size_t i = 0; i < m->choices * models; i++)
         pare_measure_expect_choice(m, i / models);
     for (size_t i = 0; i < models; i++)
         pare_measure_expect_speed(m);
+    if (e->draft.path)
+        pare_measure_expect_draft(m);
     pare_measure_steps_begin(cli, m);
     return PARE_OK;
 }
@@ -50,7 +56,6 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
         PARE_TRY(pare_loaded_open(cli, args, path, e->asked.exact, text, &e->other));
         e->baseline = &e->other;
     }
-    e->checked = e->model.checked && (!path || e->other.checked);
     PARE_TRY(pare_measure_watch(cli, &e->asked, &e->model));
     PARE_TRY(pare_measure_data(cli, args, &e->model, &e->asked));
     PARE_TRY(pare_measure_check_choices(cli, &e->asked, &e->model));
@@ -61,10 +66,13 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
                                    &e->other.model.config));
     if (path && e->asked.text)
         PARE_TRY(pare_measure_same_tokens(cli, &e->model, &e->other, e->asked.text));
+    PARE_TRY(pare_eval_draft_open(cli, args, &e->asked, &e->model, &e->draft));
     pare_loaded_text_done(&e->model);
     pare_loaded_text_done(&e->other);
     PARE_TRY(pare_loaded_evaluate_on_device(cli, &e->model, e->baseline, &e->asked.opts,
                                             e->asked.data.count));
+    e->checked = e->model.checked && (!path || e->other.checked) &&
+                 (!e->draft.path || e->draft.model.checked);
     e->f.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     e->base.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     return e->f.choice && e->base.choice ? PARE_OK : PARE_ENOMEM;
@@ -78,6 +86,11 @@ static pare_status measure_choices(pare_cli *cli, evaluation *e)
             PARE_TRY(pare_measure_choice(cli, &e->asked, e->baseline, &e->base));
     }
     return PARE_OK;
+}
+
+static bool is_alone(const evaluation *e)
+{
+    return !e->baseline && !e->draft.path;
 }
 
 /* Up to an interrupt, which leaves what was done. */
@@ -100,9 +113,11 @@ static pare_status measure(pare_cli *cli, evaluation *e)
         s = pare_measure_speed(cli, &e->asked, &e->model, &e->f);
     if (s == PARE_OK && e->baseline)
         s = pare_measure_speed(cli, &e->asked, e->baseline, &e->base);
+    if (s == PARE_OK)
+        s = pare_eval_draft_measure(cli, &e->asked, &e->model, &e->draft);
     e->peak_rss_bytes = pare_machine_peak_resident();
     e->peak_anonymous_bytes = cli->cx.peak_bytes;
-    if (!e->baseline) { /* else they are of both models */
+    if (is_alone(e)) { /* else they are of all models */
         e->f.memory.peak_rss_bytes = e->peak_rss_bytes;
         e->f.memory.peak_anonymous_bytes = e->peak_anonymous_bytes;
     }
@@ -128,6 +143,10 @@ static pare_status print_json(pare_cli *cli, const evaluation *e, bool complete)
         pare_figures_put(w, &e->base);
         pare_json_put_ran_on(w, &other);
         pare_json_close(w);
+    }
+    if (e->draft.result.prompts)
+        pare_draft_put(w, &e->draft.result);
+    if (!is_alone(e)) {
         pare_json_open_object(w, "run_memory");
         pare_figures_put_peaks(w, e->peak_rss_bytes, e->peak_anonymous_bytes);
         pare_json_close(w);
@@ -233,6 +252,7 @@ static void print_text(const pare_cli *cli, const evaluation *e)
         print_choice(e, i);
     print_speed("speed", &e->f);
     print_speed("  baseline", &e->base);
+    pare_eval_draft_print(&e->draft);
     print_weights("weights", &e->f.memory);
     if (e->baseline)
         print_weights("  baseline", &e->base.memory);
@@ -244,7 +264,9 @@ static void print_text(const pare_cli *cli, const evaluation *e)
     if (e->peak_rss_bytes)
         (void)printf("memory            at most %s at once, %smapped files included\n",
                      pare_units_bytes(e->peak_rss_bytes, bytes),
-                     e->baseline ? "both models and " : "");
+                     is_alone(e)                    ? ""
+                     : e->baseline && e->draft.path ? "all models and "
+                                                    : "both models and ");
 }
 
 /* The files are still what was measured: only then the figures are of them. */
@@ -253,6 +275,8 @@ static pare_status deliver(pare_cli *cli, const evaluation *e, bool complete)
     PARE_TRY(pare_loaded_unchanged(cli, &e->model));
     if (e->baseline)
         PARE_TRY(pare_loaded_unchanged(cli, e->baseline));
+    if (e->draft.path)
+        PARE_TRY(pare_loaded_unchanged(cli, &e->draft.model));
     if (cli->json)
         return print_json(cli, e, complete);
     print_text(cli, e);
@@ -279,8 +303,10 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
     evaluation e = {.f = {.model = args->operand[0]}};
     PARE_TRY(pare_measure_options(cli, args, "eval", &e.asked));
     PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_eval_draft_options(cli, args, &e.asked, &e.draft));
     PARE_TRY(pare_cli_device(cli, args));
     const pare_status s = run(cli, args, &e);
+    pare_loaded_close(&e.draft.model);
     pare_loaded_close(&e.other);
     pare_loaded_close(&e.model);
     return s;

@@ -113,6 +113,13 @@ static const pare_option eval_options[] = {
      "multiple choice: PIQA, ARC, OpenBookQA, HellaSwag as published, or pare's own", true},
     {"limit", "N", "only the first N windows of a text and items of a choice file", false},
     {"speed", NULL, "time prefill and decoding", false},
+    {"draft", "MODEL",
+     "let MODEL draft tokens for continuations of the text: how many are accepted, how much faster "
+     "they come",
+     false},
+    {"draft-tokens", "N", "tokens that it drafts for a pass of the other (4)", false},
+    {"temperature", "T", "of those continuations: 0 is greedy, 1 the model itself (1)", false},
+    {"seed", "S", "of their random numbers (0)", false},
     {"exact", NULL, "keep inputs in floats: multiply with dequantized weights", false},
     TOKENIZER_OPTION,
     KV_OPTIONS,

@@ -4,8 +4,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "compress/evaluate/drafts.h"
+
 static const double token_bytes = 4;  /* of text or of a file of tokens */
 static const double item_bytes = 256; /* of a choice file */
+
+/* Of prompts that are continued twice, token by token. */
+static const double draft_bytes = 8.0 * PARE_DRAFT_PROMPTS * 2 * PARE_DRAFT_TOKENS;
 
 /* Of four runs over 512 tokens. */
 static const double speed_bytes = 4 * 512 * 4;
@@ -53,6 +58,11 @@ void pare_measure_expect_speed(pare_measure *m)
 {
     if (m->speed)
         expect(m, speed_bytes, "measuring speed");
+}
+
+void pare_measure_expect_draft(pare_measure *m)
+{
+    expect(m, draft_bytes, "drafting");
 }
 
 void pare_measure_steps_begin(pare_cli *cli, const pare_measure *m)

@@ -1,0 +1,100 @@
+#include "compress/cli/eval_draft.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/cli/measure_steps.h"
+
+enum { DRAFTED = 4 }; /* where --draft-tokens is not given */
+
+pare_status pare_eval_draft_options(pare_cli *cli, const pare_args *args, const pare_measure *m,
+                                    pare_eval_draft *d)
+{
+    static const char *const needs[] = {"draft-tokens", "temperature", "seed"};
+    pare_ctx *const cx = &cli->cx;
+    const char *const device = pare_args_text(args, "device");
+    uint64_t drafted = DRAFTED;
+    *d = (pare_eval_draft){.path = pare_args_text(args, "draft"), .opts = {.temperature = 1}};
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+        if (!d->path && pare_args_given(args, needs[i]))
+            return pare_fail(cx, PARE_EUSAGE, "eval: --%s needs --draft", needs[i]);
+    if (d->path && !m->text && !m->tokens)
+        return pare_fail(
+            cx, PARE_EUSAGE,
+            "eval: --draft needs --text or --tokens, from which its prompts are taken");
+    if (d->path && device && strcmp(device, "cpu") != 0)
+        return pare_fail(cx, PARE_EUSAGE,
+                         "eval: --draft is measured on the CPU; leave --device "
+                         "out");
+    PARE_TRY(pare_args_count(cx, args, "draft-tokens", 1, PARE_DRAFTED_MAX, &drafted));
+    PARE_TRY(pare_args_number(cx, args, "temperature", 0, 1000, &d->opts.temperature));
+    PARE_TRY(pare_args_count(cx, args, "seed", 0, INT64_MAX, &d->opts.seed));
+    d->opts.drafted = (size_t)drafted;
+    d->result.draft = d->path;
+    return PARE_OK;
+}
+
+/* Tokens that are not accepted leave a cache of floats only. */
+static pare_status check_cache(pare_cli *cli, const pare_loaded *l)
+{
+    const pare_kv_method method = l->model.kv.method;
+    if (method == PARE_KV_FLOAT)
+        return PARE_OK;
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "--draft: the key/value cache of %s is %s, from which tokens that are not "
+                     "accepted cannot be taken back; give --kv none",
+                     l->checkpoint.path, pare_kv_method_name(method));
+}
+
+pare_status pare_eval_draft_open(pare_cli *cli, const pare_args *args, const pare_measure *m,
+                                 const pare_loaded *l, pare_eval_draft *d)
+{
+    if (!d->path)
+        return PARE_OK;
+    PARE_TRY(check_cache(cli, l));
+    pare_measure_step(cli, m, d->path, "reading", NULL);
+    PARE_TRY(pare_loaded_open(cli, args, d->path, m->exact, m->text, &d->model));
+    PARE_TRY(pare_loaded_kv(cli, args, &d->model));
+    PARE_TRY(check_cache(cli, &d->model));
+    PARE_TRY(pare_measure_fits(cli, m, &l->model.config, d->path, &d->model.model.config));
+    if (m->text)
+        PARE_TRY(pare_measure_same_tokens(cli, l, &d->model, m->text));
+    pare_loaded_text_done(&d->model);
+    d->opts.window = m->opts.window;
+    d->opts.stride = m->opts.stride;
+    return PARE_OK;
+}
+
+pare_status pare_eval_draft_measure(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
+                                    pare_eval_draft *d)
+{
+    if (!d->path)
+        return PARE_OK;
+    pare_measure_step(cli, m, d->path, "drafts for ", l->checkpoint.path);
+    return pare_evaluate_draft(&cli->cx, &l->forward, &d->model.forward, &d->opts, m->data.id,
+                               m->data.count, &d->result);
+}
+
+void pare_eval_draft_print(const pare_eval_draft *d)
+{
+    const pare_draft_result *const r = &d->result;
+    const pare_draft_figures f = pare_draft_figures_of(r);
+    if (!r->prompts)
+        return;
+    (void)printf("draft             %s\n", d->path);
+    (void)printf("  accepted        %.2f%% of the drafted tokens; mean sum min(p, q) %.4f\n",
+                 f.acceptance * 100, f.overlap);
+    (void)printf("  tokens          %.3f per pass with %zu drafted   (temperature %g; %zu prompt%s "
+                 "of %zu token%s, %zu more each%s)\n",
+                 f.tokens_per_pass, r->opts.drafted, r->opts.temperature, r->prompts,
+                 pare_plural(r->prompts), r->prompt, pare_plural(r->prompt), r->continued,
+                 r->complete ? "" : ", interrupted");
+    if (r->opts.temperature <= 0)
+        (void)printf("                  all %zu are those of greedy decoding without the draft\n",
+                     r->both.tokens);
+    (void)printf("  time            %.3f ms per token, %.3f ms without: %.2f times as fast\n",
+                 f.tpot_ms, f.alone_tpot_ms, f.speedup);
+    (void)printf("  costs           a step of the draft %.3f, a pass of %zu tokens %.3f, in steps "
+                 "of the model\n",
+                 f.draft_cost, r->opts.drafted + 1, f.pass_cost);
+}
