@@ -6,11 +6,18 @@
 #include "runtime/machine.h"
 #include "runtime/sample.h"
 
-/* When tokens of the model alone came. */
+/* When tokens of the model alone came. They are the first half of the work of a prompt. */
 typedef struct watch {
-    size_t seen;
+    pare_ctx *cx;
+    double begun, prompts; /* prompts done, and all of them */
+    size_t seen, expected;
     double first, last; /* seconds */
 } watch;
+
+static void tell(pare_ctx *cx, double done, double prompts)
+{
+    pare_ctx_progress(cx, "drafting", done, prompts);
+}
 
 static pare_status note_time(void *self, size_t position)
 {
@@ -19,6 +26,7 @@ static pare_status note_time(void *self, size_t position)
     w->last = pare_seconds();
     if (w->seen++ == 0)
         w->first = w->last;
+    tell(w->cx, w->begun + 0.5 * (double)w->seen / (double)w->expected, w->prompts);
     return PARE_OK;
 }
 
@@ -36,8 +44,8 @@ static pare_status compare(pare_ctx *cx, const pare_draft_result *r, size_t inde
 
 /* Prompt `index`, in alone and in both [prompt + continued]. */
 static pare_status run_prompt(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
-                              const pare_forward *draft, size_t index, int32_t *alone,
-                              int32_t *both, pare_draft_result *r)
+                              const pare_forward *draft, size_t index, size_t prompts,
+                              int32_t *alone, int32_t *both, pare_draft_result *r)
 {
     const pare_draft_opts *const o = &r->opts;
     const size_t length = r->prompt + r->continued;
@@ -47,7 +55,7 @@ static pare_status run_prompt(pare_ctx *cx, pare_arena *scratch, const pare_forw
                                       .sequences = 1,
                                       .length = length};
     const pare_speculate_opts with = {o->temperature, {o->seed, index}, o->drafted, length};
-    watch w = {0};
+    watch w = {cx, (double)index, (double)prompts, 0, r->continued, 0, 0};
     pare_speculate_counts counts = r->both;
     PARE_TRY(pare_generate(cx, scratch, f, &plain, r->prompt, alone, note_time, &w));
     PARE_TRY(pare_speculate_run(cx, scratch, f, draft, &with, r->prompt, both, &counts));
@@ -64,7 +72,6 @@ static pare_status run(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
                        const pare_forward *draft, const int32_t *tokens, size_t count,
                        pare_draft_result *r)
 {
-    static const char what[] = "drafting";
     const size_t step = r->opts.stride ? r->opts.stride : r->opts.window;
     const size_t windows = (count - r->opts.window) / step + 1;
     const size_t prompts = windows < PARE_DRAFT_PROMPTS ? windows : PARE_DRAFT_PROMPTS;
@@ -75,12 +82,12 @@ static pare_status run(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
         return PARE_ENOMEM;
     for (size_t i = 0; i < prompts; i++) {
         const int32_t *const from = tokens + i * windows / prompts * step;
-        pare_ctx_progress(cx, what, (double)i, (double)prompts);
+        tell(cx, (double)i, (double)prompts);
         memcpy(alone, from, r->prompt * sizeof *alone);
         memcpy(both, from, r->prompt * sizeof *both);
-        PARE_TRY(run_prompt(cx, scratch, f, draft, i, alone, both, r));
+        PARE_TRY(run_prompt(cx, scratch, f, draft, i, prompts, alone, both, r));
     }
-    pare_ctx_progress(cx, what, (double)prompts, (double)prompts);
+    tell(cx, (double)prompts, (double)prompts);
     r->complete = true;
     return PARE_OK;
 }

@@ -68,6 +68,7 @@ put compress compress recipe.yaml --format json
 documents+=("run=$home/out/run.json")
 put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed --format json
 put eval eval out --speed --kv kivi --format json
+put eval eval demo/hedge --text text --window 64 --limit 2 --draft out --temperature 0 --format json
 put compare compare demo/hedge out --text text --window 64 --choice choice.jsonl --limit 1 --speed --format json
 put generate generate out --tokens 4 --format json
 put generate generate out --tokens 4 --output sample.txt --format json
