@@ -16,7 +16,8 @@ enum {
     ROWS = 66,
     TOKENS = 64, /* with the panel, 200 KB of stack */
     DEPTH = 256,
-    LINES = 4,        /* rows read at once for few tokens */
+    LINES = 4,        /* rows read at once for few tokens, at most */
+    FEW = 8,          /* tokens that are few */
     LINE = 64,        /* bytes of a line of the caches */
     AHEAD = 8 * 1024, /* bytes of prefetch distance for few tokens, at least */
 };
@@ -53,7 +54,7 @@ PARE_INLINE __m256 fma_tail(__m256 x, __m256 w, __m256 acc, __m256i mask)
 }
 
 /* acc[r][t] += eight columns from j on. */
-PARE_INLINE void add_8(__m256 acc[LINES][TT], const float *x, size_t ldx, const uint8_t *w,
+PARE_INLINE void add_8(__m256 acc[LINES][FEW], const float *x, size_t ldx, const uint8_t *w,
                        size_t row_bytes, size_t j, size_t lines, size_t tokens, type ty)
 {
     for (size_t r = 0; r < lines; r++) {
@@ -63,7 +64,7 @@ PARE_INLINE void add_8(__m256 acc[LINES][TT], const float *x, size_t ldx, const 
     }
 }
 
-/* y[t, r] for `lines` rows and `tokens` tokens, less than TT. Several rows are read at once, but
+/* y[t, r] for `lines` rows and `tokens` tokens, at most FEW. Several rows are read at once, but
  * they are one stretch of memory, which is asked for from its begin to its end, `ahead` bytes
  * before: memory answers that faster than as many streams. */
 PARE_INLINE void rows_dot(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
@@ -72,7 +73,7 @@ PARE_INLINE void rows_dot(float *y, size_t ldy, const float *x, size_t ldx, cons
 {
     const size_t size = type_bytes(ty), whole = k / 8 * 8, step = LINE / size;
     const char *next = (const char *)w + ahead;
-    __m256 acc[LINES][TT];
+    __m256 acc[LINES][FEW];
     for (size_t i = 0; i < lines * tokens; i++)
         acc[i / tokens][i % tokens] = _mm256_setzero_ps();
     size_t j = 0;
@@ -97,15 +98,22 @@ PARE_INLINE void rows_dot(float *y, size_t ldy, const float *x, size_t ldx, cons
         y[i % tokens * ldy + i / tokens] = lane_sum(acc[i / tokens][i % tokens]);
 }
 
+/* Rows whose sums with all tokens stay in 16 registers, beside what is read. */
+PARE_INLINE size_t lines_of(size_t tokens)
+{
+    return tokens <= 3 ? LINES : tokens <= 6 ? 2 : 1;
+}
+
 /* The last of the rows are asked for when the first ones of their block are being read, so the
  * distance is a block. */
 PARE_INLINE void gemv(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
                       size_t row_bytes, size_t tokens, size_t n, size_t k, type ty)
 {
-    const size_t block = LINES * row_bytes, ahead = block < AHEAD ? AHEAD : block;
+    const size_t lines = lines_of(tokens), block = lines * row_bytes;
+    const size_t ahead = block < AHEAD ? AHEAD : block;
     size_t r = 0;
-    for (; r + LINES <= n; r += LINES, w += block)
-        rows_dot(y + r, ldy, x, ldx, w, row_bytes, k, ahead, LINES, tokens, ty);
+    for (; r + lines <= n; r += lines, w += block)
+        rows_dot(y + r, ldy, x, ldx, w, row_bytes, k, ahead, lines, tokens, ty);
     for (; r < n; r++, w += row_bytes)
         rows_dot(y + r, ldy, x, ldx, w, row_bytes, k, ahead, 1, tokens, ty);
 }
@@ -211,11 +219,16 @@ PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const vo
 {
     const uint8_t *const w = weights;
     const size_t row_bytes = ldw * type_bytes(ty);
-    _Static_assert(TT == 4, "fewer tokens have cases of their own");
+    _Static_assert(FEW == 8, "each number of few tokens has a case");
     switch (m) {
     case 1: gemv(y, ldy, x, ldx, w, row_bytes, 1, n, k, ty); return;
     case 2: gemv(y, ldy, x, ldx, w, row_bytes, 2, n, k, ty); return;
     case 3: gemv(y, ldy, x, ldx, w, row_bytes, 3, n, k, ty); return;
+    case 4: gemv(y, ldy, x, ldx, w, row_bytes, 4, n, k, ty); return;
+    case 5: gemv(y, ldy, x, ldx, w, row_bytes, 5, n, k, ty); return;
+    case 6: gemv(y, ldy, x, ldx, w, row_bytes, 6, n, k, ty); return;
+    case 7: gemv(y, ldy, x, ldx, w, row_bytes, 7, n, k, ty); return;
+    case 8: gemv(y, ldy, x, ldx, w, row_bytes, 8, n, k, ty); return;
     default: break;
     }
     for (size_t r = 0; r < n; r += ROWS)

@@ -8,9 +8,10 @@
 #ifdef PARE_VNNI
 
 enum {
-    TR = 2, /* pairs of rows of a register tile */
-    TT = 8, /* tokens of a register tile */
-    FEW = 4,
+    TR = 2,         /* pairs of rows of a register tile */
+    TT = 8,         /* tokens of a register tile */
+    FEW = 6,        /* tokens of F32 weights, which may lie in a cache */
+    FEW_HALVES = 8, /* of halves: where they lie in memory, a panel costs more than it saves */
     PAIRS = 32,
     TOKENS = 128, /* with the panel, 390 KB of stack */
     DEPTH = 512,
@@ -215,7 +216,7 @@ void pare_gemm_f32_f32_avx512(float *y, size_t ldy, const float *x, size_t ldx, 
 void pare_gemm_f32_f16_avx512(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
                               size_t ldw, size_t m, size_t n, size_t k)
 {
-    if (m <= FEW || k == 0)
+    if (m <= FEW_HALVES || k == 0)
         pare_gemm_f32_f16_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
     else
         gemm(y, ldy, x, ldx, w, ldw, m, n, k, F16);
@@ -224,7 +225,7 @@ void pare_gemm_f32_f16_avx512(float *y, size_t ldy, const float *x, size_t ldx, 
 void pare_gemm_f32_bf16_avx512(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
                                size_t ldw, size_t m, size_t n, size_t k)
 {
-    if (m <= FEW || k == 0)
+    if (m <= FEW_HALVES || k == 0)
         pare_gemm_f32_bf16_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
     else
         gemm(y, ldy, x, ldx, w, ldw, m, n, k, BF16);

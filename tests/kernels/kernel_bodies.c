@@ -133,7 +133,7 @@ static void check_gemm_f32(kt *t, kt_run *run, unsigned bytes, bool bf16, size_t
 
 static void test_gemm_f32(kt *t, kt_run *run, unsigned bytes, bool bf16)
 {
-    static const size_t ms[] = {1, 2, 3, 4, 5, 7, 9, 33},
+    static const size_t ms[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 33},
                         ns[] = {1, 2, 3, 4, 5, 6, 8, 17, 18, 19, 38};
     if (t->bench) {
         check_gemm_f32(t, run, bytes, bf16, 1, 512, 1024);
@@ -142,7 +142,7 @@ static void test_gemm_f32(kt *t, kt_run *run, unsigned bytes, bool bf16)
     }
     for (size_t i = 0; size_at(i) != SIZE_MAX; i++)
         for (size_t j = 0; j < 4; j++)
-            check_gemm_f32(t, run, bytes, bf16, ms[kt_below(t, 8)], ns[kt_below(t, 11)],
+            check_gemm_f32(t, run, bytes, bf16, ms[kt_below(t, 11)], ns[kt_below(t, 11)],
                            size_at(i));
     check_gemm_f32(t, run, bytes, bf16, 70, 70, 1030); /* more than a cache block of each */
 }
