@@ -28,7 +28,8 @@ enum {
     SAMPLING,
     PRECISION,
     SAVE,
-    AWARE
+    AWARE,
+    WINDOWS
 };
 
 static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
@@ -116,6 +117,9 @@ static const pare_param params[] = {
     [AWARE] = {.name = "aware", .type = PARE_PARAM_BOOL, .fallback = 0,
         .help = "true: also trains what quantizers before it quantized, with the codes in place: "
                 "the student computes with what will be stored"},
+    [WINDOWS] = {.name = "windows", .type = PARE_PARAM_INTEGER, .min = 0, .max = 1e9, .fallback = 0,
+        .help = "windows to train on: those of calibration:, and others of the same data, spread evenly; "
+                "0: only those of calibration:"},
     {.name = NULL},
 };
 // clang-format on
@@ -162,7 +166,8 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                              .temperature = value[SAMPLING],
                              .save_minutes = value[SAVE],
                              .bf16 = value[PRECISION] != F32,
-                             .aware = value[AWARE] != 0.0};
+                             .aware = value[AWARE] != 0.0,
+                             .windows = (size_t)value[WINDOWS]};
 }
 
 const pare_pass pare_pass_distill = {
@@ -172,29 +177,31 @@ const pare_pass pare_pass_distill = {
               "Ko et al., DistiLLM, 2024; Wang et al., MiniLMv2, 2021; "
               "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Ma et al., BitNet b1.58, "
               "2024",
-    .notes = "distill comes after pruners and runs once all blocks are pruned. It trains "
-             "every linear that was\npruned; a weight that is 0 stays 0. Norms, biases, "
-             "embeddings, the head and linears that no pass\nprunes stay as they are. The "
-             "teacher is the recipe's model as it was. The data are the windows of\n"
-             "calibration:, so give many samples. The optimizer is AdamW with betas 0.9 and "
-             "0.95.\n\nQuantizers may come after it. They work on the trained weights, keep "
-             "the zeros, and calibrate on\nwhat the trained model sees. No other pass may: a "
-             "recipe with distill has no transform, no\nstructured pass and no second distill."
-             "\n\nWith \"aware: true\" quantizers come before it: rtn, gptq, hqq "
-             "(uniform grids), sparsegpt_joint,\nternary. Their codes are in place while they are "
-             "trained: the student computes with the values\nthat will be stored. Gradients pass "
-             "through rounding to weights in floats, and to the scales of\ngroups (LSQ); zero "
-             "points stay, ternary scales follow the weights. What was trained is what is\nstored. "
-             "\n\nAll trained weights are in memory as F32 with a "
-             "gradient and two moments: 16 bytes each, 21 with\ncodes in place. pare "
-             "always evaluates the result on windows that it holds out, and reports their\nKL "
-             "before and after. Training "
-             "stops with an error when it diverges. Then take a smaller rate and\ngive the "
-             "same command again: what is pruned stays, and training begins anew. That holds "
-             "for every\nsetting of distill; --restart prunes again, too.\n\nA job that was "
-             "killed while it trained keeps the blocks that it pruned. It continues from the "
-             "last\nstate that it saved, to the same bytes. Its files take 32 bytes of disk "
-             "for each trained weight\nuntil the job is done.\n",
+    .notes =
+        "distill comes after pruners and runs once all blocks are pruned. It trains "
+        "every linear that was\npruned; a weight that is 0 stays 0. Norms, biases, "
+        "embeddings, the head and linears that no pass\nprunes stay as they are. The "
+        "teacher is the recipe's model as it was. The data are the windows of\n"
+        "calibration:, and with \"windows\" more of the same text; the more new text, the better. "
+        "The\noptimizer is AdamW with betas 0.9 and "
+        "0.95.\n\nQuantizers may come after it. They work on the trained weights, keep "
+        "the zeros, and calibrate on\nwhat the trained model sees. No other pass may: a "
+        "recipe with distill has no transform, no\nstructured pass and no second distill."
+        "\n\nWith \"aware: true\" quantizers come before it: rtn, gptq, hqq "
+        "(uniform grids), sparsegpt_joint,\nternary. Their codes are in place while they are "
+        "trained: the student computes with the values\nthat will be stored. Gradients pass "
+        "through rounding to weights in floats, and to the scales of\ngroups (LSQ); zero "
+        "points stay, ternary scales follow the weights. What was trained is what is\nstored. "
+        "\n\nAll trained weights are in memory as F32 with a "
+        "gradient and two moments: 16 bytes each, 21 with\ncodes in place. pare "
+        "always evaluates the result on windows that it holds out, and reports their\nKL "
+        "before and after. Training "
+        "stops with an error when it diverges. Then take a smaller rate and\ngive the "
+        "same command again: what is pruned stays, and training begins anew. That holds "
+        "for every\nsetting of distill; --restart prunes again, too.\n\nA job that was "
+        "killed while it trained keeps the blocks that it pruned. It continues from the "
+        "last\nstate that it saved, to the same bytes. Its files take 32 bytes of disk "
+        "for each trained weight\nuntil the job is done.\n",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .training = pare_training_opts,

@@ -84,6 +84,18 @@ static const char *recipe_fault(const pare_plan *plan)
     return NULL;
 }
 
+/* More windows than those of calibration, or none said. */
+static pare_status check_windows(pare_ctx *cx, const pare_plan *plan)
+{
+    const size_t samples = plan->settled.samples, windows = plan->train.windows;
+    if (windows == 0 || windows >= samples)
+        return PARE_OK;
+    return pare_recipe_fail(cx, plan->training->place,
+                            "%s: windows: %zu are fewer than the %zu of calibration:, all of which "
+                            "it trains on; take %zu or more, or fewer samples",
+                            name_of(plan), windows, samples, samples);
+}
+
 /* What of the model does not, or NULL. */
 static const char *model_fault(const pare_plan *plan)
 {
@@ -133,6 +145,7 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     if (fault)
         return pare_recipe_fail(cx, step->place, "%s: %s", name_of(plan), fault);
     PARE_TRY(check_codes(cx, plan));
+    PARE_TRY(check_windows(cx, plan));
     /* Samples may be all that the text has, which is not known yet. */
     const pare_train_data data = {NULL, 1, plan->window};
     const pare_status s = pare_train_check(cx, &data, &plan->train);

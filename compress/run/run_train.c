@@ -197,7 +197,8 @@ static pare_status find_state(training *t)
 static pare_status run_steps(training *t)
 {
     pare_run *const run = t->run;
-    const pare_train_data data = {run->data.tokens.id, run->settled.samples, run->plan->window};
+    const pare_train_data data = {run->data.training.id,
+                                  run->data.training.count / run->plan->window, run->plan->window};
     const pare_train_watch watch = {see, t};
     pare_train_opts o = run->plan->train;
     o.keep = run->settled.memory.keep;
