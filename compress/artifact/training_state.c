@@ -9,7 +9,7 @@
 
 #include "runtime/file.h"
 
-enum { MAGIC = 4, LENGTH = 8, NUMBERS = 4 * 8, HASH = 16, ARRAYS = 3 };
+enum { MAGIC = 4, LENGTH = 8, NUMBERS = 4 * 8, HASH = 16, ARRAYS = 5 };
 static const unsigned char magic[MAGIC] = {'P', 'T', 'S', '1'};
 
 static char *path_of(const pare_training_place *p, const char *suffix)
@@ -33,10 +33,23 @@ void pare_training_state_add(pare_training_state *t, const pare_train_step *s)
     point->rate = s->rate;
 }
 
-/* What a leaf keeps, one array behind the other. */
-static float *array_of(const pare_trained *leaf, size_t i)
+/* What a leaf keeps, one array behind the other; without bytes where it has none. */
+typedef struct array {
+    void *at;
+    size_t bytes;
+} array;
+
+static array array_of(const pare_trained *leaf, size_t i)
 {
-    return i == 0 ? leaf->value : i == 1 ? leaf->m : leaf->v;
+    const size_t floats = leaf->count * sizeof(float);
+    const size_t scales = leaf->m ? 0 : pare_state8_blocks(leaf->count) * sizeof(float);
+    switch (i) {
+    case 0: return (array){leaf->value, floats};
+    case 1: return leaf->m ? (array){leaf->m, floats} : (array){leaf->m8.code, leaf->count};
+    case 2: return leaf->v ? (array){leaf->v, floats} : (array){leaf->v8.code, leaf->count};
+    case 3: return (array){leaf->m8.scale, scales};
+    default: return (array){leaf->v8.scale, scales};
+    }
 }
 
 /* --- save --------------------------------------------------------------------------------------
@@ -94,8 +107,9 @@ static pare_status put_all(const pare_training_place *p, sink *s, const pare_tra
     PARE_TRY(put(s, record, len));
     PARE_TRY(put_numbers(s, t));
     for (size_t i = 0; i < t->leaves * ARRAYS; i++) {
-        const pare_trained *const leaf = &t->leaf[i / ARRAYS];
-        PARE_TRY(put(s, array_of(leaf, i % ARRAYS), leaf->count * sizeof(float)));
+        const array part = array_of(&t->leaf[i / ARRAYS], i % ARRAYS);
+        if (part.bytes)
+            PARE_TRY(put(s, part.at, part.bytes));
     }
     pare_xxh3_end(&s->hash, hash);
     PARE_TRY(put(s, hash, sizeof hash));
@@ -154,8 +168,8 @@ static double get_double(const unsigned char *p)
 static uint64_t array_bytes(const pare_training_state *t)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < t->leaves; i++)
-        bytes += (uint64_t)t->leaf[i].count * ARRAYS * sizeof(float);
+    for (size_t i = 0; i < t->leaves * ARRAYS; i++)
+        bytes += array_of(&t->leaf[i / ARRAYS], i % ARRAYS).bytes;
     return bytes;
 }
 
@@ -194,9 +208,10 @@ static pare_status parse(const pare_training_place *p, pare_training_state *t, c
     t->result = *unit.training;
     at += NUMBERS;
     for (size_t i = 0; i < t->leaves * ARRAYS; i++) {
-        const pare_trained *const leaf = &t->leaf[i / ARRAYS];
-        memcpy(array_of(leaf, i % ARRAYS), at, leaf->count * sizeof(float));
-        at += leaf->count * sizeof(float);
+        const array part = array_of(&t->leaf[i / ARRAYS], i % ARRAYS);
+        if (part.bytes)
+            memcpy(part.at, at, part.bytes);
+        at += part.bytes;
     }
     *found = true;
     return PARE_OK;

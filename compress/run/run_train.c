@@ -100,7 +100,7 @@ static pare_status take_student(training *t)
 {
     pare_run *const run = t->run;
     const size_t blocks = run->model.config.blocks;
-    const pare_choice choice = {is_trained, is_aware, run};
+    const pare_choice choice = {is_trained, is_aware, run, run->plan->train.moments8};
     t->student = run->model;
     t->student.block = PARE_NEW(&t->own, pare_block, blocks);
     if (!t->student.block)
