@@ -4,11 +4,24 @@
 #include <stdlib.h>
 
 enum { DECADES = 7 };
+static const float fades = 1e-2F;
 
 static int rises(const void *a, const void *b)
 {
     const float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
+}
+
+/* Halfway, but where a moment is far below its scale. */
+static float boundary(bool with_sign, float low, float high)
+{
+    if (!with_sign && low == 0)
+        return 0;
+    if (with_sign && high <= fades && low >= 0)
+        return nextafterf(high, 0);
+    if (with_sign && low >= -fades && high <= 0)
+        return low;
+    return (float)(((double)low + (double)high) / 2);
 }
 
 static void make_map(bool with_sign, pare_state8_map *out)
@@ -28,7 +41,7 @@ static void make_map(bool with_sign, pare_state8_map *out)
     out->value[at] = 1;
     qsort(out->value, 256, sizeof *out->value, rises);
     for (size_t i = 0; i < 255; i++)
-        out->boundary[i] = (float)(((double)out->value[i] + (double)out->value[i + 1]) / 2);
+        out->boundary[i] = boundary(with_sign, out->value[i], out->value[i + 1]);
 }
 
 void pare_state8_maps_make(pare_state8_maps *out)

@@ -6,6 +6,10 @@
  * The values: for i = 0 .. 6 the midpoints of n equal cells of [0.1, 1] times 10^(i - 6), and 0
  * and 1. Signed (first moments) n = 2^i, with both signs; unsigned (second moments) n = 2^(i + 1).
  * Of two values that are as near the smaller is taken.
+ *
+ * Unlike the source, where a moment is far below its scale: a second moment above 0 takes no code
+ * of 0, since m / eps would be a huge step; a first moment below scale / 100, where values are
+ * further apart, takes the value towards 0, since b1 m would be rounded to m for ever.
  * Source: Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2021 (there with blocks of
  * 2048; bitsandbytes takes 256 now). */
 #ifndef PARE_DISTILL_STATE8_H
@@ -17,7 +21,7 @@
 
 typedef struct pare_state8_map {
     float value[256];    /* rising */
-    float boundary[255]; /* between two of them */
+    float boundary[255]; /* value i is taken up to boundary i */
 } pare_state8_map;
 
 typedef struct pare_state8_maps {

@@ -82,6 +82,10 @@ pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data, const pa
         return pare_fail(cx, PARE_EINVAL,
                          "with lambda the student's own samples are compared with what a teacher "
                          "says of them; give weight to a loss that compares, such as jsd");
+    if (o->teacher_share > 0 && !(o->lambda > 0))
+        return pare_fail(cx, PARE_EINVAL,
+                         "teacher_share is the teacher's part in what the student draws, and "
+                         "without lambda it draws nothing; give lambda, or leave it out");
     return needs_teacher(o) || o->losses.ce > 0
                ? PARE_OK
                : pare_fail(cx, PARE_EINVAL, "all losses have weight 0, so nothing can be learned");
@@ -116,7 +120,9 @@ static pare_status draw_lot(trainer *r, uint64_t first)
                                   .seed = r->o->seed,
                                   .first = pare_random_stream("samples of a student") + first,
                                   .sequences = r->rows / window,
-                                  .length = window};
+                                  .length = window,
+                                  .other = r->o->teacher_share > 0 ? r->t->teacher : NULL,
+                                  .share = r->o->teacher_share};
     PARE_TRY(pare_generate(r->cx, r->scratch, r->t->student, &o, r->prompt, r->token, NULL, NULL));
     for (size_t i = 0; i < r->rows; i++) {
         const size_t next = i % window + 1;
@@ -429,7 +435,8 @@ static uint64_t cache_bytes(const pare_config *c, pare_batch b)
     return pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, b.length);
 }
 
-/* What draw_lot takes: caches of all blocks, a stream of the longest prefill, logits, a block. */
+/* What draw_lot takes of one model: caches of all blocks, a stream of the longest prefill, logits,
+ * a block. */
 static uint64_t draw_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b)
 {
     const uint64_t sequences = b.sequences, rows = sequences * b.length;
@@ -452,9 +459,10 @@ uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_c
     return rows * (streams * sizeof(float) + 2 * sizeof(int32_t)) +
            (pare_losses_compare(&o->losses) ? (uint64_t)CHUNK * c->vocab * sizeof(float) : 0) +
            data->windows * sizeof(size_t) + cache_bytes(c, b) + (t ? cache_bytes(t, b) : 0) +
-           (o->lambda > 0 ? draw_bytes(cx, c, b) : 0) + work_bytes(cx, c, t, b, o) +
-           leaves * sizeof(pare_leaf_gradient) + c->blocks * sizeof(waiting) +
-           (uint64_t)1024 * PARE_ALIGN;
+           (o->lambda > 0 ? draw_bytes(cx, c, b) : 0) +
+           (o->lambda > 0 && t && o->teacher_share > 0 ? draw_bytes(cx, t, b) : 0) +
+           work_bytes(cx, c, t, b, o) + leaves * sizeof(pare_leaf_gradient) +
+           c->blocks * sizeof(waiting) + (uint64_t)1024 * PARE_ALIGN;
 }
 
 /* Whether queries, keys and values of both can be cut into so many pieces. */

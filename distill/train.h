@@ -11,7 +11,9 @@
  * Windows come in an order that the seed decides, each once before any comes again. With `lambda`
  * the student writes the second half of each window of some steps itself, before the step; of these
  * the rows count whose next token it drew, ce has no part, and the gradient is that of the losses
- * of the tokens as they came out (GKD: Agarwal et al., 2023). Which steps, and what is drawn,
+ * of the tokens as they came out (GKD: Agarwal et al., 2023). With `teacher_share` a, tokens come
+ * from (1 - a) q + a p, both at one temperature (MiniLLM: Gu et al., 2023; with reverse_kl its
+ * single-step part, without its policy gradient). Which steps, and what is drawn,
  * follows from the seed, the number of the step and the weights alone. The same bytes for any
  * number of threads. */
 #ifndef PARE_DISTILL_TRAIN_H
@@ -37,6 +39,7 @@ typedef struct pare_train_opts {
     uint64_t seed;
     double lambda;       /* chance of a step to learn from what the student writes */
     double temperature;  /* > 0, at which it writes */
+    double teacher_share; /* chance of a token of these to be the teacher's (MiniLLM) */
     double save_minutes; /* for who keeps states: between two of them; 0: behind each step */
     bool bf16;           /* linears multiply what is rounded to BF16, there and back */
     bool moments8;       /* for who takes the leaves: as in pare_choice */

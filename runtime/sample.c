@@ -49,6 +49,7 @@ typedef struct generation {
     size_t *last;    /* row of the last position of each sequence in x */
     unsigned char *done;
     size_t running;
+    struct generation *other; /* of the other model, over the same tokens; NULL: none */
 } generation;
 
 /* Positions of one prefill batch. */
@@ -58,7 +59,7 @@ static size_t prefill_length(const generation *g, size_t prompt)
     return prompt < most ? prompt : most;
 }
 
-static pare_status take_state(generation *g, size_t prompt)
+static pare_status take_states(generation *g, size_t prompt)
 {
     const pare_config *const c = &g->f->model->config;
     const size_t n = g->opts->sequences, length = g->opts->length;
@@ -76,7 +77,8 @@ static pare_status take_state(generation *g, size_t prompt)
         PARE_TRY(g->state.op->kv_take(&g->state, c, &g->f->model->kv, n, length, &g->kv[i]));
     g->running = n;
     const pare_batch widest = {n, chunk, length - chunk};
-    return pare_arena_init(g->cx, &g->work, pare_block_forward_scratch(g->cx, c, widest));
+    PARE_TRY(pare_arena_init(g->cx, &g->work, pare_block_forward_scratch(g->cx, c, widest)));
+    return g->other ? take_states(g->other, prompt) : PARE_OK;
 }
 
 /* Runs positions [start, start + length) of every sequence. */
@@ -90,7 +92,8 @@ static pare_status run_batch(generation *g, size_t start, size_t length)
     }
     const pare_array x = pare_array_rows(g->x, 0, batch.sequences * length);
     PARE_TRY(pare_embed_run(&g->run, g->f->model, g->column, batch, x));
-    return pare_model_run(&g->run, g->f, batch, x, g->kv, g->f->model->config.blocks);
+    PARE_TRY(pare_model_run(&g->run, g->f, batch, x, g->kv, g->f->model->config.blocks));
+    return g->other ? run_batch(g->other, start, length) : PARE_OK;
 }
 
 static bool is_eos(const pare_config *c, int32_t token)
@@ -117,9 +120,14 @@ static void draw(void *arg, size_t begin, size_t end, size_t worker)
         const size_t sequence = d->first + i;
         if (g->done[sequence])
             continue;
-        const double u = pare_random_unit(g->opts->seed, g->opts->first + sequence, d->position);
+        const uint64_t seed = g->opts->seed, stream = g->opts->first + sequence;
+        const double u = pare_random_unit(seed, stream, d->position);
+        /* the coins come behind the numbers of all positions */
+        const bool other =
+            g->other &&
+            pare_random_unit(seed, stream, g->opts->length + d->position) < g->opts->share;
         g->tokens[sequence * g->opts->length + d->position] =
-            pare_sample(g->logits + i * vocab, vocab, g->opts->temperature, u);
+            pare_sample((other ? g->other : g)->logits + i * vocab, vocab, g->opts->temperature, u);
     }
 }
 
@@ -165,6 +173,9 @@ static pare_status draw_column(generation *g, size_t position)
             continue;
         }
         PARE_TRY(pare_logits_get(&g->run, g->f, g->x, g->last + i, count, g->logits));
+        if (g->other)
+            PARE_TRY(pare_logits_get(&g->other->run, g->other->f, g->other->x, g->other->last + i,
+                                     count, g->other->logits));
         pare_parallel(g->cx, count, 1, draw, &call);
     }
     return note_ends(g, position);
@@ -174,7 +185,7 @@ static pare_status generate(generation *g, size_t prompt, pare_status (*seen)(vo
                             void *self)
 {
     const size_t length = g->opts->length, chunk = prefill_length(g, prompt);
-    PARE_TRY(take_state(g, prompt));
+    PARE_TRY(take_states(g, prompt));
     for (size_t at = 0; at < prompt && prompt < length; at += chunk)
         PARE_TRY(run_batch(g, at, prompt - at < chunk ? prompt - at : chunk));
     for (size_t position = prompt; position < length; position++) {
@@ -187,31 +198,61 @@ static pare_status generate(generation *g, size_t prompt, pare_status (*seen)(vo
     return PARE_OK;
 }
 
+static pare_status check_prompt(pare_ctx *cx, const pare_forward *f, const pare_generate_opts *o,
+                                size_t prompt)
+{
+    if (o->length > f->positions)
+        return pare_fail(cx, PARE_EINVAL, "%zu tokens asked for, this model takes %zu", o->length,
+                         f->positions);
+    if (prompt == 0 || prompt > o->length)
+        return pare_fail(cx, PARE_EINVAL, "a prompt of %zu tokens in a sequence of %zu", prompt,
+                         o->length);
+    return PARE_OK;
+}
+
+static pare_status check(pare_ctx *cx, const pare_forward *f, const pare_generate_opts *o,
+                         size_t prompt)
+{
+    size_t all;
+    PARE_TRY(check_prompt(cx, f, o, prompt));
+    if (o->sequences == 0 || !(o->temperature >= 0) || isinf(o->temperature))
+        return pare_fail(cx, PARE_EINVAL, "%zu sequences at temperature %g", o->sequences,
+                         o->temperature);
+    if (__builtin_mul_overflow(o->sequences, o->length, &all))
+        return pare_fail(cx, PARE_ENOMEM, "%zu sequences of %zu tokens", o->sequences, o->length);
+    if (!o->other)
+        return PARE_OK;
+    PARE_TRY(check_prompt(cx, o->other, o, prompt));
+    if (o->other->model->head.n != f->model->head.n || !(o->temperature > 0))
+        return pare_fail(cx, PARE_EINVAL, "two models of %zu and %zu tokens at temperature %g",
+                         f->model->head.n, o->other->model->head.n, o->temperature);
+    return PARE_OK;
+}
+
+static generation begin(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
+                        const pare_generate_opts *opts, int32_t *tokens)
+{
+    return (generation){
+        .cx = cx, .scratch = scratch, .f = f, .opts = opts, .tokens = tokens, .work = {.cx = cx}};
+}
+
 pare_status pare_generate(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
                           const pare_generate_opts *opts, size_t prompt, int32_t *tokens,
                           pare_status (*seen)(void *self, size_t position), void *self)
 {
-    size_t all;
-    if (opts->length > f->positions)
-        return pare_fail(cx, PARE_EINVAL, "%zu tokens asked for, this model takes %zu",
-                         opts->length, f->positions);
-    if (prompt == 0 || prompt > opts->length)
-        return pare_fail(cx, PARE_EINVAL, "a prompt of %zu tokens in a sequence of %zu", prompt,
-                         opts->length);
-    if (opts->sequences == 0 || !(opts->temperature >= 0) || isinf(opts->temperature))
-        return pare_fail(cx, PARE_EINVAL, "%zu sequences at temperature %g", opts->sequences,
-                         opts->temperature);
-    if (__builtin_mul_overflow(opts->sequences, opts->length, &all))
-        return pare_fail(cx, PARE_ENOMEM, "%zu sequences of %zu tokens", opts->sequences,
-                         opts->length);
-    generation g = {.cx = cx, .scratch = scratch, .f = f, .opts = opts, .tokens = tokens};
-    g.work.cx = cx;
+    PARE_TRY(check(cx, f, opts, prompt));
+    generation g = begin(cx, scratch, f, opts, tokens);
+    generation other = begin(cx, scratch, opts->other ? opts->other : f, opts, tokens);
     g.state = pare_ops_of(cx, scratch, f);
     g.run = pare_ops_of(cx, &g.work, f);
+    other.state = pare_ops_of(cx, scratch, other.f);
+    other.run = pare_ops_of(cx, &other.work, other.f);
+    g.other = opts->other ? &other : NULL;
     pare_mark mark;
     PARE_TRY(g.state.op->mark(&g.state, &mark));
     const pare_status s = generate(&g, prompt, seen, self);
     const pare_status back = g.state.op->rewind(&g.state, mark);
+    pare_arena_release(&other.work);
     pare_arena_release(&g.work);
     return s == PARE_OK ? back : s;
 }

@@ -16,15 +16,19 @@ typedef struct pare_generate_opts {
     size_t sequences; /* >= 1, run as one batch */
     size_t length;    /* tokens per sequence, prompt included */
     bool stop_at_eos; /* fill with the end token behind the first one; off: go on drawing */
+    const pare_forward *other; /* of the same vocabulary, on the same device, or NULL; then each
+                                  token comes from it with the chance `share`, else from f: from
+                                  (1 - share) q + share p. temperature > 0 */
+    double share;
 } pare_generate_opts;
 
 /* Generates into tokens [sequences, length]; the first `prompt` (>= 1) tokens of each sequence are
  * given in it. `seen`, if not NULL, is called for each new position with that column.
  * Returns PARE_OK, PARE_EINVAL (length above f->positions, prompt 0 or above length, no sequence, a
- * token of the prompt or the temperature out of range), PARE_ENUMERIC (logits that pare_sample
- * refuses), PARE_ENOMEM, PARE_EINTERRUPTED, or what `seen` returned. Work: one prefill, then one
- * decode per token. Exact: a sequence depends on its prompt, its stream and the seed only, not on
- * the others or on the number of threads. */
+ * token of the prompt or the temperature out of range, another model that does not fit),
+ * PARE_ENUMERIC (logits that pare_sample refuses), PARE_ENOMEM, PARE_EINTERRUPTED, or what `seen`
+ * returned. Work: one prefill, then one decode per token, of each model. Exact: a sequence depends
+ * on its prompt, its stream and the seed only, not on the others or on the number of threads. */
 PARE_CHECKED pare_status pare_generate(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
                                        const pare_generate_opts *opts, size_t prompt,
                                        int32_t *tokens,

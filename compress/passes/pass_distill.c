@@ -26,6 +26,7 @@ enum {
     PIECES,
     LAMBDA,
     SAMPLING,
+    TEACHER_SHARE,
     PRECISION,
     MOMENTS,
     SAVE,
@@ -109,6 +110,9 @@ static const pare_param params[] = {
                 "has no part, and no gradient passes through the drawing; such a step takes longer"},
     [SAMPLING] = {.name = "sampling", .type = PARE_PARAM_NUMBER, .min = 0.01, .max = 100,
         .fallback = 0.9, .help = "for lambda: the temperature at which the student draws"},
+    [TEACHER_SHARE] = {.name = "teacher_share", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1,
+        .fallback = 0, .help = "for lambda: chance of each drawn token to be drawn by the teacher instead; 0.2 with "
+            "reverse_kl: 1 and ce: 0 is the single-step part of MiniLLM, without its policy gradient"},
     [PRECISION] = {.name = "precision", .type = PARE_PARAM_CHOICE, .fallback = F32,
         .words = precisions,
         .help = "of the products of linears, there and back; bf16: both sides are rounded to BF16 and "
@@ -171,6 +175,7 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                              .batch = (size_t)value[BATCH],
                              .lambda = value[LAMBDA],
                              .temperature = value[SAMPLING],
+                             .teacher_share = value[TEACHER_SHARE],
                              .save_minutes = value[SAVE],
                              .bf16 = value[PRECISION] != F32,
                              .moments8 = value[MOMENTS] != 0.0,

@@ -139,7 +139,8 @@ START_TEST(a_generation_draws_the_tokens_of_the_cpu)
 {
     enum { N = 70, LENGTH = 24, PROMPT = 4 };
     static int32_t tokens[2][N * LENGTH];
-    const pare_generate_opts opts = {1.0, 3, 10, N, LENGTH, false};
+    const pare_generate_opts opts = {
+        .temperature = 1.0, .seed = 3, .first = 10, .sequences = N, .length = LENGTH};
     far_place far;
     far_begin(&far);
     for (int i = 0; i < 2; i++) {

@@ -63,7 +63,7 @@ START_TEST(a_sequence_depends_on_seed_and_number_only)
     enum { LENGTH = 30, N = 70, ONE = 67 }; /* logits are formed for 64 sequences at a time */
     static int32_t all[N * LENGTH];
     const tiny_kind kind = tiny_kinds[_i];
-    pare_generate_opts opts = {1.0, 3, 10, N, LENGTH, false};
+    pare_generate_opts opts = {1.0, 3, 10, N, LENGTH, false, NULL, 0};
     memcpy(all, run(1, kind, opts, 4), sizeof all);
     ck_assert_mem_eq(all, run(3, kind, opts, 4), sizeof all);
     opts.first += ONE;
@@ -74,25 +74,32 @@ START_TEST(a_sequence_depends_on_seed_and_number_only)
 }
 END_TEST
 
+/* Logits in front of each position of tokens [length], by the model of a kind. */
+static const float *logits_of(tiny_home *h, const pare_forward *f, const int32_t *t, size_t length)
+{
+    const pare_model *const m = f->model;
+    pare_kv kv;
+    float *const x = tiny_take(&h->arena, length, m->config.hidden * sizeof *x);
+    float *const logits = tiny_take(&h->arena, length, TINY_VOCAB * sizeof *logits);
+    ck_assert_int_eq(pare_kv_take(&h->arena, &m->config, 1, length, &kv), PARE_OK);
+    ck_assert_int_eq(pare_embed(&h->cx, m, t, length, x), PARE_OK);
+    ck_assert_int_eq(
+        pare_model_forward(&h->cx, &h->arena, f, (pare_batch){1, length, 0}, x, &kv, 1), PARE_OK);
+    ck_assert_int_eq(pare_logits(&h->cx, &h->arena, f, x, NULL, length, logits), PARE_OK);
+    return logits;
+}
+
 START_TEST(each_token_is_drawn_from_the_logits_before_it)
 {
     enum { LENGTH = TINY_CONTEXT, PROMPT = 3 };
     tiny_home h;
     tiny_begin(&h, 2);
     const pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
-    const size_t hidden = m.config.hidden;
     pare_forward f;
-    pare_kv kv;
-    float *const x = tiny_take(&h.arena, LENGTH, hidden * sizeof *x);
-    float *const logits = tiny_take(&h.arena, LENGTH, TINY_VOCAB * sizeof *logits);
     const int32_t *const t =
-        run(2, tiny_kinds[0], (pare_generate_opts){0.8, 3, 7, 1, LENGTH, false}, PROMPT);
+        run(2, tiny_kinds[0], (pare_generate_opts){0.8, 3, 7, 1, LENGTH, false, NULL, 0}, PROMPT);
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, false, &f), PARE_OK);
-    ck_assert_int_eq(pare_kv_take(&h.arena, &m.config, 1, LENGTH, &kv), PARE_OK);
-    ck_assert_int_eq(pare_embed(&h.cx, &m, t, LENGTH, x), PARE_OK);
-    ck_assert_int_eq(pare_model_forward(&h.cx, &h.arena, &f, (pare_batch){1, LENGTH, 0}, x, &kv, 1),
-                     PARE_OK);
-    ck_assert_int_eq(pare_logits(&h.cx, &h.arena, &f, x, NULL, LENGTH, logits), PARE_OK);
+    const float *const logits = logits_of(&h, &f, t, LENGTH);
     for (size_t p = PROMPT; p < LENGTH; p++)
         ck_assert_int_eq(t[p], pare_sample(logits + (p - 1) * TINY_VOCAB, TINY_VOCAB, 0.8,
                                            pare_random_unit(3, 7, p)));
@@ -100,11 +107,61 @@ START_TEST(each_token_is_drawn_from_the_logits_before_it)
 }
 END_TEST
 
+/* With a share of 1 and 0, too. */
+START_TEST(each_token_of_two_models_is_drawn_from_one_of_them)
+{
+    enum { LENGTH = TINY_CONTEXT, PROMPT = 3, N = 5 };
+    static const double shares[] = {0, 0.3, 1};
+    static int32_t tokens[2][N * LENGTH];
+    size_t from[2] = {0}, told = 0;
+    for (size_t threads = 1; threads <= 2; threads++) {
+        tiny_home h;
+        tiny_begin(&h, threads);
+        const pare_model m[] = {tiny_model(&h.arena, tiny_kinds[0]),
+                                tiny_model(&h.arena, tiny_kinds[6])}; /* 2 bits */
+        pare_forward f[2];
+        for (size_t i = 0; i < 2; i++)
+            ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m[i], LENGTH, false, &f[i]),
+                             PARE_OK);
+        const pare_generate_opts o = {.temperature = 0.8,
+                                      .seed = 3,
+                                      .first = 7,
+                                      .sequences = N,
+                                      .length = LENGTH,
+                                      .other = &f[1],
+                                      .share = shares[_i]};
+        int32_t *const t = tokens[threads - 1];
+        for (size_t i = 0; i < N; i++)
+            memcpy(t + i * LENGTH, tiny_tokens(&h.arena, i, PROMPT), PROMPT * sizeof *t);
+        ck_assert_int_eq(pare_generate(&h.cx, &h.arena, &f[0], &o, PROMPT, t, NULL, NULL), PARE_OK);
+        for (size_t i = 0; threads == 2 && i < N; i++) {
+            const float *const logits[] = {logits_of(&h, &f[0], t + i * LENGTH, LENGTH),
+                                           logits_of(&h, &f[1], t + i * LENGTH, LENGTH)};
+            for (size_t p = PROMPT; p < LENGTH; p++) {
+                const double u = pare_random_unit(3, 7 + i, p);
+                int32_t wanted[2];
+                for (size_t k = 0; k < 2; k++)
+                    wanted[k] = pare_sample(logits[k] + (p - 1) * TINY_VOCAB, TINY_VOCAB, 0.8, u);
+                const int32_t is = t[i * LENGTH + p];
+                ck_assert(is == wanted[0] || is == wanted[1]);
+                told += wanted[0] != wanted[1];
+                from[0] += wanted[0] != wanted[1] && is == wanted[0];
+                from[1] += wanted[0] != wanted[1] && is == wanted[1];
+            }
+        }
+        tiny_end(&h);
+    }
+    ck_assert_mem_eq(tokens[0], tokens[1], sizeof tokens[0]);
+    ck_assert_uint_gt(told, 200);
+    ck_assert_double_le(fabs((double)from[1] / (double)told - shares[_i]), 0.08 * (_i == 1));
+}
+END_TEST
+
 START_TEST(an_end_token_fills_the_rest_only_when_asked)
 {
     enum { LENGTH = TINY_CONTEXT, N = 40 };
     static int32_t open[N * LENGTH], closed[N * LENGTH];
-    pare_generate_opts opts = {1.5, 1, 0, N, LENGTH, false};
+    pare_generate_opts opts = {1.5, 1, 0, N, LENGTH, false, NULL, 0};
     memcpy(open, run(2, tiny_kinds[0], opts, 1), sizeof open);
     opts.stop_at_eos = true;
     memcpy(closed, run(2, tiny_kinds[0], opts, 1), sizeof closed);
@@ -159,12 +216,12 @@ static const struct refusal {
     size_t prompt;
     const char *what;
 } refusals[] = {
-    {{0, 0, 0, 1, TINY_CONTEXT + 1, false}, 1, "97 tokens asked for, this model takes 96"},
-    {{0, 0, 0, 1, 10, false}, 0, "a prompt of 0 tokens in a sequence of 10"},
-    {{0, 0, 0, 1, 10, false}, 11, "a prompt of 11 tokens in a sequence of 10"},
-    {{0, 0, 0, 0, 10, false}, 1, "0 sequences at temperature 0"},
-    {{-1, 0, 0, 1, 10, false}, 1, "1 sequences at temperature -1"},
-    {{0, 0, 0, 1, 10, false}, 2, "token 1 is 53; this model knows 0 to 52"},
+    {{0, 0, 0, 1, TINY_CONTEXT + 1, false, NULL, 0}, 1, "97 tokens asked for, this model takes 96"},
+    {{0, 0, 0, 1, 10, false, NULL, 0}, 0, "a prompt of 0 tokens in a sequence of 10"},
+    {{0, 0, 0, 1, 10, false, NULL, 0}, 11, "a prompt of 11 tokens in a sequence of 10"},
+    {{0, 0, 0, 0, 10, false, NULL, 0}, 1, "0 sequences at temperature 0"},
+    {{-1, 0, 0, 1, 10, false, NULL, 0}, 1, "1 sequences at temperature -1"},
+    {{0, 0, 0, 1, 10, false, NULL, 0}, 2, "token 1 is 53; this model knows 0 to 52"},
 };
 
 START_TEST(impossible_wishes_are_refused_with_their_numbers)
@@ -293,6 +350,7 @@ int main(void)
     tcase_add_loop_test(c, nothing_is_allocated_per_token, 0, TINY_KINDS * 2);
     tcase_add_loop_test(c, a_sequence_depends_on_seed_and_number_only, 0, TINY_KINDS);
     tcase_add_test(c, each_token_is_drawn_from_the_logits_before_it);
+    tcase_add_loop_test(c, each_token_of_two_models_is_drawn_from_one_of_them, 0, 3);
     tcase_add_test(c, an_end_token_fills_the_rest_only_when_asked);
     tcase_add_test(c, every_new_position_is_shown_and_may_end_it);
     tcase_add_loop_test(c, impossible_wishes_are_refused_with_their_numbers, 0,

@@ -16,7 +16,9 @@ static int32_t *written(rig *r, const pare_train_opts *o)
                                       .seed = o->seed,
                                       .first = pare_random_stream("samples of a student") + i,
                                       .sequences = 1,
-                                      .length = WINDOW};
+                                      .length = WINDOW,
+                                      .other = o->teacher_share > 0 ? &r->teacher_f : NULL,
+                                      .share = o->teacher_share};
         ck_assert_int_eq(pare_generate(&r->home.cx, &r->home.arena, &r->student_f, &g, PROMPT,
                                        token + i * WINDOW, NULL, NULL),
                          PARE_OK);
@@ -49,9 +51,10 @@ START_TEST(a_step_learns_from_what_the_student_writes)
     rig r;
     rig_begin(&r, 2);
     pare_train_opts o =
-        one_step((pare_losses){.ce = _i ? 3 : 0, .kl = 1, .temperature = 1}, WINDOWS);
+        one_step((pare_losses){.ce = _i == 1 ? 3 : 0, .kl = 1, .temperature = 1}, WINDOWS);
     o.lambda = 1;
     o.temperature = .9;
+    o.teacher_share = _i == 2 ? .4 : 0;
     o.seed = 11;
     int32_t *const token = written(&r, &o);
     const pare_train_data text = r.data;
@@ -178,6 +181,12 @@ START_TEST(without_a_teacher_it_is_refused)
     o.losses = (pare_losses){.ce = 1, .temperature = 1};
     ck_assert_int_eq(train(&r, &o), PARE_EINVAL);
     ck_assert_ptr_nonnull(strstr(r.home.cx.what, "what a teacher says of them"));
+    pare_ctx_clear(&r.home.cx);
+    o = mixed();
+    o.lambda = 0;
+    o.teacher_share = .5;
+    ck_assert_int_eq(train(&r, &o), PARE_EINVAL);
+    ck_assert_ptr_nonnull(strstr(r.home.cx.what, "without lambda it draws nothing"));
     tiny_end(&r.home);
 }
 END_TEST
@@ -191,6 +200,7 @@ START_TEST(it_keeps_to_its_memory)
     pare_arena own;
     o.losses = (pare_losses){.kl = 1, .temperature = 1};
     o.lambda = 1;
+    o.teacher_share = .5;
     o.batch = WINDOWS;
     o.schedule.steps = 2;
     const size_t before = r.home.cx.live_bytes;
@@ -213,7 +223,7 @@ int main(void)
     Suite *const s = suite_create("samples");
     TCase *const t = tcase_create("samples");
     tcase_set_timeout(t, 240);
-    tcase_add_loop_test(t, a_step_learns_from_what_the_student_writes, 0, 2);
+    tcase_add_loop_test(t, a_step_learns_from_what_the_student_writes, 0, 3);
     tcase_add_loop_test(t, lambda_is_the_share_of_steps_that_learn_from_samples, 0, SHARES);
     tcase_add_test(t, neither_threads_nor_stops_change_a_byte);
     tcase_add_test(t, without_a_teacher_it_is_refused);

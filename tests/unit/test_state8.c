@@ -50,11 +50,16 @@ START_TEST(codes_are_those_of_the_nearest_value)
         ck_assert_float_eq(scale, most);
         ck_assert_float_eq(back[3], 0);
         for (size_t i = 0; i < COUNT; i++) {
+            const double is = (double)x[i] / (double)most, took = (double)map->value[code[i]];
             double least = INFINITY;
             for (size_t v = 0; v < 256; v++)
-                least = fmin(least, fabs((double)map->value[v] - (double)x[i] / (double)most));
-            ck_assert_double_le(fabs((double)map->value[code[i]] - (double)x[i] / (double)most),
-                                least + 1e-7);
+                least = fmin(least, fabs((double)map->value[v] - is));
+            if (with_sign && fabs(is) < 9.7e-3) /* towards 0 */
+                ck_assert(fabs(took) <= fabs(is) * (1 + 1e-6) && took * is >= 0);
+            else if (!with_sign && is > 0)
+                ck_assert(took > 0 && fabs(took - is) <= fmax(least + 1e-7, 3.25e-7));
+            else
+                ck_assert_double_le(fabs(took - is), least + 1e-7);
         }
         memset(x, 0, sizeof x);
         pare_state8_write(map, x, COUNT, code, &scale);
@@ -105,6 +110,32 @@ START_TEST(steps_are_near_those_in_floats)
 }
 END_TEST
 
+/* One weight has small gradients that stop, beside one whose gradients go on: it comes to rest. */
+START_TEST(a_weight_without_gradients_comes_to_rest)
+{
+    enum { COUNT = PARE_STATE8_BLOCK, STEPS = 400, GOES = 40 };
+    static const float small[] = {3e-3F, 3e-4F, 3e-5F, 3e-6F, 3e-8F};
+    const pare_adamw o = {.beta1 = .9, .beta2 = .95, .eps = 1e-8};
+    float value[COUNT] = {0}, gradient[COUNT] = {0}, scale[2] = {0}, before = 0;
+    uint8_t code[2][COUNT] = {0};
+    pare_trained leaf = {.value = value, .gradient = gradient, .count = COUNT};
+    leaf.m8 = (pare_state8){code[0], scale};
+    leaf.v8 = (pare_state8){code[1], scale + 1};
+    tiny_home h;
+    tiny_begin(&h, 1);
+    for (size_t t = 1; t <= STEPS; t++) {
+        gradient[0] = 1e-2F;
+        gradient[1] = t <= GOES ? small[_i] : 0;
+        pare_adamw_step(&h.cx, &o, &leaf, 1, t, 1e-3, 1);
+        ck_assert_msg(fabsf(value[1] - before) < 2e-3F, "step %zu moves by %g", t,
+                      (double)(value[1] - before));
+        ck_assert(t < STEPS - 100 || value[1] == before);
+        before = value[1];
+    }
+    tiny_end(&h);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("state8");
@@ -112,6 +143,7 @@ int main(void)
     tcase_add_test(t, maps_are_those_of_the_paper);
     tcase_add_test(t, codes_are_those_of_the_nearest_value);
     tcase_add_test(t, steps_are_near_those_in_floats);
+    tcase_add_loop_test(t, a_weight_without_gradients_comes_to_rest, 0, 5);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
