@@ -40,7 +40,8 @@ typedef struct trainer {
     float *logits;          /* [CHUNK, vocab] of the teacher */
     pare_kv kv, teacher_kv;
     pare_qkv qkv, teacher_qkv, dqkv; /* of the last blocks, with `relations` */
-    pare_leaf_gradient *gradient;    /* [leaves] */
+    pare_leaf_gradient *gradient;    /* [gradients] */
+    size_t gradients;                /* what the tape finds one for: leaves, adapted matrices */
     waiting *block;                  /* [blocks]; without `keep` [1] */
     double loss;                     /* of the step so far */
 } trainer;
@@ -206,7 +207,7 @@ static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const 
     const pare_forward *const f = &r->student;
     const size_t hidden = r->c->hidden, vocab = f->model->head.n;
     const bool compare = pare_losses_compare(&r->losses);
-    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
+    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->gradients};
     pare_array in, logits, dl;
     double value;
     PARE_TRY(pare_tape_input(tape, x + first * hidden, rows, hidden, true, &in));
@@ -240,7 +241,7 @@ static pare_status run_head(trainer *r, const float *x, const float *u, double s
 
 static pare_status undo_block(trainer *r, waiting *w, size_t block)
 {
-    pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
+    pare_gradients wanted = {.leaf = r->gradient, .leaves = r->gradients};
     if (r->o->losses.relations > 0 && block + 1 == r->c->blocks)
         memcpy(wanted.qkv, r->dqkv.at, sizeof wanted.qkv);
     PARE_TRY(pare_tape_back(&w->tape, w->out, r->dx, &wanted));
@@ -254,7 +255,7 @@ static pare_status undo_block(trainer *r, waiting *w, size_t block)
 static pare_status undo_embedding(trainer *r, pare_tape *tape)
 {
     const pare_ops o = pare_tape_ops(tape);
-    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
+    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->gradients};
     pare_array x;
     PARE_TRY(o.op->take(&o, r->rows, r->c->hidden, &x));
     PARE_TRY(pare_embed_run(&o, r->t->student->model, r->token, lot_batch(r), x));
@@ -370,6 +371,8 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
     PARE_TRY(run_lots(r, state->steps, drawn));
     for (size_t i = 0; i < r->t->awares; i++)
         pare_aware_gradient(r->cx, &r->t->aware[i]);
+    for (size_t i = 0; i < r->t->loras; i++)
+        pare_lora_gradient(r->cx, &r->t->lora[i]);
     const pare_train_step s = {.step = state->steps + 1,
                                .loss = r->loss,
                                .norm = pare_trained_norm(r->cx, leaf, r->t->leaves),
@@ -378,6 +381,8 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
     pare_adamw_step(r->cx, &r->o->adamw, leaf, r->t->leaves, s.step, s.rate, s.norm);
     for (size_t i = 0; i < r->t->awares; i++)
         PARE_TRY(pare_aware_follow(r->cx, &r->t->aware[i]));
+    for (size_t i = 0; i < r->t->loras; i++)
+        pare_lora_merge(r->cx, &r->t->lora[i]);
     if (alike && !isfinite(state->first))
         state->first = s.loss;
     state->least = alike && s.norm > 0 && s.norm < state->least ? s.norm : state->least;
@@ -508,13 +513,17 @@ static pare_status take(trainer *r)
     r->u = PARE_NEW(r->scratch, float, stream *rows);
     r->dx = PARE_NEW(r->scratch, float, rows *hidden);
     r->logits = PARE_NEW(r->scratch, float, CHUNK *vocab);
-    r->gradient = PARE_NEW(r->scratch, pare_leaf_gradient, r->t->leaves);
+    r->gradients = r->t->leaves + r->t->loras;
+    r->gradient = PARE_NEW(r->scratch, pare_leaf_gradient, r->gradients);
     r->block = PARE_NEW(r->scratch, waiting, r->o->keep ? r->c->blocks : 1);
     if (!r->order || !r->token || !r->label || !r->x || !r->u || !r->dx || !r->logits ||
         !r->gradient || !r->block)
         return PARE_ENOMEM;
     for (size_t i = 0; i < r->t->leaves; i++)
         r->gradient[i] = (pare_leaf_gradient){r->t->leaf[i].read, r->t->leaf[i].gradient};
+    for (size_t i = 0; i < r->t->loras; i++)
+        r->gradient[r->t->leaves + i] =
+            (pare_leaf_gradient){r->t->lora[i].seen, r->t->lora[i].gradient};
     const pare_batch widest = {.sequences = sequences, .length = window};
     PARE_TRY(pare_arena_init(r->cx, &r->work, work_bytes(r->cx, r->c, r->tc, widest, r->o)));
     if (r->o->losses.relations > 0) {
