@@ -406,6 +406,14 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Rows of a linear that are F32 at once on the way back, where it is not. */
+static uint64_t panel_bytes(const pare_config *c)
+{
+    const uint64_t widest = larger(larger(c->hidden, (uint64_t)c->heads * c->head_dim),
+                                   larger(c->intermediate, c->expert_width));
+    return 1024 * widest * sizeof(float) + PARE_ALIGN;
+}
+
 static uint64_t forward_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b, bool bf16)
 {
     return larger(pare_block_forward_scratch(cx, c, b),
@@ -423,7 +431,7 @@ static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, const pare_
                                   teacher ? forward_bytes(cx, teacher, b, o->bf16) : 0),
                    embedding = 2 * (uint64_t)b.sequences * b.length * c->hidden * sizeof(float),
                    back = larger(pare_tape_block_bytes(cx, c, b, o->bf16), embedding);
-    return (o->keep ? c->blocks * (uint64_t)back : 0) +
+    return (o->keep ? c->blocks * (uint64_t)back : 0) + (o->adapters ? panel_bytes(c) : 0) +
            larger(larger(larger(there, back), relations),
                   larger(chunk_bytes(cx, c, o->bf16),
                          teacher ? chunk_bytes(cx, teacher, o->bf16) : 0));

@@ -41,6 +41,7 @@ typedef struct pare_train_opts {
     double save_minutes; /* for who keeps states: between two of them; 0: behind each step */
     bool bf16;           /* linears multiply what is rounded to BF16, there and back */
     bool aware;          /* for who plans: codes are in place */
+    bool adapters;       /* the same: adapters are trained, linears beside them may be F16, BF16 */
     bool keep; /* blocks keep what they computed for the way back, all at once, instead of computing
                   it again: a step takes 6 flops per weight and token instead of 8. Same bytes. */
 } pare_train_opts;

@@ -62,6 +62,7 @@ static pare_status settle(pare_training *t)
     size_t len;
     pare_training_opts(t->recipe.value, t->window, &t->opts);
     t->opts.seed = t->recipe.common.seed;
+    t->opts.adapters = t->adapter != NULL;
     pare_status s = pare_train_check(t->cx, &data, &t->opts);
     if (s == PARE_EINVAL) {
         (void)pare_recipe_fail_at(t->cx, PARE_EUSAGE, t->recipe.train_place);
