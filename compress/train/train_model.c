@@ -335,7 +335,7 @@ pare_status pare__train_take(pare_training *t)
     if (t->fresh)
         PARE_TRY(make_weights(t));
     PARE_TRY(view_blocks(t));
-    PARE_TRY(t->adapter->linears ? pare__train_adapt(t) : take_all(t));
+    PARE_TRY(t->adapter ? pare__train_adapt(t) : take_all(t));
     pare_arena_release(&t->begin);
     t->trainee.student = &t->student_f;
     t->trainee.teacher = t->taught ? &t->teacher_f : NULL;
