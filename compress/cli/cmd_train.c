@@ -48,14 +48,15 @@ void pare_help_training(void)
         pare_help_setting(p);
     (void)printf(
         "\n"
-        "Every weight is trained: embeddings, norms, linears, head; with \"lora\" only adapters of "
-        "linears.\n"
-        "The optimizer is AdamW with betas 0.9 and 0.95; norms and biases do not decay. With "
-        "\"config\" weights are normal numbers with "
-        "the\n"
-        "deviation initializer_range of config.json (0.02); those of linears that write into the "
-        "stream\n"
-        "are smaller by sqrt(2 blocks). Then take a rate near 1e-3; from a model one near 1e-4.\n"
+        "Every weight is trained: embeddings, norms, linears, head; with \"lora\" adapters of "
+        "linears\n"
+        "alone. The optimizer is AdamW with betas 0.9 and 0.95; norms and biases do not decay. "
+        "With\n"
+        "\"config\" weights are normal numbers with the deviation initializer_range of "
+        "config.json\n"
+        "(0.02); those of linears that write into the stream are smaller by sqrt(2 blocks). Then "
+        "take\n"
+        "a rate near 1e-3; from a model one near 1e-4.\n"
         "\n"
         "All losses but ce compare with the teacher: the model of the recipe as it was, or\n"
         "another one of the same vocabulary. hidden needs the same width; block b of N stands "
@@ -64,7 +65,7 @@ void pare_help_training(void)
         "\n"
         "pare saves the state every so many minutes (save). The same command continues a run that "
         "was\n"
-        "killed, to the same bytes. Memory: 16 bytes for each weight, and a step.\n"
+        "killed, to the same bytes. Memory: 16 bytes for each trained weight, and a step.\n"
         "\n"
         "a model from scratch\n%s\na student of half the depth, distilled\n%s",
         example_recipe, example_student);
