@@ -67,8 +67,8 @@ PARE_CHECKED pare_status pare__train_open(pare_training *t);
 /* Block of the source that is block i of the student. */
 size_t pare__train_kept(const pare_training *t, size_t i);
 
-/* Which linears get adapters: adapter, adapted. PARE_EUSAGE for a target that is none, and for a
- * rank above a side of one. */
+/* Which linears get adapters: adapter, adapted. PARE_EUSAGE for a target that is none, for a
+ * rank above a side of one, for adapters alone of a mixture's MLPs. */
 PARE_CHECKED pare_status pare__train_pick(pare_training *t);
 bool pare__train_adapted(const pare_training *t, size_t block, const pare_leaf *leaf);
 

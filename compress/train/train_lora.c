@@ -48,11 +48,23 @@ static const char *last_word(const char *name)
     return dot ? dot + 1 : name;
 }
 
-static pare_status fail_rank(const pare_training *t, const pare_leaf *leaf, const char *name)
+/* Whether a linear can have an adapter, and such a one can be written. PEFT 0.21 with transformers
+ * 5 takes names of MLPs of a mixture for the one tensor that holds all its experts. */
+static pare_status check_linear(const pare_training *t, const pare_leaf *leaf, const char *name)
 {
-    return pare_recipe_fail(t->cx, t->recipe.lora.rank_place,
-                            "lora: rank %zu is above the smaller side of %s, which is [%zu, %zu]",
-                            t->recipe.lora.rank, name, leaf->n, leaf->k);
+    const pare_lora_recipe *const l = &t->recipe.lora;
+    if (l->rank > leaf->n || l->rank > leaf->k)
+        return pare_recipe_fail(t->cx, l->rank_place,
+                                "lora: rank %zu is above the smaller side of %s, which is [%zu, "
+                                "%zu]",
+                                l->rank, name, leaf->n, leaf->k);
+    if (!l->merge && t->source.config.experts && leaf->index > PARE_ROLE_O)
+        return pare_recipe_fail(t->cx, l->place,
+                                "lora: %s belongs to a mixture of experts, and not every program "
+                                "finds adapters there again; write the model with \"merge: true\", "
+                                "or take targets of attention, such as [q_proj, v_proj]",
+                                name);
+    return PARE_OK;
 }
 
 /* Whether one of the patterns takes a linear; hits [targets] counts for each. */
@@ -86,8 +98,7 @@ static pare_status mark(pare_training *t, pare_pattern *const *pattern, size_t *
         PARE_TRY(match(t, pattern, name, hits, &taken));
         if (!taken)
             continue;
-        if (r->rank > leaf.n || r->rank > leaf.k)
-            return fail_rank(t, &leaf, name);
+        PARE_TRY(check_linear(t, &leaf, name));
         t->adapted[slot_of(&t->source.config, block, &leaf)] = true;
         r->linears++;
         r->base += (uint64_t)leaf.n * leaf.k;

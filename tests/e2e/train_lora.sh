@@ -1,7 +1,8 @@
 #!/bin/sh
-# Adapters in pare train as users run it: train_lora.sh PARE DEMO
+# Adapters in pare train as users run it: train_lora.sh PARE DEMO MAKE_FAMILY
 set -eu
 pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
+make=$(realpath "$3")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -101,6 +102,27 @@ printf 'x' | dd of=damaged/adapter_model.safetensors bs=1 seek=4000 conv=notrunc
 says 'SHA-256' "$pare" verify damaged
 says "is finished; give another output, or --restart" "$pare" train lora.yaml --output alone --set lora.merge=false
 "$pare" train lora.yaml --output alone --set lora.merge=false --restart >out.log 2>&1 || fail "$(cat out.log)"
+
+# A mixture of experts: all linears merged, those of attention alone.
+"$make" qwen2_moe mixture
+"$pare" generate mixture --tokens 60 --count 6 --output mixture.i32 >/dev/null 2>&1
+cat >mixture.yaml <<END
+pare: 1
+model: mixture
+output: mixed
+lora: {rank: 2}
+data: {tokens: mixture.i32, window: 32, held_out: 2}
+train: {tokens: 640, batch: 4, rate: 1e-2}
+END
+"$pare" train mixture.yaml >out.log 2>&1 || fail "$(cat out.log)"
+"$pare" verify mixed >/dev/null || fail "verify does not accept mixed"
+# of each of 3 blocks: 4 of attention, 3 of the shared expert, 3 of each of 8 others
+[ "$(field mixed/run.json linears)" = 93 ] || fail "linears: $(field mixed/run.json linears)"
+says 'shared_expert.gate_proj belongs to a mixture of experts' \
+    "$pare" train mixture.yaml --output x --set lora.merge=false
+"$pare" train mixture.yaml --output attention --set lora.merge=false --set 'lora.targets=[q_proj, v_proj]' \
+    >out.log 2>&1 || fail "$(cat out.log)"
+"$pare" verify attention >/dev/null || fail "verify does not accept attention"
 
 # Bad input, in words.
 says 'takes a whole number from 1' "$pare" train lora.yaml --output x --set lora.rank=0
