@@ -40,7 +40,8 @@ typedef struct trainer {
     float *logits;          /* [CHUNK, vocab] of the teacher */
     pare_kv kv, teacher_kv;
     pare_qkv qkv, teacher_qkv, dqkv; /* of the last blocks, with `relations` */
-    pare_leaf_gradient *gradient;    /* [leaves] */
+    pare_leaf_gradient *gradient;    /* [gradients] */
+    size_t gradients;                /* what the tape finds one for: leaves, adapted matrices */
     waiting *block;                  /* [blocks]; without `keep` [1] */
     double loss;                     /* of the step so far */
 } trainer;
@@ -212,7 +213,7 @@ static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const 
     const pare_forward *const f = &r->student;
     const size_t hidden = r->c->hidden, vocab = f->model->head.n;
     const bool compare = pare_losses_compare(&r->losses);
-    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
+    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->gradients};
     pare_array in, logits, dl;
     double value;
     PARE_TRY(pare_tape_input(tape, x + first * hidden, rows, hidden, true, &in));
@@ -246,7 +247,7 @@ static pare_status run_head(trainer *r, const float *x, const float *u, double s
 
 static pare_status undo_block(trainer *r, waiting *w, size_t block)
 {
-    pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
+    pare_gradients wanted = {.leaf = r->gradient, .leaves = r->gradients};
     if (r->o->losses.relations > 0 && block + 1 == r->c->blocks)
         memcpy(wanted.qkv, r->dqkv.at, sizeof wanted.qkv);
     PARE_TRY(pare_tape_back(&w->tape, w->out, r->dx, &wanted));
@@ -260,7 +261,7 @@ static pare_status undo_block(trainer *r, waiting *w, size_t block)
 static pare_status undo_embedding(trainer *r, pare_tape *tape)
 {
     const pare_ops o = pare_tape_ops(tape);
-    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
+    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->gradients};
     pare_array x;
     PARE_TRY(o.op->take(&o, r->rows, r->c->hidden, &x));
     PARE_TRY(pare_embed_run(&o, r->t->student->model, r->token, lot_batch(r), x));
@@ -376,6 +377,8 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
     PARE_TRY(run_lots(r, state->steps, drawn));
     for (size_t i = 0; i < r->t->awares; i++)
         pare_aware_gradient(r->cx, &r->t->aware[i]);
+    for (size_t i = 0; i < r->t->loras; i++)
+        pare_lora_gradient(r->cx, &r->t->lora[i]);
     const pare_train_step s = {.step = state->steps + 1,
                                .loss = r->loss,
                                .norm = pare_trained_norm(r->cx, leaf, r->t->leaves),
@@ -384,6 +387,8 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
     pare_adamw_step(r->cx, &r->o->adamw, leaf, r->t->leaves, s.step, s.rate, s.norm);
     for (size_t i = 0; i < r->t->awares; i++)
         PARE_TRY(pare_aware_follow(r->cx, &r->t->aware[i]));
+    for (size_t i = 0; i < r->t->loras; i++)
+        pare_lora_merge(r->cx, &r->t->lora[i]);
     if (alike && !isfinite(state->first))
         state->first = s.loss;
     state->least = alike && s.norm > 0 && s.norm < state->least ? s.norm : state->least;
@@ -407,6 +412,14 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Rows of a linear that are F32 at once on the way back, where it is not. */
+static uint64_t panel_bytes(const pare_config *c)
+{
+    const uint64_t widest = larger(larger(c->hidden, (uint64_t)c->heads * c->head_dim),
+                                   larger(c->intermediate, c->expert_width));
+    return 1024 * widest * sizeof(float) + PARE_ALIGN;
+}
+
 static uint64_t forward_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b, bool bf16)
 {
     return larger(pare_block_forward_scratch(cx, c, b),
@@ -424,7 +437,7 @@ static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, const pare_
                                   teacher ? forward_bytes(cx, teacher, b, o->bf16) : 0),
                    embedding = 2 * (uint64_t)b.sequences * b.length * c->hidden * sizeof(float),
                    back = larger(pare_tape_block_bytes(cx, c, b, o->bf16), embedding);
-    return (o->keep ? c->blocks * (uint64_t)back : 0) +
+    return (o->keep ? c->blocks * (uint64_t)back : 0) + (o->adapters ? panel_bytes(c) : 0) +
            larger(larger(larger(there, back), relations),
                   larger(chunk_bytes(cx, c, o->bf16),
                          teacher ? chunk_bytes(cx, teacher, o->bf16) : 0));
@@ -516,13 +529,17 @@ static pare_status take(trainer *r)
     r->u = PARE_NEW(r->scratch, float, stream *rows);
     r->dx = PARE_NEW(r->scratch, float, rows *hidden);
     r->logits = PARE_NEW(r->scratch, float, CHUNK *vocab);
-    r->gradient = PARE_NEW(r->scratch, pare_leaf_gradient, r->t->leaves);
+    r->gradients = r->t->leaves + r->t->loras;
+    r->gradient = PARE_NEW(r->scratch, pare_leaf_gradient, r->gradients);
     r->block = PARE_NEW(r->scratch, waiting, r->o->keep ? r->c->blocks : 1);
     if (!r->order || !r->token || !r->label || !r->x || !r->u || !r->dx || !r->logits ||
         !r->gradient || !r->block)
         return PARE_ENOMEM;
     for (size_t i = 0; i < r->t->leaves; i++)
         r->gradient[i] = (pare_leaf_gradient){r->t->leaf[i].read, r->t->leaf[i].gradient};
+    for (size_t i = 0; i < r->t->loras; i++)
+        r->gradient[r->t->leaves + i] =
+            (pare_leaf_gradient){r->t->lora[i].seen, r->t->lora[i].gradient};
     const pare_batch widest = {.sequences = sequences, .length = window};
     PARE_TRY(pare_arena_init(r->cx, &r->work, work_bytes(r->cx, r->c, r->tc, widest, r->o)));
     if (r->o->losses.relations > 0) {

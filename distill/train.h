@@ -20,6 +20,7 @@
 #define PARE_DISTILL_TRAIN_H
 
 #include "distill/aware.h"
+#include "distill/lora.h"
 #include "distill/losses.h"
 #include "distill/relations.h"
 #include "distill/schedule.h"
@@ -45,6 +46,7 @@ typedef struct pare_train_opts {
     bool moments8;       /* for who takes the leaves: as in pare_choice */
     bool aware;          /* for who plans: codes are in place */
     size_t windows;      /* for who reads the data: how many; 0: as many as it calibrates on */
+    bool adapters;       /* the same: adapters are trained, linears beside them may be F16, BF16 */
     bool keep; /* blocks keep what they computed for the way back, all at once, instead of computing
                   it again: a step takes 6 flops per weight and token instead of 8. Same bytes. */
 } pare_train_opts;
@@ -73,6 +75,8 @@ typedef struct pare_trainee {
     size_t leaves;
     pare_aware *aware;
     size_t awares;
+    pare_lora *lora;
+    size_t loras;
     bool tables; /* embeddings or positions are trained */
 } pare_trainee;
 
@@ -88,7 +92,14 @@ PARE_CHECKED pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_mod
 /* Bytes of a leaf of `count` weights, no table where moments8: value, gradient, both moments. */
 uint64_t pare_trained_bytes(uint64_t count, bool moments8);
 
-/* What the student reads of masters, once they changed: as pare_aware_round. */
+/* Gives each linear of the blocks that is wanted an adapter instead (distill/lora.h): its A and B
+ * are trained, one behind the other, with moments in F32, and nothing else is. Needs
+ * pare_trainee_round. Fills all but the models. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_trainee_adapt(pare_arena *a, pare_model *m, const pare_choice *choice,
+                                            const pare_lora_opts *o, pare_trainee *out);
+
+/* What the student reads of masters and adapters, once they changed: as pare_aware_round,
+ * pare_lora_merge. */
 PARE_CHECKED pare_status pare_trainee_round(pare_ctx *cx, pare_trainee *t);
 
 /* What a step did. */
@@ -130,7 +141,7 @@ PARE_CHECKED pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trai
                                     pare_train_state *state, const pare_train_watch *watch);
 
 /* Upper bound of its scratch, beside the leaves themselves, for a student and a teacher (NULL:
- * none) of these configurations. */
+ * none) of these configurations. leaves: of the trainee, and adapters. */
 uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_config *teacher,
                           const pare_train_data *data, const pare_train_opts *o, size_t leaves);
 

@@ -143,7 +143,7 @@ pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m, const 
     const counts c = count_leaves(m, choice);
     size_t at = 0, step = c.leaves;
     out->leaves = c.leaves + c.steps;
-    out->awares = 0;
+    out->awares = out->loras = 0;
     out->tables = false;
     out->leaf = PARE_NEW(a, pare_trained, out->leaves);
     out->aware = PARE_NEW(a, pare_aware, c.awares);
@@ -164,8 +164,40 @@ pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m, const 
     return PARE_OK;
 }
 
+static bool is_adapted(const pare_leaf *leaf, const pare_choice *choice, size_t block)
+{
+    return block != PARE_OUTSIDE && leaf->linear && is_trained(leaf, choice, block);
+}
+
+pare_status pare_trainee_adapt(pare_arena *a, pare_model *m, const pare_choice *choice,
+                               const pare_lora_opts *o, pare_trainee *out)
+{
+    size_t block, count = 0;
+    for (size_t i = 0; i < all_leaves(&m->config); i++) {
+        const pare_leaf one = leaf_at(m, i, &block);
+        count += is_adapted(&one, choice, block);
+    }
+    out->leaves = 2 * count;
+    out->awares = out->loras = 0;
+    out->tables = false;
+    out->leaf = PARE_NEW(a, pare_trained, out->leaves);
+    out->lora = PARE_NEW(a, pare_lora, count);
+    if (!out->leaf || !out->lora)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < all_leaves(&m->config); i++) {
+        const pare_leaf one = leaf_at(m, i, &block);
+        if (!is_adapted(&one, choice, block))
+            continue;
+        pare_trained *const leaf = &out->leaf[2 * out->loras];
+        PARE_TRY(pare_lora_take(a, one.linear, o, leaf, leaf + 1, &out->lora[out->loras++]));
+    }
+    return PARE_OK;
+}
+
 pare_status pare_trainee_round(pare_ctx *cx, pare_trainee *t)
 {
+    for (size_t i = 0; i < t->loras; i++)
+        pare_lora_merge(cx, &t->lora[i]);
     for (size_t i = 0; i < t->awares; i++)
         PARE_TRY(pare_aware_round(cx, &t->aware[i]));
     return PARE_OK;

@@ -3,6 +3,7 @@
 #ifndef PARE_RECIPES_RECIPE_INTERNAL_H
 #define PARE_RECIPES_RECIPE_INTERNAL_H
 
+#include "recipes/train_recipe.h"
 #include "recipes/yaml.h"
 
 typedef struct pare__walk {
@@ -41,6 +42,10 @@ PARE_CHECKED pare_status pare__mapping(const pare__walk *w, const pare_yaml *nod
 /* A text that is not empty; a text or a list of them. */
 PARE_CHECKED pare_status pare__text(const pare__walk *w, const pare_yaml *node, pare_text *out);
 PARE_CHECKED pare_status pare__texts(const pare__walk *w, const pare_yaml *node, pare_texts *out);
+
+/* The patterns of linears of an entry that may be there; a bad one is refused with its place. */
+PARE_CHECKED pare_status pare__patterns(const pare__walk *w, const pare_yaml *mapping,
+                                        const char *name, pare_texts *out);
 
 /* A value as its table entry wants it. */
 PARE_CHECKED pare_status pare__value(const pare__walk *w, const pare_yaml *node,
@@ -116,6 +121,10 @@ PARE_CHECKED pare_status pare__common_keys(const pare__walk *w, const pare_yaml 
 
 /* Applies "path=value" to the tree. */
 PARE_CHECKED pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set);
+
+/* The key "lora" of a training, where it is there, and what it excludes. */
+PARE_CHECKED pare_status pare__lora(const pare__walk *w, const pare_yaml *root,
+                                    pare_train_recipe *out);
 
 extern const pare_word pare__all_words[];
 extern const pare_param pare__samples, pare__window, pare__temperature, pare__weight, pare__nan;

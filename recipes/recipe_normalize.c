@@ -290,6 +290,17 @@ static void put_data(sink *s, const pare_train_recipe *r, bool portable)
     put_format(s, "  held_out: %zu\n", r->held_out);
 }
 
+static void put_lora(sink *s, const pare_lora_recipe *l)
+{
+    const double value[] = {(double)l->rank, l->alpha, l->rslora, l->merge};
+    if (!l->given)
+        return;
+    put_text(s, "lora:\n");
+    for (size_t i = 0; pare_lora_params[i].name; i++)
+        put_value(s, &pare_lora_params[i], value[i]);
+    put_texts(s, "      targets", &l->targets);
+}
+
 static void put_training(sink *s, const pare_train_recipe *r, const pare_param *params,
                          bool portable)
 {
@@ -304,6 +315,7 @@ static void put_training(sink *s, const pare_train_recipe *r, const pare_param *
         put_format(s, "blocks: %zu\n", r->blocks);
     put_format(s, "keep_zeros: %s\ndtype: %s\n", r->keep_zeros ? "true" : "false",
                stores[r->store]);
+    put_lora(s, &r->lora);
     put_data(s, r, portable);
     put_text(s, "train:\n");
     for (size_t i = 0; params[i].name; i++)

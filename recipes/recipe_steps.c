@@ -118,8 +118,8 @@ static pare_status find_pass(const pare__walk *w, const pare_yaml *key, size_t *
 }
 
 /* Patterns are compiled here only to find errors while their place is known. */
-static pare_status patterns(const pare__walk *w, const pare_yaml *mapping, const char *name,
-                            pare_texts *out)
+pare_status pare__patterns(const pare__walk *w, const pare_yaml *mapping, const char *name,
+                           pare_texts *out)
 {
     const pare_yaml *const node = pare_yaml_get(mapping, name);
     if (!node)
@@ -166,8 +166,8 @@ static pare_status read_params(const pare__walk *w, const pare_yaml *mapping,
         PARE_TRY(pare__entry(w, mapping, &pass->params[i], &step->value[i], &given[i],
                              &step->value_place[i]));
     PARE_TRY(check_idle(w, step, given));
-    PARE_TRY(patterns(w, mapping, "targets", &step->targets));
-    PARE_TRY(patterns(w, mapping, "skip", &step->skip));
+    PARE_TRY(pare__patterns(w, mapping, "targets", &step->targets));
+    PARE_TRY(pare__patterns(w, mapping, "skip", &step->skip));
     if (pare_yaml_get(mapping, "targets") && step->targets.count == 0)
         return pare_recipe_fail(w->cx, pare_yaml_get(mapping, "targets")->place,
                                 "\"targets\" is an empty list, which selects nothing; leave it "

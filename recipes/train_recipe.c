@@ -18,6 +18,7 @@ const pare_recipe_key pare_train_keys[] = {
     {"seed", "0", "of the order of windows, and of random weights"},
     {"data", "{text: FILE}", "what to train on: text or tokens, window, held_out; must be there"},
     {"train", "{tokens: 1000000}", "how to train, as the settings of distill"},
+    {"lora", "{rank: 16}", "with model: train adapters of rank 16, and no other weights"},
     {"keep_zeros", "false", "true: weights of linears that are 0 stay 0"},
     {"dtype", "auto", "of the weights that are written: auto, f32, f16, bf16"},
     {"limits", "{ram: 8GiB}", "bounds that a job keeps to (pare help limits)"},
@@ -136,11 +137,9 @@ static pare_status check_keys(const pare__walk *w, const pare_yaml *root)
     static const struct {
         const char *key, *with;
         bool needs;
-    } rules[] = {{"config", "model", false},
-                 {"blocks", "model", true},
-                 {"vocabulary", "config", true},
-                 {"vocabulary", "tokenizer", false},
-                 {"vocabulary", "tokens", false}};
+    } rules[] = {{"config", "model", false},         {"blocks", "model", true},
+                 {"lora", "config", false},          {"vocabulary", "config", true},
+                 {"vocabulary", "tokenizer", false}, {"vocabulary", "tokens", false}};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const pare_yaml *const key = pare_yaml_get(root, rules[i].key);
         const pare_yaml *const data = pare_yaml_get(root, "data");
@@ -179,7 +178,8 @@ static pare_status read_all(const pare__walk *w, const pare_yaml *root, const pa
     PARE_TRY(read_words(w, root, out));
     PARE_TRY(read_data(w, root, out));
     PARE_TRY(read_train(w, root, params, out));
-    return check_keys(w, root);
+    PARE_TRY(check_keys(w, root));
+    return pare__lora(w, root, out);
 }
 
 pare_status pare_train_recipe_parse(pare_ctx *cx, pare_arena *a, const pare_recipe_source *source,

@@ -14,6 +14,18 @@ typedef enum pare_store {
     PARE_STORE_BF16
 } pare_store;
 
+/* Adapters that are trained in place of the weights (distill/lora.h). */
+typedef struct pare_lora_recipe {
+    bool given;
+    size_t rank;
+    double alpha;
+    pare_texts targets; /* patterns of linears, or of what stands behind the last dot of their
+                           names; empty: all linears of the blocks */
+    bool rslora;
+    bool merge; /* write the model with the adapters in its weights; false: adapters alone */
+    pare_place place, rank_place;
+} pare_lora_recipe;
+
 typedef struct pare_train_recipe {
     pare_recipe common; /* file, model, output, tokenizer, seed, ram_limit */
     pare_text config;   /* of a model with random weights; one of it and `model` is given */
@@ -22,6 +34,7 @@ typedef struct pare_train_recipe {
     size_t blocks;      /* that stay, spread evenly; 0: all */
     bool keep_zeros;    /* weights of linears that are 0 stay 0 */
     pare_store store;
+    pare_lora_recipe lora;
     pare_texts text;         /* files, or */
     pare_text tokens;        /* a file */
     size_t window, held_out; /* tokens of a window; windows to measure on */
@@ -35,6 +48,9 @@ typedef struct pare_train_recipe {
  * keep_zeros, dtype. */
 extern const pare_param *const pare_train_data_params[];
 extern const pare_param *const pare_train_word_params[];
+
+/* Settings of "lora" but targets, ended by a NULL name. */
+extern const pare_param pare_lora_params[];
 
 /* The keys of its top level, ended by a NULL name. */
 extern const pare_recipe_key pare_train_keys[];

@@ -283,6 +283,8 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
     put_model(w, m->config);
     pare_packed_kv_put(w, &m->layout->kv);
     put_structure(w, m->structure);
+    if (m->adapter)
+        pare_adapter_put(w, m->adapter);
     put_repairs(w, m);
     pare_status s = put_tensors(cx, w, m);
     pare_json_put_number(w, "bits_per_weight", m->bits_per_weight);

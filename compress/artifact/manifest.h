@@ -6,6 +6,7 @@
 #ifndef PARE_COMPRESS_ARTIFACT_MANIFEST_H
 #define PARE_COMPRESS_ARTIFACT_MANIFEST_H
 
+#include "compress/artifact/adapter.h"
 #include "compress/artifact/result.h"
 #include "compress/output/inventory.h"
 #include "formats/hash.h"
@@ -60,6 +61,7 @@ typedef struct pare_manifest {
     size_t kept_count;
     double bits_per_weight;                 /* of the targeted linears */
     const pare_structure_result *structure; /* NULL: a packed artifact */
+    const pare_adapter_result *adapter;     /* that were trained; NULL: none */
     const pare_file_digest *input;
     size_t inputs;
     const pare_file_digest *evaluated; /* of what the recipe evaluates on: only its SHA-256 */

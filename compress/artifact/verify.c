@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/artifact/adapter.h"
 #include "compress/artifact/verify_internal.h"
 #include "compress/export/export.h"
 #include "compress/output/inventory.h"
@@ -117,16 +118,27 @@ static pare_status check_listed(pare_verify_run *v)
     return s;
 }
 
+/* Adapters alone, which belong to a model that lies elsewhere. */
+static bool is_adapter(const pare_verify_run *v)
+{
+    return !pare_json_bool(pare_json_get(pare_json_get(v->manifest, "adapter"), "merged"), true);
+}
+
 /* The list is complete: what the artifact needs stands in it, and so does every weight file. */
 static pare_status check_complete(pare_verify_run *v)
 {
     const pare_json *const m = v->manifest;
     const bool plain = pare_manifest_lists(m, "model.safetensors") ||
                        pare_manifest_lists(m, "model.safetensors.index.json");
-    static const char *const needed[] = {"config.json", index_name};
-    for (size_t i = 0; i < (plain ? 1 : 2); i++)
-        if (!pare_manifest_lists(m, needed[i]))
-            pare__verify_found(v, "%s: %s is not among the outputs", PARE_MANIFEST_NAME, needed[i]);
+    static const char *const packed[] = {"config.json", index_name, NULL},
+                             *const dense[] = {"config.json", NULL},
+                             *const adapter[] = {PARE_ADAPTER_CONFIG, PARE_ADAPTER_MODEL, NULL};
+    for (const char *const *needed = is_adapter(v) ? adapter
+                                     : plain       ? dense
+                                                   : packed;
+         *needed; needed++)
+        if (!pare_manifest_lists(m, *needed))
+            pare__verify_found(v, "%s: %s is not among the outputs", PARE_MANIFEST_NAME, *needed);
     DIR *const d = opendir(v->path);
     if (!d)
         return pare_file_fail_input(v->cx, v->path, "list");
@@ -319,7 +331,11 @@ static pare_status check_all(pare_verify_run *v, bool directory)
     bool ours = false;
     if (directory)
         PARE_TRY(check_directory(v, &ours));
-    const pare_status s = pare_checkpoint_open(v->cx, &v->arena, v->path, &v->checkpoint);
+    const char *const weights =
+        is_adapter(v) ? pare_path_join(&v->arena, v->path, PARE_ADAPTER_MODEL) : v->path;
+    if (!weights)
+        return PARE_ENOMEM;
+    const pare_status s = pare_checkpoint_open(v->cx, &v->arena, weights, &v->checkpoint);
     PARE_TRY(pare__verify_absorb(v, s));
     if (s != PARE_OK)
         return PARE_OK;

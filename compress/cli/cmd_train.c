@@ -39,18 +39,24 @@ void pare_help_training(void)
     (void)printf("\ndata takes text: FILE, text: [FILE, ...] or tokens: FILE.i32, and:\n");
     for (size_t i = 0; pare_train_data_params[i]; i++)
         pare_help_setting(pare_train_data_params[i]);
+    (void)printf("\nlora takes targets: [PATTERN, ...], as passes do or by what stands behind the "
+                 "last dot of a name\n(all linears of the blocks), and:\n");
+    for (const pare_param *p = pare_lora_params; p->name; p++)
+        pare_help_setting(p);
     (void)printf("\ntrain takes:\n");
     for (const pare_param *p = params; p->name; p++)
         pare_help_setting(p);
     (void)printf(
         "\n"
-        "Every weight is trained: embeddings, norms, linears, head. The optimizer is AdamW with "
-        "betas 0.9\n"
-        "and 0.95; norms and biases do not decay. With \"config\" weights are normal numbers with "
-        "the\n"
-        "deviation initializer_range of config.json (0.02); those of linears that write into the "
-        "stream\n"
-        "are smaller by sqrt(2 blocks). Then take a rate near 1e-3; from a model one near 1e-4.\n"
+        "Every weight is trained: embeddings, norms, linears, head; with \"lora\" adapters of "
+        "linears\n"
+        "alone. The optimizer is AdamW with betas 0.9 and 0.95; norms and biases do not decay. "
+        "With\n"
+        "\"config\" weights are normal numbers with the deviation initializer_range of "
+        "config.json\n"
+        "(0.02); those of linears that write into the stream are smaller by sqrt(2 blocks). Then "
+        "take\n"
+        "a rate near 1e-3; from a model one near 1e-4.\n"
         "\n"
         "All losses but ce compare with the teacher: the model of the recipe as it was, or\n"
         "another one of the same vocabulary. hidden needs the same width; block b of N stands "
@@ -59,7 +65,7 @@ void pare_help_training(void)
         "\n"
         "pare saves the state every so many minutes (save). The same command continues a run that "
         "was\n"
-        "killed, to the same bytes. Memory: 16 bytes for each weight (10 with\n"
+        "killed, to the same bytes. Memory: 16 bytes for each trained weight (10 with\n"
         "\"moments: 8bit\"), and a step.\n"
         "\n"
         "a model from scratch\n%s\na student of half the depth, distilled\n%s",
@@ -69,12 +75,18 @@ void pare_help_training(void)
 static void print_begin(const pare_train_done *d)
 {
     char a[PARE_UNIT_TEXT];
-    (void)printf("checkpoint        %s\n", d->output);
+    const pare_adapter_result *const r = d->adapter;
+    const bool alone = r && !r->merged;
+    (void)printf("%-17s %s\n", alone ? "adapters" : "checkpoint", d->output);
     (void)printf("began with        %s\n", d->begun_with);
-    (void)printf("weights           %llu in %s", (unsigned long long)d->weights, d->dtype);
+    (void)printf("weights           %llu in %s",
+                 (unsigned long long)(alone ? r->trained : d->weights), d->dtype);
     if (d->bytes)
         (void)printf(", %s", pare_units_bytes(d->bytes, a));
     (void)printf("\n");
+    if (r)
+        (void)printf("trained weights   %llu of rank %zu, beside %zu linear%s\n",
+                     (unsigned long long)r->trained, r->rank, r->linears, pare_plural(r->linears));
     if (d->vocabulary)
         (void)printf("tokenizer         %zu tokens, trained on the text\n", d->vocabulary);
 }

@@ -31,6 +31,8 @@ static const char *const artifact_names[] = {"packed-*.safetensors",
                                              "model.safetensors",
                                              "model-*-of-*.safetensors",
                                              "model.safetensors.index.json",
+                                             "adapter_config.json",
+                                             "adapter_model.safetensors",
                                              PARE_SUMS_NAME,
                                              NULL};
 static const char *const export_names[] = {"config.json",

@@ -3,6 +3,7 @@
 #define PARE_COMPRESS_TRAIN_INTERNAL_H
 
 #include "calib/tokens.h"
+#include "compress/artifact/adapter.h"
 #include "compress/artifact/training_state.h"
 #include "compress/output/journal.h"
 #include "compress/output/output_swap.h"
@@ -36,7 +37,9 @@ typedef struct pare_training {
     size_t *kept;                          /* [student.config.blocks] blocks of the source */
     pare_forward student_f, teacher_f;
     pare_trainee trainee;
-    bool taught; /* a loss compares with the teacher */
+    bool taught;                  /* a loss compares with the teacher */
+    pare_adapter_result *adapter; /* NULL: every weight is trained */
+    bool *adapted; /* [blocks][parts][PARE_ROLES] linears with an adapter; NULL: none */
 
     pare_train_opts opts;
     uint64_t weights, leaf_bytes; /* that are trained; their values, gradients and moments */
@@ -62,11 +65,22 @@ void pare__train_tell(const pare_training *t, const char *fmt, ...) PARE_PRINTF(
  * checkpoint cannot be written. */
 PARE_CHECKED pare_status pare__train_open(pare_training *t);
 
+/* Block of the source that is block i of the student. */
+size_t pare__train_kept(const pare_training *t, size_t i);
+
+/* Which linears get adapters: adapter, adapted. PARE_EUSAGE for a target that is none, for a
+ * rank above a side of one, for adapters alone of a mixture's MLPs. */
+PARE_CHECKED pare_status pare__train_pick(pare_training *t);
+bool pare__train_adapted(const pare_training *t, size_t block, const pare_leaf *leaf);
+
+/* The trainee with adapters. */
+PARE_CHECKED pare_status pare__train_adapt(pare_training *t);
+
 /* Random weights where the recipe asks for them; then student and trainee own what is trained. */
 PARE_CHECKED pare_status pare__train_take(pare_training *t);
 
-/* Leaf i of all that the student has, in the order of the trainee, with its name in the checkpoint:
- * false behind the last. `at` is 0 at first and moves on. */
+/* Leaf i of all that the student has, in the order of a trainee of all of them, with its name in
+ * the checkpoint: false behind the last. `at` is 0 at first and moves on. */
 enum { PARE_TRAIN_NAME = 512 };
 bool pare__train_leaf(const pare_training *t, size_t *at, pare_leaf *leaf,
                       char name[PARE_TRAIN_NAME]);
@@ -77,8 +91,15 @@ PARE_CHECKED pare_status pare__train_data(pare_training *t);
 /* Weights rounded as they are stored, before they are measured. */
 PARE_CHECKED pare_status pare__train_round(pare_training *t);
 
-/* The files of the output, into the directory of the work. */
+/* The files of the output, into the directory of the work: of a checkpoint, of adapters alone. */
 PARE_CHECKED pare_status pare__train_write(pare_training *t, pare_train_done *done);
+PARE_CHECKED pare_status pare__train_write_adapter(pare_training *t, pare_train_done *done);
+
+/* One file of it; manifest.json over files `name` [names] and tensors kept [count]. */
+PARE_CHECKED pare_status pare__train_file(pare_training *t, const char *name, const char *text,
+                                          size_t len);
+PARE_CHECKED pare_status pare__train_manifest(pare_training *t, const pare_kept_hash *kept,
+                                              size_t count, const char *const *name, size_t names);
 
 /* README.md, report.html and run.json. */
 PARE_CHECKED pare_status pare__train_report(pare_training *t, const pare_train_done *done);

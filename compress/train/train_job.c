@@ -62,6 +62,7 @@ static pare_status settle(pare_training *t)
     size_t len;
     pare_training_opts(t->recipe.value, t->window, &t->opts);
     t->opts.seed = t->recipe.common.seed;
+    t->opts.adapters = t->adapter != NULL;
     pare_status s = pare_train_check(t->cx, &data, &t->opts);
     if (s == PARE_EINVAL) {
         (void)pare_recipe_fail_at(t->cx, PARE_EUSAGE, t->recipe.train_place);
@@ -94,7 +95,8 @@ static void pick_dtype(pare_training *t)
 {
     static const pare_dtype types[] = {PARE_F32, PARE_F32, PARE_F16, PARE_BF16};
     const pare_dtype has = t->source.embed.dtype;
-    const bool known = !t->fresh && (has == PARE_F16 || has == PARE_BF16);
+    const bool adapters = t->adapter && !t->adapter->merged;
+    const bool known = !t->fresh && !adapters && (has == PARE_F16 || has == PARE_BF16);
     t->dtype = t->recipe.store == PARE_STORE_AUTO && known ? has : types[t->recipe.store];
 }
 
@@ -135,6 +137,21 @@ static pare_status count_weights(pare_training *t)
     return shape.block ? PARE_OK : PARE_ENOMEM;
 }
 
+/* Weights that the optimizer moves. */
+static uint64_t trained_weights(const pare_training *t)
+{
+    return t->adapter ? t->adapter->trained : t->weights;
+}
+
+/* Their values, gradients and moments, and of matrices with an adapter what the model reads and its
+ * gradient. */
+static uint64_t leaf_bytes(const pare_training *t)
+{
+    return t->adapter ? pare_trained_bytes(t->adapter->trained, false) +
+                            t->adapter->base * 2 * sizeof(float)
+                      : t->leaf_bytes;
+}
+
 static uint64_t needed_bytes(const pare_training *t)
 {
     enum { OF_LEAF = 1024, ROUNDING = 4 << 20 };
@@ -147,13 +164,13 @@ static uint64_t needed_bytes(const pare_training *t)
     const size_t leaves = c->blocks * pare_block_leaves(c) + PARE_MODEL_LEAVES;
     const uint64_t largest = (uint64_t)c->vocab * c->hidden * 2 * sizeof(float);
     const uint64_t beside[] = {
-        pare_train_bytes(t->cx, c, teacher, &data, &t->opts, leaves),
+        pare_train_bytes(t->cx, c, teacher, &data, &t->opts, t->adapter ? 2 * leaves : leaves),
         pare_evaluate_bytes(t->cx, &side, teacher ? &other : NULL, t->window, t->held_out.count),
         (t->fresh ? t->weights * sizeof(float) : 0), largest};
     uint64_t most = 0;
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         most = beside[i] > most ? beside[i] : most;
-    return t->leaf_bytes + leaves * OF_LEAF + most + ROUNDING;
+    return leaf_bytes(t) + leaves * OF_LEAF + most + ROUNDING;
 }
 
 /* Refuses a job that memory or disk cannot hold, before it begins. */
@@ -163,23 +180,29 @@ static pare_status check_room(pare_training *t, pare_train_done *done)
     const pare_memory_limit limit = pare_memory_limit_find(
         (pare_memory_limit){t->job->ram_limit ? "--ram-limit" : "\"limits\" of the recipe", asked},
         t->cx->live_bytes, 0);
-    char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT];
+    char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT], beside[80] = "";
     pare_output_disk disk;
     t->opts.keep = true;
     t->opts.keep = t->cx->live_bytes + needed_bytes(t) <= limit.bytes;
     done->memory = t->cx->live_bytes + needed_bytes(t);
     done->memory_limit = limit.bytes;
     done->memory_limit_name = limit.name;
-    done->disk = 2 * (t->leaf_bytes - t->weights * sizeof(float)) +
-                 t->weights * (pare_dtype_bits(t->dtype) / 8);
+    const uint64_t trained = trained_weights(t);
+    const uint64_t written = t->adapter && !t->adapter->merged ? trained : t->weights;
+    const uint64_t gradients = (trained + (t->adapter ? 2 * t->adapter->base : 0)) * sizeof(float);
+    done->disk = 2 * (leaf_bytes(t) - gradients) + written * (pare_dtype_bits(t->dtype) / 8);
+    if (t->adapter)
+        (void)snprintf(beside, sizeof beside, " (8 for each of %llu that these change are in it)",
+                       (unsigned long long)t->adapter->base);
     if (done->memory > limit.bytes)
         return pare_fail(t->cx, PARE_ENOMEM,
-                         "training %llu weights takes %s of memory, %.3g bytes for each and the "
+                         "training %llu weights takes %s of memory, %.3g bytes for each%s and the "
                          "rest for a step, and %s allows %s; take a smaller batch or window, fewer "
-                         "blocks, \"moments: 8bit\", or more memory",
-                         (unsigned long long)t->weights, pare_units_bytes(done->memory, needs),
-                         (double)t->leaf_bytes / (double)t->weights, limit.name,
-                         pare_units_bytes(limit.bytes, has));
+                         "blocks, %sor more memory",
+                         (unsigned long long)trained, pare_units_bytes(done->memory, needs),
+                         (double)leaf_bytes(t) / (double)trained, beside, limit.name,
+                         pare_units_bytes(limit.bytes, has),
+                         t->adapter ? "" : "\"moments: 8bit\", ");
     t->cx->limit_bytes = (size_t)limit.bytes;
     PARE_TRY(pare_output_disk_find(t->cx, t->a, &t->place, &disk));
     done->disk_free = disk.free_bytes;
@@ -421,6 +444,7 @@ static pare_status prepare(pare_training *t, pare_train_done *out)
     PARE_TRY(pare_job_output(t->cx, t->a, &output, &t->place));
     pare_training_opts(t->recipe.value, 1, &t->opts); /* which losses there are */
     PARE_TRY(pare__train_open(t));
+    PARE_TRY(pare__train_pick(t));
     PARE_TRY(pick_tokenizer(t));
     PARE_TRY(pare_job_output_beside(t->cx, &output, &t->place, t->model_path));
     if (t->own_teacher)
@@ -458,6 +482,7 @@ static void describe(const pare_training *t, pare_train_done *out)
     out->window = t->window;
     out->held_out = t->held_out.count / t->window;
     out->vocabulary = t->recipe.vocabulary;
+    out->adapter = t->adapter ? t->adapter : NULL;
     out->training.steps = t->opts.schedule.steps;
     out->training.tokens = (uint64_t)out->training.steps * t->opts.batch * t->window;
 }
@@ -505,12 +530,14 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
     PARE_TRY(hash_inputs(t));
     PARE_TRY(open_journal(t));
     pare__train_tell(t, "%llu weights, %zu windows of %zu tokens, %zu held out; %zu steps",
-                     (unsigned long long)out->weights, t->windows.count / t->window, t->window,
-                     t->held_out.count / t->window, t->opts.schedule.steps);
+                     (unsigned long long)trained_weights(t), t->windows.count / t->window,
+                     t->window, t->held_out.count / t->window, t->opts.schedule.steps);
     PARE_TRY(pare__train_take(t));
     PARE_TRY(run_steps(t));
     PARE_TRY(fill(t, out));
-    PARE_TRY(pare__train_write(t, out));
+    PARE_TRY(t->adapter && !t->adapter->merged ? pare__train_write_adapter(t, out)
+                                               : pare__train_write(t, out));
+    PARE_TRY(pare__train_report(t, out));
     const pare_training_place place = state_place(t);
     pare_training_state_remove(&place);
     PARE_TRY(pare_inventory_write(t->cx, t->a, t->place.partial, NULL, 0));

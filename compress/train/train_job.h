@@ -5,6 +5,7 @@
 #ifndef PARE_COMPRESS_TRAIN_JOB_H
 #define PARE_COMPRESS_TRAIN_JOB_H
 
+#include "compress/artifact/adapter.h"
 #include "compress/artifact/result.h"
 #include "compress/output/lock.h"
 #include "compress/plan/plan.h"
@@ -18,6 +19,7 @@ typedef struct pare_train_done {
     uint64_t weights, bytes;                      /* of the model; of its weight files */
     const char *dtype;                            /* of these */
     size_t windows, window, held_out, vocabulary; /* the last: of a tokenizer that was trained */
+    const pare_adapter_result *adapter;           /* NULL: all weights are trained */
     size_t resumed;                               /* steps of an earlier run */
     double seconds;
 

@@ -136,6 +136,12 @@ static size_t block_kept(size_t i, size_t of, size_t all)
     return of < 2 ? 0 : (2 * i * (all - 1) + of - 1) / (2 * (of - 1));
 }
 
+size_t pare__train_kept(const pare_training *t, size_t i)
+{
+    const size_t of = t->recipe.blocks, all = t->source.config.blocks;
+    return of && of < all ? block_kept(i, of, all) : i;
+}
+
 /* The student views the blocks of the source that stay. Experts are copied, too: leaves are written
  * into them. */
 static pare_status view_blocks(pare_training *t)
@@ -151,7 +157,7 @@ static pare_status view_blocks(pare_training *t)
     for (size_t i = 0; i < blocks; i++) {
         pare_block *const b = &t->student.block[i];
         const size_t count = c->experts * PARE_ROLES;
-        t->kept[i] = blocks < c->blocks ? block_kept(i, blocks, c->blocks) : i;
+        t->kept[i] = pare__train_kept(t, i);
         *b = t->source.block[t->kept[i]];
         if (!count)
             continue;
@@ -315,15 +321,22 @@ static void keep_zeros(pare_training *t)
             t->recipe.keep_zeros && at <= inside && leaf.kind == PARE_LEAF_WEIGHT;
 }
 
-pare_status pare__train_take(pare_training *t)
+/* Every leaf is trained. */
+static pare_status take_all(pare_training *t)
 {
     const pare_choice all = {.wants = is_any, .moments8 = t->opts.moments8};
+    PARE_TRY(pare_trainee_take(t->cx, &t->own, &t->student, &all, &t->trainee));
+    keep_zeros(t);
+    return PARE_OK;
+}
+
+pare_status pare__train_take(pare_training *t)
+{
     if (t->fresh)
         PARE_TRY(make_weights(t));
     PARE_TRY(view_blocks(t));
-    PARE_TRY(pare_trainee_take(t->cx, &t->own, &t->student, &all, &t->trainee));
+    PARE_TRY(t->adapter ? pare__train_adapt(t) : take_all(t));
     pare_arena_release(&t->begin);
-    keep_zeros(t);
     t->trainee.student = &t->student_f;
     t->trainee.teacher = t->taught ? &t->teacher_f : NULL;
     t->state.leaf = t->trainee.leaf;

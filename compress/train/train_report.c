@@ -29,6 +29,22 @@ static void put_work(pare_text_out *o, const pare_train_done *d)
                    r->point[r->points - 1].loss);
 }
 
+/* Which weights were trained, where that is not all. */
+static void put_adapter(pare_text_out *o, const pare_train_done *d)
+{
+    const pare_adapter_result *const r = d->adapter;
+    if (!r)
+        return;
+    pare__text_put(o,
+                   " Of these only adapters (LoRA) of rank %zu, alpha %g%s, were trained: %llu "
+                   "weights beside %zu linear%s (",
+                   r->rank, r->alpha, r->rslora ? " over the root of the rank" : "",
+                   (unsigned long long)r->trained, r->linears, pare_plural(r->linears));
+    for (size_t i = 0; i < r->targets; i++)
+        pare__text_put(o, "%s%s", i ? ", " : "", r->target[i]);
+    pare__text_put(o, r->merged ? "), which are merged into them." : "). These lie here, alone.");
+}
+
 static void put_recipe(pare_text_out *o, const pare_training *t, bool html)
 {
     pare__text_put(o, html ? "<h2>Recipe</h2>\n<pre>" : "\n## Recipe\n\n```yaml\n");
@@ -42,15 +58,21 @@ static void put_recipe(pare_text_out *o, const pare_training *t, bool html)
 static pare_status write_card(pare_training *t, const pare_train_done *d)
 {
     pare_text_out o = {.cx = t->cx};
-    pare__text_put(&o, "# A model trained by pare\n\nIt began with ");
+    const bool alone = d->adapter && !d->adapter->merged;
+    pare__text_put(&o, "# %s trained by pare\n\nIt began with ", alone ? "Adapters" : "A model");
     pare__text_put_cell(&o, d->begun_with);
-    pare__text_put(&o, ". It has %llu weights in %s, %zu blocks.\n\n",
-                   (unsigned long long)d->weights, d->dtype, d->config->blocks);
+    pare__text_put(&o, ". It has %llu weights%s%s, %zu blocks.", (unsigned long long)d->weights,
+                   alone ? "" : " in ", alone ? "" : d->dtype, d->config->blocks);
+    put_adapter(&o, d);
+    pare__text_put(&o, "\n\n");
     put_quality(&o, d);
     pare__text_put(&o, "\n\n");
     put_work(&o, d);
-    pare__text_put(&o, "\n\nAny program that reads Hugging Face checkpoints loads it. report.html "
-                       "has the curve of the loss, run.json its numbers.\n");
+    pare__text_put(&o, alone
+                           ? "\n\nPEFT loads them: PeftModel.from_pretrained(model, FOLDER), with "
+                             "the model they began with. "
+                           : "\n\nAny program that reads Hugging Face checkpoints loads it. ");
+    pare__text_put(&o, "report.html has the curve of the loss, run.json its numbers.\n");
     put_recipe(&o, t, false);
     return pare__text_save(&o, t->place.partial, "README.md");
 }
@@ -66,7 +88,9 @@ static pare_status write_page(pare_training *t, const pare_train_done *d)
                        "background:#111;color:#eee}}</style></head><body>\n<h1>Training</h1>\n"
                        "<p>It began with ");
     pare__text_put_html(&o, d->begun_with);
-    pare__text_put(&o, ".</p>\n<p>");
+    pare__text_put(&o, ", %llu weights.", (unsigned long long)d->weights);
+    put_adapter(&o, d);
+    pare__text_put(&o, "</p>\n<p>");
     put_quality(&o, d);
     pare__text_put(&o, "</p>\n<p>");
     put_work(&o, d);
@@ -107,6 +131,8 @@ void pare_train_put_begin(pare_json_writer *w, const pare_train_done *d)
     pare_json_put_integer(w, "held_out", (int64_t)d->held_out);
     if (d->vocabulary)
         pare_json_put_integer(w, "vocabulary", (int64_t)d->vocabulary);
+    if (d->adapter)
+        pare_adapter_put(w, d->adapter);
 }
 
 void pare_train_put(pare_json_writer *w, const pare_train_done *d)

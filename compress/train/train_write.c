@@ -22,91 +22,151 @@ static float offset_of(const pare_training *t, const pare_leaf *leaf)
     return norm ? t->student.config.arch->norm_offset : 0;
 }
 
-/* The weights of a leaf as they are stored; in scratch. */
-static pare_status store(pare_training *t, const pare_leaf *leaf, const pare_trained *from,
-                         void **out)
+/* A leaf as it is written: floats that were trained, which are rounded, or a tensor as the model
+ * has it. */
+typedef struct written {
+    char name[PARE_TRAIN_NAME];
+    pare_tensor tensor;        /* without data; its name is `name` */
+    float *value;              /* [count], or NULL */
+    const pare_tensor *source; /* with adapters: in the model's checkpoint */
+    float offset;
+    size_t count;
+} written;
+
+/* Of the leaf in front of `at`. With adapters all else keeps its type, unless it is to be F32. */
+static pare_status describe_leaf(const pare_training *t, size_t at, const pare_leaf *leaf,
+                                 written *w)
 {
-    const float offset = offset_of(t, leaf);
-    float *const value = PARE_NEW(&t->scratch, float, from->count);
-    void *const stored = pare_arena_take(&t->scratch, from->count, pare_dtype_bits(t->dtype) / 8);
+    const pare_config *const c = &t->student.config;
+    const size_t each = pare_block_leaves(c), i = at - 1, inside = c->blocks * each;
+    char name[PARE_TRAIN_NAME];
+    w->count = leaf->n * leaf->k;
+    w->tensor = (pare_tensor){.name = w->name,
+                              .dtype = t->dtype,
+                              .rank = leaf->linear ? 2 : 1,
+                              .shape = {leaf->n, leaf->linear ? leaf->k : 0}};
+    w->offset = offset_of(t, leaf);
+    if (!t->adapter) {
+        w->value = pare_leaf_floats(leaf);
+    } else {
+        (void)snprintf(name, sizeof name, "%s", w->name);
+        if (i < inside)
+            (void)snprintf(name + pare_arch_name_in(c->arch, t->kept[i / each], leaf->part,
+                                                    leaf->name, name, sizeof name - 16),
+                           16, "%s", pare_leaf_suffix(leaf));
+        w->source = pare_checkpoint_find(&t->model, name);
+        if (!w->source ||
+            w->source->bytes != (uint64_t)w->count * pare_dtype_bits(w->source->dtype) / 8)
+            return pare_fail(t->cx, PARE_EINVAL, "%s: the model has no such tensor of this size",
+                             name);
+        w->value =
+            i < inside && pare__train_adapted(t, i / each, leaf) ? leaf->linear->floats : NULL;
+        w->tensor.dtype = t->recipe.store == PARE_STORE_AUTO ? w->source->dtype : PARE_F32;
+    }
+    w->tensor.bytes = (uint64_t)w->count * pare_dtype_bits(w->tensor.dtype) / 8;
+    return PARE_OK;
+}
+
+/* Leaf `at` and what follows; *more false behind the last. */
+static pare_status next_written(const pare_training *t, size_t *at, written *w, bool *more)
+{
+    pare_leaf leaf;
+    *more = pare__train_leaf(t, at, &leaf, w->name);
+    return *more ? describe_leaf(t, *at, &leaf, w) : PARE_OK;
+}
+
+static size_t count_leaves(const pare_training *t)
+{
+    char name[PARE_TRAIN_NAME];
+    pare_leaf leaf;
+    size_t count = 0;
+    for (size_t at = 0; pare__train_leaf(t, &at, &leaf, name);)
+        count++;
+    return count;
+}
+
+/* The bytes of a leaf; in scratch, where they are not those of the model. */
+static pare_status store(pare_training *t, const written *w, const void **out)
+{
+    if (!w->value && w->source->dtype == w->tensor.dtype) {
+        *out = w->source->data;
+        return PARE_OK;
+    }
+    float *const value = PARE_NEW(&t->scratch, float, w->count);
+    void *const stored =
+        pare_arena_take(&t->scratch, w->count, pare_dtype_bits(w->tensor.dtype) / 8);
     if (!value || !stored)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < from->count; i++)
-        value[i] = from->value[i] - offset;
+    if (!w->value)
+        PARE_TRY(pare_tensor_to_f32(t->cx, w->source, 0, w->count, value));
+    for (size_t i = 0; w->value && i < w->count; i++)
+        value[i] = w->value[i] - w->offset;
     *out = stored;
-    return pare_f32_to_dtype(t->cx, t->dtype, value, from->count, stored);
+    return pare_f32_to_dtype(t->cx, w->tensor.dtype, value, w->count, stored);
+}
+
+static pare_status round_leaf(pare_training *t, const written *w)
+{
+    pare_tensor stored = w->tensor;
+    PARE_TRY(store(t, w, &stored.data));
+    PARE_TRY(pare_tensor_to_f32(t->cx, &stored, 0, w->count, w->value));
+    for (size_t j = 0; w->offset != 0 && j < w->count; j++)
+        w->value[j] += w->offset;
+    return PARE_OK;
 }
 
 pare_status pare__train_round(pare_training *t)
 {
-    char name[PARE_TRAIN_NAME];
-    pare_leaf leaf;
+    written w = {0};
     size_t at = 0;
-    for (size_t i = 0; pare__train_leaf(t, &at, &leaf, name); i++) {
-        pare_trained *const w = &t->trainee.leaf[i];
-        const float offset = offset_of(t, &leaf);
+    if (t->adapter && !t->adapter->merged)
+        return PARE_OK;
+    for (bool more;;) {
         const pare_mark mark = pare_arena_mark(&t->scratch);
-        void *stored = NULL;
-        pare_status s = store(t, &leaf, w, &stored);
-        if (s == PARE_OK)
-            s = pare_tensor_to_f32(
-                t->cx,
-                &(pare_tensor){.name = name,
-                               .dtype = t->dtype,
-                               .rank = 1,
-                               .shape = {w->count},
-                               .data = stored,
-                               .bytes = (uint64_t)w->count * pare_dtype_bits(t->dtype) / 8},
-                0, w->count, w->value);
-        for (size_t j = 0; s == PARE_OK && offset != 0 && j < w->count; j++)
-            w->value[j] += offset;
+        PARE_TRY(next_written(t, &at, &w, &more));
+        const pare_status s = more && w.value ? round_leaf(t, &w) : PARE_OK;
         pare_arena_rewind(&t->scratch, mark);
-        PARE_TRY(s);
+        if (s != PARE_OK || !more)
+            return s;
     }
-    return PARE_OK;
 }
 
-static pare_status lay_out(pare_training *t)
+static pare_status lay_out(pare_training *t, size_t leaves)
 {
-    char name[PARE_TRAIN_NAME];
-    pare_leaf leaf;
-    const size_t leaves = t->trainee.leaves;
     pare_tensor *const tensor = PARE_NEW(t->a, pare_tensor, leaves);
     size_t *const unit = PARE_NEW(t->a, size_t, leaves);
+    written w = {0};
+    bool more;
     if (!tensor || !unit)
         return PARE_ENOMEM;
     size_t at = 0;
-    for (size_t i = 0; pare__train_leaf(t, &at, &leaf, name); i++) {
-        char *const own = pare_arena_text(t->a, name, strlen(name));
-        if (!own)
-            return PARE_ENOMEM;
-        tensor[i] =
-            (pare_tensor){.name = own,
-                          .dtype = t->dtype,
-                          .rank = leaf.linear ? 2 : 1,
-                          .shape = {leaf.n, leaf.k},
-                          .bytes = (uint64_t)leaf.n * leaf.k * pare_dtype_bits(t->dtype) / 8};
-        if (!leaf.linear)
-            tensor[i].shape[1] = 0;
+    for (size_t i = 0; i < leaves; i++) {
+        PARE_TRY(next_written(t, &at, &w, &more));
+        tensor[i] = w.tensor;
+        tensor[i].name = pare_arena_text(t->a, w.name, strlen(w.name));
         unit[i] = t->student.config.blocks;
+        if (!tensor[i].name)
+            return PARE_ENOMEM;
     }
     return pare_packed_layout_dense(t->cx, t->a, tensor, unit, leaves, shard_bytes, &t->layout);
 }
 
 /* All weights; kept [leaves] are their hashes. */
-static pare_status write_weights(pare_training *t, pare_packed_writer *w, pare_kept_hash *kept)
+static pare_status write_weights(pare_training *t, pare_packed_writer *w, pare_kept_hash *kept,
+                                 size_t leaves)
 {
-    char name[PARE_TRAIN_NAME];
-    pare_leaf leaf;
+    written leaf = {0};
+    bool more;
     size_t at = 0;
-    for (size_t i = 0; pare__train_leaf(t, &at, &leaf, name); i++) {
-        const pare_packed_entry *const e = pare_packed_find(&t->layout, name);
+    for (size_t i = 0; i < leaves; i++) {
+        PARE_TRY(next_written(t, &at, &leaf, &more));
+        const pare_packed_entry *const e = pare_packed_find(&t->layout, leaf.name);
         const pare_mark mark = pare_arena_mark(&t->scratch);
-        void *stored = NULL;
+        const void *stored = NULL;
         if (!e)
-            return pare_fail(t->cx, PARE_EINVAL, "%s: the layout has no such tensor", name);
-        pare_ctx_progress(t->cx, "writing weights", (double)i, (double)t->trainee.leaves);
-        pare_status s = store(t, &leaf, &t->trainee.leaf[i], &stored);
+            return pare_fail(t->cx, PARE_EINVAL, "%s: the layout has no such tensor", leaf.name);
+        pare_ctx_progress(t->cx, "writing weights", (double)i, (double)leaves);
+        pare_status s = store(t, &leaf, &stored);
         if (s == PARE_OK)
             s = pare_packed_put(t->cx, w, e, stored);
         if (s == PARE_OK)
@@ -172,7 +232,7 @@ static pare_status make_config(pare_training *t, char **text, size_t *len)
     return s;
 }
 
-static pare_status write_file(pare_training *t, const char *name, const char *text, size_t len)
+pare_status pare__train_file(pare_training *t, const char *name, const char *text, size_t len)
 {
     char *const path = pare_path_join(t->a, t->place.partial, name);
     return path ? pare_file_write(t->cx, path, text, len) : PARE_ENOMEM;
@@ -184,15 +244,15 @@ static pare_status write_tokenizer(pare_training *t, const char *const **name, s
     static const char *const made[] = {"tokenizer.json", "tokenizer_config.json"};
     if (!t->tokenizer)
         return pare_output_copy_all(t->a, &t->model, t->place.partial, name, count);
-    PARE_TRY(write_file(t, made[0], t->tokenizer, t->tokenizer_len));
-    PARE_TRY(write_file(t, made[1], t->tokenizer_config, t->tokenizer_config_len));
+    PARE_TRY(pare__train_file(t, made[0], t->tokenizer, t->tokenizer_len));
+    PARE_TRY(pare__train_file(t, made[1], t->tokenizer_config, t->tokenizer_config_len));
     *name = made;
     *count = 2;
     return PARE_OK;
 }
 
-static pare_status write_manifest(pare_training *t, const pare_kept_hash *kept, const char **name,
-                                  size_t names)
+pare_status pare__train_manifest(pare_training *t, const pare_kept_hash *kept, size_t count,
+                                 const char *const *name, size_t names)
 {
     char *text;
     size_t len;
@@ -214,17 +274,18 @@ static pare_status write_manifest(pare_training *t, const pare_kept_hash *kept, 
                              .config = &t->student.config,
                              .layout = &t->layout,
                              .kept = kept,
-                             .kept_count = t->trainee.leaves,
+                             .kept_count = count,
                              .structure = &structure,
+                             .adapter = t->adapter ? t->adapter : NULL,
                              .input = t->input,
                              .inputs = t->inputs,
                              .output = output,
                              .outputs = names};
     PARE_TRY(pare_manifest_text(t->cx, t->a, &m, &text, &len));
-    return write_file(t, PARE_MANIFEST_NAME, text, len);
+    return pare__train_file(t, PARE_MANIFEST_NAME, text, len);
 }
 
-static pare_status describe(pare_training *t, const pare_kept_hash *kept)
+static pare_status describe(pare_training *t, const pare_kept_hash *kept, size_t leaves)
 {
     const char *const *copied = NULL;
     char *config;
@@ -238,26 +299,26 @@ static pare_status describe(pare_training *t, const pare_kept_hash *kept)
     if (pare_packed_index_name(&t->layout))
         name[count++] = pare_packed_index_name(&t->layout);
     PARE_TRY(make_config(t, &config, &len));
-    PARE_TRY(write_file(t, "config.json", config, len));
+    PARE_TRY(pare__train_file(t, "config.json", config, len));
     name[count++] = "config.json";
     for (size_t i = 0; i < copies; i++)
         name[count++] = copied[i];
-    PARE_TRY(write_file(t, "recipe.yaml", t->written, t->written_len));
-    return write_manifest(t, kept, name, count);
+    PARE_TRY(pare__train_file(t, "recipe.yaml", t->written, t->written_len));
+    return pare__train_manifest(t, kept, leaves, name, count);
 }
 
 pare_status pare__train_write(pare_training *t, pare_train_done *done)
 {
     pare_packed_writer *w = NULL;
-    pare_kept_hash *const kept = PARE_NEW(t->a, pare_kept_hash, t->trainee.leaves);
-    PARE_TRY(kept ? lay_out(t) : PARE_ENOMEM);
+    const size_t leaves = count_leaves(t);
+    pare_kept_hash *const kept = PARE_NEW(t->a, pare_kept_hash, leaves);
+    PARE_TRY(kept ? lay_out(t, leaves) : PARE_ENOMEM);
     pare_status s = pare_packed_create(t->cx, t->place.partial, &t->layout, &w);
     if (s == PARE_OK)
-        s = write_weights(t, w, kept);
+        s = write_weights(t, w, kept, leaves);
     pare_packed_close(t->cx, w);
     PARE_TRY(s);
     for (uint32_t i = 0; i < t->layout.shards; i++)
         done->bytes += t->layout.file_bytes[i];
-    PARE_TRY(describe(t, kept));
-    return pare__train_report(t, done);
+    return describe(t, kept, leaves);
 }

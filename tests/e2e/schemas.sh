@@ -78,6 +78,9 @@ put train-tokenizer train-tokenizer demo/calibration.txt --vocab 300 --output to
 put train_dry_run train "$root/recipes/train/scratch.yaml" --dry-run --output "$home/tiny" --format json
 put train train "$root/recipes/train/scratch.yaml" --output "$home/tiny" --set train.tokens=8192 --format json
 documents+=("train=$home/tiny/run.json")
+printf 'pare: 1\nmodel: tiny\nlora: {rank: 2, merge: false}\ndata: {text: text, window: 64, held_out: 1}\ntrain: {tokens: 512}\n' > lora.yaml
+put train_dry_run train lora.yaml --dry-run --output adapters --format json
+put train train lora.yaml --output adapters --format json
 put inspect inspect out --format json
 put inspect inspect demo/hedge --format json
 put export export out --format gguf:q8_0 --output more.gguf --json

@@ -1,52 +1,12 @@
 #!/bin/sh
 # pare train as users run it: train.sh PARE DEMO
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2")
+pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-fail() {
-    echo "train.sh: $*" >&2
-    exit 1
-}
-
-# says TEXT COMMAND...: the command fails, and says the text
-says() {
-    text=$1
-    shift
-    if "$@" >out.log 2>&1; then fail "did not fail: $*"; fi
-    grep -qF -- "$text" out.log || fail "no \"$text\" in: $(cat out.log)"
-}
-
-same() {
-    cmp "$1/model.safetensors" "$2/model.safetensors" || fail "$1 and $2 have other weights"
-    cmp "$1/manifest.json" "$2/manifest.json" || fail "$1 and $2 have other manifests"
-}
-
-# field FILE KEY: a number of a JSON file
-field() {
-    sed -n "s/^ *\"$2\": *\([-0-9.e+]*\),*\$/\1/p" "$1" | head -n 1
-}
-
-below() {
-    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 == a && a < b) }' || fail "$1 is not below $2: $3"
-}
-
-cat >config.json <<'END'
-{"model_type": "llama", "hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2,
- "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 400,
- "max_position_embeddings": 128, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
- "tie_word_embeddings": true, "hidden_act": "silu", "torch_dtype": "bfloat16"}
-END
-cat >scratch.yaml <<END
-pare: 1
-config: config.json
-vocabulary: 400
-output: scratch
-data: {text: ["$demo/calibration.txt"], window: 64}
-train: {tokens: 32768, batch: 8, rate: 5e-3, save: 0}
-END
+. "$here/train_checks.sh"
 
 # From scratch: what comes out is a checkpoint, whole, and has learned.
 "$pare" train scratch.yaml --format json >scratch.json 2>out.log || fail "$(cat out.log)"
@@ -62,34 +22,6 @@ done
 grep -q '<polyline' scratch/report.html || fail "report.html has no curve"
 says "is finished; give another output, or --restart" "$pare" train scratch.yaml
 
-# begin ARGUMENT...: a training in the background that has made a step; its process is $!
-begin() {
-    "$pare" train "$@" >out.log 2>&1 &
-    until grep -q 'step 1 of' out.log; do
-        kill -0 $! 2>/dev/null || fail "no step 1: $(cat out.log)"
-        sleep 0.01
-    done
-}
-
-# Any number of threads, and any history of kills: the same bytes. survives RECIPE OUTPUT
-survives() {
-    "$pare" train "$1" --output "threads-$2" --threads 5 >/dev/null 2>&1
-    same "$2" "threads-$2"
-    # The first run dies once it has made a step, the others after delays that grow, so that a slow
-    # machine comes to the end.
-    begin "$1" --output "killed-$2" --threads 2
-    kill -KILL $!
-    wait $! && fail "the training ended before it was killed"
-    runs=0
-    while [ ! -d "killed-$2" ]; do
-        runs=$((runs + 1))
-        [ "$runs" -lt 200 ] || fail "the training does not end"
-        delay=$(awk -v n="$runs" 'BEGIN { srand(n); printf "%.2f", .1 + .1 * rand() + .05 * n }')
-        timeout -s KILL "$delay" "$pare" train "$1" --output "killed-$2" --threads 2 >out.log 2>&1 || :
-    done
-    same "$2" "killed-$2"
-    [ ! -e "killed-$2.partial" ] && [ ! -e "killed-$2.lock" ] || fail "something is left beside the output"
-}
 survives scratch.yaml scratch
 
 # A student that learns from its own samples, too.

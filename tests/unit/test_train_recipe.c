@@ -124,6 +124,44 @@ START_TEST(the_canonical_text_is_a_recipe)
 }
 END_TEST
 
+static const char adapters[] = "pare: 1\n"
+                               "model: m\n"
+                               "lora: {rank: 4, alpha: 0.5, rslora: true, merge: false,\n"
+                               "       targets: [q_proj, \"re:.*mlp\"]}\n"
+                               "data: {text: a}\n";
+
+START_TEST(adapters_are_what_they_say)
+{
+    home h;
+    pare_train_recipe r, again;
+    char *text, *other;
+    size_t len;
+    begin(&h);
+    ck_assert_msg(parse(&h, adapters, &r) == PARE_OK, "%s", h.cx.what);
+    ck_assert(r.lora.given && r.lora.rslora && !r.lora.merge);
+    ck_assert_uint_eq(r.lora.rank, 4);
+    ck_assert_double_eq(r.lora.alpha, .5);
+    ck_assert_uint_eq(r.lora.targets.count, 2);
+    ck_assert_str_eq(r.lora.targets.item[1].text, "re:.*mlp");
+    ck_assert_int_eq(pare_train_recipe_normalize(&h.cx, &h.arena, &r, h.params, true, &text, &len),
+                     PARE_OK);
+    ck_assert_ptr_nonnull(strstr(text, "      targets: [\"q_proj\", \"re:.*mlp\"]\n"));
+    ck_assert_int_eq(pare_train_recipe_normalize(&h.cx, &h.arena, &r, h.params, false, &text, &len),
+                     PARE_OK);
+    ck_assert_msg(parse(&h, text, &again) == PARE_OK, "%s in\n%s", h.cx.what, text);
+    ck_assert_int_eq(
+        pare_train_recipe_normalize(&h.cx, &h.arena, &again, h.params, false, &other, &len),
+        PARE_OK);
+    ck_assert_str_eq(text, other);
+    ck_assert_int_eq(parse(&h, "pare: 1\nmodel: m\nlora:\ndata: {text: a}\n", &r), PARE_OK);
+    ck_assert(r.lora.given && !r.lora.rslora && r.lora.merge);
+    ck_assert_uint_eq(r.lora.rank, 16);
+    ck_assert_double_eq(r.lora.alpha, 32);
+    ck_assert_uint_eq(r.lora.targets.count, 0);
+    end(&h);
+}
+END_TEST
+
 static const struct {
     const char *text, *says;
 } mistakes[] = {
@@ -161,6 +199,21 @@ static const struct {
     {"pare: 1\nmodel: m\nlimits: {ram: 8G}\ndata: {text: a}\n", "did you mean \"8GiB\"?"},
     {"pare: 1\nmodel: m\nteacher: []\ndata: {text: a}\n", "\"teacher\""},
     {"pare: 1\nconfig: {}\ndata: {text: a}\n", "\"config\""},
+    {"pare: 1\nconfig: c\nlora: {rank: 4}\ndata: {text: a}\n",
+     "r.yaml:3:1: \"lora\" and \"config\" exclude each other"},
+    {"pare: 1\nmodel: m\nlora: 4\ndata: {text: a}\n", "\"lora\" is \"4\"; it takes a mapping"},
+    {"pare: 1\nmodel: m\nlora: {rank: 0}\ndata: {text: a}\n", "takes a whole number from 1"},
+    {"pare: 1\nmodel: m\nlora: {alpha: 0}\ndata: {text: a}\n", "\"alpha\" is \"0\""},
+    {"pare: 1\nmodel: m\nlora: {r: 4}\ndata: {text: a}\n", "unknown key \"r\" in lora"},
+    {"pare: 1\nmodel: m\nlora: {targets: []}\ndata: {text: a}\n", "is an empty list"},
+    {"pare: 1\nmodel: m\nlora: {targets: [\"re:(\"]}\ndata: {text: a}\n", "r.yaml:3:18: "},
+    {"pare: 1\nmodel: m\nlora: {rank: 4}\nkeep_zeros: true\ndata: {text: a}\n",
+     "leave out \"keep_zeros\" or \"lora\""},
+    {"pare: 1\nmodel: m\nlora: {merge: false}\nblocks: 2\ndata: {text: a}\n",
+     "not with some of its blocks"},
+    {"pare: 1\nmodel: m\nlora: {merge: false}\ndtype: f32\ndata: {text: a}\n",
+     "adapters are written in F32"},
+    {"pare: 1\nmodel: m\nlora: {}\ndtype: f16\ndata: {text: a}\n", "take dtype auto or f32"},
 };
 
 START_TEST(mistakes_are_told)
@@ -182,6 +235,7 @@ int main(void)
     tcase_add_test(t, a_recipe_is_what_it_says);
     tcase_add_test(t, defaults_are_those_of_a_training_without_a_teacher);
     tcase_add_test(t, the_canonical_text_is_a_recipe);
+    tcase_add_test(t, adapters_are_what_they_say);
     tcase_add_loop_test(t, mistakes_are_told, 0, sizeof mistakes / sizeof *mistakes);
     suite_add_tcase(s, t);
     return unit_main(s);
