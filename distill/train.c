@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "calib/wave.h"
+#include "distill/sinkhorn.h"
 #include "runtime/random.h"
 #include "runtime/sample.h"
 #include "runtime/small.h"
 #include "runtime/tape.h"
 
 enum { CHUNK = 256 }; /* rows of logits that are there at once */
+_Static_assert(CHUNK % PARE_SINKHORN_ROWS == 0, "groups of sinkhorn do not depend on chunks");
 static const double exploded = 1e4, lost = 10;
 
 /* A block of the student that ran and waits for the way back. */
@@ -388,12 +390,12 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
 /* --- memory ------------------------------------------------------------------------------------
  */
 
-static uint64_t chunk_bytes(const pare_ctx *cx, const pare_config *c, bool bf16)
+static uint64_t chunk_bytes(const pare_ctx *cx, const pare_config *c, const pare_train_opts *o)
 {
     const uint64_t row = 4 * (uint64_t)c->vocab + 8 * (uint64_t)c->hidden;
     return (CHUNK * row + 1024 * (uint64_t)c->hidden) * sizeof(float) +
-           (bf16 ? pare_tape_bf16_bytes(cx, CHUNK, c->vocab, c->hidden) : 0) +
-           pare_losses_bytes(cx, CHUNK, c->vocab) + (uint64_t)256 * PARE_ALIGN;
+           (o->bf16 ? pare_tape_bf16_bytes(cx, CHUNK, c->vocab, c->hidden) : 0) +
+           pare_losses_bytes(cx, &o->losses, CHUNK, c->vocab) + (uint64_t)256 * PARE_ALIGN;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -420,8 +422,7 @@ static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, const pare_
                    back = larger(pare_tape_block_bytes(cx, c, b, o->bf16), embedding);
     return (o->keep ? c->blocks * (uint64_t)back : 0) +
            larger(larger(larger(there, back), relations),
-                  larger(chunk_bytes(cx, c, o->bf16),
-                         teacher ? chunk_bytes(cx, teacher, o->bf16) : 0));
+                  larger(chunk_bytes(cx, c, o), teacher ? chunk_bytes(cx, teacher, o) : 0));
 }
 
 static uint64_t cache_bytes(const pare_config *c, pare_batch b)

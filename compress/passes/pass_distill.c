@@ -17,6 +17,7 @@ enum {
     SKEW_KL,
     SKEW_REVERSE_KL,
     TOTAL_VARIATION,
+    SINKHORN,
     HIDDEN,
     RELATIONS,
     TEMPERATURE,
@@ -78,6 +79,12 @@ static const pare_param params[] = {
     [TOTAL_VARIATION] = {.name = "total_variation", .type = PARE_PARAM_NUMBER, .min = 0,
         .max = 1000, .fallback = 0,
         .help = "weight of sum |p - q| / 2: the share of a student's draft that the teacher rejects"},
+    [SINKHORN] = {.name = "sinkhorn", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
+        .help = "weight of the cost, for each row, of carrying the predictions q_i of 64 tokens that "
+                "stand side by side (windows behind one another, tokens that do not count left out) "
+                "over to the teacher's p_j: sum_ij P_ij sum |q_i - p_j|, P from e^(-10 sum |q_i - "
+                "p_j|) by 20 times making the sums of its rows, then of its columns 1; the gradient "
+                "passes through all of that (SinKD)"},
     [HIDDEN] = {.name = "hidden", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
         .help = "weight of the mean difference between the outputs of blocks, relative to the "
                 "teacher's"},
@@ -89,7 +96,7 @@ static const pare_param params[] = {
                 "for other blocks); widths may differ"},
     [TEMPERATURE] = {.name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0.1, .max = 100,
         .fallback = 1, .help = "T of the softmax of both models in the losses of their predictions; the loss "
-                               "is times T^2, total_variation times T"},
+                               "is times T^2, total_variation and sinkhorn times T"},
     [BETA] = {.name = "beta", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999,
         .fallback = 0.5, .help = "for jsd: the teacher's share of the mixture"},
     [SCALED] = {.name = "scaled", .type = PARE_PARAM_BOOL, .fallback = 0,
@@ -140,6 +147,7 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                                         .skew_kl = value[SKEW_KL],
                                         .skew_reverse_kl = value[SKEW_REVERSE_KL],
                                         .total_variation = value[TOTAL_VARIATION],
+                                        .sinkhorn = value[SINKHORN],
                                         .hidden = value[HIDDEN],
                                         .relations = value[RELATIONS],
                                         .pieces = (size_t)value[PIECES],
@@ -169,7 +177,7 @@ const pare_pass pare_pass_distill = {
     .name = "distill",
     .summary = "trains what pruners or quantizers left, to bring the predictions of the model back",
     .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
-              "Ko et al., DistiLLM, 2024; Wang et al., MiniLMv2, 2021; "
+              "Ko et al., DistiLLM, 2024; Cui et al., SinKD, 2024; Wang et al., MiniLMv2, 2021; "
               "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Ma et al., BitNet b1.58, "
               "2024",
     .notes = "distill comes after pruners and runs once all blocks are pruned. It trains "

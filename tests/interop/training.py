@@ -19,6 +19,9 @@ and skew_reverse_kl.
 "hidden 1 0 VALUE NORM DOT": the loss of hidden states, of s = value(i) and u = value(i + 10000), 900 of
 each, likewise.
 
+"sinkhorn 2 0 VALUE NORM DOT": distill/sinkhorn.h at T 2 of 150 rows of 60 logits, z = value(i), t = value(i +
+10000), in groups of 64; rows r with r mod 5 = 0 do not count.
+
 "relations 4 0 VALUE NORM DOT": distill/relations.h of 2 sequences of 70 tokens in 4 pieces. Queries, keys
 and values i = 0, 1, 2 of the student, 24, 12 and 12 wide: value(j + 5000 i) / 2; of the teacher, 16, 8 and 8
 wide: value(j + 20000 + 5000 i) / 2. DOT with value(j + 40000 + 5000 i).
@@ -96,6 +99,22 @@ def losses():
     line("hidden", 1, 0, ((s - u) ** 2).sum() / (u**2).sum(), s)
 
 
+def sinkhorn():
+    rows, vocab, temperature, group = 150, 60, 2, 64
+    z = values(0, rows * vocab).view(rows, vocab).requires_grad_()
+    t = values(10000, rows * vocab).view(rows, vocab)
+    loss = 0
+    for first in range(0, rows, group):
+        at = [i for i in range(first, min(first + group, rows)) if i % 5]
+        cost = torch.cdist(F.softmax(z[at] / temperature, 1), F.softmax(t[at] / temperature, 1), p=1)
+        plan = torch.exp(-cost / 0.1)
+        for _ in range(20):
+            plan = plan / plan.sum(1, keepdim=True)
+            plan = plan / plan.sum(0, keepdim=True)
+        loss = loss + temperature * (plan * cost).sum()
+    line("sinkhorn", temperature, 0, loss, z)
+
+
 def relations():
     pieces, sequences, length = 4, 2, 70
     widths = (24, 12, 12), (16, 8, 8)
@@ -140,5 +159,6 @@ def adamw():
 
 
 losses()
+sinkhorn()
 relations()
 adamw()
