@@ -44,6 +44,7 @@ typedef struct trainer {
     pare_qkv qkv, teacher_qkv, dqkv; /* of the last blocks, with `relations` */
     pare_leaf_gradient *gradient;    /* [leaves] */
     waiting *block;                  /* [blocks]; without `keep` [1] */
+    pare_projection *projection;     /* of t, where it is needed; else NULL */
     double loss;                     /* of the step so far */
 } trainer;
 
@@ -282,6 +283,22 @@ static pare_status relate(trainer *r, double weight)
     return PARE_OK;
 }
 
+/* The loss `hidden` of what is behind block `b`, x, and its gradient. */
+static pare_status compare_streams(trainer *r, size_t b, const float *x, double weight)
+{
+    double value;
+    if (!(weight > 0))
+        return PARE_OK;
+    const float *const u = teacher_stream(r, b);
+    if (r->projection)
+        PARE_TRY(pare_projection_hidden(r->cx, &r->work, r->projection, x, u, r->rows, weight,
+                                        r->dx, &value));
+    else
+        value = pare_losses_hidden(r->cx, x, u, r->rows * r->c->hidden, weight, r->dx);
+    r->loss += weight * value;
+    return PARE_OK;
+}
+
 /* From dx of what is behind the last block to the gradients of all leaves. `share`: of the rows of
  * the step. */
 static pare_status run_backward(trainer *r, double share)
@@ -293,9 +310,7 @@ static pare_status run_backward(trainer *r, double share)
         const float *const x = r->x + b * floats;
         waiting *const w = &r->block[r->o->keep ? b : 0];
         PARE_TRY(pare_ctx_interrupted(r->cx));
-        if (weight > 0)
-            r->loss += weight * pare_losses_hidden(r->cx, x + floats, teacher_stream(r, b), floats,
-                                                   weight, r->dx);
+        PARE_TRY(compare_streams(r, b, x + floats, weight));
         if (!r->o->keep)
             PARE_TRY(run_waiting(r, w, b, x, NULL, NULL));
         PARE_TRY(undo_block(r, w, b));
@@ -359,10 +374,17 @@ static pare_status check_step(pare_ctx *cx, const pare_train_step *s, const pare
     return PARE_OK;
 }
 
+/* Of all gradients. */
+static double norm_of(const trainer *r)
+{
+    const double norm = pare_trained_norm(r->cx, r->t->leaf, r->t->leaves);
+    const double of = r->projection ? pare_trained_norm(r->cx, &r->projection->w, 1) : 0;
+    return of > 0 ? sqrt(norm * norm + of * of) : norm;
+}
+
 static pare_status run_step(trainer *r, pare_train_state *state, const pare_train_watch *watch)
 {
     const pare_schedule *const schedule = &r->o->schedule;
-    pare_trained *const leaf = r->t->leaf;
     const pare_train_state none = {0, INFINITY, INFINITY};
     if (state->steps == 0)
         *state = none;
@@ -374,10 +396,12 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
         pare_aware_gradient(r->cx, &r->t->aware[i]);
     const pare_train_step s = {.step = state->steps + 1,
                                .loss = r->loss,
-                               .norm = pare_trained_norm(r->cx, leaf, r->t->leaves),
+                               .norm = norm_of(r),
                                .rate = pare_schedule_rate(schedule, state->steps)};
     PARE_TRY(check_step(r->cx, &s, alike ? state : &none));
-    pare_adamw_step(r->cx, &r->o->adamw, leaf, r->t->leaves, s.step, s.rate, s.norm);
+    pare_adamw_step(r->cx, &r->o->adamw, r->t->leaf, r->t->leaves, s.step, s.rate, s.norm);
+    if (r->projection)
+        pare_adamw_step(r->cx, &r->o->adamw, &r->projection->w, 1, s.step, s.rate, s.norm);
     for (size_t i = 0; i < r->t->awares; i++)
         PARE_TRY(pare_aware_follow(r->cx, &r->t->aware[i]));
     if (alike && !isfinite(state->first))
@@ -416,12 +440,16 @@ static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, const pare_
 {
     const uint64_t relations =
         o->losses.relations > 0 ? pare_relations_bytes(cx, b, pieces_of(c, o)) : 0;
+    const uint64_t projection =
+        teacher && pare_train_projects(&o->losses, c, teacher)
+            ? pare_projection_scratch(b.sequences * b.length, teacher->hidden)
+            : 0;
     const uint64_t there = larger(forward_bytes(cx, c, b, o->bf16),
                                   teacher ? forward_bytes(cx, teacher, b, o->bf16) : 0),
                    embedding = 2 * (uint64_t)b.sequences * b.length * c->hidden * sizeof(float),
                    back = larger(pare_tape_block_bytes(cx, c, b, o->bf16), embedding);
     return (o->keep ? c->blocks * (uint64_t)back : 0) +
-           larger(larger(larger(there, back), relations),
+           larger(larger(larger(there, back), larger(relations, projection)),
                   larger(chunk_bytes(cx, c, o), teacher ? chunk_bytes(cx, teacher, o) : 0));
 }
 
@@ -488,10 +516,11 @@ static pare_status check_teacher(pare_ctx *cx, const pare_trainee *t, const pare
                          "the teacher has a vocabulary of %zu tokens and the student one of %zu; "
                          "their predictions cannot be compared",
                          tc->vocab, c->vocab);
-    if (o->losses.hidden > 0 && tc->hidden != c->hidden)
+    if (pare_train_projects(&o->losses, c, tc) &&
+        !(t->projection && t->projection->width == c->hidden && t->projection->wide == tc->hidden))
         return pare_fail(cx, PARE_EINVAL,
                          "the teacher is %zu channels wide and the student %zu; the loss hidden "
-                         "compares streams of one width",
+                         "needs a projection between them",
                          tc->hidden, c->hidden);
     return o->losses.relations > 0 ? check_pieces(cx, c, tc, pieces_of(c, o)) : PARE_OK;
 }
@@ -545,6 +574,7 @@ pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
     r.student = *t->student;
     if (r.tc)
         r.teacher = *t->teacher;
+    r.projection = r.tc && pare_train_projects(&o->losses, r.c, r.tc) ? t->projection : NULL;
     if (o->bf16)
         r.student.backend = r.teacher.backend = &pare_cpu_bf16;
     const pare_mark mark = pare_arena_mark(scratch);

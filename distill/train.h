@@ -19,6 +19,7 @@
 
 #include "distill/aware.h"
 #include "distill/losses.h"
+#include "distill/projection.h"
 #include "distill/relations.h"
 #include "distill/schedule.h"
 #include "runtime/forward.h"
@@ -56,23 +57,32 @@ typedef struct pare_choice {
 } pare_choice;
 
 /* Two models. With a loss that compares predictions they have one vocabulary; with `hidden` one
- * width, and the stream behind block b of N of the student stands beside that behind block
- * (b + 1) M / N - 1 of M of the teacher (TinyBERT's map); with `relations` the last blocks are
- * compared. */
+ * width, or a projection, and the stream behind block b of N of the student stands beside that
+ * behind block (b + 1) M / N - 1 of M of the teacher (TinyBERT's map); with `relations` the last
+ * blocks are compared. */
 typedef struct pare_trainee {
     const pare_forward *student, *teacher; /* teacher NULL: no loss needs one */
     pare_trained *leaf; /* of the student: those that are wanted, and behind them step sizes */
     size_t leaves;
     pare_aware *aware;
     size_t awares;
-    bool tables; /* embeddings or positions are trained */
+    bool tables;                 /* embeddings or positions are trained */
+    pare_projection *projection; /* with `hidden`, between two widths; else not used, or NULL */
 } pare_trainee;
+
+/* Whether two models need a projection to be trained so. */
+static inline bool pare_train_projects(const pare_losses *l, const pare_config *student,
+                                       const pare_config *teacher)
+{
+    return l->hidden > 0 && student->hidden != teacher->hidden;
+}
 
 /* Gives each leaf that is wanted, by block and then in the order of runtime/leaves.h, and behind
  * them those outside the blocks, floats of its own: its values, copied or decoded, lie there from
  * now on; with codes in place, the masters. Those need zero points and steps, and
  * pare_trainee_round. Only matrices decay and keep their zeros. A tied head reads what the
- * embedding reads. Model and blocks are the caller's, to write. Fills all but the models.
+ * embedding reads. Model and blocks are the caller's, to write. Fills all but the models and the
+ * projection.
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m,
                                            const pare_choice *choice, pare_trainee *out);
@@ -88,8 +98,8 @@ typedef struct pare_train_step {
     double rate;
 } pare_train_step;
 
-/* How far it is. Together with values and moments of the leaves this is all that a training needs
- * to go on, to the same bytes. */
+/* How far it is. Together with values and moments of the leaves and the projection this is all that
+ * a training needs to go on, to the same bytes. */
 typedef struct pare_train_state {
     size_t steps;        /* that are done */
     double first, least; /* loss of the first, least norm above 0 of all, steps without ce left out;

@@ -33,10 +33,17 @@ void pare_training_state_add(pare_training_state *t, const pare_train_step *s)
     point->rate = s->rate;
 }
 
-/* What a leaf keeps, one array behind the other. */
-static float *array_of(const pare_trained *leaf, size_t i)
+/* What is kept of all that is trained, one array behind the other. */
+static size_t arrays_of(const pare_training_state *t)
 {
-    return i == 0 ? leaf->value : i == 1 ? leaf->m : leaf->v;
+    return (t->leaves + (t->projection != NULL)) * ARRAYS;
+}
+
+static float *array_of(const pare_training_state *t, size_t i, size_t *bytes)
+{
+    const pare_trained *const leaf = i / ARRAYS < t->leaves ? &t->leaf[i / ARRAYS] : t->projection;
+    *bytes = leaf->count * sizeof(float);
+    return i % ARRAYS == 0 ? leaf->value : i % ARRAYS == 1 ? leaf->m : leaf->v;
 }
 
 /* --- save --------------------------------------------------------------------------------------
@@ -93,9 +100,9 @@ static pare_status put_all(const pare_training_place *p, sink *s, const pare_tra
     PARE_TRY(put(s, length, sizeof length));
     PARE_TRY(put(s, record, len));
     PARE_TRY(put_numbers(s, t));
-    for (size_t i = 0; i < t->leaves * ARRAYS; i++) {
-        const pare_trained *const leaf = &t->leaf[i / ARRAYS];
-        PARE_TRY(put(s, array_of(leaf, i % ARRAYS), leaf->count * sizeof(float)));
+    for (size_t i = 0; i < arrays_of(t); i++) {
+        const float *const array = array_of(t, i, &len);
+        PARE_TRY(put(s, array, len));
     }
     pare_xxh3_end(&s->hash, hash);
     PARE_TRY(put(s, hash, sizeof hash));
@@ -150,12 +157,15 @@ static double get_double(const unsigned char *p)
     return v;
 }
 
-/* Bytes of the arrays of all leaves. */
+/* Bytes of all arrays. */
 static uint64_t array_bytes(const pare_training_state *t)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < t->leaves; i++)
-        bytes += (uint64_t)t->leaf[i].count * ARRAYS * sizeof(float);
+    for (size_t i = 0; i < arrays_of(t); i++) {
+        size_t len;
+        (void)array_of(t, i, &len);
+        bytes += len;
+    }
     return bytes;
 }
 
@@ -193,10 +203,11 @@ static pare_status parse(const pare_training_place *p, pare_training_state *t, c
     t->in_point = (size_t)in_point;
     t->result = *unit.training;
     at += NUMBERS;
-    for (size_t i = 0; i < t->leaves * ARRAYS; i++) {
-        const pare_trained *const leaf = &t->leaf[i / ARRAYS];
-        memcpy(array_of(leaf, i % ARRAYS), at, leaf->count * sizeof(float));
-        at += leaf->count * sizeof(float);
+    for (size_t i = 0; i < arrays_of(t); i++) {
+        size_t len;
+        float *const array = array_of(t, i, &len);
+        memcpy(array, at, len);
+        at += len;
     }
     *found = true;
     return PARE_OK;

@@ -87,7 +87,8 @@ static const pare_param params[] = {
                 "passes through all of that (SinKD)"},
     [HIDDEN] = {.name = "hidden", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
         .help = "weight of the mean difference between the outputs of blocks, relative to the "
-                "teacher's"},
+                "teacher's; where widths differ, behind a matrix that is trained with the student "
+                "and thrown away (TinyBERT)"},
     [RELATIONS] = {.name = "relations", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000,
         .fallback = 0,
         .help = "weight of the mean KL(Rt, Rs) of relations between the tokens x_j, j <= i, of a window "

@@ -135,6 +135,13 @@ static pare_status student_weights(pare_training *t, uint64_t *weights)
     return *weights ? PARE_OK : PARE_ENOMEM;
 }
 
+/* Weights that are trained and not kept. */
+static uint64_t thrown_away(const pare_training *t)
+{
+    return pare__train_projects(t) ? (uint64_t)t->source.config.hidden * t->taught_by.config.hidden
+                                   : 0;
+}
+
 static uint64_t needed_bytes(const pare_training *t, uint64_t weights)
 {
     enum { OF_LEAF = 1024, ROUNDING = 4 << 20 };
@@ -153,7 +160,7 @@ static uint64_t needed_bytes(const pare_training *t, uint64_t weights)
     uint64_t most = 0;
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         most = beside[i] > most ? beside[i] : most;
-    return weights * 4 * sizeof(float) + leaves * OF_LEAF + most + ROUNDING;
+    return (weights + thrown_away(t)) * 4 * sizeof(float) + leaves * OF_LEAF + most + ROUNDING;
 }
 
 /* Refuses a job that memory or disk cannot hold, before it begins. */
@@ -170,7 +177,8 @@ static pare_status check_room(pare_training *t, pare_train_done *done)
     done->memory = t->cx->live_bytes + needed_bytes(t, done->weights);
     done->memory_limit = limit.bytes;
     done->memory_limit_name = limit.name;
-    done->disk = done->weights * (2 * 3 * sizeof(float) + pare_dtype_bits(t->dtype) / 8);
+    done->disk = done->weights * (2 * 3 * sizeof(float) + pare_dtype_bits(t->dtype) / 8) +
+                 thrown_away(t) * 2 * 3 * sizeof(float);
     if (done->memory > limit.bytes)
         return pare_fail(t->cx, PARE_ENOMEM,
                          "training %llu weights takes %s of memory, 16 bytes for each and the rest "

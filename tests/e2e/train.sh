@@ -107,6 +107,23 @@ survives samples.yaml samples
 says 'what a teacher says of them' "$pare" train scratch.yaml --output x --set train.lambda=0.5
 "$pare" train samples.yaml --dry-run --output untouched >out.log 2>&1 || fail "$(cat out.log)"
 
+# A student of a wider teacher, from scratch: what lies between them is kept in states, and thrown
+# away at the end.
+sed 's/"hidden_size": 48/"hidden_size": 32/' config.json >narrow.json
+cat >narrow.yaml <<END
+pare: 1
+config: narrow.json
+tokenizer: scratch
+teacher: scratch
+output: narrow
+data: {text: ["$demo/calibration.txt"], window: 64}
+train: {kl: 1, ce: 0, hidden: 1, tokens: 8192, batch: 8, rate: 5e-3, save: 0}
+END
+"$pare" train narrow.yaml >out.log 2>&1 || fail "$(cat out.log)"
+"$pare" verify narrow >/dev/null || fail "verify does not accept narrow"
+below "$(field narrow/run.json kl_after)" "$(field narrow/run.json kl_before)" "KL of a narrow student"
+survives narrow.yaml narrow
+
 # A state of other settings is refused, and a damaged one is worth nothing.
 begin scratch.yaml --output other --set train.tokens=100000000
 kill -TERM $!

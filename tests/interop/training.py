@@ -22,6 +22,10 @@ each, likewise.
 "sinkhorn 2 0 VALUE NORM DOT": distill/sinkhorn.h at T 2 of 150 rows of 60 logits, z = value(i), t = value(i +
 10000), in groups of 64; rows r with r mod 5 = 0 do not count.
 
+"projection 1 0 VALUE NORM DOT": distill/projection.h of 70 rows, s = value(i), 24 wide, u = value(i + 10000), 40
+wide, W = value(i + 30000) / 8. NORM of both gradients; DOT of that of s with value(i + 20000), of that of W with
+value(i + 25000).
+
 "relations 4 0 VALUE NORM DOT": distill/relations.h of 2 sequences of 70 tokens in 4 pieces. Queries, keys
 and values i = 0, 1, 2 of the student, 24, 12 and 12 wide: value(j + 5000 i) / 2; of the teacher, 16, 8 and 8
 wide: value(j + 20000 + 5000 i) / 2. DOT with value(j + 40000 + 5000 i).
@@ -115,6 +119,17 @@ def sinkhorn():
     line("sinkhorn", temperature, 0, loss, z)
 
 
+def projection():
+    rows, width, wide = 70, 24, 40
+    s = values(0, rows * width).view(rows, width).requires_grad_()
+    u = values(10000, rows * wide).view(rows, wide)
+    w = (values(30000, wide * width) / 8).view(wide, width).requires_grad_()
+    loss = ((F.linear(s, w) - u) ** 2).sum() / (u**2).sum()
+    d = [x.flatten() for x in torch.autograd.grad(loss, (s, w))]
+    dot = sum((x * values(20000 + 5000 * i, x.numel())).sum() for i, x in enumerate(d))
+    print(f"projection 1 0 {loss.item():.10e} {torch.cat(d).norm().item():.10e} {dot.item():.10e}")
+
+
 def relations():
     pieces, sequences, length = 4, 2, 70
     widths = (24, 12, 12), (16, 8, 8)
@@ -160,5 +175,6 @@ def adamw():
 
 losses()
 sinkhorn()
+projection()
 relations()
 adamw()

@@ -255,8 +255,8 @@ END_TEST
 
 START_TEST(a_teacher_that_does_not_fit_is_refused)
 {
-    static const char *const says[] = {"a vocabulary of 52 tokens", "compares streams of one width",
-                                       "there is none"};
+    static const char *const says[] = {"a vocabulary of 52 tokens",
+                                       "needs a projection between them", "there is none"};
     rig r;
     pare_train_opts o = usual();
     rig_begin(&r, 1);
