@@ -36,6 +36,7 @@ typedef struct pare_losses {
     double ce, kl, reverse_kl, jsd, skew_kl, skew_reverse_kl, total_variation, hidden;
     double sinkhorn;    /* distill/sinkhorn.h */
     double relations;   /* distill/relations.h */
+    double attention;   /* distill/scores.h */
     double temperature; /* T > 0 of all that look at the teacher's logits */
     double beta;        /* b of jsd, between 0 and 1 */
     double skew;        /* a of skew_kl and skew_reverse_kl, 0 <= a < 1 */
@@ -53,7 +54,7 @@ static inline bool pare_losses_compare(const pare_losses *l)
 /* Whether any of them needs a teacher. */
 static inline bool pare_losses_taught(const pare_losses *l)
 {
-    return pare_losses_compare(l) || l->hidden > 0 || l->relations > 0;
+    return pare_losses_compare(l) || l->hidden > 0 || l->relations > 0 || l->attention > 0;
 }
 
 /* A label that says: this row does not count. */

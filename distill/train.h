@@ -6,7 +6,7 @@
  * once more, on a tape, for its gradient (runtime/tape.h); with `keep` the first run was on it.
  * Gradients of all lots add up in the leaves before the optimizer moves them. A row counts when its
  * window has a token behind it: the loss of a step is the mean over those rows; that of hidden
- * states is the mean over blocks, that of relations the mean over all rows.
+ * states and that of attention are means over blocks, that of relations the mean over all rows.
  *
  * Windows come in an order that the seed decides, each once before any comes again. With `lambda`
  * the student writes the second half of each window of some steps itself, before the step; of these
@@ -22,6 +22,7 @@
 #include "distill/projection.h"
 #include "distill/relations.h"
 #include "distill/schedule.h"
+#include "distill/scores.h"
 #include "runtime/forward.h"
 #include "runtime/leaves.h"
 
@@ -58,8 +59,8 @@ typedef struct pare_choice {
 
 /* Two models. With a loss that compares predictions they have one vocabulary; with `hidden` one
  * width, or a projection, and the stream behind block b of N of the student stands beside that
- * behind block (b + 1) M / N - 1 of M of the teacher (TinyBERT's map); with `relations` the last
- * blocks are compared. */
+ * behind block (b + 1) M / N - 1 of M of the teacher (TinyBERT's map), as the blocks do with
+ * `attention`, for which heads are equally many; with `relations` the last blocks are compared. */
 typedef struct pare_trainee {
     const pare_forward *student, *teacher; /* teacher NULL: no loss needs one */
     pare_trained *leaf; /* of the student: those that are wanted, and behind them step sizes */

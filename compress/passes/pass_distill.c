@@ -20,6 +20,7 @@ enum {
     SINKHORN,
     HIDDEN,
     RELATIONS,
+    ATTENTION,
     TEMPERATURE,
     BETA,
     SCALED,
@@ -95,6 +96,12 @@ static const pare_param params[] = {
                 "in the last block: R_ij = softmax_j(<x_i, x_j> / sqrt(width of a piece)), x being "
                 "queries, keys (both before RoPE) and values, cut into pieces (MiniLMv2; there also "
                 "for other blocks); widths may differ"},
+    [ATTENTION] = {.name = "attention", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000,
+        .fallback = 0,
+        .help = "weight of the mean squared difference between scores of attention, before cap and softmax, "
+                "of all heads and of tokens j <= i that both see, in block b of N of the student and "
+                "block (b + 1) M / N - 1 of M of the teacher, mean over blocks; heads must be equally "
+                "many (TinyBERT)"},
     [TEMPERATURE] = {.name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0.1, .max = 100,
         .fallback = 1, .help = "T of the softmax of both models in the losses of their predictions; the loss "
                                "is times T^2, total_variation and sinkhorn times T"},
@@ -151,6 +158,7 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                                         .sinkhorn = value[SINKHORN],
                                         .hidden = value[HIDDEN],
                                         .relations = value[RELATIONS],
+                                        .attention = value[ATTENTION],
                                         .pieces = (size_t)value[PIECES],
                                         .temperature = value[TEMPERATURE],
                                         .beta = value[BETA],
@@ -178,7 +186,8 @@ const pare_pass pare_pass_distill = {
     .name = "distill",
     .summary = "trains what pruners or quantizers left, to bring the predictions of the model back",
     .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
-              "Ko et al., DistiLLM, 2024; Cui et al., SinKD, 2024; Wang et al., MiniLMv2, 2021; "
+              "Ko et al., DistiLLM, 2024; Cui et al., SinKD, 2024; Jiao et al., TinyBERT, 2019; "
+              "Wang et al., MiniLMv2, 2021; "
               "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Ma et al., BitNet b1.58, "
               "2024",
     .notes = "distill comes after pruners and runs once all blocks are pruned. It trains "

@@ -117,7 +117,7 @@ tokenizer: scratch
 teacher: scratch
 output: narrow
 data: {text: ["$demo/calibration.txt"], window: 64}
-train: {kl: 1, ce: 0, hidden: 1, tokens: 8192, batch: 8, rate: 5e-3, save: 0}
+train: {kl: 1, ce: 0, hidden: 1, attention: 0.1, tokens: 8192, batch: 8, rate: 5e-3, save: 0}
 END
 "$pare" train narrow.yaml >out.log 2>&1 || fail "$(cat out.log)"
 "$pare" verify narrow >/dev/null || fail "verify does not accept narrow"

@@ -30,6 +30,11 @@ value(i + 25000).
 and values i = 0, 1, 2 of the student, 24, 12 and 12 wide: value(j + 5000 i) / 2; of the teacher, 16, 8 and 8
 wide: value(j + 20000 + 5000 i) / 2. DOT with value(j + 40000 + 5000 i).
 
+"attention 4 0 VALUE NORM DOT": distill/scores.h of 2 sequences of 70 tokens, 4 heads, RoPE of halves with theta
+10000. The student's queries and keys value(i) / 2 and value(i + 5000) / 2, heads 6 wide, 2 key heads; the
+teacher's value(i + 20000) / 2 and value(i + 25000) / 2, heads 8 wide, 4 key heads, a window of 50. DOT with
+value(i + 40000) and value(i + 45000).
+
 "adamw STEP NORM SUM DOT": two leaves of torch.optim.AdamW, 12 x 25 with decay 0.1 and 37 without, start
 value(i) / 8 and value(i + 1000) / 8; gradient of step s = 1 .. 5: value(i + 10000 s) / 16 and value(i +
 10000 s + 1000) / 16; clipping to 1, betas .9, .95, eps 1e-8, rates 0.01 / s. NORM before clipping; the
@@ -153,6 +158,32 @@ def relations():
     print(f"relations {pieces} 0 {loss.item():.10e} {norm.item():.10e} {dot.item():.10e}")
 
 
+def rope(x):
+    """x [sequences, length, heads, width], turned in halves."""
+    half = x.shape[-1] // 2
+    angle = torch.outer(torch.arange(x.shape[1]).double(), 10000.0 ** (-torch.arange(half).double() / half))
+    cosine, sine = angle.cos()[:, None], angle.sin()[:, None]
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * cosine - b * sine, b * cosine + a * sine], -1)
+
+
+def attention():
+    sequences, length, heads, window = 2, 70, 4, 50
+    leaves, scores = [], []
+    for first, width, key_heads in ((0, 6, 2), (20000, 8, 4)):
+        q = values(first, sequences * length * heads * width).div(2).requires_grad_()
+        k = values(first + 5000, sequences * length * key_heads * width).div(2).requires_grad_()
+        leaves += [q, k]
+        turned = [rope(x.view(sequences, length, -1, width)).transpose(1, 2) for x in (q, k)]
+        keys = turned[1].repeat_interleave(heads // key_heads, 1)
+        scores.append(turned[0] @ keys.transpose(2, 3) / math.sqrt(width))
+    seen = torch.ones(length, length).tril().triu(1 - window).bool()
+    loss = ((scores[0] - scores[1])[..., seen] ** 2).mean()
+    d = torch.autograd.grad(loss, leaves[:2])
+    dot = sum((x * values(40000 + 5000 * i, x.numel())).sum() for i, x in enumerate(d))
+    print(f"attention 4 0 {loss.item():.10e} {torch.cat(d).norm().item():.10e} {dot.item():.10e}")
+
+
 def adamw():
     first = torch.nn.Parameter((values(0, 300) / 8).view(12, 25))
     second = torch.nn.Parameter(values(1000, 37) / 8)
@@ -177,4 +208,5 @@ losses()
 sinkhorn()
 projection()
 relations()
+attention()
 adamw()

@@ -346,7 +346,8 @@ START_TEST(bytes_are_the_same_with_less_memory)
     rig r[2];
     pare_train_opts o = usual();
     o.bf16 = _i;
-    o.losses = (pare_losses){.kl = 1, .sinkhorn = 1, .hidden = 1, .relations = 1, .temperature = 1};
+    o.losses = (pare_losses){
+        .kl = 1, .sinkhorn = 1, .hidden = 1, .relations = 1, .attention = 1, .temperature = 1};
     for (size_t i = 0; i < 2; i++) {
         o.keep = i;
         rig_begin(&r[i], i ? 5 : 1);
@@ -566,6 +567,7 @@ START_TEST(it_keeps_to_its_memory)
                              .sinkhorn = 1,
                              .hidden = 1,
                              .relations = 1,
+                             .attention = 1,
                              .temperature = 1,
                              .beta = .5};
     o.batch = WINDOWS;
