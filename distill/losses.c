@@ -3,12 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "distill/losses_internal.h"
 #include "distill/sinkhorn.h"
-#include "runtime/small.h"
+#include "distill/soften_internal.h"
 #include "runtime/threads.h"
 
-enum { BLOCK = 64, ARRAYS = 3 /* of a worker, each [vocab] */ };
+enum { ARRAYS = 3 /* of a worker, each [vocab] */ };
 
 /* A row while its gradient is made. */
 typedef struct row {
@@ -19,22 +18,6 @@ typedef struct row {
     float *q, *p, *dz; /* [vocab] */
     double value;
 } row;
-
-double pare__soften(const pare_kernels *k, const float *x, size_t n, double temperature, float *p)
-{
-    const float over = (float)(1 / temperature);
-    float max = -INFINITY;
-    double total = 0;
-    for (size_t i = 0; i < n; i++) {
-        p[i] = x[i];
-        max = x[i] > max ? x[i] : max;
-    }
-    for (size_t i = 0; i < n; i += BLOCK)
-        (void)k->softmax_f32(p + i, pare_smaller(n - i, BLOCK), over, &max, &total);
-    for (size_t i = 0; i < n; i++)
-        p[i] = (float)((double)p[i] / total);
-    return (double)max * (double)over + log(total);
-}
 
 static void add_ce(row *r, size_t label)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "distill/losses.h"
-#include "distill/losses_internal.h"
+#include "distill/soften_internal.h"
 #include "runtime/small.h"
 #include "runtime/threads.h"
 

@@ -1,6 +1,6 @@
-/* distill/losses_internal.h - what losses of logits share. */
-#ifndef PARE_DISTILL_LOSSES_INTERNAL_H
-#define PARE_DISTILL_LOSSES_INTERNAL_H
+/* distill/soften_internal.h - probabilities from logits. */
+#ifndef PARE_DISTILL_SOFTEN_INTERNAL_H
+#define PARE_DISTILL_SOFTEN_INTERNAL_H
 
 #include "runtime/context.h"
 
