@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "distill/loop_internal.h"
+#include "runtime/ops.h"
 #include "runtime/random.h"
 #include "runtime/sample.h"
 #include "runtime/small.h"
@@ -36,6 +37,10 @@ typedef struct trainer {
     pare_qkv dqkv;                /* what these two add to the gradient of a block */
     pare_leaf_gradient *gradient; /* [leaves] */
     pare__waiting *block;         /* [blocks]; without `keep` [1] */
+    pare_teacher_top top;         /* of all tokens of the data, with teacher_top */
+    bool *has;                    /* [windows] whether it has them */
+    size_t *at, *new_at;          /* [rows of a lot] rows of top; SIZE_MAX: it is not new */
+    bool asks;                    /* the teacher runs on the current lot */
     pare_projection *projection;  /* of t, where it is needed; else NULL */
     double loss;                  /* of the step so far */
 } trainer;
@@ -43,20 +48,36 @@ typedef struct trainer {
 /* --- data --------------------------------------------------------------------------------------
  */
 
+/* Where the teacher's words of window `of`, i of the lot, are kept. */
+static void find_kept(trainer *r, size_t i, size_t of)
+{
+    const size_t window = r->data->window;
+    for (size_t j = 0; j < window; j++) {
+        r->at[i * window + j] = of * window + j;
+        r->new_at[i * window + j] = r->has[of] ? SIZE_MAX : of * window + j;
+    }
+    r->asks |= !r->has[of];
+    r->has[of] = true;
+}
+
 /* Windows first .. first + count - 1 of all that are trained on, and what follows each token. */
 static void load_lot(trainer *r, uint64_t first, size_t count)
 {
     const size_t window = r->data->window, windows = r->data->windows;
+    r->asks = r->tc && !r->top.k;
     for (size_t i = 0; i < count; i++) {
         const uint64_t round = (first + i) / windows + 1;
         if (round != r->round)
             pare_schedule_order(r->o->seed, round, windows, r->order);
         r->round = round;
-        const int32_t *const from = r->data->token + r->order[(first + i) % windows] * window;
+        const size_t of = r->order[(first + i) % windows];
+        const int32_t *const from = r->data->token + of * window;
         int32_t *const token = r->token + i * window, *const label = r->label + i * window;
         memcpy(token, from, window * sizeof *token);
         memcpy(label, from + 1, (window - 1) * sizeof *label);
         label[window - 1] = PARE_NO_LABEL;
+        if (r->top.k)
+            find_kept(r, i, of);
     }
     r->rows = count * window;
 }
@@ -87,6 +108,7 @@ static bool choose(trainer *r, size_t step)
     r->prompt = drawn ? window / 2 : window;
     r->losses = r->o->losses;
     r->losses.ce = drawn ? 0 : r->losses.ce;
+    r->losses.kl = r->top.k ? 0 : r->losses.kl; /* add_kept has it */
     return drawn;
 }
 
@@ -172,6 +194,26 @@ static pare_status run_forward(trainer *r, const pare_forward *f, bool apart, pa
 /* --- backward ----------------------------------------------------------------------------------
  */
 
+/* The loss kl of logits z against what is kept of the teacher, and its gradient, added to dz. u:
+ * what is behind the teacher's last block; NULL: it did not run. */
+static pare_status add_kept(trainer *r, pare_arena *scratch, const float *u, size_t first,
+                            size_t rows, double scale, const float *z, float *dz)
+{
+    const size_t vocab = r->c->vocab;
+    double value;
+    if (u) {
+        PARE_TRY(pare_logits(r->cx, scratch, &r->teacher, u + first * r->tc->hidden, NULL, rows,
+                             r->logits));
+        PARE_TRY(pare_teacher_top_keep(r->cx, scratch, &r->top, r->logits, r->new_at + first, rows,
+                                       vocab));
+    }
+    PARE_TRY(pare_teacher_top_kl(r->cx, scratch, &r->top, z, r->at + first, r->label + first, rows,
+                                 vocab, scale, r->logits, &value));
+    pare_add(dz, r->logits, rows * vocab);
+    r->loss += scale * value;
+    return PARE_OK;
+}
+
 /* Rows first .. first + rows - 1 of the lot through the head and back. */
 static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const float *u,
                              size_t first, size_t rows, double scale)
@@ -194,6 +236,8 @@ static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const 
     PARE_TRY(pare_losses_rows(r->cx, o.scratch, &r->losses, dl.at, compare ? r->logits : NULL,
                               r->label + first, rows, vocab, scale, &value));
     r->loss += scale * value;
+    if (r->top.k)
+        PARE_TRY(add_kept(r, o.scratch, u, first, rows, scale * r->o->losses.kl, logits.at, dl.at));
     PARE_TRY(pare_tape_back(tape, logits, dl.at, &wanted));
     memcpy(r->dx + first * hidden, pare_tape_gradient(in), rows * hidden * sizeof *r->dx);
     return PARE_OK;
@@ -315,7 +359,7 @@ static pare_status run_lot(trainer *r)
     const size_t counted = r->o->batch * (r->prompt < window ? window - r->prompt : window - 1);
     const size_t streams = r->tc ? pare__teacher_streams(r->tc, r->o) : 0;
     const float *last = NULL;
-    if (streams > 0) {
+    if (r->asks) {
         PARE_TRY(run_forward(r, &r->teacher, streams > 1, NULL, &r->teacher_kv, r->u));
         last = r->u + (streams - 1) * r->rows * r->tc->hidden;
     }
@@ -415,6 +459,20 @@ static pare_status take_attention(trainer *r, size_t rows)
     return PARE_OK;
 }
 
+static pare_status take_kept(trainer *r, size_t rows)
+{
+    const size_t windows = r->data->windows;
+    if (!r->tc || !r->o->teacher_top)
+        return PARE_OK;
+    r->has = PARE_NEW(r->scratch, bool, windows);
+    r->at = PARE_NEW(r->scratch, size_t, rows);
+    r->new_at = PARE_NEW(r->scratch, size_t, rows);
+    if (!r->has || !r->at || !r->new_at)
+        return PARE_ENOMEM;
+    return pare_teacher_top_take(r->scratch, windows * r->data->window, r->c->vocab,
+                                 r->o->teacher_top, r->o->losses.temperature, &r->top);
+}
+
 static pare_status take(trainer *r)
 {
     const size_t sequences = pare__lot_windows(r->data, r->o), window = r->data->window;
@@ -438,6 +496,7 @@ static pare_status take(trainer *r)
     const pare_batch widest = {.sequences = sequences, .length = window};
     PARE_TRY(pare_arena_init(r->cx, &r->work, pare__work_bytes(r->cx, r->c, r->tc, widest, r->o)));
     PARE_TRY(take_attention(r, rows));
+    PARE_TRY(take_kept(r, rows));
     if (r->tc)
         PARE_TRY(pare_kv_take(r->scratch, r->tc, sequences, window, &r->teacher_kv));
     return pare_kv_take(r->scratch, r->c, sequences, window, &r->kv);

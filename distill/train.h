@@ -23,6 +23,7 @@
 #include "distill/relations.h"
 #include "distill/schedule.h"
 #include "distill/scores.h"
+#include "distill/teacher_top.h"
 #include "runtime/forward.h"
 #include "runtime/leaves.h"
 
@@ -37,6 +38,8 @@ typedef struct pare_train_opts {
     pare_schedule schedule;
     size_t batch; /* windows of a step */
     uint64_t seed;
+    size_t teacher_top;  /* K of distill/teacher_top.h, which then stands for kl; 0: the teacher
+                            runs on every window each time */
     double lambda;       /* chance of a step to learn from what the student writes */
     double temperature;  /* > 0, at which it writes */
     double save_minutes; /* for who keeps states: between two of them; 0: behind each step */
@@ -114,7 +117,8 @@ typedef struct pare_train_watch {
 } pare_train_watch;
 
 /* PARE_EINVAL where nothing can be learned: windows of one token, which have no token behind it, no
- * windows, steps of no windows, no loss with a weight, lambda without one that needs a teacher. */
+ * windows, steps of no windows, no loss with a weight, lambda without one that needs a teacher,
+ * teacher_top without kl or with lambda or another loss that needs one. */
 PARE_CHECKED pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data,
                                           const pare_train_opts *o);
 

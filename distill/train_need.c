@@ -17,6 +17,13 @@ pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data, const pa
         return pare_fail(cx, PARE_EINVAL,
                          "with lambda the student's own samples are compared with what a teacher "
                          "says of them; give weight to a loss that compares, such as jsd");
+    pare_losses other = o->losses;
+    other.kl = 0;
+    if (o->teacher_top > 0 && (!(o->losses.kl > 0) || o->lambda > 0 || pare_losses_taught(&other)))
+        return pare_fail(cx, PARE_EINVAL,
+                         "teacher_top keeps of the teacher what the loss kl needs; give weight to "
+                         "kl, none to other losses that compare with the teacher, and no lambda; "
+                         "or take teacher_top: 0");
     return pare__needs_teacher(o) || o->losses.ce > 0
                ? PARE_OK
                : pare_fail(cx, PARE_EINVAL, "all losses have weight 0, so nothing can be learned");
@@ -78,7 +85,9 @@ static uint64_t chunk_bytes(const pare_ctx *cx, const pare_config *c, const pare
     const uint64_t row = 4 * (uint64_t)c->vocab + 8 * (uint64_t)c->hidden;
     return (PARE__CHUNK * row + 1024 * (uint64_t)c->hidden) * sizeof(float) +
            (o->bf16 ? pare_tape_bf16_bytes(cx, PARE__CHUNK, c->vocab, c->hidden) : 0) +
-           pare_losses_bytes(cx, &o->losses, PARE__CHUNK, c->vocab) + (uint64_t)256 * PARE_ALIGN;
+           pare_losses_bytes(cx, &o->losses, PARE__CHUNK, c->vocab) +
+           (o->teacher_top ? pare_teacher_top_scratch(cx, PARE__CHUNK, c->vocab) : 0) +
+           (uint64_t)256 * PARE_ALIGN;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -135,6 +144,14 @@ static uint64_t attention_floats(const pare_config *c, const pare_config *t, con
            (l->attention > 0 ? c->blocks * (uint64_t)(pare_qk_floats(c) + pare_qk_floats(t)) : 0);
 }
 
+/* What is kept of the teacher's words on all windows, and where those of a lot lie. */
+static uint64_t kept_bytes(const pare_config *c, const pare_train_data *data, size_t k,
+                           uint64_t rows)
+{
+    return pare_teacher_top_bytes((uint64_t)data->windows * data->window, c->vocab, k) +
+           data->windows * sizeof(bool) + rows * 2 * sizeof(size_t);
+}
+
 uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_config *teacher,
                           const pare_train_data *data, const pare_train_opts *o, size_t leaves)
 {
@@ -148,6 +165,7 @@ uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_c
            (pare_losses_compare(&o->losses) ? (uint64_t)PARE__CHUNK * c->vocab * sizeof(float)
                                             : 0) +
            data->windows * sizeof(size_t) + cache_bytes(c, b) + (t ? cache_bytes(t, b) : 0) +
+           (t && o->teacher_top ? kept_bytes(c, data, o->teacher_top, rows) : 0) +
            (o->lambda > 0 ? draw_bytes(cx, c, b) : 0) + pare__work_bytes(cx, c, t, b, o) +
            leaves * sizeof(pare_leaf_gradient) +
            c->blocks * (sizeof(pare__waiting) + 2 * sizeof(pare_qk) + (uint64_t)4 * PARE_ALIGN) +

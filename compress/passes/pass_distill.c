@@ -26,6 +26,7 @@ enum {
     SCALED,
     SKEW,
     PIECES,
+    TEACHER_TOP,
     LAMBDA,
     SAMPLING,
     PRECISION,
@@ -114,6 +115,12 @@ static const pare_param params[] = {
     [PIECES] = {.name = "pieces", .type = PARE_PARAM_INTEGER, .min = 0, .max = 65536, .fallback = 0,
         .help = "for relations: into how many equal pieces queries, keys and values are cut; 0: as "
                 "many as the student has key heads"},
+    [TEACHER_TOP] = {.name = "teacher_top", .type = PARE_PARAM_INTEGER, .min = 0, .max = 65536,
+        .fallback = 0,
+        .help = "for kl alone: how many of the teacher's largest probabilities of each token are kept in "
+                "memory (8 bytes each, and 4 for the sum of the others, which count as one token), so "
+                "that it runs once over each window; pays where tokens are more than the data has; 0: "
+                "it runs each time"},
     [LAMBDA] = {.name = "lambda", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .help = "chance of a step to learn from the student's own samples (GKD): the second half of each "
                 "window is drawn anew before the step; its tokens are compared with the teacher, ce "
@@ -175,6 +182,7 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                                           .steps = steps,
                                           .decay = (pare_decay)value[SCHEDULE]},
                              .batch = (size_t)value[BATCH],
+                             .teacher_top = (size_t)value[TEACHER_TOP],
                              .lambda = value[LAMBDA],
                              .temperature = value[SAMPLING],
                              .save_minutes = value[SAVE],

@@ -124,6 +124,21 @@ END
 below "$(field narrow/run.json kl_after)" "$(field narrow/run.json kl_before)" "KL of a narrow student"
 survives narrow.yaml narrow
 
+# What the teacher said is kept, over several rounds of a short text; a run that goes on asks it again.
+head -c 20000 "$demo/calibration.txt" >short.txt
+cat >kept.yaml <<END
+pare: 1
+model: scratch
+blocks: 1
+output: kept
+data: {text: [short.txt], window: 64, held_out: 4}
+train: {kl: 1, ce: 0, teacher_top: 16, tokens: 16384, batch: 8, rate: 2e-3, save: 0}
+END
+"$pare" train kept.yaml >out.log 2>&1 || fail "$(cat out.log)"
+below "$(field kept/run.json kl_after)" "$(field kept/run.json kl_before)" "KL with teacher_top"
+survives kept.yaml kept
+says 'or take teacher_top: 0' "$pare" train kept.yaml --output x --set train.jsd=1
+
 # A state of other settings is refused, and a damaged one is worth nothing.
 begin scratch.yaml --output other --set train.tokens=100000000
 kill -TERM $!

@@ -22,6 +22,8 @@ each, likewise.
 "sinkhorn 2 0 VALUE NORM DOT": distill/sinkhorn.h at T 2 of 150 rows of 60 logits, z = value(i), t = value(i +
 10000), in groups of 64; rows r with r mod 5 = 0 do not count.
 
+"teacher_top 2 40 VALUE NORM DOT": distill/teacher_top.h at T 2 with K 40, of the logits of "loss".
+
 "projection 1 0 VALUE NORM DOT": distill/projection.h of 70 rows, s = value(i), 24 wide, u = value(i + 10000), 40
 wide, W = value(i + 30000) / 8. NORM of both gradients; DOT of that of s with value(i + 20000), of that of W with
 value(i + 25000).
@@ -124,6 +126,19 @@ def sinkhorn():
     line("sinkhorn", temperature, 0, loss, z)
 
 
+def teacher_top():
+    temperature, k = 2, 40
+    z = values(0, ROWS * VOCAB).view(ROWS, VOCAB).requires_grad_()
+    p = F.softmax(values(10000, ROWS * VOCAB).view(ROWS, VOCAB) / temperature, 1)
+    first = p.topk(k + 1, 1).values
+    assert (first[:, k - 1] > first[:, k]).all(), "which tokens are the largest is not clear"
+    q, index = F.log_softmax(z / temperature, 1), p.topk(k, 1).indices
+    inside = torch.zeros_like(p).scatter(1, index, 1.0).bool()
+    a = torch.cat([p.gather(1, index), p.masked_fill(inside, 0).sum(1, keepdim=True)], 1).log()
+    b = torch.cat([q.gather(1, index), q.masked_fill(inside, -math.inf).logsumexp(1, keepdim=True)], 1)
+    line("teacher_top", temperature, k, temperature**2 * divergence(a, b), z)
+
+
 def projection():
     rows, width, wide = 70, 24, 40
     s = values(0, rows * width).view(rows, width).requires_grad_()
@@ -206,6 +221,7 @@ def adamw():
 
 losses()
 sinkhorn()
+teacher_top()
 projection()
 relations()
 attention()
