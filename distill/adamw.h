@@ -6,21 +6,23 @@
  *   w = w - rate / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps),  t = 1, 2, ..
  *
  * Where a leaf keeps zeros, a weight that is 0 has no gradient: it does not count in n, and stays
- * 0. State and weights in F32, each step in double; sums have one order, so the same bytes for any
- * number of threads. Source: Loshchilov, Hutter, 2017; the order of torch.optim.AdamW and of
+ * 0. Weights in F32, moments in F32 or 8 bits (state8.h; each step reads a block, moves it and
+ * writes it), each step in double; sums have one order, so the same bytes for any number of
+ * threads. Source: Loshchilov, Hutter, 2017; the order of torch.optim.AdamW and of
  * torch.nn.utils.clip_grad_norm_. */
 #ifndef PARE_DISTILL_ADAMW_H
 #define PARE_DISTILL_ADAMW_H
 
-#include "runtime/context.h"
+#include "distill/state8.h"
 
-/* One tensor that is trained. */
+/* One tensor that is trained. Moments are 0 at first. */
 typedef struct pare_trained {
-    float *value, *gradient, *m, *v; /* [count] each; m and v are 0 at first */
+    float *value, *gradient, *m, *v; /* [count] each; m and v NULL: they are in m8 and v8 */
     size_t count;
     bool decays, keeps_zeros;
     const float *read; /* what the model reads, whose gradient the tape finds: value, or what stands
                           for it; NULL: the model has no such leaf */
+    pare_state8 m8, v8;
 } pare_trained;
 
 typedef struct pare_adamw {

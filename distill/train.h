@@ -44,7 +44,9 @@ typedef struct pare_train_opts {
     double temperature;  /* > 0, at which it writes */
     double save_minutes; /* for who keeps states: between two of them; 0: behind each step */
     bool bf16;           /* linears multiply what is rounded to BF16, there and back */
+    bool moments8;       /* for who takes the leaves: as in pare_choice */
     bool aware;          /* for who plans: codes are in place */
+    size_t windows;      /* for who reads the data: how many; 0: as many as it calibrates on */
     bool keep; /* blocks keep what they computed for the way back, all at once, instead of computing
                   it again: a step takes 6 flops per weight and token instead of 8. Same bytes. */
 } pare_train_opts;
@@ -58,7 +60,10 @@ typedef struct pare_choice {
      * are. */
     bool (*grid)(void *self, size_t block, const pare_leaf *leaf, pare_grid *grid);
     void *self;
+    bool moments8; /* both moments of leaves of PARE_MOMENTS8_LEAST weights and more, but tables, in
+                      8 bits (distill/state8.h) */
 } pare_choice;
+#define PARE_MOMENTS8_LEAST 4096
 
 /* Two models. With a loss that compares predictions they have one vocabulary; with `hidden` one
  * width, or a projection, and the stream behind block b of N of the student stands beside that
@@ -90,6 +95,9 @@ static inline bool pare_train_projects(const pare_losses *l, const pare_config *
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m,
                                            const pare_choice *choice, pare_trainee *out);
+
+/* Bytes of a leaf of `count` weights, no table where moments8: value, gradient, both moments. */
+uint64_t pare_trained_bytes(uint64_t count, bool moments8);
 
 /* What the student reads of masters, once they changed: as pare_aware_round. */
 PARE_CHECKED pare_status pare_trainee_round(pare_ctx *cx, pare_trainee *t);

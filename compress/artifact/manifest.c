@@ -69,6 +69,8 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
     }
     if (m->held_out_sha256)
         pare_json_put_text(w, "held_out_sha256", m->held_out_sha256);
+    if (m->training_sha256)
+        pare_json_put_text(w, "training_sha256", m->training_sha256);
     put_files(w, "inputs", m->input, m->inputs);
     if (m->evaluated_count) { /* wherever the files lie, as for calibration */
         pare_json_open_array(w, "evaluated_sha256");

@@ -44,6 +44,7 @@ typedef struct pare_manifest {
     uint64_t seed;
     const char *tokens_sha256;   /* of the calibration tokens; NULL: no calibration */
     const char *held_out_sha256; /* of the windows held out to evaluate on; NULL: none */
+    const char *training_sha256; /* of the windows that a pass trained on; NULL: none did */
     size_t windows, window;      /* calibration */
     uint64_t fresh;              /* tokens of it that say something new */
     bool token_weights;          /* they count by the loss */

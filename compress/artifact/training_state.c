@@ -9,7 +9,7 @@
 
 #include "runtime/file.h"
 
-enum { MAGIC = 4, LENGTH = 8, NUMBERS = 4 * 8, HASH = 16, ARRAYS = 3 };
+enum { MAGIC = 4, LENGTH = 8, NUMBERS = 4 * 8, HASH = 16, ARRAYS = 5 };
 static const unsigned char magic[MAGIC] = {'P', 'T', 'S', '1'};
 
 static char *path_of(const pare_training_place *p, const char *suffix)
@@ -33,17 +33,30 @@ void pare_training_state_add(pare_training_state *t, const pare_train_step *s)
     point->rate = s->rate;
 }
 
-/* What is kept of all that is trained, one array behind the other. */
+/* All that is trained, the projection last. */
 static size_t arrays_of(const pare_training_state *t)
 {
     return (t->leaves + (t->projection != NULL)) * ARRAYS;
 }
 
-static float *array_of(const pare_training_state *t, size_t i, size_t *bytes)
+/* What is kept of it, one array behind the other; without bytes where a leaf has none. */
+typedef struct array {
+    void *at;
+    size_t bytes;
+} array;
+
+static array array_of(const pare_training_state *t, size_t i)
 {
     const pare_trained *const leaf = i / ARRAYS < t->leaves ? &t->leaf[i / ARRAYS] : t->projection;
-    *bytes = leaf->count * sizeof(float);
-    return i % ARRAYS == 0 ? leaf->value : i % ARRAYS == 1 ? leaf->m : leaf->v;
+    const size_t floats = leaf->count * sizeof(float);
+    const size_t scales = leaf->m ? 0 : pare_state8_blocks(leaf->count) * sizeof(float);
+    switch (i % ARRAYS) {
+    case 0: return (array){leaf->value, floats};
+    case 1: return leaf->m ? (array){leaf->m, floats} : (array){leaf->m8.code, leaf->count};
+    case 2: return leaf->v ? (array){leaf->v, floats} : (array){leaf->v8.code, leaf->count};
+    case 3: return (array){leaf->m8.scale, scales};
+    default: return (array){leaf->v8.scale, scales};
+    }
 }
 
 /* --- save --------------------------------------------------------------------------------------
@@ -101,8 +114,9 @@ static pare_status put_all(const pare_training_place *p, sink *s, const pare_tra
     PARE_TRY(put(s, record, len));
     PARE_TRY(put_numbers(s, t));
     for (size_t i = 0; i < arrays_of(t); i++) {
-        const float *const array = array_of(t, i, &len);
-        PARE_TRY(put(s, array, len));
+        const array part = array_of(t, i);
+        if (part.bytes)
+            PARE_TRY(put(s, part.at, part.bytes));
     }
     pare_xxh3_end(&s->hash, hash);
     PARE_TRY(put(s, hash, sizeof hash));
@@ -161,11 +175,8 @@ static double get_double(const unsigned char *p)
 static uint64_t array_bytes(const pare_training_state *t)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < arrays_of(t); i++) {
-        size_t len;
-        (void)array_of(t, i, &len);
-        bytes += len;
-    }
+    for (size_t i = 0; i < arrays_of(t); i++)
+        bytes += array_of(t, i).bytes;
     return bytes;
 }
 
@@ -204,10 +215,10 @@ static pare_status parse(const pare_training_place *p, pare_training_state *t, c
     t->result = *unit.training;
     at += NUMBERS;
     for (size_t i = 0; i < arrays_of(t); i++) {
-        size_t len;
-        float *const array = array_of(t, i, &len);
-        memcpy(array, at, len);
-        at += len;
+        const array part = array_of(t, i);
+        if (part.bytes)
+            memcpy(part.at, at, part.bytes);
+        at += part.bytes;
     }
     *found = true;
     return PARE_OK;

@@ -59,7 +59,8 @@ void pare_help_training(void)
         "\n"
         "pare saves the state every so many minutes (save). The same command continues a run that "
         "was\n"
-        "killed, to the same bytes. Memory: 16 bytes for each weight, and a step.\n"
+        "killed, to the same bytes. Memory: 16 bytes for each weight (10 with\n"
+        "\"moments: 8bit\"), and a step.\n"
         "\n"
         "a model from scratch\n%s\na student of half the depth, distilled\n%s",
         example_recipe, example_student);

@@ -30,8 +30,10 @@ enum {
     LAMBDA,
     SAMPLING,
     PRECISION,
+    MOMENTS,
     SAVE,
-    AWARE
+    AWARE,
+    WINDOWS
 };
 
 static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
@@ -41,6 +43,8 @@ static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
 
 enum { F32, BF16 };
 static const pare_word precisions[] = {{"f32", F32}, {"bf16", BF16}, {0}};
+
+static const pare_word moments[] = {{"f32", 0}, {"8bit", 1}, {0}};
 
 // clang-format off
 static const pare_param params[] = {
@@ -132,12 +136,19 @@ static const pare_param params[] = {
         .help = "of the products of linears, there and back; bf16: both sides are rounded to BF16 and "
                 "summed in F32, which CPUs with AMX do much faster and others do not; weights and "
                 "states stay in F32, and every CPU gives the same bytes"},
+    [MOMENTS] = {.name = "moments", .type = PARE_PARAM_CHOICE, .fallback = 0, .words = moments,
+        .help = "how AdamW keeps its two moments: f32; 8bit: in 8 bits with a scale for each 256 (Dettmers "
+                "et al., 2021), but those of embeddings and of less than 4096 weights; 6 bytes less "
+                "of memory for each weight"},
     [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
         .help = "minutes from one saved state of the training to the next; a job that was killed "
                 "goes on from the last one; 0: save after each step"},
     [AWARE] = {.name = "aware", .type = PARE_PARAM_BOOL, .fallback = 0,
         .help = "true: also trains what quantizers before it quantized, with the codes in place: "
                 "the student computes with what will be stored"},
+    [WINDOWS] = {.name = "windows", .type = PARE_PARAM_INTEGER, .min = 0, .max = 1e9, .fallback = 0,
+        .help = "windows to train on: those of calibration:, and others of the same data, spread evenly; "
+                "0: only those of calibration:"},
     {.name = NULL},
 };
 // clang-format on
@@ -187,7 +198,9 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                              .temperature = value[SAMPLING],
                              .save_minutes = value[SAVE],
                              .bf16 = value[PRECISION] != F32,
-                             .aware = value[AWARE] != 0.0};
+                             .moments8 = value[MOMENTS] != 0.0,
+                             .aware = value[AWARE] != 0.0,
+                             .windows = (size_t)value[WINDOWS]};
 }
 
 const pare_pass pare_pass_distill = {
@@ -198,29 +211,35 @@ const pare_pass pare_pass_distill = {
               "Wang et al., MiniLMv2, 2021; "
               "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Ma et al., BitNet b1.58, "
               "2024",
-    .notes = "distill comes after pruners and runs once all blocks are pruned. It trains "
-             "every linear that was\npruned; a weight that is 0 stays 0. Norms, biases, "
-             "embeddings, the head and linears that no pass\nprunes stay as they are. The "
-             "teacher is the recipe's model as it was. The data are the windows of\n"
-             "calibration:, so give many samples. The optimizer is AdamW with betas 0.9 and "
-             "0.95.\n\nQuantizers may come after it. They work on the trained weights, keep "
-             "the zeros, and calibrate on\nwhat the trained model sees. No other pass may: a "
-             "recipe with distill has no transform, no\nstructured pass and no second distill."
-             "\n\nWith \"aware: true\" quantizers come before it: rtn, gptq, hqq "
-             "(uniform grids), sparsegpt_joint,\nternary. Their codes are in place while they are "
-             "trained: the student computes with the values\nthat will be stored. Gradients pass "
-             "through rounding to weights in floats, and to the scales of\ngroups (LSQ); zero "
-             "points stay, ternary scales follow the weights. What was trained is what is\nstored. "
-             "\n\nAll trained weights are in memory as F32 with a "
-             "gradient and two moments: 16 bytes each, 21 with\ncodes in place. pare "
-             "always evaluates the result on windows that it holds out, and reports their\nKL "
-             "before and after. Training "
-             "stops with an error when it diverges. Then take a smaller rate and\ngive the "
-             "same command again: what is pruned stays, and training begins anew. That holds "
-             "for every\nsetting of distill; --restart prunes again, too.\n\nA job that was "
-             "killed while it trained keeps the blocks that it pruned. It continues from the "
-             "last\nstate that it saved, to the same bytes. Its files take 32 bytes of disk "
-             "for each trained weight\nuntil the job is done.\n",
+    .notes =
+        "distill comes after pruners and runs once all blocks are pruned. It trains every linear\n"
+        "that was pruned; a weight that is 0 stays 0. Norms, biases, embeddings, the head and\n"
+        "linears that no pass prunes stay as they are. The teacher is the recipe's model as it\n"
+        "was. The data are the windows of calibration:, and with \"windows\" more of the same "
+        "text;\n"
+        "the more new text, the better. The optimizer is AdamW with betas 0.9 and 0.95.\n"
+        "\n"
+        "Quantizers may come after it. They work on the trained weights, keep the zeros, and\n"
+        "calibrate on what the trained model sees. No other pass may: a recipe with distill has\n"
+        "no transform, no structured pass and no second distill.\n"
+        "\n"
+        "With \"aware: true\" quantizers come before it: rtn, gptq, hqq (uniform grids),\n"
+        "sparsegpt_joint, ternary. Their codes are in place while they are trained: the student\n"
+        "computes with the values that will be stored. Gradients pass through rounding to weights\n"
+        "in floats, and to the scales of groups (LSQ); zero points stay, ternary scales follow\n"
+        "the weights. What was trained is what is stored.\n"
+        "\n"
+        "All trained weights are in memory as F32 with a gradient and two moments: 16 bytes each,\n"
+        "21 with codes in place, 6 less with \"moments: 8bit\". pare always evaluates the result "
+        "on\n"
+        "windows that it holds out, and reports their KL before and after. Training stops with an\n"
+        "error when it diverges. Then take a smaller rate and give the same command again: what\n"
+        "is pruned stays, and training begins anew. That holds for every setting of distill;\n"
+        "--restart prunes again, too.\n"
+        "\n"
+        "A job that was killed while it trained keeps the blocks that it pruned. It continues\n"
+        "from the last state that it saved, to the same bytes. Its files take 32 bytes of disk\n"
+        "(20 with 8-bit moments) for each trained weight until the job is done.\n",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .training = pare_training_opts,

@@ -70,30 +70,75 @@ static pare_status read_stream(const pare_data_reader *r, size_t samples, pare_t
     return pare_fail(r->cx, PARE_EINVAL, "no calibration data");
 }
 
-/* Adds to `out` at most `most` windows of the stream that are not among the drawn ones, spread
- * evenly. Drawn windows stand in the order of the stream. */
-static pare_status hold_out(const pare_data_reader *r, const pare_tokens *stream,
-                            const pare_tokens *drawn, size_t most, pare_tokens *out)
+/* Windows to train on beside those of calibration. */
+static size_t more_windows(const pare_plan *plan)
 {
-    const size_t window = r->plan->window, bytes = window * sizeof(int32_t);
-    const size_t windows = stream->count / window;
-    const int32_t **const left = PARE_NEW(r->scratch, const int32_t *, windows);
-    if (!left)
+    const size_t samples = plan->settled.samples;
+    return plan->train.windows > samples ? plan->train.windows - samples : 0;
+}
+
+/* What of a stream calibration does not see. */
+typedef struct rest {
+    const int32_t **window;
+    size_t count;
+} rest;
+
+/* Drawn windows stand in the order of the stream. */
+static pare_status find_rest(const pare_data_reader *r, const pare_tokens *stream,
+                             const pare_tokens *drawn, rest *out)
+{
+    const size_t window = r->plan->window, windows = stream->count / window;
+    *out = (rest){.window = PARE_NEW(r->scratch, const int32_t *, windows)};
+    if (!out->window)
         return PARE_ENOMEM;
-    size_t count = 0, next = 0;
+    size_t next = 0;
     for (size_t i = 0; i < windows; i++) {
         const int32_t *const at = stream->id + i * window;
-        if (next < drawn->count && memcmp(at, drawn->id + next, bytes) == 0)
+        if (next < drawn->count && memcmp(at, drawn->id + next, window * sizeof *at) == 0)
             next += window;
         else
-            left[count++] = at;
+            out->window[out->count++] = at;
     }
-    const size_t room = r->plan->held_out - out->count / window;
-    const size_t wanted = most < room ? most : room, taken = count < wanted ? count : wanted;
-    for (size_t i = 0; i < taken; i++) {
-        memcpy(out->id + out->count, left[i * count / taken], bytes);
+    return PARE_OK;
+}
+
+/* Moves `most` windows of the rest, or all, to the end of `out`, spread evenly; those that stay
+ * keep their order. */
+static void move_windows(rest *left, size_t most, size_t window, pare_tokens *out)
+{
+    const size_t taken = left->count < most ? left->count : most;
+    size_t next = 0, stay = 0;
+    for (size_t i = 0; i < left->count; i++) {
+        if (next == taken || i != next * left->count / taken) {
+            left->window[stay++] = left->window[i];
+            continue;
+        }
+        memcpy(out->id + out->count, left->window[i], window * sizeof *out->id);
         out->count += window;
+        next++;
     }
+    left->count = stay;
+}
+
+/* Holds windows of the stream out, at most `most` of them, and takes `more` to train on. */
+static pare_status take_rest(const pare_data_reader *r, const pare_tokens *stream,
+                             const pare_tokens *drawn, size_t most, size_t more,
+                             pare_calibration_data *out)
+{
+    const pare_plan *const plan = r->plan;
+    const size_t window = plan->window, room = plan->held_out - out->held_out.count / window;
+    rest left;
+    PARE_TRY(find_rest(r, stream, drawn, &left));
+    if (more && left.count <= more)
+        return pare_recipe_fail(
+            r->cx, plan->training->place,
+            "%s: windows: %zu are %zu more than it calibrates on; the data have "
+            "%zu more, and one is held out; give more text or fewer windows",
+            pare_passes[plan->training->pass]->name, plan->train.windows, more_windows(plan),
+            left.count);
+    const size_t spare = left.count - more, held = most < room ? most : room;
+    move_windows(&left, held < spare ? held : spare, window, &out->held_out);
+    move_windows(&left, more, window, &out->training);
     return PARE_OK;
 }
 
@@ -143,8 +188,12 @@ static pare_status draw_share(const pare_data_reader *r, size_t text, size_t sam
     PARE_TRY(pare_tokens_windows(r->cx, r->scratch, &stream, window, share, PARE_PICK_DRAW, seed,
                                  &drawn));
     memcpy(out->tokens.id + out->tokens.count, drawn.id, drawn.count * sizeof *drawn.id);
-    const size_t part = plan->held_out * share / samples;
-    return plan->held_out ? hold_out(r, &stream, &drawn, part ? part : 1, &out->held_out) : PARE_OK;
+    const size_t part = plan->held_out * share / samples, more = more_windows(plan);
+    const size_t before = out->tokens.count / window;
+    return plan->held_out
+               ? take_rest(r, &stream, &drawn, part ? part : 1,
+                           more * (before + share) / samples - more * before / samples, out)
+               : PARE_OK;
 }
 
 /* Texts with weights: windows of each are cut and drawn for themselves, text behind text. */
@@ -179,9 +228,21 @@ static pare_status one_stream(const pare_data_reader *r, pare_calibration_data *
     if (s == PARE_OK)
         s = pick_windows(r, &stream, settled->samples, &out->tokens);
     if (s == PARE_OK && plan->held_out)
-        s = hold_out(r, &stream, &out->tokens, plan->held_out, &out->held_out);
+        s = take_rest(r, &stream, &out->tokens, plan->held_out, more_windows(plan), out);
     pare_arena_rewind(r->scratch, mark);
     return s;
+}
+
+/* Windows to train on, once all are there. */
+static pare_status settle_training(const pare_data_reader *r, pare_calibration_data *out)
+{
+    if (!r->plan->training)
+        return PARE_OK;
+    if (out->training.id)
+        memcpy(out->training.id, out->tokens.id, out->tokens.count * sizeof *out->tokens.id);
+    else
+        out->training = out->tokens;
+    return hash_tokens(r->cx, &out->training, out->training_sha256);
 }
 
 pare_status pare_data_calibration(const pare_data_reader *r, pare_calibration_data *out,
@@ -193,6 +254,10 @@ pare_status pare_data_calibration(const pare_data_reader *r, pare_calibration_da
     if (plan->held_out &&
         !(out->held_out.id = PARE_NEW(r->a, int32_t, plan->held_out * plan->window)))
         return PARE_ENOMEM;
+    if (more_windows(plan) &&
+        !(out->training.id = PARE_NEW(r->a, int32_t, plan->train.windows * plan->window)))
+        return PARE_ENOMEM;
+    out->training.count = more_windows(plan) ? settled->samples * plan->window : 0;
     PARE_TRY(plan->recipe.calibration.weight ? mix_texts(r, settled->samples, out)
                                              : one_stream(r, out, settled));
     if (plan->held_out && out->held_out.count == 0)
@@ -200,6 +265,7 @@ pare_status pare_data_calibration(const pare_data_reader *r, pare_calibration_da
     PARE_TRY(hash_tokens(r->cx, &out->tokens, out->sha256));
     if (plan->held_out)
         PARE_TRY(hash_tokens(r->cx, &out->held_out, out->held_out_sha256));
+    PARE_TRY(settle_training(r, out));
     if (plan->calibrated)
         PARE_TRY(pare_tokens_fresh(r->scratch, &out->tokens, plan->window, &settled->fresh));
     if (settled->samples)

@@ -22,7 +22,9 @@ typedef struct pare_data_reader {
 typedef struct pare_calibration_data {
     pare_tokens tokens;   /* [samples, window] */
     pare_tokens held_out; /* windows that calibration does not see, [, window] */
-    char sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX]; /* of both */
+    pare_tokens training; /* windows to train on: those of calibration first, [, window] */
+    char sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX],
+        training_sha256[PARE_SHA256_HEX];
     size_t *share; /* windows of each text, or NULL when no weights are given */
 } pare_calibration_data;
 

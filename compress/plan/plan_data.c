@@ -16,7 +16,8 @@ static bool calibration_in_doubt(const pare_data_reader *r)
 {
     const pare_plan *const plan = r->plan;
     const pare_calibration *const c = &plan->recipe.calibration;
-    const uint64_t samples = plan->settled.samples ? plan->settled.samples : 1;
+    const uint64_t least = plan->settled.samples ? plan->settled.samples : 1;
+    const uint64_t samples = least > plan->train.windows ? least : plan->train.windows;
     const uint64_t wanted = (samples + (plan->held_out > 0)) * plan->window;
     uint64_t sum = 0;
     bool few = false;

@@ -488,7 +488,8 @@ static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,
 static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
 {
     return settled->memory.held_bytes + job_bytes + plan->linears * sizeof(pare_linear_result) +
-           ((uint64_t)settled->samples + plan->held_out) * plan->window * sizeof(int32_t) +
+           ((uint64_t)settled->samples + plan->held_out + plan->train.windows) * plan->window *
+               sizeof(int32_t) +
            (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0) +
            (plan->ratios ? plan->linears * sizeof *plan->linear : 0);
 }

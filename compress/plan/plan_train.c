@@ -84,6 +84,18 @@ static const char *recipe_fault(const pare_plan *plan)
     return NULL;
 }
 
+/* More windows than those of calibration, or none said. */
+static pare_status check_windows(pare_ctx *cx, const pare_plan *plan)
+{
+    const size_t samples = plan->settled.samples, windows = plan->train.windows;
+    if (windows == 0 || windows >= samples)
+        return PARE_OK;
+    return pare_recipe_fail(cx, plan->training->place,
+                            "%s: windows: %zu are fewer than the %zu of calibration:, all of which "
+                            "it trains on; take %zu or more, or fewer samples",
+                            name_of(plan), windows, samples, samples);
+}
+
 /* What of the model does not, or NULL. */
 static const char *model_fault(const pare_plan *plan)
 {
@@ -133,6 +145,7 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     if (fault)
         return pare_recipe_fail(cx, step->place, "%s: %s", name_of(plan), fault);
     PARE_TRY(check_codes(cx, plan));
+    PARE_TRY(check_windows(cx, plan));
     /* Samples may be all that the text has, which is not known yet. */
     const pare_train_data data = {NULL, 1, plan->window};
     const pare_status s = pare_train_check(cx, &data, &plan->train);
@@ -144,10 +157,10 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     return pare_recipe_fail(cx, step->place, "%s: %s", name_of(plan), reason);
 }
 
-/* Weights that are trained, those of them with codes in place, scales and zero points of these, and
- * the most weights of one linear. */
+/* Weights that are trained, those of them with codes in place, scales and zero points of these, the
+ * most weights of one linear, and the bytes of all as leaves. */
 typedef struct trained {
-    uint64_t weights, aware, steps, most;
+    uint64_t weights, aware, steps, most, bytes;
 } trained;
 
 static trained count_trained(const pare_plan *plan)
@@ -159,6 +172,8 @@ static trained count_trained(const pare_plan *plan)
         if (!pare_plan_trains(plan, l))
             continue;
         t.weights += count;
+        t.bytes += pare_trained_bytes(count, plan->train.moments8) +
+                   pare_trained_bytes(pare_plan_steps(plan, l), plan->train.moments8);
         t.aware += pare_plan_aware(plan, l) ? count : 0;
         t.steps += pare_plan_steps(plan, l);
         t.most = count > t.most ? count : t.most;
@@ -170,9 +185,9 @@ static trained count_trained(const pare_plan *plan)
  * takes the place of the other. */
 uint64_t pare__plan_train_disk(const pare_plan *plan)
 {
-    enum { FLOATS = 1 + 1 + 2 * 3 };
     const trained t = count_trained(plan);
-    return (t.weights + t.steps) * FLOATS * sizeof(float);
+    const uint64_t values = (t.weights + t.steps) * sizeof(float);
+    return 2 * values + 2 * (t.bytes - values);
 }
 
 /* Of codes in place: values and codes of each weight; of each group a step as a leaf, its scale and
@@ -184,7 +199,7 @@ static uint64_t aware_bytes(const pare_plan *plan, const trained *t)
            plan->linears * OF_LINEAR;
 }
 
-/* Value, gradient and two moments of each weight; a student that views them; beside them the
+/* Leaves; a student that views them; beside them the
  * training, an evaluation, or the largest linear as it is stored. */
 uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
                                 const pare_settled *settled)
@@ -206,7 +221,7 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
     uint64_t largest = 0;
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         largest = beside[i] > largest ? beside[i] : largest;
-    return t.weights * 4 * sizeof(float) + aware_bytes(plan, &t) + plan->linears * OF_LEAF +
+    return t.bytes + aware_bytes(plan, &t) + plan->linears * OF_LEAF +
            c->blocks * sizeof(pare_block) +
            2 * (uint64_t)plan->window * pare_rope_pairs(c) * 2 * sizeof(float) + ROUNDING + largest;
 }

@@ -52,13 +52,14 @@ static void compare_recipes(const char *was, const char *is, char difference[DIF
 }
 
 /* Sampled text follows from recipe and model, and is not sampled again. An earlier pare did not
- * note the windows that it held out. */
+ * note the windows that it held out, or trained on. */
 static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
                                   char difference[DIFFERENCE])
 {
     const pare_plan *const plan = run->plan;
     const pare_json *const was = pare_json_get(manifest, "calibration");
     const bool noted = plan->held_out && pare_json_get(manifest, "held_out_sha256");
+    const bool trained = plan->training && pare_json_get(manifest, "training_sha256");
     if ((!plan->calibrated && !noted) || plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE)
         return PARE_OK;
     const pare_data_reader reader = pare__run_reader(run);
@@ -67,6 +68,8 @@ static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
         (void)snprintf(difference, DIFFERENCE, "it was calibrated with other tokens");
     else if (noted && !is_text(manifest, "held_out_sha256", run->data.held_out_sha256))
         (void)snprintf(difference, DIFFERENCE, "it was evaluated on other windows held out");
+    else if (trained && !is_text(manifest, "training_sha256", run->data.training_sha256))
+        (void)snprintf(difference, DIFFERENCE, "it was trained on other windows");
     return PARE_OK;
 }
 

@@ -250,6 +250,7 @@ static pare_status write_manifest(pare_run *run)
                        .seed = plan->recipe.seed,
                        .tokens_sha256 = plan->calibrated ? run->data.sha256 : NULL,
                        .held_out_sha256 = plan->held_out ? run->data.held_out_sha256 : NULL,
+                       .training_sha256 = plan->training ? run->data.training_sha256 : NULL,
                        .windows = plan->calibrated ? run->settled.samples : 0,
                        .window = plan->calibrated ? plan->window : 0,
                        .fresh = run->settled.fresh,

@@ -103,6 +103,7 @@ static void put_recipe(pare_run *run, char *text, pare_json_writer *w)
         (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", ++number);
         pare_json_put_text(w, key, line);
     }
+    pare_xxh3_add(&hash, run->data.training_sha256, sizeof run->data.training_sha256);
     pare_xxh3_end(&hash, run->training_asked);
 }
 

@@ -100,7 +100,7 @@ static pare_status take_student(training *t)
 {
     pare_run *const run = t->run;
     const size_t blocks = run->model.config.blocks;
-    const pare_choice choice = {is_trained, is_aware, run};
+    const pare_choice choice = {is_trained, is_aware, run, run->plan->train.moments8};
     t->student = run->model;
     t->student.block = PARE_NEW(&t->own, pare_block, blocks);
     if (!t->student.block)
@@ -197,7 +197,8 @@ static pare_status find_state(training *t)
 static pare_status run_steps(training *t)
 {
     pare_run *const run = t->run;
-    const pare_train_data data = {run->data.tokens.id, run->settled.samples, run->plan->window};
+    const pare_train_data data = {run->data.training.id,
+                                  run->data.training.count / run->plan->window, run->plan->window};
     const pare_train_watch watch = {see, t};
     pare_train_opts o = run->plan->train;
     o.keep = run->settled.memory.keep;

@@ -40,6 +40,7 @@ typedef struct pare_training {
     bool taught;                /* a loss compares with the teacher */
 
     pare_train_opts opts;
+    uint64_t weights, leaf_bytes; /* that are trained; their values, gradients and moments */
     size_t window;
     pare_tokens windows, held_out; /* [, window] each */
     char windows_sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX];

@@ -101,38 +101,38 @@ static void pick_dtype(pare_training *t)
 /* --- room --------------------------------------------------------------------------------------
  */
 
-static uint64_t count_weights(const pare_config *c, const pare_model *m)
+static void count_leaf(pare_training *t, const pare_leaf *leaf)
 {
-    uint64_t count = 0;
-    for (size_t b = 0; b < c->blocks; b++)
-        for (size_t i = 0; i < pare_block_leaves(c); i++) {
-            const pare_leaf leaf = pare_block_leaf(c, &m->block[b], i);
-            count += leaf.name ? (uint64_t)leaf.n * leaf.k : 0;
-        }
-    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
-        const pare_leaf leaf = pare_model_leaf(m, i);
-        count += leaf.name ? (uint64_t)leaf.n * leaf.k : 0;
-    }
-    return count;
+    const uint64_t count = leaf->name ? (uint64_t)leaf->n * leaf->k : 0;
+    t->weights += count;
+    t->leaf_bytes += pare_trained_bytes(count, t->opts.moments8 && leaf->kind != PARE_LEAF_TABLE);
 }
 
-/* Weights of a model of the shape that is trained, biases that it lacks included. */
-static pare_status student_weights(pare_training *t, uint64_t *weights)
+/* Counts the weights of a model of the shape that is trained, biases that it lacks included. */
+static pare_status count_weights(pare_training *t)
 {
     pare_model shape = {.config = t->source.config};
+    pare_config *const c = &shape.config;
     const pare_mark mark = pare_arena_mark(&t->scratch);
     if (t->recipe.blocks)
-        shape.config.blocks = t->recipe.blocks;
-    shape.block = PARE_NEW(&t->scratch, pare_block, shape.config.blocks);
-    for (size_t b = 0; shape.block && shape.config.experts && b < shape.config.blocks; b++) {
-        shape.block[b].expert =
-            PARE_NEW(&t->scratch, pare_linear, shape.config.experts * PARE_ROLES);
+        c->blocks = t->recipe.blocks;
+    shape.block = PARE_NEW(&t->scratch, pare_block, c->blocks);
+    for (size_t b = 0; shape.block && c->experts && b < c->blocks; b++) {
+        shape.block[b].expert = PARE_NEW(&t->scratch, pare_linear, c->experts * PARE_ROLES);
         if (!shape.block[b].expert)
             shape.block = NULL;
     }
-    *weights = shape.block ? count_weights(&shape.config, &shape) : 0;
+    for (size_t i = 0; shape.block && i < c->blocks * pare_block_leaves(c); i++) {
+        const pare_leaf leaf =
+            pare_block_leaf(c, &shape.block[i / pare_block_leaves(c)], i % pare_block_leaves(c));
+        count_leaf(t, &leaf);
+    }
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_leaf leaf = pare_model_leaf(&shape, i);
+        count_leaf(t, &leaf);
+    }
     pare_arena_rewind(&t->scratch, mark);
-    return *weights ? PARE_OK : PARE_ENOMEM;
+    return shape.block ? PARE_OK : PARE_ENOMEM;
 }
 
 /* Weights that are trained and not kept. */
@@ -142,7 +142,7 @@ static uint64_t thrown_away(const pare_training *t)
                                    : 0;
 }
 
-static uint64_t needed_bytes(const pare_training *t, uint64_t weights)
+static uint64_t needed_bytes(const pare_training *t)
 {
     enum { OF_LEAF = 1024, ROUNDING = 4 << 20 };
     const pare_config *const c = &t->source.config;
@@ -156,11 +156,11 @@ static uint64_t needed_bytes(const pare_training *t, uint64_t weights)
     const uint64_t beside[] = {
         pare_train_bytes(t->cx, c, teacher, &data, &t->opts, leaves),
         pare_evaluate_bytes(t->cx, &side, teacher ? &other : NULL, t->window, t->held_out.count),
-        (t->fresh ? weights * sizeof(float) : 0), largest};
+        (t->fresh ? t->weights * sizeof(float) : 0), largest};
     uint64_t most = 0;
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         most = beside[i] > most ? beside[i] : most;
-    return (weights + thrown_away(t)) * 4 * sizeof(float) + leaves * OF_LEAF + most + ROUNDING;
+    return t->leaf_bytes + thrown_away(t) * 4 * sizeof(float) + leaves * OF_LEAF + most + ROUNDING;
 }
 
 /* Refuses a job that memory or disk cannot hold, before it begins. */
@@ -173,19 +173,21 @@ static pare_status check_room(pare_training *t, pare_train_done *done)
     char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT];
     pare_output_disk disk;
     t->opts.keep = true;
-    t->opts.keep = t->cx->live_bytes + needed_bytes(t, done->weights) <= limit.bytes;
-    done->memory = t->cx->live_bytes + needed_bytes(t, done->weights);
+    t->opts.keep = t->cx->live_bytes + needed_bytes(t) <= limit.bytes;
+    done->memory = t->cx->live_bytes + needed_bytes(t);
     done->memory_limit = limit.bytes;
     done->memory_limit_name = limit.name;
-    done->disk = done->weights * (2 * 3 * sizeof(float) + pare_dtype_bits(t->dtype) / 8) +
+    done->disk = 2 * (t->leaf_bytes - t->weights * sizeof(float)) +
+                 t->weights * (pare_dtype_bits(t->dtype) / 8) +
                  thrown_away(t) * 2 * 3 * sizeof(float);
     if (done->memory > limit.bytes)
         return pare_fail(t->cx, PARE_ENOMEM,
-                         "training %llu weights takes %s of memory, 16 bytes for each and the rest "
-                         "for a step, and %s allows %s; take a smaller batch or window, fewer "
-                         "blocks, or more memory",
-                         (unsigned long long)done->weights, pare_units_bytes(done->memory, needs),
-                         limit.name, pare_units_bytes(limit.bytes, has));
+                         "training %llu weights takes %s of memory, %.3g bytes for each and the "
+                         "rest for a step, and %s allows %s; take a smaller batch or window, fewer "
+                         "blocks, \"moments: 8bit\", or more memory",
+                         (unsigned long long)t->weights, pare_units_bytes(done->memory, needs),
+                         (double)t->leaf_bytes / (double)t->weights, limit.name,
+                         pare_units_bytes(limit.bytes, has));
     t->cx->limit_bytes = (size_t)limit.bytes;
     PARE_TRY(pare_output_disk_find(t->cx, t->a, &t->place, &disk));
     done->disk_free = disk.free_bytes;
@@ -433,7 +435,8 @@ static pare_status prepare(pare_training *t, pare_train_done *out)
         PARE_TRY(pare_job_output_beside(t->cx, &output, &t->place, t->teacher_path));
     pick_dtype(t);
     PARE_TRY(begun_with(t, out));
-    PARE_TRY(student_weights(t, &out->weights));
+    PARE_TRY(count_weights(t));
+    out->weights = t->weights;
     if (t->job->plan_only)
         PARE_TRY(pare_output_check_room(t->cx, t->place.output));
     else

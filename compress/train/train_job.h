@@ -42,7 +42,8 @@ void pare_train_put(pare_json_writer *w, const pare_train_done *d);
  * PARE_ENOSPC, PARE_ENOMEM (said before anything is read, with both figures), PARE_ENUMERIC (it
  * diverges), PARE_EINTERRUPTED (resumable).
  *
- * Memory   16 bytes for each weight (value, gradient, two moments, F32), 4 more while random
+ * Memory   16 bytes for each weight (value, gradient, two moments, F32; about 10 with moments in 8
+ * bits), 4 more while random
  * weights are made, and pare_train_bytes; the tokens of the text. */
 PARE_CHECKED pare_status pare_train_job(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         const pare_teller *teller, pare_train_done *out);

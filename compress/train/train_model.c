@@ -327,7 +327,7 @@ static pare_status take_projection(pare_training *t)
 
 pare_status pare__train_take(pare_training *t)
 {
-    const pare_choice all = {.wants = is_any};
+    const pare_choice all = {.wants = is_any, .moments8 = t->opts.moments8};
     if (t->fresh)
         PARE_TRY(make_weights(t));
     PARE_TRY(view_blocks(t));

@@ -99,7 +99,8 @@ model: scratch
 blocks: 1
 output: samples
 data: {text: ["$demo/calibration.txt"], window: 64}
-train: {jsd: 1, ce: 0, sinkhorn: 0.1, relations: 0.5, lambda: 0.5, tokens: 8192, batch: 8, rate: 2e-3, save: 0}
+train: {jsd: 1, ce: 0, sinkhorn: 0.1, relations: 0.5, lambda: 0.5, moments: 8bit,
+        tokens: 8192, batch: 8, rate: 2e-3, save: 0}
 END
 "$pare" train samples.yaml >out.log 2>&1 || fail "$(cat out.log)"
 below "$(field samples/run.json kl_after)" "$(field samples/run.json kl_before)" "KL after samples"

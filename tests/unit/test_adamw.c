@@ -24,15 +24,19 @@ static void rig_make(rig *r, bool zeros)
 {
     memset(r, 0, sizeof *r);
     fill(r->value, 0, 8);
-    r->leaf[0] = (pare_trained){r->value, r->gradient, r->m, r->v, FIRST, true, zeros, NULL};
-    r->leaf[1] = (pare_trained){r->value + FIRST,
-                                r->gradient + FIRST,
-                                r->m + FIRST,
-                                r->v + FIRST,
-                                SECOND,
-                                false,
-                                zeros,
-                                NULL};
+    r->leaf[0] = (pare_trained){.value = r->value,
+                                .gradient = r->gradient,
+                                .m = r->m,
+                                .v = r->v,
+                                .count = FIRST,
+                                .decays = true,
+                                .keeps_zeros = zeros};
+    r->leaf[1] = (pare_trained){.value = r->value + FIRST,
+                                .gradient = r->gradient + FIRST,
+                                .m = r->m + FIRST,
+                                .v = r->v + FIRST,
+                                .count = SECOND,
+                                .keeps_zeros = zeros};
 }
 
 static const pare_adamw usual = {.beta1 = .9, .beta2 = .95, .eps = 1e-8, .decay = .1, .clip = 1};

@@ -79,8 +79,8 @@ static const struct {
     {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0}\n", "step 3 of", NULL,
      "continues after step 3 of 12"},
     {CHAIN, "step 3 of", NULL, "continues after step 3 of 12"},
-    {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0, lambda: 0.5}\n", "step 3 of", NULL,
-     "continues after step 3 of 12"},
+    {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0, lambda: 0.5, moments: 8bit}\n", "step 3 of",
+     NULL, "continues after step 3 of 12"},
     {CHAIN, "step 3 of", "two.partial/training.state", "training begins anew"},
     {CHAIN, "step 3 of", "two.partial/pruned.f32", "block 2 of 2 of the unfinished run is damaged"},
     {CHAIN, "step 3 of", NULL, "continuing: 2 of 2 blocks are pruned; training comes"},
@@ -191,6 +191,42 @@ START_TEST(what_a_stopped_job_holds_is_room_for_it)
 END_TEST
 
 /* Of two trainings of one recipe, one goes on with the moments of the other. */
+/* Changes the first token of a window of the data. */
+static void change_window(long window)
+{
+    FILE *const f = fopen(job_path(&place, "tokens.i32"), "r+");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fseek(f, window * 64 * (long)sizeof(int32_t), SEEK_SET), 0);
+    const int token = fgetc(f);
+    ck_assert_int_eq(fseek(f, window * 64 * (long)sizeof(int32_t), SEEK_SET), 0);
+    ck_assert_int_ne(fputc(token ^ 1, f), EOF);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Calibration sees windows 0 to 11; 12, 15, 18 and 21 are held out, and the others trained on, too.
+ */
+START_TEST(more_windows_than_those_of_calibration_are_trained_on)
+{
+    char what[1024];
+    recipe("  - wanda: {pattern: 2:4}\n" TRAIN "windows: 12}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "same"}, NULL), PARE_OK);
+    recipe("  - wanda: {pattern: 2:4}\n" TRAIN "}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "few"}, NULL), PARE_OK);
+    ck_assert_double_eq(figure("same", "training", "kl_after"),
+                        figure("few", "training", "kl_after"));
+    recipe("  - wanda: {pattern: 2:4}\n" TRAIN "windows: 20}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    change_window(13);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, "it was trained on other windows"), "%s", what);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
+    ck_assert_double_eq(figure("one", "training", "kl_before"),
+                        figure("two", "training", "kl_before"));
+    ck_assert_double_ne(figure("one", "training", "kl_after"),
+                        figure("two", "training", "kl_after"));
+}
+END_TEST
+
 START_TEST(moments_are_part_of_the_state)
 {
     listener stop = {.at = "step 6 of"};
@@ -293,6 +329,10 @@ static const struct {
     {"  - wanda: {pattern: 2:4}\n  - rtn: {}\n  - distill: {}\n", "put the quantizer after it", 7},
     {"  - distill: {}\n", "prunes a linear, and pare trains nothing else yet", 5},
     {"  - wanda: {pattern: 2:4}\n  - distill: {targets: [\"*.q_proj\"]}\n", "takes no targets", 6},
+    {"  - wanda: {pattern: 2:4}\n  - distill: {windows: 11}\n", "fewer than the 12 of calibration",
+     6},
+    {"  - wanda: {pattern: 2:4}\n  - distill: {windows: 24}\n",
+     "24 are 12 more than it calibrates on; the data have 12 more, and one is held out", 6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {kl: 0}\n", "all losses have weight 0", 6},
     {"  - distill: {}\n  - distill: {}\n", "a recipe can have one distill", 6},
     {"  - channels: {}\n  - distill: {}\n", "work on what it wrote with a second recipe", 6},
@@ -329,6 +369,7 @@ int main(void)
     tcase_add_loop_test(t, a_job_that_was_stopped_goes_on_to_the_same_bytes, 0, STOPS);
     tcase_add_test(t, what_a_stopped_job_holds_is_room_for_it);
     tcase_add_loop_test(t, settings_of_the_training_may_change_and_what_is_pruned_stays, 0, 2);
+    tcase_add_test(t, more_windows_than_those_of_calibration_are_trained_on);
     tcase_add_test(t, moments_are_part_of_the_state);
     tcase_add_test(t, a_quantizer_behind_it_keeps_the_mask_and_gains);
     tcase_add_test(t, linears_that_stay_dense_are_quantized_too);

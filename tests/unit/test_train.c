@@ -397,7 +397,7 @@ static void rig_begin_aware(rig *r, size_t threads, pare_grid grid)
 {
     rig_begin(r, threads);
     pare_arena *const a = &r->home.arena;
-    const pare_choice codes = {is_matrix, on_grid, &grid};
+    const pare_choice codes = {.wants = is_matrix, .grid = on_grid, .self = &grid};
     ck_assert_int_eq(pare_trainee_take(&r->home.cx, a, &r->student, &codes, &r->trainee), PARE_OK);
     ck_assert_uint_eq(r->trainee.awares, LEAVES);
     ck_assert_uint_eq(r->trainee.leaves,
