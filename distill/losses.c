@@ -3,10 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/small.h"
+#include "distill/sinkhorn.h"
+#include "distill/soften_internal.h"
 #include "runtime/threads.h"
 
-enum { BLOCK = 64, ARRAYS = 3 /* of a worker, each [vocab] */ };
+enum { ARRAYS = 3 /* of a worker, each [vocab] */ };
 
 /* A row while its gradient is made. */
 typedef struct row {
@@ -18,27 +19,10 @@ typedef struct row {
     double value;
 } row;
 
-/* p = softmax(x / T). Returns ln sum e^(x / T); not finite where x is not. */
-static double soften(const pare_kernels *k, const float *x, size_t n, double temperature, float *p)
-{
-    const float over = (float)(1 / temperature);
-    float max = -INFINITY;
-    double total = 0;
-    for (size_t i = 0; i < n; i++) {
-        p[i] = x[i];
-        max = x[i] > max ? x[i] : max;
-    }
-    for (size_t i = 0; i < n; i += BLOCK)
-        (void)k->softmax_f32(p + i, pare_smaller(n - i, BLOCK), over, &max, &total);
-    for (size_t i = 0; i < n; i++)
-        p[i] = (float)((double)p[i] / total);
-    return (double)max * (double)over + log(total);
-}
-
 static void add_ce(row *r, size_t label)
 {
     const double weight = r->l->ce;
-    const double all = soften(r->kernels, r->z, r->vocab, 1, r->q);
+    const double all = pare__soften(r->kernels, r->z, r->vocab, 1, r->q);
     r->value += weight * (all - (double)r->z[label]);
     for (size_t i = 0; i < r->vocab; i++)
         r->dz[i] += (float)(weight * ((double)r->q[i] - (i == label ? 1 : 0)));
@@ -161,8 +145,8 @@ static void add_losses(row *r, size_t label)
         add_ce(r, label);
     if (!pare_losses_compare(l))
         return;
-    const double apart = soften(r->kernels, r->z, r->vocab, l->temperature, r->q) -
-                         soften(r->kernels, r->t, r->vocab, l->temperature, r->p);
+    const double apart = pare__soften(r->kernels, r->z, r->vocab, l->temperature, r->q) -
+                         pare__soften(r->kernels, r->t, r->vocab, l->temperature, r->p);
     if (l->kl > 0)
         add_kl(r, apart);
     if (l->reverse_kl > 0)
@@ -184,7 +168,8 @@ typedef struct rows_job {
     const float *t;
     const int32_t *label;
     size_t vocab;
-    double scale, *value; /* [rows] */
+    double scale, *value;  /* [rows] */
+    const float *sinkhorn; /* [rows, vocab], what that adds to the gradient; NULL: nothing */
 } rows_job;
 
 static void run_rows(void *arg, size_t begin, size_t end, size_t worker)
@@ -210,13 +195,31 @@ static void run_rows(void *arg, size_t begin, size_t end, size_t worker)
         job->value[i] = r.value;
         for (size_t j = 0; j < vocab; j++)
             z[j] = (float)(job->scale * (double)r.dz[j]);
+        for (size_t j = 0; job->sinkhorn && j < vocab; j++)
+            z[j] += job->sinkhorn[i * vocab + j];
     }
 }
 
-size_t pare_losses_bytes(const pare_ctx *cx, size_t rows, size_t vocab)
+size_t pare_losses_bytes(const pare_ctx *cx, const pare_losses *l, size_t rows, size_t vocab)
 {
     return pare_threads(cx) * ARRAYS * vocab * sizeof(float) + rows * sizeof(double) +
-           (size_t)2 * PARE_ALIGN;
+           (l->sinkhorn > 0 ? rows * vocab * sizeof(float) + pare_sinkhorn_bytes(cx, vocab) : 0) +
+           (size_t)3 * PARE_ALIGN;
+}
+
+/* Before z becomes its gradient. */
+static pare_status add_sinkhorn(pare_ctx *cx, pare_arena *scratch, rows_job *job, size_t rows,
+                                double *value)
+{
+    const double weight = job->l->sinkhorn;
+    float *const dz = PARE_NEW(scratch, float, rows * job->vocab);
+    if (!dz)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_sinkhorn(cx, scratch, job->z, job->t, job->label, rows, job->vocab,
+                           job->l->temperature, job->scale * weight, dz, value));
+    *value *= weight;
+    job->sinkhorn = dz;
+    return PARE_OK;
 }
 
 pare_status pare_losses_rows(pare_ctx *cx, pare_arena *scratch, const pare_losses *l, float *z,
@@ -235,8 +238,10 @@ pare_status pare_losses_rows(pare_ctx *cx, pare_arena *scratch, const pare_losse
                     .work = PARE_NEW(scratch, float, pare_threads(cx) * ARRAYS * vocab)};
     if (!job.value || !job.work)
         return PARE_ENOMEM;
-    pare_parallel(cx, rows, 1, run_rows, &job);
     *value = 0;
+    if (l->sinkhorn > 0)
+        PARE_TRY(add_sinkhorn(cx, scratch, &job, rows, value));
+    pare_parallel(cx, rows, 1, run_rows, &job);
     for (size_t i = 0; i < rows; i++)
         *value += job.value[i];
     pare_arena_rewind(scratch, mark);

@@ -34,7 +34,9 @@
 /* How much each of them counts; 0: not at all. */
 typedef struct pare_losses {
     double ce, kl, reverse_kl, jsd, skew_kl, skew_reverse_kl, total_variation, hidden;
+    double sinkhorn;    /* distill/sinkhorn.h */
     double relations;   /* distill/relations.h */
+    double attention;   /* distill/scores.h */
     double temperature; /* T > 0 of all that look at the teacher's logits */
     double beta;        /* b of jsd, between 0 and 1 */
     double skew;        /* a of skew_kl and skew_reverse_kl, 0 <= a < 1 */
@@ -46,19 +48,20 @@ typedef struct pare_losses {
 static inline bool pare_losses_compare(const pare_losses *l)
 {
     return l->kl > 0 || l->reverse_kl > 0 || l->jsd > 0 || l->skew_kl > 0 ||
-           l->skew_reverse_kl > 0 || l->total_variation > 0;
+           l->skew_reverse_kl > 0 || l->total_variation > 0 || l->sinkhorn > 0;
 }
 
 /* Whether any of them needs a teacher. */
 static inline bool pare_losses_taught(const pare_losses *l)
 {
-    return pare_losses_compare(l) || l->hidden > 0 || l->relations > 0;
+    return pare_losses_compare(l) || l->hidden > 0 || l->relations > 0 || l->attention > 0;
 }
 
 /* A label that says: this row does not count. */
 enum { PARE_NO_LABEL = -1 };
 
-/* The weighted sum of the losses of logits, over rows.
+/* The weighted sum of the losses of logits, over rows. Each row stands alone but for sinkhorn,
+ * whose groups begin with the first.
  *
  *   z      [rows, vocab], becomes scale times the gradient of the sum over the rows that count; 0
  *          in the others
@@ -71,7 +74,7 @@ PARE_CHECKED pare_status pare_losses_rows(pare_ctx *cx, pare_arena *scratch, con
                                           float *z, const float *t, const int32_t *label,
                                           size_t rows, size_t vocab, double scale, double *value);
 
-size_t pare_losses_bytes(const pare_ctx *cx, size_t rows, size_t vocab);
+size_t pare_losses_bytes(const pare_ctx *cx, const pare_losses *l, size_t rows, size_t vocab);
 
 /* The loss `hidden` of s and u [count]: the value; ds [count] += scale times its gradient. 0, and
  * nothing is added, where u is 0. Threads over slices. */

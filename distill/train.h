@@ -6,7 +6,7 @@
  * once more, on a tape, for its gradient (runtime/tape.h); with `keep` the first run was on it.
  * Gradients of all lots add up in the leaves before the optimizer moves them. A row counts when its
  * window has a token behind it: the loss of a step is the mean over those rows; that of hidden
- * states is the mean over blocks, that of relations the mean over all rows.
+ * states and that of attention are means over blocks, that of relations the mean over all rows.
  *
  * Windows come in an order that the seed decides, each once before any comes again. With `lambda`
  * the student writes the second half of each window of some steps itself, before the step; of these
@@ -22,8 +22,11 @@
 #include "distill/aware.h"
 #include "distill/lora.h"
 #include "distill/losses.h"
+#include "distill/projection.h"
 #include "distill/relations.h"
 #include "distill/schedule.h"
+#include "distill/scores.h"
+#include "distill/teacher_top.h"
 #include "runtime/forward.h"
 #include "runtime/leaves.h"
 
@@ -38,15 +41,17 @@ typedef struct pare_train_opts {
     pare_schedule schedule;
     size_t batch; /* windows of a step */
     uint64_t seed;
-    double lambda;       /* chance of a step to learn from what the student writes */
-    double temperature;  /* > 0, at which it writes */
+    size_t teacher_top;   /* K of distill/teacher_top.h, which then stands for kl; 0: the teacher
+                             runs on every window each time */
+    double lambda;        /* chance of a step to learn from what the student writes */
+    double temperature;   /* > 0, at which it writes */
     double teacher_share; /* chance of a token of these to be the teacher's (MiniLLM) */
-    double save_minutes; /* for who keeps states: between two of them; 0: behind each step */
-    bool bf16;           /* linears multiply what is rounded to BF16, there and back */
-    bool moments8;       /* for who takes the leaves: as in pare_choice */
-    bool aware;          /* for who plans: codes are in place */
-    size_t windows;      /* for who reads the data: how many; 0: as many as it calibrates on */
-    bool adapters;       /* the same: adapters are trained, linears beside them may be F16, BF16 */
+    double save_minutes;  /* for who keeps states: between two of them; 0: behind each step */
+    bool bf16;            /* linears multiply what is rounded to BF16, there and back */
+    bool moments8;        /* for who takes the leaves: as in pare_choice */
+    bool aware;           /* for who plans: codes are in place */
+    size_t windows;       /* for who reads the data: how many; 0: as many as it calibrates on */
+    bool adapters;        /* the same: adapters are trained, linears beside them may be F16, BF16 */
     bool keep; /* blocks keep what they computed for the way back, all at once, instead of computing
                   it again: a step takes 6 flops per weight and token instead of 8. Same bytes. */
 } pare_train_opts;
@@ -66,9 +71,9 @@ typedef struct pare_choice {
 #define PARE_MOMENTS8_LEAST 4096
 
 /* Two models. With a loss that compares predictions they have one vocabulary; with `hidden` one
- * width, and the stream behind block b of N of the student stands beside that behind block
- * (b + 1) M / N - 1 of M of the teacher (TinyBERT's map); with `relations` the last blocks are
- * compared. */
+ * width, or a projection, and the stream behind block b of N of the student stands beside that
+ * behind block (b + 1) M / N - 1 of M of the teacher (TinyBERT's map), as the blocks do with
+ * `attention`, for which heads are equally many; with `relations` the last blocks are compared. */
 typedef struct pare_trainee {
     const pare_forward *student, *teacher; /* teacher NULL: no loss needs one */
     pare_trained *leaf; /* of the student: those that are wanted, and behind them step sizes */
@@ -77,14 +82,23 @@ typedef struct pare_trainee {
     size_t awares;
     pare_lora *lora;
     size_t loras;
-    bool tables; /* embeddings or positions are trained */
+    bool tables;                 /* embeddings or positions are trained */
+    pare_projection *projection; /* with `hidden`, between two widths; else not used, or NULL */
 } pare_trainee;
+
+/* Whether two models need a projection to be trained so. */
+static inline bool pare_train_projects(const pare_losses *l, const pare_config *student,
+                                       const pare_config *teacher)
+{
+    return l->hidden > 0 && student->hidden != teacher->hidden;
+}
 
 /* Gives each leaf that is wanted, by block and then in the order of runtime/leaves.h, and behind
  * them those outside the blocks, floats of its own: its values, copied or decoded, lie there from
  * now on; with codes in place, the masters. Those need zero points and steps, and
  * pare_trainee_round. Only matrices decay and keep their zeros. A tied head reads what the
- * embedding reads. Model and blocks are the caller's, to write. Fills all but the models.
+ * embedding reads. Model and blocks are the caller's, to write. Fills all but the models and the
+ * projection.
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m,
                                            const pare_choice *choice, pare_trainee *out);
@@ -110,8 +124,8 @@ typedef struct pare_train_step {
     double rate;
 } pare_train_step;
 
-/* How far it is. Together with values and moments of the leaves this is all that a training needs
- * to go on, to the same bytes. */
+/* How far it is. Together with values and moments of the leaves and the projection this is all that
+ * a training needs to go on, to the same bytes. */
 typedef struct pare_train_state {
     size_t steps;        /* that are done */
     double first, least; /* loss of the first, least norm above 0 of all, steps without ce left out;
@@ -125,7 +139,8 @@ typedef struct pare_train_watch {
 } pare_train_watch;
 
 /* PARE_EINVAL where nothing can be learned: windows of one token, which have no token behind it, no
- * windows, steps of no windows, no loss with a weight, lambda without one that needs a teacher. */
+ * windows, steps of no windows, no loss with a weight, lambda without one that needs a teacher,
+ * teacher_top without kl or with lambda or another loss that needs one. */
 PARE_CHECKED pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data,
                                           const pare_train_opts *o);
 

@@ -44,7 +44,7 @@ typedef struct pare_param {
     const char *by, *when;
 } pare_param;
 
-enum { PARE_PARAMS_MAX = 32 };
+enum { PARE_PARAMS_MAX = 40 };
 
 /* Number of entries of a table that ends with a NULL name. */
 size_t pare_param_count(const pare_param *params);

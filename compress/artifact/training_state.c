@@ -33,17 +33,24 @@ void pare_training_state_add(pare_training_state *t, const pare_train_step *s)
     point->rate = s->rate;
 }
 
-/* What a leaf keeps, one array behind the other; without bytes where it has none. */
+/* All that is trained, the projection last. */
+static size_t arrays_of(const pare_training_state *t)
+{
+    return (t->leaves + (t->projection != NULL)) * ARRAYS;
+}
+
+/* What is kept of it, one array behind the other; without bytes where a leaf has none. */
 typedef struct array {
     void *at;
     size_t bytes;
 } array;
 
-static array array_of(const pare_trained *leaf, size_t i)
+static array array_of(const pare_training_state *t, size_t i)
 {
+    const pare_trained *const leaf = i / ARRAYS < t->leaves ? &t->leaf[i / ARRAYS] : t->projection;
     const size_t floats = leaf->count * sizeof(float);
     const size_t scales = leaf->m ? 0 : pare_state8_blocks(leaf->count) * sizeof(float);
-    switch (i) {
+    switch (i % ARRAYS) {
     case 0: return (array){leaf->value, floats};
     case 1: return leaf->m ? (array){leaf->m, floats} : (array){leaf->m8.code, leaf->count};
     case 2: return leaf->v ? (array){leaf->v, floats} : (array){leaf->v8.code, leaf->count};
@@ -106,8 +113,8 @@ static pare_status put_all(const pare_training_place *p, sink *s, const pare_tra
     PARE_TRY(put(s, length, sizeof length));
     PARE_TRY(put(s, record, len));
     PARE_TRY(put_numbers(s, t));
-    for (size_t i = 0; i < t->leaves * ARRAYS; i++) {
-        const array part = array_of(&t->leaf[i / ARRAYS], i % ARRAYS);
+    for (size_t i = 0; i < arrays_of(t); i++) {
+        const array part = array_of(t, i);
         if (part.bytes)
             PARE_TRY(put(s, part.at, part.bytes));
     }
@@ -164,12 +171,12 @@ static double get_double(const unsigned char *p)
     return v;
 }
 
-/* Bytes of the arrays of all leaves. */
+/* Bytes of all arrays. */
 static uint64_t array_bytes(const pare_training_state *t)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < t->leaves * ARRAYS; i++)
-        bytes += array_of(&t->leaf[i / ARRAYS], i % ARRAYS).bytes;
+    for (size_t i = 0; i < arrays_of(t); i++)
+        bytes += array_of(t, i).bytes;
     return bytes;
 }
 
@@ -207,8 +214,8 @@ static pare_status parse(const pare_training_place *p, pare_training_state *t, c
     t->in_point = (size_t)in_point;
     t->result = *unit.training;
     at += NUMBERS;
-    for (size_t i = 0; i < t->leaves * ARRAYS; i++) {
-        const array part = array_of(&t->leaf[i / ARRAYS], i % ARRAYS);
+    for (size_t i = 0; i < arrays_of(t); i++) {
+        const array part = array_of(t, i);
         if (part.bytes)
             memcpy(part.at, at, part.bytes);
         at += part.bytes;

@@ -2,8 +2,8 @@
  * journal.
  *
  *   "PTS1" | u64 le length | record of a unit with what the training did so far | f64 first, least
- * | u64 steps, steps in the last point | of each leaf: values, m, v, F32, or m and v as codes of 8
- * bits and then the scales of both | 16 B XXH3-128 of all that
+ * | u64 steps, steps in the last point | of each leaf, then of a projection: values, m, v, F32, or
+ * m and v as codes of 8 bits and then the scales of both | 16 B XXH3-128 of all that
  *
  * It is written under another name, made durable, and then takes the place of the last one. One
  * that is torn or damaged is worth nothing: training begins anew. */
@@ -33,6 +33,7 @@ typedef struct pare_training_state {
     size_t in_point; /* steps in its last point */
     pare_trained *leaf;
     size_t leaves;
+    const pare_trained *projection; /* distill/projection.h; NULL: there is none */
 } pare_training_state;
 
 /* Takes a step into the curve: steps are spread over its points, as means of loss and norm. */

@@ -17,13 +17,16 @@ enum {
     SKEW_KL,
     SKEW_REVERSE_KL,
     TOTAL_VARIATION,
+    SINKHORN,
     HIDDEN,
     RELATIONS,
+    ATTENTION,
     TEMPERATURE,
     BETA,
     SCALED,
     SKEW,
     PIECES,
+    TEACHER_TOP,
     LAMBDA,
     SAMPLING,
     TEACHER_SHARE,
@@ -83,18 +86,31 @@ static const pare_param params[] = {
     [TOTAL_VARIATION] = {.name = "total_variation", .type = PARE_PARAM_NUMBER, .min = 0,
         .max = 1000, .fallback = 0,
         .help = "weight of sum |p - q| / 2: the share of a student's draft that the teacher rejects"},
+    [SINKHORN] = {.name = "sinkhorn", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
+        .help = "weight of the cost, for each row, of carrying the predictions q_i of 64 tokens that "
+                "stand side by side (windows behind one another, tokens that do not count left out) "
+                "over to the teacher's p_j: sum_ij P_ij sum |q_i - p_j|, P from e^(-10 sum |q_i - "
+                "p_j|) by 20 times making the sums of its rows, then of its columns 1; the gradient "
+                "passes through all of that (SinKD)"},
     [HIDDEN] = {.name = "hidden", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000, .fallback = 0,
         .help = "weight of the mean difference between the outputs of blocks, relative to the "
-                "teacher's"},
+                "teacher's; where widths differ, behind a matrix that is trained with the student "
+                "and thrown away (TinyBERT)"},
     [RELATIONS] = {.name = "relations", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000,
         .fallback = 0,
         .help = "weight of the mean KL(Rt, Rs) of relations between the tokens x_j, j <= i, of a window "
                 "in the last block: R_ij = softmax_j(<x_i, x_j> / sqrt(width of a piece)), x being "
                 "queries, keys (both before RoPE) and values, cut into pieces (MiniLMv2; there also "
                 "for other blocks); widths may differ"},
+    [ATTENTION] = {.name = "attention", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1000,
+        .fallback = 0,
+        .help = "weight of the mean squared difference between scores of attention, before cap and softmax, "
+                "of all heads and of tokens j <= i that both see, in block b of N of the student and "
+                "block (b + 1) M / N - 1 of M of the teacher, mean over blocks; heads must be equally "
+                "many (TinyBERT)"},
     [TEMPERATURE] = {.name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0.1, .max = 100,
         .fallback = 1, .help = "T of the softmax of both models in the losses of their predictions; the loss "
-                               "is times T^2, total_variation times T"},
+                               "is times T^2, total_variation and sinkhorn times T"},
     [BETA] = {.name = "beta", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999,
         .fallback = 0.5, .help = "for jsd: the teacher's share of the mixture"},
     [SCALED] = {.name = "scaled", .type = PARE_PARAM_BOOL, .fallback = 0,
@@ -104,6 +120,12 @@ static const pare_param params[] = {
     [PIECES] = {.name = "pieces", .type = PARE_PARAM_INTEGER, .min = 0, .max = 65536, .fallback = 0,
         .help = "for relations: into how many equal pieces queries, keys and values are cut; 0: as "
                 "many as the student has key heads"},
+    [TEACHER_TOP] = {.name = "teacher_top", .type = PARE_PARAM_INTEGER, .min = 0, .max = 65536,
+        .fallback = 0,
+        .help = "for kl alone: how many of the teacher's largest probabilities of each token are kept in "
+                "memory (8 bytes each, and 4 for the sum of the others, which count as one token), so "
+                "that it runs once over each window; pays where tokens are more than the data has; 0: "
+                "it runs each time"},
     [LAMBDA] = {.name = "lambda", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .help = "chance of a step to learn from the student's own samples (GKD): the second half of each "
                 "window is drawn anew before the step; its tokens are compared with the teacher, ce "
@@ -155,8 +177,10 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                                         .skew_kl = value[SKEW_KL],
                                         .skew_reverse_kl = value[SKEW_REVERSE_KL],
                                         .total_variation = value[TOTAL_VARIATION],
+                                        .sinkhorn = value[SINKHORN],
                                         .hidden = value[HIDDEN],
                                         .relations = value[RELATIONS],
+                                        .attention = value[ATTENTION],
                                         .pieces = (size_t)value[PIECES],
                                         .temperature = value[TEMPERATURE],
                                         .beta = value[BETA],
@@ -173,6 +197,7 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                                           .steps = steps,
                                           .decay = (pare_decay)value[SCHEDULE]},
                              .batch = (size_t)value[BATCH],
+                             .teacher_top = (size_t)value[TEACHER_TOP],
                              .lambda = value[LAMBDA],
                              .temperature = value[SAMPLING],
                              .teacher_share = value[TEACHER_SHARE],
@@ -187,7 +212,8 @@ const pare_pass pare_pass_distill = {
     .name = "distill",
     .summary = "trains what pruners or quantizers left, to bring the predictions of the model back",
     .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
-              "Ko et al., DistiLLM, 2024; Wang et al., MiniLMv2, 2021; "
+              "Ko et al., DistiLLM, 2024; Cui et al., SinKD, 2024; Jiao et al., TinyBERT, 2019; "
+              "Wang et al., MiniLMv2, 2021; "
               "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Ma et al., BitNet b1.58, "
               "2024",
     .notes =

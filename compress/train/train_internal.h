@@ -37,6 +37,7 @@ typedef struct pare_training {
     size_t *kept;                          /* [student.config.blocks] blocks of the source */
     pare_forward student_f, teacher_f;
     pare_trainee trainee;
+    pare_projection projection;   /* of the trainee, where it has one */
     bool taught;                  /* a loss compares with the teacher */
     pare_adapter_result *adapter; /* NULL: every weight is trained */
     bool *adapted; /* [blocks][parts][PARE_ROLES] linears with an adapter; NULL: none */
@@ -58,6 +59,13 @@ typedef struct pare_training {
     pare_dtype dtype; /* of what is written */
     pare_packed_layout layout;
 } pare_training;
+
+/* Whether streams of two widths are compared. */
+static inline bool pare__train_projects(const pare_training *t)
+{
+    return t->taught &&
+           pare_train_projects(&t->opts.losses, &t->source.config, &t->taught_by.config);
+}
 
 void pare__train_tell(const pare_training *t, const char *fmt, ...) PARE_PRINTF(2, 3);
 

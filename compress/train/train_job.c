@@ -143,13 +143,21 @@ static uint64_t trained_weights(const pare_training *t)
     return t->adapter ? t->adapter->trained : t->weights;
 }
 
+/* Weights that are trained and not kept. */
+static uint64_t thrown_away(const pare_training *t)
+{
+    return pare__train_projects(t) ? (uint64_t)t->source.config.hidden * t->taught_by.config.hidden
+                                   : 0;
+}
+
 /* Their values, gradients and moments, and of matrices with an adapter what the model reads and its
  * gradient. */
 static uint64_t leaf_bytes(const pare_training *t)
 {
-    return t->adapter ? pare_trained_bytes(t->adapter->trained, false) +
-                            t->adapter->base * 2 * sizeof(float)
-                      : t->leaf_bytes;
+    return pare_trained_bytes(thrown_away(t), false) +
+           (t->adapter ? pare_trained_bytes(t->adapter->trained, false) +
+                             t->adapter->base * 2 * sizeof(float)
+                       : t->leaf_bytes);
 }
 
 static uint64_t needed_bytes(const pare_training *t)
@@ -189,7 +197,8 @@ static pare_status check_room(pare_training *t, pare_train_done *done)
     done->memory_limit_name = limit.name;
     const uint64_t trained = trained_weights(t);
     const uint64_t written = t->adapter && !t->adapter->merged ? trained : t->weights;
-    const uint64_t gradients = (trained + (t->adapter ? 2 * t->adapter->base : 0)) * sizeof(float);
+    const uint64_t gradients =
+        (trained + thrown_away(t) + (t->adapter ? 2 * t->adapter->base : 0)) * sizeof(float);
     done->disk = 2 * (leaf_bytes(t) - gradients) + written * (pare_dtype_bits(t->dtype) / 8);
     if (t->adapter)
         (void)snprintf(beside, sizeof beside, " (8 for each of %llu that these change are in it)",

@@ -321,6 +321,16 @@ static void keep_zeros(pare_training *t)
             t->recipe.keep_zeros && at <= inside && leaf.kind == PARE_LEAF_WEIGHT;
 }
 
+static pare_status take_projection(pare_training *t)
+{
+    if (!pare__train_projects(t))
+        return PARE_OK;
+    t->trainee.projection = &t->projection;
+    t->state.projection = &t->projection.w;
+    return pare_projection_take(&t->own, t->source.config.hidden, t->taught_by.config.hidden,
+                                t->opts.seed, &t->projection);
+}
+
 /* Every leaf is trained. */
 static pare_status take_all(pare_training *t)
 {
@@ -341,6 +351,7 @@ pare_status pare__train_take(pare_training *t)
     t->trainee.teacher = t->taught ? &t->teacher_f : NULL;
     t->state.leaf = t->trainee.leaf;
     t->state.leaves = t->trainee.leaves;
+    PARE_TRY(take_projection(t));
     PARE_TRY(pare_forward_init(t->cx, &t->own, &t->student, t->window, false, &t->student_f));
     return t->taught
                ? pare_forward_init(t->cx, &t->own, &t->taught_by, t->window, false, &t->teacher_f)

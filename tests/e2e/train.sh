@@ -31,7 +31,7 @@ model: scratch
 blocks: 1
 output: samples
 data: {text: ["$demo/calibration.txt"], window: 64}
-train: {jsd: 1, ce: 0, relations: 0.5, lambda: 0.5, moments: 8bit,
+train: {jsd: 1, ce: 0, sinkhorn: 0.1, relations: 0.5, lambda: 0.5, moments: 8bit,
         tokens: 8192, batch: 8, rate: 2e-3, save: 0}
 END
 "$pare" train samples.yaml >out.log 2>&1 || fail "$(cat out.log)"
@@ -39,6 +39,38 @@ below "$(field samples/run.json kl_after)" "$(field samples/run.json kl_before)"
 survives samples.yaml samples
 says 'what a teacher says of them' "$pare" train scratch.yaml --output x --set train.lambda=0.5
 "$pare" train samples.yaml --dry-run --output untouched >out.log 2>&1 || fail "$(cat out.log)"
+
+# A student of a wider teacher, from scratch: what lies between them is kept in states, and thrown
+# away at the end.
+sed 's/"hidden_size": 48/"hidden_size": 32/' config.json >narrow.json
+cat >narrow.yaml <<END
+pare: 1
+config: narrow.json
+tokenizer: scratch
+teacher: scratch
+output: narrow
+data: {text: ["$demo/calibration.txt"], window: 64}
+train: {kl: 1, ce: 0, hidden: 1, attention: 0.1, tokens: 8192, batch: 8, rate: 5e-3, save: 0}
+END
+"$pare" train narrow.yaml >out.log 2>&1 || fail "$(cat out.log)"
+"$pare" verify narrow >/dev/null || fail "verify does not accept narrow"
+below "$(field narrow/run.json kl_after)" "$(field narrow/run.json kl_before)" "KL of a narrow student"
+survives narrow.yaml narrow
+
+# What the teacher said is kept, over several rounds of a short text; a run that goes on asks it again.
+head -c 20000 "$demo/calibration.txt" >short.txt
+cat >kept.yaml <<END
+pare: 1
+model: scratch
+blocks: 1
+output: kept
+data: {text: [short.txt], window: 64, held_out: 4}
+train: {kl: 1, ce: 0, teacher_top: 16, tokens: 16384, batch: 8, rate: 2e-3, save: 0}
+END
+"$pare" train kept.yaml >out.log 2>&1 || fail "$(cat out.log)"
+below "$(field kept/run.json kl_after)" "$(field kept/run.json kl_before)" "KL with teacher_top"
+survives kept.yaml kept
+says 'or take teacher_top: 0' "$pare" train kept.yaml --output x --set train.jsd=1
 
 # A state of other settings is refused, and a damaged one is worth nothing.
 begin scratch.yaml --output other --set train.tokens=100000000

@@ -46,9 +46,10 @@ static void check_zeros(const char *pruned, const char *trained, pare_sparsity_s
 }
 
 static const char *const passes[] = {
-    "  - sparsegpt: {pattern: 2:4}\n" TRAIN "ce: 0.1, temperature: 2}\n",
-    "  - magnitude: {sparsity: 0.6}\n" TRAIN "kl: 0, jsd: 1, reverse_kl: 0.5}\n",
-    "  - wanda: {pattern: 2:4, skip: [\"*.v_proj\"]}\n" TRAIN "hidden: 1, relations: 0.5}\n",
+    "  - sparsegpt: {pattern: 2:4}\n" TRAIN "ce: 0.1, temperature: 2, teacher_top: 100}\n",
+    "  - magnitude: {sparsity: 0.6}\n" TRAIN "kl: 0, jsd: 1, reverse_kl: 0.5, sinkhorn: 0.2}\n",
+    "  - wanda: {pattern: 2:4, skip: [\"*.v_proj\"]}\n" TRAIN
+    "hidden: 1, relations: 0.5, attention: 0.1}\n",
 };
 enum { PASSES = sizeof passes / sizeof *passes };
 

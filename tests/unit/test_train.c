@@ -255,8 +255,8 @@ END_TEST
 
 START_TEST(a_teacher_that_does_not_fit_is_refused)
 {
-    static const char *const says[] = {"a vocabulary of 52 tokens", "compares streams of one width",
-                                       "there is none"};
+    static const char *const says[] = {"a vocabulary of 52 tokens",
+                                       "needs a projection between them", "there is none"};
     rig r;
     pare_train_opts o = usual();
     rig_begin(&r, 1);
@@ -346,7 +346,8 @@ START_TEST(bytes_are_the_same_with_less_memory)
     rig r[2];
     pare_train_opts o = usual();
     o.bf16 = _i;
-    o.losses = (pare_losses){.kl = 1, .hidden = 1, .relations = 1, .temperature = 1};
+    o.losses = (pare_losses){
+        .kl = 1, .sinkhorn = 1, .hidden = 1, .relations = 1, .attention = 1, .temperature = 1};
     for (size_t i = 0; i < 2; i++) {
         o.keep = i;
         rig_begin(&r[i], i ? 5 : 1);
@@ -561,8 +562,14 @@ START_TEST(it_keeps_to_its_memory)
     rig_begin(&r, 2);
     pare_train_opts o = usual();
     pare_arena own;
-    o.losses =
-        (pare_losses){.ce = 1, .jsd = 1, .hidden = 1, .relations = 1, .temperature = 1, .beta = .5};
+    o.losses = (pare_losses){.ce = 1,
+                             .jsd = 1,
+                             .sinkhorn = 1,
+                             .hidden = 1,
+                             .relations = 1,
+                             .attention = 1,
+                             .temperature = 1,
+                             .beta = .5};
     o.batch = WINDOWS;
     o.schedule.steps = 2;
     o.keep = _i & 1;

@@ -202,11 +202,11 @@ static inline float *tiny_ones(pare_arena *a, uint64_t stream, size_t n)
     return w;
 }
 
-/* The model, in the arena; the same weights for the same kind. */
-static inline pare_model tiny_model(pare_arena *a, tiny_kind kind)
+/* The model, `hidden` wide, in the arena; the same weights for the same kind. */
+static inline pare_model tiny_model_of(pare_arena *a, tiny_kind kind, size_t hidden)
 {
     pare_model m = {.config = {.arch = pare_archs,
-                               .hidden = 44,
+                               .hidden = hidden,
                                .intermediate = 70,
                                .blocks = 2,
                                .heads = 4,
@@ -244,6 +244,11 @@ static inline pare_model tiny_model(pare_arena *a, tiny_kind kind)
         m.block[b].norm[1] = tiny_ones(a, b * 20 + 12, c->hidden);
     }
     return m;
+}
+
+static inline pare_model tiny_model(pare_arena *a, tiny_kind kind)
+{
+    return tiny_model_of(a, kind, 44);
 }
 
 static inline int32_t *tiny_tokens(pare_arena *a, uint64_t stream, size_t count)
