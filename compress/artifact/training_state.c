@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compress/output/journal.h"
 #include "runtime/file.h"
 
 enum { MAGIC = 4, LENGTH = 8, NUMBERS = 4 * 8, HASH = 16, ARRAYS = 5 };

@@ -14,9 +14,6 @@
 #include "compress/output/lock.h"
 #include "distill/train.h"
 
-/* The name in the directory of the job. */
-#define PARE_TRAINING_STATE "training.state"
-
 /* Whose it is and where. */
 typedef struct pare_training_place {
     pare_ctx *cx;

@@ -102,7 +102,8 @@ static pare_status choose(const folder *f, const pare_file_digest *known, size_t
 {
     for (size_t i = 0; i < f->count; i++) {
         const char *const name = f->item[i].name;
-        if (strcmp(name, PARE_SUMS_NAME) == 0 || strcmp(name, PARE_JOURNAL_NAME) == 0)
+        if (strcmp(name, PARE_SUMS_NAME) == 0 || strcmp(name, PARE_JOURNAL_NAME) == 0 ||
+            strcmp(name, PARE_TRAINING_STATE) == 0)
             continue;
         if (!f->item[i].regular)
             return pare_fail(f->cx, PARE_EEXISTS, "%s/%s: is no regular file, and not of pare",

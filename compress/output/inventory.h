@@ -19,7 +19,8 @@ PARE_CHECKED pare_status pare_inventory_digest(pare_ctx *cx, pare_arena *a, cons
                                                const char *const *name, size_t count,
                                                pare_file_digest *out);
 
-/* Writes SHA256SUMS over every file of a directory but itself and `journal`. Digests of the files
+/* Writes SHA256SUMS over every file of a directory but itself, `journal` and
+ * `training.state`. Digests of the files
  * `known` [count] are taken over, the others are computed. PARE_EEXISTS for what is no regular
  * file, PARE_EFORMAT for a name that the list cannot hold, PARE_EIO, PARE_ENOSPC, PARE_ENOMEM,
  * PARE_EINTERRUPTED. */

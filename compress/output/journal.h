@@ -17,6 +17,7 @@
 #include "runtime/arena.h"
 
 #define PARE_JOURNAL_NAME      "journal"
+#define PARE_TRAINING_STATE    "training.state" /* of a training, beside it */
 #define PARE_JOURNAL_REPLACES  "replaces" /* of the fingerprint: what output the run may replace */
 #define PARE_JOURNAL_NO_OUTPUT "nothing"  /* its value when there is none */
 #define PARE_JOURNAL_TOKENS    "calibration tokens" /* SHA-256 of the ids */

@@ -62,7 +62,7 @@ static bool is_temporary(const char *name)
 
 /* What only unfinished work of compress has. */
 static const char *const unfinished_names[] = {PARE_JOURNAL_NAME, "pruned.f32", "trained.f32",
-                                               "training.state", NULL};
+                                               PARE_TRAINING_STATE, NULL};
 
 /* Whether pare gives that name in a directory of the kind. */
 static bool gives(pare_output_kind kind, const char *name, bool unfinished)

@@ -152,10 +152,7 @@ static void tell_step(const training *t, const pare_train_step *s)
 /* What a job that is killed now finds again. */
 static pare_status save_state(training *t)
 {
-    const double now = pare_seconds();
-    if (now - t->saved < 60 * t->run->plan->train.save_minutes)
-        return PARE_OK;
-    t->state.result.seconds = t->spent + now - t->started;
+    t->state.result.seconds = t->spent + pare_seconds() - t->started;
     const pare_training_place place = pare__run_training_place(t->run);
     PARE_TRY(pare_training_state_save(&place, &t->state));
     t->saved = pare_seconds();
@@ -167,7 +164,8 @@ static pare_status see(void *self, const pare_train_step *s)
     training *const t = self;
     pare_training_state_add(&t->state, s);
     tell_step(t, s);
-    return s->step < t->state.result.steps ? save_state(t) : PARE_OK;
+    const bool due = pare_seconds() - t->saved >= 60 * t->run->plan->train.save_minutes;
+    return due && s->step < t->state.result.steps ? save_state(t) : PARE_OK;
 }
 
 /* --- the step ----------------------------------------------------------------------------------
@@ -206,6 +204,8 @@ static pare_status run_steps(training *t)
     const pare_status s =
         pare_train(run->cx, &run->scratch, &t->trainee, &data, &o, &t->state.at, &watch);
     t->state.result.seconds = t->spent + pare_seconds() - t->started;
+    if (s == PARE_EINTERRUPTED && t->state.at.steps > t->begun)
+        PARE_TRY(save_state(t));
     if (s == PARE_ENUMERIC)
         (void)pare_fail_after(run->cx, s,
                               "change it in the recipe and give the same command again: what is "

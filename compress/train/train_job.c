@@ -7,6 +7,7 @@
 
 #include "compress/evaluate/evaluate.h"
 #include "compress/output/inventory.h"
+#include "compress/output/journal.h"
 #include "compress/output/output.h"
 #include "compress/output/output_disk.h"
 #include "compress/passes/training.h"
@@ -366,19 +367,24 @@ static void tell_step(const pare_training *t, const pare_train_step *s)
                      left >= 1 ? " left" : "");
 }
 
+static pare_status save_state(pare_training *t)
+{
+    const pare_training_place place = state_place(t);
+    t->state.result.seconds = t->spent + pare_seconds() - t->started;
+    PARE_TRY(pare_training_state_save(&place, &t->state));
+    t->saved = pare_seconds();
+    return PARE_OK;
+}
+
 static pare_status see(void *self, const pare_train_step *s)
 {
     pare_training *const t = self;
     const double now = pare_seconds();
     pare_training_state_add(&t->state, s);
     tell_step(t, s);
-    if (s->step < t->state.result.steps && now - t->saved < 60 * t->opts.save_minutes)
-        return PARE_OK;
-    const pare_training_place place = state_place(t);
-    t->state.result.seconds = t->spent + now - t->started;
-    PARE_TRY(pare_training_state_save(&place, &t->state));
-    t->saved = pare_seconds();
-    return PARE_OK;
+    return s->step < t->state.result.steps && now - t->saved < 60 * t->opts.save_minutes
+               ? PARE_OK
+               : save_state(t);
 }
 
 static pare_status measure(pare_training *t, double *kl, double *nll)
@@ -422,6 +428,8 @@ static pare_status run_steps(pare_training *t)
     if (s == PARE_ENUMERIC)
         (void)pare_fail_after(t->cx, s,
                               "change it in the recipe and give the command again with --restart");
+    if (s == PARE_EINTERRUPTED && t->state.at.steps > t->begun)
+        PARE_TRY(save_state(t));
     PARE_TRY(s);
     r->seconds = t->begun < r->steps ? t->spent + pare_seconds() - t->started : t->spent;
     PARE_TRY(pare__train_round(t));
@@ -529,6 +537,14 @@ static pare_status time_step(pare_training *t, pare_train_done *out)
     return PARE_OK;
 }
 
+/* The files that it read are still those that it hashed. */
+static pare_status check_watches(pare_training *t)
+{
+    if (!t->fresh)
+        PARE_TRY(pare_watch_check(t->cx, &t->model.watch));
+    return t->own_teacher ? pare_watch_check(t->cx, &t->teacher.watch) : PARE_OK;
+}
+
 static pare_status run_job(pare_training *t, pare_train_done *out)
 {
     PARE_TRY(prepare(t, out));
@@ -547,11 +563,10 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
     PARE_TRY(t->adapter && !t->adapter->merged ? pare__train_write_adapter(t, out)
                                                : pare__train_write(t, out));
     PARE_TRY(pare__train_report(t, out));
+    PARE_TRY(pare_inventory_write(t->cx, t->a, t->place.partial, NULL, 0));
+    PARE_TRY(check_watches(t));
     const pare_training_place place = state_place(t);
     pare_training_state_remove(&place);
-    PARE_TRY(pare_inventory_write(t->cx, t->a, t->place.partial, NULL, 0));
-    if (!t->fresh)
-        PARE_TRY(pare_watch_check(t->cx, &t->model.watch));
     return pare_output_place_publish(t->cx, t->a, &t->place, t->replaces, t->teller);
 }
 

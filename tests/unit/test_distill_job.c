@@ -75,7 +75,8 @@ END_TEST
 static const struct {
     const char *passes, *at, *broken, *told;
 } stops[] = {
-    {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "}\n", "step 3 of", NULL, "before training"},
+    {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "}\n", "step 3 of", NULL,
+     "continues after step 3 of 12"},
     {"  - sparsegpt: {pattern: 2:4}\n" TRAIN "save: 0}\n", "step 3 of", NULL,
      "continues after step 3 of 12"},
     {CHAIN, "step 3 of", NULL, "continues after step 3 of 12"},
