@@ -4,7 +4,39 @@
 
 #include "runtime/threads.h"
 
-enum { SLICES = 64 };
+enum { SLICES = 64, MOMENTS8_LEAST = 4096 };
+
+static bool in_codes(uint64_t count, bool moments8)
+{
+    return moments8 && count >= MOMENTS8_LEAST;
+}
+
+static bool take_state8(pare_arena *a, size_t count, pare_state8 *out)
+{
+    *out = (pare_state8){.code = PARE_NEW(a, uint8_t, count),
+                         .scale = PARE_NEW(a, float, pare_state8_blocks(count))};
+    return out->code && out->scale;
+}
+
+pare_status pare_trained_take(pare_arena *a, size_t count, bool moments8, pare_trained *out)
+{
+    const bool codes = in_codes(count, moments8);
+    *out = (pare_trained){.value = PARE_NEW(a, float, count),
+                          .gradient = PARE_NEW(a, float, count),
+                          .m = codes ? NULL : PARE_NEW(a, float, count),
+                          .v = codes ? NULL : PARE_NEW(a, float, count),
+                          .count = count};
+    const bool there = codes ? take_state8(a, count, &out->m8) && take_state8(a, count, &out->v8)
+                             : out->m && out->v;
+    return out->value && out->gradient && there ? PARE_OK : PARE_ENOMEM;
+}
+
+uint64_t pare_trained_bytes(uint64_t count, bool moments8)
+{
+    const uint64_t blocks = count / PARE_STATE8_BLOCK + 1;
+    return in_codes(count, moments8) ? count * (2 * sizeof(float) + 2) + 2 * blocks * sizeof(float)
+                                     : count * 4 * sizeof(float);
+}
 
 typedef struct leaf_job {
     const pare_trained *leaf;

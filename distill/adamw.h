@@ -14,6 +14,7 @@
 #define PARE_DISTILL_ADAMW_H
 
 #include "distill/state8.h"
+#include "runtime/arena.h"
 
 /* One tensor that is trained. Moments are 0 at first. */
 typedef struct pare_trained {
@@ -24,6 +25,14 @@ typedef struct pare_trained {
                           for it; NULL: the model has no such leaf */
     pare_state8 m8, v8;
 } pare_trained;
+
+/* Value, gradient and moments of `count` weights, all 0. With moments8 both moments are in 8 bits
+ * (state8.h) where there are 4096 weights or more. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_trained_take(pare_arena *a, size_t count, bool moments8,
+                                           pare_trained *out);
+
+/* Bytes of these. */
+uint64_t pare_trained_bytes(uint64_t count, bool moments8);
 
 typedef struct pare_adamw {
     double beta1, beta2, eps, decay;

@@ -10,17 +10,6 @@
 
 enum { ROWS_PER_CHUNK = 16 };
 
-static pare_status take_factor(pare_arena *arena, size_t count, pare_trained *out)
-{
-    *out = (pare_trained){.value = PARE_NEW(arena, float, count),
-                          .gradient = PARE_NEW(arena, float, count),
-                          .m = PARE_NEW(arena, float, count),
-                          .v = PARE_NEW(arena, float, count),
-                          .count = count,
-                          .decays = true};
-    return out->value && out->gradient && out->m && out->v ? PARE_OK : PARE_ENOMEM;
-}
-
 pare_status pare_lora_take(pare_arena *arena, pare_linear *linear, const pare_lora_opts *o,
                            pare_trained *a, pare_trained *b, pare_lora *out)
 {
@@ -33,8 +22,9 @@ pare_status pare_lora_take(pare_arena *arena, pare_linear *linear, const pare_lo
                        .b = b,
                        .rank = o->rank,
                        .scale = (float)(o->alpha / (o->root ? sqrt(rank) : rank))};
-    PARE_TRY(take_factor(arena, o->rank * k, a));
-    PARE_TRY(take_factor(arena, n * o->rank, b));
+    PARE_TRY(pare_trained_take(arena, o->rank * k, false, a));
+    PARE_TRY(pare_trained_take(arena, n * o->rank, false, b));
+    a->decays = b->decays = true;
     if (!out->seen || !out->gradient)
         return PARE_ENOMEM;
     const double bound = 1 / sqrt((double)k);

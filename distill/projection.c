@@ -12,16 +12,9 @@ pare_status pare_projection_take(pare_arena *a, size_t width, size_t wide, uint6
     const size_t count = width * wide;
     const double deviation = 1 / sqrt((double)width);
     const uint64_t stream = pare_random_stream("projection of hidden states");
-    *out = (pare_projection){.w = {.value = PARE_NEW(a, float, count),
-                                   .gradient = PARE_NEW(a, float, count),
-                                   .m = PARE_NEW(a, float, count),
-                                   .v = PARE_NEW(a, float, count),
-                                   .count = count,
-                                   .decays = true},
-                             .width = width,
-                             .wide = wide};
-    if (!out->w.value || !out->w.gradient || !out->w.m || !out->w.v)
-        return PARE_ENOMEM;
+    *out = (pare_projection){.width = width, .wide = wide};
+    PARE_TRY(pare_trained_take(a, count, false, &out->w));
+    out->w.decays = true;
     for (size_t i = 0; i < count; i++)
         out->w.value[i] = (float)(deviation * pare_random_normal(seed, stream, i));
     return PARE_OK;

@@ -65,10 +65,8 @@ typedef struct pare_choice {
      * are. */
     bool (*grid)(void *self, size_t block, const pare_leaf *leaf, pare_grid *grid);
     void *self;
-    bool moments8; /* both moments of leaves of PARE_MOMENTS8_LEAST weights and more, but tables, in
-                      8 bits (distill/state8.h) */
+    bool moments8; /* of all leaves but tables (pare_trained_take) */
 } pare_choice;
-#define PARE_MOMENTS8_LEAST 4096
 
 /* Two models. With a loss that compares predictions they have one vocabulary; with `hidden` one
  * width, or a projection, and the stream behind block b of N of the student stands beside that
@@ -102,9 +100,6 @@ static inline bool pare_train_projects(const pare_losses *l, const pare_config *
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m,
                                            const pare_choice *choice, pare_trainee *out);
-
-/* Bytes of a leaf of `count` weights, no table where moments8: value, gradient, both moments. */
-uint64_t pare_trained_bytes(uint64_t count, bool moments8);
 
 /* Gives each linear of the blocks that is wanted an adapter instead (distill/lora.h): its A and B
  * are trained, one behind the other, with moments in F32, and nothing else is. Needs

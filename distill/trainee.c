@@ -53,45 +53,12 @@ static counts count_leaves(const pare_model *m, const pare_choice *choice)
     return c;
 }
 
-static bool take_state8(pare_arena *a, size_t count, pare_state8 *out)
-{
-    *out = (pare_state8){.code = PARE_NEW(a, uint8_t, count),
-                         .scale = PARE_NEW(a, float, pare_state8_blocks(count))};
-    return out->code && out->scale;
-}
-
-/* Whether the moments of a leaf are in 8 bits. */
-static bool in_codes(uint64_t count, bool moments8)
-{
-    return moments8 && count >= PARE_MOMENTS8_LEAST;
-}
-
-static pare_status take_floats(pare_arena *a, size_t count, bool moments8, pare_trained *out)
-{
-    const bool codes = in_codes(count, moments8);
-    *out = (pare_trained){.value = PARE_NEW(a, float, count),
-                          .gradient = PARE_NEW(a, float, count),
-                          .m = codes ? NULL : PARE_NEW(a, float, count),
-                          .v = codes ? NULL : PARE_NEW(a, float, count),
-                          .count = count};
-    const bool there = codes ? take_state8(a, count, &out->m8) && take_state8(a, count, &out->v8)
-                             : out->m && out->v;
-    return out->value && out->gradient && there ? PARE_OK : PARE_ENOMEM;
-}
-
-uint64_t pare_trained_bytes(uint64_t count, bool moments8)
-{
-    const uint64_t blocks = count / PARE_STATE8_BLOCK + 1;
-    return in_codes(count, moments8) ? count * (2 * sizeof(float) + 2) + 2 * blocks * sizeof(float)
-                                     : count * 4 * sizeof(float);
-}
-
 /* From here on the model reads the floats of the leaf. */
 static pare_status take_leaf(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf, float *seen,
                              bool moments8, pare_trained *out)
 {
     const size_t count = leaf->n * leaf->k;
-    PARE_TRY(take_floats(a, count, moments8 && leaf->kind != PARE_LEAF_TABLE, out));
+    PARE_TRY(pare_trained_take(a, count, moments8 && leaf->kind != PARE_LEAF_TABLE, out));
     out->read = seen ? seen : out->value;
     out->decays = out->keeps_zeros = leaf->linear != NULL;
     if (leaf->linear) {
@@ -123,7 +90,7 @@ static pare_status take_one(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf,
     }
     if (grid && pare_encodings[grid->encoding].uniform) {
         aware->step = &out->leaf[(*step)++];
-        PARE_TRY(take_floats(a, leaf->n * aware->codes.groups, moments8, aware->step));
+        PARE_TRY(pare_trained_take(a, leaf->n * aware->codes.groups, moments8, aware->step));
     }
     return take_leaf(cx, a, leaf, aware ? aware->seen : NULL, moments8, &out->leaf[at]);
 }

@@ -146,7 +146,8 @@ static const pare_param params[] = {
                 "of memory for each weight"},
     [SAVE] = {.name = "save", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6, .fallback = 10,
         .help = "minutes from one saved state of the training to the next; a job that was killed "
-                "goes on from the last one; 0: save after each step"},
+                "goes on from the last one, one that was interrupted (^C) from its last step; 0: save "
+                "after each step"},
     [AWARE] = {.name = "aware", .type = PARE_PARAM_BOOL, .fallback = 0,
         .help = "true: also trains what quantizers before it quantized, with the codes in place: "
                 "the student computes with what will be stored"},

@@ -433,7 +433,11 @@ static pare_status run_steps(pare_training *t)
     PARE_TRY(s);
     r->seconds = t->begun < r->steps ? t->spent + pare_seconds() - t->started : t->spent;
     PARE_TRY(pare__train_round(t));
-    return measure(t, &r->kl_after, &r->nll_after);
+    PARE_TRY(measure(t, &r->kl_after, &r->nll_after));
+    if (r->nll_after > r->nll_before && (!t->taught || r->kl_after > r->kl_before))
+        pare__train_tell(t, "warning: training made it worse on the windows held out; take a "
+                            "smaller rate or more text");
+    return PARE_OK;
 }
 
 /* --- the job -----------------------------------------------------------------------------------
@@ -499,7 +503,7 @@ static void describe(const pare_training *t, pare_train_done *out)
     out->window = t->window;
     out->held_out = t->held_out.count / t->window;
     out->vocabulary = t->recipe.vocabulary;
-    out->adapter = t->adapter ? t->adapter : NULL;
+    out->adapter = t->adapter;
     out->training.steps = t->opts.schedule.steps;
     out->training.tokens = (uint64_t)out->training.steps * t->opts.batch * t->window;
 }
@@ -537,14 +541,6 @@ static pare_status time_step(pare_training *t, pare_train_done *out)
     return PARE_OK;
 }
 
-/* The files that it read are still those that it hashed. */
-static pare_status check_watches(pare_training *t)
-{
-    if (!t->fresh)
-        PARE_TRY(pare_watch_check(t->cx, &t->model.watch));
-    return t->own_teacher ? pare_watch_check(t->cx, &t->teacher.watch) : PARE_OK;
-}
-
 static pare_status run_job(pare_training *t, pare_train_done *out)
 {
     PARE_TRY(prepare(t, out));
@@ -564,7 +560,10 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
                                                : pare__train_write(t, out));
     PARE_TRY(pare__train_report(t, out));
     PARE_TRY(pare_inventory_write(t->cx, t->a, t->place.partial, NULL, 0));
-    PARE_TRY(check_watches(t));
+    if (!t->fresh)
+        PARE_TRY(pare_watch_check(t->cx, &t->model.watch));
+    if (t->own_teacher)
+        PARE_TRY(pare_watch_check(t->cx, &t->teacher.watch));
     const pare_training_place place = state_place(t);
     pare_training_state_remove(&place);
     return pare_output_place_publish(t->cx, t->a, &t->place, t->replaces, t->teller);

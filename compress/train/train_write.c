@@ -276,7 +276,7 @@ pare_status pare__train_manifest(pare_training *t, const pare_kept_hash *kept, s
                              .kept = kept,
                              .kept_count = count,
                              .structure = &structure,
-                             .adapter = t->adapter ? t->adapter : NULL,
+                             .adapter = t->adapter,
                              .input = t->input,
                              .inputs = t->inputs,
                              .output = output,

@@ -80,8 +80,30 @@ grep -q 'the same command continues here' out.log || fail "nothing said of conti
 [ -s other.partial/training.state ] || fail "no state was saved"
 says 'its recipe says "rate: 0.005"' "$pare" train scratch.yaml --output other \
     --set train.tokens=100000000 --set train.rate=0.001
+printf 'x' | dd of=other.partial/training.state bs=1 seek=4000 conv=notrunc 2>/dev/null
+begin scratch.yaml --output other --set train.tokens=100000000
+kill -KILL $!
+wait $! && fail "the training ended before it was killed"
+grep -q 'is damaged: training begins anew' out.log || fail "a damaged state: $(cat out.log)"
 "$pare" train scratch.yaml --output other --restart >/dev/null 2>&1
 same scratch other
+
+# An interrupted run loses no step, whatever "save" says; one whose model or teacher was touched ends
+# with an error, and loses none either.
+begin scratch.yaml --output late --set train.tokens=262144 --set train.save=10
+kill -TERM $!
+wait $! && fail "the training ended before it was interrupted"
+"$pare" train scratch.yaml --output late --set train.tokens=262144 --set train.save=10 >out.log 2>&1 ||
+    fail "$(cat out.log)"
+grep -q 'continues after step' out.log || fail "an interrupted run begins anew: $(cat out.log)"
+for of in kept narrow; do
+    begin $of.yaml --output touched-$of --set train.tokens=65536
+    touch scratch/model.safetensors
+    wait $! && fail "a touched file is not noticed: $of"
+    grep -q 'changed while it was in use' out.log || fail "$of: $(cat out.log)"
+    "$pare" train $of.yaml --output touched-$of --set train.tokens=65536 >out.log 2>&1 || fail "$(cat out.log)"
+    grep -q 'continues after step' out.log || fail "$of begins anew: $(cat out.log)"
+done
 
 # A student of some blocks, taught by the whole: closer to it than one that has no teacher.
 cat >student.yaml <<END
@@ -94,6 +116,9 @@ train: {kl: 1, ce: 0, tokens: 16384, batch: 8, rate: 5e-4}
 END
 "$pare" train student.yaml >out.log 2>&1
 below "$(field student/run.json kl_after)" "$(field student/run.json kl_before)" "KL after training"
+"$pare" train student.yaml --output worse --set train.kl=0 --set train.ce=1 --set blocks=6 --set train.rate=0.02 \
+    --set train.tokens=4096 >out.log 2>&1 || fail "$(cat out.log)"
+grep -q 'warning: training made it worse' out.log || fail "nothing said of a worse model: $(cat out.log)"
 grep -q '"num_hidden_layers": 3' student/config.json || fail "config.json has other blocks"
 "$pare" verify student >/dev/null || fail "verify does not accept student"
 "$pare" train student.yaml --output alone --set train.kl=0 --set train.ce=1 \

@@ -47,9 +47,10 @@ survives() {
     shift 2
     "$pare" train "$of" --output "threads-$to" --threads 5 "$@" >/dev/null 2>&1
     same "$to" "threads-$to"
-    # The first run dies once it has made a step, the others after delays that grow, so that a slow
+    # The first run dies once it has saved a state, the others after delays that grow, so that a slow
     # machine comes to the end.
     begin "$of" --output "killed-$to" --threads 2 "$@"
+    until [ -s "killed-$to.partial/training.state" ]; do sleep 0.01; done
     kill -KILL $!
     wait $! && fail "the training ended before it was killed"
     runs=0
@@ -60,6 +61,7 @@ survives() {
         timeout -s KILL "$delay" "$pare" train "$of" --output "killed-$to" --threads 2 "$@" >out.log 2>&1 || :
     done
     same "$to" "killed-$to"
+    grep -q 'continues after step' out.log || fail "the last run began anew: $(cat out.log)"
     [ ! -e "killed-$to.partial" ] && [ ! -e "killed-$to.lock" ] || fail "something is left beside the output"
 }
 

@@ -293,28 +293,13 @@ END_TEST
 START_TEST(it_keeps_to_its_memory)
 {
     rig r;
-    pare_arena own;
     rig_begin_lora(&r, 2, types[_i / 2], false);
     pare_train_opts o = lora_opts();
     o.batch = WINDOWS;
     o.schedule.steps = 2;
     o.keep = _i % 2;
     o.adapters = true;
-    const size_t before = r.home.cx.live_bytes;
-    ck_assert_int_eq(pare_arena_init(&r.home.cx, &own, 0), PARE_OK);
-    const size_t most = (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.teacher.config,
-                                                 &r.data, &o, r.trainee.leaves + r.trainee.loras);
-    for (size_t i = 1; i <= 12; i++) {
-        r.home.cx.limit_bytes = before + most * i / 12;
-        pare_train_state state = {0};
-        const pare_status s =
-            pare_train(&r.home.cx, &own, &r.trainee, &r.data, &o, &state, &(pare_train_watch){0});
-        ck_assert_msg(s == PARE_OK || (s == PARE_ENOMEM && i < 12), "%zu: %s", i, r.home.cx.what);
-        ck_assert_uint_eq(r.home.cx.live_bytes, before);
-        pare_ctx_clear(&r.home.cx);
-    }
-    r.home.cx.limit_bytes = 0;
-    pare_arena_release(&own);
+    check_memory(&r, &o, r.trainee.leaves + r.trainee.loras);
     tiny_end(&r.home);
 }
 END_TEST

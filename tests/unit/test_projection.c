@@ -216,25 +216,13 @@ START_TEST(it_keeps_to_its_memory)
 {
     rig r;
     pare_projection p;
-    pare_arena own;
     pare_train_opts o = usual();
-    pare_train_state state = {0};
     rig_begin_wide(&r, 2, &p);
     o.losses = (pare_losses){.hidden = 1, .temperature = 1};
     o.batch = WINDOWS;
     o.schedule.steps = 2;
     o.keep = _i;
-    const size_t before = r.home.cx.live_bytes;
-    ck_assert_int_eq(pare_arena_init(&r.home.cx, &own, 0), PARE_OK);
-    r.home.cx.limit_bytes =
-        before + (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.teacher.config, &r.data,
-                                          &o, LEAVES);
-    ck_assert_int_eq(
-        pare_train(&r.home.cx, &own, &r.trainee, &r.data, &o, &state, &(pare_train_watch){0}),
-        PARE_OK);
-    r.home.cx.limit_bytes = 0;
-    pare_arena_release(&own);
-    ck_assert_uint_eq(r.home.cx.live_bytes, before);
+    check_memory(&r, &o, LEAVES);
     tiny_end(&r.home);
 }
 END_TEST

@@ -196,24 +196,12 @@ START_TEST(it_keeps_to_its_memory)
     rig r;
     rig_begin(&r, 2);
     pare_train_opts o = mixed();
-    pare_train_state state = {0};
-    pare_arena own;
     o.losses = (pare_losses){.kl = 1, .temperature = 1};
     o.lambda = 1;
     o.teacher_share = .5;
     o.batch = WINDOWS;
     o.schedule.steps = 2;
-    const size_t before = r.home.cx.live_bytes;
-    ck_assert_int_eq(pare_arena_init(&r.home.cx, &own, 0), PARE_OK);
-    r.home.cx.limit_bytes =
-        before + (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.teacher.config, &r.data,
-                                          &o, LEAVES);
-    ck_assert_int_eq(
-        pare_train(&r.home.cx, &own, &r.trainee, &r.data, &o, &state, &(pare_train_watch){0}),
-        PARE_OK);
-    r.home.cx.limit_bytes = 0;
-    pare_arena_release(&own);
-    ck_assert_uint_eq(r.home.cx.live_bytes, before);
+    check_memory(&r, &o, LEAVES);
     tiny_end(&r.home);
 }
 END_TEST

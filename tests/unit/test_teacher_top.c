@@ -276,23 +276,11 @@ END_TEST
 START_TEST(it_keeps_to_its_memory)
 {
     rig r;
-    pare_arena own;
-    pare_train_state state = {0};
     pare_train_opts o = kept(_i ? 500 : 10);
     rig_begin(&r, 2);
     o.batch = WINDOWS;
     o.schedule.steps = 2;
-    const size_t before = r.home.cx.live_bytes;
-    ck_assert_int_eq(pare_arena_init(&r.home.cx, &own, 0), PARE_OK);
-    r.home.cx.limit_bytes =
-        before + (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.teacher.config, &r.data,
-                                          &o, LEAVES);
-    ck_assert_int_eq(
-        pare_train(&r.home.cx, &own, &r.trainee, &r.data, &o, &state, &(pare_train_watch){0}),
-        PARE_OK);
-    r.home.cx.limit_bytes = 0;
-    pare_arena_release(&own);
-    ck_assert_uint_eq(r.home.cx.live_bytes, before);
+    check_memory(&r, &o, LEAVES);
     tiny_end(&r.home);
 }
 END_TEST

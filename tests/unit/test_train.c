@@ -561,7 +561,6 @@ START_TEST(it_keeps_to_its_memory)
     rig r;
     rig_begin(&r, 2);
     pare_train_opts o = usual();
-    pare_arena own;
     o.losses = (pare_losses){.ce = 1,
                              .jsd = 1,
                              .sinkhorn = 1,
@@ -574,21 +573,7 @@ START_TEST(it_keeps_to_its_memory)
     o.schedule.steps = 2;
     o.keep = _i & 1;
     o.bf16 = _i & 2;
-    const size_t before = r.home.cx.live_bytes;
-    ck_assert_int_eq(pare_arena_init(&r.home.cx, &own, 0), PARE_OK);
-    const size_t most = (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.teacher.config,
-                                                 &r.data, &o, LEAVES);
-    for (size_t i = 1; i <= 24; i++) {
-        r.home.cx.limit_bytes = before + most * i / 24;
-        pare_train_state state = {0};
-        const pare_status s =
-            pare_train(&r.home.cx, &own, &r.trainee, &r.data, &o, &state, &(pare_train_watch){0});
-        ck_assert_msg(s == PARE_OK || (s == PARE_ENOMEM && i < 24), "%zu: %s", i, r.home.cx.what);
-        ck_assert_uint_eq(r.home.cx.live_bytes, before);
-        pare_ctx_clear(&r.home.cx);
-    }
-    r.home.cx.limit_bytes = 0;
-    pare_arena_release(&own);
+    check_memory(&r, &o, LEAVES);
     tiny_end(&r.home);
 }
 END_TEST

@@ -83,6 +83,30 @@ static inline pare_status train(rig *r, const pare_train_opts *o)
     return pare_train(&r->home.cx, &r->home.arena, &r->trainee, &r->data, o, &state, &watch);
 }
 
+/* Trains within what pare_train_bytes says, and within nothing less; leaves: of the trainee, and
+ * adapters. */
+static inline void check_memory(rig *r, const pare_train_opts *o, size_t leaves)
+{
+    enum { PARTS = 12 };
+    pare_arena own;
+    pare_ctx *const cx = &r->home.cx;
+    const size_t before = cx->live_bytes;
+    ck_assert_int_eq(pare_arena_init(cx, &own, 0), PARE_OK);
+    const size_t most =
+        (size_t)pare_train_bytes(cx, &r->student.config, &r->teacher.config, &r->data, o, leaves);
+    for (size_t i = 1; i <= PARTS; i++) {
+        pare_train_state state = {0};
+        cx->limit_bytes = before + most * i / PARTS;
+        const pare_status s =
+            pare_train(cx, &own, &r->trainee, &r->data, o, &state, &(pare_train_watch){0});
+        ck_assert_msg(s == PARE_OK || (s == PARE_ENOMEM && i < PARTS), "%zu: %s", i, cx->what);
+        ck_assert_uint_eq(cx->live_bytes, before);
+        pare_ctx_clear(cx);
+    }
+    cx->limit_bytes = 0;
+    pare_arena_release(&own);
+}
+
 /* Logits of all windows, and the stream behind each block. */
 static inline float *plain_forward(rig *r, const pare_forward *f, float **stream)
 {
