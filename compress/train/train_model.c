@@ -92,7 +92,8 @@ static pare_status open_teacher(pare_training *t)
         return pare_recipe_fail(t->cx, t->recipe.train_place,
                                 "a loss in \"train\" compares with a teacher; name one with "
                                 "\"teacher: PATH\"");
-    if (t->taught && !written->text && !t->recipe.blocks && l->ce == 0)
+    const bool whole = !t->recipe.blocks || t->recipe.blocks == t->source.config.blocks;
+    if (t->taught && !written->text && whole && l->ce == 0)
         return pare_recipe_fail(t->cx, t->recipe.train_place,
                                 "the model would learn only from itself, which knows no more; name "
                                 "another \"teacher: PATH\", take fewer \"blocks\", or give weight "
@@ -106,12 +107,34 @@ static pare_status open_teacher(pare_training *t)
     PARE_TRY(pare_job_check_model(t->cx, t->a, &path, t->teacher_path));
     t->own_teacher = true;
     PARE_TRY(pare_checkpoint_open_to_run(t->cx, t->a, t->teacher_path, &t->teacher));
-    return pare_model_load(t->cx, t->a, &t->teacher, &t->taught_by);
+    PARE_TRY(pare_model_load(t->cx, t->a, &t->teacher, &t->taught_by));
+    if (pare_losses_compare(l) && t->taught_by.config.vocab != t->source.config.vocab)
+        return pare_recipe_fail(t->cx, written->place,
+                                "the teacher has a vocabulary of %zu tokens and the model one of "
+                                "%zu; their predictions cannot be compared; take a teacher of the "
+                                "same tokenizer",
+                                t->taught_by.config.vocab, t->source.config.vocab);
+    return PARE_OK;
+}
+
+/* What the command line replaces goes by the same rules as the keys of the recipe. */
+static pare_status check_given(const pare_training *t)
+{
+    if (t->job->model && t->recipe.config.text)
+        return pare_recipe_fail(t->cx, t->recipe.config.place,
+                                "--model gives the weights to begin with, and \"config\" asks for "
+                                "random ones; leave one out");
+    if (t->job->tokenizer && t->recipe.vocabulary)
+        return pare_recipe_fail(t->cx, t->recipe.vocabulary_place,
+                                "--tokenizer gives a tokenizer, and \"vocabulary\" trains one; "
+                                "leave one out");
+    return PARE_OK;
 }
 
 pare_status pare__train_open(pare_training *t)
 {
-    t->fresh = t->recipe.config.text && !t->job->model;
+    PARE_TRY(check_given(t));
+    t->fresh = t->recipe.config.text;
     PARE_TRY(t->fresh ? open_config(t) : open_model(t));
     PARE_TRY(check_kind(t));
     if (t->recipe.blocks) {

@@ -156,6 +156,10 @@ below 1000000 "$(field plan.json memory_bytes)" "memory of a plan"
 
 # Bad input, in words.
 says '"config" and "model" exclude each other' "$pare" train scratch.yaml --set model=hedge
+says 'leave one out' "$pare" train scratch.yaml --model "$demo/hedge" --output x
+says '--tokenizer gives a tokenizer' "$pare" train scratch.yaml --tokenizer "$demo/hedge" --output x
+says 'hedge: the teacher has a vocabulary of 4096 tokens and the model one of 400' \
+    "$pare" train narrow.yaml --output x --set "teacher=$demo/hedge"
 says '"blocks" needs "model"' "$pare" train scratch.yaml --set blocks=1
 says 'is one of "pare compress"' "$pare" train pruned.yaml
 says 'is one of "pare train"' "$pare" plan scratch.yaml
@@ -178,5 +182,6 @@ data: {text: ["$demo/calibration.txt"]}
 train: {kl: 1, ce: 0}
 END
 says 'would learn only from itself' "$pare" train itself.yaml
+says 'would learn only from itself' "$pare" train itself.yaml --set blocks=6
 [ ! -e x ] && [ ! -e x.partial ] || fail "a refused job left files"
 echo "train.sh: good"

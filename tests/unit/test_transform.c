@@ -198,7 +198,9 @@ START_TEST(orders_that_are_legal_run)
 END_TEST
 
 /* The plan of the recipe; `check` looks at it. */
-static pare_status plan_of(uint64_t ram_limit, void (*check)(const pare_plan *plan))
+/* set: what --set says, or NULL. */
+static pare_status plan_of(uint64_t ram_limit, const char *set,
+                           void (*check)(const pare_plan *plan))
 {
     pare_ctx cx;
     pare_ctx_init(&cx);
@@ -207,7 +209,11 @@ static pare_status plan_of(uint64_t ram_limit, void (*check)(const pare_plan *pl
     char recipe[512], output[512];
     (void)snprintf(recipe, sizeof recipe, "%s", job_path(&place, "recipe.yaml"));
     (void)snprintf(output, sizeof output, "%s", job_path(&place, "plan"));
-    const pare_job job = {.recipe = recipe, .output = output, .ram_limit = ram_limit};
+    const pare_job job = {.recipe = recipe,
+                          .output = output,
+                          .ram_limit = ram_limit,
+                          .sets = &set,
+                          .set_count = set != NULL};
     pare_plan plan;
     const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
     if (s == PARE_OK && check)
@@ -233,7 +239,7 @@ START_TEST(what_nobody_quantizes_is_stored_changed_and_the_plan_knows_its_size)
                             "  - rtn: {bits: 8, targets: \"*.o_proj\"}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
     verified("out");
-    ck_assert_int_eq(plan_of(0, check_sizes), PARE_OK);
+    ck_assert_int_eq(plan_of(0, NULL, check_sizes), PARE_OK);
     pare_ctx cx;
     pare_arena a;
     pare_checkpoint before, after;
@@ -281,7 +287,7 @@ START_TEST(the_plan_counts_the_reference_and_what_statistics_take)
                        "window: 64, token_weights: even}\npasses:\n%s  - gptq: {correct: none}\n",
                        passes[i]);
         job_recipe(&place, recipe);
-        ck_assert_int_eq(plan_of(0, count_ram), PARE_OK);
+        ck_assert_int_eq(plan_of(0, NULL, count_ram), PARE_OK);
         bytes[i] = counted;
     }
     /* q 72 rows, k and v 24, o, gate, up, down once more in floats; then samples of two inputs */
@@ -300,17 +306,18 @@ START_TEST(a_composed_job_keeps_to_the_least_memory_that_its_plan_takes)
     job_remove_directory(job_path(&place, "model"));
     ck_assert(tiny_model_write(&m, job_path(&place, "model")));
     job_recipe(&place, composed);
+    static const char set[] = "passes.0.smoothquant.alpha=0.5";
     uint64_t low = 1, high = (uint64_t)1 << 32;
     while (high - low > 1024) {
         const uint64_t mid = low + (high - low) / 2;
-        if (plan_of(mid, NULL) == PARE_OK)
+        if (plan_of(mid, set, NULL) == PARE_OK)
             high = mid;
         else
             low = mid;
     }
     const job_opts tight = {.output = "out",
-                            .ram_limit = high + 1024, /* the job holds the text of --set, too */
-                            .sets = {"passes.0.smoothquant.alpha=0.5"},
+                            .ram_limit = high + 1024, /* the job holds longer paths */
+                            .sets = {set},
                             .set_count = 1};
     char what[1024];
     ck_assert_msg(job_run(&place, tight, what) == PARE_OK, "%s", what);
