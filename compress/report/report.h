@@ -21,6 +21,12 @@ typedef struct pare_report_eval {
     pare_choice_figures choice_before, choice_after; /* of choice; the latter paired */
 } pare_report_eval;
 
+/* The model behind some passes of a job that trains, on the calibration windows held out. */
+typedef struct pare_report_stage {
+    const char *passes;
+    double kl, nll; /* means: KL from the original, -ln p of the next token */
+} pare_report_stage;
+
 /* What both models write behind a few words; texts as tokens spell them, which may break off inside
  * a UTF-8 sequence. */
 typedef struct pare_report_sample {
@@ -76,6 +82,8 @@ typedef struct pare_report {
     pare_report_experts experts; /* count 0: none were counted */
     const pare_report_eval *evaluation;
     size_t evaluations;
+    const pare_report_stage *stage;
+    size_t stages; /* 0: nothing was trained */
     pare_report_samples samples;
     const char *const *warning;
     size_t warnings;

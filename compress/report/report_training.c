@@ -33,7 +33,22 @@ void pare__report_training_put(pare_json_writer *w, const pare_report *r)
 {
     if (r->training)
         pare_report_training(w, r->training);
+    if (!r->stages)
+        return;
+    pare_json_open_array(w, "stages");
+    for (size_t i = 0; i < r->stages; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "passes", r->stage[i].passes);
+        pare_json_put_finite(w, "kl", r->stage[i].kl);
+        pare_json_put_finite(w, "perplexity", exp(r->stage[i].nll));
+        pare_json_close(w);
+    }
+    pare_json_close(w);
 }
+
+#define STAGES_TOLD                                                                                \
+    "The model behind each part of the recipe, on the calibration windows held out; the last one " \
+    "is the packed model, run by its kernels."
 
 /* "98 steps, 200704 tokens in 96 s": the same in both. */
 static void put_summary(pare_text_out *t, const pare_training_result *r)
@@ -59,6 +74,12 @@ void pare__report_training_card(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "\n## Training\n\n");
     put_summary(t, r->training);
     pare__text_put(t, "\n");
+    if (!r->stages)
+        return;
+    pare__text_put(t, "\n" STAGES_TOLD "\n\n| behind | KL | perplexity |\n|---|---|---|\n");
+    for (size_t i = 0; i < r->stages; i++)
+        pare__text_put(t, "| %s | %.4f | %.4f |\n", r->stage[i].passes, r->stage[i].kl,
+                       exp(r->stage[i].nll));
 }
 
 void pare_report_curve(pare_text_out *t, const pare_training_result *s)
@@ -85,4 +106,12 @@ void pare__report_training_html(pare_text_out *t, const pare_report *r)
     put_summary(t, r->training);
     pare__text_put(t, "</p>\n");
     pare_report_curve(t, r->training);
+    if (!r->stages)
+        return;
+    pare__text_put(t, "<p>" STAGES_TOLD "</p>\n<table><thead><tr><th>behind</th><th>KL</th>"
+                      "<th>perplexity</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < r->stages; i++)
+        pare__text_put(t, "<tr><td>%s</td><td>%.4f</td><td>%.4f</td></tr>\n", r->stage[i].passes,
+                       r->stage[i].kl, exp(r->stage[i].nll));
+    pare__text_put(t, "</tbody></table>\n");
 }

@@ -10,6 +10,9 @@ typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 /* The recipe's evaluations on the model before and after, and samples of both, into the report. */
 PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
 
+/* What each part of a job that trains cost, from evaluations and training. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__run_stages(pare_run *run, pare_report *r);
+
 /* Prompts for samples from the first data that has enough tokens: run->prompts. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__run_sample_prompts(pare_run *run, const char *data,
                                                   const pare_tokens *tokens);

@@ -28,7 +28,7 @@ static inline double figure(const char *output, const char *part, const char *ke
     ck_assert_ptr_nonnull(f);
     text[fread(text, 1, sizeof text - 1, f)] = '\0';
     ck_assert_int_eq(fclose(f), 0);
-    (void)snprintf(wanted, sizeof wanted, "\"%s\": ", part);
+    (void)snprintf(wanted, sizeof wanted, "\"%s\"", part);
     at = strstr(text, wanted);
     ck_assert_msg(at != NULL, "%s has no %s", name, part);
     (void)snprintf(wanted, sizeof wanted, "\"%s\": ", key);

@@ -242,6 +242,17 @@ START_TEST(moments_are_part_of_the_state)
 }
 END_TEST
 
+/* The report says what pruning, training and quantizing did: the last is what was evaluated. */
+static void check_stages(void)
+{
+    ck_assert_double_eq(figure("one", "none: the original", "kl"), 0);
+    ck_assert_double_eq(figure("one", "sparsegpt", "kl"), figure("one", "training", "kl_before"));
+    ck_assert_double_eq(figure("one", "distill", "perplexity"),
+                        figure("one", "training", "perplexity_after"));
+    ck_assert_double_eq(figure("one", "gptq", "kl"), figure("one", "kl", "mean"));
+    ck_assert_double_gt(figure("one", "gptq", "kl"), figure("one", "distill", "kl"));
+}
+
 /* Codes of 2:4 on the mask of the pruner, of weights that were trained: better than without. */
 START_TEST(a_quantizer_behind_it_keeps_the_mask_and_gains)
 {
@@ -252,6 +263,7 @@ START_TEST(a_quantizer_behind_it_keeps_the_mask_and_gains)
     ck_assert_double_lt(figure("one", "kl", "mean"), 0.92 * figure("plain", "kl", "mean"));
     ck_assert_double_lt(figure("one", "training", "kl_after"),
                         0.92 * figure("one", "training", "kl_before"));
+    check_stages();
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
     job_check_same_weights(&place, "one", "five");
     /* A job without training rounds what it pruned to F16, which BF16 does not round alike. */
