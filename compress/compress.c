@@ -8,6 +8,7 @@
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
 #include "compress/plan/calibration_need.h"
+#include "compress/plan/fallback.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
@@ -362,9 +363,26 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     return PARE_OK;
 }
 
-pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                          const pare_events *events, pare_compress_result *out)
+/* Whether the files are larger than is required, which is known now. */
+static pare_status check_feasible(pare_run *run, pare_compress_result *out, bool *feasible)
 {
+    if (run->plan->ratios) /* the calibration decides on the bytes */
+        return PARE_OK;
+    pare_gate *const v = PARE_NEW(run->a, pare_gate, 1);
+    if (!v)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_gate_of_bytes(run->a, &run->plan->recipe, run->settled.packed_bytes, v));
+    *feasible = v->kind != PARE_GATE_INFEASIBLE;
+    if (!*feasible)
+        out->report = (pare_report){.output = run->plan->place.output, .verdict = v};
+    return PARE_OK;
+}
+
+/* One attempt: the job with its settings as they are. */
+static pare_status run_once(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                            const pare_events *events, pare_compress_result *out)
+{
+    bool feasible = true;
     *out = (pare_compress_result){0};
     pare_plan plan = {0};
     pare_run run = {.plan = &plan, .cx = cx, .a = a, .events = events, .started = pare_seconds()};
@@ -380,10 +398,14 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     run.settled = plan.settled;
     run.checkpoint = plan.checkpoint;
     run.model = plan.model;
+    out->fallback = plan.recipe.fallback;
+    out->attempts = plan.recipe.fallbacks + 1;
     if (s == PARE_OK)
+        s = check_feasible(&run, out, &feasible);
+    if (s == PARE_OK && feasible)
         s = claim(&run);
     pare_memory_trim();
-    if (s == PARE_OK) {
+    if (s == PARE_OK && feasible) {
         cx->limit_bytes = (size_t)run.settled.memory.allocator_bytes;
         s = run.settled.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
@@ -403,4 +425,67 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_arena_release(&run.experts.views);
     pare_arena_release(&run.scratch);
     return s;
+}
+
+/* What keeps an attempt from being the last: its verdict, where another setting may do better. */
+static bool falls_short(const pare_compress_result *r)
+{
+    const pare_gate *const v = r->report.verdict;
+    return v && (v->kind == PARE_GATE_REGRESSION || v->kind == PARE_GATE_INFEASIBLE);
+}
+
+static pare_status tell_fallback(pare_ctx *cx, pare_arena *a, const pare_events *events,
+                                 const pare_compress_result *r, const pare_texts *next)
+{
+    const pare_plan none = {0};
+    pare_run run = {.plan = &none, .cx = cx, .a = a, .events = events, .started = pare_seconds()};
+    const char *why;
+    char sets[256] = "";
+    PARE_TRY(pare_gate_why(a, r->report.verdict, &why));
+    for (size_t i = 0, used = 0; i < next->count && used < sizeof sets; i++)
+        used += (size_t)snprintf(sets + used, sizeof sets - used, "%s%s", i ? ", " : "",
+                                 next->item[i].text);
+    pare__notify(&run, PARE_EVENT_NOTICE, "%s: %s; fallback %zu of %zu: %s",
+                 pare_gate_name(r->report.verdict->kind), why, r->attempt + 1, r->attempts - 1,
+                 sets);
+    return PARE_OK;
+}
+
+/* The job with the settings of the next attempt. Only an output of an attempt before is replaced,
+ * unless the user said so and none was made. */
+static pare_status next_attempt(pare_arena *a, const pare_job *job, const pare_compress_result *r,
+                                pare_job *attempt)
+{
+    const pare_job was = *attempt;
+    const pare_gate *const v = r->report.verdict;
+    const bool made = v && v->kind != PARE_GATE_INFEASIBLE;
+    PARE_TRY(pare_job_fallback(a, job, &r->fallback[r->attempt], attempt));
+    attempt->restart = was.restart && !made;
+    attempt->replace = was.replace || made;
+    return PARE_OK;
+}
+
+/* Attempts in turn. An output that is there, or unfinished work, belongs to one of them: those
+ * before it were tried. */
+pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                          const pare_events *events, pare_compress_result *out)
+{
+    char first[sizeof cx->what] = "";
+    pare_job attempt = *job;
+    for (size_t i = 0;; i++) {
+        const pare_status s = run_once(cx, a, &attempt, events, out);
+        const bool other = s == PARE_EEXISTS, last = i + 1 >= out->attempts;
+        out->attempt = i;
+        if (other && !first[0])
+            memcpy(first, cx->what, sizeof first);
+        if (other)
+            pare_ctx_clear(cx);
+        if (other && last)
+            return pare_fail(cx, s, "%s", first);
+        if (!other && (s != PARE_OK || last || !falls_short(out)))
+            return s;
+        if (!other)
+            PARE_TRY(tell_fallback(cx, a, events, out, &out->fallback[i]));
+        PARE_TRY(next_attempt(a, job, out, &attempt));
+    }
 }

@@ -20,6 +20,8 @@ const pare_recipe_key pare_recipe_keys[] = {
     {"nan", "error", "what to do with weights that are no numbers (pare help nan)"},
     {"kv_cache", "{method: int8}", "the key/value cache in few bits (pare help kv_cache)"},
     {"export", "[{format: gptq, path: DIR}]", "files of other engines (pare help export)"},
+    {"require", "{kl: \"<= 0.02\"}", "what the result must keep to (pare help require)"},
+    {"fallback", "[{passes.0.gptq.bits: 8}]", "settings to try where it does not (pare help require)"},
     {NULL, NULL, NULL},
 };
 // clang-format on
@@ -155,8 +157,9 @@ static pare_status read_nan(const pare__walk *w, const pare_yaml *node)
 
 /* In the order of pare_recipe_keys. */
 static pare_status (*const top_readers[TOP_WORDS])(const pare__walk *w, const pare_yaml *node) = {
-    read_version, read_model,        read_output, read_tokenizer, read_seed,      pare__calibration,
-    pare__steps,  pare__evaluations, read_limits, read_nan,       pare__kv_cache, pare__exports};
+    read_version,      read_model,    read_output,       read_tokenizer, read_seed,
+    pare__calibration, pare__steps,   pare__evaluations, read_limits,    read_nan,
+    pare__kv_cache,    pare__exports, pare__require,     pare__fallback};
 
 pare_status pare__common_keys(const pare__walk *w, const pare_yaml *root)
 {
@@ -191,6 +194,10 @@ static pare_status read_top(const pare__walk *w, const pare_yaml *root)
         for (size_t i = 0; i < TOP_WORDS; i++)
             if (strcmp(e->key->text, top_words[i]) == 0)
                 PARE_TRY(top_readers[i](w, e));
+    if (w->out->fallbacks && !w->out->requirements)
+        return pare_recipe_fail(w->cx, pare_yaml_get(root, "fallback")->place,
+                                "\"fallback\" is for what does not keep to \"require\", which is "
+                                "missing; add \"require: {kl: \"<= 0.02\"}\" or leave it out");
     if (w->out->steps == 0 && w->out->kv.method != PARE_KV_FLOAT)
         return pare_recipe_fail(w->cx, root->place,
                                 "\"passes\" is missing; kv_cache alone compresses no weight, and "

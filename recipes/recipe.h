@@ -18,8 +18,7 @@ typedef struct pare_pass_words {
     const pare_param *params; /* ends with a NULL name */
 } pare_pass_words;
 
-/* Where a value stood, for errors found later (planner). line 0: from the command line or default.
- */
+/* Where a value stood, for errors found later. line 0: from the command line or default. */
 typedef struct pare_place {
     const char *file;
     size_t line, column;
@@ -138,6 +137,30 @@ typedef struct pare_recipe_export {
     pare_text format, path; /* any format: the planner knows which there are */
 } pare_recipe_export;
 
+/* What the finished model must keep to; in the order of pare_requirement_words. */
+typedef enum pare_requirement_kind {
+    PARE_REQUIRE_PERPLEXITY,
+    PARE_REQUIRE_KL,
+    PARE_REQUIRE_TOP1,
+    PARE_REQUIRE_CHOICE,
+    PARE_REQUIRE_BYTES
+} pare_requirement_kind;
+
+typedef struct pare_requirement {
+    pare_requirement_kind kind;
+    pare_text text; /* "<= +1%" */
+    double bound;
+    bool relative; /* the bound is a share of the original's */
+} pare_requirement;
+
+/* Kinds, ended by a NULL name; `most`: a bound from above. */
+typedef struct pare_requirement_word {
+    const char *name;
+    bool most;
+    const char *takes, *help;
+} pare_requirement_word;
+extern const pare_requirement_word pare_requirement_words[];
+
 typedef enum pare_nan_policy { PARE_NAN_ERROR, PARE_NAN_CLAMP, PARE_NAN_ZERO } pare_nan_policy;
 
 typedef struct pare_recipe {
@@ -153,6 +176,10 @@ typedef struct pare_recipe {
     pare_place held_out_place; /* of that word */
     pare_recipe_export *export;
     size_t exports;
+    pare_requirement *requirement;
+    size_t requirements;
+    pare_texts *fallback; /* settings ("path=value") to try in turn where one is not kept */
+    size_t fallbacks;
     pare_kv_format kv;         /* of the finished model; FLOAT when not given */
     pare_place kv_place;       /* of the section */
     pare_place kv_group_place; /* of the group, or of the section when it has its default */

@@ -96,12 +96,14 @@ PARE_CHECKED pare_status pare__expression_new(pare_ctx *cx, pare_arena *a, const
 PARE_CHECKED pare_status pare__expression_matches(pare_ctx *cx, const pare__expression *e,
                                                   const char *name, bool *hit);
 
-/* The value of "passes", "evaluate", "export", "calibration", "kv_cache" into w->out. */
+/* The value of "passes", "evaluate", "export", "calibration", "kv_cache", ... into w->out. */
 PARE_CHECKED pare_status pare__steps(const pare__walk *w, const pare_yaml *list);
 PARE_CHECKED pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list);
 PARE_CHECKED pare_status pare__exports(const pare__walk *w, const pare_yaml *list);
 PARE_CHECKED pare_status pare__calibration(const pare__walk *w, const pare_yaml *node);
 PARE_CHECKED pare_status pare__kv_cache(const pare__walk *w, const pare_yaml *node);
+PARE_CHECKED pare_status pare__require(const pare__walk *w, const pare_yaml *node);
+PARE_CHECKED pare_status pare__fallback(const pare__walk *w, const pare_yaml *list);
 
 /* The one key of a mapping, and its node, out of some of which one must be there. */
 PARE_CHECKED pare_status pare__one_source(const pare__walk *w, const pare_yaml *mapping,

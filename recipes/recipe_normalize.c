@@ -215,6 +215,28 @@ static void put_exports(sink *s, const pare_recipe *r)
     }
 }
 
+static void put_requirements(sink *s, const pare_recipe *r)
+{
+    if (r->requirements)
+        put_text(s, "require:\n");
+    for (size_t i = 0; i < r->requirements; i++) {
+        put_format(s, "  %s: ", pare_requirement_words[r->requirement[i].kind].name);
+        put_quoted(s, r->requirement[i].text.text);
+        put_text(s, "\n");
+    }
+    if (r->fallbacks)
+        put_text(s, "fallback:\n");
+    for (size_t i = 0; i < r->fallbacks; i++)
+        for (size_t j = 0; j < r->fallback[i].count; j++) {
+            const char *const set = r->fallback[i].item[j].text, *const is = strchr(set, '=');
+            put_text(s, j ? "    " : "  - ");
+            put(s, set, (size_t)(is - set));
+            put_text(s, ": ");
+            put_quoted(s, is + 1);
+            put_text(s, "\n");
+        }
+}
+
 static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *passes, bool portable)
 {
     char nan[32];
@@ -239,6 +261,8 @@ static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *pas
         put_evaluation(s, &r->evaluation[i], portable);
     if (r->exports && !portable)
         put_exports(s, r);
+    if (!portable)
+        put_requirements(s, r);
     if (r->ram_limit && !portable)
         put_format(s, "limits: {ram: %llu}\n", (unsigned long long)r->ram_limit);
     pare_param_print(&pare__nan, r->nan, nan, sizeof nan);

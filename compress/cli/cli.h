@@ -20,6 +20,7 @@ enum {
     PARE_EXIT_FALLBACK = 3,
     PARE_EXIT_INPUT = 4,
     PARE_EXIT_RESOURCES = 5,
+    PARE_EXIT_VERDICT = 6,
     PARE_EXIT_INTERRUPTED = 130
 };
 
@@ -28,6 +29,7 @@ typedef struct pare_cli {
     pare_arena arena; /* lives as long as the command */
     pare_screen screen;
     bool json;                  /* --format json */
+    bool refused;               /* the result does not keep to what is required: exit 6 */
     bool fallback;              /* --strict, and a numeric fallback was used: exit 3 */
     const char *program;        /* argv[0] */
     struct pare_device *device; /* where models run; NULL: the CPU */
@@ -110,6 +112,7 @@ extern const pare_topic pare_topics[];
 /* Pages of topics that are no section of a recipe. */
 void pare_help_passes(void);
 void pare_help_choice(void);
+void pare_help_require(void);
 void pare_help_presets(void);
 void pare_help_log(void);
 void pare_help_exit(void);

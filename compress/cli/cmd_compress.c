@@ -127,6 +127,13 @@ static void put_report(pare_json_writer *w, const pare_compress_result *result)
     pare_json_put_finite(w, "export_seconds", result->export_seconds);
 }
 
+/* By this run. */
+static bool is_made(const pare_compress_result *result)
+{
+    const pare_gate *const v = result->report.verdict;
+    return !result->again && !(v && v->kind == PARE_GATE_INFEASIBLE);
+}
+
 static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
 {
     pare_json_writer *w;
@@ -134,8 +141,12 @@ static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "output", result->report.output);
     pare_json_put_bool(w, "already_complete", result->again);
-    if (!result->again)
+    if (result->attempts > 1)
+        pare_json_put_integer(w, "fallback", (int64_t)result->attempt);
+    if (is_made(result))
         put_report(w, result);
+    else if (result->report.verdict)
+        pare_gate_put(w, result->report.verdict);
     put_exports(w, result);
     pare_json_close(w);
     return pare_cli_print(w);
@@ -208,13 +219,34 @@ static void print_time(const pare_compress_result *result)
     (void)printf("\n");
 }
 
+/* The verdict, and the settings that it is of. */
+static pare_status print_verdict(pare_cli *cli, const pare_compress_result *result)
+{
+    const pare_gate *const v = result->report.verdict;
+    const char *text;
+    if (!v)
+        return PARE_OK;
+    PARE_TRY(pare_gate_why(&cli->arena, v, &text));
+    (void)printf("verdict           %s: %s\n", pare_gate_name(v->kind), text);
+    if (!result->attempt)
+        return PARE_OK;
+    const pare_texts *const sets = &result->fallback[result->attempt - 1];
+    (void)printf("fallback          %zu of %zu:", result->attempt, result->attempts - 1);
+    for (size_t i = 0; i < sets->count; i++)
+        (void)printf(" %s", sets->item[i].text);
+    (void)printf("\n");
+    return PARE_OK;
+}
+
 static void print_text(const pare_compress_result *result)
 {
     const pare_report *const r = &result->report;
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
     (void)printf("artifact          %s%s\n", r->output,
-                 result->again ? "   (already complete)" : "");
-    if (result->again) {
+                 result->again      ? "   (already complete)"
+                 : !is_made(result) ? "   (nothing is written)"
+                                    : "");
+    if (!is_made(result)) {
         print_exports(result);
         return;
     }
@@ -269,10 +301,12 @@ static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job 
     const pare_events events = {on_event, cli};
     PARE_TRY(pare_compress(&cli->cx, &cli->arena, job, &events, &result));
     cli->fallback = pare_args_given(args, "strict") && result.fallbacks > 0;
+    const pare_gate *const v = result.report.verdict;
+    cli->refused = v && v->kind != PARE_GATE_ACCEPT;
     if (cli->json)
         return print_json(cli, &result);
     print_text(&result);
-    return PARE_OK;
+    return print_verdict(cli, &result);
 }
 
 pare_status pare_compress_run(pare_cli *cli, const pare_args *args)

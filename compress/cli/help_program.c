@@ -53,6 +53,47 @@ void pare_help_passes(void)
         "           - rtn: {bits: 8, targets: [\"*.down_proj\"]}\n");
 }
 
+void pare_help_require(void)
+{
+    (void)printf("require: what the finished model must keep to, measured by evaluate:\n\n"
+                 "  %-11s %-42s\n",
+                 "key", "takes");
+    for (const pare_requirement_word *w = pare_requirement_words; w->name; w++) {
+        (void)printf("  %-11s %s\n", w->name, w->takes);
+        pare_help_words(printf("%14s", ""), 14, w->help);
+    }
+    (void)printf(
+        "\nThe verdict is one of these:\n"
+        "  ACCEPT      every requirement is kept\n"
+        "  REGRESSION  one is not\n"
+        "  ANOMALOUS   a figure cannot be (not finite, KL below 0), or is better than that of the\n"
+        "              original beyond its error: perplexity lower by more than twice the "
+        "standard\n"
+        "              error of the difference, or items of choice gained with p below 0.05. A\n"
+        "              model can be better after training on such text; else look at the data\n"
+        "  INFEASIBLE  the files are larger than bytes allows. pare knows that before it begins,\n"
+        "              and writes nothing\n"
+        "\n"
+        "With any but ACCEPT the exit code is 6. The artifact is there all the same: its "
+        "README.md,\n"
+        "report.html and run.json have the verdict, and inspect and export say it. Another bound "
+        "is\n"
+        "no other job: the same command holds the finished output against it, from the figures in\n"
+        "its run.json.\n"
+        "\n"
+        "fallback: settings to take in turn after REGRESSION or INFEASIBLE, each a mapping of "
+        "paths\n"
+        "as --set takes them. The output of the next one replaces that of the one before. The "
+        "same\n"
+        "command continues where a killed one stopped.\n"
+        "\n"
+        "example  evaluate: [kl: {text: prose.txt}]\n"
+        "         require: {kl: \"<= 0.02\", perplexity: \"<= +1%%\", bytes: \"<= 4GiB\"}\n"
+        "         fallback:\n"
+        "           - {passes.0.gptq.bits: 4}\n"
+        "           - {passes.0.gptq.bits: 4, passes.0.gptq.group: 32}\n");
+}
+
 void pare_help_choice(void)
 {
     (void)printf("choice: files of multiple choice, for --choice and for evaluate: in a recipe\n"
@@ -154,6 +195,10 @@ static const struct {
                       "the run; a format that cannot hold the model (export; in a recipe it "
                       "is 2); verify found something; training diverged"},
     {PARE_EXIT_RESOURCES, "not enough memory or disk, limits of the shell included"},
+    {PARE_EXIT_VERDICT,
+     "done, and the result does not keep to what its recipe requires, or nothing "
+     "was done because it cannot: the verdict is not ACCEPT (pare help "
+     "require)"},
     {PARE_EXIT_INTERRUPTED,
      "interrupted, resumable; the first ^C stops at a safe place, as SIGTERM, a terminal that is "
      "closed (SIGHUP) and ulimit -t do; the second ^C at once"},

@@ -227,7 +227,10 @@ static bool is_refusal(const pare_cli *cli, pare_status s)
 static int conclude(pare_cli *cli, pare_status s)
 {
     const char *const what = cli->cx.what[0] ? cli->cx.what : pare_strstatus(s);
-    int code = s == PARE_OK && cli->fallback ? PARE_EXIT_FALLBACK : exit_code(s);
+    int code = s != PARE_OK    ? exit_code(s)
+               : cli->refused  ? PARE_EXIT_VERDICT
+               : cli->fallback ? PARE_EXIT_FALLBACK
+                               : PARE_EXIT_DONE;
     if (s != PARE_OK)
         pare_screen_error(&cli->screen, what);
     if (s == PARE_EINTERRUPTED)

@@ -251,6 +251,20 @@ static void print_time(const pare_plan_estimate *t)
         (void)printf("%-17s " PARE__PLAN_DISK "\n", "warning", t->disk);
 }
 
+static void print_requirements(const pare_plan *p)
+{
+    const pare_recipe *const r = &p->recipe;
+    for (size_t i = 0; i < r->requirements; i++) {
+        const pare_requirement *const q = &r->requirement[i];
+        const bool infeasible = q->kind == PARE_REQUIRE_BYTES && !p->ratios &&
+                                (double)p->settled.packed_bytes > q->bound;
+        (void)printf("%-17s %s %s%s\n", i ? "" : "requires", pare_requirement_words[q->kind].name,
+                     q->text.text, infeasible ? "   INFEASIBLE: the files are larger" : "");
+    }
+    if (r->fallbacks)
+        (void)printf("%-17s %zu, tried in turn where one is not kept\n", "fallbacks", r->fallbacks);
+}
+
 pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_plan_estimate *time,
                                   bool all)
 {
@@ -293,6 +307,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     print_experts(p);
     print_training(p);
     print_evaluation(p);
+    print_requirements(p);
     print_exports(p);
     print_memory(p);
     print_bytes("disk", p->settled.disk_bytes, " while running");

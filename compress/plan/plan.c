@@ -25,7 +25,8 @@ static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(pare_pass_words_take(a, &words));
     const pare_recipe_source source = {job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
                                        job->set_count};
-    return pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &plan->recipe);
+    PARE_TRY(pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &plan->recipe));
+    return pare__plan_fallbacks(cx, a, plan, words);
 }
 
 static pare_job_path output_path(const pare_plan *plan)
@@ -40,7 +41,7 @@ static pare_status check_replacing(pare_ctx *cx, pare_arena *a, const pare_plan 
 {
     const pare_job_path output = output_path(plan);
     const bool there = pare_path_is_directory(plan->place.output);
-    settled->replaces = there && (plan->job->restart || unfinished);
+    settled->replaces = there && (plan->job->restart || plan->job->replace || unfinished);
     return pare_job_check_replacing(cx, a, &output, &plan->place, settled->replaces,
                                     plan->job->plan_only, &settled->finished);
 }
@@ -369,6 +370,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(pare__plan_train(cx, plan));
     PARE_TRY(check_kv(cx, plan));
     PARE_TRY(pare__plan_hold_out(cx, a, plan));
+    PARE_TRY(pare__plan_require(cx, plan));
     PARE_TRY(check_data_files(cx, a, plan));
     plan->settled.linear = plan->linear;
     PARE_TRY(lay_out(cx, a, plan, &plan->settled));

@@ -181,6 +181,8 @@ void pare_report_put(pare_json_writer *w, const pare_report *r)
         pare_json_put_text(w, NULL, r->warning[i]);
     pare_json_close(w);
     put_repaired(w, r);
+    if (r->verdict)
+        pare_gate_put(w, r->verdict);
     pare__report_training_put(w, r);
 }
 

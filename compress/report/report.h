@@ -6,6 +6,7 @@
 
 #include "compress/artifact/result.h"
 #include "compress/evaluate/figures.h"
+#include "compress/report/gate.h"
 #include "recipes/recipe.h"
 
 /* One evaluation of the recipe, on the model before and after. */
@@ -82,6 +83,7 @@ typedef struct pare_report {
     pare_report_experts experts; /* count 0: none were counted */
     const pare_report_eval *evaluation;
     size_t evaluations;
+    const pare_gate *verdict; /* NULL: nothing is required */
     const pare_report_stage *stage;
     size_t stages; /* 0: nothing was trained */
     pare_report_samples samples;

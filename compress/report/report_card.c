@@ -353,6 +353,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
 {
     const pare_config *const c = r->config;
     put_head(t, r);
+    pare__report_verdict_card(t, r);
     put_evaluations(t, r);
     put_cautions(t, r);
     put_repaired(t, r);

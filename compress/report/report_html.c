@@ -235,6 +235,7 @@ void pare__report_html(pare_text_out *t, const pare_report *r)
     pare__text_put_html(t, r->output);
     pare__text_put(t, "</title></head><body>\n");
     put_result(t, r);
+    pare__report_verdict_html(t, r);
     put_warnings(t, r);
     pare__report_sizes(t, r);
     pare__report_quality(t, r);

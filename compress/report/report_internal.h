@@ -51,6 +51,10 @@ void pare__report_structure_card(pare_text_out *t, const pare_report *r);
 void pare__report_structure_html(pare_text_out *t, const pare_report *r);
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r);
 
+/* What is required, and whether it is kept; nothing without. */
+void pare__report_verdict_card(pare_text_out *t, const pare_report *r);
+void pare__report_verdict_html(pare_text_out *t, const pare_report *r);
+
 /* What a pass that trains did; nothing without one. */
 void pare__report_training_put(pare_json_writer *w, const pare_report *r);
 void pare__report_training_card(pare_text_out *t, const pare_report *r);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/output/output.h"
+#include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "formats/checksums.h"
 #include "formats/format_version.h"
@@ -224,6 +225,7 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
     tell(run, texts_unknown);
     out->again = true;
     out->report.output = plan->place.output;
+    PARE_TRY(pare__run_verdict_again(run, &out->report));
     PARE_TRY(pare__run_exports(run, out));
     pare__notify(run, PARE_EVENT_DONE, "%s", plan->place.output);
     return PARE_OK;

@@ -13,6 +13,11 @@ PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
 /* What each part of a job that trains cost, from evaluations and training. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__run_stages(pare_run *run, pare_report *r);
 
+/* What the recipe requires, held against the report; and against run.json of the finished output.
+ * PARE_ENOMEM, and for the latter PARE_EFORMAT, PARE_ENOTFOUND, PARE_EIO. */
+PARE_CHECKED pare_status pare__run_verdict(pare_run *run, pare_report *r);
+PARE_CHECKED pare_status pare__run_verdict_again(pare_run *run, pare_report *r);
+
 /* Prompts for samples from the first data that has enough tokens: run->prompts. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__run_sample_prompts(pare_run *run, const char *data,
                                                   const pare_tokens *tokens);

@@ -1,0 +1,73 @@
+/* What a recipe requires of its result: whether something measures it, and whether its fallbacks
+ * are recipes. */
+#include "compress/plan/fallback.h"
+#include "compress/plan/plan_internal.h"
+
+static bool is_measured(const pare_plan *plan, pare_requirement_kind kind)
+{
+    bool text = plan->held_out > 0, kl = text, choice = false;
+    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
+        const pare_evaluation_kind e = plan->recipe.evaluation[i].kind;
+        choice |= e == PARE_EVALUATE_CHOICE;
+        text |= e != PARE_EVALUATE_CHOICE;
+        kl |= e == PARE_EVALUATE_KL;
+    }
+    switch (kind) {
+    case PARE_REQUIRE_PERPLEXITY: return text;
+    case PARE_REQUIRE_KL:
+    case PARE_REQUIRE_TOP1: return kl;
+    case PARE_REQUIRE_CHOICE: return choice;
+    case PARE_REQUIRE_BYTES: break;
+    }
+    return true;
+}
+
+pare_status pare__plan_require(pare_ctx *cx, const pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->recipe.requirements; i++) {
+        const pare_requirement *const r = &plan->recipe.requirement[i];
+        const char *const name = pare_requirement_words[r->kind].name;
+        if (!is_measured(plan, r->kind))
+            return pare_recipe_fail(
+                cx, r->text.place, "require: no evaluation measures %s; add \"evaluate: [%s]\"",
+                name,
+                r->kind == PARE_REQUIRE_CHOICE       ? "choice: {file: FILE}"
+                : r->kind == PARE_REQUIRE_PERPLEXITY ? "perplexity: {text: FILE}"
+                                                     : "kl: {text: FILE}");
+    }
+    return PARE_OK;
+}
+
+pare_status pare_job_fallback(pare_arena *a, const pare_job *job, const pare_texts *fallback,
+                              pare_job *out)
+{
+    const char **const sets = PARE_NEW(a, const char *, job->set_count + fallback->count);
+    if (!sets)
+        return PARE_ENOMEM;
+    *out = *job;
+    out->sets = sets;
+    out->restart = false;
+    for (size_t i = 0; i < job->set_count; i++)
+        sets[i] = job->sets[i];
+    for (size_t i = 0; i < fallback->count; i++)
+        sets[out->set_count++] = fallback->item[i].text;
+    return PARE_OK;
+}
+
+pare_status pare__plan_fallbacks(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                 const pare_pass_words *words)
+{
+    for (size_t i = 0; i < plan->recipe.fallbacks; i++) {
+        const pare_texts *const fallback = &plan->recipe.fallback[i];
+        pare_recipe unused;
+        pare_job job;
+        PARE_TRY(pare_job_fallback(a, plan->job, fallback, &job));
+        const pare_recipe_source source = {job.recipe, plan->recipe_text, plan->recipe_len,
+                                           job.sets, job.set_count};
+        const pare_status s = pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &unused);
+        if (s == PARE_EUSAGE)
+            return pare_recipe_fail_at(cx, s, fallback->item[0].place);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}

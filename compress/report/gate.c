@@ -1,0 +1,145 @@
+#include "compress/report/gate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT = 512 };
+
+const char *pare_gate_name(pare_gate_kind v)
+{
+    static const char *const name[] = {"ACCEPT", "REGRESSION", "ANOMALOUS", "INFEASIBLE"};
+    return name[v];
+}
+
+static pare_status add(pare_arena *a, const pare_requirement *r, const char *data, double figure,
+                       double original, pare_gate *v)
+{
+    char text[TEXT];
+    const pare_requirement_word *const word = &pare_requirement_words[r->kind];
+    const double bound = r->relative ? r->bound * original : r->bound;
+    (void)snprintf(text, sizeof text, "%s %s", word->name, r->text.text);
+    v->check[v->checks] = (pare_check){.text = pare_arena_text(a, text, strlen(text)),
+                                       .data = data,
+                                       .figure = figure,
+                                       .bound = bound,
+                                       .kept = word->most ? figure <= bound : figure >= bound};
+    return v->check[v->checks++].text ? PARE_OK : PARE_ENOMEM;
+}
+
+static pare_status check(pare_arena *a, const pare_requirement *r, const pare_gate_figures *f,
+                         pare_gate *v)
+{
+    switch (r->kind) {
+    case PARE_REQUIRE_PERPLEXITY:
+        return f->has_perplexity ? add(a, r, f->data, f->perplexity, f->perplexity_before, v)
+                                 : PARE_OK;
+    case PARE_REQUIRE_KL: return f->has_kl ? add(a, r, f->data, f->kl, 0, v) : PARE_OK;
+    case PARE_REQUIRE_TOP1: return f->has_kl ? add(a, r, f->data, f->top1, 1, v) : PARE_OK;
+    case PARE_REQUIRE_CHOICE:
+        return f->has_choice ? add(a, r, f->data, f->accuracy, f->accuracy_before, v) : PARE_OK;
+    case PARE_REQUIRE_BYTES: break;
+    }
+    return PARE_OK;
+}
+
+/* Says what is anomalous; false: nothing. */
+static bool is_anomalous(const pare_gate_figures *f, char text[TEXT])
+{
+    const double error = sqrt(f->error * f->error + f->error_before * f->error_before);
+    if (f->has_perplexity && !(isfinite(f->perplexity) && isfinite(f->perplexity_before)))
+        (void)snprintf(text, TEXT, "perplexity is not finite on %s", f->data);
+    else if (f->has_kl && !(f->kl >= 0 && isfinite(f->kl) && f->top1 >= 0 && f->top1 <= 1))
+        (void)snprintf(text, TEXT, "KL %g with top1 %g cannot be, on %s", f->kl, f->top1, f->data);
+    else if (f->has_perplexity && f->perplexity < f->perplexity_before - 2 * error)
+        (void)snprintf(text, TEXT,
+                       "perplexity %.4f is lower than the %.4f of the original by more than twice "
+                       "the standard error (%.4f) on %s",
+                       f->perplexity, f->perplexity_before, error, f->data);
+    else if (f->has_choice && f->gained > f->lost && f->p < 0.05)
+        (void)snprintf(text, TEXT,
+                       "%.0f items were gained and %.0f lost (p %.4f) on %s: more than chance",
+                       f->gained, f->lost, f->p, f->data);
+    else
+        return false;
+    return true;
+}
+
+pare_status pare_gate_of_bytes(pare_arena *a, const pare_recipe *r, uint64_t bytes, pare_gate *out)
+{
+    *out = (pare_gate){.check = PARE_NEW(a, pare_check, r->requirements)};
+    if (!out->check)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < r->requirements; i++)
+        if (r->requirement[i].kind == PARE_REQUIRE_BYTES)
+            PARE_TRY(add(a, &r->requirement[i], NULL, (double)bytes, 0, out));
+    for (size_t i = 0; i < out->checks; i++)
+        if (!out->check[i].kept)
+            out->kind = PARE_GATE_INFEASIBLE;
+    return PARE_OK;
+}
+
+pare_status pare_gate_take(pare_arena *a, const pare_recipe *r, const pare_gate_figures *found,
+                           size_t count, uint64_t bytes, pare_gate *out)
+{
+    char text[TEXT];
+    *out = (pare_gate){.check = PARE_NEW(a, pare_check, r->requirements * (count + 1))};
+    if (!out->check)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < r->requirements; i++) {
+        const pare_requirement *const q = &r->requirement[i];
+        if (q->kind == PARE_REQUIRE_BYTES)
+            PARE_TRY(add(a, q, NULL, (double)bytes, 0, out));
+        for (size_t j = 0; j < count; j++)
+            PARE_TRY(check(a, q, &found[j], out));
+    }
+    for (size_t i = 0; i < out->checks; i++)
+        if (!out->check[i].kept)
+            out->kind = PARE_GATE_REGRESSION;
+    for (size_t j = 0; !out->anomaly && j < count; j++)
+        if (is_anomalous(&found[j], text)) {
+            out->kind = PARE_GATE_ANOMALOUS;
+            out->anomaly = pare_arena_text(a, text, strlen(text));
+            return out->anomaly ? PARE_OK : PARE_ENOMEM;
+        }
+    return PARE_OK;
+}
+
+pare_status pare_gate_why(pare_arena *a, const pare_gate *v, const char **out)
+{
+    char text[TEXT] = "every requirement is kept";
+    const pare_check *first = NULL;
+    for (size_t i = 0; !first && i < v->checks; i++)
+        first = v->check[i].kept ? NULL : &v->check[i];
+    if (v->anomaly)
+        (void)snprintf(text, sizeof text, "%s", v->anomaly);
+    else if (first && first->data)
+        (void)snprintf(text, sizeof text, "%s is not kept: %.6g on %s", first->text, first->figure,
+                       first->data);
+    else if (first)
+        (void)snprintf(text, sizeof text, "%s is not kept: %.0f", first->text, first->figure);
+    *out = pare_arena_text(a, text, strlen(text));
+    return *out ? PARE_OK : PARE_ENOMEM;
+}
+
+void pare_gate_put(pare_json_writer *w, const pare_gate *v)
+{
+    pare_json_open_object(w, "verdict");
+    pare_json_put_text(w, "verdict", pare_gate_name(v->kind));
+    if (v->anomaly)
+        pare_json_put_text(w, "anomaly", v->anomaly);
+    pare_json_open_array(w, "checks");
+    for (size_t i = 0; i < v->checks; i++) {
+        const pare_check *const c = &v->check[i];
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "requirement", c->text);
+        if (c->data)
+            pare_json_put_text(w, "data", c->data);
+        pare_json_put_finite(w, "figure", c->figure);
+        pare_json_put_finite(w, "bound", c->bound);
+        pare_json_put_bool(w, "kept", c->kept);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+    pare_json_close(w);
+}

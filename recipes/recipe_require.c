@@ -1,0 +1,126 @@
+/* The keys "require" and "fallback": what the finished model must keep to, and what to try where it
+ * does not. */
+#include <stdio.h>
+#include <string.h>
+
+#include "recipes/recipe_internal.h"
+
+// clang-format off
+const pare_requirement_word pare_requirement_words[] = {
+    {"perplexity", true, "\"<= +1%\" of the original's, or \"<= 31.5\"",
+     "of every evaluation on text; +1%: above that of the original; 31.5: as it is"},
+    {"kl", true, "\"<= 0.02\", in nats", "mean KL from the original, of every evaluation that measures it"},
+    {"top1", false, "\">= 0.97\" or \">= 97%\"",
+     "share of positions where both models have the same most likely token"},
+    {"choice", false, "\">= 99%\" of the original's, or \">= 0.41\"",
+     "accuracy of every evaluation with choice"},
+    {"bytes", true, "\"<= 4GiB\"", "of the weights as they are stored: the packed files"},
+    {NULL, false, NULL, NULL},
+};
+// clang-format on
+
+/* "+1%" as 1.01, "99%" as 0.99, "0.02" as it is. */
+static bool read_bound(const char *text, pare_requirement *r)
+{
+    char number[PARE__NUMBER];
+    const size_t len = strlen(text);
+    const bool percent = len > 0 && text[len - 1] == '%', change = *text == '+' || *text == '-';
+    const size_t digits = len - percent;
+    double value;
+    if (digits == 0 || digits >= sizeof number || (change && !percent))
+        return false;
+    (void)snprintf(number, sizeof number, "%.*s", (int)(digits - (*text == '+')),
+                   text + (*text == '+'));
+    if (pare__number(number, false, &value) != PARE__DECIMAL)
+        return false;
+    r->relative = percent;
+    r->bound = !percent ? value : change ? 1 + value / 100 : value / 100;
+    return r->bound >= 0;
+}
+
+static bool takes_bound(const char *text, pare_requirement *r)
+{
+    uint64_t bytes;
+    if (r->kind == PARE_REQUIRE_BYTES) {
+        r->bound = pare_bytes_parse(text, &bytes) ? (double)bytes : 0;
+        return r->bound > 0;
+    }
+    if (!read_bound(text, r) || (r->kind == PARE_REQUIRE_KL && r->relative))
+        return false;
+    if (r->kind == PARE_REQUIRE_TOP1)
+        r->relative = false;
+    return true;
+}
+
+static pare_status read_one(const pare__walk *w, const pare_yaml *node, pare_requirement *out)
+{
+    char takes[128];
+    size_t kind = 0;
+    while (strcmp(pare_requirement_words[kind].name, node->key->text) != 0)
+        kind++;
+    const pare_requirement_word *const word = &pare_requirement_words[kind];
+    *out = (pare_requirement){.kind = (pare_requirement_kind)kind};
+    PARE_TRY(pare__text(w, node, &out->text));
+    const char *bound = out->text.text;
+    const bool direction = strncmp(bound, word->most ? "<=" : ">=", 2) == 0;
+    bound += direction ? 2 : 0;
+    bound += strspn(bound, " ");
+    if (direction && takes_bound(bound, out))
+        return PARE_OK;
+    (void)snprintf(takes, sizeof takes, "%s, in quotes", word->takes);
+    return pare__fail_takes(w, node, takes);
+}
+
+pare_status pare__require(const pare__walk *w, const pare_yaml *node)
+{
+    enum { KINDS = sizeof pare_requirement_words / sizeof *pare_requirement_words - 1 };
+    const char *names[KINDS];
+    pare_recipe *const out = w->out;
+    for (size_t i = 0; i < KINDS; i++)
+        names[i] = pare_requirement_words[i].name;
+    PARE_TRY(pare__mapping(w, node, "require: {kl: \"<= 0.02\"}"));
+    PARE_TRY(pare__keys(w, node, "require", names, KINDS));
+    out->requirement = PARE_NEW(w->a, pare_requirement, KINDS);
+    if (!out->requirement)
+        return PARE_ENOMEM;
+    for (const pare_yaml *e = node->first; e; e = e->next)
+        PARE_TRY(read_one(w, e, &out->requirement[out->requirements++]));
+    return PARE_OK;
+}
+
+/* A setting as --set has it. */
+static pare_status read_set(const pare__walk *w, const pare_yaml *node, pare_text *out)
+{
+    if (node->kind != PARE_YAML_SCALAR)
+        return pare__fail_takes(w, node, "a number or a word: name each setting by its whole path");
+    const char *const path = node->key->text;
+    const size_t size = strlen(path) + strlen(node->text) + 2;
+    char *const text = pare_arena_take(w->a, size, 1);
+    if (!text)
+        return PARE_ENOMEM;
+    (void)snprintf(text, size, "%s=%s", path, node->text);
+    *out = (pare_text){text, node->place};
+    return PARE_OK;
+}
+
+pare_status pare__fallback(const pare__walk *w, const pare_yaml *list)
+{
+    static const char example[] = "a list of settings, as in \"[{passes.0.gptq.bits: 4}]\"";
+    pare_recipe *const out = w->out;
+    if (list->kind != PARE_YAML_LIST)
+        return pare__fail_takes(w, list, example);
+    out->fallback = PARE_NEW(w->a, pare_texts, list->count);
+    if (!out->fallback)
+        return PARE_ENOMEM;
+    for (const pare_yaml *e = list->first; e; e = e->next) {
+        pare_texts *const sets = &out->fallback[out->fallbacks++];
+        if (e->kind != PARE_YAML_MAPPING || !e->first)
+            return pare__fail_takes(w, e, example);
+        sets->item = PARE_NEW(w->a, pare_text, e->count);
+        if (!sets->item)
+            return PARE_ENOMEM;
+        for (const pare_yaml *s = e->first; s; s = s->next)
+            PARE_TRY(read_set(w, s, &sets->item[sets->count++]));
+    }
+    return PARE_OK;
+}
