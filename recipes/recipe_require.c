@@ -67,7 +67,7 @@ static pare_status read_one(const pare__walk *w, const pare_yaml *node, pare_req
     bound += strspn(bound, " ");
     if (direction && takes_bound(bound, out))
         return PARE_OK;
-    (void)snprintf(takes, sizeof takes, "%s, in quotes", word->takes);
+    (void)snprintf(takes, sizeof takes, "%s (in quotes)", word->takes);
     return pare__fail_takes(w, node, takes);
 }
 

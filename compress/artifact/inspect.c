@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "formats/checkpoint.h"
+#include "formats/json.h"
 #include "formats/packed.h"
+#include "runtime/file.h"
 
 enum { NAME = 4096 };
 
@@ -249,6 +251,29 @@ static pare_status describe(inspector *in)
     const uint64_t idle = in->out->has_config ? pare_config_idle_weights(&in->out->config) : 0;
     in->out->idle_weights = idle < in->out->weights ? idle : 0; /* files may hold less */
     return PARE_OK;
+}
+
+pare_status pare_inspect_verdict(pare_ctx *cx, pare_arena *a, const char *path, const char **out)
+{
+    enum { CAP = 64 << 20 };
+    char *const file = pare_path_join(a, path, "run.json"), *text;
+    size_t len;
+    pare_json *run = NULL;
+    *out = NULL;
+    if (!file)
+        return PARE_ENOMEM;
+    pare_status s = pare_file_read(cx, a, file, CAP, &text, &len);
+    if (s == PARE_OK)
+        s = pare_json_parse(cx, file, text, len, CAP, &run);
+    if (s == PARE_ENOMEM)
+        return s;
+    const pare_json *const verdict = s == PARE_OK ? pare_json_get(run, "verdict") : NULL;
+    const char *const is = pare_json_text(pare_json_get(verdict, "verdict"), NULL);
+    if (verdict)
+        *out = pare_arena_text(a, is ? is : "unknown", is ? strlen(is) : strlen("unknown"));
+    pare_json_free(run);
+    pare_ctx_clear(cx); /* a model without such a file has no verdict */
+    return verdict && !*out ? PARE_ENOMEM : PARE_OK;
 }
 
 pare_status pare_inspect(pare_ctx *cx, pare_arena *a, const char *path, pare_inspection *out)

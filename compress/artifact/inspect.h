@@ -44,6 +44,11 @@ typedef struct pare_inspection {
     const char *config_problem; /* NULL with has_config */
 } pare_inspection;
 
+/* The verdict of an artifact ("REGRESSION", "unknown"), from its run.json; NULL where its recipe
+ * requires nothing. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_inspect_verdict(pare_ctx *cx, pare_arena *a, const char *path,
+                                              const char **out);
+
 /* Opens, describes and closes; every text lies in the arena. Reads headers only, no weights.
  * As pare_checkpoint_open; PARE_EFORMAT too when a packed linear lacks a plane or a size. */
 PARE_CHECKED pare_status pare_inspect(pare_ctx *cx, pare_arena *a, const char *path,

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/artifact/inspect.h"
 #include "compress/cli/cli.h"
 #include "compress/export/export.h"
 #include "compress/output/inputs.h"
@@ -75,6 +76,19 @@ static void print_text(const pare_export_job *job, const pare_export_result *r)
         (void)printf("note      %s\n", r->notice);
 }
 
+/* Of a model that does not keep to what its recipe requires. */
+static pare_status warn_of_verdict(pare_cli *cli, const char *artifact)
+{
+    const char *verdict;
+    PARE_TRY(pare_inspect_verdict(&cli->cx, &cli->arena, artifact, &verdict));
+    if (verdict && strcmp(verdict, "ACCEPT") != 0)
+        pare_screen_say(&cli->screen,
+                        "warning: the verdict of %s is %s: its README.md says what it does not "
+                        "keep to",
+                        artifact, verdict);
+    return PARE_OK;
+}
+
 pare_status pare_export_command(pare_cli *cli, const pare_args *args)
 {
     PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, args->operand[0]));
@@ -91,6 +105,7 @@ pare_status pare_export_command(pare_cli *cli, const pare_args *args)
                           {.name = "writing the export", .amount = 1, .steps = 1},
                           {.name = "reading the export back", .amount = 1, .steps = 1}};
     PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(warn_of_verdict(cli, job.artifact));
     job.unchecked = pare_cli_unchecked(cli, args, job.artifact);
     pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase, 0);
     const pare_status s = pare_export_run(&cli->cx, &cli->arena, &job, &result);

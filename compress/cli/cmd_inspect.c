@@ -40,7 +40,7 @@ static void print_config(const pare_inspection *in)
     (void)printf("KV cache          %s\n", cache);
 }
 
-static pare_status print_text(pare_cli *cli, const pare_inspection *in)
+static pare_status print_text(pare_cli *cli, const pare_inspection *in, const char *verdict)
 {
     char text[160], mapped[PARE_UNIT_TEXT];
     int width = 16;
@@ -50,6 +50,8 @@ static pare_status print_text(pare_cli *cli, const pare_inspection *in)
     }
     (void)printf("%s\n", in->path);
     print_config(in);
+    if (verdict)
+        (void)printf("verdict           %s (pare help require)\n", verdict);
     (void)printf("\n%-52s %-*s %14s %8s %12s\n", "tensor", width, "encoding", "shape", "bits/w",
                  "bytes");
     for (size_t i = 0; i < in->rows; i++) {
@@ -122,7 +124,7 @@ static void put_config(pare_json_writer *w, const pare_inspection *in)
     pare_json_put_kv(w, c, &in->kv);
 }
 
-static pare_status print_json(pare_cli *cli, const pare_inspection *in)
+static pare_status print_json(pare_cli *cli, const pare_inspection *in, const char *verdict)
 {
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
@@ -136,6 +138,8 @@ static pare_status print_json(pare_cli *cli, const pare_inspection *in)
     pare_json_put_integer(w, "active_weights", (int64_t)(in->weights - in->idle_weights));
     pare_json_put_finite(w, "model_bits_per_weight", in->bits_per_weight);
     put_config(w, in);
+    if (verdict)
+        pare_json_put_text(w, "verdict", verdict);
     pare_json_open_array(w, "tensors");
     for (size_t i = 0; i < in->rows; i++)
         put_row(w, &in->row[i]);
@@ -148,8 +152,8 @@ pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
 {
     pare_inspection in;
     PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, args->operand[0]));
+    const char *verdict;
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
-    if (cli->json)
-        return print_json(cli, &in);
-    return print_text(cli, &in);
+    PARE_TRY(pare_inspect_verdict(&cli->cx, &cli->arena, args->operand[0], &verdict));
+    return cli->json ? print_json(cli, &in, verdict) : print_text(cli, &in, verdict);
 }

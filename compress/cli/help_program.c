@@ -55,12 +55,11 @@ void pare_help_passes(void)
 
 void pare_help_require(void)
 {
-    (void)printf("require: what the finished model must keep to, measured by evaluate:\n\n"
-                 "  %-11s %-42s\n",
-                 "key", "takes");
+    (void)printf("require: what the finished model must keep to\n\n");
     for (const pare_requirement_word *w = pare_requirement_words; w->name; w++) {
-        (void)printf("  %-11s %s\n", w->name, w->takes);
-        pare_help_words(printf("%14s", ""), 14, w->help);
+        char text[192];
+        (void)snprintf(text, sizeof text, "%s: %s", w->takes, w->help);
+        pare_help_words(printf("  %-11s ", w->name), 14, text);
     }
     (void)printf(
         "\nThe verdict is one of these:\n"

@@ -43,8 +43,8 @@ PARE_CHECKED pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan,
  * nearly all of them as they are. Nothing changes for other linears. */
 void pare__plan_store(pare_plan_linear *l);
 
-/* That something measures what is required (PARE_EUSAGE with place); and that the recipe is one with
- * the settings of each fallback. PARE_ENOMEM. */
+/* That something measures what is required (PARE_EUSAGE with place); and that the recipe is one
+ * with the settings of each fallback. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_require(pare_ctx *cx, const pare_plan *plan);
 PARE_CHECKED pare_status pare__plan_fallbacks(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                                               const pare_pass_words *words);

@@ -45,10 +45,10 @@ typedef struct pare_compress_result {
     size_t thin;      /* of these, linears and steps that got too little calibration */
     pare_compress_export *export; /* those that this call made */
     size_t exports;
-    double export_seconds; /* part of report.seconds */
-    size_t attempt, attempts;     /* the settings that this is of: 0 the recipe's own, and then its
-                                     fallbacks; and how many there are */
-    const pare_texts *fallback;   /* [attempts - 1] */
+    double export_seconds;      /* part of report.seconds */
+    size_t attempt, attempts;   /* the settings that this is of: 0 the recipe's own, and then its
+                                   fallbacks; and how many there are */
+    const pare_texts *fallback; /* [attempts - 1] */
     bool again; /* the artifact was there already: of `report`, only `output` is filled */
 } pare_compress_result;
 

@@ -35,8 +35,16 @@ static pare_status export_one(pare_run *run, size_t i, pare_export_result *out)
 pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
 {
     const pare_plan *const plan = run->plan;
+    const pare_gate *const v = out->report.verdict;
     if (!plan->exports)
         return PARE_OK;
+    if (v && v->kind != PARE_GATE_ACCEPT) {
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s: no export is made of a model with the verdict %s; pare export makes one "
+                     "all the same",
+                     plan->place.output, pare_gate_name(v->kind));
+        return PARE_OK;
+    }
     const double start = pare_seconds();
     out->export = PARE_NEW(run->a, pare_compress_export, plan->exports);
     if (!out->export)

@@ -29,6 +29,8 @@ evaluate:
   - perplexity: {text: text, window: 64, limit: 4}
   - kl: {text: text, window: 64}
   - choice: {file: choice.jsonl}
+require: {perplexity: "<= +900%", kl: "<= 9", bytes: "<= 1GiB"}
+fallback: [{passes.1.rtn.bits: 8}]
 export: [{format: "gguf:q4_0", path: out.gguf}]
 END
 

@@ -220,7 +220,7 @@ static const struct {
     {"generate '" HEDGE "' --output /nowhere/x.txt", 2, "/nowhere/ is not a directory"},
     {"generate '" HEDGE "' --seed 9223372036854775808", 2, "to 9223372036854775807"},
     {"help eval plan", 2, "\"plan\" is one word too many"},
-    {"help error 6", 2, "no exit code \"6\""},
+    {"help error 7", 2, "no exit code \"7\""},
     {"help gtpq", 2, "did you mean gptq?"},
     {"export x", 2, "export: --format is missing: compressed-tensors, gptq"},
     {"export x --format tensorrt --output y", 2, "expected one of compressed-tensors"},

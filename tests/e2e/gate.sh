@@ -1,0 +1,126 @@
+#!/bin/sh
+# A recipe that requires something: gate.sh PARE DEMO. One that passes, one that fails, one that
+# falls back, one that cannot be, one that is too good to be true; exit codes, what the artifact
+# says, and what a killed run leaves.
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2")
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+cd "$home"
+head -c 8000 "$demo/evaluation.txt" > text
+
+fail() {
+    echo "gate: $*"
+    [ ! -f err ] || tail -n 5 err
+    exit 1
+}
+
+# recipe NAME REQUIRE [LINE...]: 3 bits, which lose KL 0.03.
+recipe() {
+    name=$1 required=$2
+    shift 2
+    {
+        printf 'pare: 1\nmodel: %s/hedge\noutput: %s\n' "$demo" "$name"
+        printf 'passes: [rtn: {bits: 3, group: 64}]\n'
+        printf 'evaluate: [kl: {text: text, window: 128}]\nrequire: {%s}\n' "$required"
+        for line in "$@"; do printf '%s\n' "$line"; done
+    } > "$name.yaml"
+}
+
+# run CODE NAME [OPTION...]: compress ends with this code.
+run() {
+    wanted=$1 name=$2 code=0
+    shift 2
+    "$pare" compress "$name.yaml" "$@" > out 2> err || code=$?
+    [ "$code" = "$wanted" ] || fail "$name: exit code $code, not $wanted"
+}
+
+# says FILE TEXT
+says() { grep -q -- "$2" "$1" || fail "$1 does not say \"$2\": $(cat "$1")"; }
+
+# --- one that passes, and one that does not
+recipe good 'kl: "<= 0.5", perplexity: "<= +50%", bytes: "<= 8MiB"' \
+    'export: [{format: "gguf:q4_0", path: good.gguf}]'
+run 0 good
+says out "verdict           ACCEPT"
+says good/README.md "Verdict: ACCEPT"
+says good/report.html "Verdict: ACCEPT"
+says good/run.json '"verdict": "ACCEPT"'
+[ -f good.gguf ] || fail "no export of a model that is accepted"
+
+recipe bad 'kl: "<= 0.001"' 'export: [{format: "gguf:q4_0", path: bad.gguf}]'
+run 6 bad
+says out "verdict           REGRESSION: kl <= 0.001 is not kept: 0.0"
+says bad/README.md "Verdict: REGRESSION"
+says err "no export is made"
+[ ! -f bad.gguf ] || fail "an export of a model that is not accepted"
+"$pare" inspect bad > out
+says out "verdict           REGRESSION"
+"$pare" export bad --format gguf:q4_0 --output bad.gguf > out 2> err
+says err "warning: the verdict of bad is REGRESSION"
+
+# The same command says the same; another bound is no other job.
+run 6 bad
+says out "already complete"
+sed -i 's/<= 0.001/<= 0.9/' bad.yaml
+run 0 bad
+says out "already complete"
+says out "ACCEPT"
+
+# --- fallbacks, in turn
+recipe back 'kl: "<= 0.002"' 'fallback:' '  - {passes.0.rtn.bits: 4}' '  - {passes.0.rtn.bits: 8}' \
+    '  - {passes.0.rtn.bits: 8, passes.0.rtn.group: 32}'
+run 0 back
+says err "REGRESSION: kl <= 0.002 is not kept: .*; fallback 1 of 3: passes.0.rtn.bits=4"
+says err "fallback 2 of 3: passes.0.rtn.bits=8"
+says out "fallback          2 of 3: passes.0.rtn.bits=8"
+says back/manifest.json 'bits: 8'
+cp back/packed-00001-of-00001.safetensors whole
+run 0 back
+says out "already complete"
+says out "fallback          2 of 3"
+run 0 back --restart
+cmp back/packed-00001-of-00001.safetensors whole || fail "other bytes the second time"
+
+# Killed at any moment, the same command goes on to the same bytes, and does nothing twice.
+for after in 0.05 0.1 0.15 0.2 0.3 0.4; do
+    rm -rf back back.partial
+    "$pare" compress back.yaml > /dev/null 2>&1 &
+    sleep $after
+    kill -9 $! 2> /dev/null || true
+    wait $! 2> /dev/null || true
+    run 0 back
+    cmp back/packed-00001-of-00001.safetensors whole || fail "other bytes after a kill"
+done
+
+# No fallback is good enough: the last one stays, with its verdict.
+recipe none 'kl: "<= 0.000001"' 'fallback: [{passes.0.rtn.bits: 4}]'
+run 6 none
+says none/README.md "Verdict: REGRESSION"
+says none/manifest.json 'bits: 4'
+
+# An output of another job is not replaced, whatever the fallbacks.
+recipe none 'bytes: "<= 5MiB", kl: "<= 1"' 'passes: [hqq: {bits: 8}]' \
+    'fallback: [{passes.0.hqq.bits: 4, passes.0.hqq.group: 128}]'
+sed -i '/^passes: .rtn/d' none.yaml
+run 2 none
+says err "belongs to another job"
+says none/README.md "Verdict: REGRESSION"
+
+# --- too large whatever the weights are
+recipe huge 'bytes: "<= 1MiB"'
+run 6 huge
+says out "verdict           INFEASIBLE: bytes <= 1MiB is not kept"
+[ ! -e huge ] && [ ! -e huge.partial ] || fail "something was written"
+"$pare" plan huge.yaml > out
+says out "INFEASIBLE"
+
+# --- too good to be true: trained on the text that it is evaluated on
+recipe odd 'kl: "<= 9"' 'calibration: {text: text, samples: 12, window: 128, precision: f32}' \
+    'passes:' '  - magnitude: {sparsity: 0.1}' \
+    '  - distill: {kl: 0, ce: 1, tokens: 65536, batch: 2, rate: 2e-3}'
+sed -i '/^passes: .rtn/d' odd.yaml
+run 6 odd
+says out "verdict           ANOMALOUS: perplexity .* is lower than the .* of the original"
+says odd/report.html "Verdict: ANOMALOUS"
+says odd/run.json '"anomaly": "perplexity'
