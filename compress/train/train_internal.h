@@ -84,6 +84,11 @@ bool pare__train_adapted(const pare_training *t, size_t block, const pare_leaf *
 /* The trainee with adapters. */
 PARE_CHECKED pare_status pare__train_adapt(pare_training *t);
 
+/* Hashes what the training begins with, and opens the journal of the work: what an earlier run of
+ * the same training left there but for its state goes, for it is written again. asked, journal.
+ * PARE_EEXISTS for the work of another training. */
+PARE_CHECKED pare_status pare__train_claim_work(pare_training *t);
+
 /* Random weights where the recipe asks for them; then student and trainee own what is trained. */
 PARE_CHECKED pare_status pare__train_take(pare_training *t);
 

@@ -1,0 +1,46 @@
+#!/bin/sh
+# What pare train says and does when something is wrong: train_faults.sh PARE DEMO
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+. "$here/train_checks.sh"
+
+# trains ARGUMENT...: it does, with what it says in out.log
+trains() { "$pare" train "$@" >out.log 2>&1 || fail "$* $(cat out.log)"; }
+
+# poke FILE TENSOR OCTAL: four bytes at the beginning of a tensor of a safetensors file
+poke() {
+    head=$(od -An -t u8 -N 8 "$1" | tr -d ' ')
+    at=$(dd if="$1" bs=1 skip=8 count="$head" 2>/dev/null | sed "s/.*\"$2\":{[^}]*\"data_offsets\":\[\([0-9]*\),.*/\1/")
+    # shellcheck disable=SC2059
+    printf "$3" | dd of="$1" bs=1 seek=$((8 + head + at)) conv=notrunc 2>/dev/null
+}
+
+# A weight that F16 cannot hold: the training is not lost, and ends in another type, to the same bytes as one
+# that had it from the start. The token of the weight is in no text.
+sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' config.json
+trains scratch.yaml --set train.tokens=1024
+mkdir model
+cp scratch/config.json scratch/model.safetensors scratch/tokenizer.json scratch/tokenizer_config.json model
+poke model/model.safetensors model.embed_tokens.weight '\000\120\303\107' # 100000
+cat >large.yaml <<END
+pare: 1
+model: model
+output: large
+dtype: f16
+data: {text: ["$demo/calibration.txt"], window: 64}
+train: {tokens: 4096, batch: 8, rate: 1e-3, weight_decay: 0}
+END
+says 'model.embed_tokens.weight: its largest weight is 1e+05, which F16 cannot hold' "$pare" train large.yaml
+grep -q 'the same command with "dtype: f32" (or bf16) ends it' out.log || fail "$(cat out.log)"
+: >large.partial/model-00001-of-00002.safetensors # as a run that wrote more would leave it
+trains large.yaml --set dtype=bf16 --set train.save=3
+grep -q 'continues after step 8 of 8' out.log || fail "another dtype begins anew: $(cat out.log)"
+trains large.yaml --set dtype=bf16 --output whole --set train.save=3
+same large whole
+"$pare" verify large >/dev/null || fail "verify does not accept large"
+[ ! -e large/model-00001-of-00002.safetensors ] || fail "what an earlier run wrote stays"
+echo "train_faults.sh: good"
