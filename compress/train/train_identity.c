@@ -53,6 +53,36 @@ static pare_status hash_inputs(pare_training *t)
     return t->own_teacher ? hash_checkpoint(t, &t->teacher) : PARE_OK;
 }
 
+static void put_file(pare_json_writer *w, size_t *number, const char *name, const char *sha256)
+{
+    char key[64], value[512];
+    (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", ++*number);
+    (void)snprintf(value, sizeof value, "%s sha256 %s", name, sha256);
+    pare_json_put_text(w, key, value);
+}
+
+/* What goes along with the weights. */
+static pare_status put_companions(pare_training *t, pare_json_writer *w, size_t *number)
+{
+    char hex[PARE_SHA256_HEX], *text;
+    size_t len;
+    if (t->recipe.vocabulary || (t->adapter && !t->adapter->merged))
+        return PARE_OK; /* it follows from the text, or nothing goes along */
+    for (size_t i = 0; pare_companions[i]; i++) {
+        const pare_mark mark = pare_arena_mark(&t->scratch);
+        pare_status s =
+            pare_checkpoint_companion(&t->model, &t->scratch, pare_companions[i], &text, &len);
+        const bool there = s == PARE_OK && text;
+        if (there)
+            s = pare_sha256_hex(t->cx, text, len, hex);
+        pare_arena_rewind(&t->scratch, mark);
+        PARE_TRY(s);
+        if (there)
+            put_file(w, number, pare_companions[i], hex);
+    }
+    return PARE_OK;
+}
+
 /* The recipe without what has no part in the steps: how weights are stored, how often states are
  * saved. */
 static pare_status recipe_of_steps(pare_training *t, char **text)
@@ -69,18 +99,17 @@ static pare_status recipe_of_steps(pare_training *t, char **text)
 /* What must be equal for an unfinished run to be continued. */
 static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char **text)
 {
-    char key[64], value[512], *recipe;
-    size_t number = 0, len;
+    char key[64], *recipe;
+    size_t number = 0, files = 0, len;
     PARE_TRY(recipe_of_steps(t, &recipe));
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "program", "pare " PARE_VERSION);
     pare_json_put_text(w, "training", "format " JOURNAL_FORMAT);
-    for (size_t i = 0; i < t->inputs; i++) {
-        (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", i + 1);
-        (void)snprintf(value, sizeof value, "%s sha256 %s", t->input[i].file, t->input[i].sha256);
-        pare_json_put_text(w, key, value);
-    }
+    for (size_t i = 0; i < t->inputs; i++)
+        put_file(w, &files, t->input[i].file, t->input[i].sha256);
+    PARE_TRY(put_companions(t, w, &files));
     pare_json_put_text(w, PARE_JOURNAL_TOKENS, t->windows_sha256);
+    pare_json_put_text(w, "tokens held out", t->held_out_sha256);
     for (char *line = recipe, *next; line && *line; line = next) {
         next = strchr(line, '\n');
         if (next)

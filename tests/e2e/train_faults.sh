@@ -43,4 +43,42 @@ trains large.yaml --set dtype=bf16 --output whole --set train.save=3
 same large whole
 "$pare" verify large >/dev/null || fail "verify does not accept large"
 [ ! -e large/model-00001-of-00002.safetensors ] || fail "what an earlier run wrote stays"
+# Another text held out, or another tokenizer of the same tokens, is another training.
+"$pare" tokenize model --text "$demo/calibration.txt" --output all.i32 >/dev/null 2>&1 || fail "tokenize"
+head -c 25600 all.i32 >some.i32
+cp some.i32 other.i32
+# the first window is held out
+head -c 8 all.i32 | tail -c 4 | dd of=other.i32 conv=notrunc 2>/dev/null
+cat >other.yaml <<END
+pare: 1
+model: model
+output: other
+data: {tokens: some.i32, window: 64, held_out: 4}
+train: {tokens: 100000000, batch: 8, rate: 1e-3, save: 0}
+END
+begin other.yaml
+kill -TERM $!
+wait $! && fail "the training ended before it was interrupted"
+says 'tokens held out was' "$pare" train other.yaml --set data.tokens=other.i32
+echo '{}' >model/special_tokens_map.json
+says "special_tokens_map.json" "$pare" train other.yaml
+rm model/special_tokens_map.json
+sed -i 's/"<|endoftext|>"/"<|end|>"/g' model/tokenizer_config.json
+says "it has other bytes in the model's tokenizer_config.json" "$pare" train other.yaml
+
+# Of texts with weights the error of "windows" names the one that is too short.
+head -c 8000 "$demo/evaluation.txt" >few.txt
+cat >weighted.yaml <<END
+pare: 1
+model: "$demo/hedge"
+output: weighted
+calibration:
+  text: [{path: "$demo/calibration.txt", weight: 3}, {path: few.txt, weight: 1}]
+  samples: 16
+  window: 128
+passes: [magnitude: {sparsity: 0.5}, distill: {tokens: 1024, windows: 256}]
+END
+says '256 are 240 more than it calibrates on; 60 of them are of few.txt by its weight, which has' \
+    "$pare" compress weighted.yaml
+
 echo "train_faults.sh: good"
