@@ -57,8 +57,8 @@ pare_status pare_eval_draft_open(pare_cli *cli, const pare_args *args, const par
     PARE_TRY(pare_loaded_kv(cli, args, &d->model));
     PARE_TRY(check_cache(cli, &d->model));
     PARE_TRY(pare_measure_fits(cli, m, &l->model.config, d->path, &d->model.model.config));
-    if (m->text)
-        PARE_TRY(pare_measure_same_tokens(cli, l, &d->model, m->text));
+    PARE_TRY(m->text ? pare_measure_same_tokens(cli, l, &d->model, m->text)
+                     : pare_measure_same_ids(cli, m, l, &d->model));
     pare_loaded_text_done(&d->model);
     d->opts.window = m->opts.window;
     d->opts.stride = m->opts.stride;

@@ -1,6 +1,7 @@
 /* What is trained on: tokens cut into windows, some of which are held out. */
 #include <string.h>
 
+#include "compress/plan/same_tokens.h"
 #include "compress/train/train_internal.h"
 #include "formats/sha256.h"
 #include "formats/tokenizer_train.h"
@@ -76,6 +77,45 @@ static pare_status open_tokenizer(pare_training *t, const char *const *path, siz
     return pare_checkpoint_tokenizer(&t->model, out);
 }
 
+static pare_status fail_teacher(pare_training *t, const char *of, size_t at)
+{
+    return pare_recipe_fail(t->cx, t->recipe.teacher.place,
+                            "%s: its tokenizer is another one than that of the model: token %zu of "
+                            "%s differs; take a teacher of the same tokenizer",
+                            t->teacher_path, at, of);
+}
+
+/* Whether the tokenizer of the teacher has the same tokens for the beginning of each text. */
+static pare_status check_teacher(pare_training *t, const pare_tokenizer *own,
+                                 const char *const *path, size_t texts)
+{
+    enum { BEGINNING = 1 << 20 };
+    pare_tokenizer *other = NULL;
+    pare_tokens_apart apart = {0};
+    bool has = false;
+    if (!t->own_teacher)
+        return PARE_OK;
+    PARE_TRY(pare_checkpoint_has_tokenizer(&t->teacher, &has));
+    if (!has)
+        return PARE_OK;
+    pare_status s = pare_checkpoint_tokenizer(&t->teacher, &other);
+    for (size_t i = 0; s == PARE_OK && i < texts; i++) {
+        const pare_mark mark = pare_arena_mark(&t->scratch);
+        pare_text_file f;
+        s = pare_text_map(t->cx, &t->scratch, path[i], &f);
+        if (s == PARE_OK) {
+            s = pare_text_apart(t->cx, &t->scratch, own, other, f.at,
+                                f.len < BEGINNING ? f.len : BEGINNING, &apart);
+            pare_file_unmap(&f.file);
+        }
+        pare_arena_rewind(&t->scratch, mark);
+        if (s == PARE_OK && apart.differ)
+            s = fail_teacher(t, path[i], apart.at);
+    }
+    pare_tokenizer_free(other);
+    return s;
+}
+
 static pare_status read_texts(pare_training *t, pare_tokens *out)
 {
     const size_t texts = t->recipe.text.count, vocab = t->source.config.vocab;
@@ -94,6 +134,8 @@ static pare_status read_texts(pare_training *t, pare_tokens *out)
                              "\"vocab_size\" in config.json must be at least that",
                              pare_tokenizer_vocab(tokenizer), vocab);
     if (s == PARE_OK)
+        s = check_teacher(t, tokenizer, path, texts);
+    if (s == PARE_OK)
         s = pare_tokens_encode(t->cx, t->a, tokenizer, path, texts, -1, vocab, out);
     pare_tokenizer_free(tokenizer);
     if (s == PARE_OK && pare_tokens_note(out, note))
@@ -107,7 +149,13 @@ static pare_status read_stream(pare_training *t, pare_tokens *out)
     if (t->recipe.text.count)
         return read_texts(t, out);
     PARE_TRY(data_path(t, &t->recipe.tokens, &path));
-    return pare_tokens_read(t->cx, t->a, path, t->source.config.vocab, out);
+    PARE_TRY(pare_tokens_read(t->cx, t->a, path, t->source.config.vocab, out));
+    if (!t->own_teacher)
+        return PARE_OK;
+    pare_tokens_apart apart;
+    PARE_TRY(
+        pare_ids_apart(t->cx, &t->scratch, &t->model, &t->teacher, out->id, out->count, &apart));
+    return apart.differ ? fail_teacher(t, path, apart.at) : PARE_OK;
 }
 
 /* Windows i * all / held of the stream are held out; the others move together, in their order. */

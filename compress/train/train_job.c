@@ -55,15 +55,23 @@ static pare_status read_recipe(pare_training *t)
     return pare_train_recipe_parse(t->cx, t->a, &source, t->params, &t->recipe);
 }
 
+static pare_status check_settings(const pare_training *t)
+{
+    const pare_train_data data = {NULL, t->windows.count / t->window, t->window};
+    pare_config student = t->source.config;
+    student.blocks = t->recipe.blocks ? t->recipe.blocks : student.blocks;
+    PARE_TRY(pare_train_check(t->cx, &data, &t->opts));
+    return pare_train_check_pair(t->cx, &student, &t->taught_by.config, &t->opts);
+}
+
 /* What the training comes to, once the size of windows is known. */
 static pare_status settle(pare_training *t)
 {
-    const pare_train_data data = {NULL, t->windows.count / t->window, t->window};
     size_t len;
     pare_training_opts(t->recipe.value, t->window, &t->opts);
     t->opts.seed = t->recipe.common.seed;
     t->opts.adapters = t->adapter != NULL;
-    pare_status s = pare_train_check(t->cx, &data, &t->opts);
+    pare_status s = check_settings(t);
     if (s == PARE_EINVAL) {
         (void)pare_recipe_fail_at(t->cx, PARE_EUSAGE, t->recipe.train_place);
         s = PARE_EUSAGE;

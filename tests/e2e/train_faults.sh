@@ -19,6 +19,8 @@ poke() {
     printf "$3" | dd of="$1" bs=1 seek=$((8 + head + at)) conv=notrunc 2>/dev/null
 }
 
+head -c 8000 "$demo/evaluation.txt" >few.txt
+
 # A weight that F16 cannot hold: the training is not lost, and ends in another type, to the same bytes as one
 # that had it from the start. The token of the weight is in no text.
 sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' config.json
@@ -66,8 +68,35 @@ rm model/special_tokens_map.json
 sed -i 's/"<|endoftext|>"/"<|end|>"/g' model/tokenizer_config.json
 says "it has other bytes in the model's tokenizer_config.json" "$pare" train other.yaml
 
+# A teacher or a draft whose vocabulary has the same size and other tokens.
+trains scratch.yaml --output foreign --set train.tokens=1024 --set data.text=few.txt --set data.held_out=4
+cat >taught.yaml <<END
+pare: 1
+model: scratch
+teacher: scratch
+output: taught
+data: {text: ["$demo/calibration.txt"], window: 64}
+train: {kl: 1, tokens: 1024, batch: 8}
+END
+trains taught.yaml
+sed 's/teacher: scratch/teacher: foreign/' taught.yaml >untaught.yaml
+says 'untaught.yaml:3:10: ./foreign: its tokenizer is another one' "$pare" train untaught.yaml --output x
+says 'its tokenizer is another one' "$pare" train taught.yaml --output x --set teacher=foreign \
+    --set data='{tokens: some.i32, window: 64}'
+says 'its tokenizer is another one' "$pare" eval scratch --text few.txt --window 64 --draft foreign
+says 'its tokenizer is another one' "$pare" eval scratch --tokens some.i32 --window 64 --draft foreign
+says 'its tokenizer is another one' "$pare" eval scratch --tokens some.i32 --window 64 --baseline foreign
+"$pare" eval scratch --tokens some.i32 --window 64 --limit 2 --draft taught >out.log 2>&1 || fail "$(cat out.log)"
+# One of another vocabulary, whatever the loss compares; of other heads.
+says 'the teacher has a vocabulary of 4096 tokens and the model one of 400' "$pare" train taught.yaml --output x \
+    --set "teacher=$demo/hedge" --set train.kl=0 --set train.hidden=1
+sed 's/"num_attention_heads": 4/"num_attention_heads": 6/' config.json >heads.json
+trains scratch.yaml --output heads --set config=heads.json --set train.tokens=1024
+says 'taught.yaml:6:8: the teacher has 6 heads of attention and the student 4' \
+    "$pare" train taught.yaml --output x --set teacher=heads --set train.attention=1
+[ ! -e x ] && [ ! -e x.partial ] || fail "a refused job left files"
+
 # Of texts with weights the error of "windows" names the one that is too short.
-head -c 8000 "$demo/evaluation.txt" >few.txt
 cat >weighted.yaml <<END
 pare: 1
 model: "$demo/hedge"

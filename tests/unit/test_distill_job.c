@@ -355,6 +355,8 @@ static const struct {
     {"  - wanda: {pattern: 2:4}\n  - distill: {windows: 24}\n",
      "24 are 12 more than it calibrates on; the data have 12 more, and one is held out", 6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {kl: 0}\n", "all losses have weight 0", 6},
+    {"  - wanda: {pattern: 2:4}\n  - distill: {relations: 1, pieces: 5}\n",
+     "they cannot be cut into 5 equal pieces", 6},
     {"  - distill: {}\n  - distill: {}\n", "a recipe can have one distill", 6},
     {"  - channels: {}\n  - distill: {}\n", "work on what it wrote with a second recipe", 6},
     {"  - rtn: {}\n  - distill: {}\n", "only with \"aware: true\"", 6},
