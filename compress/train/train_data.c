@@ -56,6 +56,8 @@ static pare_status train_tokenizer(pare_training *t, const char *const *path, si
     t->tokenizer_len = made.json_len;
     t->tokenizer_config = made.config;
     t->tokenizer_config_len = made.config_len;
+    t->bos = pare_tokenizer_bos(made.tokenizer);
+    t->eos = pare_tokenizer_eos(made.tokenizer);
     *out = made.tokenizer;
     return PARE_OK;
 }

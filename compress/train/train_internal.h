@@ -47,8 +47,10 @@ typedef struct pare_training {
     size_t window;
     pare_tokens windows, held_out; /* [, window] each */
     char windows_sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX];
+    double deviation;                         /* of random weights */
     const char *tokenizer, *tokenizer_config; /* texts of a tokenizer that was trained, or NULL */
     size_t tokenizer_len, tokenizer_config_len;
+    int32_t bos, eos; /* its tokens */
 
     pare_file_digest *input;
     size_t inputs;

@@ -42,6 +42,26 @@ static pare_status check_kind(const pare_training *t)
     return why ? pare_fail(t->cx, PARE_ENOTSUP, "%s: %s", t->model_path, why) : PARE_OK;
 }
 
+/* The standard deviation of random weights that config.json asks for. */
+static pare_status read_deviation(pare_training *t)
+{
+    static const char *const keys[] = {"initializer_range", "init_std"};
+    t->deviation = 0.02;
+    for (size_t i = 0; i < 2; i++) {
+        const pare_json *const v = pare_json_get(t->model.config, keys[i]);
+        const pare_json_type type = pare_json_type_of(v);
+        if (type == PARE_JSON_ABSENT || type == PARE_JSON_NULL)
+            continue;
+        t->deviation = pare_json_number(v, -1);
+        if (!(t->deviation > 0 && t->deviation <= 1))
+            return pare_fail(t->cx, PARE_EFORMAT,
+                             "%s: %s is the deviation of random weights and takes a number above 0 "
+                             "and at most 1, such as 0.02",
+                             t->model_path, keys[i]);
+    }
+    return PARE_OK;
+}
+
 /* The model of the recipe, or the config.json, as a checkpoint without tensors. */
 static pare_status open_config(pare_training *t)
 {
@@ -66,7 +86,14 @@ static pare_status open_config(pare_training *t)
                          "%s: pare does not make random weights for a mixture of experts; give a "
                          "model",
                          t->model_path);
-    return PARE_OK;
+    if (t->recipe.vocabulary > t->source.config.vocab)
+        return pare_recipe_fail(t->cx, t->recipe.vocabulary_place,
+                                "\"vocabulary\" is %zu, above \"vocab_size\" of %s, which is %zu; "
+                                "one of them must change",
+                                t->recipe.vocabulary, t->model_path, t->source.config.vocab);
+    if (!t->recipe.vocabulary)
+        pare_config_warn(t->cx, t->model_path, ck->config, &t->source.config);
+    return read_deviation(t);
 }
 
 static pare_status open_model(pare_training *t)
@@ -218,19 +245,6 @@ bool pare__train_leaf(const pare_training *t, size_t *at, pare_leaf *leaf,
 /* --- random weights ----------------------------------------------------------------------------
  */
 
-/* The standard deviation of weights that config.json asks for. */
-static double init_deviation(const pare_json *config)
-{
-    static const char *const keys[] = {"initializer_range", "init_std"};
-    double value = 0.02;
-    for (size_t i = 0; i < 2; i++) {
-        const pare_json *const v = pare_json_get(config, keys[i]);
-        if (pare_json_type_of(v) != PARE_JSON_ABSENT)
-            value = pare_json_number(v, value);
-    }
-    return value > 0 && value < 10 ? value : 0.02;
-}
-
 /* Normal numbers; matrices that write into the stream of a model of L blocks are smaller by
  * sqrt(2 L), as in GPT-2. */
 static void fill_matrix(const pare_training *t, const pare_leaf *leaf, const char *name, float *w)
@@ -238,8 +252,7 @@ static void fill_matrix(const pare_training *t, const pare_leaf *leaf, const cha
     const size_t blocks = t->source.config.blocks, count = leaf->n * leaf->k;
     const bool writes = leaf->kind == PARE_LEAF_WEIGHT && leaf->part == 0 &&
                         (leaf->index == PARE_ROLE_O || leaf->index == PARE_ROLE_DOWN);
-    const double deviation =
-        init_deviation(t->model.config) / (writes ? sqrt(2.0 * (double)blocks) : 1);
+    const double deviation = t->deviation / (writes ? sqrt(2.0 * (double)blocks) : 1);
     const uint64_t stream = pare_random_stream(name);
     for (size_t i = 0; i < count; i++)
         w[i] = (float)(deviation * pare_random_normal(t->recipe.common.seed, stream, i));

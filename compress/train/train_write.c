@@ -202,7 +202,15 @@ static const char *dtype_name(pare_dtype dtype)
     return dtype == PARE_F16 ? "float16" : dtype == PARE_BF16 ? "bfloat16" : "float32";
 }
 
-/* The members of config.json, but for the type of the weights. */
+/* Names a token of the tokenizer that the config.json was written for ("pad_token_id"). */
+static bool names_token(const char *key)
+{
+    const char *const at = strstr(key, "_token_id");
+    return at && strcmp(at, "_token_id") == 0;
+}
+
+/* The members of config.json, but for the type of the weights, and tokens of a tokenizer that was
+ * trained: those that it has. */
 static pare_status put_config(pare_training *t, const pare_json *config, char **text, size_t *len)
 {
     pare_json_writer *w;
@@ -216,11 +224,15 @@ static pare_status put_config(pare_training *t, const pare_json *config, char **
         said |= is;
         if (is)
             pare_json_put_text(w, key, dtype_name(t->dtype));
-        else
+        else if (!t->tokenizer || !names_token(key))
             pare_config_put_member(w, &t->student.config, key, value);
     }
     if (!said)
         pare_json_put_text(w, "torch_dtype", dtype_name(t->dtype));
+    if (t->tokenizer) {
+        pare_json_put_integer(w, "bos_token_id", t->bos);
+        pare_json_put_integer(w, "eos_token_id", t->eos);
+    }
     pare_config_put_tied(w, &t->student.config, config);
     pare_json_close(w);
     pare_status s = pare_json_writer_finish(w, &from, len);

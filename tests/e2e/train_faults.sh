@@ -21,6 +21,25 @@ poke() {
 
 head -c 8000 "$demo/evaluation.txt" >few.txt
 
+# A config.json: its tokens are those of the tokenizer that is trained, whatever it was written for; what no
+# model can have is refused.
+sed 's/"vocab_size"/"bos_token_id": 1, "eos_token_id": [2, 90000], "pad_token_id": 3, &/' config.json >tokens.json
+trains scratch.yaml --output tokens --set config=tokens.json --set train.tokens=1024
+[ "$(grep -c '_token_id' tokens/config.json)" = 2 ] || fail "$(cat tokens/config.json)"
+grep -q '"bos_token_id": 0,' tokens/config.json || fail "$(cat tokens/config.json)"
+grep -q '"eos_token_id": 0\b' tokens/config.json || fail "$(cat tokens/config.json)"
+sed 's/vocabulary: 400/tokenizer: tokens/' scratch.yaml >given.yaml
+trains given.yaml --output given --set config=tokens.json --set train.tokens=1024
+grep -q 'warning: .*eos_token_id' out.log || fail "nothing said of a token beyond the vocabulary: $(cat out.log)"
+for range in -1 0 1.5 1e9 '"x"'; do
+    sed "s/\"vocab_size\"/\"initializer_range\": $range, &/" config.json >range.json
+    says 'initializer_range is the deviation of random weights' "$pare" train scratch.yaml --output x --set config=range.json
+done
+sed 's/"vocab_size": 400/"vocab_size": 300/' config.json >small.json
+says 'scratch.yaml:3:13: "vocabulary" is 400, above "vocab_size" of ./small.json, which is 300' \
+    "$pare" train scratch.yaml --output x --set config=small.json
+[ ! -e x ] && [ ! -e x.partial ] || fail "a refused job left files"
+
 # A weight that F16 cannot hold: the training is not lost, and ends in another type, to the same bytes as one
 # that had it from the start. The token of the weight is in no text.
 sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' config.json
