@@ -106,6 +106,18 @@ says 'its tokenizer is another one' "$pare" eval scratch --text few.txt --window
 says 'its tokenizer is another one' "$pare" eval scratch --tokens some.i32 --window 64 --draft foreign
 says 'its tokenizer is another one' "$pare" eval scratch --tokens some.i32 --window 64 --baseline foreign
 "$pare" eval scratch --tokens some.i32 --window 64 --limit 2 --draft taught >out.log 2>&1 || fail "$(cat out.log)"
+# Figures of too few tokens, and of a draft that overflows.
+for window in 2 4; do
+    "$pare" eval scratch --text few.txt --window $window --limit 2 --draft taught >out.log 2>&1 || fail "$(cat out.log)"
+    grep -q 'nan' out.log && fail "$(cat out.log)"
+    grep -q 'too few tokens for what is -' out.log || fail "$(cat out.log)"
+done
+"$pare" eval scratch --text few.txt --window 64 --limit 2 --draft taught >out.log 2>&1 || fail "$(cat out.log)"
+grep -q 'too few' out.log && fail "$(cat out.log)"
+mkdir overflows
+cp taught/config.json taught/tokenizer.json taught/tokenizer_config.json taught/model.safetensors overflows
+poke overflows/model.safetensors model.layers.0.mlp.down_proj.weight '\000\000\200\177' # infinite
+says '--draft overflows: the logits of the draft behind token' "$pare" eval scratch --text few.txt --window 64 --draft overflows
 # One of another vocabulary, whatever the loss compares; of other heads.
 says 'the teacher has a vocabulary of 4096 tokens and the model one of 400' "$pare" train taught.yaml --output x \
     --set "teacher=$demo/hedge" --set train.kl=0 --set train.hidden=1
