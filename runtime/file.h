@@ -109,7 +109,10 @@ PARE_CHECKED pare_status pare_path_look(pare_ctx *cx, const char *path, pare_pat
  * say. */
 bool pare_path_is_directory(const char *path);
 bool pare_path_is_file(const char *path);
-/* The same, with its size. */
+/* What to say of a path that is none: "there is no such file", "is a directory, and a file is
+ * wanted". */
+const char *pare_path_no_file(const char *path);
+/* As pare_path_is_file, with its size. */
 bool pare_path_bytes(const char *path, uint64_t *bytes);
 
 #endif

@@ -96,8 +96,8 @@ static void print_plan(const pare_train_done *d)
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
     const pare_training_result *const r = &d->training;
     print_begin(d);
-    (void)printf("data              %zu windows of %zu tokens, and %zu held out\n", d->windows,
-                 d->window, d->held_out);
+    (void)printf("data              %zu window%s of %zu tokens, and %zu held out\n", d->windows,
+                 pare_plural(d->windows), d->window, d->held_out);
     (void)printf("training          %zu step%s, %llu tokens\n", r->steps, pare_plural(r->steps),
                  (unsigned long long)r->tokens);
     (void)printf("allocated memory  %s at most; %s allows %s\n", pare_units_bytes(d->memory, a),
@@ -152,8 +152,8 @@ static void print_text(const pare_train_done *d)
                  r->seconds > 0 ? (double)r->tokens / r->seconds : 0);
     (void)printf("loss              %.4f -> %.4f\n", r->point[0].loss,
                  r->point[r->points - 1].loss);
-    (void)printf("perplexity        %.4f -> %.4f   (%zu windows held out)\n", exp(r->nll_before),
-                 exp(r->nll_after), d->held_out);
+    (void)printf("perplexity        %.4f -> %.4f   (%zu window%s held out)\n", exp(r->nll_before),
+                 exp(r->nll_after), d->held_out, pare_plural(d->held_out));
     if (r->kl_after >= 0)
         (void)printf("KL from teacher   %.4f -> %.4f\n", r->kl_before, r->kl_after);
     (void)printf("time              %s", pare_units_seconds(d->seconds, a));

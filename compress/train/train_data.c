@@ -14,9 +14,8 @@ static pare_status data_path(pare_training *t, const pare_text *text, const char
     PARE_TRY(pare_job_path_pick(t->cx, t->a, &p, &path));
     if (!pare_path_is_file(path))
         return pare_recipe_fail(t->cx, text->place,
-                                "%s: there is no such file; a path in a recipe is relative to the "
-                                "recipe",
-                                path);
+                                "%s: %s; a path in a recipe is relative to the recipe", path,
+                                pare_path_no_file(path));
     *out = path;
     return PARE_OK;
 }
@@ -32,19 +31,19 @@ static pare_status train_tokenizer(pare_training *t, const char *const *path, si
                                       .bos = special[0],
                                       .eos = special[0]};
     pare_tok_train_text *const text = PARE_NEW(&t->scratch, pare_tok_train_text, texts);
-    pare_file *const file = PARE_NEW(&t->scratch, pare_file, texts);
+    pare_text_file *const file = PARE_NEW(&t->scratch, pare_text_file, texts);
     pare_tok_trained made;
     if (!text || !file)
         return PARE_ENOMEM;
     pare_status s = PARE_OK;
     for (size_t i = 0; s == PARE_OK && i < texts; i++) {
-        s = pare_file_map(t->cx, &t->scratch, path[i], &file[i]);
-        text[i] = (pare_tok_train_text){(const char *)file[i].data, (size_t)file[i].bytes};
+        s = pare_text_map(t->cx, &t->scratch, path[i], &file[i]);
+        text[i] = (pare_tok_train_text){file[i].at, file[i].len};
     }
     if (s == PARE_OK)
         s = pare_tokenizer_train(t->cx, t->a, text, texts, &opts, &made);
     for (size_t i = 0; i < texts; i++)
-        pare_file_unmap(&file[i]);
+        pare_file_unmap(&file[i].file);
     if (s == PARE_EUSAGE) {
         (void)pare_recipe_fail_at(t->cx, s, t->recipe.vocabulary_place);
         return s;

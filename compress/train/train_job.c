@@ -458,9 +458,10 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
     if (t->job->plan_only)
         return time_step(t, out);
     PARE_TRY(pare__train_claim_work(t));
-    pare__train_tell(t, "%llu weights, %zu windows of %zu tokens, %zu held out; %zu steps",
-                     (unsigned long long)trained_weights(t), t->windows.count / t->window,
-                     t->window, t->held_out.count / t->window, t->opts.schedule.steps);
+    pare__train_tell(t, "%llu weights, %zu window%s of %zu tokens, %zu held out; %zu step%s",
+                     (unsigned long long)trained_weights(t), out->windows,
+                     pare_plural(out->windows), t->window, out->held_out, t->opts.schedule.steps,
+                     pare_plural(t->opts.schedule.steps));
     PARE_TRY(pare__train_take(t));
     PARE_TRY(run_steps(t));
     PARE_TRY(fill(t, out));

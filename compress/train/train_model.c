@@ -72,8 +72,8 @@ static pare_status open_config(pare_training *t)
     enum { CONFIG_CAP = 16 << 20 };
     PARE_TRY(pare_job_path_pick(t->cx, t->a, &config, &t->model_path));
     if (!pare_path_is_file(t->model_path))
-        return pare_job_path_fail(t->cx, PARE_EUSAGE, &config, "%s: there is no such file",
-                                  t->model_path);
+        return pare_job_path_fail(t->cx, PARE_EUSAGE, &config, "%s: %s", t->model_path,
+                                  pare_path_no_file(t->model_path));
     *ck = (pare_checkpoint){
         .cx = t->cx, .path = t->model_path, .directory = pare_path_directory(t->a, t->model_path)};
     if (!ck->directory)

@@ -127,6 +127,23 @@ says 'taught.yaml:6:8: the teacher has 6 heads of attention and the student 4' \
     "$pare" train taught.yaml --output x --set teacher=heads --set train.attention=1
 [ ! -e x ] && [ ! -e x.partial ] || fail "a refused job left files"
 
+# A byte order mark is no part of a text, nor of a tokenizer.
+printf '\357\273\277' | cat - few.txt >marked.txt
+for of in few marked; do
+    trains scratch.yaml --output tokens-$of --set train.tokens=512 --set data.text=$of.txt --set data.held_out=1
+    grep -q '(1 window held out)' out.log || fail "$(cat out.log)"
+    grep -q ' 1 step$' out.log || fail "$(cat out.log)"
+done
+same tokens-few tokens-marked
+cmp tokens-few/tokenizer.json tokens-marked/tokenizer.json || fail "a byte order mark is learned"
+
+# A directory where a file is wanted; numbers with an exponent.
+says './model: is a directory, and a file is wanted' "$pare" train scratch.yaml --output x --set data.text=model
+says './model: is a directory, and a file is wanted' "$pare" train scratch.yaml --output x --set config=model
+"$pare" train scratch.yaml --output x --set train.tokens=1.28e4 --dry-run >out.log 2>&1 || fail "$(cat out.log)"
+grep -q '25 steps, 12800 tokens' out.log || fail "$(cat out.log)"
+says '"tokens" is "1e13"; it takes a whole number from 1 to 1000000000000' "$pare" train scratch.yaml --output x --set train.tokens=1e13
+
 # Of texts with weights the error of "windows" names the one that is too short.
 cat >weighted.yaml <<END
 pare: 1
