@@ -66,6 +66,11 @@ PARE_CHECKED pare_status pare_file_write_new(pare_ctx *cx, const char *path, con
  * it. In one step where the file system can do that, else after a look. PARE_EIO. */
 PARE_CHECKED pare_status pare_file_name(pare_ctx *cx, const char *from, const char *to);
 
+/* What lies at two paths of one directory changes places, in one step, durable; *done false, and
+ * nothing changed, where the file system has none for that. PARE_EIO. */
+PARE_CHECKED pare_status pare_file_exchange(pare_ctx *cx, const char *one, const char *other,
+                                            bool *done);
+
 /* Writes all of `len` bytes at `offset`; resumes short writes and EINTR. Status as above. */
 PARE_CHECKED pare_status pare_file_put(pare_ctx *cx, int fd, const char *path, const void *bytes,
                                        size_t len, uint64_t offset);
