@@ -173,11 +173,12 @@ static pare_status pick_windows(const pare_data_reader *r, const pare_tokens *st
                                               plan->recipe.seed, out);
     if (s != PARE_EUSAGE)
         return s;
+    const pare_place at = c->samples_place; /* of no line where it is not given, or by --set */
+    const bool given = at.line || strcmp(at.file, c->place.file) != 0;
     char reason[sizeof r->cx->what];
     memcpy(reason, r->cx->what, sizeof reason);
     pare_ctx_clear(r->cx);
-    return pare_recipe_fail(r->cx, c->samples_place.file ? c->samples_place : c->place, "%s",
-                            reason);
+    return pare_recipe_fail(r->cx, given ? at : c->place, "%s", reason);
 }
 
 /* Draws the share of one text; out->tokens has room for it. */

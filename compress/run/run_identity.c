@@ -27,8 +27,8 @@ pare_status pare__run_identify(pare_run *run)
 }
 
 #define OTHER_SETTINGS                                                                             \
-    "distill has other settings or windows than in the unfinished run: what is pruned stays, and " \
-    "training begins anew"
+    "distill has other settings or windows than in the unfinished run: what the passes before it " \
+    "did stays, and training begins anew"
 
 pare_training_place pare__run_training_place(pare_run *run)
 {

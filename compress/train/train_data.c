@@ -197,7 +197,7 @@ pare_status pare__train_data(pare_training *t)
     t->window = t->recipe.window < context ? t->recipe.window : context;
     if (t->taught && t->taught_by.config.context < t->window)
         return pare_recipe_fail(
-            t->cx, t->recipe.window_place.file ? t->recipe.window_place : t->recipe.data_place,
+            t->cx, t->recipe.window_given ? t->recipe.window_place : t->recipe.data_place,
             "windows have %zu tokens, and the teacher a context of %zu", t->window,
             t->taught_by.config.context);
     t->recipe.window = t->window;

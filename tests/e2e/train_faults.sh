@@ -137,6 +137,23 @@ done
 same tokens-few tokens-marked
 cmp tokens-few/tokenizer.json tokens-marked/tokenizer.json || fail "a byte order mark is learned"
 
+# A special token that stands in a text is that token.
+printf '<|endoftext|>%.0s' 1 2 3 4 5 >ends.txt
+says 'the data have 5 tokens' "$pare" train given.yaml --output x --set data.text=ends.txt
+
+# Data of no text have their place.
+: >empty.txt
+cat >empty.yaml <<END
+pare: 1
+model: "$demo/hedge"
+output: x
+calibration: {text: empty.txt, window: 64}
+passes: [gptq: {bits: 4, group: 64}]
+END
+says 'empty.yaml:4:1: the calibration data has 0 tokens' "$pare" compress empty.yaml
+says '--set calibration.samples=3: the calibration data has 0 tokens' "$pare" compress empty.yaml \
+    --set calibration.samples=3
+
 # A directory where a file is wanted; numbers with an exponent.
 says './model: is a directory, and a file is wanted' "$pare" train scratch.yaml --output x --set data.text=model
 says './model: is a directory, and a file is wanted' "$pare" train scratch.yaml --output x --set config=model

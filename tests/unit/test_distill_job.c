@@ -332,7 +332,7 @@ START_TEST(what_diverges_stops_with_the_pass)
     recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 9000, rate: 1, kl: 0, hidden: 1}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_ENUMERIC);
     ck_assert_msg(strstr(what, "distill: step") && strstr(what, "smaller rate") &&
-                      strstr(what, "what is pruned stays"),
+                      strstr(what, "what the passes before it did stays"),
                   "%s", what);
 }
 END_TEST
