@@ -1,6 +1,7 @@
 /* A training from its recipe to its output. */
 #include "compress/train/train_job.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -417,22 +418,40 @@ static void describe(const pare_training *t, pare_train_done *out)
     out->training.tokens = (uint64_t)out->training.steps * t->opts.batch * t->window;
 }
 
+/* Seconds of the first two steps. */
+typedef struct timing {
+    double last, seconds[2];
+} timing;
+
+static pare_status note_step(void *self, const pare_train_step *s)
+{
+    timing *const w = self;
+    const double now = pare_seconds();
+    w->seconds[s->step - 1] = now - w->last;
+    w->last = now;
+    return PARE_OK;
+}
+
 /* The time of a step: one of a few windows, at least one for each thread. All steps or none learn
- * from samples. */
-static pare_status time_kind(pare_training *t, bool drawn, double *seconds)
+ * from samples. With teacher_top a second step takes the same windows, of which the teacher is not
+ * asked again. */
+static pare_status time_kind(pare_training *t, bool drawn, timing *out)
 {
     enum { FEW = 4 };
-    const pare_train_data data = {t->windows.id, t->windows.count / t->window, t->window};
     const size_t threads = pare_threads(t->cx), batch = t->opts.batch;
+    const size_t windows = t->windows.count / t->window;
     pare_train_opts opts = t->opts;
     pare_train_state state = {0};
     opts.batch = pare_smaller(batch, threads > FEW ? threads : FEW);
-    opts.schedule.steps = 1;
+    opts.schedule.steps = opts.teacher_top ? 2 : 1;
     opts.lambda = drawn;
-    const double started = pare_seconds();
+    const pare_train_data data = {
+        t->windows.id, opts.teacher_top ? pare_smaller(windows, opts.batch) : windows, t->window};
+    *out = (timing){.last = pare_seconds()};
     PARE_TRY(pare_train(t->cx, &t->scratch, &t->trainee, &data, &opts, &state,
-                        &(pare_train_watch){NULL, NULL}));
-    *seconds = (pare_seconds() - started) * (double)batch / (double)opts.batch;
+                        &(pare_train_watch){note_step, out}));
+    for (size_t i = 0; i < 2; i++)
+        out->seconds[i] *= (double)batch / (double)opts.batch;
     return PARE_OK;
 }
 
@@ -440,13 +459,17 @@ static pare_status time_kind(pare_training *t, bool drawn, double *seconds)
 static pare_status time_step(pare_training *t, pare_train_done *out)
 {
     const double lambda = t->opts.lambda;
-    double plain = 0, drawn = 0;
+    const double shown = (double)t->opts.schedule.steps * (double)t->opts.batch;
+    const double asked = fmin(1, (double)out->windows / shown); /* of them, with teacher_top */
+    timing plain = {0}, drawn = {0};
     PARE_TRY(pare__train_take(t));
     if (lambda < 1)
         PARE_TRY(time_kind(t, false, &plain));
     if (lambda > 0)
         PARE_TRY(time_kind(t, true, &drawn));
-    out->step_seconds = (1 - lambda) * plain + lambda * drawn;
+    if (t->opts.teacher_top)
+        plain.seconds[0] = asked * plain.seconds[0] + (1 - asked) * plain.seconds[1];
+    out->step_seconds = (1 - lambda) * plain.seconds[0] + lambda * drawn.seconds[0];
     return PARE_OK;
 }
 

@@ -63,6 +63,9 @@ grep -q 'continues after step 8 of 8' out.log || fail "another dtype begins anew
 trains large.yaml --set dtype=bf16 --output whole --set train.save=3
 same large whole
 "$pare" verify large >/dev/null || fail "verify does not accept large"
+code=0
+"$pare" train large.yaml --set dtype=bf16 --set train.save=3 >out.log 2>&1 || code=$?
+[ $code = 2 ] || fail "a finished job exits with $code"
 [ ! -e large/model-00001-of-00002.safetensors ] || fail "what an earlier run wrote stays"
 # Another text held out, or another tokenizer of the same tokens, is another training.
 "$pare" tokenize model --text "$demo/calibration.txt" --output all.i32 >/dev/null 2>&1 || fail "tokenize"
@@ -126,6 +129,21 @@ trains scratch.yaml --output heads --set config=heads.json --set train.tokens=10
 says 'taught.yaml:6:8: the teacher has 6 heads of attention and the student 4' \
     "$pare" train taught.yaml --output x --set teacher=heads --set train.attention=1
 [ ! -e x ] && [ ! -e x.partial ] || fail "a refused job left files"
+
+# A plan knows that the teacher is asked only once of each window.
+cat >top.yaml <<END
+pare: 1
+model: "$demo/hedge"
+blocks: 1
+output: top
+data: {text: ["$demo/calibration.txt"], window: 128}
+train: {kl: 1, ce: 0, tokens: 100000000, batch: 8}
+END
+for k in 0 64; do
+    "$pare" train top.yaml --dry-run --format json --set train.teacher_top=$k >top-$k.json 2>out.log || fail "$(cat out.log)"
+done
+below "$(field top-64.json step_seconds)" "$(awk -v s="$(field top-0.json step_seconds)" 'BEGIN { print 0.85 * s }')" \
+    "seconds of a step with teacher_top"
 
 # A byte order mark is no part of a text, nor of a tokenizer.
 printf '\357\273\277' | cat - few.txt >marked.txt
