@@ -17,7 +17,8 @@ pare_status pare_file_exchange(pare_ctx *cx, const char *one, const char *other,
     *done = renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE) == 0;
     if (*done)
         return pare_file_sync_parent(cx, other);
-    return is_missing_way(errno) ? PARE_OK : pare_file_fail(cx, other, "put the finished files in place");
+    return is_missing_way(errno) ? PARE_OK
+                                 : pare_file_fail(cx, other, "put the finished files in place");
 }
 
 pare_status pare_file_name(pare_ctx *cx, const char *from, const char *to)
