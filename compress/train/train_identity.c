@@ -53,16 +53,29 @@ static pare_status hash_inputs(pare_training *t)
     return t->own_teacher ? hash_checkpoint(t, &t->teacher) : PARE_OK;
 }
 
-static void put_file(pare_json_writer *w, size_t *number, const char *name, const char *sha256)
+/* The fingerprint, and the hash of what a saved state must agree with. */
+typedef struct print {
+    pare_json_writer *w;
+    pare_xxh3_state hash;
+    size_t files, lines;
+} print;
+
+static void put(print *p, const char *key, const char *value)
+{
+    pare_json_put_text(p->w, key, value);
+    pare_xxh3_add(&p->hash, value, strlen(value) + 1);
+}
+
+static void put_file(print *p, const char *name, const char *sha256)
 {
     char key[64], value[512];
-    (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", ++*number);
+    (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", ++p->files);
     (void)snprintf(value, sizeof value, "%s sha256 %s", name, sha256);
-    pare_json_put_text(w, key, value);
+    put(p, key, value);
 }
 
 /* What goes along with the weights. */
-static pare_status put_companions(pare_training *t, pare_json_writer *w, size_t *number)
+static pare_status put_companions(pare_training *t, print *p)
 {
     char hex[PARE_SHA256_HEX], *text;
     size_t len;
@@ -78,7 +91,7 @@ static pare_status put_companions(pare_training *t, pare_json_writer *w, size_t 
         pare_arena_rewind(&t->scratch, mark);
         PARE_TRY(s);
         if (there)
-            put_file(w, number, pare_companions[i], hex);
+            put_file(p, pare_companions[i], hex);
     }
     return PARE_OK;
 }
@@ -96,33 +109,35 @@ static pare_status recipe_of_steps(pare_training *t, char **text)
     return pare_train_recipe_normalize(t->cx, t->a, &r, t->params, true, text, &len);
 }
 
-/* What must be equal for an unfinished run to be continued. */
+/* What must be equal for an unfinished run to be continued. The output that it replaces may have
+ * gone away meanwhile, and has no part in the hash. */
 static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char **text)
 {
     char key[64], *recipe;
-    size_t number = 0, files = 0, len;
+    size_t len;
+    print p = {.w = w};
     PARE_TRY(recipe_of_steps(t, &recipe));
+    pare_xxh3_begin(&p.hash);
     pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "program", "pare " PARE_VERSION);
-    pare_json_put_text(w, "training", "format " JOURNAL_FORMAT);
+    put(&p, "program", "pare " PARE_VERSION);
+    put(&p, "training", "format " JOURNAL_FORMAT);
     for (size_t i = 0; i < t->inputs; i++)
-        put_file(w, &files, t->input[i].file, t->input[i].sha256);
-    PARE_TRY(put_companions(t, w, &files));
-    pare_json_put_text(w, PARE_JOURNAL_TOKENS, t->windows_sha256);
-    pare_json_put_text(w, "tokens held out", t->held_out_sha256);
+        put_file(&p, t->input[i].file, t->input[i].sha256);
+    PARE_TRY(put_companions(t, &p));
+    put(&p, PARE_JOURNAL_TOKENS, t->windows_sha256);
+    put(&p, "tokens held out", t->held_out_sha256);
     for (char *line = recipe, *next; line && *line; line = next) {
         next = strchr(line, '\n');
         if (next)
             *next++ = '\0';
-        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", ++number);
-        pare_json_put_text(w, key, line);
+        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", ++p.lines);
+        put(&p, key, line);
     }
     pare_json_put_text(w, PARE_JOURNAL_REPLACES,
                        t->replaces ? "a finished output" : PARE_JOURNAL_NO_OUTPUT);
     pare_json_close(w);
-    PARE_TRY(pare_json_writer_finish(w, text, &len));
-    pare_xxh3(*text, len, t->asked);
-    return PARE_OK;
+    pare_xxh3_end(&p.hash, t->asked);
+    return pare_json_writer_finish(w, text, &len);
 }
 
 /* An unfinished run that saved no state is worth nothing, whatever its settings were. */

@@ -90,6 +90,21 @@ rm model/special_tokens_map.json
 sed -i 's/"<|endoftext|>"/"<|end|>"/g' model/tokenizer_config.json
 says "it has other bytes in the model's tokenizer_config.json" "$pare" train other.yaml
 
+# A run that was to replace an output goes on when that is gone.
+cp -r scratch replaced
+begin scratch.yaml --output replaced --restart --set train.tokens=100000000
+kill -TERM $!
+wait $! && fail "the training ended before it was interrupted"
+rm -r replaced
+"$pare" train scratch.yaml --output replaced --set train.tokens=100000000 >out.log 2>&1 &
+until grep -q 'continues after step\|begins anew' out.log; do
+    kill -0 $! 2>/dev/null || fail "no step: $(cat out.log)"
+    sleep 0.01
+done
+kill -TERM $!
+wait $! && fail "the training ended before it was interrupted"
+grep -q 'continues after step' out.log || fail "begins anew: $(cat out.log)"
+
 # A teacher or a draft whose vocabulary has the same size and other tokens.
 trains scratch.yaml --output foreign --set train.tokens=1024 --set data.text=few.txt --set data.held_out=4
 cat >taught.yaml <<END
