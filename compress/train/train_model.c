@@ -344,16 +344,27 @@ static bool is_any(void *self, size_t block, const pare_leaf *leaf)
     return true;
 }
 
-/* Zeros stay in linears of blocks, and only where the recipe says so. */
-static void keep_zeros(pare_training *t)
+/* Zeros stay in linears of blocks, and only where the recipe says so. Refuses weights that are not
+ * finite: no window may show those of a token that no text has. */
+static pare_status settle_leaves(pare_training *t)
 {
     char name[PARE_TRAIN_NAME];
     pare_leaf leaf;
     size_t at = 0;
     const size_t inside = t->student.config.blocks * pare_block_leaves(&t->student.config);
-    for (size_t i = 0; pare__train_leaf(t, &at, &leaf, name); i++)
-        t->trainee.leaf[i].keeps_zeros =
-            t->recipe.keep_zeros && at <= inside && leaf.kind == PARE_LEAF_WEIGHT;
+    for (size_t i = 0; pare__train_leaf(t, &at, &leaf, name); i++) {
+        pare_trained *const l = &t->trainee.leaf[i];
+        size_t finite = 0;
+        l->keeps_zeros = t->recipe.keep_zeros && at <= inside && leaf.kind == PARE_LEAF_WEIGHT;
+        while (finite < l->count && isfinite(l->value[finite]))
+            finite++;
+        if (finite < l->count)
+            return pare_fail(t->cx, PARE_EFORMAT,
+                             "%s: %s: weight %zu is %g, and pare trains finite ones; \"pare "
+                             "verify\" finds damaged files",
+                             t->model_path, name, finite, (double)l->value[finite]);
+    }
+    return PARE_OK;
 }
 
 static pare_status take_projection(pare_training *t)
@@ -371,8 +382,7 @@ static pare_status take_all(pare_training *t)
 {
     const pare_choice all = {.wants = is_any, .moments8 = t->opts.moments8};
     PARE_TRY(pare_trainee_take(t->cx, &t->own, &t->student, &all, &t->trainee));
-    keep_zeros(t);
-    return PARE_OK;
+    return settle_leaves(t);
 }
 
 pare_status pare__train_take(pare_training *t)

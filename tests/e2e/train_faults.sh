@@ -67,6 +67,11 @@ code=0
 "$pare" train large.yaml --set dtype=bf16 --set train.save=3 >out.log 2>&1 || code=$?
 [ $code = 2 ] || fail "a finished job exits with $code"
 [ ! -e large/model-00001-of-00002.safetensors ] || fail "what an earlier run wrote stays"
+cp -r model infinite
+poke infinite/model.safetensors model.embed_tokens.weight '\000\000\200\177'
+says './infinite: model.embed_tokens.weight: weight 0 is inf' "$pare" train large.yaml --output x --set model=infinite
+rm -r x.partial
+
 # Another text held out, or another tokenizer of the same tokens, is another training.
 "$pare" tokenize model --text "$demo/calibration.txt" --output all.i32 >/dev/null 2>&1 || fail "tokenize"
 head -c 25600 all.i32 >some.i32
