@@ -86,33 +86,47 @@ static pare_status fail_teacher(pare_training *t, const char *of, size_t at)
                             t->teacher_path, at, of);
 }
 
-/* Whether the tokenizer of the teacher has the same tokens for the beginning of each text. */
+/* Whether another tokenizer has the same tokens for the beginning of each text. */
+static pare_status compare_texts(pare_training *t, const pare_tokenizer *own,
+                                 const pare_tokenizer *other, const char *const *path, size_t texts)
+{
+    enum { BEGINNING = 1 << 20 };
+    for (size_t i = 0; i < texts; i++) {
+        const pare_mark mark = pare_arena_mark(&t->scratch);
+        pare_tokens_apart apart;
+        pare_text_file f;
+        PARE_TRY(pare_text_map(t->cx, &t->scratch, path[i], &f));
+        const pare_status s = pare_text_apart(t->cx, &t->scratch, own, other, f.at,
+                                              f.len < BEGINNING ? f.len : BEGINNING, &apart);
+        pare_file_unmap(&f.file);
+        pare_arena_rewind(&t->scratch, mark);
+        PARE_TRY(s);
+        if (apart.differ)
+            return fail_teacher(t, path[i], apart.at);
+    }
+    return PARE_OK;
+}
+
 static pare_status check_teacher(pare_training *t, const pare_tokenizer *own,
                                  const char *const *path, size_t texts)
 {
-    enum { BEGINNING = 1 << 20 };
     pare_tokenizer *other = NULL;
-    pare_tokens_apart apart = {0};
     bool has = false;
     if (!t->own_teacher)
         return PARE_OK;
-    PARE_TRY(pare_checkpoint_has_tokenizer(&t->teacher, &has));
-    if (!has)
+    pare_status s = pare_checkpoint_has_tokenizer(&t->teacher, &has);
+    if (s == PARE_OK && has)
+        s = pare_checkpoint_tokenizer(&t->teacher, &other);
+    if (s == PARE_ENOTSUP || (s == PARE_OK && !has)) {
+        pare_ctx_clear(t->cx);
+        pare__train_tell(t,
+                         "warning: %s has no tokenizer that pare reads, and is taken to have that "
+                         "of the model",
+                         t->teacher_path);
         return PARE_OK;
-    pare_status s = pare_checkpoint_tokenizer(&t->teacher, &other);
-    for (size_t i = 0; s == PARE_OK && i < texts; i++) {
-        const pare_mark mark = pare_arena_mark(&t->scratch);
-        pare_text_file f;
-        s = pare_text_map(t->cx, &t->scratch, path[i], &f);
-        if (s == PARE_OK) {
-            s = pare_text_apart(t->cx, &t->scratch, own, other, f.at,
-                                f.len < BEGINNING ? f.len : BEGINNING, &apart);
-            pare_file_unmap(&f.file);
-        }
-        pare_arena_rewind(&t->scratch, mark);
-        if (s == PARE_OK && apart.differ)
-            s = fail_teacher(t, path[i], apart.at);
     }
+    if (s == PARE_OK)
+        s = compare_texts(t, own, other, path, texts);
     pare_tokenizer_free(other);
     return s;
 }

@@ -125,6 +125,10 @@ sed 's/teacher: scratch/teacher: foreign/' taught.yaml >untaught.yaml
 says 'untaught.yaml:3:10: ./foreign: its tokenizer is another one' "$pare" train untaught.yaml --output x
 says 'its tokenizer is another one' "$pare" train taught.yaml --output x --set teacher=foreign \
     --set data='{tokens: some.i32, window: 64}'
+mkdir mute
+cp taught/config.json taught/model.safetensors mute
+trains taught.yaml --output mute-taught --set teacher=mute
+grep -q 'mute has no tokenizer that pare reads' out.log || fail "$(cat out.log)"
 says 'its tokenizer is another one' "$pare" eval scratch --text few.txt --window 64 --draft foreign
 says 'its tokenizer is another one' "$pare" eval scratch --tokens some.i32 --window 64 --draft foreign
 says 'its tokenizer is another one' "$pare" eval scratch --tokens some.i32 --window 64 --baseline foreign
