@@ -180,9 +180,10 @@ static pare_status split(pare_training *t, pare_tokens *stream)
     const size_t bytes = window * sizeof(int32_t);
     if (all <= held)
         return pare_recipe_fail(t->cx, t->recipe.data_place,
-                                "the data have %zu tokens: %zu window%s of %zu, and %zu are held "
+                                "the data have %zu token%s: %zu window%s of %zu, and %zu %s held "
                                 "out; give more, a smaller window or fewer held_out",
-                                stream->count, all, pare_plural(all), window, held);
+                                stream->count, pare_plural(stream->count), all, pare_plural(all),
+                                window, held, held == 1 ? "is" : "are");
     t->held_out = (pare_tokens){.id = PARE_NEW(t->a, int32_t, held * window)};
     if (!t->held_out.id)
         return PARE_ENOMEM;

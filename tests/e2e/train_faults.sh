@@ -67,6 +67,20 @@ code=0
 "$pare" train large.yaml --set dtype=bf16 --set train.save=3 >out.log 2>&1 || code=$?
 [ $code = 2 ] || fail "a finished job exits with $code"
 [ ! -e large/model-00001-of-00002.safetensors ] || fail "what an earlier run wrote stays"
+trains scratch.yaml --output half --set dtype=f16 --set train.tokens=1024
+cat >adapters.yaml <<END
+pare: 1
+model: half
+output: adapted
+lora: {rank: 1, alpha: 1e6, targets: [v_proj]}
+data: {text: ["$demo/calibration.txt"], window: 64}
+train: {tokens: 512, batch: 8, rate: 1}
+END
+says 'which F16 cannot hold; the training is saved, and the same command with "dtype: f32" ends it' \
+    "$pare" train adapters.yaml
+trains adapters.yaml --set dtype=f32
+grep -q 'continues after step 1 of 1' out.log || fail "another dtype begins anew: $(cat out.log)"
+
 cp -r model infinite
 poke infinite/model.safetensors model.embed_tokens.weight '\000\000\200\177'
 says './infinite: model.embed_tokens.weight: weight 0 is inf' "$pare" train large.yaml --output x --set model=infinite
@@ -182,6 +196,10 @@ cmp tokens-few/tokenizer.json tokens-marked/tokenizer.json || fail "a byte order
 # A special token that stands in a text is that token.
 printf '<|endoftext|>%.0s' 1 2 3 4 5 >ends.txt
 says 'the data have 5 tokens' "$pare" train given.yaml --output x --set data.text=ends.txt
+
+printf '<|endoftext|>' >end.txt
+says 'the data have 1 token: 0 windows of 64, and 1 is held out' \
+    "$pare" train given.yaml --output x --set data.text=end.txt --set data.held_out=1
 
 # Data of no text have their place.
 : >empty.txt
