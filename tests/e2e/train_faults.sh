@@ -183,6 +183,9 @@ done
 below "$(field top-64.json step_seconds)" "$(awk -v s="$(field top-0.json step_seconds)" 'BEGIN { print 0.85 * s }')" \
     "seconds of a step with teacher_top"
 
+"$pare" train top.yaml --dry-run --set train.lambda=0.5 --set train.teacher_share=0.5 >out.log 2>&1 ||
+    fail "no plan with teacher_share: $(cat out.log)"
+
 # A byte order mark is no part of a text, nor of a tokenizer.
 printf '\357\273\277' | cat - few.txt >marked.txt
 for of in few marked; do
