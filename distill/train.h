@@ -68,7 +68,7 @@ typedef struct pare_choice {
     bool moments8; /* of all leaves but tables (pare_trained_take) */
 } pare_choice;
 
-/* Two models. With a loss that compares predictions they have one vocabulary; with `hidden` one
+/* Two models of one vocabulary. With `hidden` they have one
  * width, or a projection, and the stream behind block b of N of the student stands beside that
  * behind block (b + 1) M / N - 1 of M of the teacher (TinyBERT's map), as the blocks do with
  * `attention`, for which heads are equally many; with `relations` the last blocks are compared. */
@@ -138,6 +138,13 @@ typedef struct pare_train_watch {
  * teacher_top without kl or with lambda or another loss that needs one. */
 PARE_CHECKED pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data,
                                           const pare_train_opts *o);
+
+/* PARE_EINVAL where a teacher does not go with a student: another vocabulary; with `attention`
+ * other heads or fewer blocks; with `relations` queries or keys that cannot be cut into the pieces.
+ */
+PARE_CHECKED pare_status pare_train_check_pair(pare_ctx *cx, const pare_config *student,
+                                               const pare_config *teacher,
+                                               const pare_train_opts *o);
 
 /* Runs the steps of the schedule that are left.
  *   state  where it goes on: all 0 at first, with moments of 0; then what it has come to

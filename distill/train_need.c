@@ -49,25 +49,16 @@ static pare_status check_pieces(pare_ctx *cx, const pare_config *c, const pare_c
     return PARE_OK;
 }
 
-pare_status pare__check_teacher(pare_ctx *cx, const pare_trainee *t, const pare_train_opts *o)
+pare_status pare_train_check_pair(pare_ctx *cx, const pare_config *c, const pare_config *tc,
+                                  const pare_train_opts *o)
 {
-    const pare_config *const c = &t->student->model->config;
-    const pare_config *const tc = t->teacher ? &t->teacher->model->config : NULL;
     if (!pare__needs_teacher(o))
         return PARE_OK;
-    if (!tc)
-        return pare_fail(cx, PARE_EINVAL, "a loss compares with a teacher, and there is none");
-    if (pare_losses_compare(&o->losses) && tc->vocab != c->vocab)
+    if (tc->vocab != c->vocab)
         return pare_fail(cx, PARE_EINVAL,
                          "the teacher has a vocabulary of %zu tokens and the student one of %zu; "
-                         "their predictions cannot be compared",
+                         "both see the same ones; take a teacher of the same tokenizer",
                          tc->vocab, c->vocab);
-    if (pare_train_projects(&o->losses, c, tc) &&
-        !(t->projection && t->projection->width == c->hidden && t->projection->wide == tc->hidden))
-        return pare_fail(cx, PARE_EINVAL,
-                         "the teacher is %zu channels wide and the student %zu; the loss hidden "
-                         "needs a projection between them",
-                         tc->hidden, c->hidden);
     if (o->losses.attention > 0 && tc->heads != c->heads)
         return pare_fail(cx, PARE_EINVAL,
                          "the teacher has %zu heads of attention and the student %zu; the loss "
@@ -79,6 +70,23 @@ pare_status pare__check_teacher(pare_ctx *cx, const pare_trainee *t, const pare_
                          "a block of the teacher for each of the student",
                          tc->blocks, c->blocks);
     return o->losses.relations > 0 ? check_pieces(cx, c, tc, pare__pieces_of(c, o)) : PARE_OK;
+}
+
+pare_status pare__check_teacher(pare_ctx *cx, const pare_trainee *t, const pare_train_opts *o)
+{
+    const pare_config *const c = &t->student->model->config;
+    const pare_config *const tc = t->teacher ? &t->teacher->model->config : NULL;
+    if (!pare__needs_teacher(o))
+        return PARE_OK;
+    if (!tc)
+        return pare_fail(cx, PARE_EINVAL, "a loss compares with a teacher, and there is none");
+    if (pare_train_projects(&o->losses, c, tc) &&
+        !(t->projection && t->projection->width == c->hidden && t->projection->wide == tc->hidden))
+        return pare_fail(cx, PARE_EINVAL,
+                         "the teacher is %zu channels wide and the student %zu; the loss hidden "
+                         "needs a projection between them",
+                         tc->hidden, c->hidden);
+    return pare_train_check_pair(cx, c, tc, o);
 }
 
 /* --- memory ------------------------------------------------------------------------------------

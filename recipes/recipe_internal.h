@@ -60,7 +60,8 @@ PARE_CHECKED pare_status pare__entry(const pare__walk *w, const pare_yaml *mappi
 bool pare__u64(const char *text, uint64_t *out);
 
 /* A decimal number: -12, 0.5, 1e-3. At most 15 digits and exponents -22 .. 22, so that the
- * conversion is exact up to one rounding and does not depend on the locale. */
+ * conversion is exact up to one rounding and does not depend on the locale. `whole`: only digits,
+ * or with an exponent what comes to a whole number (1e6, 1.5e3). */
 typedef enum pare__decimal {
     PARE__DECIMAL,
     PARE__DECIMAL_NOT,

@@ -23,14 +23,15 @@ const pare_requirement_word pare_requirement_words[] = {
 static bool read_bound(const char *text, pare_requirement *r)
 {
     char number[PARE__NUMBER];
+    const bool plus = *text == '+', change = plus || *text == '-';
+    text += plus;
     const size_t len = strlen(text);
-    const bool percent = len > 0 && text[len - 1] == '%', change = *text == '+' || *text == '-';
-    const size_t digits = len - percent;
+    const bool percent = len > 0 && text[len - 1] == '%';
     double value;
-    if (digits == 0 || digits >= sizeof number || (change && !percent))
+    if (len >= sizeof number || (change && (!percent || r->kind == PARE_REQUIRE_TOP1)) ||
+        (plus && *text == '-'))
         return false;
-    (void)snprintf(number, sizeof number, "%.*s", (int)(digits - (*text == '+')),
-                   text + (*text == '+'));
+    (void)snprintf(number, sizeof number, "%.*s", (int)(len - percent), text);
     if (pare__number(number, false, &value) != PARE__DECIMAL)
         return false;
     r->relative = percent;

@@ -149,14 +149,14 @@ static bool read_exponent(const char *s, int *exponent)
     return *s == '\0';
 }
 
-/* Reads digits, and with `whole` off a fraction and an exponent; false if it is malformed. */
-static bool read_decimal(const char *s, bool whole, decimal *d)
+/* Reads digits, a fraction and an exponent; false if it is malformed. */
+static bool read_decimal(const char *s, decimal *d)
 {
     if (!pare_is_digit(*s) || (*s == '0' && pare_is_digit(s[1])))
         return false;
     for (; pare_is_digit(*s); s++)
         add_digit(d, *s);
-    if (!whole && *s == '.') {
+    if (*s == '.') {
         if (!pare_is_digit(*++s))
             return false;
         for (; pare_is_digit(*s); s++) {
@@ -164,7 +164,7 @@ static bool read_decimal(const char *s, bool whole, decimal *d)
             d->exponent--;
         }
     }
-    if (!whole && (*s == 'e' || *s == 'E'))
+    if (*s == 'e' || *s == 'E')
         return read_exponent(s + 1, &d->exponent);
     return *s == '\0';
 }
@@ -175,9 +175,11 @@ pare__decimal pare__number(const char *text, bool whole, double *out)
                                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     decimal d = {0};
-    if (!read_decimal(text + (text[0] == '-'), whole, &d))
+    if (!read_decimal(text + (text[0] == '-'), &d))
         return PARE__DECIMAL_NOT;
     d.exponent += d.zeros;
+    if (whole && strpbrk(text, ".eE") && (!strpbrk(text, "eE") || d.exponent < 0))
+        return PARE__DECIMAL_NOT;
     *out = 0;
     if (d.digits == 0 && !d.too_long)
         return PARE__DECIMAL;
@@ -223,7 +225,8 @@ static bool read_pattern(const pare_param *p, const char *text, double *out)
 {
     char keep[8] = "";
     const char *const colon = strchr(text, ':');
-    if (!colon || colon == text || (size_t)(colon - text) >= sizeof keep)
+    if (!colon || colon == text || (size_t)(colon - text) >= sizeof keep ||
+        text[strspn(text, "0123456789:")])
         return false;
     memcpy(keep, text, (size_t)(colon - text));
     double n, m;

@@ -497,6 +497,14 @@ bool pare_path_is_file(const char *path)
     return pare_path_bytes(path, &bytes);
 }
 
+const char *pare_path_no_file(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return "there is no such file";
+    return S_ISDIR(st.st_mode) ? "is a directory, and a file is wanted" : "is no regular file";
+}
+
 bool pare_path_bytes(const char *path, uint64_t *bytes)
 {
     struct stat st;

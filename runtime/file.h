@@ -66,6 +66,11 @@ PARE_CHECKED pare_status pare_file_write_new(pare_ctx *cx, const char *path, con
  * it. In one step where the file system can do that, else after a look. PARE_EIO. */
 PARE_CHECKED pare_status pare_file_name(pare_ctx *cx, const char *from, const char *to);
 
+/* What lies at two paths of one directory changes places, in one step, durable; *done false, and
+ * nothing changed, where the file system has none for that. PARE_EIO. */
+PARE_CHECKED pare_status pare_file_exchange(pare_ctx *cx, const char *one, const char *other,
+                                            bool *done);
+
 /* Writes all of `len` bytes at `offset`; resumes short writes and EINTR. Status as above. */
 PARE_CHECKED pare_status pare_file_put(pare_ctx *cx, int fd, const char *path, const void *bytes,
                                        size_t len, uint64_t offset);
@@ -109,7 +114,10 @@ PARE_CHECKED pare_status pare_path_look(pare_ctx *cx, const char *path, pare_pat
  * say. */
 bool pare_path_is_directory(const char *path);
 bool pare_path_is_file(const char *path);
-/* The same, with its size. */
+/* What to say of a path that is none: "there is no such file", "is a directory, and a file is
+ * wanted". */
+const char *pare_path_no_file(const char *path);
+/* As pare_path_is_file, with its size. */
 bool pare_path_bytes(const char *path, uint64_t *bytes);
 
 #endif

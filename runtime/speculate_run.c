@@ -66,17 +66,19 @@ static pare_status advance(side *s, const int32_t *tokens, size_t end)
 }
 
 /* p [count, vocab] = what follows the last `count` tokens. */
-static pare_status look(side *s, pare_ctx *cx, size_t count, double temperature, double *p)
+static pare_status look(speculation *r, side *s, size_t count, double *p)
 {
+    pare_ctx *const cx = r->cx;
+    const double temperature = r->opts->temperature;
     const size_t vocab = s->f->model->head.n, first = s->rows - count;
     const pare_array x = pare_array_rows(s->x, first, count);
     PARE_TRY(pare_logits_get(&s->run, s->f, x, NULL, count, s->logits));
     for (size_t i = 0; i < count; i++)
         if (!pare_distribution(s->logits + i * vocab, vocab, temperature, p + i * vocab))
             return pare_fail(cx, PARE_ENUMERIC,
-                             "the logits behind token %zu are not finite: the weights or "
+                             "the logits of the %s behind token %zu are not finite: the weights or "
                              "activations overflow",
-                             s->filled - count + i);
+                             s == &r->draft ? "draft" : "model", s->filled - count + i);
     return PARE_OK;
 }
 
@@ -88,7 +90,7 @@ static pare_status draft(speculation *r, size_t n, size_t count)
     for (size_t i = 0; i < count; i++) {
         double *const q = s->p + i * vocab;
         PARE_TRY(advance(s, r->tokens, n + i));
-        PARE_TRY(look(s, r->cx, 1, r->opts->temperature, q));
+        PARE_TRY(look(r, s, 1, q));
         r->tokens[n + i] = pare_speculate_draft(q, vocab, r->opts->draws, n + i);
     }
     return PARE_OK;
@@ -117,7 +119,7 @@ static pare_status one_pass(speculation *r, size_t *n)
     PARE_TRY(draft(r, *n, count));
     const double drafted = pare_seconds();
     PARE_TRY(advance(&r->target, r->tokens, *n + count));
-    PARE_TRY(look(&r->target, r->cx, count + 1, o->temperature, r->target.p));
+    PARE_TRY(look(r, &r->target, count + 1, r->target.p));
     const double seen = pare_seconds();
     int32_t next;
     const size_t kept = pare_speculate(r->tokens + *n, count, r->draft.p, r->target.p,

@@ -342,7 +342,9 @@ static pare_status check_all(pare_verify_run *v, bool directory)
     v->out->checked = ours;
     if (!ours)
         PARE_TRY(check_weights(v));
-    PARE_TRY(check_tokenizer(v));
+    v->out->adapter = is_adapter(v);
+    if (!v->out->adapter)
+        PARE_TRY(check_tokenizer(v));
     v->out->tensors = v->checkpoint.tensors;
     if (v->manifest)
         PARE_TRY(pare__verify_hashes(v));

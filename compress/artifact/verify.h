@@ -10,6 +10,7 @@ typedef struct pare_verify_result {
     uint64_t bytes;
     bool checked;    /* against checksums; without: structure, and that values are finite */
     bool tokenizer;  /* there is one that can be read */
+    bool adapter;    /* adapters alone, which need none */
     size_t findings; /* problems; each was given to `found` */
 } pare_verify_result;
 

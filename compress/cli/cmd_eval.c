@@ -66,6 +66,8 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
                                    &e->other.model.config));
     if (path && e->asked.text)
         PARE_TRY(pare_measure_same_tokens(cli, &e->model, &e->other, e->asked.text));
+    if (path && e->asked.tokens)
+        PARE_TRY(pare_measure_same_ids(cli, &e->asked, &e->model, &e->other));
     PARE_TRY(pare_eval_draft_open(cli, args, &e->asked, &e->model, &e->draft));
     pare_loaded_text_done(&e->model);
     pare_loaded_text_done(&e->other);

@@ -113,7 +113,8 @@ static pare_status make(pare_cli *cli, const pare_args *args, const pare_init *i
     if (preset)
         return pare_init_preset(&cli->cx, &cli->arena, init, preset, out);
     if (!pare_path_is_file(from))
-        return pare_fail(&cli->cx, PARE_EUSAGE, "init: --from \"%s\": there is no such file", from);
+        return pare_fail(&cli->cx, PARE_EUSAGE, "init: --from \"%s\": %s", from,
+                         pare_path_no_file(from));
     PARE_TRY(pare_file_read(&cli->cx, &cli->arena, from, RECIPE_CAP, &text, &len));
     return pare_init_translate(&cli->cx, &cli->arena, init, from, text, len, out);
 }

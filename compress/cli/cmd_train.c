@@ -59,9 +59,13 @@ void pare_help_training(void)
         "a rate near 1e-3; from a model one near 1e-4.\n"
         "\n"
         "All losses but ce compare with the teacher: the model of the recipe as it was, or\n"
-        "another one of the same vocabulary. hidden needs the same width; block b of N stands "
-        "beside block\n"
+        "another one of the same tokenizer. With hidden and attention block b of N stands beside "
+        "block\n"
         "(b + 1) M / N - 1 of M. A teacher may be an artifact of pare.\n"
+        "\n"
+        "A special token that is written in a text, such as <|endoftext|>, is read as that token: "
+        "put\n"
+        "one between documents.\n"
         "\n"
         "pare saves the state every so many minutes (save). The same command continues a run that "
         "was\n"
@@ -96,8 +100,8 @@ static void print_plan(const pare_train_done *d)
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
     const pare_training_result *const r = &d->training;
     print_begin(d);
-    (void)printf("data              %zu windows of %zu tokens, and %zu held out\n", d->windows,
-                 d->window, d->held_out);
+    (void)printf("data              %zu window%s of %zu tokens, and %zu held out\n", d->windows,
+                 pare_plural(d->windows), d->window, d->held_out);
     (void)printf("training          %zu step%s, %llu tokens\n", r->steps, pare_plural(r->steps),
                  (unsigned long long)r->tokens);
     (void)printf("allocated memory  %s at most; %s allows %s\n", pare_units_bytes(d->memory, a),
@@ -152,8 +156,8 @@ static void print_text(const pare_train_done *d)
                  r->seconds > 0 ? (double)r->tokens / r->seconds : 0);
     (void)printf("loss              %.4f -> %.4f\n", r->point[0].loss,
                  r->point[r->points - 1].loss);
-    (void)printf("perplexity        %.4f -> %.4f   (%zu windows held out)\n", exp(r->nll_before),
-                 exp(r->nll_after), d->held_out);
+    (void)printf("perplexity        %.4f -> %.4f   (%zu window%s held out)\n", exp(r->nll_before),
+                 exp(r->nll_after), d->held_out, pare_plural(d->held_out));
     if (r->kl_after >= 0)
         (void)printf("KL from teacher   %.4f -> %.4f\n", r->kl_before, r->kl_after);
     (void)printf("time              %s", pare_units_seconds(d->seconds, a));

@@ -151,12 +151,17 @@ static pare_status train(pare_cli *cli, const request *r, pare_tok_trained *out)
     return s;
 }
 
-/* Both files get their names: with the directory where that is new, else one after the other. */
+/* Both files get their names with the directory; one after the other where one is there that the
+ * file system cannot exchange with it. */
 static pare_status publish(pare_cli *cli, const request *r)
 {
+    bool done;
     if (!r->there)
         return rename(r->partial, r->output) == 0 ? pare_file_sync_parent(&cli->cx, r->output)
                                                   : pare_file_fail(&cli->cx, r->output, "create");
+    PARE_TRY(pare_file_exchange(&cli->cx, r->partial, r->output, &done));
+    if (done)
+        return PARE_OK;
     for (size_t i = 0; i < NAMES; i++) {
         const char *const from = pare_path_join(&cli->arena, r->partial, names[i]);
         const char *const to = pare_path_join(&cli->arena, r->output, names[i]);
@@ -166,17 +171,19 @@ static pare_status publish(pare_cli *cli, const request *r)
             return pare_file_fail(&cli->cx, to, "replace");
         PARE_TRY(pare_file_sync_parent(&cli->cx, to));
     }
-    (void)rmdir(r->partial);
     return PARE_OK;
 }
 
-/* What was written goes when not all of it could be. */
+/* What does not become the output goes: what was replaced, or what could not be written whole. */
 static void discard(pare_cli *cli, const request *r)
 {
     for (size_t i = 0; i < NAMES; i++) {
         const char *const path = pare_path_join(&cli->arena, r->partial, names[i]);
+        const char *const half = path ? pare_path_suffix(&cli->arena, path, ".tmp") : NULL;
         if (path)
             (void)unlink(path);
+        if (half)
+            (void)unlink(half);
     }
     (void)rmdir(r->partial);
 }
@@ -194,8 +201,7 @@ static pare_status write_all(pare_cli *cli, request *r, const pare_tok_trained *
     }
     if (s == PARE_OK)
         s = publish(cli, r);
-    if (s != PARE_OK)
-        discard(cli, r);
+    discard(cli, r);
     return s;
 }
 

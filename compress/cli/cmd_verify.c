@@ -62,7 +62,7 @@ static pare_status verify_text(pare_cli *cli, const char *path, pare_verify_resu
     if (r->tensors && !r->checked)
         (void)printf("note  there are no checksums: structure was looked at, and that values are "
                      "finite\n");
-    if (r->tensors && !r->tokenizer)
+    if (r->tensors && !r->tokenizer && !r->adapter)
         (void)printf(
             "note  there is no tokenizer that pare reads: texts need one, tokens do not\n");
     return PARE_OK;

@@ -1,5 +1,6 @@
 #include "compress/cli/eval_draft.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,8 +58,8 @@ pare_status pare_eval_draft_open(pare_cli *cli, const pare_args *args, const par
     PARE_TRY(pare_loaded_kv(cli, args, &d->model));
     PARE_TRY(check_cache(cli, &d->model));
     PARE_TRY(pare_measure_fits(cli, m, &l->model.config, d->path, &d->model.model.config));
-    if (m->text)
-        PARE_TRY(pare_measure_same_tokens(cli, l, &d->model, m->text));
+    PARE_TRY(m->text ? pare_measure_same_tokens(cli, l, &d->model, m->text)
+                     : pare_measure_same_ids(cli, m, l, &d->model));
     pare_loaded_text_done(&d->model);
     d->opts.window = m->opts.window;
     d->opts.stride = m->opts.stride;
@@ -71,19 +72,31 @@ pare_status pare_eval_draft_measure(pare_cli *cli, const pare_measure *m, const 
     if (!d->path)
         return PARE_OK;
     pare_measure_step(cli, m, d->path, "drafts for ", l->checkpoint.path);
-    return pare_evaluate_draft(&cli->cx, &l->forward, &d->model.forward, &d->opts, m->data.id,
-                               m->data.count, &d->result);
+    const pare_status s = pare_evaluate_draft(&cli->cx, &l->forward, &d->model.forward, &d->opts,
+                                              m->data.id, m->data.count, &d->result);
+    return s == PARE_ENUMERIC ? pare_fail_context(&cli->cx, s, "--draft %s", d->path) : s;
+}
+
+/* "0.125", or "-" for what was not measured. Returns text. */
+enum { FIGURE = 32 };
+static const char *figure(double value, int decimals, char text[FIGURE])
+{
+    if (!isfinite(value))
+        return "-";
+    (void)snprintf(text, FIGURE, "%.*f", decimals, value);
+    return text;
 }
 
 void pare_eval_draft_print(const pare_eval_draft *d)
 {
     const pare_draft_result *const r = &d->result;
     const pare_draft_figures f = pare_draft_figures_of(r);
+    char one[FIGURE], two[FIGURE], three[FIGURE];
     if (!r->prompts)
         return;
     (void)printf("draft             %s\n", d->path);
-    (void)printf("  accepted        %.2f%% of the drafted tokens; mean sum min(p, q) %.4f\n",
-                 f.acceptance * 100, f.overlap);
+    (void)printf("  accepted        %s%% of the drafted tokens; mean sum min(p, q) %s\n",
+                 figure(f.acceptance * 100, 2, one), figure(f.overlap, 4, two));
     (void)printf("  tokens          %.3f per pass with %zu drafted   (temperature %g; %zu prompt%s "
                  "of %zu token%s, %zu more each%s)\n",
                  f.tokens_per_pass, r->opts.drafted, r->opts.temperature, r->prompts,
@@ -92,9 +105,13 @@ void pare_eval_draft_print(const pare_eval_draft *d)
     if (r->opts.temperature <= 0)
         (void)printf("                  all %zu are those of greedy decoding without the draft\n",
                      r->both.tokens);
-    (void)printf("  time            %.3f ms per token, %.3f ms without: %.2f times as fast\n",
-                 f.tpot_ms, f.alone_tpot_ms, f.speedup);
-    (void)printf("  costs           a step of the draft %.3f, a pass of %zu tokens %.3f, in steps "
+    (void)printf("  time            %s ms per token, %s ms without: %s times as fast\n",
+                 figure(f.tpot_ms, 3, one), figure(f.alone_tpot_ms, 3, two),
+                 figure(f.speedup, 2, three));
+    (void)printf("  costs           a step of the draft %s, a pass of %zu tokens %s, in steps "
                  "of the model\n",
-                 f.draft_cost, r->opts.drafted + 1, f.pass_cost);
+                 figure(f.draft_cost, 3, one), r->opts.drafted + 1, figure(f.pass_cost, 3, two));
+    if (!isfinite(f.acceptance) || !isfinite(f.pass_cost) || !isfinite(f.alone_tpot_ms))
+        (void)printf("                  too few tokens for what is -; take a larger --window or "
+                     "smaller --draft-tokens\n");
 }

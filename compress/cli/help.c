@@ -240,14 +240,15 @@ static bool print_setting(const char *name)
     return e.found;
 }
 
-/* The topic that explains a key which is no setting of its own; NULL: none does. */
+/* The topic or setting that explains a word which is none; NULL: none does. */
 static const char *topic_of(const char *key)
 {
     static const char *const topic[][2] = {
         {"text", "calibration"},  {"tokens", "calibration"},  {"generate", "calibration"},
         {"path", "calibration"},  {"perplexity", "evaluate"}, {"kl", "evaluate"},
         {"held_out", "evaluate"}, {"file", "choice"},         {"method", "kv_cache"},
-        {"format", "export"},     {"ram", "limits"}};
+        {"format", "export"},     {"ram", "limits"},          {"bf16", "precision"},
+        {"amx", "precision"},     {"cuda", "device"},         {"gpu", "device"}};
     for (size_t i = 0; i < sizeof topic / sizeof *topic; i++)
         if (strcmp(topic[i][0], key) == 0)
             return topic[i][1];

@@ -7,6 +7,7 @@
 #include "compress/artifact/inspect.h"
 #include "compress/cli/measure_steps.h"
 #include "compress/evaluate/choice_items.h"
+#include "compress/plan/same_tokens.h"
 #include "formats/packed.h"
 
 pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const char *command,
@@ -133,24 +134,37 @@ pare_status pare_measure_fits(pare_cli *cli, const pare_measure *m, const pare_c
     return PARE_OK;
 }
 
+static pare_status fail_tokens(pare_cli *cli, const pare_loaded *first, const pare_loaded *other,
+                               const char *path, size_t at)
+{
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "%s: its tokenizer is another one than that of %s: token %zu of %s differs; "
+                     "only models with one tokenizer can be held against each other",
+                     other->checkpoint.path, first->checkpoint.path, at, path);
+}
+
 pare_status pare_measure_same_tokens(pare_cli *cli, const pare_loaded *first,
                                      const pare_loaded *other, const char *path)
 {
     const pare_mark mark = pare_arena_mark(&cli->arena);
-    pare_tokens a, b;
-    PARE_TRY(pare_loaded_text(cli, first, path, false, &a));
-    PARE_TRY(pare_loaded_text(cli, other, path, false, &b));
-    const size_t least = a.count < b.count ? a.count : b.count;
-    size_t at = 0;
-    while (at < least && a.id[at] == b.id[at])
-        at++;
-    if (at < a.count || at < b.count)
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "%s: its tokenizer is another one than that of %s: token %zu of %s "
-                         "differs; only models with one tokenizer can be held against each other",
-                         other->checkpoint.path, first->checkpoint.path, at, path);
+    pare_text_file f;
+    pare_tokens_apart apart;
+    PARE_TRY(pare_text_map(&cli->cx, &cli->arena, path, &f));
+    const pare_status s = pare_text_apart(&cli->cx, &cli->arena, first->tokenizer, other->tokenizer,
+                                          f.at, f.len, &apart);
+    pare_file_unmap(&f.file);
     pare_arena_rewind(&cli->arena, mark);
-    return PARE_OK;
+    PARE_TRY(s);
+    return apart.differ ? fail_tokens(cli, first, other, path, apart.at) : PARE_OK;
+}
+
+pare_status pare_measure_same_ids(pare_cli *cli, const pare_measure *m, const pare_loaded *first,
+                                  const pare_loaded *other)
+{
+    pare_tokens_apart apart;
+    PARE_TRY(pare_ids_apart(&cli->cx, &cli->arena, &first->checkpoint, &other->checkpoint,
+                            m->data.id, m->data.count, &apart));
+    return apart.differ ? fail_tokens(cli, first, other, m->tokens, apart.at) : PARE_OK;
 }
 
 static const pare_tensor *find(const pare_checkpoint *ck, const char *name, const char *suffix)

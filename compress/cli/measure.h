@@ -49,6 +49,11 @@ PARE_CHECKED pare_status pare_measure_fits(pare_cli *cli, const pare_measure *m,
 PARE_CHECKED pare_status pare_measure_same_tokens(pare_cli *cli, const pare_loaded *first,
                                                   const pare_loaded *other, const char *path);
 
+/* The same of the tokens of --tokens: of the text that they stand for. Nothing is said of a model
+ * without a tokenizer. */
+PARE_CHECKED pare_status pare_measure_same_ids(pare_cli *cli, const pare_measure *m,
+                                               const pare_loaded *first, const pare_loaded *other);
+
 /* Sizes and bits of the model, by its files. Statuses of pare_inspect. */
 PARE_CHECKED pare_status pare_measure_sizes(pare_cli *cli, const pare_loaded *l, pare_figures *f);
 

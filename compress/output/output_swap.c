@@ -224,13 +224,13 @@ static pare_status replace_in_two_steps(pare_ctx *cx, const pare_output_place *p
 static pare_status replace_directory(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
                                      const pare_teller *teller, const char **old)
 {
+    bool done;
     *old = p->partial;
     PARE_TRY(pare_output_place_check(cx, a, p)); /* the first look may have been hours ago */
     PARE_TRY(pare_owned_mark_replaced(cx, p->output, p->partial));
-    if (renameat2(AT_FDCWD, p->partial, AT_FDCWD, p->output, RENAME_EXCHANGE) == 0)
-        return pare_file_sync_parent(cx, p->output);
-    if (!is_missing_way(errno))
-        return fail_publish(cx, p);
+    PARE_TRY(pare_file_exchange(cx, p->partial, p->output, &done));
+    if (done)
+        return PARE_OK;
     *old = p->replaced;
     return replace_in_two_steps(cx, p, teller);
 }

@@ -571,6 +571,7 @@ pare_status pare_owned_discard(pare_ctx *cx, const char *path, pare_output_kind 
     int failed = 0;
     for (struct dirent *e; !failed && (e = readdir(d));)
         if (gives(kind, e->d_name, true) && strcmp(e->d_name, PARE_JOURNAL_NAME) != 0 &&
+            (part != PARE_OWNED_BUT_STATE || strcmp(e->d_name, PARE_TRAINING_STATE) != 0) &&
             (part != PARE_OWNED_TEMPORARY || is_temporary(e->d_name)))
             failed = unlinkat(dirfd(d), e->d_name, 0);
     if (!failed && part == PARE_OWNED_ALL) { /* what tells that it is ours goes last */

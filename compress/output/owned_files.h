@@ -70,11 +70,13 @@ PARE_CHECKED pare_status pare_owned_remove(pare_ctx *cx, pare_arena *a, const ch
                                            pare_output_kind kind);
 
 /* Removes unfinished work (pare_owned_partial): all of it; or only temporary files, as a run goes
- * on there; or all but the journal, as it begins anew there. PARE_EIO. */
+ * on there; or all but the journal, as it begins anew there; or all but that and the state of a
+ * training, whose output is written again. PARE_EIO. */
 typedef enum pare_owned_part {
     PARE_OWNED_ALL,
     PARE_OWNED_TEMPORARY,
-    PARE_OWNED_BUT_JOURNAL
+    PARE_OWNED_BUT_JOURNAL,
+    PARE_OWNED_BUT_STATE
 } pare_owned_part;
 PARE_CHECKED pare_status pare_owned_discard(pare_ctx *cx, const char *path, pare_output_kind kind,
                                             pare_owned_part part);

@@ -1,5 +1,6 @@
 #include "compress/plan/job_data.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/plan/plan_internal.h"
@@ -120,22 +121,35 @@ static void move_windows(rest *left, size_t most, size_t window, pare_tokens *ou
     left->count = stay;
 }
 
-/* Holds windows of the stream out, at most `most` of them, and takes `more` to train on. */
-static pare_status take_rest(const pare_data_reader *r, const pare_tokens *stream,
-                             const pare_tokens *drawn, size_t most, size_t more,
-                             pare_calibration_data *out)
+/* Whose share of `more` windows to train on is not there. */
+static pare_status fail_rest(const pare_data_reader *r, const pare_text *text, size_t more,
+                             size_t has)
+{
+    const pare_plan *const plan = r->plan;
+    char share[300] = "the data have";
+    if (text)
+        (void)snprintf(share, sizeof share, "%zu of them are of %.200s by its weight, which has",
+                       more, text->text);
+    return pare_recipe_fail(
+        r->cx, plan->training->place,
+        "%s: windows: %zu are %zu more than it calibrates on; %s %zu more, and one is held out; "
+        "give more text or fewer windows",
+        pare_passes[plan->training->pass]->name, plan->train.windows, more_windows(plan), share,
+        has);
+}
+
+/* Holds windows of the stream out, at most `most` of them, and takes `more` to train on.
+ *   text   one with a weight; NULL: the stream is all there is */
+static pare_status take_rest(const pare_data_reader *r, const pare_text *text,
+                             const pare_tokens *stream, const pare_tokens *drawn, size_t most,
+                             size_t more, pare_calibration_data *out)
 {
     const pare_plan *const plan = r->plan;
     const size_t window = plan->window, room = plan->held_out - out->held_out.count / window;
     rest left;
     PARE_TRY(find_rest(r, stream, drawn, &left));
     if (more && left.count <= more)
-        return pare_recipe_fail(
-            r->cx, plan->training->place,
-            "%s: windows: %zu are %zu more than it calibrates on; the data have "
-            "%zu more, and one is held out; give more text or fewer windows",
-            pare_passes[plan->training->pass]->name, plan->train.windows, more_windows(plan),
-            left.count);
+        return fail_rest(r, text, more, left.count);
     const size_t spare = left.count - more, held = most < room ? most : room;
     move_windows(&left, held < spare ? held : spare, window, &out->held_out);
     move_windows(&left, more, window, &out->training);
@@ -159,11 +173,12 @@ static pare_status pick_windows(const pare_data_reader *r, const pare_tokens *st
                                               plan->recipe.seed, out);
     if (s != PARE_EUSAGE)
         return s;
+    const pare_place at = c->samples_place; /* of no line where it is not given, or by --set */
+    const bool given = at.line || strcmp(at.file, c->place.file) != 0;
     char reason[sizeof r->cx->what];
     memcpy(reason, r->cx->what, sizeof reason);
     pare_ctx_clear(r->cx);
-    return pare_recipe_fail(r->cx, c->samples_place.file ? c->samples_place : c->place, "%s",
-                            reason);
+    return pare_recipe_fail(r->cx, given ? at : c->place, "%s", reason);
 }
 
 /* Draws the share of one text; out->tokens has room for it. */
@@ -191,7 +206,7 @@ static pare_status draw_share(const pare_data_reader *r, size_t text, size_t sam
     const size_t part = plan->held_out * share / samples, more = more_windows(plan);
     const size_t before = out->tokens.count / window;
     return plan->held_out
-               ? take_rest(r, &stream, &drawn, part ? part : 1,
+               ? take_rest(r, file, &stream, &drawn, part ? part : 1,
                            more * (before + share) / samples - more * before / samples, out)
                : PARE_OK;
 }
@@ -228,7 +243,7 @@ static pare_status one_stream(const pare_data_reader *r, pare_calibration_data *
     if (s == PARE_OK)
         s = pick_windows(r, &stream, settled->samples, &out->tokens);
     if (s == PARE_OK && plan->held_out)
-        s = take_rest(r, &stream, &out->tokens, plan->held_out, more_windows(plan), out);
+        s = take_rest(r, NULL, &stream, &out->tokens, plan->held_out, more_windows(plan), out);
     pare_arena_rewind(r->scratch, mark);
     return s;
 }

@@ -148,7 +148,10 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     PARE_TRY(check_windows(cx, plan));
     /* Samples may be all that the text has, which is not known yet. */
     const pare_train_data data = {NULL, 1, plan->window};
-    const pare_status s = pare_train_check(cx, &data, &plan->train);
+    const pare_config *const c = &plan->model.config; /* of student and teacher */
+    pare_status s = pare_train_check(cx, &data, &plan->train);
+    if (s == PARE_OK)
+        s = pare_train_check_pair(cx, c, c, &plan->train);
     if (s != PARE_EINVAL)
         return s;
     char reason[sizeof cx->what];

@@ -94,8 +94,8 @@ void pare_report_curve(pare_text_out *t, const pare_training_result *s)
         pare__text_put(t, "%.1f,%.1f ", 640.0 * (double)s->point[i].step / (double)s->steps,
                        most > 0 ? 155 - 150 * s->point[i].loss / most : 155);
     pare__text_put(t,
-                   "\"/></svg>\n<p class=\"dim\">The loss, from 0 to %.4f, over %zu steps.</p>\n",
-                   most, s->steps);
+                   "\"/></svg>\n<p class=\"dim\">The loss, from 0 to %.4f, over %zu step%s.</p>\n",
+                   most, s->steps, pare_plural(s->steps));
 }
 
 void pare__report_training_html(pare_text_out *t, const pare_report *r)

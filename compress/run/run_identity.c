@@ -27,8 +27,8 @@ pare_status pare__run_identify(pare_run *run)
 }
 
 #define OTHER_SETTINGS                                                                             \
-    "distill has other settings than in the unfinished run: what is pruned stays, and training "   \
-    "begins anew"
+    "distill has other settings or windows than in the unfinished run: what the passes before it " \
+    "did stays, and training begins anew"
 
 pare_training_place pare__run_training_place(pare_run *run)
 {
@@ -104,6 +104,7 @@ static void put_recipe(pare_run *run, char *text, pare_json_writer *w)
         pare_json_put_text(w, key, line);
     }
     pare_xxh3_add(&hash, run->data.training_sha256, sizeof run->data.training_sha256);
+    pare_xxh3_add(&hash, run->data.held_out_sha256, sizeof run->data.held_out_sha256);
     pare_xxh3_end(&hash, run->training_asked);
 }
 

@@ -208,8 +208,8 @@ static pare_status run_steps(training *t)
         PARE_TRY(save_state(t));
     if (s == PARE_ENUMERIC)
         (void)pare_fail_after(run->cx, s,
-                              "change it in the recipe and give the same command again: what is "
-                              "pruned stays");
+                              "change it in the recipe and give the same command again: what the "
+                              "passes before it did stays");
     return s == PARE_OK ? s : pare_fail_context(run->cx, s, "%s", name_of(run));
 }
 

@@ -1,6 +1,7 @@
 /* What is trained on: tokens cut into windows, some of which are held out. */
 #include <string.h>
 
+#include "compress/plan/same_tokens.h"
 #include "compress/train/train_internal.h"
 #include "formats/sha256.h"
 #include "formats/tokenizer_train.h"
@@ -13,9 +14,8 @@ static pare_status data_path(pare_training *t, const pare_text *text, const char
     PARE_TRY(pare_job_path_pick(t->cx, t->a, &p, &path));
     if (!pare_path_is_file(path))
         return pare_recipe_fail(t->cx, text->place,
-                                "%s: there is no such file; a path in a recipe is relative to the "
-                                "recipe",
-                                path);
+                                "%s: %s; a path in a recipe is relative to the recipe", path,
+                                pare_path_no_file(path));
     *out = path;
     return PARE_OK;
 }
@@ -31,19 +31,19 @@ static pare_status train_tokenizer(pare_training *t, const char *const *path, si
                                       .bos = special[0],
                                       .eos = special[0]};
     pare_tok_train_text *const text = PARE_NEW(&t->scratch, pare_tok_train_text, texts);
-    pare_file *const file = PARE_NEW(&t->scratch, pare_file, texts);
+    pare_text_file *const file = PARE_NEW(&t->scratch, pare_text_file, texts);
     pare_tok_trained made;
     if (!text || !file)
         return PARE_ENOMEM;
     pare_status s = PARE_OK;
     for (size_t i = 0; s == PARE_OK && i < texts; i++) {
-        s = pare_file_map(t->cx, &t->scratch, path[i], &file[i]);
-        text[i] = (pare_tok_train_text){(const char *)file[i].data, (size_t)file[i].bytes};
+        s = pare_text_map(t->cx, &t->scratch, path[i], &file[i]);
+        text[i] = (pare_tok_train_text){file[i].at, file[i].len};
     }
     if (s == PARE_OK)
         s = pare_tokenizer_train(t->cx, t->a, text, texts, &opts, &made);
     for (size_t i = 0; i < texts; i++)
-        pare_file_unmap(&file[i]);
+        pare_file_unmap(&file[i].file);
     if (s == PARE_EUSAGE) {
         (void)pare_recipe_fail_at(t->cx, s, t->recipe.vocabulary_place);
         return s;
@@ -55,6 +55,8 @@ static pare_status train_tokenizer(pare_training *t, const char *const *path, si
     t->tokenizer_len = made.json_len;
     t->tokenizer_config = made.config;
     t->tokenizer_config_len = made.config_len;
+    t->bos = pare_tokenizer_bos(made.tokenizer);
+    t->eos = pare_tokenizer_eos(made.tokenizer);
     *out = made.tokenizer;
     return PARE_OK;
 }
@@ -76,6 +78,59 @@ static pare_status open_tokenizer(pare_training *t, const char *const *path, siz
     return pare_checkpoint_tokenizer(&t->model, out);
 }
 
+static pare_status fail_teacher(pare_training *t, const char *of, size_t at)
+{
+    return pare_recipe_fail(t->cx, t->recipe.teacher.place,
+                            "%s: its tokenizer is another one than that of the model: token %zu of "
+                            "%s differs; take a teacher of the same tokenizer",
+                            t->teacher_path, at, of);
+}
+
+/* Whether another tokenizer has the same tokens for the beginning of each text. */
+static pare_status compare_texts(pare_training *t, const pare_tokenizer *own,
+                                 const pare_tokenizer *other, const char *const *path, size_t texts)
+{
+    enum { BEGINNING = 1 << 20 };
+    for (size_t i = 0; i < texts; i++) {
+        const pare_mark mark = pare_arena_mark(&t->scratch);
+        pare_tokens_apart apart;
+        pare_text_file f;
+        PARE_TRY(pare_text_map(t->cx, &t->scratch, path[i], &f));
+        const pare_status s = pare_text_apart(t->cx, &t->scratch, own, other, f.at,
+                                              f.len < BEGINNING ? f.len : BEGINNING, &apart);
+        pare_file_unmap(&f.file);
+        pare_arena_rewind(&t->scratch, mark);
+        PARE_TRY(s);
+        if (apart.differ)
+            return fail_teacher(t, path[i], apart.at);
+    }
+    return PARE_OK;
+}
+
+static pare_status check_teacher(pare_training *t, const pare_tokenizer *own,
+                                 const char *const *path, size_t texts)
+{
+    pare_tokenizer *other = NULL;
+    bool has = false;
+    if (!t->own_teacher)
+        return PARE_OK;
+    pare_status s = pare_checkpoint_has_tokenizer(&t->teacher, &has);
+    if (s == PARE_OK && has)
+        s = pare_checkpoint_tokenizer(&t->teacher, &other);
+    if (s == PARE_ENOTSUP || (s == PARE_OK && !has)) {
+        pare_ctx_clear(t->cx);
+        pare__train_tell(t,
+                         "warning: %s has no tokenizer that pare reads, and is taken to have that "
+                         "of the model",
+                         t->teacher_path);
+        return PARE_OK;
+    }
+    if (s == PARE_OK)
+        s = compare_texts(t, own, other, path, texts);
+    pare_tokenizer_free(other);
+    return s;
+}
+
 static pare_status read_texts(pare_training *t, pare_tokens *out)
 {
     const size_t texts = t->recipe.text.count, vocab = t->source.config.vocab;
@@ -94,6 +149,8 @@ static pare_status read_texts(pare_training *t, pare_tokens *out)
                              "\"vocab_size\" in config.json must be at least that",
                              pare_tokenizer_vocab(tokenizer), vocab);
     if (s == PARE_OK)
+        s = check_teacher(t, tokenizer, path, texts);
+    if (s == PARE_OK)
         s = pare_tokens_encode(t->cx, t->a, tokenizer, path, texts, -1, vocab, out);
     pare_tokenizer_free(tokenizer);
     if (s == PARE_OK && pare_tokens_note(out, note))
@@ -107,7 +164,13 @@ static pare_status read_stream(pare_training *t, pare_tokens *out)
     if (t->recipe.text.count)
         return read_texts(t, out);
     PARE_TRY(data_path(t, &t->recipe.tokens, &path));
-    return pare_tokens_read(t->cx, t->a, path, t->source.config.vocab, out);
+    PARE_TRY(pare_tokens_read(t->cx, t->a, path, t->source.config.vocab, out));
+    if (!t->own_teacher)
+        return PARE_OK;
+    pare_tokens_apart apart;
+    PARE_TRY(
+        pare_ids_apart(t->cx, &t->scratch, &t->model, &t->teacher, out->id, out->count, &apart));
+    return apart.differ ? fail_teacher(t, path, apart.at) : PARE_OK;
 }
 
 /* Windows i * all / held of the stream are held out; the others move together, in their order. */
@@ -117,9 +180,10 @@ static pare_status split(pare_training *t, pare_tokens *stream)
     const size_t bytes = window * sizeof(int32_t);
     if (all <= held)
         return pare_recipe_fail(t->cx, t->recipe.data_place,
-                                "the data have %zu tokens: %zu window%s of %zu, and %zu are held "
+                                "the data have %zu token%s: %zu window%s of %zu, and %zu %s held "
                                 "out; give more, a smaller window or fewer held_out",
-                                stream->count, all, pare_plural(all), window, held);
+                                stream->count, pare_plural(stream->count), all, pare_plural(all),
+                                window, held, held == 1 ? "is" : "are");
     t->held_out = (pare_tokens){.id = PARE_NEW(t->a, int32_t, held * window)};
     if (!t->held_out.id)
         return PARE_ENOMEM;
@@ -148,7 +212,7 @@ pare_status pare__train_data(pare_training *t)
     t->window = t->recipe.window < context ? t->recipe.window : context;
     if (t->taught && t->taught_by.config.context < t->window)
         return pare_recipe_fail(
-            t->cx, t->recipe.window_place.file ? t->recipe.window_place : t->recipe.data_place,
+            t->cx, t->recipe.window_given ? t->recipe.window_place : t->recipe.data_place,
             "windows have %zu tokens, and the teacher a context of %zu", t->window,
             t->taught_by.config.context);
     t->recipe.window = t->window;

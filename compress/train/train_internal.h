@@ -47,8 +47,10 @@ typedef struct pare_training {
     size_t window;
     pare_tokens windows, held_out; /* [, window] each */
     char windows_sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX];
+    double deviation;                         /* of random weights */
     const char *tokenizer, *tokenizer_config; /* texts of a tokenizer that was trained, or NULL */
     size_t tokenizer_len, tokenizer_config_len;
+    int32_t bos, eos; /* its tokens */
 
     pare_file_digest *input;
     size_t inputs;
@@ -83,6 +85,11 @@ bool pare__train_adapted(const pare_training *t, size_t block, const pare_leaf *
 
 /* The trainee with adapters. */
 PARE_CHECKED pare_status pare__train_adapt(pare_training *t);
+
+/* Hashes what the training begins with, and opens the journal of the work: what an earlier run of
+ * the same training left there but for its state goes, for it is written again. asked, journal.
+ * PARE_EEXISTS for the work of another training. */
+PARE_CHECKED pare_status pare__train_claim_work(pare_training *t);
 
 /* Random weights where the recipe asks for them; then student and trainee own what is trained. */
 PARE_CHECKED pare_status pare__train_take(pare_training *t);

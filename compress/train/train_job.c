@@ -1,6 +1,7 @@
 /* A training from its recipe to its output. */
 #include "compress/train/train_job.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,6 @@
 
 /* Notices on the way. */
 enum { NOTICES = 10 };
-#define JOURNAL_FORMAT "2"
 #define OTHER_SETTINGS "the saved state of the training is of other settings: training begins anew"
 
 void pare__train_tell(const pare_training *t, const char *fmt, ...)
@@ -56,15 +56,23 @@ static pare_status read_recipe(pare_training *t)
     return pare_train_recipe_parse(t->cx, t->a, &source, t->params, &t->recipe);
 }
 
+static pare_status check_settings(const pare_training *t)
+{
+    const pare_train_data data = {NULL, t->windows.count / t->window, t->window};
+    pare_config student = t->source.config;
+    student.blocks = t->recipe.blocks ? t->recipe.blocks : student.blocks;
+    PARE_TRY(pare_train_check(t->cx, &data, &t->opts));
+    return pare_train_check_pair(t->cx, &student, &t->taught_by.config, &t->opts);
+}
+
 /* What the training comes to, once the size of windows is known. */
 static pare_status settle(pare_training *t)
 {
-    const pare_train_data data = {NULL, t->windows.count / t->window, t->window};
     size_t len;
     pare_training_opts(t->recipe.value, t->window, &t->opts);
     t->opts.seed = t->recipe.common.seed;
     t->opts.adapters = t->adapter != NULL;
-    pare_status s = pare_train_check(t->cx, &data, &t->opts);
+    pare_status s = check_settings(t);
     if (s == PARE_EINVAL) {
         (void)pare_recipe_fail_at(t->cx, PARE_EUSAGE, t->recipe.train_place);
         s = PARE_EUSAGE;
@@ -245,104 +253,6 @@ static pare_status claim(pare_training *t)
                     : PARE_OK;
 }
 
-/* The files of a model, with their digests. */
-static pare_status hash_checkpoint(pare_training *t, const pare_checkpoint *ck)
-{
-    const size_t count = ck->files + (ck->config_file.data != NULL);
-    pare_file *const file = PARE_NEW(&t->scratch, pare_file, count);
-    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(&t->scratch, count, sizeof *hex);
-    if (!file || !hex)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < ck->files; i++)
-        file[i] = ck->file[i];
-    if (count > ck->files)
-        file[ck->files] = ck->config_file;
-    PARE_TRY(pare_sha256_files(t->cx, file, count, hex));
-    for (size_t i = 0; i < count; i++) {
-        const char *const path = i < ck->files ? file[i].path : "config.json";
-        const char *const slash = strrchr(path, '/');
-        pare_file_digest *const d = &t->input[t->inputs++];
-        *d = (pare_file_digest){.file = slash ? slash + 1 : path, .bytes = file[i].bytes};
-        memcpy(d->sha256, hex[i], sizeof d->sha256);
-    }
-    return PARE_OK;
-}
-
-static pare_status hash_inputs(pare_training *t)
-{
-    char *text;
-    size_t len;
-    t->input = PARE_NEW(t->a, pare_file_digest, t->model.files + t->teacher.files + 3);
-    if (!t->input)
-        return PARE_ENOMEM;
-    if (t->fresh) {
-        PARE_TRY(pare_file_read(t->cx, t->a, t->model_path, 16 << 20, &text, &len));
-        pare_file_digest *const d = &t->input[t->inputs++];
-        *d = (pare_file_digest){.file = "config.json", .bytes = len};
-        PARE_TRY(pare_sha256_hex(t->cx, text, len, d->sha256));
-    } else {
-        PARE_TRY(hash_checkpoint(t, &t->model));
-    }
-    return t->own_teacher ? hash_checkpoint(t, &t->teacher) : PARE_OK;
-}
-
-/* What must be equal for an unfinished run to be continued. */
-static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char **text)
-{
-    char key[64], value[512];
-    char *const recipe = pare_arena_text(t->a, t->portable, strlen(t->portable));
-    size_t number = 0, len;
-    if (!recipe)
-        return PARE_ENOMEM;
-    pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "program", "pare " PARE_VERSION);
-    pare_json_put_text(w, "training", "format " JOURNAL_FORMAT);
-    for (size_t i = 0; i < t->inputs; i++) {
-        (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", i + 1);
-        (void)snprintf(value, sizeof value, "%s sha256 %s", t->input[i].file, t->input[i].sha256);
-        pare_json_put_text(w, key, value);
-    }
-    pare_json_put_text(w, PARE_JOURNAL_TOKENS, t->windows_sha256);
-    for (char *line = recipe, *next; line && *line; line = next) {
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", ++number);
-        pare_json_put_text(w, key, line);
-    }
-    pare_json_put_text(w, PARE_JOURNAL_REPLACES,
-                       t->replaces ? "a finished output" : PARE_JOURNAL_NO_OUTPUT);
-    pare_json_close(w);
-    PARE_TRY(pare_json_writer_finish(w, text, &len));
-    pare_xxh3(*text, len, t->asked);
-    return PARE_OK;
-}
-
-/* An unfinished run that saved no state is worth nothing, whatever its settings were. */
-static pare_status open_journal(pare_training *t)
-{
-    char *const state = pare_path_join(t->a, t->place.partial, PARE_TRAINING_STATE);
-    pare_json_writer *w;
-    pare_journal_record *record;
-    size_t count;
-    const char *text;
-    if (!state)
-        return PARE_ENOMEM;
-    const bool anew = t->job->restart || !pare_path_is_file(state);
-    PARE_TRY(pare_output_make(t->cx, t->a, t->place.partial));
-    PARE_TRY(pare_json_writer_new(t->cx, &w));
-    pare_status s = fingerprint(t, w, &text);
-    if (s == PARE_OK && anew)
-        s = pare_journal_restart(t->cx, t->place.partial, text, &t->journal);
-    else if (s == PARE_OK)
-        s = pare_journal_open(t->cx, t->a, t->place.partial, text, &t->journal, &record, &count);
-    pare_json_writer_free(w);
-    PARE_TRY(s);
-    return pare_owned_discard(t->cx, t->place.partial, PARE_OUTPUT_ARTIFACT,
-                              anew || pare_journal_lost(t->journal) ? PARE_OWNED_BUT_JOURNAL
-                                                                    : PARE_OWNED_TEMPORARY);
-}
-
 /* --- training ----------------------------------------------------------------------------------
  */
 
@@ -508,22 +418,41 @@ static void describe(const pare_training *t, pare_train_done *out)
     out->training.tokens = (uint64_t)out->training.steps * t->opts.batch * t->window;
 }
 
+/* Seconds of the first two steps. */
+typedef struct timing {
+    double last, seconds[2];
+} timing;
+
+static pare_status note_step(void *self, const pare_train_step *s)
+{
+    timing *const w = self;
+    const double now = pare_seconds();
+    w->seconds[s->step - 1] = now - w->last;
+    w->last = now;
+    return PARE_OK;
+}
+
 /* The time of a step: one of a few windows, at least one for each thread. All steps or none learn
- * from samples. */
-static pare_status time_kind(pare_training *t, bool drawn, double *seconds)
+ * from samples. With teacher_top a second step takes the same windows, of which the teacher is not
+ * asked again. */
+static pare_status time_kind(pare_training *t, bool drawn, timing *out)
 {
     enum { FEW = 4 };
-    const pare_train_data data = {t->windows.id, t->windows.count / t->window, t->window};
     const size_t threads = pare_threads(t->cx), batch = t->opts.batch;
+    const size_t windows = t->windows.count / t->window;
     pare_train_opts opts = t->opts;
     pare_train_state state = {0};
     opts.batch = pare_smaller(batch, threads > FEW ? threads : FEW);
-    opts.schedule.steps = 1;
+    opts.schedule.steps = opts.teacher_top ? 2 : 1;
     opts.lambda = drawn;
-    const double started = pare_seconds();
+    opts.teacher_share = drawn ? opts.teacher_share : 0;
+    const pare_train_data data = {
+        t->windows.id, opts.teacher_top ? pare_smaller(windows, opts.batch) : windows, t->window};
+    *out = (timing){.last = pare_seconds()};
     PARE_TRY(pare_train(t->cx, &t->scratch, &t->trainee, &data, &opts, &state,
-                        &(pare_train_watch){NULL, NULL}));
-    *seconds = (pare_seconds() - started) * (double)batch / (double)opts.batch;
+                        &(pare_train_watch){note_step, out}));
+    for (size_t i = 0; i < 2; i++)
+        out->seconds[i] *= (double)batch / (double)opts.batch;
     return PARE_OK;
 }
 
@@ -531,13 +460,17 @@ static pare_status time_kind(pare_training *t, bool drawn, double *seconds)
 static pare_status time_step(pare_training *t, pare_train_done *out)
 {
     const double lambda = t->opts.lambda;
-    double plain = 0, drawn = 0;
+    const double shown = (double)t->opts.schedule.steps * (double)t->opts.batch;
+    const double asked = fmin(1, (double)out->windows / shown); /* of them, with teacher_top */
+    timing plain = {0}, drawn = {0};
     PARE_TRY(pare__train_take(t));
     if (lambda < 1)
         PARE_TRY(time_kind(t, false, &plain));
     if (lambda > 0)
         PARE_TRY(time_kind(t, true, &drawn));
-    out->step_seconds = (1 - lambda) * plain + lambda * drawn;
+    if (t->opts.teacher_top)
+        plain.seconds[0] = asked * plain.seconds[0] + (1 - asked) * plain.seconds[1];
+    out->step_seconds = (1 - lambda) * plain.seconds[0] + lambda * drawn.seconds[0];
     return PARE_OK;
 }
 
@@ -548,11 +481,11 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
     PARE_TRY(check_room(t, out));
     if (t->job->plan_only)
         return time_step(t, out);
-    PARE_TRY(hash_inputs(t));
-    PARE_TRY(open_journal(t));
-    pare__train_tell(t, "%llu weights, %zu windows of %zu tokens, %zu held out; %zu steps",
-                     (unsigned long long)trained_weights(t), t->windows.count / t->window,
-                     t->window, t->held_out.count / t->window, t->opts.schedule.steps);
+    PARE_TRY(pare__train_claim_work(t));
+    pare__train_tell(t, "%llu weights, %zu window%s of %zu tokens, %zu held out; %zu step%s",
+                     (unsigned long long)trained_weights(t), out->windows,
+                     pare_plural(out->windows), t->window, out->held_out, t->opts.schedule.steps,
+                     pare_plural(t->opts.schedule.steps));
     PARE_TRY(pare__train_take(t));
     PARE_TRY(run_steps(t));
     PARE_TRY(fill(t, out));

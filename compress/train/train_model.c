@@ -42,6 +42,26 @@ static pare_status check_kind(const pare_training *t)
     return why ? pare_fail(t->cx, PARE_ENOTSUP, "%s: %s", t->model_path, why) : PARE_OK;
 }
 
+/* The standard deviation of random weights that config.json asks for. */
+static pare_status read_deviation(pare_training *t)
+{
+    static const char *const keys[] = {"initializer_range", "init_std"};
+    t->deviation = 0.02;
+    for (size_t i = 0; i < 2; i++) {
+        const pare_json *const v = pare_json_get(t->model.config, keys[i]);
+        const pare_json_type type = pare_json_type_of(v);
+        if (type == PARE_JSON_ABSENT || type == PARE_JSON_NULL)
+            continue;
+        t->deviation = pare_json_number(v, -1);
+        if (!(t->deviation > 0 && t->deviation <= 1))
+            return pare_fail(t->cx, PARE_EFORMAT,
+                             "%s: %s is the deviation of random weights and takes a number above 0 "
+                             "and at most 1, such as 0.02",
+                             t->model_path, keys[i]);
+    }
+    return PARE_OK;
+}
+
 /* The model of the recipe, or the config.json, as a checkpoint without tensors. */
 static pare_status open_config(pare_training *t)
 {
@@ -52,8 +72,8 @@ static pare_status open_config(pare_training *t)
     enum { CONFIG_CAP = 16 << 20 };
     PARE_TRY(pare_job_path_pick(t->cx, t->a, &config, &t->model_path));
     if (!pare_path_is_file(t->model_path))
-        return pare_job_path_fail(t->cx, PARE_EUSAGE, &config, "%s: there is no such file",
-                                  t->model_path);
+        return pare_job_path_fail(t->cx, PARE_EUSAGE, &config, "%s: %s", t->model_path,
+                                  pare_path_no_file(t->model_path));
     *ck = (pare_checkpoint){
         .cx = t->cx, .path = t->model_path, .directory = pare_path_directory(t->a, t->model_path)};
     if (!ck->directory)
@@ -66,7 +86,14 @@ static pare_status open_config(pare_training *t)
                          "%s: pare does not make random weights for a mixture of experts; give a "
                          "model",
                          t->model_path);
-    return PARE_OK;
+    if (t->recipe.vocabulary > t->source.config.vocab)
+        return pare_recipe_fail(t->cx, t->recipe.vocabulary_place,
+                                "\"vocabulary\" is %zu, above \"vocab_size\" of %s, which is %zu; "
+                                "one of them must change",
+                                t->recipe.vocabulary, t->model_path, t->source.config.vocab);
+    if (!t->recipe.vocabulary)
+        pare_config_warn(t->cx, t->model_path, ck->config, &t->source.config);
+    return read_deviation(t);
 }
 
 static pare_status open_model(pare_training *t)
@@ -108,11 +135,10 @@ static pare_status open_teacher(pare_training *t)
     t->own_teacher = true;
     PARE_TRY(pare_checkpoint_open_to_run(t->cx, t->a, t->teacher_path, &t->teacher));
     PARE_TRY(pare_model_load(t->cx, t->a, &t->teacher, &t->taught_by));
-    if (pare_losses_compare(l) && t->taught_by.config.vocab != t->source.config.vocab)
+    if (t->taught_by.config.vocab != t->source.config.vocab)
         return pare_recipe_fail(t->cx, written->place,
                                 "the teacher has a vocabulary of %zu tokens and the model one of "
-                                "%zu; their predictions cannot be compared; take a teacher of the "
-                                "same tokenizer",
+                                "%zu; both see the same ones; take a teacher of the same tokenizer",
                                 t->taught_by.config.vocab, t->source.config.vocab);
     return PARE_OK;
 }
@@ -219,19 +245,6 @@ bool pare__train_leaf(const pare_training *t, size_t *at, pare_leaf *leaf,
 /* --- random weights ----------------------------------------------------------------------------
  */
 
-/* The standard deviation of weights that config.json asks for. */
-static double init_deviation(const pare_json *config)
-{
-    static const char *const keys[] = {"initializer_range", "init_std"};
-    double value = 0.02;
-    for (size_t i = 0; i < 2; i++) {
-        const pare_json *const v = pare_json_get(config, keys[i]);
-        if (pare_json_type_of(v) != PARE_JSON_ABSENT)
-            value = pare_json_number(v, value);
-    }
-    return value > 0 && value < 10 ? value : 0.02;
-}
-
 /* Normal numbers; matrices that write into the stream of a model of L blocks are smaller by
  * sqrt(2 L), as in GPT-2. */
 static void fill_matrix(const pare_training *t, const pare_leaf *leaf, const char *name, float *w)
@@ -239,8 +252,7 @@ static void fill_matrix(const pare_training *t, const pare_leaf *leaf, const cha
     const size_t blocks = t->source.config.blocks, count = leaf->n * leaf->k;
     const bool writes = leaf->kind == PARE_LEAF_WEIGHT && leaf->part == 0 &&
                         (leaf->index == PARE_ROLE_O || leaf->index == PARE_ROLE_DOWN);
-    const double deviation =
-        init_deviation(t->model.config) / (writes ? sqrt(2.0 * (double)blocks) : 1);
+    const double deviation = t->deviation / (writes ? sqrt(2.0 * (double)blocks) : 1);
     const uint64_t stream = pare_random_stream(name);
     for (size_t i = 0; i < count; i++)
         w[i] = (float)(deviation * pare_random_normal(t->recipe.common.seed, stream, i));
@@ -332,16 +344,27 @@ static bool is_any(void *self, size_t block, const pare_leaf *leaf)
     return true;
 }
 
-/* Zeros stay in linears of blocks, and only where the recipe says so. */
-static void keep_zeros(pare_training *t)
+/* Zeros stay in linears of blocks, and only where the recipe says so. Refuses weights that are not
+ * finite: no window may show those of a token that no text has. */
+static pare_status settle_leaves(pare_training *t)
 {
     char name[PARE_TRAIN_NAME];
     pare_leaf leaf;
     size_t at = 0;
     const size_t inside = t->student.config.blocks * pare_block_leaves(&t->student.config);
-    for (size_t i = 0; pare__train_leaf(t, &at, &leaf, name); i++)
-        t->trainee.leaf[i].keeps_zeros =
-            t->recipe.keep_zeros && at <= inside && leaf.kind == PARE_LEAF_WEIGHT;
+    for (size_t i = 0; pare__train_leaf(t, &at, &leaf, name); i++) {
+        pare_trained *const l = &t->trainee.leaf[i];
+        size_t finite = 0;
+        l->keeps_zeros = t->recipe.keep_zeros && at <= inside && leaf.kind == PARE_LEAF_WEIGHT;
+        while (finite < l->count && isfinite(l->value[finite]))
+            finite++;
+        if (finite < l->count)
+            return pare_fail(t->cx, PARE_EFORMAT,
+                             "%s: %s: weight %zu is %g, and pare trains finite ones; \"pare "
+                             "verify\" finds damaged files",
+                             t->model_path, name, finite, (double)l->value[finite]);
+    }
+    return PARE_OK;
 }
 
 static pare_status take_projection(pare_training *t)
@@ -359,8 +382,7 @@ static pare_status take_all(pare_training *t)
 {
     const pare_choice all = {.wants = is_any, .moments8 = t->opts.moments8};
     PARE_TRY(pare_trainee_take(t->cx, &t->own, &t->student, &all, &t->trainee));
-    keep_zeros(t);
-    return PARE_OK;
+    return settle_leaves(t);
 }
 
 pare_status pare__train_take(pare_training *t)

@@ -11,8 +11,8 @@
 static void put_quality(pare_text_out *o, const pare_train_done *d)
 {
     const pare_training_result *const r = &d->training;
-    pare__text_put(o, "On %zu windows held out, the perplexity was %.4f before and is %.4f after.",
-                   d->held_out, exp(r->nll_before), exp(r->nll_after));
+    pare__text_put(o, "On %zu window%s held out, the perplexity was %.4f before and is %.4f after.",
+                   d->held_out, pare_plural(d->held_out), exp(r->nll_before), exp(r->nll_after));
     if (r->kl_after >= 0)
         pare__text_put(o, " The KL divergence from the teacher was %.4f before and is %.4f after.",
                        r->kl_before, r->kl_after);
@@ -61,8 +61,9 @@ static pare_status write_card(pare_training *t, const pare_train_done *d)
     const bool alone = d->adapter && !d->adapter->merged;
     pare__text_put(&o, "# %s trained by pare\n\nIt began with ", alone ? "Adapters" : "A model");
     pare__text_put_cell(&o, d->begun_with);
-    pare__text_put(&o, ". It has %llu weights%s%s, %zu blocks.", (unsigned long long)d->weights,
-                   alone ? "" : " in ", alone ? "" : d->dtype, d->config->blocks);
+    pare__text_put(&o, ". It has %llu weights%s%s, %zu block%s.", (unsigned long long)d->weights,
+                   alone ? "" : " in ", alone ? "" : d->dtype, d->config->blocks,
+                   pare_plural(d->config->blocks));
     put_adapter(&o, d);
     pare__text_put(&o, "\n\n");
     put_quality(&o, d);

@@ -1,4 +1,5 @@
 /* The output: weights as a plain checkpoint, its config.json, tokenizer, manifest and report. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,14 +106,32 @@ static pare_status store(pare_training *t, const written *w, const void **out)
     return pare_f32_to_dtype(t->cx, w->tensor.dtype, value, w->count, stored);
 }
 
+/* The largest magnitude of what is written of a leaf. */
+static double largest(const written *w)
+{
+    double most = 0;
+    for (size_t i = 0; i < w->count; i++)
+        most = fmax(most, fabs((double)w->value[i] - w->offset));
+    return most;
+}
+
 static pare_status round_leaf(pare_training *t, const written *w)
 {
     pare_tensor stored = w->tensor;
+    const double most = largest(w);
+    bool fits = true;
     PARE_TRY(store(t, w, &stored.data));
     PARE_TRY(pare_tensor_to_f32(t->cx, &stored, 0, w->count, w->value));
-    for (size_t j = 0; w->offset != 0 && j < w->count; j++)
-        w->value[j] += w->offset;
-    return PARE_OK;
+    for (size_t j = 0; j < w->count; j++) {
+        fits = fits && isfinite(w->value[j]);
+        w->value[j] = w->offset != 0 ? w->value[j] + w->offset : w->value[j]; /* -0 stays */
+    }
+    return fits ? PARE_OK
+                : pare_fail(t->cx, PARE_ENUMERIC,
+                            "%s: its largest weight is %.4g, which %s cannot hold; the training is "
+                            "saved, and the same command with \"dtype: f32\"%s ends it",
+                            w->name, most, pare_dtype_name(w->tensor.dtype),
+                            t->adapter ? "" : " (or bf16)");
 }
 
 pare_status pare__train_round(pare_training *t)
@@ -183,7 +202,15 @@ static const char *dtype_name(pare_dtype dtype)
     return dtype == PARE_F16 ? "float16" : dtype == PARE_BF16 ? "bfloat16" : "float32";
 }
 
-/* The members of config.json, but for the type of the weights. */
+/* Names a token of the tokenizer that the config.json was written for ("pad_token_id"). */
+static bool names_token(const char *key)
+{
+    const char *const at = strstr(key, "_token_id");
+    return at && strcmp(at, "_token_id") == 0;
+}
+
+/* The members of config.json, but for the type of the weights, and tokens of a tokenizer that was
+ * trained: those that it has. */
 static pare_status put_config(pare_training *t, const pare_json *config, char **text, size_t *len)
 {
     pare_json_writer *w;
@@ -197,11 +224,15 @@ static pare_status put_config(pare_training *t, const pare_json *config, char **
         said |= is;
         if (is)
             pare_json_put_text(w, key, dtype_name(t->dtype));
-        else
+        else if (!t->tokenizer || !names_token(key))
             pare_config_put_member(w, &t->student.config, key, value);
     }
     if (!said)
         pare_json_put_text(w, "torch_dtype", dtype_name(t->dtype));
+    if (t->tokenizer) {
+        pare_json_put_integer(w, "bos_token_id", t->bos);
+        pare_json_put_integer(w, "eos_token_id", t->eos);
+    }
     pare_config_put_tied(w, &t->student.config, config);
     pare_json_close(w);
     pare_status s = pare_json_writer_finish(w, &from, len);

@@ -87,7 +87,8 @@ ls alone | tr '\n' ' ' >files
 [ "$(cat files)" = "README.md SHA256SUMS adapter_config.json adapter_model.safetensors manifest.json recipe.yaml report.html run.json " ] ||
     fail "files: $(cat files)"
 [ "$(field alone/run.json perplexity_before)" = "$(field lora/run.json perplexity_before)" ] || fail "another beginning"
-"$pare" verify alone >/dev/null || fail "verify does not accept alone"
+"$pare" verify alone >out.log || fail "verify does not accept alone"
+grep -q 'tokenizer' out.log && fail "adapters need no tokenizer: $(cat out.log)"
 [ "$(tensors alone | wc -l)" = 16 ] || fail "tensors: $(tensors alone)"
 tensors alone | grep -q '^base_model.model.model.layers.1.mlp.up_proj.lora_B.weight ' || fail "$(tensors alone)"
 for line in '"peft_type": "LORA"' '"task_type": "CAUSAL_LM"' '"base_model_name_or_path": "./base"' '"r": 4' \

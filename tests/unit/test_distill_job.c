@@ -136,6 +136,26 @@ START_TEST(settings_of_the_training_may_change_and_what_is_pruned_stays)
 }
 END_TEST
 
+/* KL before training is that of the windows held out: of others, training begins anew. */
+START_TEST(a_state_is_of_the_windows_held_out)
+{
+    listener stop = {.at = "step 3 of"},
+             other = {.wanted = "distill has other settings or windows"};
+    const long first = 12L * 64 * 4; /* behind those of calibration comes one that is held out */
+    recipe(CHAIN);
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    FILE *const f = fopen(job_path(&place, "tokens.i32"), "r+");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fseek(f, first, SEEK_SET), 0);
+    const int was = fgetc(f);
+    ck_assert_int_eq(fseek(f, first, SEEK_SET), 0);
+    ck_assert_int_eq(fputc(was ^ 1, f), was ^ 1);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(run_listening(&other, "two"), PARE_OK);
+    ck_assert(other.heard);
+}
+END_TEST
+
 /* Bytes of the disk that a job needs that begins now. */
 static uint64_t need_of(const char *output)
 {
@@ -324,7 +344,7 @@ START_TEST(what_diverges_stops_with_the_pass)
     recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 9000, rate: 1, kl: 0, hidden: 1}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_ENUMERIC);
     ck_assert_msg(strstr(what, "distill: step") && strstr(what, "smaller rate") &&
-                      strstr(what, "what is pruned stays"),
+                      strstr(what, "what the passes before it did stays"),
                   "%s", what);
 }
 END_TEST
@@ -347,6 +367,8 @@ static const struct {
     {"  - wanda: {pattern: 2:4}\n  - distill: {windows: 24}\n",
      "24 are 12 more than it calibrates on; the data have 12 more, and one is held out", 6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {kl: 0}\n", "all losses have weight 0", 6},
+    {"  - wanda: {pattern: 2:4}\n  - distill: {relations: 1, pieces: 5}\n",
+     "they cannot be cut into 5 equal pieces", 6},
     {"  - distill: {}\n  - distill: {}\n", "a recipe can have one distill", 6},
     {"  - channels: {}\n  - distill: {}\n", "work on what it wrote with a second recipe", 6},
     {"  - rtn: {}\n  - distill: {}\n", "only with \"aware: true\"", 6},
@@ -382,6 +404,7 @@ int main(void)
     tcase_add_loop_test(t, a_job_that_was_stopped_goes_on_to_the_same_bytes, 0, STOPS);
     tcase_add_test(t, what_a_stopped_job_holds_is_room_for_it);
     tcase_add_loop_test(t, settings_of_the_training_may_change_and_what_is_pruned_stays, 0, 2);
+    tcase_add_test(t, a_state_is_of_the_windows_held_out);
     tcase_add_test(t, more_windows_than_those_of_calibration_are_trained_on);
     tcase_add_test(t, moments_are_part_of_the_state);
     tcase_add_test(t, a_quantizer_behind_it_keeps_the_mask_and_gains);

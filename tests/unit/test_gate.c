@@ -63,6 +63,8 @@ END_TEST
 static const char *const refused[][2] = {
     {"require: {perplexity: \">= 3\"}", "r.yaml:3:23: \"perplexity\" is \">= 3\""},
     {"require: {perplexity: \"<= +3\"}", "\"<= +1%\" of the original's"},
+    {"require: {perplexity: \"<= +-1%\"}", "\"<= +1%\" of the original's"},
+    {"require: {top1: \">= +1%\"}", "\">= 97%\""},
     {"require: {kl: 0.02}", "r.yaml:3:15: \"kl\" is \"0.02\"; it takes \"<= 0.02\""},
     {"require: {kl: \"<= 2%\"}", "in nats"},
     {"require: {kl: \"<= -1\"}", "in nats"},

@@ -231,6 +231,18 @@ START_TEST(what_stands_in_a_recipe_is_on_the_page_on_recipes)
 }
 END_TEST
 
+START_TEST(words_of_a_setting_lead_to_it)
+{
+    static const char *const command[][2] = {{"help amx", "precision: a setting in a recipe"},
+                                             {"help bf16", "precision: a setting in a recipe"},
+                                             {"help cuda", "device: a setting in a recipe"},
+                                             {"help gpu", "device: a setting in a recipe"}};
+    for (size_t i = 0; i < sizeof command / sizeof *command; i++)
+        ck_assert_msg(strstr(call(command[i][0], OUT)->text, command[i][1]), "%s", command[i][0]);
+    ck_assert(strstr(call("help training", OUT)->text, "<|endoftext|>, is read as that token"));
+}
+END_TEST
+
 START_TEST(a_word_without_a_page_is_told_with_the_nearest)
 {
     const outcome *const o = call("help calibrate", ERR);
@@ -253,6 +265,7 @@ int main(void)
     tcase_add_test(t, exit_codes_are_explained_as_in_the_documents);
     tcase_add_test(t, every_pass_stands_under_its_kind);
     tcase_add_test(t, options_say_what_they_do_in_their_command);
+    tcase_add_test(t, words_of_a_setting_lead_to_it);
     tcase_add_test(t, a_word_without_a_page_is_told_with_the_nearest);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -94,6 +94,27 @@ START_TEST(what_is_there_is_replaced_when_asked_and_nothing_else)
 }
 END_TEST
 
+static ino_t inode(const char *path)
+{
+    struct stat st;
+    ck_assert_int_eq(stat(path, &st), 0);
+    return st.st_ino;
+}
+
+/* Never one file of the old tokenizer beside one of the new: both come with their directory. */
+START_TEST(both_files_are_replaced_in_one_step)
+{
+    clear();
+    ck_assert_int_eq(call(TRAIN "--output " OUTPUT, OUT)->code, 0);
+    ck_assert_int_eq(system("touch " OUTPUT "/tokenizer.json.tmp"), 0);
+    const ino_t was = inode(OUTPUT);
+    ck_assert_int_eq(call(TRAIN "--eos x --restart --output " OUTPUT, OUT)->code, 0);
+    ck_assert_uint_ne(inode(OUTPUT), was);
+    ck_assert(!there(OUTPUT ".partial"));
+    clear();
+}
+END_TEST
+
 START_TEST(what_gives_no_tokenizer_is_refused_and_leaves_nothing)
 {
     static const struct {
@@ -179,6 +200,7 @@ int main(void)
     tcase_add_test(t, a_tokenizer_is_learned_that_encodes);
     tcase_add_test(t, files_are_texts);
     tcase_add_test(t, what_is_there_is_replaced_when_asked_and_nothing_else);
+    tcase_add_test(t, both_files_are_replaced_in_one_step);
     tcase_add_test(t, what_gives_no_tokenizer_is_refused_and_leaves_nothing);
     tcase_add_test(t, a_full_disk_leaves_what_was_there);
     tcase_add_test(t, an_interrupted_run_leaves_nothing);
