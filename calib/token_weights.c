@@ -267,7 +267,7 @@ uint64_t pare_token_weights_bytes(const pare_config *c, uint64_t tokens)
     return PARE_SITES * tokens * sizeof(float) + PARE_ALIGN + pare_output_curvature_bytes(c);
 }
 
-static uint64_t file_bytes(const pare_config *c, uint64_t tokens)
+uint64_t pare_token_weights_file(const pare_config *c, uint64_t tokens)
 {
     return c->blocks * (PARE_SITES * tokens + pare_output_curvature_floats(c)) * sizeof(float);
 }
@@ -286,7 +286,7 @@ static uint64_t stream_bytes(const pare_config *c, size_t samples, size_t window
 
 uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window)
 {
-    return file_bytes(c, (uint64_t)samples * window) + stream_bytes(c, samples, window);
+    return pare_token_weights_file(c, (uint64_t)samples * window) + stream_bytes(c, samples, window);
 }
 
 /* The most of a pass through a block, there and back, and through the head. */
@@ -326,15 +326,15 @@ static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
     return pare_kv_take(job->scratch, c, sequences, job->window, &job->kv);
 }
 
-static pare_status open_result(pare_ctx *cx, pare_arena *a, const pare_config *c, size_t tokens,
-                               const char *directory, pare_token_weights *w)
+pare_status pare_token_weights_open(pare_ctx *cx, pare_arena *a, const pare_config *c,
+                                    size_t tokens, const char *directory, pare_token_weights *w)
 {
     *w = (pare_token_weights){.tokens = tokens};
     w->weight = PARE_NEW(a, float, PARE_SITES *tokens);
     if (!w->weight)
         return PARE_ENOMEM;
     PARE_TRY(pare_output_curvature_take(a, c, &w->outputs));
-    return pare_spill_open(cx, a, directory, PARE_SPILL_WEIGHTS, file_bytes(c, tokens),
+    return pare_spill_open(cx, a, directory, PARE_SPILL_WEIGHTS, pare_token_weights_file(c, tokens),
                            "weights of tokens", &w->file);
 }
 
@@ -361,7 +361,7 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
                      .window = window,
                      .total = samples * window,
                      .out = out};
-    PARE_TRY(open_result(cx, a, &f->model->config, job.total, directory, out));
+    PARE_TRY(pare_token_weights_open(cx, a, &f->model->config, job.total, directory, out));
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = open_job(&job, samples, directory);
     if (s == PARE_OK)

@@ -52,6 +52,10 @@ static const pare_option compress_options[] = {
      "delete an unfinished run, or replace a finished output that is as pare left it", false},
     {"resume", NULL, "continue an unfinished run (the default); texts of evaluate: may differ",
      false},
+    {"share", "DIR",
+     "keep in DIR what other jobs of this model and calibration need, too, or take it from there; "
+     "the result is the same",
+     false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
     {NULL, NULL, NULL, false},
 };
