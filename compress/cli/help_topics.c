@@ -297,6 +297,7 @@ const pare_topic pare_topics[] = {
     {"choice", "the form of files of multiple choice", pare_help_choice},
     {"kv_cache", "the key/value cache in few bits", print_kv_cache},
     {"export", "files for other engines", print_export},
+    {"jobs", "the file of pare batch", pare_help_batch},
     {"training", "the recipe of pare train", pare_help_training},
     {"limits", "how much memory a job may take", print_limits},
     {"nan", "weights that are not finite", print_nan},
