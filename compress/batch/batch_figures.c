@@ -98,7 +98,6 @@ void pare__batch_fronts(pare_jobs *b)
     b->by_kl = true;
     for (size_t i = 0; i < b->rows; i++) /* KL is from the original: one for all of them */
         b->by_kl &= (b->row[i].state != PARE_BATCH_DONE || b->row[i].kl >= 0) &&
-                    b->row[i].job->after == i &&
                     strcmp(b->row[i].job->recipe.model.text, b->row[0].job->recipe.model.text) == 0;
     for (size_t i = 0; i < b->rows; i++) {
         pare_batch_row *const r = &b->row[i];

@@ -33,8 +33,8 @@ static pare_status start(runner *r, pare_batch_row *row)
     pare_jobs *const b = r->b;
     char threads[NUMBER], ram[NUMBER];
     const char *argv[ARGS] = {"pare",    "compress",  row->recipe, "--share",
-                              b->shared, "--threads", threads,     "--no-progress"};
-    size_t args = 8;
+                              b->shared, "--threads", threads};
+    size_t args = 7;
     (void)snprintf(threads, sizeof threads, "%zu", r->threads);
     (void)snprintf(ram, sizeof ram, "%llu", (unsigned long long)r->ram);
     if (r->ram) {
@@ -110,7 +110,7 @@ static void take_end(runner *r, pare_batch_row *row, int status)
     row->ran = true;
     row->fallback = code == FALLBACK;
     r->running--;
-    r->finished++;
+    r->finished += !r->stopping || code == 0 || code == FALLBACK;
     if (code == 0 || code == FALLBACK) {
         row->state = PARE_BATCH_DONE;
     } else if (r->stopping) {

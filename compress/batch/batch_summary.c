@@ -124,12 +124,11 @@ void pare_batch_csv(pare_text_out *t, const pare_jobs *b)
     }
 }
 
+/* Absent where it was not measured. */
 static void put_figure(pare_json_writer *w, const char *key, double value)
 {
     if (value >= 0)
         pare_json_put_number(w, key, value);
-    else
-        pare_json_put_null(w, key);
 }
 
 static void put_row(pare_json_writer *w, const pare_jobs *b, const pare_batch_row *r)
