@@ -255,7 +255,10 @@ static bool is_excluded(const pare__batch *b, const pare__pick *p)
 static pare_status expand_axes(pare__batch *b, pare__pick *p, size_t at)
 {
     if (at == b->axes)
-        return is_excluded(b, p) ? PARE_OK : pare__batch_job(b, p, b->matrix->place, NULL);
+        return is_excluded(b, p)
+                   ? PARE_OK
+                   : pare__batch_job(b, p, b->matrix ? b->matrix->place : p->model->path->place,
+                                     NULL);
     const pare__axis *const axis = &b->axis[at];
     p->value[at] = NULL;
     if (!axis->path && !pare__batch_has(b, p->method, axis->key->text))
