@@ -286,7 +286,8 @@ static uint64_t stream_bytes(const pare_config *c, size_t samples, size_t window
 
 uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window)
 {
-    return pare_token_weights_file(c, (uint64_t)samples * window) + stream_bytes(c, samples, window);
+    return pare_token_weights_file(c, (uint64_t)samples * window) +
+           stream_bytes(c, samples, window);
 }
 
 /* The most of a pass through a block, there and back, and through the head. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "recipes/batch_internal.h"
+#include "recipes/batch_recipe_internal.h"
 #include "runtime/file.h"
 
 static const char *const no_word = "method";

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recipes/batch_internal.h"
+#include "recipes/batch_recipe_internal.h"
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 

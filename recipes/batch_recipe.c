@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recipes/batch_internal.h"
+#include "recipes/batch_recipe_internal.h"
 #include "recipes/pattern.h"
 #include "runtime/file.h"
 

@@ -115,7 +115,8 @@ PARE_CHECKED pare_status pare__open(const pare__walk *w, const pare_recipe_sourc
                                     pare_yaml **out);
 
 /* A recipe, of the file `file`, out of such a tree. */
-PARE_CHECKED pare_status pare__read_tree(const pare__walk *w, const char *file, const pare_yaml *root);
+PARE_CHECKED pare_status pare__read_tree(const pare__walk *w, const char *file,
+                                         const pare_yaml *root);
 
 /* The key "pare"; model, output, tokenizer, seed and limits into w->out, as far as they are there.
  */

@@ -1,6 +1,6 @@
-/* recipes/batch_internal.h - what the files of the batch parser share. */
-#ifndef PARE_RECIPES_BATCH_INTERNAL_H
-#define PARE_RECIPES_BATCH_INTERNAL_H
+/* recipes/batch_recipe_internal.h - what the files of the batch parser share. */
+#ifndef PARE_RECIPES_BATCH_RECIPE_INTERNAL_H
+#define PARE_RECIPES_BATCH_RECIPE_INTERNAL_H
 
 #include "recipes/batch_recipe.h"
 #include "recipes/recipe_internal.h"
