@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "calib/wave.h"
+#include "runtime/file.h"
 #include "runtime/head_gradient.h"
 #include "runtime/random.h"
 #include "runtime/tape.h"
@@ -327,8 +328,8 @@ static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
     return pare_kv_take(job->scratch, c, sequences, job->window, &job->kv);
 }
 
-pare_status pare_token_weights_open(pare_ctx *cx, pare_arena *a, const pare_config *c,
-                                    size_t tokens, const char *directory, pare_token_weights *w)
+static pare_status open_result(pare_ctx *cx, pare_arena *a, const pare_config *c, size_t tokens,
+                               const char *directory, pare_token_weights *w)
 {
     *w = (pare_token_weights){.tokens = tokens};
     w->weight = PARE_NEW(a, float, PARE_SITES *tokens);
@@ -362,7 +363,7 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
                      .window = window,
                      .total = samples * window,
                      .out = out};
-    PARE_TRY(pare_token_weights_open(cx, a, &f->model->config, job.total, directory, out));
+    PARE_TRY(open_result(cx, a, &f->model->config, job.total, directory, out));
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = open_job(&job, samples, directory);
     if (s == PARE_OK)
@@ -373,6 +374,26 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
     pare_arena_release(&job.work);
     pare_arena_rewind(scratch, mark);
     return s;
+}
+
+/* Block by block, through the room of one. */
+pare_status pare_token_weights_copy(pare_ctx *cx, pare_arena *a, const pare_config *c,
+                                    size_t tokens, const char *directory, int fd, const char *path,
+                                    uint64_t at, pare_token_weights *out)
+{
+    PARE_TRY(open_result(cx, a, c, tokens, directory, out));
+    const size_t outputs = out->outputs.first[PARE_ROLES] * sizeof *out->outputs.o;
+    const size_t weights = PARE_SITES * tokens * sizeof *out->weight;
+    for (size_t b = 0; b < c->blocks; b++) {
+        const uint64_t first = at + place_of(out, b) * sizeof(float);
+        PARE_TRY(pare_file_get(cx, fd, path, out->weight, weights, first));
+        PARE_TRY(pare_file_get(cx, fd, path, out->outputs.o, outputs, first + weights));
+        PARE_TRY(
+            pare_spill_put(cx, &out->file, out->weight, PARE_SITES * tokens, place_of(out, b)));
+        PARE_TRY(pare_spill_put(cx, &out->file, out->outputs.o, out->outputs.first[PARE_ROLES],
+                                place_of_outputs(out, b)));
+    }
+    return PARE_OK;
 }
 
 pare_status pare_token_weights_load(pare_ctx *cx, size_t block, pare_token_weights *w)

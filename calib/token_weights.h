@@ -59,10 +59,11 @@ PARE_CHECKED pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pa
                                                  pare_block *room, const char *directory,
                                                  pare_token_weights *out);
 
-/* A result with room for all blocks and nothing in it yet, as above. PARE_ENOMEM, PARE_ENOSPC,
- * PARE_EIO. */
-PARE_CHECKED pare_status pare_token_weights_open(pare_ctx *cx, pare_arena *a, const pare_config *c,
-                                                 size_t tokens, const char *directory,
+/* A result out of a file that has its floats `at` bytes behind its start, as they lie in out->file.
+ * Statuses as above. */
+PARE_CHECKED pare_status pare_token_weights_copy(pare_ctx *cx, pare_arena *a, const pare_config *c,
+                                                 size_t tokens, const char *directory, int fd,
+                                                 const char *path, uint64_t at,
                                                  pare_token_weights *out);
 
 /* Reads those of a block; nothing to do where all tokens count the same. PARE_EIO. */

@@ -2,13 +2,31 @@
 #ifndef PARE_COMPRESS_RUN_RUN_EVALUATE_H
 #define PARE_COMPRESS_RUN_RUN_EVALUATE_H
 
+#include "calib/spill.h"
 #include "calib/tokens.h"
+#include "compress/evaluate/evaluate.h"
 #include "compress/run/job_events.h"
 
 typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 
 /* The recipe's evaluations on the model before and after, and samples of both, into the report. */
 PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
+
+/* What the blocks of the original give for the tokens of an evaluation, where jobs share that. */
+typedef struct pare_run_stream {
+    bool use; /* else there is none */
+    pare_eval_stream stream;
+    pare_spill file; /* that it goes to */
+    const char *key;
+    char *kept; /* path in the folder that jobs share */
+    uint64_t bytes;
+} pare_run_stream;
+
+/* Takes it, or makes room for it. PARE_ENOMEM, PARE_EIO. Close in any case; `whole`: all of it was
+ * found, and is kept for other jobs. */
+PARE_CHECKED pare_status pare__run_stream_open(pare_run *run, const pare_tokens *tokens,
+                                               size_t window, pare_run_stream *out);
+void pare__run_stream_close(pare_run *run, bool whole, pare_run_stream *s);
 
 /* Prompts for samples from the first data that has enough tokens: run->prompts. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__run_sample_prompts(pare_run *run, const char *data,
