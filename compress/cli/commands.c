@@ -53,8 +53,8 @@ static const pare_option compress_options[] = {
     {"resume", NULL, "continue an unfinished run (the default); texts of evaluate: may differ",
      false},
     {"share", "DIR",
-     "keep in DIR what other jobs of this model and calibration need, too, or take it from there; "
-     "the result is the same",
+     "keep in DIR what other jobs of this model need, too (weights of tokens, what the original "
+     "gives for a text), or take it from there; the result is the same",
      false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
     {NULL, NULL, NULL, false},

@@ -104,7 +104,7 @@ whole killed
 # ^C stops the children, too; the same command continues.
 "$pare" batch good.yaml --output broken >out.log 2>broken.log &
 pid=$!
-while ! grep -q begins broken.log; do sleep 0.05; done
+while ! grep -qs begins broken.log; do sleep 0.05; done
 kill -INT $pid
 code=0
 wait $pid || code=$?
