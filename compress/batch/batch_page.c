@@ -10,7 +10,7 @@
 #include "compress/text/version.h"
 
 /* Of a plot, in its own units. */
-enum { WIDTH = 720, HEIGHT = 400, LEFT = 74, RIGHT = 20, TOP = 16, BOTTOM = 46, TICKS = 5 };
+enum { WIDTH = 720, HEIGHT = 400, LEFT = 96, RIGHT = 20, TOP = 16, BOTTOM = 46, TICKS = 5 };
 
 static const char style[] =
     "<style>svg{max-width:100%;height:auto;display:block}svg text{fill:var(--fg);font-size:12px}\n"
@@ -134,19 +134,13 @@ static void put_points(pare_text_out *t, const plot *p)
         if (!is_shown(p, r))
             continue;
         const double x = across(p, x_of(p, r)), y = down(p, y_of(p, r));
-        const bool right = x > WIDTH * 0.7;
         pare__text_put(t, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\"%s><title>", x, y,
                        on_front(p, r) ? " class=\"front\"" : "");
         pare__text_put_html(t, r->job->name);
         pare__text_put(t, ": %.4g, %.6g</title></circle>\n", x_of(p, r),
                        pare__batch_quality(p->b, r));
-        if (!on_front(p, r) && p->points > 24)
-            continue; /* its name would stand in others; a pointer shows it */
-        pare__text_put(t, "<text%s x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">",
-                       on_front(p, r) ? "" : " class=\"dim\"", right ? x - 9 : x + 9, y - 6,
-                       right ? "end" : "start");
-        pare__text_put_html(t, r->job->name);
-        pare__text_put(t, "</text>\n");
+        pare__text_put(t, "<text%s x=\"%.1f\" y=\"%.1f\">%zu</text>\n",
+                       on_front(p, r) ? "" : " class=\"dim\"", x + 7, y - 6, i + 1);
     }
 }
 
@@ -159,7 +153,7 @@ static void put_plot(pare_text_out *t, const pare_jobs *b, bool speed)
     pare__text_put(
         t,
         "<h2>Quality and %s</h2>\n<p>Filled: the front. No other job is better in one and "
-        "at least as good in the other.</p>\n"
+        "at least as good in the other. Numbers are those of the table.</p>\n"
         "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"quality against %s\">\n",
         speed ? "speed" : "size", WIDTH, HEIGHT, speed ? "speed" : "size");
     put_axes(t, &p);
@@ -177,13 +171,14 @@ static void put_cell(pare_text_out *t, double value, int digits)
         pare__text_put(t, "<td></td>");
 }
 
-static void put_row(pare_text_out *t, const pare_batch_row *r)
+static void put_row(pare_text_out *t, const pare_jobs *b, const pare_batch_row *r)
 {
     char seconds[PARE_UNIT_TEXT];
     const bool done = r->state == PARE_BATCH_DONE;
-    pare__text_put(t, "<tr><td class=\"%s\">", r->front ? "front" : "name");
+    pare__text_put(t, "<tr><td>%zu</td><td class=\"%s\">", (size_t)(r - b->row) + 1,
+                   r->front ? "front left" : "left");
     pare__text_put_html(t, r->job->name);
-    pare__text_put(t, "</td><td class=\"name\">");
+    pare__text_put(t, "</td><td class=\"left\">");
     pare__text_put_html(t, r->job->model);
     pare__text_put(t, "</td>");
     put_cell(t, done ? r->bytes / 0x1p20 : -1, 2);
@@ -219,12 +214,13 @@ void pare_batch_html(pare_text_out *t, const pare_jobs *b)
     if (speeds)
         put_plot(t, b, true);
     pare__text_put(t,
-                   "<h2>Jobs</h2>\n<div class=\"scroll\"><table class=\"sort\"><thead><tr>"
-                   "<th>job</th><th>model</th><th>MiB</th><th>bits per weight</th>"
+                   "<h2>Jobs</h2>\n<div class=\"scroll\"><table><thead><tr>"
+                   "<th></th><th class=\"left\">job</th><th "
+                   "class=\"left\">model</th><th>MiB</th><th>bits per weight</th>"
                    "<th>in the whole model</th><th>perplexity</th><th>KL</th><th>top-1, %%</th>"
                    "<th>tokens/s</th><th>time</th><th>state</th><th></th></tr></thead><tbody>\n");
     for (size_t i = 0; i < b->rows; i++)
-        put_row(t, &b->row[i]);
+        put_row(t, b, &b->row[i]);
     pare__text_put(t, "</tbody></table></div>\n<p class=\"dim\">pare %s</p>\n</body></html>\n",
                    PARE_VERSION);
 }

@@ -132,10 +132,19 @@ run 0 good.yaml --output made --emit slurm
 sh -n out.log || fail "slurm: $(cat out.log)"
 grep -q 'array=1-4' out.log || fail "slurm: $(cat out.log)"
 
-# Two at once in one output; a file in the way; a plan of all.
+# A file in the way; a plan of all.
 mkdir taken && echo mine >taken/nf4.yaml
 run 2 good.yaml --output taken
 [ "$(cat taken/nf4.yaml)" = mine ] || fail "a foreign file was replaced"
 run 0 good.yaml --output planned --dry-run
 grep -q '^gptq-bits3 .*3.250' out.log && grep -q '4 of 5 jobs to do' out.log || fail "plan: $(cat out.log)"
 [ ! -e planned ] || fail "a plan wrote something"
+
+# Another base recipe: what is done is of the old one, and stays until --restart.
+sed 's/group: 64/group: 32/' base.yaml >base && mv base base.yaml
+run 1 good.yaml --output shards
+grep -q '^gptq-bits3  *failed' out.log && grep -q '^nf4 .*done' out.log || fail "another recipe: $(cat out.log)"
+grep -q '^gptq-bits3: .*group: 64.*group: 32' out.log || fail "no difference told: $(cat out.log)"
+same one/gptq-bits3 shards/gptq-bits3
+run 0 good.yaml --output shards --restart
+grep -q '^gptq-bits3 .* 3.500 .*done' out.log || fail "not begun anew: $(cat out.log)"
