@@ -95,10 +95,16 @@ static bool has_size(const pare_jobs *b, const pare_batch_row *r)
 
 void pare__batch_fronts(pare_jobs *b)
 {
+    const pare_batch_row *first = NULL;
     b->by_kl = true;
-    for (size_t i = 0; i < b->rows; i++) /* KL is from the original: one for all of them */
-        b->by_kl &= (b->row[i].state != PARE_BATCH_DONE || b->row[i].kl >= 0) &&
-                    strcmp(b->row[i].job->recipe.model.text, b->row[0].job->recipe.model.text) == 0;
+    for (size_t i = 0; i < b->rows; i++) { /* KL is from the original: one for all of them */
+        const pare_batch_row *const r = &b->row[i];
+        if (r->state != PARE_BATCH_DONE)
+            continue;
+        first = first ? first : r;
+        b->by_kl &=
+            r->kl >= 0 && strcmp(r->job->recipe.model.text, first->job->recipe.model.text) == 0;
+    }
     for (size_t i = 0; i < b->rows; i++) {
         pare_batch_row *const r = &b->row[i];
         const double q = pare__batch_quality(b, r);
