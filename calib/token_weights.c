@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "calib/wave.h"
+#include "runtime/file.h"
 #include "runtime/head_gradient.h"
 #include "runtime/random.h"
 #include "runtime/tape.h"
@@ -267,7 +268,7 @@ uint64_t pare_token_weights_bytes(const pare_config *c, uint64_t tokens)
     return PARE_SITES * tokens * sizeof(float) + PARE_ALIGN + pare_output_curvature_bytes(c);
 }
 
-static uint64_t file_bytes(const pare_config *c, uint64_t tokens)
+uint64_t pare_token_weights_file(const pare_config *c, uint64_t tokens)
 {
     return c->blocks * (PARE_SITES * tokens + pare_output_curvature_floats(c)) * sizeof(float);
 }
@@ -286,7 +287,8 @@ static uint64_t stream_bytes(const pare_config *c, size_t samples, size_t window
 
 uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window)
 {
-    return file_bytes(c, (uint64_t)samples * window) + stream_bytes(c, samples, window);
+    return pare_token_weights_file(c, (uint64_t)samples * window) +
+           stream_bytes(c, samples, window);
 }
 
 /* The most of a pass through a block, there and back, and through the head. */
@@ -334,7 +336,7 @@ static pare_status open_result(pare_ctx *cx, pare_arena *a, const pare_config *c
     if (!w->weight)
         return PARE_ENOMEM;
     PARE_TRY(pare_output_curvature_take(a, c, &w->outputs));
-    return pare_spill_open(cx, a, directory, PARE_SPILL_WEIGHTS, file_bytes(c, tokens),
+    return pare_spill_open(cx, a, directory, PARE_SPILL_WEIGHTS, pare_token_weights_file(c, tokens),
                            "weights of tokens", &w->file);
 }
 
@@ -372,6 +374,26 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
     pare_arena_release(&job.work);
     pare_arena_rewind(scratch, mark);
     return s;
+}
+
+/* Block by block, through the room of one. */
+pare_status pare_token_weights_copy(pare_ctx *cx, pare_arena *a, const pare_config *c,
+                                    size_t tokens, const char *directory, int fd, const char *path,
+                                    uint64_t at, pare_token_weights *out)
+{
+    PARE_TRY(open_result(cx, a, c, tokens, directory, out));
+    const size_t outputs = out->outputs.first[PARE_ROLES] * sizeof *out->outputs.o;
+    const size_t weights = PARE_SITES * tokens * sizeof *out->weight;
+    for (size_t b = 0; b < c->blocks; b++) {
+        const uint64_t first = at + place_of(out, b) * sizeof(float);
+        PARE_TRY(pare_file_get(cx, fd, path, out->weight, weights, first));
+        PARE_TRY(pare_file_get(cx, fd, path, out->outputs.o, outputs, first + weights));
+        PARE_TRY(
+            pare_spill_put(cx, &out->file, out->weight, PARE_SITES * tokens, place_of(out, b)));
+        PARE_TRY(pare_spill_put(cx, &out->file, out->outputs.o, out->outputs.first[PARE_ROLES],
+                                place_of_outputs(out, b)));
+    }
+    return PARE_OK;
 }
 
 pare_status pare_token_weights_load(pare_ctx *cx, size_t block, pare_token_weights *w)

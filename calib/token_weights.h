@@ -59,12 +59,20 @@ PARE_CHECKED pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pa
                                                  pare_block *room, const char *directory,
                                                  pare_token_weights *out);
 
+/* A result out of a file that has its floats `at` bytes behind its start, as they lie in out->file.
+ * Statuses as above. */
+PARE_CHECKED pare_status pare_token_weights_copy(pare_ctx *cx, pare_arena *a, const pare_config *c,
+                                                 size_t tokens, const char *directory, int fd,
+                                                 const char *path, uint64_t at,
+                                                 pare_token_weights *out);
+
 /* Reads those of a block; nothing to do where all tokens count the same. PARE_EIO. */
 PARE_CHECKED pare_status pare_token_weights_load(pare_ctx *cx, size_t block, pare_token_weights *w);
 void pare_token_weights_close(pare_token_weights *w);
 
-/* Bytes of the result in memory, of the scratch beside it (bf16: f is on pare_cpu_bf16), and of the
- * files. */
+/* Bytes of the result in memory and in its file, of the scratch beside it (bf16: f is on
+ * pare_cpu_bf16), and of all files together. */
+uint64_t pare_token_weights_file(const pare_config *c, uint64_t tokens);
 uint64_t pare_token_weights_bytes(const pare_config *c, uint64_t tokens);
 uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window);
 uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, size_t samples,

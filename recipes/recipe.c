@@ -189,6 +189,10 @@ static pare_status read_top(const pare__walk *w, const pare_yaml *root)
         return pare_recipe_fail(w->cx, train->place,
                                 "a recipe with \"train\" is one of \"pare train\"; --dry-run "
                                 "there says what it will take");
+    const pare_yaml *const matrix = pare_yaml_get(root, "matrix");
+    if (matrix)
+        return pare_recipe_fail(w->cx, matrix->place,
+                                "a file with \"matrix\" is one of \"pare batch\"");
     PARE_TRY(pare__keys(w, root, "the recipe", top_words, TOP_WORDS));
     for (const pare_yaml *e = root->first; e; e = e->next)
         for (size_t i = 0; i < TOP_WORDS; i++)
@@ -226,6 +230,13 @@ static void set_defaults(pare_recipe *out)
                                           .min_tokens = (size_t)pare_experts_params[0].fallback,
                                           .cold = (pare_cold_policy)pare_experts_params[1].fallback,
                                           .experts_place = unset};
+}
+
+pare_status pare__read_tree(const pare__walk *w, const char *file, const pare_yaml *root)
+{
+    *w->out = (pare_recipe){.file = file};
+    set_defaults(w->out);
+    return read_top(w, root);
 }
 
 pare_status pare__open(const pare__walk *w, const pare_recipe_source *source, pare_yaml **out)

@@ -117,10 +117,19 @@ PARE_CHECKED pare_status pare__one_source(const pare__walk *w, const pare_yaml *
 PARE_CHECKED pare_status pare__open(const pare__walk *w, const pare_recipe_source *source,
                                     pare_yaml **out);
 
+/* A recipe, of the file `file`, out of such a tree. */
+PARE_CHECKED pare_status pare__read_tree(const pare__walk *w, const char *file,
+                                         const pare_yaml *root);
+
 /* The key "pare"; model, output, tokenizer, seed and limits into w->out, as far as they are there.
  */
 PARE_CHECKED pare_status pare__version(const pare__walk *w, const pare_yaml *root);
 PARE_CHECKED pare_status pare__common_keys(const pare__walk *w, const pare_yaml *root);
+
+/* What stands at a path of the tree [len bytes], keys and indices of lists joined by dots, becomes
+ * *value; keys that are not there are added. `place` is told of a path that leads nowhere. */
+PARE_CHECKED pare_status pare__put(const pare__walk *w, pare_yaml *root, pare_place place,
+                                   const char *path, size_t len, const pare_yaml *value);
 
 /* Applies "path=value" to the tree. */
 PARE_CHECKED pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set);

@@ -1,6 +1,5 @@
 /* --set path=value: changes of the tree before it is validated, so that an override is checked by
  * the same rules as the text of a recipe. */
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,6 +118,23 @@ static const char *shown(const pare__walk *w, const char *set)
     return text;
 }
 
+pare_status pare__put(const pare__walk *w, pare_yaml *root, pare_place place, const char *path,
+                      size_t len, const pare_yaml *value)
+{
+    pare_yaml *node = root;
+    for (size_t at = 0; at <= len; at++) {
+        const size_t begin = at;
+        while (at < len && path[at] != '.')
+            at++;
+        PARE_TRY(step_into(w, node, place, path + begin, at - begin, &node));
+    }
+    pare_yaml *const key = node->key, *const next = node->next;
+    *node = *value;
+    node->key = key;
+    node->next = next;
+    return PARE_OK;
+}
+
 pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set)
 {
     const pare_place place = {shown(w, set), 0, 0};
@@ -131,20 +147,5 @@ pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set)
         return pare_recipe_fail(w->cx, place, "write path=value, as in passes.0.gptq.bits=3");
     pare_yaml *value = NULL;
     PARE_TRY(parse_value(w, place, equals + 1, &value));
-    pare_yaml *node = root;
-    for (const char *part = set;; part++) {
-        size_t len = 0;
-        while (part[len] != '.' && part[len] != '=')
-            len++;
-        PARE_TRY(step_into(w, node, place, part, len, &node));
-        part += len;
-        if (*part == '=')
-            break;
-    }
-    assert(node && value);
-    pare_yaml *const key = node->key, *const next = node->next;
-    *node = *value;
-    node->key = key;
-    node->next = next;
-    return PARE_OK;
+    return pare__put(w, root, place, set, (size_t)(equals - set), value);
 }

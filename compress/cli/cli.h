@@ -117,6 +117,7 @@ void pare_help_presets(void);
 void pare_help_log(void);
 void pare_help_exit(void);
 void pare_help_training(void);
+void pare_help_batch(void);
 
 /* The exit code whose number is `code`. PARE_EUSAGE when there is no such. */
 PARE_CHECKED pare_status pare_help_exit_code(pare_cli *cli, const char *code);
@@ -219,6 +220,7 @@ PARE_CHECKED pare_status pare_cli_print(pare_json_writer *w);
 /* The commands. */
 pare_status pare_compress_run(pare_cli *cli, const pare_args *args);
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args);
+pare_status pare_batch_command(pare_cli *cli, const pare_args *args);
 pare_status pare_train_run(pare_cli *cli, const pare_args *args);
 pare_status pare_compare_run(pare_cli *cli, const pare_args *args);
 pare_status pare_eval_run(pare_cli *cli, const pare_args *args);

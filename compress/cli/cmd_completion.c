@@ -55,6 +55,11 @@ static void put_results(void)
     (void)printf(" text json");
 }
 
+static void put_scripts(void)
+{
+    (void)printf(" make slurm");
+}
+
 static void put_tables(void)
 {
     (void)printf(" text csv json html");
@@ -91,13 +96,21 @@ static const struct {
     const char *command, *option;
     words put;
 } values[] = {
-    {"export", "format", put_formats}, {"compare", "format", put_tables},
-    {NULL, "format", put_results},     {NULL, "kv", put_caches},
-    {"compress", "device", put_cpu},   {"plan", "device", put_cpu},
-    {NULL, "device", put_devices},     {NULL, "device-products", put_products},
-    {"init", "preset", put_presets},   {"help", NULL, put_topics},
-    {NULL, "log", put_logs},           {"bench", "shape", put_shapes},
-    {"completion", NULL, put_shells},  {"bench", NULL, put_benches},
+    {"export", "format", put_formats},
+    {"compare", "format", put_tables},
+    {"batch", "emit", put_scripts},
+    {NULL, "format", put_results},
+    {NULL, "kv", put_caches},
+    {"compress", "device", put_cpu},
+    {"plan", "device", put_cpu},
+    {NULL, "device", put_devices},
+    {NULL, "device-products", put_products},
+    {"init", "preset", put_presets},
+    {"help", NULL, put_topics},
+    {NULL, "log", put_logs},
+    {"bench", "shape", put_shapes},
+    {"completion", NULL, put_shells},
+    {"bench", NULL, put_benches},
 };
 
 /* The words behind `option` of a command (NULL: those of the command itself), or NULL. */

@@ -317,6 +317,9 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_job_device(cli, args));
     PARE_TRY(pare_job_read(cli, args, &job));
     job.strict = pare_args_given(args, "strict");
+    job.share = pare_args_text(args, "share");
+    if (job.share && !*job.share)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "compress: --share needs the path of a folder");
     if (pare_args_given(args, "resume") && job.restart)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "compress: --resume and --restart exclude each other");

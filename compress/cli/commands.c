@@ -52,7 +52,26 @@ static const pare_option compress_options[] = {
      "delete an unfinished run, or replace a finished output that is as pare left it", false},
     {"resume", NULL, "continue an unfinished run (the default); texts of evaluate: may differ",
      false},
+    {"share", "DIR",
+     "keep in DIR what other jobs of this model need, too (weights of tokens, what the original "
+     "gives for a text), or take it from there; the result is the same",
+     false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option batch_options[] = {
+    {"output", "DIR", "the folder of the batch instead of the file's", false},
+    {"jobs", "N", "run N jobs at once; they share out threads and --ram-limit (1)", false},
+    {"shard", "K/N", "only part K of N, each of which may run on another machine", false},
+    {"emit", "make|slurm", "write the recipes, and print a script that runs them", false},
+    {"dry-run", NULL, "print what every job would take, and stop", false},
+    {"summary", NULL, "write the summary of what is there, and run nothing", false},
+    {"speed", NULL, "time decoding of every result, one after the other, at the end", false},
+    {"ram-limit", "SIZE", "allocate at most SIZE in all jobs together (the recipes' limits)",
+     false},
+    {"restart", NULL, "begin every job anew", false},
+    {"strict", NULL, "as of compress, for every job", false},
     {NULL, NULL, NULL, false},
 };
 
@@ -249,6 +268,16 @@ const pare_command pare_commands[] = {
      "of\n"
      "multiple choice, so it refuses what compress would.",
      "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
+    {"batch", "JOBS", 1, 1, "run one recipe with many settings, and compare what comes of them",
+     "JOBS is a YAML file; \"pare help jobs\" has its keys. OUTPUT gets NAME.yaml, NAME.log and "
+     "NAME/ "
+     "for\n"
+     "each job, summary.csv, summary.json and report.html. Every job is a process of its own: one "
+     "that\n"
+     "fails stops no other. The same command goes on after any break and makes nothing twice. Jobs "
+     "of one\n"
+     "model and calibration share what only these say, in OUTPUT/shared, which may be deleted.",
+     "pare batch sweep.yaml --jobs 2", batch_options, pare_batch_command},
     {"train", "RECIPE", 1, 1, "train a model on text, alone or with a teacher",
      "It begins with a checkpoint, with some blocks of one, or with random weights, and writes a "
      "plain\n"

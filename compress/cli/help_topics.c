@@ -302,6 +302,7 @@ const pare_topic pare_topics[] = {
     {"export", "files for other engines", print_export},
     {"require", "what the result must keep to, and what to try where it does not",
      pare_help_require},
+    {"jobs", "the file of pare batch", pare_help_batch},
     {"training", "the recipe of pare train", pare_help_training},
     {"limits", "how much memory a job may take", print_limits},
     {"nan", "weights that are not finite", print_nan},

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "compress/evaluate/evaluate_internal.h"
+#include "runtime/file.h"
 #include "runtime/ops.h"
 #include "runtime/small.h"
 #include "runtime/threads.h"
@@ -32,6 +33,7 @@ typedef struct evaluation {
     size_t window, step, windows, batch, logits_rows;
     judged side[2]; /* the model, the baseline */
     const char *name[2];
+    const pare_eval_stream *stream; /* of the last side, or NULL */
     size_t sides, vocab;
     size_t row[PARE__LOGITS_ROWS];     /* rows of x whose logits are formed */
     int32_t target[PARE__LOGITS_ROWS]; /* the tokens that follow them */
@@ -116,18 +118,39 @@ static pare_status score_window(evaluation *e, size_t w, size_t first_row)
     return PARE_OK;
 }
 
-static pare_status run_batch(evaluation *e, size_t first, size_t count)
+static pare_status run_blocks(const evaluation *e, judged *j, size_t first, size_t count,
+                              pare_array x)
 {
     const pare_batch batch = {count, e->window, 0};
+    for (size_t w = 0; w < count; w++)
+        PARE_TRY(pare_embed_run(&j->work, j->f->model, e->tokens + (first + w) * e->step,
+                                (pare_batch){1, e->window, 0},
+                                pare_array_rows(x, w * e->window, e->window)));
+    for (size_t b = 0; b < j->f->model->config.blocks; b++)
+        PARE_TRY(pare__eval_block(&j->work, j->f, b, batch, j->rows, x, &j->kv));
+    return PARE_OK;
+}
+
+/* The same where the stream is kept. */
+static pare_status run_kept(const evaluation *e, judged *j, size_t first, size_t count,
+                            pare_array x)
+{
+    const pare_eval_stream *const s = e->stream;
+    const size_t bytes = x.rows * x.width * sizeof(float);
+    const uint64_t at = s->at + (uint64_t)first * e->window * x.width * sizeof(float);
+    if (s->filled)
+        return pare_file_get(e->cx, s->fd, s->path, x.at, bytes, at);
+    PARE_TRY(run_blocks(e, j, first, count, x));
+    return pare_file_put(e->cx, s->fd, s->path, x.at, bytes, at);
+}
+
+static pare_status run_batch(evaluation *e, size_t first, size_t count)
+{
     for (size_t i = 0; i < e->sides; i++) {
         judged *const j = &e->side[i];
         const pare_array x = pare_array_rows(j->x, 0, count * e->window);
-        for (size_t w = 0; w < count; w++)
-            PARE_TRY(pare_embed_run(&j->work, j->f->model, e->tokens + (first + w) * e->step,
-                                    (pare_batch){1, e->window, 0},
-                                    pare_array_rows(x, w * e->window, e->window)));
-        for (size_t b = 0; b < j->f->model->config.blocks; b++)
-            PARE_TRY(pare__eval_block(&j->work, j->f, b, batch, j->rows, x, &j->kv));
+        PARE_TRY(e->stream && i + 1 == e->sides ? run_kept(e, j, first, count, x)
+                                                : run_blocks(e, j, first, count, x));
     }
     for (size_t w = 0; w < count; w++)
         PARE_TRY(score_window(e, first + w, w * e->window));
@@ -371,6 +394,7 @@ pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f, const pare_forwar
     e.window = opts->window;
     e.name[0] = opts->model ? opts->model : "the model";
     e.name[1] = opts->baseline ? opts->baseline : "the baseline";
+    e.stream = opts->stride ? NULL : opts->stream;
     e.step = opts->stride ? opts->stride : opts->window;
     e.windows = (count - e.window) / e.step + 1;
     e.vocab = f->model->head.n;

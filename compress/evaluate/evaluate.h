@@ -9,10 +9,21 @@
 #include "runtime/device.h"
 #include "runtime/forward.h"
 
+/* What the blocks of a model give for these tokens, in an open file: [windows * window, hidden]
+ * floats from `at` on. */
+typedef struct pare_eval_stream {
+    int fd;
+    const char *path; /* for messages */
+    uint64_t at;      /* bytes */
+    bool filled;      /* it is read in place of running the blocks; else it is written */
+} pare_eval_stream;
+
 typedef struct pare_eval_opts {
-    size_t window;                /* 2 .. context */
-    size_t stride;                /* 0: windows do not overlap; else 1 .. window - 1 */
-    const char *model, *baseline; /* how messages name them; NULL: "the model", "the baseline" */
+    size_t window;                  /* 2 .. context */
+    size_t stride;                  /* 0: windows do not overlap; else 1 .. window - 1 */
+    const char *model, *baseline;   /* how messages name them; NULL: "the model", "the baseline" */
+    const pare_eval_stream *stream; /* of the baseline, of the model where there is none; on the
+                                       CPU, without stride; or NULL */
 } pare_eval_opts;
 
 /* Bins of a histogram of KL: bin 0 below 2^-20, bin i from 2^(i - 21), each twice as wide as the

@@ -19,6 +19,7 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     const char *model, *output, *tokenizer; /* command line; relative to the working directory */
     const char *const *sets;                /* "path=value" */
     size_t set_count;
+    const char *share;     /* folder for what jobs of one model and calibration share, or NULL */
     uint64_t ram_limit;    /* bytes; 0: the recipe's */
     bool strict;           /* refuse exports with codes or types other than asked for */
     bool restart, replace; /* discard what an earlier run left; replace a finished output (both) */
@@ -217,8 +218,7 @@ static inline const pare_pass *pare_plan_chooses_columns(const pare_plan *plan,
  * NULL: nothing. */
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
 
-/* Of the largest linear what a job without calibration stores: codes, planes and what a view adds.
- */
+/* What a job without calibration stores of its largest linear: codes, planes, what a view adds. */
 uint64_t pare_plan_stored_bytes(const pare_plan *plan);
 
 /* Fills *plan, reads no weights; memory from the arena. Close it with pare_plan_close in any case.

@@ -4,15 +4,14 @@
 
 #include "compress/artifact/sparsity_text.h"
 #include "compress/report/report.h"
-#include "compress/text/text_out.h"
+#include "compress/report/report_page.h"
 
 void pare__report_card(pare_text_out *t, const pare_report *r);
 void pare__report_html(pare_text_out *t, const pare_report *r);
 
-/* Sections of report.html: its style and script; how the model was and is on the data, with the
- * distribution of KL; what both write; bytes by part; the heat map; every linear. Each writes
- * nothing where there is nothing to tell. */
-void pare__report_style(pare_text_out *t);
+/* Sections of report.html: its script; how the model was and is on the data, with the distribution
+ * of KL; what both write; bytes by part; the heat map; every linear. Each writes nothing where
+ * there is nothing to tell. */
 void pare__report_script(pare_text_out *t);
 void pare__report_quality(pare_text_out *t, const pare_report *r);
 void pare__report_samples(pare_text_out *t, const pare_report *r);

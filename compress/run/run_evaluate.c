@@ -72,27 +72,45 @@ static pare_status take_sides(pare_run *run, size_t positions, sides *m)
 }
 
 /* Of both models at once, when KL is asked for. */
-static pare_status measure_tokens(pare_ctx *cx, const sides *m, const pare_tokens *tokens,
-                                  pare_report_eval *out)
+static pare_status measure_both(pare_ctx *cx, const sides *m, const pare_tokens *tokens,
+                                const pare_eval_stream *stream, pare_report_eval *out)
 {
     const bool kl = out->kind == PARE_EVALUATE_KL;
-    pare_eval_opts opts = {.window = out->window, .model = compressed, .baseline = original};
+    pare_eval_opts opts = {.window = out->window,
+                           .model = compressed,
+                           .baseline = original,
+                           .stream = kl ? stream : NULL};
     pare_status s = pare_evaluate(cx, &m->after_f, kl ? &m->before_f : NULL, &opts, tokens->id,
                                   tokens->count, &out->after);
     if (s == PARE_OK && kl)
         out->before = pare_figures_baseline(&out->after);
     opts.model = original;
+    opts.stream = stream;
     if (s == PARE_OK && !kl)
         s = pare_evaluate(cx, &m->before_f, NULL, &opts, tokens->id, tokens->count, &out->before);
     return s == PARE_OK ? s : pare_fail_context(cx, s, "evaluation on %s", out->data);
+}
+
+/* What the original gives is shared where it runs on the CPU. */
+static pare_status measure_tokens(pare_run *run, const sides *m, const pare_tokens *tokens,
+                                  pare_report_eval *out)
+{
+    pare_run_stream shared = {0};
+    pare_status s = PARE_OK;
+    if (!m->device)
+        s = pare__run_stream_open(run, tokens, out->window, &shared);
+    if (s == PARE_OK)
+        s = measure_both(run->cx, m, tokens, shared.use ? &shared.stream : NULL, out);
+    pare__run_stream_close(run, s == PARE_OK, &shared);
+    return s;
 }
 
 static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *tokens,
                                    pare_report_eval *out)
 {
     PARE_TRY(take_sides(run, out->window, m));
-    const pare_status s = measure_tokens(run->cx, m, tokens, out);
-    return back_to_cpu(run, m, s) ? measure_tokens(run->cx, m, tokens, out) : s;
+    const pare_status s = measure_tokens(run, m, tokens, out);
+    return back_to_cpu(run, m, s) ? measure_tokens(run, m, tokens, out) : s;
 }
 
 static void note_limit(pare_report_eval *e, size_t taken, size_t all)

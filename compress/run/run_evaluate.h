@@ -2,7 +2,9 @@
 #ifndef PARE_COMPRESS_RUN_RUN_EVALUATE_H
 #define PARE_COMPRESS_RUN_RUN_EVALUATE_H
 
+#include "calib/spill.h"
 #include "calib/tokens.h"
+#include "compress/evaluate/evaluate.h"
 #include "compress/run/job_events.h"
 
 typedef struct pare_run pare_run; /* compress/run/run_internal.h */
@@ -17,6 +19,22 @@ PARE_CHECKED pare_status pare__run_stages(pare_run *run, pare_report *r);
  * PARE_ENOMEM, and for the latter PARE_EFORMAT, PARE_ENOTFOUND, PARE_EIO. */
 PARE_CHECKED pare_status pare__run_verdict(pare_run *run, pare_report *r);
 PARE_CHECKED pare_status pare__run_verdict_again(pare_run *run, pare_report *r);
+
+/* What the blocks of the original give for the tokens of an evaluation, where jobs share that. */
+typedef struct pare_run_stream {
+    bool use; /* else there is none */
+    pare_eval_stream stream;
+    pare_spill file; /* that it goes to */
+    const char *key;
+    char *kept; /* path in the folder that jobs share */
+    uint64_t bytes;
+} pare_run_stream;
+
+/* Takes it, or makes room for it. PARE_ENOMEM, PARE_EIO. Close in any case; `whole`: all of it was
+ * found, and is kept for other jobs. */
+PARE_CHECKED pare_status pare__run_stream_open(pare_run *run, const pare_tokens *tokens,
+                                               size_t window, pare_run_stream *out);
+void pare__run_stream_close(pare_run *run, bool whole, pare_run_stream *s);
 
 /* Prompts for samples from the first data that has enough tokens: run->prompts. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__run_sample_prompts(pare_run *run, const char *data,

@@ -102,6 +102,9 @@ struct pare_run {
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 
+/* How much each token counts: found, or taken from the folder that jobs share, and kept there. */
+PARE_CHECKED pare_status pare__run_token_weights(pare_run *run);
+
 /* From here on every file that the job reads is watched; a model that pare wrote is held against
  * its checksums. As pare_checkpoint_check. */
 PARE_CHECKED pare_status pare__run_watch_inputs(pare_run *run);

@@ -144,10 +144,7 @@ pare_status pare__run_weigh(pare_run *run)
         return PARE_OK;
     const double start = pare_seconds();
     pare_ctx_step(run->cx, PARE__PHASE_WEIGH, "weighing tokens by the loss");
-    const pare_status s = pare_token_weights_find(
-        run->cx, &run->stage, &run->scratch, &run->wave_forward, run->data.tokens.id,
-        run->settled.samples, plan->window, plan->recipe.seed, &run->current, plan->place.partial,
-        &run->weights);
+    const pare_status s = pare__run_token_weights(run);
     run->calibration_seconds += pare_seconds() - start;
     return s;
 }

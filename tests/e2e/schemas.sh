@@ -68,6 +68,18 @@ put compress compress recipe.yaml --format json --log json:log
 documents+=("log=$home/log")
 put compress compress recipe.yaml --format json
 documents+=("run=$home/out/run.json")
+cat > jobs.yaml << 'END'
+pare: 1
+recipe: {model: demo/hedge, passes: [rtn], evaluate: [kl: {text: text, window: 64, limit: 2}]}
+output: jobs
+matrix: {bits: [4, 8]}
+include: [{name: behind, bits: 2, after: bits8}, {name: grouped, group: 64, after: bits4}]
+END
+put batch_dry_run batch jobs.yaml --dry-run --format json
+put batch batch jobs.yaml --shard 1/2 --format json
+put batch_dry_run batch jobs.yaml --dry-run --format json
+put batch batch jobs.yaml --speed --format json
+documents+=("batch=$home/jobs/summary.json")
 put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed --format json
 put eval eval out --speed --kv kivi --format json
 put eval eval demo/hedge --text text --window 64 --limit 2 --draft out --temperature 0 --format json

@@ -112,6 +112,7 @@ static inline void job_scale(const job_place *p, size_t block, const char *linea
 
 typedef struct job_opts {
     const char *output; /* inside the root */
+    const char *share;  /* the same, or NULL */
     size_t threads;     /* 0: one */
     uint64_t ram_limit;
     bool restart, strict;
@@ -133,11 +134,13 @@ static inline pare_status job_run(const job_place *p, job_opts o, char *what)
     cx.interrupt = o.interrupt;
     cx.progress = (pare_progress){.report = o.report, .self = o.self};
     ck_assert_int_eq(pare_pool_new(&cx, o.threads ? o.threads : 1, &cx.pool), PARE_OK);
-    char recipe[512], output[512];
+    char recipe[512], output[512], share[512];
+    (void)snprintf(share, sizeof share, "%s", job_path(p, o.share ? o.share : ""));
     (void)snprintf(recipe, sizeof recipe, "%s", job_path(p, "recipe.yaml"));
     (void)snprintf(output, sizeof output, "%s", job_path(p, o.output ? o.output : ""));
     const pare_job job = {.recipe = recipe,
                           .output = o.output ? output : NULL, /* else that of the recipe */
+                          .share = o.share ? share : NULL,
                           .sets = o.sets,
                           .set_count = o.set_count,
                           .ram_limit = o.ram_limit,

@@ -1,0 +1,112 @@
+/* Scripts that run a batch elsewhere. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compress/batch/batch_internal.h"
+#include "runtime/file.h"
+
+static pare_status find_program(const pare_jobs *b, char path[PATH_MAX])
+{
+    const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (n <= 0)
+        return pare_file_fail(b->cx, "/proc/self/exe", "read");
+    path[n] = '\0';
+    return PARE_OK;
+}
+
+static pare_status find_file(const pare_jobs *b, char path[PATH_MAX])
+{
+    return realpath(b->file.file, path) ? PARE_OK : pare_file_fail(b->cx, b->file.file, "find");
+}
+
+/* For a shell, whatever stands in it. */
+static void put_quoted(pare_text_out *t, const char *text)
+{
+    pare__text_put(t, "'");
+    for (const char *p = text; *p; p++)
+        if (*p == '\'')
+            pare__text_put(t, "'\\''");
+        else
+            pare__text_add(t, p, 1);
+    pare__text_put(t, "'");
+}
+
+/* Paths are names of make's files, words of its rules and of a shell: only what is plain in all. */
+static pare_status check_plain(const pare_jobs *b, const char *path)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+/";
+    if (path[strspn(path, plain)] == '\0')
+        return PARE_OK;
+    return pare_fail(b->cx, PARE_EUSAGE,
+                     "--emit make: a Makefile cannot hold the path %s; choose one of letters, "
+                     "digits and \"._-+/\"",
+                     path);
+}
+
+static void put_rule(pare_text_out *t, const pare_jobs *b, const pare_batch_row *r)
+{
+    const pare_batch_row *const before = &b->row[r->job->after];
+    pare__text_put(t, "\n%s/manifest.json: %s", r->output, r->recipe);
+    if (before != r)
+        pare__text_put(t, " %s/manifest.json", before->output);
+    pare__text_put(t, "\n\t$(PARE) compress %s --share %s --threads $(THREADS) >> %s 2>&1\n",
+                   r->recipe, b->shared, r->log);
+}
+
+static pare_status emit_make(pare_text_out *t, const pare_jobs *b, const char *program,
+                             const char *file)
+{
+    PARE_TRY(check_plain(b, b->output));
+    PARE_TRY(check_plain(b, program));
+    PARE_TRY(check_plain(b, file));
+    const size_t threads = b->opts->threads / b->opts->at_once;
+    pare__text_put(t,
+                   "# make -k -j%zu -f THIS: the jobs of %s, then their summary\n"
+                   "PARE ?= %s\nTHREADS ?= %zu\n\n.PHONY: summary\nsummary:",
+                   b->opts->at_once, file, program, threads ? threads : 1);
+    for (size_t i = 0; i < b->rows; i++)
+        if (b->row[i].mine)
+            pare__text_put(t, " \\\n    %s/manifest.json", b->row[i].output);
+    pare__text_put(t, "\n\t$(PARE) batch %s --output %s --summary\n", file, b->output);
+    for (size_t i = 0; i < b->rows; i++)
+        if (b->row[i].mine)
+            put_rule(t, b, &b->row[i]);
+    return t->status;
+}
+
+/* A task for each chain of jobs; every one writes the summary of what is there when it ends. */
+static pare_status emit_slurm(pare_text_out *t, const pare_jobs *b, const char *program,
+                              const char *file)
+{
+    size_t chains = 0;
+    for (size_t i = 0; i < b->rows; i++)
+        chains += b->file.job[i].root == i;
+    pare__text_put(
+        t,
+        "#!/bin/sh\n# sbatch THIS; a task that is stopped or begun again goes on where it "
+        "was\n"
+        "#SBATCH --job-name=pare\n#SBATCH --array=1-%zu\n#SBATCH --requeue\n"
+        "#SBATCH --signal=B:INT@120\n#SBATCH --open-mode=append\n\nexec ",
+        chains);
+    put_quoted(t, program);
+    pare__text_put(t, " batch ");
+    put_quoted(t, file);
+    pare__text_put(t, " --output ");
+    put_quoted(t, b->output);
+    pare__text_put(t, " \\\n    --shard \"$SLURM_ARRAY_TASK_ID/%zu\"", chains);
+    if (b->opts->ram_limit)
+        pare__text_put(t, " --ram-limit %llu", (unsigned long long)b->opts->ram_limit);
+    pare__text_put(t, "\n");
+    return t->status;
+}
+
+pare_status pare_batch_emit(pare_text_out *t, const pare_jobs *b, bool make)
+{
+    char program[PATH_MAX], file[PATH_MAX];
+    PARE_TRY(find_program(b, program));
+    PARE_TRY(find_file(b, file));
+    return make ? emit_make(t, b, program, file) : emit_slurm(t, b, program, file);
+}

@@ -1,0 +1,126 @@
+/* Figures of finished jobs, as their run.json has them, and which jobs no other one beats. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/batch/batch_internal.h"
+#include "formats/json.h"
+#include "runtime/file.h"
+
+enum { RUN_CAP = 1 << 26 };
+
+/* A file of JSON that may be there; *out NULL otherwise. PARE_ENOMEM. */
+static pare_status read_json(const pare_jobs *b, const char *path, pare_json **out)
+{
+    char *text;
+    size_t len;
+    *out = NULL;
+    if (!path)
+        return PARE_ENOMEM;
+    if (!pare_path_is_file(path))
+        return PARE_OK;
+    pare_status s = pare_file_read(b->cx, b->a, path, RUN_CAP, &text, &len);
+    if (s == PARE_OK)
+        s = pare_json_parse(b->cx, path, text, len, RUN_CAP, out);
+    if (s == PARE_ENOMEM)
+        return s;
+    if (s != PARE_OK)
+        pare_ctx_clear(b->cx);
+    return PARE_OK;
+}
+
+static double number(const pare_json *object, const char *first, const char *second)
+{
+    const pare_json *const inner = pare_json_get(object, first);
+    const double v = pare_json_number(second ? pare_json_get(inner, second) : inner, -1);
+    return isfinite(v) ? v : -1;
+}
+
+/* The first evaluation that has each figure. */
+static void take_evaluations(pare_batch_row *r, const pare_json *run)
+{
+    const pare_json *const all = pare_json_get(run, "evaluations");
+    for (size_t i = 0; i < pare_json_count(all); i++) {
+        const pare_json *const e = pare_json_at(all, i);
+        if (r->perplexity < 0 && pare_json_get(e, "perplexity")) {
+            r->perplexity = number(e, "perplexity", "ppl");
+            r->before_perplexity = number(pare_json_get(e, "baseline"), "perplexity", "ppl");
+        }
+        if (r->kl < 0 && pare_json_get(e, "kl")) {
+            r->kl = number(e, "kl", "mean");
+            r->top1 = number(e, "kl", "top1_agreement");
+        }
+    }
+}
+
+static void take_run(pare_batch_row *r, const pare_json *run)
+{
+    const pare_json *const memory = pare_json_get(run, "memory");
+    r->bytes = number(memory, "weight_bytes", NULL);
+    r->bits = number(memory, "bits_per_weight", NULL);
+    r->model_bits = number(memory, "model_bits_per_weight", NULL);
+    r->seconds = number(run, "seconds", NULL);
+    r->before_bytes = number(pare_json_get(run, "baseline"), "memory", "weight_bytes");
+    const char *const verdict =
+        pare_json_text(pare_json_get(pare_json_get(run, "verdict"), "verdict"), NULL);
+    (void)snprintf(r->verdict, sizeof r->verdict, "%s", verdict ? verdict : "");
+    take_evaluations(r, run);
+}
+
+pare_status pare__batch_figures(const pare_jobs *b, pare_batch_row *r)
+{
+    const pare_mark mark = pare_arena_mark(b->a);
+    pare_json *run = NULL, *speed = NULL;
+    r->bytes = r->bits = r->model_bits = r->perplexity = r->kl = r->top1 = r->seconds = -1;
+    r->tokens_s = r->before_bytes = r->before_perplexity = -1;
+    pare_status s = read_json(b, pare_path_join(b->a, r->output, "run.json"), &run);
+    if (s == PARE_OK)
+        s = read_json(b, r->speed_file, &speed);
+    if (s == PARE_OK) {
+        take_run(r, run);
+        r->tokens_s = number(speed, "speed", "decode_tok_s");
+    }
+    pare_json_free(run);
+    pare_json_free(speed);
+    pare_arena_rewind(b->a, mark);
+    return s;
+}
+
+/* Whether x is at least as good as y in both, and better in one; less is better. */
+static bool beats(double x, double x_quality, double y, double y_quality)
+{
+    return x <= y && x_quality <= y_quality && (x < y || x_quality < y_quality);
+}
+
+static bool has_size(const pare_jobs *b, const pare_batch_row *r)
+{
+    return r->state == PARE_BATCH_DONE && r->bytes >= 0 && pare__batch_quality(b, r) >= 0;
+}
+
+void pare__batch_fronts(pare_jobs *b)
+{
+    const pare_batch_row *first = NULL;
+    b->by_kl = true;
+    for (size_t i = 0; i < b->rows; i++) { /* KL is from the original: one for all of them */
+        const pare_batch_row *const r = &b->row[i];
+        if (r->state != PARE_BATCH_DONE)
+            continue;
+        first = first ? first : r;
+        b->by_kl &=
+            r->kl >= 0 && strcmp(r->job->recipe.model.text, first->job->recipe.model.text) == 0;
+    }
+    for (size_t i = 0; i < b->rows; i++) {
+        pare_batch_row *const r = &b->row[i];
+        const double q = pare__batch_quality(b, r);
+        r->front = has_size(b, r);
+        r->fast_front = r->front && r->tokens_s > 0;
+        for (size_t j = 0; j < b->rows; j++) {
+            const pare_batch_row *const o = &b->row[j];
+            if (!has_size(b, o))
+                continue;
+            r->front &= !beats(o->bytes, pare__batch_quality(b, o), r->bytes, q);
+            r->fast_front &= o->tokens_s <= 0 ||
+                             !beats(-o->tokens_s, pare__batch_quality(b, o), -r->tokens_s, q);
+        }
+    }
+}

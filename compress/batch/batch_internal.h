@@ -1,0 +1,38 @@
+/* compress/batch/batch_internal.h - what the files of a batch share. */
+#ifndef PARE_COMPRESS_BATCH_INTERNAL_H
+#define PARE_COMPRESS_BATCH_INTERNAL_H
+
+#include "compress/batch/batch.h"
+
+/* Whether the output of a row is finished and of its recipe; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__batch_done(const pare_jobs *b, const pare_batch_row *r, bool *done);
+
+/* Figures of a finished row out of its run.json; what it lacks is not known. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__batch_figures(const pare_jobs *b, pare_batch_row *r);
+/* Of all rows, once they have their figures. */
+void pare__batch_fronts(pare_jobs *b);
+
+/* What quality is of a row: less is better. */
+static inline double pare__batch_quality(const pare_jobs *b, const pare_batch_row *r)
+{
+    return b->by_kl ? r->kl : r->perplexity;
+}
+
+/* How a child ended. */
+typedef struct pare__child {
+    const char *const *argv;
+    const char *out; /* file that it writes to: appended, or with `anew` from its start */
+    bool anew;
+} pare__child;
+
+/* Starts this program again. In a group of processes of its own, so that ^C of a terminal comes
+ * through its parent alone; killed when the parent is. PARE_EIO, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__batch_start(pare_ctx *cx, const pare__child *c, pid_t *pid);
+
+/* Waits until some child ends, or until a signal comes. *pid 0: none has. */
+void pare__batch_wait(pare_ctx *cx, pid_t *pid, int *status);
+
+/* What the log of a child says of its failure, at its end. */
+void pare__batch_why(const char *log, char why[PARE_BATCH_WHY]);
+
+#endif

@@ -1,0 +1,115 @@
+#include "compress/batch/batch_plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/plan/plan.h"
+#include "compress/plan/plan_time.h"
+
+/* A normalized recipe up to its passes, but for the name of its output: what jobs that share have
+ * in common. */
+static bool same_calibration(const char *x, const char *y)
+{
+    while (*x && *y) {
+        const size_t a = strcspn(x, "\n"), b = strcspn(y, "\n");
+        const bool output = strncmp(x, "output:", strlen("output:")) == 0 &&
+                            strncmp(y, "output:", strlen("output:")) == 0;
+        if (!output && (a != b || memcmp(x, y, a) != 0))
+            return false;
+        if (strncmp(x, "passes:", strlen("passes:")) == 0)
+            return true;
+        x += a + (x[a] == '\n');
+        y += b + (y[b] == '\n');
+    }
+    return false;
+}
+
+static bool is_shared(const pare_jobs *b, const pare_batch_plan *p, size_t row)
+{
+    for (size_t i = 0; i < row; i++)
+        if (p->row[i].planned && p->row[i].shared_seconds >= 0 &&
+            same_calibration(b->row[i].text, b->row[row].text))
+            return true;
+    return false;
+}
+
+static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
+{
+    pare_batch_plan_row *const out = &p->row[row];
+    const pare_batch_row *const r = out->row;
+    const pare_job job = {.recipe = r->recipe,
+                          .text = r->text,
+                          .restart = b->opts->restart,
+                          .strict = b->opts->strict,
+                          .ram_limit = b->opts->ram_limit / b->opts->at_once,
+                          .plan_only = true};
+    pare_plan plan = {0};
+    pare_plan_estimate time;
+    pare_status s = pare_plan_make(b->cx, b->a, &job, &plan);
+    if (s == PARE_OK)
+        s = pare_plan_time(b->cx, &plan, &time);
+    if (s == PARE_OK) {
+        const bool shares = plan.token_weights && !plan.training;
+        out->bits = plan.settled.bits_per_weight;
+        out->bytes = plan.settled.packed_bytes;
+        out->memory = plan.settled.memory.anonymous_bytes;
+        out->disk = plan.settled.disk_bytes;
+        out->seconds = time.seconds;
+        out->shared_seconds = !shares                ? -1
+                              : is_shared(b, p, row) ? time.phase[PARE_PHASE_WEIGH]
+                                                     : 0;
+        out->planned = true;
+    }
+    pare_plan_close(&plan);
+    return s;
+}
+
+/* A model that another job writes may not be there yet. */
+static bool has_model(const pare_jobs *b, const pare_batch_row *r)
+{
+    const pare_batch_row *const before = &b->row[r->job->after];
+    return before == r || before->state == PARE_BATCH_DONE ||
+           strcmp(r->job->recipe.model.text, before->job->name) != 0;
+}
+
+static void add_up(pare_batch_plan *p, const pare_batch_plan_row *r)
+{
+    p->planned++;
+    p->bytes += r->bytes;
+    p->disk += r->disk;
+    p->memory = r->memory > p->memory ? r->memory : p->memory;
+    p->seconds += r->seconds - (r->shared_seconds > 0 ? r->shared_seconds : 0);
+}
+
+pare_status pare_batch_plan_make(pare_jobs *b, pare_batch_plan *out)
+{
+    *out = (pare_batch_plan){.row = PARE_NEW(b->a, pare_batch_plan_row, b->rows)};
+    if (!out->row)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < b->rows; i++) {
+        pare_batch_plan_row *const r = &out->row[i];
+        *r = (pare_batch_plan_row){.row = &b->row[i]};
+        if (!b->row[i].mine || (b->row[i].state == PARE_BATCH_DONE && !b->opts->restart))
+            continue;
+        if (!has_model(b, r->row)) {
+            (void)snprintf(r->why, sizeof r->why, "planned once %s is done",
+                           b->row[r->row->job->after].job->name);
+            continue;
+        }
+        const pare_mark mark = pare_arena_mark(b->a);
+        const pare_status s = plan_job(b, out, i);
+        pare_arena_rewind(b->a, mark);
+        if (s == PARE_ENOMEM && !b->cx->what[0])
+            return s;
+        PARE_TRY(s == PARE_EINTERRUPTED ? s : PARE_OK);
+        if (s == PARE_OK) {
+            add_up(out, r);
+            continue;
+        }
+        (void)snprintf(r->why, sizeof r->why, "%s", b->cx->what);
+        pare_ctx_clear(b->cx);
+        r->status = s;
+        out->failed++;
+    }
+    return PARE_OK;
+}

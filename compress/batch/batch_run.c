@@ -1,0 +1,237 @@
+/* Runs the jobs: so many at once, each when what it waits for is done. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "compress/batch/batch_internal.h"
+#include "compress/text/units.h"
+#include "runtime/file.h"
+#include "runtime/machine.h"
+
+enum { ARGS = 16, NUMBER = 32, FALLBACK = 3, VERDICT = 6 };
+
+typedef struct runner {
+    pare_jobs *b;
+    size_t running, finished, all; /* jobs of this shard */
+    size_t threads;                /* of a job */
+    uint64_t ram;                  /* bytes of a job; 0: as its recipe says */
+    bool stopping;
+    double *started; /* [rows] */
+} runner;
+
+static bool wants_run(const runner *r, const pare_batch_row *row)
+{
+    return row->mine && row->child == 0 && !row->ran &&
+           (row->state == PARE_BATCH_MISSING || row->state == PARE_BATCH_UNFINISHED) &&
+           !r->stopping;
+}
+
+static pare_status start(runner *r, pare_batch_row *row)
+{
+    pare_jobs *const b = r->b;
+    char threads[NUMBER], ram[NUMBER];
+    const char *argv[ARGS] = {"pare",    "compress",  row->recipe, "--share",
+                              b->shared, "--threads", threads};
+    size_t args = 7;
+    (void)snprintf(threads, sizeof threads, "%zu", r->threads);
+    (void)snprintf(ram, sizeof ram, "%llu", (unsigned long long)r->ram);
+    if (r->ram) {
+        argv[args++] = "--ram-limit";
+        argv[args++] = ram;
+    }
+    if (b->opts->restart)
+        argv[args++] = "--restart";
+    if (b->opts->strict)
+        argv[args++] = "--strict";
+    argv[args] = NULL;
+    const pare__child child = {.argv = argv, .out = row->log};
+    PARE_TRY(pare__batch_start(b->cx, &child, &row->child));
+    pare_teller_say(&b->teller, "%s: %s", row->job->name,
+                    row->state == PARE_BATCH_UNFINISHED ? "continues" : "begins");
+    row->state = PARE_BATCH_RUNNING;
+    r->started[row - b->row] = pare_seconds();
+    r->running++;
+    return PARE_OK;
+}
+
+/* Whether a job may begin now; one that never can is told. */
+static bool is_ready(runner *r, pare_batch_row *row)
+{
+    const pare_batch_row *const before = &r->b->row[row->job->after];
+    if (before == row || before->state == PARE_BATCH_DONE)
+        return true;
+    if (before->state == PARE_BATCH_FAILED || before->state == PARE_BATCH_WAITS) {
+        row->state = PARE_BATCH_WAITS;
+        (void)snprintf(row->why, sizeof row->why, "%s is not done", before->job->name);
+        pare_teller_say(&r->b->teller, "%s: not begun: %s", row->job->name, row->why);
+        r->finished++;
+    }
+    return false;
+}
+
+/* A job that could not be started failed; the others go on. */
+static void start_some(runner *r)
+{
+    bool again = true;
+    while (again) {
+        again = false;
+        for (size_t i = 0; i < r->b->rows && r->running < r->b->opts->at_once; i++) {
+            pare_batch_row *const row = &r->b->row[i];
+            const pare_batch_state was = row->state;
+            if (!wants_run(r, row))
+                continue;
+            if (is_ready(r, row) && start(r, row) != PARE_OK) {
+                row->state = PARE_BATCH_FAILED;
+                row->ran = true;
+                (void)snprintf(row->why, sizeof row->why, "%s", r->b->cx->what);
+                pare_ctx_clear(r->b->cx);
+                r->finished++;
+            }
+            again |= row->state != was && row->state != PARE_BATCH_RUNNING;
+        }
+    }
+}
+
+static void tell_end(runner *r, const pare_batch_row *row)
+{
+    char seconds[PARE_UNIT_TEXT];
+    const double took = pare_seconds() - r->started[row - r->b->row];
+    pare_teller_say(&r->b->teller, "%s: %s after %s; %zu of %zu%s%s", row->job->name,
+                    pare_batch_state_name(row->state), pare_units_seconds(took, seconds),
+                    r->finished, r->all, row->why[0] ? ": " : "", row->why);
+}
+
+static void take_end(runner *r, pare_batch_row *row, int status)
+{
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const bool done =
+        code == 0 || code == FALLBACK ||
+        (code == VERDICT && pare_path_is_directory(row->output)); /* else INFEASIBLE */
+    row->child = 0;
+    row->ran = true;
+    row->fallback = code == FALLBACK;
+    r->running--;
+    r->finished += !r->stopping || done;
+    if (done) {
+        row->state = PARE_BATCH_DONE;
+    } else if (r->stopping) {
+        row->state = PARE_BATCH_UNFINISHED;
+    } else {
+        row->state = PARE_BATCH_FAILED;
+        if (WIFSIGNALED(status))
+            (void)snprintf(row->why, sizeof row->why,
+                           "ended by signal %d; the same command continues it", WTERMSIG(status));
+        else
+            pare__batch_why(row->log, row->why);
+        if (code == VERDICT)
+            (void)snprintf(row->why, sizeof row->why,
+                           "INFEASIBLE: its files are larger than it requires");
+    }
+    tell_end(r, row);
+}
+
+/* The first signal goes to every child; a second one ends this program, and so them. */
+static void pass_on(runner *r)
+{
+    if (r->stopping || pare_ctx_interrupted(r->b->cx) == PARE_OK)
+        return;
+    pare_ctx_clear(r->b->cx);
+    r->stopping = true;
+    for (size_t i = 0; i < r->b->rows; i++)
+        if (r->b->row[i].child > 0)
+            (void)kill(r->b->row[i].child, SIGINT);
+}
+
+static void run_all(runner *r)
+{
+    for (;;) {
+        pid_t pid;
+        int status;
+        pass_on(r);
+        start_some(r);
+        if (r->running == 0)
+            break;
+        pare__batch_wait(r->b->cx, &pid, &status);
+        for (size_t i = 0; pid > 0 && i < r->b->rows; i++)
+            if (r->b->row[i].child == pid)
+                take_end(r, &r->b->row[i], status);
+    }
+}
+
+/* What is done stays as it is. Exports may be missing then, and fallbacks left: the job looks. */
+static pare_status settle(runner *r)
+{
+    pare_jobs *const b = r->b;
+    size_t kept = 0;
+    PARE_TRY(pare_batch_look(b));
+    for (size_t i = 0; i < b->rows; i++) {
+        pare_batch_row *const row = &b->row[i];
+        const pare_recipe *const recipe = &row->job->recipe;
+        const bool again = b->opts->restart || recipe->exports || recipe->fallbacks;
+        if (row->mine && row->state == PARE_BATCH_DONE && again)
+            row->state = PARE_BATCH_MISSING;
+        kept += row->mine && row->state == PARE_BATCH_DONE;
+        r->all += row->mine;
+    }
+    r->finished = kept;
+    if (kept)
+        pare_teller_say(&b->teller, "%zu of %zu job%s %s done already", kept, r->all,
+                        r->all == 1 ? "" : "s", kept == 1 ? "is" : "are");
+    return PARE_OK;
+}
+
+/* One at a time, when nothing else runs. The file gets its name when it is whole. */
+static pare_status measure_speed(runner *r, pare_batch_row *row)
+{
+    pare_jobs *const b = r->b;
+    char threads[NUMBER];
+    char *const temporary = pare_path_suffix(b->a, row->speed_file, ".tmp");
+    const char *argv[ARGS] = {"pare", "eval",      row->output, "--speed",       "--format",
+                              "json", "--threads", threads,     "--no-progress", NULL};
+    const pare__child child = {.argv = argv, .out = temporary, .anew = true};
+    pid_t pid = 0;
+    int status = 0;
+    if (!temporary)
+        return PARE_ENOMEM;
+    (void)snprintf(threads, sizeof threads, "%zu", b->opts->threads);
+    pare_teller_say(&b->teller, "%s: its speed", row->job->name);
+    PARE_TRY(pare__batch_start(b->cx, &child, &row->child));
+    while (pid == 0) {
+        pass_on(r);
+        pare__batch_wait(b->cx, &pid, &status);
+    }
+    row->child = 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && rename(temporary, row->speed_file) == 0)
+        return PARE_OK;
+    (void)unlink(temporary);
+    if (!r->stopping)
+        pare_teller_say(&b->teller, "warning: %s: no speed was measured", row->job->name);
+    return PARE_OK;
+}
+
+static pare_status measure_speeds(runner *r)
+{
+    for (size_t i = 0; r->b->opts->speed && i < r->b->rows && !r->stopping; i++) {
+        pare_batch_row *const row = &r->b->row[i];
+        if (row->mine && row->state == PARE_BATCH_DONE &&
+            (row->ran || !pare_path_is_file(row->speed_file)))
+            PARE_TRY(measure_speed(r, row));
+    }
+    return PARE_OK;
+}
+
+pare_status pare_batch_run(pare_jobs *b)
+{
+    runner r = {.b = b, .started = PARE_NEW(b->a, double, b->rows)};
+    const size_t at_once = b->opts->at_once < b->rows ? b->opts->at_once : b->rows;
+    if (!r.started)
+        return PARE_ENOMEM;
+    r.threads = b->opts->threads / at_once ? b->opts->threads / at_once : 1;
+    r.ram = b->opts->ram_limit / at_once;
+    PARE_TRY(settle(&r));
+    run_all(&r);
+    PARE_TRY(measure_speeds(&r));
+    return r.stopping ? pare_fail(b->cx, PARE_EINTERRUPTED, "interrupted") : PARE_OK;
+}

@@ -1,0 +1,223 @@
+/* One summary of all jobs: for a terminal, CSV, JSON; and the files of it. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "compress/batch/batch_internal.h"
+#include "compress/text/units.h"
+#include "formats/json.h"
+#include "runtime/file.h"
+
+enum { CELL = 32, COLUMNS = 11 };
+
+static const char *const titles[COLUMNS] = {"bytes", "bits",    "model bits", "perplexity",
+                                            "KL",    "top-1",   "tokens/s",   "seconds",
+                                            "state", "verdict", "front"};
+
+/* Empty for a figure that is not known. */
+static void put_number(char cell[CELL], int digits, double value)
+{
+    cell[0] = '\0';
+    if (value >= 0)
+        (void)snprintf(cell, CELL, "%.*f", digits, value);
+}
+
+static void cells_of(const pare_batch_row *r, char cell[COLUMNS][CELL])
+{
+    const bool done = r->state == PARE_BATCH_DONE;
+    put_number(cell[0], 0, done ? r->bytes : -1);
+    put_number(cell[1], 3, done ? r->bits : -1);
+    put_number(cell[2], 3, done ? r->model_bits : -1);
+    put_number(cell[3], 4, done ? r->perplexity : -1);
+    put_number(cell[4], 6, done ? r->kl : -1);
+    put_number(cell[5], 4, done ? r->top1 : -1);
+    put_number(cell[6], 1, done ? r->tokens_s : -1);
+    put_number(cell[7], 1, done ? r->seconds : -1);
+    (void)snprintf(cell[8], CELL, "%s", pare_batch_state_name(r->state));
+    (void)snprintf(cell[9], CELL, "%s", r->verdict);
+    (void)snprintf(cell[10], CELL, "%s", r->front ? "*" : "");
+}
+
+/* Columns that some row fills. */
+static void find_columns(const pare_jobs *b, size_t width[COLUMNS], size_t *name)
+{
+    char cell[COLUMNS][CELL];
+    *name = strlen("job");
+    memset(width, 0, COLUMNS * sizeof *width);
+    for (size_t i = 0; i < b->rows; i++) {
+        const size_t len = strlen(b->row[i].job->name);
+        *name = len > *name ? len : *name;
+        cells_of(&b->row[i], cell);
+        for (size_t c = 0; c < COLUMNS; c++)
+            width[c] = strlen(cell[c]) > width[c] ? strlen(cell[c]) : width[c];
+    }
+    for (size_t c = 0; c < COLUMNS; c++)
+        if (width[c] && strlen(titles[c]) > width[c])
+            width[c] = strlen(titles[c]);
+}
+
+static void put_notes(pare_text_out *t, const pare_jobs *b)
+{
+    char bytes[PARE_UNIT_TEXT];
+    for (size_t i = 0; i < b->rows; i++) {
+        const pare_batch_row *const r = &b->row[i];
+        bool told = r->state != PARE_BATCH_DONE || r->before_bytes < 0;
+        for (size_t j = 0; j < i && !told; j++)
+            told = b->row[j].state == PARE_BATCH_DONE &&
+                   strcmp(b->row[j].job->recipe.model.text, r->job->recipe.model.text) == 0;
+        if (told)
+            continue;
+        pare__text_put(t, "original %s: %s", r->job->model,
+                       pare_units_bytes((uint64_t)r->before_bytes, bytes));
+        if (r->before_perplexity >= 0)
+            pare__text_put(t, ", perplexity %.4f", r->before_perplexity);
+        pare__text_put(t, "\n");
+    }
+    for (size_t i = 0; i < b->rows; i++)
+        if (b->row[i].why[0])
+            pare__text_put(t, "%s: %s\n", b->row[i].job->name, b->row[i].why);
+    const size_t done = pare_batch_count(b, PARE_BATCH_DONE);
+    pare__text_put(t, "%zu of %zu job%s done", done, b->rows, b->rows == 1 ? "" : "s");
+    for (int s = PARE_BATCH_MISSING; s <= PARE_BATCH_WAITS; s++) {
+        const size_t count = pare_batch_count(b, (pare_batch_state)s);
+        if (s != PARE_BATCH_DONE && count)
+            pare__text_put(t, ", %zu %s", count, pare_batch_state_name((pare_batch_state)s));
+    }
+    pare__text_put(t, "; *: no other job has fewer bytes and not more %s\nsummary in %s\n",
+                   b->by_kl ? "KL" : "perplexity", b->output);
+}
+
+void pare_batch_text(pare_text_out *t, const pare_jobs *b)
+{
+    char cell[COLUMNS][CELL];
+    size_t width[COLUMNS], name;
+    find_columns(b, width, &name);
+    pare__text_put(t, "%-*s", (int)name, "job");
+    for (size_t c = 0; c < COLUMNS; c++)
+        if (width[c])
+            pare__text_put(t, "  %*s", (int)width[c], titles[c]);
+    pare__text_put(t, "\n");
+    for (size_t i = 0; i < b->rows; i++) {
+        cells_of(&b->row[i], cell);
+        pare__text_put(t, "%-*s", (int)name, b->row[i].job->name);
+        for (size_t c = 0; c < COLUMNS; c++)
+            if (width[c])
+                pare__text_put(t, "  %*s", (int)width[c], cell[c]);
+        pare__text_put(t, "\n");
+    }
+    put_notes(t, b);
+}
+
+void pare_batch_csv(pare_text_out *t, const pare_jobs *b)
+{
+    char cell[COLUMNS][CELL];
+    pare__text_put(t, "job,model,bytes,bits_per_weight,model_bits_per_weight,perplexity,kl,"
+                      "top1_agreement,decode_tok_s,seconds,state,verdict,front\n");
+    for (size_t i = 0; i < b->rows; i++) {
+        const pare_batch_row *const r = &b->row[i];
+        cells_of(r, cell);
+        pare__text_put_csv(t, r->job->name);
+        pare__text_put(t, ",");
+        pare__text_put_csv(t, r->job->model);
+        for (size_t c = 0; c + 1 < COLUMNS; c++)
+            pare__text_put(t, ",%s", cell[c]);
+        pare__text_put(t, ",%s\n", r->front ? "true" : "false");
+    }
+}
+
+/* Absent where it was not measured. */
+static void put_figure(pare_json_writer *w, const char *key, double value)
+{
+    if (value >= 0)
+        pare_json_put_number(w, key, value);
+}
+
+static void put_row(pare_json_writer *w, const pare_jobs *b, const pare_batch_row *r)
+{
+    const bool done = r->state == PARE_BATCH_DONE;
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "name", r->job->name);
+    pare_json_put_text(w, "model", r->job->recipe.model.text);
+    pare_json_put_text(w, "output", r->output);
+    pare_json_put_text(w, "recipe", r->recipe);
+    pare_json_put_text(w, "state", pare_batch_state_name(r->state));
+    if (b->row[r->job->after].job != r->job)
+        pare_json_put_text(w, "after", b->row[r->job->after].job->name);
+    if (r->why[0])
+        pare_json_put_text(w, "error", r->why);
+    if (done) {
+        put_figure(w, "weight_bytes", r->bytes);
+        put_figure(w, "bits_per_weight", r->bits);
+        put_figure(w, "model_bits_per_weight", r->model_bits);
+        put_figure(w, "perplexity", r->perplexity);
+        put_figure(w, "kl", r->kl);
+        put_figure(w, "top1_agreement", r->top1);
+        put_figure(w, "decode_tok_s", r->tokens_s);
+        put_figure(w, "seconds", r->seconds);
+        put_figure(w, "original_weight_bytes", r->before_bytes);
+        put_figure(w, "original_perplexity", r->before_perplexity);
+        if (r->verdict[0])
+            pare_json_put_text(w, "verdict", r->verdict);
+        pare_json_put_bool(w, "front", r->front);
+        pare_json_put_bool(w, "speed_front", r->fast_front);
+    }
+    pare_json_close(w);
+}
+
+pare_status pare_batch_json(pare_text_out *t, const pare_jobs *b)
+{
+    pare_json_writer *w;
+    const char *text;
+    size_t len;
+    PARE_TRY(pare_json_writer_new(b->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "batch", b->file.file);
+    pare_json_put_text(w, "output", b->output);
+    pare_json_put_text(w, "quality", b->by_kl ? "kl" : "perplexity");
+    pare_json_put_bool(w, "complete", pare_batch_count(b, PARE_BATCH_DONE) == b->rows);
+    pare_json_open_array(w, "jobs");
+    for (size_t i = 0; i < b->rows; i++)
+        put_row(w, b, &b->row[i]);
+    pare_json_close(w);
+    pare_json_close(w);
+    const pare_status s = pare_json_writer_finish(w, &text, &len);
+    if (s == PARE_OK)
+        pare__text_add(t, text, len);
+    pare_json_writer_free(w);
+    return s;
+}
+
+static pare_status write_files(pare_jobs *b)
+{
+    pare_text_out csv = {.cx = b->cx}, json = {.cx = b->cx}, page = {.cx = b->cx};
+    pare_batch_csv(&csv, b);
+    pare_batch_html(&page, b);
+    pare_status s = pare_batch_json(&json, b);
+    json.status = json.status == PARE_OK ? s : json.status;
+    s = pare__text_save(&csv, b->output, "summary.csv");
+    const pare_status of_json = pare__text_save(&json, b->output, "summary.json");
+    const pare_status of_page = pare__text_save(&page, b->output, "report.html");
+    return s != PARE_OK ? s : of_json != PARE_OK ? of_json : of_page;
+}
+
+/* Another shard may be writing them: what it saw is less old than a moment. */
+pare_status pare_batch_write(pare_jobs *b)
+{
+    enum { TRIES = 100 };
+    static const struct timespec pause = {.tv_nsec = 50000000};
+    char *const path = pare_path_join(b->a, b->output, ".summary");
+    pare_lock lock = {0};
+    pare_status s = path ? PARE_EEXISTS : PARE_ENOMEM;
+    for (int i = 0; s == PARE_EEXISTS && i < TRIES; i++) {
+        if (i)
+            (void)nanosleep(&pause, NULL);
+        pare_ctx_clear(b->cx);
+        s = pare_lock_take(b->cx, b->a, path, "batch", &b->teller, &lock);
+    }
+    PARE_TRY(s);
+    s = pare_batch_look(b);
+    if (s == PARE_OK)
+        s = write_files(b);
+    pare_lock_release(&lock);
+    return s;
+}

@@ -1,0 +1,261 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/batch/batch_plan.h"
+#include "compress/cli/cli.h"
+#include "compress/text/units.h"
+#include "recipes/recipe.h"
+#include "runtime/machine.h"
+
+static const char example[] =
+    "pare: 1\n"
+    "recipe: w4.yaml              # what all jobs begin with\n"
+    "output: sweep                # a folder in it for each job\n"
+    "matrix:\n"
+    "  method: [gptq, [awq, rtn]] # or {name: [pass, ...], ...}\n"
+    "  bits: [3, 4]               # a parameter of the passes, or a path:\n"
+    "  calibration.samples: [64, 128]\n"
+    "exclude:\n"
+    "  - {method: awq-rtn, bits: 3}\n"
+    "include:\n"
+    "  - {method: rtn, bits: 8}\n"
+    "  - {name: last, bits: 2, after: rtn-bits8}\n";
+
+void pare_help_batch(void)
+{
+    (void)printf("batch: the file of \"pare batch\", in YAML\n\n  %-12s %-30s %s\n", "key",
+                 "for example", "what");
+    for (const pare_recipe_key *k = pare_batch_keys; k->name; k++)
+        pare_help_words(printf("  %-12s %-30s ", k->name, k->example), 46, k->help);
+    (void)printf(
+        "\n"
+        "\"method\" of a matrix names passes; a pass that the recipe has keeps its settings there, "
+        "and one\n"
+        "that leaves rounding to others, such as awq, gets rtn behind it. Other keys are "
+        "parameters "
+        "of the\n"
+        "passes, or paths of keys with dots, as for --set. A parameter that no pass of a method "
+        "has "
+        "does\n"
+        "not multiply that method. An entry of \"include\" is a job: it sets keys as the matrix "
+        "does, and may\n"
+        "have a name, a method, a model (a path, or {job: NAME}: the output of that job), and "
+        "after: NAME.\n"
+        "Paths are relative to the file in which they stand. An export of a job gets its name in "
+        "front.\n"
+        "\n%s",
+        example);
+}
+
+/* "2/8". */
+static pare_status read_shard(pare_cli *cli, const pare_args *args, pare_batch_opts *o)
+{
+    const char *const text = pare_args_text(args, "shard");
+    unsigned k = 0, n = 0;
+    char end;
+    if (!text)
+        return PARE_OK;
+    if (sscanf(text, "%5u/%5u%c", &k, &n, &end) != 2 || k < 1 || k > n || strchr(text, ' '))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "--shard \"%s\": expected K/N, as in 1/4: the first of four parts", text);
+    o->shard = k;
+    o->shards = n;
+    return PARE_OK;
+}
+
+static pare_status read_options(pare_cli *cli, const pare_args *args, pare_batch_opts *o)
+{
+    pare_machine machine;
+    uint64_t at_once = 1;
+    pare_machine_read("", &machine);
+    uint64_t threads = machine.threads;
+    *o = (pare_batch_opts){.file = args->operand[0],
+                           .output = pare_args_text(args, "output"),
+                           .shard = 1,
+                           .shards = 1,
+                           .restart = pare_args_given(args, "restart"),
+                           .strict = pare_args_given(args, "strict"),
+                           .speed = pare_args_given(args, "speed")};
+    PARE_TRY(pare_args_count(&cli->cx, args, "jobs", 1, 1024, &at_once));
+    PARE_TRY(pare_args_count(&cli->cx, args, "threads", 1, 1024, &threads));
+    PARE_TRY(pare_args_bytes(&cli->cx, args, "ram-limit", &o->ram_limit));
+    o->at_once = (size_t)at_once;
+    o->threads = (size_t)threads;
+    return read_shard(cli, args, o);
+}
+
+static pare_status print_out(pare_text_out *t, pare_status s)
+{
+    s = s == PARE_OK ? t->status : s;
+    if (s == PARE_OK)
+        (void)fwrite(t->text, 1, t->len, stdout); /* main looks at the stream's error flag */
+    pare__text_free(t);
+    return s;
+}
+
+static pare_status print_summary(pare_cli *cli, const pare_jobs *b)
+{
+    pare_text_out t = {.cx = &cli->cx};
+    pare_status s = PARE_OK;
+    if (cli->json)
+        s = pare_batch_json(&t, b);
+    else
+        pare_batch_text(&t, b);
+    return print_out(&t, s);
+}
+
+static pare_status emit(pare_cli *cli, pare_jobs *b, const char *as)
+{
+    const bool make = strcmp(as, "make") == 0;
+    pare_text_out t = {.cx = &cli->cx};
+    if (!make && strcmp(as, "slurm") != 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--emit \"%s\": expected make or slurm", as);
+    PARE_TRY(pare_batch_begin(b)); /* rules name recipes */
+    return print_out(&t, pare_batch_emit(&t, b, make));
+}
+
+static const char *plan_state(const pare_batch_plan_row *r)
+{
+    if (r->planned)
+        return "";
+    if (r->why[0])
+        return r->why;
+    return r->row->mine ? "done already" : "of another shard";
+}
+
+static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
+{
+    char x[PARE_UNIT_TEXT], y[PARE_UNIT_TEXT], z[PARE_UNIT_TEXT];
+    size_t width = 3;
+    for (size_t i = 0; i < b->rows; i++)
+        width = strlen(b->row[i].job->name) > width ? strlen(b->row[i].job->name) : width;
+    (void)printf("%-*s  %10s  %15s  %10s  %s\n", (int)width, "job", "files", "bits per weight",
+                 "memory", "time");
+    for (size_t i = 0; i < b->rows; i++) {
+        const pare_batch_plan_row *const r = &p->row[i];
+        const double shared = r->shared_seconds > 0 ? r->shared_seconds : 0;
+        if (r->planned)
+            (void)printf("%-*s  %10s  %15.3f  %10s  about %s\n", (int)width, r->row->job->name,
+                         pare_units_bytes(r->bytes, x), r->bits, pare_units_bytes(r->memory, y),
+                         pare_units_seconds(r->seconds - shared, z));
+        else
+            (void)printf("%-*s  %s\n", (int)width, r->row->job->name, plan_state(r));
+    }
+    (void)printf("%zu of %zu job%s to do: %s of files, %s at most in one job, about %s one after "
+                 "the other\noutput in %s\n",
+                 p->planned, b->rows, b->rows == 1 ? "" : "s", pare_units_bytes(p->bytes, x),
+                 pare_units_bytes(p->memory, y), pare_units_seconds(p->seconds, z), b->output);
+}
+
+static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare_batch_plan *p)
+{
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "batch", b->file.file);
+    pare_json_put_text(w, "output", b->output);
+    pare_json_open_array(w, "jobs");
+    for (size_t i = 0; i < b->rows; i++) {
+        const pare_batch_plan_row *const r = &p->row[i];
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "name", r->row->job->name);
+        pare_json_put_bool(w, "planned", r->planned);
+        if (!r->planned)
+            pare_json_put_text(w, "reason", plan_state(r));
+        if (r->planned) {
+            pare_json_put_finite(w, "bits_per_weight", r->bits);
+            pare_json_put_integer(w, "packed_bytes", (int64_t)r->bytes);
+            pare_json_put_integer(w, "memory_bytes", (int64_t)r->memory);
+            pare_json_put_integer(w, "disk_bytes", (int64_t)r->disk);
+            pare_json_put_finite(w, "seconds", r->seconds);
+            pare_json_put_finite(w, "shared_seconds",
+                                 r->shared_seconds > 0 ? r->shared_seconds : 0);
+        }
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+    pare_json_put_integer(w, "packed_bytes", (int64_t)p->bytes);
+    pare_json_put_integer(w, "memory_bytes", (int64_t)p->memory);
+    pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk);
+    pare_json_put_finite(w, "seconds", p->seconds);
+    pare_json_close(w);
+    return pare_cli_print(w);
+}
+
+/* A job that cannot be planned would fail. */
+static pare_status dry_run(pare_cli *cli, const pare_args *args, pare_jobs *b)
+{
+    pare_batch_plan p;
+    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_batch_look(b));
+    PARE_TRY(pare_batch_plan_make(b, &p));
+    if (cli->json)
+        PARE_TRY(print_plan_json(cli, b, &p));
+    else
+        print_plan(b, &p);
+    for (size_t i = 0; i < b->rows; i++)
+        if (p.row[i].status != PARE_OK)
+            return pare_fail(&cli->cx, p.row[i].status, "%s: %s", p.row[i].row->job->name,
+                             p.row[i].why);
+    return PARE_OK;
+}
+
+/* What the jobs of this call came to. */
+static pare_status conclude(pare_cli *cli, const pare_jobs *b, pare_status ran)
+{
+    size_t failed = 0, shard = 0;
+    PARE_TRY(ran);
+    for (size_t i = 0; i < b->rows; i++) {
+        const pare_batch_row *const r = &b->row[i];
+        cli->fallback |= r->fallback;
+        cli->refused |= r->mine && r->verdict[0] && strcmp(r->verdict, "ACCEPT") != 0;
+        shard += r->mine;
+        failed += r->mine && (r->state == PARE_BATCH_FAILED || r->state == PARE_BATCH_WAITS);
+    }
+    if (failed)
+        return pare_fail(&cli->cx, PARE_EIO,
+                         "%zu of %zu job%s not done; the same command tries %s "
+                         "again",
+                         failed, shard, shard == 1 ? " is" : "s are", failed == 1 ? "it" : "them");
+    return PARE_OK;
+}
+
+static pare_status run(pare_cli *cli, const pare_args *args, pare_jobs *b)
+{
+    const bool only = pare_args_given(args, "summary");
+    pare_status ran = PARE_OK;
+    if (!only) {
+        PARE_TRY(pare_batch_begin(b));
+        cli->screen.begun = true;
+        ran = pare_batch_run(b);
+        if (ran != PARE_OK && ran != PARE_EINTERRUPTED)
+            return ran;
+        pare_ctx_clear(&cli->cx);
+    }
+    PARE_TRY(pare_batch_write(b));
+    PARE_TRY(print_summary(cli, b));
+    if (ran == PARE_EINTERRUPTED) {
+        pare_screen_say(&cli->screen, "stopped; the same command%s continues here",
+                        b->opts->restart ? " without --restart" : "");
+        return pare_fail(&cli->cx, ran, "interrupted");
+    }
+    return conclude(cli, b, ran);
+}
+
+pare_status pare_batch_command(pare_cli *cli, const pare_args *args)
+{
+    pare_batch_opts opts;
+    pare_jobs b = {0};
+    const pare_teller teller = {pare_cli_tell, cli};
+    const char *const script = pare_args_text(args, "emit");
+    PARE_TRY(read_options(cli, args, &opts));
+    pare_status s = pare_batch_open(&cli->cx, &cli->arena, &opts, &teller, &b);
+    if (s == PARE_OK && pare_args_given(args, "dry-run"))
+        s = dry_run(cli, args, &b);
+    else if (s == PARE_OK && script)
+        s = emit(cli, &b, script);
+    else if (s == PARE_OK)
+        s = run(cli, args, &b);
+    pare_batch_release(&b);
+    return s;
+}

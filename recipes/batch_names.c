@@ -1,0 +1,89 @@
+/* Names of jobs: readable, unique, and those of files. */
+#include <stdio.h>
+#include <string.h>
+
+#include "recipes/batch_recipe_internal.h"
+
+static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+char *pare__batch_word(pare_arena *a, const char *text)
+{
+    size_t len = strlen(text);
+    while (len > 1 && text[len - 1] == '/')
+        len--;
+    for (const char *slash; (slash = memchr(text, '/', len - (len > 0))) != NULL;) {
+        len -= (size_t)(slash + 1 - text);
+        text = slash + 1;
+    }
+    char *const word = pare_arena_text(a, text, len);
+    for (char *p = word; word && *p; p++)
+        if (!strchr(plain, *p))
+            *p = '-';
+    return word;
+}
+
+/* A piece behind a dash, unless it is the first. */
+static bool add(char *name, size_t *used, const char *piece, bool dash)
+{
+    const size_t left = PARE_BATCH_NAME_MAX + 1 - *used;
+    const int n = snprintf(name + *used, left, "%s%s", dash && *used ? "-" : "", piece);
+    if (n < 0 || (size_t)n >= left)
+        return false;
+    *used += (size_t)n;
+    return true;
+}
+
+static bool add_value(const pare__batch *b, char *name, size_t *used, const pare__axis *axis,
+                      const pare_yaml *value)
+{
+    const char *const word = pare__batch_word(b->w.a, value->text);
+    const bool number = word && strchr("0123456789", word[0]);
+    return word && add(name, used, axis->word, true) && (number || add(name, used, "-", false)) &&
+           add(name, used, word, false);
+}
+
+pare_status pare__batch_name(const pare__batch *b, const pare__pick *p, const char **name)
+{
+    char text[PARE_BATCH_NAME_MAX + 1] = "";
+    size_t used = 0;
+    bool fits = true;
+    if (p->model && b->models > 1)
+        fits = add(text, &used, p->model->name, true);
+    if (p->method)
+        fits = fits && add(text, &used, p->method->name, true);
+    for (size_t i = 0; i < b->axes; i++)
+        if (p->value[i])
+            fits = fits && add_value(b, text, &used, &b->axis[i], p->value[i]);
+    if (!used) {
+        const pare_yaml *const passes = pare__batch_passes(b, p->method);
+        for (const pare_yaml *e = passes ? passes->first : NULL; e; e = e->next)
+            fits = fits && add(text, &used, pare__batch_pass_name(e), true);
+    }
+    if (!fits || !used)
+        return pare_recipe_fail(b->w.cx, b->matrix ? b->matrix->place : b->base->place,
+                                "the names of its jobs would have more than %d characters; list "
+                                "them in \"include\", with a \"name\" each",
+                                PARE_BATCH_NAME_MAX);
+    *name = pare_arena_text(b->w.a, text, used);
+    return *name ? PARE_OK : PARE_ENOMEM;
+}
+
+/* Names that files of the batch have, or files beside those of a job. */
+pare_status pare__batch_check_name(const pare__batch *b, const pare_yaml *node)
+{
+    static const char *const ends[] = {".yaml", ".log",  ".partial", ".lock",    ".tmp",
+                                       ".csv",  ".json", ".html",    ".replaced"};
+    pare_text name;
+    PARE_TRY(pare__text(&b->w, node, &name));
+    const size_t len = strlen(name.text);
+    bool fits = len <= PARE_BATCH_NAME_MAX && name.text[strspn(name.text, plain)] == '\0' &&
+                name.text[0] != '.' && name.text[0] != '-' && strcmp(name.text, "shared") != 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        fits = fits &&
+               (len < strlen(ends[i]) || strcmp(name.text + len - strlen(ends[i]), ends[i]) != 0);
+    if (fits)
+        return PARE_OK;
+    return pare__fail_takes(&b->w, node,
+                            "a name for a folder: letters, digits, \".\", \"_\" and \"-\", at most "
+                            "120, not \"shared\" and without an ending such as .yaml");
+}

@@ -1,0 +1,169 @@
+#!/bin/sh
+# pare batch as users run it: batch.sh PARE DEMO
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "batch.sh: $*" >&2
+    exit 1
+}
+
+cat >base.yaml <<END
+pare: 1
+model: $demo/hedge
+output: unused
+calibration: {text: [$demo/calibration.txt], samples: 4, window: 64}
+passes: [gptq: {group: 64}]
+evaluate: [kl: {text: $demo/evaluation.txt, window: 64, limit: 2}]
+END
+cat >good.yaml <<END
+pare: 1
+recipe: base.yaml
+matrix: {method: [gptq, nf4], bits: [3, 4]}
+include:
+  - {name: shallow, method: [depth: {blocks: 2}]}
+  - {name: shallow-rtn, method: rtn, model: {job: shallow}}
+END
+{
+    cat good.yaml
+    echo '  - {name: bad, model: nowhere, method: rtn}'
+    echo '  - {name: behind, method: rtn, bits: 8, after: bad}'
+} >bad.yaml
+jobs="gptq-bits3 gptq-bits4 nf4 shallow shallow-rtn"
+
+# run CODE ARGUMENT...: pare batch ends with that code
+run() {
+    want=$1 code=0
+    shift
+    "$pare" batch "$@" >out.log 2>err.log || code=$?
+    [ "$code" = "$want" ] || fail "batch $*: exit $code, not $want: $(cat out.log err.log)"
+}
+
+# same A B: two artifacts hold the same bytes
+same() {
+    for file in manifest.json config.json; do
+        cmp "$1/$file" "$2/$file" >&2 || fail "$1 and $2 differ"
+    done
+    for file in "$1"/*.safetensors; do
+        cmp "$file" "$2/${file##*/}" >&2 || fail "$1 and $2 differ"
+    done
+}
+
+# whole DIR: every good job is done, once, with the bytes of the first batch
+whole() {
+    for job in $jobs; do
+        same one/$job "$1/$job"
+        [ "$(grep -c '^artifact\|^checkpoint' "$1/$job.log")" = 1 ] || fail "$1/$job: not made once"
+        if grep -q 'already complete' "$1/$job.log"; then fail "$1/$job: begun when it was done"; fi
+    done
+    grep -q '"complete": true' "$1/summary.json" || fail "$1: $(cat "$1/summary.json")"
+    [ "$(wc -l <"$1/summary.csv")" = 6 ] || fail "$1: $(cat "$1/summary.csv")"
+    grep -q '<circle.*class="front"' "$1/report.html" || fail "$1: no front in report.html"
+    left=$(find "$1" -name '*.lock' -o -name '*.tmp' -o -name '*.partial')
+    [ -z "$left" ] || fail "left behind: $left"
+}
+
+# A job that fails stops no other, and those that wait for it are told.
+run 1 bad.yaml --output one
+grep -q '^bad  *failed' out.log && grep -q '^behind  *waits' out.log || fail "states: $(cat out.log)"
+grep -q '^bad: .*nowhere' out.log || fail "no reason: $(cat out.log)"
+grep -q '5 of 7 jobs done, 1 failed, 1 waits' out.log || fail "counts: $(cat out.log)"
+grep -q 'weights of tokens: kept' one/gptq-bits3.log || fail "nothing kept: $(cat one/gptq-bits3.log)"
+grep -q 'weights of tokens: taken' one/gptq-bits4.log || fail "not shared: $(cat one/gptq-bits4.log)"
+
+# Each recipe makes the same alone, without what is shared.
+for job in gptq-bits4 shallow-rtn; do
+    "$pare" compress one/$job.yaml --output alone-$job >out.log 2>&1 || fail "alone: $(cat out.log)"
+    same one/$job alone-$job
+done
+
+# What is done is not begun again; what failed is.
+cat one/*.log >before.log
+run 1 bad.yaml --output one
+cat one/*.log >after.log
+[ "$(grep -c nowhere after.log)" -gt "$(grep -c nowhere before.log)" ] || fail "bad was not tried again"
+grep -v nowhere before.log >before
+grep -v nowhere after.log | cmp -s - before || fail "done jobs ran again"
+
+# Killed at random, and continued.
+kills=0
+while [ $kills -lt 7 ]; do
+    "$pare" batch good.yaml --output killed --jobs 2 >out.log 2>&1 &
+    pid=$!
+    sleep "$(awk -v seed="$kills$$" 'BEGIN { srand(seed); printf "%.2f", 0.2 + 1.6 * rand() }')"
+    kill -9 $pid 2>/dev/null || true
+    wait $pid 2>/dev/null || true
+    kills=$((kills + 1))
+done
+run 0 good.yaml --output killed --jobs 2
+whole killed
+
+# ^C stops the children, too; the same command continues.
+"$pare" batch good.yaml --output broken >out.log 2>broken.log &
+pid=$!
+while ! grep -qs begins broken.log; do sleep 0.05; done
+kill -INT $pid
+code=0
+wait $pid || code=$?
+[ $code = 130 ] || fail "^C: exit $code: $(cat out.log broken.log)"
+grep -q '"complete": false' broken/summary.json || fail "^C: $(cat broken/summary.json)"
+run 0 good.yaml --output broken
+whole broken
+
+# Shards at the same time.
+"$pare" batch good.yaml --output shards --shard 1/2 >first.log 2>&1 &
+pid=$!
+run 0 good.yaml --output shards --shard 2/2
+wait $pid || fail "shard 1/2: $(cat first.log)"
+whole shards
+
+# A script of make.
+run 0 good.yaml --output made --emit make --jobs 2
+mv out.log Makefile
+grep -q made/shallow/manifest.json Makefile || fail "no rule: $(cat Makefile)"
+if command -v make >/dev/null; then
+    make -j2 >out.log 2>&1 || fail "make: $(cat out.log)"
+    whole made
+fi
+run 0 good.yaml --output made --emit slurm
+sh -n out.log || fail "slurm: $(cat out.log)"
+grep -q 'array=1-4' out.log || fail "slurm: $(cat out.log)"
+
+# A file in the way; a plan of all.
+mkdir taken && echo mine >taken/nf4.yaml
+run 2 good.yaml --output taken
+[ "$(cat taken/nf4.yaml)" = mine ] || fail "a foreign file was replaced"
+run 0 good.yaml --output planned --dry-run
+grep -q '^gptq-bits3 .*3.250' out.log && grep -q '4 of 5 jobs to do' out.log || fail "plan: $(cat out.log)"
+[ ! -e planned ] || fail "a plan wrote something"
+
+# Another base recipe: what is done is of the old one, and stays until --restart.
+sed 's/group: 64/group: 32/' base.yaml >base && mv base base.yaml
+run 1 good.yaml --output shards
+grep -q '^gptq-bits3  *failed' out.log && grep -q '^nf4 .*done' out.log || fail "another recipe: $(cat out.log)"
+grep -q '^gptq-bits3: .*group: 64.*group: 32' out.log || fail "no difference told: $(cat out.log)"
+same one/gptq-bits3 shards/gptq-bits3
+run 0 good.yaml --output shards --restart
+grep -q '^gptq-bits3 .* 3.500 .*done' out.log || fail "not begun anew: $(cat out.log)"
+
+# Verdicts: one of three is good enough, one falls back, one is too large.
+{
+    cat base.yaml
+    echo 'require: {kl: "<= 0.03", bytes: "<= 5MiB"}'
+    echo 'fallback: [{passes.0.rtn.bits: 4}]'
+} | sed 's/^passes: .*/passes: [rtn: {group: 64}]/; /^calibration/d' >gated.yaml
+printf 'pare: 1\nrecipe: gated.yaml\nmatrix: {bits: [2, 4]}\n' >gates.yaml
+run 0 gates.yaml --output gates
+grep -q '^bits2 .* 4.250 .*done  *ACCEPT' out.log || fail "no fallback: $(cat out.log)"
+run 0 gates.yaml --output gates
+sed -i 's/<= 0.03/<= 0.000003/' gated.yaml
+printf 'pare: 1\nrecipe: gated.yaml\nmatrix: {bits: [2, 8]}\n' >gates.yaml
+run 6 gates.yaml --output strict
+grep -q '^bits8 .* 4.250 .*done  *REGRESSION' out.log || fail "no verdict: $(cat out.log)"
+grep -q '"verdict": "REGRESSION"' strict/summary.json || fail "no verdict: $(cat strict/summary.json)"
+sed -i '/^fallback/d' gated.yaml
+run 1 gates.yaml --output large
+grep -q '^bits8: INFEASIBLE' out.log || fail "not infeasible: $(cat out.log)"
