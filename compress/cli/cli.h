@@ -110,6 +110,7 @@ extern const pare_topic pare_topics[];
 /* Pages of topics that are no section of a recipe. */
 void pare_help_passes(void);
 void pare_help_choice(void);
+void pare_help_tasks(void);
 void pare_help_presets(void);
 void pare_help_log(void);
 void pare_help_exit(void);

@@ -4,6 +4,7 @@
 #include "compress/cli/cli.h"
 #include "compress/cli/eval_draft.h"
 #include "compress/cli/measure_steps.h"
+#include "compress/cli/measure_tasks.h"
 #include "compress/text/units.h"
 #include "runtime/machine.h"
 
@@ -26,7 +27,7 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
     const size_t models = pare_args_text(args, "baseline") ? 2 : 1;
     uint64_t window = PARE_MEASURE_WINDOW;
     PARE_TRY(pare_args_count(&cli->cx, args, "window", 2, UINT32_MAX, &window));
-    PARE_TRY(pare_measure_steps_take(cli, models * (2 + m->choices) + 3, &e->steps));
+    PARE_TRY(pare_measure_steps_take(cli, models * (2 + m->choices + m->tasks) + 3, &e->steps));
     m->steps = &e->steps;
     for (size_t i = 0; i < models; i++)
         pare_measure_expect_open(m);
@@ -35,6 +36,8 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
     pare_measure_expect_text(m, (size_t)window, models);
     for (size_t i = 0; i < m->choices * models; i++)
         pare_measure_expect_choice(m, i / models);
+    for (size_t i = 0; i < m->tasks * models; i++)
+        pare_measure_expect_task(m, i / models);
     for (size_t i = 0; i < models; i++)
         pare_measure_expect_speed(m);
     if (e->draft.path)
@@ -46,7 +49,7 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
 static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
 {
     const char *const path = pare_args_text(args, "baseline");
-    const bool text = e->asked.text || e->asked.choices;
+    const bool text = e->asked.text || e->asked.choices || e->asked.tasks;
     pare_measure_step(cli, &e->asked, e->f.model, "reading", NULL);
     PARE_TRY(pare_loaded_open(cli, args, e->f.model, e->asked.exact, text, &e->model));
     PARE_TRY(pare_loaded_kv(cli, args, &e->model));
@@ -59,8 +62,11 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
     PARE_TRY(pare_measure_watch(cli, &e->asked, &e->model));
     PARE_TRY(pare_measure_data(cli, args, &e->model, &e->asked));
     PARE_TRY(pare_measure_check_choices(cli, &e->asked, &e->model));
-    if (path)
+    PARE_TRY(pare_measure_check_tasks(cli, &e->asked, &e->model));
+    if (path) {
         PARE_TRY(pare_measure_check_choices(cli, &e->asked, &e->other));
+        PARE_TRY(pare_measure_check_tasks(cli, &e->asked, &e->other));
+    }
     if (path && e->asked.data.count)
         PARE_TRY(pare_measure_fits(cli, &e->asked, &e->model.model.config, path,
                                    &e->other.model.config));
@@ -75,15 +81,22 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
                  (!e->draft.path || e->draft.model.checked);
     e->f.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     e->base.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
-    return e->f.choice && e->base.choice ? PARE_OK : PARE_ENOMEM;
+    e->f.task = PARE_NEW(&cli->arena, pare_task_figures, e->asked.tasks);
+    e->base.task = PARE_NEW(&cli->arena, pare_task_figures, e->asked.tasks);
+    return e->f.choice && e->base.choice && e->f.task && e->base.task ? PARE_OK : PARE_ENOMEM;
 }
 
-static pare_status measure_choices(pare_cli *cli, evaluation *e)
+static pare_status measure_items(pare_cli *cli, evaluation *e)
 {
     for (size_t i = 0; i < e->asked.choices; i++) {
         PARE_TRY(pare_measure_choice(cli, &e->asked, &e->model, &e->f));
         if (e->baseline)
             PARE_TRY(pare_measure_choice(cli, &e->asked, e->baseline, &e->base));
+    }
+    for (size_t i = 0; i < e->asked.tasks; i++) {
+        PARE_TRY(pare_measure_task(cli, &e->asked, &e->model, &e->f));
+        if (e->baseline)
+            PARE_TRY(pare_measure_task(cli, &e->asked, e->baseline, &e->base));
     }
     return PARE_OK;
 }
@@ -107,7 +120,7 @@ static pare_status measure(pare_cli *cli, evaluation *e)
         e->base.text = pare_figures_baseline(&e->f.text);
     }
     if (s == PARE_OK)
-        s = measure_choices(cli, e);
+        s = measure_items(cli, e);
     pare_measure_pair(&e->base, &e->f);
     if (s == PARE_OK)
         s = pare_measure_speed(cli, &e->asked, &e->model, &e->f);
@@ -250,6 +263,8 @@ static void print_text(const pare_cli *cli, const evaluation *e)
     print_perplexity(e);
     for (size_t i = 0; i < e->asked.choices; i++)
         print_choice(e, i);
+    for (size_t i = 0; i < e->f.tasks; i++)
+        pare_measure_print_task(&e->f.task[i], i < e->base.tasks ? &e->base.task[i] : NULL);
     print_speed("speed", &e->f);
     print_speed("  baseline", &e->base);
     pare_eval_draft_print(&e->draft);

@@ -111,7 +111,12 @@ static const pare_option eval_options[] = {
      "measure MODEL, too: KL divergence from its predictions, paired test of choices", false},
     {"choice", "FILE",
      "multiple choice: PIQA, ARC, OpenBookQA, HellaSwag as published, or pare's own", true},
-    {"limit", "N", "only the first N windows of a text and items of a choice file", false},
+    {"tasks", "NAME=FILE",
+     "tasks as lm-evaluation-harness scores them: piqa=FILE,arc_easy=FILE (pare help tasks)", true},
+    {"shots", "N", "put N solved examples in front of each document of the tasks (0)", false},
+    {"shots-from", "NAME=FILE", "the file that they are taken from", true},
+    {"limit", "N",
+     "only the first N windows of a text, items of a choice file, documents of a task", false},
     {"speed", NULL, "time prefill and decoding", false},
     {"draft", "MODEL",
      "let MODEL draft tokens for continuations of the text: how many are accepted, how much faster "

@@ -295,6 +295,7 @@ const pare_topic pare_topics[] = {
     {"experts", "how pare calibrates mixtures of experts", print_experts},
     {"evaluate", "what pare measures of the finished model", print_evaluate},
     {"choice", "the form of files of multiple choice", pare_help_choice},
+    {"tasks", "tasks as lm-evaluation-harness scores them", pare_help_tasks},
     {"kv_cache", "the key/value cache in few bits", print_kv_cache},
     {"export", "files for other engines", print_export},
     {"training", "the recipe of pare train", pare_help_training},

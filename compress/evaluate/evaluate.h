@@ -78,6 +78,7 @@ typedef struct pare_choice_item {
     double *score; /* [choices] or NULL: written, sums of log-likelihoods in nats */
     size_t line;   /* of a file, from 1, for messages; 0: they say its number in the list, from 0 */
     unsigned char *verdict; /* PARE_CHOICE_ bits or NULL: written */
+    bool *greedy; /* [choices] or NULL: written, whether each token was the most likely one */
 } pare_choice_item;
 
 enum {
@@ -94,13 +95,13 @@ typedef struct pare_choice_result {
     size_t n; /* items asked */
 } pare_choice_result;
 
-/* A context runs once, and its choices continue its key/value cache together; items with contexts
- * of one length share passes. Scores have the same bytes as those of each choice behind its context
- * in one piece.
- * Returns PARE_OK, PARE_EINVAL (no items, an item does not fit the context, an empty context or
- * choice, an answer that is none of the choices; the message names its line or number),
- * PARE_ENUMERIC, PARE_ENOMEM, PARE_EINTERRUPTED: then *out is of the items asked until there, those
- * with the shortest contexts, if n is not 0. First of equals wins. */
+/* A context runs once (the last token of a choice does not), and its choices continue its key/value
+ * cache together; items with contexts of one length share passes. Scores have the same bytes as
+ * those of each choice behind its context in one piece. Returns PARE_OK, PARE_EINVAL (no items, an
+ * item does not fit the context, an empty context or choice, an answer that is none of the choices;
+ * the message names its line or number), PARE_ENUMERIC, PARE_ENOMEM, PARE_EINTERRUPTED: then *out
+ * is of the items asked until there, those with the shortest contexts, if n is not 0. First of
+ * equals wins. */
 PARE_CHECKED pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f,
                                               const pare_choice_item *item, size_t items,
                                               pare_choice_result *out);

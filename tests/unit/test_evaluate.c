@@ -418,14 +418,14 @@ START_TEST(items_that_do_not_fit_are_refused_by_number)
     const int32_t *const choice[] = {b.tokens, b.tokens + 5};
     size_t count[] = {2, 3};
     const size_t bytes[] = {4, 4};
-    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL},
-                                {b.tokens, 94, choice, count, bytes, 2, 0, NULL, 0, NULL}};
+    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL, NULL},
+                                {b.tokens, 95, choice, count, bytes, 2, 0, NULL, 0, NULL, NULL}};
     pare_ctx *const cx = &b.h.cx;
     ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 0, &r), PARE_EINVAL);
     ck_assert_str_eq(cx->what, "no multiple-choice items");
     pare_ctx_clear(cx);
     ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 2, &r), PARE_EINVAL);
-    ck_assert_str_eq(cx->what, "item 1: choice 1 needs 94 + 3 tokens, this model takes 96");
+    ck_assert_str_eq(cx->what, "item 1: choice 1 needs 95 + 2 tokens, this model takes 96");
     pare_ctx_clear(cx);
     item[1].context_count = 0;
     ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 2, &r), PARE_EINVAL);
@@ -463,7 +463,7 @@ static pare_status any_evaluation(bench *b, int which)
     const pare_eval_opts opts = {.window = 50, .stride = 0};
     const int32_t *const choice[] = {b->tokens, b->tokens + 5};
     const size_t count[] = {20, 30}, bytes[] = {4, 4};
-    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL};
+    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL, NULL};
     if (which == 0)
         return pare_evaluate(&b->h.cx, &b->f, &b->baseline, &opts, b->tokens, TOKENS, &e);
     return which == 1 ? pare_evaluate_choice(&b->h.cx, &b->f, &item, 1, &c)
