@@ -98,9 +98,12 @@ typedef struct pare_step {
 typedef enum pare_evaluation_kind {
     PARE_EVALUATE_PERPLEXITY,
     PARE_EVALUATE_KL,
-    PARE_EVALUATE_CHOICE
+    PARE_EVALUATE_CHOICE,
+    PARE_EVALUATE_TASK
 } pare_evaluation_kind;
-const char *pare_evaluation_kind_name(pare_evaluation_kind k); /* "perplexity", "kl", "choice" */
+const char *pare_evaluation_kind_name(pare_evaluation_kind k); /* "perplexity", .., "tasks" */
+/* Asks the items of a file: choice and tasks, which have no windows. */
+bool pare_evaluation_asks(pare_evaluation_kind k);
 
 /* Where models run. */
 typedef enum pare_run_on {
@@ -119,11 +122,14 @@ extern const pare_word pare_products_words[];
 
 typedef struct pare_evaluation {
     pare_evaluation_kind kind;
+    size_t entry; /* of the recipe's list: one of tasks makes an evaluation of each */
     pare_place place;
-    pare_text text, tokens, file; /* one of them; `file` with choice */
-    size_t window;                /* default 2048; not of choice */
+    pare_text text, tokens, file; /* one of them; `file` with choice and tasks */
+    pare_text task, shots_file;   /* of tasks; the latter may be without text */
+    size_t shots;
+    size_t window; /* default 2048; not of choice and tasks */
     bool window_given;
-    size_t limit; /* the first windows, or items of choice; default 0: all */
+    size_t limit; /* the first windows, items of choice or documents; default 0: all */
     pare_run_on device;
     pare_place device_place;
     pare_products products;

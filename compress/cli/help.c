@@ -246,8 +246,9 @@ static const char *topic_of(const char *key)
     static const char *const topic[][2] = {
         {"text", "calibration"},  {"tokens", "calibration"},  {"generate", "calibration"},
         {"path", "calibration"},  {"perplexity", "evaluate"}, {"kl", "evaluate"},
-        {"held_out", "evaluate"}, {"file", "choice"},         {"method", "kv_cache"},
-        {"format", "export"},     {"ram", "limits"}};
+        {"held_out", "evaluate"}, {"file", "choice"},         {"shots", "tasks"},
+        {"shots_from", "tasks"},  {"method", "kv_cache"},     {"format", "export"},
+        {"ram", "limits"}};
     for (size_t i = 0; i < sizeof topic / sizeof *topic; i++)
         if (strcmp(topic[i][0], key) == 0)
             return topic[i][1];

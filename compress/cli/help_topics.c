@@ -69,6 +69,8 @@ static void print_evaluate(void)
         "  choice       multiple choice: how many items each model answers right, and how many "
         "the\n"
         "               finished one gained and lost\n"
+        "  tasks        piqa, arc_easy, hellaswag, mmlu and others as lm-evaluation-harness scores "
+        "them\n"
         "\n"
         "perplexity and kl take text: FILE or tokens: FILE.i32, and:\n");
     for (size_t i = 0; pare_evaluate_params[i]; i++)
@@ -77,7 +79,9 @@ static void print_evaluate(void)
         "\n"
         "choice takes file: FILE, as PIQA, ARC, OpenBookQA and HellaSwag are published, or in "
         "pare's own\n"
-        "form (\"pare help choice\"), limit, device and device_products.\n"
+        "form (\"pare help choice\"), limit, device and device_products. tasks takes a file for "
+        "each task\n"
+        "(\"pare help tasks\"), the same, shots: N, and shots_from with a file for each task.\n"
         "\n"
         "Take a text that is not in the calibration. pare evaluates the finished model with the "
         "kernels\n"
@@ -101,6 +105,7 @@ static void print_evaluate(void)
         "           - kl: {text: code.txt, device: auto}         # on a GPU where there is one\n"
         "           - choice: {file: valid.jsonl, limit: 500}    # PIQA, valid-labels.lst beside "
         "it\n"
+        "           - tasks: {piqa: valid.jsonl, arc_easy: arc.jsonl, limit: 500}\n"
         "         pare eval ARTIFACT --text FILE --baseline MODEL\n");
 }
 

@@ -139,8 +139,10 @@ static pare_status take_key(const pare__choice_reading *r, const pare_json *item
                             const pare_json *labels, pare_choice_text *out)
 {
     const pare_json *const answer = pare_json_get(item, "answerKey");
-    const char *const key = pare_json_text(answer, NULL);
+    const char *key = pare_json_text(answer, NULL);
     bool found = false;
+    while (key && *key == ' ') /* a few of OpenBookQA begin with it */
+        key++;
     if (!answer)
         return pare__choice_fail(r, "\"answerKey\" is missing: an item without its answer cannot "
                                     "be scored");
