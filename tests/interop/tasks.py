@@ -3,7 +3,7 @@
 environment that has lm_eval, transformers, torch and datasets.
 
     tasks.py compare PARE MODEL TEXT ITEMS [TASK ...]
-    tasks.py golden MODEL TEXT
+    tasks.py golden ../../recipes/demo/hedge ../../recipes/demo/evaluation.txt
 
 compare: ITEMS documents a task, made of the sentences of TEXT (wiki.test.raw) in the shapes of the published
 data sets, with shots for some; pare and the harness, in F32, must have the same figures to 4 decimals. Prints a
@@ -30,11 +30,8 @@ SHOTS = {"piqa": 3, "winogrande": 2, "mmlu_anatomy": 2, "mmlu_high_school_physic
 
 def sentences(path):
     """Runs of words between full stops, of 12 to 40 words."""
-    out = []
-    for line in open(path, encoding="utf-8"):
-        if line.strip() and not line.startswith(" ="):
-            out += [s.split() for s in line.split(" . ") if 12 <= len(s.split()) <= 40]
-    return out
+    text = "\n".join(x for x in open(path, encoding="utf-8").read().split("\n") if not x.startswith(" ="))
+    return [s.split() for s in text.replace(" . ", ". ").replace(".\n", ". ").split(". ") if 12 <= len(s.split()) <= 40]
 
 
 class Maker:
@@ -225,7 +222,8 @@ def golden(model, text):
     folder = os.path.join(HERE, "..", "golden", "tasks")
     os.makedirs(folder, exist_ok=True)
     docs = {k: (a[:4], b) for k, (a, b) in make(text, 8, 4, 1).items()}
-    docs["wikitext"] = ([{"page": docs["wikitext"][0][0]["page"][:3000]}], [])
+    page = open(text, encoding="utf-8").read()[:2400].replace(" -", " @-@ ").replace(",", " ,").replace(".", " .")
+    docs["wikitext"] = ([{"page": " = Title = \n \n " + page}, {"page": " = Short = \n ( a )"}], [])
     files = write(folder, docs)
     harness = Harness(model)
     with open(os.path.join(folder, "..", "tasks.txt"), "w") as f:

@@ -318,8 +318,8 @@ START_TEST(a_choice_is_the_largest_sum_of_its_log_likelihoods)
             pick_norm = sum / (double)bytes[c] > best_norm ? c : pick_norm;
             best_norm = fmax(best_norm, sum / (double)bytes[c]);
         }
-        item[i] = (pare_choice_item){b.tokens + i, 9,    choice[i], count[i],   bytes, 3,
-                                     i % 3,        NULL, 0,         &verdict[i]};
+        item[i] = (pare_choice_item){b.tokens + i, 9,    choice[i], count[i],    bytes, 3,
+                                     i % 3,        NULL, 0,         &verdict[i], NULL};
         right += pick == i % 3;
         right_norm += pick_norm == i % 3;
         want[i] = (unsigned char)(PARE_CHOICE_ASKED | (pick == i % 3 ? PARE_CHOICE_RIGHT : 0) |
@@ -383,8 +383,9 @@ START_TEST(choices_that_share_a_context_score_as_each_alone)
             count[i][c] = i % 4 == 0 ? 1 : i == 5 && c == 2 ? room : 1 + (i * c) % 7;
             count[i][c] = count[i][c] < room ? count[i][c] : room;
         }
-        item[i] = (pare_choice_item){b.tokens + 3 * i, length, choice[i], count[i], bytes,
-                                     2 + i % 4,        1,      score[i],  0,        NULL};
+        item[i] =
+            (pare_choice_item){b.tokens + 3 * i, length, choice[i], count[i], bytes, 2 + i % 4, 1,
+                               score[i],         0,      NULL,      NULL};
     }
     pare_choice_result r;
     const pare_eval_side side = {&b.m.config, &b.m.kv, pare_model_inputs(&b.m)};
@@ -627,8 +628,8 @@ START_TEST(an_interrupt_leaves_the_items_asked)
     const int32_t *const choice[] = {b.tokens, b.tokens + 5};
     const size_t count[] = {2, 3}, bytes[] = {4, 4};
     for (size_t i = 0; i < ITEMS; i++) /* each a group, the last first */
-        item[i] = (pare_choice_item){b.tokens, 20 - i, choice, count, bytes,
-                                     2,        i % 2,  NULL,   0,     &verdict[i]};
+        item[i] = (pare_choice_item){b.tokens, 20 - i, choice, count,       bytes, 2,
+                                     i % 2,    NULL,   0,      &verdict[i], NULL};
     pare_choice_result r;
     ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, ITEMS, &r), PARE_EINTERRUPTED);
     ck_assert_uint_eq(r.n, 4);
