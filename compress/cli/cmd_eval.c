@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -221,6 +222,30 @@ static void print_perplexity(const evaluation *e)
                  f->text.kl_mean, f->text.kl_p99, (1 - f->text.top1) * 100);
 }
 
+static void print_positions(const pare_figures *f)
+{
+    const pare_eval_result *const r = &f->text;
+    if (!f->window || !f->by_position)
+        return;
+    (void)printf("position          tokens    nats    error  perplexity%s\n",
+                 r->has_kl ? "  baseline        KL" : "");
+    for (size_t b = 0; b < r->bins; b++) {
+        const pare_eval_bin *const x = &r->bin[b];
+        const size_t from = (size_t)1 << b, end = 2 * from < f->window ? 2 * from : f->window;
+        if (!x->scored)
+            continue;
+        (void)printf("%7zu to %-7zu %6zu  %.4f", from, end - 1, x->scored, x->nll);
+        if (isfinite(x->nll_stderr))
+            (void)printf("  %7.4f", x->nll_stderr);
+        else
+            (void)printf("        -");
+        (void)printf("  %10.4f", exp(x->nll));
+        if (r->has_kl)
+            (void)printf("    %.4f  %.6f", x->baseline_nll, x->kl);
+        (void)printf("\n");
+    }
+}
+
 static void print_speed(const char *name, const pare_figures *f)
 {
     if (f->has_speed)
@@ -261,6 +286,7 @@ static void print_text(const pare_cli *cli, const evaluation *e)
     if (e->asked.limit)
         (void)printf("limited to        %s\n", pare_measure_limit_text(&e->asked, limit));
     print_perplexity(e);
+    print_positions(&e->f);
     for (size_t i = 0; i < e->asked.choices; i++)
         print_choice(e, i);
     for (size_t i = 0; i < e->f.tasks; i++)
@@ -317,6 +343,7 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
 {
     evaluation e = {.f = {.model = args->operand[0]}};
     PARE_TRY(pare_measure_options(cli, args, "eval", &e.asked));
+    e.f.by_position = pare_args_given(args, "by-position");
     PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(pare_eval_draft_options(cli, args, &e.asked, &e.draft));
     PARE_TRY(pare_cli_device(cli, args));

@@ -32,7 +32,7 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
         return pare_fail(cx, PARE_EUSAGE,
                          "%s: nothing to measure; give --text, --tokens,%s --choice or --speed",
                          command, more);
-    static const char *const of_text[] = {"window", "stride", "bos"};
+    static const char *const of_text[] = {"window", "stride", "bos", "by-position"};
     for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
         if (!m->text && !m->tokens && pare_args_given(args, of_text[i]))
             return pare_fail(cx, PARE_EUSAGE, "%s: --%s needs --text or --tokens", command,

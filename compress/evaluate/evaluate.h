@@ -2,7 +2,11 @@
  *
  * Protocol: consecutive windows of `window` tokens, the last partial one dropped, positions
  * 1 .. window-1 of each scored; with stride N windows start every N tokens and after the first only
- * the last N positions of each are scored. Sums in double, in token order. */
+ * the last N positions of each are scored. Sums in double, in token order.
+ *
+ * Memory of a text, for each model: hidden states of a batch of windows (one window where it is
+ * longer than 2048 tokens), the cache of one block, and at most 16 MiB of logits (64 rows at most,
+ * one at least), whatever the window. */
 #ifndef PARE_COMPRESS_EVALUATE_H
 #define PARE_COMPRESS_EVALUATE_H
 
@@ -19,6 +23,15 @@ typedef struct pare_eval_opts {
  * one before, the last from 2^3 on. */
 enum { PARE_KL_LEAST = -20, PARE_KL_BINS = 25 };
 
+/* Positions [2^b, 2^(b+1)) of all windows: tokens that are predicted from so many before them. */
+typedef struct pare_eval_bin {
+    size_t scored;
+    double nll;        /* mean, nats */
+    double nll_stderr; /* of the means of windows: sample deviation / sqrt(windows); NaN for one */
+    double baseline_nll, kl; /* with a baseline: means */
+} pare_eval_bin;
+enum { PARE_EVAL_BINS = 32 };
+
 typedef struct pare_eval_result {
     size_t scored;     /* positions */
     double nll;        /* mean, nats */
@@ -28,6 +41,8 @@ typedef struct pare_eval_result {
     double kl_mean, kl_p99;
     double top1;                       /* share of positions with the baseline's argmax */
     size_t kl_histogram[PARE_KL_BINS]; /* positions by their KL */
+    pare_eval_bin bin[PARE_EVAL_BINS]; /* by position; the first `bins` of them, some empty */
+    size_t bins;
     /* The baseline's own, on the same positions; the bytes of memory that it took beside f. */
     double baseline_nll, baseline_ppl, baseline_ppl_stderr;
     size_t baseline_bytes;

@@ -32,6 +32,7 @@ typedef struct pare_figures {
     uint64_t disk_bytes;   /* of its weight files */
     size_t window, stride; /* window 0: no text was scored; stride 0: windows do not overlap */
     bool text_complete;    /* no interrupt came before the last window */
+    bool by_position;      /* its bins are wanted */
     pare_eval_result text;
     pare_choice_figures *choice;
     size_t choices;
@@ -61,6 +62,7 @@ pare_eval_result pare_figures_baseline(const pare_eval_result *r);
  * what an interrupt cut short has "complete": false.
  *
  *   text    tokens, perplexity {nll, ppl, stderr}, kl {mean, p99, top1_agreement, flips}
+ *   bins    by_position [{from, to, tokens, nll, ppl, stderr, baseline_nll, kl}]
  *   choice  choice [{file, n, accuracy, accuracy_stderr, accuracy_norm, accuracy_norm_stderr,
  *           paired {gained, lost, p}, paired_norm}]
  *   memory  memory {weight_bytes, bits_per_weight, model_bits_per_weight, mapped_bytes,
