@@ -60,6 +60,8 @@ static pare_status read_lines(reading *r, const char *text, size_t len)
         pare_status s = PARE_OK;
         if (!r->count && has_labels_beside(r, doc))
             s = pare__choice_labels_of(&r->r.at, r->all, &r->label);
+        r->item[r->count].row = line;
+        r->item[r->count].row_len = size;
         if (s == PARE_OK)
             s = read_doc(r, doc);
         pare_json_free(doc);

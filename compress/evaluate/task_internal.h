@@ -13,9 +13,12 @@ typedef enum pare__task_kind {
     PARE__TASK_PAGE
 } pare__task_kind;
 
+/* Where shots come from, for a file whose split the harness takes none from: */
 typedef enum pare__task_shots {
     PARE__SHOTS_NONE,
-    PARE__SHOTS_DRAWN,
+    PARE__SHOTS_DRAWN,  /* a sample of the other file */
+    PARE__SHOTS_OTHERS, /* a sample of one more, without what is the document itself: the harness
+                           does so where a task has no test split */
     PARE__SHOTS_FIRST
 } pare__task_shots;
 
@@ -26,6 +29,8 @@ typedef struct pare__task_item {
     uint64_t right;         /* of mc2 */
     const char *subject;    /* of mmlu */
     size_t words, bytes;    /* of a page, as it stands in the file */
+    const char *row;        /* the line of JSON that it is, [row_len], or NULL */
+    size_t row_len;
 } pare__task_item;
 
 typedef struct pare__task_reading {

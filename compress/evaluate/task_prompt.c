@@ -16,7 +16,7 @@ typedef struct prompting {
     pare__task_item *item, *shot;
     size_t items, shots; /* documents; those that shots are taken from */
     pare_python_random draw;
-    size_t *pool, picked[PARE_TASK_SHOTS];
+    size_t *pool, *rest, picked[PARE_TASK_SHOTS + 1];
 } prompting;
 
 static pare_status check(pare_ctx *cx, const pare_task_asked *asked, const pare_task_row *t)
@@ -43,18 +43,63 @@ static const char *solved(pare_arena *a, const char *front, const pare__task_ite
                              t->choice[parted ? 0 : t->answer], "\n\n", (char *)NULL);
 }
 
-static pare_status few(const prompting *p, size_t have, const char *subject)
+static pare_status few(const prompting *p, size_t have, const char *which)
 {
     return pare_fail(p->cx, PARE_EFORMAT, "%s: %zu document%s%s%s, and %zu shots are asked for",
-                     p->asked->shots_file, have, pare_plural(have), subject ? " about " : "",
-                     subject ? subject : "", p->asked->shots);
+                     p->asked->shots_file, have, pare_plural(have), *which ? " " : "", which,
+                     p->asked->shots);
 }
 
-static pare_status draw_shots(prompting *p, const char **front)
+/* Whether they are one row: of JSON to the byte, else by what is asked. */
+static bool is_same(const pare__task_item *a, const pare__task_item *b)
 {
-    if (p->shots < p->asked->shots)
-        return few(p, p->shots, NULL);
-    pare_python_sample(&p->draw, p->shots, p->asked->shots, p->pool, p->picked);
+    const pare_choice_text *const x = &a->text, *const y = &b->text;
+    if (a->row && b->row)
+        return a->row_len == b->row_len && memcmp(a->row, b->row, a->row_len) == 0;
+    if (x->choices != y->choices || x->answer != y->answer)
+        return false;
+    for (size_t i = 0; i < x->choices; i++)
+        if (strcmp(x->choice[i], y->choice[i]) != 0)
+            return false;
+    return a->context[0] ? strcmp(a->context[0], b->context[0]) == 0 &&
+                               strcmp(a->context[1], b->context[1]) == 0
+                         : strcmp(x->context, y->context) == 0;
+}
+
+/* One more is drawn than is taken, for the case that the document itself is among them; where too
+ * few others are, they are drawn anew from all others. */
+static pare_status draw_others(prompting *p, const pare__task_item *d)
+{
+    const size_t want = p->asked->shots;
+    size_t n = 0, others = 0;
+    if (p->shots <= want)
+        return few(p, p->shots, "(one more is drawn than is taken)");
+    pare_python_sample(&p->draw, p->shots, want + 1, p->pool, p->picked);
+    for (size_t i = 0; i <= want; i++)
+        if (!is_same(d, &p->shot[p->picked[i]]))
+            p->picked[n++] = p->picked[i];
+    if (n >= want)
+        return PARE_OK;
+    for (size_t i = 0; i < p->shots; i++)
+        if (!is_same(d, &p->shot[i]))
+            p->rest[others++] = i;
+    if (others < want)
+        return few(p, others, "other than the one that is asked");
+    pare_python_sample(&p->draw, others, want, p->pool, p->picked);
+    for (size_t i = 0; i < want; i++)
+        p->picked[i] = p->rest[p->picked[i]];
+    return PARE_OK;
+}
+
+static pare_status draw_shots(prompting *p, const pare__task_item *d, const char **front)
+{
+    if (p->task->shots == PARE__SHOTS_OTHERS) {
+        PARE_TRY(draw_others(p, d));
+    } else {
+        if (p->shots < p->asked->shots)
+            return few(p, p->shots, "");
+        pare_python_sample(&p->draw, p->shots, p->asked->shots, p->pool, p->picked);
+    }
     for (size_t i = 0; *front && i < p->asked->shots; i++)
         *front = solved(p->a, *front, &p->shot[p->picked[i]]);
     return *front ? PARE_OK : PARE_ENOMEM;
@@ -71,7 +116,10 @@ static pare_status first_shots(prompting *p, const char *subject, const char **f
         }
     if (!*front)
         return PARE_ENOMEM;
-    return have == p->asked->shots ? PARE_OK : few(p, have, subject);
+    if (have == p->asked->shots)
+        return PARE_OK;
+    const char *const about = pare__task_joined(p->a, "about ", subject, (char *)NULL);
+    return about ? few(p, have, about) : PARE_ENOMEM;
 }
 
 static const char *describe(pare_arena *a, const char *subject)
@@ -94,7 +142,7 @@ static pare_status front_of(prompting *p, const pare__task_item *d, const char *
     if (!p->asked->shots)
         return PARE_OK;
     return p->task->shots == PARE__SHOTS_FIRST ? first_shots(p, d->subject, front)
-                                               : draw_shots(p, front);
+                                               : draw_shots(p, d, front);
 }
 
 static pare_status put_doc(prompting *p, const pare__task_item *d, pare_task_texts *out,
@@ -145,7 +193,8 @@ static pare_status put_all(prompting *p, pare_task_texts *out)
     out->request = (pare_choice_texts){.path = p->asked->file, .all = out->all};
     out->request.item = PARE_NEW(p->a, pare_choice_text, 2 * p->items);
     p->pool = PARE_NEW(p->a, size_t, p->shots + 1);
-    if (!out->doc || !out->request.item || !p->pool)
+    p->rest = PARE_NEW(p->a, size_t, p->shots + 1);
+    if (!out->doc || !out->request.item || !p->pool || !p->rest)
         return PARE_ENOMEM;
     pare_python_seed(&p->draw, SEED);
     for (size_t i = 0; i < p->items; i++)

@@ -337,7 +337,7 @@ static pare_status read_page(const pare__task_reading *r, const pare_json *doc,
 static const char labelled[] = "question, choices {text, label}, answerKey";
 
 static const pare_task_row tasks[] = {
-    {"piqa", "goal, sol1, sol2, label", "acc, acc_norm", PARE__TASK_NORM, PARE__SHOTS_DRAWN, NULL,
+    {"piqa", "goal, sol1, sol2, label", "acc, acc_norm", PARE__TASK_NORM, PARE__SHOTS_OTHERS, NULL,
      pare__choice_piqa},
     {"arc_easy", labelled, "acc, acc_norm", PARE__TASK_NORM, PARE__SHOTS_DRAWN, NULL,
      pare__choice_arc},
@@ -346,10 +346,10 @@ static const pare_task_row tasks[] = {
     {"openbookqa", "question_stem, choices {text, label}, answerKey", "acc, acc_norm",
      PARE__TASK_NORM, PARE__SHOTS_DRAWN, NULL, pare__choice_open_book},
     {"hellaswag", "activity_label, ctx_a, ctx_b, endings, label", "acc, acc_norm", PARE__TASK_NORM,
-     PARE__SHOTS_DRAWN, read_hellaswag, NULL},
-    {"winogrande", "sentence, option1, option2, answer", "acc", PARE__TASK_ACC, PARE__SHOTS_DRAWN,
+     PARE__SHOTS_OTHERS, read_hellaswag, NULL},
+    {"winogrande", "sentence, option1, option2, answer", "acc", PARE__TASK_ACC, PARE__SHOTS_OTHERS,
      read_winogrande, NULL},
-    {"boolq", "passage, question, label (or answer)", "acc", PARE__TASK_ACC, PARE__SHOTS_DRAWN,
+    {"boolq", "passage, question, label (or answer)", "acc", PARE__TASK_ACC, PARE__SHOTS_OTHERS,
      read_boolq, NULL},
     {"mmlu", "question, choices (or A, B, C, D), answer, subject", "acc", PARE__TASK_ACC,
      PARE__SHOTS_FIRST, read_mmlu, NULL},

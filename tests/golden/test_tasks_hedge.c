@@ -115,7 +115,7 @@ START_TEST(tasks_have_the_log_likelihoods_and_figures_of_the_harness)
     }
     ck_assert_uint_eq(doc, data.texts.docs);
     ck_assert_uint_eq(tasks, 17); /* four of them with shots, too */
-    ck_assert_uint_eq(figures, 27);
+    ck_assert_uint_eq(figures, 26);
     ck_assert_uint_gt(cut, 0); /* contexts that are longer than the model takes */
     end(&r);
 }

@@ -30,7 +30,7 @@ SHOTS = {"piqa": 3, "winogrande": 2, "mmlu_anatomy": 2, "mmlu_high_school_physic
 
 def sentences(path):
     """Runs of words between full stops, of 12 to 40 words."""
-    text = "\n".join(x for x in open(path, encoding="utf-8").read().split("\n") if not x.startswith(" ="))
+    text = "\n".join(x for x in open(path, encoding="utf-8", errors="ignore").read().split("\n") if not x.startswith(" ="))
     return [s.split() for s in text.replace(" . ", ". ").replace(".\n", ". ").split(". ") if 12 <= len(s.split()) <= 40]
 
 
@@ -104,7 +104,7 @@ class Maker:
 
 def pages(path, count):
     out, page = [], []
-    for line in open(path, encoding="utf-8").read().split("\n"):
+    for line in open(path, encoding="utf-8", errors="ignore").read().split("\n"):
         flat = line.replace("= = =", "===").replace("= =", "==").strip()
         if flat.startswith("= ") and flat.endswith(" ="):
             out.append("\n".join(page))
@@ -124,7 +124,8 @@ def make(text, items, train, page_count):
     for s in SUBJECTS:
         m = Maker(text, s)
         out["mmlu_" + s] = [m.mmlu(s) for _ in range(items // len(SUBJECTS))], [m.mmlu(s) for _ in range(5)]
-    out["wikitext"] = pages(text, page_count), []
+    one = pages(text, page_count)
+    out["wikitext"] = one, one[:1]
     return out
 
 
@@ -222,8 +223,9 @@ def golden(model, text):
     folder = os.path.join(HERE, "..", "golden", "tasks")
     os.makedirs(folder, exist_ok=True)
     docs = {k: (a[:4], b) for k, (a, b) in make(text, 8, 4, 1).items()}
-    page = open(text, encoding="utf-8").read()[:2400].replace(" -", " @-@ ").replace(",", " ,").replace(".", " .")
-    docs["wikitext"] = ([{"page": " = Title = \n \n " + page}, {"page": " = Short = \n ( a )"}], [])
+    page = open(text, encoding="utf-8", errors="ignore").read()[:2400].replace(" -", " @-@ ").replace(",", " ,").replace(".", " .")
+    docs["wikitext"] = ([{"page": " = Title = \n \n " + page}, {"page": " = Short = \n ( a )"}], [{"page": "a"}])
+    docs["boolq"][0][1]["passage"] = " ".join(page.split()[:260])  # longer than the model takes
     files = write(folder, docs)
     harness = Harness(model)
     with open(os.path.join(folder, "..", "tasks.txt"), "w") as f:

@@ -172,6 +172,8 @@ START_TEST(each_option_of_winogrande_has_a_context_of_its_own)
                     "{\"sentence\": \"The _ sat.\", \"option1\": \"cat\", \"option2\": \"dog\", "
                     "\"answer\": \"1\"}");
     folder_put_text(&r.f, "train.jsonl",
+                    "{\"sentence\": \"It _ .\", \"option1\": \"a\", \"option2\": \"b\", "
+                    "\"answer\": \"1\"}\n"
                     "{\"sentence\": \"A _ ran.\", \"option1\": \"cow\", \"option2\": \"pig\", "
                     "\"answer\": \"2\"}");
     ck_assert_int_eq(read_as(&r, "winogrande", "a.jsonl", 1), PARE_OK);
@@ -237,6 +239,28 @@ START_TEST(shots_are_those_that_python_draws)
     ck_assert_int_eq(read_as(&r, "piqa", "a.jsonl", 2), PARE_OK);
     ck_assert_str_eq(r.t.request.item[0].context,
                      "Question: 7\nAnswer: a\n\nQuestion: 1\nAnswer: a\n\nQuestion: x\nAnswer:");
+    end(&r);
+}
+END_TEST
+
+/* random.Random(1234): sample(range(4), 2) is 3 0, sample(range(4), 2 + 1) is 3 0 2 and then 0 2 3:
+ * the harness draws one more for tasks without a test split, and leaves out the document itself. */
+START_TEST(a_document_is_no_shot_of_its_own)
+{
+    reading r;
+    begin(&r);
+    folder_put_text(&r.f, "train.jsonl", TRAINED(0) TRAINED(1) TRAINED(2) TRAINED(3));
+    folder_put_text(&r.f, "a.jsonl", TRAINED(0) TRAINED(x));
+    ck_assert_int_eq(read_as(&r, "piqa", "a.jsonl", 2), PARE_OK);
+    ck_assert_str_eq(r.t.request.item[0].context,
+                     "Question: 3\nAnswer: a\n\nQuestion: 2\nAnswer: a\n\nQuestion: 0\nAnswer:");
+    ck_assert_str_eq(r.t.request.item[1].context,
+                     "Question: 0\nAnswer: a\n\nQuestion: 2\nAnswer: a\n\nQuestion: x\nAnswer:");
+    ck_assert_int_eq(read_as(&r, "piqa", "a.jsonl", 4), PARE_EFORMAT);
+    pare_ctx_clear(&r.cx);
+    folder_put_text(&r.f, "train.jsonl", TRAINED(0) TRAINED(0) TRAINED(0) TRAINED(3) TRAINED(5));
+    ck_assert_int_eq(read_as(&r, "piqa", "a.jsonl", 3), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(r.cx.what, "2 documents other than the one that is asked"));
     end(&r);
 }
 END_TEST
@@ -361,7 +385,8 @@ START_TEST(shots_need_a_task_that_takes_them_and_a_file)
     ck_assert_ptr_nonnull(strstr(r.cx.what, "piqa: shots need a file"));
     pare_ctx_clear(&r.cx);
     ck_assert_int_eq(read_as(&r, "piqa", "a.jsonl", 2), PARE_EFORMAT);
-    ck_assert_ptr_nonnull(strstr(r.cx.what, "1 document, and 2 shots are asked for"));
+    ck_assert_ptr_nonnull(
+        strstr(r.cx.what, "1 document (one more is drawn than is taken), and 2 shots"));
     end(&r);
 }
 END_TEST
@@ -401,6 +426,7 @@ int main(void)
     tcase_add_test(t, each_option_of_winogrande_has_a_context_of_its_own);
     tcase_add_loop_test(t, truthful_choices_come_in_both_shapes, 0, 2);
     tcase_add_test(t, shots_are_those_that_python_draws);
+    tcase_add_test(t, a_document_is_no_shot_of_its_own);
     tcase_add_test(t, shots_of_mmlu_are_the_first_of_the_subject);
     tcase_add_test(t, pages_are_parted_and_detokenized_as_the_harness_does);
     tcase_add_loop_test(t, mistakes_are_named_by_file_line_and_key, 0,
