@@ -17,6 +17,11 @@ cat > choice.jsonl << 'END'
 {"context": "The cat sat on", "choices": [" the mat", " it", " and then did so"], "answer": 0}
 {"context": "The dog sat on", "choices": [" a", " the mat again"], "answer": 1}
 END
+cat > mmlu.jsonl << 'END'
+{"question": "The cat", "subject": "cats", "choices": ["sat", "ran", "ate", "lay"], "answer": 0}
+{"question": "The dog", "subject": "dogs", "choices": ["sat", "ran", "ate", "lay"], "answer": 1}
+END
+echo '{"passage": "'$(head -c 3000 text | tr -cd 'a-z ')'", "question": "is it", "label": 1}' > boolq.jsonl
 cat > recipe.yaml << 'END'
 pare: 1
 model: demo/hedge/
@@ -29,6 +34,7 @@ evaluate:
   - perplexity: {text: text, window: 64, limit: 4}
   - kl: {text: text, window: 64}
   - choice: {file: choice.jsonl}
+  - tasks: {mmlu: mmlu.jsonl, shots: 1, shots_from: {mmlu: mmlu.jsonl}}
 export: [{format: "gguf:q4_0", path: out.gguf}]
 END
 
@@ -66,7 +72,9 @@ put compress compress recipe.yaml --format json --log json:log
 documents+=("log=$home/log")
 put compress compress recipe.yaml --format json
 documents+=("run=$home/out/run.json")
-put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed --format json
+put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed \
+    --by-position --tasks mmlu=mmlu.jsonl,wikitext=text,boolq=boolq.jsonl --format json
+put eval eval out --tasks mmlu=mmlu.jsonl --shots 1 --shots-from mmlu=mmlu.jsonl --format json
 put eval eval out --speed --kv kivi --format json
 put eval eval demo/hedge --text text --window 64 --limit 2 --draft out --temperature 0 --format json
 put compare compare demo/hedge out --text text --window 64 --choice choice.jsonl --limit 1 --speed --format json

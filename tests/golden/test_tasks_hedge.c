@@ -32,7 +32,10 @@ static void begin(rig *r)
     open_model(&r->cx, &r->a, HEDGE, &r->ck, &r->model);
     ck_assert_int_eq(pare_forward_init(&r->cx, &r->a, &r->model, 256, true, &r->f), PARE_OK);
     ck_assert_int_eq(pare_file_read(&r->cx, &r->a, TASKS ".txt", 1 << 20, &text, &len), PARE_OK);
-    for (char *at = strtok(text, "\n"); at; at = strtok(NULL, "\n")) {
+    for (char *at = text, *stop; *at; at = stop) {
+        stop = at + strcspn(at, "\n");
+        if (*stop)
+            *stop++ = '\0';
         ck_assert_uint_lt(r->lines, LINES);
         if (at[0] != '#')
             r->line[r->lines++] = at;
