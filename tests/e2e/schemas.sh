@@ -21,6 +21,7 @@ cat > mmlu.jsonl << 'END'
 {"question": "The cat", "subject": "cats", "choices": ["sat", "ran", "ate", "lay"], "answer": 0}
 {"question": "The dog", "subject": "dogs", "choices": ["sat", "ran", "ate", "lay"], "answer": 1}
 END
+LC_ALL=C tr -cd '\n -~' < text > page
 echo '{"passage": "'$(head -c 3000 text | tr -cd 'a-z ')'", "question": "is it", "label": 1}' > boolq.jsonl
 cat > recipe.yaml << 'END'
 pare: 1
@@ -73,7 +74,7 @@ documents+=("log=$home/log")
 put compress compress recipe.yaml --format json
 documents+=("run=$home/out/run.json")
 put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed \
-    --by-position --tasks mmlu=mmlu.jsonl,wikitext=text,boolq=boolq.jsonl --format json
+    --by-position --tasks mmlu=mmlu.jsonl,wikitext=page,boolq=boolq.jsonl --format json
 put eval eval out --tasks mmlu=mmlu.jsonl --shots 1 --shots-from mmlu=mmlu.jsonl --format json
 put eval eval out --speed --kv kivi --format json
 put eval eval demo/hedge --text text --window 64 --limit 2 --draft out --temperature 0 --format json
