@@ -51,7 +51,7 @@ typedef struct pare_task_doc {
     size_t value;        /* of its choices among all (pare_task_data) */
     size_t choices, answer;
     uint64_t right;       /* bit c: choice c is right, of mc2 */
-    const size_t *length; /* [choices] code points that acc_norm divides by */
+    const size_t *length; /* code points that acc_norm divides by, [choices]; [1] of winogrande */
     size_t words, bytes;  /* of a page */
     const char *group;    /* the subject of mmlu; NULL: none */
     size_t line;

@@ -14,7 +14,8 @@ typedef struct prompting {
     const pare_task_asked *asked;
     const pare_task_row *task;
     pare__task_item *item, *shot;
-    size_t items, shots; /* documents; those that shots are taken from */
+    size_t items, shots;         /* documents; those that shots are taken from */
+    const char *subject, *about; /* of the document before, and what stood in front of it */
     pare_python_random draw;
     size_t *pool, *rest, picked[PARE_TASK_SHOTS + 1];
 } prompting;
@@ -136,13 +137,19 @@ static const char *describe(pare_arena *a, const char *subject)
 /* What stands in front of a document. */
 static pare_status front_of(prompting *p, const pare__task_item *d, const char **front)
 {
-    *front = d->subject ? describe(p->a, d->subject) : "";
-    if (!*front)
-        return PARE_ENOMEM;
-    if (!p->asked->shots)
-        return PARE_OK;
-    return p->task->shots == PARE__SHOTS_FIRST ? first_shots(p, d->subject, front)
-                                               : draw_shots(p, d, front);
+    *front = "";
+    if (!d->subject)
+        return p->asked->shots ? draw_shots(p, d, front) : PARE_OK;
+    if (!p->subject || strcmp(p->subject, d->subject) != 0) {
+        p->subject = d->subject;
+        p->about = describe(p->a, d->subject);
+        if (!p->about)
+            return PARE_ENOMEM;
+        if (p->asked->shots)
+            PARE_TRY(first_shots(p, d->subject, &p->about));
+    }
+    *front = p->about;
+    return PARE_OK;
 }
 
 static pare_status put_doc(prompting *p, const pare__task_item *d, pare_task_texts *out,

@@ -45,13 +45,15 @@ static void judge(scoring *s, size_t doc)
     const pare_task_doc *const d = &s->data->texts.doc[doc];
     const double *const sum = s->score + d->value;
     unsigned char verdict = PARE_CHOICE_ASKED;
+    const pare__task_kind kind = s->data->texts.task->kind;
     double value = sum[0];
-    switch (s->data->texts.task->kind) {
+    switch (kind) {
     case PARE__TASK_ACC:
     case PARE__TASK_NORM:
         value = best_of(sum, NULL, d->choices) == d->answer;
         verdict |= value > 0 ? PARE_CHOICE_RIGHT : 0;
-        verdict |= best_of(sum, d->length, d->choices) == d->answer ? PARE_CHOICE_RIGHT_NORM : 0;
+        if (kind == PARE__TASK_NORM && best_of(sum, d->length, d->choices) == d->answer)
+            verdict |= PARE_CHOICE_RIGHT_NORM;
         break;
     case PARE__TASK_MASS: value = mass_of(sum, d->right, d->choices); break;
     case PARE__TASK_WORD: verdict |= s->greedy[d->value] ? PARE_CHOICE_RIGHT : 0; break;

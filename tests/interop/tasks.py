@@ -77,6 +77,8 @@ class Maker:
     def winogrande(self):
         words, other = self.pick(), self.pick()
         at = self.draw.randint(3, 9)
+        while other[at] == words[at]:  # a tie would be decided by the last bit
+            other = self.pick()
         right = self.draw.randint(1, 2)
         options = [words[at], other[at]] if right == 1 else [other[at], words[at]]
         words = words[:at] + ["_"] + words[at + 1:at + 8]
