@@ -2,6 +2,7 @@
 #include "compress/evaluate/evaluate_internal.h"
 #include "compress/evaluate/figures.h"
 #include "runtime/ops.h"
+#include "tests/unit/position_bins.h"
 #include "tests/unit/tiny.h"
 
 typedef struct bench {
@@ -98,49 +99,6 @@ static void check_histogram(const pare_eval_result *r, const plain_result *want)
     ck_assert_uint_eq(below, r->scored);
 }
 
-/* Positions in the order of plain_evaluate. */
-static void check_bins(const pare_eval_result *r, const plain_result *want, size_t window,
-                       size_t stride)
-{
-    size_t scored[PARE_EVAL_BINS] = {0}, windows[PARE_EVAL_BINS] = {0};
-    double nll[PARE_EVAL_BINS] = {0}, kl[PARE_EVAL_BINS] = {0}, means[PARE_EVAL_BINS][TOKENS];
-    for (size_t start = 0, n = 0; n < want->n; start += stride ? stride : window) {
-        double sum[PARE_EVAL_BINS] = {0};
-        size_t here[PARE_EVAL_BINS] = {0};
-        for (size_t p = start && stride ? window - stride : 1; p < window; p++, n++) {
-            const size_t b = (size_t)floor(log2((double)p));
-            scored[b]++;
-            here[b]++;
-            sum[b] += want->nll[n];
-            nll[b] += want->nll[n];
-            kl[b] += want->kl[n];
-        }
-        for (size_t b = 0; b < PARE_EVAL_BINS; b++)
-            if (here[b])
-                means[b][windows[b]++] = sum[b] / (double)here[b];
-    }
-    ck_assert_uint_eq(r->bins, (size_t)floor(log2((double)(window - 1))) + 1);
-    for (size_t b = 0; b < r->bins; b++) {
-        const pare_eval_bin *const x = &r->bin[b];
-        double mean = 0, squares = 0;
-        ck_assert_uint_eq(x->scored, scored[b]);
-        if (!scored[b])
-            continue;
-        ck_assert_double_eq_tol(x->nll, nll[b] / (double)scored[b], 2e-6);
-        ck_assert_double_eq_tol(x->kl, kl[b] / (double)scored[b], 1e-9);
-        ck_assert(x->baseline_nll > 0);
-        for (size_t w = 0; w < windows[b]; w++)
-            mean += means[b][w] / (double)windows[b];
-        for (size_t w = 0; w < windows[b]; w++)
-            squares += (means[b][w] - mean) * (means[b][w] - mean);
-        if (windows[b] > 1)
-            ck_assert_double_eq_tol(
-                x->nll_stderr, sqrt(squares / (double)(windows[b] - 1) / (double)windows[b]), 4e-6);
-        else
-            ck_assert(isnan(x->nll_stderr));
-    }
-}
-
 START_TEST(figures_equal_the_protocol_done_by_hand)
 {
     static plain_result want;
@@ -177,7 +135,7 @@ START_TEST(figures_equal_the_protocol_done_by_hand)
     const size_t rank = (99 * want.n + 99) / 100;
     ck_assert(below < rank && at_or_below >= rank);
     check_histogram(&r, &want);
-    check_bins(&r, &want, opts.window, opts.stride);
+    check_bins(&r, want.nll, want.kl, want.n, opts.window, opts.stride);
     tiny_end(&b.h);
 }
 END_TEST
