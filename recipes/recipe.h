@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "recipes/param.h"
+#include "recipes/requirement.h"
 #include "runtime/arena.h"
 #include "runtime/kv.h"
 
@@ -17,22 +18,6 @@ typedef struct pare_pass_words {
     const char *name;
     const pare_param *params; /* ends with a NULL name */
 } pare_pass_words;
-
-/* Where a value stood, for errors found later. line 0: from the command line or default. */
-typedef struct pare_place {
-    const char *file;
-    size_t line, column;
-} pare_place;
-
-typedef struct pare_text {
-    const char *text; /* NULL: not given */
-    pare_place place;
-} pare_text;
-
-typedef struct pare_texts {
-    pare_text *item;
-    size_t count;
-} pare_texts;
 
 typedef enum pare_calibration_kind {
     PARE_CALIBRATION_NONE,
@@ -97,9 +82,12 @@ typedef struct pare_step {
 typedef enum pare_evaluation_kind {
     PARE_EVALUATE_PERPLEXITY,
     PARE_EVALUATE_KL,
-    PARE_EVALUATE_CHOICE
+    PARE_EVALUATE_CHOICE,
+    PARE_EVALUATE_TASK
 } pare_evaluation_kind;
-const char *pare_evaluation_kind_name(pare_evaluation_kind k); /* "perplexity", "kl", "choice" */
+const char *pare_evaluation_kind_name(pare_evaluation_kind k); /* "perplexity", .., "tasks" */
+/* Asks the items of a file: choice and tasks, which have no windows. */
+bool pare_evaluation_asks(pare_evaluation_kind k);
 
 /* Where models run. */
 typedef enum pare_run_on {
@@ -118,11 +106,14 @@ extern const pare_word pare_products_words[];
 
 typedef struct pare_evaluation {
     pare_evaluation_kind kind;
+    size_t entry; /* of the recipe's list: one of tasks makes an evaluation of each */
     pare_place place;
-    pare_text text, tokens, file; /* one of them; `file` with choice */
-    size_t window;                /* default 2048; not of choice */
+    pare_text text, tokens, file; /* one of them; `file` with choice and tasks */
+    pare_text task, shots_file;   /* of tasks; the latter may be without text */
+    size_t shots;
+    size_t window; /* default 2048; not of choice and tasks */
     bool window_given;
-    size_t limit; /* the first windows, or items of choice; default 0: all */
+    size_t limit; /* the first windows, items of choice or documents; default 0: all */
     pare_run_on device;
     pare_place device_place;
     pare_products products;
@@ -136,30 +127,6 @@ typedef struct pare_recipe_export {
     pare_place place;
     pare_text format, path; /* any format: the planner knows which there are */
 } pare_recipe_export;
-
-/* What the finished model must keep to; in the order of pare_requirement_words. */
-typedef enum pare_requirement_kind {
-    PARE_REQUIRE_PERPLEXITY,
-    PARE_REQUIRE_KL,
-    PARE_REQUIRE_TOP1,
-    PARE_REQUIRE_CHOICE,
-    PARE_REQUIRE_BYTES
-} pare_requirement_kind;
-
-typedef struct pare_requirement {
-    pare_requirement_kind kind;
-    pare_text text; /* "<= +1%" */
-    double bound;
-    bool relative; /* the bound is a share of the original's */
-} pare_requirement;
-
-/* Kinds, ended by a NULL name; `most`: a bound from above. */
-typedef struct pare_requirement_word {
-    const char *name;
-    bool most;
-    const char *takes, *help;
-} pare_requirement_word;
-extern const pare_requirement_word pare_requirement_words[];
 
 typedef enum pare_nan_policy { PARE_NAN_ERROR, PARE_NAN_CLAMP, PARE_NAN_ZERO } pare_nan_policy;
 

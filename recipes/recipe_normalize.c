@@ -102,6 +102,13 @@ static void put_path(sink *s, const char *key, const char *path, bool portable)
     put_text(s, "\n");
 }
 
+static void put_task_path(sink *s, const char *indent, const char *task, const char *path,
+                          bool portable)
+{
+    put_text(s, indent);
+    put_path(s, task, path, portable);
+}
+
 static void put_parts(sink *s, const pare_calibration *c, bool portable)
 {
     put_text(s, "  text: [");
@@ -178,12 +185,20 @@ static void put_evaluation(sink *s, const pare_evaluation *e, bool portable)
         put_path(s, "      text", e->text.text, portable);
     else if (e->tokens.text)
         put_path(s, "      tokens", e->tokens.text, portable);
+    else if (e->task.text)
+        put_task_path(s, "      ", e->task.text, e->file.text, portable);
     else
         put_path(s, "      file", e->file.text, portable);
-    if (e->kind != PARE_EVALUATE_CHOICE && (portable || e->window_given))
+    if (!pare_evaluation_asks(e->kind) && (portable || e->window_given))
         put_format(s, "      window: %zu\n", e->window);
     if (e->limit)
         put_format(s, "      limit: %zu\n", e->limit);
+    if (e->shots)
+        put_format(s, "      shots: %zu\n", e->shots);
+    if (e->shots_file.text) {
+        put_text(s, "      shots_from:\n");
+        put_task_path(s, "        ", e->task.text, e->shots_file.text, portable);
+    }
     if (e->device != PARE_RUN_ON_CPU && !portable) /* the figures are the same */
         put_format(s, "      device: %s\n", pare_run_on_words[e->device].text);
     if (e->products != PARE_PRODUCTS_EXACT && !portable) /* run.json says what was taken */
@@ -220,7 +235,9 @@ static void put_requirements(sink *s, const pare_recipe *r)
     if (r->requirements)
         put_text(s, "require:\n");
     for (size_t i = 0; i < r->requirements; i++) {
-        put_format(s, "  %s: ", pare_requirement_words[r->requirement[i].kind].name);
+        put_text(s, "  ");
+        put_text(s, r->requirement[i].name);
+        put_text(s, ": ");
         put_quoted(s, r->requirement[i].text.text);
         put_text(s, "\n");
     }

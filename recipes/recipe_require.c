@@ -14,6 +14,8 @@ const pare_requirement_word pare_requirement_words[] = {
      "share of positions where both models have the same most likely token"},
     {"choice", false, "\">= 99%\" of the original's, or \">= 0.41\"",
      "accuracy of every evaluation with choice"},
+    {"tasks.TASK", false, "\">= 99%\" of the original's, or \">= 0.41\"",
+     "acc of a task of the recipe, as in tasks.piqa; tasks.piqa.acc_norm: another share of it"},
     {"bytes", true, "\"<= 4GiB\"", "of the weights as they are stored: the packed files"},
     {NULL, false, NULL, NULL},
 };
@@ -53,14 +55,34 @@ static bool takes_bound(const char *text, pare_requirement *r)
     return true;
 }
 
+static const char task_prefix[] = "tasks.";
+
+static bool names_task(const char *key)
+{
+    const size_t len = sizeof task_prefix - 1;
+    return strncmp(key, task_prefix, len) == 0 && key[len] && key[len] != '.';
+}
+
+/* "tasks.piqa.acc_norm" as piqa and acc_norm. */
+static pare_status read_task(const pare__walk *w, const char *key, pare_requirement *out)
+{
+    const char *const name = key + sizeof task_prefix - 1, *const dot = strchr(name, '.');
+    out->task = pare_arena_text(w->a, name, dot ? (size_t)(dot - name) : strlen(name));
+    out->metric = dot ? dot + 1 : "acc";
+    return out->task ? PARE_OK : PARE_ENOMEM;
+}
+
 static pare_status read_one(const pare__walk *w, const pare_yaml *node, pare_requirement *out)
 {
     char takes[128];
-    size_t kind = 0;
-    while (strcmp(pare_requirement_words[kind].name, node->key->text) != 0)
-        kind++;
+    size_t kind = PARE_REQUIRE_TASK;
+    if (!names_task(node->key->text))
+        for (kind = 0; strcmp(pare_requirement_words[kind].name, node->key->text) != 0; kind++)
+            ;
     const pare_requirement_word *const word = &pare_requirement_words[kind];
-    *out = (pare_requirement){.kind = (pare_requirement_kind)kind};
+    *out = (pare_requirement){.kind = (pare_requirement_kind)kind, .name = node->key->text};
+    if (kind == PARE_REQUIRE_TASK)
+        PARE_TRY(read_task(w, node->key->text, out));
     PARE_TRY(pare__text(w, node, &out->text));
     const char *bound = out->text.text;
     const bool direction = strncmp(bound, word->most ? "<=" : ">=", 2) == 0;
@@ -72,16 +94,32 @@ static pare_status read_one(const pare__walk *w, const pare_yaml *node, pare_req
     return pare__fail_takes(w, node, takes);
 }
 
-pare_status pare__require(const pare__walk *w, const pare_yaml *node)
+/* Keys that are no task must be known. */
+static pare_status check_keys(const pare__walk *w, const pare_yaml *node)
 {
     enum { KINDS = sizeof pare_requirement_words / sizeof *pare_requirement_words - 1 };
     const char *names[KINDS];
-    pare_recipe *const out = w->out;
+    size_t known = 0;
     for (size_t i = 0; i < KINDS; i++)
-        names[i] = pare_requirement_words[i].name;
+        if (i != PARE_REQUIRE_TASK)
+            names[known++] = pare_requirement_words[i].name;
+    for (const pare_yaml *e = node->first; e; e = e->next) {
+        pare_yaml alone = *node, one = *e;
+        if (names_task(e->key->text))
+            continue;
+        one.next = NULL;
+        alone.first = &one;
+        PARE_TRY(pare__keys(w, &alone, "require", names, known));
+    }
+    return PARE_OK;
+}
+
+pare_status pare__require(const pare__walk *w, const pare_yaml *node)
+{
+    pare_recipe *const out = w->out;
     PARE_TRY(pare__mapping(w, node, "require: {kl: \"<= 0.02\"}"));
-    PARE_TRY(pare__keys(w, node, "require", names, KINDS));
-    out->requirement = PARE_NEW(w->a, pare_requirement, KINDS);
+    PARE_TRY(check_keys(w, node));
+    out->requirement = PARE_NEW(w->a, pare_requirement, node->count);
     if (!out->requirement)
         return PARE_ENOMEM;
     for (const pare_yaml *e = node->first; e; e = e->next)

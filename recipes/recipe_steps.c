@@ -10,12 +10,14 @@ const pare_word pare__all_words[] = {{"all", 0}, {0}};
 static const pare_word nan_words[] = {
     {"error", PARE_NAN_ERROR}, {"clamp", PARE_NAN_CLAMP}, {"zero", PARE_NAN_ZERO}, {0}};
 
-static const pare_param limit = {.name = "limit",
-                                 .type = PARE_PARAM_INTEGER,
-                                 .min = 1,
-                                 .max = 1 << 24,
-                                 .words = pare__all_words,
-                                 .help = "the first windows of a text, or items of choice"};
+static const pare_param limit = {
+    .name = "limit",
+    .type = PARE_PARAM_INTEGER,
+    .min = 1,
+    .max = 1 << 24,
+    .words = pare__all_words,
+    .help = "the first windows of a text, items of choice, documents of tasks"};
+static const pare_param shots = {.name = "shots", .type = PARE_PARAM_INTEGER, .max = 64};
 const pare_word pare_run_on_words[] = {
     {"cpu", PARE_RUN_ON_CPU}, {"cuda", PARE_RUN_ON_CUDA}, {"auto", PARE_RUN_ON_AUTO}, {0}};
 static const pare_param device = {
@@ -255,16 +257,23 @@ pare_status pare__one_source(const pare__walk *w, const pare_yaml *mapping, pare
 
 static const char *const evaluation_kinds[] = {[PARE_EVALUATE_PERPLEXITY] = "perplexity",
                                                [PARE_EVALUATE_KL] = "kl",
-                                               [PARE_EVALUATE_CHOICE] = "choice"};
+                                               [PARE_EVALUATE_CHOICE] = "choice",
+                                               [PARE_EVALUATE_TASK] = "tasks"};
 static const char *const evaluation_examples[] = {[PARE_EVALUATE_PERPLEXITY] =
                                                       "perplexity: {text: FILE}",
                                                   [PARE_EVALUATE_KL] = "kl: {text: FILE}",
-                                                  [PARE_EVALUATE_CHOICE] = "choice: {file: FILE}"};
+                                                  [PARE_EVALUATE_CHOICE] = "choice: {file: FILE}",
+                                                  [PARE_EVALUATE_TASK] = "tasks: {piqa: FILE}"};
 enum { EVALUATION_KINDS = sizeof evaluation_kinds / sizeof *evaluation_kinds };
 
 const char *pare_evaluation_kind_name(pare_evaluation_kind k)
 {
     return evaluation_kinds[k];
+}
+
+bool pare_evaluation_asks(pare_evaluation_kind k)
+{
+    return k == PARE_EVALUATE_CHOICE || k == PARE_EVALUATE_TASK;
 }
 
 const pare_text *pare_evaluation_data(const pare_evaluation *e)
@@ -315,24 +324,70 @@ static pare_status read_choice(const pare__walk *w, const pare_yaml *mapping, co
     return pare__text(w, file, &out->file);
 }
 
-static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
-                                   pare_evaluation *out)
+static const char *const of_tasks[] = {"limit", "shots", "shots_from", "device", "device_products"};
+
+static bool is_of_tasks(const char *word)
 {
-    static const char *const words[] = {"text",  "tokens", "window",         "file",
-                                        "limit", "device", "device_products"};
-    const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
+    for (size_t i = 0; i < sizeof of_tasks / sizeof *of_tasks; i++)
+        if (strcmp(word, of_tasks[i]) == 0)
+            return true;
+    return false;
+}
+
+/* {piqa: FILE, ..} names where shots are from; each must be a task of [first, end). */
+static pare_status read_shots(const pare__walk *w, const pare_yaml *from, pare_evaluation *first,
+                              const pare_evaluation *end)
+{
+    if (!from)
+        return PARE_OK;
+    if (from->kind != PARE_YAML_MAPPING)
+        return pare__fail_takes(w, from, "a mapping of tasks to files, as in {piqa: train.jsonl}");
+    for (const pare_yaml *f = from->first; f; f = f->next) {
+        pare_evaluation *e = first;
+        while (e < end && strcmp(e->task.text, f->key->text) != 0)
+            e++;
+        if (e == end)
+            return pare_recipe_fail(w->cx, f->key->place,
+                                    "shots_from has \"%s\", which is none of the tasks here",
+                                    f->key->text);
+        PARE_TRY(pare__text(w, f, &e->shots_file));
+    }
+    return PARE_OK;
+}
+
+/* Every key that is no setting is a task: an evaluation of its own, with the settings of all. */
+static pare_status read_tasks(const pare__walk *w, const pare_yaml *mapping, const pare_yaml *key,
+                              const pare_evaluation *like)
+{
+    pare_recipe *const r = w->out;
+    const size_t first = r->evaluations;
+    double count = 0;
+    PARE_TRY(pare__entry(w, mapping, &shots, &count, NULL, NULL));
+    for (const pare_yaml *f = mapping->first; f; f = f->next) {
+        if (is_of_tasks(f->key->text))
+            continue;
+        if (strspn(f->key->text, "abcdefghijklmnopqrstuvwxyz0123456789_") < strlen(f->key->text))
+            return pare_recipe_fail(w->cx, f->key->place,
+                                    "\"%s\" is no task; \"pare help tasks\" lists them",
+                                    f->key->text);
+        pare_evaluation *const e = &r->evaluation[r->evaluations++];
+        *e = *like;
+        e->task = (pare_text){f->key->text, f->key->place};
+        e->shots = (size_t)count;
+        PARE_TRY(pare__text(w, f, &e->file));
+    }
+    if (r->evaluations == first)
+        return pare_recipe_fail(w->cx, key->place, "tasks needs a task and its file, as in \"%s\"",
+                                evaluation_examples[PARE_EVALUATE_TASK]);
+    return read_shots(w, pare_yaml_get(mapping, "shots_from"), &r->evaluation[first],
+                      &r->evaluation[r->evaluations]);
+}
+
+/* What every kind has. */
+static pare_status read_common(const pare__walk *w, const pare_yaml *mapping, pare_evaluation *out)
+{
     double most = 0, device_at = PARE_RUN_ON_CPU, how = PARE_PRODUCTS_EXACT;
     pare_place products_place;
-    PARE_TRY(single_key(w, entry, evaluation_examples[0], &key, &value));
-    assert(key);
-    *out = (pare_evaluation){.place = key->place};
-    PARE_TRY(evaluation_kind(w, key, &out->kind));
-    PARE_TRY(only_key(w, entry, words, 7));
-    PARE_TRY(inner_mapping(w, value, evaluation_examples[out->kind], &mapping));
-    if (out->kind == PARE_EVALUATE_CHOICE)
-        PARE_TRY(read_choice(w, mapping, key, out));
-    else
-        PARE_TRY(read_measure(w, mapping, key, out));
     PARE_TRY(pare__entry(w, mapping, &limit, &most, NULL, NULL));
     PARE_TRY(pare__entry(w, mapping, &device, &device_at, NULL, &out->device_place));
     PARE_TRY(pare__entry(w, mapping, &products, &how, NULL, &products_place));
@@ -344,6 +399,35 @@ static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
                                 "device_products is for device: cuda or auto; add one of them, or "
                                 "leave device_products out");
     return PARE_OK;
+}
+
+static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry, size_t number)
+{
+    static const char *const words[] = {"text",   "tokens",          "window", "file",      "limit",
+                                        "device", "device_products", "shots",  "shots_from"};
+    const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
+    PARE_TRY(single_key(w, entry, evaluation_examples[0], &key, &value));
+    assert(key);
+    pare_evaluation e = {.entry = number, .place = key->place};
+    PARE_TRY(evaluation_kind(w, key, &e.kind));
+    PARE_TRY(only_key(w, entry, words, sizeof words / sizeof *words));
+    PARE_TRY(inner_mapping(w, value, evaluation_examples[e.kind], &mapping));
+    if (e.kind == PARE_EVALUATE_TASK) {
+        PARE_TRY(read_common(w, mapping, &e));
+        return read_tasks(w, mapping, key, &e);
+    }
+    PARE_TRY(e.kind == PARE_EVALUATE_CHOICE ? read_choice(w, mapping, key, &e)
+                                            : read_measure(w, mapping, key, &e));
+    PARE_TRY(read_common(w, mapping, &e));
+    w->out->evaluation[w->out->evaluations++] = e;
+    return PARE_OK;
+}
+
+/* Evaluations that an entry makes at most. */
+static size_t most_of(const pare_yaml *entry)
+{
+    const pare_yaml *const value = entry->kind == PARE_YAML_MAPPING ? entry->first : NULL;
+    return value && value->kind == PARE_YAML_MAPPING && value->count ? value->count : 1;
 }
 
 /* What was meant by evaluations that are no list. */
@@ -366,11 +450,14 @@ pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
         return PARE_OK;
     }
     PARE_TRY(check_list(w, list, evaluation_examples[example_kind(list)]));
-    out->evaluation = PARE_NEW(w->a, pare_evaluation, list->count);
+    size_t most = 0, number = 0;
+    for (const pare_yaml *e = list->first; e; e = e->next)
+        most += most_of(e);
+    out->evaluation = PARE_NEW(w->a, pare_evaluation, most);
     if (!out->evaluation)
         return PARE_ENOMEM;
     for (const pare_yaml *e = list->first; e; e = e->next)
-        PARE_TRY(read_evaluation(w, e, &out->evaluation[out->evaluations++]));
+        PARE_TRY(read_evaluation(w, e, number++));
     return PARE_OK;
 }
 

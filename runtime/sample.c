@@ -48,6 +48,7 @@ typedef struct generation {
     int32_t *column; /* tokens of one batch, sequence after sequence */
     size_t *last;    /* row of the last position of each sequence in x */
     unsigned char *done;
+    pare_sample_entry *order; /* [threads, vocab], with a filter */
     size_t running;
     struct generation *other; /* of the other model, over the same tokens; NULL: none */
 } generation;
@@ -72,6 +73,12 @@ static pare_status take_states(generation *g, size_t prompt)
                                 g->f->model->head.n * sizeof(float));
     if (!g->kv || !g->column || !g->last || !g->done || !g->logits)
         return PARE_ENOMEM;
+    if (g->opts->filter) {
+        g->order = pare_arena_take_raw(g->scratch, pare_threads(g->cx),
+                                       g->f->model->head.n * sizeof *g->order);
+        if (!g->order)
+            return PARE_ENOMEM;
+    }
     PARE_TRY(g->state.op->take(&g->state, rows, c->hidden, &g->x));
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(g->state.op->kv_take(&g->state, c, &g->f->model->kv, n, length, &g->kv[i]));
@@ -112,7 +119,6 @@ typedef struct draw_call {
 
 static void draw(void *arg, size_t begin, size_t end, size_t worker)
 {
-    (void)worker;
     const draw_call *const d = arg;
     const generation *const g = d->g;
     const size_t vocab = g->f->model->head.n;
@@ -120,6 +126,11 @@ static void draw(void *arg, size_t begin, size_t end, size_t worker)
         const size_t sequence = d->first + i;
         if (g->done[sequence])
             continue;
+        const int32_t *const tokens = g->tokens + sequence * g->opts->length;
+        if (g->opts->filter)
+            pare_sample_filter_run(g->opts->filter, g->logits + i * vocab, vocab,
+                                   g->opts->temperature, tokens, d->position,
+                                   g->order + worker * vocab);
         const uint64_t seed = g->opts->seed, stream = g->opts->first + sequence;
         const double u = pare_random_unit(seed, stream, d->position);
         /* the coins come behind the numbers of all positions */
@@ -168,7 +179,7 @@ static pare_status draw_column(generation *g, size_t position)
     for (size_t i = 0; i < n && g->running; i += LOGITS_ROWS) {
         const size_t count = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
         draw_call call = {g, i, position};
-        if (g->opts->temperature <= 0) {
+        if (g->opts->temperature <= 0 && !g->opts->filter) {
             PARE_TRY(draw_largest(g, i, count, position));
             continue;
         }
@@ -218,6 +229,10 @@ static pare_status check(pare_ctx *cx, const pare_forward *f, const pare_generat
     if (o->sequences == 0 || !(o->temperature >= 0) || isinf(o->temperature))
         return pare_fail(cx, PARE_EINVAL, "%zu sequences at temperature %g", o->sequences,
                          o->temperature);
+    if (o->filter && (o->other || !pare_sample_filter_valid(o->filter)))
+        return pare_fail(cx, PARE_EINVAL,
+                         o->other ? "a filter of tokens and two models"
+                                  : "a filter of tokens out of its range");
     if (__builtin_mul_overflow(o->sequences, o->length, &all))
         return pare_fail(cx, PARE_ENOMEM, "%zu sequences of %zu tokens", o->sequences, o->length);
     if (!o->other)

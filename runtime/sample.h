@@ -3,6 +3,7 @@
 #define PARE_RUNTIME_SAMPLE_H
 
 #include "runtime/forward.h"
+#include "runtime/sample_filter.h"
 
 /* Draws a token: temperature 0 takes the first largest logit; otherwise the inverse of the
  * cumulative softmax(logits / temperature), in double, at u in [0, 1). -1 when there is no
@@ -20,12 +21,14 @@ typedef struct pare_generate_opts {
                                   token comes from it with the chance `share`, else from f: from
                                   (1 - share) q + share p. temperature > 0 */
     double share;
+    const pare_sample_filter *filter; /* NULL: none; not with `other` */
 } pare_generate_opts;
 
 /* Generates into tokens [sequences, length]; the first `prompt` (>= 1) tokens of each sequence are
  * given in it. `seen`, if not NULL, is called for each new position with that column.
  * Returns PARE_OK, PARE_EINVAL (length above f->positions, prompt 0 or above length, no sequence, a
- * token of the prompt or the temperature out of range, another model that does not fit),
+ * token of the prompt, the temperature or the filter out of range, another model that does not
+ * fit),
  * PARE_ENUMERIC (logits that pare_sample refuses), PARE_ENOMEM, PARE_EINTERRUPTED, or what `seen`
  * returned. Work: one prefill, then one decode per token, of each model. Exact: a sequence depends
  * on its prompt, its stream and the seed only, not on the others or on the number of threads. */

@@ -113,6 +113,7 @@ extern const pare_topic pare_topics[];
 void pare_help_passes(void);
 void pare_help_choice(void);
 void pare_help_require(void);
+void pare_help_tasks(void);
 void pare_help_presets(void);
 void pare_help_log(void);
 void pare_help_exit(void);

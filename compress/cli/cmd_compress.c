@@ -183,8 +183,39 @@ static void print_choice(const pare_report_eval *e)
     (void)printf("%s)\n", pare_report_notes(e, ", ", notes));
 }
 
+static void print_value(const pare_task_metric *m)
+{
+    if (m->share)
+        pare_measure_print_share(m->value, m->error);
+    else
+        (void)printf("%.4f", m->value);
+}
+
+static void print_task(const pare_report_eval *e)
+{
+    const pare_task_figures *const was = &e->task_before, *const is = &e->task_after;
+    char notes[PARE_REPORT_NOTES];
+    (void)printf("%-17s ", is->asked.name);
+    for (size_t i = 0; i < is->metrics; i++) {
+        const pare_task_metric *const m = &is->metric[i];
+        (void)printf("%s%s ", i ? "; " : "", m->name);
+        print_value(&was->metric[i]);
+        (void)printf(" -> ");
+        print_value(m);
+        if (m->right)
+            (void)printf(", %zu gained, %zu lost, p %.3f", m->paired.gained, m->paired.lost,
+                         m->paired.p);
+    }
+    (void)printf("   (%s, %zu document%s%s)\n", e->data, is->n, pare_plural(is->n),
+                 pare_report_notes(e, ", ", notes));
+}
+
 static void print_evaluation(const pare_report_eval *e)
 {
+    if (e->kind == PARE_EVALUATE_TASK) {
+        print_task(e);
+        return;
+    }
     if (e->kind == PARE_EVALUATE_CHOICE) {
         print_choice(e);
         return;

@@ -1,9 +1,11 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "compress/cli/cli.h"
 #include "compress/cli/eval_draft.h"
 #include "compress/cli/measure_steps.h"
+#include "compress/cli/measure_tasks.h"
 #include "compress/text/units.h"
 #include "runtime/machine.h"
 
@@ -26,7 +28,7 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
     const size_t models = pare_args_text(args, "baseline") ? 2 : 1;
     uint64_t window = PARE_MEASURE_WINDOW;
     PARE_TRY(pare_args_count(&cli->cx, args, "window", 2, UINT32_MAX, &window));
-    PARE_TRY(pare_measure_steps_take(cli, models * (2 + m->choices) + 3, &e->steps));
+    PARE_TRY(pare_measure_steps_take(cli, models * (2 + m->choices + m->tasks) + 3, &e->steps));
     m->steps = &e->steps;
     for (size_t i = 0; i < models; i++)
         pare_measure_expect_open(m);
@@ -35,6 +37,8 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
     pare_measure_expect_text(m, (size_t)window, models);
     for (size_t i = 0; i < m->choices * models; i++)
         pare_measure_expect_choice(m, i / models);
+    for (size_t i = 0; i < m->tasks * models; i++)
+        pare_measure_expect_task(m, i / models);
     for (size_t i = 0; i < models; i++)
         pare_measure_expect_speed(m);
     if (e->draft.path)
@@ -46,7 +50,7 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
 static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
 {
     const char *const path = pare_args_text(args, "baseline");
-    const bool text = e->asked.text || e->asked.choices;
+    const bool text = e->asked.text || e->asked.choices || e->asked.tasks;
     pare_measure_step(cli, &e->asked, e->f.model, "reading", NULL);
     PARE_TRY(pare_loaded_open(cli, args, e->f.model, e->asked.exact, text, &e->model));
     PARE_TRY(pare_loaded_kv(cli, args, &e->model));
@@ -59,8 +63,11 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
     PARE_TRY(pare_measure_watch(cli, &e->asked, &e->model));
     PARE_TRY(pare_measure_data(cli, args, &e->model, &e->asked));
     PARE_TRY(pare_measure_check_choices(cli, &e->asked, &e->model));
-    if (path)
+    PARE_TRY(pare_measure_check_tasks(cli, &e->asked, &e->model));
+    if (path) {
         PARE_TRY(pare_measure_check_choices(cli, &e->asked, &e->other));
+        PARE_TRY(pare_measure_check_tasks(cli, &e->asked, &e->other));
+    }
     if (path && e->asked.data.count)
         PARE_TRY(pare_measure_fits(cli, &e->asked, &e->model.model.config, path,
                                    &e->other.model.config));
@@ -77,15 +84,22 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
                  (!e->draft.path || e->draft.model.checked);
     e->f.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     e->base.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
-    return e->f.choice && e->base.choice ? PARE_OK : PARE_ENOMEM;
+    e->f.task = PARE_NEW(&cli->arena, pare_task_figures, e->asked.tasks);
+    e->base.task = PARE_NEW(&cli->arena, pare_task_figures, e->asked.tasks);
+    return e->f.choice && e->base.choice && e->f.task && e->base.task ? PARE_OK : PARE_ENOMEM;
 }
 
-static pare_status measure_choices(pare_cli *cli, evaluation *e)
+static pare_status measure_items(pare_cli *cli, evaluation *e)
 {
     for (size_t i = 0; i < e->asked.choices; i++) {
         PARE_TRY(pare_measure_choice(cli, &e->asked, &e->model, &e->f));
         if (e->baseline)
             PARE_TRY(pare_measure_choice(cli, &e->asked, e->baseline, &e->base));
+    }
+    for (size_t i = 0; i < e->asked.tasks; i++) {
+        PARE_TRY(pare_measure_task(cli, &e->asked, &e->model, &e->f));
+        if (e->baseline)
+            PARE_TRY(pare_measure_task(cli, &e->asked, e->baseline, &e->base));
     }
     return PARE_OK;
 }
@@ -109,7 +123,7 @@ static pare_status measure(pare_cli *cli, evaluation *e)
         e->base.text = pare_figures_baseline(&e->f.text);
     }
     if (s == PARE_OK)
-        s = measure_choices(cli, e);
+        s = measure_items(cli, e);
     pare_measure_pair(&e->base, &e->f);
     if (s == PARE_OK)
         s = pare_measure_speed(cli, &e->asked, &e->model, &e->f);
@@ -210,6 +224,30 @@ static void print_perplexity(const evaluation *e)
                  f->text.kl_mean, f->text.kl_p99, (1 - f->text.top1) * 100);
 }
 
+static void print_positions(const pare_figures *f)
+{
+    const pare_eval_result *const r = &f->text;
+    if (!f->window || !f->by_position)
+        return;
+    (void)printf("position          tokens    nats    error  perplexity%s\n",
+                 r->has_kl ? "  baseline        KL" : "");
+    for (size_t b = 0; b < r->bins; b++) {
+        const pare_eval_bin *const x = &r->bin[b];
+        const size_t from = (size_t)1 << b, end = 2 * from < f->window ? 2 * from : f->window;
+        if (!x->scored)
+            continue;
+        (void)printf("%7zu to %-7zu %6zu  %.4f", from, end - 1, x->scored, x->nll);
+        if (isfinite(x->nll_stderr))
+            (void)printf("  %7.4f", x->nll_stderr);
+        else
+            (void)printf("        -");
+        (void)printf("  %10.4f", exp(x->nll));
+        if (r->has_kl)
+            (void)printf("    %.4f  %.6f", x->baseline_nll, x->kl);
+        (void)printf("\n");
+    }
+}
+
 static void print_speed(const char *name, const pare_figures *f)
 {
     if (f->has_speed)
@@ -250,8 +288,11 @@ static void print_text(const pare_cli *cli, const evaluation *e)
     if (e->asked.limit)
         (void)printf("limited to        %s\n", pare_measure_limit_text(&e->asked, limit));
     print_perplexity(e);
+    print_positions(&e->f);
     for (size_t i = 0; i < e->asked.choices; i++)
         print_choice(e, i);
+    for (size_t i = 0; i < e->f.tasks; i++)
+        pare_measure_print_task(&e->f.task[i], i < e->base.tasks ? &e->base.task[i] : NULL);
     print_speed("speed", &e->f);
     print_speed("  baseline", &e->base);
     pare_eval_draft_print(&e->draft);
@@ -304,6 +345,7 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
 {
     evaluation e = {.f = {.model = args->operand[0]}};
     PARE_TRY(pare_measure_options(cli, args, "eval", &e.asked));
+    e.f.by_position = pare_args_given(args, "by-position");
     PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(pare_eval_draft_options(cli, args, &e.asked, &e.draft));
     PARE_TRY(pare_cli_device(cli, args));

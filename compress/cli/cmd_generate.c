@@ -12,6 +12,7 @@ enum { BATCH = 16, COUNT_MAX = 1 << 20 };
 
 typedef struct request {
     pare_generate_opts opts;
+    pare_sample_filter filter;
     size_t count, prompt; /* sequences; tokens of the prompt */
     const int32_t *start; /* [prompt] */
     size_t lead;          /* tokens in front that nobody wrote: they are not shown */
@@ -72,6 +73,28 @@ static pare_status read_prompt(pare_cli *cli, const pare_args *args, const pare_
     return PARE_OK;
 }
 
+static pare_status read_filter(pare_ctx *cx, const pare_args *args, request *r)
+{
+    static const char *const drawn[] = {"top-k", "top-p", "min-p"};
+    uint64_t k = 0;
+    bool given = pare_args_given(args, "repetition-penalty");
+    PARE_TRY(pare_args_number(cx, args, "repetition-penalty", 0.01, 100, &r->filter.repetition));
+    PARE_TRY(pare_args_count(cx, args, "top-k", 1, UINT32_MAX, &k));
+    PARE_TRY(pare_args_number(cx, args, "top-p", 1e-6, 1, &r->filter.top_p));
+    PARE_TRY(pare_args_number(cx, args, "min-p", 0, 1, &r->filter.min_p));
+    for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) {
+        if (pare_args_given(args, drawn[i]) && r->opts.temperature <= 0)
+            return pare_fail(cx, PARE_EUSAGE,
+                             "generate: --%s needs a temperature above 0, which takes the most "
+                             "likely token anyway",
+                             drawn[i]);
+        given |= pare_args_given(args, drawn[i]);
+    }
+    r->filter.top_k = (size_t)k;
+    r->opts.filter = given ? &r->filter : NULL;
+    return PARE_OK;
+}
+
 static pare_status read_request(pare_cli *cli, const pare_args *args, const pare_config *c,
                                 request *r)
 {
@@ -83,6 +106,7 @@ static pare_status read_request(pare_cli *cli, const pare_args *args, const pare
     PARE_TRY(pare_args_count(cx, args, "count", 1, COUNT_MAX, &count));
     PARE_TRY(pare_args_count(cx, args, "seed", 0, INT64_MAX, &r->opts.seed));
     PARE_TRY(pare_args_number(cx, args, "temperature", 0, 1000, &r->opts.temperature));
+    PARE_TRY(read_filter(cx, args, r));
     r->count = (size_t)count;
     r->opts.length = r->prompt + (size_t)tokens;
     r->opts.stop_at_eos = !r->output;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
+#include "compress/evaluate/task.h"
 #include "compress/init/init.h"
 #include "compress/passes/pass.h"
 
@@ -125,6 +126,35 @@ void pare_help_choice(void)
                  "is longer than the context of the model, and names its line.\n"
                  "\n"
                  "example  pare eval MODEL --choice valid.jsonl --limit 500\n");
+}
+
+void pare_help_tasks(void)
+{
+    (void)printf("tasks: scored as EleutherAI's lm-evaluation-harness scores them, for --tasks and "
+                 "evaluate:\n\n");
+    for (size_t i = 0; pare_task_at(i); i++) {
+        const pare_task_row *const t = pare_task_at(i);
+        pare_help_row(15, pare_task_name(t), pare_task_metrics(t));
+        pare_help_row(15, "", pare_task_keys(t));
+    }
+    (void)printf(
+        "\nThe second line of each has the keys of its file: JSON objects, one on a line, or CSV "
+        "with a row\nof names (lists need JSON). Files as their authors publish them are read, "
+        "too: "
+        "two files of PIQA,\nnested questions of ARC and OpenBookQA, CSV of MMLU without names, "
+        "choices of TruthfulQA with 0\nor 1, the text of WikiText. A file without \"subject\" is "
+        "mmlu_anatomy=FILE. Parquet has to be\nconverted; the error says how. --limit takes the "
+        "first documents.\n\n"
+        "--shots N puts N solved documents in front, from the file that --shots-from names: the "
+        "first of\nthe subject for mmlu, else those that the harness draws (seed 1234). "
+        "truthfulqa, lambada and\nwikitext take none. A document that is too long for the model "
+        "loses the beginning of its context;\nthe result says how many did.\n\n"
+        "acc_norm divides a sum of log-likelihoods by the characters of the choice. With "
+        "--baseline, gained\nand lost are documents that only one of both models answers right, "
+        "and p is McNemar's exact test.\n\n"
+        "example  pare eval MODEL --tasks piqa=valid.jsonl,mmlu=mmlu.jsonl --limit 500\n"
+        "         pare eval MODEL --tasks mmlu_anatomy=anatomy_test.csv --shots 5 \\\n"
+        "           --shots-from mmlu_anatomy=anatomy_dev.csv\n");
 }
 
 void pare_help_presets(void)

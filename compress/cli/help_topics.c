@@ -72,6 +72,8 @@ static void print_evaluate(void)
         "  choice       multiple choice: how many items each model answers right, and how many "
         "the\n"
         "               finished one gained and lost\n"
+        "  tasks        piqa, arc_easy, hellaswag, mmlu and others as lm-evaluation-harness scores "
+        "them\n"
         "\n"
         "perplexity and kl take text: FILE or tokens: FILE.i32, and:\n");
     for (size_t i = 0; pare_evaluate_params[i]; i++)
@@ -80,7 +82,9 @@ static void print_evaluate(void)
         "\n"
         "choice takes file: FILE, as PIQA, ARC, OpenBookQA and HellaSwag are published, or in "
         "pare's own\n"
-        "form (\"pare help choice\"), limit, device and device_products.\n"
+        "form (\"pare help choice\"), limit, device and device_products. tasks takes a file for "
+        "each task\n"
+        "(\"pare help tasks\"), the same, shots: N, and shots_from with a file for each task.\n"
         "\n"
         "Take a text that is not in the calibration. pare evaluates the finished model with the "
         "kernels\n"
@@ -104,6 +108,7 @@ static void print_evaluate(void)
         "           - kl: {text: code.txt, device: auto}         # on a GPU where there is one\n"
         "           - choice: {file: valid.jsonl, limit: 500}    # PIQA, valid-labels.lst beside "
         "it\n"
+        "           - tasks: {piqa: valid.jsonl, arc_easy: arc.jsonl, limit: 500}\n"
         "         pare eval ARTIFACT --text FILE --baseline MODEL\n");
 }
 
@@ -298,6 +303,7 @@ const pare_topic pare_topics[] = {
     {"experts", "how pare calibrates mixtures of experts", print_experts},
     {"evaluate", "what pare measures of the finished model", print_evaluate},
     {"choice", "the form of files of multiple choice", pare_help_choice},
+    {"tasks", "tasks as lm-evaluation-harness scores them", pare_help_tasks},
     {"kv_cache", "the key/value cache in few bits", print_kv_cache},
     {"export", "files for other engines", print_export},
     {"require", "what the result must keep to, and what to try where it does not",

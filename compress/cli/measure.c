@@ -6,6 +6,7 @@
 
 #include "compress/artifact/inspect.h"
 #include "compress/cli/measure_steps.h"
+#include "compress/cli/measure_tasks.h"
 #include "compress/evaluate/choice_items.h"
 #include "compress/plan/same_tokens.h"
 #include "formats/packed.h"
@@ -23,11 +24,16 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
     m->choices = pare_args_texts(args, "choice", m->choice);
     if (m->text && m->tokens)
         return pare_fail(cx, PARE_EUSAGE, "%s: --text and --tokens exclude each other", command);
-    if (!m->text && !m->tokens && !m->choices && !m->speed)
+    PARE_TRY(pare_args_count(cx, args, "limit", 1, UINT32_MAX, &limit));
+    m->limit = (size_t)limit;
+    PARE_TRY(pare_measure_task_options(cli, args, m));
+    const bool items = m->choices || m->tasks;
+    const char *const more = strcmp(command, "eval") == 0 ? " --tasks," : "";
+    if (!m->text && !m->tokens && !items && !m->speed)
         return pare_fail(cx, PARE_EUSAGE,
-                         "%s: nothing to measure; give --text, --tokens, --choice or --speed",
-                         command);
-    static const char *const of_text[] = {"window", "stride", "bos"};
+                         "%s: nothing to measure; give --text, --tokens,%s --choice or --speed",
+                         command, more);
+    static const char *const of_text[] = {"window", "stride", "bos", "by-position"};
     for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
         if (!m->text && !m->tokens && pare_args_given(args, of_text[i]))
             return pare_fail(cx, PARE_EUSAGE, "%s: --%s needs --text or --tokens", command,
@@ -35,11 +41,9 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
     if (m->tokens && m->bos)
         return pare_fail(cx, PARE_EUSAGE, "%s: --bos needs --text; tokens are used as they are",
                          command);
-    if (pare_args_given(args, "limit") && !m->text && !m->tokens && !m->choices)
-        return pare_fail(cx, PARE_EUSAGE, "%s: --limit needs --text, --tokens or --choice",
-                         command);
-    PARE_TRY(pare_args_count(cx, args, "limit", 1, UINT32_MAX, &limit));
-    m->limit = (size_t)limit;
+    if (m->limit && !m->text && !m->tokens && !items)
+        return pare_fail(cx, PARE_EUSAGE, "%s: --limit needs --text, --tokens%s or --choice",
+                         command, more[0] ? ", --tasks" : "");
     return PARE_OK;
 }
 
@@ -50,6 +54,8 @@ pare_status pare_measure_watch(pare_cli *cli, const pare_measure *m, pare_loaded
         PARE_TRY(pare_loaded_watch(cli, l, path));
     for (size_t i = 0; i < m->choices; i++)
         PARE_TRY(pare_choice_watch(&cli->arena, &l->checkpoint.watch, m->choice[i]));
+    for (size_t i = 0; i < m->tasks; i++)
+        PARE_TRY(pare_task_watch(&cli->arena, &l->checkpoint.watch, &m->task[i]));
     return PARE_OK;
 }
 
@@ -270,6 +276,8 @@ void pare_measure_pair(const pare_figures *baseline, pare_figures *f)
 {
     for (size_t i = 0; i < f->choices && i < baseline->choices; i++)
         pare_choice_pair(&baseline->choice[i], &f->choice[i]);
+    for (size_t i = 0; i < f->tasks && i < baseline->tasks; i++)
+        pare_task_pair(&baseline->task[i], &f->task[i]);
 }
 
 pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, pare_loaded *l,
@@ -296,18 +304,27 @@ void pare_measure_print_share(double share, double error)
 
 const char *pare_measure_limit_text(const pare_measure *m, char text[PARE_MEASURE_TEXT])
 {
+    const struct {
+        bool is;
+        const char *what, *of;
+    } part[] = {{m->data.count > 0, "window", "the text"},
+                {m->choices > 0, "item", "each choice file"},
+                {m->tasks > 0, "document", "each task"}};
+    size_t used = 0, left = 0;
     text[0] = '\0';
-    const bool windows = m->data.count, items = m->choices;
-    const char *const s = pare_plural(m->limit);
-    char count[32] = "first";
+    for (size_t i = 0; i < 3; i++)
+        left += part[i].is;
+    if (!m->limit || !left)
+        return text;
+    used = (size_t)snprintf(text, PARE_MEASURE_TEXT, "first");
     if (m->limit > 1)
-        (void)snprintf(count, sizeof count, "first %zu", m->limit);
-    if (m->limit && windows && items)
-        (void)snprintf(text, PARE_MEASURE_TEXT,
-                       "%s window%s of the text and item%s of each choice file", count, s, s);
-    else if (m->limit)
-        (void)snprintf(text, PARE_MEASURE_TEXT,
-                       windows ? "%s window%s of the text" : "%s item%s of each choice file", count,
-                       s);
+        used += (size_t)snprintf(text + used, PARE_MEASURE_TEXT - used, " %zu", m->limit);
+    for (size_t i = 0, told = 0; i < 3; i++)
+        if (part[i].is) {
+            const char *const before = told == 0 ? "" : told + 1 == left ? " and" : ",";
+            used += (size_t)snprintf(text + used, PARE_MEASURE_TEXT - used, "%s %s%s of %s", before,
+                                     part[i].what, pare_plural(m->limit), part[i].of);
+            told++;
+        }
     return text;
 }

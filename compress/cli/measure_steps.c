@@ -54,6 +54,11 @@ void pare_measure_expect_choice(pare_measure *m, size_t file)
     expect(m, bytes_of(m->choice[file], item_bytes * (double)m->limit), "answering questions");
 }
 
+void pare_measure_expect_task(pare_measure *m, size_t task)
+{
+    expect(m, bytes_of(m->task[task].file, item_bytes * (double)m->limit), "answering questions");
+}
+
 void pare_measure_expect_speed(pare_measure *m)
 {
     if (m->speed)

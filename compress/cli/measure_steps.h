@@ -20,6 +20,7 @@ PARE_CHECKED pare_status pare_measure_steps_take(pare_cli *cli, size_t most, par
 void pare_measure_expect_open(pare_measure *m);
 void pare_measure_expect_text(pare_measure *m, size_t window, size_t models);
 void pare_measure_expect_choice(pare_measure *m, size_t file);
+void pare_measure_expect_task(pare_measure *m, size_t task);
 void pare_measure_expect_speed(pare_measure *m);
 void pare_measure_expect_draft(pare_measure *m);
 

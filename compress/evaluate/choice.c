@@ -27,6 +27,7 @@ typedef struct quiz {
     size_t rows, logits_rows;
     float *logits; /* [logits_rows, vocab] */
     double *lse;   /* [logits_rows] */
+    size_t *best;  /* [logits_rows], first largest logit */
     size_t asked, right, right_norm;
 } quiz;
 
@@ -47,6 +48,7 @@ typedef struct group {
     size_t width, together; /* tokens that a choice runs, choices that run at a time */
     branch *branch;
     double *sum;  /* [branches] */
+    bool *greedy; /* [branches] every token so far was the most likely one */
     pare_array x; /* [contexts * length + branches * width, hidden] */
     pare_kv context_kv, kv;
 } group;
@@ -73,10 +75,11 @@ static pare_status check(const quiz *q, size_t number)
         if (item->choice_count[i] == 0 || item->choice_bytes[i] == 0)
             return pare_fail(q->cx, PARE_EINVAL, "%s: choice %zu is empty",
                              name_of(item, number, name), i);
-        if (item->context_count > limit || item->choice_count[i] > limit - item->context_count)
-            return pare_fail(
-                q->cx, PARE_EINVAL, "%s: choice %zu needs %zu + %zu tokens, this model takes %zu",
-                name_of(item, number, name), i, item->context_count, item->choice_count[i], limit);
+        if (item->context_count > limit || item->choice_count[i] - 1 > limit - item->context_count)
+            return pare_fail(q->cx, PARE_EINVAL,
+                             "%s: choice %zu needs %zu + %zu tokens, this model takes %zu",
+                             name_of(item, number, name), i, item->context_count,
+                             item->choice_count[i] - 1, limit);
     }
     return PARE_OK;
 }
@@ -107,8 +110,11 @@ static pare_status take_group(quiz *q, group *g)
     g->together = g->together < g->branches ? g->together : g->branches;
     g->branch = PARE_NEW(&q->arena, branch, g->branches);
     g->sum = PARE_NEW(&q->arena, double, g->branches);
-    if (!g->branch || !g->sum)
+    g->greedy = PARE_NEW(&q->arena, bool, g->branches);
+    if (!g->branch || !g->sum || !g->greedy)
         return PARE_ENOMEM;
+    for (size_t i = 0; i < g->branches; i++)
+        g->greedy[i] = true;
     const pare_ops *const o = &q->state;
     const pare_kv_format *const format = &q->f->model->kv;
     PARE_TRY(o->op->take(o, rows, c->hidden, &g->x));
@@ -180,8 +186,10 @@ static void sum_rows(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     const quiz *const q = arg;
     const size_t vocab = q->f->model->head.n;
-    for (size_t i = begin; i < end; i++)
+    for (size_t i = begin; i < end; i++) {
         q->lse[i] = pare_logsumexp(&q->cx->kernels, q->logits + i * vocab, vocab);
+        q->best[i] = pare_argmax(q->logits + i * vocab, vocab);
+    }
 }
 
 /* The same where logits lie elsewhere and stay there: a row for each entry. */
@@ -202,8 +210,10 @@ static pare_status read_scores(quiz *q, const group *g, const wanted *w, size_t 
     PARE_TRY(o->op->take(o, count, q->f->model->head.n, &logits));
     PARE_TRY(pare_logits_run(o, q->f, g->x, row, logits));
     PARE_TRY(o->op->score(o, logits, none, token, score));
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         g->sum[w[i].branch] -= score[i].nll;
+        g->greedy[w[i].branch] &= score[i].best == (size_t)token[i];
+    }
     return o->op->rewind(o, mark);
 }
 
@@ -233,6 +243,7 @@ static pare_status read_logits(quiz *q, const group *g, const wanted *w, size_t 
         for (size_t j = i, r = 0; j < end; j++) {
             r += j > i && w[j].row != w[j - 1].row;
             g->sum[w[j].branch] += (double)q->logits[r * vocab + (size_t)w[j].token] - q->lse[r];
+            g->greedy[w[j].branch] &= q->best[r] == (size_t)w[j].token;
         }
     }
     return PARE_OK;
@@ -279,6 +290,7 @@ static pare_status judge(quiz *q, const group *g)
         const size_t number = g->member[i];
         const pare_choice_item *const item = &q->item[number];
         const double *const sum = g->sum + at;
+        const bool *const greedy = g->greedy + at;
         at += item->choices;
         for (size_t c = 0; c < item->choices; c++)
             if (!isfinite(sum[c]))
@@ -286,6 +298,8 @@ static pare_status judge(quiz *q, const group *g)
                                  name_of(item, number, name));
         for (size_t c = 0; item->score && c < item->choices; c++)
             item->score[c] = sum[c];
+        for (size_t c = 0; item->greedy && c < item->choices; c++)
+            item->greedy[c] = greedy[c];
         const bool right = best_of(sum, NULL, item->choices) == item->answer;
         const bool right_norm = best_of(sum, item->choice_bytes, item->choices) == item->answer;
         if (item->verdict)
@@ -372,7 +386,8 @@ static pare_status prepare(quiz *q, size_t items)
     q->logits_rows = pare__eval_logits(q->f->model->head.n);
     q->logits = pare_arena_take(&q->arena, q->logits_rows, q->f->model->head.n * sizeof(float));
     q->lse = PARE_NEW(&q->arena, double, q->logits_rows);
-    if (!q->logits || !q->lse)
+    q->best = PARE_NEW(&q->arena, size_t, q->logits_rows);
+    if (!q->logits || !q->lse || !q->best)
         return PARE_ENOMEM;
     const pare_batch widest = {1, rows, longest};
     return pare_arena_init(q->cx, &q->work, pare_block_forward_scratch(q->cx, c, widest));

@@ -6,55 +6,7 @@
 #include "compress/evaluate/choice_internal.h"
 #include "runtime/file.h"
 
-enum { LINE_MAX_BYTES = 1 << 20 };
-static const size_t FILE_MAX = (size_t)1 << 30;
 static const char LABELS[] = "-labels.lst";
-
-/* Lines of a text that are not blank, without what surrounds them. */
-typedef struct lines {
-    const char *at, *end;
-    size_t number; /* of the line that came last, from 1 */
-} lines;
-
-static lines lines_of(const char *text, size_t len)
-{
-    const size_t mark = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    return (lines){text + mark, text + len, 0};
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-static bool next_line(lines *l, const char **line, size_t *len)
-{
-    while (l->at < l->end) {
-        const char *from = l->at, *stop = memchr(from, '\n', (size_t)(l->end - from));
-        stop = stop ? stop : l->end;
-        l->at = stop < l->end ? stop + 1 : stop;
-        l->number++;
-        while (from < stop && is_blank(*from))
-            from++;
-        while (from < stop && is_blank(stop[-1]))
-            stop--;
-        *line = from;
-        *len = (size_t)(stop - from);
-        if (*len)
-            return true;
-    }
-    return false;
-}
-
-static size_t count_lines(const char *text, size_t len)
-{
-    lines l = lines_of(text, len);
-    const char *line;
-    size_t count = 0;
-    while (next_line(&l, &line, &len))
-        count++;
-    return count;
-}
 
 /* valid-labels.lst for valid.jsonl: what stands behind the last dot of the name is replaced. */
 char *pare_choice_labels(pare_arena *a, const char *path)
@@ -79,8 +31,7 @@ pare_status pare_choice_watch(pare_arena *a, pare_watch *w, const char *path)
     return pare_watch_path(a, w, labels);
 }
 
-/* One label for each of `items`. */
-static pare_status read_labels(const pare__choice_reading *r, size_t items, int **label)
+pare_status pare__choice_labels_of(const pare__choice_reading *r, size_t items, int **label)
 {
     char *text;
     size_t len, size, count = 0;
@@ -92,16 +43,16 @@ static pare_status read_labels(const pare__choice_reading *r, size_t items, int 
                                  "no \"label\", and %s, where the labels would stand one a "
                                  "line, is not there",
                                  path);
-    PARE_TRY(pare_file_read(r->cx, r->a, path, FILE_MAX, &text, &len));
-    if (count_lines(text, len) != items)
+    PARE_TRY(pare_file_read(r->cx, r->a, path, pare__items_bytes, &text, &len));
+    if (pare__lines_count(text, len) != items)
         return pare_fail(r->cx, PARE_EFORMAT, "%s: %zu label%s for the %zu item%s of %s", path,
-                         count_lines(text, len), pare_plural(count_lines(text, len)), items,
-                         pare_plural(items), r->path);
+                         pare__lines_count(text, len), pare_plural(pare__lines_count(text, len)),
+                         items, pare_plural(items), r->path);
     *label = PARE_NEW(r->a, int, items);
     if (!*label)
         return PARE_ENOMEM;
-    lines l = lines_of(text, len);
-    while (next_line(&l, &line, &size)) {
+    pare__lines l = pare__lines_of(text, len);
+    while (pare__lines_next(&l, &line, &size)) {
         if (size != 1 || (*line != '0' && *line != '1'))
             return pare_fail(r->cx, PARE_EFORMAT, "%s:%zu: a label of PIQA is 0 or 1", path,
                              l.number);
@@ -127,7 +78,9 @@ static pare_status set_shape(const pare__choice_reading *r, const pare_json *jso
                                  "the keys of the item are of no shape that is known: pare's own "
                                  "has \"context\", PIQA \"goal\", ARC \"question\", OpenBookQA "
                                  "\"question_stem\" or \"question\", HellaSwag \"ctx\"");
-    return f->shape->beside ? read_labels(r, count_lines(f->text, f->len), &f->label) : PARE_OK;
+    return f->shape->beside
+               ? pare__choice_labels_of(r, pare__lines_count(f->text, f->len), &f->label)
+               : PARE_OK;
 }
 
 static pare_status read_item(pare__choice_reading *r, const pare_json *json, file *f, size_t number,
@@ -149,15 +102,15 @@ static pare_status read_item(pare__choice_reading *r, const pare_json *json, fil
 static pare_status read_items(pare__choice_reading *r, file *f, size_t limit,
                               pare_choice_texts *out)
 {
-    lines l = lines_of(f->text, f->len);
+    pare__lines l = pare__lines_of(f->text, f->len);
     const char *line;
     size_t size;
-    while (out->count < limit && next_line(&l, &line, &size)) {
+    while (out->count < limit && pare__lines_next(&l, &line, &size)) {
         pare_json *json = NULL;
         r->line = l.number;
-        if (size > LINE_MAX_BYTES)
+        if (size > PARE__ITEM_BYTES)
             return pare__choice_fail(r, "the item has %zu bytes, at most %d are read", size,
-                                     LINE_MAX_BYTES);
+                                     PARE__ITEM_BYTES);
         PARE_TRY(pare_json_parse_line(r->cx, r->path, r->line, line, size, &json));
         const pare_status s = read_item(r, json, f, out->count, &out->item[out->count]);
         pare_json_free(json);
@@ -173,9 +126,9 @@ pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const char *path, size
 {
     file f = {0};
     char *text;
-    PARE_TRY(pare_file_read(cx, a, path, FILE_MAX, &text, &f.len));
+    PARE_TRY(pare_file_read(cx, a, path, pare__items_bytes, &text, &f.len));
     f.text = text;
-    const size_t count = count_lines(text, f.len);
+    const size_t count = pare__lines_count(text, f.len);
     const size_t items = limit && limit < count ? limit : count;
     *out = (pare_choice_texts){
         .path = path, .item = PARE_NEW(a, pare_choice_text, items), .all = count};

@@ -37,8 +37,7 @@ static const char *wrap(const pare__choice_reading *r, const char *before, const
     return out;
 }
 
-/* What stands where something else belongs, in words of JSON. */
-static const char *kind_of(const pare_json *v)
+const char *pare__kind_of(const pare_json *v)
 {
     switch (pare_json_type_of(v)) {
     case PARE_JSON_ABSENT: return "missing";
@@ -54,8 +53,8 @@ static const char *kind_of(const pare_json *v)
 }
 
 /* `v` is a text that is not empty; `key` names it. */
-static pare_status take_text(const pare__choice_reading *r, const pare_json *v, const char *key,
-                             const char *before, const char *behind, const char **out)
+pare_status pare__take_text(const pare__choice_reading *r, const pare_json *v, const char *key,
+                            const char *before, const char *behind, const char **out)
 {
     size_t len;
     const char *const text = pare_json_text(v, &len);
@@ -63,7 +62,7 @@ static pare_status take_text(const pare__choice_reading *r, const pare_json *v, 
         return pare__choice_fail(r, "\"%s\" is missing", key);
     if (!text || len == 0)
         return pare__choice_fail(r, "\"%s\" must be a text that is not empty, and is %s", key,
-                                 kind_of(v));
+                                 pare__kind_of(v));
     *out = wrap(r, before, text, behind);
     return *out ? PARE_OK : PARE_ENOMEM;
 }
@@ -71,12 +70,11 @@ static pare_status take_text(const pare__choice_reading *r, const pare_json *v, 
 static pare_status take_question(const pare__choice_reading *r, const pare_json *v, const char *key,
                                  pare_choice_text *out)
 {
-    return take_text(r, v, key, "Question: ", "\nAnswer:", &out->context);
+    return pare__take_text(r, v, key, "Question: ", "\nAnswer:", &out->context);
 }
 
-/* Room for `n` choices. */
-static pare_status take_room(const pare__choice_reading *r, size_t n, const char ***choice,
-                             pare_choice_text *out)
+pare_status pare__take_room(const pare__choice_reading *r, size_t n, const char ***choice,
+                            pare_choice_text *out)
 {
     out->choices = n;
     out->choice = *choice = PARE_NEW(r->a, const char *, n);
@@ -84,32 +82,32 @@ static pare_status take_room(const pare__choice_reading *r, size_t n, const char
 }
 
 /* Choices from a list of texts, each with `before` in front, or of objects with a "text". */
-static pare_status take_choices(const pare__choice_reading *r, const pare_json *list,
-                                const char *key, const char *before, pare_choice_text *out)
+pare_status pare__take_choices(const pare__choice_reading *r, const pare_json *list,
+                               const char *key, const char *before, pare_choice_text *out)
 {
     const char **choice;
     const size_t n = pare_json_count(list);
     if (pare_json_type_of(list) != PARE_JSON_ARRAY)
         return pare__choice_fail(r, "\"%s\" must be an array of choices, and is %s", key,
-                                 kind_of(list));
+                                 pare__kind_of(list));
     if (n < 2 || n > PARE__CHOICES_MAX)
         return pare__choice_fail(r, "\"%s\" has %zu choice%s, and must have 2 to %d", key, n,
                                  pare_plural(n), PARE__CHOICES_MAX);
-    PARE_TRY(take_room(r, n, &choice, out));
+    PARE_TRY(pare__take_room(r, n, &choice, out));
     for (size_t i = 0; i < n; i++) {
         char name[64];
         const pare_json *const entry = pare_json_at(list, i);
         const bool object = pare_json_type_of(entry) == PARE_JSON_OBJECT;
         (void)snprintf(name, sizeof name, "%s[%zu]%s", key, i, object ? ".text" : "");
-        PARE_TRY(take_text(r, object ? pare_json_get(entry, "text") : entry, name, before, "",
-                           &choice[i]));
+        PARE_TRY(pare__take_text(r, object ? pare_json_get(entry, "text") : entry, name, before, "",
+                                 &choice[i]));
     }
     return PARE_OK;
 }
 
 /* The index of the right choice: a number, or its digit as a text. */
-static pare_status take_index(const pare__choice_reading *r, const pare_json *v, const char *key,
-                              pare_choice_text *out)
+pare_status pare__take_index(const pare__choice_reading *r, const pare_json *v, const char *key,
+                             pare_choice_text *out)
 {
     size_t len;
     const char *const text = pare_json_text(v, &len);
@@ -141,8 +139,10 @@ static pare_status take_key(const pare__choice_reading *r, const pare_json *item
                             const pare_json *labels, pare_choice_text *out)
 {
     const pare_json *const answer = pare_json_get(item, "answerKey");
-    const char *const key = pare_json_text(answer, NULL);
+    const char *key = pare_json_text(answer, NULL);
     bool found = false;
+    while (key && *key == ' ') /* a few of OpenBookQA begin with it */
+        key++;
     if (!answer)
         return pare__choice_fail(r, "\"answerKey\" is missing: an item without its answer cannot "
                                     "be scored");
@@ -174,9 +174,9 @@ static bool is_own(const pare_json *item)
 static pare_status read_own(const pare__choice_reading *r, const pare_json *item,
                             pare_choice_text *out)
 {
-    PARE_TRY(take_text(r, pare_json_get(item, "context"), "context", "", "", &out->context));
-    PARE_TRY(take_choices(r, pare_json_get(item, "choices"), "choices", "", out));
-    return take_index(r, pare_json_get(item, "answer"), "answer", out);
+    PARE_TRY(pare__take_text(r, pare_json_get(item, "context"), "context", "", "", &out->context));
+    PARE_TRY(pare__take_choices(r, pare_json_get(item, "choices"), "choices", "", out));
+    return pare__take_index(r, pare_json_get(item, "answer"), "answer", out);
 }
 
 static bool is_piqa(const pare_json *item)
@@ -189,16 +189,16 @@ static bool is_piqa_beside(const pare_json *item)
     return has(item, "goal") && !has(item, "label");
 }
 
-static pare_status read_piqa(const pare__choice_reading *r, const pare_json *item,
-                             pare_choice_text *out)
+pare_status pare__choice_piqa(const pare__choice_reading *r, const pare_json *item,
+                              pare_choice_text *out)
 {
     const char **choice;
     PARE_TRY(take_question(r, pare_json_get(item, "goal"), "goal", out));
-    PARE_TRY(take_room(r, 2, &choice, out));
-    PARE_TRY(take_text(r, pare_json_get(item, "sol1"), "sol1", " ", "", &choice[0]));
-    PARE_TRY(take_text(r, pare_json_get(item, "sol2"), "sol2", " ", "", &choice[1]));
+    PARE_TRY(pare__take_room(r, 2, &choice, out));
+    PARE_TRY(pare__take_text(r, pare_json_get(item, "sol1"), "sol1", " ", "", &choice[0]));
+    PARE_TRY(pare__take_text(r, pare_json_get(item, "sol2"), "sol2", " ", "", &choice[1]));
     if (!r->label)
-        return take_index(r, pare_json_get(item, "label"), "label", out);
+        return pare__take_index(r, pare_json_get(item, "label"), "label", out);
     out->answer = (size_t)*r->label;
     return PARE_OK;
 }
@@ -223,7 +223,7 @@ static pare_status read_arc(const pare__choice_reading *r, const pare_json *item
     const pare_json *const question = pare_json_get(item, "question");
     const pare_json *const choices = pare_json_get(question, "choices");
     PARE_TRY(take_question(r, pare_json_get(question, "stem"), "stem", out));
-    PARE_TRY(take_choices(r, choices, "choices", " ", out));
+    PARE_TRY(pare__take_choices(r, choices, "choices", " ", out));
     return take_key(r, item, choices, out);
 }
 
@@ -232,8 +232,8 @@ static pare_status read_open_book(const pare__choice_reading *r, const pare_json
 {
     const pare_json *const question = pare_json_get(item, "question");
     const pare_json *const choices = pare_json_get(question, "choices");
-    PARE_TRY(take_text(r, pare_json_get(question, "stem"), "stem", "", "", &out->context));
-    PARE_TRY(take_choices(r, choices, "choices", " ", out));
+    PARE_TRY(pare__take_text(r, pare_json_get(question, "stem"), "stem", "", "", &out->context));
+    PARE_TRY(pare__take_choices(r, choices, "choices", " ", out));
     return take_key(r, item, choices, out);
 }
 
@@ -241,7 +241,7 @@ static pare_status read_lists(const pare__choice_reading *r, const pare_json *it
                               pare_choice_text *out)
 {
     const pare_json *const choices = pare_json_get(item, "choices");
-    PARE_TRY(take_choices(r, pare_json_get(choices, "text"), "choices.text", " ", out));
+    PARE_TRY(pare__take_choices(r, pare_json_get(choices, "text"), "choices.text", " ", out));
     return take_key(r, item, pare_json_get(choices, "label"), out);
 }
 
@@ -265,9 +265,22 @@ static bool is_open_book_lists(const pare_json *item)
 static pare_status read_open_book_lists(const pare__choice_reading *r, const pare_json *item,
                                         pare_choice_text *out)
 {
-    PARE_TRY(
-        take_text(r, pare_json_get(item, "question_stem"), "question_stem", "", "", &out->context));
+    PARE_TRY(pare__take_text(r, pare_json_get(item, "question_stem"), "question_stem", "", "",
+                             &out->context));
     return read_lists(r, item, out);
+}
+
+pare_status pare__choice_arc(const pare__choice_reading *r, const pare_json *item,
+                             pare_choice_text *out)
+{
+    return is_object(item, "question") ? read_arc(r, item, out) : read_arc_lists(r, item, out);
+}
+
+pare_status pare__choice_open_book(const pare__choice_reading *r, const pare_json *item,
+                                   pare_choice_text *out)
+{
+    return is_object(item, "question") ? read_open_book(r, item, out)
+                                       : read_open_book_lists(r, item, out);
 }
 
 static bool is_hellaswag(const pare_json *item)
@@ -278,17 +291,17 @@ static bool is_hellaswag(const pare_json *item)
 static pare_status read_hellaswag(const pare__choice_reading *r, const pare_json *item,
                                   pare_choice_text *out)
 {
-    PARE_TRY(take_text(r, pare_json_get(item, "ctx"), "ctx", "", "", &out->context));
-    PARE_TRY(take_choices(r, pare_json_get(item, "endings"), "endings", " ", out));
-    return take_index(r, pare_json_get(item, "label"), "label", out);
+    PARE_TRY(pare__take_text(r, pare_json_get(item, "ctx"), "ctx", "", "", &out->context));
+    PARE_TRY(pare__take_choices(r, pare_json_get(item, "endings"), "endings", " ", out));
+    return pare__take_index(r, pare_json_get(item, "label"), "label", out);
 }
 
 const pare__choice_shape *pare__choice_shape_of(const pare_json *item)
 {
     static const pare__choice_shape shape[] = {
         {"pare's own shape", false, is_own, read_own},
-        {"PIQA with \"label\"", false, is_piqa, read_piqa},
-        {"PIQA without \"label\"", true, is_piqa_beside, read_piqa},
+        {"PIQA with \"label\"", false, is_piqa, pare__choice_piqa},
+        {"PIQA without \"label\"", true, is_piqa_beside, pare__choice_piqa},
         {"OpenBookQA", false, is_open_book, read_open_book},
         {"ARC", false, is_arc, read_arc},
         {"ARC with lists of choices", false, is_arc_lists, read_arc_lists},

@@ -193,6 +193,65 @@ static const char *overflowed(const evaluation *e, size_t i)
     return isfinite(e->base_nll[i]) ? e->name[0] : e->name[1];
 }
 
+/* Means of one window in one bin, on the way to the error over windows. */
+typedef struct window_sum {
+    size_t count;
+    double nll;
+} window_sum;
+
+static size_t log2_of(size_t position)
+{
+    size_t b = 0;
+    while (b + 1 < PARE_EVAL_BINS && position >> (b + 1))
+        b++;
+    return b;
+}
+
+/* Adds the means of a window to the sum of squares of each bin, by Welford's update, which does not
+ * cancel. */
+static void end_window(window_sum sum[PARE_EVAL_BINS], size_t windows[PARE_EVAL_BINS],
+                       double mean_of[PARE_EVAL_BINS], double squares[PARE_EVAL_BINS])
+{
+    for (size_t b = 0; b < PARE_EVAL_BINS; b++) {
+        if (!sum[b].count)
+            continue;
+        const double x = sum[b].nll / (double)sum[b].count, away = x - mean_of[b];
+        windows[b]++;
+        mean_of[b] += away / (double)windows[b];
+        squares[b] += away * (x - mean_of[b]);
+        sum[b] = (window_sum){0};
+    }
+}
+
+/* Scored positions are stored window after window. */
+static void bin_positions(const evaluation *e, pare_eval_result *out)
+{
+    window_sum sum[PARE_EVAL_BINS] = {{0}};
+    size_t windows[PARE_EVAL_BINS] = {0};
+    double means[PARE_EVAL_BINS] = {0}, squares[PARE_EVAL_BINS] = {0};
+    for (size_t w = 0, i = 0; i < e->scored; w++) {
+        for (size_t p = first_scored(e, w); p < e->window && i < e->scored; p++, i++) {
+            const size_t b = log2_of(p);
+            pare_eval_bin *const bin = &out->bin[b];
+            bin->scored++;
+            bin->nll += e->nll[i];
+            sum[b].count++;
+            sum[b].nll += e->nll[i];
+            bin->baseline_nll += e->sides == 2 ? e->base_nll[i] : 0;
+            bin->kl += e->sides == 2 ? e->kl[i] : 0;
+        }
+        end_window(sum, windows, means, squares);
+    }
+    out->bins = log2_of(e->window - 1) + 1;
+    for (size_t b = 0; b < out->bins; b++) {
+        const double n = (double)out->bin[b].scored, count = (double)windows[b];
+        out->bin[b].nll /= n;
+        out->bin[b].baseline_nll /= n;
+        out->bin[b].kl /= n;
+        out->bin[b].nll_stderr = windows[b] > 1 ? sqrt(squares[b] / (count - 1) / count) : NAN;
+    }
+}
+
 static pare_status summarize(evaluation *e, pare_eval_result *out)
 {
     const size_t n = e->scored;
@@ -205,6 +264,7 @@ static pare_status summarize(evaluation *e, pare_eval_result *out)
     *out = (pare_eval_result){.scored = n, .nll = mean(e->nll, n)};
     out->ppl = exp(out->nll);
     out->ppl_stderr = ppl_error(e->nll, n, out->nll, out->ppl);
+    bin_positions(e, out);
     if (e->sides < 2)
         return PARE_OK;
     out->baseline_bytes = e->baseline_bytes;

@@ -2,7 +2,11 @@
  *
  * Protocol: consecutive windows of `window` tokens, the last partial one dropped, positions
  * 1 .. window-1 of each scored; with stride N windows start every N tokens and after the first only
- * the last N positions of each are scored. Sums in double, in token order. */
+ * the last N positions of each are scored. Sums in double, in token order.
+ *
+ * Memory of a text, for each model: hidden states of a batch of windows (one window where it is
+ * longer than 2048 tokens), the cache of one block, and at most 16 MiB of logits (64 rows at most,
+ * one at least), whatever the window. */
 #ifndef PARE_COMPRESS_EVALUATE_H
 #define PARE_COMPRESS_EVALUATE_H
 
@@ -30,6 +34,15 @@ typedef struct pare_eval_opts {
  * one before, the last from 2^3 on. */
 enum { PARE_KL_LEAST = -20, PARE_KL_BINS = 25 };
 
+/* Positions [2^b, 2^(b+1)) of all windows: tokens that are predicted from so many before them. */
+typedef struct pare_eval_bin {
+    size_t scored;
+    double nll;        /* mean, nats */
+    double nll_stderr; /* of the means of windows: sample deviation / sqrt(windows); NaN for one */
+    double baseline_nll, kl; /* with a baseline: means */
+} pare_eval_bin;
+enum { PARE_EVAL_BINS = 32 };
+
 typedef struct pare_eval_result {
     size_t scored;     /* positions */
     double nll;        /* mean, nats */
@@ -39,6 +52,8 @@ typedef struct pare_eval_result {
     double kl_mean, kl_p99;
     double top1;                       /* share of positions with the baseline's argmax */
     size_t kl_histogram[PARE_KL_BINS]; /* positions by their KL */
+    pare_eval_bin bin[PARE_EVAL_BINS]; /* by position; the first `bins` of them, some empty */
+    size_t bins;
     /* The baseline's own, on the same positions; the bytes of memory that it took beside f. */
     double baseline_nll, baseline_ppl, baseline_ppl_stderr;
     size_t baseline_bytes;
@@ -89,6 +104,7 @@ typedef struct pare_choice_item {
     double *score; /* [choices] or NULL: written, sums of log-likelihoods in nats */
     size_t line;   /* of a file, from 1, for messages; 0: they say its number in the list, from 0 */
     unsigned char *verdict; /* PARE_CHOICE_ bits or NULL: written */
+    bool *greedy; /* [choices] or NULL: written, whether each token was the most likely one */
 } pare_choice_item;
 
 enum {
@@ -105,13 +121,13 @@ typedef struct pare_choice_result {
     size_t n; /* items asked */
 } pare_choice_result;
 
-/* A context runs once, and its choices continue its key/value cache together; items with contexts
- * of one length share passes. Scores have the same bytes as those of each choice behind its context
- * in one piece.
- * Returns PARE_OK, PARE_EINVAL (no items, an item does not fit the context, an empty context or
- * choice, an answer that is none of the choices; the message names its line or number),
- * PARE_ENUMERIC, PARE_ENOMEM, PARE_EINTERRUPTED: then *out is of the items asked until there, those
- * with the shortest contexts, if n is not 0. First of equals wins. */
+/* A context runs once (the last token of a choice does not), and its choices continue its key/value
+ * cache together; items with contexts of one length share passes. Scores have the same bytes as
+ * those of each choice behind its context in one piece. Returns PARE_OK, PARE_EINVAL (no items, an
+ * item does not fit the context, an empty context or choice, an answer that is none of the choices;
+ * the message names its line or number), PARE_ENUMERIC, PARE_ENOMEM, PARE_EINTERRUPTED: then *out
+ * is of the items asked until there, those with the shortest contexts, if n is not 0. First of
+ * equals wins. */
 PARE_CHECKED pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f,
                                               const pare_choice_item *item, size_t items,
                                               pare_choice_result *out);

@@ -1,5 +1,7 @@
 #include "compress/evaluate/figures.h"
 
+#include <math.h>
+
 pare_status pare_choice_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
                             pare_choice_item *item, size_t items, pare_choice_figures *out)
 {
@@ -61,6 +63,32 @@ void pare_figures_put_text(pare_json_writer *w, const pare_eval_result *r, bool 
     pare_json_put_finite(w, "top1_agreement", r->top1);
     pare_json_put_finite(w, "flips", 1 - r->top1);
     put_complete(w, complete);
+    pare_json_close(w);
+}
+
+/* stderr is of nll, over windows. */
+static void put_positions(pare_json_writer *w, const pare_eval_result *r, size_t window)
+{
+    pare_json_open_array(w, "by_position");
+    for (size_t b = 0; b < r->bins; b++) {
+        const pare_eval_bin *const x = &r->bin[b];
+        if (!x->scored)
+            continue;
+        pare_json_open_object(w, NULL);
+        pare_json_put_integer(w, "from", (int64_t)1 << b);
+        pare_json_put_integer(w, "to",
+                              (int64_t)((size_t)2 << b < window ? (size_t)2 << b : window) - 1);
+        pare_json_put_integer(w, "tokens", (int64_t)x->scored);
+        pare_json_put_finite(w, "nll", x->nll);
+        pare_json_put_finite(w, "ppl", exp(x->nll));
+        if (isfinite(x->nll_stderr))
+            pare_json_put_finite(w, "stderr", x->nll_stderr);
+        if (r->has_kl) {
+            pare_json_put_finite(w, "baseline_nll", x->baseline_nll);
+            pare_json_put_finite(w, "kl", x->kl);
+        }
+        pare_json_close(w);
+    }
     pare_json_close(w);
 }
 
@@ -134,9 +162,13 @@ void pare_figures_put(pare_json_writer *w, const pare_figures *f)
         if (f->stride)
             pare_json_put_integer(w, "stride", (int64_t)f->stride);
         pare_figures_put_text(w, &f->text, f->text_complete);
+        if (f->by_position)
+            put_positions(w, &f->text, f->window);
     }
     if (f->choices)
         pare_figures_put_choice(w, f->choice, f->choices);
+    if (f->tasks)
+        pare_task_put(w, f->task, f->tasks);
     if (f->has_speed)
         put_speed(w, &f->speed);
     pare_figures_put_memory(w, &f->memory);

@@ -5,6 +5,7 @@
 
 #include "compress/evaluate/evaluate.h"
 #include "compress/evaluate/paired.h"
+#include "compress/evaluate/task.h"
 #include "formats/json.h"
 
 /* One multiple-choice file. */
@@ -31,9 +32,12 @@ typedef struct pare_figures {
     uint64_t disk_bytes;   /* of its weight files */
     size_t window, stride; /* window 0: no text was scored; stride 0: windows do not overlap */
     bool text_complete;    /* no interrupt came before the last window */
+    bool by_position;      /* its bins are wanted */
     pare_eval_result text;
     pare_choice_figures *choice;
     size_t choices;
+    pare_task_figures *task;
+    size_t tasks;
     bool has_speed;
     pare_speed_result speed;
     pare_memory_figures memory;
@@ -58,11 +62,12 @@ pare_eval_result pare_figures_baseline(const pare_eval_result *r);
  * what an interrupt cut short has "complete": false.
  *
  *   text    tokens, perplexity {nll, ppl, stderr}, kl {mean, p99, top1_agreement, flips}
+ *   bins    by_position [{from, to, tokens, nll, ppl, stderr, baseline_nll, kl}]
  *   choice  choice [{file, n, accuracy, accuracy_stderr, accuracy_norm, accuracy_norm_stderr,
  *           paired {gained, lost, p}, paired_norm}]
  *   memory  memory {weight_bytes, bits_per_weight, model_bits_per_weight, mapped_bytes,
  *           peak_rss_bytes, peak_anonymous_bytes}
- *   all     model, disk_bytes, window, stride, those, speed, memory */
+ *   all     model, disk_bytes, window, stride, those, tasks, speed, memory */
 void pare_figures_put_text(pare_json_writer *w, const pare_eval_result *r, bool complete);
 void pare_figures_put_choice(pare_json_writer *w, const pare_choice_figures *c, size_t choices);
 void pare_figures_put_memory(pare_json_writer *w, const pare_memory_figures *m);

@@ -333,6 +333,27 @@ pare_status pare_data_choice(const pare_data_reader *r, const pare_evaluation *e
     return PARE_OK;
 }
 
+pare_status pare_data_asked(pare_arena *a, const pare_plan *plan, const pare_evaluation *e,
+                            pare_task_asked *out)
+{
+    const char *const file = pare_data_path(a, plan, &e->file);
+    const char *const from = e->shots_file.text ? pare_data_path(a, plan, &e->shots_file) : NULL;
+    *out = (pare_task_asked){.name = e->task.text,
+                             .file = file,
+                             .limit = e->limit,
+                             .shots = e->shots,
+                             .shots_file = from};
+    return file && (from || !e->shots_file.text) ? PARE_OK : PARE_ENOMEM;
+}
+
+pare_status pare_data_task(const pare_data_reader *r, const pare_evaluation *e,
+                           const pare_task_asked *asked, pare_task_data *out)
+{
+    const pare_status s =
+        pare_task_load(r->cx, r->scratch, r->checkpoint, r->plan->model.config.context, asked, out);
+    return s == PARE_EUSAGE ? pare_recipe_fail_at(r->cx, s, e->task.place) : s;
+}
+
 static pare_status check_tokens(const pare_data_reader *r, const pare_evaluation *e)
 {
     pare_tokens tokens;
@@ -353,10 +374,20 @@ static pare_status check_items(const pare_data_reader *r, const pare_evaluation 
     return pare_data_choice(r, e, &q);
 }
 
+static pare_status check_task(const pare_data_reader *r, const pare_evaluation *e)
+{
+    pare_task_asked asked;
+    pare_task_data data;
+    PARE_TRY(pare_data_asked(r->scratch, r->plan, e, &asked));
+    return pare_data_task(r, e, &asked, &data);
+}
+
 pare_status pare_data_check(const pare_data_reader *r, const pare_evaluation *e)
 {
     const pare_mark mark = pare_arena_mark(r->scratch);
-    const pare_status s = e->kind == PARE_EVALUATE_CHOICE ? check_items(r, e) : check_tokens(r, e);
+    const pare_status s = e->kind == PARE_EVALUATE_CHOICE ? check_items(r, e)
+                          : e->kind == PARE_EVALUATE_TASK ? check_task(r, e)
+                                                          : check_tokens(r, e);
     pare_arena_rewind(r->scratch, mark);
     return s;
 }

@@ -5,6 +5,7 @@
 
 #include "calib/tokens.h"
 #include "compress/evaluate/choice_items.h"
+#include "compress/evaluate/task.h"
 #include "compress/plan/plan.h"
 #include "formats/sha256.h"
 
@@ -48,6 +49,14 @@ PARE_CHECKED pare_status pare_data_calibration(const pare_data_reader *r,
 /* Tokens of the file of one evaluation, in scratch; *windows that it has. */
 PARE_CHECKED pare_status pare_data_evaluation(const pare_data_reader *r, const pare_evaluation *e,
                                               pare_tokens *out, size_t *windows);
+
+/* What an evaluation of a task asks, with paths in the arena `a`. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_data_asked(pare_arena *a, const pare_plan *plan,
+                                         const pare_evaluation *e, pare_task_asked *out);
+
+/* The documents of a task, in scratch. Statuses of pare_task_load. */
+PARE_CHECKED pare_status pare_data_task(const pare_data_reader *r, const pare_evaluation *e,
+                                        const pare_task_asked *asked, pare_task_data *out);
 
 /* The same for one of multiple choice. */
 PARE_CHECKED pare_status pare_data_choice(const pare_data_reader *r, const pare_evaluation *e,

@@ -83,7 +83,7 @@ static bool wants_text(const pare_recipe *r)
 {
     bool text = r->calibration.text.count > 0;
     for (size_t i = 0; i < r->evaluations; i++)
-        text = text || r->evaluation[i].kind == PARE_EVALUATE_CHOICE || r->evaluation[i].text.text;
+        text = text || pare_evaluation_asks(r->evaluation[i].kind) || r->evaluation[i].text.text;
     return text;
 }
 
@@ -148,7 +148,7 @@ static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
         plan->batch = plan->settled.samples;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         pare_evaluation *const e = &plan->recipe.evaluation[i];
-        if (e->kind == PARE_EVALUATE_CHOICE)
+        if (pare_evaluation_asks(e->kind))
             continue;
         PARE_TRY(fit_window(cx, plan, e->window, e->window_given, e->place, &e->window));
     }
@@ -236,18 +236,33 @@ static size_t item_bytes(const pare_choice_text *t)
     return strlen(t->context) + t->choices * longest;
 }
 
-/* A mistake in a file of multiple choice is told before any work. */
+static pare_status read_items(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                              const pare_evaluation *e, pare_choice_texts *out)
+{
+    pare_task_asked asked;
+    pare_task_texts task = {0};
+    PARE_TRY(pare_data_asked(a, plan, e, &asked));
+    if (e->kind == PARE_EVALUATE_CHOICE)
+        return pare_choice_read(cx, a, asked.file, e->limit, out);
+    const pare_status s = pare_task_read(cx, a, &asked, &task);
+    *out = task.request;
+    return s == PARE_EUSAGE ? pare_recipe_fail_at(cx, s, e->task.place) : s;
+}
+
+/* A mistake in a file of multiple choice or of a task is told before any work. A page, which
+ * has no context, comes in parts that the model takes. */
 static pare_status check_choice(pare_ctx *cx, const pare_plan *plan, const pare_evaluation *e,
                                 pare_plan_choice *out)
 {
     pare_arena a = {.cx = cx};
     pare_choice_texts texts = {0};
-    const char *const path = pare_data_path(&a, plan, &e->file);
-    const pare_status s = path ? pare_choice_read(cx, &a, path, e->limit, &texts) : PARE_ENOMEM;
+    const size_t most = 2 * plan->model.config.context;
+    const pare_status s = read_items(cx, &a, plan, e, &texts);
     for (size_t i = 0; s == PARE_OK && i < texts.count; i++) {
         const size_t bytes = item_bytes(&texts.item[i]);
         out->bytes += bytes;
-        out->longest = bytes > out->longest ? bytes : out->longest;
+        const size_t as_run = !*texts.item[i].context && bytes > most ? most : bytes;
+        out->longest = as_run > out->longest ? as_run : out->longest;
     }
     out->items = texts.count;
     pare_arena_release(&a);
@@ -257,6 +272,7 @@ static pare_status check_choice(pare_ctx *cx, const pare_plan *plan, const pare_
 static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const size_t count = plan->recipe.evaluations;
+    uint64_t shots;
     if (plan->calibrated || plan->held_out)
         PARE_TRY(check_calibration(cx, a, plan));
     plan->data.evaluated_bytes = PARE_NEW(a, uint64_t, count);
@@ -267,7 +283,9 @@ static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
         PARE_TRY(check_data(cx, a, plan, pare_evaluation_data(e), !e->tokens.text,
                             &plan->data.evaluated_bytes[i]));
-        if (e->kind == PARE_EVALUATE_CHOICE)
+        if (e->shots_file.text)
+            PARE_TRY(check_data(cx, a, plan, &e->shots_file, false, &shots));
+        if (pare_evaluation_asks(e->kind))
             PARE_TRY(check_choice(cx, plan, e, &plan->data.choice[i]));
     }
     return PARE_OK;

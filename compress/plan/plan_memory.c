@@ -454,7 +454,9 @@ static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t e
     const pare_eval_side before = {&plan->model.config, &floats, pare_model_inputs(&plan->model)};
     const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
     const pare_plan_choice *const c = &plan->data.choice[evaluation];
-    const uint64_t texts = plan->data.evaluated_bytes[evaluation] * OF_BYTE + c->items * OF_ITEM;
+    const uint64_t with_shots = plan->recipe.evaluation[evaluation].shots ? c->bytes : 0;
+    const uint64_t texts =
+        larger(plan->data.evaluated_bytes[evaluation], with_shots) * OF_BYTE + c->items * OF_ITEM;
     return plan->data.tokenizer_bytes + texts +
            2 * rope_bytes(&plan->model.config, plan->model.config.context) +
            larger(pare_evaluate_choice_bytes(cx, &before, c->items, c->bytes, c->longest),
@@ -469,7 +471,7 @@ static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
         const uint64_t tokens = e->text.text ? plan->data.evaluated_bytes[i]
                                              : plan->data.evaluated_bytes[i] / sizeof(int32_t);
-        if (e->kind == PARE_EVALUATE_CHOICE) {
+        if (pare_evaluation_asks(e->kind)) {
             most = larger(most, choice_bytes(cx, plan, i));
             continue;
         }

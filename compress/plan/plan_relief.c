@@ -59,8 +59,8 @@ static void put_evaluated(relief *r)
     const pare_recipe *const recipe = &r->plan->recipe;
     for (size_t i = 0; i < recipe->evaluations; i++) {
         const pare_evaluation *const e = &recipe->evaluation[i];
-        if (e->kind != PARE_EVALUATE_CHOICE && e->window > r->evaluated)
-            put_set(r, "evaluate.%zu.%s.window=%zu", i,
+        if (!pare_evaluation_asks(e->kind) && e->window > r->evaluated)
+            put_set(r, "evaluate.%zu.%s.window=%zu", e->entry,
                     e->kind == PARE_EVALUATE_KL ? "kl" : "perplexity", r->evaluated);
     }
 }
@@ -123,7 +123,7 @@ static bool is_open(const relief *r, setting l)
     const pare_plan *const plan = r->plan;
     bool evaluates = false;
     for (size_t i = 0; i < plan->recipe.evaluations; i++)
-        evaluates |= plan->recipe.evaluation[i].kind != PARE_EVALUATE_CHOICE &&
+        evaluates |= !pare_evaluation_asks(plan->recipe.evaluation[i].kind) &&
                      plan->recipe.evaluation[i].window > LEAST_WINDOW;
     switch (l) {
     case EVALUATED: return evaluates;
@@ -153,7 +153,7 @@ static size_t longest_evaluated(const pare_plan *plan)
 {
     size_t most = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++)
-        if (plan->recipe.evaluation[i].kind != PARE_EVALUATE_CHOICE &&
+        if (!pare_evaluation_asks(plan->recipe.evaluation[i].kind) &&
             plan->recipe.evaluation[i].window > most)
             most = plan->recipe.evaluation[i].window;
     return most;

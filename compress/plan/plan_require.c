@@ -1,39 +1,61 @@
 /* What a recipe requires of its result: whether something measures it, and whether its fallbacks
  * are recipes. */
+#include <string.h>
+
+#include "compress/evaluate/task.h"
 #include "compress/plan/fallback.h"
 #include "compress/plan/plan_internal.h"
 
-static bool is_measured(const pare_plan *plan, pare_requirement_kind kind)
+static bool is_measured(const pare_plan *plan, const pare_requirement *r)
 {
-    bool text = plan->held_out > 0, kl = text, choice = false;
+    bool text = plan->held_out > 0, kl = text, choice = false, task = false;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
-        const pare_evaluation_kind e = plan->recipe.evaluation[i].kind;
-        choice |= e == PARE_EVALUATE_CHOICE;
-        text |= e != PARE_EVALUATE_CHOICE;
-        kl |= e == PARE_EVALUATE_KL;
+        const pare_evaluation *const e = &plan->recipe.evaluation[i];
+        choice |= e->kind == PARE_EVALUATE_CHOICE;
+        task |= e->kind == PARE_EVALUATE_TASK && r->task && strcmp(r->task, e->task.text) == 0;
+        text |= !pare_evaluation_asks(e->kind);
+        kl |= e->kind == PARE_EVALUATE_KL;
     }
-    switch (kind) {
+    switch (r->kind) {
     case PARE_REQUIRE_PERPLEXITY: return text;
     case PARE_REQUIRE_KL:
     case PARE_REQUIRE_TOP1: return kl;
     case PARE_REQUIRE_CHOICE: return choice;
+    case PARE_REQUIRE_TASK: return task;
     case PARE_REQUIRE_BYTES: break;
     }
     return true;
+}
+
+/* An evaluation that would. */
+static const char *example(pare_requirement_kind kind)
+{
+    return kind == PARE_REQUIRE_CHOICE       ? "choice: {file: FILE}"
+           : kind == PARE_REQUIRE_TASK       ? "tasks: {TASK: FILE}"
+           : kind == PARE_REQUIRE_PERPLEXITY ? "perplexity: {text: FILE}"
+                                             : "kl: {text: FILE}";
+}
+
+/* Whether the figures of a task have the share that is asked for. */
+static bool has_metric(const pare_requirement *r)
+{
+    const pare_task_row *const task = r->task ? pare_task_find(r->task) : NULL;
+    return !task || pare_task_has_share(task, r->metric);
 }
 
 pare_status pare__plan_require(pare_ctx *cx, const pare_plan *plan)
 {
     for (size_t i = 0; i < plan->recipe.requirements; i++) {
         const pare_requirement *const r = &plan->recipe.requirement[i];
-        const char *const name = pare_requirement_words[r->kind].name;
-        if (!is_measured(plan, r->kind))
+        if (!is_measured(plan, r))
+            return pare_recipe_fail(cx, r->text.place,
+                                    "require: no evaluation measures %s; add \"evaluate: [%s]\"",
+                                    r->name, example(r->kind));
+        if (!has_metric(r))
             return pare_recipe_fail(
-                cx, r->text.place, "require: no evaluation measures %s; add \"evaluate: [%s]\"",
-                name,
-                r->kind == PARE_REQUIRE_CHOICE       ? "choice: {file: FILE}"
-                : r->kind == PARE_REQUIRE_PERPLEXITY ? "perplexity: {text: FILE}"
-                                                     : "kl: {text: FILE}");
+                cx, r->text.place,
+                "require: %s has no share \"%s\"; \"pare help tasks\" lists them", r->task,
+                r->metric);
     }
     return PARE_OK;
 }

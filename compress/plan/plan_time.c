@@ -418,7 +418,7 @@ static pare_status add_evaluation(estimate *e, double tokens, size_t window, boo
 static double evaluated_tokens(const estimate *e, size_t evaluation)
 {
     const pare_evaluation *const v = &e->plan->recipe.evaluation[evaluation];
-    const bool choice = v->kind == PARE_EVALUATE_CHOICE;
+    const bool choice = pare_evaluation_asks(v->kind);
     const uint64_t bytes =
         choice ? e->plan->data.choice[evaluation].bytes : e->plan->data.evaluated_bytes[evaluation];
     const double tokens = tokens_in(e, bytes, !v->tokens.text);
@@ -444,7 +444,7 @@ static pare_status count_evaluations(estimate *e)
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
         const pare_evaluation *const v = &p->recipe.evaluation[i];
         PARE_TRY(add_evaluation(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL));
-        texts |= v->kind != PARE_EVALUATE_CHOICE;
+        texts |= !pare_evaluation_asks(v->kind);
     }
     if (p->held_out)
         PARE_TRY(add_evaluation(e, (double)p->held_out * (double)p->window, p->window, true));

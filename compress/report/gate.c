@@ -16,15 +16,26 @@ static pare_status add(pare_arena *a, const pare_requirement *r, const char *dat
                        double original, pare_gate *v)
 {
     char text[TEXT];
-    const pare_requirement_word *const word = &pare_requirement_words[r->kind];
     const double bound = r->relative ? r->bound * original : r->bound;
-    (void)snprintf(text, sizeof text, "%s %s", word->name, r->text.text);
-    v->check[v->checks] = (pare_check){.text = pare_arena_text(a, text, strlen(text)),
-                                       .data = data,
-                                       .figure = figure,
-                                       .bound = bound,
-                                       .kept = word->most ? figure <= bound : figure >= bound};
+    (void)snprintf(text, sizeof text, "%s %s", r->name, r->text.text);
+    v->check[v->checks] = (pare_check){
+        .text = pare_arena_text(a, text, strlen(text)),
+        .data = data,
+        .figure = figure,
+        .bound = bound,
+        .kept = pare_requirement_words[r->kind].most ? figure <= bound : figure >= bound};
     return v->check[v->checks++].text ? PARE_OK : PARE_ENOMEM;
+}
+
+/* The share that is required, of choice or of the task. */
+static pare_status check_share(pare_arena *a, const pare_requirement *r, const pare_gate_figures *f,
+                               pare_gate *v)
+{
+    const bool same = r->task && f->task ? strcmp(r->task, f->task) == 0 : r->task == f->task;
+    for (size_t i = 0; same && i < f->shares; i++)
+        if (!r->metric || strcmp(r->metric, f->share[i].name) == 0)
+            return add(a, r, f->data, f->share[i].after, f->share[i].before, v);
+    return PARE_OK;
 }
 
 static pare_status check(pare_arena *a, const pare_requirement *r, const pare_gate_figures *f,
@@ -37,10 +48,25 @@ static pare_status check(pare_arena *a, const pare_requirement *r, const pare_ga
     case PARE_REQUIRE_KL: return f->has_kl ? add(a, r, f->data, f->kl, 0, v) : PARE_OK;
     case PARE_REQUIRE_TOP1: return f->has_kl ? add(a, r, f->data, f->top1, 1, v) : PARE_OK;
     case PARE_REQUIRE_CHOICE:
-        return f->has_choice ? add(a, r, f->data, f->accuracy, f->accuracy_before, v) : PARE_OK;
+    case PARE_REQUIRE_TASK: return check_share(a, r, f, v);
     case PARE_REQUIRE_BYTES: break;
     }
     return PARE_OK;
+}
+
+/* Items that were gained beyond chance. */
+static bool has_luck(const pare_gate_figures *f, char text[TEXT])
+{
+    for (size_t i = 0; i < f->shares; i++) {
+        const pare_gate_share *const s = &f->share[i];
+        if (!(s->gained > s->lost && s->p < 0.05))
+            continue;
+        (void)snprintf(text, TEXT,
+                       "%.0f items were gained and %.0f lost (%s, p %.4f) on %s: more than chance",
+                       s->gained, s->lost, s->name, s->p, f->data);
+        return true;
+    }
+    return false;
 }
 
 /* Says what is anomalous; false: nothing. */
@@ -56,12 +82,8 @@ static bool is_anomalous(const pare_gate_figures *f, char text[TEXT])
                        "perplexity %.4f is lower than the %.4f of the original by more than twice "
                        "the standard error (%.4f) on %s",
                        f->perplexity, f->perplexity_before, error, f->data);
-    else if (f->has_choice && f->gained > f->lost && f->p < 0.05)
-        (void)snprintf(text, TEXT,
-                       "%.0f items were gained and %.0f lost (p %.4f) on %s: more than chance",
-                       f->gained, f->lost, f->p, f->data);
     else
-        return false;
+        return has_luck(f, text);
     return true;
 }
 

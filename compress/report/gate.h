@@ -15,14 +15,23 @@ typedef enum pare_gate_kind {
 } pare_gate_kind;
 const char *pare_gate_name(pare_gate_kind v); /* "ACCEPT" */
 
+/* A share of items or documents; gained, lost: items, and McNemar's p of them, where p is not NAN.
+ */
+typedef struct pare_gate_share {
+    const char *name; /* "acc" */
+    double after, before, gained, lost, p;
+} pare_gate_share;
+enum { PARE_GATE_SHARES = 3 };
+
 /* What one evaluation found, before and after. */
 typedef struct pare_gate_figures {
     const char *data;
-    bool has_perplexity, has_kl, has_choice;
+    const char *task; /* of which the shares are; NULL: of choice, or there are none */
+    bool has_perplexity, has_kl;
     double perplexity, error, perplexity_before, error_before; /* with standard errors */
     double kl, top1;
-    double accuracy, accuracy_before;
-    double gained, lost, p; /* items, and McNemar's p of them */
+    pare_gate_share share[PARE_GATE_SHARES];
+    size_t shares;
 } pare_gate_figures;
 
 /* One requirement held against one figure. */
@@ -42,7 +51,7 @@ typedef struct pare_gate {
 
 /* Holds the requirements of a recipe against what was found. A figure is better than the original's
  * beyond its error when perplexity is lower by more than twice the standard error of the difference
- * (of both errors, as if they were independent), or when more items of choice were gained than lost
+ * (of both errors, as if they were independent), or when more items were gained than lost
  * with p below 0.05. A figure cannot be when it is not finite, or a KL below 0. An anomaly comes
  * before a regression. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_gate_take(pare_arena *a, const pare_recipe *r,

@@ -89,7 +89,10 @@ const char *pare_report_notes(const pare_report_eval *e, const char *separator,
     text[0] = '\0';
     if (e->limit)
         length = snprintf(text, PARE_REPORT_NOTES, "%sfirst %zu of %zu %s%s", separator, e->limit,
-                          e->all, e->kind == PARE_EVALUATE_CHOICE ? "item" : "window",
+                          e->all,
+                          e->kind == PARE_EVALUATE_CHOICE ? "item"
+                          : e->kind == PARE_EVALUATE_TASK ? "document"
+                                                          : "window",
                           pare_plural(e->all));
     if (e->device || e->device_fallback)
         (void)snprintf(text + length, PARE_REPORT_NOTES - (size_t)length, "%s%s%s", separator,
@@ -115,6 +118,8 @@ static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
         pare_json_put_text(w, "device_products", "f16");
     if (e->kind == PARE_EVALUATE_CHOICE) {
         pare_figures_put_choice(w, &e->choice_after, 1);
+    } else if (e->kind == PARE_EVALUATE_TASK) {
+        pare_task_put(w, &e->task_after, 1);
     } else {
         pare_json_put_integer(w, "window", (int64_t)e->window);
         pare_figures_put_text(w, &e->after, true);
@@ -122,6 +127,8 @@ static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
     pare_json_open_object(w, "baseline");
     if (e->kind == PARE_EVALUATE_CHOICE)
         pare_figures_put_choice(w, &e->choice_before, 1);
+    else if (e->kind == PARE_EVALUATE_TASK)
+        pare_task_put(w, &e->task_before, 1);
     else
         pare_figures_put_text(w, &e->before, true);
     pare_json_close(w);

@@ -13,13 +13,14 @@
 typedef struct pare_report_eval {
     pare_evaluation_kind kind;
     const char *data;   /* file as the recipe names it */
-    size_t window;      /* 0 with choice */
+    size_t window;      /* 0 with choice and tasks */
     size_t limit, all;  /* windows or items that were taken of those there are; limit 0: all */
     const char *device; /* the name of the GPU that it ran on; NULL: the CPU */
     const char *device_fallback;    /* why device: auto took the CPU; NULL: it did not */
     bool f16;                       /* products of floats in F16, on a GPU */
     pare_eval_result before, after; /* of perplexity and kl */
     pare_choice_figures choice_before, choice_after; /* of choice; the latter paired */
+    pare_task_figures task_before, task_after;       /* of tasks; the latter paired */
 } pare_report_eval;
 
 /* The model behind some passes of a job that trains, on the calibration windows held out. */

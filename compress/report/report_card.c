@@ -74,7 +74,7 @@ static void put_perplexities(pare_text_out *t, const pare_report *r)
     size_t told = 0;
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
-        if (e->kind == PARE_EVALUATE_CHOICE)
+        if (pare_evaluation_asks(e->kind))
             continue;
         if (told++ == 0)
             pare__text_put(t,
@@ -130,6 +130,7 @@ static void put_evaluations(pare_text_out *t, const pare_report *r)
                                    : "The packed model, run by the low-bit kernels.");
     put_perplexities(t, r);
     put_choices(t, r);
+    pare__report_tasks_card(t, r);
 }
 
 const char *pare__report_caution(const pare_report *r, size_t pass)

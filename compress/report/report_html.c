@@ -107,6 +107,8 @@ static void put_result(pare_text_out *t, const pare_report *r)
     for (size_t i = 0; i < r->evaluations; i++)
         if (r->evaluation[i].kind == PARE_EVALUATE_CHOICE)
             put_accuracy(t, &r->evaluation[i]);
+        else if (r->evaluation[i].kind == PARE_EVALUATE_TASK)
+            pare__report_task_badge(t, &r->evaluation[i]);
         else
             put_perplexity(t, &r->evaluation[i]);
     if (!r->evaluations)

@@ -54,6 +54,11 @@ void pare__report_structure_csv(pare_text_out *t, const pare_report *r);
 void pare__report_verdict_card(pare_text_out *t, const pare_report *r);
 void pare__report_verdict_html(pare_text_out *t, const pare_report *r);
 
+/* A task: in a row of cards and in a section of report.html, and all of them in the model card. */
+void pare__report_task_badge(pare_text_out *t, const pare_report_eval *e);
+void pare__report_task_html(pare_text_out *t, const pare_report_eval *e);
+void pare__report_tasks_card(pare_text_out *t, const pare_report *r);
+
 /* What a pass that trains did; nothing without one. */
 void pare__report_training_put(pare_json_writer *w, const pare_report *r);
 void pare__report_training_card(pare_text_out *t, const pare_report *r);

@@ -121,6 +121,8 @@ void pare__report_quality(pare_text_out *t, const pare_report *r)
     for (size_t i = 0; i < r->evaluations; i++)
         if (r->evaluation[i].kind == PARE_EVALUATE_CHOICE)
             put_choice(t, &r->evaluation[i]);
+        else if (r->evaluation[i].kind == PARE_EVALUATE_TASK)
+            pare__report_task_html(t, &r->evaluation[i]);
         else
             put_perplexity(t, &r->evaluation[i]);
 }

@@ -151,6 +151,59 @@ static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluatio
     return PARE_OK;
 }
 
+static pare_status ask_task(pare_run *run, const pare_forward *f, const char *name,
+                            const pare_task_data *data, const pare_task_asked *asked,
+                            pare_task_figures *out)
+{
+    const pare_status s = pare_task_ask(run->cx, &run->scratch, f, data, asked, out);
+    return s == PARE_OK ? s
+                        : pare_fail_context(run->cx, s, "evaluation on %s: %s", asked->file, name);
+}
+
+static pare_status ask_task_both(pare_run *run, const sides *m, const pare_task_data *data,
+                                 const pare_task_asked *asked, pare_report_eval *out)
+{
+    PARE_TRY(ask_task(run, &m->before_f, original, data, asked, &out->task_before));
+    return ask_task(run, &m->after_f, compressed, data, asked, &out->task_after);
+}
+
+/* Leaves the scratch arena; files are named as the recipe has them. */
+static pare_status keep_task(pare_run *run, const pare_evaluation *e, pare_task_figures *t)
+{
+    pare_task_group *const group = PARE_NEW(run->a, pare_task_group, t->groups);
+    if (!group)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < t->groups; i++) {
+        group[i] = t->group[i];
+        group[i].name = pare_arena_text(run->a, group[i].name, strlen(group[i].name));
+        if (!group[i].name)
+            return PARE_ENOMEM;
+    }
+    t->group = group;
+    t->asked.file = e->file.text;
+    t->asked.shots_file = e->shots_file.text;
+    t->verdict = NULL;
+    t->subject = NULL;
+    return PARE_OK;
+}
+
+static pare_status evaluate_task(pare_run *run, sides *m, const pare_evaluation *e,
+                                 pare_report_eval *out)
+{
+    const pare_data_reader reader = pare__run_reader(run);
+    pare_task_asked asked;
+    pare_task_data data;
+    PARE_TRY(pare_data_asked(&run->scratch, run->plan, e, &asked));
+    PARE_TRY(pare_data_task(&reader, e, &asked, &data));
+    note_limit(out, data.texts.docs, data.texts.all);
+    PARE_TRY(take_sides(run, data.longest, m));
+    const pare_status s = ask_task_both(run, m, &data, &asked, out);
+    PARE_TRY(back_to_cpu(run, m, s) ? ask_task_both(run, m, &data, &asked, out) : s);
+    pare_task_pair(&out->task_before, &out->task_after);
+    PARE_TRY(keep_task(run, e, &out->task_before));
+    return keep_task(run, e, &out->task_after);
+}
+
 static pare_status evaluate_on(pare_run *run, sides *m, const pare_evaluation *e,
                                pare_report_eval *out)
 {
@@ -159,10 +212,12 @@ static pare_status evaluate_on(pare_run *run, sides *m, const pare_evaluation *e
     size_t windows;
     *out = (pare_report_eval){
         .kind = e->kind, .data = pare_evaluation_data(e)->text, .window = e->window};
-    pare__notify(run, PARE_EVENT_EVALUATE, "%s on %s", pare_evaluation_kind_name(e->kind),
-                 out->data);
+    pare__notify(run, PARE_EVENT_EVALUATE, "%s on %s",
+                 e->task.text ? e->task.text : pare_evaluation_kind_name(e->kind), out->data);
     if (e->kind == PARE_EVALUATE_CHOICE)
         return evaluate_choice(run, m, e, out);
+    if (e->kind == PARE_EVALUATE_TASK)
+        return evaluate_task(run, m, e, out);
     PARE_TRY(pare_data_evaluation(&reader, e, &tokens, &windows));
     note_limit(out, tokens.count / e->window, windows);
     PARE_TRY(pare__run_sample_prompts(run, out->data, &tokens));

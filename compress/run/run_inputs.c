@@ -24,8 +24,11 @@ static pare_status watch_evaluation(pare_run *run, const pare_evaluation *e)
     if (!path)
         return PARE_ENOMEM;
     pare_watch *const watch = &run->checkpoint.watch;
-    return e->kind == PARE_EVALUATE_CHOICE ? pare_choice_watch(run->a, watch, path)
-                                           : pare_watch_path(run->a, watch, path);
+    if (!pare_evaluation_asks(e->kind))
+        return pare_watch_path(run->a, watch, path);
+    if (e->shots_file.text)
+        PARE_TRY(watch_data(run, &e->shots_file));
+    return pare_choice_watch(run->a, watch, path);
 }
 
 pare_status pare__run_watch_inputs(pare_run *run)
@@ -47,18 +50,20 @@ pare_status pare__run_watch_inputs(pare_run *run)
 pare_status pare__run_hash_evaluations(pare_run *run)
 {
     const pare_recipe *const r = &run->plan->recipe;
-    const char **const name = PARE_NEW(run->a, const char *, 2 * r->evaluations);
+    const char **const name = PARE_NEW(run->a, const char *, 3 * r->evaluations);
     char *const directory = pare_path_directory(run->a, run->plan->job->recipe);
-    run->files.evaluated = PARE_NEW(run->a, pare_file_digest, 2 * r->evaluations);
+    run->files.evaluated = PARE_NEW(run->a, pare_file_digest, 3 * r->evaluations);
     size_t count = 0;
     if (!name || !directory || !run->files.evaluated)
         return PARE_ENOMEM;
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_evaluation *const e = &r->evaluation[i];
         name[count++] = pare_evaluation_data(e)->text;
-        if (e->kind != PARE_EVALUATE_CHOICE)
+        if (e->shots_file.text)
+            name[count++] = e->shots_file.text;
+        if (!pare_evaluation_asks(e->kind))
             continue;
-        name[count] = pare_choice_labels(run->a, name[count - 1]);
+        name[count] = pare_choice_labels(run->a, pare_evaluation_data(e)->text);
         char *const path = name[count] ? pare_path_join(run->a, directory, name[count]) : NULL;
         if (!path)
             return PARE_ENOMEM;

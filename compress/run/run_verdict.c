@@ -7,25 +7,47 @@
 #include "compress/run/run_internal.h"
 #include "runtime/file.h"
 
-static pare_gate_figures figures_of(const pare_report_eval *e)
+/* Of choice, then of tasks; p NAN: nothing was paired. */
+static void take_shares(const pare_report_eval *e, pare_gate_figures *out)
 {
     const pare_choice_figures *const was = &e->choice_before, *const is = &e->choice_after;
-    const bool choice = e->kind == PARE_EVALUATE_CHOICE;
-    return (pare_gate_figures){.data = e->data,
-                               .has_perplexity = !choice,
-                               .has_kl = !choice && e->after.has_kl,
-                               .has_choice = choice,
-                               .perplexity = e->after.ppl,
-                               .error = e->after.ppl_stderr,
-                               .perplexity_before = e->before.ppl,
-                               .error_before = e->before.ppl_stderr,
-                               .kl = e->after.kl_mean,
-                               .top1 = e->after.top1,
-                               .accuracy = is->result.accuracy,
-                               .accuracy_before = was->result.accuracy,
-                               .gained = (double)is->paired.gained,
-                               .lost = (double)is->paired.lost,
-                               .p = is->paired.p};
+    const pare_task_figures *const before = &e->task_before, *const after = &e->task_after;
+    if (e->kind == PARE_EVALUATE_CHOICE)
+        out->share[out->shares++] = (pare_gate_share){"accuracy",
+                                                      is->result.accuracy,
+                                                      was->result.accuracy,
+                                                      (double)is->paired.gained,
+                                                      (double)is->paired.lost,
+                                                      is->paired.p};
+    for (size_t i = 0; e->kind == PARE_EVALUATE_TASK && i < after->metrics; i++) {
+        const pare_task_metric *const m = &after->metric[i];
+        const bool paired = m->right && after->has_paired;
+        if (m->share)
+            out->share[out->shares++] = (pare_gate_share){m->name,
+                                                          m->value,
+                                                          before->metric[i].value,
+                                                          (double)m->paired.gained,
+                                                          (double)m->paired.lost,
+                                                          paired ? m->paired.p : NAN};
+    }
+}
+
+static pare_gate_figures figures_of(const pare_report_eval *e)
+{
+    const bool text = !pare_evaluation_asks(e->kind);
+    pare_gate_figures f = {.data = e->data,
+                           .has_perplexity = text,
+                           .has_kl = text && e->after.has_kl,
+                           .perplexity = e->after.ppl,
+                           .error = e->after.ppl_stderr,
+                           .perplexity_before = e->before.ppl,
+                           .error_before = e->before.ppl_stderr,
+                           .kl = e->after.kl_mean,
+                           .top1 = e->after.top1};
+    if (e->kind == PARE_EVALUATE_TASK)
+        f.task = e->task_after.asked.name;
+    take_shares(e, &f);
+    return f;
 }
 
 static pare_status take(pare_run *run, const pare_gate_figures *found, size_t count, pare_report *r)
@@ -58,29 +80,62 @@ static double number(const pare_json *of, const char *part, const char *key)
     return pare_json_number(pare_json_get(part ? pare_json_get(of, part) : of, key), NAN);
 }
 
+static pare_status copy_text(pare_run *run, const pare_json *of, const char *key, const char **out)
+{
+    const char *const text = pare_json_text(pare_json_get(of, key), NULL);
+    *out = pare_arena_text(run->a, text ? text : "", text ? strlen(text) : 0);
+    return *out ? PARE_OK : PARE_ENOMEM;
+}
+
+/* Of choice, or of a task: name and value are the keys there. */
+static pare_status read_share(pare_run *run, const pare_json *is, const pare_json *was,
+                              const char *value, pare_gate_figures *out)
+{
+    pare_gate_share *const s = &out->share[out->shares];
+    *s = (pare_gate_share){.name = "accuracy",
+                           .after = number(is, NULL, value),
+                           .before = number(was, NULL, value),
+                           .gained = number(is, "paired", "gained"),
+                           .lost = number(is, "paired", "lost"),
+                           .p = number(is, "paired", "p")};
+    if (out->task)
+        PARE_TRY(copy_text(run, is, "name", &s->name));
+    out->shares += strncmp(s->name, "acc", 3) == 0; /* others of tasks are no shares */
+    return PARE_OK;
+}
+
+static pare_status read_task(pare_run *run, const pare_json *task, const pare_json *before,
+                             pare_gate_figures *out)
+{
+    const pare_json *const is = pare_json_get(task, "metrics"), *const was = pare_json_get(
+                                                                    before, "metrics");
+    if (!task)
+        return PARE_OK;
+    PARE_TRY(copy_text(run, task, "task", &out->task));
+    for (size_t i = 0; i < pare_json_count(is) && out->shares < PARE_GATE_SHARES; i++)
+        PARE_TRY(read_share(run, pare_json_at(is, i), pare_json_at(was, i), "value", out));
+    return PARE_OK;
+}
+
 static pare_status read_figures(pare_run *run, const pare_json *e, pare_gate_figures *out)
 {
-    const pare_json *const before = pare_json_get(e, "baseline"),
-                           *const choice = pare_json_at(pare_json_get(e, "choice"), 0),
-                           *const choice_before = pare_json_at(pare_json_get(before, "choice"), 0);
-    const char *const data = pare_json_text(pare_json_get(e, "data"), NULL);
-    *out = (pare_gate_figures){
-        .data = pare_arena_text(run->a, data ? data : "", data ? strlen(data) : 0),
-        .has_perplexity = pare_json_get(e, "perplexity") != NULL,
-        .has_kl = pare_json_get(e, "kl") != NULL,
-        .has_choice = choice != NULL,
-        .perplexity = number(e, "perplexity", "ppl"),
-        .error = number(e, "perplexity", "stderr"),
-        .perplexity_before = number(before, "perplexity", "ppl"),
-        .error_before = number(before, "perplexity", "stderr"),
-        .kl = number(e, "kl", "mean"),
-        .top1 = number(e, "kl", "top1_agreement"),
-        .accuracy = number(choice, NULL, "accuracy"),
-        .accuracy_before = number(choice_before, NULL, "accuracy"),
-        .gained = number(choice, "paired", "gained"),
-        .lost = number(choice, "paired", "lost"),
-        .p = number(choice, "paired", "p")};
-    return out->data ? PARE_OK : PARE_ENOMEM;
+    const pare_json *const before = pare_json_get(e, "baseline"), *const choice = pare_json_at(
+                                                                      pare_json_get(e, "choice"),
+                                                                      0);
+    *out = (pare_gate_figures){.has_perplexity = pare_json_get(e, "perplexity") != NULL,
+                               .has_kl = pare_json_get(e, "kl") != NULL,
+                               .perplexity = number(e, "perplexity", "ppl"),
+                               .error = number(e, "perplexity", "stderr"),
+                               .perplexity_before = number(before, "perplexity", "ppl"),
+                               .error_before = number(before, "perplexity", "stderr"),
+                               .kl = number(e, "kl", "mean"),
+                               .top1 = number(e, "kl", "top1_agreement")};
+    PARE_TRY(copy_text(run, e, "data", &out->data));
+    if (choice)
+        PARE_TRY(read_share(run, choice, pare_json_at(pare_json_get(before, "choice"), 0),
+                            "accuracy", out));
+    return read_task(run, pare_json_at(pare_json_get(e, "tasks"), 0),
+                     pare_json_at(pare_json_get(before, "tasks"), 0), out);
 }
 
 static pare_status read_all(pare_run *run, const pare_json *evaluations, pare_report *r)

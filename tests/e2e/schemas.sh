@@ -17,6 +17,12 @@ cat > choice.jsonl << 'END'
 {"context": "The cat sat on", "choices": [" the mat", " it", " and then did so"], "answer": 0}
 {"context": "The dog sat on", "choices": [" a", " the mat again"], "answer": 1}
 END
+cat > mmlu.jsonl << 'END'
+{"question": "The cat", "subject": "cats", "choices": ["sat", "ran", "ate", "lay"], "answer": 0}
+{"question": "The dog", "subject": "dogs", "choices": ["sat", "ran", "ate", "lay"], "answer": 1}
+END
+LC_ALL=C tr -cd '\n -~' < text > page
+echo '{"passage": "'$(head -c 3000 text | tr -cd 'a-z ')'", "question": "is it", "label": 1}' > boolq.jsonl
 cat > recipe.yaml << 'END'
 pare: 1
 model: demo/hedge/
@@ -29,7 +35,8 @@ evaluate:
   - perplexity: {text: text, window: 64, limit: 4}
   - kl: {text: text, window: 64}
   - choice: {file: choice.jsonl}
-require: {perplexity: "<= +900%", kl: "<= 9", bytes: "<= 1GiB"}
+  - tasks: {mmlu: mmlu.jsonl, shots: 1, shots_from: {mmlu: mmlu.jsonl}}
+require: {perplexity: "<= +900%", kl: "<= 9", tasks.mmlu: ">= 1%", bytes: "<= 1GiB"}
 fallback: [{passes.1.rtn.bits: 8}]
 export: [{format: "gguf:q4_0", path: out.gguf}]
 END
@@ -80,7 +87,9 @@ put batch batch jobs.yaml --shard 1/2 --format json
 put batch_dry_run batch jobs.yaml --dry-run --format json
 put batch batch jobs.yaml --speed --format json
 documents+=("batch=$home/jobs/summary.json")
-put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed --format json
+put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed \
+    --by-position --tasks mmlu=mmlu.jsonl,wikitext=page,boolq=boolq.jsonl --format json
+put eval eval out --tasks mmlu=mmlu.jsonl --shots 1 --shots-from mmlu=mmlu.jsonl --format json
 put eval eval out --speed --kv kivi --format json
 put eval eval demo/hedge --text text --window 64 --limit 2 --draft out --temperature 0 --format json
 put compare compare demo/hedge out --text text --window 64 --choice choice.jsonl --limit 1 --speed --format json

@@ -411,7 +411,7 @@ static const struct {
     {"compare x y --speed --output /proc/z.csv", "is not a directory that can be written to"},
     {"compare x y --speed --output tokenizer.json", "only files of a model belong there"},
     {"eval x --choice y --limit 0", "whole number from 1"},
-    {"eval x --speed --limit 5", "eval: --limit needs --text, --tokens or --choice"},
+    {"eval x --speed --limit 5", "eval: --limit needs --text, --tokens, --tasks or --choice"},
 };
 
 START_TEST(a_mistake_is_told_before_any_work)

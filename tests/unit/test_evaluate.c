@@ -2,6 +2,7 @@
 #include "compress/evaluate/evaluate_internal.h"
 #include "compress/evaluate/figures.h"
 #include "runtime/ops.h"
+#include "tests/unit/position_bins.h"
 #include "tests/unit/tiny.h"
 
 typedef struct bench {
@@ -134,6 +135,7 @@ START_TEST(figures_equal_the_protocol_done_by_hand)
     const size_t rank = (99 * want.n + 99) / 100;
     ck_assert(below < rank && at_or_below >= rank);
     check_histogram(&r, &want);
+    check_bins(&r, want.nll, want.kl, want.n, opts.window, opts.stride);
     tiny_end(&b.h);
 }
 END_TEST
@@ -318,8 +320,8 @@ START_TEST(a_choice_is_the_largest_sum_of_its_log_likelihoods)
             pick_norm = sum / (double)bytes[c] > best_norm ? c : pick_norm;
             best_norm = fmax(best_norm, sum / (double)bytes[c]);
         }
-        item[i] = (pare_choice_item){b.tokens + i, 9,    choice[i], count[i],   bytes, 3,
-                                     i % 3,        NULL, 0,         &verdict[i]};
+        item[i] = (pare_choice_item){b.tokens + i, 9,    choice[i], count[i],    bytes, 3,
+                                     i % 3,        NULL, 0,         &verdict[i], NULL};
         right += pick == i % 3;
         right_norm += pick_norm == i % 3;
         want[i] = (unsigned char)(PARE_CHOICE_ASKED | (pick == i % 3 ? PARE_CHOICE_RIGHT : 0) |
@@ -383,8 +385,9 @@ START_TEST(choices_that_share_a_context_score_as_each_alone)
             count[i][c] = i % 4 == 0 ? 1 : i == 5 && c == 2 ? room : 1 + (i * c) % 7;
             count[i][c] = count[i][c] < room ? count[i][c] : room;
         }
-        item[i] = (pare_choice_item){b.tokens + 3 * i, length, choice[i], count[i], bytes,
-                                     2 + i % 4,        1,      score[i],  0,        NULL};
+        item[i] =
+            (pare_choice_item){b.tokens + 3 * i, length, choice[i], count[i], bytes, 2 + i % 4, 1,
+                               score[i],         0,      NULL,      NULL};
     }
     pare_choice_result r;
     const pare_eval_side side = {&b.m.config, &b.m.kv, pare_model_inputs(&b.m)};
@@ -418,14 +421,14 @@ START_TEST(items_that_do_not_fit_are_refused_by_number)
     const int32_t *const choice[] = {b.tokens, b.tokens + 5};
     size_t count[] = {2, 3};
     const size_t bytes[] = {4, 4};
-    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL},
-                                {b.tokens, 94, choice, count, bytes, 2, 0, NULL, 0, NULL}};
+    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL, NULL},
+                                {b.tokens, 95, choice, count, bytes, 2, 0, NULL, 0, NULL, NULL}};
     pare_ctx *const cx = &b.h.cx;
     ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 0, &r), PARE_EINVAL);
     ck_assert_str_eq(cx->what, "no multiple-choice items");
     pare_ctx_clear(cx);
     ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 2, &r), PARE_EINVAL);
-    ck_assert_str_eq(cx->what, "item 1: choice 1 needs 94 + 3 tokens, this model takes 96");
+    ck_assert_str_eq(cx->what, "item 1: choice 1 needs 95 + 2 tokens, this model takes 96");
     pare_ctx_clear(cx);
     item[1].context_count = 0;
     ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 2, &r), PARE_EINVAL);
@@ -463,7 +466,7 @@ static pare_status any_evaluation(bench *b, int which)
     const pare_eval_opts opts = {.window = 50, .stride = 0};
     const int32_t *const choice[] = {b->tokens, b->tokens + 5};
     const size_t count[] = {20, 30}, bytes[] = {4, 4};
-    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL};
+    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL, NULL};
     if (which == 0)
         return pare_evaluate(&b->h.cx, &b->f, &b->baseline, &opts, b->tokens, TOKENS, &e);
     return which == 1 ? pare_evaluate_choice(&b->h.cx, &b->f, &item, 1, &c)
@@ -627,8 +630,8 @@ START_TEST(an_interrupt_leaves_the_items_asked)
     const int32_t *const choice[] = {b.tokens, b.tokens + 5};
     const size_t count[] = {2, 3}, bytes[] = {4, 4};
     for (size_t i = 0; i < ITEMS; i++) /* each a group, the last first */
-        item[i] = (pare_choice_item){b.tokens, 20 - i, choice, count, bytes,
-                                     2,        i % 2,  NULL,   0,     &verdict[i]};
+        item[i] = (pare_choice_item){b.tokens, 20 - i, choice, count,       bytes, 2,
+                                     i % 2,    NULL,   0,      &verdict[i], NULL};
     pare_choice_result r;
     ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, ITEMS, &r), PARE_EINTERRUPTED);
     ck_assert_uint_eq(r.n, 4);

@@ -116,6 +116,58 @@ START_TEST(choices_of_a_recipe_are_those_of_both_models)
 }
 END_TEST
 
+/* With the shots that the recipe names; the figures are those of the models by themselves. */
+START_TEST(tasks_of_a_recipe_are_those_of_both_models)
+{
+    const job_place p = make_place();
+    finished f;
+    put(&p, "mmlu.csv", "q,w,x,y,z,C\nr,w,x,y,z,A\n");
+    run(&p,
+        HEAD "  - tasks: {piqa: piqa.jsonl, mmlu_law: mmlu.csv, limit: 2, shots: 1, "
+             "shots_from: {piqa: piqa.jsonl, mmlu_law: mmlu.csv}}\n",
+        2, &f);
+    const pare_report *const r = &f.result.report;
+    ck_assert_uint_eq(r->evaluations, 2);
+    ck_assert_uint_eq(r->evaluation[0].limit, 2);
+    ck_assert_uint_eq(r->evaluation[0].all, 3);
+    for (size_t i = 0; i < 2; i++) {
+        const pare_report_eval *const e = &r->evaluation[i];
+        ck_assert_int_eq(e->kind, PARE_EVALUATE_TASK);
+        char path[512];
+        (void)snprintf(path, sizeof path, "%s", job_path(&p, i ? "mmlu.csv" : "piqa.jsonl"));
+        const pare_task_asked asked = {.name = i ? "mmlu_law" : "piqa",
+                                       .file = path,
+                                       .limit = 2,
+                                       .shots = 1,
+                                       .shots_file = path};
+        for (size_t k = 0; k < 2; k++) {
+            pare_checkpoint ck;
+            pare_model m;
+            pare_forward forward;
+            pare_task_data data;
+            pare_task_figures alone;
+            const pare_task_figures *const t = k ? &e->task_after : &e->task_before;
+            ck_assert_int_eq(pare_checkpoint_open(&f.cx, &f.a, k ? f.output : HEDGE, &ck), PARE_OK);
+            ck_assert_int_eq(pare_model_load(&f.cx, &f.a, &ck, &m), PARE_OK);
+            ck_assert_int_eq(pare_forward_init(&f.cx, &f.a, &m, 256, false, &forward), PARE_OK);
+            ck_assert_int_eq(pare_task_load(&f.cx, &f.a, &ck, 256, &asked, &data), PARE_OK);
+            ck_assert_int_eq(pare_task_ask(&f.cx, &f.a, &forward, &data, &asked, &alone), PARE_OK);
+            ck_assert_uint_eq(t->n, 2);
+            ck_assert_uint_eq(t->metrics, i ? 1 : 2);
+            for (size_t j = 0; j < t->metrics; j++)
+                ck_assert(t->metric[j].value == alone.metric[j].value);
+            pare_checkpoint_close(&ck);
+        }
+        ck_assert_double_eq_tol(
+            (double)e->task_after.metric[0].paired.gained -
+                (double)e->task_after.metric[0].paired.lost,
+            2 * (e->task_after.metric[0].value - e->task_before.metric[0].value), 1e-9);
+    }
+    end(&f);
+    job_remove_directory(p.root);
+}
+END_TEST
+
 /* Words of one vocabulary: see README.md. */
 START_TEST(the_result_is_told_in_one_vocabulary)
 {
@@ -614,6 +666,7 @@ int main(void)
     TCase *const t = tcase_create("evaluate_job");
     tcase_set_timeout(t, 240);
     tcase_add_test(t, choices_of_a_recipe_are_those_of_both_models);
+    tcase_add_test(t, tasks_of_a_recipe_are_those_of_both_models);
     tcase_add_test(t, the_result_is_told_in_one_vocabulary);
     tcase_add_test(t, samples_are_the_same_for_any_number_of_threads);
     tcase_add_test(t, an_early_end_token_makes_no_model_faster);

@@ -44,6 +44,8 @@ static const struct {
     {"top1: \">= 97%\"", PARE_REQUIRE_TOP1, 0.97, false},
     {"choice: \">= 99%\"", PARE_REQUIRE_CHOICE, 0.99, true},
     {"choice: \">= 0.41\"", PARE_REQUIRE_CHOICE, 0.41, false},
+    {"tasks.piqa: \">= 99%\"", PARE_REQUIRE_TASK, 0.99, true},
+    {"tasks.mmlu_anatomy.acc: \">= 0.3\"", PARE_REQUIRE_TASK, 0.3, false},
     {"bytes: \"<= 4GiB\"", PARE_REQUIRE_BYTES, 4294967296.0, false},
 };
 
@@ -73,6 +75,8 @@ static const char *const refused[][2] = {
     {"require: {bytes: \"<= 4 stones\"}", "4GiB"},
     {"require: {bytes: \"<= 0\"}", "4GiB"},
     {"require: {bits: \"<= 4\"}", "unknown key \"bits\""},
+    {"require: {tasks: \">= 1\"}", "unknown key \"tasks\""},
+    {"require: {tasks.: \">= 1\"}", "unknown key \"tasks.\""},
     {"require: [kl]", "require"},
     {"fallback: [{seed: 1}]", "\"require\""},
     {"require: {kl: \"<= 1\"}\nfallback: {seed: 1}", "a list of settings"},
@@ -130,13 +134,18 @@ static pare_gate_figures text(double perplexity, double kl, double top1)
 
 static pare_gate_figures choice(double accuracy, double gained, double lost, double p)
 {
-    return (pare_gate_figures){.data = "choice",
-                               .has_choice = true,
-                               .accuracy = accuracy,
-                               .accuracy_before = 0.5,
-                               .gained = gained,
-                               .lost = lost,
-                               .p = p};
+    return (pare_gate_figures){
+        .data = "choice", .share = {{"accuracy", accuracy, 0.5, gained, lost, p}}, .shares = 1};
+}
+
+/* acc 0.5 before, acc_norm 0.6. */
+static pare_gate_figures task(const char *name, double acc, double norm, double p)
+{
+    return (pare_gate_figures){
+        .data = "file",
+        .task = name,
+        .share = {{"acc", acc, 0.5, 1, 0, p}, {"acc_norm", norm, 0.6, 3, 1, NAN}},
+        .shares = 2};
 }
 
 START_TEST(a_verdict_is_of_all_figures)
@@ -156,6 +165,13 @@ START_TEST(a_verdict_is_of_all_figures)
         {"top1: \">= 0.97\"", text(10, 1, 0.96), PARE_GATE_REGRESSION, "0.96 on text"},
         {"choice: \">= 99%\"", choice(0.4949, 1, 2, 1), PARE_GATE_REGRESSION, "0.4949 on choice"},
         {"choice: \">= 99%\"", choice(0.4951, 1, 2, 1), PARE_GATE_ACCEPT, "every"},
+        {"tasks.piqa: \">= 99%\"", task("piqa", 0.4951, 0, 1), PARE_GATE_ACCEPT, "every"},
+        {"tasks.piqa: \">= 99%\"", task("piqa", 0.4949, 1, 1), PARE_GATE_REGRESSION,
+         "tasks.piqa >= 99% is not kept: 0.4949 on file"},
+        {"tasks.piqa.acc_norm: \">= 99%\"", task("piqa", 1, 0.59, 1), PARE_GATE_REGRESSION, "0.59"},
+        {"tasks.boolq: \">= 99%\"", task("piqa", 0, 0, 1), PARE_GATE_ACCEPT, "every"},
+        {"choice: \">= 99%\"", task("piqa", 0, 0, 1), PARE_GATE_ACCEPT, "every"},
+        {"tasks.piqa: \">= 1%\"", task("piqa", 1, 1, 0.01), PARE_GATE_ANOMALOUS, "(acc, p 0.01"},
         {"bytes: \"<= 999\"", text(10, 1, 1), PARE_GATE_REGRESSION, "is not kept: 1000"},
         /* Twice the error of the difference is 1. */
         {"kl: \"<= 9\"", text(9.01, 1, 1), PARE_GATE_ACCEPT, "every"},

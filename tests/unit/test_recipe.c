@@ -377,6 +377,46 @@ START_TEST(every_message_is_reached_and_reads_as_written)
 }
 END_TEST
 
+#define TASKS(text)                                                                                \
+    "pare: 1\nmodel: m\noutput: o\npasses: [{rtn: {bits: 4}}]\nevaluate: [{tasks: {" text "}}]\n"
+
+/* Each task is an evaluation of its own, with the settings of all. */
+START_TEST(every_key_of_tasks_that_is_no_setting_is_a_task)
+{
+    static const char *const wrong[][2] = {
+        {"limit: 2", ":5:13: tasks needs a task and its file, as in \"tasks: {piqa: FILE}\""},
+        {"piqa: a, Shots: b", "\"Shots\" is no task"},
+        {"piqa: [a]", ":5:27: \"piqa\" is a list"},
+        {"piqa: a, shots: 65", "shots"},
+        {"piqa: a, shots_from: {boolq: b}", "shots_from has \"boolq\", which is none of the tasks"},
+        {"piqa: a, shots_from: b", "a mapping of tasks to files"}};
+    job j;
+    job_text(&j, TASKS("piqa: a, limit: 5, mmlu_law: b, shots: 3, shots_from: {mmlu_law: c}"));
+    ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
+    ck_assert_ptr_nonnull(strstr(normal(&j, false), "evaluate:\n"
+                                                    "  - tasks:\n"
+                                                    "      piqa: \"a\"\n"
+                                                    "      limit: 5\n"
+                                                    "      shots: 3\n"
+                                                    "  - tasks:\n"
+                                                    "      mmlu_law: \"b\"\n"
+                                                    "      limit: 5\n"
+                                                    "      shots: 3\n"
+                                                    "      shots_from:\n"
+                                                    "        mmlu_law: \"c\"\n"));
+    ck_assert_ptr_nonnull(strstr(normal(&j, true), "        mmlu_law: \"data\"\n"));
+    job_end(&j);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[512];
+        (void)snprintf(text, sizeof text, TASKS("%s"), wrong[i][0]);
+        job_text(&j, text);
+        ck_assert_int_eq(j.s, PARE_EUSAGE);
+        ck_assert_msg(strstr(j.cx.what, wrong[i][1]) != NULL, "%s", j.cx.what);
+        job_end(&j);
+    }
+}
+END_TEST
+
 /* Nor are its products: an unfinished run goes on elsewhere, where there may be no device. */
 START_TEST(the_device_of_an_evaluation_is_no_part_of_the_work)
 {
@@ -486,6 +526,7 @@ int main(void)
     tcase_add_test(t, overrides_apply_in_order_and_carry_their_place);
     tcase_add_test(t, every_message_is_reached_and_reads_as_written);
     tcase_add_test(t, the_device_of_an_evaluation_is_no_part_of_the_work);
+    tcase_add_test(t, every_key_of_tasks_that_is_no_setting_is_a_task);
     tcase_add_test(t, good_recipes_of_the_corpus_have_a_stable_normal_form);
     tcase_add_test(t, failed_allocations_are_reported_and_leak_nothing);
     suite_add_tcase(s, t);

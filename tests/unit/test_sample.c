@@ -40,6 +40,86 @@ START_TEST(logits_without_a_distribution_give_no_token)
 }
 END_TEST
 
+static void filter(const pare_sample_filter *f, float *logits, double temperature,
+                   const int32_t *seen, size_t count)
+{
+    pare_sample_entry order[6];
+    pare_sample_filter_run(f, logits, 6, temperature, seen, count, order);
+}
+
+/* Bit i: token i may be drawn. */
+static unsigned left(const float *logits)
+{
+    unsigned bits = 0;
+    for (unsigned i = 0; i < 6; i++)
+        bits |= isfinite(logits[i]) ? 1u << i : 0;
+    return bits;
+}
+
+/* Probabilities at temperature 1: 1/2, 1/4, 1/8, 1/16, 1/32, 1/32 in the order 3 0 5 1 2 4. */
+static const float halves[] = {-1.3862944F, -2.7725887F, -3.4657359F,
+                               -0.6931472F, -3.4657359F, -2.0794415F};
+
+/* What transformers 5.24 keeps of these rows (its TopKLogitsWarper, TopPLogitsWarper,
+ * MinPLogitsWarper); the row of all three has the masks one after the other. */
+static const struct kept {
+    pare_sample_filter f;
+    double temperature;
+    unsigned left;
+} kepts[] = {
+    {{0, 0, 0, 0}, 1, 0x3f},     {{0, 1, 0, 0}, 1, 0x08},     {{0, 3, 0, 0}, 1, 0x29},
+    {{0, 5, 0, 0}, 1, 0x3f}, /* the last two are equal */
+    {{0, 99, 0, 0}, 1, 0x3f},    {{0, 0, 0.7, 0}, 1, 0x09},   {{0, 0, 0.76, 0}, 1, 0x29},
+    {{0, 0, 0.01, 0}, 1, 0x08},  {{0, 0, 1, 0}, 1, 0x3f},     {{0, 0, 0.95, 0}, 1, 0x3b},
+    {{0, 0, 0.7, 0}, 2, 0x29},   {{0, 0, 0, 0.2}, 1, 0x29},   {{0, 0, 0, 0.2}, 0.5, 0x09},
+    {{0, 0, 0, 1}, 1, 0x08},     {{0, 4, 0.8, 0.4}, 1, 0x09}, {{0, 2, 0.5, 0}, 1, 0x08},
+    {{0, 1, 0.5, 0.5}, 0, 0x3f}, /* greedy */
+};
+
+START_TEST(filters_keep_what_transformers_keeps)
+{
+    const struct kept *const k = &kepts[_i];
+    float row[6];
+    memcpy(row, halves, sizeof row);
+    filter(&k->f, row, k->temperature, NULL, 0);
+    ck_assert_uint_eq(left(row), k->left);
+    for (size_t i = 0; i < 6; i++)
+        ck_assert(isinf(row[i]) || row[i] == halves[i]);
+}
+END_TEST
+
+START_TEST(repeated_tokens_are_penalized_once_towards_less)
+{
+    float row[] = {2, -2, 4, 0, -INFINITY, 1};
+    const float want[] = {1, -4, 4, 0, -INFINITY, 1};
+    const int32_t seen[] = {0, 1, 0, 4, 3};
+    const pare_sample_filter f = {.repetition = 2};
+    filter(&f, row, 1, seen, 5);
+    ck_assert_mem_eq(row, want, sizeof row);
+    const pare_sample_filter both = {.repetition = 8, .top_k = 1};
+    const int32_t large[] = {2};
+    filter(&both, row, 1, large, 1); /* 4 / 8 is no longer the largest: two equal ones are */
+    ck_assert_uint_eq(left(row), 0x21);
+}
+END_TEST
+
+START_TEST(rows_without_a_distribution_are_left_to_the_draw)
+{
+    float row[] = {1, NAN, 2, 0, 0, 0}, empty[6];
+    const pare_sample_filter f = {.repetition = 2, .top_k = 1};
+    const int32_t seen[] = {0};
+    filter(&f, row, 1, seen, 1);
+    ck_assert_float_eq(row[0], 1);
+    for (size_t i = 0; i < 6; i++)
+        empty[i] = -INFINITY;
+    filter(&f, empty, 1, seen, 1);
+    ck_assert_int_eq(pare_sample(empty, 6, 1, 0.5), -1);
+    ck_assert(!pare_sample_filter_valid(&(pare_sample_filter){.top_p = 1.5}));
+    ck_assert(!pare_sample_filter_valid(&(pare_sample_filter){.repetition = -1}));
+    ck_assert(!pare_sample_filter_valid(&(pare_sample_filter){.min_p = NAN}));
+}
+END_TEST
+
 /* Sequences of a fresh context; result [sequences, length] in a static buffer. */
 static const int32_t *run(size_t threads, tiny_kind kind, pare_generate_opts opts, size_t prompt)
 {
@@ -63,7 +143,7 @@ START_TEST(a_sequence_depends_on_seed_and_number_only)
     enum { LENGTH = 30, N = 70, ONE = 67 }; /* logits are formed for 64 sequences at a time */
     static int32_t all[N * LENGTH];
     const tiny_kind kind = tiny_kinds[_i];
-    pare_generate_opts opts = {1.0, 3, 10, N, LENGTH, false, NULL, 0};
+    pare_generate_opts opts = {1.0, 3, 10, N, LENGTH, false, NULL, 0, NULL};
     memcpy(all, run(1, kind, opts, 4), sizeof all);
     ck_assert_mem_eq(all, run(3, kind, opts, 4), sizeof all);
     opts.first += ONE;
@@ -96,8 +176,8 @@ START_TEST(each_token_is_drawn_from_the_logits_before_it)
     tiny_begin(&h, 2);
     const pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
     pare_forward f;
-    const int32_t *const t =
-        run(2, tiny_kinds[0], (pare_generate_opts){0.8, 3, 7, 1, LENGTH, false, NULL, 0}, PROMPT);
+    const int32_t *const t = run(
+        2, tiny_kinds[0], (pare_generate_opts){0.8, 3, 7, 1, LENGTH, false, NULL, 0, NULL}, PROMPT);
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, false, &f), PARE_OK);
     const float *const logits = logits_of(&h, &f, t, LENGTH);
     for (size_t p = PROMPT; p < LENGTH; p++)
@@ -161,7 +241,7 @@ START_TEST(an_end_token_fills_the_rest_only_when_asked)
 {
     enum { LENGTH = TINY_CONTEXT, N = 40 };
     static int32_t open[N * LENGTH], closed[N * LENGTH];
-    pare_generate_opts opts = {1.5, 1, 0, N, LENGTH, false, NULL, 0};
+    pare_generate_opts opts = {1.5, 1, 0, N, LENGTH, false, NULL, 0, NULL};
     memcpy(open, run(2, tiny_kinds[0], opts, 1), sizeof open);
     opts.stop_at_eos = true;
     memcpy(closed, run(2, tiny_kinds[0], opts, 1), sizeof closed);
@@ -216,12 +296,14 @@ static const struct refusal {
     size_t prompt;
     const char *what;
 } refusals[] = {
-    {{0, 0, 0, 1, TINY_CONTEXT + 1, false, NULL, 0}, 1, "97 tokens asked for, this model takes 96"},
-    {{0, 0, 0, 1, 10, false, NULL, 0}, 0, "a prompt of 0 tokens in a sequence of 10"},
-    {{0, 0, 0, 1, 10, false, NULL, 0}, 11, "a prompt of 11 tokens in a sequence of 10"},
-    {{0, 0, 0, 0, 10, false, NULL, 0}, 1, "0 sequences at temperature 0"},
-    {{-1, 0, 0, 1, 10, false, NULL, 0}, 1, "1 sequences at temperature -1"},
-    {{0, 0, 0, 1, 10, false, NULL, 0}, 2, "token 1 is 53; this model knows 0 to 52"},
+    {{0, 0, 0, 1, TINY_CONTEXT + 1, false, NULL, 0, NULL},
+     1,
+     "97 tokens asked for, this model takes 96"},
+    {{0, 0, 0, 1, 10, false, NULL, 0, NULL}, 0, "a prompt of 0 tokens in a sequence of 10"},
+    {{0, 0, 0, 1, 10, false, NULL, 0, NULL}, 11, "a prompt of 11 tokens in a sequence of 10"},
+    {{0, 0, 0, 0, 10, false, NULL, 0, NULL}, 1, "0 sequences at temperature 0"},
+    {{-1, 0, 0, 1, 10, false, NULL, 0, NULL}, 1, "1 sequences at temperature -1"},
+    {{0, 0, 0, 1, 10, false, NULL, 0, NULL}, 2, "token 1 is 53; this model knows 0 to 52"},
 };
 
 START_TEST(impossible_wishes_are_refused_with_their_numbers)
@@ -338,12 +420,40 @@ START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
 }
 END_TEST
 
+/* With top-k 1 every draw is the greedy one; a penalty that large repeats nothing. */
+START_TEST(generation_draws_through_the_filter)
+{
+    enum { N = 3, LENGTH = 20, PROMPT = 4 };
+    const pare_sample_filter one = {.top_k = 1}, penalty = {.repetition = 1e30};
+    pare_generate_opts opts = {0, 3, 0, N, LENGTH, false, NULL, 0, NULL};
+    int32_t greedy[N * LENGTH];
+    memcpy(greedy, run(1, tiny_kinds[0], opts, PROMPT), sizeof greedy);
+    opts.temperature = 1;
+    opts.filter = &one;
+    ck_assert_mem_eq(run(2, tiny_kinds[0], opts, PROMPT), greedy, sizeof greedy);
+    for (int t = 0; t < 2; t++) {
+        opts.temperature = t;
+        opts.filter = &penalty;
+        const int32_t *const drawn = run(2, tiny_kinds[0], opts, PROMPT);
+        size_t positive_again = 0;
+        for (size_t i = 0; i < N; i++)
+            for (size_t p = PROMPT + 1; p < LENGTH; p++)
+                positive_again += drawn[i * LENGTH + p] == drawn[i * LENGTH + p - 1];
+        ck_assert_uint_eq(positive_again, 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("sample");
     TCase *const c = tcase_create("sample");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, temperature_0_takes_the_first_largest_logit);
+    tcase_add_loop_test(c, filters_keep_what_transformers_keeps, 0, sizeof kepts / sizeof *kepts);
+    tcase_add_test(c, generation_draws_through_the_filter);
+    tcase_add_test(c, repeated_tokens_are_penalized_once_towards_less);
+    tcase_add_test(c, rows_without_a_distribution_are_left_to_the_draw);
     tcase_add_loop_test(c, draws_follow_the_softmax_at_the_temperature, 0, 4);
     tcase_add_test(c, logits_without_a_distribution_give_no_token);
     tcase_add_loop_test(c, a_model_that_overflows_gives_no_text, 0, TINY_KINDS);
