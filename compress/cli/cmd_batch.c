@@ -55,7 +55,8 @@ static pare_status read_shard(pare_cli *cli, const pare_args *args, pare_batch_o
     char end;
     if (!text)
         return PARE_OK;
-    if (sscanf(text, "%5u/%5u%c", &k, &n, &end) != 2 || k < 1 || k > n || strchr(text, ' '))
+    if (text[strspn(text, "0123456789/")] || sscanf(text, "%5u/%5u%c", &k, &n, &end) != 2 ||
+        k < 1 || k > n)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "--shard \"%s\": expected K/N, as in 1/4: the first of four parts", text);
     o->shard = k;
