@@ -82,9 +82,10 @@ static const struct shape {
      "a.jsonl",
      "{\"activity_label\": \"Cats\", \"ctx_a\": \"A  cat [title] x [step] y\", \"ctx_b\": "
      "\"\xc3\xa9"
-     "TAT Mc\", \"endings\": [\" sat  [a]b\", \"ran [title] on\"], \"label\": \"1\"}",
+     "TAT Mc\", \"endings\": [\" sat  [a]b\", \"[x ran [title] on [ [b\\nc]] [\"], \"label\": "
+     "\"1\"}",
      "Cats: A cat. x y \xc3\x89tat mc",
-     {" sat b", " ran. on"},
+     {" sat b", " [x ran. on [ [b\nc]] ["},
      2,
      1},
     {"hellaswag",
