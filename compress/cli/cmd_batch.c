@@ -111,6 +111,11 @@ static pare_status emit(pare_cli *cli, pare_jobs *b, const char *as)
     pare_text_out t = {.cx = &cli->cx};
     if (!make && strcmp(as, "slurm") != 0)
         return pare_fail(&cli->cx, PARE_EUSAGE, "--emit \"%s\": expected make or slurm", as);
+    if (b->opts->restart || (make && b->opts->speed))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "--emit %s: a script goes on where it was, and %s; leave --%s out", as,
+                         b->opts->restart ? "begins nothing anew" : "make measures no speed",
+                         b->opts->restart ? "restart" : "speed");
     PARE_TRY(pare_batch_begin(b)); /* rules name recipes */
     return print_out(&t, pare_batch_emit(&t, b, make));
 }

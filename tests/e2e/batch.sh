@@ -173,6 +173,13 @@ sed -i 's/<= 9"/<= 0.000003"/' gated.yaml
 run 6 gates.yaml --output strict
 grep -q '^bits8 .* 4.250 .*done  *REGRESSION' out.log || fail "another bound: $(cat out.log)"
 sed -i 's/<= 9MiB/<= 5MiB/' gated.yaml
+if command -v make >/dev/null; then
+    run 0 gates.yaml --output scripted --emit make --strict
+    mv out.log Makefile
+    make >out.log 2>&1 && fail "make knows no verdict: $(cat out.log)"
+    grep -q '^bits8 .*done  *REGRESSION' out.log || fail "make: $(cat out.log)"
+fi
+run 2 gates.yaml --output scripted --emit slurm --restart
 sed -i '/^fallback/d' gated.yaml
 run 1 gates.yaml --output large
 grep -q '^bits8: INFEASIBLE' out.log || fail "not infeasible: $(cat out.log)"
