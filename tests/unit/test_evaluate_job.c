@@ -168,32 +168,6 @@ START_TEST(tasks_of_a_recipe_are_those_of_both_models)
 }
 END_TEST
 
-/* Each text of winogrande is two requests. */
-START_TEST(a_document_that_is_cut_counts_once)
-{
-    const job_place p = make_place();
-    pare_ctx cx;
-    pare_arena a;
-    pare_checkpoint ck;
-    pare_task_data data;
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    put(&p, "wino.jsonl",
-        "{\"sentence\": \"Long live the king, said the lord, and _ was heard.\", \"option1\": "
-        "\"he\", \"option2\": \"she\", \"answer\": \"2\"}\n");
-    const pare_task_asked asked = {.name = "winogrande", .file = job_path(&p, "wino.jsonl")};
-    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, HEDGE, &ck), PARE_OK);
-    ck_assert_int_eq(pare_task_load(&cx, &a, &ck, 256, &asked, &data), PARE_OK);
-    ck_assert_uint_eq(data.cut, 0);
-    ck_assert_int_eq(pare_task_load(&cx, &a, &ck, 12, &asked, &data), PARE_OK);
-    ck_assert_uint_eq(data.items, 2);
-    ck_assert_uint_eq(data.cut, 1);
-    pare_checkpoint_close(&ck);
-    pare_arena_release(&a);
-    job_remove_directory(p.root);
-}
-END_TEST
-
 /* Words of one vocabulary: see README.md. */
 START_TEST(the_result_is_told_in_one_vocabulary)
 {
@@ -693,7 +667,6 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_test(t, choices_of_a_recipe_are_those_of_both_models);
     tcase_add_test(t, tasks_of_a_recipe_are_those_of_both_models);
-    tcase_add_test(t, a_document_that_is_cut_counts_once);
     tcase_add_test(t, the_result_is_told_in_one_vocabulary);
     tcase_add_test(t, samples_are_the_same_for_any_number_of_threads);
     tcase_add_test(t, an_early_end_token_makes_no_model_faster);
