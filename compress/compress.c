@@ -478,8 +478,10 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         out->attempt = i;
         if (other && !first[0])
             memcpy(first, cx->what, sizeof first);
-        if (other)
+        if (other) { /* what is there is no output of this call */
             pare_ctx_clear(cx);
+            attempt.replace = job->replace;
+        }
         if (other && last)
             return pare_fail(cx, s, "%s", first);
         if (!other && (s != PARE_OK || last || !falls_short(out)))

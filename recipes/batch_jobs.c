@@ -120,6 +120,7 @@ static pare_status resolve_paths(const pare__batch *b, const char *name, pare_re
         PARE_TRY(resolve(b, &r->evaluation[i].text));
         PARE_TRY(resolve(b, &r->evaluation[i].tokens));
         PARE_TRY(resolve(b, &r->evaluation[i].file));
+        PARE_TRY(resolve(b, &r->evaluation[i].shots_file));
     }
     for (size_t i = 0; i < r->exports; i++)
         PARE_TRY(place_export(b, name, &r->export[i].path));
@@ -254,11 +255,15 @@ static bool is_excluded(const pare__batch *b, const pare__pick *p)
 /* One combination for each value of the axes from `at` on that the method has. */
 static pare_status expand_axes(pare__batch *b, pare__pick *p, size_t at)
 {
-    if (at == b->axes)
-        return is_excluded(b, p)
-                   ? PARE_OK
-                   : pare__batch_job(b, p, b->matrix ? b->matrix->place : p->model->path->place,
-                                     NULL);
+    if (at == b->axes) {
+        const pare_place place = b->matrix ? b->matrix->place : p->model->path->place;
+        if (b->tried++ == PARE__COMBINATIONS)
+            return pare_recipe_fail(b->w.cx, place,
+                                    "more than %d combinations, of which \"exclude\" leaves most "
+                                    "out; list the jobs in \"include\"",
+                                    PARE__COMBINATIONS);
+        return is_excluded(b, p) ? PARE_OK : pare__batch_job(b, p, place, NULL);
+    }
     const pare__axis *const axis = &b->axis[at];
     p->value[at] = NULL;
     if (!axis->path && !pare__batch_has(b, p->method, axis->key->text))
@@ -329,7 +334,7 @@ static pare_status entry_axes(pare__batch *b, const pare_yaml *entry, pare__pick
             b->axis[at] =
                 (pare__axis){.key = e->key,
                              .word = pare__batch_word(b->w.a, dot ? dot + 1 : e->key->text),
-                             .path = dot != NULL || strcmp(e->key->text, "seed") == 0};
+                             .path = pare__batch_is_path(e->key->text)};
             if (!b->axis[at].word)
                 return PARE_ENOMEM;
         }

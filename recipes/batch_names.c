@@ -1,6 +1,7 @@
 /* Names of jobs: readable, unique, and those of files. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "recipes/batch_recipe_internal.h"
 
@@ -42,6 +43,19 @@ static bool add_value(const pare__batch *b, char *name, size_t *used, const pare
            add(name, used, word, false);
 }
 
+/* Whether a folder may be called so: not as files of the batch are, or those beside a job. */
+static bool is_free(const char *name)
+{
+    static const char *const ends[] = {".yaml", ".log",  ".partial", ".lock",    ".tmp",
+                                       ".csv",  ".json", ".html",    ".replaced"};
+    const size_t len = strlen(name);
+    bool fits = len <= PARE_BATCH_NAME_MAX && name[strspn(name, plain)] == '\0' && name[0] != '.' &&
+                name[0] != '-' && strcasecmp(name, "shared") != 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        fits = fits && (len < strlen(ends[i]) || strcasecmp(name + len - strlen(ends[i]), ends[i]));
+    return fits;
+}
+
 pare_status pare__batch_name(const pare__batch *b, const pare__pick *p, const char **name)
 {
     char text[PARE_BATCH_NAME_MAX + 1] = "";
@@ -64,24 +78,22 @@ pare_status pare__batch_name(const pare__batch *b, const pare__pick *p, const ch
                                 "the names of its jobs would have more than %d characters; list "
                                 "them in \"include\", with a \"name\" each",
                                 PARE_BATCH_NAME_MAX);
+    if (!is_free(text))
+        return pare_recipe_fail(b->w.cx, p->model ? p->model->path->place : b->base->place,
+                                "a job would be called \"%s\", which is no name for its folder; "
+                                "name the model, as in models: {name: PATH}, or list the job in "
+                                "\"include\", with a \"name\"",
+                                text);
     *name = pare_arena_text(b->w.a, text, used);
     return *name ? PARE_OK : PARE_ENOMEM;
 }
 
-/* Names that files of the batch have, or files beside those of a job. */
+/* A name that the file gives. */
 pare_status pare__batch_check_name(const pare__batch *b, const pare_yaml *node)
 {
-    static const char *const ends[] = {".yaml", ".log",  ".partial", ".lock",    ".tmp",
-                                       ".csv",  ".json", ".html",    ".replaced"};
     pare_text name;
     PARE_TRY(pare__text(&b->w, node, &name));
-    const size_t len = strlen(name.text);
-    bool fits = len <= PARE_BATCH_NAME_MAX && name.text[strspn(name.text, plain)] == '\0' &&
-                name.text[0] != '.' && name.text[0] != '-' && strcmp(name.text, "shared") != 0;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        fits = fits &&
-               (len < strlen(ends[i]) || strcmp(name.text + len - strlen(ends[i]), ends[i]) != 0);
-    if (fits)
+    if (is_free(name.text))
         return PARE_OK;
     return pare__fail_takes(&b->w, node,
                             "a name for a folder: letters, digits, \".\", \"_\" and \"-\", at most "

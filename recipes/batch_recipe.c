@@ -202,8 +202,7 @@ static pare_status name_axes(pare__batch *b)
     return PARE_OK;
 }
 
-/* A key of the recipe itself, such as seed, or one further down. */
-static bool is_path(const char *text)
+bool pare__batch_is_path(const char *text)
 {
     for (const pare_recipe_key *k = pare_recipe_keys; k->name; k++)
         if (strcmp(k->name, text) == 0)
@@ -221,8 +220,8 @@ static pare_status read_axis(pare__batch *b, const pare_yaml *node)
     if (b->axes == PARE__AXES)
         return pare_recipe_fail(b->w.cx, node->key->place, "\"matrix\" varies more than %d keys",
                                 PARE__AXES);
-    b->axis[b->axes++] =
-        (pare__axis){.key = node->key, .values = node, .path = is_path(node->key->text)};
+    b->axis[b->axes++] = (pare__axis){
+        .key = node->key, .values = node, .path = pare__batch_is_path(node->key->text)};
     return PARE_OK;
 }
 

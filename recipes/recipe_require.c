@@ -127,9 +127,27 @@ pare_status pare__require(const pare__walk *w, const pare_yaml *node)
     return PARE_OK;
 }
 
+/* Keys that attempts have in common: the output of one replaces that of the one before, and all are
+ * held to the same. */
+static bool stays(const char *path)
+{
+    static const char *const key[] = {"model",    "output",  "tokenizer",
+                                      "evaluate", "require", "fallback"};
+    const size_t len = strcspn(path, ".");
+    for (size_t i = 0; i < sizeof key / sizeof *key; i++)
+        if (len == strlen(key[i]) && strncmp(path, key[i], len) == 0)
+            return true;
+    return false;
+}
+
 /* A setting as --set has it. */
 static pare_status read_set(const pare__walk *w, const pare_yaml *node, pare_text *out)
 {
+    char quoted[PARE__QUOTE];
+    if (stays(node->key->text))
+        return pare_recipe_fail(w->cx, node->key->place,
+                                "a fallback changes how the model is compressed; %s stays as it is",
+                                pare__quote(quoted, node->key->text));
     if (node->kind != PARE_YAML_SCALAR)
         return pare__fail_takes(w, node, "a number or a word: name each setting by its whole path");
     const char *const path = node->key->text;

@@ -269,11 +269,12 @@ pare_status pare_inspect_verdict(pare_ctx *cx, pare_arena *a, const char *path, 
         return s;
     const pare_json *const verdict = s == PARE_OK ? pare_json_get(run, "verdict") : NULL;
     const char *const is = pare_json_text(pare_json_get(verdict, "verdict"), NULL);
-    if (verdict)
-        *out = pare_arena_text(a, is ? is : "unknown", is ? strlen(is) : strlen("unknown"));
+    char *const shown =
+        verdict ? pare_arena_text(a, is ? is : "unknown", strlen(is ? is : "unknown")) : NULL;
+    *out = shown ? pare_text_printable(shown) : NULL;
     pare_json_free(run);
     pare_ctx_clear(cx); /* a model without such a file has no verdict */
-    return verdict && !*out ? PARE_ENOMEM : PARE_OK;
+    return verdict && !shown ? PARE_ENOMEM : PARE_OK;
 }
 
 pare_status pare_inspect(pare_ctx *cx, pare_arena *a, const char *path, pare_inspection *out)

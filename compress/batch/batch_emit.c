@@ -46,14 +46,26 @@ static pare_status check_plain(const pare_jobs *b, const char *path)
                      path);
 }
 
+/* What every job of the script gets. */
+static void put_options(pare_text_out *t, const pare_jobs *b, uint64_t ram)
+{
+    if (ram)
+        pare__text_put(t, " --ram-limit %llu", (unsigned long long)ram);
+    if (b->opts->strict)
+        pare__text_put(t, " --strict");
+}
+
+/* A job whose verdict is not ACCEPT (exit code 6) is done where its output is there. */
 static void put_rule(pare_text_out *t, const pare_jobs *b, const pare_batch_row *r)
 {
     const pare_batch_row *const before = &b->row[r->job->after];
     pare__text_put(t, "\n%s/manifest.json: %s", r->output, r->recipe);
     if (before != r)
         pare__text_put(t, " %s/manifest.json", before->output);
-    pare__text_put(t, "\n\t$(PARE) compress %s --share %s --threads $(THREADS) >> %s 2>&1\n",
-                   r->recipe, b->shared, r->log);
+    pare__text_put(t, "\n\t$(PARE) compress %s --share %s --threads $(THREADS)", r->recipe,
+                   b->shared);
+    put_options(t, b, b->opts->ram_limit / b->opts->at_once);
+    pare__text_put(t, " >> %s 2>&1 || { [ $$? = 6 ] && [ -e $@ ]; }\n", r->log);
 }
 
 static pare_status emit_make(pare_text_out *t, const pare_jobs *b, const char *program,
@@ -97,9 +109,8 @@ static pare_status emit_slurm(pare_text_out *t, const pare_jobs *b, const char *
     pare__text_put(t, " --output ");
     put_quoted(t, b->output);
     pare__text_put(t, " \\\n    --shard \"$SLURM_ARRAY_TASK_ID/%zu\"", chains);
-    if (b->opts->ram_limit)
-        pare__text_put(t, " --ram-limit %llu", (unsigned long long)b->opts->ram_limit);
-    pare__text_put(t, "\n");
+    put_options(t, b, b->opts->ram_limit);
+    pare__text_put(t, "%s\n", b->opts->speed ? " --speed" : "");
     return t->status;
 }
 

@@ -63,7 +63,8 @@ static void take_run(pare_batch_row *r, const pare_json *run)
     r->before_bytes = number(pare_json_get(run, "baseline"), "memory", "weight_bytes");
     const char *const verdict =
         pare_json_text(pare_json_get(pare_json_get(run, "verdict"), "verdict"), NULL);
-    (void)snprintf(r->verdict, sizeof r->verdict, "%s", verdict ? verdict : "");
+    if (!r->ran) /* else it said so itself */
+        (void)snprintf(r->verdict, sizeof r->verdict, "%s", verdict ? verdict : "");
     take_evaluations(r, run);
 }
 

@@ -18,21 +18,23 @@ static inline double pare__batch_quality(const pare_jobs *b, const pare_batch_ro
     return b->by_kl ? r->kl : r->perplexity;
 }
 
-/* How a child ended. */
+/* What a child is asked, and where it writes. */
 typedef struct pare__child {
     const char *const *argv;
-    const char *out; /* file that it writes to: appended, or with `anew` from its start */
-    bool anew;
+    const char *log; /* appended to: what it says */
+    const char *out; /* written anew: what it prints; or NULL, which goes to the log, too */
 } pare__child;
 
 /* Starts this program again. In a group of processes of its own, so that ^C of a terminal comes
  * through its parent alone; killed when the parent is. PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__batch_start(pare_ctx *cx, const pare__child *c, pid_t *pid);
 
-/* Waits until some child ends, or until a signal comes. *pid 0: none has. */
-void pare__batch_wait(pare_ctx *cx, pid_t *pid, int *status);
+/* Waits until some child ends, or, unless they were `told` of one, a signal comes. *pid 0: none has
+ * ended. */
+void pare__batch_wait(pare_ctx *cx, bool told, pid_t *pid, int *status);
 
-/* What the log of a child says of its failure, at its end. */
-void pare__batch_why(const char *log, char why[PARE_BATCH_WHY]);
+/* What stands behind the last mark on its line in the end of a log; without one, nothing changes.
+ */
+void pare__batch_said(const char *log, const char *mark, char said[PARE_BATCH_WHY]);
 
 #endif

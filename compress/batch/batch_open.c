@@ -212,7 +212,7 @@ static pare_status look_at(pare_jobs *b, pare_batch_row *r)
     PARE_TRY(pare__batch_done(b, r, &done));
     if (done && r->state != PARE_BATCH_FAILED)
         r->state = PARE_BATCH_DONE;
-    if (done)
+    if (done || r->state == PARE_BATCH_DONE) /* of another bound, it keeps its recipe */
         return pare__batch_figures(b, r);
     if (r->state != PARE_BATCH_MISSING)
         return PARE_OK;

@@ -189,7 +189,7 @@ static void put_row(pare_text_out *t, const pare_jobs *b, const pare_batch_row *
     put_cell(t, done && r->top1 >= 0 ? 100 * r->top1 : -1, 2);
     put_cell(t, done ? r->tokens_s : -1, 1);
     pare__text_put(t, "<td>%s</td><td>%s%s%s%s</td><td class=\"left\">",
-                   done ? pare_units_seconds(r->seconds, seconds) : "",
+                   done && r->seconds >= 0 ? pare_units_seconds(r->seconds, seconds) : "",
                    pare_batch_state_name(r->state), r->verdict[0] ? ", " : "", r->verdict,
                    r->front ? ", front" : "");
     pare__text_put_html(t, r->why);

@@ -46,7 +46,7 @@ static pare_status start(runner *r, pare_batch_row *row)
     if (b->opts->strict)
         argv[args++] = "--strict";
     argv[args] = NULL;
-    const pare__child child = {.argv = argv, .out = row->log};
+    const pare__child child = {.argv = argv, .log = row->log};
     PARE_TRY(pare__batch_start(b->cx, &child, &row->child));
     pare_teller_say(&b->teller, "%s: %s", row->job->name,
                     row->state == PARE_BATCH_UNFINISHED ? "continues" : "begins");
@@ -103,12 +103,29 @@ static void tell_end(runner *r, const pare_batch_row *row)
                     r->finished, r->all, row->why[0] ? ": " : "", row->why);
 }
 
+/* Why it failed. */
+static void take_why(pare_batch_row *row, int status, const char *said)
+{
+    row->state = PARE_BATCH_FAILED;
+    if (WIFSIGNALED(status))
+        (void)snprintf(row->why, sizeof row->why,
+                       "ended by signal %d; the same command continues it", WTERMSIG(status));
+    else if (*said)
+        (void)snprintf(row->why, sizeof row->why, "%s", said);
+    else
+        pare__batch_said(row->log, "error: ", row->why);
+}
+
+/* What a finished job says of its verdict, "REGRESSION: kl <= 1 is not kept: 2", holds, whatever
+ * stands in its output: another bound is no other job. */
 static void take_end(runner *r, pare_batch_row *row, int status)
 {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    const bool done =
-        code == 0 || code == FALLBACK ||
-        (code == VERDICT && pare_path_is_directory(row->output)); /* else INFEASIBLE */
+    const bool ended = code == 0 || code == FALLBACK || code == VERDICT;
+    char said[PARE_BATCH_WHY] = "";
+    if (ended && row->job->recipe.requirements)
+        pare__batch_said(row->log, "\nverdict ", said);
+    const bool done = ended && strncmp(said, "INFEASIBLE", strlen("INFEASIBLE")) != 0;
     row->child = 0;
     row->ran = true;
     row->fallback = code == FALLBACK;
@@ -116,18 +133,11 @@ static void take_end(runner *r, pare_batch_row *row, int status)
     r->finished += !r->stopping || done;
     if (done) {
         row->state = PARE_BATCH_DONE;
+        (void)snprintf(row->verdict, sizeof row->verdict, "%.*s", (int)strcspn(said, ":"), said);
     } else if (r->stopping) {
         row->state = PARE_BATCH_UNFINISHED;
     } else {
-        row->state = PARE_BATCH_FAILED;
-        if (WIFSIGNALED(status))
-            (void)snprintf(row->why, sizeof row->why,
-                           "ended by signal %d; the same command continues it", WTERMSIG(status));
-        else
-            pare__batch_why(row->log, row->why);
-        if (code == VERDICT)
-            (void)snprintf(row->why, sizeof row->why,
-                           "INFEASIBLE: its files are larger than it requires");
+        take_why(row, status, said);
     }
     tell_end(r, row);
 }
@@ -153,7 +163,7 @@ static void run_all(runner *r)
         start_some(r);
         if (r->running == 0)
             break;
-        pare__batch_wait(r->b->cx, &pid, &status);
+        pare__batch_wait(r->b->cx, r->stopping, &pid, &status);
         for (size_t i = 0; pid > 0 && i < r->b->rows; i++)
             if (r->b->row[i].child == pid)
                 take_end(r, &r->b->row[i], status);
@@ -170,6 +180,8 @@ static pare_status settle(runner *r)
         pare_batch_row *const row = &b->row[i];
         const pare_recipe *const recipe = &row->job->recipe;
         const bool again = b->opts->restart || recipe->exports || recipe->fallbacks;
+        if (row->mine && (row->state != PARE_BATCH_DONE || b->opts->restart))
+            (void)unlink(row->speed_file); /* it is of an output before */
         if (row->mine && row->state == PARE_BATCH_DONE && again)
             row->state = PARE_BATCH_MISSING;
         kept += row->mine && row->state == PARE_BATCH_DONE;
@@ -190,7 +202,7 @@ static pare_status measure_speed(runner *r, pare_batch_row *row)
     char *const temporary = pare_path_suffix(b->a, row->speed_file, ".tmp");
     const char *argv[ARGS] = {"pare", "eval",      row->output, "--speed",       "--format",
                               "json", "--threads", threads,     "--no-progress", NULL};
-    const pare__child child = {.argv = argv, .out = temporary, .anew = true};
+    const pare__child child = {.argv = argv, .log = row->log, .out = temporary};
     pid_t pid = 0;
     int status = 0;
     if (!temporary)
@@ -200,7 +212,7 @@ static pare_status measure_speed(runner *r, pare_batch_row *row)
     PARE_TRY(pare__batch_start(b->cx, &child, &row->child));
     while (pid == 0) {
         pass_on(r);
-        pare__batch_wait(b->cx, &pid, &status);
+        pare__batch_wait(b->cx, r->stopping, &pid, &status);
     }
     row->child = 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && rename(temporary, row->speed_file) == 0)

@@ -55,7 +55,8 @@ static pare_status read_shard(pare_cli *cli, const pare_args *args, pare_batch_o
     char end;
     if (!text)
         return PARE_OK;
-    if (sscanf(text, "%5u/%5u%c", &k, &n, &end) != 2 || k < 1 || k > n || strchr(text, ' '))
+    if (text[strspn(text, "0123456789/")] || sscanf(text, "%5u/%5u%c", &k, &n, &end) != 2 ||
+        k < 1 || k > n)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "--shard \"%s\": expected K/N, as in 1/4: the first of four parts", text);
     o->shard = k;
@@ -110,6 +111,11 @@ static pare_status emit(pare_cli *cli, pare_jobs *b, const char *as)
     pare_text_out t = {.cx = &cli->cx};
     if (!make && strcmp(as, "slurm") != 0)
         return pare_fail(&cli->cx, PARE_EUSAGE, "--emit \"%s\": expected make or slurm", as);
+    if (b->opts->restart || (make && b->opts->speed))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "--emit %s: a script goes on where it was, and %s; leave --%s out", as,
+                         b->opts->restart ? "begins nothing anew" : "make measures no speed",
+                         b->opts->restart ? "restart" : "speed");
     PARE_TRY(pare_batch_begin(b)); /* rules name recipes */
     return print_out(&t, pare_batch_emit(&t, b, make));
 }

@@ -167,12 +167,13 @@ static pare_status put_page(encoding *e, const pare_choice_text *t)
 static pare_status put_doc(encoding *e, pare_task_doc *doc)
 {
     pare_task_data *const d = e->out;
-    const size_t first = d->items;
+    const size_t first = d->items, cut = d->cut;
     doc->value = d->values;
     for (size_t i = 0; i < doc->count; i++) {
         const pare_choice_text *const t = &d->texts.request.item[doc->first + i];
         PARE_TRY(d->texts.task->kind == PARE__TASK_PAGE ? put_page(e, t) : put_request(e, t));
     }
+    d->cut = d->cut > cut ? cut + 1 : cut; /* of its requests, one or more */
     doc->first = first;
     doc->count = d->items - first;
     return PARE_OK;

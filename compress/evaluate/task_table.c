@@ -73,11 +73,12 @@ static void drop_brackets(char *text)
 {
     char *out = text;
     for (const char *at = text; *at;) {
-        const size_t inside = *at == '[' ? strcspn(at, "]\n") : 0;
-        if (*at == '[' && at[inside] == ']')
-            at += inside + 1;
-        else
-            *out++ = *at++;
+        const size_t before = strcspn(at, "["), inside = strcspn(at + before, "]\n");
+        const bool closed = at[before] && at[before + inside] == ']';
+        const size_t stays = closed ? before : before + inside; /* no "]" comes on the line */
+        memmove(out, at, stays);
+        out += stays;
+        at += closed ? before + inside + 1 : stays;
     }
     *out = '\0';
 }

@@ -101,30 +101,45 @@ pare_status pare_gate_of_bytes(pare_arena *a, const pare_recipe *r, uint64_t byt
     return PARE_OK;
 }
 
+/* Records what is anomalous. */
+static pare_status set_anomaly(pare_arena *a, const char *text, pare_gate *out)
+{
+    out->kind = PARE_GATE_ANOMALOUS;
+    out->anomaly = pare_arena_text(a, text, strlen(text));
+    return out->anomaly ? PARE_OK : PARE_ENOMEM;
+}
+
 pare_status pare_gate_take(pare_arena *a, const pare_recipe *r, const pare_gate_figures *found,
                            size_t count, uint64_t bytes, pare_gate *out)
 {
     char text[TEXT];
+    const pare_requirement *open = NULL;
     *out = (pare_gate){.check = PARE_NEW(a, pare_check, r->requirements * (count + 1))};
     if (!out->check)
         return PARE_ENOMEM;
     for (size_t i = 0; i < r->requirements; i++) {
         const pare_requirement *const q = &r->requirement[i];
+        const size_t before = out->checks;
         if (q->kind == PARE_REQUIRE_BYTES)
             PARE_TRY(add(a, q, NULL, (double)bytes, 0, out));
         for (size_t j = 0; j < count; j++)
             PARE_TRY(check(a, q, &found[j], out));
+        open = out->checks == before ? q : open;
     }
     for (size_t i = 0; i < out->checks; i++)
         if (!out->check[i].kept)
             out->kind = PARE_GATE_REGRESSION;
-    for (size_t j = 0; !out->anomaly && j < count; j++)
-        if (is_anomalous(&found[j], text)) {
-            out->kind = PARE_GATE_ANOMALOUS;
-            out->anomaly = pare_arena_text(a, text, strlen(text));
-            return out->anomaly ? PARE_OK : PARE_ENOMEM;
-        }
-    return PARE_OK;
+    for (size_t j = 0; j < count; j++)
+        if (is_anomalous(&found[j], text))
+            return set_anomaly(a, text, out);
+    if (!open)
+        return PARE_OK;
+    (void)snprintf(
+        text, sizeof text,
+        "there is no figure of %s: the output has no such evaluation; --restart makes it "
+        "anew",
+        open->name);
+    return set_anomaly(a, text, out);
 }
 
 pare_status pare_gate_why(pare_arena *a, const pare_gate *v, const char **out)

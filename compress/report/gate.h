@@ -52,8 +52,9 @@ typedef struct pare_gate {
 /* Holds the requirements of a recipe against what was found. A figure is better than the original's
  * beyond its error when perplexity is lower by more than twice the standard error of the difference
  * (of both errors, as if they were independent), or when more items were gained than lost
- * with p below 0.05. A figure cannot be when it is not finite, or a KL below 0. An anomaly comes
- * before a regression. PARE_ENOMEM. */
+ * with p below 0.05. A figure cannot be when it is not finite, or a KL below 0. What is required
+ * and has no figure (a damaged run.json) is an anomaly, too. An anomaly comes before a regression.
+ * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_gate_take(pare_arena *a, const pare_recipe *r,
                                         const pare_gate_figures *found, size_t count,
                                         uint64_t bytes, pare_gate *out);

@@ -164,6 +164,43 @@ printf 'pare: 1\nrecipe: gated.yaml\nmatrix: {bits: [2, 8]}\n' >gates.yaml
 run 6 gates.yaml --output strict
 grep -q '^bits8 .* 4.250 .*done  *REGRESSION' out.log || fail "no verdict: $(cat out.log)"
 grep -q '"verdict": "REGRESSION"' strict/summary.json || fail "no verdict: $(cat strict/summary.json)"
+
+# Another bound is no other job: what is done keeps its figures, and the new bound counts.
+sed -i 's/<= 0.000003/<= 9/; s/<= 5MiB/<= 9MiB/' gated.yaml
+run 0 gates.yaml --output strict
+grep -q '^bits8 .* 4.250 .*done  *ACCEPT' out.log || fail "another bound: $(cat out.log)"
+sed -i 's/<= 9"/<= 0.000003"/' gated.yaml
+run 6 gates.yaml --output strict
+grep -q '^bits8 .* 4.250 .*done  *REGRESSION' out.log || fail "another bound: $(cat out.log)"
+sed -i 's/<= 9MiB/<= 5MiB/' gated.yaml
+if command -v make >/dev/null; then
+    run 0 gates.yaml --output scripted --emit make --strict
+    mv out.log Makefile
+    make >out.log 2>&1 && fail "make knows no verdict: $(cat out.log)"
+    grep -q '^bits8 .*done  *REGRESSION' out.log || fail "make: $(cat out.log)"
+fi
+run 2 gates.yaml --output scripted --emit slurm --restart
 sed -i '/^fallback/d' gated.yaml
 run 1 gates.yaml --output large
 grep -q '^bits8: INFEASIBLE' out.log || fail "not infeasible: $(cat out.log)"
+[ -d strict/bits8 ] || fail "no output of before"
+run 1 gates.yaml --output strict --restart
+grep -q '^bits8 .*failed' out.log || fail "an output of before counts: $(cat out.log)"
+
+# Speeds are of the output that is there.
+sed -i '/^require/d' gated.yaml
+run 0 gates.yaml --output fast --speed --threads 1
+[ -s fast/bits2.speed.json ] || fail "no speed: $(cat out.log err.log)"
+run 0 gates.yaml --output fast --restart
+grep -q 'tokens/s' out.log && fail "speeds of before: $(cat out.log)"
+
+# Files of a recipe are relative to it, those of shots too; a part of the jobs is a part.
+sed "s|^evaluate: .*|evaluate: [tasks: {boolq: doc.jsonl, shots: 1, shots_from: {boolq: shot.jsonl}}]|" \
+    gated.yaml >tasks.yaml
+printf '{"passage": "It rains.", "question": "is it wet", "label": %s}\n' 1 >doc.jsonl
+printf '{"passage": "It is %s.", "question": "is it wet", "label": 0}\n' dry warm >shot.jsonl
+printf 'pare: 1\nrecipe: tasks.yaml\nmatrix: {bits: [4]}\n' >asks.yaml
+run 0 asks.yaml --output asked
+for shard in 0/2 3/2 1/-1 +1/2 1; do
+    run 2 gates.yaml --output gates --shard $shard --dry-run
+done

@@ -107,6 +107,18 @@ run 2 none
 says err "belongs to another job"
 says none/README.md "Verdict: REGRESSION"
 
+# A fallback cannot lead to another output, which would be replaced.
+recipe away 'kl: "<= 0.000001"' 'fallback: [{output: good, passes.0.rtn.bits: 4}]'
+run 2 away
+says err '"output" stays as it is'
+
+# Figures that went away keep to nothing.
+recipe lost 'kl: "<= 0.5"'
+run 0 lost
+sed -i 's/"evaluations"/"evaluation"/' lost/run.json
+run 6 lost
+says out "ANOMALOUS: there is no figure of kl"
+
 # --- too large whatever the weights are
 recipe huge 'bytes: "<= 1MiB"'
 run 6 huge

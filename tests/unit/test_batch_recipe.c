@@ -65,6 +65,7 @@ static const struct {
      "x y x-bits2 y-bits2 y-bits3 "},
     {HEAD "include:\n  - {name: b, bits: 3, after: a}\n  - {name: a, bits: 2}\n", "b a "},
     {HEAD "include: [{bits: 3}]\n", "bits3 "},
+    {HEAD "include: [{nan: clamp}]\n", "nan-clamp "},
 };
 
 START_TEST(jobs_are_the_combinations_in_order)
@@ -129,6 +130,23 @@ START_TEST(a_job_is_its_recipe_with_what_is_varied)
     ck_assert_double_eq(value_of(&h, &job[4].recipe.step[0], "bits"), 4);
     ck_assert_uint_eq(job[5].after, 4);
     ck_assert_uint_eq(job[5].root, 0);
+    end(&h);
+}
+END_TEST
+
+START_TEST(files_of_tasks_are_found_from_where_they_are_named)
+{
+    home h;
+    pare_batch_recipe b;
+    begin(&h);
+    ck_assert_msg(parse(&h,
+                        "pare: 1\nrecipe: {model: m, passes: [rtn], evaluate: [tasks: {piqa: a, "
+                        "shots: 1, shots_from: {piqa: b}}]}\nmatrix: {bits: [3]}\n",
+                        &b) == PARE_OK,
+                  "%s", h.cx.what);
+    const pare_evaluation *const e = &b.job[0].recipe.evaluation[0];
+    ck_assert_int_eq(e->file.text[0], '/');
+    ck_assert_int_eq(e->shots_file.text[0], '/');
     end(&h);
 }
 END_TEST
@@ -200,6 +218,9 @@ static const struct {
      "unknown key \"jobs\" in a model; did you mean \"job\"?"},
     {HEAD "include: [{name: a, bits: 3}, {name: b, model: {job: a}, after: a}]\n",
      "leave \"after\""},
+    {HEAD "models: [.., x]\n", "b.yaml:3:10: a job would be called \"..\""},
+    {HEAD "models: {Shared: x, y: y}\n", "b.yaml:3:18: a job would be called \"Shared\""},
+    {HEAD "models: [x.log, y]\n", "b.yaml:3:10: a job would be called \"x.log\""},
     {"pare: 1\nrecipe: {passes: [rtn]}\nmatrix: {bits: [3]}\n", "the job \"bits3\" has no model"},
     {"pare: 1\nrecipe: {model: m, pases: [rtn]}\nmatrix: {seed: [3]}\n",
      "unknown key \"pases\" in the recipe; did you mean \"passes\"?"},
@@ -218,25 +239,43 @@ START_TEST(mistakes_are_told_with_their_place)
 }
 END_TEST
 
-/* 16 values of 4 keys are more jobs than a batch has. */
+/* 16 values of 6 keys, as "matrix". */
+static void put_matrix(char *text, size_t size, size_t keys)
+{
+    static const char *const key[] = {"seed",
+                                      "calibration.samples",
+                                      "passes.0.gptq.block",
+                                      "calibration.window",
+                                      "passes.0.gptq.group",
+                                      "passes.0.gptq.damp"};
+    size_t used = strlen(text);
+    for (size_t k = 0; k < keys; k++) {
+        used += (size_t)snprintf(text + used, size - used, "  %s: [", key[k]);
+        for (int i = 1; i <= 16; i++)
+            used +=
+                (size_t)snprintf(text + used, size - used, "%d%s", 32 * i, i < 16 ? ", " : "]\n");
+    }
+}
+
+static const struct {
+    size_t keys;
+    const char *more, *says;
+} floods[] = {
+    {4, "", "more than 4096 jobs"},
+    {6, "  clip: [none]\nexclude: [{clip: none}]\n", "more than 1048576 combinations"},
+};
+
 START_TEST(too_many_jobs_are_refused)
 {
     home h;
     pare_batch_recipe b;
     char text[2048] = HEAD "matrix:\n";
     begin(&h);
-    static const char *const keys[] = {"seed", "calibration.samples", "passes.0.gptq.block",
-                                       "calibration.window"};
-    for (size_t k = 0; k < 4; k++) {
-        size_t used = strlen(text);
-        (void)snprintf(text + used, sizeof text - used, "  %s: [", keys[k]);
-        for (int i = 1; i <= 16; i++) {
-            used = strlen(text);
-            (void)snprintf(text + used, sizeof text - used, "%d%s", 32 * i, i < 16 ? ", " : "]\n");
-        }
-    }
+    put_matrix(text, sizeof text, floods[_i].keys);
+    const size_t used = strlen(text);
+    (void)snprintf(text + used, sizeof text - used, "%s", floods[_i].more);
     ck_assert_int_eq(parse(&h, text, &b), PARE_EUSAGE);
-    ck_assert_msg(strstr(h.cx.what, "more than 4096 jobs"), "%s", h.cx.what);
+    ck_assert_msg(strstr(h.cx.what, floods[_i].says), "%s", h.cx.what);
     end(&h);
 }
 END_TEST
@@ -248,10 +287,11 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, jobs_are_the_combinations_in_order, 0, sizeof cases / sizeof *cases);
     tcase_add_test(t, a_job_is_its_recipe_with_what_is_varied);
+    tcase_add_test(t, files_of_tasks_are_found_from_where_they_are_named);
     tcase_add_test(t, exports_of_jobs_have_names_of_their_own);
     tcase_add_loop_test(t, mistakes_are_told_with_their_place, 0,
                         sizeof mistakes / sizeof *mistakes);
-    tcase_add_test(t, too_many_jobs_are_refused);
+    tcase_add_loop_test(t, too_many_jobs_are_refused, 0, sizeof floods / sizeof *floods);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

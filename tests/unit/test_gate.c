@@ -82,6 +82,9 @@ static const char *const refused[][2] = {
     {"require: {kl: \"<= 1\"}\nfallback: {seed: 1}", "a list of settings"},
     {"require: {kl: \"<= 1\"}\nfallback: [{}]", "a list of settings"},
     {"require: {kl: \"<= 1\"}\nfallback: [{passes: [rtn]}]", "its whole path"},
+    {"require: {kl: \"<= 1\"}\nfallback: [{seed: 1, output: x}]", "\"output\" stays"},
+    {"require: {kl: \"<= 1\"}\nfallback: [{require.kl: \"<= 9\"}]", "\"require.kl\" stays"},
+    {"require: {kl: \"<= 1\"}\nfallback: [{evaluate.0.kl.text: x}]", "\"evaluate.0.kl.text\""},
 };
 
 START_TEST(a_requirement_that_cannot_be_read_is_refused_with_its_place)
@@ -169,8 +172,11 @@ START_TEST(a_verdict_is_of_all_figures)
         {"tasks.piqa: \">= 99%\"", task("piqa", 0.4949, 1, 1), PARE_GATE_REGRESSION,
          "tasks.piqa >= 99% is not kept: 0.4949 on file"},
         {"tasks.piqa.acc_norm: \">= 99%\"", task("piqa", 1, 0.59, 1), PARE_GATE_REGRESSION, "0.59"},
-        {"tasks.boolq: \">= 99%\"", task("piqa", 0, 0, 1), PARE_GATE_ACCEPT, "every"},
-        {"choice: \">= 99%\"", task("piqa", 0, 0, 1), PARE_GATE_ACCEPT, "every"},
+        {"tasks.boolq: \">= 99%\"", task("piqa", 0, 0, 1), PARE_GATE_ANOMALOUS,
+         "no figure of tasks.boolq"},
+        {"choice: \">= 99%\"", task("piqa", 0, 0, 1), PARE_GATE_ANOMALOUS, "no figure of choice"},
+        {"kl: \"<= 1\", bytes: \"<= 1KB\"", choice(0.4, 5, 20, 1), PARE_GATE_ANOMALOUS,
+         "no figure of kl"},
         {"tasks.piqa: \">= 1%\"", task("piqa", 1, 1, 0.01), PARE_GATE_ANOMALOUS, "(acc, p 0.01"},
         {"bytes: \"<= 999\"", text(10, 1, 1), PARE_GATE_REGRESSION, "is not kept: 1000"},
         /* Twice the error of the difference is 1. */

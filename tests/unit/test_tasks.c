@@ -82,9 +82,10 @@ static const struct shape {
      "a.jsonl",
      "{\"activity_label\": \"Cats\", \"ctx_a\": \"A  cat [title] x [step] y\", \"ctx_b\": "
      "\"\xc3\xa9"
-     "TAT Mc\", \"endings\": [\" sat  [a]b\", \"ran [title] on\"], \"label\": \"1\"}",
+     "TAT Mc\", \"endings\": [\" sat  [a]b\", \"[x ran [title] on [ [b\\nc]] [\"], \"label\": "
+     "\"1\"}",
      "Cats: A cat. x y \xc3\x89tat mc",
-     {" sat b", " ran. on"},
+     {" sat b", " [x ran. on [ [b\nc]] ["},
      2,
      1},
     {"hellaswag",
@@ -391,6 +392,29 @@ START_TEST(shots_need_a_task_that_takes_them_and_a_file)
 }
 END_TEST
 
+/* Each text of winogrande is two requests. */
+START_TEST(a_document_that_is_cut_counts_once)
+{
+    reading r;
+    pare_checkpoint ck;
+    pare_task_data data;
+    begin(&r);
+    folder_put_text(&r.f, "a.jsonl",
+                    "{\"sentence\": \"Long live the king, said the lord, and _ was heard.\", "
+                    "\"option1\": \"he\", \"option2\": \"she\", \"answer\": \"2\"}\n");
+    const pare_task_asked asked = {.name = "winogrande", .file = folder_file(&r.f, "a.jsonl")};
+    ck_assert_int_eq(pare_checkpoint_open(&r.cx, &r.a, PARE_SOURCE_DIR "/recipes/demo/hedge", &ck),
+                     PARE_OK);
+    ck_assert_int_eq(pare_task_load(&r.cx, &r.a, &ck, 256, &asked, &data), PARE_OK);
+    ck_assert_uint_eq(data.cut, 0);
+    ck_assert_int_eq(pare_task_load(&r.cx, &r.a, &ck, 12, &asked, &data), PARE_OK);
+    ck_assert_uint_eq(data.items, 2);
+    ck_assert_uint_eq(data.cut, 1);
+    pare_checkpoint_close(&ck);
+    end(&r);
+}
+END_TEST
+
 START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
 {
     reading r;
@@ -432,6 +456,7 @@ int main(void)
     tcase_add_loop_test(t, mistakes_are_named_by_file_line_and_key, 0,
                         sizeof mistakes / sizeof *mistakes);
     tcase_add_test(t, shots_need_a_task_that_takes_them_and_a_file);
+    tcase_add_test(t, a_document_that_is_cut_counts_once);
     tcase_add_test(t, every_refused_allocation_is_reported_and_nothing_leaks);
     suite_add_tcase(s, t);
     return unit_main(s);
