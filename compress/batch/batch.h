@@ -50,6 +50,7 @@ typedef struct pare_batch_row {
     bool fallback;            /* with `strict`: a numeric fallback */
     char why[PARE_BATCH_WHY]; /* it failed; or empty */
     char verdict[16];         /* on what its recipe requires; or empty */
+    char fallback_of[128];    /* settings of the fallback that it is; or empty */
     pid_t child;
     double bytes, bits, model_bits; /* weights; bits per weight of linears, of the whole model */
     double perplexity, kl, top1, seconds, tokens_s;

@@ -53,6 +53,18 @@ static void take_evaluations(pare_batch_row *r, const pare_json *run)
     }
 }
 
+/* A batch gives its jobs no --set, so that what changed a recipe is a fallback. */
+static void take_fallback(pare_batch_row *r, const pare_json *sets)
+{
+    size_t used = 0;
+    r->fallback_of[0] = '\0';
+    for (size_t i = 0; i < pare_json_count(sets) && used < sizeof r->fallback_of; i++) {
+        const char *const set = pare_json_text(pare_json_at(sets, i), NULL);
+        used += (size_t)snprintf(r->fallback_of + used, sizeof r->fallback_of - used, "%s%s",
+                                 i ? ", " : "", set ? set : "");
+    }
+}
+
 static void take_run(pare_batch_row *r, const pare_json *run)
 {
     const pare_json *const memory = pare_json_get(run, "memory");
@@ -66,6 +78,7 @@ static void take_run(pare_batch_row *r, const pare_json *run)
     if (!r->ran) /* else it said so itself */
         (void)snprintf(r->verdict, sizeof r->verdict, "%s", verdict ? verdict : "");
     take_evaluations(r, run);
+    take_fallback(r, pare_json_get(run, "sets"));
 }
 
 pare_status pare__batch_figures(const pare_jobs *b, pare_batch_row *r)

@@ -192,6 +192,11 @@ static void put_row(pare_text_out *t, const pare_jobs *b, const pare_batch_row *
                    done && r->seconds >= 0 ? pare_units_seconds(r->seconds, seconds) : "",
                    pare_batch_state_name(r->state), r->verdict[0] ? ", " : "", r->verdict,
                    r->front ? ", front" : "");
+    if (done && r->fallback_of[0]) {
+        pare__text_put(t, "fallback: ");
+        pare__text_put_html(t, r->fallback_of);
+        pare__text_put(t, " ");
+    }
     pare__text_put_html(t, r->why);
     pare__text_put(t, "</td></tr>\n");
 }

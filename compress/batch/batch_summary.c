@@ -74,6 +74,10 @@ static void put_notes(pare_text_out *t, const pare_jobs *b)
         pare__text_put(t, "\n");
     }
     for (size_t i = 0; i < b->rows; i++)
+        if (b->row[i].state == PARE_BATCH_DONE && b->row[i].fallback_of[0])
+            pare__text_put(t, "%s: is its fallback %s\n", b->row[i].job->name,
+                           b->row[i].fallback_of);
+    for (size_t i = 0; i < b->rows; i++)
         if (b->row[i].why[0])
             pare__text_put(t, "%s: %s\n", b->row[i].job->name, b->row[i].why);
     const size_t done = pare_batch_count(b, PARE_BATCH_DONE);
@@ -158,6 +162,8 @@ static void put_row(pare_json_writer *w, const pare_jobs *b, const pare_batch_ro
         put_figure(w, "original_perplexity", r->before_perplexity);
         if (r->verdict[0])
             pare_json_put_text(w, "verdict", r->verdict);
+        if (r->fallback_of[0])
+            pare_json_put_text(w, "fallback", r->fallback_of);
         pare_json_put_bool(w, "front", r->front);
         pare_json_put_bool(w, "speed_front", r->fast_front);
     }

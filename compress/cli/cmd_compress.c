@@ -275,7 +275,8 @@ static void print_text(const pare_compress_result *result)
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
     (void)printf("artifact          %s%s\n", r->output,
                  result->again      ? "   (already complete)"
-                 : !is_made(result) ? "   (nothing is written)"
+                 : !is_made(result) ? (result->attempt ? "   (the last attempt wrote nothing)"
+                                                       : "   (nothing is written)")
                                     : "");
     if (!is_made(result)) {
         print_exports(result);

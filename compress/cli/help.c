@@ -247,9 +247,9 @@ static const char *topic_of(const char *key)
         {"text", "calibration"},  {"tokens", "calibration"},  {"generate", "calibration"},
         {"path", "calibration"},  {"perplexity", "evaluate"}, {"kl", "evaluate"},
         {"held_out", "evaluate"}, {"file", "choice"},         {"shots", "tasks"},
-        {"shots_from", "tasks"},  {"method", "kv_cache"},     {"format", "export"},
-        {"ram", "limits"},        {"bf16", "precision"},      {"amx", "precision"},
-        {"cuda", "device"},       {"gpu", "device"}};
+        {"fallback", "require"},  {"shots_from", "tasks"},    {"method", "kv_cache"},
+        {"format", "export"},     {"ram", "limits"},          {"bf16", "precision"},
+        {"amx", "precision"},     {"cuda", "device"},         {"gpu", "device"}};
     for (size_t i = 0; i < sizeof topic / sizeof *topic; i++)
         if (strcmp(topic[i][0], key) == 0)
             return topic[i][1];

@@ -149,7 +149,8 @@ pare_status pare_gate_why(pare_arena *a, const pare_gate *v, const char **out)
     for (size_t i = 0; !first && i < v->checks; i++)
         first = v->check[i].kept ? NULL : &v->check[i];
     if (v->anomaly)
-        (void)snprintf(text, sizeof text, "%s", v->anomaly);
+        (void)snprintf(text, sizeof text, "%s%s%s%s", v->anomaly, first ? "; and " : "",
+                       first ? first->text : "", first ? " is not kept" : "");
     else if (first && first->data)
         (void)snprintf(text, sizeof text, "%s is not kept: %.6g on %s", first->text, first->figure,
                        first->data);

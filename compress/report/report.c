@@ -219,6 +219,12 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     pare_json_put_integer(w, "threads", (int64_t)r->threads);
     pare_json_put_text(w, "model", r->model);
     pare_json_put_text(w, "recipe", r->recipe_file);
+    if (r->sets)
+        pare_json_open_array(w, "sets");
+    for (size_t i = 0; i < r->sets; i++)
+        pare_json_put_text(w, NULL, r->set[i]);
+    if (r->sets)
+        pare_json_close(w);
     pare_json_put_text(w, "output", r->output);
     pare_json_put_bool(w, "head_untied", r->untied);
     pare_json_put_integer(w, "calibration_windows", (int64_t)r->calibration_windows);

@@ -72,7 +72,9 @@ typedef struct pare_report_experts {
 typedef struct pare_report {
     const char *model, *output, *recipe_file; /* as the user gave them */
     const char *recipe_text;                  /* as written by the user */
-    const char *program;                      /* "pare 0.1.0" */
+    const char *const *set;                   /* [sets] what changed it: --set, or a fallback */
+    size_t sets;
+    const char *program; /* "pare 0.1.0" */
     const char *cpu, *blas, *host;
     size_t threads;
     const pare_config *config;

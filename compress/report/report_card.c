@@ -380,6 +380,11 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     put_warnings(t, r);
     put_exports(t, r);
     put_recipe(t, r->recipe_text);
+    for (size_t i = 0; i < r->sets; i++) {
+        pare__text_put(t, i ? ", " : "\nChanged by --set or a fallback: ");
+        pare__text_put_cell(t, r->set[i]);
+        pare__text_put(t, i + 1 < r->sets ? "" : ".\n");
+    }
     pare__text_put(t, "\n`manifest.json` has versions, hashes and the error of every tensor; "
                       "`report.html` shows them.\n`pare verify` checks all of it; `pare eval` and "
                       "`pare generate` run the model.\n");

@@ -227,6 +227,11 @@ static void put_making(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "</table>\n<h3>Recipe</h3>\n<pre>");
     pare__text_put_html(t, r->recipe_text);
     pare__text_put(t, "</pre>\n");
+    for (size_t i = 0; i < r->sets; i++) {
+        pare__text_put(t, i ? ", " : "<p>Changed by --set or a fallback: ");
+        pare__text_put_html(t, r->set[i]);
+        pare__text_put(t, i + 1 < r->sets ? "" : ".</p>\n");
+    }
 }
 
 void pare__report_html(pare_text_out *t, const pare_report *r)

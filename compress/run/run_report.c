@@ -216,6 +216,8 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     *r = (pare_report){.model = plan->model_path,
                        .output = plan->place.output,
                        .recipe_file = plan->job->recipe,
+                       .set = plan->job->sets,
+                       .sets = plan->job->set_count,
                        .program = "pare " PARE_VERSION,
                        .cpu = pare_cpu_name(run->cx->cpu),
                        .blas = pare__run_blas(run),

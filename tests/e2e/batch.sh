@@ -158,6 +158,7 @@ grep -q '^gptq-bits3 .* 3.500 .*done' out.log || fail "not begun anew: $(cat out
 printf 'pare: 1\nrecipe: gated.yaml\nmatrix: {bits: [2, 4]}\n' >gates.yaml
 run 0 gates.yaml --output gates
 grep -q '^bits2 .* 4.250 .*done  *ACCEPT' out.log || fail "no fallback: $(cat out.log)"
+grep -q '^bits2: is its fallback passes.0.rtn.bits=4' out.log || fail "no settings: $(cat out.log)"
 run 0 gates.yaml --output gates
 sed -i 's/<= 0.03/<= 0.000003/' gated.yaml
 printf 'pare: 1\nrecipe: gated.yaml\nmatrix: {bits: [2, 8]}\n' >gates.yaml

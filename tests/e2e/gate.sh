@@ -75,6 +75,9 @@ says err "REGRESSION: kl <= 0.002 is not kept: .*; fallback 1 of 3: passes.0.rtn
 says err "fallback 2 of 3: passes.0.rtn.bits=8"
 says out "fallback          2 of 3: passes.0.rtn.bits=8"
 says back/manifest.json 'bits: 8'
+says back/run.json '"passes.0.rtn.bits=8"'
+says back/README.md 'fallback: passes.0.rtn.bits=8'
+says back/report.html 'fallback: passes.0.rtn.bits=8'
 cp back/packed-00001-of-00001.safetensors whole
 run 0 back
 says out "already complete"
