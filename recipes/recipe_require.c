@@ -52,7 +52,7 @@ static bool takes_bound(const char *text, pare_requirement *r)
         return false;
     if (r->kind == PARE_REQUIRE_TOP1)
         r->relative = false;
-    return true;
+    return r->kind != PARE_REQUIRE_TOP1 || r->bound <= 1;
 }
 
 static const char task_prefix[] = "tasks.";

@@ -85,8 +85,9 @@ static pare_status read_filter(pare_ctx *cx, const pare_args *args, request *r)
     for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) {
         if (pare_args_given(args, drawn[i]) && r->opts.temperature <= 0)
             return pare_fail(cx, PARE_EUSAGE,
-                             "generate: --%s needs a temperature above 0, which takes the most "
-                             "likely token anyway",
+                             "generate: --%s chooses among tokens, and --temperature 0 takes the "
+                             "most likely one; give a temperature above 0, or leave one of both "
+                             "out",
                              drawn[i]);
         given |= pare_args_given(args, drawn[i]);
     }

@@ -159,9 +159,13 @@ pare_status pare__run_verdict_again(pare_run *run, pare_report *r)
     pare_json *all = NULL;
     if (!path)
         return PARE_ENOMEM;
-    PARE_TRY(pare_file_read(run->cx, &run->scratch, path, CAP, &text, &len));
-    PARE_TRY(pare_json_parse(run->cx, path, text, len, CAP, &all));
-    const pare_status s = read_all(run, pare_json_get(all, "evaluations"), r);
+    pare_status s = pare_file_read(run->cx, &run->scratch, path, CAP, &text, &len);
+    if (s == PARE_OK)
+        s = pare_json_parse(run->cx, path, text, len, CAP, &all);
+    if (s == PARE_OK)
+        s = read_all(run, pare_json_get(all, "evaluations"), r);
+    else if (s != PARE_ENOMEM)
+        (void)pare_fail_after(run->cx, s, "the verdict needs it; --restart makes the output anew");
     pare_json_free(all);
     return s;
 }

@@ -67,6 +67,11 @@ run 0 bad
 says out "already complete"
 says out "ACCEPT"
 
+mv bad/run.json kept
+run 4 bad
+says err "run.json: .*--restart makes the output anew"
+mv kept bad/run.json
+
 # --- fallbacks, in turn
 recipe back 'kl: "<= 0.002"' 'fallback:' '  - {passes.0.rtn.bits: 4}' '  - {passes.0.rtn.bits: 8}' \
     '  - {passes.0.rtn.bits: 8, passes.0.rtn.group: 32}'

@@ -198,7 +198,7 @@ static const struct {
     {"generate '" HEDGE "' --top-k 0", 2, "whole number from 1"},
     {"generate '" HEDGE "' --top-p 1.5", 2, "a number from"},
     {"generate '" HEDGE "' --min-p 0.5 --temperature 0", 2,
-     "--min-p needs a temperature above 0, which takes the most likely token anyway"},
+     "--min-p chooses among tokens, and --temperature 0"},
     {"generate '" HEDGE "' --temperature 0x1", 2, "a number from 0"},
     {"generate '" HEDGE "' --tokens 256", 2, "from 1 to 255"},
     {"compress /nowhere.yaml", 2, "no such recipe"},

@@ -67,6 +67,7 @@ static const char *const refused[][2] = {
     {"require: {perplexity: \"<= +3\"}", "\"<= +1%\" of the original's"},
     {"require: {perplexity: \"<= +-1%\"}", "\"<= +1%\" of the original's"},
     {"require: {top1: \">= +1%\"}", "\">= 97%\""},
+    {"require: {top1: \">= 97\"}", "\">= 97%\""},
     {"require: {kl: 0.02}", "r.yaml:3:15: \"kl\" is \"0.02\"; it takes \"<= 0.02\""},
     {"require: {kl: \"<= 2%\"}", "in nats"},
     {"require: {kl: \"<= -1\"}", "in nats"},
