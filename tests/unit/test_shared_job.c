@@ -1,26 +1,6 @@
 /* Jobs that share what follows from the model and the data alone: the same bytes and figures with
  * the files and without, and none of another job or a damaged one is taken. */
-#include "tests/unit/job_tiny.h"
-
-#define DATA(rest) "calibration: {tokens: tokens.i32, " rest "}\npasses:\n"
-#define HEAD       "pare: 1\nmodel: model\n"
-
-static void recipe(const char *data, const char *passes)
-{
-    char text[2048];
-    (void)snprintf(text, sizeof text, HEAD "%s%s", data, passes);
-    job_recipe(&place, text);
-}
-
-static const char *const passes[] = {
-    "  - gptq: {bits: 3, group: 32}\n",
-    "  - gptq: {bits: 3, group: 32, true_sequential: true}\n",
-    "  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
-    "  - rotate: {}\n  - gptq: {bits: 4, group: 32}\n",
-    "  - sparsegpt: {sparsity: 0.5}\n",
-    "  - wanda: {sparsity: 0.5}\n  - gptq: {bits: 4, group: 32}\n",
-};
-enum { PASSES = sizeof passes / sizeof *passes };
+#include "tests/unit/job_weights.h"
 
 /* Notices of the last job. */
 static char told[4096];
