@@ -12,6 +12,7 @@ const pare_recipe_key pare_recipe_keys[] = {
     {"model", "PATH", "the checkpoint to compress: a directory or a file; or --model PATH"},
     {"output", "PATH", "the directory to write; or --output PATH"},
     {"tokenizer", "PATH", "a tokenizer.json, or a folder with a tokenizer, instead of the model's"},
+    {"original", "PATH", "what results are compared with, and the teacher of distill; not given: model"},
     {"seed", "0", "of all that is drawn at random: calibration windows, samples, ties"},
     {"calibration", "{text: FILE}", "the inputs that passes look at (pare help calibration)"},
     {"passes", "[gptq]", "what to do, in this order; must be there (pare help lists them)"},
@@ -147,6 +148,11 @@ static pare_status read_tokenizer(const pare__walk *w, const pare_yaml *node)
     return pare__text(w, node, &w->out->tokenizer);
 }
 
+static pare_status read_original(const pare__walk *w, const pare_yaml *node)
+{
+    return pare__text(w, node, &w->out->original);
+}
+
 static pare_status read_nan(const pare__walk *w, const pare_yaml *node)
 {
     double policy = 0;
@@ -157,9 +163,9 @@ static pare_status read_nan(const pare__walk *w, const pare_yaml *node)
 
 /* In the order of pare_recipe_keys. */
 static pare_status (*const top_readers[TOP_WORDS])(const pare__walk *w, const pare_yaml *node) = {
-    read_version,      read_model,    read_output,       read_tokenizer, read_seed,
-    pare__calibration, pare__steps,   pare__evaluations, read_limits,    read_nan,
-    pare__kv_cache,    pare__exports, pare__require,     pare__fallback};
+    read_version, read_model,        read_output,   read_tokenizer,    read_original,
+    read_seed,    pare__calibration, pare__steps,   pare__evaluations, read_limits,
+    read_nan,     pare__kv_cache,    pare__exports, pare__require,     pare__fallback};
 
 pare_status pare__common_keys(const pare__walk *w, const pare_yaml *root)
 {

@@ -131,9 +131,9 @@ typedef struct pare_recipe_export {
 typedef enum pare_nan_policy { PARE_NAN_ERROR, PARE_NAN_CLAMP, PARE_NAN_ZERO } pare_nan_policy;
 
 typedef struct pare_recipe {
-    const char *file;                   /* as given */
-    pare_text model, output, tokenizer; /* as written; relative to the recipe */
-    uint64_t seed;                      /* default 0 */
+    const char *file;                             /* as given */
+    pare_text model, output, tokenizer, original; /* as written; relative to the recipe */
+    uint64_t seed;                                /* default 0 */
     pare_calibration calibration;
     pare_step *step;
     size_t steps;

@@ -264,6 +264,8 @@ static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *pas
         put_path(s, "output", r->output.text, false);
     if (r->tokenizer.text && !portable)
         put_path(s, "tokenizer", r->tokenizer.text, false);
+    if (r->original.text)
+        put_path(s, "original", r->original.text, portable);
     put_format(s, "seed: %llu\n", (unsigned long long)r->seed);
     put_calibration(s, &r->calibration, portable);
     put_text(s, "passes:\n");

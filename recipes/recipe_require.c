@@ -131,7 +131,7 @@ pare_status pare__require(const pare__walk *w, const pare_yaml *node)
  * held to the same. */
 static bool stays(const char *path)
 {
-    static const char *const key[] = {"model",    "output",  "tokenizer",
+    static const char *const key[] = {"model",    "output",  "tokenizer", "original",
                                       "evaluate", "require", "fallback"};
     const size_t len = strcspn(path, ".");
     for (size_t i = 0; i < sizeof key / sizeof *key; i++)

@@ -133,6 +133,8 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "model", p->model_path);
+    if (p->original_path)
+        pare_json_put_text(w, "original", p->original_path);
     pare_json_put_text(w, "output", p->place.output);
     pare_json_put_bool(w, "needs_restart", pare__plan_is_taken(p));
     pare_json_put_integer(w, "packed_bytes", (int64_t)p->settled.packed_bytes);

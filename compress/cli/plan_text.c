@@ -270,8 +270,10 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
 {
     char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
     PARE_TRY(pare__plan_print_list(a, p, all));
-    (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->place.output,
-                 taken_note(p));
+    (void)printf("\n%-17s %s\n", "model", p->model_path);
+    if (p->original_path)
+        (void)printf("%-17s %s\n", "compared with", p->original_path);
+    (void)printf("%-17s %s%s\n", "output", p->place.output, taken_note(p));
     (void)printf(
         "%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n", p->structured ? "checkpoint" : "packed",
         p->ratios ? "at most " : "", (unsigned long long)p->settled.packed_bytes,

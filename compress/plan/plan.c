@@ -384,12 +384,14 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(open_model(cx, a, plan));
     PARE_TRY(pare__plan_resolve(cx, a, plan));
     PARE_TRY(check_windows(cx, plan));
+    PARE_TRY(pare__plan_original(cx, a, plan));
     PARE_TRY(pare__plan_check_held(cx, plan, plan->settled.samples));
     PARE_TRY(pare__plan_train(cx, plan));
     PARE_TRY(check_kv(cx, plan));
     PARE_TRY(pare__plan_hold_out(cx, a, plan));
     PARE_TRY(pare__plan_require(cx, plan));
     PARE_TRY(check_data_files(cx, a, plan));
+    PARE_TRY(pare__plan_original_tokens(cx, a, plan));
     plan->settled.linear = plan->linear;
     PARE_TRY(lay_out(cx, a, plan, &plan->settled));
     PARE_TRY(pare__plan_exports(cx, a, plan));
@@ -407,4 +409,6 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
 void pare_plan_close(pare_plan *plan)
 {
     pare_checkpoint_close(&plan->checkpoint);
+    if (plan->original_path)
+        pare_checkpoint_close(&plan->original_checkpoint);
 }

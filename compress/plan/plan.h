@@ -27,12 +27,6 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     bool unlimited;        /* nor is too little memory or disk */
 } pare_job;
 
-/* True for a step that prunes this linear and leaves quantizing to others or nobody. */
-static inline bool pare_plan_prunes(const pare_plan_linear *l, size_t step)
-{
-    return l->pruned && l->prune_step == step && !(l->quantized && l->step == step);
-}
-
 /* One site that a step transforms. */
 typedef struct pare_plan_transform {
     size_t block;
@@ -81,11 +75,14 @@ typedef struct pare_plan {
     const pare_job *job;
     pare_output_place place;           /* of the output */
     char *model_path, *tokenizer_path; /* the latter NULL: the model's own */
+    char *original_path;               /* of what results are compared with; NULL: the model */
     char *recipe_text;
     size_t recipe_len;
     pare_recipe recipe;
     pare_checkpoint checkpoint;
-    pare_model model;         /* views; small vectors copied */
+    pare_model model;                    /* views; small vectors copied */
+    pare_checkpoint original_checkpoint; /* with original_path */
+    pare_model original;
     size_t parts;             /* of a block (runtime/arch.h) */
     pare_plan_linear *linear; /* by block, then part, then role */
     size_t *first;            /* [blocks * parts + 1] into linear, by part; NULL when structured */

@@ -54,6 +54,13 @@ PARE_CHECKED pare_status pare__plan_fallbacks(pare_ctx *cx, pare_arena *a, const
  * may say. What `auto` comes to is looked up only if the job says `plan_only`. */
 PARE_CHECKED pare_status pare__plan_device(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
+/* Opens `original` of the recipe, once windows are known; PARE_EUSAGE (with place) for another
+ * vocabulary, and for windows above its context. Behind the data files: PARE_EUSAGE where texts of
+ * the recipe have other tokens there than in the model. */
+PARE_CHECKED pare_status pare__plan_original(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+PARE_CHECKED pare_status pare__plan_original_tokens(pare_ctx *cx, pare_arena *a,
+                                                    const pare_plan *plan);
+
 /* What is evaluated when the recipe says held_out, or nothing and something is pruned:
  * plan->held_out.
  * PARE_EUSAGE (with place) when nothing can be held out. */

@@ -435,13 +435,20 @@ static uint64_t opened_bytes(const pare_plan *plan, const pare_settled *settled)
     return bytes;
 }
 
+static pare_eval_side original_side(const pare_plan *plan, const pare_kv_format *floats)
+{
+    const pare_model *const m = plan->original_path ? &plan->original : &plan->model;
+    return (pare_eval_side){&m->config, floats, pare_model_inputs(m)};
+}
+
 static uint64_t evaluation_bytes(const pare_ctx *cx, const pare_plan *plan, size_t window, bool kl,
                                  uint64_t tokens)
 {
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
-    const pare_eval_side before = {&plan->model.config, &floats, pare_model_inputs(&plan->model)};
+    const pare_eval_side before = original_side(plan, &floats);
     const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
-    return tokens * sizeof(int32_t) + 2 * rope_bytes(&plan->model.config, window) +
+    return tokens * sizeof(int32_t) + rope_bytes(&plan->model.config, window) +
+           rope_bytes(before.config, window) +
            larger(pare_evaluate_bytes(cx, &before, NULL, window, tokens),
                   pare_evaluate_bytes(cx, &after, kl ? &before : NULL, window, tokens));
 }
@@ -451,14 +458,15 @@ static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t e
 {
     enum { OF_BYTE = 8, OF_ITEM = 1536 };
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
-    const pare_eval_side before = {&plan->model.config, &floats, pare_model_inputs(&plan->model)};
+    const pare_eval_side before = original_side(plan, &floats);
     const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
     const pare_plan_choice *const c = &plan->data.choice[evaluation];
     const uint64_t with_shots = plan->recipe.evaluation[evaluation].shots ? c->bytes : 0;
     const uint64_t texts =
         larger(plan->data.evaluated_bytes[evaluation], with_shots) * OF_BYTE + c->items * OF_ITEM;
     return plan->data.tokenizer_bytes + texts +
-           2 * rope_bytes(&plan->model.config, plan->model.config.context) +
+           rope_bytes(&plan->model.config, plan->model.config.context) +
+           rope_bytes(before.config, before.config->context) +
            larger(pare_evaluate_choice_bytes(cx, &before, c->items, c->bytes, c->longest),
                   pare_evaluate_choice_bytes(cx, &after, c->items, c->bytes, c->longest));
 }

@@ -43,8 +43,9 @@ pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan)
     PARE_TRY(check_behind(cx, plan, at));
     if (step->targets.count || step->skip.count)
         return pare_recipe_fail(cx, step->place,
-                                "%s trains what the passes before it pruned or quantized, and "
-                                "takes no targets and no skip; choose linears there",
+                                "%s trains what the passes before it pruned or quantized, or else "
+                                "what those behind it quantize, and takes no targets and no skip; "
+                                "choose linears there",
                                 name);
     if (plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
         return pare_recipe_fail(cx, step->place,
@@ -75,9 +76,12 @@ static const char *recipe_fault(const pare_plan *plan)
     if (!aware && plan->train.aware)
         return "aware: true trains the codes of a quantizer before it, and there is none; add one, "
                "or leave aware out";
-    if (!aware && plan->pruned == 0)
-        return "no pass before it prunes a linear, and pare trains nothing else yet, but for codes "
-               "of a quantizer before it with \"aware: true\"";
+    if (plan->linears == 0)
+        return "no pass before it prunes a linear and none behind it quantizes one; add one, or "
+               "take \"pare train\", which writes a trained checkpoint of floats";
+    if (pare_plan_front(plan) == 0 && !plan->original_path && plan->train.losses.ce == 0)
+        return "the model would learn only from itself, which knows no more; name another teacher "
+               "with \"original: PATH\", give weight to ce, or put a pass that prunes before it";
     if (plan->recipe.kv.method == PARE_KV_KVQUANT)
         return "pare does not find the levels of kv_cache kvquant in a model that it trains yet; "
                "take another method";
@@ -148,10 +152,10 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     PARE_TRY(check_windows(cx, plan));
     /* Samples may be all that the text has, which is not known yet. */
     const pare_train_data data = {NULL, 1, plan->window};
-    const pare_config *const c = &plan->model.config; /* of student and teacher */
+    const pare_config *const c = &plan->model.config;
     pare_status s = pare_train_check(cx, &data, &plan->train);
     if (s == PARE_OK)
-        s = pare_train_check_pair(cx, c, c, &plan->train);
+        s = pare_train_check_pair(cx, c, pare_plan_original(plan), &plan->train);
     if (s != PARE_EINVAL)
         return s;
     char reason[sizeof cx->what];
@@ -208,9 +212,10 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
                                 const pare_settled *settled)
 {
     enum { OF_LEAF = sizeof(pare_trained) + 20 * PARE_ALIGN, COPIES = 4, ROUNDING = 1 << 20 };
-    const pare_config *const c = &plan->model.config;
+    const pare_config *const c = &plan->model.config, *const teacher = pare_plan_original(plan);
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
-    const pare_eval_side side = {c, &floats, PARE_INPUTS_NONE};
+    const pare_eval_side side = {c, &floats, PARE_INPUTS_NONE},
+                         taught_by = {teacher, &floats, PARE_INPUTS_NONE};
     const pare_train_data data = {NULL, settled->samples, plan->window};
     const trained t = count_trained(plan);
     pare_train_opts o = plan->train;
@@ -218,8 +223,8 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
         return 0;
     o.keep = settled->memory.keep;
     const uint64_t beside[] = {
-        pare_train_bytes(cx, c, c, &data, &o, 2 * plan->linears),
-        pare_evaluate_bytes(cx, &side, &side, plan->window, plan->held_out * plan->window),
+        pare_train_bytes(cx, c, teacher, &data, &o, 2 * plan->linears),
+        pare_evaluate_bytes(cx, &side, &taught_by, plan->window, plan->held_out * plan->window),
         COPIES * t.most * sizeof(float) + pare_plan_stored_bytes(plan)};
     uint64_t largest = 0;
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)

@@ -5,6 +5,18 @@
 
 #include "compress/plan/plan.h"
 
+/* True for a step that prunes this linear and leaves quantizing to others or nobody. */
+static inline bool pare_plan_prunes(const pare_plan_linear *l, size_t step)
+{
+    return l->pruned && l->prune_step == step && !(l->quantized && l->step == step);
+}
+
+/* The configuration of what results are compared with. */
+static inline const pare_config *pare_plan_original(const pare_plan *plan)
+{
+    return plan->original_path ? &plan->original.config : &plan->model.config;
+}
+
 /* Steps in front of the training; all of them where there is none. */
 static inline size_t pare_plan_front(const pare_plan *plan)
 {
@@ -17,10 +29,10 @@ static inline bool pare_plan_aware(const pare_plan *plan, const pare_plan_linear
     return plan->training && l->quantized && l->step < pare_plan_front(plan);
 }
 
-/* Whether a linear is trained. */
+/* Whether a linear is trained: all that are quantized later where no step comes in front. */
 static inline bool pare_plan_trains(const pare_plan *plan, const pare_plan_linear *l)
 {
-    return plan->training && (l->pruned || pare_plan_aware(plan, l));
+    return plan->training && (l->pruned || pare_plan_aware(plan, l) || pare_plan_front(plan) == 0);
 }
 
 /* The grid of such codes. */
@@ -59,7 +71,7 @@ static inline bool pare_plan_looks(const unsigned *kinds)
 /* Likewise with the walk in front of the training; of ratios the rule looks. */
 static inline bool pare_plan_looks_first(const pare_plan *plan)
 {
-    return pare_plan_looks(plan->kinds) || plan->ratios;
+    return pare_plan_front(plan) > 0 && (pare_plan_looks(plan->kinds) || plan->ratios);
 }
 
 /* Whether the reference is what the float model beside runs; behind a training that is the trained

@@ -152,7 +152,7 @@ static void put_memory(pare_json_writer *w, const pare_report *r)
                                    .peak_anonymous_bytes = r->peak_anonymous_bytes};
     pare_figures_put_memory(w, &m);
     pare_json_open_object(w, "baseline");
-    pare_json_put_text(w, "model", r->model);
+    pare_json_put_text(w, "model", r->original ? r->original : r->model);
     pare_json_open_object(w, "memory");
     pare_json_put_integer(w, "weight_bytes", (int64_t)pare_report_total(r->sizes.before));
     pare_json_close(w);
@@ -218,6 +218,8 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
         pare_json_put_text(w, "blas", r->blas);
     pare_json_put_integer(w, "threads", (int64_t)r->threads);
     pare_json_put_text(w, "model", r->model);
+    if (r->original)
+        pare_json_put_text(w, "original", r->original);
     pare_json_put_text(w, "recipe", r->recipe_file);
     if (r->sets)
         pare_json_open_array(w, "sets");

@@ -71,6 +71,7 @@ typedef struct pare_report_experts {
 
 typedef struct pare_report {
     const char *model, *output, *recipe_file; /* as the user gave them */
+    const char *original;                     /* compared with; NULL: the model */
     const char *recipe_text;                  /* as written by the user */
     const char *const *set;                   /* [sets] what changed it: --set, or a fallback */
     size_t sets;

@@ -24,6 +24,10 @@ static void put_head(pare_text_out *t, const pare_report *r)
     pare__text_put_cell(t, r->config->arch->model_type);
     pare__text_put(t, " model, made by %s from ", r->program);
     pare__text_put_cell(t, r->model);
+    if (r->original) {
+        pare__text_put(t, " and compared with ");
+        pare__text_put_cell(t, r->original);
+    }
     pare__text_put(t,
                    ".\n\n"
                    "| | before | after |\n|---|---|---|\n"

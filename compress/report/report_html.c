@@ -200,6 +200,8 @@ static void put_making(pare_text_out *t, const pare_report *r)
 {
     pare__text_put(t, "<h2>How it was made</h2>\n<table class=\"made\">\n");
     put_row(t, "model", r->model);
+    if (r->original)
+        put_row(t, "compared with", r->original);
     if (pare__report_has_cache(r))
         pare__text_put(t,
                        "<tr><td>key/value cache</td><td>%s, %.6g &rarr; %.6g bytes per "

@@ -64,8 +64,8 @@ static bool back_to_cpu(pare_run *run, sides *s, pare_status failed)
 /* Both models, where they are to run; leave_device in any case. */
 static pare_status take_sides(pare_run *run, size_t positions, sides *m)
 {
-    PARE_TRY(
-        pare_forward_init(run->cx, &run->scratch, &run->model, positions, false, &m->before_f));
+    PARE_TRY(pare_forward_init(run->cx, &run->scratch, pare__run_original(run), positions, false,
+                               &m->before_f));
     PARE_TRY(pare_forward_init(run->cx, &run->scratch, m->after, positions, false, &m->after_f));
     const pare_status s = m->place == PARE_RUN_ON_CPU ? PARE_OK : go_to_device(run, m);
     return back_to_cpu(run, m, s) ? PARE_OK : s;

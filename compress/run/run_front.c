@@ -11,6 +11,7 @@
 
 void pare__front_walk(pare_run *run, bool front)
 {
+    static const unsigned none[PARE_SITES];
     const pare_plan *const plan = run->plan;
     const size_t at = pare_plan_front(plan);
     if (plan->training && run->walk.front != front) {
@@ -18,10 +19,11 @@ void pare__front_walk(pare_run *run, bool front)
         run->units = run->front;
         run->front = units;
     }
-    run->walk = !plan->training ? (pare_run_walk){false, 0, at, plan->kinds, plan->calibrated}
-                : front ? (pare_run_walk){true, 0, at, plan->kinds, pare_plan_looks_first(plan)}
-                        : (pare_run_walk){false, at + 1, plan->recipe.steps, plan->later,
-                                          pare_plan_looks(plan->later)};
+    run->walk =
+        !plan->training ? (pare_run_walk){false, 0, at, plan->kinds, plan->calibrated}
+        : front ? (pare_run_walk){true, 0, at, at ? plan->kinds : none, pare_plan_looks_first(plan)}
+                : (pare_run_walk){false, at + 1, plan->recipe.steps, plan->later,
+                                  pare_plan_looks(plan->later)};
 }
 
 /* --- what an earlier run left ------------------------------------------------------------------

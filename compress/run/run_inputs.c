@@ -73,11 +73,29 @@ pare_status pare__run_hash_evaluations(pare_run *run)
     return pare_inventory_digest(run->cx, run->a, directory, name, count, run->files.evaluated);
 }
 
-/* Weights and configuration, which a weight file may contain. */
+/* Names what was read of a checkpoint: weights and configuration, which a weight file may contain.
+ * Files of the original beside the model begin with "original/". */
+static pare_status list_files(pare_run *run, const pare_checkpoint *ck)
+{
+    const bool original = ck != &run->checkpoint;
+    for (size_t i = 0; i < ck->files + (ck->config_file.data != NULL); i++) {
+        const bool weights = i < ck->files;
+        const char *const slash = weights ? strrchr(ck->file[i].path, '/') : NULL;
+        const char *const name = !weights ? "config.json" : slash ? slash + 1 : ck->file[i].path;
+        pare_file_digest *const f = &run->files.input[run->files.inputs];
+        f->file = original ? pare_path_join(run->a, "original", name) : name;
+        if (!f->file)
+            return PARE_ENOMEM;
+        run->hash.input_file[run->files.inputs] = weights ? ck->file[i] : ck->config_file;
+        f->bytes = run->hash.input_file[run->files.inputs++].bytes;
+    }
+    return PARE_OK;
+}
+
 static pare_status list_inputs(pare_run *run)
 {
-    const pare_checkpoint *const ck = &run->checkpoint;
-    const size_t most = ck->files + 1;
+    const pare_checkpoint *const original = pare__run_original_files(run);
+    const size_t most = run->checkpoint.files + original->files + 2;
     run->files.input = PARE_NEW(run->a, pare_file_digest, most);
     run->hash.input_file = PARE_NEW(run->a, pare_file, most);
     run->hash.input_xxh3 = pare_arena_take(run->a, most, sizeof *run->hash.input_xxh3);
@@ -86,19 +104,8 @@ static pare_status list_inputs(pare_run *run)
     if (!run->files.input || !run->hash.input_file || !run->hash.input_xxh3 ||
         !run->hash.input_hashed || !run->hash.input_sha256)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < ck->files; i++) {
-        const char *const slash = strrchr(ck->file[i].path, '/');
-        run->files.input[i].file = slash ? slash + 1 : ck->file[i].path;
-        run->hash.input_file[i] = ck->file[i];
-    }
-    run->files.inputs = ck->files;
-    if (ck->config_file.data) {
-        run->files.input[run->files.inputs].file = "config.json";
-        run->hash.input_file[run->files.inputs++] = ck->config_file;
-    }
-    for (size_t i = 0; i < run->files.inputs; i++)
-        run->files.input[i].bytes = run->hash.input_file[i].bytes;
-    return PARE_OK;
+    PARE_TRY(list_files(run, &run->checkpoint));
+    return original == &run->checkpoint ? PARE_OK : list_files(run, original);
 }
 
 pare_status pare__run_hash_inputs(pare_run *run)
@@ -114,7 +121,9 @@ pare_status pare__run_hash_inputs(pare_run *run)
 
 pare_status pare__run_inputs_watched(pare_run *run)
 {
-    const pare_status s = pare_watch_check(run->cx, &run->checkpoint.watch);
+    pare_status s = pare_watch_check(run->cx, &run->checkpoint.watch);
+    if (s == PARE_OK)
+        s = pare_watch_check(run->cx, &pare__run_original_files(run)->watch);
     return s == PARE_OK ? s
                         : pare_fail_context(run->cx, s,
                                             "an input is not what it was at the start; what was "

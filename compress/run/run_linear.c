@@ -332,8 +332,8 @@ static pare_status store_trained(pare_run *run, const pare_plan_linear *l,
     return PARE_OK;
 }
 
-/* What was pruned, in front of a training, which reads it as floats. */
-static pare_status keep_pruned(pare_run *run, size_t i, const pare_site_stats *stats,
+/* What a training behind this walk reads as floats. */
+static pare_status keep_floats(pare_run *run, size_t i, const pare_site_stats *stats,
                                pare_unit_result *unit)
 {
     const double start = pare_seconds();
@@ -417,11 +417,11 @@ pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned si
         const pare_site site = pare_plan_site(plan, l);
         const bool aware = pare_plan_aware(plan, l);
         if (!(sites & (1u << site)) ||
-            (run->walk.front ? !l->pruned || aware : l->quantized && !aware))
+            (run->walk.front ? !pare_plan_trains(plan, l) || aware : l->quantized && !aware))
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         if (run->walk.front) {
-            PARE_TRY(keep_pruned(run, i, &stats->site[site], unit));
+            PARE_TRY(keep_floats(run, i, &stats->site[site], unit));
         } else {
             pare_linear_result *const r = &unit->row[unit->rows];
             PARE_TRY(aware ? store_trained(run, l, &stats->site[site], r)

@@ -47,17 +47,18 @@ static uint64_t stored_bytes(const pare_checkpoint *ck, const pare_linear *l)
 /* Linears of the original. */
 static void add_stored(const pare_run *run, uint64_t *bytes)
 {
-    const pare_model *const m = &run->model;
+    const pare_model *const m = pare__run_original(run);
+    const pare_checkpoint *const ck = pare__run_original_files(run);
     for (size_t b = 0; b < m->config.blocks; b++)
         for (size_t i = 0; i < pare_block_parts(&m->config) * PARE_ROLES; i++) {
             const size_t part = i / PARE_ROLES;
             const pare_role role = (pare_role)(i % PARE_ROLES);
             bytes[part_of(part, role)] +=
-                stored_bytes(&run->checkpoint, pare_block_linear(&m->block[b], part, role));
+                stored_bytes(ck, pare_block_linear(&m->block[b], part, role));
         }
-    bytes[PARE_REPORT_EMBEDDING] = stored_bytes(&run->checkpoint, &m->embed);
+    bytes[PARE_REPORT_EMBEDDING] = stored_bytes(ck, &m->embed);
     if (!m->config.tied)
-        bytes[PARE_REPORT_HEAD] = stored_bytes(&run->checkpoint, &m->head);
+        bytes[PARE_REPORT_HEAD] = stored_bytes(ck, &m->head);
 }
 
 /* Linears of the blocks in the type of the original, with the shapes of `c`. */
@@ -85,7 +86,7 @@ static void add_rest(uint64_t all, uint64_t *bytes)
 static void take_sizes(const pare_run *run, pare_report_sizes *s)
 {
     const pare_plan *const plan = run->plan;
-    const pare_checkpoint *const ck = &run->checkpoint;
+    const pare_checkpoint *const ck = pare__run_original_files(run);
     const pare_linear *const embed = &run->model.embed, *const head = &run->model.head;
     uint64_t was = 0, is = 0;
     for (size_t i = 0; i < ck->tensors; i++)
@@ -214,6 +215,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     if (run->training)
         run->training->aware = pare_plan_aware_linears(plan);
     *r = (pare_report){.model = plan->model_path,
+                       .original = plan->original_path,
                        .output = plan->place.output,
                        .recipe_file = plan->job->recipe,
                        .set = plan->job->sets,

@@ -137,7 +137,7 @@ pare_status pare__run_samples(pare_run *run, const pare_model *after, pare_repor
     if (!t)
         return PARE_OK;
     pare__notify(run, PARE_EVENT_EVALUATE, "samples of both models");
-    pare_status s = draw(run, &run->model, &was, &out->before_tok_s);
+    pare_status s = draw(run, pare__run_original(run), &was, &out->before_tok_s);
     if (s == PARE_OK)
         s = draw(run, after, &is, &out->after_tok_s);
     if (s == PARE_OK)

@@ -158,8 +158,8 @@ static pare_status take_stream(pare_run *run, pare_json_writer *w, const pare_to
 {
     kept k = {.what = "the original on the text", .name = "evaluation"};
     int fd;
-    k.bytes =
-        (uint64_t)(tokens->count / window * window) * run->model.config.hidden * sizeof(float);
+    k.bytes = (uint64_t)(tokens->count / window * window) * pare_plan_original(run->plan)->hidden *
+              sizeof(float);
     pare_json_open_object(w, NULL);
     put_model(run, w);
     put_evaluation(tokens, window, w);

@@ -1,6 +1,7 @@
 /* How stable a choice of weights is: made anew from disjoint parts of the calibration windows. */
 #include <string.h>
 
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 
 /* Lets statistics see the rows [first, end) of each site, as the wave counts them. */

@@ -29,7 +29,7 @@ pare_status pare__run_stages(pare_run *run, pare_report *r)
     const pare_report_eval *const held_out = &r->evaluation[r->evaluations - 1];
     const pare_report_stage stage[] = {
         {"none: the original", 0, held_out->before.nll},
-        {names_of(run, 0, front), t->kl_before, t->nll_before},
+        {front ? names_of(run, 0, front) : "none: the model", t->kl_before, t->nll_before},
         {names_of(run, front, front + 1), t->kl_after, t->nll_after},
         {front + 1 < steps ? names_of(run, front + 1, steps) : "none: as packed",
          held_out->after.kl_mean, held_out->after.nll},

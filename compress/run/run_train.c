@@ -114,7 +114,7 @@ static pare_status take_student(training *t)
     PARE_TRY(each_leaf(t, read_leaf));
     PARE_TRY(
         pare_forward_init(run->cx, &t->own, &t->student, run->plan->window, false, &t->student_f));
-    return pare_forward_init(run->cx, &t->own, &run->model, run->plan->window, false,
+    return pare_forward_init(run->cx, &t->own, pare__run_original(run), run->plan->window, false,
                              &t->teacher_f);
 }
 
