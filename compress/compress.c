@@ -8,6 +8,7 @@
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
 #include "compress/plan/calibration_need.h"
+#include "compress/plan/chain.h"
 #include "compress/plan/fallback.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
@@ -471,6 +472,11 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
                           const pare_events *events, pare_compress_result *out)
 {
     char first[sizeof cx->what] = "";
+    pare_chain chain;
+    PARE_TRY(pare_chain_make(cx, a, job, &chain));
+    for (size_t i = 0; i + 1 < chain.jobs; i++)
+        PARE_TRY(run_once(cx, a, &chain.job[i], events, out));
+    job = &chain.job[chain.jobs - 1];
     pare_job attempt = *job;
     for (size_t i = 0;; i++) {
         const pare_status s = run_once(cx, a, &attempt, events, out);

@@ -137,6 +137,7 @@ typedef struct pare_recipe {
     pare_calibration calibration;
     pare_step *step;
     size_t steps;
+    size_t lead; /* steps in front of them, step[-lead] .., whose work is done; 0 as parsed */
     pare_evaluation *evaluation;
     size_t evaluations;
     bool held_out;             /* "evaluate: held_out": on calibration windows that are held out */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/plan/chain.h"
 #include "compress/plan/plan.h"
 #include "compress/plan/plan_time.h"
 
@@ -33,28 +34,24 @@ static bool is_shared(const pare_jobs *b, const pare_batch_plan *p, size_t row)
     return false;
 }
 
-static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
+static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const pare_job *job)
 {
     pare_batch_plan_row *const out = &p->row[row];
-    const pare_batch_row *const r = out->row;
-    const pare_job job = {.recipe = r->recipe,
-                          .text = r->text,
-                          .restart = b->opts->restart,
-                          .strict = b->opts->strict,
-                          .ram_limit = b->opts->ram_limit / b->opts->at_once,
-                          .plan_only = true};
+    const double before = out->planned ? out->seconds : 0;
     pare_plan plan = {0};
     pare_plan_estimate time;
-    pare_status s = pare_plan_make(b->cx, b->a, &job, &plan);
+    pare_status s = pare_plan_make(b->cx, b->a, job, &plan);
     if (s == PARE_OK)
         s = pare_plan_time(b->cx, &plan, &time);
     if (s == PARE_OK) {
         const bool shares = plan.token_weights && !plan.training;
         out->bits = plan.settled.bits_per_weight;
         out->bytes = plan.settled.packed_bytes;
-        out->memory = plan.settled.memory.anonymous_bytes;
-        out->disk = plan.settled.disk_bytes;
-        out->seconds = time.seconds;
+        out->memory = plan.settled.memory.anonymous_bytes > out->memory
+                          ? plan.settled.memory.anonymous_bytes
+                          : out->memory;
+        out->disk += plan.settled.disk_bytes;
+        out->seconds = before + time.seconds;
         out->shared_seconds = !shares                ? -1
                               : is_shared(b, p, row) ? time.phase[PARE_PHASE_WEIGH]
                                                      : 0;
@@ -62,6 +59,22 @@ static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
     }
     pare_plan_close(&plan);
     return s;
+}
+
+static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
+{
+    const pare_batch_row *const r = p->row[row].row;
+    const pare_job job = {.recipe = r->recipe,
+                          .text = r->text,
+                          .restart = b->opts->restart,
+                          .strict = b->opts->strict,
+                          .ram_limit = b->opts->ram_limit / b->opts->at_once,
+                          .plan_only = true};
+    pare_chain chain;
+    PARE_TRY(pare_chain_make(b->cx, b->a, &job, &chain));
+    for (size_t i = 0; i < chain.jobs; i++)
+        PARE_TRY(plan_one(b, p, row, &chain.job[i]));
+    return PARE_OK;
 }
 
 /* A model that another job writes may not be there yet. */

@@ -1,7 +1,9 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/cli/job_options.h"
 #include "compress/cli/plan_print.h"
+#include "compress/plan/chain.h"
 
 pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
 {
@@ -36,23 +38,42 @@ pare_status pare_job_device(pare_cli *cli, const pare_args *args)
                      device);
 }
 
+/* Which of two jobs a plan is of. */
+static void print_part(const pare_plan *p)
+{
+    if (p->job->part == PARE_JOB_SMALLER)
+        (void)printf("first of two jobs: a smaller checkpoint\n\n");
+    else if (p->job->part == PARE_JOB_REST && strcmp(p->model_path, p->original_path) == 0)
+        (void)printf("\nsecond of two jobs: on the smaller checkpoint, which is not there yet; "
+                     "here on the whole model,\nso that this is the most that it can take\n\n");
+    else if (p->job->part == PARE_JOB_REST)
+        (void)printf("\nsecond of two jobs: on the smaller checkpoint\n\n");
+}
+
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
 {
     pare_job job;
-    pare_plan plan = {0};
-    pare_plan_estimate time;
+    pare_chain chain;
+    pare_plan plan[2] = {{0}};
+    pare_plan_estimate time[2];
     PARE_TRY(pare_job_device(cli, args));
     PARE_TRY(pare_job_read(cli, args, &job));
     job.strict = pare_args_given(args, "strict");
     job.plan_only = true;
     PARE_TRY(pare_cli_threads(cli, args));
-    pare_status s = pare_plan_make(&cli->cx, &cli->arena, &job, &plan);
-    if (s == PARE_OK)
-        s = pare_plan_time(&cli->cx, &plan, &time);
+    pare_status s = pare_chain_make(&cli->cx, &cli->arena, &job, &chain);
+    for (size_t i = 0; i < chain.jobs && s == PARE_OK; i++) {
+        s = pare_plan_make(&cli->cx, &cli->arena, &chain.job[i], &plan[i]);
+        if (s == PARE_OK)
+            s = pare_plan_time(&cli->cx, &plan[i], &time[i]);
+    }
     if (s == PARE_OK && cli->json)
-        s = pare__plan_print_json(cli, &plan, &time);
-    else if (s == PARE_OK)
-        s = pare__plan_print_text(&cli->arena, &plan, &time, pare_args_given(args, "all"));
-    pare_plan_close(&plan);
+        s = pare__plan_print_json(cli, plan, time, chain.jobs);
+    for (size_t i = 0; i < chain.jobs && s == PARE_OK && !cli->json; i++) {
+        print_part(&plan[i]);
+        s = pare__plan_print_text(&cli->arena, &plan[i], &time[i], pare_args_given(args, "all"));
+    }
+    pare_plan_close(&plan[1]);
+    pare_plan_close(&plan[0]);
     return s;
 }

@@ -127,11 +127,8 @@ static void put_passes(pare_json_writer *w, const pare_plan *p)
     pare_json_close(w);
 }
 
-pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_plan_estimate *time)
+static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_estimate *time)
 {
-    pare_json_writer *w;
-    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
-    pare_json_open_object(w, NULL);
     pare_json_put_text(w, "model", p->model_path);
     if (p->original_path)
         pare_json_put_text(w, "original", p->original_path);
@@ -164,6 +161,20 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
     pare_json_close(w);
     put_warnings(w, p, time);
     put_exports(w, p);
+}
+
+pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_plan_estimate *time,
+                                  size_t jobs)
+{
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    if (jobs > 1) {
+        pare_json_open_object(w, "smaller");
+        put_plan(w, p, time);
+        pare_json_close(w);
+    }
+    put_plan(w, &p[jobs - 1], &time[jobs - 1]);
     pare_json_close(w);
     return pare_cli_print(w);
 }

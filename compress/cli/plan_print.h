@@ -24,8 +24,9 @@ PARE_CHECKED pare_status pare__plan_print_list(pare_arena *a, const pare_plan *p
 PARE_CHECKED pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p,
                                                const pare_plan_estimate *time, bool all);
 
-/* One object, each linear by itself. PARE_ENOMEM, PARE_EIO. */
+/* One object of the last of the jobs, each linear by itself; the one in front of it as a member.
+ * PARE_ENOMEM, PARE_EIO. */
 PARE_CHECKED pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p,
-                                               const pare_plan_estimate *time);
+                                               const pare_plan_estimate *time, size_t jobs);
 
 #endif

@@ -6,6 +6,7 @@
 #include "calib/wave.h"
 #include "compress/artifact/manifest.h"
 #include "compress/output/journal.h"
+#include "compress/plan/chain.h"
 #include "compress/plan/job_data.h"
 #include "compress/plan/job_paths.h"
 #include "compress/plan/plan_internal.h"
@@ -26,6 +27,7 @@ static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     const pare_recipe_source source = {job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
                                        job->set_count};
     PARE_TRY(pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &plan->recipe));
+    pare_chain_cut(job, &plan->recipe);
     return pare__plan_fallbacks(cx, a, plan, words);
 }
 

@@ -14,9 +14,13 @@
 #include "quant/rotate.h"
 #include "recipes/recipe.h"
 
+typedef enum pare_job_part { PARE_JOB_WHOLE, PARE_JOB_SMALLER, PARE_JOB_REST } pare_job_part;
+
 typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
     const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */
+    pare_job_part part;        /* of a chain (compress/plan/chain.h) */
     const char *model, *output, *tokenizer; /* command line; relative to the working directory */
+    const char *original;                   /* the same, of a chain */
     const char *const *sets;                /* "path=value" */
     size_t set_count;
     const char *share;     /* folder for what jobs of one model and calibration share, or NULL */

@@ -86,8 +86,8 @@ static pare_status check_window(pare_ctx *cx, const pare_plan *plan, size_t wind
 pare_status pare__plan_original(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_text *const written = &plan->recipe.original;
-    const pare_job_path path = {plan->job->recipe, "original", NULL, written};
-    if (!written->text)
+    const pare_job_path path = {plan->job->recipe, "original", plan->job->original, written};
+    if (!written->text && !plan->job->original)
         return PARE_OK;
     PARE_TRY(pare_job_path_pick(cx, a, &path, &plan->original_path));
     PARE_TRY(pare_job_check_model(cx, a, &path, plan->original_path));

@@ -179,7 +179,8 @@ static pare_status check_tokens(pare_ctx *cx, pare_arena *a, const pare_plan *pl
 pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
-    const bool pruned = (plan->pruned || plan->structured) && !plan->recipe.evaluations;
+    const bool pruned =
+        (plan->pruned || plan->structured || plan->recipe.lead) && !plan->recipe.evaluations;
     if (!pruned && !plan->training && !plan->recipe.held_out)
         return PARE_OK;
     plan->held_out = HELD_OUT_MOST;

@@ -20,8 +20,7 @@ static pare_status check_alone(pare_ctx *cx, const pare_plan *plan, size_t struc
         if (!pare__plan_pass(plan, i)->structure)
             return pare_recipe_fail(cx, pare__plan_step(plan, i)->place,
                                     "%s: pass %zu (%s) makes a smaller plain checkpoint, and only "
-                                    "passes of its kind stand in a recipe with it; work on what it "
-                                    "wrote with a second recipe",
+                                    "passes of its kind can come before it",
                                     pare__plan_pass(plan, i)->name, structured, name);
     if (plan->recipe.kv.method != PARE_KV_FLOAT)
         return pare_recipe_fail(cx, plan->recipe.kv_place,

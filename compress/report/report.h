@@ -23,7 +23,7 @@ typedef struct pare_report_eval {
     pare_task_figures task_before, task_after;       /* of tasks; the latter paired */
 } pare_report_eval;
 
-/* The model behind some passes of a job that trains, on the calibration windows held out. */
+/* The model behind some passes of a job, on the calibration windows held out. */
 typedef struct pare_report_stage {
     const char *passes;
     double kl, nll; /* means: KL from the original, -ln p of the next token */
@@ -88,8 +88,8 @@ typedef struct pare_report {
     const pare_report_eval *evaluation;
     size_t evaluations;
     const pare_gate *verdict; /* NULL: nothing is required */
-    const pare_report_stage *stage;
-    size_t stages; /* 0: nothing was trained */
+    pare_report_stage *stage;
+    size_t stages; /* 0: none was measured */
     pare_report_samples samples;
     const char *const *warning;
     size_t warnings;

@@ -69,14 +69,15 @@ static void put_summary(pare_text_out *t, const pare_training_result *r)
 
 void pare__report_training_card(pare_text_out *t, const pare_report *r)
 {
-    if (!r->training)
-        return;
-    pare__text_put(t, "\n## Training\n\n");
-    put_summary(t, r->training);
-    pare__text_put(t, "\n");
+    if (r->training) {
+        pare__text_put(t, "\n## Training\n\n");
+        put_summary(t, r->training);
+        pare__text_put(t, "\n");
+    }
     if (!r->stages)
         return;
-    pare__text_put(t, "\n" STAGES_TOLD "\n\n| behind | KL | perplexity |\n|---|---|---|\n");
+    pare__text_put(t, "\n## What each part cost\n\n" STAGES_TOLD
+                      "\n\n| behind | KL | perplexity |\n|---|---|---|\n");
     for (size_t i = 0; i < r->stages; i++)
         pare__text_put(t, "| %s | %.4f | %.4f |\n", r->stage[i].passes, r->stage[i].kl,
                        exp(r->stage[i].nll));
@@ -100,15 +101,16 @@ void pare_report_curve(pare_text_out *t, const pare_training_result *s)
 
 void pare__report_training_html(pare_text_out *t, const pare_report *r)
 {
-    if (!r->training)
-        return;
-    pare__text_put(t, "<h2>Training</h2>\n<p>");
-    put_summary(t, r->training);
-    pare__text_put(t, "</p>\n");
-    pare_report_curve(t, r->training);
+    if (r->training) {
+        pare__text_put(t, "<h2>Training</h2>\n<p>");
+        put_summary(t, r->training);
+        pare__text_put(t, "</p>\n");
+        pare_report_curve(t, r->training);
+    }
     if (!r->stages)
         return;
-    pare__text_put(t, "<p>" STAGES_TOLD "</p>\n<table><thead><tr><th>behind</th><th>KL</th>"
+    pare__text_put(t, "<h2>What each part cost</h2>\n<p>" STAGES_TOLD
+                      "</p>\n<table><thead><tr><th>behind</th><th>KL</th>"
                       "<th>perplexity</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < r->stages; i++)
         pare__text_put(t, "<tr><td>%s</td><td>%.4f</td><td>%.4f</td></tr>\n", r->stage[i].passes,

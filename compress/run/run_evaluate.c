@@ -285,6 +285,8 @@ pare_status pare__run_evaluate(pare_run *run, pare_report *r)
         s = pare_model_load(run->cx, run->a, &ck, &after);
     if (s == PARE_OK)
         s = evaluate_all(run, &after, r);
+    if (s == PARE_OK)
+        s = pare__run_stages(run, &after, r);
     pare_checkpoint_close(&ck);
     return s;
 }

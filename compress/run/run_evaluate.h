@@ -12,8 +12,9 @@ typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 /* The recipe's evaluations on the model before and after, and samples of both, into the report. */
 PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
 
-/* What each part of a job that trains cost, from evaluations and training. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__run_stages(pare_run *run, pare_report *r);
+/* What each part of a job cost, from evaluations and training; `after` is the finished model. The
+ * statuses of pare_evaluate. */
+PARE_CHECKED pare_status pare__run_stages(pare_run *run, const pare_model *after, pare_report *r);
 
 /* What the recipe requires, held against the report; and against run.json of the finished output.
  * PARE_ENOMEM, and for the latter PARE_EFORMAT, PARE_ENOTFOUND, PARE_EIO. */

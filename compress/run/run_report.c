@@ -248,7 +248,6 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .calibration_texts = c->text.count,
                        .resumed_blocks = count_found(run)};
     PARE_TRY(pare__run_evaluate(run, r));
-    PARE_TRY(pare__run_stages(run, r));
     PARE_TRY(pare__run_verdict(run, r));
     take_sizes(run, &r->sizes);
     PARE_TRY(take_model_bits(run, r));

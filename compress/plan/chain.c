@@ -1,0 +1,102 @@
+#include "compress/plan/chain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/plan/fallback.h"
+#include "compress/plan/job_paths.h"
+#include "runtime/file.h"
+
+size_t pare_chain_lead(const pare_recipe *r)
+{
+    size_t lead = 0;
+    while (lead < r->steps && pare_passes[r->step[lead].pass]->structure)
+        lead++;
+    return lead < r->steps ? lead : 0;
+}
+
+void pare_chain_cut(const pare_job *job, pare_recipe *r)
+{
+    const size_t lead = pare_chain_lead(r);
+    if (job->part == PARE_JOB_SMALLER) {
+        r->steps = lead;
+        r->evaluations = r->exports = r->requirements = r->fallbacks = 0;
+        r->kv = (pare_kv_format){.method = PARE_KV_FLOAT};
+    } else if (job->part == PARE_JOB_REST) {
+        r->step += lead;
+        r->steps -= lead;
+        r->lead = lead;
+    }
+}
+
+static bool same_lead(const pare_recipe *one, const pare_recipe *other, size_t lead)
+{
+    bool same = pare_chain_lead(other) == lead;
+    for (size_t i = 0; same && i < lead; i++)
+        same = one->step[i].pass == other->step[i].pass &&
+               memcmp(one->step[i].value, other->step[i].value, sizeof one->step[i].value) == 0;
+    return same;
+}
+
+/* Attempts share what the first passes made. */
+static pare_status check_fallbacks(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                                   pare_recipe_source source, const pare_pass_words *words,
+                                   const pare_recipe *r, size_t lead)
+{
+    for (size_t i = 0; i < r->fallbacks; i++) {
+        pare_job attempt;
+        pare_recipe other;
+        PARE_TRY(pare_job_fallback(a, job, &r->fallback[i], &attempt));
+        source.sets = attempt.sets;
+        source.set_count = attempt.set_count;
+        PARE_TRY(pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &other));
+        if (!same_lead(r, &other, lead))
+            return pare_recipe_fail(cx, r->fallback[i].item[0].place,
+                                    "a fallback changes what comes behind the smaller model; %s "
+                                    "makes that model, and stays as it is",
+                                    pare_passes[r->step[0].pass]->name);
+    }
+    return PARE_OK;
+}
+
+static pare_status take_jobs(pare_ctx *cx, pare_arena *a, const pare_job *job, const pare_recipe *r,
+                             pare_chain *out)
+{
+    const pare_job_path model = {job->recipe, "model", job->model, &r->model},
+                        output = {job->recipe, "output", job->output, &r->output};
+    char *original, *whole;
+    PARE_TRY(pare_job_path_pick(cx, a, &model, &original));
+    PARE_TRY(pare_job_path_pick(cx, a, &output, &whole));
+    const size_t len = strlen(whole) + sizeof PARE_CHAIN_SMALLER;
+    char *const smaller = pare_arena_take(a, len, 1);
+    if (!smaller)
+        return PARE_ENOMEM;
+    (void)snprintf(smaller, len, "%s" PARE_CHAIN_SMALLER, whole);
+    pare_job *const first = &out->job[0], *const rest = &out->job[1];
+    out->jobs = 2;
+    *first = *rest = *job;
+    first->part = PARE_JOB_SMALLER;
+    first->output = smaller;
+    rest->part = PARE_JOB_REST;
+    rest->model = job->plan_only && !pare_path_is_directory(smaller) ? original : smaller;
+    rest->original = r->original.text ? NULL : original;
+    return PARE_OK;
+}
+
+pare_status pare_chain_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pare_chain *out)
+{
+    const pare_pass_words *words;
+    pare_recipe_source source = {job->recipe, NULL, 0, job->sets, job->set_count};
+    pare_recipe r;
+    char *text;
+    *out = (pare_chain){.job = {*job}, .jobs = 1};
+    PARE_TRY(pare_job_read_recipe(cx, a, job->recipe, job->text, &text, &source.len));
+    source.text = text;
+    PARE_TRY(pare_pass_words_take(a, &words));
+    PARE_TRY(pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &r));
+    const size_t lead = pare_chain_lead(&r);
+    if (!lead)
+        return PARE_OK;
+    PARE_TRY(check_fallbacks(cx, a, job, source, words, &r, lead));
+    return take_jobs(cx, a, job, &r, out);
+}
