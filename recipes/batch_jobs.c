@@ -113,6 +113,7 @@ static pare_status resolve_paths(const pare__batch *b, const char *name, pare_re
 {
     PARE_TRY(resolve(b, &r->model));
     PARE_TRY(resolve(b, &r->tokenizer));
+    PARE_TRY(resolve(b, &r->original));
     PARE_TRY(resolve(b, &r->calibration.tokens));
     for (size_t i = 0; i < r->calibration.text.count; i++)
         PARE_TRY(resolve(b, &r->calibration.text.item[i]));

@@ -166,8 +166,10 @@ static void print_notes(const pare_pass *pass)
                      "out.\n");
     if (pass->structure)
         (void)printf("\nThe output is a smaller plain checkpoint (model.safetensors, config.json), "
-                     "which other programs\nload as well. Give it a second recipe to quantize or "
-                     "prune it further.\n");
+                     "which other programs\nload as well. Where passes of other kinds come behind "
+                     "it in the recipe, that checkpoint is\nOUTPUT.smaller, and they work on "
+                     "it; results are compared with the model of the recipe, which\nis also the "
+                     "teacher of distill.\n");
     if (pass->notes)
         (void)printf("\n%s", pass->notes);
     if (pass->caution) {

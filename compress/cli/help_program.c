@@ -31,8 +31,8 @@ void pare_help_passes(void)
         [TRAINING] = "Training wins back a part of what pruners or quantizers lost. It comes after "
                      "them:",
         [QUANTIZER] = "Quantizers choose the codes that are stored. A linear has one at most:",
-        [STRUCTURE] = "Structured passes remove whole parts and stand alone. The result is a "
-                      "smaller plain checkpoint:",
+        [STRUCTURE] = "Structured passes remove whole parts and come first. The result is a "
+                      "smaller plain checkpoint, which later passes work on:",
     };
     (void)printf(
         "passes: what pare does with the linears of each block, in the order of the list\n");

@@ -13,6 +13,7 @@ static const char example_recipe[] =
     "model: recipes/demo/hedge     # paths are relative to the recipe\n"
     "output: hedge-w4\n"
     "tokenizer: recipes/demo/hedge # without it the model's own\n"
+    "original: recipes/demo/hedge  # what results are compared with; without it the model\n"
     "seed: 0\n"
     "calibration:                  # text like that which the model will see\n"
     "  text: [recipes/demo/calibration.txt]\n"

@@ -140,7 +140,8 @@ static void print_evaluation(const pare_plan *p)
     if (p->held_out)
         (void)printf("%-17s perplexity and KL on up to %zu calibration window%s held out",
                      "evaluation", p->held_out, pare_plural(p->held_out));
-    if (p->held_out && !p->recipe.held_out && !p->recipe.evaluations)
+    if (p->held_out && !p->recipe.held_out && !p->recipe.evaluations &&
+        p->job->part == PARE_JOB_WHOLE)
         (void)printf(": pruning is\n%-17s always evaluated, and the recipe has no evaluate:", "");
     if (p->held_out)
         (void)printf("\n");

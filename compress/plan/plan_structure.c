@@ -144,8 +144,9 @@ static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double
     const char *const name = pare__plan_pass(plan, step)->name;
     if (plan->recipe.steps > 1)
         return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
-                                "%s changes the basis of the whole model and must be the only "
-                                "pass; work on what it wrote with a second recipe",
+                                "%s changes the basis of the whole model, so no other pass that "
+                                "makes it smaller can stand beside it; give what it wrote to a "
+                                "second recipe",
                                 name);
     const size_t multiple = slicegpt_step(&plan->model.config);
     plan->out.hidden = pare_part_kept(hidden, share, multiple);

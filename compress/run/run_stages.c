@@ -88,8 +88,8 @@ static pare_status put_given(pare_run *run, const pare_model *after, pare_report
     if (plan->recipe.kv.method == PARE_KV_FLOAT)
         return PARE_OK;
     PARE_TRY(measure_cache(run, after, &s));
-    return put_stage(r, lead ? "the same with kv_cache" : "kv_cache alone, weights in floats", s.kl,
-                     s.nll);
+    return put_stage(r, lead ? "the same with kv_cache" : "kv_cache alone (weights in floats)",
+                     s.kl, s.nll);
 }
 
 pare_status pare__run_stages(pare_run *run, const pare_model *after, pare_report *r)

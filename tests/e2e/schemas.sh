@@ -71,6 +71,17 @@ cut() {
 }
 
 put plan plan recipe.yaml --format json
+cat > chain.yaml << 'END'
+pare: 1
+model: demo/hedge/
+output: chained
+calibration: {text: [demo/calibration.txt], samples: 4, window: 64}
+passes: [{channels: {ratio: 0.2}}, {rtn: {bits: 4, group: 32}}]
+kv_cache: {method: int8}
+END
+put plan plan chain.yaml --format json
+put compress compress chain.yaml --format json
+documents+=("run=$home/chained/run.json")
 put compress compress recipe.yaml --format json --log json:log
 documents+=("log=$home/log")
 put compress compress recipe.yaml --format json

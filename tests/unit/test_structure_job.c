@@ -266,9 +266,9 @@ START_TEST(what_cannot_be_cut_is_refused_with_its_place)
     static const struct {
         const char *recipe, *message;
     } cases[] = {
-        {HEAD "  - flap\n  - gptq\n",
-         "recipe.yaml:9:5: gptq: pass 0 (flap) makes a smaller plain checkpoint, and only passes "
-         "of its kind stand in a recipe with it; work on what it wrote with a second recipe"},
+        {HEAD "  - flap\n  - gptq\n  - depth\n",
+         "recipe.yaml:8:5: gptq: pass 1 (depth) makes a smaller plain checkpoint, and only passes "
+         "of its kind can come before it"},
         {HEAD "  - rtn\n  - channels\n",
          "recipe.yaml:8:5: rtn: pass 1 (channels) makes a smaller plain checkpoint"},
         {HEAD "  - rotate\n  - flap\n", "recipe.yaml:8:5: rotate: pass 1 (flap) makes a smaller"},
@@ -288,7 +288,7 @@ START_TEST(what_cannot_be_cut_is_refused_with_its_place)
         {HEAD "  - flap: {ratio: 0.5}\n  - depth\n",
          "recipe.yaml:9:5: depth looks at the model as it was, so it must be the first pass"},
         {HEAD "  - depth\n  - slicegpt\n", "recipe.yaml:9:5: slicegpt changes the basis of the "
-                                           "whole model and must be the only pass"},
+                                           "whole model, so no other pass that makes it"},
         {HEAD "  - slicegpt: {ratio: 0.1}\n",
          "recipe.yaml:8:5: slicegpt: nothing would go: of 48 directions as many stay as round up "
          "to a multiple of 24; raise the ratio"},

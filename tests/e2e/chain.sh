@@ -1,0 +1,113 @@
+#!/bin/sh
+# Structured passes in front of others in one recipe, and results beside another original: chain.sh PARE DEMO
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+. "$here/train_checks.sh"
+
+does() { "$pare" "$@" >out.log 2>&1 || fail "$* $(cat out.log)"; }
+
+# stages FILE: the passes of run.json, one in a line, each with its KL
+stages() { sed -n '/"stages"/,/\]/s/^ *"\(passes\|kl\)": *"\{0,1\}\([^",]*\).*/\2/p' "$1"; }
+
+cat >chain.yaml <<END
+pare: 1
+model: $demo/hedge
+output: out
+calibration: {text: [$demo/calibration.txt], samples: 16, window: 64}
+passes:
+  - channels: {ratio: 0.25}
+  - distill: {tokens: 4096, batch: 4, rate: 2e-4, windows: 48}
+  - rtn: {bits: 4, group: 32}
+kv_cache: {method: int8}
+END
+sed 's/^output.*/output: small/; /distill/d; /rtn/d; /kv_cache/d' chain.yaml >first.yaml
+sed "s,^model.*,model: small,; s,^output.*,original: $demo/hedge\noutput: second,; /channels/d" chain.yaml >second.yaml
+
+# The plan of both jobs, before there is a smaller model.
+does plan chain.yaml
+grep -q 'so that this is the most that it can take' out.log || fail "$(cat out.log)"
+does plan chain.yaml --format json
+grep -q '"smaller": {' out.log || fail "$(cat out.log)"
+
+# One recipe does what two do, and any number of threads.
+does compress chain.yaml --threads 1
+does compress first.yaml --threads 5
+does compress second.yaml --threads 5
+cmp out.smaller/model.safetensors small/model.safetensors || fail 'another smaller model'
+cmp out/packed-00001-of-00001.safetensors second/packed-00001-of-00001.safetensors || fail 'another artifact'
+does verify out
+grep -q '"original/model.safetensors"' out/manifest.json || fail 'the manifest does not name the original'
+
+# What each part cost: training wins back, the cache takes.
+stages out/run.json >found
+[ "$(sed -n 'p;n' found | tr '\n' ';')" = \
+    'none: the original;channels;the same with kv_cache;distill;rtn;' ] || fail "$(cat found)"
+cut=$(sed -n 4p found) taught=$(sed -n 8p found) last=$(sed -n 10p found)
+below 0.001 "$cut" 'KL behind channels'
+below "$taught" "$cut" 'KL behind distill'
+below "$taught" "$last" 'KL behind rtn'
+grep -q '| channels | ' out/README.md || fail 'README.md does not say what each part cost'
+
+# Twice: nothing is done again. Other settings behind: the smaller model stays.
+does compress chain.yaml
+grep -q 'out.smaller is already complete' out.log || fail "$(cat out.log)"
+mv out was
+does compress chain.yaml --set passes.2.rtn.bits=8
+grep -q 'out.smaller is already complete' out.log || fail "$(cat out.log)"
+rm -r out
+mv was out
+
+# Killed anywhere: the same bytes.
+runs=0
+while [ ! -d killed ]; do
+    runs=$((runs + 1))
+    [ "$runs" -lt 200 ] || fail 'the job does not end'
+    delay=$(awk -v n="$runs" 'BEGIN { srand(n); printf "%.2f", .1 + .1 * rand() + .05 * n }')
+    timeout -s KILL "$delay" "$pare" compress chain.yaml --output killed --set passes.1.distill.save=0 \
+        >out.log 2>&1 || :
+done
+does compress chain.yaml --output killed --set passes.1.distill.save=0
+cmp out/packed-00001-of-00001.safetensors killed/packed-00001-of-00001.safetensors || fail 'other bytes after kills'
+[ ! -e killed.partial ] && [ ! -e killed.smaller.partial ] || fail 'something is left beside the output'
+
+# The cache alone, without training.
+does compress chain.yaml --output cache --set 'passes=[{rtn: {bits: 4, group: 32}}]' --set evaluate=held_out
+stages cache/run.json >found
+[ "$(sed -n 'p;n' found | tr '\n' ';')" = \
+    'none: the original;kv_cache alone (weights in floats);rtn;' ] || fail "$(cat found)"
+below "$(sed -n 4p found)" "$(sed -n 6p found)" 'KL of the cache alone'
+
+# What cannot be.
+says 'the model would learn only from itself' "$pare" compress chain.yaml --output x \
+    --set 'passes=[{distill: {}}, {rtn: {}}]'
+cat >gate.yaml <<END
+pare: 1
+model: $demo/hedge
+output: gate
+calibration: {text: [$demo/calibration.txt], samples: 16, window: 64}
+passes:
+  - channels: {ratio: 0.25}
+  - rtn: {bits: 4, group: 32}
+evaluate: held_out
+require: {kl: "<= 0.5"}
+fallback:
+  - {passes.0.channels.ratio: 0.1}
+END
+says 'gate.yaml:11:31: a fallback changes what comes behind the smaller model' "$pare" compress gate.yaml
+does compress gate.yaml --set 'fallback=[{passes.1.rtn.bits: 8}]'
+says './none: there is no such model' "$pare" compress second.yaml --output x --set original=none
+mkdir fresh
+does train scratch.yaml --set train.tokens=512 --output fresh/model
+says 'has a vocabulary of 400 tokens and the model one of' "$pare" compress second.yaml --output x \
+    --set original=fresh/model
+sed 's/"max_position_embeddings": *[0-9]*/"max_position_embeddings": 32/' "$demo/hedge/config.json" >config.json
+mkdir short
+cp "$demo/hedge/"* short
+mv config.json short
+says 'windows have 64 tokens, and "original" a context of 32' "$pare" compress second.yaml --output x \
+    --set original=short
+[ ! -e x ] && [ ! -e x.partial ] || fail 'a refused job left files'
