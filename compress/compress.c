@@ -474,6 +474,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     char first[sizeof cx->what] = "";
     pare_chain chain;
     PARE_TRY(pare_chain_make(cx, a, job, &chain));
+    PARE_TRY(pare_chain_check(cx, &chain));
     for (size_t i = 0; i + 1 < chain.jobs; i++)
         PARE_TRY(run_once(cx, a, &chain.job[i], events, out));
     job = &chain.job[chain.jobs - 1];

@@ -64,8 +64,8 @@ static pare_status take_jobs(pare_ctx *cx, pare_arena *a, const pare_job *job, c
 {
     const pare_job_path model = {job->recipe, "model", job->model, &r->model},
                         output = {job->recipe, "output", job->output, &r->output};
-    char *original, *whole;
-    PARE_TRY(pare_job_path_pick(cx, a, &model, &original));
+    char *whole;
+    PARE_TRY(pare_job_path_pick(cx, a, &model, &out->model));
     PARE_TRY(pare_job_path_pick(cx, a, &output, &whole));
     const size_t len = strlen(whole) + sizeof PARE_CHAIN_SMALLER;
     char *const smaller = pare_arena_take(a, len, 1);
@@ -78,25 +78,50 @@ static pare_status take_jobs(pare_ctx *cx, pare_arena *a, const pare_job *job, c
     first->part = PARE_JOB_SMALLER;
     first->output = smaller;
     rest->part = PARE_JOB_REST;
-    rest->model = job->plan_only && !pare_path_is_directory(smaller) ? original : smaller;
-    rest->original = r->original.text ? NULL : original;
+    rest->model = job->plan_only && !pare_path_is_directory(smaller) ? out->model : smaller;
+    rest->original = r->original.text ? NULL : out->model;
     return PARE_OK;
 }
 
-pare_status pare_chain_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pare_chain *out)
+static pare_status find_jobs(pare_ctx *cx, pare_arena *scratch, pare_arena *a, const pare_job *job,
+                             pare_chain *out)
 {
     const pare_pass_words *words;
     pare_recipe_source source = {job->recipe, NULL, 0, job->sets, job->set_count};
     pare_recipe r;
     char *text;
-    *out = (pare_chain){.job = {*job}, .jobs = 1};
-    PARE_TRY(pare_job_read_recipe(cx, a, job->recipe, job->text, &text, &source.len));
+    PARE_TRY(pare_job_read_recipe(cx, scratch, job->recipe, job->text, &text, &source.len));
     source.text = text;
-    PARE_TRY(pare_pass_words_take(a, &words));
-    PARE_TRY(pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &r));
+    PARE_TRY(pare_pass_words_take(scratch, &words));
+    PARE_TRY(pare_recipe_parse(cx, scratch, &source, words, pare_pass_count(), &r));
     const size_t lead = pare_chain_lead(&r);
     if (!lead)
         return PARE_OK;
-    PARE_TRY(check_fallbacks(cx, a, job, source, words, &r, lead));
+    PARE_TRY(check_fallbacks(cx, scratch, job, source, words, &r, lead));
     return take_jobs(cx, a, job, &r, out);
+}
+
+pare_status pare_chain_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pare_chain *out)
+{
+    pare_arena scratch = {.cx = cx};
+    *out = (pare_chain){.job = {*job}, .jobs = 1};
+    const pare_status s = find_jobs(cx, &scratch, a, job, out);
+    pare_arena_release(&scratch);
+    return s;
+}
+
+pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
+{
+    pare_job rest = chain->job[chain->jobs - 1];
+    pare_arena a = {.cx = cx};
+    pare_plan plan = {0};
+    if (chain->jobs < 2)
+        return PARE_OK;
+    rest.plan_only = rest.unlimited = rest.replace = true;
+    if (!pare_path_is_directory(rest.model))
+        rest.model = chain->model;
+    const pare_status s = pare_plan_make(cx, &a, &rest, &plan);
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    return s;
 }

@@ -11,6 +11,7 @@
 typedef struct pare_chain {
     pare_job job[2];
     size_t jobs; /* 1: the job as it was given */
+    char *model; /* of the recipe, with 2 jobs */
 } pare_chain;
 
 /* The jobs of a recipe. The second reads what the first wrote, and compares with the model of the
@@ -19,6 +20,10 @@ typedef struct pare_chain {
  * for a fallback that would change the first job; PARE_ENOMEM, PARE_EIO. */
 PARE_CHECKED pare_status pare_chain_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                          pare_chain *out);
+
+/* That the second job can be planned, before the first takes hours: on the model of the recipe
+ * where there is no smaller one yet. The statuses of pare_plan_make. */
+PARE_CHECKED pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain);
 
 /* Keeps of a parsed recipe what part `job->part` of a chain does. */
 void pare_chain_cut(const pare_job *job, pare_recipe *r);

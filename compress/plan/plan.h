@@ -19,9 +19,9 @@ typedef enum pare_job_part { PARE_JOB_WHOLE, PARE_JOB_SMALLER, PARE_JOB_REST } p
 typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
     const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */
     pare_job_part part;        /* of a chain (compress/plan/chain.h) */
-    const char *model, *output, *tokenizer; /* command line; relative to the working directory */
-    const char *original;                   /* the same, of a chain */
-    const char *const *sets;                /* "path=value" */
+    const char *model, *output, *tokenizer, *original; /* command line (the last: a chain); relative
+                                                          to the working directory */
+    const char *const *sets;                           /* "path=value" */
     size_t set_count;
     const char *share;     /* folder for what jobs of one model and calibration share, or NULL */
     uint64_t ram_limit;    /* bytes; 0: the recipe's */
@@ -84,9 +84,8 @@ typedef struct pare_plan {
     size_t recipe_len;
     pare_recipe recipe;
     pare_checkpoint checkpoint;
-    pare_model model;                    /* views; small vectors copied */
-    pare_checkpoint original_checkpoint; /* with original_path */
-    pare_model original;
+    pare_model model, original; /* views; small vectors copied; with original_path */
+    pare_checkpoint original_checkpoint;
     size_t parts;             /* of a block (runtime/arch.h) */
     pare_plan_linear *linear; /* by block, then part, then role */
     size_t *first;            /* [blocks * parts + 1] into linear, by part; NULL when structured */

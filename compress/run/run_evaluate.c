@@ -4,6 +4,7 @@
 
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_original.h"
 #include "runtime/cuda.h"
 
 /* How messages name both. */

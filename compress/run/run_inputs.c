@@ -10,6 +10,7 @@
 #include "compress/output/inputs.h"
 #include "compress/output/inventory.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_original.h"
 #include "formats/checksums.h"
 
 static pare_status watch_data(pare_run *run, const pare_text *t)

@@ -99,16 +99,6 @@ struct pare_run {
                             as it was, in front of the current block */
 };
 
-/* What results are compared with, and its files. */
-static inline const pare_model *pare__run_original(const pare_run *run)
-{
-    return run->plan->original_path ? &run->plan->original : &run->model;
-}
-static inline const pare_checkpoint *pare__run_original_files(const pare_run *run)
-{
-    return run->plan->original_path ? &run->plan->original_checkpoint : &run->checkpoint;
-}
-
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 

@@ -9,6 +9,7 @@
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_original.h"
 #include "compress/text/version.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"

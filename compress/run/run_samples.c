@@ -4,6 +4,7 @@
 
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_original.h"
 #include "runtime/machine.h"
 #include "runtime/sample.h"
 

@@ -6,6 +6,7 @@
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_original.h"
 #include "compress/text/text_out.h"
 
 /* "sparsegpt + gptq": `count` passes of the recipe; NULL without memory. */

@@ -6,6 +6,7 @@
 #include "compress/evaluate/evaluate.h"
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_original.h"
 #include "compress/run/run_training.h"
 #include "runtime/machine.h"
 

@@ -267,7 +267,7 @@ START_TEST(what_cannot_be_cut_is_refused_with_its_place)
         const char *recipe, *message;
     } cases[] = {
         {HEAD "  - flap\n  - gptq\n  - depth\n",
-         "recipe.yaml:8:5: gptq: pass 1 (depth) makes a smaller plain checkpoint, and only passes "
+         "recipe.yaml:9:5: gptq: pass 1 (depth) makes a smaller plain checkpoint, and only passes "
          "of its kind can come before it"},
         {HEAD "  - rtn\n  - channels\n",
          "recipe.yaml:8:5: rtn: pass 1 (channels) makes a smaller plain checkpoint"},
