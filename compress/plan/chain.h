@@ -25,10 +25,4 @@ PARE_CHECKED pare_status pare_chain_make(pare_ctx *cx, pare_arena *a, const pare
  * where there is no smaller one yet. The statuses of pare_plan_make. */
 PARE_CHECKED pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain);
 
-/* Keeps of a parsed recipe what part `job->part` of a chain does. */
-void pare_chain_cut(const pare_job *job, pare_recipe *r);
-
-/* Passes at the front of a recipe that make a smaller checkpoint, where others follow; else 0. */
-size_t pare_chain_lead(const pare_recipe *r);
-
 #endif

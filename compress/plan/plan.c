@@ -6,7 +6,7 @@
 #include "calib/wave.h"
 #include "compress/artifact/manifest.h"
 #include "compress/output/journal.h"
-#include "compress/plan/chain.h"
+#include "compress/plan/chain_part.h"
 #include "compress/plan/job_data.h"
 #include "compress/plan/job_paths.h"
 #include "compress/plan/plan_internal.h"

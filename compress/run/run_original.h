@@ -3,16 +3,12 @@
 #ifndef PARE_COMPRESS_RUN_RUN_ORIGINAL_H
 #define PARE_COMPRESS_RUN_RUN_ORIGINAL_H
 
-#include "compress/run/run_internal.h"
+#include "formats/checkpoint.h"
+#include "runtime/model.h"
 
-static inline const pare_model *pare__run_original(const pare_run *run)
-{
-    return run->plan->original_path ? &run->plan->original : &run->model;
-}
+typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 
-static inline const pare_checkpoint *pare__run_original_files(const pare_run *run)
-{
-    return run->plan->original_path ? &run->plan->original_checkpoint : &run->checkpoint;
-}
+const pare_model *pare__run_original(const pare_run *run);
+const pare_checkpoint *pare__run_original_files(const pare_run *run);
 
 #endif
