@@ -21,6 +21,7 @@ typedef struct trainer {
     const pare_train_opts *o;
     const pare_config *c, *tc; /* of the student, of the teacher */
     pare_forward student, teacher;
+    size_t begun;           /* steps of an earlier run */
     size_t rows;            /* of the current lot */
     size_t prompt;          /* of the current step: tokens of the text in a window */
     pare_losses losses;     /* of the current step */
@@ -414,7 +415,8 @@ static pare_status run_step(trainer *r, pare_train_state *state, const pare_trai
     const pare_train_state none = {0, INFINITY, INFINITY};
     if (state->steps == 0)
         *state = none;
-    pare_ctx_progress(r->cx, "training", (double)state->steps, (double)schedule->steps);
+    pare_ctx_progress(r->cx, r->begun ? "training the rest" : "training",
+                      (double)(state->steps - r->begun), (double)(schedule->steps - r->begun));
     const bool drawn = choose(r, state->steps);
     const bool alike = r->losses.ce == r->o->losses.ce; /* comparable with the other steps */
     PARE_TRY(run_lots(r, state->steps, drawn));
@@ -523,6 +525,7 @@ pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
                  .t = t,
                  .data = data,
                  .o = o,
+                 .begun = state->steps,
                  .c = &t->student->model->config,
                  .tc = pare__needs_teacher(o) && t->teacher ? &t->teacher->model->config : NULL};
     PARE_TRY(pare_train_check(cx, data, o));
