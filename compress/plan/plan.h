@@ -19,12 +19,12 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     const char *model, *output, *tokenizer; /* command line; relative to the working directory */
     const char *const *sets;                /* "path=value" */
     size_t set_count;
-    const char *share;     /* folder for what jobs of one model and calibration share, or NULL */
-    uint64_t ram_limit;    /* bytes; 0: the recipe's */
-    bool strict;           /* refuse exports with codes or types other than asked for */
-    bool restart, replace; /* discard what an earlier run left; replace a finished output (both) */
-    bool plan_only;        /* the plan is all that is wanted: a finished output is no obstacle, */
-    bool unlimited;        /* nor is too little memory or disk */
+    const char *share;  /* folder for what jobs of one model and calibration share, or NULL */
+    uint64_t ram_limit; /* bytes; 0: the recipe's */
+    bool strict;        /* refuse exports with codes or types other than asked for */
+    bool restart;       /* discard what an earlier run left, and replace a finished output */
+    bool plan_only;     /* the plan is all that is wanted: a finished output is no obstacle, */
+    bool unlimited;     /* nor is too little memory or disk */
 } pare_job;
 
 /* True for a step that prunes this linear and leaves quantizing to others or nobody. */
