@@ -166,6 +166,8 @@ pare_status pare__run_verdict_again(pare_run *run, pare_report *r)
         s = read_all(run, pare_json_get(all, "evaluations"), r);
     else if (s != PARE_ENOMEM)
         (void)pare_fail_after(run->cx, s, "the verdict needs it; --restart makes the output anew");
+    if (s == PARE_OK)
+        s = pare__run_judged(run, all, r);
     pare_json_free(all);
     return s;
 }
