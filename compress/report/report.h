@@ -83,6 +83,10 @@ typedef struct pare_report {
     const pare_training_result *training;   /* NULL: nothing was trained */
     const pare_linear_result *row;
     size_t rows;
+    size_t fallbacks; /* rows that took a step of the numeric ladder or got too little calibration,
+                         those of an expert that too few tokens reach among them, steps that take
+                         parts out by too little calibration, evaluations that no GPU could run */
+    size_t thin;      /* of these, rows and steps that got too little calibration */
     pare_report_experts experts; /* count 0: none were counted */
     const pare_report_eval *evaluation;
     size_t evaluations;

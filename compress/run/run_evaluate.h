@@ -16,7 +16,8 @@ PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
 PARE_CHECKED pare_status pare__run_stages(pare_run *run, pare_report *r);
 
 /* What the recipe requires, held against the report; and against run.json of the finished output,
- * whose files then say it. PARE_ENOMEM, and for the latter PARE_EFORMAT, PARE_ENOTFOUND, PARE_EIO.
+ * whose files then say it. With `strict`, that one tells of its numeric steps, too. PARE_ENOMEM,
+ * and for the latter PARE_EFORMAT, PARE_ENOTFOUND, PARE_EIO.
  */
 PARE_CHECKED pare_status pare__run_verdict(pare_run *run, pare_report *r);
 PARE_CHECKED pare_status pare__run_verdict_again(pare_run *run, pare_report *r);
