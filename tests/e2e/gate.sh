@@ -168,6 +168,8 @@ says out "verdict           INFEASIBLE: bytes <= 1MiB is not kept"
 [ ! -e huge ] && [ ! -e huge.partial ] || fail "something was written"
 "$pare" plan huge.yaml > out
 says out "INFEASIBLE"
+"$pare" plan huge.yaml --format json > out
+says out '"feasible": false'
 
 # --- too good to be true: trained on the text that it is evaluated on
 recipe odd 'kl: "<= 9"' 'calibration: {text: text, samples: 12, window: 128, precision: f32}' \
