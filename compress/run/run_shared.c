@@ -86,7 +86,7 @@ static void keep(pare_run *run, const kept *k, int fd, const char *path)
     if (pare_kept_put(run->cx, &run->scratch, fd, path, k->bytes, k->path, k->key, &done) ==
         PARE_OK) {
         pare__notify(run, PARE_EVENT_NOTICE,
-                     kept ? "%s: kept for other jobs in %s"
+                     done ? "%s: kept for other jobs in %s"
                           : "%s: another job is writing it for others to %s",
                      k->what, k->path);
         return;
