@@ -398,16 +398,17 @@ static pare_status check_feasible(pare_run *run, pare_compress_result *out, bool
 }
 
 /* One attempt: the job with its settings as they are. The lock of the output is taken unless it is
- * held, and stays. */
-static pare_status run_once(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                            const pare_events *events, pare_lock *lock, size_t attempt,
+ * held, and stays. `all`: what attempts have in common. */
+static pare_status run_once(const pare_run *all, const pare_job *job, size_t attempt,
                             pare_compress_result *out)
 {
+    pare_ctx *const cx = all->cx;
+    pare_arena *const a = all->a;
     bool feasible = true;
     *out = (pare_compress_result){.attempt = attempt};
     pare_plan plan = {0};
-    pare_run run = {
-        .plan = &plan, .cx = cx, .a = a, .events = events, .lock = lock, .started = pare_seconds()};
+    pare_run run = *all;
+    run.plan = &plan;
     run.teller = (pare_teller){tell, &run};
     const size_t limit = cx->limit_bytes;
     pare_status s = pare_arena_init(cx, &run.scratch, 0);
@@ -448,18 +449,16 @@ static pare_status run_once(pare_ctx *cx, pare_arena *a, const pare_job *job,
     return s;
 }
 
-static pare_status tell_fallback(pare_ctx *cx, pare_arena *a, const pare_events *events,
-                                 const pare_compress_result *r, const pare_texts *next)
+static pare_status tell_fallback(pare_run *all, const pare_compress_result *r,
+                                 const pare_texts *next)
 {
-    const pare_plan none = {0};
-    pare_run run = {.plan = &none, .cx = cx, .a = a, .events = events, .started = pare_seconds()};
     const char *why;
     char sets[256] = "";
-    PARE_TRY(pare_gate_why(a, r->report.verdict, &why));
+    PARE_TRY(pare_gate_why(all->a, r->report.verdict, &why));
     for (size_t i = 0, used = 0; i < next->count && used < sizeof sets; i++)
         used += (size_t)snprintf(sets + used, sizeof sets - used, "%s%s", i ? ", " : "",
                                  next->item[i].text);
-    pare__notify(&run, PARE_EVENT_NOTICE, "%s: %s; fallback %zu of %zu: %s",
+    pare__notify(all, PARE_EVENT_NOTICE, "%s: %s; fallback %zu of %zu: %s",
                  pare_gate_name(r->report.verdict->kind), why, r->attempt + 1, r->attempts - 1,
                  sets);
     return PARE_OK;
@@ -476,12 +475,10 @@ static pare_status next_attempt(pare_arena *a, const pare_job *job, const pare_c
     return PARE_OK;
 }
 
-static void tell_left(pare_ctx *cx, const pare_events *events, const pare_compress_result *r)
+static void tell_left(pare_run *all, const pare_compress_result *r)
 {
-    const pare_plan none = {0};
-    pare_run run = {.plan = &none, .cx = cx, .events = events, .started = pare_seconds()};
     const size_t left = r->attempts - 1 - r->attempt;
-    pare__notify(&run, PARE_EVENT_NOTICE,
+    pare__notify(all, PARE_EVENT_NOTICE,
                  "%s: a finished output stays; --restart tries the recipe and its fallback%s on "
                  "what is required now",
                  pare_gate_name(r->report.verdict->kind), pare_plural(left));
@@ -489,15 +486,14 @@ static void tell_left(pare_ctx *cx, const pare_events *events, const pare_compre
 
 /* Attempts in turn. Only the last one becomes the output, so an output that is there is final.
  * Unfinished work belongs to one of them: those before it were tried. */
-static pare_status run_attempts(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                                const pare_events *events, pare_lock *lock,
-                                pare_compress_result *out)
+static pare_status run_attempts(pare_run *all, const pare_job *job, pare_compress_result *out)
 {
+    pare_ctx *const cx = all->cx;
     char first[sizeof cx->what] = "";
     pare_job attempt = *job;
     for (size_t i = 0;; i++) {
-        const pare_status s = run_once(cx, a, &attempt, events, lock, i, out);
-        const bool other = s == PARE_EEXISTS && lock->held; /* what is there is of another job */
+        const pare_status s = run_once(all, &attempt, i, out);
+        const bool other = s == PARE_EEXISTS && all->lock->held; /* of another job */
         if (other && !first[0])
             memcpy(first, cx->what, sizeof first);
         if (other && is_last(out))
@@ -507,20 +503,27 @@ static pare_status run_attempts(pare_ctx *cx, pare_arena *a, const pare_job *job
         else if (s != PARE_OK || is_last(out) || !falls_short(out))
             return s;
         else if (out->again)
-            tell_left(cx, events, out);
+            tell_left(all, out);
         else
-            PARE_TRY(tell_fallback(cx, a, events, out, &out->fallback[i]));
+            PARE_TRY(tell_fallback(all, out, &out->fallback[i]));
         if (out->again)
             return PARE_OK;
-        PARE_TRY(next_attempt(a, job, out, &attempt));
+        PARE_TRY(next_attempt(all->a, job, out, &attempt));
     }
 }
 
 pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
                           const pare_events *events, pare_compress_result *out)
 {
+    const pare_plan none = {0};
     pare_lock lock = {0};
-    const pare_status s = run_attempts(cx, a, job, events, &lock, out);
+    pare_run all = {.plan = &none,
+                    .cx = cx,
+                    .a = a,
+                    .events = events,
+                    .lock = &lock,
+                    .started = pare_seconds()};
+    const pare_status s = run_attempts(&all, job, out);
     pare_lock_release(&lock);
     return s;
 }

@@ -141,9 +141,12 @@ static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
         const pare_batch_plan_row *const r = &p->row[i];
         const double shared = r->shared_seconds > 0 ? r->shared_seconds : 0;
         if (r->planned)
-            (void)printf("%-*s  %10s  %15.3f  %10s  about %s\n", (int)width, r->row->job->name,
+            (void)printf("%-*s  %10s  %15.3f  %10s  about %s%s\n", (int)width, r->row->job->name,
                          pare_units_bytes(r->bytes, x), r->bits, pare_units_bytes(r->memory, y),
-                         pare_units_seconds(r->seconds - shared, z));
+                         pare_units_seconds(r->seconds - shared, z),
+                         !r->infeasible  ? ""
+                         : r->falls_back ? "; INFEASIBLE, so a fallback is tried"
+                                         : "; INFEASIBLE, so nothing is written");
         else
             (void)printf("%-*s  %s\n", (int)width, r->row->job->name, plan_state(r));
     }
@@ -169,6 +172,7 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
         if (!r->planned)
             pare_json_put_text(w, "reason", plan_state(r));
         if (r->planned) {
+            pare_json_put_bool(w, "feasible", !r->infeasible);
             pare_json_put_finite(w, "bits_per_weight", r->bits);
             pare_json_put_integer(w, "packed_bytes", (int64_t)r->bytes);
             pare_json_put_integer(w, "memory_bytes", (int64_t)r->memory);
