@@ -41,8 +41,21 @@ void pare_help_batch(void)
         "does, and may\n"
         "have a name, a method, a model (a path, or {job: NAME}: the output of that job), and "
         "after: NAME.\n"
-        "Paths are relative to the file in which they stand. An export of a job gets its name in "
-        "front.\n"
+        "Paths are relative to the file in which they stand. An export of a job is "
+        "FOLDER/NAME-FILE, "
+        "where a\n"
+        "relative folder is in that of the batch.\n"
+        "\n"
+        "The state of a job in the summary:\n"
+        "  missing     nothing of it is there\n"
+        "  unfinished  it was begun, or is running; the same command continues it\n"
+        "  done        it is finished; its verdict (pare help require) may be any\n"
+        "  stale       what is there is damaged, of another recipe, or older than a --restart that "
+        "was\n"
+        "              stopped; the summary says which\n"
+        "  failed      the summary says why, and the same command tries it again\n"
+        "  infeasible  its files would be larger than it requires; nothing was written\n"
+        "  waits       for a job that is not done\n"
         "\n%s",
         example);
 }
