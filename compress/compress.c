@@ -92,8 +92,9 @@ static pare_status claim(pare_run *run)
     const pare_plan *const plan = run->plan;
     bool unfinished;
     PARE_TRY(pare_output_check_room(run->cx, plan->place.output));
-    PARE_TRY(
-        pare_lock_take(run->cx, run->a, plan->place.output, "compress", &run->teller, &run->lock));
+    if (!run->lock->held)
+        PARE_TRY(pare_lock_take(run->cx, run->a, plan->place.output, "compress", &run->teller,
+                                run->lock));
     PARE_TRY(pare_output_place_mend(run->cx, run->a, &plan->place, &run->teller, &unfinished));
     return pare_plan_places(run->cx, run->a, plan, unfinished, &run->settled);
 }
@@ -308,6 +309,31 @@ static pare_status run_front(pare_run *run)
     return begin_walk(run, false);
 }
 
+/* What keeps an attempt from being the last: its verdict, where another setting may do better. */
+static bool falls_short(const pare_compress_result *r)
+{
+    const pare_gate *const v = r->report.verdict;
+    return v && (v->kind == PARE_GATE_REGRESSION || v->kind == PARE_GATE_INFEASIBLE);
+}
+
+static bool is_last(const pare_compress_result *r)
+{
+    return r->attempt + 1 >= r->attempts;
+}
+
+/* What is not the output yet becomes it, with its exports. */
+static pare_status finish_job(pare_run *run, pare_compress_result *out)
+{
+    PARE_TRY(pare_inventory_write(run->cx, run->a, run->plan->place.partial, run->files.output,
+                                  run->files.outputs));
+    PARE_TRY(pare__run_inputs_same(run));
+    PARE_TRY(pare__run_publish(run));
+    PARE_TRY(pare__run_exports(run, out));
+    out->report.seconds = pare_seconds() - run->started;
+    pare__notify(run, PARE_EVENT_DONE, "%s", run->plan->place.output);
+    return PARE_OK;
+}
+
 static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
@@ -354,14 +380,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_report(run, out));
     pare__front_close(run, true);
-    PARE_TRY(pare_inventory_write(cx, run->a, run->plan->place.partial, run->files.output,
-                                  run->files.outputs));
-    PARE_TRY(pare__run_inputs_same(run));
-    PARE_TRY(pare__run_publish(run));
-    PARE_TRY(pare__run_exports(run, out));
-    out->report.seconds = pare_seconds() - run->started;
-    pare__notify(run, PARE_EVENT_DONE, "%s", run->plan->place.output);
-    return PARE_OK;
+    return falls_short(out) && !is_last(out) ? PARE_OK : finish_job(run, out);
 }
 
 /* Whether the files are larger than is required, which is known now. */
@@ -379,14 +398,18 @@ static pare_status check_feasible(pare_run *run, pare_compress_result *out, bool
     return PARE_OK;
 }
 
-/* One attempt: the job with its settings as they are. */
-static pare_status run_once(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                            const pare_events *events, pare_compress_result *out)
+/* One attempt: the job with its settings as they are. The lock of the output is taken unless it is
+ * held, and stays. `all`: what attempts have in common. */
+static pare_status run_once(const pare_run *all, const pare_job *job, size_t attempt,
+                            pare_compress_result *out)
 {
+    pare_ctx *const cx = all->cx;
+    pare_arena *const a = all->a;
     bool feasible = true;
-    *out = (pare_compress_result){0};
+    *out = (pare_compress_result){.attempt = attempt};
     pare_plan plan = {0};
-    pare_run run = {.plan = &plan, .cx = cx, .a = a, .events = events, .started = pare_seconds()};
+    pare_run run = *all;
+    run.plan = &plan;
     run.teller = (pare_teller){tell, &run};
     const size_t limit = cx->limit_bytes;
     pare_status s = pare_arena_init(cx, &run.scratch, 0);
@@ -421,80 +444,99 @@ static pare_status run_once(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
     pare_plan_close(&plan);
-    pare_lock_release(&run.lock);
     pare_arena_release(&run.stage);
     pare_arena_release(&run.experts.views);
     pare_arena_release(&run.scratch);
     return s;
 }
 
-/* What keeps an attempt from being the last: its verdict, where another setting may do better. */
-static bool falls_short(const pare_compress_result *r)
+static pare_status tell_fallback(pare_run *all, const pare_compress_result *r,
+                                 const pare_texts *next)
 {
-    const pare_gate *const v = r->report.verdict;
-    return v && (v->kind == PARE_GATE_REGRESSION || v->kind == PARE_GATE_INFEASIBLE);
-}
-
-static pare_status tell_fallback(pare_ctx *cx, pare_arena *a, const pare_events *events,
-                                 const pare_compress_result *r, const pare_texts *next)
-{
-    const pare_plan none = {0};
-    pare_run run = {.plan = &none, .cx = cx, .a = a, .events = events, .started = pare_seconds()};
     const char *why;
     char sets[256] = "";
-    PARE_TRY(pare_gate_why(a, r->report.verdict, &why));
+    PARE_TRY(pare_gate_why(all->a, r->report.verdict, &why));
     for (size_t i = 0, used = 0; i < next->count && used < sizeof sets; i++)
         used += (size_t)snprintf(sets + used, sizeof sets - used, "%s%s", i ? ", " : "",
                                  next->item[i].text);
-    pare__notify(&run, PARE_EVENT_NOTICE, "%s: %s; fallback %zu of %zu: %s",
+    pare__notify(all, PARE_EVENT_NOTICE, "%s: %s; fallback %zu of %zu: %s",
                  pare_gate_name(r->report.verdict->kind), why, r->attempt + 1, r->attempts - 1,
                  sets);
     return PARE_OK;
 }
 
-/* The job with the settings of the next attempt. Only an output of an attempt before is replaced,
- * unless the user said so and none was made. */
+/* The job with the settings of the next attempt. Work that fell short is begun anew. */
 static pare_status next_attempt(pare_arena *a, const pare_job *job, const pare_compress_result *r,
                                 pare_job *attempt)
 {
-    const pare_job was = *attempt;
     const pare_gate *const v = r->report.verdict;
-    const bool made = v && v->kind != PARE_GATE_INFEASIBLE;
+    const bool restart = attempt->restart, worked = v && v->kind != PARE_GATE_INFEASIBLE;
     PARE_TRY(pare_job_fallback(a, job, &r->fallback[r->attempt], attempt));
-    attempt->restart = was.restart && !made;
-    attempt->replace = was.replace || made;
+    attempt->restart = restart || worked;
     return PARE_OK;
 }
 
-/* Attempts in turn. An output that is there, or unfinished work, belongs to one of them: those
- * before it were tried. */
+static void tell_left(pare_run *all, const pare_compress_result *r)
+{
+    const size_t left = r->attempts - 1 - r->attempt;
+    pare__notify(all, PARE_EVENT_NOTICE,
+                 "%s: a finished output stays; --restart tries the recipe and its fallback%s on "
+                 "what is required now",
+                 pare_gate_name(r->report.verdict->kind), pare_plural(left));
+}
+
+/* Attempts in turn. Only the last one becomes the output, so an output that is there is final.
+ * Unfinished work belongs to one of them: those before it were tried. */
+static pare_status run_attempts(pare_run *all, const pare_job *job, pare_compress_result *out)
+{
+    pare_ctx *const cx = all->cx;
+    char first[sizeof cx->what] = "";
+    pare_job attempt = *job;
+    for (size_t i = 0;; i++) {
+        const pare_status s = run_once(all, &attempt, i, out);
+        const bool other = s == PARE_EEXISTS && all->lock->held; /* of another job */
+        if (other && !first[0])
+            memcpy(first, cx->what, sizeof first);
+        if (other && is_last(out))
+            return pare_fail(cx, s, "%s", first);
+        if (other)
+            pare_ctx_clear(cx);
+        else if (s != PARE_OK || is_last(out) || !falls_short(out))
+            return s;
+        else if (out->again)
+            tell_left(all, out);
+        else
+            PARE_TRY(tell_fallback(all, out, &out->fallback[i]));
+        if (out->again)
+            return PARE_OK;
+        PARE_TRY(next_attempt(all->a, job, out, &attempt));
+    }
+}
+
+/* One of the jobs of a chain, under the lock of its output. */
+static pare_status run_locked(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                              const pare_events *events, pare_compress_result *out)
+{
+    const pare_plan none = {0};
+    pare_lock lock = {0};
+    pare_run all = {.plan = &none,
+                    .cx = cx,
+                    .a = a,
+                    .events = events,
+                    .lock = &lock,
+                    .started = pare_seconds()};
+    const pare_status s = run_attempts(&all, job, out);
+    pare_lock_release(&lock);
+    return s;
+}
+
 pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
                           const pare_events *events, pare_compress_result *out)
 {
-    char first[sizeof cx->what] = "";
     pare_chain chain;
     PARE_TRY(pare_chain_make(cx, a, job, &chain));
     PARE_TRY(pare_chain_check(cx, &chain));
-    for (size_t i = 0; i + 1 < chain.jobs; i++)
-        PARE_TRY(run_once(cx, a, &chain.job[i], events, out));
-    job = &chain.job[chain.jobs - 1];
-    pare_job attempt = *job;
-    for (size_t i = 0;; i++) {
-        const pare_status s = run_once(cx, a, &attempt, events, out);
-        const bool other = s == PARE_EEXISTS, last = i + 1 >= out->attempts;
-        out->attempt = i;
-        if (other && !first[0])
-            memcpy(first, cx->what, sizeof first);
-        if (other) { /* what is there is no output of this call */
-            pare_ctx_clear(cx);
-            attempt.replace = job->replace;
-        }
-        if (other && last)
-            return pare_fail(cx, s, "%s", first);
-        if (!other && (s != PARE_OK || last || !falls_short(out)))
-            return s;
-        if (!other)
-            PARE_TRY(tell_fallback(cx, a, events, out, &out->fallback[i]));
-        PARE_TRY(next_attempt(a, job, out, &attempt));
-    }
+    for (size_t i = 0; i < chain.jobs; i++)
+        PARE_TRY(run_locked(cx, a, &chain.job[i], events, out));
+    return PARE_OK;
 }

@@ -97,22 +97,24 @@ static pare_status write_all(const pass *p, const char *key)
     return pare_file_put(p->cx, p->to, p->to_path, head, sizeof head, 0);
 }
 
-static pare_status put_named(const pass *p, const char *path, const char *key)
+static pare_status put_named(const pass *p, const char *path, const char *key, bool *kept)
 {
     if (flock(p->to, LOCK_EX | LOCK_NB) != 0 || !has_name(p->to, p->to_path))
         return PARE_OK;
     pare_status s = write_all(p, key);
     if (s == PARE_OK && rename(p->to_path, path) != 0)
         s = pare_file_fail(p->cx, path, "rename");
+    *kept = s == PARE_OK;
     if (s != PARE_OK)
         (void)unlink(p->to_path);
     return s;
 }
 
 pare_status pare_kept_put(pare_ctx *cx, pare_arena *scratch, int from, const char *from_path,
-                          uint64_t bytes, const char *path, const char *key)
+                          uint64_t bytes, const char *path, const char *key, bool *kept)
 {
     const pare_mark mark = pare_arena_mark(scratch);
+    *kept = false;
     char *const temporary = pare_path_suffix(scratch, path, ".tmp");
     unsigned char *const piece = pare_arena_take_raw(scratch, PIECE, 1);
     if (!temporary || !piece)
@@ -120,7 +122,7 @@ pare_status pare_kept_put(pare_ctx *cx, pare_arena *scratch, int from, const cha
     const int fd = open(temporary, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     const pass all = {cx, piece, from, fd, from_path, temporary, 0, PARE_KEPT_HEAD, bytes};
     const pare_status s =
-        fd < 0 ? pare_file_fail(cx, temporary, "create") : put_named(&all, path, key);
+        fd < 0 ? pare_file_fail(cx, temporary, "create") : put_named(&all, path, key, kept);
     if (fd >= 0)
         (void)close(fd);
     pare_arena_rewind(scratch, mark);

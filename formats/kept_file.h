@@ -8,6 +8,7 @@
 #ifndef PARE_FORMATS_KEPT_FILE_H
 #define PARE_FORMATS_KEPT_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/arena.h"
@@ -19,11 +20,11 @@ enum { PARE_KEPT_HEAD = 40 }; /* bytes in front of those that are kept */
 PARE_CHECKED pare_status pare_kept_open(pare_ctx *cx, pare_arena *scratch, const char *path,
                                         const char *key, uint64_t bytes, int *fd, const char **why);
 
-/* Writes the first `bytes` of an open file to `path`, in place of what is there. Nothing is done
- * while another process writes the same. PARE_ENOMEM, PARE_ENOSPC, PARE_EIO: `path` is as it was.
- */
+/* Writes the first `bytes` of an open file to `path`, in place of what is there. *kept false:
+ * another process is writing the same, and nothing was done. PARE_ENOMEM, PARE_ENOSPC, PARE_EIO:
+ * `path` is as it was. */
 PARE_CHECKED pare_status pare_kept_put(pare_ctx *cx, pare_arena *scratch, int from,
                                        const char *from_path, uint64_t bytes, const char *path,
-                                       const char *key);
+                                       const char *key, bool *kept);
 
 #endif

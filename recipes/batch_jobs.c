@@ -54,8 +54,24 @@ static pare_status put_param(const pare__batch *b, pare_yaml *root, const pare__
     return PARE_OK;
 }
 
-static pare_status build_tree(const pare__batch *b, const pare__pick *p, pare_yaml **out)
+/* Keys and values of a tree. */
+static size_t count_nodes(const pare_yaml *node)
 {
+    size_t count = 1;
+    for (const pare_yaml *e = node->first; e; e = e->next)
+        count += count_nodes(e); /* nested 64 times at most */
+    return count;
+}
+
+static pare_status build_tree(pare__batch *b, const pare__pick *p, pare_yaml **out)
+{
+    b->base_nodes = b->base_nodes ? b->base_nodes : count_nodes(b->base);
+    b->nodes += b->base_nodes;
+    if (b->nodes > PARE__NODES)
+        return pare_recipe_fail(b->w.cx, b->base->place,
+                                "the recipe has %zu keys and values, and all jobs together would "
+                                "have more than %d",
+                                b->base_nodes, PARE__NODES);
     pare_yaml *const root = copy_tree(b->w.a, b->base);
     if (!root)
         return PARE_ENOMEM;
@@ -96,15 +112,21 @@ static pare_status resolve(const pare__batch *b, pare_text *t)
     return t->text ? PARE_OK : PARE_ENOMEM;
 }
 
-/* NAME-FILE, in the folder of the batch: jobs do not write over each other. */
+/* FOLDER/NAME-FILE, where a relative folder is in that of the batch: jobs do not write over each
+ * other. */
 static pare_status place_export(const pare__batch *b, const char *name, pare_text *path)
 {
+    size_t folder = strlen(path->text);
+    while (folder > 1 && path->text[folder - 1] == '/')
+        folder--;
+    while (folder > 0 && path->text[folder - 1] != '/')
+        folder--;
     const char *const file = pare__batch_word(b->w.a, path->text);
-    const size_t size = file ? strlen(name) + strlen(file) + 2 : 0;
+    const size_t size = file ? folder + strlen(name) + strlen(file) + 2 : 0;
     char *const text = file ? pare_arena_take(b->w.a, size, 1) : NULL;
     if (!text)
         return PARE_ENOMEM;
-    (void)snprintf(text, size, "%s-%s", name, file);
+    (void)snprintf(text, size, "%.*s%s-%s", (int)folder, path->text, name, file);
     path->text = text;
     return PARE_OK;
 }
@@ -164,10 +186,28 @@ static pare_status check_unique(const pare__batch *b, pare_place place, const ch
     return PARE_OK;
 }
 
+/* "passes.0.gptq.bits" sets what "bits" does, too. */
+static pare_status check_once(const pare__batch *b, const pare__pick *p)
+{
+    char path_quoted[PARE__QUOTE], word_quoted[PARE__QUOTE];
+    for (size_t i = 0; i < b->axes; i++)
+        for (size_t j = 0; j < b->axes; j++) {
+            const char *const path = b->axis[i].key->text, *const word = b->axis[j].key->text;
+            const char *const dot = strrchr(path, '.');
+            if (p->value[i] && p->value[j] && b->axis[i].path && !b->axis[j].path && dot &&
+                strncmp(path, "passes.", strlen("passes.")) == 0 && strcmp(dot + 1, word) == 0)
+                return pare_recipe_fail(
+                    b->w.cx, p->value[i]->place, "%s sets what %s does, too; leave one out",
+                    pare__quote(path_quoted, path), pare__quote(word_quoted, word));
+        }
+    return PARE_OK;
+}
+
 pare_status pare__batch_job(pare__batch *b, const pare__pick *p, pare_place place, const char *name)
 {
     pare_yaml *root;
     PARE_TRY(grow(b, place));
+    PARE_TRY(check_once(b, p));
     if (!name)
         PARE_TRY(pare__batch_name(b, p, &name));
     PARE_TRY(check_unique(b, place, name));
@@ -326,6 +366,7 @@ static pare_status entry_axes(pare__batch *b, const pare_yaml *entry, pare__pick
         size_t at;
         if (is_own_key(e->key->text))
             continue;
+        PARE_TRY(pare__batch_check_key(b, e->key));
         if (!find_axis(b, e->key->text, &at)) {
             if (b->axes == PARE__AXES)
                 return pare_recipe_fail(b->w.cx, e->key->place, "more than %d keys are varied",

@@ -1,4 +1,5 @@
 /* Names of jobs: readable, unique, and those of files. */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -7,19 +8,51 @@
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
+/* FNV-1a. */
+static uint32_t hash_of(const char *text, size_t len)
+{
+    uint32_t h = UINT32_C(2166136261);
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)text[i]) * UINT32_C(16777619);
+    return h;
+}
+
+/* A dash, unless the word is empty or has one at its end. */
+static void put_dash(char *word, size_t *used)
+{
+    if (*used && word[*used - 1] != '-')
+        word[(*used)++] = '-';
+}
+
+/* The last part of a path. Letters beyond ASCII become a dash; the first of them also six digits of
+ * a hash of all, so that other letters make another word: "mod-2f0c1a-le". */
 char *pare__batch_word(pare_arena *a, const char *text)
 {
-    size_t len = strlen(text);
+    size_t len = strlen(text), used = 0;
+    bool hashed = false, dash = false;
     while (len > 1 && text[len - 1] == '/')
         len--;
     for (const char *slash; (slash = memchr(text, '/', len - (len > 0))) != NULL;) {
         len -= (size_t)(slash + 1 - text);
         text = slash + 1;
     }
-    char *const word = pare_arena_text(a, text, len);
-    for (char *p = word; word && *p; p++)
-        if (!strchr(plain, *p))
-            *p = '-';
+    char *const word = pare_arena_take(a, 2 * len + sizeof "-123456", 1);
+    for (size_t i = 0; word && i < len; i++) {
+        const bool beyond = ((unsigned char)text[i] & 0x80) != 0;
+        const char c = strchr(plain, text[i]) ? text[i] : '-';
+        if (beyond && !hashed) {
+            put_dash(word, &used);
+            used += (size_t)snprintf(word + used, sizeof "123456", "%06x",
+                                     hash_of(text, len) & 0xffffff);
+        } else if (!beyond) {
+            if (dash && c != '.')
+                put_dash(word, &used);
+            if (!dash || c != '-')
+                word[used++] = c;
+        }
+        hashed |= beyond;
+        dash = beyond;
+    }
     return word;
 }
 
@@ -46,8 +79,8 @@ static bool add_value(const pare__batch *b, char *name, size_t *used, const pare
 /* Whether a folder may be called so: not as files of the batch are, or those beside a job. */
 static bool is_free(const char *name)
 {
-    static const char *const ends[] = {".yaml", ".log",  ".partial", ".lock",    ".tmp",
-                                       ".csv",  ".json", ".html",    ".replaced"};
+    static const char *const ends[] = {".yaml", ".log",  ".partial", ".lock",     ".tmp",
+                                       ".csv",  ".json", ".html",    ".replaced", ".failed"};
     const size_t len = strlen(name);
     bool fits = len <= PARE_BATCH_NAME_MAX && name[strspn(name, plain)] == '\0' && name[0] != '.' &&
                 name[0] != '-' && strcasecmp(name, "shared") != 0;

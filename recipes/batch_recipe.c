@@ -210,8 +210,20 @@ bool pare__batch_is_path(const char *text)
     return strchr(text, '.') != NULL;
 }
 
+pare_status pare__batch_check_key(const pare__batch *b, const pare_yaml *key)
+{
+    if (strcmp(key->text, "output") != 0 && strcmp(key->text, "pare") != 0)
+        return PARE_OK;
+    return pare_recipe_fail(
+        b->w.cx, key->place,
+        "\"%s\" is not varied: the output of a job is the folder of its name in "
+        "that of the batch",
+        key->text);
+}
+
 static pare_status read_axis(pare__batch *b, const pare_yaml *node)
 {
+    PARE_TRY(pare__batch_check_key(b, node->key));
     if (node->kind != PARE_YAML_LIST || node->count == 0)
         return pare__fail_takes(&b->w, node, "a list of values, as in [3, 4]");
     for (const pare_yaml *e = node->first; e; e = e->next)

@@ -5,7 +5,7 @@
 #include "recipes/batch_recipe.h"
 #include "recipes/recipe_internal.h"
 
-enum { PARE__AXES = 32, PARE__COMBINATIONS = 1 << 20 };
+enum { PARE__AXES = 32, PARE__COMBINATIONS = 1 << 20, PARE__NODES = 1 << 21 };
 
 /* Alternatives for the passes. */
 typedef struct pare__method {
@@ -41,6 +41,7 @@ typedef struct pare__batch {
     const pare_yaml *exclude; /* a list, or NULL */
     bool *excluded;           /* [its entries] that some combination was */
     size_t tried;             /* combinations, those left out included */
+    size_t base_nodes, nodes; /* keys and values of the base recipe; of the trees of all jobs */
     size_t room;              /* jobs that fit into out->job */
     const char **after;       /* [room] names that jobs wait for, or NULL */
     const pare_yaml **waits;  /* [room] where it is said */
@@ -67,6 +68,9 @@ const char *pare__batch_pass_name(const pare_yaml *entry);
 
 /* Whether it is a key of the recipe itself, such as seed, or one further down. */
 bool pare__batch_is_path(const char *text);
+
+/* Whether jobs may set it: none sets its own output. PARE_EUSAGE. */
+PARE_CHECKED pare_status pare__batch_check_key(const pare__batch *b, const pare_yaml *key);
 
 /* "unknown parameter "bit" of the method; did you mean "bits"?" */
 pare_status pare__batch_fail_param(const pare__batch *b, const pare__method *m,

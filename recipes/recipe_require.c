@@ -74,7 +74,7 @@ static pare_status read_task(const pare__walk *w, const char *key, pare_requirem
 
 static pare_status read_one(const pare__walk *w, const pare_yaml *node, pare_requirement *out)
 {
-    char takes[128];
+    char takes[192];
     size_t kind = PARE_REQUIRE_TASK;
     if (!names_task(node->key->text))
         for (kind = 0; strcmp(pare_requirement_words[kind].name, node->key->text) != 0; kind++)
@@ -88,9 +88,20 @@ static pare_status read_one(const pare__walk *w, const pare_yaml *node, pare_req
     const bool direction = strncmp(bound, word->most ? "<=" : ">=", 2) == 0;
     bound += direction ? 2 : 0;
     bound += strspn(bound, " ");
-    if (direction && takes_bound(bound, out))
+    const bool taken = direction && takes_bound(bound, out);
+    if (taken && kind == PARE_REQUIRE_PERPLEXITY && out->relative && *bound != '-' &&
+        out->bound < 1)
+        return pare_recipe_fail(w->cx, node->place,
+                                "\"perplexity\" is \"<= %.32s\" of the original's, far below it: "
+                                "write \"<= +%.32s\" for so much above it",
+                                bound, bound);
+    if (taken)
         return PARE_OK;
-    (void)snprintf(takes, sizeof takes, "%s (in quotes)", word->takes);
+    (void)snprintf(takes, sizeof takes, "%s (in quotes)%s", word->takes,
+                   kind == PARE_REQUIRE_BYTES
+                       ? ": a whole number above 0 with a unit of B, KB, MB, "
+                         "GB, KiB, MiB, GiB"
+                       : "");
     return pare__fail_takes(w, node, takes);
 }
 

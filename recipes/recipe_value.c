@@ -39,7 +39,7 @@ pare_status pare__keys(const pare__walk *w, const pare_yaml *mapping, const char
     return PARE_OK;
 }
 
-/* "bits" is a list / is empty / is "5". An entry of a list is called so. */
+/* "bits" is a list / is an empty list / is empty / is "5". An entry of a list is called so. */
 static const char *describe_node(char out[IS_BYTES], const pare_yaml *node)
 {
     char name[PARE__QUOTE] = "this entry", text[PARE__QUOTE + 32] = "empty";
@@ -47,7 +47,9 @@ static const char *describe_node(char out[IS_BYTES], const pare_yaml *node)
         (void)pare__quote(name, node->key->text);
     if (node->kind != PARE_YAML_SCALAR) {
         (void)snprintf(text, sizeof text, "%s",
-                       node->kind == PARE_YAML_LIST ? "a list" : "a mapping");
+                       node->kind != PARE_YAML_LIST ? "a mapping"
+                       : node->first                ? "a list"
+                                                    : "an empty list");
     } else if (!pare_yaml_is_null(node) && node->text[0]) {
         char quoted[PARE__QUOTE];
         (void)snprintf(text, sizeof text, "%s", pare__quote(quoted, node->text));

@@ -3,6 +3,7 @@
  *   OUTPUT/NAME.yaml   the recipe of a job, which "pare compress" also runs alone
  *   OUTPUT/NAME/       what it writes;  OUTPUT/NAME.log what it says
  *   OUTPUT/NAME.speed.json             its speed, where that is asked for
+ *   OUTPUT/NAME.failed                 why it is not done, until it is tried again
  *   OUTPUT/shared/     what jobs of one model and calibration share
  *   OUTPUT/summary.csv, summary.json, report.html
  *
@@ -32,28 +33,36 @@ typedef enum pare_batch_state {
     PARE_BATCH_UNFINISHED, /* begun; goes on where it was */
     PARE_BATCH_RUNNING,
     PARE_BATCH_DONE,
+    PARE_BATCH_STALE, /* something finished is there that is not, or not all, of this job */
     PARE_BATCH_FAILED,
-    PARE_BATCH_WAITS /* for a job that failed or is not done */
+    PARE_BATCH_INFEASIBLE, /* what it requires cannot be; nothing was written */
+    PARE_BATCH_WAITS       /* for a job that failed or is not done */
 } pare_batch_state;
+enum { PARE_BATCH_STATES = PARE_BATCH_WAITS + 1 };
 const char *pare_batch_state_name(pare_batch_state s); /* "missing", "done", ... */
 
-enum { PARE_BATCH_WHY = 1024 };
+enum { PARE_BATCH_WHY = 1024, PARE_BATCH_TASKS = 16, PARE_BATCH_TASK = 64 };
 
 /* A job as it stands. Figures that are not known are below 0. */
 typedef struct pare_batch_row {
     const pare_batch_job *job;
-    char *recipe, *output, *log, *speed_file; /* paths */
-    char *text;                               /* of the recipe */
-    bool mine;                                /* of this shard */
+    char *recipe, *output, *log, *speed_file, *failed_file; /* paths */
+    char *text;                                             /* of the recipe */
+    bool mine;                                              /* of this shard */
     pare_batch_state state;
     bool ran;                 /* in this call */
+    bool anew;                /* what is there is older than --restart, which was not done yet */
     bool fallback;            /* with `strict`: a numeric fallback */
     char why[PARE_BATCH_WHY]; /* it failed; or empty */
     char verdict[16];         /* on what its recipe requires; or empty */
     char fallback_of[128];    /* settings of the fallback that it is; or empty */
     pid_t child;
     double bytes, bits, model_bits; /* weights; bits per weight of linears, of the whole model */
-    double perplexity, kl, top1, seconds, tokens_s;
+    double perplexity, kl, top1, tokens_s;
+    double seconds, resumed;       /* of the run that ended it; blocks that runs before it did */
+    double task[PARE_BATCH_TASKS]; /* in the order of pare_jobs.task */
+    size_t warnings;
+    char warning[PARE_BATCH_WHY];           /* the first of them */
     double before_bytes, before_perplexity; /* the original */
     bool front, fast_front; /* no other job has less of one and not more of the other: bytes and
                                quality; time of a token and quality */
@@ -67,7 +76,10 @@ typedef struct pare_jobs {
     char *output, *shared;
     pare_batch_row *row;
     size_t rows;
-    bool by_kl; /* quality is KL; else perplexity */
+    bool by_kl;                                   /* quality is KL; else perplexity */
+    char task[PARE_BATCH_TASKS][PARE_BATCH_TASK]; /* what jobs measured, as "piqa.acc" */
+    size_t tasks;
+    char *restart_file; /* is there from --restart on until all jobs of the shard are done */
     pare_lock lock;
     pare_teller teller;
 } pare_jobs;

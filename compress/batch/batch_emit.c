@@ -55,17 +55,21 @@ static void put_options(pare_text_out *t, const pare_jobs *b, uint64_t ram)
         pare__text_put(t, " --strict");
 }
 
-/* A job whose verdict is not ACCEPT (exit code 6) is done where its output is there. */
+/* A job whose verdict is not ACCEPT (exit code 6) is done where its output is there. One that is
+ * not done says why, for the summary. */
 static void put_rule(pare_text_out *t, const pare_jobs *b, const pare_batch_row *r)
 {
     const pare_batch_row *const before = &b->row[r->job->after];
     pare__text_put(t, "\n%s/manifest.json: %s", r->output, r->recipe);
     if (before != r)
         pare__text_put(t, " %s/manifest.json", before->output);
-    pare__text_put(t, "\n\t$(PARE) compress %s --share %s --threads $(THREADS)", r->recipe,
-                   b->shared);
+    pare__text_put(t, "\n\t@rm -f %s\n\t$(PARE) compress %s --share %s --threads $(THREADS)",
+                   r->failed_file, r->recipe, b->shared);
     put_options(t, b, b->opts->ram_limit / b->opts->at_once);
-    pare__text_put(t, " >> %s 2>&1 || { [ $$? = 6 ] && [ -e $@ ]; }\n", r->log);
+    pare__text_put(t,
+                   " >> %s 2>&1 || { [ $$? = 6 ] && [ -e $@ ]; } || \\\n"
+                   "\t{ sed -n 's/^verdict *//p; s/^.*error: *//p' %s | tail -n 1 > %s; false; }\n",
+                   r->log, r->log, r->failed_file);
 }
 
 static pare_status emit_make(pare_text_out *t, const pare_jobs *b, const char *program,
@@ -76,13 +80,17 @@ static pare_status emit_make(pare_text_out *t, const pare_jobs *b, const char *p
     PARE_TRY(check_plain(b, file));
     const size_t threads = b->opts->threads / b->opts->at_once;
     pare__text_put(t,
-                   "# make -k -j%zu -f THIS: the jobs of %s, then their summary\n"
-                   "PARE ?= %s\nTHREADS ?= %zu\n\n.PHONY: summary\nsummary:",
-                   b->opts->at_once, file, program, threads ? threads : 1);
+                   "# make -j%zu -f THIS: the jobs of %s, then their summary, whatever fails\n"
+                   "PARE ?= %s\nTHREADS ?= %zu\nTHIS := $(lastword $(MAKEFILE_LIST))\n\n"
+                   ".PHONY: summary jobs\nsummary:\n"
+                   "\t@$(MAKE) -k -f $(THIS) jobs; jobs=$$?; \\\n"
+                   "\t$(PARE) batch %s --output %s --summary; code=$$?; \\\n"
+                   "\t[ $$code != 0 ] || code=$$jobs; exit $$code\n\njobs:",
+                   b->opts->at_once, file, program, threads ? threads : 1, file, b->output);
     for (size_t i = 0; i < b->rows; i++)
         if (b->row[i].mine)
             pare__text_put(t, " \\\n    %s/manifest.json", b->row[i].output);
-    pare__text_put(t, "\n\t$(PARE) batch %s --output %s --summary\n", file, b->output);
+    pare__text_put(t, "\n");
     for (size_t i = 0; i < b->rows; i++)
         if (b->row[i].mine)
             put_rule(t, b, &b->row[i]);

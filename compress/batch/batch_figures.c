@@ -36,12 +36,47 @@ static double number(const pare_json *object, const char *first, const char *sec
     return isfinite(v) ? v : -1;
 }
 
+/* A figure of a task of the batch, which has a place for so many; the first of a name counts. */
+static void take_figure(pare_jobs *b, pare_batch_row *r, const char *task, const char *metric,
+                        double value)
+{
+    char name[PARE_BATCH_TASK];
+    size_t at = 0;
+    (void)snprintf(name, sizeof name, "%s%s%s", task, metric ? "." : "", metric ? metric : "");
+    (void)pare_text_printable(name);
+    while (at < b->tasks && strcmp(b->task[at], name) != 0)
+        at++;
+    if (at == PARE_BATCH_TASKS)
+        return;
+    if (at == b->tasks)
+        memcpy(b->task[b->tasks++], name, sizeof name);
+    if (r->task[at] < 0)
+        r->task[at] = value;
+}
+
+static void take_tasks(pare_jobs *b, pare_batch_row *r, const pare_json *e)
+{
+    const pare_json *const task = pare_json_at(pare_json_get(e, "tasks"), 0);
+    const pare_json *const choice = pare_json_at(pare_json_get(e, "choice"), 0);
+    const pare_json *const metrics = pare_json_get(task, "metrics");
+    const char *const name = pare_json_text(pare_json_get(task, "task"), NULL);
+    if (choice)
+        take_figure(b, r, "choice", NULL, number(choice, "accuracy", NULL));
+    for (size_t i = 0; name && i < pare_json_count(metrics); i++) {
+        const pare_json *const m = pare_json_at(metrics, i);
+        const char *const metric = pare_json_text(pare_json_get(m, "name"), NULL);
+        if (metric)
+            take_figure(b, r, name, metric, number(m, "value", NULL));
+    }
+}
+
 /* The first evaluation that has each figure. */
-static void take_evaluations(pare_batch_row *r, const pare_json *run)
+static void take_evaluations(pare_jobs *b, pare_batch_row *r, const pare_json *run)
 {
     const pare_json *const all = pare_json_get(run, "evaluations");
     for (size_t i = 0; i < pare_json_count(all); i++) {
         const pare_json *const e = pare_json_at(all, i);
+        take_tasks(b, r, e);
         if (r->perplexity < 0 && pare_json_get(e, "perplexity")) {
             r->perplexity = number(e, "perplexity", "ppl");
             r->before_perplexity = number(pare_json_get(e, "baseline"), "perplexity", "ppl");
@@ -51,6 +86,14 @@ static void take_evaluations(pare_batch_row *r, const pare_json *run)
             r->top1 = number(e, "kl", "top1_agreement");
         }
     }
+}
+
+static void take_warnings(pare_batch_row *r, const pare_json *all)
+{
+    const char *const first = pare_json_text(pare_json_at(all, 0), NULL);
+    r->warnings = pare_json_count(all);
+    (void)snprintf(r->warning, sizeof r->warning, "%s", first ? first : "");
+    (void)pare_text_printable(r->warning);
 }
 
 /* A batch gives its jobs no --set, so that what changed a recipe is a fallback. */
@@ -65,33 +108,37 @@ static void take_fallback(pare_batch_row *r, const pare_json *sets)
     }
 }
 
-static void take_run(pare_batch_row *r, const pare_json *run)
+static void take_run(pare_jobs *b, pare_batch_row *r, const pare_json *run)
 {
     const pare_json *const memory = pare_json_get(run, "memory");
     r->bytes = number(memory, "weight_bytes", NULL);
     r->bits = number(memory, "bits_per_weight", NULL);
     r->model_bits = number(memory, "model_bits_per_weight", NULL);
     r->seconds = number(run, "seconds", NULL);
+    r->resumed = number(run, "resumed_blocks", NULL);
     r->before_bytes = number(pare_json_get(run, "baseline"), "memory", "weight_bytes");
     const char *const verdict =
         pare_json_text(pare_json_get(pare_json_get(run, "verdict"), "verdict"), NULL);
     if (!r->ran) /* else it said so itself */
         (void)snprintf(r->verdict, sizeof r->verdict, "%s", verdict ? verdict : "");
-    take_evaluations(r, run);
+    take_evaluations(b, r, run);
+    take_warnings(r, pare_json_get(run, "warnings"));
     take_fallback(r, pare_json_get(run, "sets"));
 }
 
-pare_status pare__batch_figures(const pare_jobs *b, pare_batch_row *r)
+pare_status pare__batch_figures(pare_jobs *b, pare_batch_row *r)
 {
     const pare_mark mark = pare_arena_mark(b->a);
     pare_json *run = NULL, *speed = NULL;
     r->bytes = r->bits = r->model_bits = r->perplexity = r->kl = r->top1 = r->seconds = -1;
-    r->tokens_s = r->before_bytes = r->before_perplexity = -1;
+    r->tokens_s = r->before_bytes = r->before_perplexity = r->resumed = -1;
+    for (size_t i = 0; i < PARE_BATCH_TASKS; i++)
+        r->task[i] = -1;
     pare_status s = read_json(b, pare_path_join(b->a, r->output, "run.json"), &run);
     if (s == PARE_OK)
         s = read_json(b, r->speed_file, &speed);
     if (s == PARE_OK) {
-        take_run(r, run);
+        take_run(b, r, run);
         r->tokens_s = number(speed, "speed", "decode_tok_s");
     }
     pare_json_free(run);

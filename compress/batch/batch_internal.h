@@ -4,11 +4,17 @@
 
 #include "compress/batch/batch.h"
 
-/* Whether the output of a row is finished and of its recipe; PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__batch_done(const pare_jobs *b, const pare_batch_row *r, bool *done);
+enum { PARE__BATCH_FILE_CAP = 1 << 20 };
+
+/* Whether a file holds just this text; false, too, where it cannot be read. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__batch_holds(const pare_jobs *b, const char *path, const char *text,
+                                           bool *same);
+
+/* Keeps why a row is not done, for summaries to come. */
+void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r);
 
 /* Figures of a finished row out of its run.json; what it lacks is not known. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__batch_figures(const pare_jobs *b, pare_batch_row *r);
+PARE_CHECKED pare_status pare__batch_figures(pare_jobs *b, pare_batch_row *r);
 /* Of all rows, once they have their figures. */
 void pare__batch_fronts(pare_jobs *b);
 

@@ -1,32 +1,16 @@
-/* What a batch is, and what of it is there. */
+/* What a batch is: its jobs, their recipes, where they are. */
 #include <stdio.h>
 #include <string.h>
 
 #include "compress/batch/batch_internal.h"
 #include "compress/output/output.h"
 #include "compress/passes/pass.h"
-#include "formats/checksums.h"
 #include "runtime/file.h"
 
-enum { FILE_CAP = 1 << 20 };
+enum { FILE_CAP = PARE__BATCH_FILE_CAP };
 
 /* Every recipe begins so; a file that does not is not of a batch. */
 static const char head[] = "# A job of \"pare batch\"; \"pare compress\" runs it alone, too.\n";
-
-const char *pare_batch_state_name(pare_batch_state s)
-{
-    static const char *const names[] = {"missing", "unfinished", "running",
-                                        "done",    "failed",     "waits"};
-    return names[s];
-}
-
-size_t pare_batch_count(const pare_jobs *b, pare_batch_state s)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < b->rows; i++)
-        count += b->row[i].state == s;
-    return count;
-}
 
 static pare_status take_words(pare_arena *a, pare_batch_words *out)
 {
@@ -49,7 +33,7 @@ static pare_status read_file(pare_jobs *b)
     size_t len;
     const char *const file = b->opts->file;
     if (!pare_path_is_file(file))
-        return pare_fail(b->cx, PARE_EUSAGE, "%s: there is no such file", file);
+        return pare_fail(b->cx, PARE_EUSAGE, "%s: %s", file, pare_path_no_file(file));
     PARE_TRY(pare_file_read(b->cx, b->a, file, FILE_CAP, &text, &len));
     PARE_TRY(take_words(b->a, &words));
     const pare_recipe_source source = {.file = file, .text = text, .len = len};
@@ -100,7 +84,8 @@ static pare_status take_row(pare_jobs *b, pare_batch_row *r, const pare_batch_jo
     r->recipe = r->output ? pare_path_suffix(b->a, r->output, ".yaml") : NULL;
     r->log = r->output ? pare_path_suffix(b->a, r->output, ".log") : NULL;
     r->speed_file = r->output ? pare_path_suffix(b->a, r->output, ".speed.json") : NULL;
-    return r->recipe && r->log && r->speed_file ? take_text(b, r) : PARE_ENOMEM;
+    r->failed_file = r->output ? pare_path_suffix(b->a, r->output, ".failed") : NULL;
+    return r->recipe && r->log && r->speed_file && r->failed_file ? take_text(b, r) : PARE_ENOMEM;
 }
 
 /* Chains are shared out, not jobs: what a job waits for is in its shard. */
@@ -114,14 +99,45 @@ static void share_out(pare_jobs *b)
         b->row[i].mine = b->row[b->file.job[i].root].mine;
 }
 
+/* Not in an artifact, nor in a model that it reads. */
+static pare_status check_place(const pare_jobs *b)
+{
+    const char *home;
+    PARE_TRY(pare_output_home(b->cx, b->a, b->output, &home));
+    for (size_t i = 0; !home && i < b->file.jobs; i++) {
+        const char *const model = b->file.job[i].recipe.model.text;
+        if (b->file.job[i].after == i && pare_path_is_directory(model) &&
+            pare_output_lies_in(b->output, model))
+            home = model;
+    }
+    return home ? pare_fail(b->cx, PARE_EUSAGE,
+                            "%s: lies inside %s, where only files of that model belong; give "
+                            "another output",
+                            b->output, home)
+                : PARE_OK;
+}
+
+/* A file of this shard in the folder. */
+static char *shard_file(const pare_jobs *b, const char *word)
+{
+    char name[64];
+    if (b->opts->shards > 1)
+        (void)snprintf(name, sizeof name, ".%s-%zu-of-%zu", word, b->opts->shard, b->opts->shards);
+    else
+        (void)snprintf(name, sizeof name, ".%s", word);
+    return pare_path_join(b->a, b->output, name);
+}
+
 pare_status pare_batch_open(pare_ctx *cx, pare_arena *a, const pare_batch_opts *opts,
                             const pare_teller *teller, pare_jobs *out)
 {
     *out = (pare_jobs){.cx = cx, .a = a, .opts = opts, .teller = *teller};
     PARE_TRY(read_file(out));
     PARE_TRY(find_output(out));
+    PARE_TRY(check_place(out));
+    out->restart_file = shard_file(out, "restart");
     out->row = PARE_NEW(a, pare_batch_row, out->file.jobs);
-    if (!out->row)
+    if (!out->row || !out->restart_file)
         return PARE_ENOMEM;
     out->rows = out->file.jobs;
     for (size_t i = 0; i < out->rows; i++)
@@ -130,43 +146,12 @@ pare_status pare_batch_open(pare_ctx *cx, pare_arena *a, const pare_batch_opts *
     return PARE_OK;
 }
 
-/* Whether a file holds just this text; false, too, where it cannot be read. PARE_ENOMEM. */
-static pare_status holds(const pare_jobs *b, const char *path, const char *text, bool *same)
-{
-    char *is;
-    size_t len;
-    *same = false;
-    if (!pare_path_is_file(path))
-        return PARE_OK;
-    const pare_mark mark = pare_arena_mark(b->a);
-    const pare_status s = pare_file_read(b->cx, b->a, path, FILE_CAP, &is, &len);
-    *same = s == PARE_OK && len == strlen(text) && memcmp(is, text, len) == 0;
-    pare_arena_rewind(b->a, mark);
-    if (s == PARE_ENOMEM)
-        return s;
-    pare_ctx_clear(b->cx);
-    return PARE_OK;
-}
-
-pare_status pare__batch_done(const pare_jobs *b, const pare_batch_row *r, bool *done)
-{
-    const pare_mark mark = pare_arena_mark(b->a);
-    char *const manifest = pare_path_join(b->a, r->output, PARE_MANIFEST_NAME);
-    char *const recipe = pare_path_join(b->a, r->output, "recipe.yaml");
-    pare_status s = manifest && recipe ? PARE_OK : PARE_ENOMEM;
-    *done = false;
-    if (s == PARE_OK && pare_path_is_file(manifest))
-        s = holds(b, recipe, r->text, done);
-    pare_arena_rewind(b->a, mark);
-    return s;
-}
-
 /* A recipe of a batch may be replaced, any other file may not. */
 static pare_status write_recipe(const pare_jobs *b, const pare_batch_row *r)
 {
     bool same;
     pare_path_kind kind;
-    PARE_TRY(holds(b, r->recipe, r->text, &same));
+    PARE_TRY(pare__batch_holds(b, r->recipe, r->text, &same));
     if (same)
         return PARE_OK;
     PARE_TRY(pare_path_look(b->cx, r->recipe, &kind));
@@ -187,10 +172,7 @@ static pare_status write_recipe(const pare_jobs *b, const pare_batch_row *r)
 
 pare_status pare_batch_begin(pare_jobs *b)
 {
-    char name[64] = ".batch";
-    if (b->opts->shards > 1)
-        (void)snprintf(name, sizeof name, ".batch-%zu-of-%zu", b->opts->shard, b->opts->shards);
-    char *const path = pare_path_join(b->a, b->output, name);
+    char *const path = shard_file(b, "batch");
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_output_check_room(b->cx, path));
@@ -204,32 +186,4 @@ pare_status pare_batch_begin(pare_jobs *b)
 void pare_batch_release(pare_jobs *b)
 {
     pare_lock_release(&b->lock);
-}
-
-static pare_status look_at(pare_jobs *b, pare_batch_row *r)
-{
-    bool done;
-    PARE_TRY(pare__batch_done(b, r, &done));
-    if (done && r->state != PARE_BATCH_FAILED)
-        r->state = PARE_BATCH_DONE;
-    if (done || r->state == PARE_BATCH_DONE) /* of another bound, it keeps its recipe */
-        return pare__batch_figures(b, r);
-    if (r->state != PARE_BATCH_MISSING)
-        return PARE_OK;
-    const pare_mark mark = pare_arena_mark(b->a);
-    char *const partial = pare_path_suffix(b->a, r->output, ".partial");
-    if (!partial)
-        return PARE_ENOMEM;
-    if (pare_path_is_directory(partial))
-        r->state = PARE_BATCH_UNFINISHED;
-    pare_arena_rewind(b->a, mark);
-    return PARE_OK;
-}
-
-pare_status pare_batch_look(pare_jobs *b)
-{
-    for (size_t i = 0; i < b->rows; i++)
-        PARE_TRY(look_at(b, &b->row[i]));
-    pare__batch_fronts(b);
-    return PARE_OK;
 }

@@ -187,6 +187,8 @@ static void put_row(pare_text_out *t, const pare_jobs *b, const pare_batch_row *
     put_cell(t, done ? r->perplexity : -1, 4);
     put_cell(t, done ? r->kl : -1, 6);
     put_cell(t, done && r->top1 >= 0 ? 100 * r->top1 : -1, 2);
+    for (size_t i = 0; i < b->tasks; i++)
+        put_cell(t, done ? r->task[i] : -1, 4);
     put_cell(t, done ? r->tokens_s : -1, 1);
     pare__text_put(t, "<td>%s</td><td>%s%s%s%s</td><td class=\"left\">",
                    done && r->seconds >= 0 ? pare_units_seconds(r->seconds, seconds) : "",
@@ -195,6 +197,11 @@ static void put_row(pare_text_out *t, const pare_jobs *b, const pare_batch_row *
     if (done && r->fallback_of[0]) {
         pare__text_put(t, "fallback: ");
         pare__text_put_html(t, r->fallback_of);
+        pare__text_put(t, " ");
+    }
+    if (done && r->warnings) {
+        pare__text_put(t, "%zu warning%s: ", r->warnings, pare_plural(r->warnings));
+        pare__text_put_html(t, r->warning);
         pare__text_put(t, " ");
     }
     pare__text_put_html(t, r->why);
@@ -223,7 +230,13 @@ void pare_batch_html(pare_text_out *t, const pare_jobs *b)
                    "<h2>Jobs</h2>\n<div class=\"scroll\"><table><thead><tr>"
                    "<th></th><th class=\"left\">job</th><th "
                    "class=\"left\">model</th><th>MiB</th><th>bits per weight</th>"
-                   "<th>in the whole model</th><th>perplexity</th><th>KL</th><th>top-1, %%</th>"
+                   "<th>in the whole model</th><th>perplexity</th><th>KL</th><th>top-1, %%</th>");
+    for (size_t i = 0; i < b->tasks; i++) {
+        pare__text_put(t, "<th>");
+        pare__text_put_html(t, b->task[i]);
+        pare__text_put(t, "</th>");
+    }
+    pare__text_put(t,
                    "<th>tokens/s</th><th>time</th><th>state</th><th></th></tr></thead><tbody>\n");
     for (size_t i = 0; i < b->rows; i++)
         put_row(t, b, &b->row[i]);

@@ -6,6 +6,7 @@
 #include "compress/plan/chain.h"
 #include "compress/plan/plan.h"
 #include "compress/plan/plan_time.h"
+#include "compress/report/gate.h"
 
 /* A normalized recipe up to its passes, but for the name of its output: what jobs that share have
  * in common. */
@@ -34,6 +35,19 @@ static bool is_shared(const pare_jobs *b, const pare_batch_plan *p, size_t row)
     return false;
 }
 
+/* The bytes of a plan whose calibration decides on them are not known yet. */
+static pare_status find_feasible(const pare_jobs *b, const pare_plan *plan,
+                                 pare_batch_plan_row *out)
+{
+    pare_gate verdict;
+    out->falls_back = plan->recipe.fallbacks > 0;
+    if (plan->ratios)
+        return PARE_OK;
+    PARE_TRY(pare_gate_of_bytes(b->a, &plan->recipe, plan->settled.packed_bytes, &verdict));
+    out->infeasible = verdict.kind == PARE_GATE_INFEASIBLE;
+    return PARE_OK;
+}
+
 static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const pare_job *job)
 {
     pare_batch_plan_row *const out = &p->row[row];
@@ -41,6 +55,8 @@ static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const 
     pare_plan plan = {0};
     pare_plan_estimate time;
     pare_status s = pare_plan_make(b->cx, b->a, job, &plan);
+    if (s == PARE_OK)
+        s = find_feasible(b, &plan, out);
     if (s == PARE_OK)
         s = pare_plan_time(b->cx, &plan, &time);
     if (s == PARE_OK) {

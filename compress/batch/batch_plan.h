@@ -6,10 +6,11 @@
 
 typedef struct pare_batch_plan_row {
     const pare_batch_row *row;
-    bool planned;             /* else the rest is not known: `why`, or it waits for a model */
-    pare_status status;       /* of a plan that failed */
-    char why[PARE_BATCH_WHY]; /* empty: it did not */
-    double bits;              /* per weight of the linears */
+    bool planned;                /* else the rest is not known: `why`, or it waits for a model */
+    pare_status status;          /* of a plan that failed */
+    char why[PARE_BATCH_WHY];    /* empty: it did not */
+    double bits;                 /* per weight of the linears */
+    bool infeasible, falls_back; /* the files are larger than is required; it has fallbacks */
     uint64_t bytes, memory, disk;
     double seconds, shared_seconds; /* the latter: of the former, for what an earlier job keeps */
 } pare_batch_plan_row;

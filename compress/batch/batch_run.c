@@ -41,11 +41,12 @@ static pare_status start(runner *r, pare_batch_row *row)
         argv[args++] = "--ram-limit";
         argv[args++] = ram;
     }
-    if (b->opts->restart)
+    if (row->anew)
         argv[args++] = "--restart";
     if (b->opts->strict)
         argv[args++] = "--strict";
     argv[args] = NULL;
+    (void)unlink(row->failed_file);
     const pare__child child = {.argv = argv, .log = row->log};
     PARE_TRY(pare__batch_start(b->cx, &child, &row->child));
     pare_teller_say(&b->teller, "%s: %s", row->job->name,
@@ -62,7 +63,8 @@ static bool is_ready(runner *r, pare_batch_row *row)
     const pare_batch_row *const before = &r->b->row[row->job->after];
     if (before == row || before->state == PARE_BATCH_DONE)
         return true;
-    if (before->state == PARE_BATCH_FAILED || before->state == PARE_BATCH_WAITS) {
+    if (before->state == PARE_BATCH_FAILED || before->state == PARE_BATCH_INFEASIBLE ||
+        before->state == PARE_BATCH_WAITS) {
         row->state = PARE_BATCH_WAITS;
         (void)snprintf(row->why, sizeof row->why, "%s is not done", before->job->name);
         pare_teller_say(&r->b->teller, "%s: not begun: %s", row->job->name, row->why);
@@ -87,6 +89,7 @@ static void start_some(runner *r)
                 row->ran = true;
                 (void)snprintf(row->why, sizeof row->why, "%s", r->b->cx->what);
                 pare_ctx_clear(r->b->cx);
+                pare__batch_failed(r->b, row);
                 r->finished++;
             }
             again |= row->state != was && row->state != PARE_BATCH_RUNNING;
@@ -104,9 +107,9 @@ static void tell_end(runner *r, const pare_batch_row *row)
 }
 
 /* Why it failed. */
-static void take_why(pare_batch_row *row, int status, const char *said)
+static void take_why(const pare_jobs *b, pare_batch_row *row, int status, const char *said)
 {
-    row->state = PARE_BATCH_FAILED;
+    row->state = *said ? PARE_BATCH_INFEASIBLE : PARE_BATCH_FAILED;
     if (WIFSIGNALED(status))
         (void)snprintf(row->why, sizeof row->why,
                        "ended by signal %d; the same command continues it", WTERMSIG(status));
@@ -114,6 +117,7 @@ static void take_why(pare_batch_row *row, int status, const char *said)
         (void)snprintf(row->why, sizeof row->why, "%s", said);
     else
         pare__batch_said(row->log, "error: ", row->why);
+    pare__batch_failed(b, row);
 }
 
 /* What a finished job says of its verdict, "REGRESSION: kl <= 1 is not kept: 2", holds, whatever
@@ -131,13 +135,13 @@ static void take_end(runner *r, pare_batch_row *row, int status)
     row->fallback = code == FALLBACK;
     r->running--;
     r->finished += !r->stopping || done;
+    (void)snprintf(row->verdict, sizeof row->verdict, "%.*s", (int)strcspn(said, ":"), said);
     if (done) {
         row->state = PARE_BATCH_DONE;
-        (void)snprintf(row->verdict, sizeof row->verdict, "%.*s", (int)strcspn(said, ":"), said);
     } else if (r->stopping) {
         row->state = PARE_BATCH_UNFINISHED;
     } else {
-        take_why(row, status, said);
+        take_why(r->b, row, status, ended ? said : "");
     }
     tell_end(r, row);
 }
@@ -170,28 +174,51 @@ static void run_all(runner *r)
     }
 }
 
-/* What is done stays as it is. Exports may be missing then, and fallbacks left: the job looks. */
+/* Everything that is there is older than this file, until it is made anew. */
+static pare_status mark_restart(const pare_jobs *b)
+{
+    static const char text[] = "what is older waits for pare batch --restart\n";
+    return b->opts->restart ? pare_file_write(b->cx, b->restart_file, text, sizeof text - 1)
+                            : PARE_OK;
+}
+
+/* What is done stays as it is. Exports may be missing then: the job looks. */
 static pare_status settle(runner *r)
 {
     pare_jobs *const b = r->b;
     size_t kept = 0;
+    PARE_TRY(mark_restart(b));
     PARE_TRY(pare_batch_look(b));
     for (size_t i = 0; i < b->rows; i++) {
         pare_batch_row *const row = &b->row[i];
-        const pare_recipe *const recipe = &row->job->recipe;
-        const bool again = b->opts->restart || recipe->exports || recipe->fallbacks;
-        if (row->mine && (row->state != PARE_BATCH_DONE || b->opts->restart))
-            (void)unlink(row->speed_file); /* it is of an output before */
-        if (row->mine && row->state == PARE_BATCH_DONE && again)
-            row->state = PARE_BATCH_MISSING;
-        kept += row->mine && row->state == PARE_BATCH_DONE;
         r->all += row->mine;
+        if (!row->mine)
+            continue;
+        if (row->state == PARE_BATCH_DONE && !row->job->recipe.exports) {
+            kept++;
+            continue;
+        }
+        if (row->state != PARE_BATCH_DONE)
+            (void)unlink(row->speed_file); /* it is of an output before */
+        if (row->state != PARE_BATCH_UNFINISHED)
+            row->state = PARE_BATCH_MISSING;
+        row->why[0] = row->verdict[0] = '\0';
     }
     r->finished = kept;
     if (kept)
         pare_teller_say(&b->teller, "%zu of %zu job%s %s done already", kept, r->all,
                         r->all == 1 ? "" : "s", kept == 1 ? "is" : "are");
     return PARE_OK;
+}
+
+/* --restart is done when all of its jobs are. */
+static void unmark_restart(const pare_jobs *b)
+{
+    bool done = true;
+    for (size_t i = 0; i < b->rows; i++)
+        done &= !b->row[i].mine || b->row[i].state == PARE_BATCH_DONE;
+    if (done)
+        (void)unlink(b->restart_file);
 }
 
 /* One at a time, when nothing else runs. The file gets its name when it is whole. */
@@ -244,6 +271,7 @@ pare_status pare_batch_run(pare_jobs *b)
     r.ram = b->opts->ram_limit / at_once;
     PARE_TRY(settle(&r));
     run_all(&r);
+    unmark_restart(b);
     PARE_TRY(measure_speeds(&r));
     return r.stopping ? pare_fail(b->cx, PARE_EINTERRUPTED, "interrupted") : PARE_OK;
 }

@@ -8,11 +8,23 @@
 #include "formats/json.h"
 #include "runtime/file.h"
 
-enum { CELL = 32, COLUMNS = 11 };
+enum { CELL = 32, BEFORE = 6, BEHIND = 5, COLUMNS = BEFORE + PARE_BATCH_TASKS + BEHIND };
 
-static const char *const titles[COLUMNS] = {"bytes", "bits",    "model bits", "perplexity",
-                                            "KL",    "top-1",   "tokens/s",   "seconds",
-                                            "state", "verdict", "front"};
+/* Columns: those before, one for each task, those behind. */
+static const char *title_of(const pare_jobs *b, size_t column)
+{
+    static const char *const before[BEFORE] = {"bytes",      "bits", "model bits",
+                                               "perplexity", "KL",   "top-1"};
+    static const char *const behind[BEHIND] = {"tokens/s", "seconds", "state", "verdict", "front"};
+    return column < BEFORE              ? before[column]
+           : column < BEFORE + b->tasks ? b->task[column - BEFORE]
+                                        : behind[column - BEFORE - b->tasks];
+}
+
+static size_t columns_of(const pare_jobs *b)
+{
+    return BEFORE + b->tasks + BEHIND;
+}
 
 /* Empty for a figure that is not known. */
 static void put_number(char cell[CELL], int digits, double value)
@@ -22,38 +34,60 @@ static void put_number(char cell[CELL], int digits, double value)
         (void)snprintf(cell, CELL, "%.*f", digits, value);
 }
 
-static void cells_of(const pare_batch_row *r, char cell[COLUMNS][CELL])
+static void cells_of(const pare_jobs *b, const pare_batch_row *r, char cell[COLUMNS][CELL])
 {
     const bool done = r->state == PARE_BATCH_DONE;
+    char(*const behind)[CELL] = cell + BEFORE + b->tasks;
     put_number(cell[0], 0, done ? r->bytes : -1);
     put_number(cell[1], 3, done ? r->bits : -1);
     put_number(cell[2], 3, done ? r->model_bits : -1);
     put_number(cell[3], 4, done ? r->perplexity : -1);
     put_number(cell[4], 6, done ? r->kl : -1);
     put_number(cell[5], 4, done ? r->top1 : -1);
-    put_number(cell[6], 1, done ? r->tokens_s : -1);
-    put_number(cell[7], 1, done ? r->seconds : -1);
-    (void)snprintf(cell[8], CELL, "%s", pare_batch_state_name(r->state));
-    (void)snprintf(cell[9], CELL, "%s", r->verdict);
-    (void)snprintf(cell[10], CELL, "%s", r->front ? "*" : "");
+    for (size_t i = 0; i < b->tasks; i++)
+        put_number(cell[BEFORE + i], 4, done ? r->task[i] : -1);
+    put_number(behind[0], 1, done ? r->tokens_s : -1);
+    put_number(behind[1], 1, done ? r->seconds : -1);
+    (void)snprintf(behind[2], CELL, "%s", pare_batch_state_name(r->state));
+    (void)snprintf(behind[3], CELL, "%s", r->verdict);
+    (void)snprintf(behind[4], CELL, "%s", r->front ? "*" : "");
 }
 
 /* Columns that some row fills. */
 static void find_columns(const pare_jobs *b, size_t width[COLUMNS], size_t *name)
 {
     char cell[COLUMNS][CELL];
+    const size_t columns = columns_of(b);
     *name = strlen("job");
     memset(width, 0, COLUMNS * sizeof *width);
     for (size_t i = 0; i < b->rows; i++) {
         const size_t len = strlen(b->row[i].job->name);
         *name = len > *name ? len : *name;
-        cells_of(&b->row[i], cell);
-        for (size_t c = 0; c < COLUMNS; c++)
+        cells_of(b, &b->row[i], cell);
+        for (size_t c = 0; c < columns; c++)
             width[c] = strlen(cell[c]) > width[c] ? strlen(cell[c]) : width[c];
     }
-    for (size_t c = 0; c < COLUMNS; c++)
-        if (width[c] && strlen(titles[c]) > width[c])
-            width[c] = strlen(titles[c]);
+    for (size_t c = 0; c < columns; c++)
+        if (width[c] && strlen(title_of(b, c)) > width[c])
+            width[c] = strlen(title_of(b, c));
+}
+
+/* What there is to say of a row, each on a line. */
+static void put_row_notes(pare_text_out *t, const pare_batch_row *r)
+{
+    const char *const name = r->job->name;
+    const bool done = r->state == PARE_BATCH_DONE;
+    if (done && r->fallback_of[0])
+        pare__text_put(t, "%s: is its fallback %s\n", name, r->fallback_of);
+    if (done && r->resumed > 0)
+        pare__text_put(t, "%s: its seconds are of the last run; %.0f block%s %s done before\n",
+                       name, r->resumed, r->resumed > 1 ? "s" : "",
+                       r->resumed > 1 ? "were" : "was");
+    if (done && r->warnings)
+        pare__text_put(t, "%s: %zu warning%s%s: %s\n", name, r->warnings, pare_plural(r->warnings),
+                       r->warnings > 1 ? ", the first" : "", r->warning);
+    if (r->why[0])
+        pare__text_put(t, "%s: %s\n", name, r->why);
 }
 
 static void put_notes(pare_text_out *t, const pare_jobs *b)
@@ -74,15 +108,10 @@ static void put_notes(pare_text_out *t, const pare_jobs *b)
         pare__text_put(t, "\n");
     }
     for (size_t i = 0; i < b->rows; i++)
-        if (b->row[i].state == PARE_BATCH_DONE && b->row[i].fallback_of[0])
-            pare__text_put(t, "%s: is its fallback %s\n", b->row[i].job->name,
-                           b->row[i].fallback_of);
-    for (size_t i = 0; i < b->rows; i++)
-        if (b->row[i].why[0])
-            pare__text_put(t, "%s: %s\n", b->row[i].job->name, b->row[i].why);
+        put_row_notes(t, &b->row[i]);
     const size_t done = pare_batch_count(b, PARE_BATCH_DONE);
     pare__text_put(t, "%zu of %zu job%s done", done, b->rows, b->rows == 1 ? "" : "s");
-    for (int s = PARE_BATCH_MISSING; s <= PARE_BATCH_WAITS; s++) {
+    for (int s = 0; s < PARE_BATCH_STATES; s++) {
         const size_t count = pare_batch_count(b, (pare_batch_state)s);
         if (s != PARE_BATCH_DONE && count)
             pare__text_put(t, ", %zu %s", count, pare_batch_state_name((pare_batch_state)s));
@@ -95,16 +124,17 @@ void pare_batch_text(pare_text_out *t, const pare_jobs *b)
 {
     char cell[COLUMNS][CELL];
     size_t width[COLUMNS], name;
+    const size_t columns = columns_of(b);
     find_columns(b, width, &name);
     pare__text_put(t, "%-*s", (int)name, "job");
-    for (size_t c = 0; c < COLUMNS; c++)
+    for (size_t c = 0; c < columns; c++)
         if (width[c])
-            pare__text_put(t, "  %*s", (int)width[c], titles[c]);
+            pare__text_put(t, "  %*s", (int)width[c], title_of(b, c));
     pare__text_put(t, "\n");
     for (size_t i = 0; i < b->rows; i++) {
-        cells_of(&b->row[i], cell);
+        cells_of(b, &b->row[i], cell);
         pare__text_put(t, "%-*s", (int)name, b->row[i].job->name);
-        for (size_t c = 0; c < COLUMNS; c++)
+        for (size_t c = 0; c < columns; c++)
             if (width[c])
                 pare__text_put(t, "  %*s", (int)width[c], cell[c]);
         pare__text_put(t, "\n");
@@ -112,20 +142,37 @@ void pare_batch_text(pare_text_out *t, const pare_jobs *b)
     put_notes(t, b);
 }
 
+/* Tasks stand at the end: the other columns are the same in every batch. */
 void pare_batch_csv(pare_text_out *t, const pare_jobs *b)
 {
     char cell[COLUMNS][CELL];
+    const size_t columns = columns_of(b);
     pare__text_put(t, "job,model,bytes,bits_per_weight,model_bits_per_weight,perplexity,kl,"
-                      "top1_agreement,decode_tok_s,seconds,state,verdict,front\n");
+                      "top1_agreement,decode_tok_s,seconds,state,verdict,front,resumed_blocks,"
+                      "warnings");
+    for (size_t i = 0; i < b->tasks; i++) {
+        pare__text_put(t, ",");
+        pare__text_put_csv(t, b->task[i]);
+    }
+    pare__text_put(t, "\n");
     for (size_t i = 0; i < b->rows; i++) {
         const pare_batch_row *const r = &b->row[i];
-        cells_of(r, cell);
+        const bool done = r->state == PARE_BATCH_DONE;
+        cells_of(b, r, cell);
         pare__text_put_csv(t, r->job->name);
         pare__text_put(t, ",");
         pare__text_put_csv(t, r->job->model);
-        for (size_t c = 0; c + 1 < COLUMNS; c++)
+        for (size_t c = 0; c + 1 < columns; c++)
+            if (c < BEFORE || c >= BEFORE + b->tasks)
+                pare__text_put(t, ",%s", cell[c]);
+        pare__text_put(t, ",%s", r->front ? "true" : "false");
+        if (done && r->resumed >= 0)
+            pare__text_put(t, ",%.0f,%zu", r->resumed, r->warnings);
+        else
+            pare__text_put(t, ",,");
+        for (size_t c = BEFORE; c < BEFORE + b->tasks; c++)
             pare__text_put(t, ",%s", cell[c]);
-        pare__text_put(t, ",%s\n", r->front ? "true" : "false");
+        pare__text_put(t, "\n");
     }
 }
 
@@ -134,6 +181,16 @@ static void put_figure(pare_json_writer *w, const char *key, double value)
 {
     if (value >= 0)
         pare_json_put_number(w, key, value);
+}
+
+static void put_tasks(pare_json_writer *w, const pare_jobs *b, const pare_batch_row *r)
+{
+    if (b->tasks)
+        pare_json_open_object(w, "tasks");
+    for (size_t i = 0; i < b->tasks; i++)
+        put_figure(w, b->task[i], r->task[i]);
+    if (b->tasks)
+        pare_json_close(w);
 }
 
 static void put_row(pare_json_writer *w, const pare_jobs *b, const pare_batch_row *r)
@@ -149,6 +206,8 @@ static void put_row(pare_json_writer *w, const pare_jobs *b, const pare_batch_ro
         pare_json_put_text(w, "after", b->row[r->job->after].job->name);
     if (r->why[0])
         pare_json_put_text(w, "error", r->why);
+    if (r->verdict[0])
+        pare_json_put_text(w, "verdict", r->verdict);
     if (done) {
         put_figure(w, "weight_bytes", r->bytes);
         put_figure(w, "bits_per_weight", r->bits);
@@ -158,10 +217,14 @@ static void put_row(pare_json_writer *w, const pare_jobs *b, const pare_batch_ro
         put_figure(w, "top1_agreement", r->top1);
         put_figure(w, "decode_tok_s", r->tokens_s);
         put_figure(w, "seconds", r->seconds);
+        if (r->resumed >= 0)
+            pare_json_put_integer(w, "resumed_blocks", (int64_t)r->resumed);
         put_figure(w, "original_weight_bytes", r->before_bytes);
         put_figure(w, "original_perplexity", r->before_perplexity);
-        if (r->verdict[0])
-            pare_json_put_text(w, "verdict", r->verdict);
+        put_tasks(w, b, r);
+        pare_json_put_integer(w, "warnings", (int64_t)r->warnings);
+        if (r->warnings)
+            pare_json_put_text(w, "first_warning", r->warning);
         if (r->fallback_of[0])
             pare_json_put_text(w, "fallback", r->fallback_of);
         pare_json_put_bool(w, "front", r->front);

@@ -41,8 +41,21 @@ void pare_help_batch(void)
         "does, and may\n"
         "have a name, a method, a model (a path, or {job: NAME}: the output of that job), and "
         "after: NAME.\n"
-        "Paths are relative to the file in which they stand. An export of a job gets its name in "
-        "front.\n"
+        "Paths are relative to the file in which they stand. An export of a job is "
+        "FOLDER/NAME-FILE, "
+        "where a\n"
+        "relative folder is in that of the batch.\n"
+        "\n"
+        "The state of a job in the summary:\n"
+        "  missing     nothing of it is there\n"
+        "  unfinished  it was begun, or is running; the same command continues it\n"
+        "  done        it is finished; its verdict (pare help require) may be any\n"
+        "  stale       what is there is damaged, of another recipe, or older than a --restart that "
+        "was\n"
+        "              stopped; the summary says which\n"
+        "  failed      the summary says why, and the same command tries it again\n"
+        "  infeasible  its files would be larger than it requires; nothing was written\n"
+        "  waits       for a job that is not done\n"
         "\n%s",
         example);
 }
@@ -141,9 +154,12 @@ static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
         const pare_batch_plan_row *const r = &p->row[i];
         const double shared = r->shared_seconds > 0 ? r->shared_seconds : 0;
         if (r->planned)
-            (void)printf("%-*s  %10s  %15.3f  %10s  about %s\n", (int)width, r->row->job->name,
+            (void)printf("%-*s  %10s  %15.3f  %10s  about %s%s\n", (int)width, r->row->job->name,
                          pare_units_bytes(r->bytes, x), r->bits, pare_units_bytes(r->memory, y),
-                         pare_units_seconds(r->seconds - shared, z));
+                         pare_units_seconds(r->seconds - shared, z),
+                         !r->infeasible  ? ""
+                         : r->falls_back ? "; INFEASIBLE, so a fallback is tried"
+                                         : "; INFEASIBLE, so nothing is written");
         else
             (void)printf("%-*s  %s\n", (int)width, r->row->job->name, plan_state(r));
     }
@@ -169,6 +185,7 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
         if (!r->planned)
             pare_json_put_text(w, "reason", plan_state(r));
         if (r->planned) {
+            pare_json_put_bool(w, "feasible", !r->infeasible);
             pare_json_put_finite(w, "bits_per_weight", r->bits);
             pare_json_put_integer(w, "packed_bytes", (int64_t)r->bytes);
             pare_json_put_integer(w, "memory_bytes", (int64_t)r->memory);

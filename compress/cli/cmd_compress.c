@@ -117,8 +117,6 @@ static void put_report(pare_json_writer *w, const pare_compress_result *result)
 {
     const pare_report *const r = &result->report;
     pare_json_put_integer(w, "linears", (int64_t)r->rows);
-    pare_json_put_integer(w, "fallbacks", (int64_t)result->fallbacks);
-    pare_json_put_integer(w, "thin", (int64_t)result->thin);
     if (pruned_zeros(r) >= 0)
         pare_json_put_finite(w, "zeros", pruned_zeros(r));
     if (pare_report_stability(r) > 0)
@@ -302,13 +300,13 @@ static void print_text(const pare_compress_result *result)
     if (numeric_steps(r))
         (void)printf("numeric steps     %zu linear%s needed one; manifest.json lists them\n",
                      numeric_steps(r), pare_plural(numeric_steps(r)));
-    if (result->thin && r->structure)
-        (void)printf("calibration       too little for %zu step%s\n", result->thin,
-                     pare_plural(result->thin));
-    else if (result->thin)
+    if (r->thin && r->structure)
+        (void)printf("calibration       too little for %zu step%s\n", r->thin,
+                     pare_plural(r->thin));
+    else if (r->thin)
         (void)printf(
             "calibration       too little for %zu of %zu linears, which layers.csv lists\n",
-            result->thin, r->rows);
+            r->thin, r->rows);
     if (r->experts.count)
         (void)printf(
             "experts           at least %lld token%s of the calibration reach%s one, median "
@@ -332,7 +330,7 @@ static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job 
     pare_compress_result result;
     const pare_events events = {on_event, cli};
     PARE_TRY(pare_compress(&cli->cx, &cli->arena, job, &events, &result));
-    cli->fallback = pare_args_given(args, "strict") && result.fallbacks > 0;
+    cli->fallback = pare_args_given(args, "strict") && result.report.fallbacks > 0;
     const pare_gate *const v = result.report.verdict;
     cli->refused = v && v->kind != PARE_GATE_ACCEPT;
     if (cli->json)

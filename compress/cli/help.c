@@ -1,10 +1,13 @@
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "compress/cli/cli.h"
 #include "compress/init/init.h"
 #include "compress/passes/pass.h"
+#include "recipes/batch_recipe.h"
 #include "recipes/pattern.h"
+#include "recipes/train_recipe.h"
 
 enum { PAGE = 100 }; /* columns */
 
@@ -246,25 +249,53 @@ static bool print_setting(const char *name)
 static const char *topic_of(const char *key)
 {
     static const char *const topic[][2] = {
-        {"text", "calibration"},  {"tokens", "calibration"},  {"generate", "calibration"},
-        {"path", "calibration"},  {"perplexity", "evaluate"}, {"kl", "evaluate"},
-        {"held_out", "evaluate"}, {"file", "choice"},         {"shots", "tasks"},
-        {"fallback", "require"},  {"shots_from", "tasks"},    {"method", "kv_cache"},
-        {"format", "export"},     {"ram", "limits"},          {"bf16", "precision"},
-        {"amx", "precision"},     {"cuda", "device"},         {"gpu", "device"}};
+        {"text", "calibration"},   {"tokens", "calibration"},  {"generate", "calibration"},
+        {"path", "calibration"},   {"perplexity", "evaluate"}, {"kl", "evaluate"},
+        {"held_out", "evaluate"},  {"file", "choice"},         {"shots", "tasks"},
+        {"fallback", "require"},   {"shots_from", "tasks"},    {"method", "kv_cache"},
+        {"format", "export"},      {"ram", "limits"},          {"bf16", "precision"},
+        {"amx", "precision"},      {"cuda", "device"},         {"gpu", "device"},
+        {"after", "jobs"},         {"verdict", "require"},     {"accept", "require"},
+        {"regression", "require"}, {"anomalous", "require"},   {"infeasible", "require"},
+        {"stale", "jobs"},         {"waits", "jobs"}};
     for (size_t i = 0; i < sizeof topic / sizeof *topic; i++)
-        if (strcmp(topic[i][0], key) == 0)
+        if (strcasecmp(topic[i][0], key) == 0)
             return topic[i][1];
     return NULL;
+}
+
+static bool is_key(const pare_recipe_key *keys, const char *word)
+{
+    for (const pare_recipe_key *k = keys; k->name; k++)
+        if (strcmp(k->name, word) == 0)
+            return true;
+    return false;
+}
+
+/* An option, of each command that has it; false when none does. */
+static bool print_options(const char *name)
+{
+    char left[96];
+    bool found = false;
+    for (const pare_command *c = pare_commands; c->name; c++)
+        for (const pare_option *o = c->options; o->name; o++) {
+            if (strcmp(o->name, name) != 0)
+                continue;
+            if (!found)
+                (void)printf("--%s: an option\n\n", name);
+            (void)snprintf(left, sizeof left, "%s --%s%s%s", c->name, o->name,
+                           o->argument ? " " : "", o->argument ? o->argument : "");
+            pare_help_row(25, left, o->help);
+            found = true;
+        }
+    return found;
 }
 
 /* Whether the page on recipes explains it: a key, or what every pass takes. */
 static bool is_of_recipe(const char *word)
 {
-    for (const pare_recipe_key *k = pare_recipe_keys; k->name; k++)
-        if (strcmp(k->name, word) == 0)
-            return true;
-    return strcmp(word, "targets") == 0 || strcmp(word, "skip") == 0;
+    return is_key(pare_recipe_keys, word) || strcmp(word, "targets") == 0 ||
+           strcmp(word, "skip") == 0;
 }
 
 pare_status pare_help(pare_cli *cli, const char *topic)
@@ -299,10 +330,14 @@ pare_status pare_help(pare_cli *cli, const char *topic)
             pare_help_presets();
             found = true;
         }
-    if (!found && is_of_recipe(topic))
-        return pare_help(cli, "recipe");
     const char *const other = found ? NULL : topic_of(topic);
-    found = found || print_setting(topic);
+    if (!found && !other && is_of_recipe(topic))
+        return pare_help(cli, "recipe");
+    if (!found && !other && is_key(pare_batch_keys, topic))
+        return pare_help(cli, "jobs");
+    if (!found && !other && is_key(pare_train_keys, topic))
+        return pare_help(cli, "training");
+    found = found || print_setting(topic) || (!other && print_options(topic));
     if (other) {
         (void)printf("%s", found ? "\n" : "");
         return pare_help(cli, other);

@@ -127,6 +127,21 @@ static void put_passes(pare_json_writer *w, const pare_plan *p)
     pare_json_close(w);
 }
 
+static void put_requirements(pare_json_writer *w, const pare_plan *p)
+{
+    const pare_recipe *const r = &p->recipe;
+    pare_json_open_array(w, "requirements");
+    for (size_t i = 0; i < r->requirements; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "name", r->requirement[i].name);
+        pare_json_put_text(w, "bound", r->requirement[i].text.text);
+        pare_json_put_bool(w, "feasible", !pare__plan_infeasible(p, &r->requirement[i]));
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+    pare_json_put_integer(w, "fallbacks", (int64_t)r->fallbacks);
+}
+
 static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_estimate *time)
 {
     pare_json_put_text(w, "model", p->model_path);
@@ -159,6 +174,7 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
     for (size_t i = 0; i < p->linears; i++)
         put_linear(w, p, &p->linear[i]);
     pare_json_close(w);
+    put_requirements(w, p);
     put_warnings(w, p, time);
     put_exports(w, p);
 }

@@ -252,15 +252,19 @@ static void print_time(const pare_plan_estimate *t)
         (void)printf("%-17s " PARE__PLAN_DISK "\n", "warning", t->disk);
 }
 
+bool pare__plan_infeasible(const pare_plan *p, const pare_requirement *r)
+{
+    return r->kind == PARE_REQUIRE_BYTES && !p->ratios &&
+           (double)p->settled.packed_bytes > r->bound;
+}
+
 static void print_requirements(const pare_plan *p)
 {
     const pare_recipe *const r = &p->recipe;
     for (size_t i = 0; i < r->requirements; i++) {
         const pare_requirement *const q = &r->requirement[i];
-        const bool infeasible = q->kind == PARE_REQUIRE_BYTES && !p->ratios &&
-                                (double)p->settled.packed_bytes > q->bound;
-        (void)printf("%-17s %s %s%s\n", i ? "" : "requires", pare_requirement_words[q->kind].name,
-                     q->text.text, infeasible ? "   INFEASIBLE: the files are larger" : "");
+        (void)printf("%-17s %s %s%s\n", i ? "" : "requires", q->name, q->text.text,
+                     pare__plan_infeasible(p, q) ? "   INFEASIBLE: the files are larger" : "");
     }
     if (r->fallbacks)
         (void)printf("%-17s %zu, tried in turn where one is not kept\n", "fallbacks", r->fallbacks);

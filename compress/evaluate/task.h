@@ -130,8 +130,8 @@ typedef struct pare_task_figures {
     size_t metrics;
     pare_task_group *group; /* in the order of the file; those of one subject alone are left out */
     size_t groups;
-    unsigned char *verdict;     /* [docs] as pare_choice_item has them */
-    const char *const *subject; /* [docs] or NULL */
+    unsigned char *verdict; /* [docs] as pare_choice_item has them */
+    const size_t *part;     /* [docs] in which group each is that was asked; NULL: no groups */
     bool has_paired;
 } pare_task_figures;
 

@@ -78,6 +78,11 @@ PARE_CHECKED pare_status pare__csv_object(pare_ctx *cx, const pare__csv *c,
 /* Texts, ended by NULL, one behind the other in the arena. NULL: PARE_ENOMEM, recorded. */
 const char *pare__task_joined(pare_arena *a, ...);
 
+/* Numbers names [count] in the order in which they first come: of [count], below *groups.
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__task_groups(pare_arena *a, const char *const *name, size_t count,
+                                           size_t *of, size_t *groups);
+
 /* str.replace: every `from` becomes `to`, which is not longer; in place, from left to right. */
 void pare__task_replace(char *text, const char *from, const char *to);
 

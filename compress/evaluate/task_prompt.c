@@ -1,6 +1,7 @@
 /* Documents as requests: description, shots and text in front of the choices. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compress/evaluate/python_random.h"
 #include "compress/evaluate/task_internal.h"
@@ -14,8 +15,10 @@ typedef struct prompting {
     const pare_task_asked *asked;
     const pare_task_row *task;
     pare__task_item *item, *shot;
-    size_t items, shots;         /* documents; those that shots are taken from */
-    const char *subject, *about; /* of the document before, and what stood in front of it */
+    size_t items, shots;  /* documents; those that shots are taken from */
+    size_t *subject;      /* [items + shots] which it is; NULL: they have none */
+    size_t *next, *first; /* the next shot of the subject, and the first, of each; shots: none */
+    const char **about; /* of each subject, what stands in front of its documents; NULL: not yet */
     pare_python_random draw;
     size_t *pool, *rest, picked[PARE_TASK_SHOTS + 1];
 } prompting;
@@ -107,20 +110,48 @@ static pare_status draw_shots(prompting *p, const pare__task_item *d, const char
 }
 
 /* The first of the same subject. */
-static pare_status first_shots(prompting *p, const char *subject, const char **front)
+static pare_status first_shots(prompting *p, size_t item, const char **front)
 {
     size_t have = 0;
-    for (size_t i = 0; *front && i < p->shots && have < p->asked->shots; i++)
-        if (strcmp(p->shot[i].subject, subject) == 0) {
-            *front = solved(p->a, *front, &p->shot[i]);
-            have++;
-        }
+    for (size_t i = p->first[p->subject[item]]; *front && i < p->shots && have < p->asked->shots;
+         i = p->next[i], have++)
+        *front = solved(p->a, *front, &p->shot[i]);
     if (!*front)
         return PARE_ENOMEM;
     if (have == p->asked->shots)
         return PARE_OK;
-    const char *const about = pare__task_joined(p->a, "about ", subject, (char *)NULL);
+    const char *const about =
+        pare__task_joined(p->a, "about ", p->item[item].subject, (char *)NULL);
     return about ? few(p, have, about) : PARE_ENOMEM;
+}
+
+/* Documents and shots by their subjects. */
+static pare_status find_subjects(prompting *p)
+{
+    const size_t count = p->items + p->shots;
+    size_t subjects;
+    if (!p->item[0].subject)
+        return PARE_OK;
+    const char **const name = PARE_NEW(p->a, const char *, count);
+    p->subject = PARE_NEW(p->a, size_t, count);
+    if (!name || !p->subject)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        name[i] = i < p->items ? p->item[i].subject : p->shot[i - p->items].subject;
+    PARE_TRY(pare__task_groups(p->a, name, count, p->subject, &subjects));
+    p->next = PARE_NEW(p->a, size_t, p->shots + 1);
+    p->first = PARE_NEW(p->a, size_t, subjects);
+    p->about = PARE_NEW(p->a, const char *, subjects);
+    if (!p->next || !p->first || !p->about)
+        return PARE_ENOMEM;
+    for (size_t g = 0; g < subjects; g++)
+        p->first[g] = p->shots;
+    for (size_t i = p->shots; i-- > 0;) {
+        size_t *const first = &p->first[p->subject[p->items + i]];
+        p->next[i] = *first;
+        *first = i;
+    }
+    return PARE_OK;
 }
 
 static const char *describe(pare_arena *a, const char *subject)
@@ -135,30 +166,33 @@ static const char *describe(pare_arena *a, const char *subject)
 }
 
 /* What stands in front of a document. */
-static pare_status front_of(prompting *p, const pare__task_item *d, const char **front)
+static pare_status front_of(prompting *p, size_t item, const char **front)
 {
+    const pare__task_item *const d = &p->item[item];
     *front = "";
-    if (!d->subject)
+    if (!p->subject)
         return p->asked->shots ? draw_shots(p, d, front) : PARE_OK;
-    if (!p->subject || strcmp(p->subject, d->subject) != 0) {
-        p->subject = d->subject;
-        p->about = describe(p->a, d->subject);
-        if (!p->about)
+    const char **const about = &p->about[p->subject[item]];
+    if (!*about) {
+        *front = describe(p->a, d->subject);
+        if (!*front)
             return PARE_ENOMEM;
         if (p->asked->shots)
-            PARE_TRY(first_shots(p, d->subject, &p->about));
+            PARE_TRY(first_shots(p, item, front));
+        *about = *front;
     }
-    *front = p->about;
+    *front = *about;
     return PARE_OK;
 }
 
-static pare_status put_doc(prompting *p, const pare__task_item *d, pare_task_texts *out,
-                           pare_task_doc *doc)
+static pare_status put_doc(prompting *p, size_t item, pare_task_texts *out)
 {
+    const pare__task_item *const d = &p->item[item];
+    pare_task_doc *const doc = &out->doc[item];
     const pare_choice_text *const t = &d->text;
     const bool parted = d->context[0];
     const char *front;
-    PARE_TRY(front_of(p, d, &front));
+    PARE_TRY(front_of(p, item, &front));
     *doc = (pare_task_doc){.first = out->request.count,
                            .count = parted ? 2 : 1,
                            .choices = parted ? 2 : t->choices,
@@ -193,6 +227,12 @@ static const char *subject_of(const pare_task_row *t, const char *name)
     return t->shots == PARE__SHOTS_FIRST && name[len] ? name + len + 1 : NULL;
 }
 
+static bool is_one_file(const char *x, const char *y)
+{
+    struct stat a, b;
+    return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 static pare_status put_all(prompting *p, pare_task_texts *out)
 {
     out->docs = p->items;
@@ -203,9 +243,10 @@ static pare_status put_all(prompting *p, pare_task_texts *out)
     p->rest = PARE_NEW(p->a, size_t, p->shots + 1);
     if (!out->doc || !out->request.item || !p->pool || !p->rest)
         return PARE_ENOMEM;
+    PARE_TRY(find_subjects(p));
     pare_python_seed(&p->draw, SEED);
     for (size_t i = 0; i < p->items; i++)
-        PARE_TRY(put_doc(p, &p->item[i], out, &out->doc[i]));
+        PARE_TRY(put_doc(p, i, out));
     return PARE_OK;
 }
 
@@ -219,6 +260,12 @@ pare_status pare_task_read(pare_ctx *cx, pare_arena *a, const pare_task_asked *a
         return pare_task_unknown(cx, asked->name);
     PARE_TRY(check(cx, asked, p.task));
     const char *const subject = subject_of(p.task, asked->name);
+    if (asked->shots && p.task->shots != PARE__SHOTS_OTHERS &&
+        is_one_file(asked->file, asked->shots_file))
+        pare_warn(cx,
+                  "%s: the shots are taken from the file that is measured, so a document can stand "
+                  "in front of itself, solved",
+                  asked->name);
     PARE_TRY(pare__task_file(cx, a, p.task, subject, asked->file, asked->limit, &p.item, &p.items,
                              &out->all));
     if (asked->shots)

@@ -86,25 +86,26 @@ static double error_of(const double *x, size_t n, double mean)
     return n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : NAN;
 }
 
-/* The share of the documents asked whose verdict has a bit; of one subject, or of all. */
-static pare_task_metric share_of(const pare_task_figures *f, const char *name, unsigned bit,
-                                 const char *subject, size_t *n)
+static pare_task_metric share(const char *name, unsigned bit, size_t right, size_t n)
 {
-    size_t right = 0;
-    *n = 0;
-    for (size_t i = 0; i < f->docs; i++) {
-        if (!(f->verdict[i] & PARE_CHOICE_ASKED) ||
-            (subject && strcmp(f->subject[i], subject) != 0))
-            continue;
-        ++*n;
-        right += (f->verdict[i] & bit) != 0;
-    }
-    const double share = (double)right / (double)*n;
+    const double value = (double)right / (double)n;
     return (pare_task_metric){.name = name,
-                              .value = share,
-                              .error = *n > 1 ? sqrt(share * (1 - share) / (double)(*n - 1)) : NAN,
+                              .value = value,
+                              .error = n > 1 ? sqrt(value * (1 - value) / (double)(n - 1)) : NAN,
                               .share = true,
                               .right = bit};
+}
+
+/* The share of the documents asked whose verdict has a bit. */
+static pare_task_metric share_of(const pare_task_figures *f, const char *name, unsigned bit)
+{
+    size_t right = 0, n = 0;
+    for (size_t i = 0; i < f->docs; i++) {
+        const bool asked = (f->verdict[i] & PARE_CHOICE_ASKED) != 0;
+        n += asked;
+        right += asked && (f->verdict[i] & bit) != 0;
+    }
+    return share(name, bit, right, n);
 }
 
 static void add(pare_task_figures *f, pare_task_metric m)
@@ -115,14 +116,13 @@ static void add(pare_task_figures *f, pare_task_metric m)
 static void sum_up(scoring *s)
 {
     pare_task_figures *const f = s->out;
-    size_t n;
     const double mean = mean_of(s->value, f->n), error = error_of(s->value, f->n, mean);
     switch (s->data->texts.task->kind) {
     case PARE__TASK_ACC:
     case PARE__TASK_NORM:
-        add(f, share_of(f, "acc", PARE_CHOICE_RIGHT, NULL, &n));
+        add(f, share_of(f, "acc", PARE_CHOICE_RIGHT));
         if (s->data->texts.task->kind == PARE__TASK_NORM)
-            add(f, share_of(f, "acc_norm", PARE_CHOICE_RIGHT_NORM, NULL, &n));
+            add(f, share_of(f, "acc_norm", PARE_CHOICE_RIGHT_NORM));
         break;
     case PARE__TASK_MASS:
         add(f, (pare_task_metric){.name = "acc", .value = mean, .error = error, .share = true});
@@ -130,7 +130,7 @@ static void sum_up(scoring *s)
     case PARE__TASK_WORD:
         add(f, (pare_task_metric){
                    .name = "perplexity", .value = exp(-mean), .error = exp(-mean) * error});
-        add(f, share_of(f, "acc", PARE_CHOICE_RIGHT, NULL, &n));
+        add(f, share_of(f, "acc", PARE_CHOICE_RIGHT));
         break;
     case PARE__TASK_PAGE: {
         const double by_word = s->log_sum / (double)s->words, bytes = (double)s->bytes;
@@ -144,12 +144,27 @@ static void sum_up(scoring *s)
     }
 }
 
-static bool is_known(const pare_task_figures *f, const char *subject)
+/* The share of each group that has documents, and which group each of them is in. */
+static void fill_groups(pare_task_figures *f, size_t *part, size_t groups, size_t *right)
 {
-    for (size_t g = 0; g < f->groups; g++)
-        if (strcmp(f->group[g].name, subject) == 0)
-            return true;
-    return false;
+    const pare_task_group *const all = f->group;
+    for (size_t i = 0; i < f->docs; i++) {
+        if (!(f->verdict[i] & PARE_CHOICE_ASKED))
+            continue;
+        f->group[part[i]].n++;
+        right[part[i]] += (f->verdict[i] & PARE_CHOICE_RIGHT) != 0;
+    }
+    for (size_t g = 0; g < groups; g++) {
+        const size_t hits = right[g];
+        right[g] = f->groups; /* from here on: which it is among those that stay */
+        if (!all[g].n)
+            continue;
+        f->group[f->groups] = all[g];
+        f->group[f->groups++].acc = share("acc", PARE_CHOICE_RIGHT, hits, all[g].n);
+    }
+    for (size_t i = 0; i < f->docs; i++)
+        part[i] = right[part[i]];
+    f->groups = f->groups > 1 ? f->groups : 0;
 }
 
 /* Subjects in the order in which the file has them. */
@@ -157,23 +172,24 @@ static pare_status part(scoring *s)
 {
     pare_task_figures *const f = s->out;
     const pare_task_doc *const doc = s->data->texts.doc;
+    size_t groups;
     if (!doc[0].group)
         return PARE_OK;
-    const char **const subject = PARE_NEW(s->a, const char *, f->docs);
-    f->group = PARE_NEW(s->a, pare_task_group, f->docs);
-    if (!subject || !f->group)
+    const char **const name = PARE_NEW(s->a, const char *, f->docs);
+    size_t *const part_of = PARE_NEW(s->a, size_t, f->docs);
+    if (!name || !part_of)
         return PARE_ENOMEM;
-    f->subject = subject;
     for (size_t i = 0; i < f->docs; i++)
-        subject[i] = doc[i].group;
-    for (size_t i = 0; i < f->docs; i++) {
-        if (!(f->verdict[i] & PARE_CHOICE_ASKED) || is_known(f, subject[i]))
-            continue;
-        pare_task_group *const g = &f->group[f->groups++];
-        g->name = subject[i];
-        g->acc = share_of(f, "acc", PARE_CHOICE_RIGHT, g->name, &g->n);
-    }
-    f->groups = f->groups > 1 ? f->groups : 0;
+        name[i] = doc[i].group;
+    PARE_TRY(pare__task_groups(s->a, name, f->docs, part_of, &groups));
+    size_t *const right = PARE_NEW(s->a, size_t, groups);
+    f->group = PARE_NEW(s->a, pare_task_group, groups);
+    if (!right || !f->group)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < f->docs; i++)
+        f->group[part_of[i]].name = name[i];
+    f->part = part_of;
+    fill_groups(f, part_of, groups, right);
     return PARE_OK;
 }
 
@@ -221,29 +237,31 @@ pare_status pare_task_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
     return status;
 }
 
-static pare_paired pair_of(const pare_task_figures *now, const pare_task_figures *then,
-                           const pare_task_metric *m, const char *subject)
+static void count_pair(pare_paired *p, unsigned now, unsigned then, unsigned bit)
 {
-    pare_paired p = {0};
-    for (size_t i = 0; i < now->docs; i++) {
-        if (!(now->verdict[i] & then->verdict[i] & PARE_CHOICE_ASKED) ||
-            (subject && strcmp(now->subject[i], subject) != 0))
-            continue;
-        p.gained += (now->verdict[i] & m->right) > (then->verdict[i] & m->right);
-        p.lost += (now->verdict[i] & m->right) < (then->verdict[i] & m->right);
-    }
-    p.p = pare_mcnemar(p.gained, p.lost);
-    return p;
+    p->gained += (now & bit) > (then & bit);
+    p->lost += (now & bit) < (then & bit);
 }
 
 void pare_task_pair(const pare_task_figures *baseline, pare_task_figures *out)
 {
     out->has_paired = true;
-    for (size_t i = 0; i < out->metrics; i++)
-        if (out->metric[i].right)
-            out->metric[i].paired = pair_of(out, baseline, &out->metric[i], NULL);
-    for (size_t g = 0; g < out->groups; g++)
-        out->group[g].acc.paired = pair_of(out, baseline, &out->group[g].acc, out->group[g].name);
+    for (size_t i = 0; i < out->docs; i++) {
+        const unsigned now = out->verdict[i], then = baseline->verdict[i];
+        if (!(now & then & PARE_CHOICE_ASKED))
+            continue;
+        for (size_t m = 0; m < out->metrics; m++)
+            count_pair(&out->metric[m].paired, now, then, out->metric[m].right);
+        if (out->groups)
+            count_pair(&out->group[out->part[i]].acc.paired, now, then, PARE_CHOICE_RIGHT);
+    }
+    for (size_t m = 0; m < out->metrics; m++)
+        out->metric[m].paired.p =
+            pare_mcnemar(out->metric[m].paired.gained, out->metric[m].paired.lost);
+    for (size_t g = 0; g < out->groups; g++) {
+        pare_paired *const p = &out->group[g].acc.paired;
+        p->p = pare_mcnemar(p->gained, p->lost);
+    }
 }
 
 static void put_value(pare_json_writer *w, const pare_task_figures *f, const pare_task_metric *m)

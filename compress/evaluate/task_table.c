@@ -221,6 +221,16 @@ static pare_status take_options(const pare__task_reading *r, const pare_json *do
     return PARE_OK;
 }
 
+/* Blanks are as good as "_", in which words of a subject are joined. */
+static bool is_subject(const char *is, const char *asked)
+{
+    while (*is && (*is == *asked || (*is == ' ' && *asked == '_'))) {
+        is++;
+        asked++;
+    }
+    return *is == *asked;
+}
+
 static pare_status read_mmlu(const pare__task_reading *r, const pare_json *doc,
                              pare__task_item *out)
 {
@@ -238,8 +248,12 @@ static pare_status read_mmlu(const pare__task_reading *r, const pare_json *doc,
     if (!r->subject && !pare_json_get(doc, "subject"))
         return pare__choice_fail(&r->at, "\"subject\" is missing: name the subject of the file in "
                                          "the task, as in mmlu_anatomy=FILE");
-    if (!r->subject)
+    if (pare_json_get(doc, "subject"))
         PARE_TRY(take_filled(r, doc, "subject", &out->subject));
+    if (r->subject && !is_subject(out->subject, r->subject))
+        return pare__choice_fail(&r->at, "\"subject\" is another one than that of the task: mmlu "
+                                         "takes a file of several");
+    out->subject = r->subject ? r->subject : out->subject;
     for (size_t i = 0; key && i < LETTERS; i++)
         if (strcmp(key, letter[i]) == 0) {
             out->text.answer = i;

@@ -4,7 +4,7 @@
 
 #include "compress/plan/plan.h"
 
-/* The job with these settings behind its own, which goes on where it stopped. PARE_ENOMEM. */
+/* The job with these settings behind its own, without `restart`. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_job_fallback(pare_arena *a, const pare_job *job,
                                            const pare_texts *fallback, pare_job *out);
 

@@ -43,7 +43,7 @@ static pare_status check_replacing(pare_ctx *cx, pare_arena *a, const pare_plan 
 {
     const pare_job_path output = output_path(plan);
     const bool there = pare_path_is_directory(plan->place.output);
-    settled->replaces = there && (plan->job->restart || plan->job->replace || unfinished);
+    settled->replaces = there && (plan->job->restart || unfinished);
     return pare_job_check_replacing(cx, a, &output, &plan->place, settled->replaces,
                                     plan->job->plan_only, &settled->finished);
 }

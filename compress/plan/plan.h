@@ -23,12 +23,12 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
                                                           to the working directory */
     const char *const *sets;                           /* "path=value" */
     size_t set_count;
-    const char *share;     /* folder for what jobs of one model and calibration share, or NULL */
-    uint64_t ram_limit;    /* bytes; 0: the recipe's */
-    bool strict;           /* refuse exports with codes or types other than asked for */
-    bool restart, replace; /* discard what an earlier run left; replace a finished output (both) */
-    bool plan_only;        /* the plan is all that is wanted: a finished output is no obstacle, */
-    bool unlimited;        /* nor is too little memory or disk */
+    const char *share;  /* folder for what jobs of one model and calibration share, or NULL */
+    uint64_t ram_limit; /* bytes; 0: the recipe's */
+    bool strict;        /* refuse exports with codes or types other than asked for */
+    bool restart;       /* discard what an earlier run left, and replace a finished output */
+    bool plan_only;     /* the plan is all that is wanted: a finished output is no obstacle, */
+    bool unlimited;     /* nor is too little memory or disk */
 } pare_job;
 
 /* One site that a step transforms. */

@@ -84,6 +84,10 @@ typedef struct pare_report {
     const pare_training_result *training;   /* NULL: nothing was trained */
     const pare_linear_result *row;
     size_t rows;
+    size_t fallbacks; /* rows that took a step of the numeric ladder or got too little calibration,
+                         those of an expert that too few tokens reach among them, steps that take
+                         parts out by too little calibration, evaluations that no GPU could run */
+    size_t thin;      /* of these, rows and steps that got too little calibration */
     pare_report_experts experts; /* count 0: none were counted */
     const pare_report_eval *evaluation;
     size_t evaluations;
@@ -143,8 +147,13 @@ void pare_report_put(pare_json_writer *w, const pare_report *r);
 PARE_CHECKED pare_status pare_report_write(pare_ctx *cx, const pare_report *r,
                                            const char *directory);
 
-/* The member "training" of an open object; and the curve of its loss as a picture in HTML. */
+/* Adds the text of a README.md or report.html (`html`) that such a report is, with the verdict of r
+ * and its recipe in place of `recipe_was`. What is not found stays. */
 struct pare_text_out;
+void pare_report_change(struct pare_text_out *t, const pare_report *r, const char *text,
+                        const char *recipe_was, bool html);
+
+/* The member "training" of an open object; and the curve of its loss as a picture in HTML. */
 void pare_report_training(pare_json_writer *w, const pare_training_result *t);
 void pare_report_curve(struct pare_text_out *t, const pare_training_result *s);
 

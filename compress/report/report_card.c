@@ -305,8 +305,7 @@ static void put_exports(pare_text_out *t, const pare_report *r)
     }
 }
 
-/* The recipe stands in a fence longer than any run of backticks in it. */
-static void put_recipe(pare_text_out *t, const char *recipe)
+void pare__report_recipe_card(pare_text_out *t, const char *recipe)
 {
     size_t run = 0, longest = 2;
     for (const char *p = recipe; *p; p++) {
@@ -358,6 +357,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
 {
     const pare_config *const c = r->config;
     put_head(t, r);
+    pare__text_put(t, "\n");
     pare__report_verdict_card(t, r);
     put_evaluations(t, r);
     put_cautions(t, r);
@@ -383,7 +383,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
         put_calibration(t, r);
     put_warnings(t, r);
     put_exports(t, r);
-    put_recipe(t, r->recipe_text);
+    pare__report_recipe_card(t, r->recipe_text);
     for (size_t i = 0; i < r->sets; i++) {
         pare__text_put(t, i ? ", " : "\nChanged by --set or a fallback: ");
         pare__text_put_cell(t, r->set[i]);

@@ -9,6 +9,9 @@
 void pare__report_card(pare_text_out *t, const pare_report *r);
 void pare__report_html(pare_text_out *t, const pare_report *r);
 
+/* The recipe in README.md, in a fence longer than any run of backticks in it. */
+void pare__report_recipe_card(pare_text_out *t, const char *recipe);
+
 /* Sections of report.html: its script; how the model was and is on the data, with the distribution
  * of KL; what both write; bytes by part; the heat map; every linear. Each writes nothing where
  * there is nothing to tell. */
@@ -50,7 +53,10 @@ void pare__report_structure_card(pare_text_out *t, const pare_report *r);
 void pare__report_structure_html(pare_text_out *t, const pare_report *r);
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r);
 
-/* What is required, and whether it is kept; nothing without. */
+/* What is required, and whether it is kept; nothing but the marks without. They are where another
+ * verdict goes. */
+#define PARE__VERDICT_BEGIN "<!-- verdict -->\n"
+#define PARE__VERDICT_END   "<!-- end of verdict -->\n"
 void pare__report_verdict_card(pare_text_out *t, const pare_report *r);
 void pare__report_verdict_html(pare_text_out *t, const pare_report *r);
 

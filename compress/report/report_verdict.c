@@ -14,11 +14,8 @@ static const char *said(const pare_gate *v)
     return text[v->kind];
 }
 
-void pare__report_verdict_card(pare_text_out *t, const pare_report *r)
+static void put_card(pare_text_out *t, const pare_gate *v)
 {
-    const pare_gate *const v = r->verdict;
-    if (!v)
-        return;
     pare__text_put(t, "\n## Verdict: %s\n\n%s", pare_gate_name(v->kind), said(v));
     if (v->anomaly) {
         pare__text_put(t, " ");
@@ -36,11 +33,16 @@ void pare__report_verdict_card(pare_text_out *t, const pare_report *r)
     }
 }
 
-void pare__report_verdict_html(pare_text_out *t, const pare_report *r)
+void pare__report_verdict_card(pare_text_out *t, const pare_report *r)
 {
-    const pare_gate *const v = r->verdict;
-    if (!v)
-        return;
+    pare__text_put(t, PARE__VERDICT_BEGIN);
+    if (r->verdict)
+        put_card(t, r->verdict);
+    pare__text_put(t, "\n" PARE__VERDICT_END);
+}
+
+static void put_html(pare_text_out *t, const pare_gate *v)
+{
     pare__text_put(t, "<h2>Verdict: %s</h2>\n<p>%s", pare_gate_name(v->kind), said(v));
     if (v->anomaly) {
         pare__text_put(t, " ");
@@ -58,4 +60,12 @@ void pare__report_verdict_html(pare_text_out *t, const pare_report *r)
         pare__text_put(t, "</td><td>%s</td></tr>\n", c->kept ? "yes" : "no");
     }
     pare__text_put(t, "</tbody></table>\n");
+}
+
+void pare__report_verdict_html(pare_text_out *t, const pare_report *r)
+{
+    pare__text_put(t, PARE__VERDICT_BEGIN);
+    if (r->verdict)
+        put_html(t, r->verdict);
+    pare__text_put(t, PARE__VERDICT_END);
 }

@@ -39,17 +39,14 @@ typedef struct pare_compress_export {
 /* What a finished job tells. `report` and its rows live in the arena given to pare_compress. */
 typedef struct pare_compress_result {
     pare_report report;
-    size_t fallbacks; /* linears whose result took a step of the numeric ladder or that got too
-                         little calibration, those of an expert that too few tokens reach among
-                         them, and steps that take parts out by too little calibration */
-    size_t thin;      /* of these, linears and steps that got too little calibration */
     pare_compress_export *export; /* those that this call made */
     size_t exports;
     double export_seconds;      /* part of report.seconds */
     size_t attempt, attempts;   /* the settings that this is of: 0 the recipe's own, and then its
                                    fallbacks; and how many there are */
     const pare_texts *fallback; /* [attempts - 1] */
-    bool again; /* the artifact was there already: of `report`, only `output` is filled */
+    bool again; /* the artifact was there already: of `report`, only output, verdict and fallbacks
+                   are filled */
 } pare_compress_result;
 
 #endif

@@ -184,7 +184,7 @@ static pare_status keep_task(pare_run *run, const pare_evaluation *e, pare_task_
     t->asked.file = e->file.text;
     t->asked.shots_file = e->shots_file.text;
     t->verdict = NULL;
-    t->subject = NULL;
+    t->part = NULL;
     return PARE_OK;
 }
 

@@ -16,10 +16,18 @@ PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
  * statuses of pare_evaluate. */
 PARE_CHECKED pare_status pare__run_stages(pare_run *run, const pare_model *after, pare_report *r);
 
-/* What the recipe requires, held against the report; and against run.json of the finished output.
- * PARE_ENOMEM, and for the latter PARE_EFORMAT, PARE_ENOTFOUND, PARE_EIO. */
+/* What the recipe requires, held against the report; and against run.json of the finished output,
+ * whose files then say it. With `strict`, that one tells of its numeric steps, too. PARE_ENOMEM,
+ * and for the latter PARE_EFORMAT, PARE_ENOTFOUND, PARE_EIO.
+ */
 PARE_CHECKED pare_status pare__run_verdict(pare_run *run, pare_report *r);
 PARE_CHECKED pare_status pare__run_verdict_again(pare_run *run, pare_report *r);
+
+/* The verdict of r into the files of the finished output, of whose run.json `all` is the content,
+ * with the recipe that has the requirements. PARE_EIO, PARE_ENOSPC, PARE_EFORMAT for a SHA256SUMS
+ * that is none, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__run_judged(pare_run *run, const pare_json *all,
+                                          const pare_report *r);
 
 /* What the blocks of the original give for the tokens of an evaluation, where jobs share that. */
 typedef struct pare_run_stream {

@@ -77,7 +77,7 @@ struct pare_run {
     pare_run_walk walk;
     pare_run_floats pruned, trained; /* what the training finds, and leaves */
     pare_model source;               /* what blocks are read from: the model, or trained */
-    pare_lock lock;                  /* of the output */
+    pare_lock *lock;                 /* of the output */
     pare_teller teller;              /* makes notices */
     const char *recipe_portable;
     uint8_t training_asked[16]; /* hash of the settings of the step that trains */

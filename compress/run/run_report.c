@@ -259,7 +259,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));
     PARE_TRY(take_warnings(run, r));
     PARE_TRY(texts_of_run(run, r));
-    out->thin = count_thin(run);
-    out->fallbacks = count_fallbacks(run) + out->thin + count_on_cpu(r);
+    r->thin = count_thin(run);
+    r->fallbacks = count_fallbacks(run) + r->thin + count_on_cpu(r);
     return pare_report_write(run->cx, r, plan->place.partial);
 }

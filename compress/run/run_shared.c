@@ -26,7 +26,8 @@ typedef struct kept {
     uint64_t bytes;
 } kept;
 
-/* The model as it was read, and the program. */
+/* The model as it was read, and the program. The level of the CPU is not among it: all of them come
+ * to the same bytes (tests/e2e/bytes.sh). */
 static void put_model(pare_run *run, pare_json_writer *w)
 {
     char name[64], value[512], hex[PARE_XXH3_HEX];
@@ -81,8 +82,13 @@ static pare_status place(pare_run *run, pare_json_writer *w, kept *k)
 /* That something could not be kept does not stop the job, which has it. */
 static void keep(pare_run *run, const kept *k, int fd, const char *path)
 {
-    if (pare_kept_put(run->cx, &run->scratch, fd, path, k->bytes, k->path, k->key) == PARE_OK) {
-        pare__notify(run, PARE_EVENT_NOTICE, "%s: kept for other jobs in %s", k->what, k->path);
+    bool done;
+    if (pare_kept_put(run->cx, &run->scratch, fd, path, k->bytes, k->path, k->key, &done) ==
+        PARE_OK) {
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     done ? "%s: kept for other jobs in %s"
+                          : "%s: another job is writing it for others to %s",
+                     k->what, k->path);
         return;
     }
     pare__notify(run, PARE_EVENT_NOTICE, "warning: %s: not kept for other jobs: %s", k->what,

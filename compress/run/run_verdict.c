@@ -152,7 +152,8 @@ static pare_status read_all(pare_run *run, const pare_json *evaluations, pare_re
 pare_status pare__run_verdict_again(pare_run *run, pare_report *r)
 {
     enum { CAP = 64 << 20 };
-    if (!run->plan->recipe.requirements)
+    const bool required = run->plan->recipe.requirements > 0;
+    if (!required && !run->plan->job->strict)
         return PARE_OK;
     char *const path = pare_path_join(run->a, run->plan->place.output, "run.json"), *text;
     size_t len;
@@ -162,10 +163,15 @@ pare_status pare__run_verdict_again(pare_run *run, pare_report *r)
     pare_status s = pare_file_read(run->cx, &run->scratch, path, CAP, &text, &len);
     if (s == PARE_OK)
         s = pare_json_parse(run->cx, path, text, len, CAP, &all);
+    if (s != PARE_OK && s != PARE_ENOMEM)
+        (void)pare_fail_after(run->cx, s, "%s needs it; --restart makes the output anew",
+                              required ? "the verdict" : "--strict");
     if (s == PARE_OK)
+        r->fallbacks = (size_t)pare_json_number(pare_json_get(all, "fallbacks"), 0);
+    if (s == PARE_OK && required)
         s = read_all(run, pare_json_get(all, "evaluations"), r);
-    else if (s != PARE_ENOMEM)
-        (void)pare_fail_after(run->cx, s, "the verdict needs it; --restart makes the output anew");
+    if (s == PARE_OK && required)
+        s = pare__run_judged(run, all, r);
     pare_json_free(all);
     return s;
 }

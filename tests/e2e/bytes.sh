@@ -57,6 +57,19 @@ for name in gptq f32 awq smooth sparse learned; do
     threads=3
     same "$name" "3 threads"
 done
+# What jobs share has a key without the level: its files are the same, too.
+head -c 600 tokens.i32 > few.i32
+{
+    cat gptq.yaml
+    echo 'evaluate: [kl: {tokens: few.i32, window: 32}]'
+} > shared.yaml
+for level in $levels; do
+    rm -rf out
+    PARE_CPU="$level" "$pare" compress shared.yaml --share "at-$level" > log.txt 2>&1 || { cat log.txt; exit 1; }
+    (cd "at-$level" && sha256sum evaluation-* token_weights-*) > now.txt
+    [ -f kept.txt ] || cp now.txt kept.txt
+    cmp -s kept.txt now.txt || { echo "e2e.bytes: shared files are others with PARE_CPU=$level"; exit 1; }
+done
 # What is compared depends on what is computed.
 for name in smooth f32; do
     ! cmp -s gptq.txt "$name.txt" || { echo "e2e.bytes: gptq and $name gave the same sums"; exit 1; }

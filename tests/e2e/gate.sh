@@ -67,6 +67,40 @@ run 0 bad
 says out "already complete"
 says out "ACCEPT"
 
+# Its files say so, too, with the requirements that it is held to, and verify finds nothing.
+for file in README.md report.html recipe.yaml run.json; do
+    says bad/$file '0\.9'
+    ! grep -q '0\.001"' bad/$file || fail "$file has the old bound"
+done
+says bad/README.md "Verdict: ACCEPT"
+says bad/report.html "Verdict: ACCEPT"
+says bad/run.json '"verdict": "ACCEPT"'
+"$pare" verify bad > out 2> err || fail "verify: $(cat out)"
+cp -r bad again
+sed -i 's/<= 0.9/<= 0.001/' bad.yaml
+run 6 bad
+says bad/README.md "Verdict: REGRESSION"
+"$pare" verify bad > out 2> err || fail "verify: $(cat out)"
+sed -i 's/<= 0.001/<= 0.9/' bad.yaml
+run 0 bad
+diff -r bad again > out || fail "there and back is not the same: $(cat out)"
+
+# A run that is killed between two of the files leaves what the next one makes good; a file that
+# somebody changed stays.
+sed -i 's/<= 0.9/<= 0.8/' bad.yaml
+run 0 bad
+cp bad/README.md half
+rm -r bad && cp -r again bad && cp half bad/README.md
+run 0 bad
+"$pare" verify bad > out 2> err || fail "verify after a kill: $(cat out)"
+echo mine >> bad/README.md
+sed -i 's/<= 0.8/<= 0.7/' bad.yaml
+run 0 bad
+says err "bad/README.md was changed since pare wrote it"
+says bad/README.md mine
+says bad/run.json '"bound": 0.7'
+rm -r bad && cp -r again bad && sed -i 's/<= 0.7/<= 0.9/' bad.yaml
+
 mv bad/run.json kept
 run 4 bad
 says err "run.json: .*--restart makes the output anew"
@@ -134,6 +168,8 @@ says out "verdict           INFEASIBLE: bytes <= 1MiB is not kept"
 [ ! -e huge ] && [ ! -e huge.partial ] || fail "something was written"
 "$pare" plan huge.yaml > out
 says out "INFEASIBLE"
+"$pare" plan huge.yaml --format json > out
+says out '"feasible": false'
 
 # --- too good to be true: trained on the text that it is evaluated on
 recipe odd 'kl: "<= 9"' 'calibration: {text: text, samples: 12, window: 128, precision: f32}' \

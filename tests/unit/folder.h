@@ -126,4 +126,27 @@ static inline void corpus_reaches(const char *corpus, corpus_parse *parse,
         ck_assert_msg(seen[i], "no file of the corpus reaches \"%s\"", fragment[i]);
 }
 
+/* Runs `read` with every allocation refused in turn, until it passes: each time it says
+ * PARE_ENOMEM with a message, and nothing leaks. The arena is empty each time. */
+static inline void folder_refuse_memory(pare_ctx *cx,
+                                        pare_status (*read)(pare_ctx *cx, pare_arena *a,
+                                                            const void *self),
+                                        const void *self)
+{
+    const pare_alloc plain = cx->alloc;
+    pare_status s = PARE_ENOMEM;
+    for (long n = 0; s != PARE_OK; n++) {
+        unit_failing f = {.left = n};
+        pare_arena a = {.cx = cx};
+        pare_ctx_clear(cx);
+        cx->alloc = (pare_alloc){unit_failing_resize, &f};
+        s = read(cx, &a, self);
+        ck_assert(s == PARE_OK || (s == PARE_ENOMEM && cx->what[0]));
+        pare_arena_release(&a);
+        ck_assert_int_eq(f.live, 0);
+        ck_assert_int_lt(n, 1000);
+    }
+    cx->alloc = plain;
+}
+
 #endif

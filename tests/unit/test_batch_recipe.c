@@ -66,6 +66,8 @@ static const struct {
     {HEAD "include:\n  - {name: b, bits: 3, after: a}\n  - {name: a, bits: 2}\n", "b a "},
     {HEAD "include: [{bits: 3}]\n", "bits3 "},
     {HEAD "include: [{nan: clamp}]\n", "nan-clamp "},
+    {HEAD "models: [a/mod\u00e8le-\u00e9t\u00e9, \u6a21\u578b, \u6a21\u677f, my model]\n",
+     "mod-ce84ba-le-t a28aea db9a88 my-model "},
 };
 
 START_TEST(jobs_are_the_combinations_in_order)
@@ -161,8 +163,8 @@ START_TEST(exports_of_jobs_have_names_of_their_own)
                         "x/e}]}\nmatrix: {bits: [3, 4]}\n",
                         &b) == PARE_OK,
                   "%s", h.cx.what);
-    ck_assert_str_eq(b.job[0].recipe.export[0].path.text, "bits3-e");
-    ck_assert_str_eq(b.job[1].recipe.export[0].path.text, "bits4-e");
+    ck_assert_str_eq(b.job[0].recipe.export[0].path.text, "x/bits3-e");
+    ck_assert_str_eq(b.job[1].recipe.export[0].path.text, "x/bits4-e");
     end(&h);
 }
 END_TEST
@@ -181,8 +183,13 @@ static const struct {
     {HEAD "matrix: {bit: [3]}\n", "b.yaml:3:10: \"bit\" is neither a parameter of the passes nor a "
                                   "path such as calibration.samples; did you mean \"bits\"?"},
     {HEAD "matrix: {bits: 3}\n", "b.yaml:3:16: \"bits\" is \"3\"; it takes a list of values"},
-    {HEAD "matrix: {bits: []}\n", "b.yaml:3:16: \"bits\" is a list; it takes a list of values"},
+    {HEAD "matrix: {bits: []}\n",
+     "b.yaml:3:16: \"bits\" is an empty list; it takes a list of values"},
     {HEAD "matrix: {bits: [3, [4]]}\n", "b.yaml:3:20: this entry is a list; it takes one value"},
+    {HEAD "matrix: {output: [a, b]}\n", "b.yaml:3:10: \"output\" is not varied"},
+    {HEAD "include: [{bits: 3, output: a}]\n", "b.yaml:3:21: \"output\" is not varied"},
+    {HEAD "matrix: {bits: [3], passes.0.gptq.bits: [8]}\n",
+     "b.yaml:3:42: \"passes.0.gptq.bits\" sets what \"bits\" does, too"},
     {HEAD "matrix: {bits: [3, 9]}\n", "b.yaml:3:20: \"bits\" is \"9\"; it takes"},
     {HEAD "matrix: {bits: [9]}\n", "that is the job \"bits9\""},
     {HEAD "matrix: {bits: [3, 3]}\n", "b.yaml:3:9: two jobs are called \"bits3\""},
@@ -280,17 +287,36 @@ START_TEST(too_many_jobs_are_refused)
 }
 END_TEST
 
+/* 4096 jobs of a recipe with 2000 patterns would take more memory than they are worth. */
+START_TEST(many_jobs_of_a_long_recipe_are_refused)
+{
+    home h;
+    pare_batch_recipe b;
+    char text[16384] = "pare: 1\nrecipe: {model: m, calibration: {text: c}, passes: [gptq: {skip: [c";
+    begin(&h);
+    size_t used = strlen(text);
+    for (int i = 0; i < 2000; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, ", c");
+    (void)snprintf(text + used, sizeof text - used, "]}]}\nmatrix:\n");
+    put_matrix(text, sizeof text, 3);
+    ck_assert_int_eq(parse(&h, text, &b), PARE_EUSAGE);
+    ck_assert_msg(strstr(h.cx.what, "all jobs together would have more than"), "%s", h.cx.what);
+    end(&h);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("batch_recipe");
     TCase *const t = tcase_create("batch_recipe");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, jobs_are_the_combinations_in_order, 0, sizeof cases / sizeof *cases);
     tcase_add_test(t, a_job_is_its_recipe_with_what_is_varied);
     tcase_add_test(t, files_of_tasks_are_found_from_where_they_are_named);
     tcase_add_test(t, exports_of_jobs_have_names_of_their_own);
     tcase_add_loop_test(t, mistakes_are_told_with_their_place, 0,
                         sizeof mistakes / sizeof *mistakes);
+    tcase_add_test(t, many_jobs_of_a_long_recipe_are_refused);
     tcase_add_loop_test(t, too_many_jobs_are_refused, 0, sizeof floods / sizeof *floods);
     suite_add_tcase(s, t);
     return unit_main(s);

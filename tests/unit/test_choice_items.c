@@ -177,27 +177,19 @@ START_TEST(labels_that_come_while_a_file_is_in_use_are_noticed)
 }
 END_TEST
 
+static pare_status read_choices(pare_ctx *cx, pare_arena *a, const void *path)
+{
+    pare_choice_texts texts;
+    return pare_choice_read(cx, a, path, 0, &texts);
+}
+
 START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
 {
     reading r;
     begin(&r);
     folder_put_text(&r.f, "valid.jsonl", PIQA PIQA);
     folder_put_text(&r.f, "valid-labels.lst", "0\n1\n");
-    char *const path = pare_path_join(&r.a, r.f.path, "valid.jsonl");
-    const pare_alloc plain = r.cx.alloc;
-    pare_status s = PARE_ENOMEM;
-    for (long n = 0; s != PARE_OK; n++) {
-        unit_failing f = {.left = n};
-        pare_arena a = {.cx = &r.cx};
-        pare_ctx_clear(&r.cx);
-        r.cx.alloc = (pare_alloc){unit_failing_resize, &f};
-        s = pare_choice_read(&r.cx, &a, path, 0, &r.texts);
-        ck_assert(s == PARE_OK || (s == PARE_ENOMEM && r.cx.what[0]));
-        pare_arena_release(&a);
-        ck_assert_int_eq(f.live, 0);
-        ck_assert_int_lt(n, 1000);
-    }
-    r.cx.alloc = plain;
+    folder_refuse_memory(&r.cx, read_choices, pare_path_join(&r.a, r.f.path, "valid.jsonl"));
     end(&r);
 }
 END_TEST

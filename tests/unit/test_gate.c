@@ -74,6 +74,8 @@ static const char *const refused[][2] = {
     {"require: {kl: \"<= nan\"}", "in nats"},
     {"require: {kl: \"<=\"}", "in nats"},
     {"require: {bytes: \"<= 4 stones\"}", "4GiB"},
+    {"require: {bytes: \"<= 4.5MB\"}", "\"<= 4GiB\" (in quotes): a whole number above 0"},
+    {"require: {perplexity: \"<= 1%\"}", "write \"<= +1%\" for so much above it"},
     {"require: {bytes: \"<= 0\"}", "4GiB"},
     {"require: {bits: \"<= 4\"}", "unknown key \"bits\""},
     {"require: {tasks: \">= 1\"}", "unknown key \"tasks\""},

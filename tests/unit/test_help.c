@@ -48,6 +48,17 @@ START_TEST(every_setting_has_a_page)
         {"text", "calibration: {text:", "samples"},
         {"tokens", "\ndistill\n", "calibration: {tokens:"},
         {"file", "valid-labels.lst", ""},
+        {"matrix", "batch: the file of", "what is varied"},
+        {"include", "batch: the file of", ""},
+        {"after", "batch: the file of", "after: NAME"},
+        {"stale", "batch: the file of", "is damaged, of another recipe"},
+        {"shard", "an option", "batch --shard K/N"},
+        {"top-k", "an option", "generate --top-k K"},
+        {"verdict", "REGRESSION", ""},
+        {"INFEASIBLE", "REGRESSION", ""},
+        {"fallback", "settings to take in turn", ""},
+        {"lora", "the recipe of \"pare train\"", "rslora"},
+        {"dtype", "the recipe of \"pare train\"", "auto, f32, f16, bf16"},
     };
     char command[64];
     for (size_t i = 0; i < sizeof page / sizeof *page; i++) {

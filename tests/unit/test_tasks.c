@@ -5,6 +5,7 @@
 #include "compress/evaluate/task_internal.h"
 #include "formats/unicode.h"
 #include "tests/unit/folder.h"
+#include "tests/unit/heard.h"
 
 typedef struct reading {
     pare_ctx cx;
@@ -288,6 +289,50 @@ START_TEST(shots_of_mmlu_are_the_first_of_the_subject)
 }
 END_TEST
 
+/* Each is the next of many subjects, and then all come again: numbered as they come, in time that
+ * does not grow with their square. */
+START_TEST(many_subjects_are_told_apart)
+{
+    enum { DOCS = 300000, SUBJECTS = 100000 };
+    pare_ctx cx;
+    pare_arena a;
+    size_t groups;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    char(*const text)[16] = pare_arena_take(&a, SUBJECTS, sizeof *text);
+    const char **const name = PARE_NEW(&a, const char *, DOCS);
+    size_t *const of = PARE_NEW(&a, size_t, DOCS);
+    ck_assert(text && name && of);
+    for (size_t i = 0; i < SUBJECTS; i++)
+        (void)snprintf(text[i], sizeof *text, "s%zu", i * 7919 % SUBJECTS);
+    for (size_t i = 0; i < DOCS; i++)
+        name[i] = text[i % SUBJECTS];
+    ck_assert_int_eq(pare__task_groups(&a, name, DOCS, of, &groups), PARE_OK);
+    ck_assert_uint_eq(groups, SUBJECTS);
+    for (size_t i = 0; i < DOCS; i++)
+        ck_assert_uint_eq(of[i], i % SUBJECTS);
+    pare_arena_release(&a);
+}
+END_TEST
+
+START_TEST(shots_out_of_the_file_that_is_measured_are_told)
+{
+    reading r;
+    begin(&r);
+    warned[0] = '\0';
+    r.cx.progress.warn = hear;
+    folder_put_text(&r.f, "train.jsonl", ASKED("n", "law") ASKED("m", "law"));
+    ck_assert_int_eq(read_as(&r, "mmlu", "train.jsonl", 1), PARE_OK);
+    ck_assert_ptr_nonnull(
+        strstr(warned, "mmlu: the shots are taken from the file that is measured"));
+    warned[0] = '\0';
+    folder_put_text(&r.f, "a.jsonl", ASKED("n", "law"));
+    ck_assert_int_eq(read_as(&r, "mmlu", "a.jsonl", 1), PARE_OK);
+    ck_assert_str_eq(warned, "");
+    end(&r);
+}
+END_TEST
+
 START_TEST(pages_are_parted_and_detokenized_as_the_harness_does)
 {
     reading r;
@@ -342,6 +387,8 @@ static const struct mistake {
     {"mmlu", "a.jsonl", ASKED("q", "law") "{\"question\": \"q\", \"choices\": [\"a\", \"b\"]}",
      "a.jsonl:2: \"choices\" has 2 texts, and must have 4"},
     {"mmlu", "a.csv", "q,a,b,c,d,A\n", "a.csv:1: \"subject\" is missing: name the subject"},
+    {"mmlu_law", "a.jsonl", ASKED("q", "law") ASKED("r", "art"),
+     "a.jsonl:2: \"subject\" is another one than that of the task"},
     {"mmlu_law", "a.jsonl",
      "{\"question\": \"q\", \"choices\": [\"w\", \"x\", \"y\", \"z\"], \"answer\": \"E\"}",
      "\"answer\" must be the index of a choice"},
@@ -415,28 +462,27 @@ START_TEST(a_document_that_is_cut_counts_once)
 }
 END_TEST
 
+static pare_status read_task(pare_ctx *cx, pare_arena *a, const void *asked)
+{
+    pare_task_texts texts;
+    return pare_task_read(cx, a, asked, &texts);
+}
+
 START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
 {
     reading r;
     begin(&r);
     folder_put_text(&r.f, "a.csv", "goal,sol1,sol2,label\nA,b,c,0\nB,\"c\"\"\",d,1\n");
     folder_put_text(&r.f, "train.jsonl", TRAINED(0) TRAINED(1));
-    const pare_alloc plain = r.cx.alloc;
-    pare_status s = PARE_ENOMEM;
-    for (long n = 0; s != PARE_OK; n++) {
-        unit_failing f = {.left = n};
-        pare_arena kept = r.a;
-        r.a = (pare_arena){.cx = &r.cx};
-        pare_ctx_clear(&r.cx);
-        r.cx.alloc = (pare_alloc){unit_failing_resize, &f};
-        s = read_as(&r, "piqa", "a.csv", 1);
-        ck_assert(s == PARE_OK || (s == PARE_ENOMEM && r.cx.what[0]));
-        pare_arena_release(&r.a);
-        r.a = kept;
-        ck_assert_int_eq(f.live, 0);
-        ck_assert_int_lt(n, 1000);
-    }
-    r.cx.alloc = plain;
+    folder_put_text(&r.f, "law.jsonl", ASKED("q", "law") ASKED("r", "law"));
+    pare_task_asked asked = {.name = "piqa", .shots = 1};
+    asked.file = pare_path_join(&r.a, r.f.path, "a.csv");
+    asked.shots_file = pare_path_join(&r.a, r.f.path, "train.jsonl");
+    folder_refuse_memory(&r.cx, read_task, &asked);
+    asked.name = "mmlu";
+    asked.file = pare_path_join(&r.a, r.f.path, "law.jsonl");
+    asked.shots_file = asked.file;
+    folder_refuse_memory(&r.cx, read_task, &asked);
     end(&r);
 }
 END_TEST
@@ -451,6 +497,8 @@ int main(void)
     tcase_add_loop_test(t, truthful_choices_come_in_both_shapes, 0, 2);
     tcase_add_test(t, shots_are_those_that_python_draws);
     tcase_add_test(t, a_document_is_no_shot_of_its_own);
+    tcase_add_test(t, many_subjects_are_told_apart);
+    tcase_add_test(t, shots_out_of_the_file_that_is_measured_are_told);
     tcase_add_test(t, shots_of_mmlu_are_the_first_of_the_subject);
     tcase_add_test(t, pages_are_parted_and_detokenized_as_the_harness_does);
     tcase_add_loop_test(t, mistakes_are_named_by_file_line_and_key, 0,

@@ -185,8 +185,11 @@ START_TEST(inputs_that_are_zero_are_told)
     recipe(TOKENS / 64, 64, pairs[0].method);
     ck_assert_int_eq(run("out", 3, "thin"), 4);
     char options[600];
+    (void)snprintf(options, sizeof options, "--strict --output %s", job_path(&place, "out"));
+    const outcome *o = call_recipe("compress", options, ERR);
+    ck_assert_msg(o->code == 3 && strstr(o->text, "already complete"), "%s", o->text);
     (void)snprintf(options, sizeof options, "--restart --output %s", job_path(&place, "out"));
-    const outcome *const o = call_recipe("compress", options, ERR);
+    o = call_recipe("compress", options, ERR);
     ck_assert_msg(
         strstr(
             o->text,

@@ -1,0 +1,234 @@
+/* What of a batch is there: the state of each job, by what lies in the folder. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compress/batch/batch_internal.h"
+#include "compress/output/journal.h"
+#include "compress/output/output.h"
+#include "formats/checksums.h"
+#include "runtime/file.h"
+
+const char *pare_batch_state_name(pare_batch_state s)
+{
+    static const char *const names[] = {"missing", "unfinished", "running",    "done",
+                                        "stale",   "failed",     "infeasible", "waits"};
+    return names[s];
+}
+
+size_t pare_batch_count(const pare_jobs *b, pare_batch_state s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < b->rows; i++)
+        count += b->row[i].state == s;
+    return count;
+}
+
+pare_status pare__batch_holds(const pare_jobs *b, const char *path, const char *text, bool *same)
+{
+    char *is;
+    size_t len;
+    *same = false;
+    if (!pare_path_is_file(path))
+        return PARE_OK;
+    const pare_mark mark = pare_arena_mark(b->a);
+    const pare_status s = pare_file_read(b->cx, b->a, path, PARE__BATCH_FILE_CAP, &is, &len);
+    *same = s == PARE_OK && len == strlen(text) && memcmp(is, text, len) == 0;
+    pare_arena_rewind(b->a, mark);
+    if (s == PARE_ENOMEM)
+        return s;
+    pare_ctx_clear(b->cx);
+    return PARE_OK;
+}
+
+/* A failure to write it is none of the job's. */
+void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r)
+{
+    if (pare_file_write(b->cx, r->failed_file, r->why, strlen(r->why)) != PARE_OK)
+        pare_ctx_clear(b->cx);
+}
+
+/* What lies in the output of a job. */
+typedef enum found { NOTHING, WHOLE, OTHER, DAMAGED } found;
+
+static found damaged(pare_batch_row *r, const char *name, const char *what)
+{
+    (void)snprintf(r->why, sizeof r->why, "its file %.120s is %s; --restart makes it anew", name,
+                   what);
+    return DAMAGED;
+}
+
+/* Files that the manifest lists, by their sizes; pare verify looks into them. */
+static pare_status look_into(const pare_jobs *b, pare_batch_row *r, const char *path, found *out)
+{
+    pare_json *manifest = NULL;
+    pare_listed_file f;
+    uint64_t bytes;
+    char *text;
+    size_t len;
+    pare_status s = pare_file_read(b->cx, b->a, path, PARE_MANIFEST_CAP, &text, &len);
+    if (s == PARE_OK)
+        s = pare_json_parse(b->cx, path, text, len, PARE_MANIFEST_CAP, &manifest);
+    if (s == PARE_ENOMEM)
+        return s;
+    if (s != PARE_OK) {
+        pare_ctx_clear(b->cx);
+        *out = damaged(r, PARE_MANIFEST_NAME, "damaged");
+        return PARE_OK;
+    }
+    for (size_t i = 0; *out == WHOLE && i < pare_manifest_files(manifest); i++) {
+        const bool listed = pare_manifest_file_at(manifest, i, &f);
+        char *const file = listed ? pare_path_join(b->a, r->output, f.name) : NULL;
+        if (!listed)
+            *out = damaged(r, PARE_MANIFEST_NAME, "damaged");
+        else if (!file)
+            s = PARE_ENOMEM;
+        else if (!pare_path_bytes(file, &bytes) || bytes != f.bytes)
+            *out = damaged(r, f.name, "missing or damaged");
+    }
+    pare_json_free(manifest);
+    return s;
+}
+
+static pare_status find(const pare_jobs *b, pare_batch_row *r, found *out)
+{
+    bool same;
+    char *const manifest = pare_path_join(b->a, r->output, PARE_MANIFEST_NAME);
+    char *const recipe = pare_path_join(b->a, r->output, "recipe.yaml");
+    char *const run = pare_path_join(b->a, r->output, "run.json");
+    if (!manifest || !recipe || !run)
+        return PARE_ENOMEM;
+    *out = NOTHING;
+    if (!pare_path_is_file(manifest))
+        return PARE_OK;
+    *out = pare_path_is_file(run) ? WHOLE : damaged(r, "run.json", "missing");
+    if (*out == WHOLE)
+        PARE_TRY(look_into(b, r, manifest, out));
+    PARE_TRY(pare__batch_holds(b, recipe, r->text, &same));
+    if (same || *out != WHOLE)
+        return PARE_OK;
+    *out = OTHER;
+    (void)snprintf(r->why, sizeof r->why, "it was made of another recipe");
+    return PARE_OK;
+}
+
+/* Whether a file of a row is there, and was changed before --restart. */
+static pare_status is_older(const pare_jobs *b, const char *directory, const char *name,
+                            const struct stat *restart, bool *there, bool *older)
+{
+    struct stat st;
+    char *const path = pare_path_join(b->a, directory, name);
+    if (!path)
+        return PARE_ENOMEM;
+    *there = stat(path, &st) == 0;
+    *older = *there && (st.st_mtim.tv_sec != restart->st_mtim.tv_sec
+                            ? st.st_mtim.tv_sec < restart->st_mtim.tv_sec
+                            : st.st_mtim.tv_nsec < restart->st_mtim.tv_nsec);
+    return PARE_OK;
+}
+
+/* After a --restart that was stopped: whether the row waits for it still. Its journal, and then its
+ * manifest, are newer once it was begun. */
+static pare_status find_anew(const pare_jobs *b, pare_batch_row *r, const char *partial)
+{
+    struct stat restart;
+    bool there[2] = {false}, older[2] = {false};
+    r->anew = false;
+    if (!r->mine || r->ran || stat(b->restart_file, &restart) != 0)
+        return PARE_OK;
+    PARE_TRY(is_older(b, r->output, PARE_MANIFEST_NAME, &restart, &there[0], &older[0]));
+    PARE_TRY(is_older(b, partial, PARE_JOURNAL_NAME, &restart, &there[1], &older[1]));
+    r->anew = there[1] ? older[1] : older[0];
+    return PARE_OK;
+}
+
+/* What an earlier call said of a job that is not done. */
+static pare_status recall(const pare_jobs *b, pare_batch_row *r)
+{
+    static const char infeasible[] = "INFEASIBLE";
+    char *text;
+    size_t len;
+    if (!pare_path_is_file(r->failed_file))
+        return PARE_OK;
+    const pare_status s =
+        pare_file_read(b->cx, b->a, r->failed_file, PARE__BATCH_FILE_CAP, &text, &len);
+    if (s == PARE_ENOMEM)
+        return s;
+    r->state = PARE_BATCH_FAILED;
+    (void)snprintf(r->why, sizeof r->why, "%.*s", s == PARE_OK ? (int)strcspn(text, "\n") : 0,
+                   s == PARE_OK ? text : "");
+    (void)pare_text_printable(r->why);
+    pare_ctx_clear(b->cx);
+    if (strncmp(r->why, infeasible, sizeof infeasible - 1) == 0) {
+        r->state = PARE_BATCH_INFEASIBLE;
+        (void)snprintf(r->verdict, sizeof r->verdict, "%s", infeasible);
+    }
+    return PARE_OK;
+}
+
+static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
+{
+    static const pare_batch_state states[] = {[NOTHING] = PARE_BATCH_MISSING,
+                                              [WHOLE] = PARE_BATCH_DONE,
+                                              [OTHER] = PARE_BATCH_STALE,
+                                              [DAMAGED] = PARE_BATCH_STALE};
+    found is;
+    char *const partial = pare_path_suffix(b->a, r->output, ".partial");
+    if (!partial)
+        return PARE_ENOMEM;
+    if (r->ran && r->state != PARE_BATCH_DONE)
+        return PARE_OK;
+    r->why[0] = '\0';
+    PARE_TRY(find(b, r, &is));
+    if (r->ran && is == DAMAGED) {
+        r->state = PARE_BATCH_FAILED;
+        pare__batch_failed(b, r);
+    } else if (r->ran) { /* with other exports, its recipe is another one */
+        r->why[0] = '\0';
+    }
+    if (r->ran)
+        return PARE_OK;
+    PARE_TRY(find_anew(b, r, partial));
+    r->state = states[is];
+    if (pare_path_is_directory(partial)) {
+        r->state = PARE_BATCH_UNFINISHED;
+        r->why[0] = '\0';
+    } else if (r->state == PARE_BATCH_DONE && r->anew) {
+        r->state = PARE_BATCH_STALE;
+        (void)snprintf(r->why, sizeof r->why, "--restart was stopped before it");
+    }
+    return r->state == PARE_BATCH_DONE ? PARE_OK : recall(b, r);
+}
+
+/* A job that was not begun because one before it is not done. */
+static void find_waiting(pare_jobs *b)
+{
+    for (size_t i = 0; i < b->rows; i++) {
+        pare_batch_row *const r = &b->row[i];
+        size_t at = i;
+        while (r->state == PARE_BATCH_MISSING && b->row[at].job->after != at) {
+            at = b->row[at].job->after;
+            if (b->row[at].state != PARE_BATCH_FAILED && b->row[at].state != PARE_BATCH_INFEASIBLE)
+                continue;
+            r->state = PARE_BATCH_WAITS;
+            (void)snprintf(r->why, sizeof r->why, "%s is not done",
+                           b->row[r->job->after].job->name);
+        }
+    }
+}
+
+pare_status pare_batch_look(pare_jobs *b)
+{
+    b->tasks = 0;
+    for (size_t i = 0; i < b->rows; i++) {
+        const pare_mark mark = pare_arena_mark(b->a);
+        pare_status s = look_at(b, &b->row[i]);
+        pare_arena_rewind(b->a, mark);
+        if (s == PARE_OK && b->row[i].state == PARE_BATCH_DONE)
+            s = pare__batch_figures(b, &b->row[i]);
+        PARE_TRY(s);
+    }
+    find_waiting(b);
+    pare__batch_fronts(b);
+    return PARE_OK;
+}

@@ -1,0 +1,168 @@
+/* Files of a finished output that have its verdict, brought to the requirements of now: README.md,
+ * report.html, recipe.yaml and run.json, with their digests in SHA256SUMS. A run that is killed in
+ * between is made good by the next one: what stands there already counts as done, and the two that
+ * say whether something is to be done come last. */
+#include <string.h>
+
+#include "compress/run/run_evaluate.h"
+#include "compress/run/run_internal.h"
+#include "compress/text/text_out.h"
+#include "formats/sums.h"
+#include "runtime/file.h"
+
+enum { PAGE, CARD, RECIPE, RUN, FILES, CAP = 64 << 20 };
+
+typedef struct judged {
+    pare_run *run;
+    const pare_report *report;
+    struct {
+        const char *name;
+        char *path, *was;
+        size_t len;
+        pare_text_out is;
+        bool changes;
+    } file[FILES];
+    bool listed; /* by SHA256SUMS */
+    char *sums_path;
+    pare_sums sums;
+} judged;
+
+static pare_status read_sums(judged *j)
+{
+    pare_ctx *const cx = j->run->cx;
+    char *text;
+    size_t len;
+    j->sums_path = pare_path_join(&j->run->scratch, j->run->plan->place.output, PARE_SUMS_NAME);
+    if (!j->sums_path)
+        return PARE_ENOMEM;
+    j->listed = pare_path_is_file(j->sums_path);
+    if (!j->listed)
+        return PARE_OK;
+    PARE_TRY(pare_file_read(cx, &j->run->scratch, j->sums_path, PARE_SUMS_CAP, &text, &len));
+    return pare_sums_parse(cx, &j->run->scratch, j->sums_path, text, len, &j->sums);
+}
+
+static pare_status read_files(judged *j)
+{
+    static const char *const name[FILES] = {"report.html", "README.md", "recipe.yaml", "run.json"};
+    for (size_t i = 0; i < FILES; i++) {
+        j->file[i].name = name[i];
+        j->file[i].is = (pare_text_out){.cx = j->run->cx};
+        j->file[i].path = pare_path_join(&j->run->scratch, j->run->plan->place.output, name[i]);
+        if (!j->file[i].path)
+            return PARE_ENOMEM;
+        if (pare_path_is_file(j->file[i].path))
+            PARE_TRY(pare_file_read(j->run->cx, &j->run->scratch, j->file[i].path, CAP,
+                                    &j->file[i].was, &j->file[i].len));
+    }
+    return PARE_OK;
+}
+
+/* run.json, with the verdict where one stood, or behind all. */
+static pare_status make_run(pare_run *run, const pare_json *all, const pare_gate *verdict,
+                            pare_text_out *out)
+{
+    pare_json_writer *w;
+    pare_json_iter at = {0};
+    const pare_json *value;
+    const char *key, *text;
+    size_t len;
+    PARE_TRY(pare_json_writer_new(run->cx, &w));
+    pare_json_open_object(w, NULL);
+    while (pare_json_next(all, &at, &key, &value))
+        if (strcmp(key, "verdict") != 0)
+            pare_json_put_copy(w, key, value);
+        else
+            pare_gate_put(w, verdict);
+    if (!pare_json_get(all, "verdict"))
+        pare_gate_put(w, verdict);
+    pare_json_close(w);
+    const pare_status s = pare_json_writer_finish(w, &text, &len);
+    if (s == PARE_OK)
+        pare__text_add(out, text, len);
+    pare_json_writer_free(w);
+    return s == PARE_OK ? out->status : s;
+}
+
+static pare_status make_texts(judged *j, const pare_json *all)
+{
+    const pare_plan *const plan = j->run->plan;
+    const char *const was = j->file[RECIPE].was;
+    PARE_TRY(make_run(j->run, all, j->report->verdict, &j->file[RUN].is));
+    pare__text_add(&j->file[RECIPE].is, plan->recipe_text, plan->recipe_len);
+    for (size_t i = PAGE; i <= CARD && j->file[i].was; i++)
+        pare_report_change(&j->file[i].is, j->report, j->file[i].was, was ? was : "", i == PAGE);
+    for (size_t i = 0; i < FILES; i++) {
+        const pare_text_out *const is = &j->file[i].is;
+        PARE_TRY(is->status);
+        j->file[i].changes = j->file[i].was && (is->len != j->file[i].len ||
+                                                memcmp(is->text, j->file[i].was, is->len) != 0);
+    }
+    return PARE_OK;
+}
+
+/* Its digest becomes that of the new text. A file that somebody else changed stays as it is. */
+static pare_status list_one(judged *j, size_t i)
+{
+    const pare_sum *const found = j->listed ? pare_sums_find(&j->sums, j->file[i].name) : NULL;
+    pare_sum *const sum = found ? &j->sums.item[found - j->sums.item] : NULL;
+    char sha256[PARE_SHA256_HEX];
+    if (!sum)
+        return PARE_OK;
+    if (j->file[i].changes) {
+        PARE_TRY(pare_sha256_hex(j->run->cx, j->file[i].was, j->file[i].len, sha256));
+        j->file[i].changes = strcmp(sha256, sum->sha256) == 0;
+        if (!j->file[i].changes) {
+            pare__notify(j->run, PARE_EVENT_NOTICE,
+                         "%s was changed since pare wrote it: it stays, with the verdict that it "
+                         "has",
+                         j->file[i].path);
+            return PARE_OK;
+        }
+    }
+    return pare_sha256_hex(j->run->cx, j->file[i].is.text, j->file[i].is.len, sum->sha256);
+}
+
+static pare_status write_sums(judged *j)
+{
+    char *text;
+    size_t len;
+    if (!j->listed)
+        return PARE_OK;
+    PARE_TRY(pare_sums_text(j->run->cx, &j->run->scratch, &j->sums, &text, &len));
+    return pare_file_write(j->run->cx, j->sums_path, text, len);
+}
+
+static pare_status write_files(judged *j)
+{
+    for (size_t i = 0; i < FILES; i++)
+        if (j->file[i].was)
+            PARE_TRY(list_one(j, i));
+    for (size_t i = 0; i < FILES; i++) {
+        if (i == RECIPE)
+            PARE_TRY(write_sums(j));
+        if (j->file[i].changes)
+            PARE_TRY(pare_file_write(j->run->cx, j->file[i].path, j->file[i].is.text,
+                                     j->file[i].is.len));
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_judged(pare_run *run, const pare_json *all, const pare_report *r)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_report report = *r;
+    judged j = {.run = run, .report = &report};
+    report.recipe_text = run->plan->recipe_text;
+    pare_status s = read_files(&j);
+    if (s == PARE_OK)
+        s = make_texts(&j, all);
+    if (s == PARE_OK && (j.file[RECIPE].changes || j.file[RUN].changes))
+        s = read_sums(&j);
+    if (s == PARE_OK && (j.file[RECIPE].changes || j.file[RUN].changes))
+        s = write_files(&j);
+    for (size_t i = 0; i < FILES; i++)
+        pare__text_free(&j.file[i].is);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}

@@ -1,0 +1,147 @@
+#!/bin/sh
+# What pare batch says of jobs whose outputs are not as it left them: batch_states.sh PARE DEMO
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "batch_states.sh: $*" >&2
+    exit 1
+}
+
+# run CODE ARGUMENT...: pare batch ends with that code
+run() {
+    want=$1 code=0
+    shift
+    "$pare" batch "$@" >out.log 2>err.log || code=$?
+    [ "$code" = "$want" ] || fail "batch $*: exit $code, not $want: $(cat out.log err.log)"
+}
+
+# says PATTERN: the summary, or the error, has such a line
+says() { grep -q -- "$1" out.log err.log || fail "no \"$1\": $(cat out.log err.log)"; }
+
+head -c 3000 $demo/evaluation.txt >text
+cat >base.yaml <<END
+pare: 1
+model: $demo/hedge
+output: unused
+passes: [rtn: {group: 64}]
+evaluate: [kl: {text: text, window: 64, limit: 2}]
+export: [{format: "gguf:q8_0", path: gguf/out.gguf}]
+END
+printf 'pare: 1\nrecipe: base.yaml\nmatrix: {bits: [4, 8]}\n' >jobs.yaml
+run 0 jobs.yaml --output one
+
+# Exports lie in their folder.
+[ -f one/gguf/bits4-out.gguf ] && [ -f one/gguf/bits8-out.gguf ] || fail "exports: $(ls one one/gguf)"
+sed -i '/^export/d' base.yaml
+rm -r one
+run 0 jobs.yaml --output one
+
+# Weights, and run.json, that went away; the others are done.
+mv one/bits4/packed-00001-of-00001.safetensors weights
+run 0 jobs.yaml --output one --summary
+says '^bits4  *stale'
+says '^bits4: its file packed-00001-of-00001.safetensors is missing or damaged'
+run 1 jobs.yaml --output one
+says '^bits4: .*missing or damaged; give --restart'
+run 1 jobs.yaml --output one --summary
+says '^bits4  *failed'
+says '^bits4: .*missing or damaged; give --restart'
+mv weights one/bits4/packed-00001-of-00001.safetensors
+run 0 jobs.yaml --output one --summary
+says '^2 of 2 jobs done'
+mv one/bits8/run.json run.json
+run 0 jobs.yaml --output one --summary
+says '^bits8: its file run.json is missing'
+run 1 jobs.yaml --output one
+says '^bits8  *failed'
+mv run.json one/bits8/run.json
+run 0 jobs.yaml --output one
+
+# --restart that is stopped: what it did not come to is not done, and the same command without it
+# goes on; what it did is not done twice.
+cp -rp one two
+sed 's/evaluate: .*/&/; s/group: 64/group: 32/' base.yaml >again && mv again base.yaml
+run 0 jobs.yaml --output two --restart
+[ ! -e two/.restart ] || fail "a restart that is done"
+for turn in 1 2 3 4 5 6 7 8 9; do # a kill may come too late
+    "$pare" batch jobs.yaml --output two --restart >out.log 2>two.log &
+    pid=$!
+    while ! grep -qs 'bits4: done' two.log; do sleep 0.02; done
+    kill -9 $pid
+    wait $pid 2>/dev/null || true
+    [ ! -e two/.restart ] || break
+done
+[ -e two/.restart ] || fail "every kill came too late: $(cat two.log)"
+stamp=$(stat -c %Y.%y two/bits4/manifest.json)
+old=$(stat -c %Y.%y two/bits8/manifest.json)
+run 0 jobs.yaml --output two --summary
+says '^bits8  *\(stale\|unfinished\)'
+says '^1 of 2 jobs done'
+run 0 jobs.yaml --output two
+says '^2 of 2 jobs done'
+[ "$stamp" = "$(stat -c %Y.%y two/bits4/manifest.json)" ] || fail "bits4 was made twice"
+[ "$old" != "$(stat -c %Y.%y two/bits8/manifest.json)" ] || fail "bits8 was not made anew"
+[ ! -e two/.restart ] || fail "a restart that is done"
+
+# A failure stays in summaries to come, with those that wait for it.
+cat >fails.yaml <<END
+pare: 1
+recipe: base.yaml
+include:
+  - {name: bad, bits: 4, model: nowhere}
+  - {name: behind, bits: 4, after: bad}
+  - {name: good, bits: 8}
+END
+run 1 fails.yaml --output failed
+for turn in 1 2; do
+    says '^bad  *failed'
+    says '^bad: .*nowhere'
+    says '^behind  *waits'
+    says '^1 of 3 jobs done, 1 failed, 1 waits'
+    run 1 fails.yaml --output failed --summary
+done
+
+# make writes the summary whatever fails.
+if command -v make >/dev/null; then
+    run 0 fails.yaml --output made --emit make
+    mv out.log Makefile
+    if make -j2 >out.log 2>err.log; then fail "make knows no failure: $(cat out.log)"; fi
+    says '^bad  *failed'
+    says '^bad: .*nowhere'
+    says '^good .*done'
+    [ -s made/summary.csv ] || fail "no summary"
+fi
+
+# Figures of tasks, and warnings.
+printf '{"passage": "It rains.", "question": "is it wet", "label": %s}\n' 1 0 1 >doc.jsonl
+cat >tasks.yaml <<END
+pare: 1
+recipe:
+  model: $demo/hedge
+  calibration: {text: [$demo/calibration.txt], samples: 2, window: 16}
+  passes: [gptq: {group: 64}]
+  evaluate: [tasks: {boolq: doc.jsonl}]
+matrix: {bits: [4]}
+END
+run 0 tasks.yaml --output tasks
+says 'boolq.acc'
+says '^bits4: [0-9]* warning'
+grep -q '"boolq.acc": [01]' tasks/summary.json || fail "$(cat tasks/summary.json)"
+grep -q ',boolq.acc$' tasks/summary.csv || fail "$(cat tasks/summary.csv)"
+grep -q '<th>boolq.acc</th>' tasks/report.html || fail "no task in report.html"
+
+# Outputs that cannot be, and files that are none.
+cp -r $demo/hedge model
+sed "s|^model: .*|model: model|" base.yaml >local.yaml
+printf 'pare: 1\nrecipe: local.yaml\nmatrix: {bits: [4]}\n' >local_jobs.yaml
+run 2 local_jobs.yaml --output model/sweep
+says 'model/sweep: lies inside .*/model, where only files of that model belong'
+[ ! -e model/sweep ] || fail "something was written"
+run 2 jobs.yaml --output one/bits4/more
+says 'lies inside'
+run 2 one
+says 'one: is a directory, and a file is wanted'
