@@ -139,12 +139,24 @@ static pare_status read_head(pare_ctx *cx, pare_arena *a, const char *path, bool
     return PARE_OK;
 }
 
+/* Whether the user may not read what would tell whose it is. */
+static pare_status is_hidden(pare_arena *a, const char *path, pare_output_kind kind, bool *hidden)
+{
+    const pare_mark m = pare_arena_mark(a);
+    const char *const mark =
+        kind == PARE_OUTPUT_FILE ? path : pare_path_join(a, path, mark_name(kind));
+    *hidden = mark && faccessat(AT_FDCWD, mark, R_OK, AT_EACCESS) != 0 && errno == EACCES;
+    pare_arena_rewind(a, m);
+    return mark ? PARE_OK : PARE_ENOMEM;
+}
+
 pare_status pare_owned_marked(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
                               bool *ours, char *why)
 {
     struct stat st;
     const bool file = kind == PARE_OUTPUT_FILE;
     const char *what = NULL;
+    bool hidden = false;
     *ours = false;
     if (why)
         why[0] = '\0';
@@ -160,6 +172,9 @@ pare_status pare_owned_marked(pare_ctx *cx, pare_arena *a, const char *path, par
         PARE_TRY(read_mark(cx, a, path, kind, ours));
     if (*ours || !why)
         return PARE_OK;
+    if (!what)
+        PARE_TRY(is_hidden(a, path, kind, &hidden));
+    what = hidden ? "cannot be read, its permissions do not allow it" : what;
     if (what)
         (void)snprintf(why, PARE_OWNED_WHY, "%s", what);
     else

@@ -5,7 +5,7 @@
 
 #include "compress/passes/pass.h"
 #include "recipes/batch_recipe.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/folder.h"
 
 typedef struct home {
     pare_ctx cx;
@@ -246,6 +246,27 @@ START_TEST(mistakes_are_told_with_their_place)
 }
 END_TEST
 
+static pare_status parse_bytes(pare_ctx *cx, const void *bytes, size_t len)
+{
+    home h;
+    pare_batch_recipe b;
+    begin(&h);
+    const pare_recipe_source source = {"b.yaml", bytes, len, NULL, 0};
+    const pare_status s = pare_batch_parse(&h.cx, &h.arena, &source, &h.words, &b);
+    memcpy(cx->what, h.cx.what, sizeof cx->what);
+    end(&h);
+    return s;
+}
+
+START_TEST(the_corpus_reaches_every_message)
+{
+    const char *message[sizeof mistakes / sizeof *mistakes];
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        message[i] = mistakes[i].says;
+    corpus_reaches("batch", parse_bytes, message, sizeof mistakes / sizeof *mistakes);
+}
+END_TEST
+
 /* 16 values of 6 keys, as "matrix". */
 static void put_matrix(char *text, size_t size, size_t keys)
 {
@@ -292,7 +313,8 @@ START_TEST(many_jobs_of_a_long_recipe_are_refused)
 {
     home h;
     pare_batch_recipe b;
-    char text[16384] = "pare: 1\nrecipe: {model: m, calibration: {text: c}, passes: [gptq: {skip: [c";
+    char text[16384] =
+        "pare: 1\nrecipe: {model: m, calibration: {text: c}, passes: [gptq: {skip: [c";
     begin(&h);
     size_t used = strlen(text);
     for (int i = 0; i < 2000; i++)
@@ -316,6 +338,7 @@ int main(void)
     tcase_add_test(t, exports_of_jobs_have_names_of_their_own);
     tcase_add_loop_test(t, mistakes_are_told_with_their_place, 0,
                         sizeof mistakes / sizeof *mistakes);
+    tcase_add_test(t, the_corpus_reaches_every_message);
     tcase_add_test(t, many_jobs_of_a_long_recipe_are_refused);
     tcase_add_loop_test(t, too_many_jobs_are_refused, 0, sizeof floods / sizeof *floods);
     suite_add_tcase(s, t);

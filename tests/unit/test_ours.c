@@ -52,6 +52,27 @@ START_TEST(a_finished_output_is_replaced_only_as_pare_left_it)
 }
 END_TEST
 
+START_TEST(an_output_that_may_not_be_read_is_told_as_such)
+{
+    outputs o;
+    char why[PARE_OWNED_WHY], out[512];
+    bool ours;
+    outputs_begin(&o, kinds[_i]);
+    outputs_finish(&o, "out", "first");
+    (void)snprintf(out, sizeof out, "%s", job_path(&o.root, "out"));
+    const uid_t user = geteuid();
+    ck_assert(chmod(o.root.root, 0755) == 0 && chmod(out, 0) == 0);
+    ck_assert_int_eq(user ? 0 : seteuid(65534), 0); /* root may read everything */
+    ck_assert_int_eq(pare_owned_marked(&o.cx, &o.a, o.place.output, kinds[_i], &ours, why),
+                     PARE_OK);
+    ck_assert_int_eq(user ? 0 : seteuid(user), 0);
+    ck_assert_int_eq(chmod(out, 0755), 0);
+    ck_assert(!ours);
+    ck_assert_str_eq(why, "cannot be read, its permissions do not allow it");
+    outputs_end(&o);
+}
+END_TEST
+
 START_TEST(other_directories_and_files_are_no_outputs)
 {
     outputs o;
@@ -394,6 +415,7 @@ int main(void)
     TCase *const t = tcase_create("outputs");
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, a_finished_output_is_replaced_only_as_pare_left_it, 0, 2 * ATTACKS);
+    tcase_add_loop_test(t, an_output_that_may_not_be_read_is_told_as_such, 0, 2);
     tcase_add_loop_test(t, other_directories_and_files_are_no_outputs, 0, 2);
     tcase_add_test(t, a_listed_file_with_a_name_that_pare_does_not_give_is_foreign);
     tcase_add_loop_test(t, work_is_told_from_what_is_not_of_pare, 0, 2 * PARTIALS);

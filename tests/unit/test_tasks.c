@@ -4,6 +4,8 @@
 #include "compress/evaluate/task.h"
 #include "compress/evaluate/task_internal.h"
 #include "formats/unicode.h"
+#include "runtime/file.h"
+#include "tests/fuzz/task_input.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/heard.h"
 
@@ -417,6 +419,38 @@ START_TEST(mistakes_are_named_by_file_line_and_key)
 }
 END_TEST
 
+/* The input of tests/fuzz/fuzz_task.c, as files. */
+static pare_status read_input(pare_ctx *cx, const void *bytes, size_t len)
+{
+    reading r = {.cx = *cx};
+    task_input in;
+    char name[16];
+    folder_make(&r.f);
+    ck_assert_int_eq(pare_arena_init(cx, &r.a, 0), PARE_OK);
+    ck_assert(task_input_read(bytes, len, &in));
+    (void)snprintf(name, sizeof name, "a.%s", in.ending);
+    folder_put(&r.f, name, in.text, in.len);
+    char *const path = pare_path_join(&r.a, r.f.path, name);
+    const pare_task_asked asked = {
+        .name = in.task, .file = path, .shots = in.shots, .shots_file = path};
+    const pare_status s = pare_task_read(cx, &r.a, &asked, &r.t);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(rmdir(r.f.path), 0);
+    pare_arena_release(&r.a);
+    return s;
+}
+
+START_TEST(the_corpus_reaches_every_message)
+{
+    enum { KNOWN = sizeof mistakes / sizeof *mistakes };
+    const char *message[KNOWN + 3] = {"document about law, and 2 shots",
+                                      "documents other than the one", "takes no shots"};
+    for (size_t i = 0; i < KNOWN; i++)
+        message[3 + i] = mistakes[i].message;
+    corpus_reaches("task", read_input, message, KNOWN + 3);
+}
+END_TEST
+
 START_TEST(shots_need_a_task_that_takes_them_and_a_file)
 {
     reading r;
@@ -503,6 +537,7 @@ int main(void)
     tcase_add_test(t, pages_are_parted_and_detokenized_as_the_harness_does);
     tcase_add_loop_test(t, mistakes_are_named_by_file_line_and_key, 0,
                         sizeof mistakes / sizeof *mistakes);
+    tcase_add_test(t, the_corpus_reaches_every_message);
     tcase_add_test(t, shots_need_a_task_that_takes_them_and_a_file);
     tcase_add_test(t, a_document_that_is_cut_counts_once);
     tcase_add_test(t, every_refused_allocation_is_reported_and_nothing_leaks);
