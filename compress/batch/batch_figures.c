@@ -158,6 +158,12 @@ static bool has_size(const pare_jobs *b, const pare_batch_row *r)
     return r->state == PARE_BATCH_DONE && r->bytes >= 0 && pare__batch_quality(b, r) >= 0;
 }
 
+const char *pare__batch_original(const pare_batch_row *r)
+{
+    const pare_recipe *const recipe = &r->job->recipe;
+    return recipe->original.text ? recipe->original.text : recipe->model.text;
+}
+
 void pare__batch_fronts(pare_jobs *b)
 {
     const pare_batch_row *first = NULL;
@@ -167,8 +173,7 @@ void pare__batch_fronts(pare_jobs *b)
         if (r->state != PARE_BATCH_DONE)
             continue;
         first = first ? first : r;
-        b->by_kl &=
-            r->kl >= 0 && strcmp(r->job->recipe.model.text, first->job->recipe.model.text) == 0;
+        b->by_kl &= r->kl >= 0 && strcmp(pare__batch_original(r), pare__batch_original(first)) == 0;
     }
     for (size_t i = 0; i < b->rows; i++) {
         pare_batch_row *const r = &b->row[i];

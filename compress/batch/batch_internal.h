@@ -18,6 +18,9 @@ PARE_CHECKED pare_status pare__batch_figures(pare_jobs *b, pare_batch_row *r);
 /* Of all rows, once they have their figures. */
 void pare__batch_fronts(pare_jobs *b);
 
+/* Path of the model that a row is compared with. */
+const char *pare__batch_original(const pare_batch_row *r);
+
 /* What quality is of a row: less is better. */
 static inline double pare__batch_quality(const pare_jobs *b, const pare_batch_row *r)
 {

@@ -98,10 +98,11 @@ static void put_notes(pare_text_out *t, const pare_jobs *b)
         bool told = r->state != PARE_BATCH_DONE || r->before_bytes < 0;
         for (size_t j = 0; j < i && !told; j++)
             told = b->row[j].state == PARE_BATCH_DONE &&
-                   strcmp(b->row[j].job->recipe.model.text, r->job->recipe.model.text) == 0;
+                   strcmp(pare__batch_original(&b->row[j]), pare__batch_original(r)) == 0;
         if (told)
             continue;
-        pare__text_put(t, "original %s: %s", r->job->model,
+        pare__text_put(t, "original %s: %s",
+                       r->job->recipe.original.text ? r->job->recipe.original.text : r->job->model,
                        pare_units_bytes((uint64_t)r->before_bytes, bytes));
         if (r->before_perplexity >= 0)
             pare__text_put(t, ", perplexity %.4f", r->before_perplexity);
