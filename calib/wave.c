@@ -131,6 +131,7 @@ static pare_status run_batches(pare_ctx *cx, pare_arena *scratch, const pare_for
     const pare_wave *const wave = side->wave;
     for (size_t i = 0; i < wave->samples; i += wave->batch) {
         pare_ctx_progress(cx, what, (double)i, (double)wave->samples);
+        PARE_TRY(pare_ctx_interrupted(cx));
         for (size_t k = 0; k < sides; k++) {
             const pare_mark mark = pare_arena_mark(scratch);
             const pare_status s =

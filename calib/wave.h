@@ -43,7 +43,7 @@ PARE_CHECKED pare_status pare_wave_change(pare_ctx *cx, pare_arena *scratch, par
  *   tap   NULL, or sees the inputs of the linears, in batch order; where it stops the block the
  *         wave stays as it is, else outputs replace inputs
  *   what  name of the step, for progress
- * PARE_ENOMEM, PARE_EIO, or what the tap returned. Scratch is rewound.
+ * PARE_ENOMEM, PARE_EIO, PARE_EINTERRUPTED, or what the tap returned. Scratch is rewound.
  * Threads inside a batch; same bytes for any number of them. */
 PARE_CHECKED pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
                                        const pare_forward *f, const pare_block *block,

@@ -7,6 +7,7 @@
 
 #include "compress/cli/compare_forms.h"
 #include "compress/cli/measure_steps.h"
+#include "compress/cli/measure_tasks.h"
 #include "compress/cli/output_file.h"
 #include "compress/output/inputs.h"
 #include "formats/checksums.h"
@@ -41,13 +42,15 @@ static pare_status plan_job(comparing *c)
     const size_t models = c->args->operands;
     uint64_t window = PARE_MEASURE_WINDOW;
     PARE_TRY(pare_args_count(&c->cli->cx, c->args, "window", 2, UINT32_MAX, &window));
-    PARE_TRY(pare_measure_steps_take(c->cli, models * (3 + m->choices), &c->steps));
+    PARE_TRY(pare_measure_steps_take(c->cli, models * (3 + m->choices + m->tasks), &c->steps));
     m->steps = &c->steps;
     for (size_t i = 0; i < models; i++) {
         pare_measure_expect_open(m);
         pare_measure_expect_text(m, (size_t)window, i ? 2 : 1);
         for (size_t j = 0; j < m->choices; j++)
             pare_measure_expect_choice(m, j);
+        for (size_t j = 0; j < m->tasks; j++)
+            pare_measure_expect_task(m, j);
         pare_measure_expect_speed(m);
     }
     pare_measure_steps_begin(c->cli, m);
@@ -166,7 +169,10 @@ static pare_status check_other(comparing *c, const char *path, pare_loaded *l)
         PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->text));
     for (size_t i = 0; i < m->choices; i++)
         PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->choice[i]));
-    return pare_measure_check_choices(cli, m, l);
+    for (size_t i = 0; i < m->tasks; i++)
+        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->task[i].file));
+    PARE_TRY(pare_measure_check_choices(cli, m, l));
+    return pare_measure_check_tasks(cli, m, l);
 }
 
 /* Binds the tensors, unless some must be unpacked for that. */
@@ -179,11 +185,16 @@ static pare_status check_shapes(pare_cli *cli, const pare_checkpoint *ck)
     return viewed ? pare_model_load(&cli->cx, &cli->arena, ck, &model) : PARE_OK;
 }
 
+static bool needs_text(const comparing *c)
+{
+    return c->asked.text || c->asked.choices || c->asked.tasks;
+}
+
 static pare_status open_other(comparing *c, const char *path, pare_loaded *l)
 {
     PARE_TRY(pare_inputs_no_work(&c->cli->cx, &c->cli->arena, path));
     const char *const tokenizer = pare_args_text(c->args, "tokenizer");
-    if (c->asked.text || c->asked.choices)
+    if (needs_text(c))
         PARE_TRY(pare_checkpoint_tokenizer_of(&c->cli->cx, path, tokenizer, &l->tokenizer));
     PARE_TRY(pare_checkpoint_list(&c->cli->cx, &c->cli->arena, path, &l->checkpoint));
     l->checkpoint.tokenizer = tokenizer;
@@ -213,13 +224,13 @@ static pare_status open_original(comparing *c)
 {
     pare_cli *const cli = c->cli;
     const char *const path = c->args->operand[0];
-    const bool text = c->asked.text || c->asked.choices;
     pare_measure_step(cli, &c->asked, path, "reading", NULL);
-    PARE_TRY(pare_loaded_open(cli, c->args, path, c->asked.exact, text, &c->original));
+    PARE_TRY(pare_loaded_open(cli, c->args, path, c->asked.exact, needs_text(c), &c->original));
     c->checked = c->original.checked;
     PARE_TRY(pare_measure_watch(cli, &c->asked, &c->original));
     PARE_TRY(pare_measure_data(cli, c->args, &c->original, &c->asked));
     PARE_TRY(pare_measure_check_choices(cli, &c->asked, &c->original));
+    PARE_TRY(pare_measure_check_tasks(cli, &c->asked, &c->original));
     PARE_TRY(check_others(c));
     pare_loaded_text_done(&c->original);
     PARE_TRY(pare_loaded_device(cli, &c->original));
@@ -230,10 +241,48 @@ static pare_status open_original(comparing *c)
     for (size_t i = 0; i < c->args->operands; i++) {
         c->f[i].model = c->args->operand[i];
         c->f[i].choice = PARE_NEW(&cli->arena, pare_choice_figures, c->asked.choices);
-        if (!c->f[i].choice)
+        c->f[i].task = PARE_NEW(&cli->arena, pare_task_figures, c->asked.tasks);
+        if (!c->f[i].choice || !c->f[i].task)
             return PARE_ENOMEM;
     }
     return PARE_OK;
+}
+
+/* Room for the subjects of the other models, which are those of the original. */
+static pare_status take_groups(comparing *c)
+{
+    for (size_t i = 1; i < c->args->operands; i++)
+        for (size_t t = 0; t < c->f[0].tasks; t++) {
+            c->f[i].task[t].group =
+                PARE_NEW(&c->cli->arena, pare_task_group, c->f[0].task[t].groups);
+            if (!c->f[i].task[t].group)
+                return PARE_ENOMEM;
+        }
+    return PARE_OK;
+}
+
+/* The next task; what the figures keep of it outlives the model. Subjects that the original was
+ * not asked about (it was interrupted) are left out. */
+static pare_status measure_task(comparing *c, pare_loaded *l, pare_figures *f)
+{
+    const size_t at = f->tasks;
+    pare_task_figures *const t = &f->task[at], *const first = &c->f[0].task[at];
+    pare_task_group *const room = t->group;
+    const pare_status s = pare_measure_task(c->cli, &c->asked, l, f);
+    if (t == first || f->tasks == at)
+        return s;
+    pare_task_pair(first, t);
+    size_t groups = 0;
+    for (size_t g = 0; room && g < t->groups && groups < first->groups; g++)
+        for (size_t k = 0; k < first->groups; k++)
+            if (strcmp(first->group[k].name, t->group[g].name) == 0) {
+                room[groups] = t->group[g];
+                room[groups++].name = first->group[k].name;
+                break;
+            }
+    t->group = room;
+    t->groups = groups;
+    return s;
 }
 
 /* Anonymous memory is counted anew from here. Returns what is in use. */
@@ -257,8 +306,10 @@ static pare_status measure(comparing *c, pare_loaded *l, pare_figures *f)
     (void)count_anew(c);
     while (s == PARE_OK && f->choices < c->asked.choices)
         s = pare_measure_choice(cli, &c->asked, l, f);
-    if (!first)
-        pare_measure_pair(&c->f[0], f);
+    for (size_t i = 0; !first && i < f->choices && i < c->f[0].choices; i++)
+        pare_choice_pair(&c->f[0].choice[i], &f->choice[i]);
+    while (s == PARE_OK && f->tasks < c->asked.tasks)
+        s = measure_task(c, l, f);
     if (s == PARE_OK)
         s = pare_measure_speed(cli, &c->asked, l, f);
     const size_t rest = cli->cx.peak_bytes - before;
@@ -276,7 +327,7 @@ static pare_status take(comparing *c, const pare_loaded *l, pare_status s)
     if (l != &c->original && pare_watch_check(&c->cli->cx, &l->checkpoint.watch) != PARE_OK)
         return PARE_EFORMAT;
     c->on[c->done] = pare_loaded_ran_on(c->cli, l);
-    if (s == PARE_OK || f->window || f->choices)
+    if (s == PARE_OK || f->window || f->choices || f->tasks)
         c->done++;
     if (s == PARE_OK)
         pare_screen_say(&c->cli->screen, "%zu of %zu measured: %s", c->done, c->args->operands,
@@ -311,6 +362,8 @@ static pare_status measure_all(comparing *c)
         s = pare_measure_sizes(c->cli, &c->original, &c->f[0]);
     if (s == PARE_OK)
         s = take(c, &c->original, measure(c, &c->original, &c->f[0]));
+    if (s == PARE_OK)
+        s = take_groups(c);
     while (s == PARE_OK && c->done < c->args->operands)
         s = measure_other(c);
     return s;

@@ -49,6 +49,10 @@ void pare_compare_titles(const pare_comparison *c, pare_row *row)
         add(row, pare_last_name(c->asked->choice[i]));
         add(row, "per byte");
     }
+    for (size_t i = 0; i < c->model->tasks; i++)
+        for (size_t m = 0; m < c->model->task[i].metrics; m++)
+            (void)snprintf(next(row), PARE_CELL, "%.32s %.24s", c->model->task[i].asked.name,
+                           c->model->task[i].metric[m].name);
     if (c->asked->speed) {
         add(row, "prefill tok/s");
         add(row, "decode tok/s");
@@ -101,6 +105,22 @@ static void add_choice(pare_row *row, const pare_figures *f, size_t i)
                  x->has_paired ? &x->paired_norm : NULL, x->complete);
 }
 
+/* As many cells as the original has. */
+static void add_task(pare_row *row, const pare_comparison *c, const pare_figures *f, size_t i)
+{
+    const pare_task_figures *const t = i < f->tasks ? &f->task[i] : NULL;
+    for (size_t m = 0; m < c->model->task[i].metrics; m++) {
+        const pare_task_metric *const x = t && m < t->metrics ? &t->metric[m] : NULL;
+        if (!x)
+            add(row, "");
+        else if (x->share)
+            add_accuracy(row, x->value, x->error, t->has_paired && x->right ? &x->paired : NULL,
+                         t->complete);
+        else
+            (void)snprintf(next(row), PARE_CELL, "%.4f%s", x->value, t->complete ? "" : "*");
+    }
+}
+
 static void add_rate(pare_row *row, bool there, double tok_s)
 {
     char *const text = next(row);
@@ -121,6 +141,8 @@ void pare_compare_cells(const pare_comparison *c, const pare_figures *f, pare_ro
         add_text(row, f);
     for (size_t i = 0; i < c->asked->choices; i++)
         add_choice(row, f, i);
+    for (size_t i = 0; i < c->model->tasks; i++)
+        add_task(row, c, f, i);
     if (c->asked->speed) {
         add_rate(row, f->has_speed, f->speed.prefill_tok_s);
         add_rate(row, f->has_speed, f->speed.decode_tok_s);
@@ -143,6 +165,13 @@ static void note_part(const pare_figures *f, pare_text_out *t,
             (void)snprintf(line, sizeof line, "* %.200s: interrupted after %zu item%s of %.200s",
                            f->model, f->choice[i].result.n, pare_plural(f->choice[i].result.n),
                            f->choice[i].file);
+            put(t, line);
+        }
+    for (size_t i = 0; i < f->tasks; i++)
+        if (!f->task[i].complete) {
+            (void)snprintf(line, sizeof line,
+                           "* %.200s: interrupted after %zu document%s of %.200s", f->model,
+                           f->task[i].n, pare_plural(f->task[i].n), f->task[i].asked.file);
             put(t, line);
         }
 }
@@ -175,7 +204,14 @@ void pare_compare_notes(const pare_comparison *c, pare_text_out *t,
                        pare_plural(c->model->choice[i].result.n));
         put(t, line);
     }
-    if (c->asked->choices)
+    for (size_t i = 0; i < c->model->tasks; i++) {
+        const pare_task_figures *const x = &c->model->task[i];
+        (void)snprintf(line, sizeof line, "%.64s: %zu document%s of %.300s, %zu shot%s",
+                       x->asked.name, x->n, pare_plural(x->n), x->asked.file, x->asked.shots,
+                       pare_plural(x->asked.shots));
+        put(t, line);
+    }
+    if (c->asked->choices || c->asked->tasks)
         put(t, "p: of McNemar's exact test against the answers of the original");
     put(t, "memory: the weights, and the most that was in use beside them to measure the model");
     if (c->device)

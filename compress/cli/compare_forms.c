@@ -113,6 +113,17 @@ static void put_title(pare_text_out *t, const char *file, const char *key)
     pare__text_put_csv(t, title);
 }
 
+static void put_task_titles(pare_text_out *t, const pare_task_figures *task,
+                            const pare_task_metric *m)
+{
+    static const char *const part[] = {"", "_stderr", "_gained", "_lost", "_p"};
+    char name[64];
+    for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
+        (void)snprintf(name, sizeof name, "%.32s%s", m->name, part[k]);
+        put_title(t, task->asked.name, name);
+    }
+}
+
 static void put_csv_titles(pare_text_out *t, const pare_comparison *c)
 {
     static const char *const choice[] = {
@@ -126,6 +137,9 @@ static void put_csv_titles(pare_text_out *t, const pare_comparison *c)
     for (size_t i = 0; i < c->asked->choices; i++)
         for (size_t k = 0; k < sizeof choice / sizeof *choice; k++)
             put_title(t, c->asked->choice[i], choice[k]);
+    for (size_t i = 0; i < c->model->tasks; i++)
+        for (size_t m = 0; m < c->model->task[i].metrics; m++)
+            put_task_titles(t, &c->model->task[i], &c->model->task[i].metric[m]);
     if (c->asked->speed)
         pare__text_put(t, ",prefill_tok_s,decode_tok_s,ttft_ms,tpot_ms,threads");
     pare__text_put(t, ",complete\n");
@@ -167,6 +181,17 @@ static void put_csv_choice(pare_text_out *t, const pare_figures *f, size_t i)
     put_csv_accuracy(t, r->accuracy_norm, r->accuracy_norm_stderr, x->has_paired, &x->paired_norm);
 }
 
+static void put_csv_task(pare_text_out *t, const pare_task_figures *first,
+                         const pare_task_figures *task)
+{
+    for (size_t m = 0; m < first->metrics; m++) {
+        const pare_task_metric *const x = task && m < task->metrics ? &task->metric[m] : NULL;
+        const bool paired = x && task->has_paired && x->right;
+        put_csv_accuracy(t, x ? x->value : NAN, x ? x->error : NAN, paired,
+                         paired ? &x->paired : NULL);
+    }
+}
+
 void pare_compare_csv(pare_text_out *t, const pare_comparison *c)
 {
     put_csv_titles(t, c);
@@ -184,6 +209,8 @@ void pare_compare_csv(pare_text_out *t, const pare_comparison *c)
             put_csv_text(t, f);
         for (size_t i = 0; i < c->asked->choices; i++)
             put_csv_choice(t, f, i);
+        for (size_t i = 0; i < c->model->tasks; i++)
+            put_csv_task(t, &c->model->task[i], i < f->tasks ? &f->task[i] : NULL);
         if (c->asked->speed) {
             put_number(t, f->has_speed ? s->prefill_tok_s : NAN);
             put_number(t, f->has_speed ? s->decode_tok_s : NAN);
@@ -191,8 +218,8 @@ void pare_compare_csv(pare_text_out *t, const pare_comparison *c)
             put_number(t, f->has_speed ? s->tpot_ms : NAN);
             put_number(t, f->has_speed ? (double)s->threads : NAN);
         }
-        const bool complete =
-            pare_figures_complete(f, c->asked->data.count > 0, c->asked->choices, c->asked->speed);
+        const bool complete = pare_figures_complete(f, c->asked->data.count > 0, c->asked->choices,
+                                                    c->asked->tasks, c->asked->speed);
         pare__text_put(t, ",%s\n", complete ? "true" : "false");
     }
 }

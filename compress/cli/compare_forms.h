@@ -18,7 +18,7 @@ typedef struct pare_comparison {
 } pare_comparison;
 
 /* The figures of a model as people read them, or the titles of the columns. */
-enum { PARE_CELL = 64, PARE_CELLS = 10 + 2 * PARE_ARGS_MAX };
+enum { PARE_CELL = 64, PARE_CELLS = 10 + (2 + PARE_TASK_METRICS) * PARE_ARGS_MAX };
 typedef struct pare_row {
     char cell[PARE_CELLS][PARE_CELL];
     size_t cells;

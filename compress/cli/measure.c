@@ -28,11 +28,11 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
     m->limit = (size_t)limit;
     PARE_TRY(pare_measure_task_options(cli, args, m));
     const bool items = m->choices || m->tasks;
-    const char *const more = strcmp(command, "eval") == 0 ? " --tasks," : "";
     if (!m->text && !m->tokens && !items && !m->speed)
         return pare_fail(cx, PARE_EUSAGE,
-                         "%s: nothing to measure; give --text, --tokens,%s --choice or --speed",
-                         command, more);
+                         "%s: nothing to measure; give --text, --tokens, --tasks, --choice or "
+                         "--speed",
+                         command);
     static const char *const of_text[] = {"window", "stride", "bos", "by-position"};
     for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
         if (!m->text && !m->tokens && pare_args_given(args, of_text[i]))
@@ -42,8 +42,8 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
         return pare_fail(cx, PARE_EUSAGE, "%s: --bos needs --text; tokens are used as they are",
                          command);
     if (m->limit && !m->text && !m->tokens && !items)
-        return pare_fail(cx, PARE_EUSAGE, "%s: --limit needs --text, --tokens%s or --choice",
-                         command, more[0] ? ", --tasks" : "");
+        return pare_fail(cx, PARE_EUSAGE, "%s: --limit needs --text, --tokens, --tasks or --choice",
+                         command);
     return PARE_OK;
 }
 

@@ -11,7 +11,7 @@ typedef struct pare_measure {
     const char *text, *tokens; /* files; one of them at most */
     const char *choice[PARE_ARGS_MAX];
     size_t choices;
-    pare_task_asked task[PARE_ARGS_MAX]; /* of eval alone */
+    pare_task_asked task[PARE_ARGS_MAX];
     size_t tasks;
     bool bos, speed, exact;
     size_t limit; /* windows of the text, items of a choice file, documents of a task; 0: all */
@@ -23,8 +23,8 @@ typedef struct pare_measure {
 /* Tokens of a window where --window is not given. */
 enum { PARE_MEASURE_WINDOW = 2048 };
 
-/* Reads --text, --tokens, --choice, --bos, --speed, --exact, --limit, and of eval --tasks, --shots
- * and --shots-from; `command` is for messages.
+/* Reads --text, --tokens, --choice, --bos, --speed, --exact, --limit, --tasks, --shots and
+ * --shots-from; `command` is for messages.
  * PARE_EUSAGE for nothing to measure and for an option without the one that it needs. */
 PARE_CHECKED pare_status pare_measure_options(pare_cli *cli, const pare_args *args,
                                               const char *command, pare_measure *out);

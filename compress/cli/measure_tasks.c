@@ -33,7 +33,7 @@ static pare_status refuse(pare_cli *cli, const char *option, const char *text)
     const size_t len = strcspn(text, "=");
     if (text[len] != '=' || len == 0)
         return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "eval: --%s %s: it needs a task and its file, as in --%s piqa=valid.jsonl",
+                         "--%s %s: it needs a task and its file, as in --%s piqa=valid.jsonl",
                          option, text, option);
     (void)snprintf(name, sizeof name, "%.*s", (int)(len < 63 ? len : 63), text);
     return pare_task_unknown(&cli->cx, name);
@@ -52,8 +52,8 @@ static pare_status take_entry(pare_cli *cli, const char *option, const char *tex
     if (!*name || !*file)
         return PARE_ENOMEM;
     if (!**file)
-        return pare_fail(&cli->cx, PARE_EUSAGE, "eval: --%s %s: the file of %s is missing", option,
-                         text, *name);
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--%s %s: the file of %s is missing", option, text,
+                         *name);
     *end += **end == ',';
     return PARE_OK;
 }
@@ -72,9 +72,9 @@ static pare_status add_tasks(pare_cli *cli, const char *text, pare_measure *m)
         pare_task_asked asked = {.limit = m->limit};
         PARE_TRY(take_entry(cli, "tasks", text, &asked.name, &asked.file, &text));
         if (find(m, asked.name))
-            return pare_fail(&cli->cx, PARE_EUSAGE, "eval: --tasks has %s twice", asked.name);
+            return pare_fail(&cli->cx, PARE_EUSAGE, "--tasks has %s twice", asked.name);
         if (m->tasks == PARE_ARGS_MAX)
-            return pare_fail(&cli->cx, PARE_EUSAGE, "eval: more than %d tasks", PARE_ARGS_MAX);
+            return pare_fail(&cli->cx, PARE_EUSAGE, "more than %d tasks", PARE_ARGS_MAX);
         m->task[m->tasks++] = asked;
     }
     return PARE_OK;
@@ -88,7 +88,7 @@ static pare_status add_shots(pare_cli *cli, const char *text, pare_measure *m)
         pare_task_asked *const asked = find(m, name);
         if (!asked)
             return pare_fail(&cli->cx, PARE_EUSAGE,
-                             "eval: --shots-from has %s, which is not among --tasks", name);
+                             "--shots-from has %s, which is not among --tasks", name);
         asked->shots_file = file;
     }
     return PARE_OK;
@@ -102,10 +102,10 @@ pare_status pare_measure_task_options(pare_cli *cli, const pare_args *args, pare
     for (size_t i = 0; i < lists; i++)
         PARE_TRY(add_tasks(cli, text[i], m));
     if (!m->tasks && (pare_args_given(args, "shots") || pare_args_given(args, "shots-from")))
-        return pare_fail(&cli->cx, PARE_EUSAGE, "eval: --shots and --shots-from need --tasks");
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--shots and --shots-from need --tasks");
     PARE_TRY(pare_args_count(&cli->cx, args, "shots", 0, PARE_TASK_SHOTS, &shots));
     if (!shots && pare_args_given(args, "shots-from"))
-        return pare_fail(&cli->cx, PARE_EUSAGE, "eval: --shots-from needs --shots N");
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--shots-from needs --shots N");
     for (size_t i = 0; i < m->tasks; i++)
         m->task[i].shots = (size_t)shots;
     const size_t sources = pare_args_texts(args, "shots-from", text);

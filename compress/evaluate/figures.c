@@ -24,9 +24,13 @@ void pare_choice_pair(const pare_choice_figures *baseline, pare_choice_figures *
     out->paired_norm = pare_choice_paired(now, then, out->items, PARE_CHOICE_RIGHT_NORM);
 }
 
-bool pare_figures_complete(const pare_figures *f, bool text, size_t choices, bool speed)
+bool pare_figures_complete(const pare_figures *f, bool text, size_t choices, size_t tasks,
+                           bool speed)
 {
-    bool complete = (!text || f->text_complete) && f->choices == choices && f->has_speed == speed;
+    bool complete = (!text || f->text_complete) && f->choices == choices && f->tasks == tasks &&
+                    f->has_speed == speed;
+    for (size_t i = 0; i < f->tasks; i++)
+        complete &= f->task[i].complete;
     for (size_t i = 0; i < f->choices; i++)
         complete &= f->choice[i].complete;
     return complete;

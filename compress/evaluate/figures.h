@@ -53,7 +53,8 @@ PARE_CHECKED pare_status pare_choice_ask(pare_ctx *cx, pare_arena *a, const pare
 void pare_choice_pair(const pare_choice_figures *baseline, pare_choice_figures *out);
 
 /* Whether all that was asked for is there, and nothing of it was cut short. */
-bool pare_figures_complete(const pare_figures *f, bool text, size_t choices, bool speed);
+bool pare_figures_complete(const pare_figures *f, bool text, size_t choices, size_t tasks,
+                           bool speed);
 
 /* The baseline's own part of a result. */
 pare_eval_result pare_figures_baseline(const pare_eval_result *r);

@@ -398,6 +398,7 @@ pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step
     for (unsigned site = 0; site < PARE_SITES; site++) {
         if (!(sites & (1u << site)))
             continue;
+        PARE_TRY(pare_ctx_interrupted(run->cx));
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s =
             run_site(run, block, part, step, (pare_site)site, &stats->site[site], unit);

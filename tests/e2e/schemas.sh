@@ -104,6 +104,7 @@ put eval eval out --tasks mmlu=mmlu.jsonl --shots 1 --shots-from mmlu=mmlu.jsonl
 put eval eval out --speed --kv kivi --format json
 put eval eval demo/hedge --text text --window 64 --limit 2 --draft out --temperature 0 --format json
 put compare compare demo/hedge out --text text --window 64 --choice choice.jsonl --limit 1 --speed --format json
+put compare compare demo/hedge out --tasks mmlu=mmlu.jsonl --format json
 put generate generate out --tokens 4 --format json
 put generate generate out --tokens 4 --output sample.txt --format json
 put tokenize tokenize out 'The cat' --format json

@@ -160,6 +160,57 @@ START_TEST(gained_and_lost_answers_make_the_difference)
 }
 END_TEST
 
+/* Tasks, with their subjects, are those that eval finds beside the original; in every form. */
+START_TEST(tasks_are_those_of_eval)
+{
+    pare_ctx cx;
+    make_home();
+    put(HOME "/w2.yaml",
+        "pare: 1\nmodel: " HEDGE "\noutput: t2\npasses: [rtn: {group: 32, bits: 2}]\n");
+    put(HOME "/mmlu.jsonl",
+        "{\"question\": \"The cat\", \"subject\": \"cats\", \"choices\": [\"sat\", \"ran\", "
+        "\"ate\", "
+        "\"lay\"], \"answer\": 0}\n"
+        "{\"question\": \"The dog\", \"subject\": \"dogs\", \"choices\": [\"sat\", \"ran\", "
+        "\"ate\", "
+        "\"lay\"], \"answer\": 1}\n"
+        "{\"question\": \"A dog\", \"subject\": \"dogs\", \"choices\": [\"was\", \"is\", \"had\", "
+        "\"has\"], \"answer\": 3}\n");
+    ck_assert_int_eq(call("compress " HOME "/w2.yaml", OUT)->code, 0);
+#define OF_TASKS " --tasks mmlu=" HOME "/mmlu.jsonl "
+    pare_json *const json =
+        parse(&cx, "compare '" HEDGE "' " HOME "/t2 " HOME "/t2" OF_TASKS "--format json");
+    pare_json *const one =
+        parse(&cx, "eval " HOME "/t2 --baseline '" HEDGE "'" OF_TASKS "--format json");
+    const pare_json *const e = pare_json_at(pare_json_get(one, "tasks"), 0);
+    for (size_t i = 0; i < 2; i++) {
+        const pare_json *const m = pare_json_at(pare_json_get(json, "models"), i);
+        const pare_json *const t = pare_json_at(pare_json_get(m, "tasks"), 0);
+        const pare_json *const acc = pare_json_at(pare_json_get(t, "metrics"), 0);
+        const pare_json *const was = pare_json_at(pare_json_get(e, "metrics"), 0);
+        ck_assert_double_eq(pare_json_number(pare_json_get(acc, "value"), -1),
+                            pare_json_number(pare_json_get(was, "value"), -2));
+        ck_assert_double_eq(number_in(acc, "paired", "lost"), number_in(was, "paired", "lost"));
+        ck_assert_uint_eq(pare_json_count(pare_json_get(t, "groups")), 2);
+        for (size_t g = 0; g < 2; g++) {
+            const pare_json *const x = pare_json_at(pare_json_get(t, "groups"), g);
+            const pare_json *const y = pare_json_at(pare_json_get(e, "groups"), g);
+            ck_assert_str_eq(pare_json_text(pare_json_get(x, "name"), NULL),
+                             pare_json_text(pare_json_get(y, "name"), NULL));
+            ck_assert_double_eq(number_in(x, "paired", "gained"), number_in(y, "paired", "gained"));
+        }
+    }
+    pare_json_free(json);
+    pare_json_free(one);
+    ck_assert_ptr_nonnull(
+        strstr(call("compare '" HEDGE "' " HOME "/t2" OF_TASKS "--format csv", OUT)->text,
+               ",mmlu acc,mmlu acc_stderr,mmlu acc_gained,mmlu acc_lost,mmlu acc_p,"));
+    const char *const text = call("compare '" HEDGE "' " HOME "/t2" OF_TASKS, OUT)->text;
+    ck_assert_ptr_nonnull(strstr(text, "mmlu acc"));
+    ck_assert_ptr_nonnull(strstr(text, "mmlu: 3 documents of "));
+}
+END_TEST
+
 START_TEST(a_comparison_has_the_figures_of_eval)
 {
     static const char *const path[] = {HOME "/w8", HOME "/w4"};
@@ -403,7 +454,7 @@ static const struct {
     {"compare x", "ORIGINAL MODEL... is missing"},
     {"compare x y", "compare: nothing to measure; give --text"},
     {"compare x y --speed --window 5", "compare: --window needs --text or --tokens"},
-    {"compare x y --speed --limit 5", "compare: --limit needs --text, --tokens or --choice"},
+    {"compare x y --speed --limit 5", "compare: --limit needs --text, --tokens, --tasks or --choice"},
     {"compare x y --speed --format yaml", "expected text, csv, json or html"},
     {"compare x y --speed --output z.pdf", "must end in .txt, .csv, .json or .html"},
     {"compare x y --speed --output z.csv --output ./z.csv", "\"./z.csv\" is given twice"},
@@ -543,6 +594,7 @@ int main(void)
     tcase_add_test(t, a_baseline_has_its_figures_beside_those_of_the_model);
     tcase_add_test(t, choices_are_held_against_those_of_a_baseline_without_a_text);
     tcase_add_test(t, gained_and_lost_answers_make_the_difference);
+    tcase_add_test(t, tasks_are_those_of_eval);
     tcase_add_test(t, a_comparison_has_the_figures_of_eval);
     tcase_add_test(t, a_model_is_equal_to_itself);
     tcase_add_test(t, every_form_has_the_same_figures);

@@ -499,6 +499,42 @@ START_TEST(all_pass_options_run)
 }
 END_TEST
 
+/* A stop that comes while the wave goes through a block, or a linear is rounded. */
+typedef struct stopper {
+    volatile int stop;
+    const char *at;
+    size_t blocks; /* that were finished */
+} stopper;
+
+static void stop_at(void *self, const char *what, double done, double total)
+{
+    stopper *const s = self;
+    (void)total;
+    if (strstr(what, s->at) && done >= 0)
+        s->stop = 1;
+}
+
+static void count_blocks(void *self, const pare_event *e)
+{
+    ((stopper *)self)->blocks += e->kind == PARE_EVENT_BLOCK;
+}
+
+START_TEST(a_stop_does_not_wait_for_the_block)
+{
+    char what[1024];
+    stopper s = {.at = "gathering statistics"};
+    const pare_events events = {count_blocks, &s};
+    job_recipe(&place, gptq_recipe);
+    job_opts o = {.output = "cut", .events = &events, .interrupt = &s.stop, .report = stop_at};
+    o.self = &s;
+    ck_assert_int_eq(job_run(&place, o, what), PARE_EINTERRUPTED);
+    ck_assert_uint_eq(s.blocks, 0);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "cut"}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "whole"}, NULL), PARE_OK);
+    job_check_same(&place, "cut", "whole");
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("compress");
@@ -520,6 +556,7 @@ int main(void)
     tcase_add_test(tc, evaluations_are_looked_at_before_the_work);
     tcase_add_test(tc, the_allocator_keeps_to_the_limit_and_all_samples_are_counted);
     tcase_add_test(tc, a_file_system_without_shared_maps_gives_the_same_bytes);
+    tcase_add_test(tc, a_stop_does_not_wait_for_the_block);
     tcase_add_test(tc, all_pass_options_run);
     suite_add_tcase(s, tc);
     return unit_main(s);
