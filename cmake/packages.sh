@@ -2,7 +2,7 @@
 
 PARE_BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libopenblas-pthread-dev liblapacke-dev
     libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libssl-dev
-    libhdf5-dev)
+    libzstd-dev libhdf5-dev)
 PARE_CHECK_PACKAGES=("${PARE_BUILD_PACKAGES[@]}" check binutils clang-format-14)
 # for kernels of the other processors: a compiler and an emulator
 PARE_CHECK_PACKAGES+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
