@@ -33,7 +33,7 @@ enum {
     PARE_ARCHIVE_FORMAT = 1,
     PARE_ARCHIVE_HEAD = 16,
     PARE_ARCHIVE_STRETCH = 4 << 20,       /* bytes of a file in a frame, as pare writes them */
-    PARE_ARCHIVE_STRETCH_MOST = 64 << 20, /* that are accepted */
+    PARE_ARCHIVE_STRETCH_MOST = 16 << 20, /* that are accepted */
     PARE_ARCHIVE_INDEX_MOST = 1 << 28,    /* bytes of the index, decoded */
     PARE_ARCHIVE_FILES_MOST = 100000
 };

@@ -30,6 +30,7 @@ typedef struct work {
     atomic_bool failed, memory;
 } work;
 
+enum { NO_FRAME = 0 };
 static const char no_memory[] = "no memory is left for zstd";
 
 size_t pare_stretch_bound(size_t bytes)
@@ -53,9 +54,10 @@ pare_status pare_stretch_coder_new(pare_ctx *cx, size_t most, int level, pare_st
     c->space_bytes = workers * each;
     c->bench = cx->alloc.resize(cx->alloc.self, NULL, 0, workers * sizeof *c->bench);
     c->space = cx->alloc.resize(cx->alloc.self, NULL, 0, c->space_bytes);
+    if (c->bench)
+        memset(c->bench, 0, workers * sizeof *c->bench);
     if (!c->bench || !c->space)
         return pare_fail(cx, PARE_ENOMEM, "%s", no_memory);
-    memset(c->bench, 0, workers * sizeof *c->bench);
     for (size_t i = 0; i < workers; i++) {
         bench *const b = &c->bench[i];
         b->form = c->space + i * each;
@@ -210,6 +212,38 @@ static size_t decode_one(bench *b, const pare_stretch *s, const unsigned char *f
     return n;
 }
 
+static size_t planes_of(pare_archive_form f)
+{
+    return f == PARE_FORM_PLANES2 || f == PARE_FORM_XOR2   ? 2
+           : f == PARE_FORM_PLANES4 || f == PARE_FORM_XOR4 ? 4
+                                                           : 1;
+}
+
+/* A frame in which each plane begins a block, and so has a table of codes of its own; the bytes
+ * that it takes. NO_FRAME: more than `room`; an error of zstd. */
+static size_t squeeze(ZSTD_CCtx *e, unsigned char *to, size_t room, const unsigned char *form,
+                      size_t bytes, size_t planes)
+{
+    ZSTD_outBuffer out = {to, room, 0};
+    const size_t plane = bytes / planes;
+    if (planes == 1)
+        return ZSTD_compress2(e, to, room, form, bytes);
+    (void)ZSTD_CCtx_setPledgedSrcSize(e, bytes);
+    for (size_t i = 0; i < planes; i++) {
+        const bool last = i + 1 == planes;
+        ZSTD_inBuffer in = {form + i * plane, last ? bytes - i * plane : plane, 0};
+        size_t left;
+        do {
+            left = ZSTD_compressStream2(e, &out, &in, last ? ZSTD_e_end : ZSTD_e_flush);
+            if (ZSTD_isError(left))
+                return left;
+        } while (left && out.pos < out.size);
+        if (left)
+            return NO_FRAME;
+    }
+    return out.pos;
+}
+
 /* Leaves the frame of form `f` in s->to if it is smaller than what is there. */
 static void try_form(bench *b, pare_stretch *s, pare_archive_form f, int level)
 {
@@ -217,12 +251,12 @@ static void try_form(bench *b, pare_stretch *s, pare_archive_form f, int level)
     const size_t bytes = s->frame.bytes, room = pare_stretch_bound(bytes);
     const unsigned char *const form = to_form(f, s->from, bytes, base->at, b->form, b->other);
     set_up(b->encoder, f, level, base);
-    const size_t n = ZSTD_compress2(b->encoder, b->other, room, form, bytes);
+    const size_t n = squeeze(b->encoder, b->other, room, form, bytes, planes_of(f));
     if (ZSTD_isError(n)) {
         s->why = no_memory; /* the only reason that is left */
         return;
     }
-    if (s->frame.stored && n >= s->frame.stored)
+    if (n == NO_FRAME || (s->frame.stored && n >= s->frame.stored))
         return;
     s->frame.stored = n;
     s->frame.form = f;
