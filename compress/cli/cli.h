@@ -232,6 +232,7 @@ pare_status pare_tokenize_run(pare_cli *cli, const pare_args *args);
 pare_status pare_train_tokenizer_run(pare_cli *cli, const pare_args *args);
 pare_status pare_pack_run(pare_cli *cli, const pare_args *args);
 pare_status pare_unpack_run(pare_cli *cli, const pare_args *args);
+pare_status pare_sign_run(pare_cli *cli, const pare_args *args);
 pare_status pare_verify_run(pare_cli *cli, const pare_args *args);
 pare_status pare_bench_run(pare_cli *cli, const pare_args *args);
 pare_status pare_doctor_run(pare_cli *cli, const pare_args *args);

@@ -278,6 +278,16 @@ static const pare_option unpack_options[] = {
     {NULL, NULL, NULL, false},
 };
 
+static const pare_option sign_options[] = {
+    {"key", "FILE", "the private key: Ed25519, as PEM without a password", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option verify_options[] = {
+    {"key", "FILE", "the public key of who must have signed PATH (pare sign)", false},
+    {NULL, NULL, NULL, false},
+};
+
 static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
 
 const pare_command pare_commands[] = {
@@ -388,8 +398,16 @@ const pare_command pare_commands[] = {
      "PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json beside a file.",
      "pare inspect llama-w4/", no_options, pare_inspect_run},
     {"verify", "PATH", 1, 1, "check every checksum, that tensors are finite and codes in range",
-     "verify prints each finding. With one or more it ends with exit code 4.",
-     "pare verify llama-w4/", no_options, pare_verify_run},
+     "verify prints each finding. With one or more it ends with exit code 4. A folder that nobody\n"
+     "signed, or somebody else, is one with --key.",
+     "pare verify llama-w4/", verify_options, pare_verify_run},
+    {"sign", "ARTIFACT", 1, 1, "sign the files of an artifact, for verify --key",
+     "The signature, SHA256SUMS.sig in ARTIFACT, is of SHA256SUMS and so of every file: who "
+     "changes\n"
+     "a file and all hashes cannot change it. pare holds the files against SHA256SUMS first. Keys\n"
+     "are made by openssl genpkey -algorithm ed25519 -out private.pem; the public one by\n"
+     "openssl pkey -in private.pem -pubout -out public.pem.",
+     "pare sign llama-w4/ --key private.pem", sign_options, pare_sign_run},
     {"pack", "ARTIFACT", 1, 1, "store the files of a model in one compressed file, without loss",
      "ARTIFACT is any folder of files, or a file. The archive is frames of zstd with an index of\n"
      "checksums. Tensors of F16, BF16 and F32 are stored as planes of bytes where that is "
