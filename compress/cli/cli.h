@@ -230,6 +230,7 @@ pare_status pare_export_command(pare_cli *cli, const pare_args *args);
 pare_status pare_inspect_run(pare_cli *cli, const pare_args *args);
 pare_status pare_tokenize_run(pare_cli *cli, const pare_args *args);
 pare_status pare_train_tokenizer_run(pare_cli *cli, const pare_args *args);
+pare_status pare_diff_run(pare_cli *cli, const pare_args *args);
 pare_status pare_pack_run(pare_cli *cli, const pare_args *args);
 pare_status pare_unpack_run(pare_cli *cli, const pare_args *args);
 pare_status pare_sign_run(pare_cli *cli, const pare_args *args);

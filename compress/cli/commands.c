@@ -408,6 +408,12 @@ const pare_command pare_commands[] = {
      "are made by openssl genpkey -algorithm ed25519 -out private.pem; the public one by\n"
      "openssl pkey -in private.pem -pubout -out public.pem.",
      "pare sign llama-w4/ --key private.pem", sign_options, pare_sign_run},
+    {"diff", "A B", 2, 2, "hold two models against each other: recipe, tensors, codes, quality",
+     "codes: share of the codes that differ. weights: share of the weights that have another "
+     "value.\n"
+     "b to a: sum (a - b)^2 / sum a^2. error of a, of b: what the manifests say of the linear. A\n"
+     "packed linear is compared with the floats of the same name, too; a rotated one is not.",
+     "pare diff llama-w4/ llama-w4-new/", no_options, pare_diff_run},
     {"pack", "ARTIFACT", 1, 1, "store the files of a model in one compressed file, without loss",
      "ARTIFACT is any folder of files, or a file. The archive is frames of zstd with an index of\n"
      "checksums. Tensors of F16, BF16 and F32 are stored as planes of bytes where that is "
