@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "compress/output/output.h"
-#include "compress/storage/folder.h"
+#include "compress/storage/input_folder.h"
 #include "compress/text/version.h"
 #include "formats/archive_stretch.h"
 #include "formats/hash.h"

@@ -1,7 +1,7 @@
 /* Where the tensors of a file lie. */
 #include <stdlib.h>
 
-#include "compress/storage/folder.h"
+#include "compress/storage/input_folder.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
 #include "runtime/small.h"

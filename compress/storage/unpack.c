@@ -8,7 +8,7 @@
 
 #include "compress/output/output.h"
 #include "compress/output/output_disk.h"
-#include "compress/storage/folder.h"
+#include "compress/storage/input_folder.h"
 #include "compress/storage/pack.h"
 #include "compress/text/units.h"
 #include "formats/archive_stretch.h"

@@ -1,7 +1,7 @@
-/* compress/storage/folder.h - the files of a folder, mapped; and in what stretches they are
+/* compress/storage/input_folder.h - the files of a folder, mapped; and in what stretches they are
  * packed. */
-#ifndef PARE_COMPRESS_STORAGE_FOLDER_H
-#define PARE_COMPRESS_STORAGE_FOLDER_H
+#ifndef PARE_COMPRESS_STORAGE_INPUT_FOLDER_H
+#define PARE_COMPRESS_STORAGE_INPUT_FOLDER_H
 
 #include <stdbool.h>
 

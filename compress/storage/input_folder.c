@@ -1,4 +1,4 @@
-#include "compress/storage/folder.h"
+#include "compress/storage/input_folder.h"
 
 #include <dirent.h>
 #include <stdlib.h>
