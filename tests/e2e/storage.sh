@@ -137,5 +137,35 @@ for r in linears:
     want = r["weight_error"]["b"]
     assert abs(r["relative_error"] - want) <= 1e-5 * want, r
 END
+    python3 - << 'END'
+import json, struct
+def write(name, tensors):
+    head, data = {}, b""
+    for key, (dtype, shape, raw) in tensors.items():
+        head[key] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    head = json.dumps(head).encode()
+    open(name, "wb").write(struct.pack("<Q", len(head)) + head + data)
+f32 = lambda *x: struct.pack(f"<{len(x)}f", *x)
+f16 = lambda *x: struct.pack(f"<{len(x)}e", *x)
+first = {"same": ("F32", [2], f32(1, 2)), "values": ("F32", [4], f32(3, 0, 4, 1)),
+         "gone": ("U8", [1], b"a"), "shape": ("F32", [4], f32(1, 2, 3, 4)), "type": ("F32", [2], f32(1, 2)),
+         "bytes": ("U8", [2], b"ab")}
+second = {"same": first["same"], "values": ("F32", [4], f32(3, 0, 4, 2)), "new": ("U8", [1], b"a"),
+          "shape": ("F32", [2, 2], f32(1, 2, 3, 4)), "type": ("F16", [2], f16(1, 2)), "bytes": ("U8", [2], b"ac")}
+write("first.safetensors", first)
+write("second.safetensors", second)
+END
+    "$pare" diff first.safetensors second.safetensors --format json > diff.json
+    python3 - << 'END'
+import json
+d = json.load(open("diff.json"))
+rows = {r["name"]: r for r in d["differing"]}
+assert {k: r["difference"] for k, r in rows.items()} == {
+    "values": "values", "gone": "only_a", "new": "only_b", "shape": "shape", "type": "encoding", "bytes": "values"}, rows
+assert rows["values"]["weights_differing"] == 0.25 and abs(rows["values"]["relative_error"] - 1 / 26) < 1e-12
+assert rows["type"]["weights_differing"] == 0 and rows["type"]["relative_error"] == 0
+assert "relative_error" not in rows["bytes"] and not d["same"] and d["tensors"]["same"] == 1, d
+END
 fi
 echo "e2e.storage: $killed kills"
