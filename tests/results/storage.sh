@@ -30,7 +30,7 @@ row() { # WHAT TOOL BYTES STORED, seconds of packing and unpacking or empty, CPU
     awk -v date="$(date -u +%F)" -v commit="$commit" -v threads="$threads" -v w="$1" -v t="$2" \
         -v b="$3" -v s="$4" -v p="$5" -v u="$6" -v pc="$7" -v uc="$8" 'BEGIN {
         printf "%s,%s,%s,%s,%d,%d,%d,%.3f,%s,%s,%s,%s\n", date, commit, w, t, threads, b, s, b / s,
-            p ? sprintf("%.0f", b / p / 1e6) : "", u ? sprintf("%.0f", b / u / 1e6) : "",
+            p ? sprintf("%.3g", b / p / 1e6) : "", u ? sprintf("%.3g", b / u / 1e6) : "",
             p ? sprintf("%.2f", pc) : "", u ? sprintf("%.2f", uc) : "" }' >> "$out"
 }
 
