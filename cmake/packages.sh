@@ -2,12 +2,14 @@
 
 PARE_BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libopenblas-pthread-dev liblapacke-dev
     libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libssl-dev
-    libhdf5-dev)
+    libzstd-dev libhdf5-dev)
 PARE_CHECK_PACKAGES=("${PARE_BUILD_PACKAGES[@]}" check binutils clang-format-14)
 # for kernels of the other processors: a compiler and an emulator
 PARE_CHECK_PACKAGES+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 # for packages of others that read what pare writes, and for the schemas of JSON
 PARE_CHECK_PACKAGES+=(python3-dev python3-venv python3-jsonschema)
+# for archives and signatures that other programs check
+PARE_CHECK_PACKAGES+=(zstd openssl)
 # for the whole program under a checker
 PARE_CHECK_PACKAGES+=(valgrind libc6-dbg)
 # for kernels of AVX-VNNI and AVX-512 in plain C

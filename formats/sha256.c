@@ -80,6 +80,47 @@ pare_status pare_sha256_hex(pare_ctx *cx, const void *bytes, size_t len, char he
     return PARE_OK;
 }
 
+/* A context of libcrypto; the type is never completed. */
+static EVP_MD_CTX *context_of(pare_sha256 *s)
+{
+    return (EVP_MD_CTX *)(void *)s;
+}
+
+pare_status pare_sha256_new(pare_ctx *cx, pare_sha256 **out)
+{
+    *out = NULL;
+    PARE_TRY(prepare(cx));
+    EVP_MD_CTX *const sha = EVP_MD_CTX_new();
+    if (!sha || EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1) {
+        EVP_MD_CTX_free(sha);
+        return fail(cx);
+    }
+    *out = (pare_sha256 *)(void *)sha;
+    return PARE_OK;
+}
+
+void pare_sha256_add(pare_sha256 *s, const void *bytes, size_t len)
+{
+    (void)EVP_DigestUpdate(context_of(s), bytes, len);
+}
+
+pare_status pare_sha256_end(pare_ctx *cx, pare_sha256 **s, char hex[PARE_SHA256_HEX])
+{
+    uint8_t digest[SHA256_BYTES];
+    const bool good = EVP_DigestFinal_ex(context_of(*s), digest, NULL) == 1;
+    pare_sha256_free(*s);
+    *s = NULL;
+    if (!good)
+        return fail(cx);
+    pare_hex_text(digest, sizeof digest, hex);
+    return PARE_OK;
+}
+
+void pare_sha256_free(pare_sha256 *s)
+{
+    EVP_MD_CTX_free(context_of(s));
+}
+
 /* Waits until `bytes` of a file are ready; false: they will never be. */
 static bool wait_ready(pare_hashing *h, const item *it, uint64_t bytes)
 {

@@ -16,6 +16,14 @@ enum { PARE_SHA256_HEX = 65 }; /* lower-case hex with the NUL */
 PARE_CHECKED pare_status pare_sha256_hex(pare_ctx *cx, const void *bytes, size_t len,
                                          char hex[PARE_SHA256_HEX]);
 
+/* The same of bytes that come in pieces. PARE_ENOMEM as above; what fails in between fails at the
+ * end, which frees *s and makes it NULL. NULL is fine for free. */
+typedef struct pare_sha256 pare_sha256;
+PARE_CHECKED pare_status pare_sha256_new(pare_ctx *cx, pare_sha256 **out);
+void pare_sha256_add(pare_sha256 *s, const void *bytes, size_t len);
+PARE_CHECKED pare_status pare_sha256_end(pare_ctx *cx, pare_sha256 **s, char hex[PARE_SHA256_HEX]);
+void pare_sha256_free(pare_sha256 *s);
+
 /* SHA-256 of files that are there, one per task of the pool: hex[i] of file[i]. Reports progress in
  * bytes. PARE_EINTERRUPTED, PARE_ENOMEM as above. */
 PARE_CHECKED pare_status pare_sha256_files(pare_ctx *cx, const pare_file *file, size_t count,

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "compress/artifact/sign.h"
 #include "compress/artifact/verify.h"
 #include "compress/cli/cli.h"
 #include "compress/output/inputs.h"
@@ -11,6 +12,8 @@ typedef struct findings {
     pare_cli *cli;
     pare_json_writer *json; /* NULL: text on stdout */
     size_t count;
+    const char *key;    /* --key */
+    pare_signed signer; /* with it */
 } findings;
 
 static void found(void *self, const char *what)
@@ -25,14 +28,28 @@ static void found(void *self, const char *what)
         (void)printf("%s\n", what);
 }
 
-static pare_status verify_json(pare_cli *cli, const char *path, pare_verify_result *r)
+/* All that verify looks at; with --key the signature first. */
+static pare_status verify(findings *f, const char *path, pare_verify_result *r)
 {
-    findings f = {.cli = cli};
+    const char *why = NULL;
+    if (f->key)
+        PARE_TRY(pare_sign_check(&f->cli->cx, &f->cli->arena, path, f->key, &why, &f->signer));
+    if (why)
+        found(f, why);
+    PARE_TRY(pare_verify(&f->cli->cx, path, found, f, r));
+    r->findings += why != NULL;
+    return PARE_OK;
+}
+
+static pare_status verify_json(pare_cli *cli, const char *path, const char *key,
+                               pare_verify_result *r)
+{
+    findings f = {.cli = cli, .key = key};
     PARE_TRY(pare_json_writer_new(&cli->cx, &f.json));
     pare_json_open_object(f.json, NULL);
     pare_json_put_text(f.json, "model", path);
     pare_json_open_array(f.json, "findings");
-    const pare_status s = pare_verify(&cli->cx, path, found, &f, r);
+    const pare_status s = verify(&f, path, r);
     if (s != PARE_OK) {
         pare_json_writer_free(f.json);
         return s;
@@ -44,21 +61,26 @@ static pare_status verify_json(pare_cli *cli, const char *path, pare_verify_resu
     pare_json_put_integer(f.json, "bytes", (int64_t)r->bytes);
     pare_json_put_bool(f.json, "checked", r->checked);
     pare_json_put_bool(f.json, "tokenizer", r->tokenizer);
+    if (key)
+        pare_json_put_text(f.json, "key_sha256", f.signer.id);
     pare_json_put_bool(f.json, "ok", r->findings == 0);
     pare_json_close(f.json);
     return pare_cli_print(f.json);
 }
 
-static pare_status verify_text(pare_cli *cli, const char *path, pare_verify_result *r)
+static pare_status verify_text(pare_cli *cli, const char *path, const char *key,
+                               pare_verify_result *r)
 {
-    findings f = {.cli = cli};
+    findings f = {.cli = cli, .key = key};
     char bytes[PARE_UNIT_TEXT];
-    PARE_TRY(pare_verify(&cli->cx, path, found, &f, r));
+    PARE_TRY(verify(&f, path, r));
     if (f.count > FINDINGS_SHOWN)
         (void)printf("... and %zu more\n", f.count - FINDINGS_SHOWN);
     (void)printf("%s: %zu file%s, %zu tensor%s, %s: %s\n", path, r->files, pare_plural(r->files),
                  r->tensors, pare_plural(r->tensors), pare_units_bytes(r->bytes, bytes),
                  r->findings ? "damaged" : "all good");
+    if (key && !r->findings)
+        (void)printf("signed    by the key with SHA-256 %s\n", f.signer.id);
     if (r->tensors && !r->checked)
         (void)printf("note  there are no checksums: structure was looked at, and that values are "
                      "finite\n");
@@ -78,7 +100,8 @@ pare_status pare_verify_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, path));
     PARE_TRY(pare_cli_threads(cli, args));
     pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase, 0);
-    const pare_status s = (cli->json ? verify_json : verify_text)(cli, path, &r);
+    const pare_status s =
+        (cli->json ? verify_json : verify_text)(cli, path, pare_args_text(args, "key"), &r);
     pare_ctx_job(&cli->cx, NULL, 0, 0);
     PARE_TRY(s);
     if (r.findings)

@@ -263,6 +263,35 @@ static const pare_option train_tokenizer_options[] = {
     {NULL, NULL, NULL, false},
 };
 
+static const pare_option pack_options[] = {
+    {"output", "FILE", "the archive (beside ARTIFACT, named after it)", false},
+    {"base", "DIR",
+     "store a difference: what files of the same names in DIR have already is not stored; "
+     "unpacking needs them, too",
+     false},
+    {"level", "N", "of zstd, 1 to 19, for what is no plane of floats (3)", false},
+    {"restart", NULL, "replace an archive that lies there", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option unpack_options[] = {
+    {"output", "DIR", "the folder to make (named after FILE, beside it)", false},
+    {"base", "DIR", "the folder that FILE is a difference from", false},
+    {"list", NULL, "print what is in FILE; read the index alone", false},
+    {"check", NULL, "decode and check everything, write nothing", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option sign_options[] = {
+    {"key", "FILE", "the private key: Ed25519, as PEM without a password", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option verify_options[] = {
+    {"key", "FILE", "the public key of who must have signed PATH (pare sign)", false},
+    {NULL, NULL, NULL, false},
+};
+
 static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
 
 const pare_command pare_commands[] = {
@@ -373,8 +402,34 @@ const pare_command pare_commands[] = {
      "PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json beside a file.",
      "pare inspect llama-w4/", no_options, pare_inspect_run},
     {"verify", "PATH", 1, 1, "check every checksum, that tensors are finite and codes in range",
-     "verify prints each finding. With one or more it ends with exit code 4.",
-     "pare verify llama-w4/", no_options, pare_verify_run},
+     "verify prints each finding. With one or more it ends with exit code 4. A folder that nobody\n"
+     "signed, or somebody else, is one with --key.",
+     "pare verify llama-w4/", verify_options, pare_verify_run},
+    {"sign", "ARTIFACT", 1, 1, "sign the files of an artifact, for verify --key",
+     "The signature, SHA256SUMS.sig in ARTIFACT, is of SHA256SUMS and so of every file: who "
+     "changes\n"
+     "a file and all hashes cannot change it. pare holds the files against SHA256SUMS first. Keys\n"
+     "are made by openssl genpkey -algorithm ed25519 -out private.pem; the public one by\n"
+     "openssl pkey -in private.pem -pubout -out public.pem.",
+     "pare sign llama-w4/ --key private.pem", sign_options, pare_sign_run},
+    {"diff", "A B", 2, 2, "hold two models against each other: recipe, tensors, codes, quality",
+     "codes: share of the codes that differ. weights: share of the weights that have another "
+     "value.\n"
+     "b to a: sum (a - b)^2 / sum a^2. error of a, of b: what the manifests say of the linear. A\n"
+     "packed linear is compared with the floats of the same name, too; a rotated one is not.",
+     "pare diff llama-w4/ llama-w4-new/", no_options, pare_diff_run},
+    {"pack", "ARTIFACT", 1, 1, "store the files of a model in one compressed file, without loss",
+     "ARTIFACT is any folder of files, or a file. The archive is frames of zstd with an index of\n"
+     "checksums. Tensors of F16, BF16 and F32 are stored as planes of bytes where that is "
+     "smaller.\n"
+     "pare decodes every frame again and compares it before the archive gets its name. A\n"
+     "file that differs from its SHA-256 in SHA256SUMS is refused. The bytes of an archive depend\n"
+     "on files, --level and the version of zstd, not on threads.",
+     "pare pack llama-w4/ --output llama-w4.pare.zst", pack_options, pare_pack_run},
+    {"unpack", "FILE", 1, 1, "write the files of an archive of pare pack",
+     "Every frame is held against its XXH3, every file against its SHA-256, before DIR gets its\n"
+     "name. DIR must not be there. zstd -d reads FILE, too, but planes stay planes then.",
+     "pare unpack llama-w4.pare.zst --output llama-w4/", unpack_options, pare_unpack_run},
     {"bench", "[kernels|model [MODEL]]", 0, 2,
      "time kernels or a model beside the limits of this machine",
      "kernels  products by every kind of weights; decoding (kv_METHOD, _k keys, _v values),\n"

@@ -298,14 +298,27 @@ static bool is_of_recipe(const char *word)
            strcmp(word, "skip") == 0;
 }
 
+/* For the names of all commands, passes and topics. */
+static const char **take_words(pare_cli *cli)
+{
+    size_t count = pare_pass_count();
+    for (const pare_command *c = pare_commands; c->name; c++)
+        count++;
+    for (const pare_topic *t = pare_topics; t->name; t++)
+        count++;
+    return PARE_NEW(&cli->arena, const char *, count);
+}
+
 pare_status pare_help(pare_cli *cli, const char *topic)
 {
-    const char *known[PARE_ARGS_MAX];
     size_t count = 0;
     if (!topic) {
         print_overview();
         return PARE_OK;
     }
+    const char **const known = take_words(cli);
+    if (!known)
+        return PARE_ENOMEM;
     if (strcmp(topic, "error") == 0) /* the name of older versions */
         topic = "exit";
     bool found = false; /* a command and a section of recipes may have one name: both pages */

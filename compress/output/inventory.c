@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "compress/output/journal.h"
+#include "formats/signature.h"
 #include "runtime/file.h"
 
 typedef struct entry {
@@ -102,8 +103,8 @@ static pare_status choose(const folder *f, const pare_file_digest *known, size_t
 {
     for (size_t i = 0; i < f->count; i++) {
         const char *const name = f->item[i].name;
-        if (strcmp(name, PARE_SUMS_NAME) == 0 || strcmp(name, PARE_JOURNAL_NAME) == 0 ||
-            strcmp(name, PARE_TRAINING_STATE) == 0)
+        if (strcmp(name, PARE_SUMS_NAME) == 0 || strcmp(name, PARE_SIGNATURE_NAME) == 0 ||
+            strcmp(name, PARE_JOURNAL_NAME) == 0 || strcmp(name, PARE_TRAINING_STATE) == 0)
             continue;
         if (!f->item[i].regular)
             return pare_fail(f->cx, PARE_EEXISTS, "%s/%s: is no regular file, and not of pare",
@@ -187,7 +188,8 @@ static pare_status match(folder *f, const pare_sums *sums, const listener *l, co
         const pare_sum *const s = pare_sums_find(sums, e->name);
         if (s)
             there[s - sums->item] = true;
-        if (strcmp(e->name, PARE_SUMS_NAME) == 0)
+        if (strcmp(e->name, PARE_SUMS_NAME) == 0 ||
+            (strcmp(e->name, PARE_SIGNATURE_NAME) == 0 && e->regular))
             continue;
         if (!s)
             tell(l, e->name, "is not listed in " PARE_SUMS_NAME);

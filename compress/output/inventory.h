@@ -19,7 +19,7 @@ PARE_CHECKED pare_status pare_inventory_digest(pare_ctx *cx, pare_arena *a, cons
                                                const char *const *name, size_t count,
                                                pare_file_digest *out);
 
-/* Writes SHA256SUMS over every file of a directory but itself, `journal` and
+/* Writes SHA256SUMS over every file of a directory but itself, its signature, `journal` and
  * `training.state`. Digests of the files
  * `known` [count] are taken over, the others are computed. PARE_EEXISTS for what is no regular
  * file, PARE_EFORMAT for a name that the list cannot hold, PARE_EIO, PARE_ENOSPC, PARE_ENOMEM,
@@ -38,7 +38,8 @@ typedef struct pare_inventory_result {
 } pare_inventory_result;
 
 /* Holds a directory against its SHA256SUMS: every file that is listed is there, a regular file, and
- * has its digest; nothing else is there (a `journal` counts as something else). Reads every byte,
+ * has its digest; nothing else is there but a signature of the list (a `journal` counts as
+ * something else). Reads every byte,
  * files in parallel, with progress. Findings are not errors.
  * PARE_ENOTFOUND when there is no SHA256SUMS, PARE_EFORMAT when it is none, PARE_EIO, PARE_ENOMEM,
  * PARE_EINTERRUPTED. */

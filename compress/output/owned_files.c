@@ -17,6 +17,7 @@
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "formats/gguf_seal.h"
+#include "formats/signature.h"
 #include "runtime/file.h"
 
 static const char *const artifact_names[] = {"packed-*.safetensors",
@@ -34,6 +35,7 @@ static const char *const artifact_names[] = {"packed-*.safetensors",
                                              "adapter_config.json",
                                              "adapter_model.safetensors",
                                              PARE_SUMS_NAME,
+                                             PARE_SIGNATURE_NAME,
                                              NULL};
 static const char *const export_names[] = {"config.json",
                                            "quantize_config.json",
@@ -42,6 +44,7 @@ static const char *const export_names[] = {"config.json",
                                            "model.safetensors.index.json",
                                            PARE_EXPORT_RECORD,
                                            PARE_SUMS_NAME,
+                                           PARE_SIGNATURE_NAME,
                                            NULL};
 static const char *const file_names[] = {PARE_OWNED_FILE, NULL};
 static const char *const *const names[] = {artifact_names, export_names, file_names};

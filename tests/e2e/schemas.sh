@@ -120,6 +120,17 @@ put inspect inspect out --format json
 put inspect inspect demo/hedge --format json
 put export export out --format gguf:q8_0 --output more.gguf --json
 put verify verify out --format json
+openssl genpkey -algorithm ed25519 -out private.pem 2> err
+openssl pkey -in private.pem -pubout -out public.pem
+put sign sign out --key private.pem --format json
+put verify verify out --key public.pem --format json
+put pack pack out --format json
+put pack pack demo/hedge --base out --output delta.pare.zst --format json
+put unpack unpack out.pare.zst --list --format json
+put unpack unpack out.pare.zst --check --format json
+put unpack unpack delta.pare.zst --base out --output hedge-again --format json
+put diff diff demo/hedge out --format json
+put diff diff out out --format json
 put doctor doctor --format json
 put init init demo/hedge --preset w4a16 --format json
 put init init demo/hedge --preset w4a16 --output made.yaml --format json

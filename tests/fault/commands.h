@@ -39,6 +39,8 @@ static const command commands[] = {
      "rtn",
      {"generate", "%-artifact", "--tokens", "8", "--count", "3", "--output", "@disk/drawn.i32"},
      {"drawn.i32"}},
+    {"pack", "rtn", {"pack", "%-artifact", "--output", "@disk/x.pare.zst"}, {"x.pare.zst"}},
+    {"unpack", "rtn", {"unpack", "%-artifact.pare.zst", "--output", "@disk/x"}, {"x"}},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -63,7 +65,8 @@ static inline void command_free(const char **args)
         free((void *)args[i]);
 }
 
-/* Makes the artifacts that a command reads: job-artifact and old-artifact. */
+/* Makes the artifacts that a command reads: job-artifact and old-artifact, packed where it
+ * unpacks. */
 static inline void command_artifacts(const place *p, const command *c)
 {
     static const char *const name[] = {"job", "old"};
@@ -75,6 +78,9 @@ static inline void command_artifacts(const place *p, const command *c)
                                     place_path(p, artifact), NULL};
         if (place_run(p, args, NULL) != 0)
             tree_die("cannot make the artifact", c->name);
+        const char *const store[] = {"pack", place_path(p, artifact), NULL};
+        if (strcmp(c->args[0], "unpack") == 0 && place_run(p, store, NULL) != 0)
+            tree_die("cannot pack the artifact", c->name);
     }
 }
 

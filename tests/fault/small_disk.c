@@ -30,6 +30,8 @@ static const struct {
     {"export to a directory", true, false},
     {"export to a file", true, false},
     {"generate", false, false},
+    {"pack", true, false},
+    {"unpack", false, false},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

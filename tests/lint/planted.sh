@@ -111,6 +111,7 @@ catches libraries 'jansson in recipes' 'echo "#include <jansson.h>" >> recipes/r
 catches libraries 'PCRE2 in formats' 'echo "#include <pcre2.h>" >> formats/formats.c'
 catches libraries 'libyaml in formats' 'echo "#  include <yaml.h>" >> formats/formats.c'
 catches libraries 'libcrypto in compress' 'echo "#include <openssl/evp.h>" >> compress/compress.c'
+catches libraries 'zstd in compress' 'echo "#include <zstd.h>" >> compress/compress.c'
 catches libraries 'libhdf5 outside its process' 'echo "#include <hdf5.h>" >> formats/formats.c'
 catches names 'one name twice' 'cp quant/quant.c compress/quant.c'
 catches headers 'a header that needs another' 'echo "size_t pare_x(void);" >> quant/quant.h'

@@ -241,6 +241,12 @@ static const struct {
     {"export x --format tensorrt --output y", 2, "expected one of compressed-tensors"},
     {"export x --format awq", 2, "export: --output is missing"},
     {"export no-such-model --format awq --output y", 4, "no-such-model"},
+    {"pack x --output y", 2, "the name of an archive ends in .pare.zst"},
+    {"pack x --level 20", 2, "expected a whole number from 1 to 19"},
+    {"unpack x --list --check", 2, "give one of --list, --check and --output"},
+    {"unpack /nowhere.pare.zst", 4, "/nowhere.pare.zst"},
+    {"sign x", 2, "sign: --key is missing"},
+    {"diff x", 2, "A B is missing"},
 };
 
 START_TEST(a_mistake_has_its_exit_code_and_says_what_to_do)

@@ -1,0 +1,127 @@
+/* Recipes line by line, and the figures of run.json. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/artifact/diff_internal.h"
+
+enum { LINES_MOST = 4096, NAME = 512, FIGURES_MOST = 4096, DEPTH_MOST = 4 };
+
+typedef struct line {
+    const char *at;
+    size_t len;
+    bool met; /* the other has it, too */
+} line;
+
+static size_t split(const char *text, line *out)
+{
+    size_t n = 0;
+    while (text && *text && n < LINES_MOST) {
+        text += strspn(text, " ");
+        const size_t len = strcspn(text, "\n");
+        if (len)
+            out[n++] = (line){text, len, false};
+        text += len + (text[len] == '\n');
+    }
+    return n;
+}
+
+/* Lines pair up in their order: each with the next one of the same text that has none yet. */
+static void pair(line *a, size_t na, line *b, size_t nb)
+{
+    for (size_t i = 0; i < na; i++)
+        for (size_t j = 0; j < nb && !a[i].met; j++)
+            if (!b[j].met && a[i].len == b[j].len && memcmp(a[i].at, b[j].at, a[i].len) == 0)
+                a[i].met = b[j].met = true;
+}
+
+pare_status pare__diff_recipes(pare_arena *a, const pare_diff_side side[2], pare_diff *out)
+{
+    line *list[2];
+    size_t count[2];
+    bool there[2];
+    for (size_t i = 0; i < 2; i++) {
+        const char *const text = pare_json_text(pare_json_get(side[i].manifest, "recipe"), NULL);
+        list[i] = PARE_NEW(a, line, LINES_MOST);
+        if (!list[i])
+            return PARE_ENOMEM;
+        there[i] = text != NULL;
+        count[i] = split(text, list[i]);
+    }
+    out->recipes = there[0] && there[1];
+    if (!out->recipes)
+        return PARE_OK;
+    pair(list[0], count[0], list[1], count[1]);
+    out->line = PARE_NEW(a, pare_diff_line, count[0] + count[1]);
+    if (!out->line)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < count[i]; j++) {
+            if (list[i][j].met)
+                continue;
+            const char *const text = pare_arena_text(a, list[i][j].at, list[i][j].len);
+            if (!text)
+                return PARE_ENOMEM;
+            out->line[out->lines++] = (pare_diff_line){text, i == 1};
+        }
+    return PARE_OK;
+}
+
+static pare_status put_figure(pare_arena *a, pare_diff *out, size_t i, const char *name, double x)
+{
+    for (size_t k = 0; k < out->figures; k++)
+        if (strcmp(out->figure[k].name, name) == 0) {
+            out->figure[k].value[i] = x;
+            return PARE_OK;
+        }
+    if (out->figures == FIGURES_MOST)
+        return PARE_OK;
+    pare_diff_figure *const f = &out->figure[out->figures];
+    f->name = pare_arena_text(a, name, strlen(name));
+    f->value[0] = f->value[1] = (double)NAN;
+    f->value[i] = x;
+    out->figures++;
+    return f->name ? PARE_OK : PARE_ENOMEM;
+}
+
+/* Numbers of an object and of those in it; what the original gave is no figure of this model. */
+static pare_status put_numbers(pare_arena *a, pare_diff *out, size_t i, const char *name,
+                               const pare_json *object, int depth)
+{
+    const char *key;
+    const pare_json *v;
+    for (pare_json_iter it = {0}; pare_json_next(object, &it, &key, &v);) {
+        char longer[NAME];
+        const pare_json_type type = pare_json_type_of(v);
+        if (strcmp(key, "baseline") == 0)
+            continue;
+        const int len = snprintf(longer, sizeof longer, "%s%s%s", name, depth ? "." : ": ", key);
+        if (len < 0 || (size_t)len >= sizeof longer)
+            continue;
+        if (type == PARE_JSON_OBJECT && depth < DEPTH_MOST)
+            PARE_TRY(put_numbers(a, out, i, longer, v, depth + 1));
+        else if (type == PARE_JSON_REAL || type == PARE_JSON_INTEGER)
+            PARE_TRY(put_figure(a, out, i, longer, pare_json_number(v, (double)NAN)));
+    }
+    return PARE_OK;
+}
+
+pare_status pare__diff_figures(pare_arena *a, const pare_diff_side side[2], pare_diff *out)
+{
+    out->figure = PARE_NEW(a, pare_diff_figure, FIGURES_MOST);
+    if (!out->figure)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < 2; i++) {
+        const pare_json *const all = pare_json_get(side[i].run, "evaluations");
+        for (size_t k = 0; k < pare_json_count(all); k++) {
+            char name[NAME];
+            const pare_json *const e = pare_json_at(all, k);
+            const char *const kind = pare_json_text(pare_json_get(e, "kind"), NULL);
+            const char *const data = pare_json_text(pare_json_get(e, "data"), NULL);
+            (void)snprintf(name, sizeof name, "%s%s%s", kind ? kind : "evaluation", data ? " " : "",
+                           data ? data : "");
+            PARE_TRY(put_numbers(a, out, i, name, e, 0));
+        }
+    }
+    return PARE_OK;
+}
