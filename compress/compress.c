@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "compress/budget/budget.h"
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
 #include "compress/plan/calibration_need.h"
@@ -339,6 +340,8 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     pare__front_walk(run, false);
     PARE_TRY(pare_packed_create(cx, run->plan->place.partial, &run->settled.layout, &run->writer));
     PARE_TRY(pare__run_check_found(run));
+    if (run->plan->job->variants)
+        PARE_TRY(run->plan->job->variants->begin(run->plan->job->variants->self, run->units.found));
     PARE_TRY(pare__run_hash_packed(run));
     PARE_TRY(pare__run_structure_begin(run));
     PARE_TRY(pare__rotate_check_begin(run));
@@ -406,7 +409,8 @@ static pare_status run_once(pare_ctx *cx, pare_arena *a, const pare_job *job,
         s = claim(&run);
     pare_memory_trim();
     if (s == PARE_OK && feasible) {
-        cx->limit_bytes = (size_t)run.settled.memory.allocator_bytes;
+        cx->limit_bytes = (size_t)run.settled.memory.allocator_bytes +
+                          (job->variants ? job->variants->bytes : 0);
         s = run.settled.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
         pare_ctx_job(cx, NULL, 0, 0);
@@ -467,8 +471,8 @@ static pare_status next_attempt(pare_arena *a, const pare_job *job, const pare_c
 
 /* Attempts in turn. An output that is there, or unfinished work, belongs to one of them: those
  * before it were tried. */
-pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                          const pare_events *events, pare_compress_result *out)
+static pare_status run_attempts(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                                const pare_events *events, pare_compress_result *out)
 {
     char first[sizeof cx->what] = "";
     pare_job attempt = *job;
@@ -490,4 +494,14 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
             PARE_TRY(tell_fallback(cx, a, events, out, &out->fallback[i]));
         PARE_TRY(next_attempt(a, job, out, &attempt));
     }
+}
+
+pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                          const pare_events *events, pare_compress_result *out)
+{
+    bool searches;
+    *out = (pare_compress_result){0};
+    PARE_TRY(pare_budget_asked(cx, a, job, &searches));
+    return searches ? pare_budget_compress(cx, a, job, events, run_attempts, out)
+                    : run_attempts(cx, a, job, events, out);
 }

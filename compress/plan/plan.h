@@ -10,6 +10,7 @@
 #include "compress/output/output_swap.h"
 #include "compress/passes/pass.h"
 #include "compress/plan/settled.h"
+#include "compress/plan/variants.h"
 #include "formats/checkpoint.h"
 #include "quant/rotate.h"
 #include "recipes/recipe.h"
@@ -20,6 +21,7 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     const char *const *sets;                /* "path=value" */
     size_t set_count;
     const char *share;     /* folder for what jobs of one model and calibration share, or NULL */
+    const pare_variants *variants; /* made beside the job's own codes, or NULL */
     uint64_t ram_limit;    /* bytes; 0: the recipe's */
     bool strict;           /* refuse exports with codes or types other than asked for */
     bool restart, replace; /* discard what an earlier run left; replace a finished output (both) */
