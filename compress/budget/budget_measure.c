@@ -45,6 +45,11 @@ static pare_status take(probe_run *r)
     return r->x && r->y && r->kl && r->logits && r->base ? PARE_OK : PARE_ENOMEM;
 }
 
+static size_t stream_bytes(const probe_run *r)
+{
+    return r->rows * r->b->plan.model.config.hidden * sizeof *r->x;
+}
+
 /* Windows shorter than those of the calibration begin where they begin. */
 static pare_status embed(probe_run *r)
 {
@@ -140,11 +145,10 @@ static pare_status copy_block(const pare_budget *b, pare_arena *a, size_t block,
 
 static pare_status measure_linear(probe_run *r, size_t block, size_t linear)
 {
-    const size_t bytes = r->rows * r->b->plan.model.config.hidden * sizeof *r->x;
     pare_block changed;
     PARE_TRY(copy_block(r->b, &r->scratch, block, &changed));
     PARE_TRY(changed_block(r->b, &r->scratch, r->b->probe, linear, &changed));
-    memcpy(r->y, r->x, bytes);
+    memcpy(r->y, r->x, stream_bytes(r));
     PARE_TRY(run_block(r, &changed, r->y));
     PARE_TRY(run_rest(r, block + 1));
     return score(r, false, &r->b->kl[linear]);
@@ -176,12 +180,11 @@ static pare_status measure_blocks(probe_run *r)
 {
     pare_budget *const b = r->b;
     double same;
-    const size_t bytes = r->rows * b->plan.model.config.hidden * sizeof *r->x;
     const bool left = b->records < 2 * b->blocks + 1;
     if (left) {
         PARE_TRY(take(r));
         PARE_TRY(embed(r));
-        memcpy(r->y, r->x, bytes);
+        memcpy(r->y, r->x, stream_bytes(r));
         PARE_TRY(run_rest(r, 0));
         PARE_TRY(score(r, true, &same));
     }
