@@ -92,15 +92,18 @@ static pare_status take_paths(pare_budget *b)
     const pare_job_path output = {b->job->recipe, "output", b->job->output, &b->recipe.output};
     char *path;
     PARE_TRY(pare_job_path_pick(b->cx, b->a, &output, &path));
-    if (pare_path_is_directory(path) && !b->job->restart && !b->job->replace)
-        return pare_job_path_fail(b->cx, PARE_EEXISTS, &output,
-                                  "%s: is there; --restart replaces it, and keeps the variants of "
-                                  "the search",
-                                  path);
     b->store = pare_path_suffix(b->a, path, ".variants");
     b->base = b->store ? pare_path_join(b->a, b->store, "base") : NULL;
     b->shared = b->store ? pare_path_join(b->a, b->store, "shared") : NULL;
-    return b->base && b->shared ? PARE_OK : PARE_ENOMEM;
+    if (!b->base || !b->shared)
+        return PARE_ENOMEM;
+    const bool replaces = b->job->restart || b->job->replace;
+    if (pare_path_is_directory(path) && !pare_path_is_directory(b->base) && !replaces)
+        return pare_job_path_fail(b->cx, PARE_EEXISTS, &output,
+                                  "%s: is there, without the variants of a search; --restart "
+                                  "replaces it",
+                                  path);
+    return PARE_OK;
 }
 
 /* The base as a plan: which linears there are, and the windows held out. */
@@ -306,23 +309,58 @@ static pare_status check_budget(pare_budget *b)
                             b->value[PARE_BUDGET_BITS], 8.0 * (double)least / weights(b));
 }
 
+static void set_all(const pare_budget *b, size_t setting, size_t *choice)
+{
+    for (size_t i = 0; i < b->linears; i++)
+        choice[i] = setting;
+}
+
 /* The setting that does best everywhere in so many bytes; false when none fits. */
 static bool best_uniform(const pare_budget *b, uint64_t budget, size_t *choice, size_t *best)
 {
     bool found = false;
     double least = 0;
     for (size_t s = 0; s < b->settings; s++) {
-        for (size_t i = 0; i < b->linears; i++)
-            choice[i] = s;
+        set_all(b, s, choice);
         if (bytes_of(b, choice) > budget || (found && loss_of(b, choice) >= least))
             continue;
         least = loss_of(b, choice);
         *best = s;
         found = true;
     }
-    for (size_t i = 0; found && i < b->linears; i++)
-        choice[i] = *best;
+    set_all(b, *best, choice);
     return found;
+}
+
+/* What is left of the budget: the next larger setting for whole blocks, from the first on. Returns
+ * how many got it. */
+static size_t lift_uniform(const pare_budget *b, uint64_t budget, size_t *choice, size_t *next)
+{
+    size_t *const other = PARE_NEW(b->a, size_t, b->linears);
+    const double loss = loss_of(b, choice);
+    uint64_t fewest = UINT64_MAX;
+    size_t lifted = 0;
+    for (size_t s = 0; other && s < b->settings; s++) {
+        set_all(b, s, other);
+        if (bytes_of(b, other) <= budget || loss_of(b, other) >= loss ||
+            bytes_of(b, other) >= fewest)
+            continue;
+        fewest = bytes_of(b, other);
+        *next = s;
+    }
+    for (uint64_t used = bytes_of(b, choice); fewest < UINT64_MAX && lifted < b->blocks; lifted++) {
+        size_t begin, end;
+        uint64_t more = 0;
+        pare__budget_range(b, lifted, &begin, &end);
+        for (size_t i = begin; i < end; i++)
+            more += pare__budget_bytes(b, *next, i) - pare__budget_bytes(b, choice[i], i);
+        if (more > budget - used)
+            break;
+        used += more;
+        for (size_t i = begin; i < end; i++)
+            choice[i] = *next;
+    }
+    return lifted;
 }
 
 /* Exact bytes of the files of a recipe. */
@@ -358,28 +396,44 @@ static pare_status choose_exactly(pare_budget *b, size_t *choice, uint64_t *budg
     }
 }
 
-/* Holds the choice against the best single setting; what has less KL stands in choice. */
+/* What the choice is held against, in words: the best single setting that fits, and the next in as
+ * many blocks as the rest of the budget has bytes for. Empty when none fits. */
+static void make_uniform(const pare_budget *b, uint64_t budget, size_t *choice, char *text,
+                         size_t size)
+{
+    size_t best = 0, next = 0;
+    text[0] = '\0';
+    if (!best_uniform(b, budget, choice, &best))
+        return;
+    const size_t lifted = lift_uniform(b, budget, choice, &next);
+    if (lifted)
+        (void)snprintf(text, size, "%s in %zu blocks and %s in %zu", b->setting[next].label, lifted,
+                       b->setting[best].label, b->blocks - lifted);
+    else
+        (void)snprintf(text, size, "%s everywhere", b->setting[best].label);
+}
+
+/* Holds the choice against that; what has less KL stands in choice. */
 static pare_status decide(pare_budget *b, uint64_t budget, size_t *choice, char *head, size_t size)
 {
     size_t *const uniform = PARE_NEW(b->a, size_t, b->linears);
-    size_t best = 0;
-    double kl, other = -1;
+    char text[128];
+    double kl, other = 0;
     if (!uniform)
         return PARE_ENOMEM;
     const double bits = bits_of(b, choice), expected = loss_of(b, choice);
     PARE_TRY(pare__budget_judge(b, choice, &kl));
-    const bool fits = best_uniform(b, budget, uniform, &best);
-    if (fits)
+    make_uniform(b, budget, uniform, text, sizeof text);
+    if (*text)
         PARE_TRY(pare__budget_judge(b, uniform, &other));
-    const bool worse = fits && other < kl;
+    const bool worse = *text && other < kl;
     int n = snprintf(head, size,
                      "# budget: %.4f bits per weight; on windows held out the variants have KL "
                      "%.6f, %.6f by the estimate",
                      bits, kl, expected);
-    if (fits)
-        n += snprintf(head + n, size - (size_t)n, "; %s everywhere, %.4f bits: KL %.6f%s",
-                      b->setting[best].label, bits_of(b, uniform), other,
-                      worse ? ", which is less and was taken" : "");
+    if (*text)
+        n += snprintf(head + n, size - (size_t)n, "; %s, %.4f bits: KL %.6f%s", text,
+                      bits_of(b, uniform), other, worse ? ", which is less and was taken" : "");
     pare__budget_tell(b, "%s", head + 2);
     (void)snprintf(head + n, size - (size_t)n, "\n");
     if (worse)

@@ -6,14 +6,13 @@
 #include "compress/passes/budget_step.h"
 #include "compress/text/text_out.h"
 
-enum { UNIFORM = 8 }; /* of them on uniform grids, in front */
+enum { UNIFORM = 7 }; /* of them on uniform grids, in front */
 
 /* The first is that whose KL is measured: between the ends, so that the others are not far. */
 static const pare_budget_setting known[] = {
     {"int3-g128", "gptq", "bits: 3, group: 128"},
     {"int2-g64", "gptq", "bits: 2, group: 64"},
     {"int2-g32", "gptq", "bits: 2, group: 32"},
-    {"int2-g32-zero", "gptq", "bits: 2, group: 32, symmetric: false"},
     {"int3-g32", "gptq", "bits: 3, group: 32"},
     {"int4-g128", "gptq", "bits: 4, group: 128"},
     {"int4-g32", "gptq", "bits: 4, group: 32"},

@@ -44,6 +44,9 @@ static const char notes[] = "The step stands alone in passes. compress quantizes
                             "single setting that fits; when\n"
                             "that has less KL, it is taken.\n";
 
+static const char caution[] = "this is the plan of the base of the search, in 4 bits; the search "
+                              "chooses what the artifact gets";
+
 /* gptq as it carries the activations. */
 static void base_values(double *value)
 {
@@ -56,7 +59,7 @@ static void base_values(double *value)
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
-    enum { VARIANTS = 9 };
+    enum { VARIANTS = 8 };
     (void)value;
     double base[PARE_PARAMS_MAX];
     base_values(base);
@@ -118,6 +121,7 @@ const pare_pass pare_pass_budget = {
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
     .token_weights = true,
+    .caution = caution,
     .notes = notes,
     .params = params,
     .store = store,
