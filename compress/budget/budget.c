@@ -151,7 +151,8 @@ static pare_status run_base(pare_budget *b, pare_job_runner *runner, bool restar
     job.share = b->shared;
     job.variants = &variants;
     job.restart = restart;
-    const pare_status s = runner(b->cx, b->a, &job, b->events, &result);
+    const bool there = pare_path_is_directory(b->base) && !restart; /* which is nothing to tell */
+    const pare_status s = runner(b->cx, b->a, &job, there ? NULL : b->events, &result);
     pare__budget_store_close(b);
     return s == PARE_OK ? pare__budget_store_begin(b, b->blocks) : s;
 }
@@ -407,8 +408,8 @@ static void make_uniform(const pare_budget *b, uint64_t budget, size_t *choice, 
         return;
     const size_t lifted = lift_uniform(b, budget, choice, &next);
     if (lifted)
-        (void)snprintf(text, size, "%s in %zu blocks and %s in %zu", b->setting[next].label, lifted,
-                       b->setting[best].label, b->blocks - lifted);
+        (void)snprintf(text, size, "%s in %zu block%s and %s in %zu", b->setting[next].label,
+                       lifted, pare_plural(lifted), b->setting[best].label, b->blocks - lifted);
     else
         (void)snprintf(text, size, "%s everywhere", b->setting[best].label);
 }
