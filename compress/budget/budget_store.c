@@ -178,6 +178,13 @@ static pare_status write_planes(pare_budget *b, size_t setting, size_t index,
     return PARE_OK;
 }
 
+/* Values of a setting for a variant: without refinement, which makes all of them better alike. */
+static void variant_values(const pare_step *step, const pare_param *params, double *value)
+{
+    for (size_t i = 0; params[i].name; i++)
+        value[i] = strcmp(params[i].name, "refine") == 0 ? 0 : step->value[i];
+}
+
 /* A linear with one setting: its codes into the files, what it lost into `made`. */
 static pare_status make_one(pare_budget *b, size_t setting, size_t index,
                             const pare_pass_linear *like, pare_arena *scratch)
@@ -192,18 +199,20 @@ static pare_status make_one(pare_budget *b, size_t setting, size_t index,
     pare_packed_planes planes;
     pare_linear view;
     pare_pass_linear l = *like;
+    double value[PARE_PARAMS_MAX];
+    variant_values(step, pass->params, value);
     PARE_TRY(pare__budget_sparsity(b, setting, index, &sparsity));
     float *const w = pare_arena_take_raw(scratch, l.n * l.k, sizeof *w);
     if (!w)
         return PARE_ENOMEM;
     memcpy(w, like->w, l.n * l.k * sizeof *w);
     if (pass != pare_pass_find("gptq") && pass->site) /* else that of the base will do */
-        PARE_TRY(pass->site(b->cx, step->value, l.stats, scratch, &l.site_state));
+        PARE_TRY(pass->site(b->cx, value, l.stats, scratch, &l.site_state));
     l.w = w;
     l.sparsity = pass->sparsity ? &sparsity : NULL;
     l.codes = &codes;
     l.result = &result;
-    PARE_TRY(pare_pass_run(b->cx, pass, step->value, &l, scratch));
+    PARE_TRY(pare_pass_run(b->cx, pass, value, &l, scratch));
     PARE_TRY(pare_packed_pack(b->cx, scratch, packed, &codes, &planes));
     PARE_TRY(write_planes(b, setting, index, &planes, made->hash));
     PARE_TRY(pare_packed_view(b->cx, scratch, packed, planes.plane, &view));
