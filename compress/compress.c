@@ -409,8 +409,8 @@ static pare_status run_once(pare_ctx *cx, pare_arena *a, const pare_job *job,
         s = claim(&run);
     pare_memory_trim();
     if (s == PARE_OK && feasible) {
-        cx->limit_bytes = (size_t)run.settled.memory.allocator_bytes +
-                          (job->variants ? job->variants->bytes : 0);
+        cx->limit_bytes =
+            (size_t)run.settled.memory.allocator_bytes + (job->variants ? job->variants->bytes : 0);
         s = run.settled.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
         pare_ctx_job(cx, NULL, 0, 0);
