@@ -10,7 +10,7 @@
 #include "runtime/small.h"
 #include "runtime/threads.h"
 
-enum { ROWS = 64, JUDGED = 2048 }; /* logits at a time; tokens that judge a choice */
+enum { ROWS = 64, JUDGED = 1024 }; /* logits at a time; tokens that judge a choice */
 
 /* Streams of the float model and what is held against it. */
 typedef struct probe_run {

@@ -17,7 +17,6 @@ static const pare_budget_setting known[] = {
     {"int4-g128", "gptq", "bits: 4, group: 128"},
     {"int4-g32", "gptq", "bits: 4, group: 32"},
     {"int8-g128", "gptq", "bits: 8, group: 128"},
-    {"book2", "gptq", "grid: codebook, bits: 2, group: row"},
     {"book3", "gptq", "grid: codebook, bits: 3, group: row"},
     {"book4", "gptq", "grid: codebook, bits: 4, group: row"},
     {"int4-g64-2of4", "sparsegpt_joint", "bits: 4, group: 64, pattern: \"2:4\""},

@@ -26,7 +26,7 @@ static const pare_param params[] = {
         .help = "settings to choose from: uniform: 2, 3, 4 and 8 bits in groups of 32 to 128; all: "
                 "with codebooks and 2:4 as well"},
     [PARE_BUDGET_TOKENS] = {.name = "tokens", .type = PARE_PARAM_INTEGER, .min = 32,
-        .max = 65536, .fallback = 256,
+        .max = 65536, .fallback = 128,
         .help = "tokens of windows held out on which the KL of each linear is measured"},
     {.name = NULL},
 };
