@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "compress/budget/budget.h"
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
 #include "compress/plan/calibration_need.h"
@@ -366,6 +367,8 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     pare__front_walk(run, false);
     PARE_TRY(pare_packed_create(cx, run->plan->place.partial, &run->settled.layout, &run->writer));
     PARE_TRY(pare__run_check_found(run));
+    if (run->plan->job->variants)
+        PARE_TRY(run->plan->job->variants->begin(run->plan->job->variants->self, run->units.found));
     PARE_TRY(pare__run_hash_packed(run));
     PARE_TRY(pare__run_structure_begin(run));
     PARE_TRY(pare__rotate_check_begin(run));
@@ -430,7 +433,8 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
         s = claim(&run);
     pare_memory_trim();
     if (s == PARE_OK && feasible) {
-        cx->limit_bytes = (size_t)run.settled.memory.allocator_bytes;
+        cx->limit_bytes =
+            (size_t)run.settled.memory.allocator_bytes + (job->variants ? job->variants->bytes : 0);
         s = run.settled.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
         pare_ctx_job(cx, NULL, 0, 0);
@@ -530,8 +534,8 @@ static pare_status run_locked(pare_ctx *cx, pare_arena *a, const pare_job *job,
     return s;
 }
 
-pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                          const pare_events *events, pare_compress_result *out)
+static pare_status run_chain(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                             const pare_events *events, pare_compress_result *out)
 {
     pare_chain chain;
     PARE_TRY(pare_chain_make(cx, a, job, &chain));
@@ -539,4 +543,14 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     for (size_t i = 0; i < chain.jobs; i++)
         PARE_TRY(run_locked(cx, a, &chain.job[i], events, out));
     return PARE_OK;
+}
+
+pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                          const pare_events *events, pare_compress_result *out)
+{
+    bool searches;
+    *out = (pare_compress_result){0};
+    PARE_TRY(pare_budget_asked(cx, a, job, &searches));
+    return searches ? pare_budget_compress(cx, a, job, events, run_locked, out)
+                    : run_chain(cx, a, job, events, out);
 }

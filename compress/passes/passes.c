@@ -7,6 +7,7 @@
 const pare_pass *const pare_passes[] = {
     &pare_pass_rtn,
     &pare_pass_gptq,
+    &pare_pass_budget,
     &pare_pass_hqq,
     &pare_pass_nf4,
     &pare_pass_fp8,

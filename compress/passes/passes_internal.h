@@ -7,6 +7,7 @@
 extern const pare_pass pare_pass_atom;
 extern const pare_pass pare_pass_awq;
 extern const pare_pass pare_pass_billm;
+extern const pare_pass pare_pass_budget;
 extern const pare_pass pare_pass_channels;
 extern const pare_pass pare_pass_depth;
 extern const pare_pass pare_pass_distill;

@@ -1,8 +1,7 @@
 /* compress/plan/plan.h - everything that can be known, and can fail, before a weight is read.
  *
- * The planner parses the recipe, opens and checks the checkpoint, resolves patterns to linears,
- * checks facts, shapes, memory, disk and calibration sizes, and lays out the packed files to the
- * byte. */
+ * The planner parses the recipe, checks the checkpoint, resolves patterns to linears, checks facts,
+ * shapes, memory, disk, calibration sizes, and lays out the packed files to the byte. */
 #ifndef PARE_COMPRESS_PLAN_PLAN_H
 #define PARE_COMPRESS_PLAN_PLAN_H
 
@@ -10,6 +9,7 @@
 #include "compress/output/output_swap.h"
 #include "compress/passes/pass.h"
 #include "compress/plan/settled.h"
+#include "compress/plan/variants.h"
 #include "formats/checkpoint.h"
 #include "quant/rotate.h"
 #include "recipes/recipe.h"
@@ -23,12 +23,13 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
                                                           to the working directory */
     const char *const *sets;                           /* "path=value" */
     size_t set_count;
-    const char *share;  /* folder for what jobs of one model and calibration share, or NULL */
-    uint64_t ram_limit; /* bytes; 0: the recipe's */
-    bool strict;        /* refuse exports with codes or types other than asked for */
-    bool restart;       /* discard what an earlier run left, and replace a finished output */
-    bool plan_only;     /* the plan is all that is wanted: a finished output is no obstacle, */
-    bool unlimited;     /* nor is too little memory or disk */
+    const char *share; /* folder for what jobs of one model and calibration share, or NULL */
+    const pare_variants *variants; /* made beside the job's own codes, or NULL */
+    uint64_t ram_limit;            /* bytes; 0: the recipe's */
+    bool strict;                   /* refuse exports with codes or types other than asked for */
+    bool restart;   /* discard what an earlier run left, and replace a finished output */
+    bool plan_only; /* the plan is all that is wanted: a finished output is no obstacle, */
+    bool unlimited; /* nor is too little memory or disk */
 } pare_job;
 
 /* One site that a step transforms. */
@@ -214,8 +215,7 @@ static inline const pare_pass *pare_plan_chooses_columns(const pare_plan *plan,
     return l->quantized && pass->columns ? pass : NULL;
 }
 
-/* What a step leaves as a shorter last group, and which exports cannot hold it, in text [size];
- * NULL: nothing. */
+/* A shorter last group that a step leaves, and exports that cannot hold it; NULL: none. */
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
 
 /* What a job without calibration stores of its largest linear: codes, planes, what a view adds. */

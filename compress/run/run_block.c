@@ -105,6 +105,9 @@ static pare_status compress_block(pare_run *run, size_t block)
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
     PARE_TRY(pare__run_experts(run, block, unit));
+    const pare_variants *const v = run->plan->job->variants;
+    if (v)
+        PARE_TRY(v->block(v->self, block));
     return pare__run_commit(run, unit);
 }
 

@@ -254,9 +254,27 @@ static pare_status keep_codes(pare_run *run, const pare_plan_linear *l,
     return PARE_OK;
 }
 
+/* What else the job is to make of a linear. */
+static pare_status make_variants(pare_run *run, const pare_plan_linear *l, void *site_state,
+                                 const pare_site_stats *stats)
+{
+    const pare_variants *const v = run->plan->job->variants;
+    const pare_pass_linear linear = {.w = pare__run_part(run, l)->linear[l->role].floats,
+                                     .n = l->packed.n,
+                                     .k = l->packed.k,
+                                     .role = l->role,
+                                     .stats = stats,
+                                     .h = stats->h,
+                                     .outputs = outputs_of(run, l),
+                                     .site_state = site_state};
+    return v->linear(v->self, (size_t)(l - run->settled.linear), &linear, &run->scratch);
+}
+
 static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
                             const pare_site_stats *stats, pare_unit_result *unit)
 {
+    if (run->plan->job->variants)
+        PARE_TRY(make_variants(run, l, site_state, stats));
     const double start = pare_seconds();
     const pare_step *const step = &run->plan->recipe.step[l->step];
     pare_linear_result *const r = &unit->row[unit->rows];

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common.sh"
 
 # From the top.
-floors='cli batch train job run init plan report passes storage artifact export output bench evaluate text'
+floors='cli batch train job budget run init plan report passes storage artifact export output bench evaluate text'
 
 files=$(sources compress)
 need "$files"

@@ -1,0 +1,98 @@
+/* compress/budget/budget_internal.h - one search and the parts it is made of. */
+#ifndef PARE_COMPRESS_BUDGET_BUDGET_INTERNAL_H
+#define PARE_COMPRESS_BUDGET_BUDGET_INTERNAL_H
+
+#include "compress/budget/budget.h"
+#include "compress/output/journal.h"
+#include "compress/output/lock.h"
+#include "compress/plan/job_data.h"
+#include "formats/packed_map.h"
+
+/* What a linear can get. */
+typedef struct pare_budget_setting {
+    const char *label;          /* the name of its folder */
+    const char *pass, *setting; /* as a recipe writes them */
+} pare_budget_setting;
+
+/* What is known of a linear with one setting. */
+typedef struct pare_budget_made {
+    double error;     /* trace(O (W - Q) H (W - Q)^T), of O its diagonal */
+    uint8_t hash[16]; /* XXH3 of the planes in their order */
+} pare_budget_made;
+
+typedef struct pare_budget {
+    pare_ctx *cx;
+    pare_arena *a;
+    const pare_job *job;
+    const pare_events *events;
+    double started;
+    const pare_pass_words *words;
+    pare_recipe recipe;                /* the user's */
+    const double *value;               /* of the step */
+    const char *store, *base, *shared; /* paths */
+    const pare_budget_setting *setting;
+    const pare_step *step;  /* [settings] as the recipe of a choice has them */
+    size_t settings, probe; /* probe: the one whose KL is measured */
+    const char *base_text;  /* recipe of the base job */
+    pare_job plan_job;
+    pare_plan plan; /* of the base, with windows held out */
+    pare_calibration_data data;
+    size_t linears, blocks;
+    const pare_plan_linear *linear; /* [linears] */
+    pare_packed_linear *packed;     /* [settings, linears] */
+    pare_packed_layout *layout;     /* [settings] */
+    pare_packed_writer **writer;    /* [settings] */
+    pare_journal *journal;
+    pare_journal_record *record;
+    size_t records;
+    pare_budget_made *made; /* [linears, settings] */
+    double *kl;             /* [linears] of the probe */
+    double *loss;           /* [linears, settings] estimated KL */
+} pare_budget;
+
+/* Tells the user. */
+void pare__budget_tell(const pare_budget *b, const char *fmt, ...) PARE_PRINTF(2, 3);
+
+/* The linears of a block: linear[*begin .. *end - 1]. */
+void pare__budget_range(const pare_budget *b, size_t block, size_t *begin, size_t *end);
+
+/* budget_settings.c: setting, step, probe, by the step's parameters; packed, once there is a plan.
+ */
+PARE_CHECKED pare_status pare__budget_settings(pare_budget *b);
+PARE_CHECKED pare_status pare__budget_pack(pare_budget *b);
+/* Fills *out when the setting prunes. */
+PARE_CHECKED pare_status pare__budget_sparsity(const pare_budget *b, size_t setting, size_t linear,
+                                               pare_sparsity *out);
+static inline const pare_packed_linear *pare__budget_packed(const pare_budget *b, size_t setting,
+                                                            size_t linear)
+{
+    return &b->packed[setting * b->linears + linear];
+}
+static inline uint64_t pare__budget_bytes(const pare_budget *b, size_t setting, size_t linear)
+{
+    return pare_packed_linear_bytes(pare__budget_packed(b, setting, linear)).total;
+}
+
+/* budget_store.c: pare_variants of the base job; and the finished store, every plane compared with
+ * its hash. PARE_EEXISTS for one that is damaged or of other settings. */
+PARE_CHECKED pare_status pare__budget_store_begin(void *self, size_t found);
+pare_status pare__budget_store_linear(void *self, size_t index, const pare_pass_linear *linear,
+                                      pare_arena *scratch);
+pare_status pare__budget_store_block(void *self, size_t block);
+size_t pare__budget_store_bytes(const pare_budget *b);
+void pare__budget_store_close(pare_budget *b);
+
+/* budget_measure.c: kl, as far as the journal has them not. */
+PARE_CHECKED pare_status pare__budget_measure(pare_budget *b);
+/* Mean KL of the model with setting choice[i] for linear i, out of the store, on windows held out.
+ */
+PARE_CHECKED pare_status pare__budget_judge(pare_budget *b, const size_t *choice, double *kl);
+
+/* budget_recipe.c: the base recipe, and that of a choice; `head` is a comment or empty. */
+PARE_CHECKED pare_status pare__budget_base_recipe(pare_budget *b, bool held_out, const char **text);
+PARE_CHECKED pare_status pare__budget_recipe(pare_budget *b, const size_t *choice, const char *head,
+                                             const char **text);
+/* Writes STORE/sensitivity.csv, for people. */
+PARE_CHECKED pare_status pare__budget_table(pare_budget *b);
+
+#endif

@@ -1,0 +1,133 @@
+/* The step of a recipe that asks for a search. To plan and to carry activations it is gptq in 4
+ * bits; the search (compress/budget) puts other steps in its place. */
+#include "compress/passes/budget_step.h"
+#include "compress/passes/passes_internal.h"
+#include "compress/passes/quantize.h"
+
+static const pare_word fusions[] = {{"auto", PARE_BUDGET_FUSED_AUTO},
+                                    {"true", PARE_BUDGET_FUSED},
+                                    {"false", PARE_BUDGET_SINGLE},
+                                    {NULL, 0}};
+static const pare_word grids[] = {
+    {"uniform", PARE_BUDGET_UNIFORM}, {"all", PARE_BUDGET_ALL_GRIDS}, {NULL, 0}};
+
+// clang-format off
+static const pare_param params[] = {
+    [PARE_BUDGET_BITS] = {.name = "bits", .type = PARE_PARAM_NUMBER, .min = 1, .max = 16,
+        .fallback = 4, .help = "most bits per weight of the linears, on average, scales counted"},
+    [PARE_BUDGET_BYTES] = {.name = "bytes", .type = PARE_PARAM_INTEGER, .min = 0, .max = 0x1p50,
+        .fallback = 0, .help = "most bytes of the packed files, instead of bits; 0: bits decides"},
+    [PARE_BUDGET_FUSE] = {.name = "fused", .type = PARE_PARAM_CHOICE,
+        .fallback = PARE_BUDGET_FUSED_AUTO, .words = fusions,
+        .help = "one setting for linears that engines fuse (q, k, v; gate, up); auto: where the "
+                "recipe exports"},
+    [PARE_BUDGET_GRIDS] = {.name = "grids", .type = PARE_PARAM_CHOICE,
+        .fallback = PARE_BUDGET_UNIFORM, .words = grids,
+        .help = "settings to choose from: uniform: 2, 3, 4 and 8 bits in groups of 32 to 128; all: "
+                "with codebooks and 2:4 as well"},
+    [PARE_BUDGET_TOKENS] = {.name = "tokens", .type = PARE_PARAM_INTEGER, .min = 32,
+        .max = 65536, .fallback = 128,
+        .help = "tokens of windows held out on which the KL of each linear is measured"},
+    {.name = NULL},
+};
+// clang-format on
+
+static const char notes[] = "The step stands alone in passes. compress quantizes every linear with "
+                            "each setting once, into\n"
+                            "OUTPUT.variants, measures what one setting of each linear does to the "
+                            "output (KL), estimates the\n"
+                            "others from their errors, and chooses. Then the artifact is made by "
+                            "what it chose, an ordinary\n"
+                            "recipe: recipe.yaml of the artifact. With another budget the variants "
+                            "and measurements are used\n"
+                            "again. On windows held out the choice is compared with the best "
+                            "single setting that fits; when\n"
+                            "that has less KL, it is taken.\n";
+
+static const char caution[] = "this is the plan of the base of the search, in 4 bits; the search "
+                              "chooses what the artifact gets";
+
+/* gptq as it carries the activations. */
+static void base_values(double *value)
+{
+    const pare_param *const p = pare_pass_gptq.params;
+    for (size_t i = 0; p[i].name; i++)
+        value[i] = p[i].fallback;
+    value[PARE_QUANTIZE_BITS] = PARE_BUDGET_BASE_BITS;
+    value[PARE_QUANTIZE_GROUP] = PARE_BUDGET_BASE_GROUP;
+}
+
+static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    enum { VARIANTS = 8 };
+    (void)value;
+    double base[PARE_PARAMS_MAX];
+    base_values(base);
+    pare_pass_cost c = pare_pass_gptq.cost(base, n, k, threads);
+    c.flops *= VARIANTS;
+    c.rounds *= VARIANTS;
+    return c;
+}
+
+static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
+                         pare_packed_linear *out)
+{
+    (void)value;
+    double base[PARE_PARAMS_MAX];
+    base_values(base);
+    return pare_pass_gptq.store(cx, base, n, k, out);
+}
+
+static pare_grid grid(const double *value)
+{
+    (void)value;
+    double base[PARE_PARAMS_MAX];
+    base_values(base);
+    return pare_pass_gptq.grid(base);
+}
+
+static pare_activation activation(const double *value)
+{
+    (void)value;
+    double base[PARE_PARAMS_MAX];
+    base_values(base);
+    return pare_pass_gptq.activation(base);
+}
+
+static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
+                        pare_arena *scratch, void **state)
+{
+    (void)value;
+    double base[PARE_PARAMS_MAX];
+    base_values(base);
+    return pare_pass_gptq.site(cx, base, stats, scratch, state);
+}
+
+static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                       pare_arena *scratch)
+{
+    (void)value;
+    double base[PARE_PARAMS_MAX];
+    base_values(base);
+    return pare_pass_gptq.run(cx, base, linear, scratch);
+}
+
+const pare_pass pare_pass_budget = {
+    .name = "budget",
+    .summary = "searches grid, bits, group and sparsity of each linear for a budget",
+    .source = "hulls and prices per byte: Shoham and Gersho, IEEE Trans. ASSP 36, 1988; errors "
+              "weighed by H and the loss: Tseng et al., YAQA, 2025",
+    .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .gives = PARE_FACT_CODES,
+    .drops = PARE_FACT_WEIGHTS,
+    .token_weights = true,
+    .caution = caution,
+    .notes = notes,
+    .params = params,
+    .store = store,
+    .grid = grid,
+    .activation = activation,
+    .cost = cost,
+    .site = site,
+    .run = run,
+};

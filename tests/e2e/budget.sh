@@ -1,0 +1,145 @@
+#!/bin/sh
+# A search for a budget: budget.sh PARE DEMO. What it refuses; the whole search, killed and continued; other
+# budgets out of the same variants; damage.
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2")
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+cd "$home"
+head -c 90000 "$demo/calibration.txt" > text
+
+fail() {
+    echo "budget: $*"
+    [ ! -f err ] || tail -n 5 err
+    exit 1
+}
+
+# recipe NAME PASSES [LINE...]
+recipe() {
+    name=$1 passes=$2
+    shift 2
+    {
+        printf 'pare: 1\nmodel: %s/hedge\noutput: %s\n' "$demo" "$name"
+        printf 'calibration: {text: [text], samples: 16, window: 128}\n'
+        printf 'passes: [%s]\n' "$passes"
+        for line in "$@"; do printf '%s\n' "$line"; done
+    } > "$name.yaml"
+}
+
+# run CODE NAME [OPTION...]: compress ends with this code.
+run() {
+    wanted=$1 name=$2 code=0
+    shift 2
+    "$pare" compress "$name.yaml" "$@" > out 2> err || code=$?
+    [ "$code" = "$wanted" ] || fail "$name $*: exit code $code, not $wanted"
+}
+
+# says FILE TEXT
+says() { grep -q -- "$2" "$1" || fail "$1 does not say \"$2\": $(cat "$1")"; }
+
+packed() { cat "$1"/packed-*.safetensors "$1/packed.index.json" | sha256sum; }
+bits() { sed -n 's/^bits per weight *\([0-9.]*\) in.*/\1/p' out; }
+
+# --- what it refuses, before anything is quantized
+recipe few 'budget: {bits: 1.5}'
+run 2 few
+says err 'few.yaml:5:10: budget: 1.5 bits per weight are too few for these linears: the least is 2.2'
+[ ! -d few.variants/base ] || fail "quantized for a budget that nothing fits"
+recipe two 'budget: {bits: 3}, rtn: {bits: 4}'
+sed -i 's/\[budget\(.*\), rtn: \(.*\)\]/[{budget\1}, {rtn: \2}]/' two.yaml
+run 2 two
+says err 'budget: stands alone in passes'
+recipe back 'budget: {bits: 3}' 'evaluate: held_out' 'require: {kl: "<= 1"}' 'fallback:' \
+    '  - {passes.0.budget.bits: 4}'
+run 2 back
+says err 'does not go with fallback'
+recipe speed 'budget: {tokens_per_s: 30}'
+run 2 speed
+says err 'tokens_per_s'
+recipe small 'budget: {bytes: 1000}'
+run 2 small
+says err 'budget: 1000 bytes are too few for these linears: the least is'
+
+# --- the whole search
+recipe whole 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
+"$pare" plan whole.yaml > out
+says out 'this is the plan of the base of the search'
+run 0 whole --threads 2
+says err 'budget: 3.[12][0-9]* bits per weight; on windows held out the variants have KL 0'
+awk -v b="$(bits)" 'BEGIN { exit !(b > 3.15 && b <= 3.2001) }' || fail "$(bits) bits for 3.2"
+says whole/recipe.yaml '^# budget: '
+says whole/recipe.yaml '  - gptq: # [0-9]* of 42 linears'
+"$pare" verify whole > out || fail "verify: $(cat out)"
+awk -F, 'NR > 1 && $5 != "" && !($5 > 0) { bad++ } $5 != "" { n++ } END { exit bad || n != 43 }' \
+    whole.variants/sensitivity.csv || fail "sensitivity.csv has no KL of 42 linears"
+# its variants have less KL than a mix of the same bytes
+sed -n 's/.* have KL \([0-9.]*\), .* bits: KL \([0-9.]*\).*/\1 \2/p' err |
+    awk '{ n++; good += $1 < 0.75 * $2 } END { exit n != 1 || good != 1 }' ||
+    fail "no less KL than a mix of the same bytes: $(grep budget: err)"
+cp err told
+
+# The recipe of the artifact is an ordinary one: the same bytes without a search.
+sed 's/^output:.*/output: again/' whole/recipe.yaml > again.yaml
+run 0 again
+[ "$(packed again)" = "$(packed whole)" ] || fail "the recipe of the artifact makes other bytes"
+run 0 whole
+says out 'already complete'
+
+# --- killed in each part, and continued: the same bytes
+recipe cut 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
+kills=0
+for part in 'block 2 of 6' 'block 5 of 6' 'measuring' 'budget:'; do
+    "$pare" compress cut.yaml --threads 1 --log json:log > out 2> err &
+    job=$!
+    while kill -0 $job 2> /dev/null; do
+        if grep -q -- "$part" err log 2> /dev/null; then
+            kill -9 $job && kills=$((kills + 1))
+            break
+        fi
+        sleep 0.05
+    done
+    wait $job 2> /dev/null || true
+    rm -f log
+done
+[ $kills -ge 3 ] || fail "$kills of 4 parts were killed"
+run 0 cut --threads 1
+[ "$(packed cut)" = "$(packed whole)" ] || fail "a killed search comes to other bytes"
+grep -v '^output:' cut/recipe.yaml > cut.txt
+grep -v '^output:' whole/recipe.yaml | cmp -s - cut.txt || fail "a killed search chooses otherwise"
+
+# --- another budget: nothing is quantized or measured again
+sha256sum whole.variants/journal whole.variants/*/packed-* > before
+run 0 whole --restart --set passes.0.budget.bits=2.6
+sha256sum -c before > out2 || fail "another budget changed the variants: $(cat out2)"
+awk -v b="$(bits)" 'BEGIN { exit !(b > 2.55 && b <= 2.6001) }' || fail "$(bits) bits for 2.6"
+run 0 whole --restart --set passes.0.budget.bytes=3700000
+bytes=$(cat whole/packed-* whole/packed.index.json | wc -c)
+[ "$bytes" -le 3700000 ] && [ "$bytes" -gt 3650000 ] || fail "$bytes bytes for 3700000"
+run 2 whole --set passes.0.budget.bits=2.6
+says err 'belongs to another job'
+
+# q, k, v have one setting, gate and up have one.
+run 0 whole --restart --set passes.0.budget.fused=true
+awk '/^  - gptq/ { setting++ }
+/layers/ {
+    split($2, part, ".")
+    unit = part[3] " " part[4]
+    if ($2 ~ /[qkv]_proj/) unit = unit " qkv"
+    else if ($2 ~ /gate|up/) unit = unit " gu"
+    else next
+    if (unit in of && of[unit] != setting) bad++
+    of[unit] = setting
+    n++
+}
+END { exit bad || n != 30 }' whole/recipe.yaml || fail "fused linears have several settings"
+
+# --- damage, and other data
+printf 'x' | dd of="$(ls whole.variants/int4-g128/packed-*)" bs=1 seek=200000 conv=notrunc 2> dd
+run 2 whole
+says err 'was damaged since it was written'
+run 0 whole --restart --set passes.0.budget.fused=true
+says err 'the variants are made anew: .*was damaged'
+sed -i 's/samples: 16/samples: 15/' whole.yaml
+run 2 whole
+says err 'variants of the search are those of another job'
+echo "budget: $kills kills; $(sed -n 's/^budget: //p' told)"
