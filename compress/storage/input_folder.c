@@ -1,6 +1,7 @@
 #include "compress/storage/input_folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@ static pare_status walk(pare_ctx *cx, pare_arena *a, pare_folder *f, size_t most
     pare_status s = PARE_OK;
     if (!d)
         return pare_file_fail_input(cx, f->path, "list");
-    for (const struct dirent *e; s == PARE_OK && (e = readdir(d));) {
+    errno = 0;
+    for (const struct dirent *e; s == PARE_OK && (e = readdir(d)); errno = 0) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         if (f->name && count < most) {
@@ -24,6 +26,8 @@ static pare_status walk(pare_ctx *cx, pare_arena *a, pare_folder *f, size_t most
         }
         count++;
     }
+    if (s == PARE_OK && errno != 0)
+        s = pare_file_fail(cx, f->path, "list");
     (void)closedir(d);
     f->files = f->name ? pare_smaller(count, most) : count;
     return s;

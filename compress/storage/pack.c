@@ -103,6 +103,12 @@ static pare_status check_output(const pack *p)
         return pare_fail(p->cx, PARE_EEXISTS,
                          "%s: is no archive of pare, so it is not replaced; choose another path",
                          p->output);
+    return PARE_OK;
+}
+
+/* What a run that was killed left may be written over. */
+static pare_status check_partial(const pack *p)
+{
     if (is_there(p->partial) && !is_archive(p->partial, true))
         return pare_fail(p->cx, PARE_EEXISTS,
                          "%s: is in the way, and not of pare; move it away, or choose another path",
@@ -346,6 +352,7 @@ static pare_status finish(pack *p)
 static pare_status run(pack *p)
 {
     PARE_TRY(check_output(p));
+    PARE_TRY(check_partial(p));
     PARE_TRY(pare_folder_open(p->cx, p->a, p->opts->path, &p->from));
     if (p->opts->base)
         PARE_TRY(pare_folder_open(p->cx, p->a, p->opts->base, &p->base));
