@@ -138,8 +138,8 @@ pare_status pare__require(const pare__walk *w, const pare_yaml *node)
     return PARE_OK;
 }
 
-/* Keys that attempts have in common: the output of one replaces that of the one before, and all are
- * held to the same. */
+/* Keys that attempts have in common: one of them becomes the output, and all are held to the same.
+ */
 static bool stays(const char *path)
 {
     static const char *const key[] = {"model",    "output",  "tokenizer", "original",

@@ -20,12 +20,13 @@ static void put_rest(pare_text_out *t, const char *text, const char *was, const 
 {
     pare_text_out old = {.cx = t->cx};
     put_recipe(&old, was, html);
+    pare__text_add(&old, "", 1); /* its end */
     t->status = t->status == PARE_OK ? old.status : t->status;
     const char *const at = old.status == PARE_OK ? strstr(text, old.text) : NULL;
     if (at) {
         pare__text_add(t, text, (size_t)(at - text));
         put_recipe(t, is, html);
-        text = at + old.len;
+        text = at + old.len - 1;
     }
     pare__text_add(t, text, strlen(text));
     pare__text_free(&old);
