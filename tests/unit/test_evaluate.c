@@ -603,19 +603,20 @@ START_TEST(figures_that_are_missing_are_not_complete)
     pare_choice_figures choice = {.complete = true};
     pare_figures f = {
         .window = 8, .text_complete = true, .choice = &choice, .choices = 1, .has_speed = true};
-    ck_assert(pare_figures_complete(&f, true, 1, true));
-    ck_assert(!pare_figures_complete(&f, true, 2, true));
+    ck_assert(pare_figures_complete(&f, true, 1, 0, true));
+    ck_assert(!pare_figures_complete(&f, true, 2, 0, true));
+    ck_assert(!pare_figures_complete(&f, true, 1, 1, true));
     choice.complete = false;
-    ck_assert(!pare_figures_complete(&f, true, 1, true));
+    ck_assert(!pare_figures_complete(&f, true, 1, 0, true));
     choice.complete = true;
     f.has_speed = false;
-    ck_assert(!pare_figures_complete(&f, true, 1, true));
-    ck_assert(pare_figures_complete(&f, true, 1, false));
+    ck_assert(!pare_figures_complete(&f, true, 1, 0, true));
+    ck_assert(pare_figures_complete(&f, true, 1, 0, false));
     f.text_complete = false;
-    ck_assert(!pare_figures_complete(&f, true, 1, false));
+    ck_assert(!pare_figures_complete(&f, true, 1, 0, false));
     f.window = 0;
-    ck_assert(!pare_figures_complete(&f, true, 1, false));
-    ck_assert(pare_figures_complete(&f, false, 1, false));
+    ck_assert(!pare_figures_complete(&f, true, 1, 0, false));
+    ck_assert(pare_figures_complete(&f, false, 1, 0, false));
 }
 END_TEST
 
