@@ -103,11 +103,24 @@ PARE__CUDA_BOTH static inline pare_cuda_f16_tile pare_cuda_f16_tile_of(uint64_t 
     return t;
 }
 
-/* Tiles of 8 tokens of a block of gemm_f16_q4. */
+/* Tiles of 8 tokens of a block of gemm_f16_q4; of gemm_f16_s16, which goes on behind 16 tokens. */
 PARE__CUDA_BOTH static inline uint32_t pare_cuda_codes_tiles(uint64_t m)
 {
-    return m <= 8 ? 1 : m <= 16 ? 2 : 4;
+    return m <= 8 ? 1 : 2;
 }
+
+PARE__CUDA_BOTH static inline uint32_t pare_cuda_pairs_tiles(uint64_t m)
+{
+    return m <= 16 ? pare_cuda_codes_tiles(m) : 4;
+}
+
+/* A tile of gemm_f16_many_q4 is as many rows as tokens; bytes of a stage of 64 columns, and stages. */
+PARE__CUDA_BOTH static inline uint32_t pare_cuda_codes_side(uint64_t m)
+{
+    return m <= 64 ? 64 : 128;
+}
+#define PARE_CUDA_CODES_STAGE(bits, rows, tokens) ((tokens)*128 + (rows)*8 * (bits))
+#define PARE_CUDA_CODES_STAGES(side)              ((side) == 64 ? 8u : 4u)
 
 /* Pieces of one plane that kv_store codes on their own: 8 channels of a token or of tokens that
  * share scales, or what shares a scale of one token. */

@@ -202,12 +202,20 @@ typedef struct pare_cuda_row_divergence {
     X(gemm_f16, const uint16_t *x, *w; const float *x_scale, *w_scale; float *y;                   \
                 uint64_t ldx, ldw, ldy, m, n, k;)                                                  \
     X(gemm_f16_q2, PARE__CUDA_GEMM_F16)                                                            \
+    X(gemm_f16_t2, PARE__CUDA_GEMM_F16)                                                            \
     X(gemm_f16_q3, PARE__CUDA_GEMM_F16)                                                            \
     X(gemm_f16_q4, PARE__CUDA_GEMM_F16)                                                            \
     X(gemm_f16_q8, PARE__CUDA_GEMM_F16)                                                            \
     X(gemm_f16_e2m1, PARE__CUDA_GEMM_F16)                                                          \
     X(gemm_f16_e4m3, PARE__CUDA_GEMM_F16)                                                          \
     X(gemm_f16_s16, PARE__CUDA_GEMM_F16)                                                           \
+    X(gemm_f16_many_q2, PARE__CUDA_GEMM_F16)                                                       \
+    X(gemm_f16_many_t2, PARE__CUDA_GEMM_F16)                                                       \
+    X(gemm_f16_many_q3, PARE__CUDA_GEMM_F16)                                                       \
+    X(gemm_f16_many_q4, PARE__CUDA_GEMM_F16)                                                       \
+    X(gemm_f16_many_q8, PARE__CUDA_GEMM_F16)                                                       \
+    X(gemm_f16_many_e2m1, PARE__CUDA_GEMM_F16)                                                     \
+    X(gemm_f16_many_e4m3, PARE__CUDA_GEMM_F16)                                                     \
     X(gemm_sparse_f32, const float *x; const uint32_t *start, *column; const uint16_t *value;      \
                        float *y; uint64_t ldx, ldy, m, n;)                                         \
     X(bias, float *y; const float *bias; uint64_t rows, width;)                                    \

@@ -222,22 +222,40 @@ pare_cuda_shape pare_cuda_gemm_f16_shape(const pare_cuda_gemm_f16 *a)
                              (t.rows + t.tokens) * columns * t.stages};
 }
 
-#define GEMM_F16(name)                                                                             \
+#define GEMM_F16(name, kind)                                                                           \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
     {                                                                                              \
-        const uint32_t tokens = pare_cuda_codes_tiles(a->m) * 8;                                   \
+        const uint32_t tokens = pare_cuda_##kind##_tiles(a->m) * 8;                                 \
         const uint32_t sums = PARE_CUDA_CODES_WARPS * tokens * PARE_CUDA_CODES_LD;                 \
         return (pare_cuda_shape){{parts(a->n, 32) * parts(a->m, tokens), 1},                       \
                                  PARE_CUDA_CODES_WARPS * 32,                                       \
                                  sums * (uint32_t)sizeof(float)};                                  \
     }
-GEMM_F16(gemm_f16_q2)
-GEMM_F16(gemm_f16_q3)
-GEMM_F16(gemm_f16_q4)
-GEMM_F16(gemm_f16_q8)
-GEMM_F16(gemm_f16_e2m1)
-GEMM_F16(gemm_f16_e4m3)
-GEMM_F16(gemm_f16_s16)
+GEMM_F16(gemm_f16_q2, codes)
+GEMM_F16(gemm_f16_t2, codes)
+GEMM_F16(gemm_f16_q3, codes)
+GEMM_F16(gemm_f16_q4, codes)
+GEMM_F16(gemm_f16_q8, codes)
+GEMM_F16(gemm_f16_e2m1, codes)
+GEMM_F16(gemm_f16_e4m3, codes)
+GEMM_F16(gemm_f16_s16, pairs)
+
+#define GEMM_F16_MANY(name, bits)                                                                  \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        const uint32_t tile = pare_cuda_codes_side(a->m);                                          \
+        return (pare_cuda_shape){{parts(a->n, tile) * parts(a->m, tile), 1},                       \
+                                 PARE_CUDA_CODES_WARPS * 32,                                       \
+                                 PARE_CUDA_CODES_STAGE(bits, tile, tile) *                         \
+                                     PARE_CUDA_CODES_STAGES(tile)};                                \
+    }
+GEMM_F16_MANY(gemm_f16_many_q2, 2)
+GEMM_F16_MANY(gemm_f16_many_t2, 2)
+GEMM_F16_MANY(gemm_f16_many_q3, 3)
+GEMM_F16_MANY(gemm_f16_many_q4, 4)
+GEMM_F16_MANY(gemm_f16_many_q8, 8)
+GEMM_F16_MANY(gemm_f16_many_e2m1, 4)
+GEMM_F16_MANY(gemm_f16_many_e4m3, 8)
 
 /* A warp per row block. */
 #define GEMM_CODES(name)                                                                           \

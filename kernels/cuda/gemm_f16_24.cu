@@ -100,7 +100,7 @@ static __device__ void run(const pare_cuda_gemm_f16_s16 &a, uint64_t row, uint64
 
 PARE_CUDA_KERNEL(gemm_f16_s16, WARPS * 32, 2)
 {
-    const few_block f(a.m);
+    const few_block f(a.m, pare_cuda_pairs_tiles(a.m));
     if (f.tiles == 1)
         run<1>(a, f.row, f.token);
     else if (f.tiles == 2)

@@ -1,7 +1,7 @@
 /* Products of F16 inputs and packed codes, uniform or floats of 4 and 8 bits, on tensor cores, for
- * up to 64 tokens: codes become F16 in registers, which is exact, and scales meet sums of F32.
+ * up to 16 tokens: codes become F16 in registers, which is exact, and scales meet sums of F32.
  *
- * A block of threads has 32 rows and 8, 16 or 32 tokens. Its 8 warps take chunks of 128 columns in
+ * A block of threads has 32 rows and 8 or 16 tokens. Its 8 warps take chunks of 128 columns in
  * turn; weights go from the memory to registers, 16 bytes a lane, as they lie in R8K32: lane 4 g +
  * t has rows 4 g .. 4 g + 3 of the 32 and, of an atom, columns 4 t .. 4 t + 3 and 16 + 4 t .. .
  * Slots g and g + 8 of the first product are rows 4 g and 4 g + 1, those of the second one rows 4 g
@@ -13,81 +13,14 @@
  * which every 32 rows read again, over that of L2. Measured on an H200
  * at 8192 x 8192: 4 bits take 19.7 us at one token, 42 % of a copy, and 33 % at 16; 8 bits 66 and
  * 57 %. With 4 bits the rate of instructions counts, too. */
+#include "kernels/cuda/f16_codes.cuh"
 #include "kernels/cuda/gemm_f16_few.cuh"
-
-/* What a lane has of one atom. */
-template <uint32_t BITS> struct words {
-    static constexpr int PARTS = BITS == 8 ? 2 : BITS == 4 ? 1 : BITS;
-    uint4 part[PARTS];
-
-    __device__ void load(const uint8_t *atom, uint32_t g, uint32_t t)
-    {
-        const uint8_t *const at = atom + g % 2 * 16 + (BITS >= 4 ? 32 * t : 0);
-#pragma unroll
-        for (int i = 0; i < PARTS; i++)
-            part[i] = read_once(at + i * (BITS == 8 ? 128 : 32));
-    }
-
-    /* Codes of row i of 4: those of columns 4 t .. and of 16 + 4 t .. . */
-    __device__ void split(int i, uint32_t t, uint32_t *low, uint32_t *high) const
-    {
-        codes_of_words<BITS>((const uint32_t *)part + i, t, low, high);
-        if (BITS == 8) {
-            *low ^= 0x80808080u;
-            *high ^= 0x80808080u;
-        }
-    }
-};
-
-/* What codes stand for, as F16 without a scale: bytes 2 i and 2 i + 1 of `four`, by the zero point
- * of their row. A code u becomes 1024 + u by its place in a half, less 1024 + z. */
-template <uint32_t WIDTH> struct uniform {
-    static constexpr uint32_t BITS = WIDTH;
-
-    static __device__ uint32_t halves(uint32_t four, int i, uint32_t z)
-    {
-        const uint32_t less = (0x6400u | z) * 0x00010001u;
-        uint32_t two = __byte_perm(four, 0x64646464u, i ? 0x4342 : 0x4140);
-        asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(two) : "r"(less));
-        return two;
-    }
-};
-
-static __device__ uint32_t times(uint32_t two, uint32_t factor)
-{
-    asm("mul.rn.f16x2 %0, %0, %1;" : "+r"(two) : "r"(factor * 0x00010001u));
-    return two;
-}
-
-/* Floats of 4 bits: sign, exponent and fraction take their places in a half; 2^14. */
-struct e2m1 {
-    static constexpr uint32_t BITS = 4;
-
-    static __device__ uint32_t halves(uint32_t four, int i, uint32_t)
-    {
-        const uint32_t two = __byte_perm(four, 0, i ? 0x4342 : 0x4140);
-        return times((two << 12 & 0x80008000u) | (two << 9 & 0x0e000e00u), 0x7400);
-    }
-};
-
-/* Floats of 8 bits; 2^8. What would be 480 is NaN. */
-struct e4m3 {
-    static constexpr uint32_t BITS = 8;
-
-    static __device__ uint32_t halves(uint32_t four, int i, uint32_t)
-    {
-        const uint32_t two = __byte_perm(four, 0, i ? 0x3424 : 0x1404);
-        const uint32_t y = times((two & 0x80008000u) | (two >> 1 & 0x3f803f80u), 0x5c00);
-        const uint32_t nan = ((y & 0x7fff7fffu) + 0x20802080u) & 0x80008000u;
-        return y | (nan - (nan >> 15));
-    }
-};
 
 /* One warp; EACH: atoms whose sums are scaled together. */
 template <class CODE, int TILES, int EACH> struct work {
     static constexpr uint32_t BITS = CODE::BITS;
     /* Atoms whose loads are under way together; registers bound them. */
-    static constexpr int AT_ONCE = TILES == 4 ? 1 : (BITS == 3 ? 2 : 4) / TILES;
+    static constexpr int AT_ONCE = (BITS == 3 ? 2 : 4) / TILES;
 
     const pare_cuda_gemm_f16_q4 &a;
     const uint8_t *codes; /* of the row block of this lane */
@@ -145,7 +78,7 @@ template <class CODE, int TILES, int EACH> struct work {
     {
 #pragma unroll
         for (int i = 0; i < ATOMS; i++)
-            to->w[i].load(codes + (uint64_t)(atom + i) * (BITS * 32), g, t);
+            to->w[i].template load<from_memory>(codes + (uint64_t)(atom + i) * (BITS * 32), g, t);
 #pragma unroll
         for (int j = 0; j < TILES; j++)
 #pragma unroll
@@ -157,7 +90,7 @@ template <class CODE, int TILES, int EACH> struct work {
     __device__ uint32_t zeros(uint64_t plane) const
     {
         return a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + plane))
-                         : (1u << (BITS - 1)) * 0x01010101u;
+                         : CODE::ZERO * 0x01010101u;
     }
 
     /* EACH == 4: the atoms lie in one group. */
@@ -247,19 +180,22 @@ template <class CODE, class ARGUMENT> static __device__ void run_all(const ARGUM
 {
     const pare_cuda_gemm_f16_q4 a = {argument.x,   argument.x_scale, argument.w, argument.y,
                                      argument.ldx, argument.ldy,     argument.m, argument.n};
-    const few_block f(a.m);
+    const few_block f(a.m, pare_cuda_codes_tiles(a.m));
     const bool chunks = a.w.group % 128 == 0 || a.w.group >= a.w.k;
     if (f.tiles == 1)
         chunks ? run<CODE, 1, 4>(a, f.row, f.token) : run<CODE, 1, 1>(a, f.row, f.token);
-    else if (f.tiles == 2)
-        chunks ? run<CODE, 2, 4>(a, f.row, f.token) : run<CODE, 2, 1>(a, f.row, f.token);
     else
-        chunks ? run<CODE, 4, 4>(a, f.row, f.token) : run<CODE, 4, 1>(a, f.row, f.token);
+        chunks ? run<CODE, 2, 4>(a, f.row, f.token) : run<CODE, 2, 1>(a, f.row, f.token);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q2, WARPS * 32, 2)
 {
     run_all<uniform<2>>(a);
+}
+
+PARE_CUDA_KERNEL(gemm_f16_t2, WARPS * 32, 2)
+{
+    run_all<uniform<2, 1>>(a);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q3, WARPS * 32, 2)

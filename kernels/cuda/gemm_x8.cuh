@@ -36,17 +36,6 @@ static __device__ inline void mma_24(int *c, const uint32_t *a, const uint32_t *
 
 extern __shared__ __align__(128) uint8_t shared_block[];
 
-/* Reads of weights: of the memory, once; of shared memory. */
-struct from_memory {
-    static __device__ uint4 sixteen(const uint8_t *at) { return read_once(at); }
-    static __device__ uint2 eight(const uint8_t *at) { return read_eight_once(at); }
-};
-
-struct from_shared {
-    static __device__ uint4 sixteen(const uint8_t *at) { return *(const uint4 *)at; }
-    static __device__ uint2 eight(const uint8_t *at) { return *(const uint2 *)at; }
-};
-
 /* Which of the 64 columns a product takes. */
 enum { FIRST = 1, SECOND = 2, BOTH = 3 };
 
