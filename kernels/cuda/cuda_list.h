@@ -33,6 +33,7 @@
  *            columns that count as 0, or NULL. fixed > 0: the step of quant_x8_fixed
  * columns    y[t, c] = x[t, column[c]]
  * gemm_x8_*  y[t, r], r below n; y += where `add`. Codes of x lie in rows for 2:4 weights, too.
+ *            For up to PARE_CUDA_X8_FEW tokens the products of mates, too, without `add`.
  *            gemm_x8_many_* the same where pare_cuda_x8_many
  * gemm_f32_* the same of floats. uniform, table, book, binary, super: of codes as dequant_* of that
  *            name decode them (uniform: dequant_f32), for 1 to 8 tokens; k as in x
@@ -127,6 +128,12 @@ typedef struct pare_cuda_attention {
     float *inverse; /* [planes][rows] of the sum of weights */
 } pare_cuda_attention;
 
+/* Of a part of a row: its largest value and the first index of it in the row. */
+typedef struct pare_cuda_part {
+    float most;
+    uint32_t at;
+} pare_cuda_part;
+
 /* Of one row: the largest of its values, the sum of e^(x - largest), the value at `target`. */
 typedef struct pare_cuda_row_score {
     double largest, total, at;
@@ -138,8 +145,16 @@ typedef struct pare_cuda_row_divergence {
     double largest0, total0, largest, total, part;
 } pare_cuda_row_divergence;
 
+/* Another product of the same inputs and the same kind of weights; n 0: there is none. */
+typedef struct pare_cuda_mate {
+    pare_panel w;
+    float *y;
+    uint64_t ldy, n;
+} pare_cuda_mate;
+
 // clang-format off
-#define PARE__CUDA_GEMM_X8 pare_x8 x; pare_panel w; float *y; uint64_t ldy, n; uint32_t add;
+#define PARE__CUDA_GEMM_X8                                                                         \
+    pare_x8 x; pare_panel w; float *y; uint64_t ldy, n; uint32_t add; pare_cuda_mate mate[2];
 #define PARE__CUDA_GEMM(type)                                                                      \
     const float *x; const type *w; float *y; uint64_t ldx, ldw, ldy, m, n, k; uint32_t add;
 #define PARE__CUDA_GEMM_F16                                                                        \
@@ -233,8 +248,11 @@ typedef struct pare_cuda_row_divergence {
                uint64_t ldd, rows;)                                                                \
     X(route, float *logit; uint32_t *picked; float *weight;                                        \
              uint64_t rows, experts, used; uint32_t norm;)                                         \
-    X(score, const float *logit; const int32_t *target; pare_cuda_row_score *score;                    \
-             uint64_t rows, width;)                                                                \
+    X(score_parts, const float *logit; pare_cuda_part *part; uint64_t rows, width;)                \
+    X(score_sums, const float *logit; const pare_cuda_part *part; float *sums;                     \
+                  uint64_t rows, width;)                                                           \
+    X(score, const float *logit; const int32_t *target; const pare_cuda_part *part;                \
+             const float *sums; pare_cuda_row_score *score; uint64_t rows, width;)                 \
     X(divergence, const float *base, *logit; pare_cuda_row_divergence *sums;                      \
                   uint64_t rows, width;)
 // clang-format on

@@ -89,8 +89,7 @@ template <class CODE, int TILES, int EACH> struct work {
 
     __device__ uint32_t zeros(uint64_t plane) const
     {
-        return a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + plane))
-                         : CODE::ZERO * 0x01010101u;
+        return a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + plane)) : CODE::ZERO * 0x01010101u;
     }
 
     /* EACH == 4: the atoms lie in one group. */

@@ -1,12 +1,13 @@
 /* Products of F16 inputs and packed codes, uniform or floats of 4 and 8 bits, on tensor cores, for
  * many tokens: codes become F16 in registers, which is exact, and scales meet sums of F32.
  *
- * A block of threads has 128 rows and as many tokens, or 64 of each, and each of its 8 warps 32 rows
- * and some of the tokens. Codes, as they lie in R8K32, and inputs of 64 columns go through shared
- * memory in stages, copies of the next ones being under way. Of inputs a row has 128 bytes there, its
- * chunks of 16 bytes permuted by the token; lane 4 g + t reads columns 4 t .. 4 t + 3 of token g, as
- * the codes have them. An output adds 16 columns at a time in ascending order, and the sum of each
- * group times its scale, whatever the tile; so it depends on its row and its token alone.
+ * A block of threads has 128 rows and as many tokens, or 64 of each, and each of its 8 warps 32
+ * rows and some of the tokens. Codes, as they lie in R8K32, and inputs of 64 columns go through
+ * shared memory in stages, copies of the next ones being under way. Of inputs a row has 128 bytes
+ * there, its chunks of 16 bytes permuted by the token; lane 4 g + t reads columns 4 t .. 4 t + 3 of
+ * token g, as the codes have them. An output adds 16 columns at a time in ascending order, and the
+ * sum of each group times its scale, whatever the tile; so it depends on its row and its token
+ * alone.
  *
  * Error: (2 g + 8) 2^-24 sum |x w| for groups of g columns, and a rounding for each group.
  * Bound: the rate of mma.sync, 56 us at 8192 x 8192 and 256 tokens on an H200; bytes of x, which
@@ -34,7 +35,7 @@ template <class CODE, uint32_t STRIPS, int TILES, uint32_t STAGES> struct tile {
     const uint32_t first, last, atoms, per, groups; /* row blocks; atoms of a group */
     const uint64_t t0;
     const uint32_t strip, across, g, t;
-    uint64_t plane; /* of the four rows of the lane */
+    uint64_t plane;                      /* of the four rows of the lane */
     uint32_t x_at[TOKENS * 8 / THREADS]; /* what the thread copies of the inputs */
     steps now, next;
     float sum[TILES][8], total[TILES][8];
@@ -61,7 +62,10 @@ template <class CODE, uint32_t STRIPS, int TILES, uint32_t STAGES> struct tile {
         return token * LINE + (chunk ^ (token * 2 % 8 | token / 4 % 2)) * 16;
     }
 
-    static __device__ uint32_t stage(uint32_t i) { return shared_at(shared_stages) + i * STAGE; }
+    static __device__ uint32_t stage(uint32_t i)
+    {
+        return shared_at(shared_stages) + i * STAGE;
+    }
 
     __device__ void fetch(uint32_t to, uint32_t step) const
     {

@@ -22,8 +22,9 @@ static __device__ inline void mma(int *d, const uint32_t *a, const uint32_t *b, 
           "r"(c[2]), "r"(c[3]));
 }
 
-/* d = c + a b: 16 rows, 64 columns, 8 tokens. A row has two of each four columns: 32 places. Registers
- * 0, 1 of a are places 4 t .. of rows g and g + 8, the others 16 + 4 t ..; b is columns 4 t + 16 r
+/* d = c + a b: 16 rows, 64 columns, 8 tokens. A row has two of each four columns: 32 places.
+ * Registers 0, 1 of a are places 4 t .. of rows g and g + 8, the others 16 + 4 t ..; b is columns 4
+ * t + 16 r
  * .. of token g; c is rows g, g, g + 8, g + 8 of tokens 2 t and 2 t + 1. `pairs` of lane 4 g + t
  * names the columns of 16 places from 16 (t / 2) of row g + 8 (t % 2), four bits for two places. */
 static __device__ inline void mma_24(int *d, const uint32_t *a, const uint32_t *b, uint32_t pairs,
@@ -91,7 +92,10 @@ template <uint32_t BITS, bool TERNARY = false> struct dense {
         }
 
         /* c += products; c = from + products. */
-        __device__ void multiply(int *c, const uint32_t *b) const { start(c, b, c, c + 4); }
+        __device__ void multiply(int *c, const uint32_t *b) const
+        {
+            start(c, b, c, c + 4);
+        }
         __device__ void multiply(int *c, const uint32_t *b, const int *from) const
         {
             start(c, b, from, from);
@@ -177,7 +181,10 @@ template <uint32_t BITS> struct sparse {
             pairs[1] = turned(w.index.y);
         }
 
-        __device__ void multiply(int *c, const uint32_t *b) const { start(c, b, c, c + 4); }
+        __device__ void multiply(int *c, const uint32_t *b) const
+        {
+            start(c, b, c, c + 4);
+        }
         __device__ void multiply(int *c, const uint32_t *b, const int *from) const
         {
             start(c, b, from, from);

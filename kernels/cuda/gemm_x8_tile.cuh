@@ -37,15 +37,15 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
                   "the launch shape takes as much");
 
     const ARGUMENT &a;
-    const uint32_t first, last, t0;     /* row blocks; the first token */
+    const uint32_t first, last, t0; /* row blocks; the first token */
     const uint32_t k, atoms;
     const uint32_t each, w_each;        /* atoms of a group, of one of the weights */
     const uint32_t strip, across, g, t; /* of the warp and the lane */
     int start;                          /* START, or 0 */
     uint32_t ahead, ahead_end, end; /* the group of the next copies, the atoms behind it and behind
                                        the group that is summed */
-    uint64_t x_at[TOKENS * 8 / THREADS]; /* the tokens of the thread's copies */
-    uint64_t x_group, w_group;           /* where the steps of its token, its row block, begin */
+    uint32_t copied[TOKENS * 8 / THREADS]; /* tokens, by the thread */
+    uint64_t group_at;                   /* where the steps of its token or row block begin */
     int sum[TILES][8]; /* rows 4 g, 4 g + 2, 4 g + 1, 4 g + 3; tokens 2 t, 2 t + 1 of each */
     float y[TILES][8];
 
@@ -85,11 +85,11 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
         do {
             const uint32_t i = threadIdx.x - TOKENS;
             if (threadIdx.x < TOKENS) {
-                copy_bytes<4>(shared_at(&s.x_scales[at][threadIdx.x]), a.x.scales + x_group + b);
+                copy_bytes<4>(shared_at(&s.x_scales[at][threadIdx.x]), a.x.scales + group_at + b);
                 if (CODES::SUMS)
-                    copy_bytes<4>(shared_at(&s.x_sums[at][threadIdx.x]), a.x.sums + x_group + b);
+                    copy_bytes<4>(shared_at(&s.x_sums[at][threadIdx.x]), a.x.sums + group_at + b);
             } else if (i < ROWS / 8) {
-                const uint64_t from = w_group + (w_each == each ? b : b * each / w_each) * 8;
+                const uint64_t from = group_at + (w_each == each ? b : b * each / w_each) * 8;
                 copy16(shared_at(&s.scales[at][i * 8]), a.w.scales + from, 16);
                 if (own())
                     copy_bytes<8>(shared_at(&s.zeros[at][i * 8]), a.w.zeros + from);
@@ -107,8 +107,8 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
 #pragma unroll
         for (uint32_t i = 0; i < TOKENS * 8 / THREADS; i++) {
             const uint32_t at = threadIdx.x / 8 + i * (THREADS / 8);
-            copy16(shared_at(&s.x[at][(threadIdx.x % 8 ^ at % 8) * 16]), a.x.codes + x_at[i] + column,
-                   column < k ? 16 : 0);
+            copy16(shared_at(&s.x[at][(threadIdx.x % 8 ^ at % 8) * 16]),
+                   a.x.codes + (uint64_t)copied[i] * k + column, column < k ? 16 : 0);
         }
         fetch_rows<2 * CODES::ROW>(s, 0, a.w.codes, CODES::row(k), chunk);
         if constexpr (CODES::INDICES > 0)
@@ -235,16 +235,18 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
     __device__ tile(const ARGUMENT &a, uint32_t first, uint32_t t0)
         : a(a), first(first), last((uint32_t)((a.n - 1) / 8)), t0(t0), k((uint32_t)a.x.k),
           atoms(k / 32), each((uint32_t)(a.x.group / 32)), w_each((uint32_t)(a.w.group / 32)),
-          strip(threadIdx.x / 32 % STRIPS),
-          across(threadIdx.x / 32 / STRIPS), g(threadIdx.x % 32 / 4), t(threadIdx.x % 4),
-          start(each <= 4 ? START : 0), ahead(0), ahead_end(each), end(each)
+          strip(threadIdx.x / 32 % STRIPS), across(threadIdx.x / 32 / STRIPS),
+          g(threadIdx.x % 32 / 4), t(threadIdx.x % 4), start(each <= 4 ? START : 0), ahead(0),
+          ahead_end(each), end(each)
     {
 #pragma unroll
         for (uint32_t i = 0; i < TOKENS * 8 / THREADS; i++)
-            x_at[i] = token(threadIdx.x / 8 + i * (THREADS / 8)) * k;
-        x_group = token(threadIdx.x % TOKENS) * ((atoms + each - 1) / each);
-        w_group = (uint64_t)min(first + threadIdx.x % (ROWS / 8), last) *
-                  ((atoms + w_each - 1) / w_each) * 8;
+            copied[i] = (uint32_t)token(threadIdx.x / 8 + i * (THREADS / 8));
+        if (threadIdx.x < TOKENS)
+            group_at = token(threadIdx.x) * ((atoms + each - 1) / each);
+        else
+            group_at = (uint64_t)min(first + threadIdx.x - TOKENS, last) *
+                       ((atoms + w_each - 1) / w_each) * 8;
     }
 
     __device__ void run()
