@@ -119,8 +119,8 @@ bool pare__cuda_f16_fused(const pare_linear *w, size_t m)
     if (!w->bits || w->outliers.count || w->sparse.start)
         return false;
     if (w->sparsity)
-        return m <= SPARSE_M && w->sparsity == PARE_SPARSITY_2_4 && w->bits == 16 &&
-               w->panel.ldv % STEP == 0;
+        return m <= SPARSE_M && w->sparsity == PARE_SPARSITY_2_4 &&
+               (w->bits < 16 || w->panel.ldv % STEP == 0);
     return is_e2m1(w) || is_e4m3(w) || is_ternary(w) ||
            pare_encodings[w->encoding].decoding == PARE_DECODE_F32;
 }
@@ -138,7 +138,11 @@ pare_status pare__cuda_multiply_packed_f16(pare_cuda *c, const pare__cuda_f16 *x
         else                                                                                       \
             PRODUCT_OF(gemm_f16_##name);                                                           \
     } while (0)
-    if (w->sparsity)
+    if (w->sparsity && w->bits == 4)
+        PRODUCT_OF(gemm_f16_s4);
+    else if (w->sparsity && w->bits == 8)
+        PRODUCT_OF(gemm_f16_s8);
+    else if (w->sparsity)
         PRODUCT_OF(gemm_f16_s16);
     else if (is_e2m1(w))
         PRODUCT(e2m1);

@@ -83,7 +83,10 @@ pare_cuda_shape pare_cuda_norm_shape(const pare_cuda_norm *a)
 
 pare_cuda_shape pare_cuda_f16_rows_shape(const pare_cuda_f16_rows *a)
 {
-    return of_pairs(a->rows, a->ldy);
+    pare_cuda_shape s = of_pairs(a->rows, a->ldy);
+    if (a->rows > PARE_CUDA_BLOCK && s.block > PARE_CUDA_BLOCK) /* enough rows for all processors */
+        s.block = PARE_CUDA_BLOCK;
+    return s;
 }
 
 pare_cuda_shape pare_cuda_score_parts_shape(const pare_cuda_score_parts *a)
@@ -171,12 +174,12 @@ pare_cuda_shape pare_cuda_quant_x8_shape(const pare_cuda_quant_x8 *a)
                                   : of_warps(spans);
 }
 
-/* Tiles of `side` rows by as many tokens. */
+/* Tiles of so many rows by 64 tokens. */
 static pare_cuda_shape of_tiles(const pare_x8 *x, uint64_t n, uint32_t bits, bool sparse,
-                                uint32_t side)
+                                uint32_t rows)
 {
-    const uint32_t bytes = PARE_CUDA_X8_STAGE(bits, sparse, side, side);
-    return (pare_cuda_shape){{parts(n, side) * parts(x->m, side), 1},
+    const uint32_t bytes = PARE_CUDA_X8_STAGE(bits, sparse, rows, 64);
+    return (pare_cuda_shape){{parts(n, rows) * parts(x->m, 64), 1},
                              PARE_CUDA_X8_WARPS * 32,
                              bytes * PARE_CUDA_X8_STAGES(bytes)};
 }
@@ -195,6 +198,10 @@ static pare_cuda_shape of_x8(const pare_x8 *x, uint64_t n, const pare_cuda_mate 
 
 #define GEMM_X8(name, bits, sparse)                                                                \
     pare_cuda_shape pare_cuda_gemm_x8_##name##_shape(const pare_cuda_gemm_x8_##name *a)            \
+    {                                                                                              \
+        return of_x8(&a->x, a->n, a->mate, bits, sparse);                                          \
+    }                                                                                              \
+    pare_cuda_shape pare_cuda_gemm_x8_one_##name##_shape(const pare_cuda_gemm_x8_one_##name *a)    \
     {                                                                                              \
         return of_x8(&a->x, a->n, a->mate, bits, sparse);                                          \
     }                                                                                              \
@@ -237,32 +244,34 @@ pare_cuda_shape pare_cuda_gemm_f16_shape(const pare_cuda_gemm_f16 *a)
                              (t.rows + t.tokens) * columns * t.stages};
 }
 
-#define GEMM_F16(name, kind)                                                                       \
+#define GEMM_F16(name)                                                                             \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
     {                                                                                              \
-        const uint32_t tokens = pare_cuda_##kind##_tiles(a->m) * 8;                                \
+        const uint32_t tokens = pare_cuda_codes_tiles(a->m) * 8;                                   \
         const uint32_t sums = PARE_CUDA_CODES_WARPS * tokens * PARE_CUDA_CODES_LD;                 \
         return (pare_cuda_shape){{parts(a->n, 32) * parts(a->m, tokens), 1},                       \
                                  PARE_CUDA_CODES_WARPS * 32,                                       \
                                  sums * (uint32_t)sizeof(float)};                                  \
     }
-GEMM_F16(gemm_f16_q2, codes)
-GEMM_F16(gemm_f16_t2, codes)
-GEMM_F16(gemm_f16_q3, codes)
-GEMM_F16(gemm_f16_q4, codes)
-GEMM_F16(gemm_f16_q8, codes)
-GEMM_F16(gemm_f16_e2m1, codes)
-GEMM_F16(gemm_f16_e4m3, codes)
-GEMM_F16(gemm_f16_s16, pairs)
+GEMM_F16(gemm_f16_q2)
+GEMM_F16(gemm_f16_t2)
+GEMM_F16(gemm_f16_q3)
+GEMM_F16(gemm_f16_q4)
+GEMM_F16(gemm_f16_q8)
+GEMM_F16(gemm_f16_e2m1)
+GEMM_F16(gemm_f16_e4m3)
+GEMM_F16(gemm_f16_s4)
+GEMM_F16(gemm_f16_s8)
+GEMM_F16(gemm_f16_s16)
 
 #define GEMM_F16_MANY(name, bits)                                                                  \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
     {                                                                                              \
-        const uint32_t tile = pare_cuda_codes_side(a->m);                                          \
-        return (pare_cuda_shape){{parts(a->n, tile) * parts(a->m, tile), 1},                       \
+        const uint32_t tiles =                                                                     \
+            parts(a->n, PARE_CUDA_CODES_ROWS) * parts(a->m, PARE_CUDA_CODES_TOKENS);               \
+        return (pare_cuda_shape){{tiles, 1},                                                       \
                                  PARE_CUDA_CODES_WARPS * 32,                                       \
-                                 PARE_CUDA_CODES_STAGE(bits, tile, tile) *                         \
-                                     PARE_CUDA_CODES_STAGES(tile)};                                \
+                                 PARE_CUDA_CODES_STAGE(bits) * PARE_CUDA_CODES_STAGES};            \
     }
 GEMM_F16_MANY(gemm_f16_many_q2, 2)
 GEMM_F16_MANY(gemm_f16_many_t2, 2)

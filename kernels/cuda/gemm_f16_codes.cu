@@ -1,7 +1,7 @@
 /* Products of F16 inputs and packed codes, uniform or floats of 4 and 8 bits, on tensor cores, for
- * up to 16 tokens: codes become F16 in registers, which is exact, and scales meet sums of F32.
+ * up to 64 tokens: codes become F16 in registers, which is exact, and scales meet sums of F32.
  *
- * A block of threads has 32 rows and 8 or 16 tokens. Its 8 warps take chunks of 128 columns in
+ * A block of threads has 32 rows and 8, 16 or 32 tokens. Its 8 warps take chunks of 128 columns in
  * turn; weights go from the memory to registers, 16 bytes a lane, as they lie in R8K32: lane 4 g +
  * t has rows 4 g .. 4 g + 3 of the 32 and, of an atom, columns 4 t .. 4 t + 3 and 16 + 4 t .. .
  * Slots g and g + 8 of the first product are rows 4 g and 4 g + 1, those of the second one rows 4 g
@@ -20,7 +20,7 @@
 template <class CODE, int TILES, int EACH> struct work {
     static constexpr uint32_t BITS = CODE::BITS;
     /* Atoms whose loads are under way together; registers bound them. */
-    static constexpr int AT_ONCE = (BITS == 3 ? 2 : 4) / TILES;
+    static constexpr int AT_ONCE = TILES == 4 ? 1 : (BITS == 3 ? 2 : 4) / TILES;
 
     const pare_cuda_gemm_f16_q4 &a;
     const uint8_t *codes; /* of the row block of this lane */
@@ -179,12 +179,14 @@ template <class CODE, class ARGUMENT> static __device__ void run_all(const ARGUM
 {
     const pare_cuda_gemm_f16_q4 a = {argument.x,   argument.x_scale, argument.w, argument.y,
                                      argument.ldx, argument.ldy,     argument.m, argument.n};
-    const few_block f(a.m, pare_cuda_codes_tiles(a.m));
+    const few_block f(a.m);
     const bool chunks = a.w.group % 128 == 0 || a.w.group >= a.w.k;
     if (f.tiles == 1)
         chunks ? run<CODE, 1, 4>(a, f.row, f.token) : run<CODE, 1, 1>(a, f.row, f.token);
-    else
+    else if (f.tiles == 2)
         chunks ? run<CODE, 2, 4>(a, f.row, f.token) : run<CODE, 2, 1>(a, f.row, f.token);
+    else
+        chunks ? run<CODE, 4, 4>(a, f.row, f.token) : run<CODE, 4, 1>(a, f.row, f.token);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q2, WARPS * 32, 2)

@@ -1,5 +1,5 @@
 /* kernels/cuda/gemm_f16_few.cuh - what products of F16 inputs and packed weights for few tokens
- * share: a block of threads has 32 rows and some tiles of 8 tokens, its warps share the columns,
+ * share: a block of threads has 32 rows and 8, 16 or 32 tokens, its warps share the columns,
  * and their totals are added in order. */
 #ifndef PARE_KERNELS_CUDA_GEMM_F16_FEW
 #define PARE_KERNELS_CUDA_GEMM_F16_FEW
@@ -17,7 +17,7 @@ struct few_block {
     uint32_t tiles; /* of 8 tokens */
     uint64_t row, token;
 
-    __device__ few_block(uint64_t m, uint32_t tiles) : tiles(tiles)
+    __device__ few_block(uint64_t m) : tiles(pare_cuda_codes_tiles(m))
     {
         const uint32_t tokens = tiles * 8, across = (uint32_t)((m + tokens - 1) / tokens);
         row = (uint64_t)(blockIdx.x / across) * 32;

@@ -1,8 +1,8 @@
 /* Products of F16 inputs and packed codes, uniform or floats of 4 and 8 bits, on tensor cores, for
  * many tokens: codes become F16 in registers, which is exact, and scales meet sums of F32.
  *
- * A block of threads has 128 rows and as many tokens, or 64 of each, and each of its 8 warps 32
- * rows and some of the tokens. Codes, as they lie in R8K32, and inputs of 64 columns go through
+ * A block of threads has 128 rows and 64 tokens, two of them a processor; each of its 8 warps has
+ * 32 rows and half of the tokens. Codes, as they lie in R8K32, and inputs of 64 columns go through
  * shared memory in stages, copies of the next ones being under way. Of inputs a row has 128 bytes
  * there, its chunks of 16 bytes permuted by the token; lane 4 g + t reads columns 4 t .. 4 t + 3 of
  * token g, as the codes have them. An output adds 16 columns at a time in ascending order, and the
@@ -24,12 +24,12 @@ struct steps {
     uint32_t zeros;
 };
 
-/* 32 STRIPS rows; each warp has 8 TILES tokens. */
-template <class CODE, uint32_t STRIPS, int TILES, uint32_t STAGES> struct tile {
-    static constexpr uint32_t BITS = CODE::BITS, ROWS = 32 * STRIPS, LINE = 128;
-    static constexpr uint32_t TOKENS = WARPS / STRIPS * TILES * 8, BLOCK = BITS * 64;
-    static constexpr uint32_t STAGE = PARE_CUDA_CODES_STAGE(BITS, ROWS, TOKENS);
-    static_assert(STAGE == TOKENS * LINE + ROWS / 8 * BLOCK, "the launch shape takes as much");
+template <class CODE> struct tile {
+    static constexpr uint32_t BITS = CODE::BITS, BLOCK = BITS * 64, LINE = 128, STRIPS = 4;
+    static constexpr uint32_t ROWS = PARE_CUDA_CODES_ROWS, TOKENS = PARE_CUDA_CODES_TOKENS;
+    static constexpr uint32_t STAGE = PARE_CUDA_CODES_STAGE(BITS), STAGES = PARE_CUDA_CODES_STAGES;
+    static constexpr int TILES = TOKENS * STRIPS / WARPS / 8;
+    static_assert(ROWS == 32 * STRIPS && STAGE == TOKENS * LINE + ROWS / 8 * BLOCK, "");
 
     const pare_cuda_gemm_f16_q4 &a;
     const uint32_t first, last, atoms, per, groups; /* row blocks; atoms of a group */
@@ -37,7 +37,7 @@ template <class CODE, uint32_t STRIPS, int TILES, uint32_t STAGES> struct tile {
     const uint32_t strip, across, g, t;
     uint64_t plane;                      /* of the four rows of the lane */
     uint32_t x_at[TOKENS * 8 / THREADS]; /* what the thread copies of the inputs */
-    steps now, next;
+    steps now, next, after;              /* of the group, and what is under way */
     float sum[TILES][8], total[TILES][8];
 
     __device__ tile(const pare_cuda_gemm_f16_q4 &a, uint32_t row_tile, uint32_t token_tile)
@@ -160,12 +160,13 @@ template <class CODE, uint32_t STRIPS, int TILES, uint32_t STAGES> struct tile {
     __device__ void run()
     {
         const uint32_t count = (atoms + 1) / 2;
-        uint32_t into = STAGES - 1, at = 0, group = 1, end = per;
+        uint32_t into = STAGES - 1, at = 0, group = 2, end = per;
 #pragma unroll
         for (int i = 0; i < TILES * 8; i++)
             sum[i / 8][i % 8] = total[i / 8][i % 8] = 0;
         now = steps_of(0);
         next = steps_of(1);
+        after = steps_of(2);
 #pragma unroll
         for (uint32_t i = 0; i + 1 < STAGES; i++) {
             if (i < count)
@@ -186,7 +187,8 @@ template <class CODE, uint32_t STRIPS, int TILES, uint32_t STAGES> struct tile {
                     continue;
                 scale();
                 now = next;
-                next = steps_of(++group);
+                next = after;
+                after = steps_of(++group);
                 end += per;
             }
             into = into + 1 < STAGES ? into + 1 : 0;
@@ -202,46 +204,41 @@ template <class CODE, class ARGUMENT> static __device__ void run_all(const ARGUM
 {
     const pare_cuda_gemm_f16_q4 a = {argument.x,   argument.x_scale, argument.w, argument.y,
                                      argument.ldx, argument.ldy,     argument.m, argument.n};
-    const uint32_t side = pare_cuda_codes_side(a.m);
-    const uint32_t across = (uint32_t)((a.m + side - 1) / side);
-    const uint32_t row = blockIdx.x / across, token = blockIdx.x % across;
-    if (side == 64)
-        tile<CODE, 2, 2, PARE_CUDA_CODES_STAGES(64)>(a, row, token).run();
-    else
-        tile<CODE, 4, 8, PARE_CUDA_CODES_STAGES(128)>(a, row, token).run();
+    const uint32_t across = (uint32_t)((a.m + PARE_CUDA_CODES_TOKENS - 1) / PARE_CUDA_CODES_TOKENS);
+    tile<CODE>(a, blockIdx.x / across, blockIdx.x % across).run();
 }
 
-PARE_CUDA_KERNEL(gemm_f16_many_q2, THREADS, 1)
+PARE_CUDA_KERNEL(gemm_f16_many_q2, THREADS, 2)
 {
     run_all<uniform<2>>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_f16_many_t2, THREADS, 1)
+PARE_CUDA_KERNEL(gemm_f16_many_t2, THREADS, 2)
 {
     run_all<uniform<2, 1>>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_f16_many_q3, THREADS, 1)
+PARE_CUDA_KERNEL(gemm_f16_many_q3, THREADS, 2)
 {
     run_all<uniform<3>>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_f16_many_q4, THREADS, 1)
+PARE_CUDA_KERNEL(gemm_f16_many_q4, THREADS, 2)
 {
     run_all<uniform<4>>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_f16_many_q8, THREADS, 1)
+PARE_CUDA_KERNEL(gemm_f16_many_q8, THREADS, 2)
 {
     run_all<uniform<8>>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_f16_many_e2m1, THREADS, 1)
+PARE_CUDA_KERNEL(gemm_f16_many_e2m1, THREADS, 2)
 {
     run_all<e2m1>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_f16_many_e4m3, THREADS, 1)
+PARE_CUDA_KERNEL(gemm_f16_many_e4m3, THREADS, 2)
 {
     run_all<e4m3>(a);
 }

@@ -39,17 +39,19 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
     const ARGUMENT &a;
     const uint32_t first, last, t0; /* row blocks; the first token */
     const uint32_t k, atoms;
-    const uint32_t each, w_each;        /* atoms of a group, of one of the weights */
+    const uint32_t each;                /* atoms of a group */
     const uint32_t strip, across, g, t; /* of the warp and the lane */
     int start;                          /* START, or 0 */
     uint32_t ahead, ahead_end, end; /* the group of the next copies, the atoms behind it and behind
                                        the group that is summed */
-    uint32_t copied[TOKENS * 8 / THREADS]; /* tokens, by the thread */
-    uint64_t group_at;                   /* where the steps of its token or row block begin */
+    uint64_t group_at;              /* where the steps of its token or row block begin */
     int sum[TILES][8]; /* rows 4 g, 4 g + 2, 4 g + 1, 4 g + 3; tokens 2 t, 2 t + 1 of each */
     float y[TILES][8];
 
     static __device__ stage &slot(uint32_t i) { return ((stage *)shared_block)[i]; }
+
+    /* Atoms of a group of the weights. */
+    __device__ uint32_t w_each() const { return (uint32_t)(a.w.group / 32); }
 
     /* Rows have zero points of their own. */
     __device__ bool own() const { return CODES::OWN && a.w.zeros; }
@@ -89,7 +91,7 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
                 if (CODES::SUMS)
                     copy_bytes<4>(shared_at(&s.x_sums[at][threadIdx.x]), a.x.sums + group_at + b);
             } else if (i < ROWS / 8) {
-                const uint64_t from = group_at + (w_each == each ? b : b * each / w_each) * 8;
+                const uint64_t from = group_at + (w_each() == each ? b : b * each / w_each()) * 8;
                 copy16(shared_at(&s.scales[at][i * 8]), a.w.scales + from, 16);
                 if (own())
                     copy_bytes<8>(shared_at(&s.zeros[at][i * 8]), a.w.zeros + from);
@@ -108,7 +110,7 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
         for (uint32_t i = 0; i < TOKENS * 8 / THREADS; i++) {
             const uint32_t at = threadIdx.x / 8 + i * (THREADS / 8);
             copy16(shared_at(&s.x[at][(threadIdx.x % 8 ^ at % 8) * 16]),
-                   a.x.codes + (uint64_t)copied[i] * k + column, column < k ? 16 : 0);
+                   a.x.codes + token(at) * k + column, column < k ? 16 : 0);
         }
         fetch_rows<2 * CODES::ROW>(s, 0, a.w.codes, CODES::row(k), chunk);
         if constexpr (CODES::INDICES > 0)
@@ -234,19 +236,15 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
     /* The tile of rows from 8 first on and tokens from t0 on. */
     __device__ tile(const ARGUMENT &a, uint32_t first, uint32_t t0)
         : a(a), first(first), last((uint32_t)((a.n - 1) / 8)), t0(t0), k((uint32_t)a.x.k),
-          atoms(k / 32), each((uint32_t)(a.x.group / 32)), w_each((uint32_t)(a.w.group / 32)),
-          strip(threadIdx.x / 32 % STRIPS), across(threadIdx.x / 32 / STRIPS),
-          g(threadIdx.x % 32 / 4), t(threadIdx.x % 4), start(each <= 4 ? START : 0), ahead(0),
-          ahead_end(each), end(each)
+          atoms(k / 32), each((uint32_t)(a.x.group / 32)), strip(threadIdx.x / 32 % STRIPS),
+          across(threadIdx.x / 32 / STRIPS), g(threadIdx.x % 32 / 4), t(threadIdx.x % 4),
+          start(each <= 4 ? START : 0), ahead(0), ahead_end(each), end(each)
     {
-#pragma unroll
-        for (uint32_t i = 0; i < TOKENS * 8 / THREADS; i++)
-            copied[i] = (uint32_t)token(threadIdx.x / 8 + i * (THREADS / 8));
         if (threadIdx.x < TOKENS)
             group_at = token(threadIdx.x) * ((atoms + each - 1) / each);
         else
             group_at = (uint64_t)min(first + threadIdx.x - TOKENS, last) *
-                       ((atoms + w_each - 1) / w_each) * 8;
+                       ((atoms + w_each() - 1) / w_each()) * 8;
     }
 
     __device__ void run()

@@ -160,11 +160,18 @@ static const tiny_kind halved[] = {
     {.bits = 8, .group = 128, TINY_FLOAT},
     {.bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT},
     {.bits = 8, .encoding = PARE_ENCODING_FP8, TINY_FLOAT},
+    {.bits = 2, .group = 64, .encoding = PARE_ENCODING_TERNARY, TINY_FLOAT},
 };
+/* And of 2:4. */
+static const struct {
+    unsigned bits;
+    size_t group;
+} pruned[] = {{16, 32}, {4, 32}, {4, 96}, {8, 128}};
+enum { PRUNED = sizeof pruned / sizeof *pruned };
 static const size_t halved_tokens[] = {1, 16, 33, 130};
 static const size_t halved_shapes[][2] = {{33, 70}, {17, 1184}, {70, 300}};
 enum {
-    HALVED = sizeof halved / sizeof *halved + 1, /* the last one: 2:4 */
+    HALVED = sizeof halved / sizeof *halved + PRUNED,
     HALVED_TOKENS = sizeof halved_tokens / sizeof *halved_tokens,
     HALVED_SHAPES = sizeof halved_shapes / sizeof *halved_shapes
 };
@@ -192,16 +199,21 @@ static float *inputs(op_run *r, size_t m, size_t k)
  * few bits. */
 static pare_linear make_exact(op_run *r, size_t kind, size_t n, size_t k)
 {
-    if (kind == HALVED - 1) {
-        pare_linear w = two_of_four(r, 16, n, k, 32);
+    if (kind >= HALVED - PRUNED) {
+        const unsigned bits = pruned[kind + PRUNED - HALVED].bits;
+        const size_t group = pruned[kind + PRUNED - HALVED].group;
+        pare_linear w = two_of_four(r, bits, n, k, group);
         uint16_t *const values = (uint16_t *)(uintptr_t)w.panel.values;
-        for (size_t i = 0; i < w.panel.n * w.panel.ldv; i++)
+        uint16_t *const scales = (uint16_t *)(uintptr_t)w.panel.scales;
+        for (size_t i = 0; bits == 16 && i < w.panel.n * w.panel.ldv; i++)
             values[i] &= 0xfe00;
+        for (size_t i = 0; bits < 16 && i < w.panel.n * ((w.panel.k + group - 1) / group); i++)
+            scales[i] = (uint16_t)(0x3c00 - (i * i % 3 << 10));
         w.name = "2:4";
         w.n = n;
         w.k = k;
-        w.bits = 16;
-        w.encoding = PARE_ENCODING_F16;
+        w.bits = bits;
+        w.encoding = bits == 16 ? PARE_ENCODING_F16 : PARE_ENCODING_UNIFORM;
         w.sparsity = PARE_SPARSITY_2_4;
         w.activation.mode = PARE_ACTIVATION_FLOAT;
         return w;

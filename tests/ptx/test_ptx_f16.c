@@ -369,7 +369,7 @@ static pare_cuda_shape shape_of(const char *kind, size_t m, const pare_cuda_gemm
     const pare_cuda_gemm_f16_many_q3 q3 = {.m = a->m, .n = a->n};
     const pare_cuda_gemm_f16_many_q4 q4 = {.m = a->m, .n = a->n};
     const pare_cuda_gemm_f16_many_q8 q8 = {.m = a->m, .n = a->n};
-    if (m <= 16)
+    if (m <= 64)
         return pare_cuda_gemm_f16_q4_shape(a);
     return strchr(kind, '2') == kind + 1 && kind[0] != 'e' ? pare_cuda_gemm_f16_many_q2_shape(&q2)
            : strcmp(kind, "q3") == 0                       ? pare_cuda_gemm_f16_many_q3_shape(&q3)
@@ -395,7 +395,7 @@ static void multiply_codes(const packed *p, const operands *o, size_t first, siz
         .m = m,
         .n = o->n};
     char name[64];
-    (void)snprintf(name, sizeof name, "pare_gemm_f16_%s%s_cuda", m > 16 ? "many_" : "",
+    (void)snprintf(name, sizeof name, "pare_gemm_f16_%s%s_cuda", m > 64 ? "many_" : "",
                    p->kind.name);
     launch(name, shape_of(p->kind.name, m, &a), &a, sizeof a); /* all have the same members */
     for (size_t t = 0; t < m; t++)
@@ -432,7 +432,7 @@ static const struct {
     size_t m, n, k, group;
 } packs[] = {{1, 33, 32, 32},     {2, 40, 1184, 128}, {3, 31, 160, 64},  {8, 32, 608, 1024},
              {9, 65, 288, 96},    {16, 8, 1152, 128}, {17, 37, 96, 32},  {33, 64, 256, 256},
-             {64, 33, 1280, 640}, {63, 9, 416, 32},   {65, 72, 160, 96}, {130, 135, 288, 128}};
+             {64, 33, 1280, 640}, {63, 9, 416, 32},   {66, 72, 160, 96}, {130, 135, 288, 128}};
 enum { PACKS = sizeof packs / sizeof *packs };
 
 START_TEST(codes_are_within_the_bound_and_rows_on_their_own)
@@ -449,7 +449,7 @@ START_TEST(codes_are_within_the_bound_and_rows_on_their_own)
     const packed p = pack(kind, packs[i].n, packs[i].k, packs[i].group,
                           !kind.level && (i + (size_t)_i / PACKS) % 2);
     operands o = make(packs[i].m, packs[i].n, (packs[i].k + 63) / 64 * 64, 8, false);
-    const size_t k = packs[i].k, some = o.m > 16 ? 17 : 1; /* the fewest of a kernel */
+    const size_t k = packs[i].k, some = o.m > 64 ? 65 : 1; /* the fewest of a kernel */
     float *const y = memory(o.m * o.ldy * sizeof *y), *const one = memory(some * o.ldy * sizeof *y);
     for (size_t j = 0; j < o.m * o.ldx; j++) /* behind k */
         o.x[j] = j % o.ldx >= k && j % o.ldx < o.k ? 0 : o.x[j];
