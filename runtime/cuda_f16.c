@@ -6,11 +6,10 @@
 #include "runtime/small.h"
 
 enum {
-    STEP = 8,  /* columns of 16 bytes: what copies on the device take at once */
-    SPAN = 64, /* columns of the widest atom, of 2:4 weights */
-    SPARSE_M =
-        256,   /* tokens up to which 2:4 weights go 32 by 32: then they would be read too often */
-    FEW_M = 16 /* tokens of codes that a block of threads for each 32 rows takes */
+    STEP = 8,       /* columns of 16 bytes: what copies on the device take at once */
+    SPAN = 64,      /* columns of the widest atom, of 2:4 weights */
+    SPARSE_M = 256, /* tokens up to which 2:4 weights are read again for each 32 of them */
+    FEW_M = 64      /* and packed codes */
 };
 
 pare_status pare__cuda_f16_take(pare_cuda *c, size_t rows, size_t k, pare__cuda_f16 *out)

@@ -44,8 +44,6 @@ static pare_status multiply(const job *j, const float *x, size_t ldx, const void
     do {                                                                                           \
         if (pare_cuda_x8_many(j->x8.m, j->host->n))                                                \
             INTEGER_OF(gemm_x8_many_##name, j->x8, w->panel, 0, {.n = 0});                         \
-        else if (j->x8.m <= PARE_CUDA_X8_ONE)                                                      \
-            INTEGER_OF(gemm_x8_one_##name, j->x8, w->panel, 0, mate_of(j, 1), mate_of(j, 2));      \
         else                                                                                       \
             INTEGER_OF(gemm_x8_##name, j->x8, w->panel, 0, mate_of(j, 1), mate_of(j, 2));          \
     } while (0)
@@ -133,8 +131,6 @@ static pare_status add_outliers(const job *j)
     PARE_TRY(quantize(c, gathered, o->count, o->count, NULL, wide, 0, 127, &x8));
     if (pare_cuda_x8_many(x8.m, j->host->n))
         INTEGER_OF(gemm_x8_many_q8, x8, o->panel, 1, {.n = 0});
-    else if (x8.m <= PARE_CUDA_X8_ONE)
-        INTEGER_OF(gemm_x8_one_q8, x8, o->panel, 1, {.n = 0});
     else
         INTEGER_OF(gemm_x8_q8, x8, o->panel, 1, {.n = 0});
     return PARE_OK;

@@ -18,7 +18,6 @@ enum {
     PARE_CUDA_PART = 4096,      /* values of a row of score that a block of threads has */
     PARE_CUDA_MIX = 32,         /* columns of a block of mix */
     PARE_CUDA_X8_WARPS = 8,     /* of a block of gemm_x8 */
-    PARE_CUDA_X8_ONE = 8,       /* tokens of one tile of few */
     PARE_CUDA_X8_FEW = 32,      /* more tokens go to tiles */
     PARE_CUDA_X8_LD = 36,       /* integers from one token of a slot to the next */
     PARE_CUDA_F16_COLUMNS = 64, /* of a stage of gemm_f16 */
@@ -65,9 +64,9 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_tiles(const pare_x8 *x, uint
 /* Slots of up to 32 tokens (gemm_x8_few.cuh), units that are under way together, and the shared
  * memory of a block of threads: per tile of 8 tokens inputs of the warps, outputs and sums; steps.
  */
-#define PARE_CUDA_X8_SLOTS(tiles, each) ((each) == 1 ? 32 : (tiles) == 1 ? 16 : 32 / (tiles))
+#define PARE_CUDA_X8_SLOTS(tiles, each) ((each) == 1 ? 32 : 32 / (tiles))
 #define PARE_CUDA_X8_AHEAD(tiles, each, bits)                                                      \
-    ((tiles) == 1 && (each) == 4 && (bits) == 4 ? 4u : 2u) /* registers bound it */
+    ((tiles) == 1 && (each) == 4 && (bits) != 3 && (bits) != 8 ? 4u : 2u) /* registers bound it */
 #define PARE__CUDA_X8_TILE(slots, ahead)                                                           \
     (PARE_CUDA_X8_WARPS * 512 * (ahead) + 2048 + (slots)*32 * PARE_CUDA_X8_LD)
 #define PARE__CUDA_X8_STEPS(tiles, slots) ((slots) * (96 + (tiles)*64))
@@ -85,10 +84,10 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_x8_tiles(const pare_x8 *x, uint
     ((tokens)*160 + (rows) / 8 * PARE_CUDA_X8_ROW(bits, sparse) + (rows)*12)
 #define PARE_CUDA_X8_STAGES(bytes) ((bytes)*4 <= 99 * 1024 ? 4 : (bytes)*3 <= 99 * 1024 ? 3 : 2)
 
-/* Whether tiles of 128 rows by 64 tokens are enough to fill a GPU. Else tiles of 64 by 64. */
+/* Whether tiles of 128 rows by 128 tokens are enough to fill a GPU. Else tiles of 64 by 64. */
 PARE__CUDA_BOTH static inline bool pare_cuda_x8_many(uint64_t m, uint64_t n)
 {
-    return m > 64 && (m + 63) / 64 * ((n + 127) / 128) >= 128;
+    return m > 64 && (m + 127) / 128 * ((n + 127) / 128) >= 128;
 }
 
 /* The tile of a block of gemm_f16, and the stages of columns that its shared memory holds. */
@@ -120,7 +119,7 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_codes_tiles(uint64_t m)
 /* The tile of a block of gemm_f16_many_q4; bytes of a stage of 64 columns. */
 enum { PARE_CUDA_CODES_ROWS = 128, PARE_CUDA_CODES_TOKENS = 64, PARE_CUDA_CODES_STAGES = 4 };
 #define PARE_CUDA_CODES_STAGE(bits)                                                                \
-    (PARE_CUDA_CODES_TOKENS * 128 + PARE_CUDA_CODES_ROWS * 8 * (bits))
+    (PARE_CUDA_CODES_TOKENS * 128 + PARE_CUDA_CODES_ROWS * (8 * (bits) + 6))
 
 /* Pieces of one plane that kv_store codes on their own: 8 channels of a token or of tokens that
  * share scales, or what shares a scale of one token. */

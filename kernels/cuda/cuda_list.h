@@ -33,8 +33,7 @@
  *            columns that count as 0, or NULL. fixed > 0: the step of quant_x8_fixed
  * columns    y[t, c] = x[t, column[c]]
  * gemm_x8_*  y[t, r], r below n; y += where `add`. Codes of x lie in rows for 2:4 weights, too.
- *            gemm_x8_one_* the same of up to 8 tokens; in these, and for up to PARE_CUDA_X8_FEW,
- *            the products of mates, too, without `add`.
+ *            For up to PARE_CUDA_X8_FEW tokens the products of mates, too, without `add`.
  *            gemm_x8_many_* the same where pare_cuda_x8_many
  * gemm_f32_* the same of floats. uniform, table, book, binary, super: of codes as dequant_* of that
  *            name decode them (uniform: dequant_f32), for 1 to 8 tokens; k as in x
@@ -199,13 +198,6 @@ typedef struct pare_cuda_mate {
     X(gemm_x8_t2, PARE__CUDA_GEMM_X8)                                                              \
     X(gemm_x8_s4, PARE__CUDA_GEMM_X8)                                                              \
     X(gemm_x8_s8, PARE__CUDA_GEMM_X8)                                                              \
-    X(gemm_x8_one_q2, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_one_q3, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_one_q4, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_one_q8, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_one_t2, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_one_s4, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_one_s8, PARE__CUDA_GEMM_X8)                                                          \
     X(gemm_x8_many_q2, PARE__CUDA_GEMM_X8)                                                          \
     X(gemm_x8_many_q3, PARE__CUDA_GEMM_X8)                                                          \
     X(gemm_x8_many_q4, PARE__CUDA_GEMM_X8)                                                          \

@@ -174,12 +174,12 @@ pare_cuda_shape pare_cuda_quant_x8_shape(const pare_cuda_quant_x8 *a)
                                   : of_warps(spans);
 }
 
-/* Tiles of so many rows by 64 tokens. */
+/* Tiles of `side` rows by as many tokens. */
 static pare_cuda_shape of_tiles(const pare_x8 *x, uint64_t n, uint32_t bits, bool sparse,
-                                uint32_t rows)
+                                uint32_t side)
 {
-    const uint32_t bytes = PARE_CUDA_X8_STAGE(bits, sparse, rows, 64);
-    return (pare_cuda_shape){{parts(n, rows) * parts(x->m, 64), 1},
+    const uint32_t bytes = PARE_CUDA_X8_STAGE(bits, sparse, side, side);
+    return (pare_cuda_shape){{parts(n, side) * parts(x->m, side), 1},
                              PARE_CUDA_X8_WARPS * 32,
                              bytes * PARE_CUDA_X8_STAGES(bytes)};
 }
@@ -198,10 +198,6 @@ static pare_cuda_shape of_x8(const pare_x8 *x, uint64_t n, const pare_cuda_mate 
 
 #define GEMM_X8(name, bits, sparse)                                                                \
     pare_cuda_shape pare_cuda_gemm_x8_##name##_shape(const pare_cuda_gemm_x8_##name *a)            \
-    {                                                                                              \
-        return of_x8(&a->x, a->n, a->mate, bits, sparse);                                          \
-    }                                                                                              \
-    pare_cuda_shape pare_cuda_gemm_x8_one_##name##_shape(const pare_cuda_gemm_x8_one_##name *a)    \
     {                                                                                              \
         return of_x8(&a->x, a->n, a->mate, bits, sparse);                                          \
     }                                                                                              \

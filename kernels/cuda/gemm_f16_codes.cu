@@ -22,6 +22,10 @@ template <class CODE, int TILES, int EACH> struct work {
     /* Atoms whose loads are under way together; registers bound them. */
     static constexpr int AT_ONCE = TILES == 4 ? 1 : (BITS == 3 ? 2 : 4) / TILES;
 
+    /* Whether registers hold a chunk twice, so that one is loaded while the other is multiplied. */
+    static constexpr bool TWICE = AT_ONCE == 4 && words<BITS>::PARTS == 1;
+    static constexpr bool HELD = TWICE && EACH == 4; /* the scales of a chunk, too */
+
     const pare_cuda_gemm_f16_q4 &a;
     const uint8_t *codes; /* of the row block of this lane */
     uint64_t planes;      /* where the scales of its four rows begin */
@@ -55,9 +59,13 @@ template <class CODE, int TILES, int EACH> struct work {
     }
 
     /* The sums so far become part of the totals, times the scales of a group. */
-    __device__ void scale(uint64_t plane)
+    __device__ uint2 scales(uint64_t plane) const
     {
-        const uint2 scales = __ldg((const uint2 *)(a.w.scales + plane));
+        return __ldg((const uint2 *)(a.w.scales + plane));
+    }
+
+    __device__ void scale(uint2 scales)
+    {
         const float of_row[4] = {
             float_of_f16((uint16_t)scales.x), float_of_f16((uint16_t)(scales.x >> 16)),
             float_of_f16((uint16_t)scales.y), float_of_f16((uint16_t)(scales.y >> 16))};
@@ -72,6 +80,8 @@ template <class CODE, int TILES, int EACH> struct work {
     template <int ATOMS> struct loads {
         words<BITS> w[ATOMS];
         uint2 b[ATOMS][TILES][2];
+        uint2 scales; /* HELD: of the group that the atoms lie in */
+        uint32_t zeros;
     };
 
     template <int ATOMS> __device__ void load(loads<ATOMS> *to, uint32_t atom) const
@@ -85,6 +95,10 @@ template <class CODE, int TILES, int EACH> struct work {
             for (int i = 0; i < 2 * ATOMS; i++)
                 to->b[i / 2][j][i % 2] =
                     __ldg((const uint2 *)(a.x + (of_x[j] + atom * 32 + i * 16)));
+        if (HELD) {
+            to->scales = scales(planes + atom / per * 8);
+            to->zeros = zeros(planes + atom / per * 8);
+        }
     }
 
     __device__ uint32_t zeros(uint64_t plane) const
@@ -95,17 +109,15 @@ template <class CODE, int TILES, int EACH> struct work {
     /* EACH == 4: the atoms lie in one group. */
     template <int ATOMS> __device__ void add(const loads<ATOMS> &l, uint32_t atom)
     {
-        uint64_t plane = planes + atom / per * 8;
-        uint32_t z = zeros(plane);
+        uint32_t z = 0;
 #pragma unroll
         for (int i = 0; i < ATOMS; i++) {
-            if (EACH == 1 && i > 0) {
-                plane = planes + (atom + i) / per * 8;
+            const uint64_t plane = planes + (atom + i) / per * 8;
+            if (EACH == 1 || (i == 0 && !(HELD && ATOMS == 4)))
                 z = zeros(plane);
-            }
-            multiply(l.w[i], l.b[i], z);
+            multiply(l.w[i], l.b[i], HELD && ATOMS == 4 ? l.zeros : z);
             if (EACH == 1)
-                scale(plane);
+                scale(scales(plane));
         }
     }
 
@@ -125,7 +137,7 @@ template <class CODE, int TILES, int EACH> struct work {
         for (; atom < end; atom++)
             add<1>(atom);
         if (EACH == 4)
-            scale(planes + (end - 1) / per * 8);
+            scale(scales(planes + (end - 1) / per * 8));
     }
 
     /* The chunks of a warp. Where loads of a whole chunk fit into registers twice, those of the
@@ -133,7 +145,7 @@ template <class CODE, int TILES, int EACH> struct work {
     __device__ void add_all(uint32_t atom, uint32_t atoms)
     {
         constexpr uint32_t STEP = WARPS * 4;
-        if (AT_ONCE == 4 && words<BITS>::PARTS == 1 && atom + 4 <= atoms) {
+        if (TWICE && atom + 4 <= atoms) {
             loads<4> now, next;
             load(&now, atom);
 #pragma unroll 1
@@ -141,8 +153,8 @@ template <class CODE, int TILES, int EACH> struct work {
                 if (atom + STEP + 4 <= atoms)
                     load(&next, atom + STEP);
                 add(now, atom);
-                if (EACH == 4)
-                    scale(planes + (atom + 3) / per * 8);
+                if (HELD)
+                    scale(now.scales);
                 now = next;
             }
         }

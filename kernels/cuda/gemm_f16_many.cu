@@ -18,26 +18,21 @@ extern __shared__ __align__(128) uint8_t shared_stages[];
 
 static constexpr uint32_t WARPS = PARE_CUDA_CODES_WARPS, THREADS = WARPS * 32;
 
-/* Scales and zero points of the four rows of a lane. */
-struct steps {
-    uint2 scales;
-    uint32_t zeros;
-};
-
+/* 64 columns: inputs, codes, scales and zero points of the rows by the groups of both atoms. */
 template <class CODE> struct tile {
     static constexpr uint32_t BITS = CODE::BITS, BLOCK = BITS * 64, LINE = 128, STRIPS = 4;
     static constexpr uint32_t ROWS = PARE_CUDA_CODES_ROWS, TOKENS = PARE_CUDA_CODES_TOKENS;
     static constexpr uint32_t STAGE = PARE_CUDA_CODES_STAGE(BITS), STAGES = PARE_CUDA_CODES_STAGES;
     static constexpr int TILES = TOKENS * STRIPS / WARPS / 8;
-    static_assert(ROWS == 32 * STRIPS && STAGE == TOKENS * LINE + ROWS / 8 * BLOCK, "");
+    static constexpr uint32_t CODES = TOKENS * LINE, SCALES = CODES + ROWS / 8 * BLOCK;
+    static constexpr uint32_t ZEROS = SCALES + ROWS * 4;
+    static_assert(ROWS == 32 * STRIPS && STAGE == TOKENS * LINE + ROWS / 8 * BLOCK + ROWS * 6, "");
 
     const pare_cuda_gemm_f16_q4 &a;
     const uint32_t first, last, atoms, per, groups; /* row blocks; atoms of a group */
     const uint64_t t0;
     const uint32_t strip, across, g, t;
-    uint64_t plane;                      /* of the four rows of the lane */
     uint32_t x_at[TOKENS * 8 / THREADS]; /* what the thread copies of the inputs */
-    steps now, next, after;              /* of the group, and what is under way */
     float sum[TILES][8], total[TILES][8];
 
     __device__ tile(const pare_cuda_gemm_f16_q4 &a, uint32_t row_tile, uint32_t token_tile)
@@ -47,7 +42,6 @@ template <class CODE> struct tile {
           strip(threadIdx.x / 32 % STRIPS), across(threadIdx.x / 32 / STRIPS),
           g(threadIdx.x % 32 / 4), t(threadIdx.x % 4)
     {
-        plane = (uint64_t)min(first + strip * 4 + g / 2, last) * groups * 8 + g % 2 * 4;
 #pragma unroll
         for (uint32_t i = 0; i < TOKENS * 8 / THREADS; i++) {
             const uint64_t token = min(t0 + threadIdx.x / 8 + i * (THREADS / 8), a.m - 1);
@@ -80,16 +74,16 @@ template <class CODE> struct tile {
              i += THREADS) {
             const uint32_t block = i / PIECES, byte = step * BLOCK + i % PIECES * 16;
             if ((ROWS / 8 * PIECES % THREADS == 0 || i < ROWS / 8 * PIECES) && byte < row)
-                copy_bytes<16>(to + TOKENS * LINE + block * BLOCK + i % PIECES * 16,
+                copy_bytes<16>(to + CODES + block * BLOCK + i % PIECES * 16,
                                a.w.codes + min(first + block, last) * row + byte);
         }
-    }
-
-    __device__ steps steps_of(uint32_t group) const
-    {
-        const uint64_t at = plane + (uint64_t)min(group, groups - 1) * 8;
-        return {__ldg((const uint2 *)(a.w.scales + at)),
-                a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + at)) : CODE::ZERO * 0x01010101u};
+        const uint32_t block = threadIdx.x % (ROWS / 8), atom = 2 * step + threadIdx.x / (ROWS / 8);
+        if (threadIdx.x >= ROWS / 4 || atom >= atoms)
+            return;
+        const uint64_t from = ((uint64_t)min(first + block, last) * groups + atom / per) * 8;
+        copy_bytes<16>(to + SCALES + threadIdx.x * 16, a.w.scales + from);
+        if (a.w.zeros)
+            copy_bytes<8>(to + ZEROS + threadIdx.x * 8, a.w.zeros + from);
     }
 
     /* One atom, half i of a stage. */
@@ -97,13 +91,16 @@ template <class CODE> struct tile {
     {
         const uint8_t *const from = shared_stages + slot * STAGE;
         const uint8_t *const x = from + across * TILES * 8 * LINE + t % 2 * 8;
+        const uint32_t zeros =
+            a.w.zeros ? *(const uint32_t *)(from + ZEROS + i * ROWS + strip * 32 + 4 * g)
+                      : CODE::ZERO * 0x01010101u;
         words<BITS> w;
         uint32_t of_w[2][2][4];
-        w.template load<from_shared>(
-            from + TOKENS * LINE + (strip * 4 + g / 2) * BLOCK + i * (BITS * 32), g, t);
+        w.template load<from_shared>(from + CODES + (strip * 4 + g / 2) * BLOCK + i * (BITS * 32),
+                                     g, t);
 #pragma unroll
         for (int r = 0; r < 4; r++) {
-            const uint32_t z = now.zeros >> 8 * r & 0xffu;
+            const uint32_t z = zeros >> 8 * r & 0xffu;
             uint32_t low, high;
             w.split(r, t, &low, &high);
             of_w[0][r / 2][r % 2] = CODE::halves(low, 0, z);
@@ -121,12 +118,14 @@ template <class CODE> struct tile {
             }
     }
 
-    /* The sums so far become part of the totals, times the scales of their group. */
-    __device__ void scale()
+    /* The sums so far become part of the totals, times the scales of the group of atom i. */
+    __device__ void scale(uint32_t slot, uint32_t i)
     {
+        const uint2 scales = *(const uint2 *)(shared_stages + slot * STAGE + SCALES +
+                                              (i * ROWS + strip * 32 + 4 * g) * 2);
         const float of_row[4] = {
-            float_of_f16((uint16_t)now.scales.x), float_of_f16((uint16_t)(now.scales.x >> 16)),
-            float_of_f16((uint16_t)now.scales.y), float_of_f16((uint16_t)(now.scales.y >> 16))};
+            float_of_f16((uint16_t)scales.x), float_of_f16((uint16_t)(scales.x >> 16)),
+            float_of_f16((uint16_t)scales.y), float_of_f16((uint16_t)(scales.y >> 16))};
 #pragma unroll
         for (int i = 0; i < TILES * 8; i++) {
             total[i / 8][i % 8] = fmaf(of_row[i % 8 / 2], sum[i / 8][i % 8], total[i / 8][i % 8]);
@@ -160,13 +159,10 @@ template <class CODE> struct tile {
     __device__ void run()
     {
         const uint32_t count = (atoms + 1) / 2;
-        uint32_t into = STAGES - 1, at = 0, group = 2, end = per;
+        uint32_t into = STAGES - 1, at = 0, end = per;
 #pragma unroll
         for (int i = 0; i < TILES * 8; i++)
             sum[i / 8][i % 8] = total[i / 8][i % 8] = 0;
-        now = steps_of(0);
-        next = steps_of(1);
-        after = steps_of(2);
 #pragma unroll
         for (uint32_t i = 0; i + 1 < STAGES; i++) {
             if (i < count)
@@ -185,10 +181,7 @@ template <class CODE> struct tile {
                 multiply(at, i);
                 if (2 * step + i + 1 < end && 2 * step + i + 1 < atoms)
                     continue;
-                scale();
-                now = next;
-                next = after;
-                after = steps_of(++group);
+                scale(at, i);
                 end += per;
             }
             into = into + 1 < STAGES ? into + 1 : 0;

@@ -337,13 +337,10 @@ struct product {
     __device__ uint32_t blocks() const { return (uint32_t)((n + 31) / 32); }
 };
 
-/* ONE: tile of 8 tokens. Blocks that share rows follow each other, so that weights come from the
- * memory once. */
-template <class CODES, bool ONE, class ARGUMENT>
-static __device__ void run_few(const ARGUMENT &argument)
+/* Blocks that share rows follow each other, so that weights come from the memory once. */
+template <class CODES, class ARGUMENT> static __device__ void run_few(const ARGUMENT &argument)
 {
-    const uint32_t tiles = ONE ? 1 : pare_cuda_x8_tiles(&argument.x, CODES::WIDTH);
-    const uint32_t tokens = tiles * 8;
+    const uint32_t tiles = pare_cuda_x8_tiles(&argument.x, CODES::WIDTH), tokens = tiles * 8;
     const uint32_t across = ((uint32_t)argument.x.m + tokens - 1) / tokens;
     const uint32_t t0 = blockIdx.x % across * tokens;
     uint32_t index = blockIdx.x / across;
@@ -356,14 +353,16 @@ static __device__ void run_few(const ARGUMENT &argument)
         }
     const uint32_t first = index * 4;
     const bool chunks = pare_cuda_x8_slot_atoms(&a.x) == 4;
-    if constexpr (ONE)
-        chunks ? run_few<CODES, 1, 4>(a, first, t0) : run_few<CODES, 1, 1>(a, first, t0);
-    else if (CODES::WIDTH >= 4 && tiles == 4)
+    if (CODES::WIDTH >= 4 && tiles == 4)
         run_few < CODES, CODES::WIDTH<4 ? 2 : 4, 4>(a, first, t0);
-    else if (chunks)
+    else if (tiles == 2 && chunks)
         run_few<CODES, 2, 4>(a, first, t0);
-    else
+    else if (tiles == 2)
         run_few<CODES, 2, 1>(a, first, t0);
+    else if (chunks)
+        run_few<CODES, 1, 4>(a, first, t0);
+    else
+        run_few<CODES, 1, 1>(a, first, t0);
 }
 
 /* Up to 32 tokens, or more of them in tiles of 64. */
@@ -372,7 +371,7 @@ template <class CODES, class ARGUMENT> static __device__ void run_x8(const ARGUM
     if (a.x.m > PARE_CUDA_X8_FEW)
         run_tile<CODES, 2, 2>(a);
     else
-        run_few<CODES, false>(a);
+        run_few<CODES>(a);
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* Products of integer activations and packed weights for many tokens: tiles of 128 rows by 64
- * tokens, two a processor, on tensor cores, to the bit of the reference. The launch shapes send
- * here what has enough of these tiles to fill a GPU (pare_cuda_x8_many).
+/* Products of integer activations and packed weights for many tokens: tiles of 128 rows by 128
+ * tokens on tensor cores, to the bit of the reference. The launch shapes send here what has enough
+ * of these tiles to fill a GPU (pare_cuda_x8_many).
  *
  * Bound: operations over the rate of mma.sync in s8, twice that for 2:4 weights. Of a stage, 128
  * columns, a warp has 64 products of 16 x 8 x 32 and, with groups of 128, 192 operations on floats;
@@ -9,37 +9,37 @@
  */
 #include "kernels/cuda/gemm_x8_tile.cuh"
 
-PARE_CUDA_KERNEL(gemm_x8_many_q2, PARE_CUDA_X8_WARPS * 32, 2)
+PARE_CUDA_KERNEL(gemm_x8_many_q2, PARE_CUDA_X8_WARPS * 32, 1)
 {
-    run_tile<dense<2>, 4, 4>(a);
+    run_tile<dense<2>, 4, 8>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_x8_many_q3, PARE_CUDA_X8_WARPS * 32, 2)
+PARE_CUDA_KERNEL(gemm_x8_many_q3, PARE_CUDA_X8_WARPS * 32, 1)
 {
-    run_tile<dense<3>, 4, 4>(a);
+    run_tile<dense<3>, 4, 8>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_x8_many_q4, PARE_CUDA_X8_WARPS * 32, 2)
+PARE_CUDA_KERNEL(gemm_x8_many_q4, PARE_CUDA_X8_WARPS * 32, 1)
 {
-    run_tile<dense<4>, 4, 4>(a);
+    run_tile<dense<4>, 4, 8>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_x8_many_q8, PARE_CUDA_X8_WARPS * 32, 2)
+PARE_CUDA_KERNEL(gemm_x8_many_q8, PARE_CUDA_X8_WARPS * 32, 1)
 {
-    run_tile<dense<8>, 4, 4>(a);
+    run_tile<dense<8>, 4, 8>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_x8_many_t2, PARE_CUDA_X8_WARPS * 32, 2)
+PARE_CUDA_KERNEL(gemm_x8_many_t2, PARE_CUDA_X8_WARPS * 32, 1)
 {
-    run_tile<dense<2, true>, 4, 4>(a);
+    run_tile<dense<2, true>, 4, 8>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_x8_many_s4, PARE_CUDA_X8_WARPS * 32, 2)
+PARE_CUDA_KERNEL(gemm_x8_many_s4, PARE_CUDA_X8_WARPS * 32, 1)
 {
-    run_tile<sparse<4>, 4, 4>(a);
+    run_tile<sparse<4>, 4, 8>(a);
 }
 
-PARE_CUDA_KERNEL(gemm_x8_many_s8, PARE_CUDA_X8_WARPS * 32, 2)
+PARE_CUDA_KERNEL(gemm_x8_many_s8, PARE_CUDA_X8_WARPS * 32, 1)
 {
-    run_tile<sparse<8>, 4, 4>(a);
+    run_tile<sparse<8>, 4, 8>(a);
 }

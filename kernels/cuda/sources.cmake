@@ -16,7 +16,6 @@ set(pare_cuda_sources
     kernels/cuda/gemm_x8.cu
     kernels/cuda/gemm_x8_24.cu
     kernels/cuda/gemm_x8_many.cu
-    kernels/cuda/gemm_x8_one.cu
     kernels/cuda/move.cu
     kernels/cuda/norm.cu
     kernels/cuda/quant.cu
