@@ -1,5 +1,6 @@
 /* Products with weights of every encoding, of few tokens and many, with rows and columns that no
  * tile divides. */
+#include "kernels/cuda/cuda_blocks.h"
 #include "tests/ptx/op_rows.h"
 
 #include <math.h>
@@ -269,11 +270,11 @@ static const struct {
 } tiled[] = {{2, false, 32, PARE_ENCODING_UNIFORM},  {2, false, 0, PARE_ENCODING_UNIFORM},
              {3, false, 64, PARE_ENCODING_UNIFORM},  {3, false, 128, PARE_ENCODING_UNIFORM},
              {4, false, 96, PARE_ENCODING_UNIFORM},  {4, false, 256, PARE_ENCODING_UNIFORM},
-             {8, false, 32, PARE_ENCODING_UNIFORM},  {8, false, 128, PARE_ENCODING_UNIFORM},
-             {8, false, 0, PARE_ENCODING_UNIFORM},   {2, false, 32, PARE_ENCODING_TERNARY},
-             {2, false, 128, PARE_ENCODING_TERNARY}, {4, true, 32, PARE_ENCODING_UNIFORM},
-             {4, true, 128, PARE_ENCODING_UNIFORM},  {8, true, 64, PARE_ENCODING_UNIFORM},
-             {8, true, 256, PARE_ENCODING_UNIFORM}};
+             {4, false, 128, PARE_ENCODING_UNIFORM}, {8, false, 32, PARE_ENCODING_UNIFORM},
+             {8, false, 128, PARE_ENCODING_UNIFORM}, {8, false, 0, PARE_ENCODING_UNIFORM},
+             {2, false, 32, PARE_ENCODING_TERNARY},  {2, false, 128, PARE_ENCODING_TERNARY},
+             {4, true, 32, PARE_ENCODING_UNIFORM},   {4, true, 128, PARE_ENCODING_UNIFORM},
+             {8, true, 64, PARE_ENCODING_UNIFORM},   {8, true, 256, PARE_ENCODING_UNIFORM}};
 enum { TILED = sizeof tiled / sizeof *tiled };
 
 /* More columns than a block takes at a time; the last ones for the kernels of many tokens. */
@@ -341,14 +342,20 @@ pare_status op_tiles(op_run *r, size_t i)
 {
     const size_t *const size = sizes[i / TILED], m = size[0], n = size[1], k = size[2];
     const bool many = i / TILED == SIZES - 1;
-    pare_array x, y;
+    const size_t count = m <= PARE_CUDA_X8_FEW ? 3 : 1; /* few tokens: in one kernel */
+    pare_array x, y[3];
+    pare_linear w[3];
+    const pare_linear *const all[] = {&w[0], &w[1], &w[2]};
     PARE_TRY(op_begin(r, 1));
-    const pare_linear w = make_tiled(r, i % TILED, n, k);
-    const pare_linear *const only = &w;
-    PARE_TRY(pare_linear_check(r->o.cx, only));
+    for (size_t j = 0; j < count; j++) {
+        w[j] = make_tiled(r, i % TILED, n + 9 * j, k);
+        PARE_TRY(pare_linear_check(r->o.cx, &w[j]));
+        PARE_TRY(op_blank(r, m, n + 9 * j, &y[j]));
+    }
     PARE_TRY(op_put(r, op_floats(r, m * k), m, k, &x));
-    PARE_TRY(op_blank(r, m, n, &y));
-    PARE_TRY(r->d && many ? multiply_tiles(r->cuda, only, x, y)
-                          : r->o.op->linears(&r->o, &only, 1, false, x, &y));
-    return op_keep(r, y);
+    PARE_TRY(r->d && many ? multiply_tiles(r->cuda, all[0], x, y[0])
+                          : r->o.op->linears(&r->o, all, count, false, x, y));
+    for (size_t j = 0; j < count; j++)
+        PARE_TRY(op_keep(r, y[j]));
+    return PARE_OK;
 }
