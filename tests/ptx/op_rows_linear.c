@@ -1,11 +1,11 @@
 /* Products with weights of every encoding, of few tokens and many, with rows and columns that no
  * tile divides. */
-#include "kernels/cuda/cuda_blocks.h"
 #include "tests/ptx/op_rows.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "kernels/cuda/cuda_blocks.h"
 #include "kernels/half.h"
 #include "runtime/linear_internal.h"
 #include "tests/unit/tiny.h"
