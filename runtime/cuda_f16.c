@@ -6,9 +6,10 @@
 #include "runtime/small.h"
 
 enum {
-    STEP = 8,    /* columns of 16 bytes: what copies on the device take at once */
-    SPAN = 64,   /* columns of the widest atom, of 2:4 weights */
-    FUSED_M = 64 /* tokens up to which codes are decoded in registers */
+    STEP = 8,       /* columns of 16 bytes: what copies on the device take at once */
+    SPAN = 64,      /* columns of the widest atom, of 2:4 weights */
+    SPARSE_M = 256, /* tokens up to which 2:4 weights are read again for each 32 of them */
+    FEW_M = 64      /* and packed codes */
 };
 
 pare_status pare__cuda_f16_take(pare_cuda *c, size_t rows, size_t k, pare__cuda_f16 *out)
@@ -96,7 +97,7 @@ pare_status pare__cuda_multiply_f16(pare_cuda *c, const pare__cuda_f16 *x, size_
     return PARE_OK;
 }
 
-/* Codes that are floats themselves, of 4 or 8 bits. */
+/* Codes that are floats themselves, of 4 or 8 bits; those of -1, 0, 1. */
 static bool is_e2m1(const pare_linear *w)
 {
     return pare_encodings[w->encoding].level == pare_levels_e2m1;
@@ -107,35 +108,56 @@ static bool is_e4m3(const pare_linear *w)
     return pare_encodings[w->encoding].level == pare_levels_e4m3;
 }
 
+static bool is_ternary(const pare_linear *w)
+{
+    return w->encoding == PARE_ENCODING_TERNARY;
+}
+
 bool pare__cuda_f16_fused(const pare_linear *w, size_t m)
 {
-    if (m > FUSED_M || !w->bits || w->outliers.count || w->sparse.start)
+    if (!w->bits || w->outliers.count || w->sparse.start)
         return false;
     if (w->sparsity)
-        return w->sparsity == PARE_SPARSITY_2_4 && w->bits == 16 && w->panel.ldv % STEP == 0;
-    return is_e2m1(w) || is_e4m3(w) || pare_encodings[w->encoding].decoding == PARE_DECODE_F32;
+        return m <= SPARSE_M && w->sparsity == PARE_SPARSITY_2_4 &&
+               (w->bits < 16 || w->panel.ldv % STEP == 0);
+    return is_e2m1(w) || is_e4m3(w) || is_ternary(w) ||
+           pare_encodings[w->encoding].decoding == PARE_DECODE_F32;
 }
 
 pare_status pare__cuda_multiply_packed_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
                                            const pare_linear *w, float *y, size_t ldy)
 {
-#define PRODUCT(name)                                                                              \
+#define PRODUCT_OF(name)                                                                           \
     PARE__CUDA_RUN(c, name, .x = x->at, .x_scale = x->scale, .w = w->panel, .y = y, .ldx = x->ld,  \
                    .ldy = ldy, .m = m, .n = w->n)
-    if (w->sparsity)
-        PRODUCT(gemm_f16_s16);
+#define PRODUCT(name)                                                                              \
+    do {                                                                                           \
+        if (m > FEW_M)                                                                             \
+            PRODUCT_OF(gemm_f16_many_##name);                                                      \
+        else                                                                                       \
+            PRODUCT_OF(gemm_f16_##name);                                                           \
+    } while (0)
+    if (w->sparsity && w->bits == 4)
+        PRODUCT_OF(gemm_f16_s4);
+    else if (w->sparsity && w->bits == 8)
+        PRODUCT_OF(gemm_f16_s8);
+    else if (w->sparsity)
+        PRODUCT_OF(gemm_f16_s16);
     else if (is_e2m1(w))
-        PRODUCT(gemm_f16_e2m1);
+        PRODUCT(e2m1);
     else if (is_e4m3(w))
-        PRODUCT(gemm_f16_e4m3);
+        PRODUCT(e4m3);
+    else if (is_ternary(w))
+        PRODUCT(t2);
     else if (w->bits == 2)
-        PRODUCT(gemm_f16_q2);
+        PRODUCT(q2);
     else if (w->bits == 3)
-        PRODUCT(gemm_f16_q3);
+        PRODUCT(q3);
     else if (w->bits == 4)
-        PRODUCT(gemm_f16_q4);
+        PRODUCT(q4);
     else
-        PRODUCT(gemm_f16_q8);
+        PRODUCT(q8);
 #undef PRODUCT
+#undef PRODUCT_OF
     return PARE_OK;
 }

@@ -15,6 +15,8 @@ typedef struct job {
     pare_array x, y;
     pare_x8 x8;         /* codes NULL: not quantized */
     pare__cuda_f16 f16; /* at NULL: not rounded */
+    size_t mates;       /* jobs behind it whose integer products run in the same kernel */
+    bool multiplied;    /* with those of a job before */
 } job;
 
 static pare_status multiply(const job *j, const float *x, size_t ldx, const void *w, size_t ldw,
@@ -35,16 +37,25 @@ static pare_status multiply(const job *j, const float *x, size_t ldx, const void
 }
 
 /* Integer products of 8-bit inputs. */
-#define INTEGER_OF(name, x8, panel, adds)                                                          \
+#define INTEGER_OF(name, x8, panel, adds, ...)                                                     \
     PARE__CUDA_RUN(c, name, .x = x8, .w = panel, .y = j->y.at, .ldy = j->y.width, .n = j->host->n, \
-                   .add = adds)
-#define INTEGER(name, x8, panel, adds)                                                             \
+                   .add = adds, .mate = {__VA_ARGS__})
+#define INTEGER(name)                                                                              \
     do {                                                                                           \
-        if (pare_cuda_x8_many((x8).m, j->host->n))                                                 \
-            INTEGER_OF(gemm_x8_many_##name, x8, panel, adds);                                      \
+        if (pare_cuda_x8_many(j->x8.m, j->host->n))                                                \
+            INTEGER_OF(gemm_x8_many_##name, j->x8, w->panel, 0, {.n = 0});                         \
         else                                                                                       \
-            INTEGER_OF(gemm_x8_##name, x8, panel, adds);                                           \
+            INTEGER_OF(gemm_x8_##name, j->x8, w->panel, 0, mate_of(j, 1), mate_of(j, 2));          \
     } while (0)
+
+/* Job i behind j, where it is one of the mates of j. */
+static pare_cuda_mate mate_of(const job *j, size_t i)
+{
+    if (i > j->mates)
+        return (pare_cuda_mate){.n = 0};
+    return (pare_cuda_mate){
+        .w = j[i].there.w.panel, .y = j[i].y.at, .ldy = j[i].y.width, .n = j[i].host->n};
+}
 
 static pare_status multiply_codes(const job *j)
 {
@@ -52,19 +63,19 @@ static pare_status multiply_codes(const job *j)
     const pare_linear *const w = &j->there.w;
     const bool four = w->bits == 4;
     if (pare_encodings[w->encoding].decoding == PARE_DECODE_TABLE)
-        INTEGER(t2, j->x8, w->panel, 0);
+        INTEGER(t2);
     else if (w->sparsity && four)
-        INTEGER(s4, j->x8, w->panel, 0);
+        INTEGER(s4);
     else if (w->sparsity)
-        INTEGER(s8, j->x8, w->panel, 0);
+        INTEGER(s8);
     else if (w->bits == 2)
-        INTEGER(q2, j->x8, w->panel, 0);
+        INTEGER(q2);
     else if (w->bits == 3)
-        INTEGER(q3, j->x8, w->panel, 0);
+        INTEGER(q3);
     else if (four)
-        INTEGER(q4, j->x8, w->panel, 0);
+        INTEGER(q4);
     else
-        INTEGER(q8, j->x8, w->panel, 0);
+        INTEGER(q8);
     return PARE_OK;
 }
 
@@ -118,14 +129,18 @@ static pare_status add_outliers(const job *j)
     PARE_TRY(take_planes(c, j->x.rows, wide, wide <= PARE_X8_GROUP_MAX ? wide : pare_x8_group(wide),
                          &x8));
     PARE_TRY(quantize(c, gathered, o->count, o->count, NULL, wide, 0, 127, &x8));
-    INTEGER(q8, x8, o->panel, 1);
+    if (pare_cuda_x8_many(x8.m, j->host->n))
+        INTEGER_OF(gemm_x8_many_q8, x8, o->panel, 1, {.n = 0});
+    else
+        INTEGER_OF(gemm_x8_q8, x8, o->panel, 1, {.n = 0});
     return PARE_OK;
 }
 
 static pare_status run_packed(const job *j)
 {
     const pare_sparse *const s = &j->there.w.sparse;
-    PARE_TRY(multiply_codes(j));
+    if (!j->multiplied)
+        PARE_TRY(multiply_codes(j));
     if (j->host->outliers.count)
         PARE_TRY(add_outliers(j));
     if (s->start)
@@ -324,6 +339,15 @@ static pare_status make_inputs(const job *before, job *j, bool exact)
     return pare__cuda_to_f16(j->c, j->x.at, j->x.width, PARE_F32, j->x.rows, j->host->k, &j->f16);
 }
 
+/* Whether products of few tokens run in one kernel: of the same inputs, by the same kind of codes.
+ */
+static bool run_together(const job *a, const job *b)
+{
+    const pare_linear *const w = a->host, *const v = b->host;
+    return a->x8.codes && a->x8.codes == b->x8.codes && a->x8.m <= PARE_CUDA_X8_FEW &&
+           w->bits == v->bits && w->encoding == v->encoding && w->sparsity == v->sparsity;
+}
+
 static pare_status run_all(pare_cuda *c, const pare_linear *const *w, size_t count, bool exact,
                            pare_array x, const pare_array *y)
 {
@@ -333,6 +357,12 @@ static pare_status run_all(pare_cuda *c, const pare_linear *const *w, size_t cou
         *j = (job){.c = c, .host = w[i], .x = x, .y = y[i]};
         PARE_TRY(pare__cuda_linear_of(c, w[i], &j->there));
         PARE_TRY(make_inputs(jobs, j, exact));
+    }
+    for (size_t i = 0; i < count; i++) {
+        job *const j = &jobs[i];
+        while (!j->multiplied && j->mates < 2 && i + j->mates + 1 < count &&
+               run_together(j, j + j->mates + 1))
+            j[++j->mates].multiplied = true;
         PARE_TRY(run(j, exact));
     }
     return PARE_OK;

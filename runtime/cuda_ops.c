@@ -2,6 +2,7 @@
  * attention have files of their own. */
 #include <math.h>
 
+#include "kernels/cuda/cuda_blocks.h"
 #include "runtime/cuda_internal.h"
 #include "runtime/small.h"
 
@@ -262,14 +263,21 @@ static pare_status scores(const pare_ops *o, pare_array logit, pare_array base,
     pare_cuda *const c = pare__cuda_of(o);
     const size_t bytes = logit.rows * sizeof(pare_cuda_row_score);
     pare_cuda_row_score *const sum = pare_arena_take_raw(o->scratch, 1, bytes);
-    void *token, *there;
+    const size_t parts = pare_cuda_parts_of(logit.width), blocks = (logit.width + 63) / 64;
+    void *token, *there, *part, *sums;
     if (!sum)
         return PARE_ENOMEM;
+    PARE_TRY(pare__cuda_scratch_take(c, logit.rows * parts * sizeof(pare_cuda_part), &part));
+    PARE_TRY(pare__cuda_scratch_take(c, logit.rows * blocks * sizeof(float), &sums));
     PARE_TRY(target ? pare__cuda_scratch_put(c, target, logit.rows * sizeof *target, &token)
                     : zero_targets(c, logit.rows * sizeof *target, &token));
     PARE_TRY(pare__cuda_scratch_take(c, bytes, &there));
-    PARE__CUDA_RUN(c, score, .logit = logit.at, .target = token, .score = there, .rows = logit.rows,
+    PARE__CUDA_RUN(c, score_parts, .logit = logit.at, .part = part, .rows = logit.rows,
                    .width = logit.width);
+    PARE__CUDA_RUN(c, score_sums, .logit = logit.at, .part = part, .sums = sums, .rows = logit.rows,
+                   .width = logit.width);
+    PARE__CUDA_RUN(c, score, .logit = logit.at, .target = token, .part = part, .sums = sums,
+                   .score = there, .rows = logit.rows, .width = logit.width);
     PARE_TRY(c->d->op->get(o->cx, c->d, sum, address(there), bytes));
     for (size_t i = 0; i < logit.rows; i++)
         out[i] = (pare_score){.nll = sum[i].largest + log(sum[i].total) - sum[i].at,

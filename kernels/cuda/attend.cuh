@@ -130,8 +130,9 @@ template <uint32_t MOST> struct rows_of {
         }
     }
 
-    /* Channels c .. of the keys of tokens c0 + s into k[channel][KV], by THREADS threads. */
-    template <uint32_t THREADS>
+    /* Channels c .. of the keys of tokens c0 + s into k[channel][KV], by THREADS threads. PLAIN:
+     * the cache is known to have F32. */
+    template <uint32_t THREADS, bool PLAIN = false>
     __device__ void fetch_keys(float *k, int source, uint32_t c0, span s, uint32_t c) const
     {
         const uint32_t d = (uint32_t)a.b.head_dim;
@@ -152,7 +153,7 @@ template <uint32_t MOST> struct rows_of {
                     ((float4 *)k)[threadIdx.x + i * THREADS] = x[i];
             return;
         }
-        for (uint32_t u = threadIdx.x; u < CHUNK / 8 * KV; u += blockDim.x) {
+        for (uint32_t u = threadIdx.x; !PLAIN && u < CHUNK / 8 * KV; u += blockDim.x) {
             const uint32_t t = u % KV, from = c + u / KV * 8;
             float x[8];
             if (t < s.begin || t >= s.end || from >= d)

@@ -5,19 +5,18 @@
  * through all positions in one (attend_values), where 8 warps fetch and decode 256 positions ahead
  * of the 2 that add.
  * Bound: bytes of the cache over the bandwidth of the memory, and 4 cycles for each position. 8 KV
- * heads of 128, 32 heads, F32, measured on an H200: 4096 positions 78 us, of which attend_values
- * takes two thirds, 10 % of a copy; 32768 positions 505 us. Attend_values waits: 128 blocks of
+ * heads of 128, 32 heads, F32, measured on an H200: 4096 positions 69 us, of which attend_values
+ * takes two thirds, 12 % of a copy; 32768 positions 469 us. Attend_values waits: 128 blocks of
  * threads have one stage each under way. */
 #include "kernels/cuda/attend.cuh"
 
 static constexpr uint32_t FEW = PARE_CUDA_FEW, STEP = 256 /* positions of a stage */;
 static constexpr uint32_t BLOCKS = STEP / KV, LD = FEW + 1, ADDING = FEW * FEW;
 
-/* A thread has a position and all rows. */
-PARE_CUDA_KERNEL(attend_scores, PARE_CUDA_KV, 8)
+/* A thread has a position and all rows. PLAIN: of an F32 cache, which is one source. */
+template <bool PLAIN>
+static __device__ void scores(const pare_cuda_attention &call, float *k, float *q)
 {
-    const pare_cuda_attention &call = a.call;
-    __shared__ __align__(16) float k[CHUNK * KV], q[CHUNK * FEW];
     const uint32_t blocks = (uint32_t)(call.ld / KV), d = (uint32_t)call.b.head_dim;
     const uint32_t tiles = (pare_cuda_attend_rows(&call) + FEW - 1) / FEW;
     const uint32_t index = blockIdx.x / blocks / tiles;
@@ -26,14 +25,18 @@ PARE_CUDA_KERNEL(attend_scores, PARE_CUDA_KV, 8)
     float *const to = call.scores +
                       ((uint64_t)index * pare_cuda_attend_rows(&call) + r.row) * call.ld + offset +
                       threadIdx.x;
-    for (int source = SINK; source < SOURCES; source++) {
-        const span s = r.all_read<true>(source, c0, KV);
+#pragma unroll 1
+    for (int source = PLAIN ? RECENT : SINK; source < SOURCES; source++) {
+        const span s =
+            PLAIN ? span{r.seen(max(r.first, c0), c0, KV).begin, r.seen(r.last, c0, KV).end}
+                  : r.all_read<true>(source, c0, KV);
         if (s.begin >= s.end)
             continue;
         float sum[FEW] = {};
+#pragma unroll 1
         for (uint32_t c = 0; c < d; c += CHUNK) {
             __syncthreads();
-            r.fetch_keys<PARE_CUDA_KV>(k, source, c0, s, c);
+            r.fetch_keys<PARE_CUDA_KV, PLAIN>(k, source, c0, s, c);
             r.fetch_queries(q, c);
             __syncthreads();
             const uint32_t n = min(d - c, CHUNK);
@@ -45,15 +48,26 @@ PARE_CUDA_KERNEL(attend_scores, PARE_CUDA_KV, 8)
                     sum[i] = fmaf(q[e * FEW + i], x, sum[i]);
             }
         }
-        const bool same = r.alike<true>(source, c0, KV);
+        const bool same = PLAIN ? r.first == r.last : r.alike<true>(source, c0, KV);
 #pragma unroll
         for (uint32_t i = 0; i < FEW; i++) {
-            const span own =
-                same ? s : r.reads<true>(source, r.position(min(i, r.rows - 1)), c0, KV);
+            const uint32_t position = r.position(min(i, r.rows - 1));
+            const span own = same    ? s
+                             : PLAIN ? r.seen(position, c0, KV)
+                                     : r.reads<true>(source, position, c0, KV);
             if (i < r.rows && threadIdx.x >= own.begin && threadIdx.x < own.end)
                 to[i * call.ld] = sum[i];
         }
     }
+}
+
+PARE_CUDA_KERNEL(attend_scores, PARE_CUDA_KV, 8)
+{
+    __shared__ __align__(16) float k[CHUNK * KV], q[CHUNK * FEW];
+    if (a.call.kv.keys)
+        scores<true>(a.call, k, q);
+    else
+        scores<false>(a.call, k, q);
 }
 
 /* A block of threads has a row; eight lanes take a block of positions, all of them one wave. */

@@ -21,6 +21,17 @@ static __device__ inline uint2 read_eight_once(const void *at)
     return v;
 }
 
+/* Reads of weights: of the memory, once; of shared memory. */
+struct from_memory {
+    static __device__ uint4 sixteen(const uint8_t *at) { return read_once(at); }
+    static __device__ uint2 eight(const uint8_t *at) { return read_eight_once(at); }
+};
+
+struct from_shared {
+    static __device__ uint4 sixteen(const uint8_t *at) { return *(const uint4 *)at; }
+    static __device__ uint2 eight(const uint8_t *at) { return *(const uint2 *)at; }
+};
+
 /* Of a lane with words t of an atom, one of whose rows has word[0], word[4] and word[8] of it: the
  * codes at columns 4 t .. and at 16 + 4 t .., a byte each; those of 8 bits less 128. */
 template <uint32_t BITS>

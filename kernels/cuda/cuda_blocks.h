@@ -15,6 +15,7 @@ enum {
     PARE_CUDA_F32_ROWS = 64, /* of a tile, by so many tokens */
     PARE_CUDA_F32_TOKENS = 32,
     PARE_CUDA_F32_THREADS = 256,
+    PARE_CUDA_PART = 4096,      /* values of a row of score that a block of threads has */
     PARE_CUDA_MIX = 32,         /* columns of a block of mix */
     PARE_CUDA_X8_WARPS = 8,     /* of a block of gemm_x8 */
     PARE_CUDA_X8_FEW = 32,      /* more tokens go to tiles */
@@ -32,6 +33,12 @@ enum {
     PARE_CUDA_VALUES = 320, /* threads of attend_values */
     PARE_CUDA_FEW_MOST = 32 /* rows of a KV head that are few */
 };
+
+/* Parts of a row of logits. */
+PARE__CUDA_BOTH static inline uint32_t pare_cuda_parts_of(uint64_t width)
+{
+    return (uint32_t)((width + PARE_CUDA_PART - 1) / PARE_CUDA_PART);
+}
 
 /* Whether a span of quant_x8 takes a block of threads, not a warp. */
 PARE__CUDA_BOTH static inline bool pare_cuda_wide_span(const pare_cuda_quant_x8 *a)
@@ -108,6 +115,11 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_codes_tiles(uint64_t m)
 {
     return m <= 8 ? 1 : m <= 16 ? 2 : 4;
 }
+
+/* The tile of a block of gemm_f16_many_q4; bytes of a stage of 64 columns. */
+enum { PARE_CUDA_CODES_ROWS = 128, PARE_CUDA_CODES_TOKENS = 64, PARE_CUDA_CODES_STAGES = 4 };
+#define PARE_CUDA_CODES_STAGE(bits)                                                                \
+    (PARE_CUDA_CODES_TOKENS * 128 + PARE_CUDA_CODES_ROWS * (8 * (bits) + 6))
 
 /* Pieces of one plane that kv_store codes on their own: 8 channels of a token or of tokens that
  * share scales, or what shares a scale of one token. */

@@ -33,6 +33,7 @@
  *            columns that count as 0, or NULL. fixed > 0: the step of quant_x8_fixed
  * columns    y[t, c] = x[t, column[c]]
  * gemm_x8_*  y[t, r], r below n; y += where `add`. Codes of x lie in rows for 2:4 weights, too.
+ *            For up to PARE_CUDA_X8_FEW tokens the products of mates, too, without `add`.
  *            gemm_x8_many_* the same where pare_cuda_x8_many
  * gemm_f32_* the same of floats. uniform, table, book, binary, super: of codes as dequant_* of that
  *            name decode them (uniform: dequant_f32), for 1 to 8 tokens; k as in x
@@ -41,9 +42,10 @@
  * gemm_f16   y[t, r] = x_scale[t] w_scale[r] sum of x[t, j] w[r, j], j below k; w_scale NULL: 1.
  *            k, ldx and ldw are multiples of 8, x and w of 16 bytes. Sums of F32 in an order that
  *            the tensor cores choose within 16 columns
- * gemm_f16_q2 .. q8, e2m1, e4m3, s16
- *            the same of uniform codes, of floats of 4 and 8 bits, of 2:4 weights of F16 (w.ldv a
- *            multiple of 8), up to 64 tokens; x has w.k columns rounded up to 64, 0 behind the last
+ * gemm_f16_q2 .. q8, t2, e2m1, e4m3, s4, s8, s16
+ *            the same of uniform and ternary codes, of floats of 4 and 8 bits, of 2:4 weights of codes
+ *            and of F16 (w.ldv a multiple of 8); x has w.k columns rounded up to 64, 0 behind the last.
+ *            gemm_f16_many_* the same for many tokens
  * gemm_sparse_f32 y += single weights times x
  * bias       y[t] += bias
  * dequant_*  rows of a panel; level on the device. fp8 is dequant_table with the levels of E4M3;
@@ -127,6 +129,12 @@ typedef struct pare_cuda_attention {
     float *inverse; /* [planes][rows] of the sum of weights */
 } pare_cuda_attention;
 
+/* Of a part of a row: its largest value and the first index of it in the row. */
+typedef struct pare_cuda_part {
+    float most;
+    uint32_t at;
+} pare_cuda_part;
+
 /* Of one row: the largest of its values, the sum of e^(x - largest), the value at `target`. */
 typedef struct pare_cuda_row_score {
     double largest, total, at;
@@ -138,8 +146,16 @@ typedef struct pare_cuda_row_divergence {
     double largest0, total0, largest, total, part;
 } pare_cuda_row_divergence;
 
+/* Another product of the same inputs and the same kind of weights; n 0: there is none. */
+typedef struct pare_cuda_mate {
+    pare_panel w;
+    float *y;
+    uint64_t ldy, n;
+} pare_cuda_mate;
+
 // clang-format off
-#define PARE__CUDA_GEMM_X8 pare_x8 x; pare_panel w; float *y; uint64_t ldy, n; uint32_t add;
+#define PARE__CUDA_GEMM_X8                                                                         \
+    pare_x8 x; pare_panel w; float *y; uint64_t ldy, n; uint32_t add; pare_cuda_mate mate[2];
 #define PARE__CUDA_GEMM(type)                                                                      \
     const float *x; const type *w; float *y; uint64_t ldx, ldw, ldy, m, n, k; uint32_t add;
 #define PARE__CUDA_GEMM_F16                                                                        \
@@ -147,6 +163,16 @@ typedef struct pare_cuda_row_divergence {
 #define PARE__CUDA_CODES                                                                           \
     const float *x; float *y; pare_panel w; const float *level; uint64_t ldx, ldy, m, n, k; uint32_t bits;
 #define PARE__CUDA_DEQUANT float *dst; uint64_t ldd; pare_panel w; const float *level; uint32_t bits;
+
+#define PARE__CUDA_X8(X, name)                                                                     \
+    X(name##q2, PARE__CUDA_GEMM_X8) X(name##q3, PARE__CUDA_GEMM_X8) X(name##q4, PARE__CUDA_GEMM_X8)\
+    X(name##q8, PARE__CUDA_GEMM_X8) X(name##t2, PARE__CUDA_GEMM_X8) X(name##s4, PARE__CUDA_GEMM_X8)\
+    X(name##s8, PARE__CUDA_GEMM_X8)
+#define PARE__CUDA_F16_CODES(X, name)                                                              \
+    X(name##q2, PARE__CUDA_GEMM_F16) X(name##t2, PARE__CUDA_GEMM_F16)                              \
+    X(name##q3, PARE__CUDA_GEMM_F16) X(name##q4, PARE__CUDA_GEMM_F16)                              \
+    X(name##q8, PARE__CUDA_GEMM_F16) X(name##e2m1, PARE__CUDA_GEMM_F16)                            \
+    X(name##e4m3, PARE__CUDA_GEMM_F16)
 
 #define PARE_CUDA_KERNELS(X)                                                                       \
     X(embed, const int32_t *tokens; const void *w, *positions; float *y;                           \
@@ -168,45 +194,26 @@ typedef struct pare_cuda_row_divergence {
     X(kv_store, pare_cuda_kv kv; pare_cuda_batch b;)                                               \
     X(kv_keep, const float *x; uint16_t *dst;                                                      \
                uint64_t slots, first, count, sequences, length, start, kv_heads, head_dim;)        \
-    X(attend_64, pare_cuda_attention call;)                                                        \
-    X(attend_128, pare_cuda_attention call;)                                                       \
-    X(attend_scores, pare_cuda_attention call;)                                                    \
-    X(attend_weigh, pare_cuda_attention call;)                                                     \
+    X(attend_64, pare_cuda_attention call;) X(attend_128, pare_cuda_attention call;)               \
+    X(attend_scores, pare_cuda_attention call;) X(attend_weigh, pare_cuda_attention call;)         \
     X(attend_values, pare_cuda_attention call;)                                                    \
     X(quant_x8, const float *x; const uint8_t *skip; int8_t *codes; float *scales; int32_t *sums;  \
                 uint64_t ldx, m, k, group, span; float fixed; int32_t top;)                        \
     X(columns, const float *x; const uint32_t *column; float *y; uint64_t ldx, rows, count;)       \
-    X(gemm_x8_q2, PARE__CUDA_GEMM_X8)                                                              \
-    X(gemm_x8_q3, PARE__CUDA_GEMM_X8)                                                              \
-    X(gemm_x8_q4, PARE__CUDA_GEMM_X8)                                                              \
-    X(gemm_x8_q8, PARE__CUDA_GEMM_X8)                                                              \
-    X(gemm_x8_t2, PARE__CUDA_GEMM_X8)                                                              \
-    X(gemm_x8_s4, PARE__CUDA_GEMM_X8)                                                              \
-    X(gemm_x8_s8, PARE__CUDA_GEMM_X8)                                                              \
-    X(gemm_x8_many_q2, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_many_q3, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_many_q4, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_many_q8, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_many_t2, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_many_s4, PARE__CUDA_GEMM_X8)                                                          \
-    X(gemm_x8_many_s8, PARE__CUDA_GEMM_X8)                                                          \
+    PARE__CUDA_X8(X, gemm_x8_)                                                                     \
+    PARE__CUDA_X8(X, gemm_x8_many_)                                                                \
     X(gemm_f32_f32, PARE__CUDA_GEMM(float))                                                        \
     X(gemm_f32_f16, PARE__CUDA_GEMM(uint16_t))                                                     \
     X(gemm_f32_bf16, PARE__CUDA_GEMM(uint16_t))                                                    \
-    X(gemm_f32_uniform, PARE__CUDA_CODES)                                                          \
-    X(gemm_f32_table, PARE__CUDA_CODES)                                                            \
-    X(gemm_f32_book, PARE__CUDA_CODES)                                                             \
-    X(gemm_f32_binary, PARE__CUDA_CODES)                                                           \
+    X(gemm_f32_uniform, PARE__CUDA_CODES) X(gemm_f32_table, PARE__CUDA_CODES)                      \
+    X(gemm_f32_book, PARE__CUDA_CODES) X(gemm_f32_binary, PARE__CUDA_CODES)                        \
     X(gemm_f32_super, PARE__CUDA_CODES)                                                            \
     X(f16_rows, const void *x; uint16_t *y; float *scale; uint64_t ldx, ldy, rows, k; uint32_t type;)\
     X(gemm_f16, const uint16_t *x, *w; const float *x_scale, *w_scale; float *y;                   \
                 uint64_t ldx, ldw, ldy, m, n, k;)                                                  \
-    X(gemm_f16_q2, PARE__CUDA_GEMM_F16)                                                            \
-    X(gemm_f16_q3, PARE__CUDA_GEMM_F16)                                                            \
-    X(gemm_f16_q4, PARE__CUDA_GEMM_F16)                                                            \
-    X(gemm_f16_q8, PARE__CUDA_GEMM_F16)                                                            \
-    X(gemm_f16_e2m1, PARE__CUDA_GEMM_F16)                                                          \
-    X(gemm_f16_e4m3, PARE__CUDA_GEMM_F16)                                                          \
+    PARE__CUDA_F16_CODES(X, gemm_f16_)                                                             \
+    PARE__CUDA_F16_CODES(X, gemm_f16_many_)                                                        \
+    X(gemm_f16_s4, PARE__CUDA_GEMM_F16) X(gemm_f16_s8, PARE__CUDA_GEMM_F16)                        \
     X(gemm_f16_s16, PARE__CUDA_GEMM_F16)                                                           \
     X(gemm_sparse_f32, const float *x; const uint32_t *start, *column; const uint16_t *value;      \
                        float *y; uint64_t ldx, ldy, m, n;)                                         \
@@ -225,8 +232,11 @@ typedef struct pare_cuda_row_divergence {
                uint64_t ldd, rows;)                                                                \
     X(route, float *logit; uint32_t *picked; float *weight;                                        \
              uint64_t rows, experts, used; uint32_t norm;)                                         \
-    X(score, const float *logit; const int32_t *target; pare_cuda_row_score *score;                    \
-             uint64_t rows, width;)                                                                \
+    X(score_parts, const float *logit; pare_cuda_part *part; uint64_t rows, width;)                \
+    X(score_sums, const float *logit; const pare_cuda_part *part; float *sums;                     \
+                  uint64_t rows, width;)                                                           \
+    X(score, const float *logit; const int32_t *target; const pare_cuda_part *part;                \
+             const float *sums; pare_cuda_row_score *score; uint64_t rows, width;)                 \
     X(divergence, const float *base, *logit; pare_cuda_row_divergence *sums;                      \
                   uint64_t rows, width;)
 // clang-format on

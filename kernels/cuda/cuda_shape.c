@@ -60,27 +60,43 @@ ROWS(rope)
 VALUES(kv_round)
 ROWS(columns)
 ROWS(bias)
-ROWS(f16_rows)
 ROWS(outliers_f16)
 ROWS(outliers_q8)
 WARPS(singles)
 WARPS(route)
+ROWS(score)
 ROWS(divergence)
 
 /* A block per row, a thread for two values or more. */
-pare_cuda_shape pare_cuda_norm_shape(const pare_cuda_norm *a)
+static pare_cuda_shape of_pairs(uint64_t rows, uint64_t width)
 {
-    pare_cuda_shape s = of_rows(a->rows);
-    const uint32_t pairs = parts(a->width + 1, 64) * 32;
+    pare_cuda_shape s = of_rows(rows);
+    const uint32_t pairs = parts(width + 1, 64) * 32;
     s.block = pairs < PARE_CUDA_WIDE ? pairs : PARE_CUDA_WIDE;
     return s;
 }
 
-pare_cuda_shape pare_cuda_score_shape(const pare_cuda_score *a)
+pare_cuda_shape pare_cuda_norm_shape(const pare_cuda_norm *a)
 {
-    pare_cuda_shape s = of_rows(a->rows);
-    s.block = PARE_CUDA_WIDE;
+    return of_pairs(a->rows, a->width);
+}
+
+pare_cuda_shape pare_cuda_f16_rows_shape(const pare_cuda_f16_rows *a)
+{
+    pare_cuda_shape s = of_pairs(a->rows, a->ldy);
+    if (a->rows > PARE_CUDA_BLOCK && s.block > PARE_CUDA_BLOCK) /* enough rows for all processors */
+        s.block = PARE_CUDA_BLOCK;
     return s;
+}
+
+pare_cuda_shape pare_cuda_score_parts_shape(const pare_cuda_score_parts *a)
+{
+    return of_rows(a->rows * pare_cuda_parts_of(a->width));
+}
+
+pare_cuda_shape pare_cuda_score_sums_shape(const pare_cuda_score_sums *a)
+{
+    return of_rows(a->rows * pare_cuda_parts_of(a->width));
 }
 
 pare_cuda_shape pare_cuda_hadamard_shape(const pare_cuda_hadamard *a)
@@ -168,12 +184,14 @@ static pare_cuda_shape of_tiles(const pare_x8 *x, uint64_t n, uint32_t bits, boo
                              bytes * PARE_CUDA_X8_STAGES(bytes)};
 }
 
-static pare_cuda_shape of_x8(const pare_x8 *x, uint64_t n, uint32_t bits, bool sparse)
+static pare_cuda_shape of_x8(const pare_x8 *x, uint64_t n, const pare_cuda_mate *mate,
+                             uint32_t bits, bool sparse)
 {
+    const uint32_t rows = parts(n, 32) + parts(mate[0].n, 32) + parts(mate[1].n, 32);
     const uint32_t tiles = pare_cuda_x8_tiles(x, bits), each = pare_cuda_x8_slot_atoms(x);
     if (x->m > PARE_CUDA_X8_FEW)
         return of_tiles(x, n, bits, sparse, 64);
-    return (pare_cuda_shape){{parts(n, 32) * parts(x->m, (uint64_t)tiles * 8), 1},
+    return (pare_cuda_shape){{rows * parts(x->m, (uint64_t)tiles * 8), 1},
                              PARE_CUDA_X8_WARPS * 32,
                              PARE_CUDA_X8_FEW_BYTES(tiles, each, bits)};
 }
@@ -181,7 +199,7 @@ static pare_cuda_shape of_x8(const pare_x8 *x, uint64_t n, uint32_t bits, bool s
 #define GEMM_X8(name, bits, sparse)                                                                \
     pare_cuda_shape pare_cuda_gemm_x8_##name##_shape(const pare_cuda_gemm_x8_##name *a)            \
     {                                                                                              \
-        return of_x8(&a->x, a->n, bits, sparse);                                                   \
+        return of_x8(&a->x, a->n, a->mate, bits, sparse);                                          \
     }                                                                                              \
     pare_cuda_shape pare_cuda_gemm_x8_many_##name##_shape(const pare_cuda_gemm_x8_many_##name *a)  \
     {                                                                                              \
@@ -232,12 +250,32 @@ pare_cuda_shape pare_cuda_gemm_f16_shape(const pare_cuda_gemm_f16 *a)
                                  sums * (uint32_t)sizeof(float)};                                  \
     }
 GEMM_F16(gemm_f16_q2)
+GEMM_F16(gemm_f16_t2)
 GEMM_F16(gemm_f16_q3)
 GEMM_F16(gemm_f16_q4)
 GEMM_F16(gemm_f16_q8)
 GEMM_F16(gemm_f16_e2m1)
 GEMM_F16(gemm_f16_e4m3)
+GEMM_F16(gemm_f16_s4)
+GEMM_F16(gemm_f16_s8)
 GEMM_F16(gemm_f16_s16)
+
+#define GEMM_F16_MANY(name, bits)                                                                  \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        const uint32_t tiles =                                                                     \
+            parts(a->n, PARE_CUDA_CODES_ROWS) * parts(a->m, PARE_CUDA_CODES_TOKENS);               \
+        return (pare_cuda_shape){{tiles, 1},                                                       \
+                                 PARE_CUDA_CODES_WARPS * 32,                                       \
+                                 PARE_CUDA_CODES_STAGE(bits) * PARE_CUDA_CODES_STAGES};            \
+    }
+GEMM_F16_MANY(gemm_f16_many_q2, 2)
+GEMM_F16_MANY(gemm_f16_many_t2, 2)
+GEMM_F16_MANY(gemm_f16_many_q3, 3)
+GEMM_F16_MANY(gemm_f16_many_q4, 4)
+GEMM_F16_MANY(gemm_f16_many_q8, 8)
+GEMM_F16_MANY(gemm_f16_many_e2m1, 4)
+GEMM_F16_MANY(gemm_f16_many_e4m3, 8)
 
 /* A warp per row block. */
 #define GEMM_CODES(name)                                                                           \

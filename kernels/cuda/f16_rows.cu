@@ -16,16 +16,17 @@ template <uint32_t TYPE> static __device__ float number(const void *x, uint64_t 
 template <uint32_t TYPE>
 static __device__ uint32_t largest(const void *x, uint64_t first, uint64_t k)
 {
-    __shared__ uint32_t of_warp[PARE_CUDA_BLOCK / 32];
+    __shared__ uint32_t of_warp[PARE_CUDA_WIDE / 32];
     uint32_t most = 0;
-    for (uint64_t i = threadIdx.x; i < k; i += PARE_CUDA_BLOCK)
+#pragma unroll 8
+    for (uint64_t i = threadIdx.x; i < k; i += blockDim.x)
         most = max(most, __float_as_uint(number<TYPE>(x, first + i)) & 0x7fffffffu);
     for (int h = 16; h > 0; h /= 2)
         most = max(most, __shfl_xor_sync(PARE_CUDA_ALL, most, h));
     if (threadIdx.x % 32 == 0)
         of_warp[threadIdx.x / 32] = most;
     __syncthreads();
-    for (uint32_t i = 0; i < PARE_CUDA_BLOCK / 32; i++)
+    for (uint32_t i = 0; i < blockDim.x / 32; i++)
         most = max(most, of_warp[i]);
     return most;
 }
@@ -38,7 +39,8 @@ template <uint32_t TYPE> static __device__ void run(const pare_cuda_f16_rows &a)
     const uint32_t up = exponent < 15 ? 253 : 268 - exponent; /* 2^(up - 127) is the factor */
     const float factor = __uint_as_float(up << 23);
     uint32_t *const y = (uint32_t *)(a.y + row * a.ldy);
-    for (uint64_t i = 2 * threadIdx.x; i < a.ldy; i += 2 * PARE_CUDA_BLOCK) {
+#pragma unroll 4
+    for (uint64_t i = 2 * threadIdx.x; i < a.ldy; i += 2 * blockDim.x) {
         const float low = i < a.k ? number<TYPE>(a.x, first + i) : 0.0f;
         const float high = i + 1 < a.k ? number<TYPE>(a.x, first + i + 1) : 0.0f;
         y[i / 2] = f16_of_float(low * factor) | (uint32_t)f16_of_float(high * factor) << 16;
@@ -47,7 +49,7 @@ template <uint32_t TYPE> static __device__ void run(const pare_cuda_f16_rows &a)
         a.scale[row] = __uint_as_float((254 - up) << 23);
 }
 
-PARE_CUDA_KERNEL(f16_rows, PARE_CUDA_BLOCK)
+PARE_CUDA_KERNEL(f16_rows, PARE_CUDA_WIDE)
 {
     if (a.type == PARE_CUDA_F32)
         run<PARE_CUDA_F32>(a);

@@ -13,81 +13,18 @@
  * which every 32 rows read again, over that of L2. Measured on an H200
  * at 8192 x 8192: 4 bits take 19.7 us at one token, 42 % of a copy, and 33 % at 16; 8 bits 66 and
  * 57 %. With 4 bits the rate of instructions counts, too. */
+#include "kernels/cuda/f16_codes.cuh"
 #include "kernels/cuda/gemm_f16_few.cuh"
-
-/* What a lane has of one atom. */
-template <uint32_t BITS> struct words {
-    static constexpr int PARTS = BITS == 8 ? 2 : BITS == 4 ? 1 : BITS;
-    uint4 part[PARTS];
-
-    __device__ void load(const uint8_t *atom, uint32_t g, uint32_t t)
-    {
-        const uint8_t *const at = atom + g % 2 * 16 + (BITS >= 4 ? 32 * t : 0);
-#pragma unroll
-        for (int i = 0; i < PARTS; i++)
-            part[i] = read_once(at + i * (BITS == 8 ? 128 : 32));
-    }
-
-    /* Codes of row i of 4: those of columns 4 t .. and of 16 + 4 t .. . */
-    __device__ void split(int i, uint32_t t, uint32_t *low, uint32_t *high) const
-    {
-        codes_of_words<BITS>((const uint32_t *)part + i, t, low, high);
-        if (BITS == 8) {
-            *low ^= 0x80808080u;
-            *high ^= 0x80808080u;
-        }
-    }
-};
-
-/* What codes stand for, as F16 without a scale: bytes 2 i and 2 i + 1 of `four`, by the zero point
- * of their row. A code u becomes 1024 + u by its place in a half, less 1024 + z. */
-template <uint32_t WIDTH> struct uniform {
-    static constexpr uint32_t BITS = WIDTH;
-
-    static __device__ uint32_t halves(uint32_t four, int i, uint32_t z)
-    {
-        const uint32_t less = (0x6400u | z) * 0x00010001u;
-        uint32_t two = __byte_perm(four, 0x64646464u, i ? 0x4342 : 0x4140);
-        asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(two) : "r"(less));
-        return two;
-    }
-};
-
-static __device__ uint32_t times(uint32_t two, uint32_t factor)
-{
-    asm("mul.rn.f16x2 %0, %0, %1;" : "+r"(two) : "r"(factor * 0x00010001u));
-    return two;
-}
-
-/* Floats of 4 bits: sign, exponent and fraction take their places in a half; 2^14. */
-struct e2m1 {
-    static constexpr uint32_t BITS = 4;
-
-    static __device__ uint32_t halves(uint32_t four, int i, uint32_t)
-    {
-        const uint32_t two = __byte_perm(four, 0, i ? 0x4342 : 0x4140);
-        return times((two << 12 & 0x80008000u) | (two << 9 & 0x0e000e00u), 0x7400);
-    }
-};
-
-/* Floats of 8 bits; 2^8. What would be 480 is NaN. */
-struct e4m3 {
-    static constexpr uint32_t BITS = 8;
-
-    static __device__ uint32_t halves(uint32_t four, int i, uint32_t)
-    {
-        const uint32_t two = __byte_perm(four, 0, i ? 0x3424 : 0x1404);
-        const uint32_t y = times((two & 0x80008000u) | (two >> 1 & 0x3f803f80u), 0x5c00);
-        const uint32_t nan = ((y & 0x7fff7fffu) + 0x20802080u) & 0x80008000u;
-        return y | (nan - (nan >> 15));
-    }
-};
 
 /* One warp; EACH: atoms whose sums are scaled together. */
 template <class CODE, int TILES, int EACH> struct work {
     static constexpr uint32_t BITS = CODE::BITS;
     /* Atoms whose loads are under way together; registers bound them. */
     static constexpr int AT_ONCE = TILES == 4 ? 1 : (BITS == 3 ? 2 : 4) / TILES;
+
+    /* Whether registers hold a chunk twice, so that one is loaded while the other is multiplied. */
+    static constexpr bool TWICE = AT_ONCE == 4 && words<BITS>::PARTS == 1;
+    static constexpr bool HELD = TWICE && EACH == 4; /* the scales of a chunk, too */
 
     const pare_cuda_gemm_f16_q4 &a;
     const uint8_t *codes; /* of the row block of this lane */
@@ -122,9 +59,13 @@ template <class CODE, int TILES, int EACH> struct work {
     }
 
     /* The sums so far become part of the totals, times the scales of a group. */
-    __device__ void scale(uint64_t plane)
+    __device__ uint2 scales(uint64_t plane) const
     {
-        const uint2 scales = __ldg((const uint2 *)(a.w.scales + plane));
+        return __ldg((const uint2 *)(a.w.scales + plane));
+    }
+
+    __device__ void scale(uint2 scales)
+    {
         const float of_row[4] = {
             float_of_f16((uint16_t)scales.x), float_of_f16((uint16_t)(scales.x >> 16)),
             float_of_f16((uint16_t)scales.y), float_of_f16((uint16_t)(scales.y >> 16))};
@@ -139,41 +80,44 @@ template <class CODE, int TILES, int EACH> struct work {
     template <int ATOMS> struct loads {
         words<BITS> w[ATOMS];
         uint2 b[ATOMS][TILES][2];
+        uint2 scales; /* HELD: of the group that the atoms lie in */
+        uint32_t zeros;
     };
 
     template <int ATOMS> __device__ void load(loads<ATOMS> *to, uint32_t atom) const
     {
 #pragma unroll
         for (int i = 0; i < ATOMS; i++)
-            to->w[i].load(codes + (uint64_t)(atom + i) * (BITS * 32), g, t);
+            to->w[i].template load<from_memory>(codes + (uint64_t)(atom + i) * (BITS * 32), g, t);
 #pragma unroll
         for (int j = 0; j < TILES; j++)
 #pragma unroll
             for (int i = 0; i < 2 * ATOMS; i++)
                 to->b[i / 2][j][i % 2] =
                     __ldg((const uint2 *)(a.x + (of_x[j] + atom * 32 + i * 16)));
+        if (HELD) {
+            to->scales = scales(planes + atom / per * 8);
+            to->zeros = zeros(planes + atom / per * 8);
+        }
     }
 
     __device__ uint32_t zeros(uint64_t plane) const
     {
-        return a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + plane))
-                         : (1u << (BITS - 1)) * 0x01010101u;
+        return a.w.zeros ? __ldg((const uint32_t *)(a.w.zeros + plane)) : CODE::ZERO * 0x01010101u;
     }
 
     /* EACH == 4: the atoms lie in one group. */
     template <int ATOMS> __device__ void add(const loads<ATOMS> &l, uint32_t atom)
     {
-        uint64_t plane = planes + atom / per * 8;
-        uint32_t z = zeros(plane);
+        uint32_t z = 0;
 #pragma unroll
         for (int i = 0; i < ATOMS; i++) {
-            if (EACH == 1 && i > 0) {
-                plane = planes + (atom + i) / per * 8;
+            const uint64_t plane = planes + (atom + i) / per * 8;
+            if (EACH == 1 || (i == 0 && !(HELD && ATOMS == 4)))
                 z = zeros(plane);
-            }
-            multiply(l.w[i], l.b[i], z);
+            multiply(l.w[i], l.b[i], HELD && ATOMS == 4 ? l.zeros : z);
             if (EACH == 1)
-                scale(plane);
+                scale(scales(plane));
         }
     }
 
@@ -193,7 +137,7 @@ template <class CODE, int TILES, int EACH> struct work {
         for (; atom < end; atom++)
             add<1>(atom);
         if (EACH == 4)
-            scale(planes + (end - 1) / per * 8);
+            scale(scales(planes + (end - 1) / per * 8));
     }
 
     /* The chunks of a warp. Where loads of a whole chunk fit into registers twice, those of the
@@ -201,7 +145,7 @@ template <class CODE, int TILES, int EACH> struct work {
     __device__ void add_all(uint32_t atom, uint32_t atoms)
     {
         constexpr uint32_t STEP = WARPS * 4;
-        if (AT_ONCE == 4 && words<BITS>::PARTS == 1 && atom + 4 <= atoms) {
+        if (TWICE && atom + 4 <= atoms) {
             loads<4> now, next;
             load(&now, atom);
 #pragma unroll 1
@@ -209,8 +153,8 @@ template <class CODE, int TILES, int EACH> struct work {
                 if (atom + STEP + 4 <= atoms)
                     load(&next, atom + STEP);
                 add(now, atom);
-                if (EACH == 4)
-                    scale(planes + (atom + 3) / per * 8);
+                if (HELD)
+                    scale(now.scales);
                 now = next;
             }
         }
@@ -260,6 +204,11 @@ template <class CODE, class ARGUMENT> static __device__ void run_all(const ARGUM
 PARE_CUDA_KERNEL(gemm_f16_q2, WARPS * 32, 2)
 {
     run_all<uniform<2>>(a);
+}
+
+PARE_CUDA_KERNEL(gemm_f16_t2, WARPS * 32, 2)
+{
+    run_all<uniform<2, 1>>(a);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q3, WARPS * 32, 2)

@@ -1,6 +1,6 @@
 /* kernels/cuda/gemm_f16_few.cuh - what products of F16 inputs and packed weights for few tokens
- * share: a block of threads has 32 rows and 8, 16 or 32 tokens, its warps share the columns, and
- * their totals are added in order. */
+ * share: a block of threads has 32 rows and 8, 16 or 32 tokens, its warps share the columns,
+ * and their totals are added in order. */
 #ifndef PARE_KERNELS_CUDA_GEMM_F16_FEW
 #define PARE_KERNELS_CUDA_GEMM_F16_FEW
 

@@ -12,40 +12,32 @@
 #include "kernels/cuda/codes.cuh"
 #include "kernels/cuda/copies.cuh"
 
-/* c += a b: 16 rows, 32 columns, 8 tokens. */
-static __device__ inline void mma(int *c, const uint32_t *a, const uint32_t *b)
+/* d = c + a b: 16 rows, 32 columns, 8 tokens. */
+static __device__ inline void mma(int *d, const uint32_t *a, const uint32_t *b, const int *c)
 {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+        "{%8, %9}, {%10, %11, %12, %13};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]),
+          "r"(c[2]), "r"(c[3]));
 }
 
-/* c += a b: 16 rows, 64 columns, 8 tokens. A row has two of each four columns: 32 places. Registers
- * 0, 1 of a are places 4 t .. of rows g and g + 8, the others 16 + 4 t ..; b is columns 4 t + 16 r
+/* d = c + a b: 16 rows, 64 columns, 8 tokens. A row has two of each four columns: 32 places.
+ * Registers 0, 1 of a are places 4 t .. of rows g and g + 8, the others 16 + 4 t ..; b is columns 4
+ * t + 16 r
  * .. of token g; c is rows g, g, g + 8, g + 8 of tokens 2 t and 2 t + 1. `pairs` of lane 4 g + t
  * names the columns of 16 places from 16 (t / 2) of row g + 8 (t % 2), four bits for two places. */
-static __device__ inline void mma_24(int *c, const uint32_t *a, const uint32_t *b, uint32_t pairs)
+static __device__ inline void mma_24(int *d, const uint32_t *a, const uint32_t *b, uint32_t pairs,
+                                     const int *c)
 {
     asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0;"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%13, %14, %15, %16}, %12, 0;"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]),
-          "r"(pairs));
+          "r"(pairs), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
 
 extern __shared__ __align__(128) uint8_t shared_block[];
-
-/* Reads of weights: of the memory, once; of shared memory. */
-struct from_memory {
-    static __device__ uint4 sixteen(const uint8_t *at) { return read_once(at); }
-    static __device__ uint2 eight(const uint8_t *at) { return read_eight_once(at); }
-};
-
-struct from_shared {
-    static __device__ uint4 sixteen(const uint8_t *at) { return *(const uint4 *)at; }
-    static __device__ uint2 eight(const uint8_t *at) { return *(const uint2 *)at; }
-};
 
 /* Which of the 64 columns a product takes. */
 enum { FIRST = 1, SECOND = 2, BOTH = 3 };
@@ -99,12 +91,27 @@ template <uint32_t BITS, bool TERNARY = false> struct dense {
                                          &a[i / 4][i % 2][i / 2 % 2 + 2]);
         }
 
+        /* c += products; c = from + products. */
         __device__ void multiply(int *c, const uint32_t *b) const
         {
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                if (WHICH >> i / 2 & 1)
-                    mma(c + i % 2 * 4, a[i / 2][i % 2], b + i / 2 * 2);
+            start(c, b, c, c + 4);
+        }
+        __device__ void multiply(int *c, const uint32_t *b, const int *from) const
+        {
+            start(c, b, from, from);
+        }
+
+        __device__ void start(int *c, const uint32_t *b, const int *low, const int *high) const
+        {
+            const bool first = WHICH & FIRST;
+            if (first) {
+                mma(c, a[0][0], b, low);
+                mma(c + 4, a[0][1], b, high);
+            }
+            if (WHICH & SECOND) {
+                mma(c, a[1][0], b + 2, first ? c : low);
+                mma(c + 4, a[1][1], b + 2, first ? c + 4 : high);
+            }
         }
     };
 };
@@ -176,10 +183,19 @@ template <uint32_t BITS> struct sparse {
 
         __device__ void multiply(int *c, const uint32_t *b) const
         {
+            start(c, b, c, c + 4);
+        }
+        __device__ void multiply(int *c, const uint32_t *b, const int *from) const
+        {
+            start(c, b, from, from);
+        }
+
+        __device__ void start(int *c, const uint32_t *b, const int *low, const int *high) const
+        {
             const uint32_t of[4] = {WHICH & FIRST ? b[0] : 0, WHICH & FIRST ? b[1] : 0,
                                     WHICH & SECOND ? b[2] : 0, WHICH & SECOND ? b[3] : 0};
-            mma_24(c, a[0], of, pairs[0]);
-            mma_24(c + 4, a[1], of, pairs[1]);
+            mma_24(c, a[0], of, pairs[0], low);
+            mma_24(c + 4, a[1], of, pairs[1], high);
         }
     };
 };

@@ -305,12 +305,53 @@ static __device__ void run_few(const ARGUMENT &a, uint32_t first, uint32_t t0)
         o.write();
 }
 
+/* What a product needs, of the argument or of a mate. */
+struct product {
+    const pare_x8 &x;
+    struct {
+        const uint8_t *codes, *indices, *zeros;
+        const uint16_t *scales;
+        uint64_t group;
+    } w;
+    float *y;
+    uint64_t ldy, n;
+    uint32_t add;
+
+    template <class PRODUCT>
+    __device__ product(const pare_x8 &x, const PRODUCT &of, uint32_t add)
+        : x(x), w{of.w.codes, of.w.indices, of.w.zeros, of.w.scales, of.w.group}, y(of.y),
+          ldy(of.ldy), n(of.n), add(add)
+    {
+    }
+
+    /* Another one. */
+    template <class PRODUCT> __device__ void become(const PRODUCT &of)
+    {
+        w = {of.w.codes, of.w.indices, of.w.zeros, of.w.scales, of.w.group};
+        y = of.y;
+        ldy = of.ldy;
+        n = of.n;
+        add = 0;
+    }
+
+    __device__ uint32_t blocks() const { return (uint32_t)((n + 31) / 32); }
+};
+
 /* Blocks that share rows follow each other, so that weights come from the memory once. */
-template <class CODES, class ARGUMENT> static __device__ void run_few(const ARGUMENT &a)
+template <class CODES, class ARGUMENT> static __device__ void run_few(const ARGUMENT &argument)
 {
-    const uint32_t tiles = pare_cuda_x8_tiles(&a.x, CODES::WIDTH), tokens = tiles * 8;
-    const uint32_t across = ((uint32_t)a.x.m + tokens - 1) / tokens;
-    const uint32_t first = blockIdx.x / across * 4, t0 = blockIdx.x % across * tokens;
+    const uint32_t tiles = pare_cuda_x8_tiles(&argument.x, CODES::WIDTH), tokens = tiles * 8;
+    const uint32_t across = ((uint32_t)argument.x.m + tokens - 1) / tokens;
+    const uint32_t t0 = blockIdx.x % across * tokens;
+    uint32_t index = blockIdx.x / across;
+    product a(argument.x, argument, argument.add);
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        if (index >= a.blocks()) {
+            index -= a.blocks();
+            a.become(argument.mate[i]);
+        }
+    const uint32_t first = index * 4;
     const bool chunks = pare_cuda_x8_slot_atoms(&a.x) == 4;
     if (CODES::WIDTH >= 4 && tiles == 4)
         run_few < CODES, CODES::WIDTH<4 ? 2 : 4, 4>(a, first, t0);

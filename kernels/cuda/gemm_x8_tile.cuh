@@ -37,16 +37,21 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
                   "the launch shape takes as much");
 
     const ARGUMENT &a;
-    const uint32_t first, last, t0;     /* row blocks; the first token */
-    const uint32_t k, atoms, each;      /* each: atoms of a group */
+    const uint32_t first, last, t0; /* row blocks; the first token */
+    const uint32_t k, atoms;
+    const uint32_t each;                /* atoms of a group */
     const uint32_t strip, across, g, t; /* of the warp and the lane */
     int start;                          /* START, or 0 */
     uint32_t ahead, ahead_end, end; /* the group of the next copies, the atoms behind it and behind
                                        the group that is summed */
+    uint64_t group_at;              /* where the steps of its token or row block begin */
     int sum[TILES][8]; /* rows 4 g, 4 g + 2, 4 g + 1, 4 g + 3; tokens 2 t, 2 t + 1 of each */
     float y[TILES][8];
 
     static __device__ stage &slot(uint32_t i) { return ((stage *)shared_block)[i]; }
+
+    /* Atoms of a group of the weights. */
+    __device__ uint32_t w_each() const { return (uint32_t)(a.w.group / 32); }
 
     /* Rows have zero points of their own. */
     __device__ bool own() const { return CODES::OWN && a.w.zeros; }
@@ -58,51 +63,54 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
     __device__ void fetch_rows(stage &s, uint32_t at, const uint8_t *from, uint64_t row,
                                uint32_t chunk) const
     {
-        constexpr uint32_t PIECES = BYTES / 16;
-#pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < ROWS / 8 * PIECES; i += THREADS) {
-            const uint32_t block = i / PIECES, piece = i % PIECES * 16;
-            const uint64_t byte = (uint64_t)chunk * BYTES + piece;
-            copy16(shared_at(&s.codes[block][at + piece]),
-                   from + min(first + block, last) * row + byte, byte < row ? 16 : 0);
+        constexpr uint32_t PIECES = BYTES / 16, ALL = ROWS / 8 * PIECES;
+#pragma unroll
+        for (uint32_t j = 0; j < (ALL + THREADS - 1) / THREADS; j++) {
+            const uint32_t i = threadIdx.x + j * THREADS, block = i / PIECES;
+            const uint64_t byte = (uint64_t)chunk * BYTES + i % PIECES * 16;
+            if (ALL % THREADS == 0 || i < ALL)
+                copy16(shared_at(&s.codes[block][at + i % PIECES * 16]),
+                       from + min(first + block, last) * row + byte, byte < row ? 16 : 0);
         }
     }
 
-    /* Scales, zero points and sums of the groups that have columns in a chunk. */
+    /* Scales, zero points and sums of the groups that have columns in a chunk: a thread for each
+     * token, others for row blocks. */
     __device__ void fetch_steps(stage &s, uint32_t chunk)
     {
+        static_assert(TOKENS + ROWS / 8 <= THREADS, "");
         for (; chunk * 4 >= ahead_end; ahead_end += each)
             ahead++;
         const uint32_t to = min(chunk * 4 + 4, atoms);
-        const uint32_t count =
-            CHUNKS || to <= ahead_end ? 1 : 1 + (to - ahead_end + each - 1) / each;
-        const uint32_t w_each = (uint32_t)(a.w.group / 32), groups = (atoms + each - 1) / each;
-        const uint32_t w_groups = (atoms + w_each - 1) / w_each;
-        for (uint32_t i = threadIdx.x; i < count * (ROWS / 8); i += THREADS) {
-            const uint32_t at = i / (ROWS / 8), block = i % (ROWS / 8);
-            const uint32_t b = ahead + at, of_w = w_each == each ? b : b * each / w_each;
-            const uint64_t from = ((uint64_t)min(first + block, last) * w_groups + of_w) * 8;
-            copy16(shared_at(&s.scales[at][block * 8]), a.w.scales + from, 16);
-            if (own())
-                copy_bytes<8>(shared_at(&s.zeros[at][block * 8]), a.w.zeros + from);
-        }
-        for (uint32_t i = threadIdx.x; i < count * TOKENS; i += THREADS) {
-            const uint32_t at = i / TOKENS;
-            const uint64_t from = token(i % TOKENS) * groups + ahead + at;
-            copy_bytes<4>(shared_at(&s.x_scales[at][i % TOKENS]), a.x.scales + from);
-            if (CODES::SUMS)
-                copy_bytes<4>(shared_at(&s.x_sums[at][i % TOKENS]), a.x.sums + from);
-        }
+        uint32_t b = ahead, at = 0, end = ahead_end;
+#pragma unroll 1
+        do {
+            const uint32_t i = threadIdx.x - TOKENS;
+            if (threadIdx.x < TOKENS) {
+                copy_bytes<4>(shared_at(&s.x_scales[at][threadIdx.x]), a.x.scales + group_at + b);
+                if (CODES::SUMS)
+                    copy_bytes<4>(shared_at(&s.x_sums[at][threadIdx.x]), a.x.sums + group_at + b);
+            } else if (i < ROWS / 8) {
+                const uint64_t from = group_at + (w_each() == each ? b : b * each / w_each()) * 8;
+                copy16(shared_at(&s.scales[at][i * 8]), a.w.scales + from, 16);
+                if (own())
+                    copy_bytes<8>(shared_at(&s.zeros[at][i * 8]), a.w.zeros + from);
+            }
+            b++;
+            at++;
+            end += each;
+        } while (!CHUNKS && end - each < to);
     }
 
     __device__ void fetch(uint32_t into, uint32_t chunk)
     {
         stage &s = slot(into);
-#pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < TOKENS * 8; i += THREADS) {
-            const uint32_t column = chunk * 128 + i % 8 * 16;
-            copy16(shared_at(&s.x[i / 8][(i % 8 ^ i / 8 % 8) * 16]),
-                   a.x.codes + token(i / 8) * k + column, column < k ? 16 : 0);
+        const uint32_t column = chunk * 128 + threadIdx.x % 8 * 16;
+#pragma unroll
+        for (uint32_t i = 0; i < TOKENS * 8 / THREADS; i++) {
+            const uint32_t at = threadIdx.x / 8 + i * (THREADS / 8);
+            copy16(shared_at(&s.x[at][(threadIdx.x % 8 ^ at % 8) * 16]),
+                   a.x.codes + token(at) * k + column, column < k ? 16 : 0);
         }
         fetch_rows<2 * CODES::ROW>(s, 0, a.w.codes, CODES::row(k), chunk);
         if constexpr (CODES::INDICES > 0)
@@ -111,8 +119,8 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
         fetch_steps(s, chunk);
     }
 
-    /* The columns WHICH of 64, those from 64 half on. */
-    template <int WHICH> __device__ void multiply(const stage &s, uint32_t half)
+    /* The columns WHICH of 64, those from 64 half on; FRESH: sums begin here. */
+    template <int WHICH, bool FRESH> __device__ void multiply(const stage &s, uint32_t half)
     {
         const uint8_t *const codes = s.codes[strip * 4 + g / 2];
         const uint32_t lane = threadIdx.x % 32;
@@ -123,11 +131,15 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
                                             codes + 2 * CODES::ROW + half * CODES::INDICES +
                                                 CODES::index_place(lane));
         const typename CODES::template operands<WHICH> of_w(w, t);
+        const int zero[4] = {start, start, start, start};
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
             uint32_t b[4];
             load_matrices(b, x + i * 1024);
-            of_w.multiply(sum[i], b);
+            if (FRESH)
+                of_w.multiply(sum[i], b, zero);
+            else
+                of_w.multiply(sum[i], b);
         }
     }
 
@@ -137,23 +149,30 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
         const uint32_t row = strip * 32 + 4 * g;
         const uint2 halves = *(const uint2 *)&s.scales[at][row];
         const uint32_t zeros = OWN ? *(const uint32_t *)&s.zeros[at][row] : 0;
+        const float of_row[4] = {
+            float_of_f16((uint16_t)halves.x), float_of_f16((uint16_t)(halves.x >> 16)),
+            float_of_f16((uint16_t)halves.y), float_of_f16((uint16_t)(halves.y >> 16))};
 #pragma unroll
-        for (int i = 0; i < TILES * 8; i++) {
-            const int r = i / 4 % 2 + i / 2 % 2 * 2; /* of the four */
-            const uint32_t of_x = (across * TILES + i / 8) * 8 + 2 * t + i % 2;
-            const uint32_t half = (r < 2 ? halves.x : halves.y) >> r % 2 * 16;
-            const int z = OWN ? (int)(zeros >> 8 * r & 255) - CODES::OFFSET : CODES::ZERO;
-            const int less = CODES::SUMS ? z * s.x_sums[at][of_x] : 0;
-            int &c = sum[i / 8][i % 8];
-            float d = (float)((c >> CODES::SHIFT) - less);
-            if (SMALL && CODES::SHIFT > 0)
-                d = fmaf(__int_as_float(c), 1.0f / (1 << CODES::SHIFT),
-                         -__int_as_float(START) / (1 << CODES::SHIFT));
-            else if (SMALL)
-                d = __int_as_float(c) - __int_as_float(START + less);
-            float &to = y[i / 8][i % 8];
-            to = fmaf(d, float_of_f16((uint16_t)half) * s.x_scales[at][of_x], to);
-            c = start;
+        for (int tile = 0; tile < TILES; tile++) {
+            const uint32_t token = (across * TILES + tile) * 8 + 2 * t;
+            const float2 of_x = *(const float2 *)&s.x_scales[at][token];
+            const int2 sums = CODES::SUMS ? *(const int2 *)&s.x_sums[at][token] : int2{0, 0};
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                const int r = i / 4 + i / 2 % 2 * 2; /* of the four */
+                const int z = OWN ? (int)(zeros >> 8 * r & 255) - CODES::OFFSET : CODES::ZERO;
+                const int less = CODES::SUMS ? z * (i % 2 ? sums.y : sums.x) : 0;
+                int &c = sum[tile][i];
+                float d = (float)((c >> CODES::SHIFT) - less);
+                if (SMALL && CODES::SHIFT > 0)
+                    d = fmaf(__int_as_float(c), 1.0f / (1 << CODES::SHIFT),
+                             -__int_as_float(START) / (1 << CODES::SHIFT));
+                else if (SMALL)
+                    d = __int_as_float(c) - __int_as_float(START + less);
+                y[tile][i] = fmaf(d, of_row[r] * (i % 2 ? of_x.y : of_x.x), y[tile][i]);
+                if (!CHUNKS)
+                    c = start;
+            }
         }
     }
 
@@ -174,9 +193,12 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
     {
         const uint32_t to = min(atom + 4, atoms);
         if (CHUNKS) {
-#pragma unroll 1
-            for (uint32_t half = 0; atom + 2 * half < to; half++)
-                multiply<BOTH>(s, half);
+            if (atom + each == end)
+                multiply<BOTH, true>(s, 0);
+            else
+                multiply<BOTH, false>(s, 0);
+            if (atom + 2 < to)
+                multiply<BOTH, false>(s, 1);
             if (to >= end || to == atoms)
                 step(s, 0);
             return;
@@ -185,9 +207,9 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
 #pragma unroll 1
         for (; atom < to; atom++) {
             if (atom % 2)
-                multiply<SECOND>(s, atom % 4 / 2);
+                multiply<SECOND, false>(s, atom % 4 / 2);
             else
-                multiply<FIRST>(s, atom % 4 / 2);
+                multiply<FIRST, false>(s, atom % 4 / 2);
             if (atom + 1 >= end || atom + 1 == atoms)
                 step(s, at++);
         }
@@ -218,6 +240,11 @@ template <class CODES, uint32_t STRIPS, int TILES, bool CHUNKS, class ARGUMENT> 
           across(threadIdx.x / 32 / STRIPS), g(threadIdx.x % 32 / 4), t(threadIdx.x % 4),
           start(each <= 4 ? START : 0), ahead(0), ahead_end(each), end(each)
     {
+        if (threadIdx.x < TOKENS)
+            group_at = token(threadIdx.x) * ((atoms + each - 1) / each);
+        else
+            group_at = (uint64_t)min(first + threadIdx.x - TOKENS, last) *
+                       ((atoms + w_each() - 1) / w_each()) * 8;
     }
 
     __device__ void run()

@@ -5,6 +5,7 @@
 #include "kernels/cuda/device.cuh"
 
 static constexpr uint32_t PIECE = 2048; /* terms in shared memory */
+static constexpr uint32_t AHEAD = 4;    /* weights of a thread that are fetched before */
 
 /* The mean of x, or of (x - mean)^2, in all threads. */
 static __device__ double mean_of(const float *x, uint64_t n, bool squares, double mean)
@@ -20,7 +21,7 @@ static __device__ double mean_of(const float *x, uint64_t n, bool squares, doubl
         }
         __syncthreads();
         if (threadIdx.x < 32)
-#pragma unroll 8
+#pragma unroll 16
             for (uint32_t i = threadIdx.x % 8; i < count; i += 8)
                 sum += term[i];
     }
@@ -36,13 +37,23 @@ PARE_CUDA_KERNEL(norm, PARE_CUDA_WIDE)
 {
     const float *const x = a.x + blockIdx.x * a.width;
     float *const y = a.y + blockIdx.x * a.width;
+    float w[AHEAD]; /* of the first values of the thread, while the sums go on */
+#pragma unroll
+    for (uint32_t j = 0; j < AHEAD; j++)
+        w[j] = threadIdx.x + j * blockDim.x < a.width ? a.w[threadIdx.x + j * blockDim.x] : 0;
     const double mean = a.layer ? mean_of(x, a.width, false, 0) : 0;
     const float s = (float)(1.0 / sqrt(mean_of(x, a.width, true, mean) + a.eps));
     const float m = (float)mean;
-    for (uint64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
-        const float value = a.w[i] * ((a.layer ? x[i] - m : x[i]) * s);
-        y[i] = a.bias ? value + a.bias[i] : value; /* y may be x */
-    }
+    for (uint64_t i = threadIdx.x; i < a.width; i += AHEAD * blockDim.x)
+#pragma unroll
+        for (uint32_t j = 0; j < AHEAD; j++) {
+            const uint64_t at = i + j * blockDim.x;
+            if (at >= a.width)
+                break;
+            const float by = i == threadIdx.x ? w[j] : a.w[at];
+            const float value = by * ((a.layer ? x[at] - m : x[at]) * s);
+            y[at] = a.bias ? value + a.bias[at] : value; /* y may be x */
+        }
 }
 
 PARE_CUDA_KERNEL(round, PARE_CUDA_WARPS * 32)

@@ -1,6 +1,6 @@
 /* What rows of logits come to: the experts of a row, the logarithm of its sum, how far two rows are
- * apart. A warp per row of a router, a block per row of a vocabulary, which it reads two or three
- * times.
+ * apart. A warp per row of a router, blocks for parts of a row of a vocabulary, which
+ * they read twice.
  * Bound: bytes of the rows over the bandwidth of the memory, of L2 while they stay there; e^x in
  * double on chips that have few units for it. */
 #include "kernels/cuda/device.cuh"
@@ -91,67 +91,111 @@ static __device__ float block_largest(const float *x, uint32_t n)
     return warp_largest(of_warp[threadIdx.x % 32 % warps]);
 }
 
-/* First index whose value is `most`, else 0; the result is that of thread 0. */
-static __device__ uint64_t block_first(const float *x, uint32_t n, float most)
+/* The largest of a part of a row and its first index, NONE of NaN alone. */
+PARE_CUDA_KERNEL(score_parts, PARE_CUDA_BLOCK)
 {
-    __shared__ uint32_t of_warp[32];
+    __shared__ float value[PARE_CUDA_BLOCK / 32];
+    __shared__ uint32_t index[PARE_CUDA_BLOCK / 32];
+    const uint32_t width = (uint32_t)a.width, parts = pare_cuda_parts_of(width);
+    const float *const x = a.logit + (uint64_t)(blockIdx.x / parts) * width;
+    const uint32_t first = blockIdx.x % parts * PARE_CUDA_PART;
+    const uint32_t end = min(width - first, (uint32_t)PARE_CUDA_PART) + first;
+    float most = __uint_as_float(0xff800000u);
     uint32_t at = NONE;
 #pragma unroll 8
-    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
-        at = x[i] == most ? min(at, i) : at;
-    for (int h = 16; h > 0; h /= 2)
-        at = min(at, __shfl_xor_sync(PARE_CUDA_ALL, at, h));
-    if (threadIdx.x % 32 == 0)
-        of_warp[threadIdx.x / 32] = at;
+    for (uint32_t i = first + threadIdx.x; i < end; i += PARE_CUDA_BLOCK) {
+        const float v = x[i];
+        if (v > most || (v == most && at == NONE)) {
+            most = v;
+            at = i;
+        }
+    }
+    warp_best(&most, &at);
+    if (threadIdx.x % 32 == 0) {
+        value[threadIdx.x / 32] = most;
+        index[threadIdx.x / 32] = at;
+    }
     __syncthreads();
-    for (uint32_t i = 0; i < blockDim.x / 32; i++)
-        at = min(at, of_warp[i]);
-    return at == NONE ? 0 : at;
+    if (threadIdx.x >= 32)
+        return;
+    most = value[threadIdx.x % (PARE_CUDA_BLOCK / 32)];
+    at = index[threadIdx.x % (PARE_CUDA_BLOCK / 32)];
+    warp_best(&most, &at);
+    if (threadIdx.x == 0)
+        a.part[blockIdx.x] = {most, at};
 }
 
-/* Sum of e(x - most): blocks of 64 in eight lanes of F32, the blocks in order in double
- * (pare_logsumexp). The result is that of thread 0, which adds the blocks of a chunk while the next
- * one is summed. */
-static __device__ double block_total(const float *x, uint32_t n, float most)
+/* The largest of a row and its first index, in all lanes of a warp. */
+static __device__ pare_cuda_part row_best(const pare_cuda_part *part, uint32_t parts)
 {
-    enum { BLOCKS = PARE_CUDA_WIDE / 8 }; /* at once, eight threads each */
-    __shared__ float of_block[2][BLOCKS];
-    double total = 0;
-    for (uint32_t chunk = 0, turn = 0; chunk < n; chunk += BLOCKS * 64, turn ^= 1) {
-        const uint32_t first = chunk + threadIdx.x / 8 * 64, at = first + threadIdx.x % 8;
+    float most = __uint_as_float(0xff800000u);
+    uint32_t at = NONE;
+    for (uint32_t i = threadIdx.x % 32; i < parts; i += 32)
+        if (part[i].most > most || (part[i].most == most && part[i].at < at)) {
+            most = part[i].most;
+            at = part[i].at;
+        }
+    warp_best(&most, &at);
+    return {most, at};
+}
+
+/* Of each 64 values of a part of a row the sum of e(x - most), in eight lanes of F32
+ * (pare_logsumexp): eight threads each. */
+PARE_CUDA_KERNEL(score_sums, PARE_CUDA_BLOCK)
+{
+    const uint32_t width = (uint32_t)a.width, parts = pare_cuda_parts_of(width);
+    const uint64_t row = blockIdx.x / parts;
+    const float *const x = a.logit + row * width;
+    const uint32_t blocks = (width + 63) / 64, first = blockIdx.x % parts * (PARE_CUDA_PART / 64);
+    const uint32_t end = min(first + PARE_CUDA_PART / 64, blocks);
+    const float most = row_best(a.part + row * parts, parts).most;
+    for (uint32_t block = first + threadIdx.x / 8; block - threadIdx.x / 8 < end;
+         block += PARE_CUDA_BLOCK / 8) {
+        const uint32_t at = block * 64 + threadIdx.x % 8;
         float value[8], sum = 0;
 #pragma unroll
         for (uint32_t i = 0; i < 8; i++)
-            value[i] = at + 8 * i < n ? x[at + 8 * i] : 0;
+            value[i] = at + 8 * i < width ? x[at + 8 * i] : 0;
 #pragma unroll
         for (uint32_t i = 0; i < 8; i++)
-            if (at + 8 * i < n)
+            if (at + 8 * i < width)
                 sum += exp_float(value[i] - most);
         sum = lane_sum(sum);
-        if (threadIdx.x % 8 == 0)
-            of_block[turn][threadIdx.x / 8] = sum;
+        if (threadIdx.x % 8 == 0 && block < end)
+            a.sums[row * blocks + block] = sum;
+    }
+}
+
+/* The sums in order, in double: thread 0 adds those of a chunk while the others fetch the next. */
+PARE_CUDA_KERNEL(score, PARE_CUDA_BLOCK)
+{
+    enum { CHUNK = 1024 };
+    __shared__ float sums[2][CHUNK];
+    const uint64_t row = blockIdx.x;
+    const uint32_t width = (uint32_t)a.width, parts = pare_cuda_parts_of(width);
+    const uint32_t blocks = (width + 63) / 64;
+    const float *const from = a.sums + row * blocks;
+    double total = 0;
+    for (uint32_t first = 0, turn = 0; first < blocks; first += CHUNK, turn ^= 1) {
+        const uint32_t count = min(blocks - first, (uint32_t)CHUNK);
+#pragma unroll
+        for (uint32_t i = 0; i < CHUNK / PARE_CUDA_BLOCK; i++)
+            if (threadIdx.x + i * PARE_CUDA_BLOCK < count)
+                sums[turn][threadIdx.x + i * PARE_CUDA_BLOCK] =
+                    from[first + threadIdx.x + i * PARE_CUDA_BLOCK];
         __syncthreads();
         if (threadIdx.x)
             continue;
-        const uint32_t count = min((uint32_t)BLOCKS, (n - chunk + 63) / 64);
 #pragma unroll 16
-        for (uint32_t b = 0; b < count; b++)
-            total += (double)of_block[turn][b];
+        for (uint32_t i = 0; i < count; i++)
+            total += (double)sums[turn][i];
     }
-    return total;
-}
-
-PARE_CUDA_KERNEL(score, PARE_CUDA_WIDE)
-{
-    const uint64_t row = blockIdx.x;
-    const float *const x = a.logit + row * a.width;
-    const uint32_t width = (uint32_t)a.width;
-    const float most = block_largest(x, width);
-    const uint64_t best = block_first(x, width, most);
-    const double total = block_total(x, width, most);
+    if (threadIdx.x >= 32)
+        return;
+    const pare_cuda_part best = row_best(a.part + row * parts, parts);
     if (threadIdx.x == 0) {
-        const double at = a.target ? (double)x[a.target[row]] : 0;
-        a.score[row] = {(double)most, total, at, best};
+        const double at = a.target ? (double)a.logit[row * width + a.target[row]] : 0;
+        a.score[row] = {(double)best.most, total, at, best.at == NONE ? 0 : best.at};
     }
 }
 

@@ -13,8 +13,9 @@
 folder=$2
 version=${3-}
 table=kernels/cuda/registers.csv
-# kernel,chip: it has 64 registers, for 1024 threads, and keeps one address of 8 bytes in memory
-may_spill=pare_gemm_x8_s4_cuda,sm_90a
+# kernel,chip: two blocks a processor leave it 128 registers, and it keeps one number of 4 bytes in
+# memory
+may_spill=pare_gemm_x8_q3_cuda,sm_80
 
 # Rows of the messages: kernel,chip,registers,stack,spills,shared.
 rows() {

@@ -342,7 +342,7 @@ static pare_status op_route(op_run *r, size_t i)
 
 static pare_status op_score(op_run *r, size_t i)
 {
-    static const size_t wide[] = {1, 2, 63, 64, 65, 255, 257, 513, 2049, 4200};
+    static const size_t wide[] = {1, 2, 63, 64, 65, 255, 257, 513, 2049, 9000};
     const size_t n = wide[i % 10], rows = 1 + i % 3;
     float *const logit = op_floats(r, rows * n), *const other = op_floats(r, rows * n);
     pare_array x, base;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/cuda/cuda_blocks.h"
 #include "kernels/half.h"
 #include "runtime/linear_internal.h"
 #include "tests/unit/tiny.h"
@@ -160,11 +161,18 @@ static const tiny_kind halved[] = {
     {.bits = 8, .group = 128, TINY_FLOAT},
     {.bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT},
     {.bits = 8, .encoding = PARE_ENCODING_FP8, TINY_FLOAT},
+    {.bits = 2, .group = 64, .encoding = PARE_ENCODING_TERNARY, TINY_FLOAT},
 };
+/* And of 2:4. */
+static const struct {
+    unsigned bits;
+    size_t group;
+} pruned[] = {{16, 32}, {4, 32}, {4, 96}, {8, 128}};
+enum { PRUNED = sizeof pruned / sizeof *pruned };
 static const size_t halved_tokens[] = {1, 16, 33, 130};
 static const size_t halved_shapes[][2] = {{33, 70}, {17, 1184}, {70, 300}};
 enum {
-    HALVED = sizeof halved / sizeof *halved + 1, /* the last one: 2:4 */
+    HALVED = sizeof halved / sizeof *halved + PRUNED,
     HALVED_TOKENS = sizeof halved_tokens / sizeof *halved_tokens,
     HALVED_SHAPES = sizeof halved_shapes / sizeof *halved_shapes
 };
@@ -192,16 +200,21 @@ static float *inputs(op_run *r, size_t m, size_t k)
  * few bits. */
 static pare_linear make_exact(op_run *r, size_t kind, size_t n, size_t k)
 {
-    if (kind == HALVED - 1) {
-        pare_linear w = two_of_four(r, 16, n, k, 32);
+    if (kind >= HALVED - PRUNED) {
+        const unsigned bits = pruned[kind + PRUNED - HALVED].bits;
+        const size_t group = pruned[kind + PRUNED - HALVED].group;
+        pare_linear w = two_of_four(r, bits, n, k, group);
         uint16_t *const values = (uint16_t *)(uintptr_t)w.panel.values;
-        for (size_t i = 0; i < w.panel.n * w.panel.ldv; i++)
+        uint16_t *const scales = (uint16_t *)(uintptr_t)w.panel.scales;
+        for (size_t i = 0; bits == 16 && i < w.panel.n * w.panel.ldv; i++)
             values[i] &= 0xfe00;
+        for (size_t i = 0; bits < 16 && i < w.panel.n * ((w.panel.k + group - 1) / group); i++)
+            scales[i] = (uint16_t)(0x3c00 - (i * i % 3 << 10));
         w.name = "2:4";
         w.n = n;
         w.k = k;
-        w.bits = 16;
-        w.encoding = PARE_ENCODING_F16;
+        w.bits = bits;
+        w.encoding = bits == 16 ? PARE_ENCODING_F16 : PARE_ENCODING_UNIFORM;
         w.sparsity = PARE_SPARSITY_2_4;
         w.activation.mode = PARE_ACTIVATION_FLOAT;
         return w;
@@ -257,11 +270,11 @@ static const struct {
 } tiled[] = {{2, false, 32, PARE_ENCODING_UNIFORM},  {2, false, 0, PARE_ENCODING_UNIFORM},
              {3, false, 64, PARE_ENCODING_UNIFORM},  {3, false, 128, PARE_ENCODING_UNIFORM},
              {4, false, 96, PARE_ENCODING_UNIFORM},  {4, false, 256, PARE_ENCODING_UNIFORM},
-             {8, false, 32, PARE_ENCODING_UNIFORM},  {8, false, 128, PARE_ENCODING_UNIFORM},
-             {8, false, 0, PARE_ENCODING_UNIFORM},   {2, false, 32, PARE_ENCODING_TERNARY},
-             {2, false, 128, PARE_ENCODING_TERNARY}, {4, true, 32, PARE_ENCODING_UNIFORM},
-             {4, true, 128, PARE_ENCODING_UNIFORM},  {8, true, 64, PARE_ENCODING_UNIFORM},
-             {8, true, 256, PARE_ENCODING_UNIFORM}};
+             {4, false, 128, PARE_ENCODING_UNIFORM}, {8, false, 32, PARE_ENCODING_UNIFORM},
+             {8, false, 128, PARE_ENCODING_UNIFORM}, {8, false, 0, PARE_ENCODING_UNIFORM},
+             {2, false, 32, PARE_ENCODING_TERNARY},  {2, false, 128, PARE_ENCODING_TERNARY},
+             {4, true, 32, PARE_ENCODING_UNIFORM},   {4, true, 128, PARE_ENCODING_UNIFORM},
+             {8, true, 64, PARE_ENCODING_UNIFORM},   {8, true, 256, PARE_ENCODING_UNIFORM}};
 enum { TILED = sizeof tiled / sizeof *tiled };
 
 /* More columns than a block takes at a time; the last ones for the kernels of many tokens. */
@@ -329,14 +342,20 @@ pare_status op_tiles(op_run *r, size_t i)
 {
     const size_t *const size = sizes[i / TILED], m = size[0], n = size[1], k = size[2];
     const bool many = i / TILED == SIZES - 1;
-    pare_array x, y;
+    const size_t count = m <= PARE_CUDA_X8_FEW ? 3 : 1; /* few tokens: in one kernel */
+    pare_array x, y[3];
+    pare_linear w[3];
+    const pare_linear *const all[] = {&w[0], &w[1], &w[2]};
     PARE_TRY(op_begin(r, 1));
-    const pare_linear w = make_tiled(r, i % TILED, n, k);
-    const pare_linear *const only = &w;
-    PARE_TRY(pare_linear_check(r->o.cx, only));
+    for (size_t j = 0; j < count; j++) {
+        w[j] = make_tiled(r, i % TILED, n + 9 * j, k);
+        PARE_TRY(pare_linear_check(r->o.cx, &w[j]));
+        PARE_TRY(op_blank(r, m, n + 9 * j, &y[j]));
+    }
     PARE_TRY(op_put(r, op_floats(r, m * k), m, k, &x));
-    PARE_TRY(op_blank(r, m, n, &y));
-    PARE_TRY(r->d && many ? multiply_tiles(r->cuda, only, x, y)
-                          : r->o.op->linears(&r->o, &only, 1, false, x, &y));
-    return op_keep(r, y);
+    PARE_TRY(r->d && many ? multiply_tiles(r->cuda, all[0], x, y[0])
+                          : r->o.op->linears(&r->o, all, count, false, x, y));
+    for (size_t j = 0; j < count; j++)
+        PARE_TRY(op_keep(r, y[j]));
+    return PARE_OK;
 }

@@ -302,11 +302,13 @@ END_TEST
 
 /* --- codes ------------------------------------------------------------------------------------ */
 
+static const float ternary[4] = {-1, 0, 1, 2};
 static const struct kind {
     const char *name;
     unsigned bits;
     const float *level; /* NULL: uniform */
 } kinds[] = {{"q2", 2, NULL},
+             {"t2", 2, ternary},
              {"q3", 3, NULL},
              {"q4", 4, NULL},
              {"q8", 8, NULL},
@@ -361,6 +363,21 @@ static void unpack(const packed *p)
     free((void *)(uintptr_t)p->host.zeros);
 }
 
+static pare_cuda_shape shape_of(const char *kind, size_t m, const pare_cuda_gemm_f16_q4 *a)
+{
+    const pare_cuda_gemm_f16_many_q2 q2 = {.m = a->m, .n = a->n};
+    const pare_cuda_gemm_f16_many_q3 q3 = {.m = a->m, .n = a->n};
+    const pare_cuda_gemm_f16_many_q4 q4 = {.m = a->m, .n = a->n};
+    const pare_cuda_gemm_f16_many_q8 q8 = {.m = a->m, .n = a->n};
+    if (m <= 64)
+        return pare_cuda_gemm_f16_q4_shape(a);
+    return strchr(kind, '2') == kind + 1 && kind[0] != 'e' ? pare_cuda_gemm_f16_many_q2_shape(&q2)
+           : strcmp(kind, "q3") == 0                       ? pare_cuda_gemm_f16_many_q3_shape(&q3)
+           : strcmp(kind, "q8") == 0 || strcmp(kind, "e4m3") == 0
+               ? pare_cuda_gemm_f16_many_q8_shape(&q8)
+               : pare_cuda_gemm_f16_many_q4_shape(&q4);
+}
+
 static void multiply_codes(const packed *p, const operands *o, size_t first, size_t m, float *y)
 {
     const size_t planes = p->host.n * p->groups, bytes = ((m - 1) * o->ldy + o->n) * sizeof *y;
@@ -369,7 +386,7 @@ static void multiply_codes(const packed *p, const operands *o, size_t first, siz
     w.scales = there(w.scales, planes * 2);
     w.zeros = w.zeros ? there(w.zeros, planes) : NULL;
     const pare_cuda_gemm_f16_q4 a = {
-        .x = there(o->x + first * o->ldx, ((m - 1) * o->ldx + o->k) * 2),
+        .x = there(o->x + first * o->ldx, ((m - 1) * o->ldx + (o->k + 63) / 64 * 64) * 2),
         .x_scale = there(o->x_scale + first, m * sizeof *y),
         .w = w,
         .y = room(bytes),
@@ -378,8 +395,9 @@ static void multiply_codes(const packed *p, const operands *o, size_t first, siz
         .m = m,
         .n = o->n};
     char name[64];
-    (void)snprintf(name, sizeof name, "pare_gemm_f16_%s_cuda", p->kind.name);
-    launch(name, pare_cuda_gemm_f16_q4_shape(&a), &a, sizeof a); /* all have the same members */
+    (void)snprintf(name, sizeof name, "pare_gemm_f16_%s%s_cuda", m > 64 ? "many_" : "",
+                   p->kind.name);
+    launch(name, shape_of(p->kind.name, m, &a), &a, sizeof a); /* all have the same members */
     for (size_t t = 0; t < m; t++)
         back(y + t * o->ldy, a.y + t * o->ldy, o->n * sizeof *y);
     drop();
@@ -412,9 +430,9 @@ static void check_codes(const packed *p, const operands *o, const float *y)
 
 static const struct {
     size_t m, n, k, group;
-} packs[] = {{1, 33, 32, 32},     {2, 40, 1184, 128}, {3, 31, 160, 64}, {8, 32, 608, 1024},
-             {9, 65, 288, 96},    {16, 8, 1152, 128}, {17, 37, 96, 32}, {33, 64, 256, 256},
-             {64, 33, 1280, 640}, {63, 9, 416, 32}};
+} packs[] = {{1, 33, 32, 32},     {2, 40, 1184, 128}, {3, 31, 160, 64},  {8, 32, 608, 1024},
+             {9, 65, 288, 96},    {16, 8, 1152, 128}, {17, 37, 96, 32},  {33, 64, 256, 256},
+             {64, 33, 1280, 640}, {63, 9, 416, 32},   {66, 72, 160, 96}, {130, 135, 288, 128}};
 enum { PACKS = sizeof packs / sizeof *packs };
 
 START_TEST(codes_are_within_the_bound_and_rows_on_their_own)
@@ -430,13 +448,19 @@ START_TEST(codes_are_within_the_bound_and_rows_on_their_own)
                         .seed = (uint64_t)_i});
     const packed p = pack(kind, packs[i].n, packs[i].k, packs[i].group,
                           !kind.level && (i + (size_t)_i / PACKS) % 2);
-    const operands o = make(packs[i].m, packs[i].n, packs[i].k, 8, false);
-    float *const y = memory(o.m * o.ldy * sizeof *y), *const one = memory(o.ldy * sizeof *y);
+    operands o = make(packs[i].m, packs[i].n, (packs[i].k + 63) / 64 * 64, 8, false);
+    const size_t k = packs[i].k, some = o.m > 64 ? 65 : 1; /* the fewest of a kernel */
+    float *const y = memory(o.m * o.ldy * sizeof *y), *const one = memory(some * o.ldy * sizeof *y);
+    for (size_t j = 0; j < o.m * o.ldx; j++) /* behind k */
+        o.x[j] = j % o.ldx >= k && j % o.ldx < o.k ? 0 : o.x[j];
+    o.k = k;
     multiply_codes(&p, &o, 0, o.m, y);
     check_codes(&p, &o, y);
-    for (size_t t = o.m > 1 ? o.m - 2 : 0; t < o.m; t++) {
-        multiply_codes(&p, &o, t, 1, one);
-        ck_assert_msg(memcmp(one, y + t * o.ldy, o.n * sizeof *y) == 0, "token %zu by itself", t);
+    for (size_t t = o.m > some ? o.m - some - 1 : 0; t + some <= o.m; t++) {
+        multiply_codes(&p, &o, t, some, one);
+        for (size_t j = 0; j < some; j++)
+            ck_assert_msg(memcmp(one + j * o.ldy, y + (t + j) * o.ldy, o.n * sizeof *y) == 0,
+                          "token %zu by itself", t + j);
     }
     free(one);
     free(y);

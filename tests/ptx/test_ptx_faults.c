@@ -278,6 +278,8 @@ static const struct {
 } unseen[] = {
     {"route", "no barrier of a warp", "lanes of a warp that race in global memory go in step here"},
     {"divergence", "other lane", "the largest of eight values that each octet of a warp has"},
+    {"score", "other lane",
+     "the largest of parts of a row from the seventeenth on; rows have three"},
     {"kv_put", "predicate", "the way of nvcc to divide small numbers, with the same result"},
     {"gemm_f16_q3", "predicate", "atoms are taken one by one instead of two by two"},
     {"gemm_x8_many_s4", "predicate", "four rows are written one by one instead of at once"},
