@@ -534,14 +534,32 @@ static pare_status run_locked(pare_ctx *cx, pare_arena *a, const pare_job *job,
     return s;
 }
 
+/* A smaller checkpoint that the same passes made stays, with --restart, too. */
+static pare_status run_first(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                             const pare_events *events, pare_compress_result *out)
+{
+    pare_job first = *job;
+    first.restart = false;
+    const pare_status s = run_locked(cx, a, &first, events, out);
+    if (s != PARE_EEXISTS || !job->restart)
+        return s;
+    pare_ctx_clear(cx);
+    return run_locked(cx, a, job, events, out);
+}
+
 static pare_status run_chain(pare_ctx *cx, pare_arena *a, const pare_job *job,
                              const pare_events *events, pare_compress_result *out)
 {
     pare_chain chain;
     PARE_TRY(pare_chain_make(cx, a, job, &chain));
     PARE_TRY(pare_chain_check(cx, &chain));
-    for (size_t i = 0; i < chain.jobs; i++)
-        PARE_TRY(run_locked(cx, a, &chain.job[i], events, out));
+    size_t fallbacks = 0;
+    if (chain.jobs > 1) {
+        PARE_TRY(run_first(cx, a, &chain.job[0], events, out));
+        fallbacks = out->report.fallbacks;
+    }
+    PARE_TRY(run_locked(cx, a, &chain.job[chain.jobs - 1], events, out));
+    out->report.fallbacks += fallbacks;
     return PARE_OK;
 }
 

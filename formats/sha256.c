@@ -64,6 +64,7 @@ static pare_status prepare(pare_ctx *cx)
     if (s != PARE_OK)
         return s;
     if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1 ||
+        !OSSL_LIB_CTX_get0_global_default() || /* else EVP takes one that was never set up */
         EVP_Digest("", 0, digest, NULL, EVP_sha256(), NULL) != 1)
         return fail(cx);
     atomic_store(&started, true);

@@ -79,8 +79,9 @@ static bool add_value(const pare__batch *b, char *name, size_t *used, const pare
 /* Whether a folder may be called so: not as files of the batch are, or those beside a job. */
 static bool is_free(const char *name)
 {
-    static const char *const ends[] = {".yaml", ".log",  ".partial", ".lock",     ".tmp",
-                                       ".csv",  ".json", ".html",    ".replaced", ".failed"};
+    static const char *const ends[] = {".yaml",     ".log",    ".partial", ".lock",
+                                       ".tmp",      ".csv",    ".json",    ".html",
+                                       ".replaced", ".failed", ".smaller", ".variants"};
     const size_t len = strlen(name);
     bool fits = len <= PARE_BATCH_NAME_MAX && name[strspn(name, plain)] == '\0' && name[0] != '.' &&
                 name[0] != '-' && strcasecmp(name, "shared") != 0;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "compress/batch/batch_internal.h"
+#include "compress/budget/budget.h"
 #include "compress/output/journal.h"
 #include "compress/output/output.h"
 #include "formats/checksums.h"
@@ -90,11 +91,25 @@ static pare_status look_into(const pare_jobs *b, pare_batch_row *r, const char *
     return s;
 }
 
+/* Where the recipe lies that the output of a row was made of; NULL: PARE_ENOMEM. A search for a
+ * budget puts what it came to into the output. */
+static char *recipe_of(const pare_jobs *b, const pare_batch_row *r)
+{
+    const pare_recipe *const recipe = &r->job->recipe;
+    bool searches = false;
+    for (size_t i = 0; i < recipe->steps; i++)
+        searches |= strcmp(pare_passes[recipe->step[i].pass]->name, "budget") == 0;
+    if (!searches)
+        return pare_path_join(b->a, r->output, "recipe.yaml");
+    char *const store = pare_path_suffix(b->a, r->output, PARE_BUDGET_STORE);
+    return store ? pare_path_join(b->a, store, PARE_BUDGET_ASKED) : NULL;
+}
+
 static pare_status find(const pare_jobs *b, pare_batch_row *r, found *out)
 {
     bool same;
     char *const manifest = pare_path_join(b->a, r->output, PARE_MANIFEST_NAME);
-    char *const recipe = pare_path_join(b->a, r->output, "recipe.yaml");
+    char *const recipe = recipe_of(b, r);
     char *const run = pare_path_join(b->a, r->output, "run.json");
     if (!manifest || !recipe || !run)
         return PARE_ENOMEM;

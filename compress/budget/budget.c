@@ -3,12 +3,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compress/budget/budget_choose.h"
 #include "compress/budget/budget_internal.h"
 #include "compress/output/output.h"
 #include "compress/passes/budget_step.h"
 #include "compress/plan/job_paths.h"
+#include "compress/text/text_out.h"
 #include "runtime/file.h"
 #include "runtime/machine.h"
 
@@ -83,8 +85,24 @@ static pare_status check_recipe(pare_budget *b)
         return pare_recipe_fail(b->cx, step->place,
                                 "budget: does not go with fallback, whose settings are of passes "
                                 "that the search replaces; leave one of them out");
+    if (step->value[PARE_BUDGET_BYTES] > 0 && step->value_place[PARE_BUDGET_BITS].line)
+        return pare_recipe_fail(b->cx, step->value_place[PARE_BUDGET_BITS],
+                                "budget: bits and bytes are both given; leave one of them out");
     b->value = step->value;
     return PARE_OK;
+}
+
+/* What the recipe says beside the step, before the search takes its time: as pare plan does. */
+static pare_status check_rest(pare_budget *b)
+{
+    pare_arena a = {.cx = b->cx};
+    pare_job job = *b->job;
+    pare_plan plan = {0};
+    job.plan_only = job.unlimited = true;
+    const pare_status s = pare_plan_make(b->cx, &a, &job, &plan);
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    return s;
 }
 
 static pare_status take_paths(pare_budget *b)
@@ -92,7 +110,7 @@ static pare_status take_paths(pare_budget *b)
     const pare_job_path output = {b->job->recipe, "output", b->job->output, &b->recipe.output};
     char *path;
     PARE_TRY(pare_job_path_pick(b->cx, b->a, &output, &path));
-    b->store = pare_path_suffix(b->a, path, ".variants");
+    b->store = pare_path_suffix(b->a, path, PARE_BUDGET_STORE);
     b->base = b->store ? pare_path_join(b->a, b->store, "base") : NULL;
     b->shared = b->store ? pare_path_join(b->a, b->store, "shared") : NULL;
     if (!b->base || !b->shared)
@@ -104,6 +122,23 @@ static pare_status take_paths(pare_budget *b)
                                   "replaces it",
                                   path);
     return PARE_OK;
+}
+
+/* A folder of somebody else is not written into. */
+static pare_status check_store(const pare_budget *b)
+{
+    static const char *const own[] = {"base", "base.partial", PARE_JOURNAL_NAME};
+    bool ours = !pare_path_is_directory(b->store) || rmdir(b->store) == 0;
+    for (size_t i = 0; !ours && i < sizeof own / sizeof *own; i++) {
+        char *const path = pare_path_join(b->a, b->store, own[i]);
+        if (!path)
+            return PARE_ENOMEM;
+        ours = pare_path_is_directory(path) || pare_path_is_file(path);
+    }
+    return ours ? PARE_OK
+                : pare_fail(b->cx, PARE_EEXISTS,
+                            "%s: is no folder of a search; move it away, or give another output",
+                            b->store);
 }
 
 /* The base as a plan: which linears there are, and the windows held out. */
@@ -442,6 +477,17 @@ static pare_status decide(pare_budget *b, uint64_t budget, size_t *choice, char 
     return PARE_OK;
 }
 
+/* The recipe that the output was made of: its own recipe.yaml is what the search came to. */
+static pare_status keep_asked(pare_budget *b)
+{
+    pare_text_out t = {.cx = b->cx};
+    char *text;
+    size_t len;
+    PARE_TRY(pare_job_read_recipe(b->cx, b->a, b->job->recipe, b->job->text, &text, &len));
+    pare__text_put(&t, "%s", text);
+    return pare__text_save(&t, b->store, PARE_BUDGET_ASKED);
+}
+
 static pare_status run_choice(pare_budget *b, pare_job_runner *runner, const size_t *choice,
                               const char *head, pare_compress_result *out)
 {
@@ -450,7 +496,8 @@ static pare_status run_choice(pare_budget *b, pare_job_runner *runner, const siz
     job.sets = NULL;
     job.set_count = 0;
     job.share = job.share ? job.share : b->shared;
-    return runner(b->cx, b->a, &job, b->events, out);
+    PARE_TRY(runner(b->cx, b->a, &job, b->events, out));
+    return keep_asked(b);
 }
 
 static pare_status search(pare_budget *b, pare_job_runner *runner, pare_compress_result *out)
@@ -482,10 +529,13 @@ pare_status pare_budget_compress(pare_ctx *cx, pare_arena *a, const pare_job *jo
     pare_lock lock = {0};
     PARE_TRY(read_recipe(cx, a, job, &b.words, &b.recipe));
     PARE_TRY(check_recipe(&b));
+    PARE_TRY(check_rest(&b));
     PARE_TRY(take_paths(&b));
     PARE_TRY(pare__budget_settings(&b));
     PARE_TRY(pare_lock_take(cx, a, b.store, "compress", &teller, &lock));
-    pare_status s = pare_output_make(cx, a, b.store);
+    pare_status s = check_store(&b);
+    if (s == PARE_OK)
+        s = pare_output_make(cx, a, b.store);
     if (s == PARE_OK)
         s = search(&b, runner, out);
     if (b.writer)

@@ -2,8 +2,9 @@
  * measured KL, in so many bits or bytes.
  *
  *   1. OUTPUT.variants/base: the recipe with gptq in 4 bits in place of the step, an ordinary job.
- *      While the statistics of a linear are in memory it is quantized with every setting; codes go
- * to OUTPUT.variants/SETTING, errors to a journal (budget_store.c). One calibration for all.
+ *      While the statistics of a linear are in memory it is quantized with every setting; codes
+ *      go to OUTPUT.variants/SETTING, errors to a journal (budget_store.c). One calibration for
+ *      all.
  *   2. KL of the output when one linear has one setting and all else is float (budget_measure.c).
  *   3. The KL of the others by their errors; one setting for each unit (budget_choose.h).
  *   4. The KL of the choice and of the best single setting that fits, both out of the store, on
@@ -15,6 +16,10 @@
 #define PARE_COMPRESS_BUDGET_BUDGET_H
 
 #include "compress/run/job_events.h"
+
+/* Beside OUTPUT, and in it: the recipe with the step that OUTPUT was made of. */
+#define PARE_BUDGET_STORE ".variants"
+#define PARE_BUDGET_ASKED "asked.yaml"
 
 /* How a job without such a step runs: pare_compress. */
 typedef pare_status pare_job_runner(pare_ctx *cx, pare_arena *a, const pare_job *job,

@@ -78,7 +78,9 @@ static pare_status verify_text(pare_cli *cli, const char *path, const char *key,
         (void)printf("... and %zu more\n", f.count - FINDINGS_SHOWN);
     (void)printf("%s: %zu file%s, %zu tensor%s, %s: %s\n", path, r->files, pare_plural(r->files),
                  r->tensors, pare_plural(r->tensors), pare_units_bytes(r->bytes, bytes),
-                 r->findings ? "damaged" : "all good");
+                 !r->findings ? "all good"
+                 : key        ? "not what the key signed"
+                              : "damaged");
     if (key && !r->findings)
         (void)printf("signed    by the key with SHA-256 %s\n", f.signer.id);
     if (r->tensors && !r->checked)

@@ -44,8 +44,9 @@ static const char notes[] = "The step stands alone in passes. compress quantizes
                             "single setting that fits; when\n"
                             "that has less KL, it is taken.\n";
 
-static const char caution[] = "this is the plan of the base of the search, in 4 bits; the search "
-                              "chooses what the artifact gets";
+static const char caution[] = "pare plan shows the base of the search, in 4 bits; the search "
+                              "chooses what the artifact gets, and takes two to three times as "
+                              "long";
 
 /* gptq as it carries the activations. */
 static void base_values(double *value)

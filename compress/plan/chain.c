@@ -97,7 +97,7 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
     if (chain->jobs < 2)
         return PARE_OK;
     rest.plan_only = rest.unlimited = true;
-    if (!pare_path_is_directory(rest.model))
+    if (rest.restart || !pare_path_is_directory(rest.model))
         rest.model = chain->model;
     const pare_status s = pare_plan_make(cx, &a, &rest, &plan);
     pare_plan_close(&plan);

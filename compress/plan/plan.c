@@ -14,6 +14,7 @@
 #include "formats/dense.h"
 #include "formats/tokenizer.h"
 #include "runtime/file.h"
+#include "runtime/small.h"
 
 static const uint64_t shard_bytes = (uint64_t)4 << 30;
 
@@ -66,6 +67,19 @@ static pare_status look_at_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     return pare_plan_places(cx, a, plan, stat(journal, &st) == 0 && st.st_size > 0, &plan->settled);
 }
 
+/* Names of what a chain and a search put beside their outputs. */
+static pare_status check_beside(pare_ctx *cx, const pare_plan *plan, const pare_job_path *output)
+{
+    static const char *const end[] = {".smaller", ".variants"};
+    for (size_t i = 0; i < sizeof end / sizeof *end; i++)
+        if (plan->job->part != PARE_JOB_SMALLER && pare_ends_with(plan->place.output, end[i]))
+            return pare_job_path_fail(cx, PARE_EUSAGE, output,
+                                      "%s: names that end in %s are for folders beside outputs; "
+                                      "give another output",
+                                      plan->place.output, end[i]);
+    return PARE_OK;
+}
+
 static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
@@ -78,6 +92,7 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     if (job->tokenizer || r->tokenizer.text)
         PARE_TRY(pare_job_path_pick(cx, a, &tokenizer, &plan->tokenizer_path));
     PARE_TRY(pare_job_output(cx, a, &output, &plan->place));
+    PARE_TRY(check_beside(cx, plan, &output));
     return pare_job_output_beside(cx, &output, &plan->place, plan->model_path);
 }
 

@@ -203,7 +203,8 @@ static pare_status take_warnings(pare_run *run, pare_report *r)
 static size_t count_found(const pare_run *run)
 {
     const size_t blocks = run->plan->out.blocks;
-    const size_t found = run->units.found ? run->units.found : run->front.found;
+    const size_t pruned = pare_plan_front(run->plan) > 0 ? run->front.found : 0;
+    const size_t found = run->units.found ? run->units.found : pruned;
     return found < blocks ? found : blocks;
 }
 

@@ -234,7 +234,10 @@ static pare_status train(training *t)
     PARE_TRY(take_student(t));
     PARE_TRY(find_state(t));
     PARE_TRY(run_steps(t));
-    PARE_TRY(measure(t, &r->kl_after, &r->nll_after));
+    const pare_status s = measure(t, &r->kl_after, &r->nll_after);
+    if (s == PARE_EINTERRUPTED && t->state.at.steps > t->begun)
+        PARE_TRY(save_state(t));
+    PARE_TRY(s);
     pare__notify(run, PARE_EVENT_NOTICE, "%s: KL %.4f on windows held out, %s", name_of(run),
                  r->kl_after,
                  r->kl_after < r->kl_before

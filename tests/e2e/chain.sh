@@ -58,8 +58,12 @@ grep -q 'out.smaller is already complete' out.log || fail "$(cat out.log)"
 mv out was
 does compress chain.yaml --set passes.2.rtn.bits=8
 grep -q 'out.smaller is already complete' out.log || fail "$(cat out.log)"
+inode=$(ls -i out.smaller/model.safetensors)
+does compress chain.yaml --set passes.2.rtn.bits=3 --restart
+[ "$inode" = "$(ls -i out.smaller/model.safetensors)" ] || fail '--restart cut the model again'
 rm -r out
 mv was out
+says 'names that end in .smaller are for folders beside outputs' "$pare" compress first.yaml --output x.smaller
 
 # Killed anywhere: the same bytes.
 runs=0
@@ -72,6 +76,19 @@ while [ ! -d killed ]; do
 done
 does compress chain.yaml --output killed --set passes.1.distill.save=0
 cmp out/packed-00001-of-00001.safetensors killed/packed-00001-of-00001.safetensors || fail 'other bytes after kills'
+# Stopped behind the last step: the training stays.
+"$pare" compress chain.yaml --output stopped --threads 1 >out.log 2>&1 &
+until grep -q 'step 16 of 16' out.log; do
+    kill -0 $! 2>/dev/null || fail "no step 16: $(cat out.log)"
+    sleep 0.01
+done
+kill -INT $!
+wait $! || :
+if [ ! -d stopped ]; then
+    does compress chain.yaml --output stopped
+    ! grep -q 'step 1 of 16' out.log || fail 'the training began anew'
+fi
+cmp out/packed-00001-of-00001.safetensors stopped/packed-00001-of-00001.safetensors || fail 'other bytes after a stop'
 [ ! -e killed.partial ] && [ ! -e killed.smaller.partial ] || fail 'something is left beside the output'
 
 # The cache alone, without training.
