@@ -63,7 +63,7 @@ says err 'budget: 1000 bytes are too few for these linears: the least is'
 # --- the whole search
 recipe whole 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
 "$pare" plan whole.yaml > out
-says out 'this is the plan of the base of the search'
+says out 'shows the base of the search'
 run 0 whole --threads 2
 says err 'budget: 3.[12][0-9]* bits per weight; on windows held out the variants have KL 0'
 awk -v b="$(bits)" 'BEGIN { exit !(b > 3.15 && b <= 3.2001) }' || fail "$(bits) bits for 3.2"
@@ -112,7 +112,9 @@ sha256sum whole.variants/journal whole.variants/*/packed-* > before
 run 0 whole --restart --set passes.0.budget.bits=2.6
 sha256sum -c before > out2 || fail "another budget changed the variants: $(cat out2)"
 awk -v b="$(bits)" 'BEGIN { exit !(b > 2.55 && b <= 2.6001) }' || fail "$(bits) bits for 2.6"
-run 0 whole --restart --set passes.0.budget.bytes=3700000
+run 2 whole --restart --set passes.0.budget.bytes=3700000
+says err 'bits and bytes are both given'
+run 0 whole --restart --set 'passes=[{budget: {bytes: 3700000, tokens: 128}}]'
 bytes=$(cat whole/packed-* whole/packed.index.json | wc -c)
 [ "$bytes" -le 3700000 ] && [ "$bytes" -gt 3650000 ] || fail "$bytes bytes for 3700000"
 run 2 whole --set passes.0.budget.bits=2.6
