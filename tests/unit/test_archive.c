@@ -4,6 +4,8 @@
 
 static const char *const messages[] = {
     "is no archive of pare: its first bytes are others",
+    "is empty",
+    "is too short to be an archive",
     "does not end in a seek table",
     "the seek table does not fit into the file",
     "the seek table is damaged",
@@ -15,7 +17,7 @@ static const char *const messages[] = {
     "x.pare.zst:1:",
     "the archive has format 2",
     "has no format",
-    "program or zstd is no short text",
+    "program or zstd is no short text of plain characters",
     "level or stretch is out of range",
     "has no list of files",
     "the name of a file is none that pare writes",
@@ -172,11 +174,13 @@ END_TEST
 
 START_TEST(names_that_lead_elsewhere_fit_no_archive)
 {
-    static const char *const bad[] = {"", ".", "..", "a/b", "/a", "a\n", "\x7f"};
+    static const char *const bad[] = {
+        "", ".", "..", "a/b", "/a", "a\n", "\x7f", "caf\xe9", PARE_ARCHIVE_MARK};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert(!pare_archive_name_fits(bad[i]));
     ck_assert(pare_archive_name_fits(".gitattributes"));
     ck_assert(pare_archive_name_fits("a b..c"));
+    ck_assert(pare_archive_name_fits("caf\xc3\xa9"));
 }
 END_TEST
 
