@@ -54,7 +54,7 @@ head -c 5000 two.pare.zst > short.pare.zst
 refused 4 'seek table' unpack short.pare.zst
 refused 4 'is no archive of pare' unpack none/config.json --output x
 refused 2 'exists already' unpack two.pare.zst
-refused 3 'nothere: ' unpack nothere
+refused 4 'nothere: cannot open' unpack nothere
 : > nothing
 refused 4 'nothing: is empty' unpack nothing
 printf PARE > few
@@ -103,7 +103,7 @@ openssl pkey -in private.pem -pubout -out public.pem
 openssl genpkey -algorithm ed25519 -out other.pem 2> out
 openssl pkey -in other.pem -pubout -out other.pub
 refused 4 'nobody signed' verify none --key public.pem
-"$pare" sign none --key private.pem > out
+(cd none && "$pare" sign . --key ../private.pem) > out
 "$pare" verify none --key public.pem > out
 grep -q '^signed' out || fail "verify does not say who signed: $(cat out)"
 openssl pkeyutl -verify -rawin -pubin -inkey public.pem -in none/SHA256SUMS \
