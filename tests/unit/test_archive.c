@@ -52,6 +52,16 @@ START_TEST(the_corpus_reaches_every_message)
 }
 END_TEST
 
+enum { NO_MEMORY = 64 };  /* ZSTD_error_memory_allocation */
+static bool prefix_fails; /* as if libzstd got no memory for it */
+
+size_t __real_ZSTD_DCtx_refPrefix(void *d, const void *prefix, size_t bytes);
+size_t __wrap_ZSTD_DCtx_refPrefix(void *d, const void *prefix, size_t bytes);
+size_t __wrap_ZSTD_DCtx_refPrefix(void *d, const void *prefix, size_t bytes)
+{
+    return prefix_fails ? (size_t)-NO_MEMORY : __real_ZSTD_DCtx_refPrefix(d, prefix, bytes);
+}
+
 /* Bytes that repeat neither quickly nor never. */
 static void fill(unsigned char *x, size_t bytes, unsigned seed)
 {
@@ -172,6 +182,28 @@ START_TEST(a_frame_that_was_changed_is_refused)
 }
 END_TEST
 
+/* Taking a prefix allocates. */
+START_TEST(without_memory_no_archive_is_damaged)
+{
+    bench b;
+    bench_begin(&b);
+    fill(b.raw, MOST, 11);
+    memcpy(b.base, b.raw, MOST);
+    const pare_archive_frame f = there_and_back(&b, MOST, 1, false, true);
+    ck_assert_int_eq(f.form, PARE_FORM_PREFIX);
+    pare_stretch s = {.from = b.frame, .to = b.back, .frame = f, .base = {b.base, 0, MOST}};
+    prefix_fails = true;
+    ck_assert_int_eq(pare_stretch_decode(&b.cx, b.coder, &s, 1), PARE_ENOMEM);
+    ck_assert_ptr_null(s.why);
+    pare_ctx_clear(&b.cx);
+    s = (pare_stretch){.from = b.raw, .to = b.frame, .width = 1, .frame = {.bytes = MOST}};
+    s.base = (pare_base_bytes){b.base, 0, MOST};
+    ck_assert_int_eq(pare_stretch_encode(&b.cx, b.coder, &s, 1), PARE_ENOMEM);
+    prefix_fails = false;
+    bench_end(&b);
+}
+END_TEST
+
 START_TEST(names_that_lead_elsewhere_fit_no_archive)
 {
     static const char *const bad[] = {
@@ -193,6 +225,7 @@ int main(void)
     tcase_add_test(t, each_form_gives_back_its_stretch);
     tcase_add_test(t, planes_put_the_exponent_into_a_byte);
     tcase_add_test(t, a_frame_that_was_changed_is_refused);
+    tcase_add_test(t, without_memory_no_archive_is_damaged);
     tcase_add_test(t, names_that_lead_elsewhere_fit_no_archive);
     suite_add_tcase(s, t);
     return unit_main(s);
