@@ -204,6 +204,27 @@ START_TEST(without_memory_no_archive_is_damaged)
 }
 END_TEST
 
+START_TEST(words_that_steer_a_terminal_fit_no_archive)
+{
+    static const char *const bad[] = {"\x1b[2J", "1\n", "\xc2\x9b", "\x7f"};
+    pare_archive x = {.program = "0.1.0", .zstd = "1.5.4", .level = 3, .stretch = 1};
+    pare_ctx cx;
+    pare_arena a;
+    char *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_archive_tail(&cx, &a, &x, &text, &len), PARE_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        x.zstd = bad[i];
+        ck_assert_int_eq(pare_archive_tail(&cx, &a, &x, &text, &len), PARE_EINVAL);
+        ck_assert_ptr_nonnull(strstr(cx.what, "is no short text of plain characters"));
+        pare_ctx_clear(&cx);
+    }
+    pare_arena_release(&a);
+}
+END_TEST
+
 START_TEST(names_that_lead_elsewhere_fit_no_archive)
 {
     static const char *const bad[] = {
@@ -226,6 +247,7 @@ int main(void)
     tcase_add_test(t, planes_put_the_exponent_into_a_byte);
     tcase_add_test(t, a_frame_that_was_changed_is_refused);
     tcase_add_test(t, without_memory_no_archive_is_damaged);
+    tcase_add_test(t, words_that_steer_a_terminal_fit_no_archive);
     tcase_add_test(t, names_that_lead_elsewhere_fit_no_archive);
     suite_add_tcase(s, t);
     return unit_main(s);
