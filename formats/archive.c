@@ -6,6 +6,7 @@
 #include "formats/hash.h"
 #include "formats/json.h"
 #include "formats/little_endian.h"
+#include "formats/unicode.h"
 
 enum {
     FRAME_HEAD = 8, /* of a skippable frame: magic and length */
@@ -46,7 +47,8 @@ bool pare_archive_name_fits(const char *name)
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)name[i] < ' ' || name[i] == 127 || name[i] == '/')
             return false;
-    return len > 0 && len < 256 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    return len > 0 && len < 256 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+           strcmp(name, PARE_ARCHIVE_MARK) != 0 && pare_unicode_valid(name, len) == len;
 }
 
 static pare_status refuse(pare_ctx *cx, const char *name, const char *why)
@@ -58,7 +60,9 @@ static pare_status refuse(pare_ctx *cx, const char *name, const char *why)
 static pare_status find_index(pare_ctx *cx, const char *name, const unsigned char *p, uint64_t len,
                               uint64_t *index, uint64_t *table)
 {
-    if (len < PARE_ARCHIVE_HEAD || memcmp(p, pare_archive_head, PARE_ARCHIVE_HEAD) != 0)
+    if (len < PARE_ARCHIVE_HEAD)
+        return refuse(cx, name, len ? "is too short to be an archive" : "is empty");
+    if (memcmp(p, pare_archive_head, PARE_ARCHIVE_HEAD) != 0)
         return refuse(cx, name, "is no archive of pare: its first bytes are others");
     if (len < PARE_ARCHIVE_HEAD + FRAME_HEAD + FOOT || pare_le32(p + len - 4) != FOOT_MAGIC ||
         p[len - 5] != 0)

@@ -1,26 +1,4 @@
-/* formats/archive.h - FILE.pare.zst: the files of a folder in frames of zstd.
- *
- *   head    skippable frame 0x184D2A5D: u32 le 8, "PAREPK01"
- *   frames  ordinary frames of zstd: each is one stretch of one file, files by name, none empty
- *   index   skippable frame 0x184D2A5D: u32 le length; 16 B XXH3-128 of what follows, a frame of
- *           zstd that holds the index as JSON: files with size and SHA-256, of each frame its
- * bytes, stored bytes, form and the XXH3-128 of what is stored table   skippable frame 0x184D2A5E,
- * the seek table of zstd's seekable format without checksums: head and index stand in it, too, with
- * 0 bytes of content
- *
- * So zstd -d reads such a file: what it prints is every stretch in its form, one behind the other.
- * A form is what a stretch becomes before it is compressed, with x an element of `width` bytes:
- *
- *   plain     as it is
- *   planesW   x rotated left by a bit, so that the sign lies behind the mantissa and the exponent
- * of BF16 and F32 fills a byte; then the first bytes of all x, then the second ... prefix    as it
- * is, compressed behind base_bytes bytes of the base file at base_at xor, xorW x ^ y, y the same
- * element of the base file from base_at on; then planes of W bytes (without rotation: x ^ y has no
- * sign to speak of)
- *
- * A base is a folder with files of the same names that an archive was made against: it has the
- * SHA-256 of each that is needed. Untrusted: every number is held against the bytes that there are
- * before anything is allocated for it, and a frame is decoded only when its XXH3 fits. */
+/* formats/archive.h - FILE.pare.zst: the files of a folder in frames of zstd. */
 #ifndef PARE_FORMATS_ARCHIVE_H
 #define PARE_FORMATS_ARCHIVE_H
 
@@ -28,7 +6,37 @@
 
 #include "formats/sha256.h"
 
+// clang-format off
+/* An archive is, in this order:
+ *
+ *   head    skippable frame 0x184D2A5D: u32 le 8, "PAREPK01"
+ *   frames  ordinary frames of zstd: each is one stretch of one file; files by name, no frame empty
+ *   index   skippable frame 0x184D2A5D: u32 le length; 16 B XXH3-128 of the rest; the rest is a
+ *           frame of zstd that holds the index as JSON: of each file its name, bytes and SHA-256,
+ *           of each of its frames bytes, stored bytes, form, and XXH3-128 of the stored bytes
+ *   table   skippable frame 0x184D2A5E, the seek table of zstd's seekable format without checksums:
+ *           u32 le stored bytes and u32 le bytes of every frame; head and index stand in it, too,
+ *           with 0 bytes
+ *
+ * So zstd -d reads such a file: what it prints is every stretch in its form, one behind the other.
+ * A form is what a stretch becomes before it is compressed; x is an element of W bytes:
+ *
+ *   plain     the stretch as it is
+ *   planesW   x rotated left by a bit, so that the sign lies behind the mantissa and the exponent
+ *             of BF16 and F32 fills a byte; then the first bytes of all x, then the second ones ...
+ *   prefix    the stretch as it is, compressed behind base_bytes bytes of the base file at base_at
+ *   xor       x ^ y, W = 1; y is the same element of the base file, from base_at on
+ *   xorW      x ^ y; then planes of it, not rotated: x ^ y has no sign to speak of
+ *
+ * A base is a folder with files of the same names that an archive was made against: the index has
+ * the SHA-256 of each that is needed. Untrusted: every number is held against the bytes that there
+ * are before anything is allocated for it; a frame is decoded only when its XXH3 fits. */
+// clang-format on
 #define PARE_ARCHIVE_ENDING ".pare.zst"
+
+/* The file that marks a folder as one that is being unpacked: no archive has one of this name. */
+#define PARE_ARCHIVE_MARK ".pare-unpacking"
+
 enum {
     PARE_ARCHIVE_FORMAT = 1,
     PARE_ARCHIVE_HEAD = 16,
@@ -71,7 +79,7 @@ typedef struct pare_archive_frame {
 } pare_archive_frame;
 
 typedef struct pare_archive_file {
-    const char *name; /* no slash, no control character, neither "." nor ".." */
+    const char *name; /* as pare_archive_name_fits wants it */
     uint64_t bytes;
     char sha256[PARE_SHA256_HEX];
     pare_archive_frame *frame; /* their bytes add up to those of the file */
@@ -106,7 +114,8 @@ PARE_CHECKED pare_status pare_archive_index_parse(pare_ctx *cx, pare_arena *a, c
 PARE_CHECKED pare_status pare_archive_tail(pare_ctx *cx, pare_arena *a, const pare_archive *x,
                                            char **text, size_t *len);
 
-/* Whether a file in an archive may have this name. */
+/* Whether a file in an archive may have this name: 1 to 255 bytes of UTF-8 without slash and
+ * control characters, neither "." nor ".." nor PARE_ARCHIVE_MARK. */
 bool pare_archive_name_fits(const char *name);
 
 #endif

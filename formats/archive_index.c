@@ -147,14 +147,23 @@ static pare_status read_file(const reader *r, const pare_json *v, size_t i, uint
     return read_frames(r, v, f, at, end);
 }
 
+/* Printed as it is, so nothing in it may steer a terminal: ASCII alone. */
+static bool is_plain(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    return true;
+}
+
 /* A word about who wrote it, copied. */
 static pare_status read_word(const reader *r, const pare_json *v, const char **out)
 {
     enum { WORD_MOST = 64 };
     size_t len = 0;
     const char *const text = pare_json_text(v, &len);
-    if (!text || len > WORD_MOST)
-        return refuse(r, NULL, "program or zstd is no short text");
+    if (!text || len > WORD_MOST || !is_plain(text, len))
+        return refuse(r, NULL, "program or zstd is no short text of plain characters");
     *out = pare_arena_text(r->a, text, len);
     return *out ? PARE_OK : PARE_ENOMEM;
 }

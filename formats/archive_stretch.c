@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "formats/hash.h"
 #include "formats/little_endian.h"
@@ -197,6 +198,12 @@ static void set_up(ZSTD_CCtx *e, pare_archive_form f, int level, const pare_base
     }
 }
 
+static bool lacks_memory(size_t result)
+{
+    return ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation;
+}
+
+/* The bytes that the frame becomes; an error of zstd. */
 static size_t decode_one(bench *b, const pare_stretch *s, const unsigned char *frame,
                          unsigned char *to)
 {
@@ -204,8 +211,9 @@ static size_t decode_one(bench *b, const pare_stretch *s, const unsigned char *f
     const bool plain = f->form == PARE_FORM_PLAIN || f->form == PARE_FORM_PREFIX;
     unsigned char *const form = plain || f->form == PARE_FORM_XOR ? to : b->form;
     (void)ZSTD_DCtx_reset(b->decoder, ZSTD_reset_session_and_parameters);
-    if (f->form == PARE_FORM_PREFIX)
-        (void)ZSTD_DCtx_refPrefix(b->decoder, s->base.at, s->base.bytes);
+    if (f->form == PARE_FORM_PREFIX &&
+        ZSTD_isError(ZSTD_DCtx_refPrefix(b->decoder, s->base.at, s->base.bytes)))
+        return (size_t)-ZSTD_error_memory_allocation; /* all that it can lack */
     const size_t n = ZSTD_decompressDCtx(b->decoder, form, f->bytes, frame, f->stored);
     if (!ZSTD_isError(n) && n == f->bytes && !plain)
         of_form(f->form, form, f->bytes, s->base.at, to);
@@ -292,7 +300,9 @@ static void encode(void *arg, size_t begin, size_t end, size_t worker)
             s->base = s->twin;
         pare_xxh3(s->to, s->frame.stored, s->frame.xxh3);
         const size_t n = decode_one(b, s, s->to, b->other);
-        if (n != s->frame.bytes || memcmp(b->other, s->from, n) != 0)
+        if (lacks_memory(n))
+            atomic_store(&w->memory, true);
+        else if (n != s->frame.bytes || memcmp(b->other, s->from, n) != 0)
             atomic_store(&w->failed, true);
     }
 }
@@ -335,7 +345,10 @@ static void decode(void *arg, size_t begin, size_t end, size_t worker)
     for (size_t i = begin; i < end; i++) {
         pare_stretch *const s = &w->s[i];
         s->why = check_frame(s);
-        if (!s->why && decode_one(&w->coder->bench[worker], s, s->from, s->to) != s->frame.bytes)
+        const size_t n = s->why ? 0 : decode_one(&w->coder->bench[worker], s, s->from, s->to);
+        if (!s->why && lacks_memory(n))
+            atomic_store(&w->memory, true);
+        else if (!s->why && n != s->frame.bytes)
             s->why = "is damaged: zstd cannot decode it";
         if (s->why)
             atomic_store(&w->failed, true);
@@ -346,6 +359,8 @@ pare_status pare_stretch_decode(pare_ctx *cx, pare_stretch_coder *c, pare_stretc
 {
     work w = {.coder = c, .s = s};
     pare_parallel(cx, count, 1, decode, &w);
+    if (atomic_load(&w.memory))
+        return pare_fail(cx, PARE_ENOMEM, "%s", no_memory);
     return atomic_load(&w.failed) ? PARE_EFORMAT : PARE_OK;
 }
 
@@ -372,5 +387,8 @@ pare_status pare_text_of_frame(pare_arena *a, const unsigned char *frame, size_t
     *text = pare_arena_take(a, (size_t)bytes + 1, 1);
     if (!*text)
         return PARE_ENOMEM;
-    return ZSTD_decompress(*text, *text_len, frame, len) == *text_len ? PARE_OK : PARE_EFORMAT;
+    const size_t n = ZSTD_decompress(*text, *text_len, frame, len);
+    if (lacks_memory(n))
+        return pare_fail(a->cx, PARE_ENOMEM, "%s", no_memory);
+    return n == *text_len ? PARE_OK : PARE_EFORMAT;
 }

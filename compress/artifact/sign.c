@@ -1,6 +1,8 @@
 #include "compress/artifact/sign.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compress/output/inventory.h"
@@ -52,17 +54,14 @@ pare_status pare_sign_folder(pare_ctx *cx, pare_arena *a, const char *path, cons
                              const pare_teller *teller, pare_signed *out)
 {
     pare_lock lock = {0};
-    size_t len = strlen(path);
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    path = pare_arena_text(a, path, len);
-    if (!path)
-        return PARE_ENOMEM;
+    char real[PATH_MAX]; /* the lock lies beside the folder, also where that is "." or a link */
     if (!pare_path_is_directory(path))
         return pare_fail(cx, PARE_EFORMAT,
                          "%s: is no folder; what pare signs is a folder with a " PARE_SUMS_NAME,
                          path);
-    PARE_TRY(pare_lock_take(cx, a, path, "sign", teller, &lock));
+    if (!realpath(path, real))
+        return pare_file_fail_input(cx, path, "find");
+    PARE_TRY(pare_lock_take(cx, a, real, "sign", teller, &lock));
     const pare_status s = sign(cx, a, path, key, out);
     pare_lock_release(&lock);
     return s;

@@ -116,6 +116,27 @@ static pare_status check_partial(const pack *p)
     return PARE_OK;
 }
 
+static pare_status check_apart_from(const pack *p, const pare_folder *read, const char *path)
+{
+    const pare_file_stamp there = pare_file_look(path);
+    for (size_t i = 0; there.inode && i < read->files; i++) {
+        const pare_file_stamp *const is = &read->file[i].stamp;
+        if (is->device == there.device && is->inode == there.inode)
+            return pare_fail(p->cx, PARE_EUSAGE,
+                             "%s: is one of the files that are read; choose another path", path);
+    }
+    return PARE_OK;
+}
+
+/* What is written is none of the files that are read, however it is spelled. */
+static pare_status check_apart(const pack *p)
+{
+    PARE_TRY(check_apart_from(p, &p->from, p->output));
+    PARE_TRY(check_apart_from(p, &p->from, p->partial));
+    PARE_TRY(check_apart_from(p, &p->base, p->output));
+    return check_apart_from(p, &p->base, p->partial);
+}
+
 /* Where the element at `at` of a part lies in the base file; what is not of a tensor, or of one
  * that is another there, has no twin. */
 static void find_twin(const pare_part *part, const pare_part *base, size_t bases, pare_part *out)
@@ -356,6 +377,7 @@ static pare_status run(pack *p)
     PARE_TRY(pare_folder_open(p->cx, p->a, p->opts->path, &p->from));
     if (p->opts->base)
         PARE_TRY(pare_folder_open(p->cx, p->a, p->opts->base, &p->base));
+    PARE_TRY(check_apart(p));
     for (size_t i = 0; i < p->base.files; i++)
         PARE_TRY(pare_watch_mapped(p->a, &p->watch, &p->base.file[i]));
     PARE_TRY(cut(p));

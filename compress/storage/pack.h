@@ -10,7 +10,7 @@ typedef struct pare_pack_opts {
     const char *output; /* the archive; NULL: beside `path`, named after it */
     const char *base;   /* what the archive is a difference from; NULL: nothing */
     int level;
-    bool replace; /* an archive that lies there */
+    bool replace; /* an archive that lies there, and is none of the files that are read */
     pare_teller teller;
 } pare_pack_opts;
 
@@ -47,9 +47,10 @@ PARE_CHECKED pare_status pare_unpack_list(pare_ctx *cx, pare_arena *a, const cha
                                           pare_archive *out);
 
 /* Writes the files into OUTPUT.partial, which gets the name of the output when every file is whole,
- * has its SHA-256 and is durable. The space that they need must be free in front. PARE_EUSAGE,
- * PARE_EEXISTS for the output, PARE_EFORMAT for a damaged archive or a base that is another one;
- * the rest as above. */
+ * has its SHA-256 and is durable. Until then PARE_ARCHIVE_MARK lies in it: a folder of that name is
+ * replaced only with that mark, or empty. The space that they need must be free in front.
+ * PARE_EUSAGE, PARE_EEXISTS for the output, PARE_EFORMAT for a damaged archive or a base that is
+ * another one; the rest as above. */
 PARE_CHECKED pare_status pare_unpack(pare_ctx *cx, pare_arena *a, const pare_unpack_opts *opts,
                                      pare_unpack_result *out);
 

@@ -34,6 +34,7 @@ typedef struct unpack {
     pare_hashing *hashing;
     char (*sha256)[PARE_SHA256_HEX];
     pare_sha256 *running; /* with `check`: of the file at hand */
+    char *mark;           /* in place.partial, while it is not whole */
     bool made;            /* place.partial */
     uint64_t done;
 } unpack;
@@ -80,8 +81,8 @@ static bool is_of_archive(const unpack *u, const char *name)
     return false;
 }
 
-/* What an unpacking that was killed left may go: a folder of nothing but regular files that the
- * archive has, too. */
+/* What an unpacking that was killed left may go: an empty folder, or one with its mark and
+ * otherwise nothing but regular files that the archive has, too. */
 static pare_status check_partial(unpack *u)
 {
     struct stat st;
@@ -91,11 +92,19 @@ static pare_status check_partial(unpack *u)
     pare_status s = PARE_OK;
     if (!d)
         return pare_fail(u->cx, PARE_EEXISTS, "%s: is in the way; move it away", u->place.partial);
+    const bool marked =
+        fstatat(dirfd(d), PARE_ARCHIVE_MARK, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
     for (const struct dirent *e; s == PARE_OK && (e = readdir(d));) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
-        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) ||
-            !is_of_archive(u, e->d_name))
+        if (!marked)
+            s = pare_fail(u->cx, PARE_EEXISTS,
+                          "%s: holds %s and is not marked as a folder that pare was unpacking; "
+                          "move it away",
+                          u->place.partial, e->d_name);
+        else if (strcmp(e->d_name, PARE_ARCHIVE_MARK) != 0 &&
+                 (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+                  !S_ISREG(st.st_mode) || !is_of_archive(u, e->d_name)))
             s = pare_fail(u->cx, PARE_EEXISTS,
                           "%s: holds %s, which this archive does not write; move it away",
                           u->place.partial, e->d_name);
@@ -188,7 +197,8 @@ static pare_status create(unpack *u, size_t i)
     return s;
 }
 
-/* Removes what lies in OUTPUT.partial under the names of the archive, and the folder. */
+/* Removes what lies in OUTPUT.partial under the names of the archive, then the mark, then the
+ * folder. */
 static void discard(unpack *u)
 {
     for (size_t i = 0; i < u->archive.files; i++) {
@@ -198,7 +208,25 @@ static void discard(unpack *u)
             (void)unlink(path);
         pare_arena_rewind(u->a, mark);
     }
+    (void)unlink(u->mark);
     (void)rmdir(u->place.partial);
+}
+
+/* The folder with its mark, the first file in it. */
+static pare_status create_partial(unpack *u)
+{
+    u->mark = pare_path_join(u->a, u->place.partial, PARE_ARCHIVE_MARK);
+    if (!u->mark)
+        return PARE_ENOMEM;
+    PARE_TRY(check_partial(u)); /* again: reading the base takes its time */
+    discard(u);                 /* of a run that was killed */
+    if (mkdir(u->place.partial, 0777) != 0)
+        return pare_file_fail(u->cx, u->place.partial, "create");
+    u->made = true;
+    const int fd = open(u->mark, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0 || close(fd) != 0)
+        return pare_file_fail(u->cx, u->mark, "create");
+    return pare_file_sync_parent(u->cx, u->mark);
 }
 
 static pare_status create_all(unpack *u)
@@ -211,10 +239,7 @@ static pare_status create_all(unpack *u)
         return PARE_ENOMEM;
     if (u->opts->check)
         return PARE_OK;
-    discard(u); /* of a run that was killed */
-    if (mkdir(u->place.partial, 0777) != 0)
-        return pare_file_fail(u->cx, u->place.partial, "create");
-    u->made = true;
+    PARE_TRY(create_partial(u));
     for (size_t i = 0; i < files; i++)
         PARE_TRY(create(u, i));
     return pare_hashing_begin(u->cx, u->to, files, u->sha256, NULL, &u->hashing);
@@ -321,9 +346,16 @@ static pare_status publish(unpack *u)
 {
     for (size_t i = 0; i < u->archive.files; i++)
         pare_file_unmap(&u->to[i]);
-    PARE_TRY(pare_file_sync_parent(u->cx, u->archive.files ? u->path[0] : u->place.partial));
+    const char *const mark = pare_path_join(u->a, u->place.output, PARE_ARCHIVE_MARK);
+    if (!mark)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_file_sync_parent(u->cx, u->mark));
+    if (unlink(u->mark) != 0)
+        return pare_file_fail(u->cx, u->mark, "remove");
+    /* at once: a run that is killed here leaves a folder that the next one does not touch */
     PARE_TRY(pare_file_name(u->cx, u->place.partial, u->place.output));
     u->made = false;
+    PARE_TRY(pare_file_sync_parent(u->cx, mark));
     return pare_file_sync_parent(u->cx, u->place.output);
 }
 
@@ -383,12 +415,10 @@ pare_status pare_unpack(pare_ctx *cx, pare_arena *a, const pare_unpack_opts *opt
     unpack u = {.cx = cx, .a = a, .opts = opts};
     pare_phase phase[] = {{.name = opts->check ? "checking" : "unpacking", .amount = 1, .steps = 1},
                           {.name = "hashing", .amount = 0.1, .steps = 1}};
-    if (!opts->check)
-        PARE_TRY(find_output(&u));
     PARE_TRY(open_archive(cx, a, opts->path, &u.from, &u.archive));
-    pare_status s = opts->check
-                        ? PARE_OK
-                        : pare_lock_take(cx, a, u.place.output, "unpack", &opts->teller, &u.lock);
+    pare_status s = opts->check ? PARE_OK : find_output(&u);
+    if (s == PARE_OK && !opts->check)
+        s = pare_lock_take(cx, a, u.place.output, "unpack", &opts->teller, &u.lock);
     pare_ctx_job(cx, phase, sizeof phase / sizeof *phase, 0);
     if (s == PARE_OK)
         s = run(&u);

@@ -4,6 +4,8 @@
 
 static const char *const messages[] = {
     "is no archive of pare: its first bytes are others",
+    "is empty",
+    "is too short to be an archive",
     "does not end in a seek table",
     "the seek table does not fit into the file",
     "the seek table is damaged",
@@ -15,7 +17,7 @@ static const char *const messages[] = {
     "x.pare.zst:1:",
     "the archive has format 2",
     "has no format",
-    "program or zstd is no short text",
+    "program or zstd is no short text of plain characters",
     "level or stretch is out of range",
     "has no list of files",
     "the name of a file is none that pare writes",
@@ -49,6 +51,16 @@ START_TEST(the_corpus_reaches_every_message)
     corpus_reaches("archive", parse_bytes, messages, sizeof messages / sizeof *messages);
 }
 END_TEST
+
+enum { NO_MEMORY = 64 };  /* ZSTD_error_memory_allocation */
+static bool prefix_fails; /* as if libzstd got no memory for it */
+
+size_t __real_ZSTD_DCtx_refPrefix(void *d, const void *prefix, size_t bytes);
+size_t __wrap_ZSTD_DCtx_refPrefix(void *d, const void *prefix, size_t bytes);
+size_t __wrap_ZSTD_DCtx_refPrefix(void *d, const void *prefix, size_t bytes)
+{
+    return prefix_fails ? (size_t)-NO_MEMORY : __real_ZSTD_DCtx_refPrefix(d, prefix, bytes);
+}
 
 /* Bytes that repeat neither quickly nor never. */
 static void fill(unsigned char *x, size_t bytes, unsigned seed)
@@ -170,13 +182,58 @@ START_TEST(a_frame_that_was_changed_is_refused)
 }
 END_TEST
 
+/* Taking a prefix allocates. */
+START_TEST(without_memory_no_archive_is_damaged)
+{
+    bench b;
+    bench_begin(&b);
+    fill(b.raw, MOST, 11);
+    memcpy(b.base, b.raw, MOST);
+    const pare_archive_frame f = there_and_back(&b, MOST, 1, false, true);
+    ck_assert_int_eq(f.form, PARE_FORM_PREFIX);
+    pare_stretch s = {.from = b.frame, .to = b.back, .frame = f, .base = {b.base, 0, MOST}};
+    prefix_fails = true;
+    ck_assert_int_eq(pare_stretch_decode(&b.cx, b.coder, &s, 1), PARE_ENOMEM);
+    ck_assert_ptr_null(s.why);
+    pare_ctx_clear(&b.cx);
+    s = (pare_stretch){.from = b.raw, .to = b.frame, .width = 1, .frame = {.bytes = MOST}};
+    s.base = (pare_base_bytes){b.base, 0, MOST};
+    ck_assert_int_eq(pare_stretch_encode(&b.cx, b.coder, &s, 1), PARE_ENOMEM);
+    prefix_fails = false;
+    bench_end(&b);
+}
+END_TEST
+
+START_TEST(words_that_steer_a_terminal_fit_no_archive)
+{
+    static const char *const bad[] = {"\x1b[2J", "1\n", "\xc2\x9b", "\x7f"};
+    pare_archive x = {.program = "0.1.0", .zstd = "1.5.4", .level = 3, .stretch = 1};
+    pare_ctx cx;
+    pare_arena a;
+    char *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_archive_tail(&cx, &a, &x, &text, &len), PARE_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        x.zstd = bad[i];
+        ck_assert_int_eq(pare_archive_tail(&cx, &a, &x, &text, &len), PARE_EINVAL);
+        ck_assert_ptr_nonnull(strstr(cx.what, "is no short text of plain characters"));
+        pare_ctx_clear(&cx);
+    }
+    pare_arena_release(&a);
+}
+END_TEST
+
 START_TEST(names_that_lead_elsewhere_fit_no_archive)
 {
-    static const char *const bad[] = {"", ".", "..", "a/b", "/a", "a\n", "\x7f"};
+    static const char *const bad[] = {
+        "", ".", "..", "a/b", "/a", "a\n", "\x7f", "caf\xe9", PARE_ARCHIVE_MARK};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert(!pare_archive_name_fits(bad[i]));
     ck_assert(pare_archive_name_fits(".gitattributes"));
     ck_assert(pare_archive_name_fits("a b..c"));
+    ck_assert(pare_archive_name_fits("caf\xc3\xa9"));
 }
 END_TEST
 
@@ -189,6 +246,8 @@ int main(void)
     tcase_add_test(t, each_form_gives_back_its_stretch);
     tcase_add_test(t, planes_put_the_exponent_into_a_byte);
     tcase_add_test(t, a_frame_that_was_changed_is_refused);
+    tcase_add_test(t, without_memory_no_archive_is_damaged);
+    tcase_add_test(t, words_that_steer_a_terminal_fit_no_archive);
     tcase_add_test(t, names_that_lead_elsewhere_fit_no_archive);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -235,13 +235,63 @@ START_TEST(what_lies_there_stays)
     ck_assert_int_eq(rmdir(x.back), 0);
     (void)snprintf(partial, sizeof partial, "%s.partial", x.back);
     ck_assert_int_eq(mkdir(partial, 0700), 0);
-    (void)snprintf(partial, sizeof partial, "back.partial/%s", "mine");
-    folder_put_text(&x.to, partial, "");
+    folder_put_text(&x.to, "back.partial/config.json", "of the user");
+    require_failure(&x, unpack(&x, NULL, false), PARE_EEXISTS,
+                    "holds config.json and is not marked");
+    size_t len;
+    char *const kept = folder_get(folder_file(&x.to, "back.partial/config.json"), &len);
+    ck_assert_uint_eq(len, strlen("of the user"));
+    free(kept);
+    folder_put_text(&x.to, "back.partial/" PARE_ARCHIVE_MARK, ""); /* of a run that was killed */
+    folder_put_text(&x.to, "back.partial/mine", "");
     require_failure(&x, unpack(&x, NULL, false), PARE_EEXISTS, "holds mine, which this archive");
-    ck_assert_int_eq(unlink(folder_file(&x.to, partial)), 0);
-    folder_put_text(&x.to, "back.partial/config.json", "half"); /* of a run that was killed */
+    ck_assert_int_eq(unlink(folder_file(&x.to, "back.partial/mine")), 0);
     ck_assert_int_eq(unpack(&x, NULL, false), PARE_OK);
     compare_and_remove(&x.from, x.back);
+    ck_assert_int_eq(mkdir(partial, 0700), 0); /* killed before the mark was there */
+    ck_assert_int_eq(unpack(&x, NULL, false), PARE_OK);
+    compare_and_remove(&x.from, x.back);
+    end(&x);
+}
+END_TEST
+
+/* An archive that is replaced is none of the files that are read, nor is what is written first. */
+START_TEST(no_input_is_written_over)
+{
+    static const char is_read[] = "is one of the files that are read";
+    fixture x;
+    size_t len, len_now;
+    begin(&x);
+    pack(&x);
+    char *const was = folder_get(x.archive, &len);
+    const pare_pack_opts itself = {.path = x.archive, .replace = true};
+    const pare_pack_opts as_base = {.base = x.archive, .replace = true};
+    require_failure(&x, pack_as(&x, &itself), PARE_EUSAGE, is_read);
+    require_failure(&x, pack_as(&x, &as_base), PARE_EUSAGE, is_read);
+    const char *const partial = pare_path_suffix(&x.a, x.archive, ".partial");
+    ck_assert_ptr_nonnull(partial);
+    ck_assert_int_eq(rename(x.archive, partial), 0);
+    require_failure(&x, pack_as(&x, &(pare_pack_opts){.path = partial}), PARE_EUSAGE, is_read);
+    char *const is = folder_get(partial, &len_now);
+    ck_assert_uint_eq(len_now, len);
+    ck_assert_mem_eq(is, was, len);
+    free(is);
+    free(was);
+    end(&x);
+}
+END_TEST
+
+START_TEST(what_is_no_archive_is_named)
+{
+    fixture x;
+    begin(&x);
+    const pare_unpack_opts o = {.path = "nothere"};
+    pare_unpack_result r;
+    require_failure(&x, pare_unpack(&x.cx, &x.a, &o, &r), PARE_ENOTFOUND, "nothere");
+    folder_put_text(&x.to, "x.pare.zst", "");
+    require_failure(&x, unpack(&x, NULL, false), PARE_EFORMAT, "is empty");
+    folder_put_text(&x.to, "x.pare.zst", "PARE");
+    require_failure(&x, unpack(&x, NULL, false), PARE_EFORMAT, "is too short to be an archive");
     end(&x);
 }
 END_TEST
@@ -262,6 +312,10 @@ START_TEST(what_cannot_be_kept_is_refused)
                     "sub: is a folder");
     ck_assert_int_eq(rmdir(folder_file(&x.from, "sub")), 0);
     folder_put_text(&x.from, "a\nb", "");
+    require_failure(&x, pack_as(&x, &(pare_pack_opts){.replace = true}), PARE_EFORMAT,
+                    "no archive holds a file of such a name");
+    ck_assert_int_eq(unlink(folder_file(&x.from, "a\nb")), 0);
+    folder_put_text(&x.from, "caf\xe9", ""); /* Latin-1 */
     require_failure(&x, pack_as(&x, &(pare_pack_opts){.replace = true}), PARE_EFORMAT,
                     "no archive holds a file of such a name");
     require_failure(&x, pack_as(&x, &(pare_pack_opts){.path = "/nowhere"}), PARE_EEXISTS,
@@ -320,6 +374,8 @@ int main(void)
     tcase_add_test(t, every_flipped_bit_and_every_cut_is_found);
     tcase_add_test(t, a_difference_needs_its_base);
     tcase_add_test(t, what_lies_there_stays);
+    tcase_add_test(t, no_input_is_written_over);
+    tcase_add_test(t, what_is_no_archive_is_named);
     tcase_add_test(t, what_cannot_be_kept_is_refused);
     tcase_add_test(t, without_memory_nothing_is_left);
     suite_add_tcase(s, t);

@@ -1,3 +1,5 @@
+#include <limits.h>
+
 #include "compress/artifact/sign.h"
 #include "compress/output/inventory.h"
 #include "formats/hash.h"
@@ -128,6 +130,23 @@ START_TEST(each_bit_of_a_signature_counts)
 }
 END_TEST
 
+/* The lock lies beside the folder, not in it, where it would be a file too many. */
+START_TEST(a_folder_is_signed_from_inside)
+{
+    const pare_teller nobody = {.tell = NULL};
+    fixture x;
+    char home[PATH_MAX];
+    begin(&x);
+    ck_assert_ptr_nonnull(getcwd(home, sizeof home));
+    ck_assert_int_eq(chdir(x.f.path), 0);
+    const pare_status s = pare_sign_folder(&x.cx, &x.a, ".", x.private, &nobody, &x.r);
+    ck_assert_int_eq(chdir(home), 0);
+    ck_assert_msg(s == PARE_OK, "%s", x.cx.what);
+    ck_assert_ptr_null(checked(&x, x.public));
+    end(&x);
+}
+END_TEST
+
 START_TEST(keys_of_another_kind_are_refused)
 {
     const pare_teller nobody = {.tell = NULL};
@@ -158,6 +177,7 @@ int main(void)
     tcase_add_test(t, a_signature_is_that_of_the_standard);
     tcase_add_test(t, what_is_rewritten_with_all_hashes_is_found);
     tcase_add_test(t, each_bit_of_a_signature_counts);
+    tcase_add_test(t, a_folder_is_signed_from_inside);
     tcase_add_test(t, keys_of_another_kind_are_refused);
     suite_add_tcase(s, t);
     return unit_main(s);
