@@ -97,13 +97,24 @@ include:
   - {name: good, bits: 8}
 END
 run 1 fails.yaml --output failed
+says '2 of 3 jobs are not done; the same command tries them again'
+[ "$(wc -l <failed/bad.failed)" = 1 ] || fail "bad.failed is no line"
 for turn in 1 2; do
     says '^bad  *failed'
     says '^bad: .*nowhere'
     says '^behind  *waits'
     says '^1 of 3 jobs done, 1 failed, 1 waits'
     run 1 fails.yaml --output failed --summary
+    says '2 of 3 jobs are not done; the command without --summary tries them again'
 done
+
+# What cannot be, and what was not begun, is not done, either.
+sed -i '/^include/a\  - {name: large, bits: 4, require.bytes: "<= 1KiB"}' fails.yaml
+run 1 fails.yaml --output failed --summary
+says '3 of 4 jobs are not done'
+run 1 fails.yaml --output failed
+says '^large  *infeasible'
+says '3 of 4 jobs are not done'
 
 # make writes the summary whatever fails.
 if command -v make >/dev/null; then
