@@ -116,6 +116,19 @@ run 1 fails.yaml --output failed
 says '^large  *infeasible'
 says '3 of 4 jobs are not done'
 
+# A job that somebody ends, not the batch, is told how it goes on.
+sed 's|^evaluate.*|evaluate: [kl: {text: long, window: 64}]|' base.yaml >slow.yaml
+head -c 60000 $demo/evaluation.txt >long
+printf 'pare: 1\nrecipe: slow.yaml\nmatrix: {bits: [4]}\n' >slow_jobs.yaml
+"$pare" batch slow_jobs.yaml --output slow >out.log 2>err.log &
+pid=$!
+child=
+while [ -z "$child" ] && kill -0 $pid; do child=$(cat /proc/$pid/task/$pid/children); done
+kill $child
+wait $pid && fail "a job that was ended is done"
+says '^bits4: .*; the same command continues it'
+run 0 slow_jobs.yaml --output slow
+
 # make writes the summary whatever fails.
 if command -v make >/dev/null; then
     run 0 fails.yaml --output made --emit make
