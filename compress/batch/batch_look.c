@@ -45,7 +45,9 @@ pare_status pare__batch_holds(const pare_jobs *b, const char *path, const char *
 /* A failure to write it is none of the job's. */
 void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r)
 {
-    if (pare_file_write(b->cx, r->failed_file, r->why, strlen(r->why)) != PARE_OK)
+    char line[PARE_BATCH_WHY + 1];
+    const int len = snprintf(line, sizeof line, "%s\n", r->why);
+    if (pare_file_write(b->cx, r->failed_file, line, (size_t)len) != PARE_OK)
         pare_ctx_clear(b->cx);
 }
 

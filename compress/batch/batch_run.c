@@ -10,7 +10,7 @@
 #include "runtime/file.h"
 #include "runtime/machine.h"
 
-enum { ARGS = 16, NUMBER = 32, FALLBACK = 3, VERDICT = 6 };
+enum { ARGS = 16, NUMBER = 32, FALLBACK = 3, VERDICT = 6, INTERRUPTED = 130 };
 
 typedef struct runner {
     pare_jobs *b;
@@ -113,6 +113,8 @@ static void take_why(const pare_jobs *b, pare_batch_row *row, int status, const 
     if (WIFSIGNALED(status))
         (void)snprintf(row->why, sizeof row->why,
                        "ended by signal %d; the same command continues it", WTERMSIG(status));
+    else if (WIFEXITED(status) && WEXITSTATUS(status) == INTERRUPTED)
+        (void)snprintf(row->why, sizeof row->why, "interrupted; the same command continues it");
     else if (*said)
         (void)snprintf(row->why, sizeof row->why, "%s", said);
     else

@@ -223,23 +223,23 @@ static pare_status dry_run(pare_cli *cli, const pare_args *args, pare_jobs *b)
     return PARE_OK;
 }
 
-/* What the jobs of this call came to. */
-static pare_status conclude(pare_cli *cli, const pare_jobs *b, pare_status ran)
+/* What the jobs of this call came to; `only` a summary of them. */
+static pare_status conclude(pare_cli *cli, const pare_jobs *b, bool only)
 {
-    size_t failed = 0, shard = 0;
-    PARE_TRY(ran);
+    size_t failed = 0, open = 0, shard = 0;
     for (size_t i = 0; i < b->rows; i++) {
         const pare_batch_row *const r = &b->row[i];
         cli->fallback |= r->fallback;
         cli->refused |= r->mine && r->verdict[0] && strcmp(r->verdict, "ACCEPT") != 0;
         shard += r->mine;
+        open += r->mine && r->state != PARE_BATCH_DONE;
         failed += r->mine && (r->state == PARE_BATCH_FAILED || r->state == PARE_BATCH_WAITS);
     }
     if (failed)
-        return pare_fail(&cli->cx, PARE_EIO,
-                         "%zu of %zu job%s not done; the same command tries %s "
-                         "again",
-                         failed, shard, shard == 1 ? " is" : "s are", failed == 1 ? "it" : "them");
+        return pare_fail(&cli->cx, PARE_EIO, "%zu of %zu job%s not done; the %s tries %s again",
+                         open, shard, shard == 1 ? " is" : "s are",
+                         only ? "command without --summary" : "same command",
+                         open == 1 ? "it" : "them");
     return PARE_OK;
 }
 
@@ -262,7 +262,7 @@ static pare_status run(pare_cli *cli, const pare_args *args, pare_jobs *b)
                         b->opts->restart ? " without --restart" : "");
         return pare_fail(&cli->cx, ran, "interrupted");
     }
-    return conclude(cli, b, ran);
+    return conclude(cli, b, only);
 }
 
 pare_status pare_batch_command(pare_cli *cli, const pare_args *args)

@@ -147,11 +147,10 @@ void pare_report_put(pare_json_writer *w, const pare_report *r);
 PARE_CHECKED pare_status pare_report_write(pare_ctx *cx, const pare_report *r,
                                            const char *directory);
 
-/* Adds the text of a README.md or report.html (`html`) that such a report is, with the verdict of r
- * and its recipe in place of `recipe_was`. What is not found stays. */
+/* Adds the text of a README.md or report.html (`html`) that such a report is, with the verdict and
+ * the recipe of r in place of its own. What is not found stays. */
 struct pare_text_out;
-void pare_report_change(struct pare_text_out *t, const pare_report *r, const char *text,
-                        const char *recipe_was, bool html);
+void pare_report_change(struct pare_text_out *t, const pare_report *r, const char *text, bool html);
 
 /* The member "training" of an open object; and the curve of its loss as a picture in HTML. */
 void pare_report_training(pare_json_writer *w, const pare_training_result *t);

@@ -97,13 +97,37 @@ include:
   - {name: good, bits: 8}
 END
 run 1 fails.yaml --output failed
+says '2 of 3 jobs are not done; the same command tries them again'
+[ "$(wc -l <failed/bad.failed)" = 1 ] || fail "bad.failed is no line"
 for turn in 1 2; do
     says '^bad  *failed'
     says '^bad: .*nowhere'
     says '^behind  *waits'
     says '^1 of 3 jobs done, 1 failed, 1 waits'
     run 1 fails.yaml --output failed --summary
+    says '2 of 3 jobs are not done; the command without --summary tries them again'
 done
+
+# What cannot be, and what was not begun, is not done, either.
+sed -i '/^include/a\  - {name: large, bits: 4, require.bytes: "<= 1KiB"}' fails.yaml
+run 1 fails.yaml --output failed --summary
+says '3 of 4 jobs are not done'
+run 1 fails.yaml --output failed
+says '^large  *infeasible'
+says '3 of 4 jobs are not done'
+
+# A job that somebody ends, not the batch, is told how it goes on.
+sed 's|^evaluate.*|evaluate: [kl: {text: long, window: 64}]|' base.yaml >slow.yaml
+head -c 60000 $demo/evaluation.txt >long
+printf 'pare: 1\nrecipe: slow.yaml\nmatrix: {bits: [4]}\n' >slow_jobs.yaml
+"$pare" batch slow_jobs.yaml --output slow >out.log 2>err.log &
+pid=$!
+child=
+while [ -z "$child" ] && kill -0 $pid; do child=$(cat /proc/$pid/task/$pid/children); done
+kill $child
+wait $pid && fail "a job that was ended is done"
+says '^bits4: .*; the same command continues it'
+run 0 slow_jobs.yaml --output slow
 
 # make writes the summary whatever fails.
 if command -v make >/dev/null; then

@@ -99,7 +99,45 @@ run 0 bad
 says err "bad/README.md was changed since pare wrote it"
 says bad/README.md mine
 says bad/run.json '"bound": 0.7'
-rm -r bad && cp -r again bad && sed -i 's/<= 0.7/<= 0.9/' bad.yaml
+
+# Killed at each file: the same command, and the one before, make it whole.
+if strace -o trace true 2> out; then
+    for at in 1 2 3 4 5; do
+        for bound in 0.6 0.9; do
+            rm -r bad && cp -r again bad
+            sed -i 's/<= 0.[0-9]*"/<= 0.6"/' bad.yaml
+            code=0
+            strace -f -o trace -e trace=/^rename -e inject=/^rename:signal=KILL:when=$at \
+                "$pare" compress bad.yaml > out 2> err || code=$?
+            [ "$code" = 137 ] || fail "no kill at file $at: $code"
+            sed -i "s/<= 0.6/<= $bound/" bad.yaml
+            run 0 bad
+            for file in README.md report.html recipe.yaml run.json; do
+                says bad/$file "$(echo $bound | sed 's/\./\\./')"
+            done
+            "$pare" verify bad > out 2> err || fail "killed at file $at: $(cat out)"
+            ! ls bad | grep tmp || fail "killed at file $at: half a file"
+        done
+    done
+fi
+
+# A file that is not there stays away; a signature is of one verdict.
+rm -r bad && cp -r again bad && rm bad/report.html
+openssl genpkey -algorithm ed25519 -out key.pem 2> out
+"$pare" sign again --key key.pem > out
+mv again/SHA256SUMS.sig bad
+run 0 bad
+[ -e bad/SHA256SUMS.sig ] || fail "a signature of this verdict is gone"
+sed -i 's/<= 0.9/<= 0.5/' bad.yaml
+run 0 bad
+says err "signature was of the old verdict and is removed: sign it again"
+[ ! -e bad/SHA256SUMS.sig ] || fail "the signature of another verdict stays"
+says bad/README.md '0\.5'
+[ ! -e bad/report.html ] || fail "a report of nothing"
+(cd bad && sha256sum -c SHA256SUMS > ../out 2>&1) || true
+[ "$(grep -c FAILED out)" = 1 ] || fail "digests: $(cat out)"
+says out "report.html: FAILED open"
+rm -r bad && cp -r again bad && sed -i 's/<= 0.5/<= 0.9/' bad.yaml
 
 mv bad/run.json kept
 run 4 bad
