@@ -20,32 +20,16 @@
 #include "formats/signature.h"
 #include "runtime/file.h"
 
-static const char *const artifact_names[] = {"packed-*.safetensors",
-                                             "packed.index.json",
-                                             "config.json",
-                                             PARE_MANIFEST_NAME,
-                                             "recipe.yaml",
-                                             "README.md",
-                                             "report.html",
-                                             "layers.csv",
-                                             "run.json",
-                                             "model.safetensors",
-                                             "model-*-of-*.safetensors",
-                                             "model.safetensors.index.json",
-                                             "adapter_config.json",
-                                             "adapter_model.safetensors",
-                                             PARE_SUMS_NAME,
-                                             PARE_SIGNATURE_NAME,
-                                             NULL};
-static const char *const export_names[] = {"config.json",
-                                           "quantize_config.json",
-                                           "model.safetensors",
-                                           "model-*-of-*.safetensors",
-                                           "model.safetensors.index.json",
-                                           PARE_EXPORT_RECORD,
-                                           PARE_SUMS_NAME,
-                                           PARE_SIGNATURE_NAME,
-                                           NULL};
+// clang-format off
+static const char *const artifact_names[] = {
+    "packed-*.safetensors", "packed.index.json", "config.json", PARE_MANIFEST_NAME, "recipe.yaml",
+    "README.md", "report.html", "layers.csv", "run.json", "model.safetensors",
+    "model-*-of-*.safetensors", "model.safetensors.index.json", "adapter_config.json",
+    "adapter_model.safetensors", PARE_SUMS_NAME, PARE_SIGNATURE_NAME, NULL};
+static const char *const export_names[] = {
+    "config.json", "quantize_config.json", "model.safetensors", "model-*-of-*.safetensors",
+    "model.safetensors.index.json", PARE_EXPORT_RECORD, PARE_SUMS_NAME, PARE_SIGNATURE_NAME, NULL};
+// clang-format on
 static const char *const file_names[] = {PARE_OWNED_FILE, NULL};
 static const char *const *const names[] = {artifact_names, export_names, file_names};
 
