@@ -26,15 +26,15 @@ void pare_folder_close(pare_folder *f);
 const pare_file *pare_folder_find(const pare_folder *f, const char *name);
 
 /* A part of a file whose elements are floats of `width` bytes, or 1 for anything else. */
-typedef struct pare_part {
+typedef struct pare_file_part {
     uint64_t at, bytes;
     unsigned width;
     const char *tensor; /* its name; NULL between tensors */
-} pare_part;
+} pare_file_part;
 
 /* Parts that tile the file: tensors of .safetensors and .gguf files that can be read, whatever is
  * between them; else one part. Nothing for an empty file. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_parts(pare_ctx *cx, pare_arena *a, const pare_file *file,
-                                    pare_part **out, size_t *count);
+                                    pare_file_part **out, size_t *count);
 
 #endif

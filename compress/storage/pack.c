@@ -139,9 +139,10 @@ static pare_status check_apart(const pack *p)
 
 /* Where the element at `at` of a part lies in the base file; what is not of a tensor, or of one
  * that is another there, has no twin. */
-static void find_twin(const pare_part *part, const pare_part *base, size_t bases, pare_part *out)
+static void find_twin(const pare_file_part *part, const pare_file_part *base, size_t bases,
+                      pare_file_part *out)
 {
-    *out = (pare_part){0};
+    *out = (pare_file_part){0};
     for (size_t i = 0; part->tensor && i < bases; i++)
         if (base[i].tensor && strcmp(base[i].tensor, part->tensor) == 0)
             *out = base[i];
@@ -160,8 +161,8 @@ static pare_base_bytes around(const pare_file *base, uint64_t at, uint64_t bytes
 }
 
 /* The next stretch of a part, from `at` in the file on. */
-static pare_stretch stretch_of(const pare_file *f, const pare_part *part, const pare_file *base,
-                               const pare_part *twin, uint64_t at)
+static pare_stretch stretch_of(const pare_file *f, const pare_file_part *part,
+                               const pare_file *base, const pare_file_part *twin, uint64_t at)
 {
     const uint64_t left = part->at + part->bytes - at, skip = at - part->at;
     const size_t n = left < PARE_ARCHIVE_STRETCH ? (size_t)left : PARE_ARCHIVE_STRETCH;
@@ -189,7 +190,7 @@ static pare_status cut_file(pack *p, size_t i, pare_stretch *to, size_t *count)
 {
     const pare_file *const f = &p->from.file[i];
     const pare_file *const base = pare_folder_find(&p->base, p->from.name[i]);
-    pare_part *part, *old = NULL, twin = {0};
+    pare_file_part *part, *old = NULL, twin = {0};
     size_t parts, olds = 0;
     const pare_mark mark = pare_arena_mark(p->a);
     PARE_TRY(pare_parts(p->cx, p->a, f, &part, &parts));
