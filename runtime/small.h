@@ -29,10 +29,11 @@ static inline int pare_by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Whether a text is longer than an ending, and has it. */
 static inline bool pare_ends_with(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
+    return n > m && strcmp(text + n - m, end) == 0;
 }
 
 /* Of ASCII, whatever the locale. */

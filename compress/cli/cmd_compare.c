@@ -13,6 +13,7 @@
 #include "formats/checksums.h"
 #include "runtime/file.h"
 #include "runtime/machine.h"
+#include "runtime/small.h"
 
 typedef enum form { FORM_TEXT, FORM_CSV, FORM_JSON, FORM_HTML, FORMS } form;
 

@@ -6,6 +6,7 @@
 #include "compress/output/lock.h"
 #include "runtime/file.h"
 #include "runtime/sample.h"
+#include "runtime/small.h"
 
 /* Sequences in one batch: enough to keep the cores busy, few enough for the key/value cache. */
 enum { BATCH = 16, COUNT_MAX = 1 << 20 };

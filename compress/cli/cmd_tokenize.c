@@ -6,6 +6,7 @@
 #include "compress/output/inputs.h"
 #include "compress/output/lock.h"
 #include "runtime/file.h"
+#include "runtime/small.h"
 
 typedef struct request {
     const char *model, *text, *file, *output; /* TEXT or the FILE of it; output: NULL for stdout */

@@ -18,12 +18,6 @@ const char *pare_last_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-bool pare_ends_with(const char *text, const char *tail)
-{
-    const size_t n = strlen(text), m = strlen(tail);
-    return n > m && strcmp(text + n - m, tail) == 0;
-}
-
 /* A directory that holds a model, under the names that its weights have. */
 static bool is_model(pare_cli *cli, const char *place)
 {

@@ -36,8 +36,7 @@ PARE_CHECKED pare_status pare_output_file_tokens(pare_cli *cli, const char *comm
                                                  const char *path, bool restart, const int32_t *ids,
                                                  size_t count);
 
-/* The part of a path behind the last slash; whether a text is longer than its end, and ends so. */
+/* The part of a path behind the last slash. */
 const char *pare_last_name(const char *path);
-bool pare_ends_with(const char *text, const char *tail);
 
 #endif

@@ -11,9 +11,9 @@
  *
  * Error: (2 g + 8) 2^-24 sum |x w| for groups of g columns, and a rounding for each group.
  * Bound: the rate of mma.sync, 56 us at 8192 x 8192 and 256 tokens on an H200; bytes of x, which
- * every 128 rows read again, over the bandwidth of L2. Measured there: 217 us with 4 bits, a quarter
- * of the speed of cuBLAS in F16, and 137 us at 128 tokens. Decoding and products of a warp do not
- * overlap. A tile of 128 by 128, one a processor, took 166 us for either. */
+ * every 128 rows read again, over the bandwidth of L2. Measured there: 217 us with 4 bits, a
+ * quarter of the speed of cuBLAS in F16, and 137 us at 128 tokens. Decoding and products of a warp
+ * do not overlap. A tile of 128 by 128, one a processor, took 166 us for either. */
 #include "kernels/cuda/f16_codes.cuh"
 
 extern __shared__ __align__(128) uint8_t shared_stages[];

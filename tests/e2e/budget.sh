@@ -2,17 +2,13 @@
 # A search for a budget: budget.sh PARE DEMO. What it refuses; the whole search, killed and continued; other
 # budgets out of the same variants; damage.
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2")
+pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 cd "$home"
 head -c 90000 "$demo/calibration.txt" > text
 
-fail() {
-    echo "budget: $*"
-    [ ! -f err ] || tail -n 5 err
-    exit 1
-}
+. "$here/job_checks.sh"
 
 # recipe NAME PASSES [LINE...]
 recipe() {
@@ -25,17 +21,6 @@ recipe() {
         for line in "$@"; do printf '%s\n' "$line"; done
     } > "$name.yaml"
 }
-
-# run CODE NAME [OPTION...]: compress ends with this code.
-run() {
-    wanted=$1 name=$2 code=0
-    shift 2
-    "$pare" compress "$name.yaml" "$@" > out 2> err || code=$?
-    [ "$code" = "$wanted" ] || fail "$name $*: exit code $code, not $wanted"
-}
-
-# says FILE TEXT
-says() { grep -q -- "$2" "$1" || fail "$1 does not say \"$2\": $(cat "$1")"; }
 
 packed() { cat "$1"/packed-*.safetensors "$1/packed.index.json" | sha256sum; }
 bits() { sed -n 's/^bits per weight *\([0-9.]*\) in.*/\1/p' out; }

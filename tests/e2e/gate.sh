@@ -3,17 +3,13 @@
 # falls back, one that cannot be, one that is too good to be true; exit codes, what the artifact
 # says, and what a killed run leaves.
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2")
+pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 cd "$home"
 head -c 8000 "$demo/evaluation.txt" > text
 
-fail() {
-    echo "gate: $*"
-    [ ! -f err ] || tail -n 5 err
-    exit 1
-}
+. "$here/job_checks.sh"
 
 # recipe NAME REQUIRE [LINE...]: 3 bits, which lose KL 0.03.
 recipe() {
@@ -26,17 +22,6 @@ recipe() {
         for line in "$@"; do printf '%s\n' "$line"; done
     } > "$name.yaml"
 }
-
-# run CODE NAME [OPTION...]: compress ends with this code.
-run() {
-    wanted=$1 name=$2 code=0
-    shift 2
-    "$pare" compress "$name.yaml" "$@" > out 2> err || code=$?
-    [ "$code" = "$wanted" ] || fail "$name: exit code $code, not $wanted"
-}
-
-# says FILE TEXT
-says() { grep -q -- "$2" "$1" || fail "$1 does not say \"$2\": $(cat "$1")"; }
 
 # --- one that passes, and one that does not
 recipe good 'kl: "<= 0.5", perplexity: "<= +50%", bytes: "<= 8MiB"' \
