@@ -5,6 +5,7 @@
 #include "runtime/block_ops.h"
 #include "runtime/hadamard.h"
 #include "runtime/kv_internal.h"
+#include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 
 /* Arguments of the loops over rows. */
@@ -80,18 +81,6 @@ static pare_status cpu_kv_copy(const pare_ops *o, const pare_config *c, const pa
     return PARE_OK;
 }
 
-/* Elements [first, first + count) of a dense matrix. */
-static void fetch(const pare_kernels *kernels, const pare_linear *w, size_t first, size_t count,
-                  float *x)
-{
-    if (w->dtype == PARE_F16)
-        kernels->cvt_f16_f32(x, (const uint16_t *)w->data + first, count);
-    else if (w->dtype == PARE_BF16)
-        kernels->cvt_bf16_f32(x, (const uint16_t *)w->data + first, count);
-    else
-        memcpy(x, (const float *)w->data + first, count * sizeof *x);
-}
-
 /* x [hidden] += the learned position `position`. */
 static void add_position(const pare_ctx *cx, const pare_model *m, size_t position, float *x)
 {
@@ -101,7 +90,7 @@ static void add_position(const pare_ctx *cx, const pare_model *m, size_t positio
     const size_t first = (position + m->config.arch->position_offset) * hidden;
     for (size_t i = 0; i < hidden; i += PART) {
         const size_t count = hidden - i < PART ? hidden - i : PART;
-        fetch(&cx->kernels, &m->positions, first + i, count, part);
+        pare__dense_f32(&cx->kernels, &m->positions, first + i, count, part);
         pare_add(x + i, part, count);
     }
 }
@@ -112,7 +101,7 @@ static pare_status cpu_embed(const pare_ops *o, const pare_model *m, const int32
     const float scale = (float)m->config.embed_scale;
     for (size_t i = 0; i < y.rows; i++) {
         float *const row = y.at + i * y.width;
-        fetch(&o->cx->kernels, &m->embed, (size_t)tokens[i] * y.width, y.width, row);
+        pare_linear_row(o->cx, &m->embed, (size_t)tokens[i], row);
         for (size_t j = 0; scale > 0 && j < y.width; j++)
             row[j] *= scale;
         if (m->positions.data)

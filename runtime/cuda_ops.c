@@ -70,6 +70,23 @@ static pare_status cuda_zero(const pare_ops *o, pare_array y)
     return bytes_of(y) ? d->op->fill(o->cx, d, address(y.at), 0, bytes_of(y)) : PARE_OK;
 }
 
+/* Packed rows are decoded by the CPU. */
+static pare_status cuda_embed_packed(const pare_ops *o, const pare_model *m, const int32_t *tokens,
+                                     pare_batch batch, pare_array y)
+{
+    pare_arena a;
+    PARE_TRY(pare_arena_init(o->cx, &a, 0));
+    const pare_array host = {
+        .at = PARE_NEW(&a, float, y.rows *y.width), .rows = y.rows, .width = y.width};
+    pare_status s = host.at ? PARE_OK : PARE_ENOMEM;
+    if (s == PARE_OK)
+        s = pare_cpu.op->embed(&(pare_ops){.op = pare_cpu.op, .cx = o->cx}, m, tokens, batch, host);
+    if (s == PARE_OK)
+        s = cuda_put(o, host.at, y);
+    pare_arena_release(&a);
+    return s;
+}
+
 static pare_status cuda_embed(const pare_ops *o, const pare_model *m, const int32_t *tokens,
                               pare_batch batch, pare_array y)
 {
@@ -78,6 +95,8 @@ static pare_status cuda_embed(const pare_ops *o, const pare_model *m, const int3
     const void *w, *positions;
     void *token;
     pare_mark mark;
+    if (m->embed.bits)
+        return cuda_embed_packed(o, m, tokens, batch, y);
     PARE_TRY(cuda_mark(o, &mark));
     PARE_TRY(pare__cuda_find(c, m->embed.data, &w));
     PARE_TRY(pare__cuda_find(c, m->positions.data, &positions));

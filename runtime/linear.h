@@ -48,4 +48,10 @@ PARE_CHECKED pare_status pare_linear_check(pare_ctx *cx, const pare_linear *w);
  * places. A rotated W is written as it is stored. Threads over rows; exact. */
 void pare_linear_to_f32(pare_ctx *cx, const pare_linear *w, float *dst);
 
+/* Row `row` of W as f32 [k], the same values: for the embedding, whose rows are looked up. For a W
+ * that has rows of its own: dense, or codes with nothing apart from them, neither pruned nor
+ * rotated. Exact; one thread. */
+bool pare_linear_has_rows(const pare_linear *w);
+void pare_linear_row(const pare_ctx *cx, const pare_linear *w, size_t row, float *dst);
+
 #endif

@@ -226,6 +226,39 @@ static void unpack_24(const unpack_call *c, size_t r0, size_t rows)
     }
 }
 
+void pare__dense_f32(const pare_kernels *kernels, const pare_linear *w, size_t first, size_t count,
+                     float *x)
+{
+    if (w->dtype == PARE_F16)
+        kernels->cvt_f16_f32(x, (const uint16_t *)w->data + first, count);
+    else if (w->dtype == PARE_BF16)
+        kernels->cvt_bf16_f32(x, (const uint16_t *)w->data + first, count);
+    else
+        memcpy(x, (const float *)w->data + first, count * sizeof *x);
+}
+
+bool pare_linear_has_rows(const pare_linear *w)
+{
+    return !w->bits || !(w->sparsity || w->outliers.count || w->sparse.start || w->rotated);
+}
+
+void pare_linear_row(const pare_ctx *cx, const pare_linear *w, size_t row, float *dst)
+{
+    if (!w->bits) {
+        pare__dense_f32(&cx->kernels, w, row * w->k, w->k, dst);
+        return;
+    }
+    const size_t first = row / PARE_ATOM_N * PARE_ATOM_N;
+    const pare_panel all = pare__panel_rows(w, first, 1);
+    for (size_t k = 0; k < w->k; k += PARE_ATOM_K) {
+        const pare_panel p = panel_columns(w, &all, k);
+        const size_t columns = w->k - k < PARE_ATOM_K ? w->k - k : PARE_ATOM_K;
+        float value[PARE_ATOM_N * PARE_ATOM_K];
+        decode(&cx->kernels, w, &p, value, PARE_ATOM_K);
+        memcpy(dst + k, value + (row - first) * PARE_ATOM_K, columns * sizeof *value);
+    }
+}
+
 /* Atom by atom: the one way that also fits where rows or columns are cut. */
 static void unpack_packed(const unpack_call *c, size_t r0, size_t rows)
 {
@@ -258,12 +291,8 @@ static void unpack_rows(void *arg, size_t begin, size_t end, size_t worker)
             unpack_24(c, r0, rows);
         else if (w->bits)
             unpack_packed(c, r0, rows);
-        else if (w->dtype == PARE_F16)
-            c->kernels->cvt_f16_f32(c->dst + first, (const uint16_t *)w->data + first, count);
-        else if (w->dtype == PARE_BF16)
-            c->kernels->cvt_bf16_f32(c->dst + first, (const uint16_t *)w->data + first, count);
         else
-            memcpy(c->dst + first, (const float *)w->data + first, count * sizeof(float));
+            pare__dense_f32(c->kernels, w, first, count, c->dst + first);
     }
 }
 

@@ -59,6 +59,10 @@ pare_mask pare__mask_rows(const pare_linear *w, size_t first, size_t count);
 size_t pare__x8_group_of(const pare_linear *w);
 bool pare__same_x8(const pare_linear *a, const pare_linear *b);
 
+/* Elements [first, first + count) of a dense matrix as F32. */
+void pare__dense_f32(const pare_kernels *kernels, const pare_linear *w, size_t first, size_t count,
+                     float *x);
+
 /* Rows [r0, r0 + rows) of W as F32, outliers and single weights in their places: [rows rounded up
  * to 8, panel.k], rows panel.k apart. r0 is a multiple of 8. */
 void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,

@@ -149,7 +149,7 @@ static inline pare_linear *pare_block_linear_mutable(pare_block *b, size_t part,
 
 typedef struct pare_model {
     pare_config config;
-    pare_linear embed;     /* dense [vocab, hidden]; rows are looked up */
+    pare_linear embed;     /* [vocab, hidden], has rows (linear.h); they are looked up */
     pare_linear head;      /* the same view as embed when tied */
     pare_linear positions; /* dense [rows, hidden], or no data: of learned positions */
     float *norm;           /* [hidden], the offset of the family in it */
