@@ -355,10 +355,12 @@ static pare_status is_embedding(const loader *l, const pare_tensor *head, const 
 static pare_status look_at_tied_head(const loader *l, pare_config *c)
 {
     const pare_arch *const arch = l->arch;
+    if (!c->tied || pare_json_get(l->linears, arch->embed)) /* packed: it is both */
+        return PARE_OK;
     const pare_tensor *const embed = find(l, arch->embed, ".weight");
     const pare_tensor *const head = find(l, arch->head, ".weight");
     bool same;
-    if (!c->tied || !head)
+    if (!head)
         return PARE_OK;
     PARE_TRY(check_dtype(l, head));
     PARE_TRY(check_shape(l, head, 2, (const uint64_t[]){c->vocab, c->hidden}));
@@ -371,6 +373,23 @@ static pare_status look_at_tied_head(const loader *l, pare_config *c)
               "configuration ties them (tie_word_embeddings)",
               l->ck->path, arch->head, arch->embed);
     return PARE_OK;
+}
+
+/* Rows are looked up. */
+static pare_status load_embedding(loader *l, pare_model *m)
+{
+    const pare_config *const c = &m->config;
+    const char *const name = l->arch->embed;
+    const pare_json *const v = pare_json_get(l->linears, name);
+    if (!v)
+        return load_matrix(l, name, c->vocab, c->hidden, &m->embed);
+    PARE_TRY(load_packed(l, name, v, c->vocab, c->hidden, &m->embed));
+    if (pare_linear_has_rows(&m->embed) && !m->embed.bias)
+        return PARE_OK;
+    return pare_fail(l->cx, PARE_EFORMAT,
+                     "%s: linear %s: an embedding has codes alone: neither zeros, outliers, single "
+                     "weights nor a bias, and it is not rotated",
+                     l->ck->path, name);
 }
 
 static pare_status load_head(loader *l, pare_model *m)
@@ -516,7 +535,7 @@ static pare_status load_all(loader *l, pare_arena *scratch, pare_model *m)
     m->block = PARE_NEW(l->arena, pare_block, c->blocks);
     if (!m->block)
         return PARE_ENOMEM;
-    PARE_TRY(load_matrix(l, l->arch->embed, c->vocab, c->hidden, &m->embed));
+    PARE_TRY(load_embedding(l, m));
     PARE_TRY(load_head(l, m));
     if (l->arch->positions)
         PARE_TRY(load_matrix(l, l->arch->positions, c->context + l->arch->position_offset,

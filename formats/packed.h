@@ -142,6 +142,7 @@ size_t pare_packed_linear_groups(const pare_packed_linear *l);
 typedef struct pare_packed_entry {
     pare_tensor tensor; /* data NULL */
     size_t unit;        /* who writes it: block index, or the number of blocks for the rest */
+    bool plane;         /* of a linear */
     uint32_t shard;
     uint64_t offset; /* from the start of the file */
 } pare_packed_entry;

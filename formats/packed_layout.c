@@ -69,6 +69,7 @@ static pare_status add_linear(drafts *d, const pare_packed_linear *l, size_t uni
         const bool codes =
             p == PARE_PLANE_CODES || p == PARE_PLANE_OUTLIER_CODES || p == PARE_PLANE_INDICES;
         PARE_TRY(add(d, &t, unit, codes ? 0 : width_class(t.dtype)));
+        d->item[d->count - 1].entry.plane = true;
     }
     return PARE_OK;
 }

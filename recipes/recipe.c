@@ -16,6 +16,8 @@ const pare_recipe_key pare_recipe_keys[] = {
     {"seed", "0", "of all that is drawn at random: calibration windows, samples, ties"},
     {"calibration", "{text: FILE}", "the inputs that passes look at (pare help calibration)"},
     {"passes", "[gptq]", "what to do, in this order; must be there (pare help lists them)"},
+    {"embeddings", "{rtn: {bits: 8}}", "the embeddings in few bits, by a quantizer (pare help tables)"},
+    {"head", "{rtn: {bits: 8}}", "the same of the output head (pare help tables)"},
     {"evaluate", "[kl: {text: FILE}]", "what to measure before and after (pare help evaluate)"},
     {"limits", "{ram: 8GiB}", "bounds that a job keeps to (pare help limits)"},
     {"nan", "error", "what to do with weights that are no numbers (pare help nan)"},
@@ -161,11 +163,22 @@ static pare_status read_nan(const pare__walk *w, const pare_yaml *node)
     return PARE_OK;
 }
 
+static pare_status read_embeddings(const pare__walk *w, const pare_yaml *node)
+{
+    return pare__table(w, node, PARE_TABLE_EMBEDDINGS);
+}
+
+static pare_status read_head(const pare__walk *w, const pare_yaml *node)
+{
+    return pare__table(w, node, PARE_TABLE_HEAD);
+}
+
 /* In the order of pare_recipe_keys. */
 static pare_status (*const top_readers[TOP_WORDS])(const pare__walk *w, const pare_yaml *node) = {
-    read_version, read_model,        read_output,   read_tokenizer,    read_original,
-    read_seed,    pare__calibration, pare__steps,   pare__evaluations, read_limits,
-    read_nan,     pare__kv_cache,    pare__exports, pare__require,     pare__fallback};
+    read_version,      read_model,        read_output, read_tokenizer,  read_original,
+    read_seed,         pare__calibration, pare__steps, read_embeddings, read_head,
+    pare__evaluations, read_limits,       read_nan,    pare__kv_cache,  pare__exports,
+    pare__require,     pare__fallback};
 
 pare_status pare__common_keys(const pare__walk *w, const pare_yaml *root)
 {

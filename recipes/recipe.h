@@ -79,6 +79,10 @@ typedef struct pare_step {
     pare_texts targets, skip; /* globs or "re:"; empty targets: all linears of the blocks */
 } pare_step;
 
+/* Matrices outside the blocks that a recipe quantizes. */
+typedef enum pare_table { PARE_TABLE_EMBEDDINGS, PARE_TABLE_HEAD, PARE_TABLES } pare_table;
+extern const char *const pare_table_names[PARE_TABLES]; /* as recipes write them */
+
 typedef enum pare_evaluation_kind {
     PARE_EVALUATE_PERPLEXITY,
     PARE_EVALUATE_KL,
@@ -137,6 +141,7 @@ typedef struct pare_recipe {
     pare_calibration calibration;
     pare_step *step;
     size_t steps;
+    pare_step *table[PARE_TABLES]; /* how each is quantized, without targets; NULL: it is not */
     size_t lead; /* steps in front of them, step[-lead] .., whose work is done; 0 as parsed */
     pare_evaluation *evaluation;
     size_t evaluations;

@@ -99,6 +99,9 @@ PARE_CHECKED pare_status pare__expression_matches(pare_ctx *cx, const pare__expr
 
 /* The value of "passes", "evaluate", "export", "calibration", "kv_cache", ... into w->out. */
 PARE_CHECKED pare_status pare__steps(const pare__walk *w, const pare_yaml *list);
+
+/* A step for a table: one pass, without targets and skip. */
+PARE_CHECKED pare_status pare__table(const pare__walk *w, const pare_yaml *node, pare_table table);
 PARE_CHECKED pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list);
 PARE_CHECKED pare_status pare__exports(const pare__walk *w, const pare_yaml *list);
 PARE_CHECKED pare_status pare__calibration(const pare__walk *w, const pare_yaml *node);

@@ -167,9 +167,11 @@ static void put_value(sink *s, const pare_param *p, double value)
     put_text(s, "\n");
 }
 
-static void put_step(sink *s, const pare_step *step, const pare_pass_words *pass)
+/* before: of its name, as wide as "  - ". */
+static void put_step(sink *s, const char *before, const pare_step *step,
+                     const pare_pass_words *pass)
 {
-    put_format(s, "  - %s:\n", pass->name);
+    put_format(s, "%s%s:\n", before, pass->name);
     char by[PARE__WORD];
     for (size_t i = 0; pass->params[i].name; i++)
         if (!pare__param_idle(pass->params, step->value, i, by))
@@ -270,7 +272,12 @@ static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *pas
     put_calibration(s, &r->calibration, portable);
     put_text(s, "passes:\n");
     for (size_t i = 0; i < r->steps; i++)
-        put_step(s, &r->step[i], &passes[r->step[i].pass]);
+        put_step(s, "  - ", &r->step[i], &passes[r->step[i].pass]);
+    for (size_t i = 0; i < PARE_TABLES; i++)
+        if (r->table[i]) {
+            put_format(s, "%s:\n", pare_table_names[i]);
+            put_step(s, "    ", r->table[i], &passes[r->table[i]->pass]);
+        }
     put_kv(s, &r->kv);
     if (r->held_out)
         put_text(s, "evaluate: held_out\n");

@@ -222,6 +222,27 @@ pare_status pare__steps(const pare__walk *w, const pare_yaml *list)
     return PARE_OK;
 }
 
+const char *const pare_table_names[PARE_TABLES] = {"embeddings", "head"};
+
+pare_status pare__table(const pare__walk *w, const pare_yaml *node, pare_table table)
+{
+    const char *const name = pare_table_names[table];
+    pare_step *const step = PARE_NEW(w->a, pare_step, 1);
+    if (!step)
+        return PARE_ENOMEM;
+    if (node->kind == PARE_YAML_LIST)
+        return pare_recipe_fail(w->cx, node->place,
+                                "\"%s\" takes one quantizer, as in \"%s: {rtn: {bits: 8}}\"", name,
+                                name);
+    PARE_TRY(read_step(w, node, step));
+    const pare_texts *const list = step->targets.count ? &step->targets : &step->skip;
+    if (list->count)
+        return pare_recipe_fail(w->cx, list->item[0].place,
+                                "\"%s\" is one matrix: leave targets and skip out", name);
+    w->out->table[table] = step;
+    return PARE_OK;
+}
+
 /* The second of two keys that exclude each other, in the order of the text; NULL if at most one
  * of them is there. *first is the other, or the only one. */
 static const pare_yaml *exclusive(const pare_yaml *mapping, const char *const *words, size_t count,

@@ -5,6 +5,7 @@
 #include "runtime/block_ops.h"
 #include "runtime/hadamard.h"
 #include "runtime/kv_internal.h"
+#include "runtime/linear.h"
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 

@@ -315,12 +315,13 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
 {
     const pare_checkpoint *const ck = &plan->checkpoint;
     const size_t blocks = plan->out.blocks;
-    const size_t tables = plan->recipe.kv.method == PARE_KV_KVQUANT ? blocks * PARE_KV_TABLES : 0;
-    const size_t most = ck->tensors + plan->changes + 1 + tables;
+    const size_t levels = plan->recipe.kv.method == PARE_KV_KVQUANT ? blocks * PARE_KV_TABLES : 0;
+    const size_t most = ck->tensors + plan->changes + 1 + levels;
+    const size_t linears = plan->linears + plan->tables.count;
     pare_tensor *const kept = PARE_NEW(a, pare_tensor, most);
     size_t *const unit = PARE_NEW(a, size_t, most);
-    pare_packed_linear *const linear = PARE_NEW(a, pare_packed_linear, plan->linears);
-    size_t *const linear_unit = PARE_NEW(a, size_t, plan->linears);
+    pare_packed_linear *const linear = PARE_NEW(a, pare_packed_linear, linears);
+    size_t *const linear_unit = PARE_NEW(a, size_t, linears);
     if (!kept || !unit || !linear || !linear_unit)
         return PARE_ENOMEM;
     size_t count = 0;
@@ -340,7 +341,7 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
         kept[count] = plan->changed[i].tensor;
         unit[count++] = plan->changed[i].block;
     }
-    for (size_t i = 0; i < tables; i++) {
+    for (size_t i = 0; i < levels; i++) {
         PARE_TRY(pare_packed_kv_tensor(a, &plan->model.config, i / PARE_KV_TABLES,
                                        (pare_kv_table)(i % PARE_KV_TABLES), &kept[count]));
         unit[count++] = blocks;
@@ -349,11 +350,15 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
         linear[i] = settled->linear[i].packed;
         linear_unit[i] = settled->linear[i].block;
     }
+    for (size_t i = 0; i < plan->tables.count; i++) {
+        linear[plan->linears + i] = plan->tables.of[i].packed;
+        linear_unit[plan->linears + i] = blocks;
+    }
     if (plan->structured) {
         PARE_TRY(pare_packed_layout_dense(cx, a, kept, unit, count, shard_bytes, &settled->layout));
     } else {
-        PARE_TRY(pare_packed_layout_make(cx, a, kept, unit, count, linear, linear_unit,
-                                         plan->linears, shard_bytes, &settled->layout));
+        PARE_TRY(pare_packed_layout_make(cx, a, kept, unit, count, linear, linear_unit, linears,
+                                         shard_bytes, &settled->layout));
         PARE_TRY(pare_packed_layout_kv(cx, a, &plan->recipe.kv, &settled->layout));
         settled->bits_per_weight = pare_manifest_bits_per_weight(linear, plan->linears);
     }
@@ -400,6 +405,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(resolve_paths(cx, a, plan));
     PARE_TRY(open_model(cx, a, plan));
     PARE_TRY(pare__plan_resolve(cx, a, plan));
+    PARE_TRY(pare__plan_tables(cx, plan));
     PARE_TRY(check_windows(cx, plan));
     PARE_TRY(pare__plan_original(cx, a, plan));
     PARE_TRY(pare__plan_check_held(cx, plan, plan->settled.samples));

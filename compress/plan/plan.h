@@ -8,6 +8,7 @@
 #include "compress/export/export.h"
 #include "compress/output/output_swap.h"
 #include "compress/passes/pass.h"
+#include "compress/plan/plan_tables.h"
 #include "compress/plan/settled.h"
 #include "compress/plan/variants.h"
 #include "formats/checkpoint.h"
@@ -91,6 +92,7 @@ typedef struct pare_plan {
     pare_plan_linear *linear; /* by block, then part, then role */
     size_t *first;            /* [blocks * parts + 1] into linear, by part; NULL when structured */
     size_t linears, pruned;   /* of them pruned */
+    pare_plan_tables tables;  /* matrices outside the blocks */
     pare_plan_transform *transform; /* by step, then block, then site */
     size_t transforms;
     pare_plan_changed *changed;

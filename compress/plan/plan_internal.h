@@ -98,6 +98,14 @@ PARE_CHECKED pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan 
                                                   const pare_pattern *pattern,
                                                   const pare_text *text);
 
+/* The embeddings and the head, once the rest is resolved; PARE_EUSAGE (with place). And whether a
+ * tensor is one of them. */
+PARE_CHECKED pare_status pare__plan_tables(pare_ctx *cx, pare_plan *plan);
+bool pare__plan_replaces_table(const pare_plan *plan, const char *tensor);
+
+/* Facts that a step needs before it runs (pass.h). */
+unsigned pare__plan_facts(const pare_step *step);
+
 /* True for a tensor of the checkpoint that is not stored as it is. */
 bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
 

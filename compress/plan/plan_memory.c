@@ -393,6 +393,20 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, const par
            pare__plan_structure_bytes(cx, plan) + (spilled ? 0 : settled->memory.activation_bytes);
 }
 
+/* The embeddings and the head while they are quantized: in floats twice, and what is stored. */
+static uint64_t table_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->tables.count; i++) {
+        const pare_plan_table *const t = &plan->tables.of[i];
+        const pare_plan_linear l = {.packed = t->packed};
+        const pare_pass_cost own = pare_passes[t->step->pass]->cost(t->step->value, t->packed.n,
+                                                                    t->packed.k, pare_threads(cx));
+        most = larger(most, 2 * matrix_bytes(&l) + stored_bytes(plan, &l) + own.linear_bytes);
+    }
+    return most;
+}
+
 /* The embedding and the head in a changed basis, when the blocks are done. A narrower one is kept
  * to the end. */
 static uint64_t changed_bytes(const pare_plan *plan, const pare_settled *settled)
@@ -523,7 +537,8 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
         const char *name;
         uint64_t bytes;
     } other[] = {{"the text of the calibration", tokens_bytes(cx, plan, settled)},
-                 {"the embedding and the head", changed_bytes(plan, settled)},
+                 {"the embedding and the head",
+                  larger(table_bytes(cx, plan), changed_bytes(plan, settled))},
                  {"an evaluation", evaluate_bytes(cx, plan, settled)},
                  {"an export", export_bytes(plan, settled)},
                  {"the training", pare__plan_train_bytes(cx, plan, settled)},

@@ -115,8 +115,7 @@ static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_plan *plan
     return PARE_OK;
 }
 
-/* Facts that a step needs before it runs. */
-static unsigned facts_of(const pare_step *step)
+unsigned pare__plan_facts(const pare_step *step)
 {
     const pare_pass *const pass = pare_passes[step->pass];
     const bool fixed =
@@ -192,7 +191,7 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
     const pare_step *const s = &plan->recipe.step[step];
     const pare_pass *const pass = pare_passes[s->pass];
     const bool transforms = pare_pass_transforms(pass); /* folds are checked on real inputs */
-    if ((transforms || kinds_of(facts_of(s))) &&
+    if ((transforms || kinds_of(pare__plan_facts(s))) &&
         plan->recipe.calibration.kind == PARE_CALIBRATION_NONE) {
         const pare_ratio_rule rule = pare_plan_ratios(plan, step).rule;
         const bool asks = rule != PARE_RATIOS_UNIFORM && !kinds_of(pass->needs);
@@ -262,10 +261,10 @@ static void ask_step(pare_plan *plan, pare_plan_linear *l, size_t which)
     const pare_pass *const pass = pare_passes[step->pass];
     const pare_site site = pare_plan_site(plan, l);
     unsigned *const kinds = l->part ? plan->expert_kinds : plan->kinds;
-    kinds[site] |= kinds_of(facts_of(step));
+    kinds[site] |= kinds_of(pare__plan_facts(step));
     if (which > pare_plan_front(plan))
-        plan->later[site] |= kinds_of(facts_of(step));
-    l->calibrated |= kinds_of(facts_of(step)) != 0;
+        plan->later[site] |= kinds_of(pare__plan_facts(step));
+    l->calibrated |= kinds_of(pare__plan_facts(step)) != 0;
     if (pare_plan_ratios(plan, which).rule == PARE_RATIOS_SEARCH) {
         /* What its half of the block adds to the stream weighs the error of a linear. */
         const bool mlp = site == PARE_SITE_MLP || site == PARE_SITE_ACTIVATED;
@@ -321,7 +320,7 @@ static void ask_transforms(pare_plan *plan)
         const pare_plan_transform *const t = &plan->transform[i];
         const pare_step *const step = &plan->recipe.step[t->step];
         const pare_pass *const pass = pare_passes[step->pass];
-        plan->kinds[t->site] |= kinds_of(facts_of(step));
+        plan->kinds[t->site] |= kinds_of(pare__plan_facts(step));
         if (pass->transform->folds(step->value) & PARE_FOLDS_SHIFT)
             plan->kinds[t->site] |= PARE_STATS_CHANNELS | PARE_STATS_SAMPLE;
     }
@@ -368,7 +367,7 @@ static pare_status check_beside(pare_ctx *cx, const pare_plan *plan)
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
         const pare_step *const s = &plan->recipe.step[l->step];
-        const char *const fault = l->quantized ? beside_fault(plan, l, facts_of(s)) : NULL;
+        const char *const fault = l->quantized ? beside_fault(plan, l, pare__plan_facts(s)) : NULL;
         if (fault)
             return pare_recipe_fail(cx, s->place, "%s: %s", l->packed.name, fault);
     }
@@ -406,7 +405,7 @@ static bool reads_hessian(const pare_plan *plan, bool *better)
     *better = true;
     for (size_t i = 0; i < plan->recipe.steps; i++) {
         const pare_step *const step = &plan->recipe.step[i];
-        if (!(facts_of(step) & PARE_FACT_HESSIAN))
+        if (!(pare__plan_facts(step) & PARE_FACT_HESSIAN))
             continue;
         any = true;
         *better &= pare_passes[step->pass]->token_weights;
@@ -446,7 +445,7 @@ pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan, size_t sa
 {
     for (size_t i = 0; i < plan->recipe.steps && samples; i++) {
         const pare_step *const step = &plan->recipe.step[i];
-        if ((facts_of(step) & PARE_FACT_HELD) && samples < PARE_HELD_PART)
+        if ((pare__plan_facts(step) & PARE_FACT_HELD) && samples < PARE_HELD_PART)
             return pare_recipe_fail(cx, step->place,
                                     "tune holds one of %d calibration windows out, and there %s "
                                     "%zu; give more samples or text",

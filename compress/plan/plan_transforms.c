@@ -443,5 +443,5 @@ bool pare__plan_replaces(const pare_plan *plan, const char *tensor)
                                                    (l->bias && strcmp(tensor + len, ".bias") == 0)))
             return true;
     }
-    return false;
+    return pare__plan_replaces_table(plan, tensor);
 }

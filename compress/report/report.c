@@ -12,9 +12,12 @@ double pare__report_error(const pare_linear_result *row)
 }
 
 /* What a row and the rows of its steps share, up to the errors. */
-static void put_linear(pare_text_out *t, const pare_linear_result *l, const char *method)
+static void put_linear(pare_text_out *t, const pare_config *c, const pare_linear_result *l,
+                       const char *method)
 {
-    pare__text_put(t, "%zu,", l->block);
+    if (l->block < c->blocks)
+        pare__text_put(t, "%zu", l->block);
+    pare__text_put(t, ",");
     pare__text_put_csv(t, l->linear.name);
     pare__text_put(t, ",%s,%zu,%zu,%u,%zu,%d,%.6g,", method, l->linear.n, l->linear.k,
                    l->linear.bits, l->linear.group, l->linear.symmetric, l->bits_per_weight);
@@ -40,10 +43,10 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
                    "step,note,pruned,zeros,stability,tokens_seen,rank,effective_samples,"
                    "effective_rank,loudest_token,thin,coarse,lost%s\n",
                    r->config->experts ? ",expert,tokens,cold" : "");
-    for (size_t i = 0; i < r->rows; i++) {
+    for (size_t i = 0; i < r->rows + r->tables; i++) {
         const pare_linear_result *const l = &r->row[i];
         char encoding[PARE_PACKED_TEXT];
-        put_linear(t, l, l->method);
+        put_linear(t, r->config, l, l->method);
         put_errors(t, l->weight_error, l->output_error);
         pare__text_put(t, ",%.6g,%u,%d,%d,%zu,%.6g,", l->damp, l->raises, l->f64, l->fallback,
                        l->dead, l->seconds);
@@ -65,7 +68,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
         const bool tell = l->steps > 1 || (l->steps && l->step[0].note[0]);
         for (size_t s = 0; tell && s < l->steps; s++) {
             const pare_step_result *const step = &l->step[s];
-            put_linear(t, l, step->pass);
+            put_linear(t, r->config, l, step->pass);
             put_errors(t, step->weight_error, step->output_error);
             pare__text_put(t, ",,,,,,,,%u,", step->step);
             pare__text_put_csv(t, step->note);

@@ -83,7 +83,7 @@ typedef struct pare_report {
     const pare_structure_result *structure; /* of a plain checkpoint; NULL: packed */
     const pare_training_result *training;   /* NULL: nothing was trained */
     const pare_linear_result *row;
-    size_t rows;
+    size_t rows, tables; /* of the blocks; behind them of embeddings and head */
     size_t fallbacks; /* rows that took a step of the numeric ladder or got too little calibration,
                          those of an expert that too few tokens reach among them, steps that take
                          parts out by too little calibration, evaluations that no GPU could run */

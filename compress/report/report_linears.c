@@ -47,10 +47,13 @@ static void put_notes(pare_text_out *t, const pare_linear_result *l)
     }
 }
 
-static void put_linear(pare_text_out *t, const pare_linear_result *l)
+static void put_linear(pare_text_out *t, const pare_config *c, const pare_linear_result *l)
 {
     char encoding[PARE_PACKED_TEXT];
-    pare__text_put(t, "<tr><td>%zu</td><td class=\"name\" title=\"", l->block);
+    pare__text_put(t, "<tr><td>");
+    if (l->block < c->blocks)
+        pare__text_put(t, "%zu", l->block);
+    pare__text_put(t, "</td><td class=\"name\" title=\"");
     pare__text_put_html(t, l->linear.name);
     pare__text_put(t, "\">");
     pare__text_put_html(t, pare__report_projection(l->linear.name));
@@ -87,10 +90,14 @@ static void put_summary(pare_text_out *t, const pare_report *r, size_t first, si
         if (pare__report_error(l) > pare__report_error(worst))
             worst = l;
     }
+    if (worst->block < r->config->blocks)
+        pare__text_put(t, "<summary>block %zu", worst->block);
+    else
+        pare__text_put(t, "<summary>outside the blocks");
     pare__text_put(t,
-                   "<summary>block %zu <span class=\"dim\">%zu linear%s, %.3f bits per weight, "
+                   " <span class=\"dim\">%zu linear%s, %.3f bits per weight, "
                    "largest error %.2g in ",
-                   worst->block, end - first, pare_plural(end - first), bits / weights,
+                   end - first, pare_plural(end - first), bits / weights,
                    pare__report_error(worst));
     pare__text_put_html(t, pare__report_projection(worst->linear.name));
     pare__text_put(t, "</span></summary>\n");
@@ -106,14 +113,15 @@ void pare__report_linears(pare_text_out *t, const pare_report *r)
                    "<table id=\"all\" class=\"sort all\" hidden>%s</tbody></table></div>\n"
                    "<div id=\"fold\">\n",
                    headings);
-    for (size_t i = 0, end = 0; i < r->rows; i = end) {
-        while (end < r->rows && r->row[end].block == r->row[i].block)
+    const size_t rows = r->rows + r->tables;
+    for (size_t i = 0, end = 0; i < rows; i = end) {
+        while (end < rows && r->row[end].block == r->row[i].block)
             end++;
         pare__text_put(t, "<details>");
         put_summary(t, r, i, end);
         pare__text_put(t, "<div class=\"scroll\"><table class=\"sort fold\">%s", headings);
         for (size_t l = i; l < end; l++)
-            put_linear(t, &r->row[l]);
+            put_linear(t, r->config, &r->row[l]);
         pare__text_put(t, "</tbody></table></div></details>\n");
     }
     pare__text_put(t, "</div>\n");

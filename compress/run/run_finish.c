@@ -112,9 +112,10 @@ pare_status pare__run_kept(pare_run *run)
     unit->kept = PARE_NEW(run->a, pare_kept_hash, run->settled.layout.entries);
     if (!unit->kept)
         return PARE_ENOMEM;
+    PARE_TRY(pare__run_tables(run, unit));
     for (size_t i = 0; i < run->settled.layout.entries; i++) {
         const pare_packed_entry *const e = &run->settled.layout.entry[i];
-        if (e->unit != blocks)
+        if (e->unit != blocks || e->plane)
             continue;
         pare_ctx_progress(run->cx, "copying tensors that stay", (double)i,
                           (double)run->settled.layout.entries);
@@ -141,10 +142,11 @@ static pare_status write_output(pare_run *run, const char *name, const void *byt
     return path ? pare_file_write(run->cx, path, bytes, len) : PARE_ENOMEM;
 }
 
-/* The rows of all blocks, one behind the other. */
+/* The rows of all blocks, *count of them, one behind the other; then those of tables. */
 static pare_status gather_rows(pare_run *run, pare_linear_result **row, size_t *count)
 {
-    *row = PARE_NEW(run->a, pare_linear_result, run->plan->linears);
+    const pare_unit_result *const rest = &run->units.result[run->plan->out.blocks];
+    *row = PARE_NEW(run->a, pare_linear_result, run->plan->linears + rest->rows);
     if (!*row)
         return PARE_ENOMEM;
     *count = 0;
@@ -158,6 +160,8 @@ static pare_status gather_rows(pare_run *run, pare_linear_result **row, size_t *
     if (*count != run->plan->linears)
         return pare_fail(run->cx, PARE_EFORMAT, "%s: the journal does not name every linear",
                          run->plan->place.partial);
+    if (rest->rows)
+        memcpy(*row + *count, rest->row, rest->rows * sizeof **row);
     return PARE_OK;
 }
 
@@ -274,7 +278,7 @@ static pare_status write_manifest(pare_run *run)
                        .output = run->files.output,
                        .outputs = run->files.outputs};
     m.row = run->row;
-    m.rows = run->rows;
+    m.rows = run->rows + plan->tables.count;
     char *text;
     size_t len;
     PARE_TRY(pare_manifest_text(run->cx, run->a, &m, &text, &len));

@@ -42,6 +42,12 @@ static pare_status get(pare_run *run, const pare_packed_entry *e, void *bytes)
     return pare_packed_get(run->cx, run->writer, e, bytes);
 }
 
+pare_status pare__run_planes_put(pare_run *run, const pare_packed_planes *p, const char *name,
+                                 uint8_t hash[PARE_PLANES][16])
+{
+    return each_plane(run, p, name, put, hash);
+}
+
 /* The weights of the packed linear, and its bias when it has its own, become those of the block in
  * memory: what the wave sees is what is stored. */
 static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_packed_planes *p,
@@ -128,7 +134,8 @@ static void store_task(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     for (size_t i = begin; i < end; i++)
         if (i == WRITE)
-            job->status = each_plane(job->run, job->planes, job->l->packed.name, put, job->r->hash);
+            job->status =
+                pare__run_planes_put(job->run, job->planes, job->l->packed.name, job->r->hash);
         else
             pare_error_sums_part(&job->sums, i - SUMS);
 }

@@ -48,6 +48,14 @@ PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part
 PARE_CHECKED pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l,
                                            const pare_linear_result *r, bool take);
 
+/* Writes the planes of a packed matrix, and gives their hashes. */
+PARE_CHECKED pare_status pare__run_planes_put(pare_run *run, const pare_packed_planes *p,
+                                              const char *name, uint8_t hash[PARE_PLANES][16]);
+
+/* The embeddings and the head that the recipe quantizes: rows of the last unit. PARE_ENOMEM, and
+ * what their passes say. */
+PARE_CHECKED pare_status pare__run_tables(pare_run *run, pare_unit_result *unit);
+
 /* One linear by the step that prunes it: weights of the current block change, their zeros are
  * frozen. */
 PARE_CHECKED pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site_state,

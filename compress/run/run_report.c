@@ -106,6 +106,11 @@ static void take_sizes(const pare_run *run, pare_report_sizes *s)
     s->after[PARE_REPORT_EMBEDDING] = dense_bytes(embed, embed->n, plan->out.hidden);
     if (!run->model.config.tied || plan->unties)
         s->after[PARE_REPORT_HEAD] = dense_bytes(head, head->n, plan->out.hidden);
+    for (size_t i = 0; i < plan->tables.count; i++) {
+        const pare_plan_table *const t = &plan->tables.of[i];
+        s->after[t->which == PARE_TABLE_HEAD ? PARE_REPORT_HEAD : PARE_REPORT_EMBEDDING] =
+            pare_packed_linear_bytes(&t->packed).total;
+    }
     add_rest(was, s->before);
     add_rest(is, s->after);
 }
@@ -114,7 +119,7 @@ static void take_sizes(const pare_run *run, pare_report_sizes *s)
 static size_t count_fallbacks(const pare_run *run)
 {
     size_t count = 0;
-    for (size_t i = 0; i < run->rows; i++)
+    for (size_t i = 0; i < run->rows + run->plan->tables.count; i++)
         count += !run->row[i].thin &&
                  (run->row[i].fallback || run->row[i].f64 || run->row[i].raises ||
                   run->row[i].coarse || run->row[i].lost || run->row[i].cold != PARE_COLD_NOT);
@@ -232,6 +237,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .kv = &plan->recipe.kv,
                        .row = run->row,
                        .rows = run->rows,
+                       .tables = plan->tables.count,
                        .experts = {.min_tokens = c->min_tokens, .policy = c->cold},
                        .repair = run->repair,
                        .repairs = run->repairs,
