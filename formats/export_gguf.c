@@ -89,9 +89,25 @@ static bool holds_all(const pare_ggml_type *t, const pare_export_linear *l)
     return true;
 }
 
+/* Outside the blocks: one that holds the codes, or 8 bits. */
+static const pare_ggml_type *outer_type(const pare_export_linear *l)
+{
+    static const char *const types[] = {"Q4_0", "Q4_1", "Q4_K", "Q6_K", "Q8_0"};
+    const pare_ggml_type *type = pare_ggml_type_named("Q8_0");
+    for (size_t i = sizeof types / sizeof *types; i-- > 0;)
+        if (holds(pare_ggml_type_named(types[i]), &l->packed))
+            type = pare_ggml_type_named(types[i]);
+    return l->packed.k % type->elements == 0 ? type : pare_ggml_type_named("F16");
+}
+
 /* Super-blocks stay what they are; where 256 does not divide a row, 8 bits do. */
 static const pare_ggml_type *type_of(const char *block, const pare_export_linear *l, bool *fallback)
 {
+    const bool outer = l->role == PARE_ROLES && strcmp(block, "F16") != 0;
+    if (outer && l->is_packed) {
+        *fallback = false;
+        return outer_type(l);
+    }
     const pare_ggml_type *const asked = type_for(block, l->packed.k, fallback);
     const pare_ggml_type *const eight = pare_ggml_type_named("Q8_0");
     const char *const super = pare_encodings[piece_of(l, 0)->packed.encoding].ggml;
@@ -308,7 +324,7 @@ static pare_status add_joined_bias(listing *l, const pare_export_linear *x)
 
 static pare_status add_linears(listing *l)
 {
-    for (size_t i = 0; i < l->m->linears; i++) {
+    for (size_t i = 0; i < l->m->linears + l->m->tables; i++) {
         const pare_export_linear *const x = &l->m->linear[i];
         if ((!x->is_packed && !x->pieces && !x->mates) || (x->mates && x != x->mates))
             continue; /* a tensor of the artifact, or part of one of the file */
@@ -371,6 +387,11 @@ static pare_status add_head(listing *l)
     pare_gguf_item *const t = next_item(l);
     pare__gguf_form form;
     PARE_TRY(find_place(l, arch->head, ".weight", t, &form));
+    const pare_export_linear *const packed = pare_export_packed_embedding(l->m);
+    if (packed) {
+        t->linear = packed - l->m->linear;
+        return choose_linear(l->arena, l->target, packed, t);
+    }
     return embed ? choose_tensor(l->cx, l->arena, l->target->block, embed, form, t)
                  : pare_fail(l->cx, PARE_ENOTSUP, "gguf: tensor %s.weight is missing", arch->embed);
 }
@@ -397,7 +418,7 @@ pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_export_targe
                  .family = pare__gguf_family_for(m->config->arch->model_type),
                  .tensor = tensor,
                  .tensors = tensors,
-                 .item = PARE_NEW(a, pare_gguf_item, 2 * m->linears + tensors + 3)};
+                 .item = PARE_NEW(a, pare_gguf_item, 2 * (m->linears + m->tables) + tensors + 3)};
     if (!l.item)
         return PARE_ENOMEM;
     PARE_TRY(add_all(&l, plane));

@@ -49,7 +49,16 @@ pare_export_store pare_export_store_of(const pare_export_target *t, const pare_e
 {
     if (t->store)
         return t->store(t, l);
+    if (l->looked_up)
+        return (pare_export_store){.fate = PARE_EXPORT_ROUNDED};
     return (pare_export_store){.fate = l->is_packed ? t->fate : PARE_EXPORT_FLOAT};
+}
+
+const pare_export_linear *pare_export_packed_embedding(const pare_export_model *m)
+{
+    const size_t all = m->linears + m->tables;
+    const pare_export_linear *const last = all ? &m->linear[all - 1] : NULL;
+    return last && last->looked_up ? last : NULL;
 }
 
 /* Pieces of one tensor that are stored in different ways. */
@@ -126,7 +135,7 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
             PARE_TRY(check_pieces(cx, t, l));
     }
     PARE_TRY(t->check(cx, m));
-    for (size_t i = 0; strict && i < m->linears; i++)
+    for (size_t i = 0; strict && i < m->linears + m->tables; i++)
         PARE_TRY(check_strict(cx, t, &m->linear[i]));
     return PARE_OK;
 }

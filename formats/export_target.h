@@ -16,8 +16,9 @@
 typedef struct pare_export_linear pare_export_linear;
 struct pare_export_linear {
     const char *name;
-    size_t block; /* number of blocks: the head */
-    pare_role role;
+    size_t block;   /* number of blocks: the head, or the embedding */
+    pare_role role; /* PARE_ROLES outside the blocks */
+    bool looked_up; /* the embedding */
     const pare_linear *weights; /* NULL when there are pieces */
     bool is_packed;             /* some of it is; else it stays the float matrix it is */
     pare_packed_linear packed;  /* of all pieces, of the first unless they are alike; n, k always */
@@ -33,8 +34,9 @@ struct pare_export_linear {
 
 typedef struct pare_export_model {
     const pare_config *config;
-    const pare_export_linear *linear; /* [linears] */
-    size_t linears;
+    const pare_export_linear *linear; /* [linears + tables] */
+    size_t linears, tables;           /* the latter 1 where the embedding is packed: floats in
+                                         directories; its engines know no codes there */
     const char *const *kept; /* [kepts] matrices beside them that stay floats: routers */
     size_t kepts;
     pare_dtype floats;  /* what dequantized weights become: F16, BF16 or F32 */
@@ -130,6 +132,9 @@ PARE_CHECKED pare_status pare_export_floats(pare_ctx *cx, pare_arena *scratch,
 
 /* Its bias, f32 [n]; every piece has one. */
 void pare_export_bias(const pare_export_model *m, const pare_export_linear *l, float *out);
+
+/* The embedding where it is packed, else NULL. */
+const pare_export_linear *pare_export_packed_embedding(const pare_export_model *m);
 
 /* Whether a target can hold the model: all rules above; with `strict` only without other codes and
  * other types than those asked for. Reads no weights. PARE_ENOTSUP with linear, target and reason.

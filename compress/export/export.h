@@ -27,7 +27,8 @@ typedef struct pare_export_row {
 
 /* An export, planned or done. */
 typedef struct pare_export_result {
-    pare_export_row *row;            /* linears of the blocks, then the head; in the arena */
+    pare_export_row *row;            /* linears of the blocks, the head, a packed embedding; in the
+                                        arena */
     size_t rows;                     /* 0 when it failed before */
     size_t count[PARE_EXPORT_FATES]; /* rows of each fate */
     size_t fallbacks;                /* rows of another type than asked for */

@@ -118,6 +118,36 @@ static pare_status find_kept(pare_arena *a, const pare_model *model, pare_export
     return PARE_OK;
 }
 
+/* What a configuration says of its floats. */
+static pare_dtype floats_of(const pare_json *config)
+{
+    static const struct {
+        const char *name;
+        pare_dtype is;
+    } types[] = {{"bfloat16", PARE_BF16}, {"float32", PARE_F32}};
+    const pare_json *const old = pare_json_get(config, "torch_dtype");
+    const char *const text = pare_json_text(old ? old : pare_json_get(config, "dtype"), NULL);
+    for (size_t i = 0; text && i < sizeof types / sizeof *types; i++)
+        if (strcmp(text, types[i].name) == 0)
+            return types[i].is;
+    return PARE_F16;
+}
+
+/* A head that is tied to a packed embedding: floats of the files, where there are any. */
+static pare_status leave_head(pare_arena *a, const pare_json *config, pare_export_linear *head,
+                              pare_export_model *out)
+{
+    pare_linear *const w = PARE_NEW(a, pare_linear, 1);
+    if (!w)
+        return PARE_ENOMEM;
+    out->floats = floats_of(config);
+    *w = (pare_linear){
+        .name = head->name, .n = head->packed.n, .k = head->packed.k, .dtype = out->floats};
+    if (out->config->tied)
+        head->weights = w;
+    return PARE_OK;
+}
+
 pare_status pare_export_describe(pare_arena *a, const pare_model *model, const pare_json *config,
                                  const pare_packed_linear *packed, size_t count,
                                  pare_export_model *out)
@@ -126,7 +156,7 @@ pare_status pare_export_describe(pare_arena *a, const pare_model *model, const p
     const size_t most = c->blocks * PARE_ROLES;
     const size_t all = c->blocks * pare_block_parts(c) * PARE_ROLES;
     pare_export_linear *const single = PARE_NEW(a, pare_export_linear, most);
-    pare_export_linear *const linear = PARE_NEW(a, pare_export_linear, all + 1);
+    pare_export_linear *const linear = PARE_NEW(a, pare_export_linear, all + 2);
     *out = (pare_export_model){.config = c, .linear = linear, .floats = model->embed.dtype};
     const pare_packed_linear **const sorted = PARE_NEW(a, const pare_packed_linear *, count);
     if (!single || !linear || !sorted)
@@ -158,5 +188,13 @@ pare_status pare_export_describe(pare_arena *a, const pare_model *model, const p
         linear_of(c->arch->head, &model->head, c->arch->head_bias, sorted, count);
     linear[out->linears].block = c->blocks;
     linear[out->linears++].role = PARE_ROLES;
+    pare_export_linear *const table = &linear[out->linears];
+    *table = linear_of(c->arch->embed, &model->embed, false, sorted, count);
+    table->block = c->blocks;
+    table->role = PARE_ROLES;
+    table->looked_up = true;
+    out->tables = table->is_packed;
+    if (table->is_packed)
+        PARE_TRY(leave_head(a, config, &linear[out->linears - 1], out));
     return find_kept(a, model, out);
 }

@@ -55,7 +55,7 @@ static pare_status put_linear(pare__export *e, size_t i)
 
 static pare_status put_linears(pare__export *e)
 {
-    for (size_t i = 0; i < e->source.shape.linears; i++) {
+    for (size_t i = 0; i < e->source.shape.linears + e->source.shape.tables; i++) {
         PARE_TRY(pare_ctx_interrupted(e->cx));
         pare_ctx_progress(e->cx, "writing the export", (double)i, (double)e->source.shape.linears);
         if (!pare__export_writes(&e->source.shape.linear[i]))

@@ -50,7 +50,7 @@ static pare_status mark_planes(pare__export *e)
     e->plane = PARE_NEW(e->a, bool, e->source.tensors);
     if (!e->plane)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < m->linears; i++) {
+    for (size_t i = 0; i < m->linears + m->tables; i++) {
         const pare_export_linear *const l = &m->linear[i];
         if (!l->pieces)
             mark_linear(e, l, directory ? l->transposed : l->mates != NULL);
@@ -75,7 +75,7 @@ bool pare__export_writes(const pare_export_linear *l)
 
 const pare_export_target *pare__export_writer(const pare__export *e, const pare_export_linear *l)
 {
-    return l->is_packed ? e->target : pare_export_find("safetensors");
+    return l->is_packed && !l->looked_up ? e->target : pare_export_find("safetensors");
 }
 
 bool pare__export_joins_bias(const pare_export_linear *l)
@@ -167,17 +167,18 @@ static void count_directory(pare__export *e)
 static pare_status lay_out_directory(pare__export *e)
 {
     const pare_export_source *const s = &e->source;
-    const size_t most = s->tensors + s->shape.linears * PARE_EXPORT_PARTS;
+    const size_t linears = s->shape.linears + s->shape.tables;
+    const size_t most = s->tensors + linears * PARE_EXPORT_PARTS;
     pare_tensor *const tensor = PARE_NEW(e->a, pare_tensor, most);
     size_t *const unit = PARE_NEW(e->a, size_t, most), count = 0;
     if (!tensor || !unit)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < s->shape.linears; i++)
+    for (size_t i = 0; i < linears; i++)
         PARE_TRY(add_parts(e, i, tensor, unit, &count));
     for (size_t i = 0; i < s->tensors; i++) {
         if (e->plane[i])
             continue;
-        unit[count] = s->shape.linears;
+        unit[count] = linears;
         tensor[count++] = s->tensor[i];
     }
     PARE_TRY(pare_packed_layout_dense(e->cx, e->a, tensor, unit, count, shard_bytes, &e->layout));
@@ -225,10 +226,10 @@ static pare_status take_rows(pare__export *e)
     const pare_export_model *const m = &e->source.shape;
     pare_export_result *const out = e->out;
     char text[PARE_PACKED_TEXT];
-    out->row = PARE_NEW(e->kept, pare_export_row, m->linears);
+    out->row = PARE_NEW(e->kept, pare_export_row, m->linears + m->tables);
     if (!out->row)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < m->linears; i++) {
+    for (size_t i = 0; i < m->linears + m->tables; i++) {
         const pare_export_linear *const l = &m->linear[i];
         const pare_export_store s = pare_export_store_of(e->target, l);
         pare_export_row *const row = &out->row[out->rows++];
@@ -306,12 +307,13 @@ static pare_status take_notice(pare__export *e)
 {
     char text[1024], types[PARE_EXPORT_TEXT]; /* all sentences fit */
     const bool file = e->target->kind == PARE_EXPORT_FILE;
+    const bool packed = pare_export_packed_embedding(&e->source.shape) != NULL;
     int len = 0;
     text[0] = '\0';
     if (file)
-        len += snprintf(text, sizeof text,
-                        "embeddings and what the artifact keeps in floats are "
-                        "floats here, too");
+        len +=
+            snprintf(text, sizeof text, "%swhat the artifact keeps in floats %s floats here, too",
+                     packed ? "" : "embeddings and ", packed ? "is" : "are");
     if (e->out->no_tokenizer)
         len += snprintf(text + len, sizeof text - (size_t)len, "; %s", pare_export_no_tokenizer);
     if (file && e->source.shape.config->arch->rounds_inputs)
@@ -343,6 +345,17 @@ static pare_status take_notice(pare__export *e)
     return len && !e->out->notice ? PARE_ENOMEM : PARE_OK;
 }
 
+/* A GGUF file has a tied matrix once. */
+static void leave_tied_head(pare__export *e)
+{
+    pare_export_model *const m = &e->source.shape;
+    if (e->target->kind != PARE_EXPORT_FILE || !m->config->tied || !m->tables)
+        return;
+    pare_export_linear *const head = (pare_export_linear *)(uintptr_t)&m->linear[m->linears - 1];
+    *head = m->linear[m->linears];
+    m->tables = 0;
+}
+
 pare_status pare__export_outline(pare__export *e)
 {
     const pare_config *const c = e->source.shape.config;
@@ -353,6 +366,7 @@ pare_status pare__export_outline(pare__export *e)
                          "%s: llama.cpp lets every token of this family see all before it, not "
                          "only the window of %zu of a context of %zu, which --strict refuses",
                          e->target->name, c->window, c->context);
+    leave_tied_head(e);
     PARE_TRY(mark_planes(e));
     PARE_TRY(e->target->kind == PARE_EXPORT_FILE ? lay_out_file(e) : lay_out_directory(e));
     PARE_TRY(take_rows(e));

@@ -115,9 +115,9 @@ pare_status pare__export_read_back(pare__export *e)
 {
     pare_checkpoint written;
     pare_status s = pare_checkpoint_open_plain(e->cx, e->a, e->place.at.partial, &written);
-    for (size_t i = 0; s == PARE_OK && i < e->source.shape.linears; i++) {
-        pare_ctx_progress(e->cx, "reading the export back", (double)i,
-                          (double)e->source.shape.linears);
+    const size_t linears = e->source.shape.linears + e->source.shape.tables;
+    for (size_t i = 0; s == PARE_OK && i < linears; i++) {
+        pare_ctx_progress(e->cx, "reading the export back", (double)i, (double)linears);
         const pare_mark m = pare_arena_mark(&e->scratch);
         if (pare__export_writes(&e->source.shape.linear[i]))
             s = check_linear(e, &written, i);

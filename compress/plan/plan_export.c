@@ -71,13 +71,15 @@ static pare_status refuse(pare_ctx *cx, pare_place place, pare_status s)
 /* The linears as they will be stored. */
 static pare_status describe(pare_arena *a, const pare_plan *plan, pare_export_model *out)
 {
-    pare_packed_linear *const packed = PARE_NEW(a, pare_packed_linear, plan->linears + 1);
+    pare_packed_linear *const packed = PARE_NEW(a, pare_packed_linear, plan->linears + PARE_TABLES);
     if (!packed)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->linears; i++)
         packed[i] = plan->linear[i].packed;
-    PARE_TRY(
-        pare_export_describe(a, &plan->model, plan->checkpoint.config, packed, plan->linears, out));
+    for (size_t i = 0; i < plan->tables.count; i++)
+        packed[plan->linears + i] = plan->tables.of[i].packed;
+    PARE_TRY(pare_export_describe(a, &plan->model, plan->checkpoint.config, packed,
+                                  plan->linears + plan->tables.count, out));
     for (size_t i = 0; i < plan->changes; i++)
         out->shifts_norms |= plan->changed[i].kind == PARE_CHANGED_NORM_BIAS &&
                              plan->model.config.arch->norm_kind != PARE_NORM_LAYER;
