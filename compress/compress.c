@@ -375,6 +375,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     if (run->plan->training)
         PARE_TRY(run_front(run));
     PARE_TRY(walk_blocks(run));
+    PARE_TRY(pare__run_head_inputs(run));
     end_walk(run);
     pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
     PARE_TRY(pare__rotate_check_head(run));

@@ -93,13 +93,12 @@ double pare_need_effective(const pare_plan *plan, const pare_settled *settled,
     return support->effective * fresh_part(plan, settled);
 }
 
-bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, size_t step,
+bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const pare_step *step,
                       const pare_site_stats *stats)
 {
     const pare_support *const h = &stats->support;
     const size_t columns = h->known ? h->columns : stats->k;
-    const pare_need need =
-        pare_need_of(&plan->recipe.step[step], stats->k, columns, plan->model.config.vocab);
+    const pare_need need = pare_need_of(step, stats->k, columns, plan->model.config.vocab);
     if (stats->identity)
         return !h->known || need.rank == 0; /* what was measured is gone */
     if (pare_need_fresh(plan, settled, h->known ? h->tokens : all_tokens(plan, settled)) <
@@ -141,7 +140,7 @@ size_t pare_need_first(const pare_plan *plan, const pare_settled *settled,
             const bool works =
                 turn ? transforms(plan, step, l)
                      : (l->quantized && l->step == step) || (l->pruned && l->prune_step == step);
-            found = works && !pare_need_is_met(plan, settled, step, &stats);
+            found = works && !pare_need_is_met(plan, settled, &plan->recipe.step[step], &stats);
             first = found ? step : first;
         }
     *need = pare_need_of(&plan->recipe.step[first], l->packed.k, support->columns,

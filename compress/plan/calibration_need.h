@@ -29,7 +29,7 @@ double pare_need_effective(const pare_plan *plan, const pare_settled *settled,
 
 /* Whether the inputs of a site are enough for a step. What no H was gathered of is judged by the
  * tokens of the calibration. True for statistics that stand in for inputs (pare_stats_identity). */
-bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, size_t step,
+bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const pare_step *step,
                       const pare_site_stats *stats);
 
 /* What becomes of linears that a step gets too little for: "stay as they are"; of one: "stays as it

@@ -402,7 +402,8 @@ static uint64_t table_bytes(const pare_ctx *cx, const pare_plan *plan)
         const pare_plan_linear l = {.packed = t->packed};
         const pare_pass_cost own = pare_passes[t->step->pass]->cost(t->step->value, t->packed.n,
                                                                     t->packed.k, pare_threads(cx));
-        most = larger(most, 2 * matrix_bytes(&l) + stored_bytes(plan, &l) + own.linear_bytes);
+        most = larger(most, 2 * matrix_bytes(&l) + stored_bytes(plan, &l) + own.linear_bytes +
+                                larger(own.site_bytes, own.start_bytes));
     }
     return most;
 }
@@ -508,6 +509,9 @@ static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,
     return most ? most + opened_bytes(plan, settled) : 0;
 }
 
+/* Of what the head reads: as wide as what attention reads. */
+static const unsigned head_kinds[PARE_SITES] = {[PARE_SITE_ATTENTION] = PARE_STATS_HESSIAN};
+
 /* What the job keeps to its end: the plan, tokens of the calibration, a result of each linear. */
 static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
 {
@@ -515,7 +519,9 @@ static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
            ((uint64_t)settled->samples + plan->held_out + plan->train.windows) * plan->window *
                sizeof(int32_t) +
            (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0) +
-           (plan->ratios ? plan->linears * sizeof *plan->linear : 0);
+           (plan->ratios ? plan->linears * sizeof *plan->linear : 0) +
+           (pare_plan_looks_at_head(plan) ? pare_stats_bytes(&plan->model.config, 0, head_kinds)
+                                          : 0);
 }
 
 /* Manifest, tables and pages in the making. */
@@ -536,13 +542,13 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
     const struct {
         const char *name;
         uint64_t bytes;
-    } other[] = {{"the text of the calibration", tokens_bytes(cx, plan, settled)},
-                 {"the embedding and the head",
-                  larger(table_bytes(cx, plan), changed_bytes(plan, settled))},
-                 {"an evaluation", evaluate_bytes(cx, plan, settled)},
-                 {"an export", export_bytes(plan, settled)},
-                 {"the training", pare__plan_train_bytes(cx, plan, settled)},
-                 {"the report", text_bytes(plan)}};
+    } other[] = {
+        {"the text of the calibration", tokens_bytes(cx, plan, settled)},
+        {"the embedding and the head", larger(table_bytes(cx, plan), changed_bytes(plan, settled))},
+        {"an evaluation", evaluate_bytes(cx, plan, settled)},
+        {"an export", export_bytes(plan, settled)},
+        {"the training", pare__plan_train_bytes(cx, plan, settled)},
+        {"the report", text_bytes(plan)}};
     const uint64_t weigh = weigh_bytes(cx, plan, settled),
                    block = block_bytes(cx, plan, settled, true);
     const uint64_t inside = larger(block_bytes(cx, plan, settled, false), weigh);

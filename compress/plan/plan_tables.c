@@ -1,58 +1,51 @@
+/* The embeddings and the head, where the recipe quantizes them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "compress/plan/plan_internal.h"
 #include "runtime/linear.h"
 
-/* Why a pass cannot quantize a table, or NULL. */
-static const char *pass_fault(const pare_pass *pass, unsigned facts)
+/* Why a pass cannot quantize a table, or NULL. head: there are inputs. */
+static const char *pass_fault(const pare_pass *pass, unsigned facts, bool head)
 {
+    const unsigned known = PARE_FACT_WEIGHTS | (head ? PARE_FACT_HESSIAN : 0u);
     if (!(pass->gives & PARE_FACT_CODES) || pass->sparsity || !(pass->grid || pass->store))
-        return "is no quantizer of one matrix";
-    if (facts & ~(unsigned)PARE_FACT_WEIGHTS)
-        return "goes by inputs, and pare gathers none there";
+        return "is no quantizer of one matrix; take rtn, hqq or nf4";
+    if (facts & (PARE_FACT_DRIFT | PARE_FACT_HELD))
+        return "runs no float model there and holds nothing out; leave correct and tune out";
+    if (facts & ~known)
+        return head ? "goes by more than the Hessian of the inputs; take gptq, rtn, hqq or nf4"
+                    : "goes by inputs, and embeddings have none; take rtn, hqq or nf4";
     return NULL;
 }
 
-/* Why nothing of the kind goes together with the rest of the recipe, or NULL. */
-static const char *plan_fault(const pare_plan *plan)
-{
-    return plan->structured ? "takes parts out of the model, and what is left is a plain checkpoint"
-           : plan->rotation ? "rotates embeddings and head, and pare does not quantize those yet"
-                            : NULL;
-}
-
-static pare_status fail(pare_ctx *cx, const pare_step *step, pare_table which, const char *name,
+static pare_status fail(pare_ctx *cx, const pare_plan *plan, pare_table which, const char *name,
                         const char *fault)
 {
-    return pare_recipe_fail(cx, step->place, "%s: %s %s; take rtn, hqq, nf4, fp8 or mxfp4 there",
+    return pare_recipe_fail(cx, plan->recipe.table[which]->place, "%s: %s %s",
                             pare_table_names[which], name, fault);
 }
 
-static pare_status add(pare_ctx *cx, pare_plan *plan, pare_table which)
+/* What does not go together with any of them. */
+static pare_status check_rest(pare_ctx *cx, const pare_plan *plan, pare_table which)
 {
-    const pare_step *const step = plan->recipe.table[which];
+    const char *const first = pare_passes[plan->recipe.step[0].pass]->name;
+    if (plan->structured)
+        return fail(cx, plan, which, first,
+                    "leaves a plain checkpoint; quantize that by a second recipe");
+    if (plan->rotation)
+        return fail(cx, plan, which, first,
+                    "rotates them, and pare does not quantize that yet; leave one of them out");
+    return PARE_OK;
+}
+
+/* Storage by the step. */
+static pare_status store(pare_ctx *cx, const pare_plan *plan, pare_table which, pare_plan_table *t)
+{
+    const pare_step *const step = t->step;
     const pare_pass *const pass = pare_passes[step->pass];
-    const pare_arch *const arch = plan->model.config.arch;
-    const bool tied = plan->model.config.tied, head = which == PARE_TABLE_HEAD || tied;
-    const pare_linear *const from =
-        which == PARE_TABLE_HEAD ? &plan->model.head : &plan->model.embed;
-    pare_plan_table *const t = &plan->tables.of[plan->tables.count++];
-    const char *fault = plan_fault(plan);
-    if (fault)
-        return pare_recipe_fail(cx, step->place, "%s: %s %s; leave one of them out",
-                                pare_table_names[which],
-                                pare_passes[plan->recipe.step[0].pass]->name, fault);
-    if (pass->decide)
-        pass->decide(plan->recipe.table[which]->value, false);
-    fault = pass_fault(pass, pare__plan_facts(step));
-    if (fault)
-        return fail(cx, step, which, pass->name, fault);
-    *t = (pare_plan_table){.packed = {.n = from->n, .k = from->k},
-                           .which = tied ? PARE_TABLE_EMBEDDINGS : which,
-                           .step = step,
-                           .head = head};
-    const pare_status s = pare_pass_store(cx, pass, step->value, from->n, from->k, &t->packed);
+    const pare_status s =
+        pare_pass_store(cx, pass, step->value, t->packed.n, t->packed.k, &t->packed);
     if (s != PARE_OK) {
         char reason[sizeof cx->what];
         memcpy(reason, cx->what, sizeof reason);
@@ -61,10 +54,38 @@ static pare_status add(pare_ctx *cx, pare_plan *plan, pare_table which)
                                 reason);
     }
     if (t->packed.outliers || t->packed.sparse)
-        return fail(cx, step, which, pass->name, "keeps weights apart, and rows are looked up");
+        return fail(cx, plan, which, pass->name,
+                    "keeps weights apart, which it cannot there; take rtn, hqq or nf4");
     if (pass->activation)
         t->packed.activation = pass->activation(step->value);
-    t->packed.name = t->which == PARE_TABLE_HEAD ? arch->head : arch->embed;
+    return PARE_OK;
+}
+
+static pare_status add(pare_ctx *cx, pare_plan *plan, pare_table which)
+{
+    pare_step *const step = plan->recipe.table[which];
+    const pare_pass *const pass = pare_passes[step->pass];
+    const pare_model *const m = &plan->model;
+    const bool tied = m->config.tied, head = which == PARE_TABLE_HEAD && !tied;
+    const pare_linear *const from = head ? &m->head : &m->embed;
+    PARE_TRY(check_rest(cx, plan, which));
+    if (pass->decide)
+        pass->decide(step->value, false);
+    const unsigned facts = pare__plan_facts(step);
+    const char *const fault = pass_fault(pass, facts, head || tied);
+    if (fault)
+        return fail(cx, plan, which, pass->name, fault);
+    pare_plan_table *const t = &plan->tables.of[plan->tables.count++];
+    *t = (pare_plan_table){.packed = {.n = from->n, .k = from->k},
+                           .which = head ? PARE_TABLE_HEAD : PARE_TABLE_EMBEDDINGS,
+                           .step = step,
+                           .inputs = (facts & PARE_FACT_HESSIAN) != 0};
+    PARE_TRY(store(cx, plan, which, t));
+    t->packed.name = head ? m->config.arch->head : m->config.arch->embed;
+    if (t->inputs && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
+        return fail(cx, plan, which, pass->name,
+                    "needs calibration data; add \"calibration:\" with text, tokens or generate");
+    plan->calibrated |= t->inputs;
     return PARE_OK;
 }
 
@@ -84,10 +105,9 @@ pare_status pare__plan_tables(pare_ctx *cx, pare_plan *plan)
 
 bool pare__plan_replaces_table(const pare_plan *plan, const char *tensor)
 {
-    const pare_arch *const arch = plan->model.config.arch;
+    const pare_config *const c = &plan->model.config;
     for (size_t i = 0; i < plan->tables.count; i++) {
-        const char *const name[] = {plan->tables.of[i].packed.name,
-                                    plan->model.config.tied ? arch->head : NULL};
+        const char *const name[] = {plan->tables.of[i].packed.name, c->tied ? c->arch->head : NULL};
         for (size_t j = 0; j < 2; j++) {
             const size_t len = name[j] ? strlen(name[j]) : 0;
             if (len && strncmp(tensor, name[j], len) == 0 && strcmp(tensor + len, ".weight") == 0)

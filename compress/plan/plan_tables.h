@@ -10,7 +10,7 @@ typedef struct pare_plan_table {
     pare_packed_linear packed;
     pare_table which; /* a tied one: EMBEDDINGS */
     const pare_step *step;
-    bool head; /* the model multiplies with it */
+    bool inputs; /* its step goes by the Hessian of what the head reads */
 } pare_plan_table;
 
 typedef struct pare_plan_tables {

@@ -68,6 +68,16 @@ static inline bool pare_plan_looks(const unsigned *kinds)
     return all != 0;
 }
 
+/* Whether activations go through the last block, too: a table is quantized by what the head reads.
+ */
+static inline bool pare_plan_looks_at_head(const pare_plan *plan)
+{
+    bool looks = false;
+    for (size_t i = 0; i < plan->tables.count; i++)
+        looks |= plan->tables.of[i].inputs;
+    return looks;
+}
+
 /* Likewise with the walk in front of the training; of ratios the rule looks. */
 static inline bool pare_plan_looks_first(const pare_plan *plan)
 {

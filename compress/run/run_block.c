@@ -191,7 +191,7 @@ pare_status pare__run_check_found(pare_run *run)
             return pare__run_forget(run, &run->units, i);
         PARE_TRY(s);
     }
-    return PARE_OK;
+    return run->walk.front ? PARE_OK : pare__run_check_tables(run);
 }
 
 /* Says how many linears of a block get too little calibration, and what the first of them got. */
@@ -282,7 +282,9 @@ pare_status pare__run_block(pare_run *run, size_t block)
         PARE_TRY(pare__run_kv(run, block));
     const bool needed = run->units.found < blocks || pare__run_watches_kv(run);
     const bool watched = !run->plan->structured || run->plan->watched;
-    if (run->walk.calibrated && block + 1 < blocks && needed && watched)
+    const bool head =
+        !run->walk.front && pare_plan_looks_at_head(run->plan) && run->units.found <= blocks;
+    if (run->walk.calibrated && (block + 1 < blocks || head) && (needed || head) && watched)
         PARE_TRY(pare__run_carry(run, block));
     return PARE_OK;
 }

@@ -108,7 +108,7 @@ pare_status pare__run_kept(pare_run *run)
     const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
     pare_unit_result *const unit = &run->units.result[blocks];
-    *unit = (pare_unit_result){0};
+    *unit = (pare_unit_result){.row = unit->row, .rows = unit->rows};
     unit->kept = PARE_NEW(run->a, pare_kept_hash, run->settled.layout.entries);
     if (!unit->kept)
         return PARE_ENOMEM;

@@ -23,7 +23,7 @@ void pare__front_walk(pare_run *run, bool front)
         !plan->training ? (pare_run_walk){false, 0, at, plan->kinds, plan->calibrated}
         : front ? (pare_run_walk){true, 0, at, at ? plan->kinds : none, pare_plan_looks_first(plan)}
                 : (pare_run_walk){false, at + 1, plan->recipe.steps, plan->later,
-                                  pare_plan_looks(plan->later)};
+                                  pare_plan_looks(plan->later) || pare_plan_looks_at_head(plan)};
 }
 
 /* --- what an earlier run left ------------------------------------------------------------------

@@ -87,6 +87,7 @@ struct pare_run {
     pare_structure_result structure; /* what structured steps take out */
     pare_slicegpt slice;             /* the narrower basis of the stream, when there is one */
     pare_kv_tables *kv;              /* [blocks] levels of the key/value cache, or NULL */
+    pare_stats head;                 /* of what the head reads, as if attention read it */
     double calibration_seconds;      /* spent in forward passes and statistics */
     pare_block current;              /* the current block in floats: what is, or will be, stored */
     pare_block reference; /* the float model, carried through the folds: plan.reference */

@@ -395,7 +395,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
         const bool prunes = pare_plan_prunes(l, step);
         if ((!prunes && l->step != step) || pare_plan_site(plan, l) != site)
             continue;
-        if (!pare_need_is_met(run->plan, &run->settled, step, stats)) {
+        if (!pare_need_is_met(run->plan, &run->settled, st, stats)) {
             pare__run_part(run, l)->thin[l->role] = true;
             if (pass->needs & PARE_FACT_HESSIAN)
                 pare_stats_identity_hessian(stats);
@@ -460,23 +460,33 @@ pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned si
 }
 
 /* The planes that are stored, with the hashes of their row. */
-static pare_status read_planes(pare_run *run, const pare_plan_linear *l,
+static pare_status read_planes(pare_run *run, const pare_packed_linear *l,
                                const pare_linear_result *r, pare_packed_planes *p)
 {
-    PARE_TRY(pare_packed_take(&run->scratch, &l->packed, p));
+    PARE_TRY(pare_packed_take(&run->scratch, l, p));
     uint8_t hash[PARE_PLANES][16] = {{0}};
-    PARE_TRY(each_plane(run, p, l->packed.name, get, hash));
+    PARE_TRY(each_plane(run, p, l->name, get, hash));
     if (memcmp(hash, r->hash, sizeof hash) != 0)
         return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
-                         run->plan->place.partial, l->packed.name);
+                         run->plan->place.partial, l->name);
     return PARE_OK;
+}
+
+pare_status pare__run_planes_check(pare_run *run, const pare_packed_linear *l,
+                                   const pare_linear_result *r)
+{
+    pare_packed_planes p;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    const pare_status s = read_planes(run, l, r, &p);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
 }
 
 pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pare_linear_result *r,
                               bool take)
 {
     pare_packed_planes p;
-    PARE_TRY(read_planes(run, l, r, &p));
+    PARE_TRY(read_planes(run, &l->packed, r, &p));
     if (!take)
         return PARE_OK;
     return l->part ? pare__run_expert_stored(run, l)

@@ -52,9 +52,16 @@ PARE_CHECKED pare_status pare__run_restore(pare_run *run, const pare_plan_linear
 PARE_CHECKED pare_status pare__run_planes_put(pare_run *run, const pare_packed_planes *p,
                                               const char *name, uint8_t hash[PARE_PLANES][16]);
 
-/* The embeddings and the head that the recipe quantizes: rows of the last unit. PARE_ENOMEM, and
- * what their passes say. */
+/* The same read back: PARE_EFORMAT where they are not those with the hashes of `r`. */
+PARE_CHECKED pare_status pare__run_planes_check(pare_run *run, const pare_packed_linear *l,
+                                                const pare_linear_result *r);
+
+/* The embeddings and the head that the recipe quantizes (run_tables.c). Behind the last block:
+ * what the head reads. Then their rows of the last unit; nothing to do where an earlier run did
+ * them, which _check_ looks at, or forgets. PARE_ENOMEM, and what their passes say. */
+PARE_CHECKED pare_status pare__run_head_inputs(pare_run *run);
 PARE_CHECKED pare_status pare__run_tables(pare_run *run, pare_unit_result *unit);
+PARE_CHECKED pare_status pare__run_check_tables(pare_run *run);
 
 /* One linear by the step that prunes it: weights of the current block change, their zeros are
  * frozen. */

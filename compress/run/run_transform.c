@@ -214,7 +214,8 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
                                          .scratch = &run->scratch};
         look_ahead(run, block, t->site, grid, &site[t->site]);
         present |= 1u << t->site;
-        if (pare_need_is_met(run->plan, &run->settled, step, &stats->site[t->site]))
+        if (pare_need_is_met(run->plan, &run->settled, &run->plan->recipe.step[step],
+                             &stats->site[t->site]))
             list[t->site] = &site[t->site], any = true;
         else
             leave_site(run, t->site, &result[t->site]);
