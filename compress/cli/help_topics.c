@@ -208,6 +208,40 @@ static void print_kv_cache(void)
         "FILE --kv kivi\n");
 }
 
+static void print_tables(void)
+{
+    (void)printf(
+        "tables: the embeddings and the output head in few bits\n"
+        "\n"
+        "  embeddings: {rtn: {bits: 8, group: 32}}\n"
+        "  head: {gptq: {grid: q6_k}}\n"
+        "\n"
+        "Each takes one quantizer with its parameters, without targets. Without the keys both stay "
+        "as they\n"
+        "are in the checkpoint, in 16 bits: in small models that is a large part of all bytes. "
+        "Where the\n"
+        "model ties both, they are one matrix: give one of the keys.\n"
+        "\n"
+        "Embeddings take quantizers that look at weights alone: rtn, hqq, nf4, fp8, mxfp4, "
+        "ternary. A head\n"
+        "(and a tied matrix) has inputs, so gptq works, too, without correct and tune: its Hessian "
+        "is of\n"
+        "what the finished blocks give, every token counted alike. Blocks are calibrated with the\n"
+        "embeddings as they were. pare quantizes these matrices whole, in floats in memory, and "
+        "does not\n"
+        "do so with rotate and with passes that remove parts.\n"
+        "\n"
+        "GGUF files keep the codes where a type of blocks has them (q8_0, q4_0, q4_1, q4_k, q6_k), "
+        "and\n"
+        "get q8_0 else. Other engines look embeddings up in floats, so exports have floats there; "
+        "a "
+        "head\n"
+        "goes out in codes where the format has a place.\n"
+        "\n"
+        "example  passes: [gptq: {bits: 4, group: 64}]\n"
+        "         head: {gptq: {bits: 4, group: 32}}\n");
+}
+
 static void print_experts(void)
 {
     (void)printf(
@@ -301,6 +335,7 @@ const pare_topic pare_topics[] = {
     {"recipe", "all keys of a recipe, and a whole one with comments", print_recipe},
     {"passes", "the passes by kind, and the order in which they can stand", pare_help_passes},
     {"calibration", "the inputs that passes look at, and how many they need", print_calibration},
+    {"tables", "the embeddings and the output head in few bits", print_tables},
     {"experts", "how pare calibrates mixtures of experts", print_experts},
     {"evaluate", "what pare measures of the finished model", print_evaluate},
     {"choice", "the form of files of multiple choice", pare_help_choice},

@@ -54,25 +54,46 @@ static void put_zeros(pare_json_writer *w, const pare_plan *p, const pare_plan_l
     pare_json_close(w);
 }
 
-static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_linear *l)
+/* Members of an open object. */
+static void put_packed(pare_json_writer *w, const pare_packed_linear *l, const char *pass)
 {
     char encoding[PARE_PACKED_TEXT];
-    pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "name", l->packed.name);
+    pare_json_put_text(w, "name", l->name);
     pare_json_open_array(w, "shape");
-    pare_json_put_integer(w, NULL, (int64_t)l->packed.n);
-    pare_json_put_integer(w, NULL, (int64_t)l->packed.k);
+    pare_json_put_integer(w, NULL, (int64_t)l->n);
+    pare_json_put_integer(w, NULL, (int64_t)l->k);
     pare_json_close(w);
+    pare_json_put_text(w, "pass", pass);
+    pare_json_put_integer(w, "bits", (int64_t)l->bits);
+    pare_json_put_integer(w, "group", (int64_t)l->group);
+    pare_json_put_bool(w, "symmetric", l->symmetric);
+    pare_json_put_text(w, "encoding", pare_packed_linear_text(l, encoding));
+    pare_json_put_integer(w, "bytes", (int64_t)pare_packed_linear_bytes(l).total);
+}
+
+static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_linear *l)
+{
+    pare_json_open_object(w, NULL);
+    put_packed(w, &l->packed, pare__plan_pass(p, l->step));
     if (l->part)
         pare_json_put_integer(w, "expert", (int64_t)l->part - 1);
-    pare_json_put_text(w, "pass", pare__plan_pass(p, l->step));
-    pare_json_put_integer(w, "bits", (int64_t)l->packed.bits);
-    pare_json_put_integer(w, "group", (int64_t)l->packed.group);
-    pare_json_put_bool(w, "symmetric", l->packed.symmetric);
-    pare_json_put_text(w, "encoding", pare_packed_linear_text(&l->packed, encoding));
-    pare_json_put_integer(w, "bytes", (int64_t)pare_packed_linear_bytes(&l->packed).total);
     if (l->pruned)
         put_zeros(w, p, l);
+    pare_json_close(w);
+}
+
+/* The embeddings and the head come last. */
+static void put_linears(pare_json_writer *w, const pare_plan *p)
+{
+    pare_json_open_array(w, "linears");
+    for (size_t i = 0; i < p->linears; i++)
+        put_linear(w, p, &p->linear[i]);
+    for (size_t i = 0; i < p->tables.count; i++) {
+        const pare_plan_table *const t = &p->tables.of[i];
+        pare_json_open_object(w, NULL);
+        put_packed(w, &t->packed, pare_passes[t->step->pass]->name);
+        pare_json_close(w);
+    }
     pare_json_close(w);
 }
 
@@ -170,10 +191,7 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->settled.disk_bytes);
     pare_json_put_integer(w, "disk_free_bytes", (int64_t)p->settled.disk_free_bytes);
     put_time(w, time);
-    pare_json_open_array(w, "linears");
-    for (size_t i = 0; i < p->linears; i++)
-        put_linear(w, p, &p->linear[i]);
-    pare_json_close(w);
+    put_linears(w, p);
     put_requirements(w, p);
     put_warnings(w, p, time);
     put_exports(w, p);

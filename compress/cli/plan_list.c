@@ -60,6 +60,8 @@ static widths measure_table(const pare_plan *p)
         w.encoding = wider(w.encoding, pare_packed_linear_text(&l->packed, encoding));
         w.zeros = wider(w.zeros, zeros_of(l, zeros));
     }
+    for (size_t i = 0; i < p->tables.count; i++)
+        w.encoding = wider(w.encoding, pare_packed_linear_text(&p->tables.of[i].packed, encoding));
     return w;
 }
 
@@ -94,28 +96,43 @@ static pare_status print_folded(pare_arena *a, const pare_fold_entry *entry, siz
     return PARE_OK;
 }
 
+/* rest NULL: no memory. */
+static pare_fold_entry line_of(pare_arena *a, const widths *w, const pare_packed_linear *l,
+                               const char *passes, const char *zeros, size_t block)
+{
+    char shape[48], encoding[PARE_PACKED_TEXT];
+    (void)snprintf(shape, sizeof shape, "%zu x %zu", l->n, l->k);
+    return (pare_fold_entry){
+        .name = l->name,
+        .rest = columns(a, w, shape, passes, zeros, pare_packed_linear_text(l, encoding)),
+        .block = block,
+        .bytes = pare_packed_linear_bytes(l).total};
+}
+
 static pare_status print_linears(pare_arena *a, const pare_plan *p, bool all)
 {
     const widths w = measure_table(p);
-    pare_fold_entry *const entry = PARE_NEW(a, pare_fold_entry, p->linears);
+    const size_t entries = p->linears + p->tables.count;
+    pare_fold_entry *const entry = PARE_NEW(a, pare_fold_entry, entries);
     const char *const titles = columns(a, &w, "shape", "pass", "pruned", "encoding");
+    char passes[PASSES], zeros[PARE_SPARSITY_TEXT];
     if (!entry || !titles)
         return PARE_ENOMEM;
     for (size_t i = 0; i < p->linears; i++) {
         const pare_plan_linear *const l = &p->linear[i];
-        char shape[48], encoding[PARE_PACKED_TEXT], passes[PASSES], zeros[PARE_SPARSITY_TEXT];
-        (void)snprintf(shape, sizeof shape, "%zu x %zu", l->packed.n, l->packed.k);
-        entry[i] = (pare_fold_entry){.name = l->packed.name,
-                                     .rest = columns(a, &w, shape, pass_names(p, l, passes),
-                                                     zeros_of(l, zeros),
-                                                     pare_packed_linear_text(&l->packed, encoding)),
-                                     .block = l->block,
-                                     .part = l->part,
-                                     .bytes = pare_packed_linear_bytes(&l->packed).total};
+        entry[i] =
+            line_of(a, &w, &l->packed, pass_names(p, l, passes), zeros_of(l, zeros), l->block);
+        entry[i].part = l->part;
+    }
+    for (size_t i = 0; i < p->tables.count; i++) {
+        const pare_plan_table *const t = &p->tables.of[i];
+        const char *const pass = pare_passes[t->step->pass]->name;
+        entry[p->linears + i] = line_of(a, &w, &t->packed, pass, "", p->out.blocks);
+    }
+    for (size_t i = 0; i < entries; i++)
         if (!entry[i].rest)
             return PARE_ENOMEM;
-    }
-    return print_folded(a, entry, p->linears, all, "linear", titles, true);
+    return print_folded(a, entry, entries, all, "linear", titles, true);
 }
 
 /* What a structured plan stores of each block. */

@@ -290,7 +290,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     print_bytes("input", p->input_bytes, "");
     print_passes(p);
     if (!p->structured)
-        (void)printf("%-17s %s%.3f in the listed linears\n", "bits per weight",
+        (void)printf("%-17s %s%.3f in the linears of the blocks\n", "bits per weight",
                      p->ratios ? "about " : "", p->settled.bits_per_weight);
     print_ratios(p);
     print_zeros(p);

@@ -13,6 +13,7 @@ void pare_chain_cut(const pare_job *job, pare_recipe *r)
     const size_t lead = pare_chain_lead(r);
     if (job->part == PARE_JOB_SMALLER) {
         r->steps = lead;
+        r->table[PARE_TABLE_EMBEDDINGS] = r->table[PARE_TABLE_HEAD] = NULL;
         r->evaluations = r->exports = r->requirements = r->fallbacks = 0;
         r->kv = (pare_kv_format){.method = PARE_KV_FLOAT};
     } else if (job->part == PARE_JOB_REST) {

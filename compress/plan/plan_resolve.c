@@ -87,9 +87,10 @@ static pare_status refuse_outer(pare_ctx *cx, const pare_plan *plan, const pare_
         PARE_TRY(pare_pattern_matches(cx, pattern, names[i], &hit));
         if (hit)
             return pare_recipe_fail(cx, text->place,
-                                    "targets: \"%s\" names %s, %s: pare cannot quantize it yet, "
-                                    "and it stays as it is in the checkpoint",
-                                    text->text, names[i], i ? "the embedding" : "the output head");
+                                    "targets: \"%s\" names %s, which has a key of its own: \"%s: "
+                                    "{rtn: {bits: 8}}\"",
+                                    text->text, names[i],
+                                    pare_table_names[i ? PARE_TABLE_EMBEDDINGS : PARE_TABLE_HEAD]);
     }
     return PARE_OK;
 }
