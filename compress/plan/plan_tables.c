@@ -91,16 +91,17 @@ static pare_status add(pare_ctx *cx, pare_plan *plan, pare_table which)
 
 pare_status pare__plan_tables(pare_ctx *cx, pare_plan *plan)
 {
-    pare_step *const *const table = plan->recipe.table;
-    const pare_step *const head = table[PARE_TABLE_HEAD];
-    if (head && table[PARE_TABLE_EMBEDDINGS] && plan->model.config.tied)
+    const pare_step *const embed = plan->recipe.table[PARE_TABLE_EMBEDDINGS],
+                           *const head = plan->recipe.table[PARE_TABLE_HEAD];
+    const bool once = embed && head && plan->model.config.tied;
+    if (once &&
+        (embed->pass != head->pass || memcmp(embed->value, head->value, sizeof head->value) != 0))
         return pare_recipe_fail(cx, head->place,
                                 "head: the model ties its head to the embeddings: they are one "
                                 "matrix; leave \"head\" or \"embeddings\" out");
-    for (pare_table i = 0; i < PARE_TABLES; i++)
-        if (table[i])
-            PARE_TRY(add(cx, plan, i));
-    return PARE_OK;
+    if (embed)
+        PARE_TRY(add(cx, plan, PARE_TABLE_EMBEDDINGS));
+    return head && !once ? add(cx, plan, PARE_TABLE_HEAD) : PARE_OK;
 }
 
 bool pare__plan_replaces_table(const pare_plan *plan, const char *tensor)
