@@ -87,14 +87,16 @@ static pare_status check_form(const loading *l, const pare_gguf_tensor *t, pare_
     return PARE_OK;
 }
 
-/* Whether kernels multiply it as it lies: a matrix of a block, but for those that are read as
- * floats (routers, gates of one row). */
+/* Whether kernels multiply it as it lies, or look its rows up: the embedding, the head, a matrix of
+ * a block, but for those that are read as floats (routers, gates of one row). */
 static bool is_packed(const loading *l, const pare_gguf_tensor *t)
 {
+    const bool outer =
+        strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
     char base[PARE__GGUF_NAME];
     const char *suffix;
     pare__gguf_form form;
-    return pare__gguf_packed_bytes(t) && l->family && strncmp(t->name, "blk.", 4) == 0 &&
+    return pare__gguf_packed_bytes(t) && l->family && (outer || strncmp(t->name, "blk.", 4) == 0) &&
            pare__gguf_rename(l->family, t->name, base, &suffix, &form) && form != PARE__GGUF_F32 &&
            form != PARE__GGUF_ROW;
 }
