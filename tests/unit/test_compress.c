@@ -276,8 +276,8 @@ START_TEST(mistakes_are_found_before_any_work)
             "skip: \"*.nope\" matches no linear");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn: {targets: [\"*.q_proj\", lm_head]}\n",
             PARE_EUSAGE,
-            "recipe.yaml:4:33: targets: \"lm_head\" names lm_head, the output head: pare cannot "
-            "quantize it yet");
+            "recipe.yaml:4:33: targets: \"lm_head\" names lm_head, which has a key of "
+            "its own");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn: {skip: 're:(.|..)+!|q'}\n", PARE_EUSAGE,
             "recipe.yaml:4:17: regular expression \"(.|..)+!|q\" on "
             "\"model.layers.0.self_attn.q_proj\" "

@@ -526,6 +526,8 @@ static const char *const artifact_messages[] = {
     "in the index, config.json asks for [32, 32]",
     "tensor model.layers.0.self_attn.q_proj.codes is missing",
     "tensor model.layers.0.self_attn.q_proj.scales is missing",
+    "tensor model.embed_tokens.codes is missing",
+    "linear model.embed_tokens: an embedding has codes alone",
     "tensor model.layers.0.self_attn.q_proj.zeros is missing",
     "tensor model.norm.weight is missing",
     "tensor model.layers.0.self_attn.q_proj.weight is missing",
