@@ -13,7 +13,8 @@
  *   bf16     no statistic: H, held and drift are of inputs rounded to BF16 (runtime/gram_bf16.h).
  *   sample   up to PARE_STATS_ROWS inputs, evenly spread over all tokens.
  *
- * Batches are added in the order in which the wave brings them. Statistics follow a fold
+ * Batches are added in the order in which the wave brings them, in shares of the windows
+ * (calib/shares.h). Statistics follow a fold
  * (runtime/fold.h), so that a block needs one pass of the wave whatever is folded. */
 #ifndef PARE_CALIB_STATS_H
 #define PARE_CALIB_STATS_H
@@ -42,16 +43,17 @@ typedef struct pare_site_stats {
     uint64_t tokens;                            /* seen */
     const float *weight;                        /* [tokens], in the order they come; NULL: 1 */
     float *h;                                   /* [k, k] lower triangle */
+    float *diagonal, *held_diagonal;            /* [k] of the totals over shares */
     pare_loudness loudness;                     /* until pare_stats_support */
     float *held;                                /* [k, k] lower triangle */
     pare_drift drift;                           /* pare_stats_take_drift */
-    double *fourth;                             /* [k]; until pare_stats_support */
+    double *fourth;                             /* [2, k] and its total; until pare_stats_support */
     float *weighed;                             /* with H: room for some rows */
     uint16_t *side;                             /* the same of those in BF16, instead */
     float *absmax, *absmean, *mean, *min, *max; /* [k] */
     float *sample;                              /* [samples, k] */
     size_t samples;
-    double *sum, *abs_sum; /* [k] behind the means */
+    double *sum, *abs_sum; /* [2, k] behind the means, and their totals */
     bool identity;         /* of no inputs: pare_stats_identity, pare_stats_identity_hessian */
     pare_support support;  /* of the inputs as they were gathered; pare_stats_support */
 } pare_site_stats;

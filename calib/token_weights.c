@@ -6,10 +6,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "calib/shares.h"
 #include "calib/wave.h"
 #include "runtime/file.h"
 #include "runtime/head_gradient.h"
 #include "runtime/random.h"
+#include "runtime/small.h"
 #include "runtime/tape.h"
 #include "runtime/threads.h"
 
@@ -24,7 +26,8 @@ typedef struct weigh_job {
     size_t first, rows;   /* tokens of the batch */
     size_t block;         /* that is being undone */
     float *x, *dy;        /* [rows of a batch, hidden] in front of a block; gradient behind it */
-    pare_spill stream;    /* x of all blocks */
+    pare_spill stream;    /* x of all blocks, then the sums of a share for each of them */
+    uint64_t sums;        /* where those begin, in floats */
     pare_kv kv;           /* of the way forward */
     double *over;         /* [windows of a batch, widest output] */
     pare_token_weights *out;
@@ -120,6 +123,19 @@ static uint64_t place_in_stream(const weigh_job *job, size_t block)
     return (uint64_t)block * job->rows * job->f->model->config.hidden;
 }
 
+/* Whether the batch is the first, or the last, of its share of the windows. */
+static bool begins_share(const weigh_job *job)
+{
+    const size_t windows = job->total / job->window, at = job->first / job->window;
+    return at == 0 || pare_share_end(windows, at - 1) == at;
+}
+
+static bool ends_share(const weigh_job *job)
+{
+    const size_t windows = job->total / job->window, end = (job->first + job->rows) / job->window;
+    return pare_share_end(windows, end - 1) == end;
+}
+
 /* x becomes what is behind the last block. */
 static pare_status forward(weigh_job *job)
 {
@@ -136,18 +152,36 @@ static pare_status forward(weigh_job *job)
     return PARE_OK;
 }
 
-/* What batches before this one gave the current block. */
+/* What batches of the share before this one gave the current block. */
 static pare_status begin_sums(const weigh_job *job)
 {
     const pare_token_weights *const w = job->out;
     const size_t count = w->outputs.first[PARE_ROLES];
     for (size_t site = 0; site < PARE_SITES; site++)
         memset(w->weight + site * w->tokens + job->first, 0, job->rows * sizeof *w->weight);
-    if (job->first > 0)
-        return pare_spill_get(job->cx, &w->file, w->outputs.o, count,
-                              place_of_outputs(w, job->block));
+    if (!begins_share(job))
+        return pare_spill_get(job->cx, &job->stream, w->outputs.o, count,
+                              job->sums + job->block * count);
     memset(w->outputs.o, 0, count * sizeof *w->outputs.o);
     return PARE_OK;
+}
+
+/* Sums of a share join those before it. */
+static pare_status add_share(const weigh_job *job)
+{
+    enum { CHUNK = 4096 };
+    const pare_token_weights *const w = job->out;
+    const size_t count = w->outputs.first[PARE_ROLES];
+    const bool is_first = pare_share_end(job->total / job->window, 0) * job->window > job->first;
+    float total[CHUNK];
+    for (size_t at = 0; at < count && !is_first; at += CHUNK) {
+        const size_t some = pare_smaller(CHUNK, count - at);
+        PARE_TRY(
+            pare_spill_get(job->cx, &w->file, total, some, place_of_outputs(w, job->block) + at));
+        for (size_t i = 0; i < some; i++)
+            w->outputs.o[at + i] = total[i] + w->outputs.o[at + i];
+    }
+    return pare_spill_put(job->cx, &w->file, w->outputs.o, count, place_of_outputs(w, job->block));
 }
 
 static pare_status keep_sums(const weigh_job *job)
@@ -158,8 +192,10 @@ static pare_status keep_sums(const weigh_job *job)
         PARE_TRY(pare_spill_put(job->cx, &w->file, w->weight + at, job->rows,
                                 place_of(w, job->block) + at));
     }
-    return pare_spill_put(job->cx, &w->file, w->outputs.o, w->outputs.first[PARE_ROLES],
-                          place_of_outputs(w, job->block));
+    const size_t count = w->outputs.first[PARE_ROLES];
+    return ends_share(job) ? add_share(job)
+                           : pare_spill_put(job->cx, &job->stream, w->outputs.o, count,
+                                            job->sums + job->block * count);
 }
 
 /* dy becomes the gradient in front of the block. */
@@ -208,7 +244,8 @@ static pare_status weigh_batches(weigh_job *job, uint64_t seed)
     for (; job->first < job->total; job->first += job->rows) {
         pare_ctx_progress(job->cx, "weighing tokens by the loss", (double)job->first,
                           (double)job->total);
-        job->rows = job->total - job->first < step ? job->total - job->first : step;
+        const size_t end = pare_share_end(job->total / job->window, job->first / job->window);
+        job->rows = pare_smaller(step, end * job->window - job->first);
         const pare_mark mark = pare_arena_mark(job->scratch);
         const pare_status s = weigh_batch(job, seed);
         pare_arena_rewind(job->scratch, mark);
@@ -279,9 +316,15 @@ static size_t batch_windows(size_t samples, size_t window)
     return samples < most ? samples : most;
 }
 
+/* Floats of the inputs of all blocks. */
+static uint64_t stream_floats(const pare_config *c, size_t samples, size_t window)
+{
+    return (uint64_t)batch_windows(samples, window) * window * c->hidden * c->blocks;
+}
+
 static uint64_t stream_bytes(const pare_config *c, size_t samples, size_t window)
 {
-    return (uint64_t)batch_windows(samples, window) * window * c->hidden * c->blocks *
+    return (stream_floats(c, samples, window) + c->blocks * pare_output_curvature_floats(c)) *
            sizeof(float);
 }
 
@@ -346,6 +389,7 @@ static pare_status open_job(weigh_job *job, size_t samples, const char *director
     PARE_TRY(pare_spill_open(job->cx, job->scratch, directory, PARE_SPILL_STREAM,
                              stream_bytes(c, samples, job->window), "the inputs of blocks",
                              &job->stream));
+    job->sums = stream_floats(c, samples, job->window);
     return take(job, c, batch_windows(samples, job->window));
 }
 

@@ -3,7 +3,8 @@
  *
  * Activations are f32 [samples, window, hidden], in memory or, when that is too much, in a file
  * that is deleted at once after it is opened. Windows go through a block in batches whose size does
- * not depend on where they are kept, so the results do not either. */
+ * not depend on where they are kept, so the results do not either. A batch ends where a share of
+ * the windows does (calib/shares.h), and taps that have `share` are told. */
 #ifndef PARE_CALIB_WAVE_H
 #define PARE_CALIB_WAVE_H
 
@@ -11,7 +12,7 @@
 #include "calib/tokens.h"
 
 typedef struct pare_wave {
-    size_t samples, window, hidden, batch; /* batch: windows per forward call */
+    size_t samples, window, hidden, batch; /* batch: windows per forward call, at most */
     float *x;                              /* in memory; NULL when spilled */
     pare_spill file;                       /* the rest of the time */
 } pare_wave;
