@@ -6,7 +6,7 @@
 #include "tests/unit/folder.h"
 #include "tests/unit/tiny.h"
 
-enum { WINDOWS = 19, WINDOW = 4, K = 70, ROWS = 9 /* of a batch */ };
+enum { WINDOWS = 19, WINDOW = 4, K = 70, BATCH = 5, ROWS = 2 * BATCH /* of a share */ };
 
 START_TEST(shares_follow_each_other_and_differ_by_one_window_at_most)
 {
@@ -122,8 +122,11 @@ static void add(pare_stats *s, const float *y, const float *x)
 {
     const pare_tap floats = pare_stats_float_tap(s), tap = pare_stats_tap(s);
     ck_assert(!floats.share);
-    ck_assert_int_eq(floats.see(floats.self, 0, PARE_SITE_ACTIVATED, y, ROWS, K), PARE_OK);
-    ck_assert_int_eq(tap.see(tap.self, 0, PARE_SITE_ACTIVATED, x, ROWS, K), PARE_OK);
+    for (size_t at = 0; at < ROWS * K; at += BATCH * K) {
+        ck_assert_int_eq(floats.see(floats.self, 0, PARE_SITE_ACTIVATED, y + at, BATCH, K),
+                         PARE_OK);
+        ck_assert_int_eq(tap.see(tap.self, 0, PARE_SITE_ACTIVATED, x + at, BATCH, K), PARE_OK);
+    }
 }
 
 /* sum + p in the order of shares. */
