@@ -18,6 +18,13 @@ size_t pare_share_end(size_t windows, size_t window)
     return pare_share_begin(windows, share);
 }
 
+void pare_share_range(size_t size, size_t rank, size_t *begin, size_t *end)
+{
+    const size_t used = pare_smaller(size, PARE_SHARES), at = pare_smaller(rank, used);
+    *begin = at * PARE_SHARES / used;
+    *end = pare_smaller(at + 1, used) * PARE_SHARES / used;
+}
+
 void pare_share_doubles(double *x, double *total, size_t count, bool last)
 {
     for (size_t i = 0; i < count; i++) {

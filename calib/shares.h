@@ -23,6 +23,9 @@ enum { PARE_SHARES = 8 };
 size_t pare_share_begin(size_t windows, size_t share);
 size_t pare_share_end(size_t windows, size_t window);
 
+/* The shares [begin, end) of one of `size` processes: eight of them have some at most. */
+void pare_share_range(size_t size, size_t rank, size_t *begin, size_t *end);
+
 /* Behind a share: its sum x [count] joins the total [count] and is 0 again; behind the `last` one
  * the total goes to x and is 0. */
 void pare_share_doubles(double *x, double *total, size_t count, bool last);

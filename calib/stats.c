@@ -266,6 +266,11 @@ static void share_site(const pare_ctx *cx, pare_site_stats *s, bool last)
 static void share(void *self, bool last)
 {
     pare_stats *const stats = self;
+    if (stats->kept) {
+        pare_stats_share_take(stats, stats->kept);
+        stats->kept += pare_stats_share_bytes(stats);
+        return;
+    }
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (stats->active & (1u << i))
             share_site(stats->cx, &stats->site[i], last);

@@ -15,6 +15,7 @@
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
 #include "compress/run/run_rotate.h"
+#include "compress/run/run_team.h"
 #include "compress/run/run_training.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
@@ -22,6 +23,7 @@
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
+#include "runtime/world.h"
 
 /* Opens the journal, or begins it anew. */
 static pare_status open_journal(pare_run *run, pare_journal_record **record, size_t *count)
@@ -176,10 +178,13 @@ static pare_status open_waves(pare_run *run)
         pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
                      (double)run->settled.memory.activation_bytes / 0x1p20, plan->place.partial);
     const char *const spill = run->settled.memory.spill ? plan->place.partial : NULL;
-    PARE_TRY(pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window, c->hidden,
-                            spill, &run->wave));
-    return plan->drift ? pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window,
-                                        c->hidden, spill, &run->floats)
+    const size_t samples = run->settled.samples;
+    size_t first, end;
+    pare__team_windows(run, &first, &end);
+    PARE_TRY(pare_wave_open_part(run->cx, &run->stage, samples, first, end, plan->window, c->hidden,
+                                 spill, &run->wave));
+    return plan->drift ? pare_wave_open_part(run->cx, &run->stage, samples, first, end,
+                                             plan->window, c->hidden, spill, &run->floats)
                        : PARE_OK;
 }
 
@@ -261,12 +266,20 @@ static void tell_step(const pare_run *run, size_t block)
     }
 }
 
-static pare_status begin_walk(pare_run *run, bool front)
+static pare_status take_all(pare_run *run)
 {
-    pare__front_walk(run, front);
     PARE_TRY(take_weights(run));
     PARE_TRY(start_waves(run));
     return fill_waves(run);
+}
+
+pare_status pare__run_begin_walk(pare_run *run, bool front)
+{
+    pare__front_walk(run, front);
+    if (!run->walk.calibrated)
+        return take_all(run);
+    PARE_TRY(pare__team_begin(run));
+    return pare__team_end(run, take_all(run));
 }
 
 static pare_status walk_blocks(pare_run *run)
@@ -298,7 +311,7 @@ static pare_status run_front(pare_run *run)
     end_walk(run);
     PARE_TRY(pare__front_open(run));
     if (run->front.found <= blocks) {
-        PARE_TRY(begin_walk(run, true));
+        PARE_TRY(pare__run_begin_walk(run, true));
         PARE_TRY(walk_blocks(run));
         end_walk(run);
         PARE_TRY(pare__run_train(run));
@@ -307,7 +320,7 @@ static pare_status run_front(pare_run *run)
     }
     if (run->units.found <= blocks)
         PARE_TRY(pare__front_source(run));
-    return begin_walk(run, false);
+    return pare__run_begin_walk(run, false);
 }
 
 /* What keeps an attempt from being the last: its verdict, where another setting may do better. */
@@ -359,7 +372,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     run->source = run->model;
     pare__front_walk(run, false);
     if (!run->plan->training || run->plan->ratios)
-        PARE_TRY(begin_walk(run, run->plan->training != NULL));
+        PARE_TRY(pare__run_begin_walk(run, run->plan->training != NULL));
     if (run->plan->ratios) {
         PARE_TRY(pare__run_ratios(run));
         PARE_TRY(fill_waves(run));
@@ -428,17 +441,24 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     out->fallback = plan.recipe.fallback;
     out->attempts = plan.recipe.fallbacks + 1;
     if (s == PARE_OK)
+        s = pare__team_check(&run);
+    s = pare_world_agree(cx, s);
+    const bool leads = pare_world_rank(cx) == 0;
+    if (s == PARE_OK && !leads)
+        s = pare__team_serve(&run);
+    if (s == PARE_OK && leads)
         s = check_feasible(&run, out, &feasible);
-    if (s == PARE_OK && feasible)
+    if (s == PARE_OK && leads && feasible)
         s = claim(&run);
     pare_memory_trim();
-    if (s == PARE_OK && feasible) {
+    if (s == PARE_OK && leads && feasible) {
         cx->limit_bytes =
             (size_t)run.settled.memory.allocator_bytes + (job->variants ? job->variants->bytes : 0);
         s = run.settled.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
         pare_ctx_job(cx, NULL, 0, 0);
     }
+    pare__team_stop(&run, s);
     pare_hashing_free(cx, run.hash.input);
     pare_hashing_free(cx, run.hash.packed);
     pare_wave_close(&run.wave);
@@ -551,8 +571,14 @@ static pare_status run_chain(pare_ctx *cx, pare_arena *a, const pare_job *job,
                              const pare_events *events, pare_compress_result *out)
 {
     pare_chain chain;
-    PARE_TRY(pare_chain_make(cx, a, job, &chain));
-    PARE_TRY(pare_chain_check(cx, &chain));
+    pare_status s = pare_chain_make(cx, a, job, &chain);
+    if (s == PARE_OK)
+        s = pare_chain_check(cx, &chain);
+    if (s == PARE_OK && chain.jobs > 1 && pare_world_size(cx) > 1)
+        s = pare_fail(cx, PARE_ENOTSUP,
+                      "a recipe of two jobs: %zu processes cannot share this; start one",
+                      pare_world_size(cx));
+    PARE_TRY(pare_world_agree(cx, s));
     size_t fallbacks = 0;
     if (chain.jobs > 1) {
         PARE_TRY(run_first(cx, a, &chain.job[0], events, out));
@@ -568,7 +594,11 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
 {
     bool searches;
     *out = (pare_compress_result){0};
-    PARE_TRY(pare_budget_asked(cx, a, job, &searches));
+    pare_status s = pare_budget_asked(cx, a, job, &searches);
+    if (s == PARE_OK && searches && pare_world_size(cx) > 1)
+        s = pare_fail(cx, PARE_ENOTSUP, "a budget: %zu processes cannot share this; start one",
+                      pare_world_size(cx));
+    PARE_TRY(pare_world_agree(cx, s));
     return searches ? pare_budget_compress(cx, a, job, events, run_locked, out)
                     : run_chain(cx, a, job, events, out);
 }

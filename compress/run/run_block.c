@@ -46,7 +46,7 @@ static pare_status run_sites(pare_run *run, size_t block, unsigned sites, pare_s
 }
 
 /* Statistics of these sites, and no others, are in memory. */
-static pare_status take_sites(pare_run *run, unsigned sites, pare_stats *stats)
+pare_status pare__run_take_sites(pare_run *run, unsigned sites, pare_stats *stats)
 {
     const pare_plan *const plan = run->plan;
     unsigned kinds[PARE_SITES];
@@ -67,7 +67,7 @@ static pare_status compress_sites(pare_run *run, size_t block, unsigned sites,
 {
     pare_stats stats;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_status s = take_sites(run, sites, &stats);
+    pare_status s = pare__run_take_sites(run, sites, &stats);
     if (s == PARE_OK)
         s = run_sites(run, block, sites, &stats, unit);
     pare_arena_rewind(&run->scratch, mark);

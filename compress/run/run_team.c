@@ -1,0 +1,331 @@
+#include "compress/run/run_team.h"
+
+#include <string.h>
+
+#include "calib/shares.h"
+#include "compress/run/run_evaluate.h"
+#include "compress/run/run_internal.h"
+#include "runtime/machine.h"
+#include "runtime/world.h"
+
+/* The same in all processes: they run one program. */
+typedef struct order {
+    uint64_t op, status; /* of a job that is over */
+    uint64_t block, active;
+    uint64_t samples, found; /* of the calibration; units of an earlier run */
+    uint64_t tokens, window, kl;
+} order;
+
+static size_t windows_of(const pare_run *run, size_t rank)
+{
+    size_t first, end;
+    pare_share_range(pare_world_size(run->cx), rank, &first, &end);
+    return pare_share_begin(run->settled.samples, end) -
+           pare_share_begin(run->settled.samples, first);
+}
+
+void pare__team_windows(const pare_run *run, size_t *first, size_t *end)
+{
+    pare_share_range(pare_world_size(run->cx), pare_world_rank(run->cx), first, end);
+    *first = pare_share_begin(run->settled.samples, *first);
+    *end = pare_share_begin(run->settled.samples, *end);
+}
+
+static bool leads(const pare_run *run)
+{
+    return pare_world_size(run->cx) > 1 && pare_world_rank(run->cx) == 0;
+}
+
+/* --- what is refused ---------------------------------------------------------------------------
+ */
+
+static const char *refused_step(const pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->recipe.steps; i++) {
+        const pare_pass *const pass = pare_passes[plan->recipe.step[i].pass];
+        if (pass->transform && pass->transform->block)
+            return pass->name;
+        if (pare_plan_draws(plan, i) > 1)
+            return "stability";
+    }
+    return NULL;
+}
+
+static const char *refused(const pare_plan *plan)
+{
+    return plan->training           ? "a step that trains"
+           : plan->structured       ? "structured pruning"
+           : plan->ratios           ? "a choice that the float model makes first (ratios, columns)"
+           : plan->experts          ? "experts"
+           : plan->job->variants    ? "a budget"
+           : plan->job->share       ? "--share"
+           : plan->recipe.fallbacks ? "fallback"
+           : plan->recipe.nan != PARE_NAN_ERROR        ? "nan"
+           : plan->recipe.kv.method == PARE_KV_KVQUANT ? "kv_cache: kvquant"
+                                                       : refused_step(plan);
+}
+
+pare_status pare__team_check(pare_run *run)
+{
+    const char *const what = pare_world_size(run->cx) > 1 ? refused(run->plan) : NULL;
+    return !what
+               ? PARE_OK
+               : pare_fail(run->cx, PARE_ENOTSUP, "%s: %zu processes cannot share this; start one",
+                           what, pare_world_size(run->cx));
+}
+
+/* --- orders ------------------------------------------------------------------------------------
+ */
+
+static void give(const pare_run *run, const order *o)
+{
+    for (size_t r = 1; r < pare_world_size(run->cx); r++)
+        pare_world_send(run->cx, r, o, sizeof *o);
+}
+
+void pare__team_stop(const pare_run *run, pare_status s)
+{
+    if (leads(run) && !run->cx->world->ended)
+        give(run, &(order){.op = PARE_TEAM_STOP, .status = (uint64_t) - (int64_t)s});
+}
+
+pare_status pare__team_begin(pare_run *run)
+{
+    const size_t samples = run->settled.samples;
+    if (!leads(run))
+        return PARE_OK;
+    if (samples < PARE_SHARES)
+        return pare_fail(run->cx, PARE_ENOTSUP,
+                         "a calibration of %zu windows cannot be shared by processes: give %d "
+                         "samples or more, or start one process",
+                         samples, PARE_SHARES);
+    give(run, &(order){.op = PARE_TEAM_BEGIN, .samples = samples, .found = run->units.found});
+    PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
+    pare_world_broadcast(run->cx, run->data.tokens.id,
+                         samples * run->plan->window * sizeof *run->data.tokens.id);
+    return PARE_OK;
+}
+
+/* The weights of the current block, and how much tokens count in it. */
+static void spread_block(pare_run *run)
+{
+    const pare_config *const c = &run->model.config;
+    for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
+        const pare_leaf leaf = pare_block_leaf(c, &run->current, i);
+        float *const x = leaf.name ? pare_leaf_floats(&leaf) : NULL;
+        if (x)
+            pare_world_broadcast(run->cx, x, leaf.n * leaf.k * sizeof *x);
+    }
+    if (run->weights.weight)
+        pare_world_broadcast(run->cx, run->weights.weight,
+                             PARE_SITES * run->weights.tokens * sizeof *run->weights.weight);
+}
+
+void pare__team_block(pare_run *run, pare_team_op op, size_t block, unsigned active)
+{
+    if (!leads(run))
+        return;
+    give(run, &(order){.op = op, .block = block, .active = active});
+    spread_block(run);
+}
+
+pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens, size_t window, bool kl)
+{
+    if (!leads(run))
+        return PARE_OK;
+    give(run,
+         &(order){.op = PARE_TEAM_EVALUATE, .tokens = tokens->count, .window = window, .kl = kl});
+    PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
+    pare_world_broadcast(run->cx, tokens->id, tokens->count * sizeof *tokens->id);
+    return PARE_OK;
+}
+
+pare_status pare__team_end(const pare_run *run, pare_status s)
+{
+    return leads(run) ? pare_world_agree(run->cx, s) : s;
+}
+
+/* --- statistics --------------------------------------------------------------------------------
+ */
+
+pare_status pare__team_room(pare_run *run, pare_stats *stats, unsigned char **room)
+{
+    const size_t size = pare_world_size(run->cx), rank = pare_world_rank(run->cx);
+    size_t first, end, shares = 1, window;
+    *room = NULL;
+    if (size == 1)
+        return PARE_OK;
+    pare_share_range(size, rank, &first, &end);
+    if (rank > 0) {
+        shares = end - first;
+        pare__team_windows(run, &window, &end);
+        pare_stats_share_begin(stats, (uint64_t)window * run->plan->window);
+    }
+    *room = pare_arena_take_raw(&run->scratch, shares, pare_stats_share_bytes(stats));
+    stats->kept = rank > 0 ? *room : NULL;
+    return *room ? PARE_OK : PARE_ENOMEM;
+}
+
+/* The shares of a process, in order. */
+static pare_status receive_shares(pare_run *run, size_t rank, pare_stats *stats,
+                                  unsigned char *room)
+{
+    const pare_tap tap = pare_stats_tap(stats);
+    const size_t bytes = pare_stats_share_bytes(stats), samples = run->settled.samples;
+    size_t share, end;
+    pare_status s = PARE_OK;
+    pare_share_range(pare_world_size(run->cx), rank, &share, &end);
+    for (; share < end; share++) {
+        const size_t windows =
+            pare_share_begin(samples, share + 1) - pare_share_begin(samples, share);
+        pare_world_receive(run->cx, rank, room, bytes);
+        if (s == PARE_OK)
+            s = pare_stats_share_put(stats, room, (uint64_t)windows * run->plan->window);
+        tap.share(tap.self, share + 1 == PARE_SHARES);
+    }
+    return s;
+}
+
+pare_status pare__team_join(pare_run *run, pare_stats *stats, unsigned char *room, pare_status s)
+{
+    const size_t size = pare_world_size(run->cx), rank = pare_world_rank(run->cx);
+    size_t share, end;
+    PARE_TRY(pare_world_agree(run->cx, s));
+    if (size == 1)
+        return PARE_OK;
+    pare_share_range(size, rank, &share, &end);
+    for (size_t i = 0; rank > 0 && i < end - share; i++)
+        pare_world_send(run->cx, 0, room + i * pare_stats_share_bytes(stats),
+                        pare_stats_share_bytes(stats));
+    for (size_t r = 1; rank == 0 && r < size; r++) {
+        const pare_status part = receive_shares(run, r, stats, room);
+        s = s == PARE_OK ? part : s;
+    }
+    return s;
+}
+
+/* --- figures -----------------------------------------------------------------------------------
+ */
+
+static pare_report_rank own_figures(const pare_run *run)
+{
+    return (pare_report_rank){
+        .windows = run->plan->calibrated ? windows_of(run, pare_world_rank(run->cx)) : 0,
+        .seconds = run->team_seconds + (leads(run) ? run->calibration_seconds : 0),
+        .peak_bytes = pare_machine_peak_resident()};
+}
+
+pare_status pare__team_figures(pare_run *run, const pare_report_rank **rank, size_t *count)
+{
+    *count = 0;
+    if (!leads(run))
+        return PARE_OK;
+    pare_report_rank *const all = PARE_NEW(run->a, pare_report_rank, pare_world_size(run->cx));
+    if (!all)
+        return PARE_ENOMEM;
+    give(run, &(order){.op = PARE_TEAM_FIGURES});
+    all[0] = own_figures(run);
+    for (size_t r = 1; r < pare_world_size(run->cx); r++)
+        pare_world_receive(run->cx, r, &all[r], sizeof *all);
+    *rank = all;
+    *count = pare_world_size(run->cx);
+    return PARE_OK;
+}
+
+/* --- the others --------------------------------------------------------------------------------
+ */
+
+static pare_status begin(pare_run *run, const order *o)
+{
+    const size_t count = (size_t)o->samples * run->plan->window;
+    run->settled.samples = (size_t)o->samples;
+    run->units.found = (size_t)o->found;
+    run->source = run->model;
+    int32_t *const id = PARE_NEW(run->a, int32_t, count);
+    PARE_TRY(pare_world_agree(run->cx, id ? PARE_OK : PARE_ENOMEM));
+    run->data.tokens = (pare_tokens){.id = id, .count = count};
+    pare_world_broadcast(run->cx, id, count * sizeof *id);
+    return pare__run_begin_walk(run, false);
+}
+
+/* The block as process 0 has it; what it does not send is as in the model. */
+static pare_status take_block(pare_run *run, const order *o)
+{
+    pare_status s = PARE_OK;
+    if (run->team_block != o->block + 1) {
+        run->midway = run->floats_ahead = false;
+        s = pare__run_load(run, (size_t)o->block);
+        run->team_block = (size_t)o->block + 1;
+    }
+    spread_block(run);
+    return s;
+}
+
+static pare_status gather(pare_run *run, const order *o)
+{
+    pare_stats stats;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_status s = take_block(run, o);
+    if (s == PARE_OK)
+        s = pare__run_take_sites(run, (unsigned)o->active, &stats);
+    if (s == PARE_OK)
+        s = pare__run_gather(run, (size_t)o->block, &stats);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+static pare_status carry(pare_run *run, const order *o)
+{
+    const pare_status s = take_block(run, o);
+    if (s != PARE_OK)
+        return s;
+    return o->op == PARE_TEAM_MIDWAY ? pare__run_carry_midway(run, (size_t)o->block)
+                                     : pare__run_carry(run, (size_t)o->block);
+}
+
+static pare_status evaluate(pare_run *run, const order *o)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_tokens tokens = {.id = PARE_NEW(&run->scratch, int32_t, (size_t)o->tokens),
+                          .count = (size_t)o->tokens};
+    pare_status s = pare_world_agree(run->cx, tokens.id ? PARE_OK : PARE_ENOMEM);
+    if (s == PARE_OK) {
+        pare_world_broadcast(run->cx, tokens.id, tokens.count * sizeof *tokens.id);
+        s = pare__run_evaluate_part(run, &tokens, (size_t)o->window, o->kl != 0);
+    }
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+static pare_status obey(pare_run *run, const order *o)
+{
+    const double start = pare_seconds();
+    pare_status s = PARE_OK;
+    switch ((pare_team_op)o->op) {
+    case PARE_TEAM_STOP: return (pare_status) - (int64_t)o->status;
+    case PARE_TEAM_BEGIN: s = begin(run, o); break;
+    case PARE_TEAM_GATHER: s = gather(run, o); break;
+    case PARE_TEAM_MIDWAY:
+    case PARE_TEAM_CARRY: s = carry(run, o); break;
+    case PARE_TEAM_EVALUATE: s = evaluate(run, o); break;
+    case PARE_TEAM_FIGURES: {
+        const pare_report_rank r = own_figures(run);
+        pare_world_send(run->cx, 0, &r, sizeof r);
+        return PARE_OK;
+    }
+    }
+    run->team_seconds += pare_seconds() - start;
+    return pare_world_agree(run->cx, s);
+}
+
+pare_status pare__team_serve(pare_run *run)
+{
+    order o = {.op = PARE_TEAM_BEGIN};
+    pare_status s = PARE_OK;
+    pare__front_walk(run, false);
+    while (s == PARE_OK && o.op != PARE_TEAM_STOP) {
+        pare_world_receive(run->cx, 0, &o, sizeof o);
+        s = obey(run, &o);
+    }
+    return s;
+}

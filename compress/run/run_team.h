@@ -1,0 +1,62 @@
+/* compress/run/run_team.h - a job of several processes (runtime/world.h).
+ *
+ * Process 0 runs the job as one alone does: it has the lock, the journal, the output, the report.
+ * The others wait for its orders. An order is obeyed by all at once, each on the windows of its
+ * shares (calib/shares.h) or of a text; they agree that it went well, and process 0 gets what it
+ * came to and adds it up in the order of windows. So what is written is what one process writes.
+ *
+ * Every function is for all processes where it does not say otherwise; with one process they do
+ * nothing. */
+#ifndef PARE_COMPRESS_RUN_RUN_TEAM_H
+#define PARE_COMPRESS_RUN_RUN_TEAM_H
+
+#include "calib/stats.h"
+#include "calib/tokens.h"
+#include "compress/report/report.h"
+
+typedef struct pare_run pare_run; /* compress/run/run_internal.h */
+
+typedef enum pare_team_op {
+    PARE_TEAM_STOP,   /* the job is over */
+    PARE_TEAM_BEGIN,  /* the walk: tokens, and the inputs of the first block */
+    PARE_TEAM_GATHER, /* statistics */
+    PARE_TEAM_MIDWAY, /* activations go through the attention of the block */
+    PARE_TEAM_CARRY,  /* .. or through all that is left of it */
+    PARE_TEAM_EVALUATE,
+    PARE_TEAM_FIGURES /* what each process did */
+} pare_team_op;
+
+/* Refuses by name what only one process can run. PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare__team_check(pare_run *run);
+
+/* Processes 1 and up: obey until the job is over. What ended it for process 0, or for all. */
+PARE_CHECKED pare_status pare__team_serve(pare_run *run);
+
+/* Process 0: tells the others how the job ended, unless they know. */
+void pare__team_stop(const pare_run *run, pare_status s);
+
+/* Process 0: an order that says all, or goes with tokens of the calibration, the weights of the
+ * current block, or a text to evaluate in windows. PARE_ENOTSUP for fewer windows than shares. */
+PARE_CHECKED pare_status pare__team_begin(pare_run *run);
+void pare__team_block(pare_run *run, pare_team_op op, size_t block, unsigned active);
+PARE_CHECKED pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens,
+                                         size_t window, bool kl);
+
+/* Process 0, behind its own part of an order: PARE_OK when all have done theirs. */
+PARE_CHECKED pare_status pare__team_end(const pare_run *run, pare_status s);
+
+/* Windows of the calibration that are here. */
+void pare__team_windows(const pare_run *run, size_t *first, size_t *end);
+
+/* Around a pass of the wave that gathers: room for shares, in scratch; then shares go to process 0,
+ * which adds them behind its own. `s` is how the pass went. PARE_ENOMEM, or what another process
+ * failed of. */
+PARE_CHECKED pare_status pare__team_room(pare_run *run, pare_stats *stats, unsigned char **room);
+PARE_CHECKED pare_status pare__team_join(pare_run *run, pare_stats *stats, unsigned char *room,
+                                         pare_status s);
+
+/* Process 0: what each did, [*count], in the arena of the job; none with one process. */
+PARE_CHECKED pare_status pare__team_figures(pare_run *run, const pare_report_rank **rank,
+                                            size_t *count);
+
+#endif
