@@ -25,6 +25,23 @@ void pare_share_range(size_t size, size_t rank, size_t *begin, size_t *end)
     *end = pare_smaller(at + 1, used) * PARE_SHARES / used;
 }
 
+size_t pare_share_most(size_t size)
+{
+    const size_t used = pare_smaller(size, PARE_SHARES);
+    return (PARE_SHARES + used - 1) / used;
+}
+
+size_t pare_share_windows(size_t windows, size_t size)
+{
+    size_t most = 0, begin, end;
+    for (size_t r = 0; r < pare_smaller(size, PARE_SHARES); r++) {
+        pare_share_range(size, r, &begin, &end);
+        const size_t own = pare_share_begin(windows, end) - pare_share_begin(windows, begin);
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
 void pare_share_doubles(double *x, double *total, size_t count, bool last)
 {
     for (size_t i = 0; i < count; i++) {

@@ -26,6 +26,10 @@ size_t pare_share_end(size_t windows, size_t window);
 /* The shares [begin, end) of one of `size` processes: eight of them have some at most. */
 void pare_share_range(size_t size, size_t rank, size_t *begin, size_t *end);
 
+/* Shares, and windows, that a process has at most. */
+size_t pare_share_most(size_t size);
+size_t pare_share_windows(size_t windows, size_t size);
+
 /* Behind a share: its sum x [count] joins the total [count] and is 0 again; behind the `last` one
  * the total goes to x and is 0. */
 void pare_share_doubles(double *x, double *total, size_t count, bool last);

@@ -444,8 +444,11 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
         s = pare__team_check(&run);
     s = pare_world_agree(cx, s);
     const bool leads = pare_world_rank(cx) == 0;
-    if (s == PARE_OK && !leads)
+    if (s == PARE_OK && !leads) {
+        cx->limit_bytes = (size_t)run.settled.memory.allocator_bytes;
         s = pare__team_serve(&run);
+        cx->limit_bytes = limit;
+    }
     if (s == PARE_OK && leads)
         s = check_feasible(&run, out, &feasible);
     if (s == PARE_OK && leads && feasible)
