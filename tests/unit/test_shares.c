@@ -107,7 +107,7 @@ static void take(tiny_home *home, const pare_config *c, bool bf16, const float *
                  pare_stats *s)
 {
     const unsigned all = PARE_STATS_HESSIAN | PARE_STATS_HELD | PARE_STATS_CHANNELS |
-                         PARE_STATS_DRIFT | (bf16 ? PARE_STATS_BF16 : 0);
+                         PARE_STATS_DRIFT | PARE_STATS_SAMPLE | (bf16 ? PARE_STATS_BF16 : 0);
     const unsigned kinds[PARE_SITES] = {[PARE_SITE_ACTIVATED] = all};
     pare_arena *const a = &home->arena;
     ck_assert_int_eq(pare_stats_take(&home->cx, a, c, 0, kinds, PARE_SHARES * ROWS, s), PARE_OK);
@@ -183,6 +183,89 @@ START_TEST(statistics_are_sums_of_shares_in_their_order)
 }
 END_TEST
 
+/* Three processes: the second and third send their shares to the first. */
+START_TEST(shares_that_are_sent_make_the_same_statistics)
+{
+    static input in;
+    tiny_home home;
+    tiny_begin(&home, 2);
+    const pare_model model = tiny_model(&home.arena, tiny_kinds[0]);
+    pare_stats all, sent;
+    fill(&in);
+    take(&home, &model.config, _i != 0, in.weight, &all);
+    take(&home, &model.config, _i != 0, in.weight, &sent);
+    all.held_from = sent.held_from = 3 * ROWS + 2;
+    const pare_site_stats *const a = &all.site[PARE_SITE_ACTIVATED];
+    const pare_site_stats *const b = &sent.site[PARE_SITE_ACTIVATED];
+    const size_t bytes = pare_stats_share_bytes(&all);
+    const pare_tap tap = pare_stats_tap(&all), other = pare_stats_tap(&sent);
+    for (size_t s = 0; s < PARE_SHARES; s++) {
+        add(&all, in.y[s], in.x[s]);
+        tap.share(tap.self, s + 1 == PARE_SHARES);
+    }
+    for (size_t r = 0; r < 3; r++) {
+        size_t first, end;
+        pare_stats own;
+        pare_share_range(3, r, &first, &end);
+        ck_assert_uint_eq(end - first, r ? 3 : 2);
+        take(&home, &model.config, _i != 0, in.weight, &own);
+        own.held_from = sent.held_from;
+        unsigned char *const room = tiny_take(&home.arena, end - first, bytes);
+        pare_stats_share_begin(&own, first * ROWS);
+        own.kept = room;
+        const pare_tap its = pare_stats_tap(&own);
+        for (size_t s = first; s < end; s++) {
+            pare_stats *const to = r ? &own : &sent; /* the first needs to send nothing */
+            add(to, in.y[s], in.x[s]);
+            if (r)
+                its.share(its.self, false);
+            else
+                other.share(other.self, false);
+        }
+        for (size_t s = first; r && s < end; s++) {
+            ck_assert_int_eq(pare_stats_share_put(&sent, room + (s - first) * bytes, ROWS),
+                             PARE_OK);
+            other.share(other.self, s + 1 == PARE_SHARES);
+        }
+        ck_assert(!r || own.kept == room + (end - first) * bytes);
+    }
+    ck_assert_uint_eq(b->tokens, PARE_SHARES * ROWS);
+    ck_assert_uint_eq(b->samples, a->samples);
+    ck_assert_mem_eq(b->h, a->h, sizeof(float) * K * K);
+    ck_assert_mem_eq(b->held, a->held, sizeof(float) * K * K);
+    ck_assert_mem_eq(b->drift.d, a->drift.d, sizeof(float) * K * K);
+    ck_assert_mem_eq(b->sample, a->sample, sizeof(float) * K * a->samples);
+    ck_assert_mem_eq(b->fourth, a->fourth, sizeof(double) * K);
+    const float *const left[] = {a->min, a->max, a->absmax, a->mean, a->absmean};
+    const float *const right[] = {b->min, b->max, b->absmax, b->mean, b->absmean};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        ck_assert_mem_eq(left[i], right[i], sizeof(float) * K);
+    ck_assert(a->loudness.sum == b->loudness.sum && a->loudness.most == b->loudness.most);
+    tiny_end(&home);
+}
+END_TEST
+
+START_TEST(processes_have_all_shares_in_order_and_no_more_than_told)
+{
+    for (size_t size = 1; size < 12; size++) {
+        size_t at = 0, begin, end;
+        for (size_t r = 0; r < size; r++) {
+            pare_share_range(size, r, &begin, &end);
+            ck_assert_uint_eq(begin, at);
+            ck_assert_uint_le(end - begin, pare_share_most(size));
+            ck_assert(end > begin || r >= PARE_SHARES);
+            for (size_t n = 0; n < 20; n++)
+                ck_assert_uint_le(pare_share_begin(n, end) - pare_share_begin(n, begin),
+                                  pare_share_windows(n, size));
+            at = end;
+        }
+        ck_assert_uint_eq(at, PARE_SHARES);
+    }
+    ck_assert_uint_eq(pare_share_windows(21, 1), 21);
+    ck_assert_uint_eq(pare_share_windows(21, 3), 8);
+}
+END_TEST
+
 START_TEST(moments_are_sums_of_shares_in_their_order)
 {
     static input in;
@@ -220,6 +303,8 @@ int main(void)
     tcase_add_test(c, shares_follow_each_other_and_differ_by_one_window_at_most);
     tcase_add_test(c, a_wave_ends_its_batches_with_the_shares_and_tells_of_them);
     tcase_add_loop_test(c, statistics_are_sums_of_shares_in_their_order, 0, 4);
+    tcase_add_loop_test(c, shares_that_are_sent_make_the_same_statistics, 0, 2);
+    tcase_add_test(c, processes_have_all_shares_in_order_and_no_more_than_told);
     tcase_add_test(c, moments_are_sums_of_shares_in_their_order);
     suite_add_tcase(s, c);
     return unit_main(s);
