@@ -217,6 +217,7 @@ static void put_ranks(pare_json_writer *w, const pare_report *r)
     for (size_t i = 0; i < r->ranks; i++) {
         pare_json_open_object(w, NULL);
         pare_json_put_integer(w, "windows", (int64_t)r->rank[i].windows);
+        pare_json_put_integer(w, "linears", (int64_t)r->rank[i].linears);
         pare_json_put_finite(w, "seconds", r->rank[i].seconds);
         pare_json_put_integer(w, "peak_rss_bytes", (int64_t)r->rank[i].peak_bytes);
         pare_json_close(w);

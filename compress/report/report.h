@@ -72,7 +72,8 @@ typedef struct pare_report_experts {
 /* What a process of a job did (compress/run/run_team.h). */
 typedef struct pare_report_rank {
     uint64_t windows; /* of the calibration */
-    double seconds;   /* on what is shared: calibration and evaluations */
+    uint64_t linears; /* that it quantized */
+    double seconds;   /* on what is shared: calibration, evaluations, these linears */
     uint64_t peak_bytes;
 } pare_report_rank;
 

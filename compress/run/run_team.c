@@ -5,6 +5,7 @@
 #include "calib/shares.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_owner.h"
 #include "runtime/machine.h"
 #include "runtime/world.h"
 
@@ -14,6 +15,7 @@ typedef struct order {
     uint64_t block, active;
     uint64_t samples, found; /* of the calibration; units of an earlier run */
     uint64_t tokens, window, kl;
+    uint64_t linear;
 } order;
 
 static size_t windows_of(const pare_run *run, size_t rank)
@@ -140,6 +142,12 @@ pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens, size
     return PARE_OK;
 }
 
+void pare__team_linear(const pare_run *run, size_t to, size_t block, size_t i)
+{
+    const order o = {.op = PARE_TEAM_SOLVE, .block = block, .linear = i};
+    pare_world_send(run->cx, to, &o, sizeof o);
+}
+
 pare_status pare__team_end(const pare_run *run, pare_status s)
 {
     return leads(run) ? pare_world_agree(run->cx, s) : s;
@@ -211,6 +219,7 @@ static pare_report_rank own_figures(const pare_run *run)
 {
     return (pare_report_rank){
         .windows = run->plan->calibrated ? windows_of(run, pare_world_rank(run->cx)) : 0,
+        .linears = run->team_linears,
         .seconds = run->team_seconds + (leads(run) ? run->calibration_seconds : 0),
         .peak_bytes = pare_machine_peak_resident()};
 }
@@ -307,6 +316,7 @@ static pare_status obey(pare_run *run, const order *o)
     case PARE_TEAM_GATHER: s = gather(run, o); break;
     case PARE_TEAM_MIDWAY:
     case PARE_TEAM_CARRY: s = carry(run, o); break;
+    case PARE_TEAM_SOLVE: pare__owner_solve(run, (size_t)o->linear); break;
     case PARE_TEAM_EVALUATE: s = evaluate(run, o); break;
     case PARE_TEAM_FIGURES: {
         const pare_report_rank r = own_figures(run);
@@ -315,6 +325,8 @@ static pare_status obey(pare_run *run, const order *o)
     }
     }
     run->team_seconds += pare_seconds() - start;
+    if (o->op == PARE_TEAM_SOLVE) /* between two processes */
+        return PARE_OK;
     return pare_world_agree(run->cx, s);
 }
 

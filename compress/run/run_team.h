@@ -22,6 +22,7 @@ typedef enum pare_team_op {
     PARE_TEAM_GATHER, /* statistics */
     PARE_TEAM_MIDWAY, /* activations go through the attention of the block */
     PARE_TEAM_CARRY,  /* .. or through all that is left of it */
+    PARE_TEAM_SOLVE,  /* a linear, of one process alone (compress/run/run_owner.h) */
     PARE_TEAM_EVALUATE,
     PARE_TEAM_FIGURES /* what each process did */
 } pare_team_op;
@@ -41,6 +42,9 @@ PARE_CHECKED pare_status pare__team_begin(pare_run *run);
 void pare__team_block(pare_run *run, pare_team_op op, size_t block, unsigned active);
 PARE_CHECKED pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens,
                                          size_t window, bool kl);
+
+/* Process 0: the order that one other process quantizes linear i of the plan. */
+void pare__team_linear(const pare_run *run, size_t to, size_t block, size_t i);
 
 /* Process 0, behind its own part of an order: PARE_OK when all have done theirs. */
 PARE_CHECKED pare_status pare__team_end(const pare_run *run, pare_status s);
