@@ -120,7 +120,7 @@ static pare_status evaluate_shared(pare_run *run, sides *m, const pare_tokens *t
     if (s == PARE_OK)
         s = measure_tokens(run, m, tokens, out);
     if (pare_world_rank(run->cx) == 0)
-        run->team_seconds += pare_seconds() - start;
+        run->team.seconds += pare_seconds() - start;
     return pare__team_end(run, s);
 }
 

@@ -13,6 +13,7 @@
 #include "compress/run/run_hash.h"
 #include "compress/run/run_linear.h"
 #include "compress/run/run_phases.h"
+#include "compress/run/run_team.h"
 #include "formats/packed_map.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
@@ -88,13 +89,10 @@ struct pare_run {
     pare_slicegpt slice;             /* the narrower basis of the stream, when there is one */
     pare_kv_tables *kv;              /* [blocks] levels of the key/value cache, or NULL */
     double calibration_seconds;      /* spent in forward passes and statistics */
-    double team_seconds;             /* spent on orders (compress/run/run_team.h) */
-    size_t team_block;               /* that the last of them was about, from 1 */
-    size_t team_linears;             /* quantized by an order, or given away */
-    size_t away[PARE_ROLES]; /* the process that quantizes a linear of the block; 0: this one */
-    pare_block current;      /* the current block in floats: what is, or will be, stored */
-    pare_block reference;    /* the float model, carried through the folds: plan.reference */
-    pare_run_part part;      /* of the current block: what every token runs */
+    pare_run_team team;              /* processes of the job */
+    pare_block current;              /* the current block in floats: what is, or will be, stored */
+    pare_block reference; /* the float model, carried through the folds: plan.reference */
+    pare_run_part part;   /* of the current block: what every token runs */
     pare_run_experts experts;
     float *work;         /* what is stored of a linear: room for the largest; NULL where others
                             (calibration, pruners) take that room in between */
@@ -208,16 +206,6 @@ PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t
 
 /* One pass of the wave through the current block; its time is kept apart. */
 PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what);
-
-/* Activations of the walk, in front of the first block, with what the walk needs. */
-PARE_CHECKED pare_status pare__run_begin_walk(pare_run *run, bool front);
-
-/* Statistics of the sites (bit per site) of part 0, in scratch. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__run_take_sites(pare_run *run, unsigned sites, pare_stats *stats);
-
-/* Curvature of the loss in the outputs of a linear; NULL where a transform may have changed them,
- * or a rotation has. */
-const float *pare__run_outputs(const pare_run *run, const pare_plan_linear *l);
 
 /* The same, for the active statistics of part 0, with the float model beside where the plan has
  * drift; and on to the MLP (plan.halves), or to the next block. */

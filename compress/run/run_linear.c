@@ -7,6 +7,7 @@
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_owner.h"
+#include "compress/run/run_serve.h"
 #include "quant/matrix_error.h"
 #include "runtime/linear.h"
 #include "runtime/machine.h"
@@ -302,7 +303,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
             pare_pass_run(run->cx, pare_passes[step->pass], step->value, &linear, &run->scratch);
         if (s != PARE_OK)
             return pare_fail_context(run->cx, s, "%s", l->packed.name);
-        run->team_linears++;
+        run->team.linears++;
     }
     PARE_TRY(run->walk.front ? keep_codes(run, l, stats, &codes, w, unit)
                              : store_linear(run, l, stats, &codes, w, r));

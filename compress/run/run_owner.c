@@ -15,42 +15,25 @@ typedef struct site_head {
     pare_support support;
 } site_head;
 
-/* How a linear came out. */
-typedef struct solved {
-    int32_t status;
-    char what[sizeof((pare_ctx *)NULL)->what];
-    double damp;
-    uint64_t dead;
-    uint32_t raises;
-    bool f64, fallback;
-    char note[PARE_NOTE];
-} solved;
-
 /* Whether another process can quantize it: codes, scales and zero points are all there is. */
 static bool may_go(const pare_run *run, const pare_plan_linear *l, size_t step)
 {
-    return l->part == 0 && l->quantized && l->step == step && !run->walk.front &&
-           !(l->pruned && l->prune_step == step) && l->packed.encoding == PARE_ENCODING_UNIFORM &&
-           l->packed.outliers == 0 && pare_passes[run->plan->recipe.step[step].pass]->run;
+    return run->walk.calibrated && l->part == 0 && l->quantized && l->step == step &&
+           !run->walk.front && !(l->pruned && l->prune_step == step) &&
+           l->packed.encoding == PARE_ENCODING_UNIFORM && l->packed.outliers == 0 &&
+           pare_passes[run->plan->recipe.step[step].pass]->run;
 }
 
 /* --- a site on its way -------------------------------------------------------------------------
  */
-
-typedef void mover(const pare_ctx *cx, size_t with, void *bytes, size_t count);
 
 static void put(const pare_ctx *cx, size_t to, void *bytes, size_t count)
 {
     pare_world_send(cx, to, bytes, count);
 }
 
-static void get(const pare_ctx *cx, size_t from, void *bytes, size_t count)
-{
-    pare_world_receive(cx, from, bytes, count);
-}
-
 /* Both sides have the same kinds of statistics. */
-static void move_site(const pare_ctx *cx, mover *move, size_t with, pare_site_stats *s)
+void pare__owner_move_site(const pare_ctx *cx, pare_mover *move, size_t with, pare_site_stats *s)
 {
     const size_t k = s->k, square = k * k * sizeof(float);
     site_head head = {s->tokens, s->samples, s->support};
@@ -76,7 +59,7 @@ static void move_site(const pare_ctx *cx, mover *move, size_t with, pare_site_st
 }
 
 /* Curvature of the outputs of a linear, where it is known. */
-static void move_outputs(const pare_run *run, mover *move, size_t with, pare_role role)
+void pare__owner_move_outputs(const pare_run *run, pare_mover *move, size_t with, pare_role role)
 {
     const pare_output_curvature *const oc = &run->weights.outputs;
     if (oc->o)
@@ -129,7 +112,7 @@ static size_t next_to_go(const pare_run *run, size_t i, size_t end, size_t step,
 /* Behind the order a process says that it has room, or what it failed of. */
 static pare_status is_ready(pare_run *run, size_t from)
 {
-    solved o;
+    pare_solved o;
     pare_world_receive(run->cx, from, &o, sizeof o);
     o.what[sizeof o.what - 1] = '\0';
     return o.status == PARE_OK
@@ -143,9 +126,9 @@ static pare_status give_linear(pare_run *run, size_t block, size_t i, size_t to,
     pare__team_linear(run, to, block, i);
     PARE_TRY(is_ready(run, to));
     pare_world_send(run->cx, to, floats_of(run, l), l->packed.n * l->packed.k * sizeof(float));
-    move_site(run->cx, put, to, s);
-    move_outputs(run, put, to, l->role);
-    run->away[l->role] = to;
+    pare__owner_move_site(run->cx, put, to, s);
+    pare__owner_move_outputs(run, put, to, l->role);
+    run->team.away[l->role] = to;
     return PARE_OK;
 }
 
@@ -174,7 +157,7 @@ pare_status pare__owner_give(pare_run *run, size_t block, size_t step, unsigned 
 
 bool pare__owner_has(const pare_run *run, const pare_plan_linear *l)
 {
-    return l->part == 0 && run->away[l->role] > 0;
+    return l->part == 0 && run->team.away[l->role] > 0;
 }
 
 /* Whether the codes are to be sent. */
@@ -195,9 +178,9 @@ static void receive_codes(const pare_run *run, size_t from, pare_codes *codes)
 pare_status pare__owner_take(pare_run *run, const pare_plan_linear *l, pare_pass_linear *linear)
 {
     const pare_grid grid = pare_plan_grid(run->plan, l);
-    const size_t from = run->away[l->role];
-    solved o;
-    run->away[l->role] = 0;
+    const size_t from = run->team.away[l->role];
+    pare_solved o;
+    run->team.away[l->role] = 0;
     pare_world_receive(run->cx, from, &o, sizeof o);
     o.what[sizeof o.what - 1] = o.note[sizeof o.note - 1] = '\0';
     if (o.status != PARE_OK)
@@ -218,98 +201,13 @@ pare_status pare__owner_take(pare_run *run, const pare_plan_linear *l, pare_pass
 
 void pare__owner_drop(pare_run *run)
 {
-    solved o;
+    pare_solved o;
     for (size_t role = 0; role < PARE_ROLES; role++) {
-        if (!run->away[role])
+        if (!run->team.away[role])
             continue;
-        pare_world_receive(run->cx, run->away[role], &o, sizeof o);
+        pare_world_receive(run->cx, run->team.away[role], &o, sizeof o);
         if (o.status == PARE_OK)
-            answer(run, run->away[role], false);
-        run->away[role] = 0;
+            answer(run, run->team.away[role], false);
+        run->team.away[role] = 0;
     }
-}
-
-/* --- the others --------------------------------------------------------------------------------
- */
-
-static pare_status quantize(pare_run *run, const pare_plan_linear *l, pare_site_stats *s,
-                            pare_codes *codes, solved *out)
-{
-    const pare_step *const step = &run->plan->recipe.step[l->step];
-    const pare_pass *const pass = pare_passes[step->pass];
-    pare_linear_result r = {.linear = l->packed, .block = l->block, .method = pass->name};
-    pare_pass_linear linear = {.w = floats_of(run, l),
-                               .n = l->packed.n,
-                               .k = l->packed.k,
-                               .role = l->role,
-                               .stats = s,
-                               .h = s->h,
-                               .outputs = pare__run_outputs(run, l),
-                               .pruned = l->pruned,
-                               .columns = l->packed.outliers,
-                               .codes = codes,
-                               .result = &r};
-    r.support = s->support;
-    if (pass->site) {
-        const pare_status made =
-            pass->site(run->cx, step->value, s, &run->scratch, &linear.site_state);
-        if (made != PARE_OK)
-            return pare_fail_context(run->cx, made, "statistics of the input of %s",
-                                     l->packed.name);
-    }
-    const pare_status s2 = pare_pass_run(run->cx, pass, step->value, &linear, &run->scratch);
-    if (s2 != PARE_OK)
-        return pare_fail_context(run->cx, s2, "%s", l->packed.name);
-    *out = (solved){
-        .damp = r.damp, .dead = r.dead, .raises = r.raises, .f64 = r.f64, .fallback = r.fallback};
-    memcpy(out->note, linear.note, sizeof out->note);
-    return PARE_OK;
-}
-
-static void send_codes(const pare_run *run, const pare_codes *codes)
-{
-    const size_t scales = codes->n * codes->groups;
-    pare_world_send(run->cx, 0, codes->codes, codes->n * codes->k);
-    pare_world_send(run->cx, 0, codes->scales, scales * sizeof *codes->scales);
-    pare_world_send(run->cx, 0, codes->zeros, scales);
-}
-
-static void tell(const pare_run *run, pare_status s, solved *o)
-{
-    o->status = (int32_t)s;
-    if (s != PARE_OK)
-        (void)snprintf(o->what, sizeof o->what, "%s",
-                       run->cx->what[0] ? run->cx->what : pare_strstatus(s));
-    pare_world_send(run->cx, 0, o, sizeof *o);
-}
-
-static void solve(pare_run *run, size_t i)
-{
-    const pare_plan_linear *const l = &run->settled.linear[i];
-    const pare_site site = pare_plan_site(run->plan, l);
-    pare_stats stats;
-    pare_codes codes;
-    solved o = {0};
-    unsigned char wanted = 0;
-    pare_status s = pare__run_take_sites(run, 1u << site, &stats);
-    tell(run, s, &o);
-    if (s != PARE_OK)
-        return;
-    pare_world_receive(run->cx, 0, floats_of(run, l), l->packed.n * l->packed.k * sizeof(float));
-    move_site(run->cx, get, 0, &stats.site[site]);
-    move_outputs(run, get, 0, l->role);
-    s = quantize(run, l, &stats.site[site], &codes, &o);
-    tell(run, s, &o);
-    if (s == PARE_OK)
-        pare_world_receive(run->cx, 0, &wanted, sizeof wanted);
-    if (wanted)
-        send_codes(run, &codes);
-    run->team_linears++;
-}
-
-void pare__owner_solve(pare_run *run, size_t i)
-{
-    const pare_mark mark = pare_arena_mark(&run->scratch);
-    solve(run, i);
-    pare_arena_rewind(&run->scratch, mark);
 }

@@ -29,7 +29,20 @@ PARE_CHECKED pare_status pare__owner_take(pare_run *run, const pare_plan_linear 
 /* Waits for what is still away, where the step has failed. */
 void pare__owner_drop(pare_run *run);
 
-/* The others: quantizes linear i of the plan by its step. Process 0 learns how it went. */
-void pare__owner_solve(pare_run *run, size_t i);
+/* Between two processes: the statistics of a site, and what is known of the outputs of a linear. */
+typedef void pare_mover(const pare_ctx *cx, size_t with, void *bytes, size_t count);
+void pare__owner_move_site(const pare_ctx *cx, pare_mover *move, size_t with, pare_site_stats *s);
+void pare__owner_move_outputs(const pare_run *run, pare_mover *move, size_t with, pare_role role);
+
+/* How a linear came out. */
+typedef struct pare_solved {
+    int32_t status;
+    char what[sizeof((pare_ctx *)NULL)->what];
+    double damp;
+    uint64_t dead;
+    uint32_t raises;
+    bool f64, fallback;
+    char note[PARE_NOTE];
+} pare_solved;
 
 #endif

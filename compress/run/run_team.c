@@ -3,20 +3,9 @@
 #include <string.h>
 
 #include "calib/shares.h"
-#include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
-#include "compress/run/run_owner.h"
 #include "runtime/machine.h"
 #include "runtime/world.h"
-
-/* The same in all processes: they run one program. */
-typedef struct order {
-    uint64_t op, status; /* of a job that is over */
-    uint64_t block, active;
-    uint64_t samples, found; /* of the calibration; units of an earlier run */
-    uint64_t tokens, window, kl;
-    uint64_t linear;
-} order;
 
 static size_t windows_of(const pare_run *run, size_t rank)
 {
@@ -79,7 +68,7 @@ pare_status pare__team_check(pare_run *run)
 /* --- orders ------------------------------------------------------------------------------------
  */
 
-static void give(const pare_run *run, const order *o)
+static void give(const pare_run *run, const pare_team_order *o)
 {
     for (size_t r = 1; r < pare_world_size(run->cx); r++)
         pare_world_send(run->cx, r, o, sizeof *o);
@@ -88,7 +77,7 @@ static void give(const pare_run *run, const order *o)
 void pare__team_stop(const pare_run *run, pare_status s)
 {
     if (leads(run) && !run->cx->world->ended)
-        give(run, &(order){.op = PARE_TEAM_STOP, .status = (uint64_t) - (int64_t)s});
+        give(run, &(pare_team_order){.op = PARE_TEAM_STOP, .status = (uint64_t) - (int64_t)s});
 }
 
 pare_status pare__team_begin(pare_run *run)
@@ -101,7 +90,8 @@ pare_status pare__team_begin(pare_run *run)
                          "a calibration of %zu windows cannot be shared by processes: give %d "
                          "samples or more, or start one process",
                          samples, PARE_SHARES);
-    give(run, &(order){.op = PARE_TEAM_BEGIN, .samples = samples, .found = run->units.found});
+    give(run,
+         &(pare_team_order){.op = PARE_TEAM_BEGIN, .samples = samples, .found = run->units.found});
     PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
     pare_world_broadcast(run->cx, run->data.tokens.id,
                          samples * run->plan->window * sizeof *run->data.tokens.id);
@@ -109,7 +99,7 @@ pare_status pare__team_begin(pare_run *run)
 }
 
 /* The weights of the current block, and how much tokens count in it. */
-static void spread_block(pare_run *run)
+void pare__team_spread(pare_run *run)
 {
     const pare_config *const c = &run->model.config;
     for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
@@ -127,16 +117,16 @@ void pare__team_block(pare_run *run, pare_team_op op, size_t block, unsigned act
 {
     if (!leads(run))
         return;
-    give(run, &(order){.op = op, .block = block, .active = active});
-    spread_block(run);
+    give(run, &(pare_team_order){.op = op, .block = block, .active = active});
+    pare__team_spread(run);
 }
 
 pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens, size_t window, bool kl)
 {
     if (!leads(run))
         return PARE_OK;
-    give(run,
-         &(order){.op = PARE_TEAM_EVALUATE, .tokens = tokens->count, .window = window, .kl = kl});
+    give(run, &(pare_team_order){
+                  .op = PARE_TEAM_EVALUATE, .tokens = tokens->count, .window = window, .kl = kl});
     PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
     pare_world_broadcast(run->cx, tokens->id, tokens->count * sizeof *tokens->id);
     return PARE_OK;
@@ -144,7 +134,7 @@ pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens, size
 
 void pare__team_linear(const pare_run *run, size_t to, size_t block, size_t i)
 {
-    const order o = {.op = PARE_TEAM_SOLVE, .block = block, .linear = i};
+    const pare_team_order o = {.op = PARE_TEAM_SOLVE, .block = block, .linear = i};
     pare_world_send(run->cx, to, &o, sizeof o);
 }
 
@@ -215,12 +205,12 @@ pare_status pare__team_join(pare_run *run, pare_stats *stats, unsigned char *roo
 /* --- figures -----------------------------------------------------------------------------------
  */
 
-static pare_report_rank own_figures(const pare_run *run)
+pare_report_rank pare__team_own_figures(const pare_run *run)
 {
     return (pare_report_rank){
         .windows = run->plan->calibrated ? windows_of(run, pare_world_rank(run->cx)) : 0,
-        .linears = run->team_linears,
-        .seconds = run->team_seconds + (leads(run) ? run->calibration_seconds : 0),
+        .linears = run->team.linears,
+        .seconds = run->team.seconds + (leads(run) ? run->calibration_seconds : 0),
         .peak_bytes = pare_machine_peak_resident()};
 }
 
@@ -232,112 +222,11 @@ pare_status pare__team_figures(pare_run *run, const pare_report_rank **rank, siz
     pare_report_rank *const all = PARE_NEW(run->a, pare_report_rank, pare_world_size(run->cx));
     if (!all)
         return PARE_ENOMEM;
-    give(run, &(order){.op = PARE_TEAM_FIGURES});
-    all[0] = own_figures(run);
+    give(run, &(pare_team_order){.op = PARE_TEAM_FIGURES});
+    all[0] = pare__team_own_figures(run);
     for (size_t r = 1; r < pare_world_size(run->cx); r++)
         pare_world_receive(run->cx, r, &all[r], sizeof *all);
     *rank = all;
     *count = pare_world_size(run->cx);
     return PARE_OK;
-}
-
-/* --- the others --------------------------------------------------------------------------------
- */
-
-static pare_status begin(pare_run *run, const order *o)
-{
-    const size_t count = (size_t)o->samples * run->plan->window;
-    run->settled.samples = (size_t)o->samples;
-    run->units.found = (size_t)o->found;
-    run->source = run->model;
-    int32_t *const id = PARE_NEW(run->a, int32_t, count);
-    PARE_TRY(pare_world_agree(run->cx, id ? PARE_OK : PARE_ENOMEM));
-    run->data.tokens = (pare_tokens){.id = id, .count = count};
-    pare_world_broadcast(run->cx, id, count * sizeof *id);
-    return pare__run_begin_walk(run, false);
-}
-
-/* The block as process 0 has it; what it does not send is as in the model. */
-static pare_status take_block(pare_run *run, const order *o)
-{
-    pare_status s = PARE_OK;
-    if (run->team_block != o->block + 1) {
-        run->midway = run->floats_ahead = false;
-        s = pare__run_load(run, (size_t)o->block);
-        run->team_block = (size_t)o->block + 1;
-    }
-    spread_block(run);
-    return s;
-}
-
-static pare_status gather(pare_run *run, const order *o)
-{
-    pare_stats stats;
-    const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_status s = take_block(run, o);
-    if (s == PARE_OK)
-        s = pare__run_take_sites(run, (unsigned)o->active, &stats);
-    if (s == PARE_OK)
-        s = pare__run_gather(run, (size_t)o->block, &stats);
-    pare_arena_rewind(&run->scratch, mark);
-    return s;
-}
-
-static pare_status carry(pare_run *run, const order *o)
-{
-    const pare_status s = take_block(run, o);
-    if (s != PARE_OK)
-        return s;
-    return o->op == PARE_TEAM_MIDWAY ? pare__run_carry_midway(run, (size_t)o->block)
-                                     : pare__run_carry(run, (size_t)o->block);
-}
-
-static pare_status evaluate(pare_run *run, const order *o)
-{
-    const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_tokens tokens = {.id = PARE_NEW(&run->scratch, int32_t, (size_t)o->tokens),
-                          .count = (size_t)o->tokens};
-    pare_status s = pare_world_agree(run->cx, tokens.id ? PARE_OK : PARE_ENOMEM);
-    if (s == PARE_OK) {
-        pare_world_broadcast(run->cx, tokens.id, tokens.count * sizeof *tokens.id);
-        s = pare__run_evaluate_part(run, &tokens, (size_t)o->window, o->kl != 0);
-    }
-    pare_arena_rewind(&run->scratch, mark);
-    return s;
-}
-
-static pare_status obey(pare_run *run, const order *o)
-{
-    const double start = pare_seconds();
-    pare_status s = PARE_OK;
-    switch ((pare_team_op)o->op) {
-    case PARE_TEAM_STOP: return (pare_status) - (int64_t)o->status;
-    case PARE_TEAM_BEGIN: s = begin(run, o); break;
-    case PARE_TEAM_GATHER: s = gather(run, o); break;
-    case PARE_TEAM_MIDWAY:
-    case PARE_TEAM_CARRY: s = carry(run, o); break;
-    case PARE_TEAM_SOLVE: pare__owner_solve(run, (size_t)o->linear); break;
-    case PARE_TEAM_EVALUATE: s = evaluate(run, o); break;
-    case PARE_TEAM_FIGURES: {
-        const pare_report_rank r = own_figures(run);
-        pare_world_send(run->cx, 0, &r, sizeof r);
-        return PARE_OK;
-    }
-    }
-    run->team_seconds += pare_seconds() - start;
-    if (o->op == PARE_TEAM_SOLVE) /* between two processes */
-        return PARE_OK;
-    return pare_world_agree(run->cx, s);
-}
-
-pare_status pare__team_serve(pare_run *run)
-{
-    order o = {.op = PARE_TEAM_BEGIN};
-    pare_status s = PARE_OK;
-    pare__front_walk(run, false);
-    while (s == PARE_OK && o.op != PARE_TEAM_STOP) {
-        pare_world_receive(run->cx, 0, &o, sizeof o);
-        s = obey(run, &o);
-    }
-    return s;
 }

@@ -27,11 +27,25 @@ typedef enum pare_team_op {
     PARE_TEAM_FIGURES /* what each process did */
 } pare_team_op;
 
+/* The same in all processes: they run one program. */
+typedef struct pare_team_order {
+    uint64_t op, status; /* of a job that is over */
+    uint64_t block, active;
+    uint64_t samples, found; /* of the calibration; units of an earlier run */
+    uint64_t tokens, window, kl;
+    uint64_t linear;
+} pare_team_order;
+
+/* What a process keeps of it. */
+typedef struct pare_run_team {
+    double seconds;          /* spent on orders; process 0: on evaluations */
+    size_t block;            /* that the last of them was about, from 1 */
+    size_t linears;          /* quantized here */
+    size_t away[PARE_ROLES]; /* the process that quantizes a linear of the block; 0: this one */
+} pare_run_team;
+
 /* Refuses by name what only one process can run. PARE_ENOTSUP. */
 PARE_CHECKED pare_status pare__team_check(pare_run *run);
-
-/* Processes 1 and up: obey until the job is over. What ended it for process 0, or for all. */
-PARE_CHECKED pare_status pare__team_serve(pare_run *run);
 
 /* Process 0: tells the others how the job ended, unless they know. */
 void pare__team_stop(const pare_run *run, pare_status s);
@@ -58,6 +72,12 @@ void pare__team_windows(const pare_run *run, size_t *first, size_t *end);
 PARE_CHECKED pare_status pare__team_room(pare_run *run, pare_stats *stats, unsigned char **room);
 PARE_CHECKED pare_status pare__team_join(pare_run *run, pare_stats *stats, unsigned char *room,
                                          pare_status s);
+
+/* The weights of the current block, and how much tokens count in it, from process 0 to all. */
+void pare__team_spread(pare_run *run);
+
+/* What this process did. */
+pare_report_rank pare__team_own_figures(const pare_run *run);
 
 /* Process 0: what each did, [*count], in the arena of the job; none with one process. */
 PARE_CHECKED pare_status pare__team_figures(pare_run *run, const pare_report_rank **rank,
