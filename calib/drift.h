@@ -14,19 +14,21 @@ typedef struct pare_drift {
     float *d;       /* [k, k]; NULL: not asked for */
     float *x;       /* [room, k] inputs in the float model of the tokens that come next; or NULL */
     size_t rows;    /* of x */
+    float *total;   /* [k, k] over shares of windows (calib/shares.h), beside x */
     bool bf16;      /* of inputs rounded to BF16 (runtime/gram_bf16.h), with .. */
     uint16_t *side; /* .. room for that */
     bool shared;    /* steps behind the current one need d as it is */
 } pare_drift;
 
-/* Bytes of D of k columns, and of inputs of up to `room` tokens beside it. */
+/* Bytes of D of k columns, and of what is beside it while tokens come: its total, and inputs of up
+ * to `room` of them. */
 uint64_t pare_drift_bytes(size_t k);
 uint64_t pare_drift_room_bytes(size_t k, size_t room, bool bf16);
 
 /* D of nothing. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_drift_take(pare_arena *a, size_t k, bool bf16, pare_drift *out);
 
-/* Room for batches of up to `room` tokens, while they come. PARE_ENOMEM. */
+/* Room for the total and batches of up to `room` tokens, while they come. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_drift_room(pare_arena *a, size_t k, size_t room, pare_drift *d);
 
 /* The next tokens as the float model has them: x [rows, k], rows <= room. */

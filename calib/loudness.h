@@ -7,6 +7,7 @@
 
 typedef struct pare_loudness {
     double sum, most; /* energy of all tokens, and of the one that has most */
+    double total;     /* of the sum, over shares of windows (calib/shares.h) */
 } pare_loudness;
 
 /* Adds tokens x [rows, k], each with its weight [rows], or 1 where that is NULL.

@@ -1,5 +1,6 @@
 #include "calib/moments.h"
 
+#include "calib/shares.h"
 #include "runtime/fold.h"
 #include "runtime/threads.h"
 
@@ -12,7 +13,7 @@ uint64_t pare_moments_bytes(const pare_config *c)
         const size_t k = pare_site_width(c, 0, (pare_site)s);
         most = k > most ? k : most;
     }
-    return 2 * ((uint64_t)most * sizeof(double) + PARE_ALIGN);
+    return 2 * ((uint64_t)2 * most * sizeof(double) + PARE_ALIGN);
 }
 
 pare_status pare_moments_take(pare_ctx *cx, pare_arena *a, const pare_config *c, pare_site site,
@@ -22,8 +23,8 @@ pare_status pare_moments_take(pare_ctx *cx, pare_arena *a, const pare_config *c,
     *out = (pare_moments){.cx = cx,
                           .site = site,
                           .k = k,
-                          .sum = PARE_NEW(a, double, k),
-                          .square = PARE_NEW(a, double, k)};
+                          .sum = PARE_NEW(a, double, 2 * k),
+                          .square = PARE_NEW(a, double, 2 * k)};
     return out->sum && out->square ? PARE_OK : PARE_ENOMEM;
 }
 
@@ -59,9 +60,16 @@ static pare_status see(void *self, size_t part, pare_site site, const float *x, 
     return PARE_OK;
 }
 
+static void share(void *self, bool last)
+{
+    const pare_moments *const m = self;
+    pare_share_doubles(m->sum, m->sum + m->k, m->k, last);
+    pare_share_doubles(m->square, m->square + m->k, m->k, last);
+}
+
 pare_tap pare_moments_tap(pare_moments *m)
 {
-    return (pare_tap){.see = see, .self = m, .last = m->site, .parts = 1};
+    return (pare_tap){.see = see, .self = m, .last = m->site, .parts = 1, .share = share};
 }
 
 static double over_tokens(const pare_moments *m, double sum)

@@ -10,7 +10,7 @@ typedef struct pare_moments {
     pare_site site;
     size_t k;
     uint64_t tokens;      /* seen */
-    double *sum, *square; /* [k] */
+    double *sum, *square; /* [2, k]: of the share at hand (calib/shares.h), and of those before */
 } pare_moments;
 
 /* Bytes of the moments of the widest site. */

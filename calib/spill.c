@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/file.h"
+#include "runtime/world.h"
 
 static pare_status make(pare_ctx *cx, const pare_spill *spill, uint64_t bytes, const char *what)
 {
@@ -30,7 +31,10 @@ pare_status pare_spill_open(pare_ctx *cx, pare_arena *a, const char *directory, 
     *out = (pare_spill){0};
     if (bytes > INT64_MAX)
         return pare_fail(cx, PARE_ENOSPC, "%s: no file holds so many bytes", what);
-    char *const path = pare_path_join(a, directory, name);
+    char own[64];
+    (void)snprintf(own, sizeof own, pare_world_rank(cx) ? "%s.%zu" : "%s", name,
+                   pare_world_rank(cx));
+    char *const path = pare_path_join(a, directory, own);
     if (!path)
         return PARE_ENOMEM;
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -62,8 +66,12 @@ pare_status pare_spill_get(pare_ctx *cx, const pare_spill *spill, float *x, size
 bool pare_spill_is_name(const char *name)
 {
     static const char *const names[] = {PARE_SPILL_WAVE, PARE_SPILL_WEIGHTS, PARE_SPILL_STREAM};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0)
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t len = strlen(names[i]);
+        const char *const rank = name + len + 1;
+        if (strcmp(name, names[i]) == 0 || (strncmp(name, names[i], len) == 0 && name[len] == '.' &&
+                                            *rank && rank[strspn(rank, "0123456789")] == '\0'))
             return true;
+    }
     return false;
 }

@@ -34,6 +34,8 @@ PARE_CHECKED pare_status pare_spill_put(pare_ctx *cx, const pare_spill *spill, c
 PARE_CHECKED pare_status pare_spill_get(pare_ctx *cx, const pare_spill *spill, float *x,
                                         size_t count, uint64_t at);
 
+/* Process 0 of a job (runtime/world.h) uses the name as it is, others NAME.RANK. */
+
 /* True for the name of such a file: what a job that was killed may leave. */
 bool pare_spill_is_name(const char *name);
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "calib/shares.h"
 #include "runtime/fold.h"
 #include "runtime/gram_bf16.h"
 #include "runtime/linalg.h"
@@ -16,11 +17,12 @@ uint64_t pare_stats_bytes(const pare_config *c, size_t part, const unsigned kind
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const uint64_t k = pare_site_width(c, part, (pare_site)s);
         if (kinds[s] & PARE_STATS_HESSIAN)
-            bytes += 3 * PARE_ALIGN + k * (k + WEIGHED) * sizeof(float) + k * sizeof(double);
+            bytes +=
+                4 * PARE_ALIGN + k * (k + 1 + WEIGHED) * sizeof(float) + 2 * k * sizeof(double);
         if (kinds[s] & PARE_STATS_HELD)
-            bytes += PARE_ALIGN + k * k * sizeof(float);
+            bytes += 2 * PARE_ALIGN + k * (k + 1) * sizeof(float);
         if (kinds[s] & PARE_STATS_CHANNELS)
-            bytes += 7 * PARE_ALIGN + k * (5 * sizeof(float) + 2 * sizeof(double));
+            bytes += 7 * PARE_ALIGN + k * (5 * sizeof(float) + 4 * sizeof(double));
         if (kinds[s] & PARE_STATS_SAMPLE)
             bytes += PARE_ALIGN + k * PARE_STATS_ROWS * sizeof(float);
     }
@@ -35,8 +37,8 @@ static pare_status take_channels(pare_arena *a, pare_site_stats *s)
         if (!*vector[i])
             return PARE_ENOMEM;
     }
-    s->sum = PARE_NEW(a, double, s->k);
-    s->abs_sum = s->sum ? PARE_NEW(a, double, s->k) : NULL;
+    s->sum = PARE_NEW(a, double, 2 * s->k);
+    s->abs_sum = s->sum ? PARE_NEW(a, double, 2 * s->k) : NULL;
     return s->abs_sum ? PARE_OK : PARE_ENOMEM;
 }
 
@@ -50,7 +52,8 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
         out->active |= kinds[i] ? 1u << i : 0u;
         if (kinds[i] & PARE_STATS_HESSIAN) {
             s->h = PARE_NEW(a, float, s->k * s->k);
-            s->fourth = s->h ? PARE_NEW(a, double, s->k) : NULL;
+            s->diagonal = s->h ? PARE_NEW(a, float, s->k) : NULL;
+            s->fourth = s->diagonal ? PARE_NEW(a, double, 2 * s->k) : NULL;
             if (!s->fourth)
                 return PARE_ENOMEM;
             if (kinds[i] & PARE_STATS_BF16)
@@ -62,7 +65,8 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
         }
         if (kinds[i] & PARE_STATS_HELD) {
             s->held = PARE_NEW(a, float, s->k * s->k);
-            if (!s->held)
+            s->held_diagonal = s->held ? PARE_NEW(a, float, s->k) : NULL;
+            if (!s->held_diagonal)
                 return PARE_ENOMEM;
         }
         if (kinds[i] & PARE_STATS_CHANNELS)
@@ -155,8 +159,8 @@ static void add_columns(void *arg, size_t begin, size_t end, size_t worker)
     const double tokens = (double)s->tokens + (double)b->rows;
     for (size_t j = begin; j < end; j++) {
         s->absmax[j] = fmaxf(fabsf(s->min[j]), fabsf(s->max[j]));
-        s->mean[j] = (float)(s->sum[j] / tokens);
-        s->absmean[j] = (float)(s->abs_sum[j] / tokens);
+        s->mean[j] = (float)((s->sum[s->k + j] + s->sum[j]) / tokens);
+        s->absmean[j] = (float)((s->abs_sum[s->k + j] + s->abs_sum[j]) / tokens);
     }
 }
 
@@ -240,6 +244,38 @@ static pare_status add(void *self, size_t part, pare_site site, const float *x, 
     return PARE_OK;
 }
 
+/* The sums of a site behind a share. */
+static void share_site(const pare_ctx *cx, pare_site_stats *s, bool last)
+{
+    const size_t k = s->k;
+    if (s->h) {
+        pare_share_triangle(cx, s->h, s->diagonal, k, last);
+        pare_share_doubles(s->fourth, s->fourth + k, k, last);
+    }
+    if (s->held)
+        pare_share_triangle(cx, s->held, s->held_diagonal, k, last);
+    if (s->absmax) {
+        pare_share_doubles(s->sum, s->sum + k, k, last);
+        pare_share_doubles(s->abs_sum, s->abs_sum + k, k, last);
+    }
+    if (s->drift.d)
+        pare_share_floats(cx, s->drift.d, s->drift.total, k * k, last);
+    pare_share_doubles(&s->loudness.sum, &s->loudness.total, 1, last);
+}
+
+static void share(void *self, bool last)
+{
+    pare_stats *const stats = self;
+    if (stats->kept) {
+        pare_stats_share_take(stats, stats->kept);
+        stats->kept += pare_stats_share_bytes(stats);
+        return;
+    }
+    for (unsigned i = 0; i < PARE_SITES; i++)
+        if (stats->active & (1u << i))
+            share_site(stats->cx, &stats->site[i], last);
+}
+
 static pare_status see_float(void *self, size_t part, pare_site site, const float *x, size_t rows,
                              size_t k)
 {
@@ -254,6 +290,7 @@ pare_tap pare_stats_float_tap(pare_stats *s)
 {
     pare_tap tap = pare_stats_tap(s);
     tap.see = see_float;
+    tap.share = NULL;
     return tap;
 }
 
@@ -263,7 +300,7 @@ pare_tap pare_stats_tap(pare_stats *s)
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (s->active & (1u << i))
             last = i;
-    return (pare_tap){.see = add, .self = s, .last = (pare_site)last, .parts = 1};
+    return (pare_tap){.see = add, .self = s, .last = (pare_site)last, .parts = 1, .share = share};
 }
 
 static pare_status add_part(void *self, size_t part, pare_site site, const float *x, size_t rows,
@@ -271,6 +308,13 @@ static pare_status add_part(void *self, size_t part, pare_site site, const float
 {
     const pare_stats_parts *const s = self;
     return add(&s->of[part - s->first], part, site, x, rows, k);
+}
+
+static void share_parts(void *self, bool last)
+{
+    const pare_stats_parts *const s = self;
+    for (size_t p = 0; p < s->parts; p++)
+        share(&s->of[p], last);
 }
 
 pare_tap pare_stats_tap_parts(pare_stats_parts *s)
@@ -284,7 +328,8 @@ pare_tap pare_stats_tap_parts(pare_stats_parts *s)
                       .self = s,
                       .last = (pare_site)last,
                       .first_part = s->first,
-                      .parts = s->parts};
+                      .parts = s->parts,
+                      .share = share_parts};
 }
 
 pare_status pare_stats_support(pare_arena *scratch, pare_stats *s, unsigned group)

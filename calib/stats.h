@@ -13,7 +13,8 @@
  *   bf16     no statistic: H, held and drift are of inputs rounded to BF16 (runtime/gram_bf16.h).
  *   sample   up to PARE_STATS_ROWS inputs, evenly spread over all tokens.
  *
- * Batches are added in the order in which the wave brings them. Statistics follow a fold
+ * Batches are added in the order in which the wave brings them, in shares of the windows
+ * (calib/shares.h). Statistics follow a fold
  * (runtime/fold.h), so that a block needs one pass of the wave whatever is folded. */
 #ifndef PARE_CALIB_STATS_H
 #define PARE_CALIB_STATS_H
@@ -42,16 +43,17 @@ typedef struct pare_site_stats {
     uint64_t tokens;                            /* seen */
     const float *weight;                        /* [tokens], in the order they come; NULL: 1 */
     float *h;                                   /* [k, k] lower triangle */
+    float *diagonal, *held_diagonal;            /* [k] of the totals over shares */
     pare_loudness loudness;                     /* until pare_stats_support */
     float *held;                                /* [k, k] lower triangle */
     pare_drift drift;                           /* pare_stats_take_drift */
-    double *fourth;                             /* [k]; until pare_stats_support */
+    double *fourth;                             /* [2, k] and its total; until pare_stats_support */
     float *weighed;                             /* with H: room for some rows */
     uint16_t *side;                             /* the same of those in BF16, instead */
     float *absmax, *absmean, *mean, *min, *max; /* [k] */
     float *sample;                              /* [samples, k] */
     size_t samples;
-    double *sum, *abs_sum; /* [k] behind the means */
+    double *sum, *abs_sum; /* [2, k] behind the means, and their totals */
     bool identity;         /* of no inputs: pare_stats_identity, pare_stats_identity_hessian */
     pare_support support;  /* of the inputs as they were gathered; pare_stats_support */
 } pare_site_stats;
@@ -59,9 +61,11 @@ typedef struct pare_site_stats {
 typedef struct pare_stats {
     pare_ctx *cx;
     pare_site_stats site[PARE_SITES];
-    uint64_t total;     /* tokens that will be seen: places the sample */
-    uint64_t held_from; /* tokens in front of those of `held`; none before it is set */
-    unsigned active;    /* bit per site that pare_stats_tap adds to */
+    uint64_t total;      /* tokens that will be seen: places the sample */
+    uint64_t held_from;  /* tokens in front of those of `held`; none before it is set */
+    unsigned active;     /* bit per site that pare_stats_tap adds to */
+    unsigned char *kept; /* where the next share goes, as pare_stats_share_take has it; NULL: it is
+                            added to those before it */
 } pare_stats;
 
 /* Bytes of the statistics `kinds[site]` of a part, at most. */
@@ -100,6 +104,16 @@ typedef struct pare_stats_parts {
 /* The same tap for all of them at once: one pass of the wave. Not active anywhere: nothing to see.
  */
 pare_tap pare_stats_tap_parts(pare_stats_parts *s);
+
+/* For processes that share the windows (calib/shares.h). Of the active sites of part 0: bytes of
+ * what a share adds; begins at a share whose first token has number `token`; takes what the tap
+ * added since, for the next share to begin at 0; and puts it, of so many tokens, where a tap would
+ * have added it: then the tap's `share` is to be called. PARE_EFORMAT for a sample that does not
+ * fit. */
+size_t pare_stats_share_bytes(const pare_stats *s);
+void pare_stats_share_begin(pare_stats *s, uint64_t token);
+void pare_stats_share_take(pare_stats *s, unsigned char *bytes);
+PARE_CHECKED pare_status pare_stats_share_put(pare_stats *s, unsigned char *bytes, uint64_t tokens);
 
 /* What statistics rest on, once all tokens were seen and before any fold: `support` of the sites of
  * `group` (bit per site) that are active; without H its share of the loudest token alone.

@@ -6,12 +6,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "calib/shares.h"
 #include "calib/wave.h"
 #include "runtime/file.h"
 #include "runtime/head_gradient.h"
 #include "runtime/random.h"
+#include "runtime/small.h"
 #include "runtime/tape.h"
 #include "runtime/threads.h"
+#include "runtime/world.h"
 
 typedef struct weigh_job {
     pare_ctx *cx;
@@ -21,10 +24,13 @@ typedef struct weigh_job {
     pare_block *room; /* the current block in floats */
     const int32_t *tokens;
     size_t window, total; /* tokens in all */
+    size_t share, shares; /* of the windows: those of this process, share .. shares - 1 */
     size_t first, rows;   /* tokens of the batch */
     size_t block;         /* that is being undone */
     float *x, *dy;        /* [rows of a batch, hidden] in front of a block; gradient behind it */
-    pare_spill stream;    /* x of all blocks */
+    pare_spill stream;    /* x of all blocks, then the sums of a share for each of them; of every
+                             share where process 0 gets them */
+    uint64_t sums;        /* where those begin, in floats */
     pare_kv kv;           /* of the way forward */
     double *over;         /* [windows of a batch, widest output] */
     pare_token_weights *out;
@@ -120,6 +126,19 @@ static uint64_t place_in_stream(const weigh_job *job, size_t block)
     return (uint64_t)block * job->rows * job->f->model->config.hidden;
 }
 
+/* Whether the batch is the first, or the last, of its share of the windows. */
+static bool begins_share(const weigh_job *job)
+{
+    const size_t windows = job->total / job->window, at = job->first / job->window;
+    return at == 0 || pare_share_end(windows, at - 1) == at;
+}
+
+static bool ends_share(const weigh_job *job)
+{
+    const size_t windows = job->total / job->window, end = (job->first + job->rows) / job->window;
+    return pare_share_end(windows, end - 1) == end;
+}
+
 /* x becomes what is behind the last block. */
 static pare_status forward(weigh_job *job)
 {
@@ -136,18 +155,56 @@ static pare_status forward(weigh_job *job)
     return PARE_OK;
 }
 
-/* What batches before this one gave the current block. */
+static size_t share_begin(const weigh_job *job, size_t share)
+{
+    return pare_share_begin(job->total / job->window, share);
+}
+
+/* Where the sums of a share are, in floats of the stream. */
+static uint64_t place_of_sums(const weigh_job *job, size_t share, size_t block)
+{
+    const uint64_t at = pare_world_rank(job->cx) ? share - job->share : 0;
+    return job->sums +
+           (at * job->f->model->config.blocks + block) * job->out->outputs.first[PARE_ROLES];
+}
+
+/* Of the share of the batch. */
+static uint64_t place_of_own_sums(const weigh_job *job)
+{
+    size_t share = job->share;
+    while (share_begin(job, share + 1) * job->window <= job->first)
+        share++;
+    return place_of_sums(job, share, job->block);
+}
+
+/* What batches of the share before this one gave the current block. */
 static pare_status begin_sums(const weigh_job *job)
 {
     const pare_token_weights *const w = job->out;
     const size_t count = w->outputs.first[PARE_ROLES];
     for (size_t site = 0; site < PARE_SITES; site++)
         memset(w->weight + site * w->tokens + job->first, 0, job->rows * sizeof *w->weight);
-    if (job->first > 0)
-        return pare_spill_get(job->cx, &w->file, w->outputs.o, count,
-                              place_of_outputs(w, job->block));
+    if (!begins_share(job))
+        return pare_spill_get(job->cx, &job->stream, w->outputs.o, count, place_of_own_sums(job));
     memset(w->outputs.o, 0, count * sizeof *w->outputs.o);
     return PARE_OK;
+}
+
+/* Sums of a share in outputs.o join those before it. */
+static pare_status add_share(const weigh_job *job, bool is_first)
+{
+    enum { CHUNK = 4096 };
+    const pare_token_weights *const w = job->out;
+    const size_t count = w->outputs.first[PARE_ROLES];
+    float total[CHUNK];
+    for (size_t at = 0; at < count && !is_first; at += CHUNK) {
+        const size_t some = pare_smaller(CHUNK, count - at);
+        PARE_TRY(
+            pare_spill_get(job->cx, &w->file, total, some, place_of_outputs(w, job->block) + at));
+        for (size_t i = 0; i < some; i++)
+            w->outputs.o[at + i] = total[i] + w->outputs.o[at + i];
+    }
+    return pare_spill_put(job->cx, &w->file, w->outputs.o, count, place_of_outputs(w, job->block));
 }
 
 static pare_status keep_sums(const weigh_job *job)
@@ -158,8 +215,11 @@ static pare_status keep_sums(const weigh_job *job)
         PARE_TRY(pare_spill_put(job->cx, &w->file, w->weight + at, job->rows,
                                 place_of(w, job->block) + at));
     }
-    return pare_spill_put(job->cx, &w->file, w->outputs.o, w->outputs.first[PARE_ROLES],
-                          place_of_outputs(w, job->block));
+    const size_t count = w->outputs.first[PARE_ROLES];
+    if (ends_share(job) && pare_world_rank(job->cx) == 0)
+        return add_share(job,
+                         pare_share_end(job->total / job->window, 0) * job->window > job->first);
+    return pare_spill_put(job->cx, &job->stream, w->outputs.o, count, place_of_own_sums(job));
 }
 
 /* dy becomes the gradient in front of the block. */
@@ -205,16 +265,83 @@ static pare_status weigh_batch(weigh_job *job, uint64_t seed)
 static pare_status weigh_batches(weigh_job *job, uint64_t seed)
 {
     const size_t step = pare_wave_batch(job->window) * job->window;
-    for (; job->first < job->total; job->first += job->rows) {
-        pare_ctx_progress(job->cx, "weighing tokens by the loss", (double)job->first,
-                          (double)job->total);
-        job->rows = job->total - job->first < step ? job->total - job->first : step;
+    const size_t stop = share_begin(job, job->shares) * job->window;
+    for (; job->first < stop; job->first += job->rows) {
+        pare_ctx_progress(job->cx, "weighing tokens by the loss", (double)job->first, (double)stop);
+        const size_t end = pare_share_end(job->total / job->window, job->first / job->window);
+        job->rows = pare_smaller(step, end * job->window - job->first);
         const pare_mark mark = pare_arena_mark(job->scratch);
         const pare_status s = weigh_batch(job, seed);
         pare_arena_rewind(job->scratch, mark);
         PARE_TRY(s);
     }
     return PARE_OK;
+}
+
+/* Weights of a process's tokens and sums of its shares, block by block, from it to process 0. */
+static pare_status send_part(const weigh_job *job)
+{
+    const pare_token_weights *const w = job->out;
+    const size_t count = w->outputs.first[PARE_ROLES];
+    const size_t from = share_begin(job, job->share) * job->window;
+    const size_t tokens = share_begin(job, job->shares) * job->window - from;
+    pare_status s = PARE_OK;
+    for (size_t b = 0; b < job->f->model->config.blocks; b++) {
+        for (size_t site = 0; site < PARE_SITES; site++) {
+            float *const x = w->weight + site * w->tokens + from;
+            if (s == PARE_OK)
+                s = pare_spill_get(job->cx, &w->file, x, tokens,
+                                   place_of(w, b) + site * w->tokens + from);
+            pare_world_send(job->cx, 0, x, tokens * sizeof *x);
+        }
+        for (size_t i = job->share; i < job->shares; i++) {
+            if (s == PARE_OK)
+                s = pare_spill_get(job->cx, &job->stream, w->outputs.o, count,
+                                   place_of_sums(job, i, b));
+            pare_world_send(job->cx, 0, w->outputs.o, count * sizeof *w->outputs.o);
+        }
+    }
+    return s;
+}
+
+static pare_status receive_part(weigh_job *job, size_t rank)
+{
+    const pare_token_weights *const w = job->out;
+    size_t share, shares;
+    pare_status s = PARE_OK;
+    pare_share_range(pare_world_size(job->cx), rank, &share, &shares);
+    const size_t from = share_begin(job, share) * job->window;
+    const size_t tokens = share_begin(job, shares) * job->window - from;
+    for (size_t b = 0; b < job->f->model->config.blocks; b++) {
+        job->block = b;
+        for (size_t site = 0; site < PARE_SITES; site++) {
+            float *const x = w->weight + site * w->tokens + from;
+            pare_world_receive(job->cx, rank, x, tokens * sizeof *x);
+            if (s == PARE_OK)
+                s = pare_spill_put(job->cx, &w->file, x, tokens,
+                                   place_of(w, b) + site * w->tokens + from);
+        }
+        for (size_t i = share; i < shares; i++) {
+            pare_world_receive(job->cx, rank, w->outputs.o,
+                               w->outputs.first[PARE_ROLES] * sizeof *w->outputs.o);
+            if (s == PARE_OK)
+                s = add_share(job, false);
+        }
+    }
+    return s;
+}
+
+/* Process 0 has the sums of all. Where a file fails all that is sent is received, too. */
+static pare_status join_parts(weigh_job *job)
+{
+    pare_status s = PARE_OK;
+    if (pare_world_rank(job->cx) > 0)
+        s = send_part(job);
+    for (size_t r = 1; pare_world_rank(job->cx) == 0 && r < pare_world_size(job->cx); r++) {
+        const pare_status part = receive_part(job, r);
+        s = s == PARE_OK ? part : s;
+    }
+    return pare_world_agree(job->cx, s);
 }
 
 /* From the sums over its linears to the weights of a site. */
@@ -279,9 +406,15 @@ static size_t batch_windows(size_t samples, size_t window)
     return samples < most ? samples : most;
 }
 
+/* Floats of the inputs of all blocks. */
+static uint64_t stream_floats(const pare_config *c, size_t samples, size_t window)
+{
+    return (uint64_t)batch_windows(samples, window) * window * c->hidden * c->blocks;
+}
+
 static uint64_t stream_bytes(const pare_config *c, size_t samples, size_t window)
 {
-    return (uint64_t)batch_windows(samples, window) * window * c->hidden * c->blocks *
+    return (stream_floats(c, samples, window) + c->blocks * pare_output_curvature_floats(c)) *
            sizeof(float);
 }
 
@@ -343,9 +476,14 @@ static pare_status open_result(pare_ctx *cx, pare_arena *a, const pare_config *c
 static pare_status open_job(weigh_job *job, size_t samples, const char *directory)
 {
     const pare_config *const c = &job->f->model->config;
+    pare_share_range(pare_world_size(job->cx), pare_world_rank(job->cx), &job->share, &job->shares);
+    const uint64_t shares = pare_world_rank(job->cx) ? job->shares - job->share : 1;
+    job->first = share_begin(job, job->share) * job->window;
+    job->sums = stream_floats(c, samples, job->window);
     PARE_TRY(pare_spill_open(job->cx, job->scratch, directory, PARE_SPILL_STREAM,
-                             stream_bytes(c, samples, job->window), "the inputs of blocks",
-                             &job->stream));
+                             (job->sums + shares * c->blocks * pare_output_curvature_floats(c)) *
+                                 sizeof(float),
+                             "the inputs of blocks", &job->stream));
     return take(job, c, batch_windows(samples, job->window));
 }
 
@@ -363,12 +501,16 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
                      .window = window,
                      .total = samples * window,
                      .out = out};
-    PARE_TRY(open_result(cx, a, &f->model->config, job.total, directory, out));
     const pare_mark mark = pare_arena_mark(scratch);
-    pare_status s = open_job(&job, samples, directory);
+    pare_status s = open_result(cx, a, &f->model->config, job.total, directory, out);
+    if (s == PARE_OK)
+        s = open_job(&job, samples, directory);
     if (s == PARE_OK)
         s = weigh_batches(&job, seed);
+    s = pare_world_agree(cx, s);
     if (s == PARE_OK)
+        s = join_parts(&job);
+    if (s == PARE_OK && pare_world_rank(cx) == 0)
         s = settle(&job);
     pare_spill_close(&job.stream);
     pare_arena_release(&job.work);

@@ -45,6 +45,9 @@ static inline const float *pare_token_weights_at(const pare_token_weights *w, pa
  *   directory  for scratch files: the result, and what goes into each block while it is found
  *   out      in the arena `a`, of no block before pare_token_weights_load; close it in any case
  *
+ * All processes of a job (runtime/world.h) call it at once, each runs the windows of its shares
+ * (calib/shares.h), and process 0 gets the result.
+ *
  * Where no gradient comes through all tokens of a site count the same; so do those of experts.
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_ENOSPC, PARE_EIO, PARE_EINTERRUPTED, or PARE_ENUMERIC when a

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "calib/shares.h"
 #include "runtime/block_ops.h"
+#include "runtime/small.h"
 
 enum { BATCH_TOKENS = 2048 };
 
@@ -23,9 +25,20 @@ uint64_t pare_wave_bytes(size_t samples, size_t window, size_t hidden)
 pare_status pare_wave_open(pare_ctx *cx, pare_arena *a, size_t samples, size_t window,
                            size_t hidden, const char *spill_directory, pare_wave *wave)
 {
-    *wave = (pare_wave){
-        .samples = samples, .window = window, .hidden = hidden, .batch = pare_wave_batch(window)};
-    const uint64_t bytes = pare_wave_bytes(samples, window, hidden);
+    return pare_wave_open_part(cx, a, samples, 0, samples, window, hidden, spill_directory, wave);
+}
+
+pare_status pare_wave_open_part(pare_ctx *cx, pare_arena *a, size_t samples, size_t first,
+                                size_t end, size_t window, size_t hidden,
+                                const char *spill_directory, pare_wave *wave)
+{
+    *wave = (pare_wave){.samples = samples,
+                        .window = window,
+                        .hidden = hidden,
+                        .batch = pare_wave_batch(window),
+                        .first = first,
+                        .end = end};
+    const uint64_t bytes = pare_wave_bytes(end - first, window, hidden);
     if (bytes > INT64_MAX)
         return pare_fail(cx, PARE_ENOMEM, "activations of %zu windows of %zu tokens", samples,
                          window);
@@ -46,10 +59,11 @@ static pare_status fetch(pare_ctx *cx, const pare_wave *wave, size_t first, size
                          float *buffer, bool read, float **x)
 {
     const size_t stride = wave->window * wave->hidden;
-    *x = wave->x ? wave->x + first * stride : buffer;
+    *x = wave->x ? wave->x + (first - wave->first) * stride : buffer;
     if (wave->x || !read)
         return PARE_OK;
-    return pare_spill_get(cx, &wave->file, buffer, count * stride, (uint64_t)first * stride);
+    return pare_spill_get(cx, &wave->file, buffer, count * stride,
+                          (uint64_t)(first - wave->first) * stride);
 }
 
 static pare_status store(pare_ctx *cx, const pare_wave *wave, size_t first, size_t count,
@@ -58,12 +72,13 @@ static pare_status store(pare_ctx *cx, const pare_wave *wave, size_t first, size
     if (wave->x)
         return PARE_OK;
     const size_t stride = wave->window * wave->hidden;
-    return pare_spill_put(cx, &wave->file, x, count * stride, (uint64_t)first * stride);
+    return pare_spill_put(cx, &wave->file, x, count * stride,
+                          (uint64_t)(first - wave->first) * stride);
 }
 
 static size_t batch_at(const pare_wave *wave, size_t first)
 {
-    const size_t left = wave->samples - first;
+    const size_t left = pare_share_end(wave->samples, first) - first;
     return left < wave->batch ? left : wave->batch;
 }
 
@@ -74,7 +89,7 @@ pare_status pare_wave_embed(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
     const size_t stride = wave->window * wave->hidden;
     float *const buffer = wave->x ? NULL : PARE_NEW(scratch, float, wave->batch *stride);
     pare_status s = wave->x || buffer ? PARE_OK : PARE_ENOMEM;
-    for (size_t i = 0; s == PARE_OK && i < wave->samples; i += wave->batch) {
+    for (size_t i = wave->first; s == PARE_OK && i < wave->end; i += batch_at(wave, i)) {
         const size_t count = batch_at(wave, i);
         float *x;
         s = fetch(cx, wave, i, count, buffer, false, &x);
@@ -95,7 +110,7 @@ pare_status pare_wave_change(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
     float *const buffer =
         wave->x ? NULL : PARE_NEW(scratch, float, wave->batch * wave->window * wave->hidden);
     pare_status s = wave->x || buffer ? PARE_OK : PARE_ENOMEM;
-    for (size_t i = 0; s == PARE_OK && i < wave->samples; i += wave->batch) {
+    for (size_t i = wave->first; s == PARE_OK && i < wave->end; i += batch_at(wave, i)) {
         const size_t count = batch_at(wave, i);
         float *x;
         s = fetch(cx, wave, i, count, buffer, true, &x);
@@ -124,13 +139,24 @@ static pare_status run_batch(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
     return tap && tap->last < PARE_SITES ? PARE_OK : store(cx, wave, first, count, x);
 }
 
+/* Tells the taps when the windows in front of `window` end a share. */
+static void end_share(const pare_wave *wave, size_t window, const pare_wave_side *side,
+                      size_t sides)
+{
+    if (window < pare_share_end(wave->samples, window - 1))
+        return;
+    for (size_t k = 0; k < sides; k++)
+        if (side[k].tap && side[k].tap->share)
+            side[k].tap->share(side[k].tap->self, window == wave->samples);
+}
+
 /* Every batch through one side after the other. */
 static pare_status run_batches(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
                                const pare_wave_side *side, size_t sides, const char *what)
 {
     const pare_wave *const wave = side->wave;
-    for (size_t i = 0; i < wave->samples; i += wave->batch) {
-        pare_ctx_progress(cx, what, (double)i, (double)wave->samples);
+    for (size_t i = wave->first; i < wave->end; i += batch_at(wave, i)) {
+        pare_ctx_progress(cx, what, (double)(i - wave->first), (double)(wave->end - wave->first));
         PARE_TRY(pare_ctx_interrupted(cx));
         for (size_t k = 0; k < sides; k++) {
             const pare_mark mark = pare_arena_mark(scratch);
@@ -139,8 +165,15 @@ static pare_status run_batches(pare_ctx *cx, pare_arena *scratch, const pare_for
             pare_arena_rewind(scratch, mark);
             PARE_TRY(s);
         }
+        end_share(wave, i + batch_at(wave, i), side, sides);
     }
     return PARE_OK;
+}
+
+/* Windows of the largest batch. */
+static size_t most_windows(const pare_wave *wave)
+{
+    return pare_smaller(wave->batch, (wave->samples + PARE_SHARES - 1) / PARE_SHARES);
 }
 
 /* All batches run in the same memory. */
@@ -150,7 +183,7 @@ static pare_status run_sides(pare_ctx *cx, pare_arena *scratch, const pare_forwa
     const pare_wave *const wave = side->wave;
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = pare_arena_reserve(
-        scratch, pare_wave_scratch(cx, &f->model->config, batch_at(wave, 0), wave->window,
+        scratch, pare_wave_scratch(cx, &f->model->config, most_windows(wave), wave->window,
                                    f->backend == &pare_cpu_bf16, !wave->x));
     if (s == PARE_OK)
         s = run_batches(cx, scratch, f, side, sides, what);

@@ -3,7 +3,8 @@
  *
  * Activations are f32 [samples, window, hidden], in memory or, when that is too much, in a file
  * that is deleted at once after it is opened. Windows go through a block in batches whose size does
- * not depend on where they are kept, so the results do not either. */
+ * not depend on where they are kept, so the results do not either. A batch ends where a share of
+ * the windows does (calib/shares.h), and taps that have `share` are told. */
 #ifndef PARE_CALIB_WAVE_H
 #define PARE_CALIB_WAVE_H
 
@@ -11,7 +12,8 @@
 #include "calib/tokens.h"
 
 typedef struct pare_wave {
-    size_t samples, window, hidden, batch; /* batch: windows per forward call */
+    size_t samples, window, hidden, batch; /* batch: windows per forward call, at most */
+    size_t first, end;                     /* of them here; all where one process has them */
     float *x;                              /* in memory; NULL when spilled */
     pare_spill file;                       /* the rest of the time */
 } pare_wave;
@@ -27,6 +29,11 @@ uint64_t pare_wave_bytes(size_t samples, size_t window, size_t hidden);
 PARE_CHECKED pare_status pare_wave_open(pare_ctx *cx, pare_arena *a, size_t samples, size_t window,
                                         size_t hidden, const char *spill_directory,
                                         pare_wave *wave);
+
+/* The same of windows first .. end - 1 only: begins and ends of shares (calib/shares.h). */
+PARE_CHECKED pare_status pare_wave_open_part(pare_ctx *cx, pare_arena *a, size_t samples,
+                                             size_t first, size_t end, size_t window, size_t hidden,
+                                             const char *spill_directory, pare_wave *wave);
 void pare_wave_close(pare_wave *wave);
 
 /* Fills the wave with the embeddings of tokens [samples, window]. */
@@ -62,7 +69,7 @@ PARE_CHECKED pare_status pare_wave_run_both(pare_ctx *cx, pare_arena *scratch,
                                             const pare_forward *f, const pare_wave_side side[2],
                                             const char *what);
 
-/* Copies the activations of one window to x [window, hidden]. PARE_EIO. */
+/* Copies the activations of one window, which is here, to x [window, hidden]. PARE_EIO. */
 PARE_CHECKED pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window,
                                           float *x);
 

@@ -15,6 +15,8 @@
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
 #include "compress/run/run_rotate.h"
+#include "compress/run/run_serve.h"
+#include "compress/run/run_team.h"
 #include "compress/run/run_training.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
@@ -22,6 +24,7 @@
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
+#include "runtime/world.h"
 
 /* Opens the journal, or begins it anew. */
 static pare_status open_journal(pare_run *run, pare_journal_record **record, size_t *count)
@@ -134,86 +137,6 @@ static pare_status open_output(pare_run *run)
     return PARE_OK;
 }
 
-/* A linear in floats and what is made of it: one room for all of them, because fresh memory costs
- * as much as rounding. */
-static pare_status take_work(pare_run *run)
-{
-    size_t most = 0;
-    if (run->plan->calibrated || run->plan->pruned)
-        return PARE_OK;
-    for (size_t i = 0; i < run->plan->linears; i++) {
-        const pare_packed_linear *const l = &run->settled.linear[i].packed;
-        most = l->n * l->k > most ? l->n * l->k : most;
-    }
-    run->work = pare_arena_take_raw(&run->stage, most, sizeof *run->work);
-    if (!run->work)
-        return PARE_ENOMEM;
-    pare_arena_release(&run->scratch);
-    return pare_arena_init(run->cx, &run->scratch, pare_plan_stored_bytes(run->plan));
-}
-
-/* Space for the current block's float weights, twice when folds carry a reference along. */
-static pare_status take_weights(pare_run *run)
-{
-    const pare_plan *const plan = run->plan;
-    const pare_config *const c = &run->model.config;
-    PARE_TRY(pare_block_take(&run->stage, c, plan->biases, &run->current));
-    PARE_TRY(take_work(run));
-    PARE_TRY(pare__run_prune_take(run, &run->part, 0));
-    PARE_TRY(pare__run_experts_take(run));
-    if (plan->reference)
-        PARE_TRY(pare_block_take(&run->stage, c, plan->biases, &run->reference));
-    run->part.linear = run->current.linear;
-    run->part.reference = run->reference.linear;
-    return PARE_OK;
-}
-
-static pare_status open_waves(pare_run *run)
-{
-    const pare_plan *const plan = run->plan;
-    const pare_config *const c = &run->model.config;
-    if (run->settled.memory.spill)
-        pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
-                     (double)run->settled.memory.activation_bytes / 0x1p20, plan->place.partial);
-    const char *const spill = run->settled.memory.spill ? plan->place.partial : NULL;
-    PARE_TRY(pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window, c->hidden,
-                            spill, &run->wave));
-    return plan->drift ? pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window,
-                                        c->hidden, spill, &run->floats)
-                       : PARE_OK;
-}
-
-/* Tokens are weighed before waves take memory; their file is there before, so that a full disk is
- * told at once. */
-static pare_status start_waves(pare_run *run)
-{
-    const pare_plan *const plan = run->plan;
-    if (!run->walk.calibrated)
-        return PARE_OK;
-    PARE_TRY(
-        pare_forward_init(run->cx, &run->stage, &run->source, plan->window, true, &run->forward));
-    run->wave_forward = run->forward;
-    run->wave_forward.backend = plan->bf16 ? &pare_cpu_bf16 : NULL;
-    if (run->settled.memory.spill)
-        PARE_TRY(open_waves(run));
-    PARE_TRY(pare__run_weigh(run));
-    return run->settled.memory.spill ? PARE_OK : open_waves(run);
-}
-
-/* The inputs of the first block. */
-static pare_status fill_wave(pare_run *run, pare_wave *wave)
-{
-    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, wave, &run->model, run->data.tokens.id));
-    return pare__rotate_wave(run, wave);
-}
-
-static pare_status fill_waves(pare_run *run)
-{
-    if (run->walk.calibrated)
-        PARE_TRY(fill_wave(run, &run->wave));
-    return run->walk.calibrated && run->plan->drift ? fill_wave(run, &run->floats) : PARE_OK;
-}
-
 static void tell_plan(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
@@ -261,14 +184,6 @@ static void tell_step(const pare_run *run, size_t block)
     }
 }
 
-static pare_status begin_walk(pare_run *run, bool front)
-{
-    pare__front_walk(run, front);
-    PARE_TRY(take_weights(run));
-    PARE_TRY(start_waves(run));
-    return fill_waves(run);
-}
-
 static pare_status walk_blocks(pare_run *run)
 {
     for (size_t i = 0; i < run->plan->out.blocks; i++) {
@@ -298,7 +213,7 @@ static pare_status run_front(pare_run *run)
     end_walk(run);
     PARE_TRY(pare__front_open(run));
     if (run->front.found <= blocks) {
-        PARE_TRY(begin_walk(run, true));
+        PARE_TRY(pare__run_begin_walk(run, true));
         PARE_TRY(walk_blocks(run));
         end_walk(run);
         PARE_TRY(pare__run_train(run));
@@ -307,7 +222,7 @@ static pare_status run_front(pare_run *run)
     }
     if (run->units.found <= blocks)
         PARE_TRY(pare__front_source(run));
-    return begin_walk(run, false);
+    return pare__run_begin_walk(run, false);
 }
 
 /* What keeps an attempt from being the last: its verdict, where another setting may do better. */
@@ -359,10 +274,10 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     run->source = run->model;
     pare__front_walk(run, false);
     if (!run->plan->training || run->plan->ratios)
-        PARE_TRY(begin_walk(run, run->plan->training != NULL));
+        PARE_TRY(pare__run_begin_walk(run, run->plan->training != NULL));
     if (run->plan->ratios) {
         PARE_TRY(pare__run_ratios(run));
-        PARE_TRY(fill_waves(run));
+        PARE_TRY(pare__run_fill_waves(run));
     }
     pare__front_walk(run, false);
     PARE_TRY(pare_packed_create(cx, run->plan->place.partial, &run->settled.layout, &run->writer));
@@ -429,17 +344,27 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     out->fallback = plan.recipe.fallback;
     out->attempts = plan.recipe.fallbacks + 1;
     if (s == PARE_OK)
+        s = pare__team_check(&run);
+    s = pare_world_agree(cx, s);
+    const bool leads = pare_world_rank(cx) == 0;
+    if (s == PARE_OK && !leads) {
+        cx->limit_bytes = (size_t)run.settled.memory.allocator_bytes;
+        s = pare__team_serve(&run);
+        cx->limit_bytes = limit;
+    }
+    if (s == PARE_OK && leads)
         s = check_feasible(&run, out, &feasible);
-    if (s == PARE_OK && feasible)
+    if (s == PARE_OK && leads && feasible)
         s = claim(&run);
     pare_memory_trim();
-    if (s == PARE_OK && feasible) {
+    if (s == PARE_OK && leads && feasible) {
         cx->limit_bytes =
             (size_t)run.settled.memory.allocator_bytes + (job->variants ? job->variants->bytes : 0);
         s = run.settled.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
         pare_ctx_job(cx, NULL, 0, 0);
     }
+    pare__team_stop(&run, s);
     pare_hashing_free(cx, run.hash.input);
     pare_hashing_free(cx, run.hash.packed);
     pare_wave_close(&run.wave);
@@ -552,8 +477,14 @@ static pare_status run_chain(pare_ctx *cx, pare_arena *a, const pare_job *job,
                              const pare_events *events, pare_compress_result *out)
 {
     pare_chain chain;
-    PARE_TRY(pare_chain_make(cx, a, job, &chain));
-    PARE_TRY(pare_chain_check(cx, &chain));
+    pare_status s = pare_chain_make(cx, a, job, &chain);
+    if (s == PARE_OK)
+        s = pare_chain_check(cx, &chain);
+    if (s == PARE_OK && chain.jobs > 1 && pare_world_size(cx) > 1)
+        s = pare_fail(cx, PARE_ENOTSUP,
+                      "a recipe of two jobs: %zu processes cannot share this; start one",
+                      pare_world_size(cx));
+    PARE_TRY(pare_world_agree(cx, s));
     size_t fallbacks = 0;
     if (chain.jobs > 1) {
         PARE_TRY(run_first(cx, a, &chain.job[0], events, out));
@@ -569,7 +500,11 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
 {
     bool searches;
     *out = (pare_compress_result){0};
-    PARE_TRY(pare_budget_asked(cx, a, job, &searches));
+    pare_status s = pare_budget_asked(cx, a, job, &searches);
+    if (s == PARE_OK && searches && pare_world_size(cx) > 1)
+        s = pare_fail(cx, PARE_ENOTSUP, "a budget: %zu processes cannot share this; start one",
+                      pare_world_size(cx));
+    PARE_TRY(pare_world_agree(cx, s));
     return searches ? pare_budget_compress(cx, a, job, events, run_locked, out)
                     : run_chain(cx, a, job, events, out);
 }

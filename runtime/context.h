@@ -39,12 +39,14 @@ typedef struct pare_progress {
 } pare_progress;
 
 struct pare_pool;
+struct pare_world;
 
 typedef struct pare_ctx {
     pare_alloc alloc;
     pare_kernels kernels;
-    unsigned cpu;           /* PARE_CPU_* bits the kernels were filled for */
-    struct pare_pool *pool; /* NULL: one thread */
+    unsigned cpu;             /* PARE_CPU_* bits the kernels were filled for */
+    struct pare_pool *pool;   /* NULL: one thread */
+    struct pare_world *world; /* runtime/world.h; NULL: one process */
     pare_progress progress;
     const volatile int *interrupt; /* the signal that asked to stop, or 0; may be NULL */
     size_t live_bytes, peak_bytes, limit_bytes; /* of alloc; limit 0: none */

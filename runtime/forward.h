@@ -47,6 +47,9 @@ typedef struct pare_tap {
      * gradient passes it as if nothing had changed (straight-through). Not together with all_rows.
      */
     void (*change)(void *self, pare_site site, float *x, size_t rows, size_t k);
+    /* NULL, or called by a wave behind each share of its windows (calib/shares.h) that is not
+     * empty; not by the block. */
+    void (*share)(void *self, bool last);
 } pare_tap;
 
 /* Tables and switches shared by all blocks of a model. */

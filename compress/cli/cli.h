@@ -12,6 +12,7 @@
 #include "formats/tokenizer.h"
 #include "recipes/param.h"
 #include "runtime/forward.h"
+#include "runtime/world.h"
 
 enum {
     PARE_EXIT_DONE = 0,
@@ -26,6 +27,7 @@ enum {
 
 typedef struct pare_cli {
     pare_ctx cx;
+    pare_world world; /* the processes of a job */
     pare_arena arena; /* lives as long as the command */
     pare_screen screen;
     bool json;                  /* --format json */

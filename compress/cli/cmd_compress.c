@@ -330,6 +330,8 @@ static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job 
     pare_compress_result result;
     const pare_events events = {on_event, cli};
     PARE_TRY(pare_compress(&cli->cx, &cli->arena, job, &events, &result));
+    if (pare_world_rank(&cli->cx) > 0)
+        return PARE_OK;
     cli->fallback = pare_args_given(args, "strict") && result.report.fallbacks > 0;
     const pare_gate *const v = result.report.verdict;
     cli->refused = v && v->kind != PARE_GATE_ACCEPT;
@@ -339,23 +341,29 @@ static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job 
     return print_verdict(cli, &result);
 }
 
-pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
+static pare_status read_job(pare_cli *cli, const pare_args *args, pare_job *job)
 {
-    if (pare_args_given(args, "dry-run"))
-        return pare_plan_run(cli, args);
-    pare_job job;
     PARE_TRY(pare_job_device(cli, args));
-    PARE_TRY(pare_job_read(cli, args, &job));
-    job.strict = pare_args_given(args, "strict");
-    job.share = pare_args_text(args, "share");
-    if (job.share && !*job.share)
+    PARE_TRY(pare_job_read(cli, args, job));
+    job->strict = pare_args_given(args, "strict");
+    job->share = pare_args_text(args, "share");
+    if (job->share && !*job->share)
         return pare_fail(&cli->cx, PARE_EUSAGE, "compress: --share needs the path of a folder");
-    if (pare_args_given(args, "resume") && job.restart)
+    if (pare_args_given(args, "resume") && job->restart)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "compress: --resume and --restart exclude each other");
-    pare_status s = pare_cli_threads(cli, args);
-    if (s == PARE_OK)
-        s = run_job(cli, args, &job);
+    return pare_cli_threads(cli, args);
+}
+
+pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
+{
+    pare_job job;
+    if (pare_args_given(args, "dry-run"))
+        return pare_world_size(&cli->cx) == 1
+                   ? pare_plan_run(cli, args)
+                   : pare_fail(&cli->cx, PARE_EUSAGE, "compress --dry-run runs in one process");
+    PARE_TRY(pare_world_agree(&cli->cx, read_job(cli, args, &job)));
+    const pare_status s = run_job(cli, args, &job);
     if (s == PARE_EINTERRUPTED)
         pare_screen_say(&cli->screen, "stopped; the same command%s continues here",
                         job.restart ? " without --restart" : "");

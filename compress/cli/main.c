@@ -138,7 +138,7 @@ static pare_status begin_log(pare_cli *cli, const pare_command *command, const p
     const char *const form = pare_args_text(args, "log");
     pare_screen *const screen = &cli->screen;
     screen->no_progress = pare_args_given(args, "no-progress");
-    if (!form)
+    if (!form || pare_world_rank(&cli->cx) > 0)
         return PARE_OK;
     if (strncmp(form, "json:", 5) == 0)
         PARE_TRY(place_log(cli, args, form + 5));
@@ -150,6 +150,36 @@ static pare_status begin_log(pare_cli *cli, const pare_command *command, const p
         pare_json_put_text(w, "version", PARE_VERSION);
     }
     pare_screen_event_end(screen, w);
+    return PARE_OK;
+}
+
+/* The processes that mpirun started: the first of them speaks. */
+static pare_status join_world(pare_cli *cli, const pare_command *command)
+{
+    PARE_TRY(pare_world_open(&cli->cx, &cli->world));
+    if (pare_world_rank(&cli->cx) > 0) {
+        cli->screen.mute = cli->screen.silent = true;
+        cli->cx.progress = (pare_progress){0};
+    }
+    if (pare_world_size(&cli->cx) == 1 || command->run == pare_compress_run)
+        return PARE_OK;
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "%s runs in one process, and %zu were started; only compress shares its work",
+                     command->name, pare_world_size(&cli->cx));
+}
+
+/* All of a command line that is the same for every command. */
+static pare_status prepare(pare_cli *cli, const pare_command *command, int argc, char **argv,
+                           pare_args *args)
+{
+    const pare_status parsed = pare_args_parse(&cli->cx, command, argc, argv, args);
+    const pare_status logged = begin_log(cli, command, args);
+    PARE_TRY(parsed);
+    PARE_TRY(logged);
+    PARE_TRY(read_format(cli, command, args));
+    const char *const level = getenv("PARE_CPU");
+    if (level && *level && pare_ctx_cpu(&cli->cx, level) != PARE_OK)
+        return pare_fail_context(&cli->cx, PARE_EUSAGE, "environment variable PARE_CPU");
     return PARE_OK;
 }
 
@@ -170,14 +200,8 @@ static pare_status run(pare_cli *cli, int argc, char **argv)
         return PARE_OK;
     }
     pare_args args;
-    const pare_status parsed = pare_args_parse(&cli->cx, command, argc - 2, argv + 2, &args);
-    const pare_status logged = begin_log(cli, command, &args);
-    PARE_TRY(parsed);
-    PARE_TRY(logged);
-    PARE_TRY(read_format(cli, command, &args));
-    const char *const level = getenv("PARE_CPU");
-    if (level && *level && pare_ctx_cpu(&cli->cx, level) != PARE_OK)
-        return pare_fail_context(&cli->cx, PARE_EUSAGE, "environment variable PARE_CPU");
+    PARE_TRY(join_world(cli, command));
+    PARE_TRY(pare_world_agree(&cli->cx, prepare(cli, command, argc - 2, argv + 2, &args)));
     return command->run(cli, &args);
 }
 
@@ -274,6 +298,7 @@ int main(int argc, char **argv)
     if (s == PARE_ENOMEM)
         explain_memory(&cli);
     pare_cli_device_close(&cli);
+    pare_world_close(&cli.cx);
     const int code = conclude(&cli, s);
     pare_arena_release(&cli.arena);
     pare_pool_free(&cli.cx, cli.cx.pool);

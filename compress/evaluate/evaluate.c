@@ -13,6 +13,7 @@
 #include "runtime/ops.h"
 #include "runtime/small.h"
 #include "runtime/threads.h"
+#include "runtime/world.h"
 
 /* One model under evaluation. */
 typedef struct judged {
@@ -31,6 +32,7 @@ typedef struct evaluation {
     pare_arena work; /* scratch of the forward passes, planned */
     const int32_t *tokens;
     size_t window, step, windows, batch, logits_rows;
+    bool shared;
     judged side[2]; /* the model, the baseline */
     const char *name[2];
     const pare_eval_stream *stream; /* of the last side, or NULL */
@@ -379,22 +381,65 @@ static pare_status take_all(evaluation *e)
     return e->base_nll && e->kl && e->same ? PARE_OK : PARE_ENOMEM;
 }
 
+/* The first window of a process, and its first scored position; of the number of processes: the
+ * ends. */
+static size_t window_of(const evaluation *e, size_t rank)
+{
+    const size_t size = e->shared ? pare_world_size(e->cx) : 1;
+    return e->windows / size * rank + e->windows % size * rank / size;
+}
+
+static size_t position_of(const evaluation *e, size_t window)
+{
+    return window == 0 ? 0 : e->window - 1 + (window - 1) * (e->window - first_scored(e, 1));
+}
+
 static pare_status run_all(evaluation *e)
 {
-    pare_ctx_progress(e->cx, "scoring windows", 0, (double)e->windows);
-    for (size_t w = 0; w < e->windows; w += e->batch) {
-        const size_t count = e->windows - w < e->batch ? e->windows - w : e->batch;
+    const size_t rank = e->shared ? pare_world_rank(e->cx) : 0;
+    const size_t first = window_of(e, rank), end = window_of(e, rank + 1);
+    e->scored = position_of(e, first);
+    pare_ctx_progress(e->cx, "scoring windows", 0, (double)(end - first));
+    for (size_t w = first; w < end; w += e->batch) {
+        const size_t count = end - w < e->batch ? end - w : e->batch;
         PARE_TRY(run_batch(e, w, count));
-        pare_ctx_progress(e->cx, "scoring windows", (double)(w + count) * (double)e->window,
-                          (double)e->windows * (double)e->window);
+        pare_ctx_progress(e->cx, "scoring windows", (double)(w - first + count) * (double)e->window,
+                          (double)(end - first) * (double)e->window);
     }
     return PARE_OK;
 }
 
+/* Process 0 gets what the others scored. */
+static void join_scores(evaluation *e)
+{
+    pare_ctx *const cx = e->cx;
+    void *const part[] = {e->nll, e->base_nll, e->kl, e->same};
+    const size_t bytes[] = {sizeof *e->nll, sizeof *e->base_nll, sizeof *e->kl, sizeof *e->same};
+    const size_t own = pare_world_rank(cx);
+    for (size_t r = 1; r < pare_world_size(cx); r++) {
+        const size_t first = position_of(e, window_of(e, r));
+        const size_t count = position_of(e, window_of(e, r + 1)) - first;
+        for (size_t i = 0; i < (e->sides < 2 ? 1 : sizeof part / sizeof *part); i++) {
+            unsigned char *const at = (unsigned char *)part[i] + first * bytes[i];
+            if (own == 0)
+                pare_world_receive(cx, r, at, count * bytes[i]);
+            else if (own == r)
+                pare_world_send(cx, 0, at, count * bytes[i]);
+        }
+    }
+    e->scored = position_of(e, e->windows);
+}
+
 static pare_status evaluate(evaluation *e, pare_eval_result *out)
 {
-    PARE_TRY(take_all(e));
-    const pare_status s = run_all(e);
+    pare_status s = take_all(e);
+    if (s == PARE_OK)
+        s = run_all(e);
+    if (e->shared) {
+        PARE_TRY(pare_world_agree(e->cx, s));
+        join_scores(e);
+        return pare_world_rank(e->cx) > 0 ? PARE_OK : summarize(e, out);
+    }
     if (s != PARE_OK && (s != PARE_EINTERRUPTED || e->scored == 0))
         return s;
     const pare_status summed = summarize(e, out);
@@ -455,6 +500,7 @@ pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f, const pare_forwar
     e.name[0] = opts->model ? opts->model : "the model";
     e.name[1] = opts->baseline ? opts->baseline : "the baseline";
     e.stream = opts->stride ? NULL : opts->stream;
+    e.shared = opts->shared && pare_world_size(cx) > 1;
     e.step = opts->stride ? opts->stride : opts->window;
     e.windows = (count - e.window) / e.step + 1;
     e.vocab = f->model->head.n;

@@ -28,6 +28,8 @@ typedef struct pare_eval_opts {
     const char *model, *baseline;   /* how messages name them; NULL: "the model", "the baseline" */
     const pare_eval_stream *stream; /* of the baseline, of the model where there is none; on the
                                        CPU, without stride; or NULL */
+    bool shared; /* all processes of a job (runtime/world.h) call it at once, each scores some of
+                    the windows, and process 0 gets the result */
 } pare_eval_opts;
 
 /* Bins of a histogram of KL: bin 0 below 2^-20, bin i from 2^(i - 21), each twice as wide as the

@@ -1,11 +1,13 @@
 #include <unistd.h>
 
+#include "calib/shares.h"
 #include "calib/token_weights.h"
 #include "calib/wave.h"
 #include "compress/output/output_disk.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/text/units.h"
 #include "runtime/file.h"
+#include "runtime/world.h"
 
 /* Manifest, tables, pages and the journal: themselves, and what each linear adds. */
 static const uint64_t report_bytes = (uint64_t)1 << 20, linear_report_bytes = 1536;
@@ -48,7 +50,8 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
         settled->memory.held_bytes = cx->live_bytes;
     settled->memory.activation_bytes =
         plan->calibrated
-            ? pare_wave_bytes(settled->samples, plan->window, plan->model.config.hidden)
+            ? pare_wave_bytes(pare_share_windows(settled->samples, pare_world_size(cx)),
+                              plan->window, plan->model.config.hidden)
             : 0;
     if (plan->drift && __builtin_mul_overflow(settled->memory.activation_bytes, 2,
                                               &settled->memory.activation_bytes))
@@ -87,10 +90,11 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     const bool exports_only = settled->finished && !plan->job->plan_only;
     settled->disk_bytes = exports_only ? 0 : settled->packed_bytes + settled->other_bytes;
     if (settled->memory.spill && !exports_only)
-        settled->disk_bytes += settled->memory.activation_bytes;
+        settled->disk_bytes += settled->memory.activation_bytes * pare_world_size(cx);
     if (plan->token_weights && !exports_only)
         settled->disk_bytes +=
-            pare_token_weights_disk(&plan->model.config, settled->samples, plan->window);
+            pare_token_weights_disk(&plan->model.config, settled->samples, plan->window) *
+            pare_world_size(cx);
     if (!exports_only)
         settled->disk_bytes += pare__plan_train_disk(plan);
     for (size_t i = 0; i < plan->exports; i++)

@@ -1,6 +1,7 @@
 /* Memory of a job: of the things that are done one after the other, what the largest takes beside
  * what is there all the time. Everything is counted from shapes and sizes of files. What the system
  * maps from files is not in it: such pages can be dropped and read again. */
+#include "calib/shares.h"
 #include "calib/stats.h"
 #include "calib/support.h"
 #include "calib/token_weights.h"
@@ -13,6 +14,7 @@
 #include "runtime/file.h"
 #include "runtime/product.h"
 #include "runtime/threads.h"
+#include "runtime/world.h"
 
 /* Measured once, the program and a thread as they come: data of libraries, stacks, small parsed
  * files, spaces between allocations. */
@@ -237,25 +239,29 @@ static site_kinds kinds_of(const pare_plan *plan, unsigned site)
     return kinds;
 }
 
-/* While they are gathered also a batch of inputs in the float model. */
-static uint64_t common_stats_bytes(const pare_plan *plan, bool gathered)
+/* While they are gathered also a batch of inputs in the float model, and what shares are sent in
+ * where processes have some each. */
+static uint64_t common_stats_bytes(const pare_ctx *cx, const pare_plan *plan, bool gathered)
 {
     const pare_config *const c = &plan->model.config;
+    const size_t shares = pare_world_size(cx) > 1 ? pare_share_most(pare_world_size(cx)) : 0;
     uint64_t most = 0;
     for (unsigned site = 0; site < PARE_SITES; site++) {
         const site_kinds kinds = kinds_of(plan, site);
         const uint64_t room =
             gathered ? pare_stats_drift_room_bytes(c, kinds.of, plan->batch * plan->window) : 0;
-        most = larger(most, room + pare_stats_bytes(c, 0, kinds.of) +
-                                pare_stats_drift_bytes(c, kinds.of));
+        const uint64_t kept =
+            pare_stats_bytes(c, 0, kinds.of) + pare_stats_drift_bytes(c, kinds.of);
+        most = larger(most, room + kept + (gathered ? shares * kept : 0));
     }
     return most;
 }
 
-static uint64_t stats_bytes(const pare_plan *plan, const pare_settled *settled, bool gathered)
+static uint64_t stats_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled,
+                            bool gathered)
 {
     const pare_config *const c = &plan->model.config;
-    const uint64_t common = common_stats_bytes(plan, gathered);
+    const uint64_t common = common_stats_bytes(cx, plan, gathered);
     return !plan->experts
                ? common
                : larger(common,
@@ -369,8 +375,8 @@ static uint64_t parts_bytes(const pare_ctx *cx, const pare_plan *plan, const par
     if (plan->transforms)
         step = larger(step, fold_check_bytes(cx, plan));
     const uint64_t draws = stability_bytes(plan, pare__plan_part_weights(c, 0));
-    uint64_t most = stats_bytes(plan, settled, false) + draws + larger(step, draws ? wave : 0);
-    most = larger(most, stats_bytes(plan, settled, true) + wave);
+    uint64_t most = stats_bytes(cx, plan, settled, false) + draws + larger(step, draws ? wave : 0);
+    most = larger(most, stats_bytes(cx, plan, settled, true) + wave);
     if (plan->ratios)
         most = larger(most, pare_stats_bytes(c, 0, plan->kinds) + larger(wave, step));
     if (plan->recipe.kv.method == PARE_KV_KVQUANT)

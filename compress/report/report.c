@@ -212,6 +212,22 @@ static void put_shares(pare_json_writer *w, const pare_report *r)
     pare_json_close(w);
 }
 
+static void put_ranks(pare_json_writer *w, const pare_report *r)
+{
+    if (!r->ranks)
+        return;
+    pare_json_open_array(w, "ranks");
+    for (size_t i = 0; i < r->ranks; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_integer(w, "windows", (int64_t)r->rank[i].windows);
+        pare_json_put_integer(w, "linears", (int64_t)r->rank[i].linears);
+        pare_json_put_finite(w, "seconds", r->rank[i].seconds);
+        pare_json_put_integer(w, "peak_rss_bytes", (int64_t)r->rank[i].peak_bytes);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 void pare__report_run(pare_json_writer *w, const pare_report *r)
 {
     pare_json_open_object(w, NULL);
@@ -239,6 +255,7 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     if (r->precision)
         pare_json_put_text(w, "precision", r->precision);
     put_shares(w, r);
+    put_ranks(w, r);
     pare__report_experts_run(w, r);
     pare_report_put(w, r);
     pare_json_open_array(w, "exports");

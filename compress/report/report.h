@@ -69,6 +69,14 @@ typedef struct pare_report_experts {
     pare_cold_policy policy;
 } pare_report_experts;
 
+/* What a process of a job did (compress/run/run_team.h). */
+typedef struct pare_report_rank {
+    uint64_t windows; /* of the calibration */
+    uint64_t linears; /* that it quantized */
+    double seconds;   /* on what is shared: calibration, evaluations, these linears */
+    uint64_t peak_bytes;
+} pare_report_rank;
+
 typedef struct pare_report {
     const char *model, *output, *recipe_file; /* as the user gave them */
     const char *original;                     /* compared with; NULL: the model */
@@ -114,6 +122,8 @@ typedef struct pare_report {
     const size_t *calibration_share;   /* their windows, or NULL when no weights were given */
     size_t calibration_texts;
     uint64_t peak_rss_bytes, peak_anonymous_bytes;
+    const pare_report_rank *rank; /* [ranks] what each process did; 0: there was one */
+    size_t ranks;
     bool untokenized; /* neither model has a tokenizer */
     size_t resumed_blocks;
     const char *started; /* ISO 8601, UTC */

@@ -5,6 +5,7 @@
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_rotate.h"
+#include "compress/run/run_serve.h"
 #include "runtime/machine.h"
 
 /* A block that is about to be compressed. */
@@ -46,7 +47,7 @@ static pare_status run_sites(pare_run *run, size_t block, unsigned sites, pare_s
 }
 
 /* Statistics of these sites, and no others, are in memory. */
-static pare_status take_sites(pare_run *run, unsigned sites, pare_stats *stats)
+pare_status pare__run_take_sites(pare_run *run, unsigned sites, pare_stats *stats)
 {
     const pare_plan *const plan = run->plan;
     unsigned kinds[PARE_SITES];
@@ -67,7 +68,7 @@ static pare_status compress_sites(pare_run *run, size_t block, unsigned sites,
 {
     pare_stats stats;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_status s = take_sites(run, sites, &stats);
+    pare_status s = pare__run_take_sites(run, sites, &stats);
     if (s == PARE_OK)
         s = run_sites(run, block, sites, &stats, unit);
     pare_arena_rewind(&run->scratch, mark);

@@ -5,7 +5,10 @@
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_original.h"
+#include "compress/run/run_team.h"
 #include "runtime/cuda.h"
+#include "runtime/machine.h"
+#include "runtime/world.h"
 
 /* How messages name both. */
 static const char original[] = "the original", compressed[] = "the compressed model";
@@ -80,7 +83,8 @@ static pare_status measure_both(pare_ctx *cx, const sides *m, const pare_tokens 
     pare_eval_opts opts = {.window = out->window,
                            .model = compressed,
                            .baseline = original,
-                           .stream = kl ? stream : NULL};
+                           .stream = kl ? stream : NULL,
+                           .shared = m->place == PARE_RUN_ON_CPU};
     pare_status s = pare_evaluate(cx, &m->after_f, kl ? &m->before_f : NULL, &opts, tokens->id,
                                   tokens->count, &out->after);
     if (s == PARE_OK && kl)
@@ -106,9 +110,25 @@ static pare_status measure_tokens(pare_run *run, const sides *m, const pare_toke
     return s;
 }
 
+/* On the CPU processes share the windows. */
+static pare_status evaluate_shared(pare_run *run, sides *m, const pare_tokens *tokens,
+                                   pare_report_eval *out)
+{
+    PARE_TRY(pare__team_text(run, tokens, out->window, out->kind == PARE_EVALUATE_KL));
+    const double start = pare_seconds();
+    pare_status s = take_sides(run, out->window, m);
+    if (s == PARE_OK)
+        s = measure_tokens(run, m, tokens, out);
+    if (pare_world_rank(run->cx) == 0)
+        run->team.seconds += pare_seconds() - start;
+    return pare__team_end(run, s);
+}
+
 static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *tokens,
                                    pare_report_eval *out)
 {
+    if (m->place == PARE_RUN_ON_CPU)
+        return evaluate_shared(run, m, tokens, out);
     PARE_TRY(take_sides(run, out->window, m));
     const pare_status s = measure_tokens(run, m, tokens, out);
     return back_to_cpu(run, m, s) ? measure_tokens(run, m, tokens, out) : s;
@@ -272,6 +292,24 @@ static pare_status evaluate_all(pare_run *run, const pare_model *after, pare_rep
         pare_arena_rewind(&run->scratch, mark);
     }
     return pare__run_samples(run, after, &r->samples);
+}
+
+pare_status pare__run_evaluate_part(pare_run *run, const pare_tokens *tokens, size_t window,
+                                    bool kl)
+{
+    pare_checkpoint ck;
+    pare_model after;
+    sides m = {.after = &after};
+    pare_report_eval out = {.kind = kl ? PARE_EVALUATE_KL : PARE_EVALUATE_PERPLEXITY,
+                            .data = "a text",
+                            .window = window};
+    pare_status s = pare_checkpoint_open(run->cx, &run->scratch, run->plan->place.partial, &ck);
+    if (s == PARE_OK)
+        s = pare_model_load(run->cx, &run->scratch, &ck, &after);
+    if (s == PARE_OK)
+        s = evaluate_shared(run, &m, tokens, &out);
+    pare_checkpoint_close(&ck);
+    return s;
 }
 
 /* The finished weights are opened as a user will open them. */

@@ -12,6 +12,11 @@ typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 /* The recipe's evaluations on the model before and after, and samples of both, into the report. */
 PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
 
+/* The part of an evaluation that another process than 0 does (compress/run/run_team.h): some
+ * windows of a text. */
+PARE_CHECKED pare_status pare__run_evaluate_part(pare_run *run, const pare_tokens *tokens,
+                                                 size_t window, bool kl);
+
 /* What each part of a job cost, from evaluations and training; `after` is the finished model. The
  * statuses of pare_evaluate. */
 PARE_CHECKED pare_status pare__run_stages(pare_run *run, const pare_model *after, pare_report *r);

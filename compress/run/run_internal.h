@@ -13,6 +13,7 @@
 #include "compress/run/run_hash.h"
 #include "compress/run/run_linear.h"
 #include "compress/run/run_phases.h"
+#include "compress/run/run_team.h"
 #include "formats/packed_map.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
@@ -89,6 +90,7 @@ struct pare_run {
     pare_kv_tables *kv;              /* [blocks] levels of the key/value cache, or NULL */
     pare_stats head;                 /* of what the head reads, as if attention read it */
     double calibration_seconds;      /* spent in forward passes and statistics */
+    pare_run_team team;              /* processes of the job */
     pare_block current;              /* the current block in floats: what is, or will be, stored */
     pare_block reference; /* the float model, carried through the folds: plan.reference */
     pare_run_part part;   /* of the current block: what every token runs */

@@ -6,6 +6,8 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_owner.h"
+#include "compress/run/run_serve.h"
 #include "quant/matrix_error.h"
 #include "runtime/linear.h"
 #include "runtime/machine.h"
@@ -221,9 +223,7 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
     return w;
 }
 
-/* Curvature of the loss in the outputs; NULL where a transform may have changed them, or a
- * rotation has. */
-static const float *outputs_of(const pare_run *run, const pare_plan_linear *l)
+const float *pare__run_outputs(const pare_run *run, const pare_plan_linear *l)
 {
     const pare_rotation *const rotation = run->plan->rotation;
     const bool rotated = rotation && pare_rotation_turns_bias(rotation, l->role);
@@ -272,7 +272,7 @@ static pare_status make_variants(pare_run *run, const pare_plan_linear *l, void 
                                      .role = l->role,
                                      .stats = stats,
                                      .h = stats->h,
-                                     .outputs = outputs_of(run, l),
+                                     .outputs = pare__run_outputs(run, l),
                                      .site_state = site_state};
     return v->linear(v->self, (size_t)(l - run->settled.linear), &linear, &run->scratch);
 }
@@ -296,17 +296,22 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
                                .role = l->role,
                                .stats = stats,
                                .h = stats->h,
-                               .outputs = outputs_of(run, l),
+                               .outputs = pare__run_outputs(run, l),
                                .site_state = site_state,
                                .pruned = l->pruned && !joint,
                                .sparsity = joint ? &l->sparsity : NULL,
                                .columns = l->packed.outliers,
                                .codes = &codes,
                                .result = r};
-    const pare_status s =
-        pare_pass_run(run->cx, pare_passes[step->pass], step->value, &linear, &run->scratch);
-    if (s != PARE_OK)
-        return pare_fail_context(run->cx, s, "%s", l->packed.name);
+    if (pare__owner_has(run, l)) {
+        PARE_TRY(pare__owner_take(run, l, &linear));
+    } else {
+        const pare_status s =
+            pare_pass_run(run->cx, pare_passes[step->pass], step->value, &linear, &run->scratch);
+        if (s != PARE_OK)
+            return pare_fail_context(run->cx, s, "%s", l->packed.name);
+        run->team.linears++;
+    }
     PARE_TRY(run->walk.front ? keep_codes(run, l, stats, &codes, w, unit)
                              : store_linear(run, l, stats, &codes, w, r));
     char pattern[PARE_SPARSITY_TEXT];
@@ -401,13 +406,14 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
                 pare_stats_identity_hessian(stats);
         }
         stats->drift.shared = pare_plan_step_follows(plan, block, site, step);
-        if (!ready && pass->site) {
+        const bool away = pare__owner_has(run, l);
+        if (!ready && pass->site && !away) {
             const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
             if (s != PARE_OK)
                 return pare_fail_context(run->cx, s, "statistics of the input of %s",
                                          l->packed.name);
         }
-        ready = true;
+        ready |= !away;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         PARE_TRY(prunes ? pare__run_prune(run, l, state, stats)
                         : quantize(run, l, state, stats, unit));
@@ -420,17 +426,18 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
 pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step, unsigned sites,
                            pare_stats *stats, pare_unit_result *unit)
 {
-    for (unsigned site = 0; site < PARE_SITES; site++) {
+    pare_status s = part == 0 ? pare__owner_give(run, block, step, sites, stats) : PARE_OK;
+    for (unsigned site = 0; s == PARE_OK && site < PARE_SITES; site++) {
         if (!(sites & (1u << site)))
             continue;
-        PARE_TRY(pare_ctx_interrupted(run->cx));
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s =
-            run_site(run, block, part, step, (pare_site)site, &stats->site[site], unit);
+        s = pare_ctx_interrupted(run->cx);
+        if (s == PARE_OK)
+            s = run_site(run, block, part, step, (pare_site)site, &stats->site[site], unit);
         pare_arena_rewind(&run->scratch, mark);
-        PARE_TRY(s);
     }
-    return PARE_OK;
+    pare__owner_drop(run);
+    return s;
 }
 
 pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned sites,

@@ -10,6 +10,7 @@
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_original.h"
+#include "compress/run/run_team.h"
 #include "compress/text/version.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
@@ -256,6 +257,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .calibration_texts = c->text.count,
                        .resumed_blocks = count_found(run)};
     PARE_TRY(pare__run_evaluate(run, r));
+    PARE_TRY(pare__team_figures(run, &r->rank, &r->ranks));
     PARE_TRY(pare__run_verdict(run, r));
     take_sizes(run, &r->sizes);
     PARE_TRY(take_model_bits(run, r));

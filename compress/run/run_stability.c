@@ -22,6 +22,12 @@ static pare_status see_part(void *self, size_t part, pare_site site, const float
                        : PARE_OK;
 }
 
+static void share_part(void *self, bool last)
+{
+    const part_tap *const t = self;
+    t->inner.share(t->inner.self, last);
+}
+
 /* The linears of one step whose choice is repeated, with what each part kept. */
 typedef struct choice {
     const pare_plan_linear *linear;
@@ -119,7 +125,8 @@ static pare_status choose_part(const repetition *r, size_t part)
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, r->kinds, end - first,
                              &stats));
     part_tap tap = {.inner = pare_stats_tap(&stats), .first = first, .end = end};
-    const pare_tap outer = {.see = see_part, .self = &tap, .last = tap.inner.last, .parts = 1};
+    const pare_tap outer = {
+        .see = see_part, .self = &tap, .last = tap.inner.last, .parts = 1, .share = share_part};
     PARE_TRY(pare__run_wave(run, &outer, "gathering statistics of a part"));
     for (unsigned site = 0; site < PARE_SITES; site++) {
         if (!r->kinds[site])

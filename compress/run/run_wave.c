@@ -1,6 +1,7 @@
 /* The current block: its weights in floats, and activations through it. */
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_team.h"
 #include "runtime/machine.h"
 
 static const pare_block *block_of(const pare_run *run, size_t block)
@@ -94,12 +95,16 @@ pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats)
 {
     static const char what[] = "gathering statistics";
     const pare_tap tap = pare_stats_tap(stats);
-    if (!run->plan->drift)
-        return pare__run_wave(run, &tap, what);
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    const pare_status s = gather_both(run, block, stats, what);
+    unsigned char *shares;
+    pare__team_block(run, PARE_TEAM_GATHER, block, stats->active);
+    pare_status s = pare__team_room(run, stats, &shares);
+    if (s == PARE_OK)
+        s = run->plan->drift ? gather_both(run, block, stats, what)
+                             : pare__run_wave(run, &tap, what);
+    s = pare__team_join(run, stats, shares, s);
     pare_arena_rewind(&run->scratch, mark);
-    return s;
+    return pare__team_end(run, s);
 }
 
 /* The float model goes on as it was before anything was folded into it: that differs in the last
@@ -123,7 +128,9 @@ static pare_status carry(pare_run *run, size_t block, pare_half half, const char
 
 pare_status pare__run_carry_midway(pare_run *run, size_t block)
 {
-    PARE_TRY(carry(run, block, PARE_HALF_ATTENTION, "carrying activations to the MLP"));
+    pare__team_block(run, PARE_TEAM_MIDWAY, block, 0);
+    PARE_TRY(pare__team_end(
+        run, carry(run, block, PARE_HALF_ATTENTION, "carrying activations to the MLP")));
     run->midway = true;
     return PARE_OK;
 }
@@ -131,7 +138,9 @@ pare_status pare__run_carry_midway(pare_run *run, size_t block)
 pare_status pare__run_carry(pare_run *run, size_t block)
 {
     const pare_half half = run->midway ? PARE_HALF_MLP : PARE_HALF_BOTH;
-    PARE_TRY(carry(run, block, half, "carrying activations to the next block"));
+    pare__team_block(run, PARE_TEAM_CARRY, block, 0);
+    PARE_TRY(
+        pare__team_end(run, carry(run, block, half, "carrying activations to the next block")));
     run->midway = false;
     return PARE_OK;
 }

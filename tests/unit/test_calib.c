@@ -154,7 +154,8 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
             }
     }
     ck_assert_uint_eq(pare_stats_bytes(&r.model.config, 0, kinds),
-                      7 * PARE_ALIGN + (40 * (2 * 40 + 256) + 70 * (70 + 256)) * 4 + (40 + 70) * 8);
+                      10 * PARE_ALIGN + (40 * (2 * 40 + 258) + 70 * (70 + 257)) * 4 +
+                          2 * (40 + 70) * 8);
     ck_assert(h.site[PARE_SITE_ATTENDED].held && !h.site[PARE_SITE_ACTIVATED].held);
     pare_wave_close(&wave);
     rig_end(&r);

@@ -1,0 +1,105 @@
+/* What processes 1 and up do: they obey process 0. */
+#include "compress/run/run_serve.h"
+
+#include "compress/run/run_evaluate.h"
+#include "compress/run/run_internal.h"
+#include "runtime/machine.h"
+#include "runtime/world.h"
+
+static pare_status begin(pare_run *run, const pare_team_order *o)
+{
+    const size_t count = (size_t)o->samples * run->plan->window;
+    run->settled.samples = (size_t)o->samples;
+    run->units.found = (size_t)o->found;
+    run->source = run->model;
+    int32_t *const id = PARE_NEW(run->a, int32_t, count);
+    PARE_TRY(pare_world_agree(run->cx, id ? PARE_OK : PARE_ENOMEM));
+    run->data.tokens = (pare_tokens){.id = id, .count = count};
+    pare_world_broadcast(run->cx, id, count * sizeof *id);
+    return pare__run_begin_walk(run, false);
+}
+
+/* The block as process 0 has it; what it does not send is as in the model. */
+static pare_status take_block(pare_run *run, const pare_team_order *o)
+{
+    pare_status s = PARE_OK;
+    if (run->team.block != o->block + 1) {
+        run->midway = run->floats_ahead = false;
+        s = pare__run_load(run, (size_t)o->block);
+        run->team.block = (size_t)o->block + 1;
+    }
+    pare__team_spread(run);
+    return s;
+}
+
+static pare_status gather(pare_run *run, const pare_team_order *o)
+{
+    pare_stats stats;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_status s = take_block(run, o);
+    if (s == PARE_OK)
+        s = pare__run_take_sites(run, (unsigned)o->active, &stats);
+    if (s == PARE_OK)
+        s = pare__run_gather(run, (size_t)o->block, &stats);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+static pare_status carry(pare_run *run, const pare_team_order *o)
+{
+    const pare_status s = take_block(run, o);
+    if (s != PARE_OK)
+        return s;
+    return o->op == PARE_TEAM_MIDWAY ? pare__run_carry_midway(run, (size_t)o->block)
+                                     : pare__run_carry(run, (size_t)o->block);
+}
+
+static pare_status evaluate(pare_run *run, const pare_team_order *o)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_tokens tokens = {.id = PARE_NEW(&run->scratch, int32_t, (size_t)o->tokens),
+                          .count = (size_t)o->tokens};
+    pare_status s = pare_world_agree(run->cx, tokens.id ? PARE_OK : PARE_ENOMEM);
+    if (s == PARE_OK) {
+        pare_world_broadcast(run->cx, tokens.id, tokens.count * sizeof *tokens.id);
+        s = pare__run_evaluate_part(run, &tokens, (size_t)o->window, o->kl != 0);
+    }
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+static pare_status obey(pare_run *run, const pare_team_order *o)
+{
+    const double start = pare_seconds();
+    pare_status s = PARE_OK;
+    switch ((pare_team_op)o->op) {
+    case PARE_TEAM_STOP: return (pare_status) - (int64_t)o->status;
+    case PARE_TEAM_BEGIN: s = begin(run, o); break;
+    case PARE_TEAM_GATHER: s = gather(run, o); break;
+    case PARE_TEAM_MIDWAY:
+    case PARE_TEAM_CARRY: s = carry(run, o); break;
+    case PARE_TEAM_SOLVE: pare__run_solve(run, (size_t)o->linear); break;
+    case PARE_TEAM_EVALUATE: s = evaluate(run, o); break;
+    case PARE_TEAM_FIGURES: {
+        const pare_report_rank r = pare__team_own_figures(run);
+        pare_world_send(run->cx, 0, &r, sizeof r);
+        return PARE_OK;
+    }
+    }
+    run->team.seconds += pare_seconds() - start;
+    if (o->op == PARE_TEAM_SOLVE) /* between two processes */
+        return PARE_OK;
+    return pare_world_agree(run->cx, s);
+}
+
+pare_status pare__team_serve(pare_run *run)
+{
+    pare_team_order o = {.op = PARE_TEAM_BEGIN};
+    pare_status s = PARE_OK;
+    pare__front_walk(run, false);
+    while (s == PARE_OK && o.op != PARE_TEAM_STOP) {
+        pare_world_receive(run->cx, 0, &o, sizeof o);
+        s = obey(run, &o);
+    }
+    return s;
+}

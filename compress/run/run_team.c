@@ -1,0 +1,232 @@
+#include "compress/run/run_team.h"
+
+#include <string.h>
+
+#include "calib/shares.h"
+#include "compress/run/run_internal.h"
+#include "runtime/machine.h"
+#include "runtime/world.h"
+
+static size_t windows_of(const pare_run *run, size_t rank)
+{
+    size_t first, end;
+    pare_share_range(pare_world_size(run->cx), rank, &first, &end);
+    return pare_share_begin(run->settled.samples, end) -
+           pare_share_begin(run->settled.samples, first);
+}
+
+void pare__team_windows(const pare_run *run, size_t *first, size_t *end)
+{
+    pare_share_range(pare_world_size(run->cx), pare_world_rank(run->cx), first, end);
+    *first = pare_share_begin(run->settled.samples, *first);
+    *end = pare_share_begin(run->settled.samples, *end);
+}
+
+static bool leads(const pare_run *run)
+{
+    return pare_world_size(run->cx) > 1 && pare_world_rank(run->cx) == 0;
+}
+
+/* --- what is refused ---------------------------------------------------------------------------
+ */
+
+static const char *refused_step(const pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->recipe.steps; i++) {
+        const pare_pass *const pass = pare_passes[plan->recipe.step[i].pass];
+        if (pass->transform && pass->transform->block)
+            return pass->name;
+        if (pare_plan_draws(plan, i) > 1)
+            return "stability";
+    }
+    return NULL;
+}
+
+static const char *refused(const pare_plan *plan)
+{
+    return plan->training           ? "a step that trains"
+           : plan->structured       ? "structured pruning"
+           : plan->ratios           ? "a choice that the float model makes first (ratios, columns)"
+           : plan->experts          ? "experts"
+           : plan->job->variants    ? "a budget"
+           : plan->job->share       ? "--share"
+           : plan->recipe.fallbacks ? "fallback"
+           : plan->recipe.nan != PARE_NAN_ERROR        ? "nan"
+           : plan->recipe.kv.method == PARE_KV_KVQUANT ? "kv_cache: kvquant"
+                                                       : refused_step(plan);
+}
+
+pare_status pare__team_check(pare_run *run)
+{
+    const char *const what = pare_world_size(run->cx) > 1 ? refused(run->plan) : NULL;
+    return !what
+               ? PARE_OK
+               : pare_fail(run->cx, PARE_ENOTSUP, "%s: %zu processes cannot share this; start one",
+                           what, pare_world_size(run->cx));
+}
+
+/* --- orders ------------------------------------------------------------------------------------
+ */
+
+static void give(const pare_run *run, const pare_team_order *o)
+{
+    for (size_t r = 1; r < pare_world_size(run->cx); r++)
+        pare_world_send(run->cx, r, o, sizeof *o);
+}
+
+void pare__team_stop(const pare_run *run, pare_status s)
+{
+    if (leads(run) && !run->cx->world->ended)
+        give(run, &(pare_team_order){.op = PARE_TEAM_STOP, .status = (uint64_t) - (int64_t)s});
+}
+
+pare_status pare__team_begin(pare_run *run)
+{
+    const size_t samples = run->settled.samples;
+    if (!leads(run))
+        return PARE_OK;
+    if (samples < PARE_SHARES)
+        return pare_fail(run->cx, PARE_ENOTSUP,
+                         "a calibration of %zu windows cannot be shared by processes: give %d "
+                         "samples or more, or start one process",
+                         samples, PARE_SHARES);
+    give(run,
+         &(pare_team_order){.op = PARE_TEAM_BEGIN, .samples = samples, .found = run->units.found});
+    PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
+    pare_world_broadcast(run->cx, run->data.tokens.id,
+                         samples * run->plan->window * sizeof *run->data.tokens.id);
+    return PARE_OK;
+}
+
+/* The weights of the current block, and how much tokens count in it. */
+void pare__team_spread(pare_run *run)
+{
+    const pare_config *const c = &run->model.config;
+    for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
+        const pare_leaf leaf = pare_block_leaf(c, &run->current, i);
+        float *const x = leaf.name ? pare_leaf_floats(&leaf) : NULL;
+        if (x)
+            pare_world_broadcast(run->cx, x, leaf.n * leaf.k * sizeof *x);
+    }
+    if (run->weights.weight)
+        pare_world_broadcast(run->cx, run->weights.weight,
+                             PARE_SITES * run->weights.tokens * sizeof *run->weights.weight);
+}
+
+void pare__team_block(pare_run *run, pare_team_op op, size_t block, unsigned active)
+{
+    if (!leads(run))
+        return;
+    give(run, &(pare_team_order){.op = op, .block = block, .active = active});
+    pare__team_spread(run);
+}
+
+pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens, size_t window, bool kl)
+{
+    if (!leads(run))
+        return PARE_OK;
+    give(run, &(pare_team_order){
+                  .op = PARE_TEAM_EVALUATE, .tokens = tokens->count, .window = window, .kl = kl});
+    PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
+    pare_world_broadcast(run->cx, tokens->id, tokens->count * sizeof *tokens->id);
+    return PARE_OK;
+}
+
+void pare__team_linear(const pare_run *run, size_t to, size_t block, size_t i)
+{
+    const pare_team_order o = {.op = PARE_TEAM_SOLVE, .block = block, .linear = i};
+    pare_world_send(run->cx, to, &o, sizeof o);
+}
+
+pare_status pare__team_end(const pare_run *run, pare_status s)
+{
+    return leads(run) ? pare_world_agree(run->cx, s) : s;
+}
+
+/* --- statistics --------------------------------------------------------------------------------
+ */
+
+pare_status pare__team_room(pare_run *run, pare_stats *stats, unsigned char **room)
+{
+    const size_t size = pare_world_size(run->cx), rank = pare_world_rank(run->cx);
+    size_t first, end, shares = 1, window;
+    *room = NULL;
+    if (size == 1)
+        return PARE_OK;
+    pare_share_range(size, rank, &first, &end);
+    if (rank > 0) {
+        shares = end - first;
+        pare__team_windows(run, &window, &end);
+        pare_stats_share_begin(stats, (uint64_t)window * run->plan->window);
+    }
+    *room = pare_arena_take_raw(&run->scratch, shares, pare_stats_share_bytes(stats));
+    stats->kept = rank > 0 ? *room : NULL;
+    return *room ? PARE_OK : PARE_ENOMEM;
+}
+
+/* The shares of a process, in order. */
+static pare_status receive_shares(pare_run *run, size_t rank, pare_stats *stats,
+                                  unsigned char *room)
+{
+    const pare_tap tap = pare_stats_tap(stats);
+    const size_t bytes = pare_stats_share_bytes(stats), samples = run->settled.samples;
+    size_t share, end;
+    pare_status s = PARE_OK;
+    pare_share_range(pare_world_size(run->cx), rank, &share, &end);
+    for (; share < end; share++) {
+        const size_t windows =
+            pare_share_begin(samples, share + 1) - pare_share_begin(samples, share);
+        pare_world_receive(run->cx, rank, room, bytes);
+        if (s == PARE_OK)
+            s = pare_stats_share_put(stats, room, (uint64_t)windows * run->plan->window);
+        tap.share(tap.self, share + 1 == PARE_SHARES);
+    }
+    return s;
+}
+
+pare_status pare__team_join(pare_run *run, pare_stats *stats, unsigned char *room, pare_status s)
+{
+    const size_t size = pare_world_size(run->cx), rank = pare_world_rank(run->cx);
+    size_t share, end;
+    PARE_TRY(pare_world_agree(run->cx, s));
+    if (size == 1)
+        return PARE_OK;
+    pare_share_range(size, rank, &share, &end);
+    for (size_t i = 0; rank > 0 && i < end - share; i++)
+        pare_world_send(run->cx, 0, room + i * pare_stats_share_bytes(stats),
+                        pare_stats_share_bytes(stats));
+    for (size_t r = 1; rank == 0 && r < size; r++) {
+        const pare_status part = receive_shares(run, r, stats, room);
+        s = s == PARE_OK ? part : s;
+    }
+    return s;
+}
+
+/* --- figures -----------------------------------------------------------------------------------
+ */
+
+pare_report_rank pare__team_own_figures(const pare_run *run)
+{
+    return (pare_report_rank){
+        .windows = run->plan->calibrated ? windows_of(run, pare_world_rank(run->cx)) : 0,
+        .linears = run->team.linears,
+        .seconds = run->team.seconds + (leads(run) ? run->calibration_seconds : 0),
+        .peak_bytes = pare_machine_peak_resident()};
+}
+
+pare_status pare__team_figures(pare_run *run, const pare_report_rank **rank, size_t *count)
+{
+    *count = 0;
+    if (!leads(run))
+        return PARE_OK;
+    pare_report_rank *const all = PARE_NEW(run->a, pare_report_rank, pare_world_size(run->cx));
+    if (!all)
+        return PARE_ENOMEM;
+    give(run, &(pare_team_order){.op = PARE_TEAM_FIGURES});
+    all[0] = pare__team_own_figures(run);
+    for (size_t r = 1; r < pare_world_size(run->cx); r++)
+        pare_world_receive(run->cx, r, &all[r], sizeof *all);
+    *rank = all;
+    *count = pare_world_size(run->cx);
+    return PARE_OK;
+}

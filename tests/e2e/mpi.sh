@@ -1,0 +1,151 @@
+#!/bin/sh
+# Jobs of several processes: the bytes of one, whatever their number, and whoever is killed.
+#   mpi.sh PARE MAKE_FAMILY 1|0 (built with MPI or not)
+set -eu
+pare=$(realpath "$1") make=$(realpath "$2") mpi=$3
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+cd "$home"
+
+fail() { echo "e2e.mpi: $*"; exit 1; }
+
+"$make" llama model > log.txt
+"$pare" generate model --tokens 60 --count 300 --seed 1 --output tokens.i32 > log.txt 2>&1 || fail "$(cat log.txt)"
+head -c 5200 tokens.i32 > few.i32
+
+# recipe NAME PASSES [MORE CALIBRATION]
+recipe() {
+    printf 'pare: 1\nmodel: model\noutput: out\ncalibration: {tokens: tokens.i32, samples: %s, window: 32%s}\npasses:\n%s\n' \
+        "${samples:-27}" "${3:-}" "$2" > "$1.yaml"
+    printf 'evaluate:\n  - perplexity: {tokens: few.i32, window: 32}\n  - kl: {tokens: few.i32, window: 24}\n' >> "$1.yaml"
+}
+recipe gptq '  - gptq: {bits: 4, group: 32}'
+
+if [ "$mpi" != 1 ]; then
+    code=0
+    OMPI_COMM_WORLD_SIZE=2 "$pare" compress gptq.yaml > log.txt 2>&1 || code=$?
+    [ $code = 4 ] && grep -q 'built without MPI' log.txt || fail "exit $code without MPI: $(cat log.txt)"
+    echo "skipped: pare was built without MPI (cmake -DPARE_MPI=ON)"
+    exit 77
+fi
+command -v mpirun > log.txt || { echo 'skipped: there is no mpirun'; exit 77; }
+
+export OMPI_MCA_btl_vader_single_copy_mechanism=none # containers forbid it
+run() {
+    ranks=$1
+    shift
+    mpirun --allow-run-as-root --oversubscribe --bind-to none -n "$ranks" "$@"
+}
+
+# sums: of what was made, and what the evaluations came to
+sums() {
+    (cd out && sha256sum packed-*.safetensors packed.index.json config.json manifest.json)
+    sed -n '/"evaluations"/,$p' out/run.json | grep -E '"(nll|ppl|kl_mean|mean|p99|top1[a-z_]*|stderr)"' || true
+}
+
+# alone NAME; together RANKS NAME
+alone() {
+    rm -rf out
+    "$pare" compress "$1.yaml" --threads 2 > log.txt 2>&1 || fail "$1: $(cat log.txt)"
+    sums > "$1.txt"
+    [ "$(wc -l < "$1.txt")" -ge 8 ] || fail "$1 has no evaluations: $(cat "$1.txt")"
+}
+together() {
+    rm -rf out
+    run "$1" "$pare" compress "$2.yaml" --threads 1 > log.txt 2>&1 || fail "$2 by $1: $(cat log.txt)"
+    sums > now.txt
+    cmp -s "$2.txt" now.txt || { diff "$2.txt" now.txt; fail "$2 by $1 processes has other bytes"; }
+    [ "$(grep -c '"peak_rss_bytes"' out/run.json)" = $(($1 + 1)) ] || fail "run.json does not say what $1 processes did"
+    [ -z "$(find out -name '*.[0-9]*' ! -name '*-0000*')" ] || fail "another process than 0 left a file: $(ls out)"
+}
+
+recipe f32 '  - gptq: {bits: 4, group: 32}' ', precision: f32, token_weights: even'
+recipe site '  - gptq: {bits: 3, group: 32, true_sequential: true}'
+recipe awq '  - awq: {}
+  - rtn: {bits: 4, group: 32}'
+recipe smooth '  - smoothquant: {}
+  - gptq: {bits: 8, group: 32}'
+recipe sparse '  - sparsegpt: {pattern: "2:4"}'
+recipe turned '  - rotate: {}
+  - gptq: {bits: 4, group: 32}'
+recipe plain '  - rtn: {bits: 4, group: 32}'
+for name in gptq f32 site awq smooth sparse turned plain; do alone $name; done
+for name in gptq f32 site; do
+    for ranks in 2 3 4; do together $ranks $name; done
+done
+for name in awq smooth sparse turned plain; do together 3 $name; done
+together 9 gptq # one of them has no windows
+if cmp -s gptq.txt f32.txt; then fail 'gptq and f32 gave the same sums'; fi
+# activations in files, each process its own
+samples=480 recipe many '  - gptq: {bits: 4, group: 32}' ', token_weights: even'
+alone many
+rm -rf out
+run 2 "$pare" compress many.yaml --threads 1 --ram-limit 9MiB > log.txt 2>&1 || fail "in files: $(cat log.txt)"
+grep -q 'go to a file' log.txt || fail "activations stayed in memory: $(cat log.txt)"
+sums > now.txt
+cmp -s many.txt now.txt || fail 'activations in files gave other bytes'
+
+# refused RANKS CODE WORDS COMMAND...
+refused() {
+    ranks=$1 code=$2 words=$3 got=0
+    shift 3
+    rm -rf out
+    run "$ranks" "$pare" "$@" > log.txt 2>&1 || got=$?
+    [ $got = "$code" ] || fail "$*: exit $got, not $code: $(cat log.txt)"
+    [ "$(grep -c -e "$words" log.txt)" = 1 ] || fail "$*: not once \"$words\": $(cat log.txt)"
+    [ ! -d out ] || fail "$*: wrote an output"
+}
+recipe learned '  - omniquant: {epochs: 2}
+  - rtn: {bits: 4, group: 32}'
+recipe trained '  - wanda: {sparsity: 0.5}
+  - distill: {tokens: 512, batch: 4}'
+refused 2 4 'omniquant: 2 processes cannot share this' compress learned.yaml
+refused 3 4 'a step that trains: 3 processes' compress trained.yaml
+refused 2 4 '--share: 2 processes' compress gptq.yaml --share shared
+refused 2 2 'plan runs in one process' plan gptq.yaml
+refused 2 2 'no-such' compress gptq.yaml --no-such
+refused 2 2 'none.yaml' compress none.yaml
+rm -rf out
+run 2 "$pare" compress gptq.yaml --set calibration.samples=7 > log.txt 2>&1 && fail '7 windows were shared'
+grep -q 'a calibration of 7 windows' log.txt || fail "$(cat log.txt)"
+
+# A process that fails is named, and ends all.
+rm -rf out out.partial
+cat > one.sh << 'END'
+[ "$OMPI_COMM_WORLD_RANK" != 2 ] || export PARE_CPU=none
+exec "$@"
+END
+run 3 sh one.sh "$pare" compress gptq.yaml > log.txt 2>&1 && fail 'a rank that fails was not seen'
+grep -q 'rank 2: environment variable PARE_CPU' log.txt || fail "$(cat log.txt)"
+
+# Killed and interrupted at some time, then continued by other numbers of processes.
+samples=480 recipe long '  - gptq: {bits: 4, group: 32}'
+alone long
+rm -rf out
+landed=0 turn=0
+for signal in KILL KILL KILL TERM KILL TERM; do
+    turn=$((turn + 1))
+    ranks=$((turn % 3 + 2)) victim=$((turn % 3))
+    run "$ranks" sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress long.yaml --threads 1 > log.txt 2>&1 &
+    job=$!
+    sleep "1.$((turn * 37 % 10))"
+    [ -f "pid.$((victim % ranks))" ] && kill -$signal "$(cat "pid.$((victim % ranks))")" 2> err.txt && landed=$((landed + 1))
+    code=0
+    wait $job || code=$?
+    for pid in pid.*; do
+        for try in 1 2 3 4 5 6; do # ended, or not yet waited for
+            state=$(sed 's/.*) \(.\).*/\1/' "/proc/$(cat "$pid")/stat" 2> err.txt) || state=Z
+            if [ "$state" = Z ]; then break; fi
+            [ "$try" -lt 6 ] || fail "a process lives on behind the job: turn $turn"
+            sleep 1
+        done
+    done
+    rm -f pid.*
+    [ ! -d out ] || break
+    [ $code != 0 ] || fail "turn $turn: a job that was stopped by $signal ended well"
+done
+[ $landed -ge 2 ] || fail "only $landed jobs were stopped"
+run 2 "$pare" compress long.yaml --threads 1 > log.txt 2>&1 || fail "continued: $(cat log.txt)"
+sums > now.txt
+cmp -s long.txt now.txt || fail 'a job that was killed and continued has other bytes'
+"$pare" verify out > log.txt 2>&1 || fail "$(cat log.txt)"
