@@ -16,6 +16,7 @@
 #include "compress/run/run_phases.h"
 #include "compress/run/run_rotate.h"
 #include "compress/run/run_training.h"
+#include "compress/run/run_walk.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/block_ops.h"
@@ -122,6 +123,7 @@ static pare_status open_output(pare_run *run)
     pare_journal_record *record;
     size_t count;
     PARE_TRY(pare_output_make(run->cx, run->a, plan->place.partial));
+    PARE_TRY(pare__kept_open(run));
     PARE_TRY(open_journal(run, &record, &count));
     PARE_TRY(decode_units(run, record, count));
     count = run->units.found ? run->units.found : run->front.found;
@@ -132,86 +134,6 @@ static pare_status open_output(pare_run *run)
     PARE_TRY(pare__run_phases(run)); /* of what is left */
     tell_found(run);
     return PARE_OK;
-}
-
-/* A linear in floats and what is made of it: one room for all of them, because fresh memory costs
- * as much as rounding. */
-static pare_status take_work(pare_run *run)
-{
-    size_t most = 0;
-    if (run->plan->calibrated || run->plan->pruned)
-        return PARE_OK;
-    for (size_t i = 0; i < run->plan->linears; i++) {
-        const pare_packed_linear *const l = &run->settled.linear[i].packed;
-        most = l->n * l->k > most ? l->n * l->k : most;
-    }
-    run->work = pare_arena_take_raw(&run->stage, most, sizeof *run->work);
-    if (!run->work)
-        return PARE_ENOMEM;
-    pare_arena_release(&run->scratch);
-    return pare_arena_init(run->cx, &run->scratch, pare_plan_stored_bytes(run->plan));
-}
-
-/* Space for the current block's float weights, twice when folds carry a reference along. */
-static pare_status take_weights(pare_run *run)
-{
-    const pare_plan *const plan = run->plan;
-    const pare_config *const c = &run->model.config;
-    PARE_TRY(pare_block_take(&run->stage, c, plan->biases, &run->current));
-    PARE_TRY(take_work(run));
-    PARE_TRY(pare__run_prune_take(run, &run->part, 0));
-    PARE_TRY(pare__run_experts_take(run));
-    if (plan->reference)
-        PARE_TRY(pare_block_take(&run->stage, c, plan->biases, &run->reference));
-    run->part.linear = run->current.linear;
-    run->part.reference = run->reference.linear;
-    return PARE_OK;
-}
-
-static pare_status open_waves(pare_run *run)
-{
-    const pare_plan *const plan = run->plan;
-    const pare_config *const c = &run->model.config;
-    if (run->settled.memory.spill)
-        pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
-                     (double)run->settled.memory.activation_bytes / 0x1p20, plan->place.partial);
-    const char *const spill = run->settled.memory.spill ? plan->place.partial : NULL;
-    PARE_TRY(pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window, c->hidden,
-                            spill, &run->wave));
-    return plan->drift ? pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window,
-                                        c->hidden, spill, &run->floats)
-                       : PARE_OK;
-}
-
-/* Tokens are weighed before waves take memory; their file is there before, so that a full disk is
- * told at once. */
-static pare_status start_waves(pare_run *run)
-{
-    const pare_plan *const plan = run->plan;
-    if (!run->walk.calibrated)
-        return PARE_OK;
-    PARE_TRY(
-        pare_forward_init(run->cx, &run->stage, &run->source, plan->window, true, &run->forward));
-    run->wave_forward = run->forward;
-    run->wave_forward.backend = plan->bf16 ? &pare_cpu_bf16 : NULL;
-    if (run->settled.memory.spill)
-        PARE_TRY(open_waves(run));
-    PARE_TRY(pare__run_weigh(run));
-    return run->settled.memory.spill ? PARE_OK : open_waves(run);
-}
-
-/* The inputs of the first block. */
-static pare_status fill_wave(pare_run *run, pare_wave *wave)
-{
-    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, wave, &run->model, run->data.tokens.id));
-    return pare__rotate_wave(run, wave);
-}
-
-static pare_status fill_waves(pare_run *run)
-{
-    if (run->walk.calibrated)
-        PARE_TRY(fill_wave(run, &run->wave));
-    return run->walk.calibrated && run->plan->drift ? fill_wave(run, &run->floats) : PARE_OK;
 }
 
 static void tell_plan(pare_run *run)
@@ -261,14 +183,6 @@ static void tell_step(const pare_run *run, size_t block)
     }
 }
 
-static pare_status begin_walk(pare_run *run, bool front)
-{
-    pare__front_walk(run, front);
-    PARE_TRY(take_weights(run));
-    PARE_TRY(start_waves(run));
-    return fill_waves(run);
-}
-
 static pare_status walk_blocks(pare_run *run)
 {
     for (size_t i = 0; i < run->plan->out.blocks; i++) {
@@ -280,14 +194,10 @@ static pare_status walk_blocks(pare_run *run)
     return PARE_OK;
 }
 
-static void end_walk(pare_run *run)
+static pare_status begin_walk(pare_run *run, bool front)
 {
-    pare_wave_close(&run->wave);
-    pare_wave_close(&run->floats);
-    pare_token_weights_close(&run->weights);
-    run->weights = (pare_token_weights){0};
-    pare_arena_release(&run->stage);
-    pare_arena_release(&run->scratch); /* the room of blocks */
+    pare__front_walk(run, front);
+    return pare__walk_begin(run);
 }
 
 /* The walk in front of the training and the training, as far as no earlier run did them; the walk
@@ -295,12 +205,12 @@ static void end_walk(pare_run *run)
 static pare_status run_front(pare_run *run)
 {
     const size_t blocks = run->plan->out.blocks;
-    end_walk(run);
+    pare__walk_end(run);
     PARE_TRY(pare__front_open(run));
     if (run->front.found <= blocks) {
         PARE_TRY(begin_walk(run, true));
         PARE_TRY(walk_blocks(run));
-        end_walk(run);
+        pare__walk_end(run);
         PARE_TRY(pare__run_train(run));
         pare_arena_release(&run->scratch);
         pare__front_walk(run, false);
@@ -355,14 +265,14 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_hash_evaluations(run));
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));
-    PARE_TRY(open_output(run));
     run->source = run->model;
+    PARE_TRY(open_output(run));
     pare__front_walk(run, false);
     if (!run->plan->training || run->plan->ratios)
         PARE_TRY(begin_walk(run, run->plan->training != NULL));
     if (run->plan->ratios) {
         PARE_TRY(pare__run_ratios(run));
-        PARE_TRY(fill_waves(run));
+        PARE_TRY(pare__walk_fill(run));
     }
     pare__front_walk(run, false);
     PARE_TRY(pare_packed_create(cx, run->plan->place.partial, &run->settled.layout, &run->writer));
@@ -375,7 +285,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     if (run->plan->training)
         PARE_TRY(run_front(run));
     PARE_TRY(walk_blocks(run));
-    end_walk(run);
+    pare__walk_end(run);
     pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));
@@ -445,6 +355,7 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     pare_wave_close(&run.floats);
     pare_token_weights_close(&run.weights);
     pare__front_close(&run, false);
+    pare_stats_group_close(&run.kept.group);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
     pare_plan_close(&plan);

@@ -94,6 +94,8 @@ pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats)
 {
     static const char what[] = "gathering statistics";
     const pare_tap tap = pare_stats_tap(stats);
+    if (run->plan->kept.used)
+        return pare_stats_group_fill(&run->kept.group, stats);
     if (!run->plan->drift)
         return pare__run_wave(run, &tap, what);
     const pare_mark mark = pare_arena_mark(&run->scratch);
