@@ -98,37 +98,42 @@ static const char *needs_more(const pare_plan *plan, size_t step)
         return "with tune needs statistics of windows held out, which are not kept";
     if (pass->sequential && pass->sequential(s->value))
         return "with true_sequential goes by the inputs behind compressed linears";
-    if (pare_plan_ratios(plan, step).rule != PARE_RATIOS_UNIFORM)
-        return "with ratios looks at activations of the float model";
+    if (pare_plan_ratios(plan, step).rule == PARE_RATIOS_SEARCH)
+        return "with ratios: search looks at activations of the float model";
     if (pare_plan_draws(plan, step) > 1)
-        return "with draws looks at parts of the calibration";
-    return pass->columns ? "chooses columns in a pass of the calibration over the float model"
-                         : NULL;
+        return "with stability looks at parts of the calibration";
+    return pass->columns && plan->model.config.experts
+               ? "chooses columns of experts by all that reaches them"
+               : NULL;
 }
 
-static const char *shifts(const pare_plan *plan, size_t step)
+/* Whether a step shifts inputs whose Hessians some step reads. */
+static bool shifts(const pare_plan *plan, size_t step)
 {
     const pare_step *const s = &plan->recipe.step[step];
-    const pare_pass *const pass = pare_passes[s->pass];
-    return pass->transform && (pass->transform->folds(s->value) & PARE_FOLDS_SHIFT) ? pass->name
-                                                                                    : NULL;
+    const pare_pass_transform *const transform = pare_passes[s->pass]->transform;
+    bool any = false;
+    for (size_t i = 0; i < plan->transforms; i++)
+        any |= plan->transform[i].step == step &&
+               (plan->kinds[plan->transform[i].site] & PARE_STATS_HESSIAN);
+    return any && (transform->folds(s->value) & PARE_FOLDS_SHIFT);
 }
 
 static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step)
 {
     const pare_place place = plan->recipe.step[step].place;
-    const char *const why = needs_more(plan, step), *const shift = shifts(plan, step);
+    const char *const name = pare_passes[plan->recipe.step[step].pass]->name;
+    const char *const why = needs_more(plan, step);
     if (why)
         return pare_recipe_fail(cx, place,
                                 "%s %s: it does not work from statistics that are kept; leave it "
                                 "out, or \"%s\" of the calibration",
-                                pare_passes[plan->recipe.step[step].pass]->name, why,
-                                plan->kept.made ? "keep" : "from");
-    if (shift && plan->token_weights)
+                                name, why, plan->kept.made ? "keep" : "from");
+    if (plan->token_weights && shifts(plan, step))
         return pare_recipe_fail(cx, place,
                                 "%s shifts inputs, and Hessians whose tokens count by the loss do "
                                 "not follow that; keep statistics with token_weights: even",
-                                shift);
+                                name);
     return PARE_OK;
 }
 
