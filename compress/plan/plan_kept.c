@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/plan/job_data.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "runtime/file.h"
@@ -59,7 +58,8 @@ pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return PARE_OK;
     pare_path_kind kind;
     plan->kept.made = c->keep.text != NULL;
-    plan->kept.path = pare_data_path(a, plan, file);
+    char *const directory = pare_path_directory(a, plan->job->recipe);
+    plan->kept.path = directory ? pare_path_join(a, directory, file->text) : NULL;
     if (!plan->kept.path)
         return PARE_ENOMEM;
     PARE_TRY(pare_path_look(cx, plan->kept.path, &kind));

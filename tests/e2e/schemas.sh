@@ -71,6 +71,7 @@ cut() {
 }
 
 put plan plan recipe.yaml --format json
+put plan plan recipe.yaml --set calibration.keep=s.h5 --format json
 cat > chain.yaml << 'END'
 pare: 1
 model: demo/hedge/
