@@ -6,8 +6,7 @@
 #include "calib/stats_file_names.h"
 #include "formats/json.h"
 
-const char *const pare__stats_site_names[PARE_SITES] = {"attention", "attended", "mlp",
-                                                        "activated"};
+const char *const pare_stats_site_names[PARE_SITES] = {"attention", "attended", "mlp", "activated"};
 
 const char *pare_stats_group_name(size_t block, size_t part, char name[PARE_STATS_GROUP])
 {
@@ -218,6 +217,6 @@ pare_status pare_stats_file_put_part(pare_hdf5_writer *w, pare_arena *scratch, s
     (void)pare_stats_group_name(block, part, group);
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (s->site[i].k)
-            PARE_TRY(put_site(w, scratch, group, pare__stats_site_names[i], &s->site[i]));
+            PARE_TRY(put_site(w, scratch, group, pare_stats_site_names[i], &s->site[i]));
     return PARE_OK;
 }

@@ -60,6 +60,9 @@ enum { PARE_STATS_FILE_KINDS = PARE_STATS_HESSIAN | PARE_STATS_CHANNELS | PARE_S
 /* Bytes of such a file, at most, with everything in it. */
 uint64_t pare_stats_file_bytes(const pare_config *c, const pare_stats_about *about);
 
+/* Sites as the file calls them. */
+extern const char *const pare_stats_site_names[PARE_SITES];
+
 /* A group: a block's or an expert's. */
 enum { PARE_STATS_GROUP = 32 };
 const char *pare_stats_group_name(size_t block, size_t part, char name[PARE_STATS_GROUP]);
@@ -86,8 +89,10 @@ PARE_CHECKED pare_status pare_stats_file_put_part(pare_hdf5_writer *w, pare_aren
 PARE_CHECKED pare_status pare_stats_file_about(pare_ctx *cx, pare_arena *a, const char *path,
                                                pare_stats_about *out);
 
-/* Whether a listing [tensors] of a file is that of statistics. */
-bool pare_stats_file_is_one(const pare_tensor *tensor, size_t tensors);
+/* Whether a path leads to an HDF5 file whose root has settings and a block. What cannot be read is
+ * none: whoever takes it for a model says why. PARE_ENOMEM, PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_stats_file_is_one(pare_ctx *cx, pare_arena *a, const char *path,
+                                                bool *is);
 
 /* The tokens of the calibration and those held out, whose hashes must be right. */
 PARE_CHECKED pare_status pare_stats_file_tokens(pare_ctx *cx, pare_arena *a, const char *path,
@@ -107,6 +112,10 @@ typedef struct pare_stats_group {
 PARE_CHECKED pare_status pare_stats_group_open(pare_ctx *cx, pare_arena *a, const char *path,
                                                size_t block, size_t part, pare_stats_group *g);
 void pare_stats_group_close(pare_stats_group *g);
+
+/* Columns of the sites that it has, 0 for the others, and the tokens that all of them saw. */
+PARE_CHECKED pare_status pare_stats_group_shape(const pare_stats_group *g, size_t width[PARE_SITES],
+                                                uint64_t *tokens);
 
 /* Fills the statistics of the active sites (pare_stats_take), as if the taps had seen the tokens:
  * s->total is how many that must be. PARE_EFORMAT. Held and drift cannot be filled. */

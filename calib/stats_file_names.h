@@ -2,15 +2,11 @@
 #ifndef PARE_CALIB_STATS_FILE_NAMES_H
 #define PARE_CALIB_STATS_FILE_NAMES_H
 
-#include "runtime/arch.h"
-
 #define PARE__STATS_SETTINGS "settings"
 #define PARE__STATS_TOKENS   "tokens"
 #define PARE__STATS_HELD_OUT "held_out"
 #define PARE__STATS_STREAM   "stream"
 #define PARE__STATS_OUTPUTS  "outputs"
 #define PARE__STATS_EXPERTS  "experts"
-
-extern const char *const pare__stats_site_names[PARE_SITES];
 
 #endif

@@ -10,7 +10,7 @@
 #include "formats/json.h"
 #include "runtime/file.h"
 
-enum { SETTINGS_CAP = 1 << 20, COUNT_MAX = 1 << 30, FILES_MAX = 1 << 16 };
+enum { SETTINGS_CAP = 1 << 20, COUNT_MAX = 1 << 30, COLUMNS_MAX = 1 << 20, FILES_MAX = 1 << 16 };
 
 typedef unsigned long long ull;
 
@@ -171,7 +171,7 @@ pare_status pare_stats_file_about(pare_ctx *cx, pare_arena *a, const char *path,
     return s;
 }
 
-bool pare_stats_file_is_one(const pare_tensor *tensor, size_t tensors)
+static bool lists_statistics(const pare_tensor *tensor, size_t tensors)
 {
     bool head = false, block = false;
     for (size_t i = 0; i < tensors; i++) {
@@ -179,6 +179,39 @@ bool pare_stats_file_is_one(const pare_tensor *tensor, size_t tensors)
         block |= strncmp(tensor[i].name, "block00000.", 11) == 0;
     }
     return head && block;
+}
+
+static bool has_signature(const char *path)
+{
+    static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+    unsigned char first[sizeof signature];
+    if (!pare_path_is_file(path))
+        return false;
+    FILE *const f = fopen(path, "rb");
+    const bool is =
+        f && fread(first, sizeof first, 1, f) == 1 && memcmp(first, signature, sizeof first) == 0;
+    if (f)
+        (void)fclose(f);
+    return is;
+}
+
+pare_status pare_stats_file_is_one(pare_ctx *cx, pare_arena *a, const char *path, bool *is)
+{
+    pare_scratch scratch;
+    pare_hdf5 file;
+    uint64_t bytes;
+    *is = false;
+    if (!has_signature(path) || !pare_path_bytes(path, &bytes))
+        return PARE_OK;
+    pare_scratch_init(cx, &scratch);
+    const pare_status s = pare_hdf5_read(cx, a, &scratch, path, bytes, true, &file);
+    pare_scratch_close(&scratch);
+    if (s == PARE_ENOMEM || s == PARE_EINTERRUPTED)
+        return s;
+    if (s != PARE_OK)
+        pare_ctx_clear(cx);
+    *is = s == PARE_OK && lists_statistics(file.tensor, file.tensors);
+    return PARE_OK;
 }
 
 /* --- datasets ----------------------------------------------------------------------------------
@@ -313,6 +346,31 @@ static pare_status member(const pare_stats_group *g, const char *site, const cha
     return dataset(g->cx, g->path, &g->file, text, dtype, n, k, out);
 }
 
+pare_status pare_stats_group_shape(const pare_stats_group *g, size_t width[PARE_SITES],
+                                   uint64_t *tokens)
+{
+    char text[2 * PARE_STATS_GROUP + 16];
+    const pare_tensor *t;
+    bool any = false;
+    for (unsigned i = 0; i < PARE_SITES; i++) {
+        const char *const site = pare_stats_site_names[i];
+        (void)snprintf(text, sizeof text, "%s.%s.min", g->name, site);
+        t = find(&g->file, text);
+        width[i] = t && t->rank == 1 && t->shape[0] <= COLUMNS_MAX ? (size_t)t->shape[0] : 0;
+        if (!width[i])
+            continue;
+        uint64_t seen;
+        PARE_TRY(member(g, site, "tokens", PARE_U64, 1, 0, &t));
+        memcpy(&seen, t->data, sizeof seen);
+        if (any && seen != *tokens)
+            return pare_fail(g->cx, PARE_EFORMAT, "%s: %s is not that of the other sites", g->path,
+                             t->name);
+        *tokens = seen;
+        any = true;
+    }
+    return any ? PARE_OK : pare_fail(g->cx, PARE_EFORMAT, "%s: %s has no site", g->path, g->name);
+}
+
 /* A sum of squares: no entry is larger than what its row and column allow, but for rounding. */
 static pare_status unpack(const pare_stats_group *g, const pare_tensor *t, size_t k, float *h)
 {
@@ -418,7 +476,7 @@ pare_status pare_stats_group_fill(const pare_stats_group *g, pare_stats *s)
 {
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (s->active & (1u << i))
-            PARE_TRY(fill_site(g, pare__stats_site_names[i], s->total, &s->site[i]));
+            PARE_TRY(fill_site(g, pare_stats_site_names[i], s->total, &s->site[i]));
     return PARE_OK;
 }
 

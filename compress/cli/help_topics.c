@@ -236,6 +236,29 @@ static void print_experts(void)
         "example  pare compress recipes/moe-gptq.yaml --model MODEL\n");
 }
 
+static void print_kept(void)
+{
+    (void)printf(
+        "  keep            statistics of the original model go to this HDF5 file before the first "
+        "block,\n"
+        "                  and the job takes them from there; where the file is there already and "
+        "of the\n"
+        "                  same model, tokens and settings, it is used as it is\n"
+        "  from            such a file in place of all other settings: no pass of the calibration\n"
+        "\n"
+        "So many jobs, as those of a batch, gather once. Linears do not see then what those in "
+        "front of\n"
+        "them lost, tokens count by the loss and products are in BF16 unless the recipe says "
+        "otherwise,\n"
+        "and correct: auto of gptq is none. What needs more than statistics is refused: omniquant, "
+        "rotate,\n"
+        "distill, budget, passes that take parts out, kvquant; correct, tune and true_sequential "
+        "of gptq,\n"
+        "ratios: search, stability. The file holds the tokens of the calibration: keep it as you "
+        "keep the\n"
+        "text. docs/statistics.md has its layout.\n");
+}
+
 static void print_calibration(void)
 {
     (void)printf("calibration: the inputs that passes look at, and how many of them they need\n"
@@ -243,6 +266,8 @@ static void print_calibration(void)
                  "  calibration: {text: [FILE, ...], samples: N, window: TOKENS}\n"
                  "  calibration: {tokens: FILE.i32, samples: all, window: TOKENS}\n"
                  "  calibration: {generate: {temperature: 1.0}, samples: N, window: TOKENS}\n"
+                 "  calibration: {text: [FILE, ...], ..., keep: STATISTICS.h5}\n"
+                 "  calibration: {from: STATISTICS.h5}\n"
                  "\n"
                  "Take text like that which the model will see, as plain UTF-8. pare reads JSON as "
                  "it stands, with\n"
@@ -252,6 +277,7 @@ static void print_calibration(void)
                  "\n");
     for (size_t i = 0; pare_calibration_params[i]; i++)
         pare_help_setting(pare_calibration_params[i]);
+    print_kept();
     (void)printf(
         "\n"
         "layers.csv and manifest.json say for each linear what its Hessian rests on:\n"
