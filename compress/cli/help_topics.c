@@ -239,24 +239,24 @@ static void print_experts(void)
 static void print_kept(void)
 {
     (void)printf(
-        "  keep            statistics of the original model go to this HDF5 file before the first "
-        "block,\n"
-        "                  and the job takes them from there; where the file is there already and "
-        "of the\n"
-        "                  same model, tokens and settings, it is used as it is\n"
-        "  from            such a file in place of all other settings: no pass of the calibration\n"
         "\n"
-        "So many jobs, as those of a batch, gather once. Linears do not see then what those in "
-        "front of\n"
-        "them lost, tokens count by the loss and products are in BF16 unless the recipe says "
-        "otherwise,\n"
-        "and correct: auto of gptq is none. What needs more than statistics is refused: omniquant, "
-        "rotate,\n"
-        "distill, budget, passes that take parts out, kvquant; correct, tune and true_sequential "
-        "of gptq,\n"
-        "ratios: search, stability. The file holds the tokens of the calibration: keep it as you "
-        "keep the\n"
-        "text. docs/statistics.md has its layout.\n");
+        "keep: FILE.h5 gathers statistics of the original model into an HDF5 file before the first "
+        "block,\n"
+        "and the job takes them from there. A file that is there already is used if it is of the "
+        "same\n"
+        "model, tokens and settings. from: FILE.h5 takes such a file in place of all other "
+        "settings: no\n"
+        "pass of the calibration. So many jobs, as those of a batch, gather once.\n"
+        "\n"
+        "Linears do not see then what those in front of them lost; tokens count by the loss and "
+        "products\n"
+        "are in BF16 unless the recipe says otherwise; correct: auto of gptq is none. What needs "
+        "more than\n"
+        "statistics is refused: omniquant, rotate, distill, budget, passes that take parts out, "
+        "kvquant;\n"
+        "correct, tune and true_sequential of gptq; ratios: search; stability. The file holds the "
+        "tokens of\n"
+        "the calibration: keep it as you keep the text. docs/statistics.md has its layout.\n");
 }
 
 static void print_calibration(void)
