@@ -81,16 +81,16 @@ static pare_status compare(pare_run *run)
                 : PARE_OK;
 }
 
-/* The file is watched from here on, and what is in it is part of what the job is. */
-static pare_status hash(pare_run *run)
+pare_status pare__kept_hash(pare_run *run)
 {
-    const char *const path = run->plan->kept.path;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_file f;
-    if (run->plan->kept.made) /* else it is already */
-        PARE_TRY(pare_watch_path(run->a, &run->checkpoint.watch, path));
-    PARE_TRY(pare_file_map(run->cx, &run->scratch, path, &f));
-    const pare_status s = pare_xxh3_files(run->cx, "reading statistics", &f, 1, &run->kept.xxh3);
-    pare_file_unmap(&f);
+    pare_status s = pare_file_map(run->cx, &run->scratch, run->plan->kept.path, &f);
+    if (s == PARE_OK) {
+        s = pare_xxh3_files(run->cx, "reading statistics", &f, 1, &run->kept.xxh3);
+        pare_file_unmap(&f);
+    }
+    pare_arena_rewind(&run->scratch, mark);
     return s;
 }
 
@@ -99,13 +99,12 @@ pare_status pare__kept_open(pare_run *run)
     const pare_plan_kept *const kept = &run->plan->kept;
     if (!kept->used)
         return PARE_OK;
-    if (kept->made)
-        PARE_TRY(pare__keep_file(run));
-    const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_status s = hash(run);
-    pare_arena_rewind(&run->scratch, mark);
-    if (s == PARE_OK)
-        s = compare(run);
+    if (kept->made) {
+        PARE_TRY(pare__keep_file(run)); /* watched from here on; a given one is already */
+        PARE_TRY(pare_watch_path(run->a, &run->checkpoint.watch, kept->path));
+    }
+    PARE_TRY(pare__kept_hash(run));
+    const pare_status s = compare(run);
     if (s == PARE_OK)
         pare__notify(run, PARE_EVENT_NOTICE,
                      "statistics of the original model are taken from %s; linears do not see what "

@@ -20,6 +20,9 @@ typedef struct pare_run_kept {
  * or that something else lies where it is written; statuses of waves, gradients, HDF5. */
 PARE_CHECKED pare_status pare__kept_open(pare_run *run);
 
+/* XXH3-128 of the file, into run->kept. What mapping a file returns. */
+PARE_CHECKED pare_status pare__kept_hash(pare_run *run);
+
 /* What a walk needs that reads statistics. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__kept_take(pare_run *run);
 
