@@ -18,6 +18,7 @@
 #include "compress/run/run_serve.h"
 #include "compress/run/run_team.h"
 #include "compress/run/run_training.h"
+#include "compress/run/run_walk.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/block_ops.h"
@@ -125,6 +126,7 @@ static pare_status open_output(pare_run *run)
     pare_journal_record *record;
     size_t count;
     PARE_TRY(pare_output_make(run->cx, run->a, plan->place.partial));
+    PARE_TRY(pare__kept_open(run));
     PARE_TRY(open_journal(run, &record, &count));
     PARE_TRY(decode_units(run, record, count));
     count = run->units.found ? run->units.found : run->front.found;
@@ -195,14 +197,10 @@ static pare_status walk_blocks(pare_run *run)
     return PARE_OK;
 }
 
-static void end_walk(pare_run *run)
+static pare_status begin_walk(pare_run *run, bool front)
 {
-    pare_wave_close(&run->wave);
-    pare_wave_close(&run->floats);
-    pare_token_weights_close(&run->weights);
-    run->weights = (pare_token_weights){0};
-    pare_arena_release(&run->stage);
-    pare_arena_release(&run->scratch); /* the room of blocks */
+    pare__front_walk(run, front);
+    return pare__walk_begin(run);
 }
 
 /* The walk in front of the training and the training, as far as no earlier run did them; the walk
@@ -210,19 +208,19 @@ static void end_walk(pare_run *run)
 static pare_status run_front(pare_run *run)
 {
     const size_t blocks = run->plan->out.blocks;
-    end_walk(run);
+    pare__walk_end(run);
     PARE_TRY(pare__front_open(run));
     if (run->front.found <= blocks) {
-        PARE_TRY(pare__run_begin_walk(run, true));
+        PARE_TRY(begin_walk(run, true));
         PARE_TRY(walk_blocks(run));
-        end_walk(run);
+        pare__walk_end(run);
         PARE_TRY(pare__run_train(run));
         pare_arena_release(&run->scratch);
         pare__front_walk(run, false);
     }
     if (run->units.found <= blocks)
         PARE_TRY(pare__front_source(run));
-    return pare__run_begin_walk(run, false);
+    return begin_walk(run, false);
 }
 
 /* What keeps an attempt from being the last: its verdict, where another setting may do better. */
@@ -270,14 +268,14 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_hash_evaluations(run));
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));
-    PARE_TRY(open_output(run));
     run->source = run->model;
+    PARE_TRY(open_output(run));
     pare__front_walk(run, false);
     if (!run->plan->training || run->plan->ratios)
-        PARE_TRY(pare__run_begin_walk(run, run->plan->training != NULL));
+        PARE_TRY(begin_walk(run, run->plan->training != NULL));
     if (run->plan->ratios) {
         PARE_TRY(pare__run_ratios(run));
-        PARE_TRY(pare__run_fill_waves(run));
+        PARE_TRY(pare__walk_fill(run));
     }
     pare__front_walk(run, false);
     PARE_TRY(pare_packed_create(cx, run->plan->place.partial, &run->settled.layout, &run->writer));
@@ -291,7 +289,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
         PARE_TRY(run_front(run));
     PARE_TRY(walk_blocks(run));
     PARE_TRY(pare__run_head_inputs(run));
-    end_walk(run);
+    pare__walk_end(run);
     pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));
@@ -371,6 +369,7 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     pare_wave_close(&run.floats);
     pare_token_weights_close(&run.weights);
     pare__front_close(&run, false);
+    pare_stats_group_close(&run.kept.group);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
     pare_plan_close(&plan);

@@ -89,14 +89,15 @@ static pare_status read_pipe(void *self, void *bytes, size_t len)
 
 /* In an environment of its own: no variable changes how libhdf5 works. In a process group of its
  * own: an interrupt from the keyboard is dealt with here. */
-static int spawn(const char *helper, const char *path, bool bare, int out, pid_t *pid)
+int pare__hdf5_spawn(const char *helper, const char *const ask[PARE__HDF5_ASK], int in, int out,
+                     pid_t *pid)
 {
     static const char key[] = "LD_LIBRARY_PATH=";
     const char *const libraries = getenv("LD_LIBRARY_PATH");
     char name[] = "pare-hdf5", locking[] = "HDF5_USE_FILE_LOCKING=FALSE", search[PATH_MAX];
-    char without[] = PARE_HDF5_BARE;
-    /* exec does not write to its arguments */
-    char *const argv[] = {name, (char *)(uintptr_t)path, bare ? without : NULL, NULL};
+    char *argv[PARE__HDF5_ASK + 2] = {name};
+    for (size_t i = 0; i < PARE__HDF5_ASK; i++)
+        argv[i + 1] = (char *)(uintptr_t)ask[i]; /* exec does not write to its arguments */
     char *environment[] = {locking, NULL, NULL};
     if (libraries && strlen(libraries) + sizeof key <= sizeof search) {
         (void)snprintf(search, sizeof search, "%s%s", key, libraries);
@@ -115,7 +116,9 @@ static int spawn(const char *helper, const char *path, bool bare, int out, pid_t
     e = posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP);
     if (e == 0)
         e = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    if (e == 0)
+    if (e == 0 && in >= 0)
+        e = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    else if (e == 0)
         e = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (e == 0)
         e = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
@@ -127,17 +130,17 @@ static int spawn(const char *helper, const char *path, bool bare, int out, pid_t
 }
 
 /* Status of the process once it ended, by itself within a moment or by force. */
-static int end_child(const child *c, bool at_once)
+int pare__hdf5_end(pid_t pid, bool at_once)
 {
     int status = 0;
     for (int waited = 0; !at_once && waited < END_MS; waited += END_STEP_MS) {
-        const pid_t ended = waitpid(c->pid, &status, WNOHANG);
-        if (ended == c->pid || (ended < 0 && errno == ECHILD))
+        const pid_t ended = waitpid(pid, &status, WNOHANG);
+        if (ended == pid || (ended < 0 && errno == ECHILD))
             return status; /* ECHILD: a parent that ignores its children's ends; the pid is gone */
         (void)poll(NULL, 0, END_STEP_MS);
     }
-    (void)kill(c->pid, SIGKILL);
-    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+    (void)kill(pid, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
     return status;
 }
@@ -159,8 +162,13 @@ static pare_status say_end(const child *c, int status)
 
 pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, const char *helper,
                            pare__hdf5_limits limits, const char *path, uint64_t bytes, bool bare,
-                           pare_hdf5 *out)
+                           const char *only, pare_hdf5 *out)
 {
+    const char *const ask[PARE__HDF5_ASK] = {path,
+                                             bare   ? PARE_HDF5_BARE
+                                             : only ? PARE_HDF5_ONLY
+                                                    : NULL,
+                                             only};
     int fd[2];
     *out = (pare_hdf5){0};
     if (pipe(fd) != 0)
@@ -168,7 +176,7 @@ pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, c
     (void)fcntl(fd[0], F_SETFD, FD_CLOEXEC);
     (void)fcntl(fd[1], F_SETFD, FD_CLOEXEC);
     child c = {.cx = cx, .path = path, .fd = fd[0], .limits = limits};
-    const int e = spawn(helper, path, bare, fd[1], &c.pid);
+    const int e = pare__hdf5_spawn(helper, ask, -1, fd[1], &c.pid);
     (void)close(fd[1]);
     if (e != 0) {
         (void)close(fd[0]);
@@ -180,12 +188,12 @@ pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, c
     const pare_status s = pare__hdf5_records(cx, a, scratch, path, bytes, &source, out);
     pare_ctx_progress(cx, "reading HDF5", 1, 1);
     (void)close(fd[0]);
-    const int status = end_child(&c, s != PARE_OK && !c.ended);
+    const int status = pare__hdf5_end(c.pid, s != PARE_OK && !c.ended);
     return c.ended ? say_end(&c, status) : s;
 }
 
 /* Beside the program, or where it is installed. */
-static pare_status find_helper(pare_ctx *cx, const char *path, char helper[PATH_MAX])
+pare_status pare__hdf5_find(pare_ctx *cx, const char *path, char helper[PATH_MAX])
 {
     static const char *const places[] = {"pare-hdf5", "../libexec/pare/pare-hdf5"};
     char program[PATH_MAX];
@@ -198,17 +206,30 @@ static pare_status find_helper(pare_ctx *cx, const char *path, char helper[PATH_
         if (len > 0 && len < PATH_MAX && access(helper, X_OK) == 0)
             return PARE_OK;
     }
-    return pare_fail(cx, PARE_ENOTSUP,
-                     "%s: HDF5 files are read by the program pare-hdf5, which is neither beside "
-                     "pare nor in ../libexec/pare: this pare was built without libhdf5",
-                     path);
+    return pare_fail(
+        cx, PARE_ENOTSUP,
+        "%s: HDF5 files are read and written by the program pare-hdf5, which is neither beside "
+        "pare nor in ../libexec/pare: this pare was built without libhdf5",
+        path);
+}
+
+static pare_status read_file(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, const char *path,
+                             uint64_t bytes, bool bare, const char *only, pare_hdf5 *out)
+{
+    char helper[PATH_MAX];
+    PARE_TRY(pare__hdf5_find(cx, path, helper));
+    const pare__hdf5_limits limits = {SILENCE_MS, WAIT_MS + bytes / BYTES_PER_MS};
+    return pare__hdf5_run(cx, a, scratch, helper, limits, path, bytes, bare, only, out);
 }
 
 pare_status pare_hdf5_read(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, const char *path,
                            uint64_t bytes, bool bare, pare_hdf5 *out)
 {
-    char helper[PATH_MAX];
-    PARE_TRY(find_helper(cx, path, helper));
-    const pare__hdf5_limits limits = {SILENCE_MS, WAIT_MS + bytes / BYTES_PER_MS};
-    return pare__hdf5_run(cx, a, scratch, helper, limits, path, bytes, bare, out);
+    return read_file(cx, a, scratch, path, bytes, bare, NULL, out);
+}
+
+pare_status pare_hdf5_read_only(pare_ctx *cx, pare_arena *a, pare_scratch *scratch,
+                                const char *path, uint64_t bytes, const char *only, pare_hdf5 *out)
+{
+    return read_file(cx, a, scratch, path, bytes, false, only, out);
 }

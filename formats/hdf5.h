@@ -27,4 +27,10 @@ PARE_CHECKED pare_status pare_hdf5_read(pare_ctx *cx, pare_arena *a, pare_scratc
                                         const char *path, uint64_t bytes, bool bare,
                                         pare_hdf5 *out);
 
+/* The same of one member of the root alone, a group or a dataset; PARE_EFORMAT when there is none
+ * of that name. */
+PARE_CHECKED pare_status pare_hdf5_read_only(pare_ctx *cx, pare_arena *a, pare_scratch *scratch,
+                                             const char *path, uint64_t bytes, const char *only,
+                                             pare_hdf5 *out);
+
 #endif

@@ -1,6 +1,7 @@
-/* The program pare-hdf5: reads one HDF5 file and writes its tensors to standard output, see
- * hdf5_protocol.h. It runs apart from pare because libhdf5 crashes on many malformed files: a crash
- * here is a message there. Only objects inside the file itself are followed, by hard links. */
+/* The program pare-hdf5: reads one HDF5 file and writes its tensors to standard output, or writes
+ * one (hdf5_helper_write.c), see hdf5_protocol.h. It runs apart from pare because libhdf5 crashes
+ * on many malformed files: a crash here is a message there. Only objects inside the file itself are
+ * followed, by hard links. */
 #define H5_USE_110_API
 #include <errno.h>
 #include <hdf5.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "formats/hdf5_helper.h"
 #include "formats/hdf5_protocol.h"
 #include "formats/hdf5_sandbox.h"
 
@@ -28,12 +30,13 @@ static struct walk {
     uint32_t tensors;
     uint32_t objects;
     bool bare;           /* no elements are wanted */
+    const char *only;    /* the member of the root that is wanted; NULL: all */
     bool failed;         /* a failure was written */
     haddr_t seen[SLOTS]; /* addresses of objects; 0: free */
     unsigned char slab[SLAB];
 } w;
 
-static bool put(const void *bytes, size_t len)
+bool pare__helper_put(const void *bytes, size_t len)
 {
     const unsigned char *p = bytes;
     while (len > 0) {
@@ -48,14 +51,13 @@ static bool put(const void *bytes, size_t len)
     return true;
 }
 
-static void put_le(unsigned char *out, uint64_t value, size_t bytes)
+void pare__helper_le(unsigned char *out, uint64_t value, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         out[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Writes the failure, once; false, for callers to return. */
-__attribute__((format(printf, 2, 3))) static bool fail(int kind, const char *fmt, ...)
+bool pare__helper_fail(int kind, const char *fmt, ...)
 {
     char text[PARE_HDF5_TEXT_MAX];
     unsigned char head[PARE_HDF5_HEAD] = {'E', (unsigned char)kind};
@@ -67,8 +69,8 @@ __attribute__((format(printf, 2, 3))) static bool fail(int kind, const char *fmt
     const int n = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     const size_t len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
-    put_le(head + 4, len, 4);
-    (void)(put(head, sizeof head) && put(text, len));
+    pare__helper_le(head + 4, len, 4);
+    (void)(pare__helper_put(head, sizeof head) && pare__helper_put(text, len));
     return false;
 }
 
@@ -76,14 +78,14 @@ __attribute__((format(printf, 2, 3))) static bool fail(int kind, const char *fmt
 static bool see(haddr_t address)
 {
     if (++w.objects > SLOTS / 2)
-        return fail(PARE_HDF5_BAD_FILE, "more than %d objects", SLOTS / 2);
+        return pare__helper_fail(PARE_HDF5_BAD_FILE, "more than %d objects", SLOTS / 2);
     size_t at = (size_t)(address * 0x9e3779b97f4a7c15u >> 32) % SLOTS;
     while (w.seen[at] != 0 && w.seen[at] != address + 1)
         at = (at + 1) % SLOTS;
     if (w.seen[at] != 0)
-        return fail(PARE_HDF5_REFUSED,
-                    "%s: an object that was met before under another name; every object has one",
-                    w.path);
+        return pare__helper_fail(
+            PARE_HDF5_REFUSED,
+            "%s: an object that was met before under another name; every object has one", w.path);
     w.seen[at] = address + 1;
     return true;
 }
@@ -136,7 +138,7 @@ static bool check_filters(hid_t plan)
 {
     const int filters = H5Pget_nfilters(plan);
     if (filters < 0 || filters > FILTERS_MAX)
-        return fail(PARE_HDF5_BAD_FILE, "%s: its filters cannot be read", w.path);
+        return pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: its filters cannot be read", w.path);
     for (unsigned i = 0; i < (unsigned)filters; i++) {
         char name[64] = "";
         unsigned flags, config, values[8];
@@ -144,9 +146,10 @@ static bool check_filters(hid_t plan)
         const H5Z_filter_t f =
             H5Pget_filter2(plan, i, &flags, &count, values, sizeof name, name, &config);
         if (f != H5Z_FILTER_DEFLATE && f != H5Z_FILTER_SHUFFLE && f != H5Z_FILTER_FLETCHER32)
-            return fail(PARE_HDF5_REFUSED,
-                        "%s: filter %d (%.*s); only gzip, shuffle and fletcher32 are read", w.path,
-                        (int)f, (int)strnlen(name, sizeof name), name);
+            return pare__helper_fail(
+                PARE_HDF5_REFUSED,
+                "%s: filter %d (%.*s); only gzip, shuffle and fletcher32 are read", w.path, (int)f,
+                (int)strnlen(name, sizeof name), name);
     }
     return true;
 }
@@ -169,7 +172,8 @@ static bool check_allocated(hid_t set, hid_t plan, hid_t space, H5D_layout_t lay
     } else {
         whole = H5Dget_space_status(set, &status) >= 0 && status == H5D_SPACE_STATUS_ALLOCATED;
     }
-    return whole || fail(PARE_HDF5_BAD_FILE, "%s: parts of it were never written", w.path);
+    return whole ||
+           pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: parts of it were never written", w.path);
 }
 
 /* Where the elements lie: in this file, plain or compressed by what is known. */
@@ -177,16 +181,17 @@ static bool check_storage(hid_t set, hid_t space, int rank, const hsize_t *size,
 {
     const hid_t plan = H5Dget_create_plist(set);
     if (plan < 0)
-        return fail(PARE_HDF5_BAD_FILE, "%s: its properties cannot be read", w.path);
+        return pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: its properties cannot be read", w.path);
     const H5D_layout_t layout = H5Pget_layout(plan);
     bool ok = false;
     if (layout == H5D_VIRTUAL)
-        (void)fail(PARE_HDF5_REFUSED, "%s: a virtual dataset, made of other files", w.path);
+        (void)pare__helper_fail(PARE_HDF5_REFUSED, "%s: a virtual dataset, made of other files",
+                                w.path);
     else if (layout != H5D_COMPACT && layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED)
-        (void)fail(PARE_HDF5_BAD_FILE, "%s: its layout is unknown", w.path);
+        (void)pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: its layout is unknown", w.path);
     else if (H5Pget_external_count(plan) != 0)
-        (void)fail(PARE_HDF5_REFUSED, "%s: its data lie in another file (external storage)",
-                   w.path);
+        (void)pare__helper_fail(PARE_HDF5_REFUSED,
+                                "%s: its data lie in another file (external storage)", w.path);
     else
         ok =
             check_filters(plan) && (empty || check_allocated(set, plan, space, layout, rank, size));
@@ -198,11 +203,12 @@ static bool put_head(int type, int rank, const hsize_t *size)
 {
     unsigned char head[PARE_HDF5_HEAD + 8 * PARE_HDF5_RANK_MAX] = {'T', (unsigned char)type,
                                                                    (unsigned char)rank};
-    put_le(head + 4, w.path_len, 4);
+    pare__helper_le(head + 4, w.path_len, 4);
     for (int i = 0; i < rank; i++)
-        put_le(head + PARE_HDF5_HEAD + 8 * i, size[i], 8);
+        pare__helper_le(head + PARE_HDF5_HEAD + 8 * i, size[i], 8);
     w.tensors++;
-    return put(head, PARE_HDF5_HEAD + 8 * (size_t)rank) && put(w.path, w.path_len);
+    return pare__helper_put(head, PARE_HDF5_HEAD + 8 * (size_t)rank) &&
+           pare__helper_put(w.path, w.path_len);
 }
 
 /* Reads the box of `count` elements from `start` on and writes it. */
@@ -217,10 +223,10 @@ static bool put_box(hid_t set, hid_t type, hid_t space, int rank, const hsize_t 
     if (memory >= 0)
         (void)H5Sclose(memory);
     if (!ok)
-        return fail(PARE_HDF5_BAD_FILE, "%s: its data cannot be read", w.path);
+        return pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: its data cannot be read", w.path);
     unsigned char head[PARE_HDF5_HEAD] = {'D'};
-    put_le(head + 4, bytes, 4);
-    return put(head, sizeof head) && put(w.slab, bytes);
+    pare__helper_le(head + 4, bytes, 4);
+    return pare__helper_put(head, sizeof head) && pare__helper_put(w.slab, bytes);
 }
 
 /* All elements in order, as boxes that fit into the slab: whole in the dimensions behind `split`,
@@ -257,10 +263,10 @@ static bool read_space(hid_t space, int *rank, hsize_t *size, bool *empty)
     const H5S_class_t kind = H5Sget_simple_extent_type(space);
     *rank = kind == H5S_SIMPLE ? H5Sget_simple_extent_ndims(space) : 0;
     if ((kind != H5S_SIMPLE && kind != H5S_SCALAR) || *rank < 0 || *rank > PARE_HDF5_RANK_MAX)
-        return fail(PARE_HDF5_BAD_FILE, "%s: not an array of at most %d dimensions", w.path,
-                    PARE_HDF5_RANK_MAX);
+        return pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: not an array of at most %d dimensions",
+                                 w.path, PARE_HDF5_RANK_MAX);
     if (*rank > 0 && H5Sget_simple_extent_dims(space, size, NULL) != *rank)
-        return fail(PARE_HDF5_BAD_FILE, "%s: its sizes cannot be read", w.path);
+        return pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: its sizes cannot be read", w.path);
     *empty = false;
     for (int i = 0; i < *rank; i++)
         *empty = *empty || size[i] == 0;
@@ -280,12 +286,13 @@ static bool put_dataset(hid_t set)
     const hid_t type = H5Dget_type(set), space = H5Dget_space(set);
     const int kind = type >= 0 ? element_type(type) : -1;
     if (type < 0 || space < 0)
-        (void)fail(PARE_HDF5_BAD_FILE, "%s: its type or space cannot be read", w.path);
+        (void)pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: its type or space cannot be read", w.path);
     else if (kind < 0)
-        (void)fail(PARE_HDF5_REFUSED,
-                   "%s: elements that are no little-endian integers or IEEE numbers", w.path);
+        (void)pare__helper_fail(PARE_HDF5_REFUSED,
+                                "%s: elements that are no little-endian integers or IEEE numbers",
+                                w.path);
     else if (w.tensors == PARE_HDF5_TENSORS_MAX)
-        (void)fail(PARE_HDF5_BAD_FILE, "more than %d tensors", PARE_HDF5_TENSORS_MAX);
+        (void)pare__helper_fail(PARE_HDF5_BAD_FILE, "more than %d tensors", PARE_HDF5_TENSORS_MAX);
     else
         ok = read_space(space, &rank, size, &empty) &&
              check_storage(set, space, rank, size, empty) && put_head(kind, rank, size) &&
@@ -304,14 +311,14 @@ static bool put_object(hid_t object)
 {
     H5O_info_t info;
     if (H5Oget_info(object, &info) < 0)
-        return fail(PARE_HDF5_BAD_FILE, "%s: cannot be read", w.path);
+        return pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: cannot be read", w.path);
     if (!see(info.addr))
         return false;
     switch (info.type) {
     case H5O_TYPE_GROUP: return walk_group(object);
     case H5O_TYPE_DATASET: return put_dataset(object);
     case H5O_TYPE_NAMED_DATATYPE: return true;
-    default: return fail(PARE_HDF5_BAD_FILE, "%s: an object of unknown kind", w.path);
+    default: return pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: an object of unknown kind", w.path);
     }
 }
 
@@ -319,9 +326,11 @@ static herr_t visit(hid_t group, const char *name, const H5L_info_t *info, void 
 {
     const size_t before = w.path_len, len = strlen(name), dot = before > 0;
     (void)data;
+    if (w.only && w.depth == 1 && strcmp(name, w.only) != 0)
+        return 0;
     if (before + dot + len > PARE_HDF5_NAME_MAX) {
-        (void)fail(PARE_HDF5_BAD_FILE, "%.64s...: a name of more than %d bytes", w.path,
-                   PARE_HDF5_NAME_MAX);
+        (void)pare__helper_fail(PARE_HDF5_BAD_FILE, "%.64s...: a name of more than %d bytes",
+                                w.path, PARE_HDF5_NAME_MAX);
         return -1;
     }
     if (dot)
@@ -330,13 +339,15 @@ static herr_t visit(hid_t group, const char *name, const H5L_info_t *info, void 
     w.path_len = before + dot + len;
     bool ok = false;
     if (info->type != H5L_TYPE_HARD) {
-        (void)fail(PARE_HDF5_REFUSED, "%s: a%s link; only what lies in the file itself is read",
-                   w.path, info->type == H5L_TYPE_SOFT ? " symbolic" : "n external");
+        (void)pare__helper_fail(PARE_HDF5_REFUSED,
+                                "%s: a%s link; only what lies in the file itself is read", w.path,
+                                info->type == H5L_TYPE_SOFT ? " symbolic" : "n external");
     } else {
         const hid_t object = H5Oopen(group, name, H5P_DEFAULT);
         if (object < 0)
-            (void)fail(PARE_HDF5_BAD_FILE,
-                       "%s: cannot be opened: damaged, or written for a newer libhdf5", w.path);
+            (void)pare__helper_fail(PARE_HDF5_BAD_FILE,
+                                    "%s: cannot be opened: damaged, or written for a newer libhdf5",
+                                    w.path);
         else
             ok = put_object(object);
         if (object >= 0)
@@ -350,13 +361,14 @@ static herr_t visit(hid_t group, const char *name, const H5L_info_t *info, void 
 static bool walk_group(hid_t group)
 {
     if (w.depth == DEPTH_MAX)
-        return fail(PARE_HDF5_BAD_FILE, "%s: groups deeper than %d", w.path, DEPTH_MAX);
+        return pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: groups deeper than %d", w.path,
+                                 DEPTH_MAX);
     w.depth++;
     hsize_t at = 0;
     const bool ok = H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &at, visit, NULL) >= 0;
     w.depth--;
-    return ok || fail(PARE_HDF5_BAD_FILE, "%s: a group that cannot be read",
-                      w.path_len ? w.path : "the root");
+    return ok || pare__helper_fail(PARE_HDF5_BAD_FILE, "%s: a group that cannot be read",
+                                   w.path_len ? w.path : "the root");
 }
 
 static bool run(const char *path)
@@ -364,41 +376,54 @@ static bool run(const char *path)
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
     if (how < 0 || H5Pset_fapl_sec2(how) < 0 ||
         H5Pset_cache(how, 0, CHUNK_SLOTS, CHUNK_BYTES, 0.75) < 0)
-        return fail(PARE_HDF5_NO_MEMORY, "libhdf5 cannot be set up");
+        return pare__helper_fail(PARE_HDF5_NO_MEMORY, "libhdf5 cannot be set up");
     const hid_t file = H5Fopen(path, H5F_ACC_RDONLY, how);
     if (file < 0)
-        return fail(PARE_HDF5_BAD_FILE, "not an HDF5 file, truncated, or damaged at its start");
+        return pare__helper_fail(PARE_HDF5_BAD_FILE,
+                                 "not an HDF5 file, truncated, or damaged at its start");
     if (!pare_hdf5_sandbox_close())
-        return fail(PARE_HDF5_REFUSED, "opening files cannot be forbidden here");
+        return pare__helper_fail(PARE_HDF5_REFUSED, "opening files cannot be forbidden here");
     const hid_t root = H5Gopen2(file, "/", H5P_DEFAULT);
     if (root < 0)
-        return fail(PARE_HDF5_BAD_FILE, "the root group cannot be opened");
-    return put_object(root);
+        return pare__helper_fail(PARE_HDF5_BAD_FILE, "the root group cannot be opened");
+    if (!put_object(root))
+        return false;
+    return !w.only || w.tensors > 0 ||
+           pare__helper_fail(PARE_HDF5_BAD_FILE, "nothing called %s is in it", w.only);
 }
 
-/* pare-hdf5 FILE [bare] */
+/* What is asked of a file. */
+static bool understand(int argc, char **argv)
+{
+    const bool named = argc == 4 && strcmp(argv[2], PARE_HDF5_ONLY) == 0;
+    w.bare = argc == 3 && strcmp(argv[2], PARE_HDF5_BARE) == 0;
+    w.only = named ? argv[3] : NULL;
+    return argc == 2 || w.bare || named || (argc == 4 && strcmp(argv[2], PARE_HDF5_WRITE) == 0);
+}
+
+/* pare-hdf5 FILE [bare | only NAME | write BYTES] */
 int main(int argc, char **argv)
 {
     struct stat st;
     for (int fd = STDERR_FILENO + 1; fd < INHERITED_MAX; fd++)
         (void)close(fd); /* whatever the parent left open */
-    if (argc < 2 || argc > 3 || (argc == 3 && strcmp(argv[2], PARE_HDF5_BARE) != 0) ||
-        stat(argv[1], &st) != 0 || isatty(STDOUT_FILENO)) {
-        static const char usage[] = "pare-hdf5 is started by pare to read an HDF5 file\n";
+    if (!understand(argc, argv) || stat(argv[1], &st) != 0 || isatty(STDOUT_FILENO)) {
+        static const char usage[] = "pare-hdf5 is started by pare, for an HDF5 file\n";
         (void)!write(STDERR_FILENO, usage, sizeof usage - 1);
         return 2;
     }
-    if (!put(PARE_HDF5_GREETING, PARE_HDF5_GREETING_BYTES))
+    if (!pare__helper_put(PARE_HDF5_GREETING, PARE_HDF5_GREETING_BYTES))
         return 1;
     /* plugins could be any code; messages of the library are not wanted, ours say more */
     if (H5open() < 0 || H5PLset_loading_state(0) < 0 || H5Eset_auto2(H5E_DEFAULT, NULL, NULL) < 0)
-        return !fail(PARE_HDF5_NO_MEMORY, "libhdf5 does not start");
+        return !pare__helper_fail(PARE_HDF5_NO_MEMORY, "libhdf5 does not start");
+    if (argc == 4 && !w.only)
+        return pare__helper_write(argv[1], argv[3]) ? 0 : 1;
     if (!pare_hdf5_sandbox_enter(st.st_size > 0 ? (uint64_t)st.st_size : 0))
-        return !fail(PARE_HDF5_REFUSED, "limits cannot be set here");
-    w.bare = argc == 3;
+        return !pare__helper_fail(PARE_HDF5_REFUSED, "limits cannot be set here");
     unsigned char end[PARE_HDF5_HEAD] = {'Z'};
     if (!run(argv[1]))
         return 1;
-    put_le(end + 4, w.tensors, 4);
-    return put(end, sizeof end) ? 0 : 1;
+    pare__helper_le(end + 4, w.tensors, 4);
+    return pare__helper_put(end, sizeof end) ? 0 : 1;
 }

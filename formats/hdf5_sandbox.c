@@ -40,6 +40,10 @@ static const int opening[] = {
     SYS_prctl,
 };
 
+/* What writing one that is open takes. */
+static const int writing[] = {SYS_pwrite64, SYS_ftruncate};
+
+typedef enum filter_kind { FILTER_OPEN, FILTER_READ, FILTER_WRITE } filter_kind;
 enum { PROGRAM_MAX = 128 };
 
 typedef struct program {
@@ -71,7 +75,7 @@ static void allow_without(program *p, int call, uint32_t bits)
 
 /* What is not allowed fails with EPERM, so that the library can say what it missed. False where
  * the kernel has no filters: the limits hold without them. */
-static bool filter(bool may_open)
+static bool filter(filter_kind kind)
 {
     program p = {.len = 0};
     add(&p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, arch), 0, 0);
@@ -82,7 +86,9 @@ static bool filter(bool may_open)
         allow(&p, always[i]);
     allow_without(&p, SYS_mmap, PROT_EXEC);
     allow_without(&p, SYS_mprotect, PROT_EXEC);
-    if (may_open) {
+    for (size_t i = 0; kind == FILTER_WRITE && i < sizeof writing / sizeof *writing; i++)
+        allow(&p, writing[i]);
+    if (kind == FILTER_OPEN) {
         for (size_t i = 0; i < sizeof opening / sizeof *opening; i++)
             allow(&p, opening[i]);
         allow_without(&p, SYS_openat, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND);
@@ -93,9 +99,11 @@ static bool filter(bool may_open)
 }
 
 #else
-static bool filter(bool may_open)
+typedef enum filter_kind { FILTER_OPEN, FILTER_READ, FILTER_WRITE } filter_kind;
+
+static bool filter(filter_kind kind)
 {
-    (void)may_open;
+    (void)kind;
     return false;
 }
 #endif
@@ -106,20 +114,33 @@ static bool limit(int what, uint64_t most)
     return setrlimit(what, &r) == 0;
 }
 
-bool pare_hdf5_sandbox_enter(uint64_t file_bytes)
+/* `written`: bytes that a file may have. */
+static bool enter(uint64_t file_bytes, uint64_t written, uint64_t files)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_DUMPABLE, 0) == 0 &&
+           limit(RLIMIT_AS, MEMORY) && limit(RLIMIT_CPU, SECONDS + file_bytes / BYTES_PER_SECOND) &&
+           limit(RLIMIT_FSIZE, written) && limit(RLIMIT_NOFILE, files) && limit(RLIMIT_CORE, 0);
+}
+
+bool pare_hdf5_sandbox_enter(uint64_t file_bytes)
+{
+    if (!enter(file_bytes, 0, FILES))
         return false;
-    if (!limit(RLIMIT_AS, MEMORY) || !limit(RLIMIT_CPU, SECONDS + file_bytes / BYTES_PER_SECOND) ||
-        !limit(RLIMIT_FSIZE, 0) || !limit(RLIMIT_NOFILE, FILES) || !limit(RLIMIT_CORE, 0))
+    (void)filter(FILTER_OPEN);
+    return true;
+}
+
+bool pare_hdf5_sandbox_write(uint64_t most)
+{
+    if (!enter(most, most, 0))
         return false;
-    (void)filter(true);
+    (void)filter(FILTER_WRITE);
     return true;
 }
 
 bool pare_hdf5_sandbox_close(void)
 {
-    const bool filtered = filter(false);
+    const bool filtered = filter(FILTER_READ);
     return limit(RLIMIT_NOFILE, 0) || filtered; /* the filter keeps limits as they are */
 }

@@ -137,6 +137,8 @@ static pare_status resolve_paths(const pare__batch *b, const char *name, pare_re
     PARE_TRY(resolve(b, &r->tokenizer));
     PARE_TRY(resolve(b, &r->original));
     PARE_TRY(resolve(b, &r->calibration.tokens));
+    PARE_TRY(resolve(b, &r->calibration.from));
+    PARE_TRY(resolve(b, &r->calibration.keep));
     for (size_t i = 0; i < r->calibration.text.count; i++)
         PARE_TRY(resolve(b, &r->calibration.text.item[i]));
     for (size_t i = 0; i < r->evaluations; i++) {

@@ -23,7 +23,8 @@ typedef enum pare_calibration_kind {
     PARE_CALIBRATION_NONE,
     PARE_CALIBRATION_TEXT,
     PARE_CALIBRATION_TOKENS,
-    PARE_CALIBRATION_GENERATE
+    PARE_CALIBRATION_GENERATE,
+    PARE_CALIBRATION_FROM /* statistics of a file, which has all but the passes */
 } pare_calibration_kind;
 
 /* What stands in for the inputs of an expert that too few tokens reach. */
@@ -56,6 +57,7 @@ typedef struct pare_calibration {
     pare_texts text;      /* files */
     const double *weight; /* [text.count], or NULL when the recipe writes none */
     pare_text tokens;     /* file */
+    pare_text from, keep; /* files of statistics (calib/stats_file.h), or without text */
     double temperature;   /* generate; default 1.0 */
     size_t samples;       /* default 128; 0: all */
     size_t window;        /* default 2048 */

@@ -130,6 +130,10 @@ static pare_status read_source(const pare__walk *w, const pare_yaml *source, par
         c->kind = PARE_CALIBRATION_TOKENS;
         return pare__text(w, source, &c->tokens);
     }
+    if (strcmp(source->key->text, "from") == 0) {
+        c->kind = PARE_CALIBRATION_FROM;
+        return pare__text(w, source, &c->from);
+    }
     c->kind = PARE_CALIBRATION_GENERATE;
     PARE_TRY(pare__mapping(w, source, "generate: {temperature: 1.0}"));
     PARE_TRY(pare__keys(w, source, "generate", words, 1));
@@ -212,18 +216,38 @@ static pare_status read_experts(const pare__walk *w, const pare_yaml *node, pare
     return PARE_OK;
 }
 
+/* A file of statistics says all of these. */
+static pare_status read_from(const pare__walk *w, const pare_yaml *node)
+{
+    for (const pare_yaml *e = node->first; e; e = e->next)
+        if (strcmp(e->key->text, "from") != 0)
+            return pare_recipe_fail(
+                w->cx, e->key->place,
+                "calibration: \"from\" takes statistics that were kept, with the "
+                "tokens and settings that they are of; leave \"%s\" out",
+                e->key->text);
+    return PARE_OK;
+}
+
 pare_status pare__calibration(const pare__walk *w, const pare_yaml *node)
 {
-    static const char *const words[] = {"text",   "tokens",  "generate",      "samples",
-                                        "window", "experts", "token_weights", "precision"};
+    static const char *const words[] = {"text",      "tokens", "generate", "from",
+                                        "samples",   "window", "experts",  "token_weights",
+                                        "precision", "keep"};
+    enum { SOURCES = 4, WORDS = sizeof words / sizeof *words };
     pare_calibration *const c = &w->out->calibration;
     const pare_yaml *source = NULL;
     PARE_TRY(pare__mapping(w, node, "calibration: {text: FILE}"));
-    PARE_TRY(pare__keys(w, node, "calibration", words, 8));
+    PARE_TRY(pare__keys(w, node, "calibration", words, WORDS));
     c->place = node->key->place;
-    PARE_TRY(pare__one_source(w, node, node->key->place, "calibration", words, 3, &source));
+    PARE_TRY(pare__one_source(w, node, node->key->place, "calibration", words, SOURCES, &source));
     assert(source);
     PARE_TRY(read_source(w, source, c));
+    if (c->kind == PARE_CALIBRATION_FROM)
+        return read_from(w, node);
+    const pare_yaml *const keep = pare_yaml_get(node, "keep");
+    if (keep)
+        PARE_TRY(pare__text(w, keep, &c->keep));
     PARE_TRY(read_experts(w, node, c));
     PARE_TRY(read_weighing(w, node, c));
     PARE_TRY(read_precision(w, node, c));

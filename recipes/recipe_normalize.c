@@ -127,6 +127,10 @@ static void put_calibration(sink *s, const pare_calibration *c, bool portable)
     if (c->kind == PARE_CALIBRATION_NONE)
         return;
     put_text(s, "calibration:\n");
+    if (c->kind == PARE_CALIBRATION_FROM) {
+        put_path(s, "  from", c->from.text, portable);
+        return;
+    }
     char number[PARE__NUMBER];
     pare__number_print(c->temperature, number);
     if (c->kind == PARE_CALIBRATION_GENERATE)
@@ -149,6 +153,8 @@ static void put_calibration(sink *s, const pare_calibration *c, bool portable)
         put_format(s, "  token_weights: %s\n", pare_token_weighing_name(c->token_weights));
     if (c->precision != PARE_PRECISION_AUTO)
         put_format(s, "  precision: %s\n", pare_precision_name(c->precision));
+    if (c->keep.text)
+        put_path(s, "  keep", c->keep.text, portable);
     if (c->experts_given)
         put_format(s, "  experts: {min_tokens: %zu, cold: %s}\n", c->min_tokens,
                    pare_cold_policy_name(c->cold));

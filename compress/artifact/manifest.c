@@ -57,6 +57,11 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
         put_size(w, "new_tokens", m->fresh);
         pare_json_put_text(w, "token_weights", m->token_weights ? "loss" : "even");
         pare_json_put_text(w, "precision", m->precision);
+        if (m->statistics) {
+            char hex[PARE_XXH3_HEX];
+            pare_xxh3_text(m->statistics, hex);
+            pare_json_put_text(w, "statistics_xxh3", hex);
+        }
         if (m->share) {
             pare_json_open_array(w, "windows_of_texts");
             for (size_t i = 0; i < m->shares; i++)

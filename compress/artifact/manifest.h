@@ -50,6 +50,7 @@ typedef struct pare_manifest {
     uint64_t fresh;              /* tokens of it that say something new */
     bool token_weights;          /* they count by the loss */
     const char *precision;       /* of its products */
+    const uint8_t *statistics;   /* [16] XXH3-128 of the file that they come out of, or NULL */
     const size_t *share; /* [shares] windows of each text; NULL when no weights were given */
     size_t shares;
     const char *blas; /* pare_blas_name(), which the bytes depend on; NULL: they do not */

@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "calib/stats_file.h"
 #include "compress/artifact/diff.h"
 #include "compress/cli/cli.h"
+#include "compress/cli/stats_print.h"
 #include "compress/output/inputs.h"
 #include "compress/text/units.h"
 
@@ -150,6 +152,14 @@ pare_status pare_diff_run(pare_cli *cli, const pare_args *args)
     for (size_t i = 0; i < 2; i++)
         PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, args->operand[i]));
     PARE_TRY(pare_cli_threads(cli, args));
+    bool kept[2];
+    for (size_t i = 0; i < 2; i++)
+        PARE_TRY(pare_stats_file_is_one(&cli->cx, &cli->arena, args->operand[i], &kept[i]));
+    if (kept[0] && kept[1])
+        return pare__stats_diff(cli, args->operand[0], args->operand[1]);
+    if (kept[0] || kept[1])
+        return pare_fail(&cli->cx, PARE_EUSAGE, "%s holds statistics and %s does not: both or none",
+                         args->operand[kept[0] ? 0 : 1], args->operand[kept[0] ? 1 : 0]);
     PARE_TRY(pare_diff_models(&cli->cx, &cli->arena, args->operand[0], args->operand[1], &d));
     if (!cli->json) {
         print_text(&d);

@@ -1,8 +1,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "calib/stats_file.h"
 #include "compress/artifact/inspect.h"
 #include "compress/cli/cli.h"
+#include "compress/cli/stats_print.h"
 #include "compress/output/inputs.h"
 #include "compress/text/units.h"
 
@@ -153,6 +155,10 @@ pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
     pare_inspection in;
     PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, args->operand[0]));
     const char *verdict;
+    bool kept;
+    PARE_TRY(pare_stats_file_is_one(&cli->cx, &cli->arena, args->operand[0], &kept));
+    if (kept)
+        return pare__stats_inspect(cli, args->operand[0]);
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
     PARE_TRY(pare_inspect_verdict(&cli->cx, &cli->arena, args->operand[0], &verdict));
     return cli->json ? print_json(cli, &in, verdict) : print_text(cli, &in, verdict);

@@ -399,7 +399,9 @@ const pare_command pare_commands[] = {
      train_tokenizer_options, pare_train_tokenizer_run},
     {"inspect", "PATH", 1, 1, "list tensors, shapes, encodings and bits per weight of a model",
      "PATH, like every MODEL, is a directory or a file: .safetensors; .gguf; .bin, .pt, .pth of\n"
-     "PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json beside a file.",
+     "PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json beside a file. "
+     "Of\n"
+     "a file of kept statistics it tells of which model, tokens and settings they are.",
      "pare inspect llama-w4/", no_options, pare_inspect_run},
     {"verify", "PATH", 1, 1, "check every checksum, that tensors are finite and codes in range",
      "verify prints each finding. With one or more it ends with exit code 4. A folder that nobody\n"
@@ -416,7 +418,11 @@ const pare_command pare_commands[] = {
      "codes: share of the codes that differ. weights: share of the weights that have another "
      "value.\n"
      "b to a: sum (a - b)^2 / sum a^2. error of a, of b: what the manifests say of the linear. A\n"
-     "packed linear is compared with the floats of the same name, too; a rotated one is not.",
+     "packed linear is compared with the floats of the same name, too; a rotated one is not. Of "
+     "two\n"
+     "files of kept statistics (pare help calibration): how far the inputs of each linear in B "
+     "are\n"
+     "from those in A.",
      "pare diff llama-w4/ llama-w4-new/", no_options, pare_diff_run},
     {"pack", "ARTIFACT", 1, 1, "store the files of a model in one compressed file, without loss",
      "ARTIFACT is any folder of files, or a file. The archive is frames of zstd with an index of\n"

@@ -272,6 +272,29 @@ static void print_experts(void)
         "example  pare compress recipes/moe-gptq.yaml --model MODEL\n");
 }
 
+static void print_kept(void)
+{
+    (void)printf(
+        "\n"
+        "keep: FILE.h5 gathers statistics of the original model into an HDF5 file before the first "
+        "block,\n"
+        "and the job takes them from there. A file that is there already is used if it is of the "
+        "same\n"
+        "model, tokens and settings. from: FILE.h5 takes such a file in place of all other "
+        "settings: no\n"
+        "pass of the calibration. So many jobs, as those of a batch, gather once.\n"
+        "\n"
+        "Linears do not see then what those in front of them lost; tokens count by the loss and "
+        "products\n"
+        "are in BF16 unless the recipe says otherwise; correct: auto of gptq is none. What needs "
+        "more than\n"
+        "statistics is refused: omniquant, rotate, distill, budget, passes that take parts out, "
+        "kvquant;\n"
+        "correct, tune and true_sequential of gptq; ratios: search; stability. The file holds the "
+        "tokens of\n"
+        "the calibration: keep it as you keep the text. docs/statistics.md has its layout.\n");
+}
+
 static void print_calibration(void)
 {
     (void)printf("calibration: the inputs that passes look at, and how many of them they need\n"
@@ -279,6 +302,8 @@ static void print_calibration(void)
                  "  calibration: {text: [FILE, ...], samples: N, window: TOKENS}\n"
                  "  calibration: {tokens: FILE.i32, samples: all, window: TOKENS}\n"
                  "  calibration: {generate: {temperature: 1.0}, samples: N, window: TOKENS}\n"
+                 "  calibration: {text: [FILE, ...], ..., keep: STATISTICS.h5}\n"
+                 "  calibration: {from: STATISTICS.h5}\n"
                  "\n"
                  "Take text like that which the model will see, as plain UTF-8. pare reads JSON as "
                  "it stands, with\n"
@@ -288,6 +313,7 @@ static void print_calibration(void)
                  "\n");
     for (size_t i = 0; pare_calibration_params[i]; i++)
         pare_help_setting(pare_calibration_params[i]);
+    print_kept();
     (void)printf(
         "\n"
         "layers.csv and manifest.json say for each linear what its Hessian rests on:\n"

@@ -23,6 +23,17 @@ static void put_warnings(pare_json_writer *w, const pare_plan *p, const pare_pla
     pare_json_close(w);
 }
 
+static void put_statistics(pare_json_writer *w, const pare_plan *p)
+{
+    if (!p->kept.used)
+        return;
+    pare_json_open_object(w, "statistics");
+    pare_json_put_text(w, "file", p->kept.path);
+    pare_json_put_bool(w, "made", p->kept.made && !pare_path_is_file(p->kept.path));
+    pare_json_put_integer(w, "bytes", (int64_t)pare_plan_stage_bytes(p, &p->settled));
+    pare_json_close(w);
+}
+
 static void put_exports(pare_json_writer *w, const pare_plan *p)
 {
     pare_json_open_array(w, "exports");
@@ -183,6 +194,7 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
     pare_json_put_text(w, "token_weights", p->token_weights ? "loss" : "even");
     if (p->calibrated)
         pare_json_put_text(w, "precision", pare_plan_precision(p));
+    put_statistics(w, p);
     pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
     if (p->experts)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->settled.memory.chunk);

@@ -119,6 +119,20 @@ static void print_experts(const pare_plan *p)
                          pare__plan_pass(p, i), p->left[i], pare_plural(p->left[i]), "");
 }
 
+/* Statistics in a file, and what that spares. */
+static void print_statistics(const pare_plan *p)
+{
+    char text[PARE_UNIT_TEXT];
+    if (!p->kept.used)
+        return;
+    if (p->kept.made && !pare_path_is_file(p->kept.path))
+        (void)printf("%-17s at most %s, kept in %s before the first block\n", "statistics",
+                     pare_units_bytes(pare_plan_stage_bytes(p, &p->settled), text), p->kept.path);
+    else
+        (void)printf("%-17s from %s: no activations of the calibration pass\n", "statistics",
+                     p->kept.path);
+}
+
 static void print_shortages(const pare_plan *p)
 {
     if (p->untokenized)
@@ -304,7 +318,8 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     if (p->calibrated)
         (void)printf("%-17s %s: products of the calibration\n", "precision",
                      p->bf16 ? "BF16" : "F32");
-    if (p->token_weights)
+    print_statistics(p);
+    if (p->token_weights && pare_plan_gathers(p))
         (void)printf("%-17s by the loss: the float model runs forward and backward first\n",
                      "token weights");
     if (p->drift)

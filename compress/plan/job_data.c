@@ -66,6 +66,7 @@ static pare_status read_stream(const pare_data_reader *r, size_t samples, pare_t
                     : PARE_ENOMEM;
     }
     case PARE_CALIBRATION_GENERATE: return generate(r, samples, out);
+    case PARE_CALIBRATION_FROM:
     case PARE_CALIBRATION_NONE: break;
     }
     return pare_fail(r->cx, PARE_EINVAL, "no calibration data");
@@ -260,12 +261,29 @@ static pare_status settle_training(const pare_data_reader *r, pare_calibration_d
     return hash_tokens(r->cx, &out->training, out->training_sha256);
 }
 
+/* Out of the file that has the statistics. */
+static pare_status take_kept(const pare_data_reader *r, pare_calibration_data *out,
+                             pare_settled *settled)
+{
+    const pare_plan_kept *const kept = &r->plan->kept;
+    PARE_TRY(pare_stats_file_tokens(r->cx, r->a, kept->path, &kept->about,
+                                    r->plan->model.config.vocab, &out->tokens, &out->held_out));
+    memcpy(out->sha256, kept->about.tokens_sha256, sizeof out->sha256);
+    if (kept->about.held_out)
+        memcpy(out->held_out_sha256, kept->about.held_out_sha256, sizeof out->held_out_sha256);
+    settled->windows = kept->about.samples;
+    settled->fresh = kept->about.fresh;
+    return PARE_OK;
+}
+
 pare_status pare_data_calibration(const pare_data_reader *r, pare_calibration_data *out,
                                   pare_settled *settled)
 {
     const pare_plan *const plan = r->plan;
     if (!plan->calibrated && !plan->held_out)
         return PARE_OK;
+    if (plan->recipe.calibration.kind == PARE_CALIBRATION_FROM)
+        return take_kept(r, out, settled);
     if (plan->held_out &&
         !(out->held_out.id = PARE_NEW(r->a, int32_t, plan->held_out * plan->window)))
         return PARE_ENOMEM;

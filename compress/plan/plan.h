@@ -8,6 +8,7 @@
 #include "compress/export/export.h"
 #include "compress/output/output_swap.h"
 #include "compress/passes/pass.h"
+#include "compress/plan/plan_kept.h"
 #include "compress/plan/plan_tables.h"
 #include "compress/plan/settled.h"
 #include "compress/plan/variants.h"
@@ -108,10 +109,11 @@ typedef struct pare_plan {
     pare_train_opts train;         /* what it asks for */
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
     pare_config out;               /* of what is written */
-    bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases */
-    bool watched;                  /* structured: some step looks at the inputs inside blocks */
+    bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases, */
+    bool watched;                  /* some step looks at the inputs inside blocks */
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
+    pare_plan_kept kept;           /* statistics in a file */
     bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
     bool token_weights, bf16, halves;   /* tokens by the loss; products; waves in halves */
     size_t window;                      /* of the calibration */
@@ -219,14 +221,13 @@ static inline const pare_pass *pare_plan_chooses_columns(const pare_plan *plan,
 
 /* A shorter last group that a step leaves, and exports that cannot hold it; NULL: none. */
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
-
-/* What a job without calibration stores of its largest linear: codes, planes, what a view adds. */
+/* What a job without calibration stores of its largest linear. */
 uint64_t pare_plan_stored_bytes(const pare_plan *plan);
 
-/* Fills *plan, reads no weights; memory from the arena. Close it with pare_plan_close in any case.
- * Only if the job says `plan_only`, what lies where outputs go, the disk and the data are looked at
- * here. PARE_EUSAGE (with place or option), PARE_EEXISTS (the output is the input or a file),
- * PARE_EFORMAT, PARE_ENOTFOUND, PARE_ENOTSUP, PARE_ENOMEM (also: limit), PARE_ENOSPC, PARE_EIO. */
+/* Fills *plan, reads no weights; memory from the arena. Close it in any case. Only with `plan_only`
+ * what lies where outputs go, the disk and the data are looked at here. PARE_EUSAGE (with place or
+ * option), PARE_EEXISTS (the output is the input or a file), PARE_EFORMAT, PARE_ENOTFOUND,
+ * PARE_ENOTSUP, PARE_ENOMEM (also: limit), PARE_ENOSPC, PARE_EIO. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         pare_plan *plan);
 
@@ -237,14 +238,13 @@ PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_
 PARE_CHECKED pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                                           bool unfinished, pare_settled *settled);
 
-/* What the float model showed of each linear of a plan with `ratios`. */
-typedef struct pare_plan_found {
-    double *ratio;   /* of what a rule prunes */
-    size_t *columns; /* kept apart, where pare_plan_chooses_columns */
+typedef struct pare_plan_found { /* that the float model showed of linears, with `ratios` */
+    double *ratio;               /* of what a rule prunes */
+    size_t *columns;             /* kept apart, where pare_plan_chooses_columns */
 } pare_plan_found;
 
-/* Linears and layout by it, into settled; packed_bytes and bits_per_weight are exact then. All
- * other linears stay as they are. PARE_EFORMAT, PARE_ENOMEM. */
+/* Linears and layout by it, into settled; packed_bytes and bits_per_weight are exact then.
+ * PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                                           const pare_plan_found *found, pare_settled *settled);
 void pare_plan_close(pare_plan *plan);

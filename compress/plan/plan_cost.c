@@ -5,6 +5,7 @@
 #include "calib/wave.h"
 #include "compress/output/output_disk.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/text/units.h"
 #include "runtime/file.h"
 #include "runtime/world.h"
@@ -49,7 +50,7 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
     if (!settled->memory.held_bytes) /* later the tokens are there, too, which are counted */
         settled->memory.held_bytes = cx->live_bytes;
     settled->memory.activation_bytes =
-        plan->calibrated
+        pare_plan_gathers(plan)
             ? pare_wave_bytes(pare_share_windows(settled->samples, pare_world_size(cx)),
                               plan->window, plan->model.config.hidden)
             : 0;
@@ -91,7 +92,9 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     settled->disk_bytes = exports_only ? 0 : settled->packed_bytes + settled->other_bytes;
     if (settled->memory.spill && !exports_only)
         settled->disk_bytes += settled->memory.activation_bytes * pare_world_size(cx);
-    if (plan->token_weights && !exports_only)
+    if (plan->kept.used && plan->kept.made && !exports_only && !pare_path_is_file(plan->kept.path))
+        settled->disk_bytes += pare_plan_stage_bytes(plan, settled);
+    if (plan->token_weights && pare_plan_gathers(plan) && !exports_only)
         settled->disk_bytes +=
             pare_token_weights_disk(&plan->model.config, settled->samples, plan->window) *
             pare_world_size(cx);

@@ -62,6 +62,10 @@ static pare_status look_at_calibration(const pare_data_reader *r, pare_settled *
     const pare_texts *const texts = &r->plan->recipe.calibration.text;
     if (!reads_calibration(r->plan))
         return PARE_OK;
+    if (r->plan->recipe.calibration.kind == PARE_CALIBRATION_FROM) {
+        settled->fresh = r->plan->kept.about.fresh;
+        return PARE_OK;
+    }
     if (calibration_in_doubt(r) || (texts->count && is_short(r->plan))) {
         pare_calibration_data unused = {0};
         pare_settled found = *settled;

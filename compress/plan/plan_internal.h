@@ -18,6 +18,17 @@ static inline const pare_pass *pare__plan_pass(const pare_plan *plan, size_t ste
     return pare_passes[pare__plan_step(plan, step)->pass];
 }
 
+/* Where statistics are kept, and what a file of them says: it fills the calibration of the recipe.
+ * PARE_EUSAGE (with place), PARE_EFORMAT, and what reading HDF5 returns. */
+PARE_CHECKED pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* Once the steps are resolved: plan->kept.used; PARE_EUSAGE (with place) for steps that need more
+ * than statistics. */
+PARE_CHECKED pare_status pare__plan_kept_check(pare_ctx *cx, pare_plan *plan);
+
+/* Whether tokens count by the loss in a file of statistics, whatever the steps. */
+bool pare__plan_kept_weighs(const pare_plan *plan);
+
 /* Which step prunes and quantizes which linear; facts and storage checked. Fills linear, linears,
  * sites, calibrated, sequential. */
 PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);

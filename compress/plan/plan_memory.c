@@ -306,6 +306,11 @@ static uint64_t rope_bytes(const pare_config *c, size_t window)
     return (uint64_t)2 * window * pare_rope_pairs(c) * sizeof(float);
 }
 
+/* What keeping statistics takes: while tokens are weighed; in blocks, by where activations are. */
+typedef struct stage_room {
+    uint64_t weigh, apart, inside;
+} stage_room;
+
 /* A window through a block in floats, to see whether folds changed its outputs. */
 static uint64_t fold_check_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
@@ -320,9 +325,11 @@ static uint64_t fold_check_bytes(const pare_ctx *cx, const pare_plan *plan)
 /* What the weights of tokens take until the job ends. */
 static uint64_t weights_bytes(const pare_plan *plan, const pare_settled *settled)
 {
-    return plan->token_weights ? pare_token_weights_bytes(&plan->model.config,
-                                                          (uint64_t)settled->samples * plan->window)
-                               : 0;
+    const pare_config *const c = &plan->model.config;
+    if (!plan->token_weights)
+        return 0;
+    return plan->kept.used ? pare_output_curvature_bytes(c)
+                           : pare_token_weights_bytes(c, (uint64_t)settled->samples * plan->window);
 }
 
 /* What pruners took of the linears of a block that every token runs. */
@@ -344,7 +351,7 @@ static uint64_t floats_bytes(const pare_plan *plan)
 static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled)
 {
     const pare_config *const c = &plan->model.config;
-    if (!plan->token_weights)
+    if (!plan->token_weights || plan->kept.used)
         return 0;
     return weights_bytes(plan, settled) +
            pare_token_weights_scratch(cx, c, plan->batch, plan->window, plan->bf16) +
@@ -355,7 +362,7 @@ static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, const par
 static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
 {
     const pare_config *const c = &plan->model.config;
-    if (!plan->calibrated)
+    if (!plan->calibrated || plan->kept.used)
         return 0;
     const uint64_t wave = pare_wave_scratch(cx, c, plan->batch, plan->window, plan->bf16, spilled);
     if (!plan->drift)
@@ -396,7 +403,27 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, const par
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
     return floats_bytes(plan) + rope_bytes(c, plan->window) + expert_bytes(plan) + folded +
            weights_bytes(plan, settled) + parts_bytes(cx, plan, settled, spilled) +
-           pare__plan_structure_bytes(cx, plan) + (spilled ? 0 : settled->memory.activation_bytes);
+           pare__plan_structure_bytes(cx, plan) +
+           (spilled || plan->kept.used ? 0 : settled->memory.activation_bytes);
+}
+
+/* While statistics are kept: a walk of its own, in front of the others. */
+static stage_room stage_room_of(const pare_ctx *cx, const pare_plan *plan,
+                                const pare_settled *settled)
+{
+    pare_plan stage;
+    if (!plan->kept.used || !plan->kept.made)
+        return (stage_room){0};
+    pare_plan_stage(plan, &stage);
+    const pare_config *const c = &plan->model.config;
+    uint64_t most = 0;
+    for (unsigned s = 0; s < PARE_SITES; s++)
+        most = larger(most, larger(pare_site_width(c, 0, s), pare_site_width(c, 1, s)));
+    const uint64_t out =
+        (most * (most + 1) / 2 + (uint64_t)plan->window * c->hidden) * sizeof(float);
+    return (stage_room){.weigh = weigh_bytes(cx, &stage, settled),
+                        .apart = out + block_bytes(cx, &stage, settled, true),
+                        .inside = out + block_bytes(cx, &stage, settled, false)};
 }
 
 /* The embeddings and the head while they are quantized: in floats twice, and what is stored. */
@@ -555,9 +582,11 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
         {"an export", export_bytes(plan, settled)},
         {"the training", pare__plan_train_bytes(cx, plan, settled)},
         {"the report", text_bytes(plan)}};
-    const uint64_t weigh = weigh_bytes(cx, plan, settled),
-                   block = block_bytes(cx, plan, settled, true);
-    const uint64_t inside = larger(block_bytes(cx, plan, settled, false), weigh);
+    const stage_room stage = stage_room_of(cx, plan, settled);
+    const uint64_t weigh = larger(stage.weigh, weigh_bytes(cx, plan, settled)),
+                   block = larger(stage.apart, block_bytes(cx, plan, settled, true));
+    const uint64_t inside =
+        larger(larger(stage.inside, block_bytes(cx, plan, settled, false)), weigh);
     const uint64_t apart = plan->calibrated ? larger(block, weigh) : inside;
     const char *largest = weigh > block ? "the gradient of token_weights" : "one block";
     uint64_t most = apart < inside ? apart : inside, least = 0;

@@ -192,6 +192,11 @@ pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return plan->recipe.held_out ? PARE_OK
                                      : pare__plan_refuse_held_out(
                                            cx, plan, "calibration is on the model's own samples");
+    case PARE_CALIBRATION_FROM:
+        plan->held_out = plan->kept.about.held_out;
+        return plan->held_out ? PARE_OK
+                              : pare__plan_refuse_held_out(
+                                    cx, plan, "the statistics were kept without windows held out");
     default: break;
     }
     if (c->samples == 0)

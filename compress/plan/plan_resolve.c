@@ -421,6 +421,10 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
     const bool packed = plan->model.head.bits > 0;
     bool better;
     const bool reads = reads_hessian(plan, &better);
+    if (plan->kept.path) {
+        plan->token_weights = plan->calibrated && pare__plan_kept_weighs(plan);
+        return PARE_OK;
+    }
     plan->token_weights =
         c->token_weights == PARE_TOKENS_LOSS ||
         (c->token_weights == PARE_TOKENS_AUTO && reads && better && !packed && !shift);
@@ -458,7 +462,7 @@ pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan, size_t sa
 /* Parameters that say auto, before anything reads them. */
 static void decide_parameters(pare_plan *plan)
 {
-    bool rounding_only = !plan->model.config.experts;
+    bool rounding_only = !plan->model.config.experts && !plan->kept.path;
     for (size_t i = 0; i < plan->recipe.steps; i++) {
         const pare_pass *const pass = pare_passes[plan->recipe.step[i].pass];
         rounding_only &= (pass->gives & PARE_FACT_CODES) && !pass->sparsity;
@@ -497,6 +501,7 @@ static void decide_precision(pare_plan *plan)
     const bool waves = plan->training ? pare_plan_looks_first(plan) || pare_plan_looks(plan->later)
                                       : plan->calibrated;
     plan->bf16 = waves && (asked == PARE_PRECISION_BF16 ||
+                           (asked == PARE_PRECISION_AUTO && plan->kept.path) ||
                            (asked == PARE_PRECISION_AUTO && !plan->structured && any_coarse(plan)));
     for (size_t s = 0; s < PARE_SITES && plan->bf16; s++) {
         unsigned *const kinds[] = {&plan->kinds[s], &plan->later[s], &plan->expert_kinds[s]};
@@ -523,7 +528,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(pare__plan_structure(cx, a, plan));
     if (plan->structured) {
         decide_precision(plan);
-        return PARE_OK;
+        return pare__plan_kept_check(cx, plan);
     }
     int64_t *const owner = PARE_NEW(a, int64_t, count), *const pruner = PARE_NEW(a, int64_t, count);
     plan->linear = PARE_NEW(a, pare_plan_linear, count);
@@ -553,6 +558,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;
     PARE_TRY(weigh_tokens(cx, plan));
+    PARE_TRY(pare__plan_kept_check(cx, plan));
     decide_precision(plan);
     PARE_TRY(pare__plan_experts(cx, plan));
     return pare__plan_rotate_check(cx, plan);

@@ -226,7 +226,7 @@ static pare_status passes_of(const estimate *e, const pare_work *all, double *op
 /* Passes of the wave, and statistics: half of k^2 per token and site, all of it for drift. For
  * token weights a block runs forward, and again on its way back, which takes as much as two; the
  * head forward and back. */
-static pare_status count_calibration(estimate *e)
+static pare_status count_passes(estimate *e)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const c = &p->model.config;
@@ -253,6 +253,25 @@ static pare_status count_calibration(estimate *e)
     e->phase[PARE_PHASE_WAVE] = walks * beside_products * over(tokens * forward, e->rate.gemm);
     e->phase[PARE_PHASE_STATS] = walks * over(tokens * (double)c->blocks * stats,
                                               p->bf16 ? e->rate.gram_bf16 : e->rate.gram);
+    return PARE_OK;
+}
+
+/* Statistics out of a file: only what makes it. */
+static pare_status count_calibration(estimate *e)
+{
+    static const pare_plan_phase phase[] = {PARE_PHASE_WEIGH, PARE_PHASE_WAVE, PARE_PHASE_STATS};
+    const pare_plan_kept *const kept = &e->plan->kept;
+    if (!kept->used)
+        return count_passes(e);
+    if (!kept->made || pare_path_is_file(kept->path))
+        return PARE_OK;
+    pare_plan plan;
+    estimate stage = *e;
+    pare_plan_stage(e->plan, &plan);
+    stage.plan = &plan;
+    PARE_TRY(count_passes(&stage));
+    for (size_t i = 0; i < sizeof phase / sizeof *phase; i++)
+        e->phase[phase[i]] = stage.phase[phase[i]];
     return PARE_OK;
 }
 

@@ -91,6 +91,18 @@ static inline bool pare_plan_reference_is_whole(const pare_plan *plan)
     return plan->reference && !plan->training;
 }
 
+/* Whether activations of the calibration pass through blocks, compressed or not. */
+static inline bool pare_plan_gathers(const pare_plan *plan)
+{
+    return plan->calibrated && (!plan->kept.used || plan->kept.made);
+}
+
+/* The job in which statistics are kept: all kinds of them, in one walk over the model in floats. */
+void pare_plan_stage(const pare_plan *plan, pare_plan *stage);
+
+/* Bytes of the file, at most. */
+uint64_t pare_plan_stage_bytes(const pare_plan *plan, const pare_settled *settled);
+
 /* Of the products of the calibration, as recipes write it. */
 static inline const char *pare_plan_precision(const pare_plan *plan)
 {

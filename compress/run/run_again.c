@@ -74,6 +74,21 @@ static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
     return PARE_OK;
 }
 
+/* A file of statistics in place of data, by its bytes; the recipe says all of one that is kept. */
+static pare_status compare_statistics(pare_run *run, const pare_json *manifest,
+                                      char difference[DIFFERENCE])
+{
+    const pare_plan_kept *const kept = &run->plan->kept;
+    char hex[PARE_XXH3_HEX];
+    if (!kept->used || kept->made)
+        return PARE_OK;
+    PARE_TRY(pare__kept_hash(run));
+    pare_xxh3_text(run->kept.xxh3, hex);
+    if (!is_text(pare_json_get(manifest, "calibration"), "statistics_xxh3", hex))
+        (void)snprintf(difference, DIFFERENCE, "it was made from other statistics");
+    return PARE_OK;
+}
+
 /* A manifest of an earlier pare does not say on which bytes the output was evaluated: nothing
  * speaks against those that are there. */
 static bool evaluated_on_unknown(const pare_run *run, const pare_json *manifest)
@@ -177,6 +192,8 @@ static pare_status compare(pare_run *run, const pare_json *manifest, char differ
         PARE_TRY(compare_companions(run, difference));
     if (!difference[0])
         PARE_TRY(compare_tokens(run, manifest, difference));
+    if (!difference[0])
+        PARE_TRY(compare_statistics(run, manifest, difference));
     return difference[0] ? PARE_OK : compare_evaluations(run, manifest, difference);
 }
 

@@ -101,11 +101,13 @@ static pare_status compress_block(pare_run *run, size_t block)
         unit->kept = PARE_NEW(run->a, pare_kept_hash, linears);
     if (!unit->row || (run->walk.front && !unit->kept))
         return PARE_ENOMEM;
+    PARE_TRY(pare__kept_begin(run, block));
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_status s = compress_common(run, block, unit);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
     PARE_TRY(pare__run_experts(run, block, unit));
+    pare__kept_end(run);
     const pare_variants *const v = run->plan->job->variants;
     if (v)
         PARE_TRY(v->block(v->self, block));

@@ -38,12 +38,12 @@ pare_status pare__run_experts_take(pare_run *run)
     return plan->experts ? pare__run_prune_take(run, &run->experts.part, 1) : PARE_OK;
 }
 
-/* Whether the recipe takes linears of an expert. */
+/* Whether the recipe takes linears of an expert; statistics are kept of all. */
 static bool is_taken(const pare_run *run, size_t block, size_t part)
 {
     size_t begin, end;
     pare_plan_range(run->plan, block, part, &begin, &end);
-    return begin < end;
+    return begin < end || run->kept.to;
 }
 
 /* Rows that reach each expert. */
@@ -85,10 +85,9 @@ static void tell_cold(pare_run *run, size_t block)
                                      : "all tokens stand in for theirs");
 }
 
-/* How many tokens reach each expert of the block as it is now, and what that means for it. */
-static pare_status count_tokens(pare_run *run, size_t block)
+/* Rows that reach each expert, in a pass of the wave. */
+static pare_status count_wave(pare_run *run)
 {
-    const pare_calibration *const c = &run->plan->recipe.calibration;
     const size_t experts = run->model.config.experts;
     memset(run->experts.routed, 0, experts * sizeof *run->experts.routed);
     const pare_tap tap = {.see = count_rows,
@@ -96,10 +95,27 @@ static pare_status count_tokens(pare_run *run, size_t block)
                           .last = PARE_SITE_MLP,
                           .first_part = 1,
                           .parts = experts};
-    PARE_TRY(pare__run_wave(run, &tap, "counting tokens of experts"));
+    return pare__run_wave(run, &tap, "counting tokens of experts");
+}
+
+/* How many tokens reach each expert of the block as it is now, or did in the model that statistics
+ * were kept of, and what that means for it. Those that count as white noise are kept as they are.
+ */
+pare_status pare__run_experts_count(pare_run *run, size_t block)
+{
+    const pare_calibration *const c = &run->plan->recipe.calibration;
+    const size_t experts = run->model.config.experts;
+    const bool keeps = run->kept.to && c->cold == PARE_COLD_RTN;
+    if (run->plan->kept.used)
+        PARE_TRY(pare_stats_group_routed(&run->kept.group, experts,
+                                         (uint64_t)run->settled.samples * run->plan->window,
+                                         run->experts.routed));
+    else
+        PARE_TRY(count_wave(run));
     run->experts.counted = true;
     for (size_t e = 0; e < experts; e++) {
-        const bool cold = run->experts.routed[e] < c->min_tokens && is_taken(run, block, e + 1);
+        const bool cold =
+            !keeps && run->experts.routed[e] < c->min_tokens && is_taken(run, block, e + 1);
         run->experts.cold[e] = cold ? c->cold : PARE_COLD_NOT;
         run->experts.all_rows[e + 1] = run->experts.cold[e] == PARE_COLD_ALL_TOKENS;
     }
@@ -135,8 +151,21 @@ static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
     return PARE_OK;
 }
 
+/* What those of the chunk that are active see. */
+static pare_status see(pare_run *run, size_t block, const chunk *k)
+{
+    for (size_t i = 0; run->plan->kept.used && i < k->count; i++)
+        PARE_TRY(pare__kept_expert(run, block, k->first + i + 1, &k->stats[i]));
+    if (run->plan->kept.used)
+        return PARE_OK;
+    pare_stats_parts parts = {k->stats, k->first + 1, k->count};
+    pare_tap tap = pare_stats_tap_parts(&parts);
+    tap.all_rows = run->experts.all_rows;
+    return pare__run_wave(run, &tap, "gathering statistics of experts");
+}
+
 /* Statistics of `sites` of all experts of the chunk. */
-static pare_status gather(pare_run *run, const chunk *k, unsigned sites)
+static pare_status gather(pare_run *run, size_t block, const chunk *k, unsigned sites)
 {
     unsigned any = 0;
     for (size_t i = 0; i < k->count; i++)
@@ -150,10 +179,7 @@ static pare_status gather(pare_run *run, const chunk *k, unsigned sites)
         wanted[i] = k->stats[i].active;
         k->stats[i].active &= sites;
     }
-    pare_stats_parts parts = {k->stats, k->first + 1, k->count};
-    pare_tap tap = pare_stats_tap_parts(&parts);
-    tap.all_rows = run->experts.all_rows;
-    pare_status s = pare__run_wave(run, &tap, "gathering statistics of experts");
+    pare_status s = see(run, block, k);
     for (size_t i = 0; i < k->count; i++) {
         if (s == PARE_OK)
             s = pare_stats_support(&run->scratch, &k->stats[i], sites);
@@ -193,7 +219,7 @@ static pare_status compress_expert(pare_run *run, size_t block, size_t part, uns
 static pare_status run_sites(pare_run *run, size_t block, const chunk *k, unsigned sites,
                              pare_unit_result *unit)
 {
-    PARE_TRY(gather(run, k, sites));
+    PARE_TRY(gather(run, block, k, sites));
     for (size_t i = 0; i < k->count; i++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s =
@@ -217,6 +243,34 @@ static pare_status run_chunk(pare_run *run, size_t block, chunk *k, pare_unit_re
     return PARE_OK;
 }
 
+static pare_status keep_chunk(pare_run *run, size_t block, chunk *k)
+{
+    k->stats = PARE_NEW(&run->scratch, pare_stats, k->count);
+    if (!k->stats)
+        return PARE_ENOMEM;
+    PARE_TRY(take_stats(run, block, k));
+    PARE_TRY(see(run, block, k));
+    for (size_t i = 0; i < k->count; i++)
+        PARE_TRY(pare_stats_file_put_part(run->kept.to, &run->scratch, block, k->first + i + 1,
+                                          &k->stats[i]));
+    return PARE_OK;
+}
+
+pare_status pare__run_experts_keep(pare_run *run, size_t block)
+{
+    const size_t experts = run->model.config.experts;
+    for (size_t first = 0; first < experts; first += run->settled.memory.chunk) {
+        const size_t left = experts - first;
+        chunk k = {.first = first,
+                   .count = left < run->settled.memory.chunk ? left : run->settled.memory.chunk};
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = keep_chunk(run, block, &k);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
 pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *unit)
 {
     const pare_plan *const plan = run->plan;
@@ -227,7 +281,7 @@ pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *uni
     if (!plan->experts)
         return PARE_OK;
     if (counts)
-        PARE_TRY(count_tokens(run, block));
+        PARE_TRY(pare__run_experts_count(run, block));
     for (size_t first = 0; first < experts; first += run->settled.memory.chunk) {
         const size_t left = experts - first;
         chunk k = {.first = first,

@@ -260,6 +260,7 @@ static pare_status write_manifest(pare_run *run)
                        .fresh = run->settled.fresh,
                        .token_weights = plan->token_weights,
                        .precision = pare_plan_precision(plan),
+                       .statistics = plan->kept.used ? run->kept.xxh3 : NULL,
                        .share = run->data.share,
                        .shares = plan->recipe.calibration.text.count,
                        .blas = pare__run_blas(run),

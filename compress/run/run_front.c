@@ -20,7 +20,8 @@ void pare__front_walk(pare_run *run, bool front)
         run->front = units;
     }
     run->walk =
-        !plan->training ? (pare_run_walk){false, 0, at, plan->kinds, plan->calibrated}
+        !plan->training
+            ? (pare_run_walk){false, 0, at, plan->kinds, plan->calibrated && !plan->kept.used}
         : front ? (pare_run_walk){true, 0, at, at ? plan->kinds : none, pare_plan_looks_first(plan)}
                 : (pare_run_walk){false, at + 1, plan->recipe.steps, plan->later,
                                   pare_plan_looks(plan->later) || pare_plan_looks_at_head(plan)};

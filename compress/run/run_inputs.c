@@ -42,6 +42,8 @@ pare_status pare__run_watch_inputs(pare_run *run)
         PARE_TRY(watch_data(run, &r->calibration.text.item[i]));
     if (r->calibration.tokens.text)
         PARE_TRY(watch_data(run, &r->calibration.tokens));
+    if (r->calibration.from.text)
+        PARE_TRY(watch_data(run, &r->calibration.from));
     for (size_t i = 0; i < r->evaluations; i++)
         PARE_TRY(watch_evaluation(run, &r->evaluation[i]));
     return pare_checkpoint_check(&run->checkpoint, &checked);

@@ -11,6 +11,7 @@
 #include "compress/run/job_events.h"
 #include "compress/run/run_front.h"
 #include "compress/run/run_hash.h"
+#include "compress/run/run_kept.h"
 #include "compress/run/run_linear.h"
 #include "compress/run/run_phases.h"
 #include "compress/run/run_team.h"
@@ -76,6 +77,7 @@ struct pare_run {
     pare_run_units units;              /* of the walk at hand, or the last one */
     pare_run_units front;              /* in front of the training */
     pare_run_walk walk;
+    pare_run_kept kept;
     pare_run_floats pruned, trained; /* what the training finds, and leaves */
     pare_model source;               /* what blocks are read from: the model, or trained */
     pare_lock *lock;                 /* of the output */

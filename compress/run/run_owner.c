@@ -140,7 +140,8 @@ pare_status pare__owner_give(pare_run *run, size_t block, size_t step, unsigned 
     if (pare_world_size(run->cx) == 1)
         return PARE_OK;
     for (unsigned site = 0; site < PARE_SITES; site++) /* what stands in for inputs is not sent */
-        if (!pare_need_is_met(run->plan, &run->settled, step, &stats->site[site]) ||
+        if (!pare_need_is_met(run->plan, &run->settled, &run->plan->recipe.step[step],
+                              &stats->site[site]) ||
             stats->site[site].identity)
             sites &= ~(1u << site);
     pare_plan_range(run->plan, block, 0, &first, &end);

@@ -40,8 +40,11 @@ pare_status pare__run_phases(pare_run *run)
     pare_plan_estimate all;
     PARE_TRY(pare_plan_time_at(run->cx, plan, &run->settled, &typical, &all));
     const double *const s = all.phase;
-    const double wave = s[PARE_PHASE_WAVE];
-    const double work = s[PARE_PHASE_STATS] + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];
+    const bool kept = plan->kept.used, keeps = pare_plan_gathers(plan) && kept;
+    const double gather = s[PARE_PHASE_WAVE] + s[PARE_PHASE_STATS];
+    const double wave = kept ? 0 : s[PARE_PHASE_WAVE];
+    const double work =
+        (kept ? 0 : s[PARE_PHASE_STATS]) + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];
     const size_t held_out = plan->held_out > 0;
     const size_t evaluations = plan->recipe.evaluations ? plan->recipe.evaluations : held_out;
     pare_ctx_job(run->cx, NULL, 0, 0); /* who watches reads the phases until then */
@@ -49,7 +52,9 @@ pare_status pare__run_phases(pare_run *run)
     expect(run, PARE__PHASE_FINITE, "checking weights", s[PARE_PHASE_CHECK] / 2, 1);
     expect(run, PARE__PHASE_TOKENS, "reading calibration text", s[PARE_PHASE_TOKENS], 1);
     expect(run, PARE__PHASE_WEIGH, "weighing tokens by the loss", s[PARE_PHASE_WEIGH],
-           plan->token_weights);
+           plan->token_weights && pare_plan_gathers(plan));
+    expect(run, PARE__PHASE_KEEP, "keeping statistics", gather,
+           keeps && gather > 0 ? plan->model.config.blocks : 0);
     expect(run, PARE__PHASE_FOUND, "finding blocks again", share * wave / 2, found + pruned > 0);
     expect(run, PARE__PHASE_PRUNE, plan->pruned ? "pruning blocks" : "quantizing blocks",
            (1 - share) * (wave + work) / walks, plan->training ? blocks - pruned : 0);

@@ -13,6 +13,7 @@ enum {
     PARE__PHASE_FINITE,
     PARE__PHASE_TOKENS,
     PARE__PHASE_WEIGH, /* tokens, by the loss */
+    PARE__PHASE_KEEP,  /* statistics, in a file */
     PARE__PHASE_FOUND, /* blocks of an earlier run */
     PARE__PHASE_PRUNE, /* blocks, in front of a training */
     PARE__PHASE_TRAIN,

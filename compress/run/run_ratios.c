@@ -204,8 +204,12 @@ static pare_status measure_part(const measured *k, size_t block)
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, plan->kinds,
                              (uint64_t)run->settled.samples * plan->window, &stats));
     const pare_tap tap = pare_stats_tap(&stats);
-    if (stats.active)
+    PARE_TRY(pare__kept_begin(run, block));
+    if (plan->kept.used)
+        PARE_TRY(pare_stats_group_fill(&run->kept.group, &stats));
+    else if (stats.active)
         PARE_TRY(pare__run_wave(run, &tap, "looking at the float model"));
+    pare__kept_end(run);
     for (size_t step = 0; step < plan->recipe.steps; step++)
         switch (pare_plan_ratios(plan, step).rule) {
         case PARE_RATIOS_UNIFORM: break;
@@ -226,7 +230,7 @@ static pare_status measure_block(const measured *k, size_t block)
     PARE_TRY(measure_part(k, block));
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(pare__run_expert_columns(run, block, k->columns));
-    return block + 1 < run->model.config.blocks
+    return block + 1 < run->model.config.blocks && run->walk.calibrated
                ? pare__run_wave(run, NULL, "carrying activations of the float model")
                : PARE_OK;
 }

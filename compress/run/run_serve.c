@@ -3,6 +3,7 @@
 
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_walk.h"
 #include "runtime/machine.h"
 #include "runtime/world.h"
 
@@ -16,7 +17,8 @@ static pare_status begin(pare_run *run, const pare_team_order *o)
     PARE_TRY(pare_world_agree(run->cx, id ? PARE_OK : PARE_ENOMEM));
     run->data.tokens = (pare_tokens){.id = id, .count = count};
     pare_world_broadcast(run->cx, id, count * sizeof *id);
-    return pare__run_begin_walk(run, false);
+    pare__front_walk(run, false);
+    return pare__walk_begin(run);
 }
 
 /* The block as process 0 has it; what it does not send is as in the model. */

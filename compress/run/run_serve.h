@@ -14,17 +14,11 @@ PARE_CHECKED pare_status pare__team_serve(pare_run *run);
 /* Quantizes linear i of the plan by its step; process 0 learns how it went, and gets the codes. */
 void pare__run_solve(pare_run *run, size_t i);
 
-/* Activations of the walk, in front of the first block, with what the walk needs. */
-PARE_CHECKED pare_status pare__run_begin_walk(pare_run *run, bool front);
-
 /* Statistics of the sites (bit per site) of part 0, in scratch. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__run_take_sites(pare_run *run, unsigned sites, pare_stats *stats);
 
 /* Curvature of the loss in the outputs of a linear; NULL where a transform may have changed them,
  * or a rotation has. */
 const float *pare__run_outputs(const pare_run *run, const pare_plan_linear *l);
-
-/* The waves in front of the first block. */
-PARE_CHECKED pare_status pare__run_fill_waves(pare_run *run);
 
 #endif

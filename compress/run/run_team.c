@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "calib/shares.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "runtime/machine.h"
 #include "runtime/world.h"
@@ -51,6 +52,8 @@ static const char *refused(const pare_plan *plan)
            : plan->job->variants    ? "a budget"
            : plan->job->share       ? "--share"
            : plan->recipe.fallbacks ? "fallback"
+           : plan->kept.used        ? "keep and from of the calibration"
+           : pare_plan_looks_at_head(plan)             ? "a head that is quantized by its inputs"
            : plan->recipe.nan != PARE_NAN_ERROR        ? "nan"
            : plan->recipe.kv.method == PARE_KV_KVQUANT ? "kv_cache: kvquant"
                                                        : refused_step(plan);

@@ -31,7 +31,9 @@ static pare_status reference_outputs(pare_run *run, float *y)
                            .all_rows = all_rows};
     pare_ctx *const cx = run->cx;
     const pare_config *const c = &run->model.config;
-    PARE_TRY(pare_wave_window(cx, &run->wave, 0, y));
+    PARE_TRY(run->plan->kept.used
+                 ? pare_stats_group_stream(&run->kept.group, run->wave.window, run->wave.hidden, y)
+                 : pare_wave_window(cx, &run->wave, 0, y));
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_batch batch = {.sequences = 1, .length = run->wave.window};
     pare_kv kv;

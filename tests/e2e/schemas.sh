@@ -71,6 +71,7 @@ cut() {
 }
 
 put plan plan recipe.yaml --format json
+put plan plan recipe.yaml --set calibration.keep=s.h5 --format json
 cat > chain.yaml << 'END'
 pare: 1
 model: demo/hedge/
@@ -131,6 +132,9 @@ put unpack unpack out.pare.zst --check --format json
 put unpack unpack delta.pare.zst --base out --output hedge-again --format json
 put diff diff demo/hedge out --format json
 put diff diff out out --format json
+"$pare" compress recipe.yaml --set calibration.keep=s.h5 --output kept > "$home/err" 2>&1
+put diff_statistics diff s.h5 s.h5 --format json
+put inspect_statistics inspect s.h5 --format json
 put doctor doctor --format json
 put init init demo/hedge --preset w4a16 --format json
 put init init demo/hedge --preset w4a16 --output made.yaml --format json

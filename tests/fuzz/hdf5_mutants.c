@@ -225,7 +225,7 @@ static bool read_mutant(driver *d, size_t len, bool bare)
     pare_scratch_init(&cx, &scratch);
     bool good = pare_arena_init(&cx, &a, 0) == PARE_OK;
     const pare_status s =
-        pare__hdf5_run(&cx, &a, &scratch, d->helper, limits, d->mutant, len, bare, &out);
+        pare__hdf5_run(&cx, &a, &scratch, d->helper, limits, d->mutant, len, bare, NULL, &out);
     for (size_t i = 0; s == PARE_OK && i < out.tensors; i++) {
         const unsigned char *const data = out.tensor[i].data;
         for (uint64_t j = 0; data && j < out.tensor[i].bytes; j++)

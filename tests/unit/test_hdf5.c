@@ -154,7 +154,7 @@ static pare_status run_script(pare_ctx *cx, const char *script, int silence_ms, 
     ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
     const pare__hdf5_limits limits = {silence_ms, total_ms};
     const pare_status s =
-        pare__hdf5_run(cx, &a, &scratch, helper, limits, "model.h5", 1000, false, &file);
+        pare__hdf5_run(cx, &a, &scratch, helper, limits, "model.h5", 1000, false, NULL, &file);
     pare_arena_release(&a);
     pare_scratch_close(&scratch);
     ck_assert_uint_eq(cx->live_bytes, 0);

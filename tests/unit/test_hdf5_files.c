@@ -66,7 +66,7 @@ static pare_status read_or_list(bool bare, pare_hdf5 *out)
     free(folder_get(folder_file(&dir, "model.h5"), &len));
     const pare__hdf5_limits limits = {60000, 600000};
     return pare__hdf5_run(&cx, &arena, &scratch, PARE_HDF5_HELPER, limits, dir.file, len, bare,
-                          out);
+                          NULL, out);
 }
 
 static pare_status read_file(pare_hdf5 *out)

@@ -1,5 +1,5 @@
 /* What the helper can no longer do; each in a process of its own, which it must not outlive. */
-#define _DEFAULT_SOURCE /* madvise and the like */
+#define _GNU_SOURCE /* madvise and the like, files without a name */
 #include "formats/hdf5_sandbox.h"
 
 #include <errno.h>
@@ -35,6 +35,23 @@ static int nothing_is_written(void)
     return pare_hdf5_sandbox_enter(0) &&
            open("/tmp/pare-unit-sandbox", O_WRONLY | O_CREAT, 0600) < 0 &&
            open("/dev/null", O_WRONLY) < 0 && open("/dev/null", O_RDWR) < 0;
+}
+
+/* The file that is open grows to its limit; none is opened beside it, and nothing else is done. */
+static int one_file_is_written(void)
+{
+    char byte = 1;
+    const int fd = open("/tmp", O_RDWR | O_TMPFILE, 0600);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    return fd >= 0 && pare_hdf5_sandbox_write(8) && pwrite(fd, &byte, 1, 7) == 1 &&
+           ftruncate(fd, 4) == 0 && pwrite(fd, &byte, 1, 8) < 0 && open("/dev/zero", O_RDONLY) < 0;
+}
+
+static int writing_is_all(void)
+{
+    if (!pare_hdf5_sandbox_write(8))
+        return 0;
+    return socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM && kill(getppid(), 0) < 0;
 }
 
 static int no_network(void)
@@ -124,6 +141,7 @@ START_TEST(limits_hold_without_filters)
     ck_assert(apart(at_most_one_file));
     ck_assert(apart(little_memory));
     ck_assert(apart(limits_are_set));
+    ck_assert(apart(one_file_is_written));
 }
 END_TEST
 
@@ -135,6 +153,7 @@ START_TEST(filters_leave_reading_and_nothing_else)
     }
     ck_assert(apart(none_after_it));
     ck_assert(apart(nothing_is_written));
+    ck_assert(apart(writing_is_all));
     ck_assert(apart(no_network));
     ck_assert(apart(no_process));
     ck_assert(apart(no_code));

@@ -1,7 +1,8 @@
-/* The start of a walk over the blocks: room for one, and the activations in front of the first. */
+/* A walk over the blocks: its memory, and the activations that go along. */
+#include "compress/run/run_walk.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_rotate.h"
-#include "compress/run/run_serve.h"
 #include "runtime/block_ops.h"
 
 /* A linear in floats and what is made of it: one room for all of them, because fresh memory costs
@@ -61,10 +62,12 @@ static pare_status open_waves(pare_run *run)
 static pare_status start_waves(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
-    if (!run->walk.calibrated)
+    if (!run->walk.calibrated && !plan->kept.used)
         return PARE_OK;
     PARE_TRY(
         pare_forward_init(run->cx, &run->stage, &run->source, plan->window, true, &run->forward));
+    if (plan->kept.used)
+        return pare__kept_take(run);
     run->wave_forward = run->forward;
     run->wave_forward.backend = plan->bf16 ? &pare_cpu_bf16 : NULL;
     if (run->settled.memory.spill)
@@ -80,7 +83,7 @@ static pare_status fill_wave(pare_run *run, pare_wave *wave)
     return pare__rotate_wave(run, wave);
 }
 
-pare_status pare__run_fill_waves(pare_run *run)
+pare_status pare__walk_fill(pare_run *run)
 {
     if (run->walk.calibrated)
         PARE_TRY(fill_wave(run, &run->wave));
@@ -91,14 +94,23 @@ static pare_status take_all(pare_run *run)
 {
     PARE_TRY(take_weights(run));
     PARE_TRY(start_waves(run));
-    return pare__run_fill_waves(run);
+    return pare__walk_fill(run);
 }
 
-pare_status pare__run_begin_walk(pare_run *run, bool front)
+pare_status pare__walk_begin(pare_run *run)
 {
-    pare__front_walk(run, front);
     if (!run->walk.calibrated)
         return take_all(run);
     PARE_TRY(pare__team_begin(run));
     return pare__team_end(run, take_all(run));
+}
+
+void pare__walk_end(pare_run *run)
+{
+    pare_wave_close(&run->wave);
+    pare_wave_close(&run->floats);
+    pare_token_weights_close(&run->weights);
+    run->weights = (pare_token_weights){0};
+    pare_arena_release(&run->stage);
+    pare_arena_release(&run->scratch); /* the room of blocks */
 }

@@ -1,0 +1,195 @@
+/* Statistics out of a file: what the planner takes from it, and which steps cannot do with it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
+#include "runtime/file.h"
+
+/* Another model altogether is refused before its bytes are looked at. */
+static pare_status check_shape(pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_stats_about *const about = &plan->kept.about;
+    const pare_config *const c = &plan->model.config;
+    if (strcmp(about->family, c->arch->model_type) == 0 && about->blocks == c->blocks &&
+        about->hidden == c->hidden && about->experts == c->experts)
+        return PARE_OK;
+    return pare_fail(cx, PARE_EFORMAT,
+                     "%s: statistics of another model: of family %s with %zu blocks, width %zu and "
+                     "%zu experts, not %s with %zu, %zu and %zu",
+                     plan->kept.path, about->family, about->blocks, about->hidden, about->experts,
+                     c->arch->model_type, c->blocks, c->hidden, c->experts);
+}
+
+/* The file stands for the calibration that it was made with. */
+static pare_status adopt(pare_ctx *cx, pare_plan *plan)
+{
+    const pare_stats_about *const about = &plan->kept.about;
+    pare_calibration *const c = &plan->recipe.calibration;
+    const bool loss = strcmp(about->token_weights, pare_token_weighing_name(PARE_TOKENS_LOSS)) == 0;
+    const bool bf16 = strcmp(about->precision, pare_precision_name(PARE_PRECISION_BF16)) == 0;
+    const bool rtn = strcmp(about->cold, pare_cold_policy_name(PARE_COLD_RTN)) == 0;
+    const char *const words[][2] = {
+        {about->token_weights,
+         pare_token_weighing_name(loss ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN)},
+        {about->precision, pare_precision_name(bf16 ? PARE_PRECISION_BF16 : PARE_PRECISION_F32)},
+        {about->cold, pare_cold_policy_name(rtn ? PARE_COLD_RTN : PARE_COLD_ALL_TOKENS)}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i][0], words[i][1]) != 0)
+            return pare_fail(cx, PARE_EFORMAT, "%s: settings: \"%s\" is none that pare knows",
+                             plan->kept.path, words[i][0]);
+    PARE_TRY(check_shape(cx, plan));
+    c->samples = about->samples;
+    c->window = about->window;
+    c->window_given = true;
+    c->window_place = c->samples_place = c->from.place;
+    c->token_weights = loss ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN;
+    c->precision = bf16 ? PARE_PRECISION_BF16 : PARE_PRECISION_F32;
+    c->min_tokens = about->min_tokens;
+    c->cold = rtn ? PARE_COLD_RTN : PARE_COLD_ALL_TOKENS;
+    return PARE_OK;
+}
+
+pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    const pare_text *const file = c->from.text ? &c->from : &c->keep;
+    if (!file->text)
+        return PARE_OK;
+    pare_path_kind kind;
+    plan->kept.made = c->keep.text != NULL;
+    char *const directory = pare_path_directory(a, plan->job->recipe);
+    plan->kept.path = directory ? pare_path_join(a, directory, file->text) : NULL;
+    if (!plan->kept.path)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_path_look(cx, plan->kept.path, &kind));
+    if (kind == PARE_PATH_DIRECTORY || kind == PARE_PATH_OTHER)
+        return pare_recipe_fail(cx, file->place, "%s: is no regular file", plan->kept.path);
+    if (plan->kept.made)
+        return PARE_OK;
+    if (kind == PARE_PATH_ABSENT)
+        return pare_recipe_fail(cx, file->place,
+                                "%s: no such file; \"keep: %s\" beside the data of a calibration "
+                                "makes one, and a path in a recipe is relative to the recipe",
+                                plan->kept.path, file->text);
+    PARE_TRY(pare_stats_file_about(cx, a, plan->kept.path, &plan->kept.about));
+    return adopt(cx, plan);
+}
+
+/* What a step needs beside statistics, or NULL. */
+static const char *needs_more(const pare_plan *plan, size_t step)
+{
+    const pare_step *const s = &plan->recipe.step[step];
+    const pare_pass *const pass = pare_passes[s->pass];
+    const unsigned facts = pass->needs | (pass->asks ? pass->asks(s->value) : 0);
+    if (pass->structure)
+        return "takes out what passes of the calibration over the model tell";
+    if (pass->rotation)
+        return "changes the basis that inputs are measured in";
+    if (pass->training)
+        return "trains on activations";
+    if (strcmp(pass->name, "budget") == 0)
+        return "measures variants on activations";
+    if (pass->transform && pass->transform->block)
+        return "optimizes on activations";
+    if (facts & PARE_FACT_DRIFT)
+        return "with correct goes by how inputs move while linears are compressed";
+    if (facts & PARE_FACT_HELD)
+        return "with tune needs statistics of windows held out, which are not kept";
+    if (pass->sequential && pass->sequential(s->value))
+        return "with true_sequential goes by the inputs behind compressed linears";
+    if (pare_plan_ratios(plan, step).rule == PARE_RATIOS_SEARCH)
+        return "with ratios: search looks at activations of the float model";
+    if (pare_plan_draws(plan, step) > 1)
+        return "with stability looks at parts of the calibration";
+    return pass->columns && plan->model.config.experts
+               ? "chooses columns of experts by all that reaches them"
+               : NULL;
+}
+
+/* Whether a step shifts inputs whose Hessians some step reads. */
+static bool shifts(const pare_plan *plan, size_t step)
+{
+    const pare_step *const s = &plan->recipe.step[step];
+    const pare_pass_transform *const transform = pare_passes[s->pass]->transform;
+    bool any = false;
+    for (size_t i = 0; i < plan->transforms; i++)
+        any |= plan->transform[i].step == step &&
+               (plan->kinds[plan->transform[i].site] & PARE_STATS_HESSIAN);
+    return any && (transform->folds(s->value) & PARE_FOLDS_SHIFT);
+}
+
+static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step)
+{
+    const pare_place place = plan->recipe.step[step].place;
+    const char *const name = pare_passes[plan->recipe.step[step].pass]->name;
+    const char *const why = needs_more(plan, step);
+    if (why)
+        return pare_recipe_fail(cx, place,
+                                "%s %s: it does not work from statistics that are kept; leave it "
+                                "out, or \"%s\" of the calibration",
+                                name, why, plan->kept.made ? "keep" : "from");
+    if (plan->token_weights && shifts(plan, step))
+        return pare_recipe_fail(cx, place,
+                                "%s shifts inputs, and Hessians whose tokens count by the loss do "
+                                "not follow that; keep statistics with token_weights: even",
+                                name);
+    return PARE_OK;
+}
+
+pare_status pare__plan_kept_check(pare_ctx *cx, pare_plan *plan)
+{
+    const pare_recipe *const r = &plan->recipe;
+    plan->kept.used = plan->kept.path && plan->calibrated;
+    if (!plan->kept.used)
+        return PARE_OK;
+    for (size_t step = 0; step < r->steps; step++)
+        PARE_TRY(check_step(cx, plan, step));
+    if (r->kv.method == PARE_KV_KVQUANT)
+        return pare_recipe_fail(cx, r->kv_place,
+                                "kv_cache: levels of kvquant are found in activations, which are "
+                                "not kept; take another method, or leave \"%s\" out",
+                                plan->kept.made ? "keep" : "from");
+    if (plan->job->part != PARE_JOB_WHOLE || plan->job->variants)
+        return pare_recipe_fail(cx, r->calibration.place,
+                                "\"%s\": statistics are kept of the model of the recipe, and some "
+                                "steps here work on what others made of it",
+                                plan->kept.made ? "keep" : "from");
+    return PARE_OK;
+}
+
+bool pare__plan_kept_weighs(const pare_plan *plan)
+{
+    const pare_token_weighing asked = plan->recipe.calibration.token_weights;
+    return asked == PARE_TOKENS_LOSS || (asked == PARE_TOKENS_AUTO && plan->model.head.bits == 0);
+}
+
+void pare_plan_stage(const pare_plan *plan, pare_plan *stage)
+{
+    const pare_config *const c = &plan->model.config;
+    *stage = *plan;
+    stage->kept.used = false;
+    stage->linears = stage->pruned = stage->transforms = stage->changes = 0;
+    stage->tables.count = 0;
+    stage->first = NULL;
+    stage->reference = stage->ratios = stage->sequential = false;
+    stage->drift = stage->halves = false;
+    stage->experts = c->experts;
+    for (unsigned s = 0; s < PARE_SITES; s++) {
+        const unsigned kinds = PARE_STATS_FILE_KINDS | (plan->bf16 ? PARE_STATS_BF16 : 0u);
+        stage->kinds[s] = pare_site_width(c, 0, (pare_site)s) ? kinds : 0;
+        stage->later[s] = 0;
+        stage->expert_kinds[s] = c->experts && pare_site_width(c, 1, (pare_site)s) ? kinds : 0;
+    }
+}
+
+uint64_t pare_plan_stage_bytes(const pare_plan *plan, const pare_settled *settled)
+{
+    pare_stats_about about = plan->kept.about;
+    if (plan->kept.made) {
+        about.samples = settled->samples;
+        about.window = plan->window;
+        about.held_out = plan->held_out;
+    }
+    return pare_stats_file_bytes(&plan->model.config, &about);
+}

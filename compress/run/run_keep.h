@@ -1,0 +1,17 @@
+/* compress/run/run_keep.h - the file of statistics in the making. */
+#ifndef PARE_COMPRESS_RUN_RUN_KEEP_H
+#define PARE_COMPRESS_RUN_RUN_KEEP_H
+
+#include "calib/stats_file.h"
+
+typedef struct pare_run pare_run; /* compress/run/run_internal.h */
+
+/* What statistics of the job's model and calibration are of. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__keep_about(pare_run *run, pare_stats_about *out);
+
+/* Makes the file unless something has its name: all statistics of the model in floats, in one walk.
+ * It is FILE.partial until it is whole and durable; who else comes to make it waits. A file of that
+ * name that pare left is made anew, and another one is not touched: PARE_EEXISTS. */
+PARE_CHECKED pare_status pare__keep_file(pare_run *run);
+
+#endif

@@ -1,0 +1,152 @@
+#include "compress/run/run_kept.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/plan/plan_walks.h"
+#include "compress/run/run_internal.h"
+#include "compress/run/run_keep.h"
+#include "compress/text/version.h"
+#include "formats/hash.h"
+
+/* The files of the model that statistics are of, as a job before the compression finds them. */
+static pare_status list_model(pare_run *run, pare_stats_about *out)
+{
+    const size_t files = run->checkpoint.files + (run->checkpoint.config_file.data != NULL);
+    const char **const file = PARE_NEW(run->a, const char *, files);
+    static const char *const nan[] = {
+        [PARE_NAN_ERROR] = "error", [PARE_NAN_CLAMP] = "clamp", [PARE_NAN_ZERO] = "zero"};
+    char hex[PARE_XXH3_HEX], text[512];
+    if (!file)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < files; i++) {
+        pare_xxh3_text(run->hash.input_xxh3[i], hex);
+        (void)snprintf(text, sizeof text, "%s xxh3 %s", run->files.input[i].file, hex);
+        file[i] = pare_arena_text(run->a, text, strlen(text));
+        if (!file[i])
+            return PARE_ENOMEM;
+    }
+    out->file = file;
+    out->files = files;
+    out->nan = nan[run->plan->recipe.nan];
+    return PARE_OK;
+}
+
+pare_status pare__keep_about(pare_run *run, pare_stats_about *out)
+{
+    const pare_plan *const plan = run->plan;
+    const pare_config *const c = &run->model.config;
+    const pare_calibration *const calibration = &plan->recipe.calibration;
+    char seed[24];
+    (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)plan->recipe.seed);
+    *out =
+        (pare_stats_about){.program = "pare " PARE_VERSION,
+                           .family = c->arch->model_type,
+                           .blocks = c->blocks,
+                           .hidden = c->hidden,
+                           .experts = c->experts,
+                           .samples = run->settled.samples,
+                           .window = plan->window,
+                           .held_out = plan->held_out ? run->data.held_out.count / plan->window : 0,
+                           .fresh = run->settled.fresh,
+                           .tokens_sha256 = run->data.sha256,
+                           .held_out_sha256 = run->data.held_out_sha256,
+                           .seed = pare_arena_text(run->a, seed, strlen(seed)),
+                           .precision = pare_plan_precision(plan),
+                           .token_weights = pare_token_weighing_name(
+                               plan->token_weights ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN),
+                           .cold = pare_cold_policy_name(calibration->cold),
+                           .min_tokens = calibration->min_tokens};
+    return out->seed ? list_model(run, out) : PARE_ENOMEM;
+}
+
+/* What the file must be of: what the job keeps, or what the planner read, of this model. */
+static pare_status compare(pare_run *run)
+{
+    const pare_plan_kept *const kept = &run->plan->kept;
+    pare_stats_about own = kept->about, found;
+    char values[2][128];
+    PARE_TRY(kept->made ? pare__keep_about(run, &own) : list_model(run, &own));
+    PARE_TRY(pare_stats_file_about(run->cx, run->a, kept->path, &found));
+    const char *const what = pare_stats_about_differ(&found, &own, values);
+    if (what && kept->made)
+        return pare_fail(run->cx, PARE_EEXISTS,
+                         "%s: statistics that were kept for another job: %s: \"%s\" there, \"%s\" "
+                         "here; give \"keep\" another name, or remove the file",
+                         kept->path, what, values[0], values[1]);
+    return what ? pare_fail(run->cx, PARE_EFORMAT,
+                            "%s: statistics of another model: %s: \"%s\" there, \"%s\" here; take "
+                            "those of this model",
+                            kept->path, what, values[0], values[1])
+                : PARE_OK;
+}
+
+pare_status pare__kept_hash(pare_run *run)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_file f;
+    pare_status s = pare_file_map(run->cx, &run->scratch, run->plan->kept.path, &f);
+    if (s == PARE_OK) {
+        s = pare_xxh3_files(run->cx, "reading statistics", &f, 1, &run->kept.xxh3);
+        pare_file_unmap(&f);
+    }
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+pare_status pare__kept_open(pare_run *run)
+{
+    const pare_plan_kept *const kept = &run->plan->kept;
+    if (!kept->used)
+        return PARE_OK;
+    if (kept->made) {
+        PARE_TRY(pare__keep_file(run)); /* watched from here on; a given one is already */
+        PARE_TRY(pare_watch_path(run->a, &run->checkpoint.watch, kept->path));
+    }
+    PARE_TRY(pare__kept_hash(run));
+    const pare_status s = compare(run);
+    if (s == PARE_OK)
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "statistics of the original model are taken from %s; linears do not see what "
+                     "those in front of them lost",
+                     kept->path);
+    return s;
+}
+
+pare_status pare__kept_take(pare_run *run)
+{
+    const pare_config *const c = &run->model.config;
+    run->wave = (pare_wave){.window = run->plan->window, .hidden = c->hidden};
+    return run->plan->token_weights
+               ? pare_output_curvature_take(&run->stage, c, &run->weights.outputs)
+               : PARE_OK;
+}
+
+pare_status pare__kept_begin(pare_run *run, size_t block)
+{
+    const pare_plan_kept *const kept = &run->plan->kept;
+    if (!kept->used)
+        return PARE_OK;
+    PARE_TRY(pare_stats_group_open(run->cx, &run->scratch, kept->path, block, 0, &run->kept.group));
+    return run->plan->token_weights
+               ? pare_stats_group_outputs(&run->kept.group, &run->weights.outputs)
+               : PARE_OK;
+}
+
+void pare__kept_end(pare_run *run)
+{
+    pare_stats_group_close(&run->kept.group);
+}
+
+pare_status pare__kept_expert(pare_run *run, size_t block, size_t part, pare_stats *stats)
+{
+    pare_stats_group g;
+    if (!stats->active)
+        return PARE_OK;
+    pare_status s =
+        pare_stats_group_open(run->cx, &run->scratch, run->plan->kept.path, block, part, &g);
+    if (s == PARE_OK)
+        s = pare_stats_group_fill(&g, stats);
+    pare_stats_group_close(&g);
+    return s;
+}

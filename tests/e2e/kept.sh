@@ -1,0 +1,183 @@
+#!/bin/sh
+# Statistics kept in HDF5 and read again, as users do it: kept.sh PARE DEMO MAKE_FAMILY
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2") make=$(realpath "$3")
+[ -x "${pare%/*}/pare-hdf5" ] || { echo "e2e.kept: skipped: this pare has no pare-hdf5"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "kept.sh: $*" >&2
+    exit 1
+}
+
+# recipe NAME CALIBRATION PASSES: NAME.yaml, whose output is NAME
+recipe() {
+    printf 'pare: 1\nmodel: %s\noutput: %s\ncalibration: {%s}\npasses: %s\n%s\n' \
+        "$model" "$1" "$2" "$3" "${extra:-}" >"$1.yaml"
+}
+
+# run CODE NAME [OPTION...]: pare compress NAME.yaml ends with that code
+run() {
+    want=$1 name=$2 code=0
+    shift 2
+    "$pare" compress "$name.yaml" "$@" >"$name.log" 2>&1 || code=$?
+    [ "$code" = "$want" ] || fail "compress $name $*: exit $code, not $want: $(cat "$name.log")"
+}
+
+# refuses CODE TEXT NAME [OPTION...]
+refuses() {
+    want=$1 text=$2
+    shift 2
+    run "$want" "$@"
+    grep -q -- "$text" "$1.log" || fail "$1: no \"$text\": $(cat "$1.log")"
+}
+
+same() { cmp "$1" "$2" >&2 || fail "$1 and $2 differ"; }
+packed() { same "$1/packed-00001-of-00001.safetensors" "$2/packed-00001-of-00001.safetensors"; }
+
+model=$demo/hedge
+data="text: [$demo/calibration.txt], samples: 32, window: 64"
+gptq='[gptq: {bits: 4, group: 64}]'
+extra='evaluate: held_out'
+
+# The job that keeps comes to the bytes of those that read what it kept, whatever the threads.
+recipe keep "$data, keep: s.h5" "$gptq"
+recipe from 'from: s.h5' "$gptq"
+run 0 keep --threads 2
+[ ! -e s.h5.partial ] || fail "s.h5.partial is left"
+run 0 from --threads 3
+packed keep from
+if grep -q 'warning: calibration' from.log; then fail "too little: $(cat from.log)"; fi
+grep -q 'KL .*(calibration windows held out)' from.log || fail "from: $(cat from.log)"
+cp s.h5 first.h5
+rm -r keep s.h5
+run 0 keep --threads 1
+same s.h5 first.h5
+packed keep from
+run 0 keep # is complete, and stays
+"$pare" compress from.yaml 2>&1 | grep -q 'already complete' || fail "from is not complete"
+
+# What is gathered in front of the first loss is what a job without a file sees: the first block.
+one='[gptq: {bits: 3, group: 64, correct: none, targets: "*.layers.0.*"}]'
+recipe plain "$data" "$one"
+recipe first 'from: s.h5' "$one"
+run 0 plain
+run 0 first
+packed plain first
+recipe plain "$data" '[awq: {targets: "*.layers.0.*"}, rtn: {bits: 4, group: 64, targets: "*.layers.0.*"}]'
+sed "s/^calibration:.*/calibration: {from: s.h5}/; s/^output:.*/output: first/" plain.yaml >first.yaml
+run 0 plain --restart --set calibration.token_weights=even
+rm -r first
+run 0 first
+extra=''
+
+# Many settings from one file; what needs more is refused before any work.
+for passes in '[gptq: {bits: 3}]' '[gptq: {bits: 2, group: 32}]' '[wanda]' \
+    '[sparsegpt, gptq: {bits: 8}]' '[wanda: {ratios: owl}]' '[llm_int8]' '[billm]' '[atom]' \
+    '[smoothquant, rtn: {bits: 8, group: row, activations: int8_token}]' \
+    '[squeezellm]' '[permute, ria: {pattern: "2:4"}]' \
+    '[rtn: {bits: 8, group: row, activations: int8_tensor}]'; do
+    recipe many 'from: s.h5' "$passes"
+    rm -rf many
+    run 0 many
+    if grep -q 'weighing\|carrying' many.log; then fail "$passes: activations pass: $(cat many.log)"; fi
+done
+for passes in '[omniquant, rtn]' '[rotate, gptq]' '[gptq: {correct: gptaq}]' \
+    '[gptq: {tune: true}]' '[gptq: {true_sequential: true}]' '[wanda: {ratios: search}]' \
+    '[wanda: {stability: 2}]' '[depth: {blocks: 1}]' '[wanda, distill]' '[budget: {bits: 4}]'; do
+    recipe none 'from: s.h5' "$passes"
+    if "$pare" plan none.yaml >none.log 2>&1; then fail "$passes is planned"; fi
+    grep -q 'does not work from statistics that are kept' none.log || fail "$passes: $(cat none.log)"
+done
+recipe none 'from: s.h5' '[outlier_suppression, rtn: {bits: 8}]'
+refuses 2 'keep statistics with token_weights: even' none
+recipe none 'from: s.h5, window: 64' "$gptq"
+refuses 2 'leave "window" out' none
+recipe none 'from: t.h5' "$gptq"
+refuses 2 't.h5: no such file; "keep: t.h5" beside the data' none
+
+# What is there is not written over: another calibration, a file of somebody else.
+recipe other "text: [$demo/calibration.txt], samples: 31, window: 64, keep: s.h5" "$gptq"
+refuses 2 'kept for another job: samples: "32" there, "31" here; give "keep" another name' other
+same s.h5 first.h5
+recipe other "$data, keep: own.h5" "$gptq"
+echo mine >own.h5.partial
+refuses 2 'own.h5.partial: is in the way' other
+[ "$(cat own.h5.partial)" = mine ] || fail "own.h5.partial was written to"
+rm own.h5.partial
+echo mine >own.h5
+refuses 4 'own.h5: not an HDF5 file' other
+[ "$(cat own.h5)" = mine ] || fail "own.h5 was written to"
+rm -rf own.h5 other
+
+extra='evaluate: held_out'
+# Ended in the middle: what is left is made anew, and comes to the same.
+recipe killed "$data, keep: killed.h5" "$gptq"
+"$pare" compress killed.yaml --threads 1 >killed.log 2>&1 &
+job=$!
+for i in $(seq 400); do
+    [ "$(stat -c %s killed.h5.partial 2>/dev/null || echo 0)" -lt 100000 ] || break
+    sleep 0.02
+done
+kill -9 $job
+wait $job 2>/dev/null || true
+[ ! -e killed.h5 ] && [ -e killed.h5.partial ] || fail "not ended in the middle: $(ls)"
+run 0 killed
+same killed.h5 first.h5
+packed killed from
+[ ! -e killed.h5.partial ] || fail "killed.h5.partial is left"
+
+# Two at once: one makes the file, the other waits.
+recipe twin1 "$data, keep: twin.h5" "$gptq"
+recipe twin2 "$data, keep: twin.h5" "$gptq"
+"$pare" compress twin1.yaml --threads 1 >twin1.log 2>&1 &
+job=$!
+run 0 twin2 --threads 1
+wait $job || fail "twin1: $(cat twin1.log)"
+[ "$(cat twin1.log twin2.log | grep -c 'model are kept in')" = 1 ] || fail "made twice, or never"
+same twin.h5 first.h5
+packed twin1 from
+packed twin2 from
+
+# A batch whose jobs share it.
+cat >batch.yaml <<END
+pare: 1
+recipe: base.yaml
+matrix: {method: [gptq, nf4, wanda], model: [$model]}
+END
+sed 's/killed.h5/batch.h5/' killed.yaml >base.yaml
+"$pare" batch batch.yaml --output batch >batch.log 2>&1 || fail "batch: $(cat batch.log)"
+[ "$(cat batch/*.log | grep -c 'model are kept in')" = 1 ] || fail "batch: $(cat batch/*.log)"
+same batch.h5 first.h5
+
+# Another model of the same shape, and a file that was damaged.
+mkdir changed
+cp "$model"/* changed/
+size=$(stat -c %s changed/model.safetensors)
+printf '\001' | dd of=changed/model.safetensors bs=1 seek=$((size - 8)) conv=notrunc 2>/dev/null
+recipe wrong 'from: s.h5' "$gptq"
+refuses 4 's.h5: statistics of another model: model: "model.safetensors xxh3' wrong --model changed
+cp s.h5 damaged.h5
+size=$(stat -c %s damaged.h5)
+printf '\377\377\377\377' | dd of=damaged.h5 bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
+recipe wrong 'from: damaged.h5' "$gptq"
+refuses 4 'damaged.h5: block0000.*: its data cannot be read' wrong
+
+# Families: experts, biases, blocks with both halves side by side.
+extra=''
+for family in mixtral qwen3_moe gpt2 gpt_neox; do
+    rm -rf model tokens.i32 f.h5 fkeep ffrom fplain
+    "$make" $family model
+    "$pare" generate model --tokens 60 --count 6 --seed 1 --output tokens.i32 >/dev/null 2>&1
+    model=model
+    recipe fkeep 'tokens: tokens.i32, samples: 8, window: 32, keep: f.h5' '[gptq: {bits: 4, group: 32}]'
+    recipe ffrom 'from: f.h5' '[gptq: {bits: 4, group: 32}]'
+    run 0 fkeep
+    run 0 ffrom
+    packed fkeep ffrom
+    "$pare" inspect f.h5 >inspect.log 2>&1 || fail "inspect f.h5: $(cat inspect.log)"
+    refuses 4 's.h5: statistics of another model' ffrom --set calibration.from=s.h5 --output none
+done
+echo "e2e.kept: passed"
