@@ -200,6 +200,7 @@ static const pare_option generate_options[] = {
 static const pare_option export_options[] = {
     {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq, safetensors or gguf:TYPE", false},
     {"output", "PATH", "directory to write; for GGUF the file", false},
+    {"tensor-parallel", "N", "refuse it unless N ranks of an engine get whole pieces", false},
     {"restart", NULL, "replace a finished export that is as pare left it", false},
     {"strict", NULL, "refuse linears that would be quantized again, or get another GGUF type",
      false},
@@ -377,6 +378,9 @@ const pare_command pare_commands[] = {
      "The codes are those of the artifact. pare reads every file back by the rules of its engine "
      "and\n"
      "compares each weight before the output gets its name. It refuses what a format cannot hold.\n"
+     "--tensor-parallel N writes the same files, which engines slice when they load them, and "
+     "refuses\n"
+     "the export when a slice would hold parts of groups, blocks or words.\n"
      "A recipe exports with export: [{format: gguf:q4_k, path: model.gguf}]. Then pare plan says "
      "the\n"
      "size to the byte, and pare refuses what the format cannot hold before it reads a weight.",

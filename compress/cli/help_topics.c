@@ -158,6 +158,12 @@ static void print_export(void)
         "alike, or\n"
         "none. \"pare plan\" checks the exports of a recipe and says their size to the byte.\n"
         "\n"
+        "tensor_parallel: N (here --tensor-parallel N) writes the same files: engines slice them "
+        "when\n"
+        "they load them. It refuses what N ranks would not get whole: heads, groups, blocks and "
+        "words,\n"
+        "and names the linear and the group that would do.\n"
+        "\n"
         "What becomes of a linear, in the words of plan and export (and of JSON):\n"
         "  with the same weights  every weight is what pare computes with (lossless)\n"
         "  rounded to floats      weights in the floats of the model, no codes (rounded)\n"
@@ -165,7 +171,7 @@ static void print_export(void)
         "  in floats as before    no pass quantized it; the output head is one (float)\n"
         "\n"
         "example  export:\n"
-        "           - {format: compressed-tensors, path: out-vllm}\n"
+        "           - {format: compressed-tensors, path: out-vllm, tensor_parallel: 2}\n"
         "         pare export ARTIFACT --format compressed-tensors --output out-vllm\n");
 }
 
