@@ -39,6 +39,7 @@ typedef struct pare_progress {
 } pare_progress;
 
 struct pare_pool;
+struct pare_energy;
 
 typedef struct pare_ctx {
     pare_alloc alloc;
@@ -47,6 +48,7 @@ typedef struct pare_ctx {
     struct pare_pool *pool; /* NULL: one thread */
     pare_progress progress;
     const volatile int *interrupt; /* the signal that asked to stop, or 0; may be NULL */
+    struct pare_energy *energy;    /* read on the way (runtime/energy.h), or NULL */
     size_t live_bytes, peak_bytes, limit_bytes; /* of alloc; limit 0: none */
     char what[1024];                            /* first failure, empty while all is well */
 } pare_ctx;

@@ -23,6 +23,11 @@ const pare_option pare_common_options[] = {
         "ram-limit", "SIZE", "allocate at most SIZE, such as 8GiB (the recipe's limit)", false     \
     }
 
+#define NOTIFY_OPTION                                                                              \
+    {                                                                                              \
+        "notify", "CMD", "run CMD by the shell when the job has ended (pare help notify)", false   \
+    }
+
 #define JOB_OPTIONS                                                                                \
     RECIPE_OPTIONS,                                                                                \
     {                                                                                              \
@@ -57,6 +62,7 @@ static const pare_option compress_options[] = {
      "gives for a text), or take it from there; the result is the same",
      false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
+    NOTIFY_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -72,6 +78,7 @@ static const pare_option batch_options[] = {
      false},
     {"restart", NULL, "begin every job anew", false},
     {"strict", NULL, "as of compress, for every job", false},
+    NOTIFY_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -83,6 +90,7 @@ static const pare_option train_options[] = {
      "say what it will take: memory, disk, and the time, from a few windows of one step; write "
      "nothing",
      false},
+    NOTIFY_OPTION,
     {NULL, NULL, NULL, false},
 };
 
