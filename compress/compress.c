@@ -22,6 +22,7 @@
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/block_ops.h"
+#include "runtime/energy.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
@@ -244,6 +245,7 @@ static pare_status finish_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
     out->report.seconds = pare_seconds() - run->started;
+    out->report.joules = pare_energy_since(run->cx->energy, run->joules);
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan->place.output);
     return PARE_OK;
 }
@@ -336,6 +338,7 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
         s = pare_arena_init(cx, &run.experts.views, 0);
     if (s == PARE_OK)
         s = pare_plan_make(cx, a, job, &plan);
+    out->report.output = plan.place.output; /* for who asks when it fails */
     run.settled = plan.settled;
     run.checkpoint = plan.checkpoint;
     run.model = plan.model;
@@ -453,7 +456,8 @@ static pare_status run_locked(pare_ctx *cx, pare_arena *a, const pare_job *job,
                     .a = a,
                     .events = events,
                     .lock = &lock,
-                    .started = pare_seconds()};
+                    .started = pare_seconds(),
+                    .joules = cx->energy ? pare_energy_read(cx->energy) : 0};
     const pare_status s = run_attempts(&all, job, out);
     pare_lock_release(&lock);
     return s;

@@ -33,6 +33,14 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
     return pare__export_check_uniform(cx, m, name);
 }
 
+/* vLLM takes a scale per row for a group that a slice of the columns has to hold whole. */
+static pare_export_grain grain(const pare_export_target *t, const pare_export_linear *x)
+{
+    const pare_packed_linear *const l = &x->packed;
+    (void)t;
+    return (pare_export_grain){PER_WORD, 1, l->group ? l->group : l->k};
+}
+
 static size_t parts(const pare_export_model *m, const pare_export_linear *x,
                     pare_export_part part[PARE_EXPORT_PARTS])
 {
@@ -108,6 +116,7 @@ const pare_export_target pare__export_awq = {
         "4-bit codes (2 and 3 bits in 4) in the GEMM layout of AutoAWQ: vLLM, SGLang, transformers",
     .check = check,
     .check_linear = check_linear,
+    .grain = grain,
     .parts = parts,
     .fill = fill,
     .config = config,

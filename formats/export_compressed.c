@@ -136,6 +136,17 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
     return pare__export_check_fused(cx, m, name, same_scheme);
 }
 
+/* Zero points are packed down the rows. */
+static pare_export_grain grain(const pare_export_target *t, const pare_export_linear *x)
+{
+    const pare_packed_linear *const l = &x->packed;
+    (void)t;
+    if (pare_encoding_is_float(l->encoding) || form_of(l) != PACKED)
+        return (pare_export_grain){1, 1, 0};
+    const size_t fields = 32 / width(l);
+    return (pare_export_grain){l->symmetric ? 1 : fields, fields, l->group};
+}
+
 static size_t parts(const pare_export_model *m, const pare_export_linear *x,
                     pare_export_part part[PARE_EXPORT_PARTS])
 {
@@ -331,6 +342,7 @@ const pare_export_target pare__export_compressed_tensors = {
     .summary = "integers of 4 and 8 bits, 8-bit inputs, FP8: vLLM, SGLang, transformers",
     .check = check,
     .check_linear = check_linear,
+    .grain = grain,
     .parts = parts,
     .fill = fill,
     .config = config,

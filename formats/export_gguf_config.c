@@ -272,10 +272,16 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
     return PARE_OK;
 }
 
+static pare_export_grain grain(const pare_export_target *t, const pare_export_linear *x)
+{
+    return (pare_export_grain){1, pare_ggml_type_named(pare__gguf_store(t, x).type)->elements, 0};
+}
+
 #define TARGET(word, type, fate_is, text)                                                          \
     {                                                                                              \
         .name = "gguf:" word, .summary = text, .kind = PARE_EXPORT_FILE, .fate = fate_is,          \
-        .store = pare__gguf_store, .check = check, .check_linear = check_linear, .block = type     \
+        .store = pare__gguf_store, .check = check, .check_linear = check_linear, .grain = grain,   \
+        .block = type                                                                              \
     }
 
 const pare_export_target pare__export_gguf[PARE__GGUF_TARGETS] = {

@@ -49,6 +49,13 @@ static pare_status check_2(pare_ctx *cx, const pare_export_model *m)
     return pare__export_check_uniform(cx, m, "gptq_v2");
 }
 
+/* That a slice is what GPTQModel takes, and whole words of any width: 32 fields. */
+static pare_export_grain grain(const pare_export_target *t, const pare_export_linear *x)
+{
+    (void)t;
+    return (pare_export_grain){MULTIPLE, MULTIPLE, x->packed.group};
+}
+
 static size_t parts(const pare_export_model *m, const pare_export_linear *x,
                     pare_export_part part[PARE_EXPORT_PARTS])
 {
@@ -175,6 +182,7 @@ const pare_export_target pare__export_gptq = {
     .extra = "quantize_config.json",
     .check = check_1,
     .check_linear = check_linear_1,
+    .grain = grain,
     .parts = parts,
     .fill = fill_1,
     .config = config_1,
@@ -186,6 +194,7 @@ const pare_export_target pare__export_gptq_v2 = {
     .extra = "quantize_config.json",
     .check = check_2,
     .check_linear = check_linear_2,
+    .grain = grain,
     .parts = parts,
     .fill = fill_2,
     .config = config_2,

@@ -61,6 +61,18 @@ const pare_export_linear *pare_export_packed_embedding(const pare_export_model *
     return last && last->looked_up ? last : NULL;
 }
 
+pare_export_grain pare_export_grain_of(const pare_export_target *t, const pare_export_linear *l)
+{
+    pare_export_grain g = {1, 1, 0};
+    if (!l->is_packed)
+        return g;
+    if (t->grain)
+        g = t->grain(t, l);
+    if (l->packed.sparsity == PARE_SPARSITY_2_4 && g.columns < 4)
+        g.columns = 4;
+    return g;
+}
+
 /* Pieces of one tensor that are stored in different ways. */
 static pare_status check_pieces(pare_ctx *cx, const pare_export_target *t,
                                 const pare_export_linear *l)

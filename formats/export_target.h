@@ -80,6 +80,13 @@ typedef struct pare_export_part {
     uint64_t shape[2];
 } pare_export_part;
 
+/* The least slice of a packed linear that is a linear of its own in a format: the words that codes
+ * and zero points lie in, blocks of a GGUF file, and groups. */
+typedef struct pare_export_grain {
+    size_t rows, columns;
+    size_t group; /* columns of a slice are a multiple of it, too; 0: any */
+} pare_export_grain;
+
 typedef struct pare_export_target {
     const char *name;    /* "gptq" */
     const char *summary; /* one line: what it is and who loads it */
@@ -87,6 +94,7 @@ typedef struct pare_export_target {
     pare_export_fate fate; /* of packed linears */
     /* That of one of them, where it is not the same for all; or NULL. */
     pare_export_store (*store)(const struct pare_export_target *t, const pare_export_linear *l);
+    pare_export_grain (*grain)(const struct pare_export_target *t, const pare_export_linear *l);
     /* Refuses what the whole model cannot be. */
     pare_status (*check)(pare_ctx *cx, const pare_export_model *m);
     /* Refuses a packed linear that its engine has no place or no kernel for. */
@@ -114,6 +122,9 @@ extern const pare_export_target *const pare_export_targets[];
 const pare_export_target *pare_export_find(const char *name); /* NULL when unknown */
 
 pare_export_store pare_export_store_of(const pare_export_target *t, const pare_export_linear *l);
+
+/* That of the target, in which zeros of 2:4 stay whole; 1 and 1 of a matrix of floats. */
+pare_export_grain pare_export_grain_of(const pare_export_target *t, const pare_export_linear *l);
 
 /* The linears of a model that lie in one tensor: `piece` [pieces], each with weights. */
 void pare_export_join(pare_export_linear *l, const char *name, const pare_export_linear *piece,

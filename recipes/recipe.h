@@ -132,6 +132,7 @@ const pare_text *pare_evaluation_data(const pare_evaluation *e);
 typedef struct pare_recipe_export {
     pare_place place;
     pare_text format, path; /* any format: the planner knows which there are */
+    size_t ranks;           /* tensor_parallel; 1 unless it is given */
 } pare_recipe_export;
 
 typedef enum pare_nan_policy { PARE_NAN_ERROR, PARE_NAN_CLAMP, PARE_NAN_ZERO } pare_nan_policy;

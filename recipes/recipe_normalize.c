@@ -234,6 +234,8 @@ static void put_exports(sink *s, const pare_recipe *r)
         put_quoted(s, r->export[i].format.text);
         put_text(s, ", path: ");
         put_quoted(s, r->export[i].path.text);
+        if (r->export[i].ranks > 1)
+            put_format(s, ", tensor_parallel: %zu", r->export[i].ranks);
         put_text(s, "}\n");
     }
 }

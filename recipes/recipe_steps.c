@@ -17,6 +17,8 @@ static const pare_param limit = {
     .max = 1 << 24,
     .words = pare__all_words,
     .help = "the first windows of a text, items of choice, documents of tasks"};
+static const pare_param ranks = {
+    .name = "tensor_parallel", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1024, .fallback = 1};
 static const pare_param shots = {.name = "shots", .type = PARE_PARAM_INTEGER, .max = 64};
 const pare_word pare_run_on_words[] = {
     {"cpu", PARE_RUN_ON_CPU}, {"cuda", PARE_RUN_ON_CUDA}, {"auto", PARE_RUN_ON_AUTO}, {0}};
@@ -495,7 +497,7 @@ static pare_status read_member(const pare__walk *w, const pare_yaml *entry, cons
 
 pare_status pare__exports(const pare__walk *w, const pare_yaml *list)
 {
-    static const char *const words[] = {"format", "path"};
+    static const char *const words[] = {"format", "path", "tensor_parallel"};
     pare_recipe *const out = w->out;
     if (pare_yaml_is_null(list))
         return PARE_OK;
@@ -504,13 +506,16 @@ pare_status pare__exports(const pare__walk *w, const pare_yaml *list)
     if (!out->export)
         return PARE_ENOMEM;
     for (const pare_yaml *e = list->first; e; e = e->next) {
+        double number;
         pare_recipe_export *const x = &out->export[out->exports++];
         *x = (pare_recipe_export){.place = e->place};
         if (e->kind != PARE_YAML_MAPPING)
             return pare__fail_takes(w, e, "a mapping, as in \"{format: gptq, path: DIR}\"");
-        PARE_TRY(pare__keys(w, e, "an export", words, 2));
+        PARE_TRY(pare__keys(w, e, "an export", words, 3));
         PARE_TRY(read_member(w, e, words[0], &x->format));
         PARE_TRY(read_member(w, e, words[1], &x->path));
+        PARE_TRY(pare__entry(w, e, &ranks, &number, NULL, NULL));
+        x->ranks = (size_t)number;
     }
     return PARE_OK;
 }

@@ -1,5 +1,7 @@
 #include "runtime/context.h"
 
+#include "runtime/energy.h"
+
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -139,6 +141,7 @@ pare_status pare_ctx_interrupted(pare_ctx *cx)
 
 void pare_ctx_progress(const pare_ctx *cx, const char *what, double done, double total)
 {
+    pare_energy_poll(cx->energy);
     if (cx->progress.report)
         cx->progress.report(cx->progress.self, what, done, total);
 }

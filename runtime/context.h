@@ -40,6 +40,7 @@ typedef struct pare_progress {
 
 struct pare_pool;
 struct pare_world;
+struct pare_energy;
 
 typedef struct pare_ctx {
     pare_alloc alloc;
@@ -49,6 +50,7 @@ typedef struct pare_ctx {
     struct pare_world *world; /* runtime/world.h; NULL: one process */
     pare_progress progress;
     const volatile int *interrupt; /* the signal that asked to stop, or 0; may be NULL */
+    struct pare_energy *energy;    /* read on the way (runtime/energy.h), or NULL */
     size_t live_bytes, peak_bytes, limit_bytes; /* of alloc; limit 0: none */
     char what[1024];                            /* first failure, empty while all is well */
 } pare_ctx;

@@ -17,6 +17,7 @@
 
 #include "compress/bench/bench.h"
 #include "runtime/device.h"
+#include "runtime/energy.h"
 #include "runtime/forward.h"
 
 /* Shape of a synthetic model. */
@@ -136,21 +137,5 @@ uint64_t pare_bench_model_bytes(const pare_ctx *cx, const pare_config *c, const 
 /* PARE_ENOMEM when `bytes` for `what` are more than this process can still have: by the limit of
  * cx, the memory that is free, the limits of the process and of its container. */
 PARE_CHECKED pare_status pare_bench_memory(pare_ctx *cx, uint64_t bytes, const char *what);
-
-/* Energy that the processor has used, from the counters that Linux shows in `directory`
- * (intel-rapl:N/energy_uj of whole packages). */
-enum { PARE_ENERGY_MAX = 16 };
-typedef struct pare_energy {
-    int fd[PARE_ENERGY_MAX];
-    uint64_t last[PARE_ENERGY_MAX], range[PARE_ENERGY_MAX]; /* microjoules; counters wrap */
-    size_t count;
-    double joules; /* since pare_energy_open */
-} pare_energy;
-
-/* False, with the reason in `note`, when there is no counter that can be read. */
-bool pare_energy_open(pare_energy *e, const char *directory, char *note, size_t size);
-/* Reads the counters and returns e->joules; NAN when one cannot be read any more. */
-double pare_energy_read(pare_energy *e);
-void pare_energy_close(pare_energy *e);
 
 #endif

@@ -88,6 +88,11 @@ static pare_status check_recipe(pare_budget *b)
     if (step->value[PARE_BUDGET_BYTES] > 0 && step->value_place[PARE_BUDGET_BITS].line)
         return pare_recipe_fail(b->cx, step->value_place[PARE_BUDGET_BITS],
                                 "budget: bits and bytes are both given; leave one of them out");
+    if (step->value[PARE_BUDGET_SPEED] > 0 &&
+        (step->value[PARE_BUDGET_BYTES] > 0 || step->value_place[PARE_BUDGET_BITS].line))
+        return pare_recipe_fail(b->cx, step->value_place[PARE_BUDGET_SPEED],
+                                "budget: tokens_s stands in place of bits or bytes; leave one of "
+                                "them out");
     b->value = step->value;
     return PARE_OK;
 }
@@ -225,6 +230,26 @@ static uint64_t bytes_of(const pare_budget *b, const size_t *choice)
     return bytes;
 }
 
+static bool by_speed(const pare_budget *b)
+{
+    return b->value[PARE_BUDGET_SPEED] > 0;
+}
+
+/* What there is a budget of. */
+static uint64_t cost(const pare_budget *b, size_t setting, size_t linear)
+{
+    return by_speed(b) ? b->time[setting * b->linears + linear]
+                       : pare__budget_bytes(b, setting, linear);
+}
+
+static uint64_t cost_of(const pare_budget *b, const size_t *choice)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < b->linears; i++)
+        sum += cost(b, choice[i], i);
+    return sum;
+}
+
 static double loss_of(const pare_budget *b, const size_t *choice)
 {
     double loss = 0;
@@ -276,7 +301,7 @@ static size_t make_units(const pare_budget *b, size_t *unit)
     return units;
 }
 
-/* A setting for each linear in `budget` bytes of planes. */
+/* A setting for each linear in `budget` bytes of planes, or time of a token. */
 static pare_status choose(pare_budget *b, uint64_t budget, size_t *choice, uint64_t *least)
 {
     size_t *const unit = PARE_NEW(b->a, size_t, b->linears);
@@ -288,7 +313,7 @@ static pare_status choose(pare_budget *b, uint64_t budget, size_t *choice, uint6
     for (size_t i = 0; i < b->linears; i++)
         for (size_t s = 0; s < b->settings; s++) {
             pare_budget_option *const o = &option[unit[i] * b->settings + s];
-            o->bytes += pare__budget_bytes(b, s, i);
+            o->bytes += cost(b, s, i);
             o->loss += b->loss[i * b->settings + s];
         }
     PARE_TRY(pare_budget_choose(b->cx, b->a, option, units, b->settings, budget, chosen, least));
@@ -311,9 +336,11 @@ static bool by_bytes(const pare_budget *b)
     return b->value[PARE_BUDGET_BYTES] > 0;
 }
 
-/* Bytes of planes that the recipe allows. */
+/* Bytes of planes that the recipe allows, or time. */
 static uint64_t allowed(const pare_budget *b)
 {
+    if (by_speed(b))
+        return pare__budget_time_left(b);
     const uint64_t bytes = (uint64_t)b->value[PARE_BUDGET_BYTES], rest = rest_bytes(b);
     if (by_bytes(b))
         return bytes > rest ? bytes - rest : 0;
@@ -332,6 +359,10 @@ static pare_status check_budget(pare_budget *b)
     if (s != PARE_EINVAL)
         return s;
     pare_ctx_clear(b->cx);
+    if (by_speed(b)) {
+        PARE_TRY(choose(b, least, choice, NULL));
+        return pare__budget_fail_speed(b, place, choice);
+    }
     if (by_bytes(b))
         return pare_recipe_fail(b->cx, place,
                                 "budget: %.0f bytes are too few for these linears: the least is "
@@ -358,7 +389,7 @@ static bool best_uniform(const pare_budget *b, uint64_t budget, size_t *choice, 
     double least = 0;
     for (size_t s = 0; s < b->settings; s++) {
         set_all(b, s, choice);
-        if (bytes_of(b, choice) > budget || (found && loss_of(b, choice) >= least))
+        if (cost_of(b, choice) > budget || (found && loss_of(b, choice) >= least))
             continue;
         least = loss_of(b, choice);
         *best = s;
@@ -378,18 +409,17 @@ static size_t lift_uniform(const pare_budget *b, uint64_t budget, size_t *choice
     size_t lifted = 0;
     for (size_t s = 0; other && s < b->settings; s++) {
         set_all(b, s, other);
-        if (bytes_of(b, other) <= budget || loss_of(b, other) >= loss ||
-            bytes_of(b, other) >= fewest)
+        if (cost_of(b, other) <= budget || loss_of(b, other) >= loss || cost_of(b, other) >= fewest)
             continue;
-        fewest = bytes_of(b, other);
+        fewest = cost_of(b, other);
         *next = s;
     }
-    for (uint64_t used = bytes_of(b, choice); fewest < UINT64_MAX && lifted < b->blocks; lifted++) {
+    for (uint64_t used = cost_of(b, choice); fewest < UINT64_MAX && lifted < b->blocks; lifted++) {
         size_t begin, end;
         uint64_t more = 0;
         pare__budget_range(b, lifted, &begin, &end);
         for (size_t i = begin; i < end; i++)
-            more += pare__budget_bytes(b, *next, i) - pare__budget_bytes(b, choice[i], i);
+            more += cost(b, *next, i) - cost(b, choice[i], i);
         if (more > budget - used)
             break;
         used += more;
@@ -470,6 +500,9 @@ static pare_status decide(pare_budget *b, uint64_t budget, size_t *choice, char 
     if (*text)
         n += snprintf(head + n, size - (size_t)n, "; %s, %.4f bits: KL %.6f%s", text,
                       bits_of(b, uniform), other, worse ? ", which is less and was taken" : "");
+    if (by_speed(b))
+        n += snprintf(head + n, size - (size_t)n, "; %g tokens/s asked, %.2f predicted",
+                      b->value[PARE_BUDGET_SPEED], pare__budget_rate(b, worse ? uniform : choice));
     pare__budget_tell(b, "%s", head + 2);
     (void)snprintf(head + n, size - (size_t)n, "\n");
     if (worse)
@@ -505,9 +538,14 @@ static pare_status search(pare_budget *b, pare_job_runner *runner, pare_compress
     char head[512];
     uint64_t budget;
     PARE_TRY(make_plan(b));
-    PARE_TRY(check_budget(b));
+    if (!by_speed(b))
+        PARE_TRY(check_budget(b));
     PARE_TRY(read_data(b));
     PARE_TRY(make_variants(b, runner));
+    if (by_speed(b)) {
+        PARE_TRY(pare__budget_times(b));
+        PARE_TRY(check_budget(b));
+    }
     PARE_TRY(pare__budget_measure(b));
     estimate(b);
     PARE_TRY(pare__budget_table(b));
@@ -517,7 +555,11 @@ static pare_status search(pare_budget *b, pare_job_runner *runner, pare_compress
     PARE_TRY(choose_exactly(b, choice, &budget));
     PARE_TRY(decide(b, budget, choice, head, sizeof head));
     pare__budget_store_close(b);
-    return run_choice(b, runner, choice, head, out);
+    const double predicted = by_speed(b) ? pare__budget_rate(b, choice) : 0;
+    PARE_TRY(run_choice(b, runner, choice, head, out));
+    return by_speed(b) && pare_path_is_directory(out->report.output)
+               ? pare__budget_verify(b, out->report.output, predicted)
+               : PARE_OK;
 }
 
 pare_status pare_budget_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,

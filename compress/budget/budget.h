@@ -1,10 +1,12 @@
 /* compress/budget/budget.h - the step `budget` of a recipe: which setting each linear gets, by
- * measured KL, in so many bits or bytes.
+ * measured KL, in so many bits, bytes or
+ * seconds for a token.
  *
  *   1. OUTPUT.variants/base: the recipe with gptq in 4 bits in place of the step, an ordinary job.
  *      While the statistics of a linear are in memory it is quantized with every setting; codes
  *      go to OUTPUT.variants/SETTING, errors to a journal (budget_store.c). One calibration for
  *      all.
+ *      With tokens_s the kernels are timed here (budget_speed.c).
  *   2. KL of the output when one linear has one setting and all else is float (budget_measure.c).
  *   3. The KL of the others by their errors; one setting for each unit (budget_choose.h).
  *   4. The KL of the choice and of the best single setting that fits, both out of the store, on

@@ -48,6 +48,8 @@ typedef struct pare_budget {
     pare_budget_made *made; /* [linears, settings] */
     double *kl;             /* [linears] of the probe */
     double *loss;           /* [linears, settings] estimated KL */
+    uint64_t *time;         /* [settings, linears] picoseconds in a token; with tokens_s */
+    uint64_t rest_time;     /* of all else in a token */
 } pare_budget;
 
 /* Tells the user. */
@@ -87,6 +89,20 @@ PARE_CHECKED pare_status pare__budget_measure(pare_budget *b);
 /* Mean KL of the model with setting choice[i] for linear i, out of the store, on windows held out.
  */
 PARE_CHECKED pare_status pare__budget_judge(pare_budget *b, const size_t *choice, double *kl);
+
+/* The model with that choice, out of the store. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__budget_model(pare_budget *b, pare_arena *a, const size_t *choice,
+                                            pare_model *out);
+
+/* budget_speed.c: time and rest_time, of an earlier search or measured out of the store. */
+PARE_CHECKED pare_status pare__budget_times(pare_budget *b);
+/* Tokens in a second by them; what they leave for the linears of a token, in picoseconds. */
+double pare__budget_rate(const pare_budget *b, const size_t *choice);
+uint64_t pare__budget_time_left(const pare_budget *b);
+/* Refuses what is asked for, when even `fastest` is slower. */
+pare_status pare__budget_fail_speed(const pare_budget *b, pare_place place, const size_t *fastest);
+/* Measures the finished artifact, and tells. */
+PARE_CHECKED pare_status pare__budget_verify(pare_budget *b, const char *path, double predicted);
 
 /* budget_recipe.c: the base recipe, and that of a choice; `head` is a comment or empty. */
 PARE_CHECKED pare_status pare__budget_base_recipe(pare_budget *b, bool held_out, const char **text);

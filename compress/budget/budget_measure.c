@@ -236,9 +236,7 @@ pare_status pare__budget_measure(pare_budget *b)
     return s;
 }
 
-/* The model with a choice in place. */
-static pare_status choose_blocks(pare_budget *b, pare_arena *a, const size_t *choice,
-                                 pare_model *out)
+pare_status pare__budget_model(pare_budget *b, pare_arena *a, const size_t *choice, pare_model *out)
 {
     *out = b->plan.model;
     out->block = PARE_NEW(a, pare_block, b->blocks);
@@ -262,7 +260,7 @@ static pare_status judge(pare_budget *b, pare_arena *a, const size_t *choice, do
     pare_model model;
     pare_forward f, base;
     pare_eval_result result;
-    PARE_TRY(choose_blocks(b, a, choice, &model));
+    PARE_TRY(pare__budget_model(b, a, choice, &model));
     PARE_TRY(pare_forward_init(b->cx, a, &model, window, true, &f));
     PARE_TRY(pare_forward_init(b->cx, a, &b->plan.model, window, true, &base));
     PARE_TRY(pare_evaluate(b->cx, &f, &base, &opts, b->data.held_out.id, count, &result));

@@ -5,6 +5,7 @@
 #define PARE_COMPRESS_CLI_H
 
 #include "calib/tokens.h"
+#include "compress/cli/job_end.h"
 #include "compress/cli/screen.h"
 #include "compress/evaluate/evaluate.h"
 #include "formats/checkpoint.h"
@@ -30,6 +31,7 @@ typedef struct pare_cli {
     pare_world world; /* the processes of a job */
     pare_arena arena; /* lives as long as the command */
     pare_screen screen;
+    pare_job_end end;
     bool json;                  /* --format json */
     bool refused;               /* the result does not keep to what is required: exit 6 */
     bool fallback;              /* --strict, and a numeric fallback was used: exit 3 */

@@ -248,6 +248,8 @@ static pare_status run(pare_cli *cli, const pare_args *args, pare_jobs *b)
     const bool only = pare_args_given(args, "summary");
     pare_status ran = PARE_OK;
     if (!only) {
+        pare_job_told(cli, b->output, "%zu job%s", b->rows, pare_plural(b->rows));
+        PARE_TRY(pare_job_begin(cli, args));
         PARE_TRY(pare_batch_begin(b));
         cli->screen.begun = true;
         ran = pare_batch_run(b);

@@ -13,8 +13,6 @@
 #include "runtime/machine.h"
 #include "runtime/threads.h"
 
-#define POWERCAP "/sys/class/powercap"
-
 enum { PROMPT = 512, OUTPUT = 64, RUNS = 3, QUICK_PROMPT = 32, QUICK_OUTPUT = 4, QUICK_RUNS = 2 };
 
 static const uint64_t RAM_LEAST = (uint64_t)1 << 20;
@@ -120,7 +118,7 @@ static pare_status read_options(pare_cli *cli, const pare_args *args, subject *s
     pare_ctx *const cx = &cli->cx;
     PARE_TRY(read_subject(cli, args, s));
     s->opts =
-        (pare_bench_model_opts){.quick = pare_args_given(args, "quick"), .powercap = POWERCAP};
+        (pare_bench_model_opts){.quick = pare_args_given(args, "quick"), .powercap = PARE_POWERCAP};
     PARE_TRY(read_batches(cli, args, &s->opts));
     uint64_t runs = s->opts.quick ? QUICK_RUNS : RUNS, limit = cx->limit_bytes;
     PARE_TRY(pare_args_count(cx, args, "runs", 1, PARE_BENCH_RUNS_MAX, &runs));

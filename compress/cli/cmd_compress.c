@@ -267,7 +267,7 @@ static pare_status print_verdict(pare_cli *cli, const pare_compress_result *resu
     return PARE_OK;
 }
 
-static void print_text(const pare_compress_result *result)
+static void print_text(const pare_cli *cli, const pare_compress_result *result)
 {
     const pare_report *const r = &result->report;
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
@@ -317,6 +317,7 @@ static void print_text(const pare_compress_result *result)
     if (r->untokenized)
         (void)printf("note              " PARE_CLI_UNTOKENIZED "\n");
     print_time(result);
+    pare_cli_print_energy(cli, r->joules);
     (void)printf("memory            at most %s allocated",
                  pare_units_bytes(r->peak_anonymous_bytes, a));
     if (r->peak_rss_bytes)
@@ -325,19 +326,36 @@ static void print_text(const pare_compress_result *result)
     (void)printf("\n");
 }
 
+/* A line for --notify. */
+static void tell_end(pare_cli *cli, const pare_compress_result *result)
+{
+    const pare_report *const r = &result->report;
+    char bytes[PARE_UNIT_TEXT];
+    if (r->verdict && r->verdict->kind != PARE_GATE_ACCEPT)
+        pare_job_told(cli, r->output, "verdict %s", pare_gate_name(r->verdict->kind));
+    else if (!is_made(result))
+        pare_job_told(cli, r->output, "already complete");
+    else
+        pare_job_told(cli, r->output, "%s, %.3f bits per weight",
+                      pare_units_bytes(pare_report_total(r->sizes.after), bytes),
+                      r->model_bits_per_weight);
+}
+
 static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job *job)
 {
-    pare_compress_result result;
+    pare_compress_result result = {0};
     const pare_events events = {on_event, cli};
-    PARE_TRY(pare_compress(&cli->cx, &cli->arena, job, &events, &result));
+    const pare_status s = pare_compress(&cli->cx, &cli->arena, job, &events, &result);
     if (pare_world_rank(&cli->cx) > 0)
-        return PARE_OK;
+        return s;
+    tell_end(cli, &result);
+    PARE_TRY(s);
     cli->fallback = pare_args_given(args, "strict") && result.report.fallbacks > 0;
     const pare_gate *const v = result.report.verdict;
     cli->refused = v && v->kind != PARE_GATE_ACCEPT;
     if (cli->json)
         return print_json(cli, &result);
-    print_text(&result);
+    print_text(cli, &result);
     return print_verdict(cli, &result);
 }
 
@@ -352,6 +370,8 @@ static pare_status read_job(pare_cli *cli, const pare_args *args, pare_job *job)
     if (pare_args_given(args, "resume") && job->restart)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "compress: --resume and --restart exclude each other");
+    if (pare_world_rank(&cli->cx) == 0)
+        PARE_TRY(pare_job_begin(cli, args));
     return pare_cli_threads(cli, args);
 }
 

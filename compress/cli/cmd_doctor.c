@@ -29,6 +29,8 @@ typedef struct findings {
     char no_gpu[1024];
     unsigned major, minor; /* its compute capability */
     size_t gpu_free, gpu_memory;
+    size_t packages; /* of processors whose energy can be read; 0: none, and why: */
+    char no_energy[160];
 } findings;
 
 static uint64_t limit_of(int resource)
@@ -77,6 +79,14 @@ static void try_gpu(findings *f)
     (void)snprintf(f->no_gpu, sizeof f->no_gpu, "%s", cx.what);
 }
 
+static void try_energy(findings *f)
+{
+    pare_energy e;
+    if (pare_energy_open(&e, PARE_POWERCAP, f->no_energy, sizeof f->no_energy))
+        f->packages = e.count;
+    pare_energy_close(&e);
+}
+
 static findings examine(const pare_ctx *cx)
 {
     struct statvfs disk;
@@ -99,6 +109,7 @@ static findings examine(const pare_ctx *cx)
     };
     try_room(&f);
     try_gpu(&f);
+    try_energy(&f);
     return f;
 }
 
@@ -159,6 +170,12 @@ static void print_text(const findings *f)
         (void)printf("%-18s %llu\n", "limit: open files", (unsigned long long)f->limit_files);
     print_bytes("free disk here", f->disk_free);
     print_gpu(f);
+    if (f->packages)
+        (void)printf("%-18s of %zu package%s, whole machine\n", "energy", f->packages,
+                     pare_plural(f->packages));
+    else
+        (void)printf("%-18s not known: %s (many kernels show it to root only)\n", "energy",
+                     f->no_energy);
 }
 
 static void put_limit(pare_json_writer *w, const char *key, uint64_t value)
@@ -220,6 +237,9 @@ static pare_status print_json(pare_cli *cli, const findings *f)
     put_limit(w, "limit_open_files", f->limit_files);
     put_limit(w, "disk_free_bytes", f->disk_free);
     put_gpu(w, f);
+    pare_json_put_integer(w, "energy_packages", (int64_t)f->packages);
+    if (!f->packages)
+        pare_json_put_text(w, "no_energy_because", f->no_energy);
     pare_json_close(w);
     return pare_cli_print(w);
 }

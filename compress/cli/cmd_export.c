@@ -6,6 +6,7 @@
 #include "compress/export/export.h"
 #include "compress/output/inputs.h"
 #include "compress/text/units.h"
+#include "formats/export_parallel.h"
 
 static pare_status find_target(pare_cli *cli, const char *name, const pare_export_target **out)
 {
@@ -72,6 +73,8 @@ static void print_text(const pare_export_job *job, const pare_export_result *r)
     (void)printf("\noutput    %s (%s, %s)\n", job->output, job->target->name,
                  pare_units_bytes(r->bytes, bytes));
     (void)printf("checked   every weight was read back by the rules of the format and compared\n");
+    if (r->ranks > 1)
+        (void)printf("ranks     %zu: each gets whole heads, groups, blocks and words\n", r->ranks);
     if (r->notice)
         (void)printf("note      %s\n", r->notice);
 }
@@ -98,6 +101,9 @@ pare_status pare_export_command(pare_cli *cli, const pare_args *args)
                            .strict = pare_args_given(args, "strict"),
                            .teller = {pare_cli_tell, cli}};
     pare_export_result result;
+    uint64_t ranks = 1;
+    PARE_TRY(pare_args_count(&cli->cx, args, "tensor-parallel", 1, PARE_RANKS_MAX, &ranks));
+    job.ranks = (size_t)ranks;
     PARE_TRY(find_target(cli, pare_args_text(args, "format"), &job.target));
     if (!job.output)
         return pare_fail(&cli->cx, PARE_EUSAGE, "export: --output is missing");

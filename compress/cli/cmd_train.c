@@ -146,7 +146,7 @@ static pare_status print_json(pare_cli *cli, const pare_train_done *d)
     return pare_cli_print(w);
 }
 
-static void print_text(const pare_train_done *d)
+static void print_text(const pare_cli *cli, const pare_train_done *d)
 {
     char a[PARE_UNIT_TEXT];
     const pare_training_result *const r = &d->training;
@@ -165,27 +165,32 @@ static void print_text(const pare_train_done *d)
         (void)printf(", in this run; %zu step%s were done before", d->resumed,
                      pare_plural(d->resumed));
     (void)printf("\n");
+    pare_cli_print_energy(cli, d->joules);
 }
 
 pare_status pare_train_run(pare_cli *cli, const pare_args *args)
 {
     pare_job job;
-    pare_train_done done;
+    pare_train_done done = {0};
     const pare_teller teller = {pare_cli_tell, cli};
     PARE_TRY(pare_job_read(cli, args, &job));
     job.plan_only = pare_args_given(args, "dry-run");
+    if (!job.plan_only)
+        PARE_TRY(pare_job_begin(cli, args));
     pare_status s = pare_cli_threads(cli, args);
     if (s == PARE_OK)
         s = pare_train_job(&cli->cx, &cli->arena, &job, &teller, &done);
     if (s == PARE_EINTERRUPTED && !job.plan_only)
         pare_screen_say(&cli->screen, "stopped; the same command%s continues here",
                         job.restart ? " without --restart" : "");
+    pare_job_told(cli, done.output, "perplexity %.4f -> %.4f", exp(done.training.nll_before),
+                  exp(done.training.nll_after));
     PARE_TRY(s);
     if (cli->json)
         return job.plan_only ? print_plan_json(cli, &done) : print_json(cli, &done);
     if (job.plan_only)
         print_plan(&done);
     else
-        print_text(&done);
+        print_text(cli, &done);
     return PARE_OK;
 }

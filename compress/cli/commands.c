@@ -23,6 +23,11 @@ const pare_option pare_common_options[] = {
         "ram-limit", "SIZE", "allocate at most SIZE, such as 8GiB (the recipe's limit)", false     \
     }
 
+#define NOTIFY_OPTION                                                                              \
+    {                                                                                              \
+        "notify", "CMD", "run CMD by the shell when the job has ended (pare help notify)", false   \
+    }
+
 #define JOB_OPTIONS                                                                                \
     RECIPE_OPTIONS,                                                                                \
     {                                                                                              \
@@ -57,6 +62,7 @@ static const pare_option compress_options[] = {
      "gives for a text), or take it from there; the result is the same",
      false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
+    NOTIFY_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -72,6 +78,7 @@ static const pare_option batch_options[] = {
      false},
     {"restart", NULL, "begin every job anew", false},
     {"strict", NULL, "as of compress, for every job", false},
+    NOTIFY_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -83,6 +90,7 @@ static const pare_option train_options[] = {
      "say what it will take: memory, disk, and the time, from a few windows of one step; write "
      "nothing",
      false},
+    NOTIFY_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -200,6 +208,7 @@ static const pare_option generate_options[] = {
 static const pare_option export_options[] = {
     {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq, safetensors or gguf:TYPE", false},
     {"output", "PATH", "directory to write; for GGUF the file", false},
+    {"tensor-parallel", "N", "refuse it unless N ranks of an engine get whole pieces", false},
     {"restart", NULL, "replace a finished export that is as pare left it", false},
     {"strict", NULL, "refuse linears that would be quantized again, or get another GGUF type",
      false},
@@ -377,6 +386,9 @@ const pare_command pare_commands[] = {
      "The codes are those of the artifact. pare reads every file back by the rules of its engine "
      "and\n"
      "compares each weight before the output gets its name. It refuses what a format cannot hold.\n"
+     "--tensor-parallel N writes the same files, which engines slice when they load them, and "
+     "refuses\n"
+     "the export when a slice would hold parts of groups, blocks or words.\n"
      "A recipe exports with export: [{format: gguf:q4_k, path: model.gguf}]. Then pare plan says "
      "the\n"
      "size to the byte, and pare refuses what the format cannot hold before it reads a weight.",

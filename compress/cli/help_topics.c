@@ -160,6 +160,12 @@ static void print_export(void)
         "alike, or\n"
         "none. \"pare plan\" checks the exports of a recipe and says their size to the byte.\n"
         "\n"
+        "tensor_parallel: N (here --tensor-parallel N) writes the same files: engines slice them "
+        "when\n"
+        "they load them. It refuses what N ranks would not get whole: heads, groups, blocks and "
+        "words,\n"
+        "and names the linear and the group that would do.\n"
+        "\n"
         "What becomes of a linear, in the words of plan and export (and of JSON):\n"
         "  with the same weights  every weight is what pare computes with (lossless)\n"
         "  rounded to floats      weights in the floats of the model, no codes (rounded)\n"
@@ -167,7 +173,7 @@ static void print_export(void)
         "  in floats as before    no pass quantized it; the output head is one (float)\n"
         "\n"
         "example  export:\n"
-        "           - {format: compressed-tensors, path: out-vllm}\n"
+        "           - {format: compressed-tensors, path: out-vllm, tensor_parallel: 2}\n"
         "         pare export ARTIFACT --format compressed-tensors --output out-vllm\n");
 }
 
@@ -359,6 +365,25 @@ static void print_calibration(void)
         "pare plan warns before any work, as far as it can tell from the number of tokens.\n");
 }
 
+static void print_notify(void)
+{
+    (void)printf(
+        "notify: a command of yours at the end of compress, batch or train\n\n"
+        "--notify CMD runs CMD once by /bin/sh when the job has ended, however it ended; not for a "
+        "mistake\n"
+        "in how the job was asked for (exit 2), and not with --dry-run. It knows\n\n"
+        "  PARE_STATUS   finished, fallback (exit 3), verdict (exit 6), interrupted or failed\n"
+        "  PARE_EXIT     the exit code of pare\n"
+        "  PARE_OUTPUT   the output, empty when the job failed before it was known\n"
+        "  PARE_SECONDS  how long it took\n"
+        "  PARE_SUMMARY  one line: what came out, or why it failed\n\n"
+        "What CMD prints goes to stderr (with --log json nowhere). pare waits for it, for 60 s at "
+        "most;\n"
+        "a CMD that fails is a warning, and the exit code of pare stays as it was.\n\n"
+        "example  pare compress w4.yaml --notify 'echo \"$PARE_STATUS: $PARE_SUMMARY\" | mail "
+        "me'\n");
+}
+
 const pare_topic pare_topics[] = {
     {"recipe", "all keys of a recipe, and a whole one with comments", print_recipe},
     {"passes", "the passes by kind, and the order in which they can stand", pare_help_passes},
@@ -378,6 +403,7 @@ const pare_topic pare_topics[] = {
     {"nan", "weights that are not finite", print_nan},
     {"preset", "the recipes that pare init writes", pare_help_presets},
     {"log", "what a command says while it runs, for people and for programs", pare_help_log},
+    {"notify", "a command of yours at the end of a job", print_notify},
     {"exit", "what each exit code says", pare_help_exit},
     {NULL, NULL, NULL},
 };

@@ -261,6 +261,7 @@ static int conclude(pare_cli *cli, pare_status s)
         pare_screen_interrupted(&cli->screen);
     else if (s != PARE_OK)
         log_end(cli, is_refusal(cli, s) ? "refused" : "error", what, code);
+    pare_job_ended(cli, what, is_refusal(cli, s), code);
     log_end(cli, "done", s == PARE_OK ? "done" : "ended without a result", code);
     const pare_status lost = pare_event_log_close(&cli->cx, &cli->screen.log);
     if (s == PARE_OK && lost != PARE_OK) {

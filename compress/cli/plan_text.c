@@ -199,6 +199,9 @@ static void print_exports(const pare_plan *p)
             before = r->count[f] ? ", " : before;
         }
         (void)printf("\n");
+        if (r->ranks > 1)
+            (void)printf("%-17s %zu ranks get whole heads, groups, blocks and words\n", "",
+                         r->ranks);
         if (r->fallbacks > r->beside_floats)
             (void)printf("%-17s %zu fall back to other types: %s\n", "",
                          r->fallbacks - r->beside_floats, pare_export_fallback_text(r, types));

@@ -65,6 +65,8 @@ void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows
     if (r->error >= 0)
         pare_json_put_number(w, "relative_error", r->error);
     pare_json_put_integer(w, "bytes", (int64_t)r->bytes);
+    if (r->ranks > 1)
+        pare_json_put_integer(w, "tensor_parallel", (int64_t)r->ranks);
     if (r->notice)
         pare_json_put_text(w, "notice", r->notice);
     pare_json_open_object(w, "fates");
@@ -162,6 +164,7 @@ pare_status pare_export_run(pare_ctx *cx, pare_arena *a, const pare_export_job *
                       .kept = a,
                       .job = job,
                       .target = job->target,
+                      .ranks = job->ranks,
                       .strict = job->strict,
                       .out = out,
                       .gguf = {.fd = -1}};

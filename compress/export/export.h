@@ -8,6 +8,7 @@
 typedef struct pare_export_job {
     const char *artifact, *output; /* paths as given */
     const pare_export_target *target;
+    size_t ranks;   /* of tensor parallelism that get whole pieces of it; 0: as 1 */
     bool restart;   /* replace a finished output */
     bool strict;    /* refuse what would round to other codes */
     bool unchecked; /* take the weights of the artifact without a look at their checksums */
@@ -34,6 +35,7 @@ typedef struct pare_export_result {
     size_t fallbacks;                /* rows of another type than asked for */
     size_t beside_floats;            /* of them, those in one tensor with floats */
     double error;       /* as of a row, over all quantized linears; below 0: only planned */
+    size_t ranks;       /* more than 1: they get whole pieces of every linear */
     uint64_t bytes;     /* of the weight files, exact */
     uint64_t ram_bytes; /* most that one tensor needs on its way */
     bool no_tokenizer;  /* a GGUF file without one */
@@ -77,12 +79,13 @@ PARE_CHECKED pare_status pare_export_describe(pare_arena *a, const pare_model *m
                                               const pare_packed_linear *packed, size_t count,
                                               pare_export_model *out);
 
-/* What an export of it comes to: whether the target can hold it, the fate of every linear, bytes.
- * Reads no weight. PARE_ENOTSUP with linear and reason, PARE_EFORMAT, PARE_ENOMEM. */
+/* What an export of it comes to: whether the target can hold it, for so many ranks
+ * (formats/export_parallel.h; 0 and 1: whole), the fate of every linear, bytes. Reads no weight.
+ * PARE_ENOTSUP with linear and reason, PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_export_outline(pare_ctx *cx, pare_arena *a,
                                              const pare_export_source *source,
-                                             const pare_export_target *target, bool strict,
-                                             pare_export_result *out);
+                                             const pare_export_target *target, size_t ranks,
+                                             bool strict, pare_export_result *out);
 
 /* Where an export goes. */
 typedef struct pare_export_place {

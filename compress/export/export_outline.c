@@ -6,6 +6,7 @@
 #include "compress/export/export_run.h"
 #include "compress/text/version.h"
 #include "formats/dense.h"
+#include "formats/export_parallel.h"
 #include "formats/gguf_seal.h"
 
 enum { NAME = 4096 };
@@ -360,6 +361,9 @@ pare_status pare__export_outline(pare__export *e)
 {
     const pare_config *const c = e->source.shape.config;
     PARE_TRY(pare_export_check(e->cx, e->target, &e->source.shape, e->strict));
+    if (e->ranks > 1)
+        PARE_TRY(pare_export_check_ranks(e->cx, e->target, &e->source.shape, e->ranks));
+    e->out->ranks = e->ranks;
     e->out->error = -1;
     if (e->strict && e->target->kind == PARE_EXPORT_FILE && !pare_gguf_keeps_window(c))
         return pare_fail(e->cx, PARE_ENOTSUP,
@@ -374,7 +378,7 @@ pare_status pare__export_outline(pare__export *e)
 }
 
 pare_status pare_export_outline(pare_ctx *cx, pare_arena *a, const pare_export_source *source,
-                                const pare_export_target *target, bool strict,
+                                const pare_export_target *target, size_t ranks, bool strict,
                                 pare_export_result *out)
 {
     pare_arena all;
@@ -384,6 +388,7 @@ pare_status pare_export_outline(pare_ctx *cx, pare_arena *a, const pare_export_s
                       .a = &all,
                       .kept = a,
                       .target = target,
+                      .ranks = ranks,
                       .strict = strict,
                       .source = *source,
                       .out = out};

@@ -11,6 +11,7 @@ typedef struct pare__export {
     pare_arena scratch;
     const pare_export_job *job;
     const pare_export_target *target;
+    size_t ranks;
     bool strict;
     pare_export_place place;
     pare_lock lock;

@@ -17,6 +17,9 @@ static const pare_param params[] = {
         .fallback = 4, .help = "most bits per weight of the linears, on average, scales counted"},
     [PARE_BUDGET_BYTES] = {.name = "bytes", .type = PARE_PARAM_INTEGER, .min = 0, .max = 0x1p50,
         .fallback = 0, .help = "most bytes of the packed files, instead of bits; 0: bits decides"},
+    [PARE_BUDGET_SPEED] = {.name = "tokens_s", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6,
+        .fallback = 0, .help = "least tokens that this machine decodes in a second, instead of "
+                               "bits; 0: bits or bytes decide"},
     [PARE_BUDGET_FUSE] = {.name = "fused", .type = PARE_PARAM_CHOICE,
         .fallback = PARE_BUDGET_FUSED_AUTO, .words = fusions,
         .help = "one setting for linears that engines fuse (q, k, v; gate, up); auto: where the "
@@ -42,7 +45,14 @@ static const char notes[] = "The step stands alone in passes. compress quantizes
                             "and measurements are used\n"
                             "again. On windows held out the choice is compared with the best "
                             "single setting that fits; when\n"
-                            "that has less KL, it is taken.\n";
+                            "that has less KL, it is taken.\n"
+                            "With tokens_s the price of a setting is the time of its kernel at one "
+                            "row instead of its\n"
+                            "bytes: what is chosen depends on this machine and its load. The times "
+                            "are kept\n"
+                            "(OUTPUT.variants/times.json; without it they are measured anew); the "
+                            "recipe that comes\n"
+                            "out is an ordinary one and makes the same bytes anywhere.\n";
 
 static const char caution[] = "pare plan shows the base of the search, in 4 bits; the search "
                               "chooses what the artifact gets, and takes two to three times as "

@@ -190,7 +190,7 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *a, pare_plan *plan,
                                 "what this recipe writes is a plain checkpoint, which other "
                                 "programs read as it is: there is nothing to export");
     const pare_status s =
-        pare_export_outline(cx, a, source, out->target, plan->job->strict, &out->result);
+        pare_export_outline(cx, a, source, out->target, x->ranks, plan->job->strict, &out->result);
     if (s != PARE_OK)
         return refuse(cx, x->place, s);
     if (out->result.ram_bytes > plan->export_ram_bytes)

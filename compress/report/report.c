@@ -181,6 +181,8 @@ void pare_report_put(pare_json_writer *w, const pare_report *r)
     pare_json_put_finite(w, "seconds", r->seconds);
     pare_json_put_finite(w, "calibration_seconds", r->calibration_seconds);
     pare_json_put_finite(w, "evaluation_seconds", r->evaluation_seconds);
+    if (r->joules > 0)
+        pare_json_put_finite(w, "energy_joules", r->joules);
     pare_json_put_integer(w, "resumed_blocks", (int64_t)r->resumed_blocks);
     pare_json_put_integer(w, "fallbacks", (int64_t)r->fallbacks);
     pare_json_put_integer(w, "thin", (int64_t)r->thin);

@@ -116,6 +116,7 @@ typedef struct pare_report {
     bool untied;                  /* its tied head has got weights of its own */
     /* In the files up to their writing; in a result of the whole job, exports included. */
     double seconds, calibration_seconds, evaluation_seconds;
+    double joules; /* that the packages of the machine used in `seconds`; 0: not known */
     size_t calibration_windows, calibration_window;
     const char *precision; /* of the products of a calibration, as recipes name it; or NULL */
     const pare_text *calibration_text; /* [calibration_texts] files as the recipe names them */

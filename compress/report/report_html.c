@@ -88,6 +88,9 @@ static void put_cost(pare_text_out *t, const pare_report *r)
     if (r->resumed_blocks)
         pare__text_put(t, "<i>of its last run; %zu of %zu blocks were done before</i>",
                        r->resumed_blocks, r->config->blocks);
+    if (r->joules > 0)
+        pare__text_put(t, "<i>energy of the processors, of the whole machine, %s</i>",
+                       pare_units_joules(r->joules, a));
     pare__text_put(t, "<i>allocated memory %s", pare_units_bytes(r->peak_anonymous_bytes, a));
     if (r->peak_rss_bytes)
         pare__text_put(t, ", in memory at once %s (mapped files included)",

@@ -10,6 +10,7 @@ static pare_export_job job_of(const pare_run *run, size_t i)
     return (pare_export_job){.artifact = run->plan->place.output,
                              .output = x->path,
                              .target = x->target,
+                             .ranks = x->result.ranks,
                              .restart = run->settled.replaces || run->plan->job->restart ||
                                         run->settled.export[i].stale,
                              .strict = run->plan->job->strict,

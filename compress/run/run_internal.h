@@ -60,6 +60,7 @@ struct pare_run {
     const pare_events *events;
     pare_phase phase[PARE__PHASES]; /* what it comes to, while it runs */
     double started;                 /* monotonic seconds */
+    double joules;                  /* of cx->energy then */
     pare_run_files files;
     pare_run_hash hash;  /* of the inputs, and of the packed files */
     pare_repair *repair; /* of the input */

@@ -12,6 +12,7 @@
 #include "compress/run/run_original.h"
 #include "compress/run/run_team.h"
 #include "compress/text/version.h"
+#include "runtime/energy.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"
@@ -263,6 +264,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     PARE_TRY(take_model_bits(run, r));
     r->evaluation_seconds = pare_seconds() - start;
     r->seconds = pare_seconds() - run->started;
+    r->joules = pare_energy_since(run->cx->energy, run->joules);
     r->peak_rss_bytes = pare_machine_peak_resident();
     r->peak_anonymous_bytes = peak_anonymous(run->cx);
     PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));

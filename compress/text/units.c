@@ -35,6 +35,18 @@ const char *pare_units_seconds(double seconds, char text[PARE_UNIT_TEXT])
     return text;
 }
 
+const char *pare_units_joules(double joules, char text[PARE_UNIT_TEXT])
+{
+    if (!isfinite(joules) || joules <= 0)
+        (void)snprintf(text, PARE_UNIT_TEXT, "?");
+    else if (joules < 999.5)
+        (void)snprintf(text, PARE_UNIT_TEXT, "%.*f J", joules < 9.995 ? 2 : 0, joules);
+    else
+        (void)snprintf(text, PARE_UNIT_TEXT, "%.2f %s", joules / (joules < 999995 ? 1e3 : 1e6),
+                       joules < 999995 ? "kJ" : "MJ");
+    return text;
+}
+
 /* Factor of a unit, 0 when it is none. */
 static double unit_factor(const char *unit)
 {

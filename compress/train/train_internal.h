@@ -20,7 +20,7 @@ typedef struct pare_training {
     pare_arena own;     /* leaves and the student */
     const pare_job *job;
     const pare_teller *teller;
-    double started;
+    double started, joules;                 /* the latter of cx->energy then */
     pare_param params[PARE_PARAMS_MAX + 1]; /* of `train` */
     pare_train_recipe recipe;
     char *portable, *written; /* the recipe, without and with paths */

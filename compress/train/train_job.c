@@ -17,6 +17,7 @@
 #include "compress/text/version.h"
 #include "compress/train/train_internal.h"
 #include "formats/hash.h"
+#include "runtime/energy.h"
 #include "runtime/file.h"
 #include "runtime/machine.h"
 #include "runtime/small.h"
@@ -491,6 +492,7 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
     PARE_TRY(fill(t, out));
     PARE_TRY(t->adapter && !t->adapter->merged ? pare__train_write_adapter(t, out)
                                                : pare__train_write(t, out));
+    out->joules = pare_energy_since(t->cx->energy, t->joules);
     PARE_TRY(pare__train_report(t, out));
     PARE_TRY(pare_inventory_write(t->cx, t->a, t->place.partial, NULL, 0));
     if (!t->fresh)
@@ -514,10 +516,12 @@ pare_status pare_train_job(pare_ctx *cx, pare_arena *a, const pare_job *job,
                        .begin = {.cx = cx},
                        .own = {.cx = cx},
                        .job = job,
-                       .teller = teller};
+                       .teller = teller,
+                       .joules = cx->energy ? pare_energy_read(cx->energy) : 0};
     pare_status s = run_job(&t, out);
     cx->limit_bytes = limit;
     out->seconds = pare_seconds() - started;
+    out->joules = pare_energy_since(cx->energy, t.joules);
     pare_journal_close(cx, t.journal);
     pare_checkpoint_close(&t.model);
     if (t.own_teacher)

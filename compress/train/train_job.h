@@ -22,6 +22,7 @@ typedef struct pare_train_done {
     const pare_adapter_result *adapter;           /* NULL: all weights are trained */
     size_t resumed;                               /* steps of an earlier run */
     double seconds;
+    double joules; /* of the packages of the machine; 0: not known */
 
     /* What it takes. With job.plan_only the rest of the training is not known. */
     uint64_t memory, memory_limit, disk, disk_free; /* bytes */

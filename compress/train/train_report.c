@@ -141,6 +141,8 @@ void pare_train_put(pare_json_writer *w, const pare_train_done *d)
     pare_train_put_begin(w, d);
     pare_json_put_integer(w, "bytes", (int64_t)d->bytes);
     pare_json_put_integer(w, "resumed_steps", (int64_t)d->resumed);
+    if (d->joules > 0)
+        pare_json_put_finite(w, "energy_joules", d->joules);
     pare_report_training(w, &d->training);
 }
 

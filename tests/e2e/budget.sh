@@ -120,6 +120,37 @@ awk '/^  - gptq/ { setting++ }
 }
 END { exit bad || n != 30 }' whole/recipe.yaml || fail "fused linears have several settings"
 
+# --- tokens per second: times as they would be, so that the choice is known
+speed() { printf 'passes=[{budget: {tokens_s: %s, tokens: 128}}]' "$1"; }
+run 2 whole --restart --set passes.0.budget.tokens_s=300
+says err 'tokens_s stands in place of bits or bytes'
+run 2 whole --restart --threads 2 --set "$(speed 1000000)"
+says err '1e+06 tokens/s are too many for this machine as it is now: with the fastest settings (int'
+awk -F'[: ,}]+' '/"int2-g64"/ { n++ } END { exit n != 4 }' whole.variants/times.json ||
+    fail "not the times of 4 shapes: $(cat whole.variants/times.json)"
+# 10 us for each linear, 20 with 8 bits, 580 for the rest
+sed -i 's/"token_ps": [0-9]*/"token_ps": 1000000000/
+    s/"\(int[0-9]-g[0-9]*\)": [0-9]*/"\1": 10000000/g
+    s/"int8-g128": [0-9]*/"int8-g128": 20000000/' whole.variants/times.json
+cp whole.variants/times.json kept
+run 0 whole --restart --threads 2 --set "$(speed 1000)"
+says err 'int4-g32 everywhere, .*; 1000 tokens/s asked, 1000.00 predicted'
+says err 'budget: 1000 tokens/s asked, 1000.00 predicted, [0-9.]* measured'
+grep -q 'gptq: # 42 of 42 linears' whole/recipe.yaml && grep -q 'group: 32' whole/recipe.yaml ||
+    fail "not the best that is as fast: $(cat whole/recipe.yaml)"
+run 0 whole --restart --threads 2 --set "$(speed 900)"
+says err '900 tokens/s asked, 900.90 predicted'
+says whole/recipe.yaml 'gptq: # 11 of 42 linears'
+cmp -s whole.variants/times.json kept || fail "times that were known are measured again"
+run 2 whole --restart --threads 2 --set "$(speed 1001)"
+says err '1001 tokens/s are too many .* decodes about 1000.0; without these linears a token takes 0.58 ms'
+run 2 whole --restart --threads 1 --set "$(speed 1000000)"
+says err 'times.json: of other kernels or threads; times are measured anew'
+printf '{"shapes": [' > whole.variants/times.json
+run 2 whole --restart --threads 1 --set "$(speed 1000000)"
+says err 'times are measured anew'
+run 0 whole --restart --set passes.0.budget.fused=true
+
 # --- damage, and other data
 printf 'x' | dd of="$(ls whole.variants/int4-g128/packed-*)" bs=1 seek=200000 conv=notrunc 2> dd
 run 2 whole

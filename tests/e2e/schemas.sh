@@ -38,7 +38,7 @@ evaluate:
   - tasks: {mmlu: mmlu.jsonl, shots: 1, shots_from: {mmlu: mmlu.jsonl}}
 require: {perplexity: "<= +900%", kl: "<= 9", tasks.mmlu: ">= 1%", bytes: "<= 1GiB"}
 fallback: [{passes.1.rtn.bits: 8}]
-export: [{format: "gguf:q4_0", path: out.gguf}]
+export: [{format: "gguf:q4_0", path: out.gguf, tensor_parallel: 2}]
 END
 
 documents=()
@@ -119,7 +119,7 @@ put train_dry_run train lora.yaml --dry-run --output adapters --format json
 put train train lora.yaml --output adapters --format json
 put inspect inspect out --format json
 put inspect inspect demo/hedge --format json
-put export export out --format gguf:q8_0 --output more.gguf --json
+put export export out --format gguf:q8_0 --output more.gguf --tensor-parallel 2 --json
 put verify verify out --format json
 openssl genpkey -algorithm ed25519 -out private.pem 2> err
 openssl pkey -in private.pem -pubout -out public.pem

@@ -120,6 +120,7 @@ typedef struct job_opts {
     size_t set_count;
     const pare_events *events;
     const volatile int *interrupt;
+    struct pare_energy *energy;                                              /* counters, or NULL */
     void (*report)(void *self, const char *what, double done, double total); /* progress, or NULL */
     void *self;
 } job_opts;
@@ -132,6 +133,7 @@ static inline pare_status job_run(const job_place *p, job_opts o, char *what)
     pare_arena a;
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     cx.interrupt = o.interrupt;
+    cx.energy = o.energy;
     cx.progress = (pare_progress){.report = o.report, .self = o.self};
     ck_assert_int_eq(pare_pool_new(&cx, o.threads ? o.threads : 1, &cx.pool), PARE_OK);
     char recipe[512], output[512], share[512];

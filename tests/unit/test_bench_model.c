@@ -398,6 +398,37 @@ static void remove_counter(folder *d, const char *package)
     (void)rmdir(path);
 }
 
+/* A counter of which a turn was missed says nothing; work that goes on reads it now and then. */
+START_TEST(energy_is_read_as_work_goes_on_or_not_known)
+{
+    folder d;
+    pare_energy e;
+    pare_ctx cx;
+    char note[160];
+    folder_make(&d);
+    pare_ctx_init(&cx);
+    ck_assert(pare_energy_since(NULL, 0) == 0);
+    put_counter(&d, "intel-rapl:0", "energy_uj", "1000000\n");
+    put_counter(&d, "intel-rapl:0", "max_energy_range_uj", "100000000000\n"); /* of 100 s */
+    ck_assert(pare_energy_open(&e, d.path, note, sizeof note));
+    cx.energy = &e;
+    put_counter(&d, "intel-rapl:0", "energy_uj", "3000000\n");
+    pare_ctx_progress(&cx, "work", 0, 1);
+    ck_assert_double_eq(e.joules, 0); /* it was read a moment ago */
+    e.read_at -= 6;
+    pare_ctx_progress(&cx, "work", 1, 1);
+    ck_assert_double_eq_tol(e.joules, 2, 1e-9);
+    put_counter(&d, "intel-rapl:0", "energy_uj", "500000\n");
+    ck_assert_double_eq_tol(pare_energy_since(&e, 0.5), 1.5 + 99997.5, 1e-6);
+    e.read_at -= 101;
+    ck_assert(isnan(pare_energy_read(&e)) && isnan(pare_energy_read(&e)));
+    ck_assert(pare_energy_since(&e, 0) == 0);
+    pare_energy_close(&e);
+    remove_counter(&d, "intel-rapl:0");
+    folder_remove(&d);
+}
+END_TEST
+
 START_TEST(energy_is_that_of_all_packages_and_counters_wrap)
 {
     folder d;
@@ -406,8 +437,8 @@ START_TEST(energy_is_that_of_all_packages_and_counters_wrap)
     folder_make(&d);
     ck_assert(!pare_energy_open(&e, d.path, note, sizeof note));
     ck_assert_ptr_nonnull(strstr(note, "has no intel-rapl counter"));
-    put_counter(&d, "intel-rapl:0", "energy_uj", "900\n");
-    put_counter(&d, "intel-rapl:0", "max_energy_range_uj", "1000\n");
+    put_counter(&d, "intel-rapl:0", "energy_uj", "99999999900\n");
+    put_counter(&d, "intel-rapl:0", "max_energy_range_uj", "100000000000\n");
     put_counter(&d, "intel-rapl:1", "energy_uj", "5000000\n");
     put_counter(&d, "intel-rapl:0:0", "energy_uj", "7\n"); /* part of package 0 */
     put_counter(&d, "intel-rapl-mmio:0", "energy_uj", "7\n");
@@ -490,6 +521,7 @@ int main(void)
     tcase_add_test(t, linears_that_differ_are_called_mixed);
     tcase_add_test(t, what_does_not_fit_the_memory_is_refused_before_it_is_taken);
     tcase_add_test(t, a_run_stops_when_interrupted_and_refuses_what_does_not_fit);
+    tcase_add_test(t, energy_is_read_as_work_goes_on_or_not_known);
     tcase_add_test(t, energy_is_that_of_all_packages_and_counters_wrap);
     tcase_add_test(t, no_failed_allocation_leaks_or_crashes);
     suite_add_tcase(s, t);

@@ -130,6 +130,11 @@ static const struct {
     {"rtn: {bits: 4, group: 32, targets: '*.q_proj'}",
      "  - {format: compressed-tensors, path: x}\n", PARE_EUSAGE,
      "linears model.layers.0.self_attn.q_proj and model.layers.0.self_attn.k_proj: vLLM runs"},
+    {RTN, "  - {format: awq, path: x, tensor_parallel: 4}\n", PARE_EUSAGE,
+     "recipe.yaml:5:5: awq for 4 ranks: linear model.layers.0.self_attn.o_proj (int4 g32 sym): 16 "
+     "of 64 columns are no whole groups of 32; take 2 ranks"},
+    {RTN, "  - {format: awq, path: x, tensor_parallel: 0}\n", PARE_EUSAGE,
+     "recipe.yaml:5:45: \"tensor_parallel\" is \"0\"; it takes a whole number"},
     {RTN, "  - {format: awq, path: out/x}\n", PARE_EUSAGE, "recipe.yaml:5:25: "},
     {RTN, "  - {format: awq, path: x}\n  - {format: gptq, path: x/}\n", PARE_EUSAGE,
      "recipe.yaml:6:26: "},
@@ -191,6 +196,34 @@ START_TEST(an_export_that_is_there_is_replaced_with_the_output)
                   what);
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out", .restart = true}, NULL), PARE_OK);
     ck_assert(has(&p, "x/model.safetensors"));
+    job_remove_directory(p.root);
+}
+END_TEST
+
+static bool same_file(const job_place *p, const char *first, const char *second)
+{
+    const char *const name[] = {first, second};
+    char *text[2];
+    size_t len[2];
+    pare_ctx cx;
+    pare_arena a;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(pare_file_read(&cx, &a, job_path(p, name[i]), 1 << 24, &text[i], &len[i]),
+                         PARE_OK);
+    const bool same = len[0] == len[1] && memcmp(text[0], text[1], len[0]) == 0;
+    pare_arena_release(&a);
+    return same;
+}
+
+START_TEST(an_export_for_ranks_is_the_same_files_and_says_so)
+{
+    const job_place p = begin(RTN, "  - {format: awq, path: x, tensor_parallel: 2}\n"
+                                   "  - {format: awq, path: y}\n");
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    says(&p, "x/pare-export.json", "\"tensor_parallel\": 2");
+    ck_assert(!has(&p, "x/rank-0") && same_file(&p, "x/model.safetensors", "y/model.safetensors"));
     job_remove_directory(p.root);
 }
 END_TEST
@@ -545,6 +578,7 @@ int main(void)
     tcase_add_test(t, exports_do_not_change_the_artifact);
     tcase_add_loop_test(t, what_cannot_be_exported_is_refused_before_a_weight_is_read, 0, MISTAKES);
     tcase_add_test(t, plain_checkpoints_are_not_exported);
+    tcase_add_test(t, an_export_for_ranks_is_the_same_files_and_says_so);
     tcase_add_test(t, an_export_that_is_there_is_replaced_with_the_output);
     tcase_add_loop_test(t, a_plan_knows_bytes_and_fates_of_its_exports, 0, PLANNED);
     tcase_add_loop_test(t, strict_refuses_other_codes_of_exports_before_a_weight_is_read, 0,

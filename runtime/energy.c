@@ -1,4 +1,5 @@
-/* Energy counters of processors, as Linux shows them below /sys/class/powercap. */
+#include "runtime/energy.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compress/bench/bench_model.h"
+#include "runtime/machine.h"
 
 enum { PATH_MAX_TEXT = 512, NUMBER_TEXT = 32 };
 
@@ -88,7 +89,7 @@ static bool add_package(pare_energy *e, const char *directory, const char *name)
 
 bool pare_energy_open(pare_energy *e, const char *directory, char *note, size_t size)
 {
-    *e = (pare_energy){.count = 0};
+    *e = (pare_energy){.read_at = pare_seconds()};
     DIR *const d = opendir(directory);
     if (!d) {
         (void)snprintf(note, size, "%.80s: %s", directory, strerror(errno));
@@ -111,17 +112,43 @@ bool pare_energy_open(pare_energy *e, const char *directory, char *note, size_t 
     return e->count > 0;
 }
 
+/* What counter i has gone up by; false: nobody can tell. */
+static bool count_up(pare_energy *e, size_t i, double seconds, uint64_t *used)
+{
+    static const double most = 1e9; /* microjoules in a second */
+    const uint64_t last = e->last[i], range = e->range[i];
+    uint64_t now;
+    if (!read_number(e->fd[i], &now) || (range && seconds * most > (double)range))
+        return false;
+    *used = now >= last ? now - last : now + range - last;
+    e->last[i] = now;
+    return now >= last || now + range >= last;
+}
+
 double pare_energy_read(pare_energy *e)
 {
+    const double now = pare_seconds();
     for (size_t i = 0; i < e->count; i++) {
-        uint64_t now;
-        if (!read_number(e->fd[i], &now) || (now < e->last[i] && now + e->range[i] < e->last[i]))
-            return (double)NAN;
-        const uint64_t used = now >= e->last[i] ? now - e->last[i] : now + e->range[i] - e->last[i];
-        e->joules += (double)used * 1e-6;
-        e->last[i] = now;
+        uint64_t used;
+        if (count_up(e, i, now - e->read_at, &used))
+            e->joules += (double)used * 1e-6;
+        else
+            e->joules = (double)NAN;
     }
+    e->read_at = now;
     return e->joules;
+}
+
+void pare_energy_poll(pare_energy *e)
+{
+    if (e && pare_seconds() - e->read_at > 5)
+        (void)pare_energy_read(e);
+}
+
+double pare_energy_since(pare_energy *e, double since)
+{
+    const double used = e ? pare_energy_read(e) - since : 0;
+    return isfinite(used) ? used : 0;
 }
 
 void pare_energy_close(pare_energy *e)
