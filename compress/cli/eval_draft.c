@@ -11,7 +11,7 @@ enum { DRAFTED = 4 }; /* where --draft-tokens is not given */
 pare_status pare_eval_draft_options(pare_cli *cli, const pare_args *args, const pare_measure *m,
                                     pare_eval_draft *d)
 {
-    static const char *const needs[] = {"draft-tokens", "temperature", "seed"};
+    static const char *const needs[] = {"draft-tokens", "temperature"};
     pare_ctx *const cx = &cli->cx;
     const char *const device = pare_args_text(args, "device");
     uint64_t drafted = DRAFTED;

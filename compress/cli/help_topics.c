@@ -305,6 +305,7 @@ const pare_topic pare_topics[] = {
     {"evaluate", "what pare measures of the finished model", print_evaluate},
     {"choice", "the form of files of multiple choice", pare_help_choice},
     {"tasks", "tasks as lm-evaluation-harness scores them", pare_help_tasks},
+    {"needle", "whether a model finds a number in a long text", pare_help_needle},
     {"kv_cache", "the key/value cache in few bits", print_kv_cache},
     {"export", "files for other engines", print_export},
     {"require", "what the result must keep to, and what to try where it does not",

@@ -28,11 +28,11 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
     m->limit = (size_t)limit;
     PARE_TRY(pare_measure_task_options(cli, args, m));
     const bool items = m->choices || m->tasks;
-    if (!m->text && !m->tokens && !items && !m->speed)
+    if (!m->text && !m->tokens && !items && !m->speed && !pare_args_given(args, "needle"))
         return pare_fail(cx, PARE_EUSAGE,
-                         "%s: nothing to measure; give --text, --tokens, --tasks, --choice or "
+                         "%s: nothing to measure; give --text, --tokens, --tasks, --choice%s or "
                          "--speed",
-                         command);
+                         command, strcmp(command, "eval") == 0 ? ", --needle" : "");
     static const char *const of_text[] = {"window", "stride", "bos", "by-position"};
     for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
         if (!m->text && !m->tokens && pare_args_given(args, of_text[i]))

@@ -173,6 +173,8 @@ void pare_figures_put(pare_json_writer *w, const pare_figures *f)
         pare_figures_put_choice(w, f->choice, f->choices);
     if (f->tasks)
         pare_task_put(w, f->task, f->tasks);
+    if (f->needle)
+        pare_needle_put(w, f->needle);
     if (f->has_speed)
         put_speed(w, &f->speed);
     pare_figures_put_memory(w, &f->memory);
