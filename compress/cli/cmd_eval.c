@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
+#include "compress/cli/eval_continue.h"
 #include "compress/cli/eval_draft.h"
 #include "compress/cli/eval_needle.h"
 #include "compress/cli/measure_steps.h"
@@ -18,6 +19,7 @@ typedef struct evaluation {
     pare_loaded *baseline; /* &other or NULL */
     pare_eval_draft draft;
     pare_eval_needle needle;
+    pare_eval_continue continued;
     pare_figures f, base;
     bool checked; /* the checksums of the model, the baseline and the draft */
     uint64_t peak_rss_bytes, peak_anonymous_bytes; /* of the run */
@@ -30,7 +32,7 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
     const size_t models = pare_args_text(args, "baseline") ? 2 : 1;
     uint64_t window = PARE_MEASURE_WINDOW;
     PARE_TRY(pare_args_count(&cli->cx, args, "window", 2, UINT32_MAX, &window));
-    PARE_TRY(pare_measure_steps_take(cli, models * (3 + m->choices + m->tasks) + 3, &e->steps));
+    PARE_TRY(pare_measure_steps_take(cli, models * (3 + m->choices + m->tasks) + 4, &e->steps));
     m->steps = &e->steps;
     for (size_t i = 0; i < models; i++)
         pare_measure_expect_open(m);
@@ -43,6 +45,8 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
         pare_measure_expect_task(m, i / models);
     for (size_t i = 0; e->needle.opts.file && i < models; i++)
         pare_measure_expect_needle(m, &e->needle.opts);
+    if (e->continued.opts.prompts)
+        pare_measure_expect_continue(m, models * e->continued.opts.prompts, e->continued.opts.most);
     for (size_t i = 0; i < models; i++)
         pare_measure_expect_speed(m);
     if (e->draft.path)
@@ -82,6 +86,7 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
     if (path && e->asked.tokens)
         PARE_TRY(pare_measure_same_ids(cli, &e->asked, &e->model, &e->other));
     PARE_TRY(pare_eval_needle_check(cli, &e->model, e->baseline, &e->needle));
+    PARE_TRY(pare_eval_continue_check(cli, &e->asked, &e->model, e->baseline, &e->continued));
     PARE_TRY(pare_eval_draft_open(cli, args, &e->asked, &e->model, &e->draft));
     pare_loaded_text_done(&e->model);
     pare_loaded_text_done(&e->other);
@@ -135,6 +140,9 @@ static pare_status measure(pare_cli *cli, evaluation *e)
     if (s == PARE_OK)
         s = pare_eval_needle_measure(cli, &e->asked, &e->model, e->baseline, &e->needle, &e->f,
                                      &e->base);
+    if (s == PARE_OK)
+        s = pare_eval_continue_measure(cli, &e->asked, &e->model, e->baseline, &e->continued, &e->f,
+                                       &e->base);
     if (s == PARE_OK)
         s = pare_measure_speed(cli, &e->asked, &e->model, &e->f);
     if (s == PARE_OK && e->baseline)
@@ -304,6 +312,7 @@ static void print_text(const pare_cli *cli, const evaluation *e)
     for (size_t i = 0; i < e->f.tasks; i++)
         pare_measure_print_task(&e->f.task[i], i < e->base.tasks ? &e->base.task[i] : NULL);
     pare_eval_needle_print(&e->needle);
+    pare_eval_continue_print(&e->f, &e->base);
     print_speed("speed", &e->f);
     print_speed("  baseline", &e->base);
     pare_eval_draft_print(&e->draft);
@@ -352,13 +361,17 @@ static pare_status run(pare_cli *cli, const pare_args *args, evaluation *e)
     return s == PARE_OK ? s : pare_fail(&cli->cx, s, "interrupted; what was done is printed");
 }
 
-/* Of what draws numbers. */
-static pare_status check_seed(pare_cli *cli, const pare_args *args)
+/* Settings that several measurements take. */
+static pare_status check_shared(pare_cli *cli, const pare_args *args)
 {
-    return pare_args_given(args, "seed") && !pare_args_given(args, "draft") &&
-                   !pare_args_given(args, "needle")
-               ? pare_fail(&cli->cx, PARE_EUSAGE, "eval: --seed needs --draft or --needle")
-               : PARE_OK;
+    const bool writes = pare_args_given(args, "draft") || pare_args_given(args, "continuations");
+    if (!writes && pare_args_given(args, "temperature"))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "eval: --temperature needs --draft or --continuations");
+    if (!writes && !pare_args_given(args, "needle") && pare_args_given(args, "seed"))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "eval: --seed needs --draft, --continuations or --needle");
+    return PARE_OK;
 }
 
 pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
@@ -369,7 +382,8 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(pare_eval_draft_options(cli, args, &e.asked, &e.draft));
     PARE_TRY(pare_eval_needle_options(cli, args, &e.needle));
-    PARE_TRY(check_seed(cli, args));
+    PARE_TRY(pare_eval_continue_options(cli, args, &e.asked, &e.continued));
+    PARE_TRY(check_shared(cli, args));
     PARE_TRY(pare_cli_device(cli, args));
     const pare_status s = run(cli, args, &e);
     pare_loaded_close(&e.draft.model);

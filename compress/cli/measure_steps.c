@@ -70,6 +70,12 @@ void pare_measure_expect_needle(pare_measure *m, const pare_needle_opts *o)
            "answering questions");
 }
 
+/* A token by itself takes about twice the time of one in a text. */
+void pare_measure_expect_continue(pare_measure *m, size_t prompts, size_t most)
+{
+    expect(m, 2 * token_bytes * (double)prompts * (double)most, "continuing prompts");
+}
+
 void pare_measure_expect_speed(pare_measure *m)
 {
     if (m->speed)

@@ -175,6 +175,8 @@ void pare_figures_put(pare_json_writer *w, const pare_figures *f)
         pare_task_put(w, f->task, f->tasks);
     if (f->needle)
         pare_needle_put(w, f->needle);
+    if (f->continuations)
+        pare_continue_put(w, f->continuations);
     if (f->has_speed)
         put_speed(w, &f->speed);
     pare_figures_put_memory(w, &f->memory);

@@ -3,6 +3,7 @@
 #ifndef PARE_COMPRESS_FIGURES_H
 #define PARE_COMPRESS_FIGURES_H
 
+#include "compress/evaluate/continuations.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/evaluate/needle.h"
 #include "compress/evaluate/paired.h"
@@ -39,7 +40,8 @@ typedef struct pare_figures {
     size_t choices;
     pare_task_figures *task;
     size_t tasks;
-    const pare_needle_figures *needle; /* NULL: none */
+    const pare_needle_figures *needle;          /* NULL: none */
+    const pare_continue_figures *continuations; /* NULL: none */
     bool has_speed;
     pare_speed_result speed;
     pare_memory_figures memory;
@@ -70,7 +72,8 @@ pare_eval_result pare_figures_baseline(const pare_eval_result *r);
  *           paired {gained, lost, p}, paired_norm}]
  *   memory  memory {weight_bytes, bits_per_weight, model_bits_per_weight, mapped_bytes,
  *           peak_rss_bytes, peak_anonymous_bytes}
- *   all     model, disk_bytes, window, stride, those, tasks, needle, speed, memory */
+ *   all     model, disk_bytes, window, stride, those, tasks, needle, continuations,
+ *           speed, memory */
 void pare_figures_put_text(pare_json_writer *w, const pare_eval_result *r, bool complete);
 void pare_figures_put_choice(pare_json_writer *w, const pare_choice_figures *c, size_t choices);
 void pare_figures_put_memory(pare_json_writer *w, const pare_memory_figures *m);

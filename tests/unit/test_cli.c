@@ -184,6 +184,12 @@ static const struct {
     {"eval x --text a --draft y --device auto", 2, "--draft is measured on the CPU"},
     {"eval x --speed --lengths 512", 2, "--lengths needs --needle"},
     {"eval x --speed --seed 1", 2, "--seed needs --draft"},
+    {"eval x --speed --temperature 1", 2, "--temperature needs --draft or --continuations"},
+    {"eval x --speed --continuations 3", 2, "--continuations needs --text or --tokens"},
+    {"eval x --text a --continue-tokens 3", 2, "--continue-tokens needs --continuations"},
+    {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 64 --continuations 2 "
+     "--continue-tokens 225",
+     2, "a prompt takes 32; give 224 or less"},
     {"eval x --needle a --lengths 512,100", 2, "up to 16 whole numbers from 128 to"},
     {"eval x --needle a --lengths 512,512", 2, "512 stands there twice"},
     {"eval x --needle a --keys 0", 2, "whole number from 1 to 1000"},
