@@ -91,7 +91,7 @@ const char *pare_args_text(const pare_args *args, const char *name); /* last one
 size_t pare_args_texts(const pare_args *args, const char *name, const char *out[PARE_ARGS_MAX]);
 PARE_CHECKED pare_status pare_args_count(pare_ctx *cx, const pare_args *args, const char *name,
                                          uint64_t min, uint64_t max, uint64_t *out);
-/* The same of a list of different ones, such as 1,8: at most `most` into out, *count of them. */
+/* The same of a list of different ones, such as 1,8: at most `most`. */
 typedef struct pare_counts {
     size_t min, max, most;
 } pare_counts;
@@ -210,8 +210,7 @@ enum { PARE_DEVICE_TEXT = 1100 };
 const char *pare_ran_on_text(const pare_ran_on *r, char text[PARE_DEVICE_TEXT]);
 void pare_json_put_ran_on(pare_json_writer *w, const pare_ran_on *r);
 
-/* What the commands say of a cache: a line, a JSON member "kv_cache". */
-enum { PARE_KV_TEXT = 256 };
+enum { PARE_KV_TEXT = 256 }; /* what is said of a cache: a line, a JSON member "kv_cache" */
 void pare_kv_text(const pare_config *c, const pare_kv_format *f, char text[PARE_KV_TEXT]);
 void pare_json_put_kv(pare_json_writer *w, const pare_config *c, const pare_kv_format *f);
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compress/evaluate/evaluate_internal.h"
 #include "runtime/sample.h"
 
 enum { BATCH = 16 };
-static const size_t CACHE_BYTES = (size_t)256 << 20;
 
 typedef struct continuing {
     pare_ctx *cx;
@@ -139,12 +139,8 @@ static pare_status count_batch(continuing *c, size_t batch)
 static size_t batch_of(const continuing *c)
 {
     size_t batch = c->prompts < BATCH ? c->prompts : BATCH;
-    for (size_t i = 0; i < c->sides; i++) {
-        const pare_model *const m = c->f[i]->model;
-        while (batch > 1 &&
-               pare_kv_bytes(&m->config, &m->kv, batch, c->length) > CACHE_BYTES / m->config.blocks)
-            batch--;
-    }
+    for (size_t i = 0; i < c->sides; i++)
+        batch = pare__eval_together(&c->f[i]->model->config, &c->f[i]->model->kv, c->length, batch);
     return batch;
 }
 

@@ -13,6 +13,8 @@
  *   perplexity       exp(-mean ll) of the last word; acc: every token of it is the likeliest one
  *   word_perplexity  exp(-sum ll / words) of whole pages; byte_perplexity by bytes, bits_per_byte
  *                    -sum ll / bytes / ln 2; words and bytes are those of the file
+ *   exact_match      share of documents whose number the model writes, greedily: behind the first
+ *                    "#### " (strict-match), or the last one that there is (flexible-extract)
  *
  * Errors of means are the sample deviation over sqrt(n); that of perplexity is perplexity times
  * this error of the mean (the harness draws it by bootstrap); figures of pages have none. */
@@ -79,13 +81,21 @@ typedef struct pare_task_texts {
 PARE_CHECKED pare_status pare_task_read(pare_ctx *cx, pare_arena *a, const pare_task_asked *asked,
                                         pare_task_texts *out);
 
+/* What each token is written as: token t is text[start[t]] up to start[t + 1]. */
+typedef struct pare_task_pieces {
+    const char *text, *end_text; /* the latter: of the tokenizer's EOS, or NULL */
+    const size_t *start;         /* [count + 1] */
+    size_t count, longest;
+} pare_task_pieces;
+
 /* A task in the tokens of a model. */
 typedef struct pare_task_data {
     pare_task_texts texts;
-    pare_choice_item *item; /* [items] */
-    size_t items, values;   /* values: choices of all items */
-    size_t longest;         /* positions that the longest item takes */
-    size_t cut;             /* documents whose context lost tokens */
+    pare_choice_item *item;  /* [items] */
+    size_t items, values;    /* values: choices of all items */
+    size_t longest;          /* positions that the longest item takes */
+    size_t cut;              /* documents whose context lost tokens */
+    pare_task_pieces pieces; /* of tasks whose answers the model writes; else none */
 } pare_task_data;
 
 /* Tokens of the texts that data->texts has, which were read from `path`, for a model that takes
@@ -140,6 +150,13 @@ typedef struct pare_task_figures {
 PARE_CHECKED pare_status pare_task_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
                                        const pare_task_data *data, const pare_task_asked *asked,
                                        pare_task_figures *out);
+
+/* Whether a model writes its answers to this task. Then pare_task_ask takes
+ * pare_task_write_bytes, upper bound, for so many prompts of at most `longest` tokens; else what
+ * pare_evaluate_choice takes. */
+bool pare_task_writes(const pare_task_row *t);
+uint64_t pare_task_write_bytes(const pare_ctx *cx, const pare_eval_side *side, size_t items,
+                               size_t longest);
 
 /* Holds answers against those of the baseline to the same documents. */
 void pare_task_pair(const pare_task_figures *baseline, pare_task_figures *out);

@@ -10,7 +10,8 @@ typedef enum pare__task_kind {
     PARE__TASK_NORM, /* acc and acc_norm */
     PARE__TASK_MASS, /* mc2 */
     PARE__TASK_WORD, /* perplexity and acc of the last word */
-    PARE__TASK_PAGE
+    PARE__TASK_PAGE,
+    PARE__TASK_ANSWER /* that the model writes */
 } pare__task_kind;
 
 /* Where shots come from, for a file whose split the harness takes none from: */
@@ -46,6 +47,21 @@ struct pare_task_row {
     pare_status (*read)(const pare__task_reading *r, const pare_json *doc, pare__task_item *out);
     pare__choice_reader *choice;
 };
+
+/* Tokens of an answer that a model writes, at most. */
+enum { PARE__TASK_WRITTEN = 256 };
+
+/* What a model writes behind the items of data, which have no choices, as verdicts of the items:
+ * PARE_CHOICE_RIGHT by the strict rule, RIGHT_NORM by the flexible one. PARE_ENUMERIC, PARE_ENOMEM,
+ * PARE_EINTERRUPTED: then items that were done have verdicts. Memory: caches of all blocks for at
+ * most 16 documents, and 256 MiB where they are more than one. */
+PARE_CHECKED pare_status pare__task_write(pare_ctx *cx, const pare_forward *f,
+                                          const pare_task_data *data);
+
+/* The same of one text that was written, cut where an answer ends; `answer` is that of the
+ * document. The arena is scratch. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__task_answer(pare_arena *a, const char *written, const char *answer,
+                                           unsigned char *verdict);
 
 /* A page as it stands in the file, as a document. */
 PARE_CHECKED pare_status pare__task_page(const pare__task_reading *r, const char *page,

@@ -46,7 +46,7 @@ static void judge(scoring *s, size_t doc)
     const double *const sum = s->score + d->value;
     unsigned char verdict = PARE_CHOICE_ASKED;
     const pare__task_kind kind = s->data->texts.task->kind;
-    double value = sum[0];
+    double value = kind == PARE__TASK_ANSWER ? 0 : sum[0];
     switch (kind) {
     case PARE__TASK_ACC:
     case PARE__TASK_NORM:
@@ -57,6 +57,7 @@ static void judge(scoring *s, size_t doc)
         break;
     case PARE__TASK_MASS: value = mass_of(sum, d->right, d->choices); break;
     case PARE__TASK_WORD: verdict |= s->greedy[d->value] ? PARE_CHOICE_RIGHT : 0; break;
+    case PARE__TASK_ANSWER: verdict = s->asked[d->first]; break;
     case PARE__TASK_PAGE:
         for (size_t i = 1; i < d->count; i++)
             value += sum[i];
@@ -131,6 +132,10 @@ static void sum_up(scoring *s)
         add(f, (pare_task_metric){
                    .name = "perplexity", .value = exp(-mean), .error = exp(-mean) * error});
         add(f, share_of(f, "acc", PARE_CHOICE_RIGHT));
+        break;
+    case PARE__TASK_ANSWER:
+        add(f, share_of(f, "exact_match,strict-match", PARE_CHOICE_RIGHT));
+        add(f, share_of(f, "exact_match,flexible-extract", PARE_CHOICE_RIGHT_NORM));
         break;
     case PARE__TASK_PAGE: {
         const double by_word = s->log_sum / (double)s->words, bytes = (double)s->bytes;
@@ -230,7 +235,9 @@ pare_status pare_task_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
         data->item[i].greedy = s.greedy + at;
         data->item[i].verdict = s.asked + i;
     }
-    const pare_status status = pare_evaluate_choice(cx, f, data->item, data->items, &result);
+    const pare_status status = data->texts.task->kind == PARE__TASK_ANSWER
+                                   ? pare__task_write(cx, f, data)
+                                   : pare_evaluate_choice(cx, f, data->item, data->items, &result);
     out->complete = status == PARE_OK;
     if (status == PARE_OK || status == PARE_EINTERRUPTED)
         PARE_TRY(summarize(&s));

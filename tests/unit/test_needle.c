@@ -79,8 +79,8 @@ START_TEST(a_number_stands_at_its_depth_in_as_many_sentences_as_fit)
         ck_assert_uint_eq(strlen(number), 6);
         (void)snprintf(needle, sizeof needle, "The hidden number is%s.", number);
         const double is = depth_of(&b, text_of(&b, q->context, q->context_count), needle);
-        ck_assert_msg(is >= depth - 0.02 && is <= depth + (double)SENTENCE / (double)length, "%g of %g", is,
-                      depth);
+        ck_assert_msg(is >= depth - 0.02 && is <= depth + (double)SENTENCE / (double)length,
+                      "%g of %g", is, depth);
         ck_assert(depth > 0 || is <= 0);
         ck_assert(depth < 1 || is >= 1);
         if (i < KEYS)
@@ -170,8 +170,8 @@ START_TEST(a_text_that_cannot_fill_a_prompt_is_refused)
     char text[4096] = "";
     bench b;
     begin(&b);
-    for (size_t i = 0; i < bad[_i].repeats; i++)
-        strcat(text, bad[_i].text);
+    for (size_t i = 0, len = strlen(bad[_i].text); i < bad[_i].repeats; i++)
+        memcpy(text + i * len, bad[_i].text, len + 1);
     folder_put_text(&b.f, "a.txt", text);
     const pare_needle_opts o = {folder_file(&b.f, "a.txt"), {bad[_i].length}, 1, 1, 0};
     ck_assert_int_eq(pare_needle_load(&b.cx, &b.a, b.t, &o, &b.item), PARE_EUSAGE);
@@ -189,8 +189,8 @@ START_TEST(any_text_has_sentences)
     char *const text = malloc(LINES * 64);
     size_t len = 0;
     for (size_t i = 0; i < LINES; i++)
-        len +=
-            (size_t)sprintf(text + len, _i ? "the cat %zu sat on it " : "the cat %zu sat\r\n", i);
+        len += (size_t)snprintf(text + len, 64,
+                                _i ? "the cat %zu sat on it " : "the cat %zu sat\r\n", i);
     folder_put(&b.f, "a.txt", text, len);
     free(text);
     const pare_needle_opts o = {folder_file(&b.f, "a.txt"), {700}, 1, 4, 1};

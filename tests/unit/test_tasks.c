@@ -143,6 +143,13 @@ static const struct shape {
      {" \nit"},
      1,
      0},
+    {"gsm8k",
+     "a.jsonl",
+     "{\"question\": \"A cat has 4 legs?\", \"answer\": \"Yes.\\n#### 4\"}",
+     "Question: A cat has 4 legs?\nAnswer:",
+     {" Yes.\n#### 4"},
+     1,
+     0},
     {"lambada_openai", "a.csv", "text\nThe cat sat\n", "The cat", {" sat"}, 1, 0},
 };
 
