@@ -223,6 +223,11 @@ static void print_choice(const evaluation *e, size_t i)
                      c->paired.gained, c->paired.lost, c->paired.p, c->paired_norm.gained,
                      c->paired_norm.lost, c->paired_norm.p);
     }
+    if (i < e->f.choices) {
+        const pare_task_parts *const p = &e->f.choice[i].parts, *const b = &e->base.choice[i].parts;
+        pare_measure_print_groups(p->group, p->groups, b->group,
+                                  i < e->base.choices ? b->groups : 0);
+    }
 }
 
 static void print_perplexity(const evaluation *e)

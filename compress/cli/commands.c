@@ -136,6 +136,7 @@ static const pare_option eval_options[] = {
      "tasks as lm-evaluation-harness scores them: piqa=FILE,arc_easy=FILE (pare help tasks)", true},
     {"shots", "N", "put N solved examples in front of each document of the tasks (0)", false},
     {"shots-from", "NAME=FILE", "the file that they are taken from", true},
+    {"by", "FIELD", "accuracy by this field of the documents of tasks and choice, too", false},
     {"limit", "N",
      "only the first N windows of a text, items of a choice file, documents of a task", false},
     {"needle", "FILE",

@@ -19,6 +19,8 @@ typedef struct pare_choice_figures {
     size_t items;
     bool has_paired; /* held against the baseline's answers */
     pare_paired paired, paired_norm;
+    const char *by;        /* the field of the items that accuracy is told apart by, or NULL */
+    pare_task_parts parts; /* by its values, sorted */
 } pare_choice_figures;
 
 /* Bytes; 0 where they were not taken of this model alone. */
@@ -52,6 +54,11 @@ typedef struct pare_figures {
 PARE_CHECKED pare_status pare_choice_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
                                          pare_choice_item *item, size_t items,
                                          pare_choice_figures *out);
+
+/* Accuracy by the field `by` of the texts that were asked; out->by is set by the caller, NULL:
+ * nothing. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_choice_part(pare_arena *a, const pare_choice_texts *texts,
+                                          pare_choice_figures *out);
 
 /* Holds answers against those of the baseline to the same items. */
 void pare_choice_pair(const pare_choice_figures *baseline, pare_choice_figures *out);

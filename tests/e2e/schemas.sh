@@ -104,6 +104,8 @@ put eval eval out --tasks mmlu=mmlu.jsonl --shots 1 --shots-from mmlu=mmlu.jsonl
 put eval eval out --baseline demo/hedge --needle demo/evaluation.txt --lengths 128,200 --keys 2 --format json
 put eval eval out --baseline demo/hedge --text text --window 64 --continuations 3 --continue-tokens 8 \
     --temperature 0.8 --seed 2 --format json
+put eval eval out --baseline demo/hedge --tasks mmlu=mmlu.jsonl --by answer --format json
+put eval eval out --baseline demo/hedge --choice choice.jsonl --by answer --format json
 put eval eval out --speed --kv kivi --format json
 put eval eval demo/hedge --text text --window 64 --limit 2 --draft out --temperature 0 --format json
 put compare compare demo/hedge out --text text --window 64 --choice choice.jsonl --limit 1 --speed --format json

@@ -8,6 +8,7 @@ static const struct {
     int code;
     const char *fragment;
 } mistakes[] = {
+    {"eval x --speed --by level", 2, "--by needs --tasks or --choice"},
     {"eval x --speed --lengths 512", 2, "--lengths needs --needle"},
     {"eval x --speed --seed 1", 2, "--seed needs --draft"},
     {"eval x --speed --temperature 1", 2, "--temperature needs --draft or --continuations"},

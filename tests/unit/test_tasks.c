@@ -316,7 +316,7 @@ START_TEST(many_subjects_are_told_apart)
         (void)snprintf(text[i], sizeof *text, "s%zu", i * 7919 % SUBJECTS);
     for (size_t i = 0; i < DOCS; i++)
         name[i] = text[i % SUBJECTS];
-    ck_assert_int_eq(pare__task_groups(&a, name, DOCS, of, &groups), PARE_OK);
+    ck_assert_int_eq(pare__task_groups(&a, name, DOCS, false, of, &groups), PARE_OK);
     ck_assert_uint_eq(groups, SUBJECTS);
     for (size_t i = 0; i < DOCS; i++)
         ck_assert_uint_eq(of[i], i % SUBJECTS);
