@@ -157,6 +157,8 @@ void pare_help_tasks(void)
         "looks for the\nnumber behind the first \"#### \", flexible-extract for the last number. "
         "The "
         "harness gives 5 shots.\n\n"
+        "--by FIELD splits the first share of each task by a field of its documents, such as their "
+        "grade.\n\n"
         "acc_norm divides a sum of log-likelihoods by the characters of the choice. With "
         "--baseline, gained\nand lost are documents that only one of both models answers right, "
         "and p is McNemar's exact test.\n\n"

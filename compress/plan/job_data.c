@@ -342,7 +342,8 @@ pare_status pare_data_asked(pare_arena *a, const pare_plan *plan, const pare_eva
                              .file = file,
                              .limit = e->limit,
                              .shots = e->shots,
-                             .shots_file = from};
+                             .shots_file = from,
+                             .by = e->by.text};
     return file && (from || !e->shots_file.text) ? PARE_OK : PARE_ENOMEM;
 }
 

@@ -35,7 +35,7 @@ evaluate:
   - perplexity: {text: text, window: 64, limit: 4}
   - kl: {text: text, window: 64}
   - choice: {file: choice.jsonl}
-  - tasks: {mmlu: mmlu.jsonl, shots: 1, shots_from: {mmlu: mmlu.jsonl}}
+  - tasks: {mmlu: mmlu.jsonl, shots: 1, shots_from: {mmlu: mmlu.jsonl}, by: answer}
 require: {perplexity: "<= +900%", kl: "<= 9", tasks.mmlu: ">= 1%", bytes: "<= 1GiB"}
 fallback: [{passes.1.rtn.bits: 8}]
 export: [{format: "gguf:q4_0", path: out.gguf}]

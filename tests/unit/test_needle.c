@@ -116,7 +116,7 @@ END_TEST
  * another token in the end. */
 START_TEST(an_answer_is_right_when_greedy_decoding_writes_it)
 {
-    const pare_needle_opts o = {TEXT, {240}, 1, 2, 0};
+    const pare_needle_opts o = {TEXT, {240}, 1, 1, 0};
     bench b;
     pare_checkpoint ck;
     pare_model model;
@@ -144,12 +144,12 @@ START_TEST(an_answer_is_right_when_greedy_decoding_writes_it)
     ck_assert_int_eq(pare_needle_ask(&b.cx, &b.a, &f, b.item, &o, &r), PARE_OK);
     for (size_t i = 0; i < pare_needle_items(&o); i++)
         ck_assert_uint_eq(r.verdict[i], PARE_CHOICE_ASKED | (i % 3 ? 0 : PARE_CHOICE_RIGHT));
-    ck_assert(r.complete && r.all.n == 10 && r.all.right == 4);
-    ck_assert(r.cell[1].n == 2 && r.cell[1].right == 1 && r.cell[2].right == 0);
+    ck_assert(r.complete && r.all.n == 5 && r.all.right == 2);
+    ck_assert(r.cell[1].n == 1 && r.cell[1].right == 0 && r.cell[3].right == 1);
     ck_assert_double_eq_tol(pare_needle_share(r.all), 0.4, 1e-12);
-    ck_assert_double_eq_tol(pare_needle_error(r.all), sqrt(0.4 * 0.6 / 9), 1e-12);
+    ck_assert_double_eq_tol(pare_needle_error(r.all), sqrt(0.4 * 0.6 / 4), 1e-12);
     pare_needle_pair(&base, &r);
-    ck_assert(r.has_paired && r.paired.gained == 4 && r.paired.lost == 0);
+    ck_assert(r.has_paired && r.paired.gained == 2 && r.paired.lost == 0);
     pare_checkpoint_close(&ck);
     end(&b);
 }
@@ -203,6 +203,35 @@ START_TEST(any_text_has_sentences)
 }
 END_TEST
 
+START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
+{
+    bench b;
+    begin(&b);
+    char text[1024];
+    size_t len = 0;
+    while (len + 16 < sizeof text)
+        len += (size_t)snprintf(text + len, 16, "The cat sat. ");
+    folder_put(&b.f, "a.txt", text, len);
+    const pare_needle_opts o = {folder_file(&b.f, "a.txt"), {128}, 1, 1, 0};
+    const pare_alloc plain = b.cx.alloc;
+    pare_status s = PARE_ENOMEM;
+    long n = 0;
+    for (; s != PARE_OK; n++) {
+        unit_failing failing = {.left = n};
+        pare_arena a = {.cx = &b.cx};
+        pare_ctx_clear(&b.cx);
+        b.cx.alloc = (pare_alloc){unit_failing_resize, &failing};
+        s = pare_needle_load(&b.cx, &a, b.t, &o, &b.item);
+        ck_assert(s == PARE_OK || (s == PARE_ENOMEM && b.cx.what[0]));
+        pare_arena_release(&a);
+        ck_assert_int_eq(failing.live, 0);
+        b.cx.alloc = plain;
+    }
+    ck_assert_int_gt(n, 3);
+    end(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("needle");
@@ -213,6 +242,7 @@ int main(void)
     tcase_add_test(c, an_answer_is_right_when_greedy_decoding_writes_it);
     tcase_add_loop_test(c, a_text_that_cannot_fill_a_prompt_is_refused, 0, 4);
     tcase_add_loop_test(c, any_text_has_sentences, 0, 2);
+    tcase_add_test(c, every_refused_allocation_is_reported_and_nothing_leaks);
     suite_add_tcase(s, c);
     return unit_main(s);
 }
