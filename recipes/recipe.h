@@ -116,6 +116,7 @@ typedef struct pare_evaluation {
     pare_place place;
     pare_text text, tokens, file; /* one of them; `file` with choice and tasks */
     pare_text task, shots_file;   /* of tasks; the latter may be without text */
+    pare_text by; /* of tasks: the field that shares are told apart by, or without text */
     size_t shots;
     size_t window; /* default 2048; not of choice and tasks */
     bool window_given;

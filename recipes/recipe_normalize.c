@@ -207,6 +207,8 @@ static void put_evaluation(sink *s, const pare_evaluation *e, bool portable)
         put_text(s, "      shots_from:\n");
         put_task_path(s, "        ", e->task.text, e->shots_file.text, portable);
     }
+    if (e->by.text)
+        put_path(s, "      by", e->by.text, false);
     if (e->device != PARE_RUN_ON_CPU && !portable) /* the figures are the same */
         put_format(s, "      device: %s\n", pare_run_on_words[e->device].text);
     if (e->products != PARE_PRODUCTS_EXACT && !portable) /* run.json says what was taken */

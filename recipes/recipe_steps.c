@@ -347,7 +347,8 @@ static pare_status read_choice(const pare__walk *w, const pare_yaml *mapping, co
     return pare__text(w, file, &out->file);
 }
 
-static const char *const of_tasks[] = {"limit", "shots", "shots_from", "device", "device_products"};
+static const char *const of_tasks[] = {"limit", "shots",  "shots_from",
+                                       "by",    "device", "device_products"};
 
 static bool is_of_tasks(const char *word)
 {
@@ -384,8 +385,12 @@ static pare_status read_tasks(const pare__walk *w, const pare_yaml *mapping, con
 {
     pare_recipe *const r = w->out;
     const size_t first = r->evaluations;
+    const pare_yaml *const by = pare_yaml_get(mapping, "by");
+    pare_text field = {0};
     double count = 0;
     PARE_TRY(pare__entry(w, mapping, &shots, &count, NULL, NULL));
+    if (by)
+        PARE_TRY(pare__text(w, by, &field));
     for (const pare_yaml *f = mapping->first; f; f = f->next) {
         if (is_of_tasks(f->key->text))
             continue;
@@ -397,6 +402,7 @@ static pare_status read_tasks(const pare__walk *w, const pare_yaml *mapping, con
         *e = *like;
         e->task = (pare_text){f->key->text, f->key->place};
         e->shots = (size_t)count;
+        e->by = field;
         PARE_TRY(pare__text(w, f, &e->file));
     }
     if (r->evaluations == first)
@@ -426,8 +432,9 @@ static pare_status read_common(const pare__walk *w, const pare_yaml *mapping, pa
 
 static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry, size_t number)
 {
-    static const char *const words[] = {"text",   "tokens",          "window", "file",      "limit",
-                                        "device", "device_products", "shots",  "shots_from"};
+    static const char *const words[] = {"text",       "tokens", "window",          "file",
+                                        "limit",      "device", "device_products", "shots",
+                                        "shots_from", "by"};
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
     PARE_TRY(single_key(w, entry, evaluation_examples[0], &key, &value));
     assert(key);

@@ -156,6 +156,35 @@ pare_status pare_args_count(pare_ctx *cx, const pare_args *args, const char *nam
     return PARE_OK;
 }
 
+pare_status pare_args_counts(pare_ctx *cx, const pare_args *args, const char *name,
+                             const char *example, pare_counts range, size_t *out, size_t *count)
+{
+    const char *const text = pare_args_text(args, name), *at = text;
+    for (size_t n = 0; text && n < range.most;) {
+        char *end = NULL;
+        errno = 0;
+        const unsigned long long v = strtoull(at, &end, 10);
+        if (*at < '0' || *at > '9' || errno != 0 || v < range.min || v > range.max ||
+            (*end != ',' && *end != '\0'))
+            break;
+        for (size_t i = 0; i < n; i++)
+            if (out[i] == v)
+                return pare_fail(cx, PARE_EUSAGE, "--%s \"%.64s\": %llu stands there twice", name,
+                                 text, v);
+        out[n++] = (size_t)v;
+        *count = n;
+        if (*end == '\0')
+            return PARE_OK;
+        at = end + 1;
+    }
+    return text
+               ? pare_fail(cx, PARE_EUSAGE,
+                           "--%s \"%.64s\": expected up to %zu whole numbers from %zu to %zu, such "
+                           "as %s",
+                           name, text, range.most, range.min, range.max, example)
+               : PARE_OK;
+}
+
 pare_status pare_args_number(pare_ctx *cx, const pare_args *args, const char *name, double min,
                              double max, double *out)
 {

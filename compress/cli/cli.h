@@ -95,6 +95,13 @@ const char *pare_args_text(const pare_args *args, const char *name); /* last one
 size_t pare_args_texts(const pare_args *args, const char *name, const char *out[PARE_ARGS_MAX]);
 PARE_CHECKED pare_status pare_args_count(pare_ctx *cx, const pare_args *args, const char *name,
                                          uint64_t min, uint64_t max, uint64_t *out);
+/* The same of a list of different ones, such as 1,8: at most `most`. */
+typedef struct pare_counts {
+    size_t min, max, most;
+} pare_counts;
+PARE_CHECKED pare_status pare_args_counts(pare_ctx *cx, const pare_args *args, const char *name,
+                                          const char *example, pare_counts range, size_t *out,
+                                          size_t *count);
 PARE_CHECKED pare_status pare_args_number(pare_ctx *cx, const pare_args *args, const char *name,
                                           double min, double max, double *out);
 PARE_CHECKED pare_status pare_args_bytes(pare_ctx *cx, const pare_args *args, const char *name,
@@ -118,6 +125,7 @@ void pare_help_passes(void);
 void pare_help_choice(void);
 void pare_help_require(void);
 void pare_help_tasks(void);
+void pare_help_needle(void);
 void pare_help_presets(void);
 void pare_help_log(void);
 void pare_help_exit(void);
@@ -206,8 +214,7 @@ enum { PARE_DEVICE_TEXT = 1100 };
 const char *pare_ran_on_text(const pare_ran_on *r, char text[PARE_DEVICE_TEXT]);
 void pare_json_put_ran_on(pare_json_writer *w, const pare_ran_on *r);
 
-/* What the commands say of a cache: a line, a JSON member "kv_cache". */
-enum { PARE_KV_TEXT = 256 };
+enum { PARE_KV_TEXT = 256 }; /* what is said of a cache: a line, a JSON member "kv_cache" */
 void pare_kv_text(const pare_config *c, const pare_kv_format *f, char text[PARE_KV_TEXT]);
 void pare_json_put_kv(pare_json_writer *w, const pare_config *c, const pare_kv_format *f);
 

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
+#include "compress/cli/eval_continue.h"
 #include "compress/cli/eval_draft.h"
+#include "compress/cli/eval_needle.h"
 #include "compress/cli/measure_steps.h"
 #include "compress/cli/measure_tasks.h"
 #include "compress/text/units.h"
@@ -16,6 +18,8 @@ typedef struct evaluation {
     pare_loaded model, other;
     pare_loaded *baseline; /* &other or NULL */
     pare_eval_draft draft;
+    pare_eval_needle needle;
+    pare_eval_continue continued;
     pare_figures f, base;
     bool checked; /* the checksums of the model, the baseline and the draft */
     uint64_t peak_rss_bytes, peak_anonymous_bytes; /* of the run */
@@ -28,7 +32,7 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
     const size_t models = pare_args_text(args, "baseline") ? 2 : 1;
     uint64_t window = PARE_MEASURE_WINDOW;
     PARE_TRY(pare_args_count(&cli->cx, args, "window", 2, UINT32_MAX, &window));
-    PARE_TRY(pare_measure_steps_take(cli, models * (2 + m->choices + m->tasks) + 3, &e->steps));
+    PARE_TRY(pare_measure_steps_take(cli, models * (3 + m->choices + m->tasks) + 4, &e->steps));
     m->steps = &e->steps;
     for (size_t i = 0; i < models; i++)
         pare_measure_expect_open(m);
@@ -39,6 +43,10 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
         pare_measure_expect_choice(m, i / models);
     for (size_t i = 0; i < m->tasks * models; i++)
         pare_measure_expect_task(m, i / models);
+    for (size_t i = 0; e->needle.opts.file && i < models; i++)
+        pare_measure_expect_needle(m, &e->needle.opts);
+    if (e->continued.opts.prompts)
+        pare_measure_expect_continue(m, models * e->continued.opts.prompts, e->continued.opts.most);
     for (size_t i = 0; i < models; i++)
         pare_measure_expect_speed(m);
     if (e->draft.path)
@@ -50,7 +58,7 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
 static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
 {
     const char *const path = pare_args_text(args, "baseline");
-    const bool text = e->asked.text || e->asked.choices || e->asked.tasks;
+    const bool text = e->asked.text || e->asked.choices || e->asked.tasks || e->needle.opts.file;
     pare_measure_step(cli, &e->asked, e->f.model, "reading", NULL);
     PARE_TRY(pare_loaded_open(cli, args, e->f.model, e->asked.exact, text, &e->model));
     PARE_TRY(pare_loaded_kv(cli, args, &e->model));
@@ -61,6 +69,8 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
         e->baseline = &e->other;
     }
     PARE_TRY(pare_measure_watch(cli, &e->asked, &e->model));
+    if (e->needle.opts.file)
+        PARE_TRY(pare_loaded_watch(cli, &e->model, e->needle.opts.file));
     PARE_TRY(pare_measure_data(cli, args, &e->model, &e->asked));
     PARE_TRY(pare_measure_check_choices(cli, &e->asked, &e->model));
     PARE_TRY(pare_measure_check_tasks(cli, &e->asked, &e->model));
@@ -75,6 +85,8 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
         PARE_TRY(pare_measure_same_tokens(cli, &e->model, &e->other, e->asked.text));
     if (path && e->asked.tokens)
         PARE_TRY(pare_measure_same_ids(cli, &e->asked, &e->model, &e->other));
+    PARE_TRY(pare_eval_needle_check(cli, &e->model, e->baseline, &e->needle));
+    PARE_TRY(pare_eval_continue_check(cli, &e->asked, &e->model, e->baseline, &e->continued));
     PARE_TRY(pare_eval_draft_open(cli, args, &e->asked, &e->model, &e->draft));
     pare_loaded_text_done(&e->model);
     pare_loaded_text_done(&e->other);
@@ -125,6 +137,12 @@ static pare_status measure(pare_cli *cli, evaluation *e)
     if (s == PARE_OK)
         s = measure_items(cli, e);
     pare_measure_pair(&e->base, &e->f);
+    if (s == PARE_OK)
+        s = pare_eval_needle_measure(cli, &e->asked, &e->model, e->baseline, &e->needle, &e->f,
+                                     &e->base);
+    if (s == PARE_OK)
+        s = pare_eval_continue_measure(cli, &e->asked, &e->model, e->baseline, &e->continued, &e->f,
+                                       &e->base);
     if (s == PARE_OK)
         s = pare_measure_speed(cli, &e->asked, &e->model, &e->f);
     if (s == PARE_OK && e->baseline)
@@ -204,6 +222,11 @@ static void print_choice(const evaluation *e, size_t i)
                      "lost, p %.3f\n",
                      c->paired.gained, c->paired.lost, c->paired.p, c->paired_norm.gained,
                      c->paired_norm.lost, c->paired_norm.p);
+    }
+    if (i < e->f.choices) {
+        const pare_task_parts *const p = &e->f.choice[i].parts, *const b = &e->base.choice[i].parts;
+        pare_measure_print_groups(p->group, p->groups, b->group,
+                                  i < e->base.choices ? b->groups : 0);
     }
 }
 
@@ -293,6 +316,8 @@ static void print_text(const pare_cli *cli, const evaluation *e)
         print_choice(e, i);
     for (size_t i = 0; i < e->f.tasks; i++)
         pare_measure_print_task(&e->f.task[i], i < e->base.tasks ? &e->base.task[i] : NULL);
+    pare_eval_needle_print(&e->needle);
+    pare_eval_continue_print(&e->f, &e->base);
     print_speed("speed", &e->f);
     print_speed("  baseline", &e->base);
     pare_eval_draft_print(&e->draft);
@@ -341,6 +366,19 @@ static pare_status run(pare_cli *cli, const pare_args *args, evaluation *e)
     return s == PARE_OK ? s : pare_fail(&cli->cx, s, "interrupted; what was done is printed");
 }
 
+/* Settings that several measurements take. */
+static pare_status check_shared(pare_cli *cli, const pare_args *args)
+{
+    const bool writes = pare_args_given(args, "draft") || pare_args_given(args, "continuations");
+    if (!writes && pare_args_given(args, "temperature"))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "eval: --temperature needs --draft or --continuations");
+    if (!writes && !pare_args_given(args, "needle") && pare_args_given(args, "seed"))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "eval: --seed needs --draft, --continuations or --needle");
+    return PARE_OK;
+}
+
 pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
 {
     evaluation e = {.f = {.model = args->operand[0]}};
@@ -348,6 +386,9 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
     e.f.by_position = pare_args_given(args, "by-position");
     PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(pare_eval_draft_options(cli, args, &e.asked, &e.draft));
+    PARE_TRY(pare_eval_needle_options(cli, args, &e.needle));
+    PARE_TRY(pare_eval_continue_options(cli, args, &e.asked, &e.continued));
+    PARE_TRY(check_shared(cli, args));
     PARE_TRY(pare_cli_device(cli, args));
     const pare_status s = run(cli, args, &e);
     pare_loaded_close(&e.draft.model);

@@ -11,14 +11,12 @@ enum { DRAFTED = 4 }; /* where --draft-tokens is not given */
 pare_status pare_eval_draft_options(pare_cli *cli, const pare_args *args, const pare_measure *m,
                                     pare_eval_draft *d)
 {
-    static const char *const needs[] = {"draft-tokens", "temperature", "seed"};
     pare_ctx *const cx = &cli->cx;
     const char *const device = pare_args_text(args, "device");
     uint64_t drafted = DRAFTED;
     *d = (pare_eval_draft){.path = pare_args_text(args, "draft"), .opts = {.temperature = 1}};
-    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
-        if (!d->path && pare_args_given(args, needs[i]))
-            return pare_fail(cx, PARE_EUSAGE, "eval: --%s needs --draft", needs[i]);
+    if (!d->path && pare_args_given(args, "draft-tokens"))
+        return pare_fail(cx, PARE_EUSAGE, "eval: --draft-tokens needs --draft");
     if (d->path && !m->text && !m->tokens)
         return pare_fail(
             cx, PARE_EUSAGE,

@@ -12,7 +12,7 @@ typedef struct pare_eval_draft {
     pare_draft_result result;
 } pare_eval_draft;
 
-/* Reads --draft, --draft-tokens, --temperature, --seed. PARE_EUSAGE for one of the others without
+/* Reads --draft, --draft-tokens, --temperature, --seed. PARE_EUSAGE for --draft-tokens without
  * --draft, for --draft without a text, and with a device. */
 PARE_CHECKED pare_status pare_eval_draft_options(pare_cli *cli, const pare_args *args,
                                                  const pare_measure *m, pare_eval_draft *d);

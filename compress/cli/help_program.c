@@ -153,12 +153,57 @@ void pare_help_tasks(void)
         "first of\nthe subject for mmlu, else those that the harness draws (seed 1234). "
         "truthfulqa, lambada and\nwikitext take none. A document that is too long for the model "
         "loses the beginning of its context;\nthe result says how many did.\n\n"
+        "The model writes its answers to gsm8k, greedily and at most 256 tokens: strict-match "
+        "looks for the\nnumber behind the first \"#### \", flexible-extract for the last number. "
+        "The "
+        "harness gives 5 shots.\n\n"
+        "--by FIELD splits the first share of each task by a field of its documents, such as their "
+        "grade.\n\n"
         "acc_norm divides a sum of log-likelihoods by the characters of the choice. With "
         "--baseline, gained\nand lost are documents that only one of both models answers right, "
         "and p is McNemar's exact test.\n\n"
         "example  pare eval MODEL --tasks piqa=valid.jsonl,mmlu=mmlu.jsonl --limit 500\n"
         "         pare eval MODEL --tasks mmlu_anatomy=anatomy_test.csv --shots 5 \\\n"
         "           --shots-from mmlu_anatomy=anatomy_dev.csv\n");
+}
+
+void pare_help_needle(void)
+{
+    (void)printf(
+        "needle: whether a model finds a number that stands somewhere in a long text\n"
+        "\n"
+        "  A number is hidden in this text. Find it and keep it in mind.\n"
+        "  <sentences of FILE> The hidden number is 48213. <sentences of FILE>\n"
+        "  What is the hidden number? The hidden number is <answer>\n"
+        "\n"
+        "--needle FILE takes the sentences of a text, as many as fit a prompt of the tokens that "
+        "--lengths\n"
+        "names, answer included. The number stands behind 0, 25, 50, 75 and 100 %% of them. --keys "
+        "N numbers\n"
+        "are asked at each length and depth. A number, and the sentence that its prompts begin "
+        "with, are\n"
+        "drawn by --seed; they are the same at all lengths and depths. An answer is right when "
+        "each of its\n"
+        "tokens is the likeliest one: when greedy decoding writes it.\n"
+        "\n"
+        "With --baseline both models are asked the same; gained and lost are prompts that only one "
+        "of them\n"
+        "answers right, and p is McNemar's exact test. Memory: hidden states of one prompt, and "
+        "keys and\n"
+        "values of one block for it, twice.\n"
+        "\n"
+        "After passkey retrieval (Mohtashami and Jaggi, Landmark Attention, 2023) and niah_single "
+        "of RULER\n"
+        "(Hsieh et al., 2024). Different from them: the words of the prompt; your text in place "
+        "of a few\n"
+        "sentences that repeat, or of essays; depths that are the same for all; and the answer "
+        "must come\n"
+        "first, while they look for the number in a longer output. So hold models against each "
+        "other, not\n"
+        "against figures of papers.\n"
+        "\n"
+        "example  pare eval ARTIFACT --baseline MODEL --needle prose.txt --lengths "
+        "1024,4096,8192\n");
 }
 
 void pare_help_presets(void)

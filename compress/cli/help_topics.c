@@ -87,7 +87,8 @@ static void print_evaluate(void)
         "pare's own\n"
         "form (\"pare help choice\"), limit, device and device_products. tasks takes a file for "
         "each task\n"
-        "(\"pare help tasks\"), the same, shots: N, and shots_from with a file for each task.\n"
+        "(\"pare help tasks\"), the same, shots: N, shots_from with a file for each task, and by: "
+        "FIELD.\n"
         "\n"
         "Take a text that is not in the calibration. pare evaluates the finished model with the "
         "kernels\n"
@@ -393,6 +394,7 @@ const pare_topic pare_topics[] = {
     {"evaluate", "what pare measures of the finished model", print_evaluate},
     {"choice", "the form of files of multiple choice", pare_help_choice},
     {"tasks", "tasks as lm-evaluation-harness scores them", pare_help_tasks},
+    {"needle", "whether a model finds a number in a long text", pare_help_needle},
     {"kv_cache", "the key/value cache in few bits", print_kv_cache},
     {"export", "files for other engines", print_export},
     {"require", "what the result must keep to, and what to try where it does not",

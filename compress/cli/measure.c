@@ -26,13 +26,16 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
         return pare_fail(cx, PARE_EUSAGE, "%s: --text and --tokens exclude each other", command);
     PARE_TRY(pare_args_count(cx, args, "limit", 1, UINT32_MAX, &limit));
     m->limit = (size_t)limit;
+    m->by = pare_args_text(args, "by");
     PARE_TRY(pare_measure_task_options(cli, args, m));
     const bool items = m->choices || m->tasks;
-    if (!m->text && !m->tokens && !items && !m->speed)
+    if (m->by && !items)
+        return pare_fail(cx, PARE_EUSAGE, "%s: --by needs --tasks or --choice", command);
+    if (!m->text && !m->tokens && !items && !m->speed && !pare_args_given(args, "needle"))
         return pare_fail(cx, PARE_EUSAGE,
-                         "%s: nothing to measure; give --text, --tokens, --tasks, --choice or "
+                         "%s: nothing to measure; give --text, --tokens, --tasks, --choice%s or "
                          "--speed",
-                         command);
+                         command, strcmp(command, "eval") == 0 ? ", --needle" : "");
     static const char *const of_text[] = {"window", "stride", "bos", "by-position"};
     for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
         if (!m->text && !m->tokens && pare_args_given(args, of_text[i]))
@@ -104,13 +107,10 @@ pare_status pare_measure_data(pare_cli *cli, const pare_args *args, const pare_l
 
 /* Items of a choice file in the tokens of a model. */
 static pare_status read_items(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
-                              const char *path, pare_choice_item **item, size_t *items)
+                              const char *path, pare_choice_texts *texts, pare_choice_item **item)
 {
-    pare_choice_texts texts;
-    PARE_TRY(pare_choice_load(&cli->cx, &cli->arena, &l->checkpoint, l->model.config.context, path,
-                              m->limit, &texts, item));
-    *items = texts.count;
-    return PARE_OK;
+    return pare_choice_load(&cli->cx, &cli->arena, &l->checkpoint, l->model.config.context, path,
+                            m->limit, m->by, texts, item);
 }
 
 pare_status pare_measure_check_choices(pare_cli *cli, const pare_measure *m, const pare_loaded *l)
@@ -118,8 +118,8 @@ pare_status pare_measure_check_choices(pare_cli *cli, const pare_measure *m, con
     for (size_t i = 0; i < m->choices; i++) {
         const pare_mark mark = pare_arena_mark(&cli->arena);
         pare_choice_item *item;
-        size_t items;
-        PARE_TRY(read_items(cli, m, l, m->choice[i], &item, &items));
+        pare_choice_texts texts;
+        PARE_TRY(read_items(cli, m, l, m->choice[i], &texts, &item));
         pare_arena_rewind(&cli->arena, mark);
     }
     return PARE_OK;
@@ -258,15 +258,18 @@ pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, pare_loade
 {
     pare_choice_figures *const c = &f->choice[f->choices];
     pare_choice_item *item;
-    size_t items;
-    *c = (pare_choice_figures){.file = m->choice[f->choices]};
-    PARE_TRY(read_items(cli, m, l, c->file, &item, &items));
+    pare_choice_texts texts;
+    *c = (pare_choice_figures){.file = m->choice[f->choices], .by = m->by};
+    PARE_TRY(read_items(cli, m, l, c->file, &texts, &item));
     pare_measure_step(cli, m, l->checkpoint.path, "questions of ", c->file);
     pare_status s;
     do
-        s = pare_choice_ask(&cli->cx, &cli->arena, &l->forward, item, items, c);
+        s = pare_choice_ask(&cli->cx, &cli->arena, &l->forward, item, texts.count, c);
     while (pare_loaded_leave_device(cli, s, l, NULL));
-    f->choices += c->result.n > 0;
+    if (c->result.n > 0) {
+        PARE_TRY(pare_choice_part(&cli->arena, &texts, c));
+        f->choices++;
+    }
     return s == PARE_OK || s == PARE_EINTERRUPTED
                ? s
                : pare_fail_context(&cli->cx, s, "%s on %s", l->checkpoint.path, c->file);

@@ -14,7 +14,8 @@ typedef struct pare_measure {
     pare_task_asked task[PARE_ARGS_MAX];
     size_t tasks;
     bool bos, speed, exact;
-    size_t limit; /* windows of the text, items of a choice file, documents of a task; 0: all */
+    const char *by; /* the field of items and documents that shares are told apart by, or NULL */
+    size_t limit;   /* windows of the text, items of a choice file, documents of a task; 0: all */
     pare_eval_opts opts; /* with the data: by pare_measure_data */
     pare_tokens data;
     pare_measure_steps *steps; /* of the whole command */

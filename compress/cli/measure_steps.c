@@ -59,6 +59,23 @@ void pare_measure_expect_task(pare_measure *m, size_t task)
     expect(m, bytes_of(m->task[task].file, item_bytes * (double)m->limit), "answering questions");
 }
 
+/* Lengths that are not given are about so long together. */
+void pare_measure_expect_needle(pare_measure *m, const pare_needle_opts *o)
+{
+    enum { TOGETHER = 8192 };
+    size_t tokens = o->lengths ? 0 : TOGETHER;
+    for (size_t i = 0; i < o->lengths; i++)
+        tokens += o->length[i];
+    expect(m, token_bytes * (double)tokens * (double)(PARE_NEEDLE_DEPTHS * o->keys),
+           "answering questions");
+}
+
+/* A token by itself takes about twice the time of one in a text. */
+void pare_measure_expect_continue(pare_measure *m, size_t prompts, size_t most)
+{
+    expect(m, 2 * token_bytes * (double)prompts * (double)most, "continuing prompts");
+}
+
 void pare_measure_expect_speed(pare_measure *m)
 {
     if (m->speed)

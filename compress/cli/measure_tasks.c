@@ -69,7 +69,7 @@ static pare_task_asked *find(pare_measure *m, const char *name)
 static pare_status add_tasks(pare_cli *cli, const char *text, pare_measure *m)
 {
     while (*text) {
-        pare_task_asked asked = {.limit = m->limit};
+        pare_task_asked asked = {.limit = m->limit, .by = m->by};
         PARE_TRY(take_entry(cli, "tasks", text, &asked.name, &asked.file, &text));
         if (find(m, asked.name))
             return pare_fail(&cli->cx, PARE_EUSAGE, "--tasks has %s twice", asked.name);
@@ -170,16 +170,23 @@ static void print_values(const char *title, const pare_task_figures *t)
     }
 }
 
-static void print_groups(const pare_task_figures *t)
+void pare_measure_print_groups(const pare_task_group *group, size_t groups,
+                               const pare_task_group *base, size_t bases)
 {
-    for (size_t g = 0; g < t->groups; g++) {
-        const pare_task_group *const x = &t->group[g];
+    for (size_t g = 0; g < groups; g++) {
+        const pare_task_group *const x = &group[g];
         (void)printf("  %-15s ", x->name);
         print_value(&x->acc);
         (void)printf(", %zu document%s", x->n, pare_plural(x->n));
-        if (t->has_paired)
+        size_t at = 0;
+        while (at < bases && strcmp(base[at].name, x->name) != 0)
+            at++;
+        if (at < bases) {
+            (void)printf("; baseline ");
+            pare_measure_print_share(base[at].acc.value, base[at].acc.error);
             (void)printf("; %zu gained, %zu lost, p %.3f", x->acc.paired.gained, x->acc.paired.lost,
                          x->acc.paired.p);
+        }
         (void)printf("\n");
     }
 }
@@ -214,5 +221,6 @@ void pare_measure_print_task(const pare_task_figures *t, const pare_task_figures
     }
     if (t->has_paired)
         print_paired(t);
-    print_groups(t);
+    pare_measure_print_groups(t->group, t->groups, baseline ? baseline->group : NULL,
+                              baseline ? baseline->groups : 0);
 }

@@ -17,6 +17,11 @@ PARE_CHECKED pare_status pare_measure_check_tasks(pare_cli *cli, const pare_meas
 PARE_CHECKED pare_status pare_measure_task(pare_cli *cli, const pare_measure *m, pare_loaded *l,
                                            pare_figures *f);
 
+/* Prints the shares of groups, and those of the baseline's where there are such, with the changes.
+ */
+void pare_measure_print_groups(const pare_task_group *group, size_t groups,
+                               const pare_task_group *base, size_t bases);
+
 /* Prints what a model gave, and with a baseline that gave something, too, both and the changes. */
 void pare_measure_print_task(const pare_task_figures *t, const pare_task_figures *baseline);
 

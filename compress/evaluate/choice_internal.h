@@ -58,6 +58,21 @@ PARE_CHECKED pare_status pare__take_index(const pare__choice_reading *r, const p
 PARE_CHECKED pare_status pare__take_room(const pare__choice_reading *r, size_t n,
                                          const char ***choice, pare_choice_text *out);
 
+/* The field that answers are told apart by. */
+typedef struct pare__by {
+    const char *field; /* NULL: none is asked for */
+    bool seen;         /* a document had it */
+    char keys[192];    /* of the first document, for messages */
+} pare__by;
+
+/* The field of a document as a text in the arena, "(none)" where it is missing or null; NULL
+ * without a field to look for. PARE_EFORMAT: an array or object; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__take_by(const pare__choice_reading *r, const pare_json *doc,
+                                       pare__by *by, const char **out);
+
+/* PARE_EUSAGE when no document had the field. */
+PARE_CHECKED pare_status pare__check_by(const pare__choice_reading *r, const pare__by *by);
+
 /* What stands where something else belongs, in words of JSON. */
 const char *pare__kind_of(const pare_json *v);
 

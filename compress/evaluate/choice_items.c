@@ -99,9 +99,10 @@ static pare_status read_item(pare__choice_reading *r, const pare_json *json, fil
     return shape->read(r, json, out);
 }
 
-static pare_status read_items(pare__choice_reading *r, file *f, size_t limit,
+static pare_status read_items(pare__choice_reading *r, file *f, size_t limit, const char *field,
                               pare_choice_texts *out)
 {
+    pare__by by = {.field = field};
     pare__lines l = pare__lines_of(f->text, f->len);
     const char *line;
     size_t size;
@@ -112,17 +113,19 @@ static pare_status read_items(pare__choice_reading *r, file *f, size_t limit,
             return pare__choice_fail(r, "the item has %zu bytes, at most %d are read", size,
                                      PARE__ITEM_BYTES);
         PARE_TRY(pare_json_parse_line(r->cx, r->path, r->line, line, size, &json));
-        const pare_status s = read_item(r, json, f, out->count, &out->item[out->count]);
+        pare_status s = read_item(r, json, f, out->count, &out->item[out->count]);
+        if (s == PARE_OK)
+            s = pare__take_by(r, json, &by, &out->item[out->count].by);
         pare_json_free(json);
         PARE_TRY(s);
         out->count++;
     }
-    return out->count ? PARE_OK
+    return out->count ? pare__check_by(r, &by)
                       : pare_fail(r->cx, PARE_EFORMAT, "%s: the file has no items", r->path);
 }
 
 pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const char *path, size_t limit,
-                             pare_choice_texts *out)
+                             const char *by, pare_choice_texts *out)
 {
     file f = {0};
     char *text;
@@ -135,7 +138,7 @@ pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const char *path, size
     if (!out->item)
         return PARE_ENOMEM;
     pare__choice_reading r = {.cx = cx, .a = a, .path = path};
-    return read_items(&r, &f, items, out);
+    return read_items(&r, &f, items, by, out);
 }
 
 /* Who turns texts into tokens. */
@@ -245,11 +248,11 @@ pare_status pare_choice_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer
 }
 
 pare_status pare_choice_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck, size_t most,
-                             const char *path, size_t limit, pare_choice_texts *texts,
-                             pare_choice_item **item)
+                             const char *path, size_t limit, const char *by,
+                             pare_choice_texts *texts, pare_choice_item **item)
 {
     pare_tokenizer *t;
-    PARE_TRY(pare_choice_read(cx, a, path, limit, texts));
+    PARE_TRY(pare_choice_read(cx, a, path, limit, by, texts));
     PARE_TRY(pare_checkpoint_tokenizer(ck, &t));
     const pare_status s = pare_choice_encode(cx, a, t, texts, most, item);
     pare_tokenizer_free(t);

@@ -27,7 +27,8 @@ typedef struct pare_choice_text {
     const char *context;
     const char *const *choice; /* [choices] */
     size_t choices, answer;
-    size_t line; /* of the file, from 1 */
+    size_t line;    /* of the file, from 1 */
+    const char *by; /* its field that answers are told apart by; NULL where that is not asked for */
 } pare_choice_text;
 
 typedef struct pare_choice_texts {
@@ -36,17 +37,20 @@ typedef struct pare_choice_texts {
     size_t count, all; /* items that were read, and that the file has */
 } pare_choice_texts;
 
-/* Reads a file, at most the first `limit` items (0: all); texts in the arena.
+/* Reads a file, at most the first `limit` items (0: all); texts in the arena. `by`: a field of the
+ * items (text, number, true or false) by which answers are told apart, or NULL; items without it
+ * have "(none)".
  *
  * Returns PARE_OK, PARE_ENOMEM, what pare_file_read returns, or
  *   PARE_EFORMAT  named by file, line and key: no JSON, keys of no known shape, another shape than
  *                 the first item's, an empty or missing text, fewer than 2 choices or more than 64,
  *                 an answer that is none of them, two choices with one label; labels that are not
- * there, of another number than the items, or not 0 or 1; no items
+ * there, of another number than the items, or not 0 or 1; no items; an array or object as `by`
+ *   PARE_EUSAGE   no item has the field; the message has those that there are
  *
  * Safe for untrusted input: files up to 1 GiB, lines up to 1 MiB. */
 PARE_CHECKED pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const char *path,
-                                          size_t limit, pare_choice_texts *out);
+                                          size_t limit, const char *by, pare_choice_texts *out);
 
 /* Tokens of the texts, in the arena. A choice has the tokens behind the context's in those of both
  * together; where a token spans the border, those of the choice alone.
@@ -62,7 +66,8 @@ PARE_CHECKED pare_status pare_choice_encode(pare_ctx *cx, pare_arena *a, const p
  * Returns what pare_choice_read, pare_checkpoint_tokenizer and pare_choice_encode return. */
 PARE_CHECKED pare_status pare_choice_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck,
                                           size_t most, const char *path, size_t limit,
-                                          pare_choice_texts *texts, pare_choice_item **item);
+                                          const char *by, pare_choice_texts *texts,
+                                          pare_choice_item **item);
 
 /* Where labels stand that are not in the file at `path`. NULL: PARE_ENOMEM. */
 char *pare_choice_labels(pare_arena *a, const char *path);

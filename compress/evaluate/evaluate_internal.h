@@ -17,6 +17,11 @@ size_t pare__eval_logits(size_t vocab);
 PARE_CHECKED pare_status pare__eval_block(const pare_ops *o, const pare_forward *f, size_t block,
                                           pare_batch batch, size_t rows, pare_array x, pare_kv *kv);
 
+/* Sequences of `length` tokens that are written at once: as many as keep the caches of all blocks
+ * within 256 MiB, 1 to `most`. */
+size_t pare__eval_together(const pare_config *c, const pare_kv_format *kv, size_t length,
+                           size_t most);
+
 /* Bytes of scratch that pare__eval_block takes. */
 size_t pare__eval_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch, size_t rows,
                           pare_inputs inputs);

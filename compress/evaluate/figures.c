@@ -16,12 +16,26 @@ pare_status pare_choice_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
     return s;
 }
 
+pare_status pare_choice_part(pare_arena *a, const pare_choice_texts *texts,
+                             pare_choice_figures *out)
+{
+    if (!out->by)
+        return PARE_OK;
+    const char **const name = PARE_NEW(a, const char *, texts->count);
+    if (!name)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < texts->count; i++)
+        name[i] = texts->item[i].by;
+    return pare_task_part(a, name, texts->count, out->verdict, "accuracy", true, &out->parts);
+}
+
 void pare_choice_pair(const pare_choice_figures *baseline, pare_choice_figures *out)
 {
     const unsigned char *const now = out->verdict, *const then = baseline->verdict;
     out->has_paired = true;
     out->paired = pare_choice_paired(now, then, out->items, PARE_CHOICE_RIGHT);
     out->paired_norm = pare_choice_paired(now, then, out->items, PARE_CHOICE_RIGHT_NORM);
+    pare_task_pair_parts(&out->parts, out->items, now, then);
 }
 
 bool pare_figures_complete(const pare_figures *f, bool text, size_t choices, size_t tasks,
@@ -121,6 +135,9 @@ void pare_figures_put_choice(pare_json_writer *w, const pare_choice_figures *c, 
             put_paired(w, "paired", &c->paired);
             put_paired(w, "paired_norm", &c->paired_norm);
         }
+        if (c->by)
+            pare_json_put_text(w, "by", c->by);
+        pare_task_put_groups(w, c->parts.group, c->parts.groups, c->has_paired);
         pare_json_close(w);
     }
     pare_json_close(w);
@@ -173,6 +190,10 @@ void pare_figures_put(pare_json_writer *w, const pare_figures *f)
         pare_figures_put_choice(w, f->choice, f->choices);
     if (f->tasks)
         pare_task_put(w, f->task, f->tasks);
+    if (f->needle)
+        pare_needle_put(w, f->needle);
+    if (f->continuations)
+        pare_continue_put(w, f->continuations);
     if (f->has_speed)
         put_speed(w, &f->speed);
     pare_figures_put_memory(w, &f->memory);

@@ -3,7 +3,9 @@
 #ifndef PARE_COMPRESS_FIGURES_H
 #define PARE_COMPRESS_FIGURES_H
 
+#include "compress/evaluate/continuations.h"
 #include "compress/evaluate/evaluate.h"
+#include "compress/evaluate/needle.h"
 #include "compress/evaluate/paired.h"
 #include "compress/evaluate/task.h"
 #include "formats/json.h"
@@ -17,6 +19,8 @@ typedef struct pare_choice_figures {
     size_t items;
     bool has_paired; /* held against the baseline's answers */
     pare_paired paired, paired_norm;
+    const char *by;        /* the field of the items that accuracy is told apart by, or NULL */
+    pare_task_parts parts; /* by its values, sorted */
 } pare_choice_figures;
 
 /* Bytes; 0 where they were not taken of this model alone. */
@@ -38,6 +42,8 @@ typedef struct pare_figures {
     size_t choices;
     pare_task_figures *task;
     size_t tasks;
+    const pare_needle_figures *needle;          /* NULL: none */
+    const pare_continue_figures *continuations; /* NULL: none */
     bool has_speed;
     pare_speed_result speed;
     pare_memory_figures memory;
@@ -48,6 +54,11 @@ typedef struct pare_figures {
 PARE_CHECKED pare_status pare_choice_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
                                          pare_choice_item *item, size_t items,
                                          pare_choice_figures *out);
+
+/* Accuracy by the field `by` of the texts that were asked; out->by is set by the caller, NULL:
+ * nothing. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_choice_part(pare_arena *a, const pare_choice_texts *texts,
+                                          pare_choice_figures *out);
 
 /* Holds answers against those of the baseline to the same items. */
 void pare_choice_pair(const pare_choice_figures *baseline, pare_choice_figures *out);
@@ -68,7 +79,8 @@ pare_eval_result pare_figures_baseline(const pare_eval_result *r);
  *           paired {gained, lost, p}, paired_norm}]
  *   memory  memory {weight_bytes, bits_per_weight, model_bits_per_weight, mapped_bytes,
  *           peak_rss_bytes, peak_anonymous_bytes}
- *   all     model, disk_bytes, window, stride, those, tasks, speed, memory */
+ *   all     model, disk_bytes, window, stride, those, tasks, needle, continuations,
+ *           speed, memory */
 void pare_figures_put_text(pare_json_writer *w, const pare_eval_result *r, bool complete);
 void pare_figures_put_choice(pare_json_writer *w, const pare_choice_figures *c, size_t choices);
 void pare_figures_put_memory(pare_json_writer *w, const pare_memory_figures *m);

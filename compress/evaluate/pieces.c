@@ -20,6 +20,16 @@ size_t pare__eval_logits(size_t vocab)
     return rows < 1 ? 1 : rows < PARE__LOGITS_ROWS ? rows : PARE__LOGITS_ROWS;
 }
 
+size_t pare__eval_together(const pare_config *c, const pare_kv_format *kv, size_t length,
+                           size_t most)
+{
+    static const size_t caches = (size_t)256 << 20;
+    size_t n = most;
+    while (n > 1 && pare_kv_bytes(c, kv, n, length) > caches / c->blocks)
+        n--;
+    return n;
+}
+
 pare_status pare__eval_block(const pare_ops *o, const pare_forward *f, size_t block,
                              pare_batch batch, size_t rows, pare_array x, pare_kv *kv)
 {

@@ -13,6 +13,8 @@
  *   perplexity       exp(-mean ll) of the last word; acc: every token of it is the likeliest one
  *   word_perplexity  exp(-sum ll / words) of whole pages; byte_perplexity by bytes, bits_per_byte
  *                    -sum ll / bytes / ln 2; words and bytes are those of the file
+ *   exact_match      share of documents whose number the model writes, greedily: behind the first
+ *                    "#### " (strict-match), or the last one that there is (flexible-extract)
  *
  * Errors of means are the sample deviation over sqrt(n); that of perplexity is perplexity times
  * this error of the mean (the harness draws it by bootstrap); figures of pages have none. */
@@ -44,6 +46,7 @@ typedef struct pare_task_asked {
     size_t shots; /* solved examples in front of each document; 0 to PARE_TASK_SHOTS */
     const char
         *shots_file; /* that they are taken from: mmlu the first, others by a draw; or NULL */
+    const char *by;  /* a field of the documents that shares are told apart by, or NULL */
 } pare_task_asked;
 enum { PARE_TASK_SHOTS = 64 };
 
@@ -55,7 +58,7 @@ typedef struct pare_task_doc {
     uint64_t right;       /* bit c: choice c is right, of mc2 */
     const size_t *length; /* code points that acc_norm divides by, [choices]; [1] of winogrande */
     size_t words, bytes;  /* of a page */
-    const char *group;    /* the subject of mmlu; NULL: none */
+    const char *group;    /* its field, or the subject of mmlu; NULL: none */
     size_t line;
 } pare_task_doc;
 
@@ -70,7 +73,8 @@ typedef struct pare_task_texts {
  *
  * Returns PARE_OK, PARE_ENOMEM, what pare_file_read returns, or
  *   PARE_EUSAGE   no task of that name; shots for a task that takes none, without a file, or more
- *                 than the file has
+ *                 than the file has; `by` that no document has, or for a task without answers that
+ *                 are right or wrong
  *   PARE_ENOTSUP  a .parquet file; the message has a line that converts it
  *   PARE_EFORMAT  named by file, line and key: no JSON or CSV, a missing key, a value of another
  *                 type, an answer that is none of the choices; no documents
@@ -79,13 +83,21 @@ typedef struct pare_task_texts {
 PARE_CHECKED pare_status pare_task_read(pare_ctx *cx, pare_arena *a, const pare_task_asked *asked,
                                         pare_task_texts *out);
 
+/* What each token is written as: token t is text[start[t]] up to start[t + 1]. */
+typedef struct pare_task_pieces {
+    const char *text, *end_text; /* the latter: of the tokenizer's EOS, or NULL */
+    const size_t *start;         /* [count + 1] */
+    size_t count, longest;
+} pare_task_pieces;
+
 /* A task in the tokens of a model. */
 typedef struct pare_task_data {
     pare_task_texts texts;
-    pare_choice_item *item; /* [items] */
-    size_t items, values;   /* values: choices of all items */
-    size_t longest;         /* positions that the longest item takes */
-    size_t cut;             /* documents whose context lost tokens */
+    pare_choice_item *item;  /* [items] */
+    size_t items, values;    /* values: choices of all items */
+    size_t longest;          /* positions that the longest item takes */
+    size_t cut;              /* documents whose context lost tokens */
+    pare_task_pieces pieces; /* of tasks whose answers the model writes; else none */
 } pare_task_data;
 
 /* Tokens of the texts that data->texts has, which were read from `path`, for a model that takes
@@ -114,7 +126,7 @@ typedef struct pare_task_metric {
 
 enum { PARE_TASK_METRICS = 3 };
 
-/* The acc of the documents of one subject. */
+/* The first share of the documents of one subject, or of one value of a field. */
 typedef struct pare_task_group {
     const char *name;
     size_t n;
@@ -128,7 +140,8 @@ typedef struct pare_task_figures {
     bool complete; /* no interrupt came before the last one */
     pare_task_metric metric[PARE_TASK_METRICS];
     size_t metrics;
-    pare_task_group *group; /* in the order of the file; those of one subject alone are left out */
+    /* By a field, sorted by name; subjects in the order of the file, one alone is left out. */
+    pare_task_group *group;
     size_t groups;
     unsigned char *verdict; /* [docs] as pare_choice_item has them */
     const size_t *part;     /* [docs] in which group each is that was asked; NULL: no groups */
@@ -141,11 +154,37 @@ PARE_CHECKED pare_status pare_task_ask(pare_ctx *cx, pare_arena *a, const pare_f
                                        const pare_task_data *data, const pare_task_asked *asked,
                                        pare_task_figures *out);
 
+/* Whether a model writes its answers to this task. Then pare_task_ask takes
+ * pare_task_write_bytes, upper bound, for so many prompts of at most `longest` tokens; else what
+ * pare_evaluate_choice takes. */
+bool pare_task_writes(const pare_task_row *t);
+uint64_t pare_task_write_bytes(const pare_ctx *cx, const pare_eval_side *side, size_t items,
+                               size_t longest);
+
+/* Answers by what their documents have in common. */
+typedef struct pare_task_parts {
+    pare_task_group *group;
+    size_t groups;
+    const size_t *part; /* [docs] in which group each is that was asked */
+} pare_task_parts;
+
+/* Shares, called `metric`, of the documents that were asked, by their names [docs]: in the order in
+ * which they come, or in that of the names. In the arena. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_task_part(pare_arena *a, const char *const *name, size_t docs,
+                                        const unsigned char *verdict, const char *metric,
+                                        bool in_order, pare_task_parts *out);
+/* Holds them against verdicts of the baseline. */
+void pare_task_pair_parts(const pare_task_parts *p, size_t docs, const unsigned char *now,
+                          const unsigned char *baseline);
+/* Member "groups" of the object that is open, where there are any. */
+void pare_task_put_groups(pare_json_writer *w, const pare_task_group *group, size_t groups,
+                          bool has_paired);
+
 /* Holds answers against those of the baseline to the same documents. */
 void pare_task_pair(const pare_task_figures *baseline, pare_task_figures *out);
 
 /* Member "tasks" of the object that is open:
- *   [{task, file, n, complete?, shots?, shots_file?, truncated?,
+ *   [{task, file, n, complete?, shots?, shots_file?, truncated?, by?,
  *     metrics [{name, value, stderr?, paired? {gained, lost, p}}],
  *     groups? [{name, n, acc, acc_stderr, paired?}]}] */
 void pare_task_put(pare_json_writer *w, const pare_task_figures *t, size_t tasks);

@@ -164,6 +164,26 @@ static pare_status put_page(encoding *e, const pare_choice_text *t)
     return PARE_OK;
 }
 
+/* A prompt in front of what a model writes. */
+static pare_status put_prompt(encoding *e, const pare_choice_text *t)
+{
+    const size_t most = e->most > PARE__TASK_WRITTEN ? e->most - PARE__TASK_WRITTEN : 0;
+    ids all;
+    if (!most)
+        return pare_fail(e->cx, PARE_EUSAGE,
+                         "%s: a model writes %d tokens for an answer, and the context of this one "
+                         "is %zu",
+                         e->out->texts.task->name, PARE__TASK_WRITTEN, e->most);
+    PARE_TRY(encode(e, t->context, strlen(t->context), &all));
+    if (!all.count)
+        return fail(e, t->line, "the prompt has no tokens");
+    const size_t take = all.count < most ? all.count : most;
+    e->out->cut += take < all.count;
+    if (take + PARE__TASK_WRITTEN > e->out->longest)
+        e->out->longest = take + PARE__TASK_WRITTEN;
+    return put_item(e, t->line, all, take, NULL, 0);
+}
+
 static pare_status put_doc(encoding *e, pare_task_doc *doc)
 {
     pare_task_data *const d = e->out;
@@ -171,11 +191,53 @@ static pare_status put_doc(encoding *e, pare_task_doc *doc)
     doc->value = d->values;
     for (size_t i = 0; i < doc->count; i++) {
         const pare_choice_text *const t = &d->texts.request.item[doc->first + i];
-        PARE_TRY(d->texts.task->kind == PARE__TASK_PAGE ? put_page(e, t) : put_request(e, t));
+        PARE_TRY(d->texts.task->kind == PARE__TASK_PAGE     ? put_page(e, t)
+                 : d->texts.task->kind == PARE__TASK_ANSWER ? put_prompt(e, t)
+                                                            : put_request(e, t));
     }
     d->cut = d->cut > cut ? cut + 1 : cut; /* of its requests, one or more */
     doc->first = first;
     doc->count = d->items - first;
+    return PARE_OK;
+}
+
+static pare_status decode_tokens(encoding *e, int32_t token, char **text, size_t *len)
+{
+    return pare_tokenizer_decode(e->cx, e->t, &e->work, &token, 1, text, len);
+}
+
+/* The texts of all tokens: their sizes first. */
+static pare_status take_pieces(encoding *e)
+{
+    pare_task_pieces *const p = &e->out->pieces;
+    const int32_t eos = pare_tokenizer_eos(e->t);
+    const size_t count = pare_tokenizer_vocab(e->t);
+    const pare_mark mark = pare_arena_mark(&e->work);
+    size_t *const start = PARE_NEW(e->a, size_t, count + 1), len;
+    char *text, *all = NULL;
+    if (!start)
+        return PARE_ENOMEM;
+    for (size_t round = 0; round < 2; round++) {
+        for (size_t i = 0; i < count; i++) {
+            PARE_TRY(decode_tokens(e, (int32_t)i, &text, &len));
+            if (all && len)
+                memcpy(all + start[i], text, len);
+            start[i + 1] = start[i] + len;
+            p->longest = len > p->longest ? len : p->longest;
+            pare_arena_rewind(&e->work, mark);
+        }
+        if (!all)
+            all = PARE_NEW(e->a, char, start[count]);
+        if (!all)
+            return PARE_ENOMEM;
+    }
+    p->text = all;
+    p->start = start;
+    p->count = count;
+    if (eos < 0)
+        return PARE_OK;
+    PARE_TRY(pare_tokenizer_decode(e->cx, e->t, e->a, &eos, 1, &text, &len));
+    p->end_text = text;
     return PARE_OK;
 }
 
@@ -188,6 +250,8 @@ static pare_status encode_all(encoding *e)
     if (e->prefix >= 0)
         PARE_TRY(pare_tokenizer_decode(e->cx, e->t, e->a, &e->prefix, 1, &text, &len));
     e->prefix_text = text;
+    if (e->out->texts.task->kind == PARE__TASK_ANSWER)
+        PARE_TRY(take_pieces(e));
     for (size_t i = 0; i < e->out->texts.docs; i++) {
         const pare_mark mark = pare_arena_mark(&e->work);
         PARE_TRY(put_doc(e, &e->out->texts.doc[i]));

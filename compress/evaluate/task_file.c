@@ -13,6 +13,7 @@ typedef struct reading {
     pare__task_item *item;
     size_t count, all;
     int *label; /* of each document, where labels stand beside the file */
+    pare__by by;
 } reading;
 
 static bool ends_in(const char *path, const char *suffix)
@@ -31,6 +32,7 @@ static pare_status read_doc(reading *r, const pare_json *doc)
     out->text.line = r->r.at.line;
     PARE_TRY(r->task->choice ? r->task->choice(&r->r.at, doc, &out->text)
                              : r->task->read(&r->r, doc, out));
+    PARE_TRY(pare__take_by(&r->r.at, doc, &r->by, &out->text.by));
     r->count++;
     return PARE_OK;
 }
@@ -221,11 +223,12 @@ static pare_status refuse_parquet(pare_ctx *cx, const char *path)
 }
 
 pare_status pare__task_file(pare_ctx *cx, pare_arena *a, const pare_task_row *t,
-                            const char *subject, const char *path, size_t limit,
+                            const char *subject, const char *path, size_t limit, const char *by,
                             pare__task_item **item, size_t *count, size_t *all)
 {
     reading r = {.r = {.at = {.cx = cx, .a = a, .path = path}, .subject = subject},
                  .task = t,
+                 .by = {.field = by},
                  .limit = limit ? limit : SIZE_MAX};
     char *text;
     size_t len;
@@ -241,7 +244,7 @@ pare_status pare__task_file(pare_ctx *cx, pare_arena *a, const pare_task_row *t,
     *item = r.item;
     *count = r.count;
     *all = r.all;
-    return r.count ? PARE_OK
+    return r.count ? pare__check_by(&r.r.at, &r.by)
                    : pare_fail(cx, PARE_EFORMAT, "%s: no documents; %s has {%s} on each line", path,
                                t->name, t->keys);
 }

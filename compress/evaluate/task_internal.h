@@ -10,7 +10,8 @@ typedef enum pare__task_kind {
     PARE__TASK_NORM, /* acc and acc_norm */
     PARE__TASK_MASS, /* mc2 */
     PARE__TASK_WORD, /* perplexity and acc of the last word */
-    PARE__TASK_PAGE
+    PARE__TASK_PAGE,
+    PARE__TASK_ANSWER /* that the model writes */
 } pare__task_kind;
 
 /* Where shots come from, for a file whose split the harness takes none from: */
@@ -47,6 +48,21 @@ struct pare_task_row {
     pare__choice_reader *choice;
 };
 
+/* Tokens of an answer that a model writes, at most. */
+enum { PARE__TASK_WRITTEN = 256 };
+
+/* What a model writes behind the items of data, which have no choices, as verdicts of the items:
+ * PARE_CHOICE_RIGHT by the strict rule, RIGHT_NORM by the flexible one. PARE_ENUMERIC, PARE_ENOMEM,
+ * PARE_EINTERRUPTED: then items that were done have verdicts. Memory: caches of all blocks for at
+ * most 16 documents, and 256 MiB where they are more than one. */
+PARE_CHECKED pare_status pare__task_write(pare_ctx *cx, const pare_forward *f,
+                                          const pare_task_data *data);
+
+/* The same of one text that was written, cut where an answer ends; `answer` is that of the
+ * document. The arena is scratch. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__task_answer(pare_arena *a, const char *written, const char *answer,
+                                           unsigned char *verdict);
+
 /* A page as it stands in the file, as a document. */
 PARE_CHECKED pare_status pare__task_page(const pare__task_reading *r, const char *page,
                                          pare__task_item *out);
@@ -54,7 +70,8 @@ PARE_CHECKED pare_status pare__task_page(const pare__task_reading *r, const char
 /* All documents of a file, at most the first `limit` (0: all). */
 PARE_CHECKED pare_status pare__task_file(pare_ctx *cx, pare_arena *a, const pare_task_row *t,
                                          const char *subject, const char *path, size_t limit,
-                                         pare__task_item **item, size_t *count, size_t *all);
+                                         const char *by, pare__task_item **item, size_t *count,
+                                         size_t *all);
 
 /* CSV by RFC 4180, lines ending in LF or CRLF; blank lines are skipped. */
 enum { PARE__CSV_CELLS = 64 };
@@ -78,10 +95,16 @@ PARE_CHECKED pare_status pare__csv_object(pare_ctx *cx, const pare__csv *c,
 /* Texts, ended by NULL, one behind the other in the arena. NULL: PARE_ENOMEM, recorded. */
 const char *pare__task_joined(pare_arena *a, ...);
 
-/* Numbers names [count] in the order in which they first come: of [count], below *groups.
- * PARE_ENOMEM. */
+/* Numbers names [count] in the order in which they first come, or in that of their bytes: of
+ * [count], below *groups. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__task_groups(pare_arena *a, const char *const *name, size_t count,
-                                           size_t *of, size_t *groups);
+                                           bool in_order, size_t *of, size_t *groups);
+
+/* Members value, stderr, paired of the object that is open. */
+void pare__task_put_metric(pare_json_writer *w, const pare_task_metric *m, bool has_paired);
+
+/* The share of documents whose verdict has a bit, of n. */
+pare_task_metric pare__task_share(const char *name, unsigned bit, size_t right, size_t n);
 
 /* str.replace: every `from` becomes `to`, which is not longer; in place, from left to right. */
 void pare__task_replace(char *text, const char *from, const char *to);

@@ -35,6 +35,11 @@ static pare_status check(pare_ctx *cx, const pare_task_asked *asked, const pare_
                          "%s: shots need a file that they are taken from, other than the one that "
                          "is measured (mmlu: its dev file, others: the training file)",
                          asked->name);
+    if (asked->by && (t->kind == PARE__TASK_MASS || t->kind == PARE__TASK_PAGE))
+        return pare_fail(cx, PARE_EUSAGE,
+                         "%s has no answers that are right or wrong, which could be told apart by "
+                         "\"%s\"",
+                         asked->name, asked->by);
     return PARE_OK;
 }
 
@@ -138,7 +143,7 @@ static pare_status find_subjects(prompting *p)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++)
         name[i] = i < p->items ? p->item[i].subject : p->shot[i - p->items].subject;
-    PARE_TRY(pare__task_groups(p->a, name, count, p->subject, &subjects));
+    PARE_TRY(pare__task_groups(p->a, name, count, false, p->subject, &subjects));
     p->next = PARE_NEW(p->a, size_t, p->shots + 1);
     p->first = PARE_NEW(p->a, size_t, subjects);
     p->about = PARE_NEW(p->a, const char *, subjects);
@@ -200,7 +205,7 @@ static pare_status put_doc(prompting *p, size_t item, pare_task_texts *out)
                            .right = d->right,
                            .words = d->words,
                            .bytes = d->bytes,
-                           .group = d->subject,
+                           .group = t->by ? t->by : d->subject,
                            .line = t->line};
     size_t *const length = PARE_NEW(p->a, size_t, t->choices);
     doc->length = length;
@@ -266,11 +271,11 @@ pare_status pare_task_read(pare_ctx *cx, pare_arena *a, const pare_task_asked *a
                   "%s: the shots are taken from the file that is measured, so a document can stand "
                   "in front of itself, solved",
                   asked->name);
-    PARE_TRY(pare__task_file(cx, a, p.task, subject, asked->file, asked->limit, &p.item, &p.items,
-                             &out->all));
+    PARE_TRY(pare__task_file(cx, a, p.task, subject, asked->file, asked->limit, asked->by, &p.item,
+                             &p.items, &out->all));
     if (asked->shots)
-        PARE_TRY(
-            pare__task_file(cx, a, p.task, subject, asked->shots_file, 0, &p.shot, &p.shots, &all));
+        PARE_TRY(pare__task_file(cx, a, p.task, subject, asked->shots_file, 0, NULL, &p.shot,
+                                 &p.shots, &all));
     return put_all(&p, out);
 }
 

@@ -5,6 +5,8 @@
 
 #include "compress/evaluate/task_internal.h"
 
+static const char strict[] = "exact_match,strict-match";
+
 typedef struct scoring {
     pare_arena *a;
     const pare_task_data *data;
@@ -46,7 +48,7 @@ static void judge(scoring *s, size_t doc)
     const double *const sum = s->score + d->value;
     unsigned char verdict = PARE_CHOICE_ASKED;
     const pare__task_kind kind = s->data->texts.task->kind;
-    double value = sum[0];
+    double value = kind == PARE__TASK_ANSWER ? 0 : sum[0];
     switch (kind) {
     case PARE__TASK_ACC:
     case PARE__TASK_NORM:
@@ -57,6 +59,7 @@ static void judge(scoring *s, size_t doc)
         break;
     case PARE__TASK_MASS: value = mass_of(sum, d->right, d->choices); break;
     case PARE__TASK_WORD: verdict |= s->greedy[d->value] ? PARE_CHOICE_RIGHT : 0; break;
+    case PARE__TASK_ANSWER: verdict = s->asked[d->first]; break;
     case PARE__TASK_PAGE:
         for (size_t i = 1; i < d->count; i++)
             value += sum[i];
@@ -86,16 +89,6 @@ static double error_of(const double *x, size_t n, double mean)
     return n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : NAN;
 }
 
-static pare_task_metric share(const char *name, unsigned bit, size_t right, size_t n)
-{
-    const double value = (double)right / (double)n;
-    return (pare_task_metric){.name = name,
-                              .value = value,
-                              .error = n > 1 ? sqrt(value * (1 - value) / (double)(n - 1)) : NAN,
-                              .share = true,
-                              .right = bit};
-}
-
 /* The share of the documents asked whose verdict has a bit. */
 static pare_task_metric share_of(const pare_task_figures *f, const char *name, unsigned bit)
 {
@@ -105,7 +98,7 @@ static pare_task_metric share_of(const pare_task_figures *f, const char *name, u
         n += asked;
         right += asked && (f->verdict[i] & bit) != 0;
     }
-    return share(name, bit, right, n);
+    return pare__task_share(name, bit, right, n);
 }
 
 static void add(pare_task_figures *f, pare_task_metric m)
@@ -132,6 +125,10 @@ static void sum_up(scoring *s)
                    .name = "perplexity", .value = exp(-mean), .error = exp(-mean) * error});
         add(f, share_of(f, "acc", PARE_CHOICE_RIGHT));
         break;
+    case PARE__TASK_ANSWER:
+        add(f, share_of(f, strict, PARE_CHOICE_RIGHT));
+        add(f, share_of(f, "exact_match,flexible-extract", PARE_CHOICE_RIGHT_NORM));
+        break;
     case PARE__TASK_PAGE: {
         const double by_word = s->log_sum / (double)s->words, bytes = (double)s->bytes;
         add(f, (pare_task_metric){.name = "word_perplexity", .value = exp(-by_word), .error = NAN});
@@ -144,52 +141,25 @@ static void sum_up(scoring *s)
     }
 }
 
-/* The share of each group that has documents, and which group each of them is in. */
-static void fill_groups(pare_task_figures *f, size_t *part, size_t groups, size_t *right)
-{
-    const pare_task_group *const all = f->group;
-    for (size_t i = 0; i < f->docs; i++) {
-        if (!(f->verdict[i] & PARE_CHOICE_ASKED))
-            continue;
-        f->group[part[i]].n++;
-        right[part[i]] += (f->verdict[i] & PARE_CHOICE_RIGHT) != 0;
-    }
-    for (size_t g = 0; g < groups; g++) {
-        const size_t hits = right[g];
-        right[g] = f->groups; /* from here on: which it is among those that stay */
-        if (!all[g].n)
-            continue;
-        f->group[f->groups] = all[g];
-        f->group[f->groups++].acc = share("acc", PARE_CHOICE_RIGHT, hits, all[g].n);
-    }
-    for (size_t i = 0; i < f->docs; i++)
-        part[i] = right[part[i]];
-    f->groups = f->groups > 1 ? f->groups : 0;
-}
-
-/* Subjects in the order in which the file has them. */
+/* By a field, or subjects in the order in which the file has them. */
 static pare_status part(scoring *s)
 {
     pare_task_figures *const f = s->out;
     const pare_task_doc *const doc = s->data->texts.doc;
-    size_t groups;
+    const bool writes = s->data->texts.task->kind == PARE__TASK_ANSWER;
+    pare_task_parts p;
     if (!doc[0].group)
         return PARE_OK;
     const char **const name = PARE_NEW(s->a, const char *, f->docs);
-    size_t *const part_of = PARE_NEW(s->a, size_t, f->docs);
-    if (!name || !part_of)
+    if (!name)
         return PARE_ENOMEM;
     for (size_t i = 0; i < f->docs; i++)
         name[i] = doc[i].group;
-    PARE_TRY(pare__task_groups(s->a, name, f->docs, part_of, &groups));
-    size_t *const right = PARE_NEW(s->a, size_t, groups);
-    f->group = PARE_NEW(s->a, pare_task_group, groups);
-    if (!right || !f->group)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < f->docs; i++)
-        f->group[part_of[i]].name = name[i];
-    f->part = part_of;
-    fill_groups(f, part_of, groups, right);
+    PARE_TRY(pare_task_part(s->a, name, f->docs, f->verdict, writes ? strict : "acc",
+                            f->asked.by != NULL, &p));
+    f->group = p.group;
+    f->groups = p.groups > 1 || f->asked.by ? p.groups : 0;
+    f->part = p.part;
     return PARE_OK;
 }
 
@@ -230,7 +200,9 @@ pare_status pare_task_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
         data->item[i].greedy = s.greedy + at;
         data->item[i].verdict = s.asked + i;
     }
-    const pare_status status = pare_evaluate_choice(cx, f, data->item, data->items, &result);
+    const pare_status status = data->texts.task->kind == PARE__TASK_ANSWER
+                                   ? pare__task_write(cx, f, data)
+                                   : pare_evaluate_choice(cx, f, data->item, data->items, &result);
     out->complete = status == PARE_OK;
     if (status == PARE_OK || status == PARE_EINTERRUPTED)
         PARE_TRY(summarize(&s));
@@ -252,30 +224,12 @@ void pare_task_pair(const pare_task_figures *baseline, pare_task_figures *out)
             continue;
         for (size_t m = 0; m < out->metrics; m++)
             count_pair(&out->metric[m].paired, now, then, out->metric[m].right);
-        if (out->groups)
-            count_pair(&out->group[out->part[i]].acc.paired, now, then, PARE_CHOICE_RIGHT);
     }
     for (size_t m = 0; m < out->metrics; m++)
         out->metric[m].paired.p =
             pare_mcnemar(out->metric[m].paired.gained, out->metric[m].paired.lost);
-    for (size_t g = 0; g < out->groups; g++) {
-        pare_paired *const p = &out->group[g].acc.paired;
-        p->p = pare_mcnemar(p->gained, p->lost);
-    }
-}
-
-static void put_value(pare_json_writer *w, const pare_task_figures *f, const pare_task_metric *m)
-{
-    pare_json_put_finite(w, "value", m->value);
-    if (isfinite(m->error))
-        pare_json_put_finite(w, "stderr", m->error);
-    if (!f->has_paired || !m->right)
-        return;
-    pare_json_open_object(w, "paired");
-    pare_json_put_integer(w, "gained", (int64_t)m->paired.gained);
-    pare_json_put_integer(w, "lost", (int64_t)m->paired.lost);
-    pare_json_put_finite(w, "p", m->paired.p);
-    pare_json_close(w);
+    const pare_task_parts parts = {out->group, out->groups, out->part};
+    pare_task_pair_parts(&parts, out->docs, out->verdict, baseline->verdict);
 }
 
 static void put_lists(pare_json_writer *w, const pare_task_figures *f)
@@ -284,21 +238,11 @@ static void put_lists(pare_json_writer *w, const pare_task_figures *f)
     for (size_t i = 0; i < f->metrics; i++) {
         pare_json_open_object(w, NULL);
         pare_json_put_text(w, "name", f->metric[i].name);
-        put_value(w, f, &f->metric[i]);
+        pare__task_put_metric(w, &f->metric[i], f->has_paired);
         pare_json_close(w);
     }
     pare_json_close(w);
-    if (!f->groups)
-        return;
-    pare_json_open_array(w, "groups");
-    for (size_t i = 0; i < f->groups; i++) {
-        pare_json_open_object(w, NULL);
-        pare_json_put_text(w, "name", f->group[i].name);
-        pare_json_put_integer(w, "n", (int64_t)f->group[i].n);
-        put_value(w, f, &f->group[i].acc);
-        pare_json_close(w);
-    }
-    pare_json_close(w);
+    pare_task_put_groups(w, f->group, f->groups, f->has_paired);
 }
 
 void pare_task_put(pare_json_writer *w, const pare_task_figures *f, size_t tasks)
@@ -316,6 +260,8 @@ void pare_task_put(pare_json_writer *w, const pare_task_figures *f, size_t tasks
             pare_json_put_text(w, "shots_file", f->asked.shots_file);
         if (f->cut)
             pare_json_put_integer(w, "truncated", (int64_t)f->cut);
+        if (f->asked.by)
+            pare_json_put_text(w, "by", f->asked.by);
         put_lists(w, f);
         pare_json_close(w);
     }

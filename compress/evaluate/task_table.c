@@ -1,6 +1,6 @@
 /* The tasks, and what a document of each asks: prompts and choices as lm_eval's task files have
  * them (piqa, arc, openbookqa, hellaswag, winogrande, super_glue/boolq, lambada, mmlu, truthfulqa,
- * wikitext). */
+ * gsm8k, wikitext). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -349,6 +349,18 @@ static pare_status read_page(const pare__task_reading *r, const pare_json *doc,
     return pare__task_page(r, page, out);
 }
 
+/* The solution, which shots have, is what is held against. */
+static pare_status read_gsm8k(const pare__task_reading *r, const pare_json *doc,
+                              pare__task_item *out)
+{
+    const char *question, *answer;
+    PARE_TRY(take_filled(r, doc, "question", &question));
+    PARE_TRY(take_filled(r, doc, "answer", &answer));
+    out->text.context =
+        pare__task_joined(r->at.a, "Question: ", question, "\nAnswer:", (char *)NULL);
+    return out->text.context ? set_choices(r, &answer, 1, &out->text) : PARE_ENOMEM;
+}
+
 static const char labelled[] = "question, choices {text, label}, answerKey";
 
 static const pare_task_row tasks[] = {
@@ -374,6 +386,8 @@ static const pare_task_row tasks[] = {
      PARE__SHOTS_NONE, read_mc2, NULL},
     {"lambada_openai", "text", "perplexity, acc", PARE__TASK_WORD, PARE__SHOTS_NONE, read_lambada,
      NULL},
+    {"gsm8k", "question, answer", "exact_match,strict-match, exact_match,flexible-extract",
+     PARE__TASK_ANSWER, PARE__SHOTS_DRAWN, read_gsm8k, NULL},
     {"wikitext", "page (or the text itself)", "word_perplexity, byte_perplexity, bits_per_byte",
      PARE__TASK_PAGE, PARE__SHOTS_NONE, read_page, NULL},
 };
@@ -417,6 +431,11 @@ bool pare_task_has_share(const pare_task_row *t, const char *name)
     if (strcmp(name, "acc_norm") == 0)
         return t->kind == PARE__TASK_NORM;
     return strcmp(name, "acc") == 0 && strstr(t->metrics, name) != NULL;
+}
+
+bool pare_task_writes(const pare_task_row *t)
+{
+    return t->kind == PARE__TASK_ANSWER;
 }
 
 pare_status pare_task_unknown(pare_ctx *cx, const char *name)

@@ -340,7 +340,7 @@ pare_status pare_data_choice(const pare_data_reader *r, const pare_evaluation *e
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_choice_load(r->cx, r->scratch, r->checkpoint, r->plan->model.config.context, path,
-                              e->limit, &texts, &out->item));
+                              e->limit, NULL, &texts, &out->item));
     out->items = texts.count;
     out->all = texts.all;
     for (size_t i = 0; i < texts.count; i++)
@@ -360,7 +360,8 @@ pare_status pare_data_asked(pare_arena *a, const pare_plan *plan, const pare_eva
                              .file = file,
                              .limit = e->limit,
                              .shots = e->shots,
-                             .shots_file = from};
+                             .shots_file = from,
+                             .by = e->by.text};
     return file && (from || !e->shots_file.text) ? PARE_OK : PARE_ENOMEM;
 }
 

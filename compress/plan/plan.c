@@ -260,7 +260,7 @@ static pare_status read_items(pare_ctx *cx, pare_arena *a, const pare_plan *plan
     pare_task_texts task = {0};
     PARE_TRY(pare_data_asked(a, plan, e, &asked));
     if (e->kind == PARE_EVALUATE_CHOICE)
-        return pare_choice_read(cx, a, asked.file, e->limit, out);
+        return pare_choice_read(cx, a, asked.file, e->limit, NULL, out);
     const pare_status s = pare_task_read(cx, a, &asked, &task);
     *out = task.request;
     return s == PARE_EUSAGE ? pare_recipe_fail_at(cx, s, e->task.place) : s;

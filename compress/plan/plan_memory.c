@@ -7,6 +7,7 @@
 #include "calib/token_weights.h"
 #include "calib/wave.h"
 #include "compress/evaluate/evaluate.h"
+#include "compress/evaluate/task.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "kernels/layout.h"
@@ -501,6 +502,16 @@ static uint64_t evaluation_bytes(const pare_ctx *cx, const pare_plan *plan, size
                   pare_evaluate_bytes(cx, &after, kl ? &before : NULL, window, tokens));
 }
 
+/* A model on the items of a file of multiple choice, or on documents of a task. */
+static uint64_t asked_bytes(const pare_ctx *cx, const pare_eval_side *side,
+                            const pare_evaluation *e, const pare_plan_choice *c)
+{
+    const pare_task_row *const task = e->task.text ? pare_task_find(e->task.text) : NULL;
+    return task && pare_task_writes(task)
+               ? pare_task_write_bytes(cx, side, c->items, c->longest)
+               : pare_evaluate_choice_bytes(cx, side, c->items, c->bytes, c->longest);
+}
+
 /* Texts and tokens of a file of multiple choice, its tables, and the larger model on it. */
 static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t evaluation)
 {
@@ -515,8 +526,8 @@ static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t e
     return plan->data.tokenizer_bytes + texts +
            rope_bytes(&plan->model.config, plan->model.config.context) +
            rope_bytes(before.config, before.config->context) +
-           larger(pare_evaluate_choice_bytes(cx, &before, c->items, c->bytes, c->longest),
-                  pare_evaluate_choice_bytes(cx, &after, c->items, c->bytes, c->longest));
+           larger(asked_bytes(cx, &before, &plan->recipe.evaluation[evaluation], c),
+                  asked_bytes(cx, &after, &plan->recipe.evaluation[evaluation], c));
 }
 
 static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,

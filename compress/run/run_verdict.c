@@ -100,7 +100,8 @@ static pare_status read_share(pare_run *run, const pare_json *is, const pare_jso
                            .p = number(is, "paired", "p")};
     if (out->task)
         PARE_TRY(copy_text(run, is, "name", &s->name));
-    out->shares += strncmp(s->name, "acc", 3) == 0; /* others of tasks are no shares */
+    out->shares += strncmp(s->name, "acc", 3) == 0 || /* others of tasks are no shares */
+                   strncmp(s->name, "exact_match", 11) == 0;
     return PARE_OK;
 }
 

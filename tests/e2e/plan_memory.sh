@@ -84,6 +84,17 @@ job "wide, 2:4 and gptq" wide "$tokens" '[{sparsegpt: {pattern: "2:4"}}, {gptq: 
 job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \
     'export: [{format: safetensors, path: floats}]' --threads 1
 
+# KL over one window of 32768 tokens: logits of all of them are 512 MiB for each model, caches of all
+# blocks 8 MiB more for each block.
+"$make" long hidden=64 intermediate=96 blocks=2 heads=2 kv_heads=1 head_dim=32 vocab=4096 \
+    context=32768 tied=1 shards=1 tokens=32768 > log.txt 2>&1 || { cat log.txt; exit 1; }
+job "32768 positions, KL" long '' '[{rtn: {bits: 4, group: 32}}]' \
+    'evaluate: [{kl: {tokens: long/tokens.i32, window: 32768}}]' --threads 2
+if [ "$took" -gt 67108864 ]; then
+    echo "e2e.plan_memory: 32768 positions take $took bytes; they need hidden states, the cache of a block, some logits"
+    failed=1
+fi
+
 # Six times as many blocks take no more but for the names and results of their linears: statistics,
 # weights of tokens and floats are those of one block, and files hold the rest.
 for blocks in 2 12; do

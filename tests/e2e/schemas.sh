@@ -35,7 +35,7 @@ evaluate:
   - perplexity: {text: text, window: 64, limit: 4}
   - kl: {text: text, window: 64}
   - choice: {file: choice.jsonl}
-  - tasks: {mmlu: mmlu.jsonl, shots: 1, shots_from: {mmlu: mmlu.jsonl}}
+  - tasks: {mmlu: mmlu.jsonl, shots: 1, shots_from: {mmlu: mmlu.jsonl}, by: answer}
 require: {perplexity: "<= +900%", kl: "<= 9", tasks.mmlu: ">= 1%", bytes: "<= 1GiB"}
 fallback: [{passes.1.rtn.bits: 8}]
 export: [{format: "gguf:q4_0", path: out.gguf, tensor_parallel: 2}]
@@ -102,6 +102,11 @@ documents+=("batch=$home/jobs/summary.json")
 put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed \
     --by-position --tasks mmlu=mmlu.jsonl,wikitext=page,boolq=boolq.jsonl --format json
 put eval eval out --tasks mmlu=mmlu.jsonl --shots 1 --shots-from mmlu=mmlu.jsonl --format json
+put eval eval out --baseline demo/hedge --needle demo/evaluation.txt --lengths 128,200 --keys 2 --format json
+put eval eval out --baseline demo/hedge --text text --window 64 --continuations 3 --continue-tokens 8 \
+    --temperature 0.8 --seed 2 --format json
+put eval eval out --baseline demo/hedge --tasks mmlu=mmlu.jsonl --by answer --format json
+put eval eval out --baseline demo/hedge --choice choice.jsonl --by answer --format json
 put eval eval out --speed --kv kivi --format json
 put eval eval demo/hedge --text text --window 64 --limit 2 --draft out --temperature 0 --format json
 put compare compare demo/hedge out --text text --window 64 --choice choice.jsonl --limit 1 --speed --format json

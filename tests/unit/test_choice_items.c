@@ -58,7 +58,7 @@ static void end(reading *r)
 static pare_status read_file(reading *r, size_t limit)
 {
     const char *const path = folder_file(&r->f, "valid.jsonl");
-    return pare_choice_read(&r->cx, &r->a, path, limit, &r->texts);
+    return pare_choice_read(&r->cx, &r->a, path, limit, NULL, &r->texts);
 }
 
 static void check_item(const pare_choice_text *t, const struct shape *s, size_t line)
@@ -180,7 +180,7 @@ END_TEST
 static pare_status read_choices(pare_ctx *cx, pare_arena *a, const void *path)
 {
     pare_choice_texts texts;
-    return pare_choice_read(cx, a, path, 0, &texts);
+    return pare_choice_read(cx, a, path, 0, NULL, &texts);
 }
 
 START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)

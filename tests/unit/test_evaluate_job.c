@@ -73,7 +73,7 @@ static pare_choice_result ask(const job_place *p, finished *f, const char *path,
     ck_assert_int_eq(pare_model_load(cx, &f->a, &ck, &m), PARE_OK);
     ck_assert_int_eq(pare_forward_init(cx, &f->a, &m, 64, false, &forward), PARE_OK);
     ck_assert_int_eq(pare_checkpoint_tokenizer(&ck, &t), PARE_OK);
-    ck_assert_int_eq(pare_choice_read(cx, &f->a, job_path(p, "piqa.jsonl"), limit, &texts),
+    ck_assert_int_eq(pare_choice_read(cx, &f->a, job_path(p, "piqa.jsonl"), limit, NULL, &texts),
                      PARE_OK);
     ck_assert_int_eq(pare_choice_encode(cx, &f->a, t, &texts, 64, &item), PARE_OK);
     ck_assert_int_eq(pare_evaluate_choice(cx, &forward, item, texts.count, &r), PARE_OK);

@@ -18,6 +18,7 @@ START_TEST(every_topic_has_a_page_and_stands_in_the_overview)
         {"nan", "clamp"},
         {"passes", "Quantizers choose the codes"},
         {"choice", "valid-labels.lst"},
+        {"needle", "The hidden number is"},
         {"preset", "two of four weights"},
         {"log", "left_seconds"},
         {"exit", "130"},

@@ -391,21 +391,25 @@ START_TEST(every_key_of_tasks_that_is_no_setting_is_a_task)
         {"piqa: [a]", ":5:27: \"piqa\" is a list"},
         {"piqa: a, shots: 65", "shots"},
         {"piqa: a, shots_from: {boolq: b}", "shots_from has \"boolq\", which is none of the tasks"},
+        {"piqa: a, by: [b]", "\"by\" is a list"},
         {"piqa: a, shots_from: b", "a mapping of tasks to files"}};
     job j;
-    job_text(&j, TASKS("piqa: a, limit: 5, mmlu_law: b, shots: 3, shots_from: {mmlu_law: c}"));
+    job_text(&j,
+             TASKS("piqa: a, limit: 5, mmlu_law: b, shots: 3, by: d, shots_from: {mmlu_law: c}"));
     ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
     ck_assert_ptr_nonnull(strstr(normal(&j, false), "evaluate:\n"
                                                     "  - tasks:\n"
                                                     "      piqa: \"a\"\n"
                                                     "      limit: 5\n"
                                                     "      shots: 3\n"
+                                                    "      by: \"d\"\n"
                                                     "  - tasks:\n"
                                                     "      mmlu_law: \"b\"\n"
                                                     "      limit: 5\n"
                                                     "      shots: 3\n"
                                                     "      shots_from:\n"
-                                                    "        mmlu_law: \"c\"\n"));
+                                                    "        mmlu_law: \"c\"\n"
+                                                    "      by: \"d\"\n"));
     ck_assert_ptr_nonnull(strstr(normal(&j, true), "        mmlu_law: \"data\"\n"));
     job_end(&j);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

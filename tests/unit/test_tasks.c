@@ -143,6 +143,13 @@ static const struct shape {
      {" \nit"},
      1,
      0},
+    {"gsm8k",
+     "a.jsonl",
+     "{\"question\": \"A cat has 4 legs?\", \"answer\": \"Yes.\\n#### 4\"}",
+     "Question: A cat has 4 legs?\nAnswer:",
+     {" Yes.\n#### 4"},
+     1,
+     0},
     {"lambada_openai", "a.csv", "text\nThe cat sat\n", "The cat", {" sat"}, 1, 0},
 };
 
@@ -309,7 +316,7 @@ START_TEST(many_subjects_are_told_apart)
         (void)snprintf(text[i], sizeof *text, "s%zu", i * 7919 % SUBJECTS);
     for (size_t i = 0; i < DOCS; i++)
         name[i] = text[i % SUBJECTS];
-    ck_assert_int_eq(pare__task_groups(&a, name, DOCS, of, &groups), PARE_OK);
+    ck_assert_int_eq(pare__task_groups(&a, name, DOCS, false, of, &groups), PARE_OK);
     ck_assert_uint_eq(groups, SUBJECTS);
     for (size_t i = 0; i < DOCS; i++)
         ck_assert_uint_eq(of[i], i % SUBJECTS);

@@ -1,0 +1,69 @@
+#!/bin/sh
+# What pare eval asks beyond perplexity, as users ask it: numbers in long texts, continuations, answers
+# that a model writes, answers by a field. answers.sh PARE DEMO
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "answers.sh: $*" >&2
+    exit 1
+}
+
+# shows WORDS: the table of the last evaluation has them.
+shows() { grep -qE -- "$1" out.log || fail "no \"$1\" in: $(cat out.log)"; }
+
+# evaluate MODEL OPTION...: as text, and as JSON, whose figures are the same for 1 and 3 threads.
+evaluate() {
+    "$pare" eval "$@" >out.log 2>err.log || fail "$*: $(cat err.log)"
+    for threads in 1 3; do
+        "$pare" eval "$@" --threads $threads --format json 2>err.log | grep -v '_bytes"' >$threads.json ||
+            fail "$*: $(cat err.log)"
+    done
+    cmp 1.json 3.json || fail "other figures with 3 threads: $*"
+}
+
+# The demo's model with more positions than it was trained for, and the same in 3 bits.
+cp -r "$demo/hedge" long
+sed 's/"max_position_embeddings": 256/"max_position_embeddings": 600/' "$demo/hedge/config.json" >long/config.json
+printf 'pare: 1\nmodel: long\noutput: few\npasses: [rtn: {bits: 3, group: 64}]\n' >few.yaml
+"$pare" compress few.yaml >out.log 2>&1 || fail "$(cat out.log)"
+
+evaluate few --baseline long --needle "$demo/evaluation.txt" --lengths 256,512 --keys 1
+shows '^needle  *[0-9.]+%.*10 prompts'
+shows '^  tokens, depth  *0% *25% *50% *75% *100% *all$'
+shows '^  512  *[0-9]+%'
+[ "$(grep -c '^    baseline ' out.log)" = 2 ] || fail "$(cat out.log)"
+[ "$(grep -c '"length": 512' 1.json)" = 10 ] || fail "$(cat 1.json)"
+
+evaluate few --baseline long --text "$demo/evaluation.txt" --window 64 --limit 5 --continuations 9 --continue-tokens 40
+shows '^continuations  *[0-9.]+ tokens, .*5 prompts of 32 tokens, at most 40 more, temperature 0'
+shows '^  apart  *lengths by [0-9.]+ tokens'
+evaluate long --baseline long --text "$demo/evaluation.txt" --window 64 --limit 3 --continuations 3 --temperature 1 --seed 5
+shows '^  apart  *lengths by 0.0 tokens; 100.0% are the same, the others agree for - tokens'
+
+cat >sums.jsonl <<'END'
+{"question": "5 5 5 5 5 5 5 5 5 5 5 5 5 5", "answer": "so\n#### 5", "level": "b"}
+{"question": "What is one and one?", "answer": "It is 2.\n#### 2", "level": "a"}
+END
+evaluate few --baseline long --tasks gsm8k=sums.jsonl --by level
+shows '^gsm8k  *exact_match,strict-match [0-9.]+%.*, exact_match,flexible-extract [0-9.]+%'
+[ "$(sed -n 's/^  \([ab]\)  *exact_match,strict-match.*1 document; baseline.*/\1/p' out.log | tr -d '\n')" = ab ] ||
+    fail "groups: $(cat out.log)"
+evaluate long --tasks gsm8k=sums.jsonl --shots 1 --shots-from gsm8k=sums.jsonl
+shows '1 shot from sums.jsonl'
+
+# An interrupt leaves what was done.
+code=0
+"$pare" eval long --needle "$demo/evaluation.txt" --lengths 512 --keys 200 --log json:log >out.log 2>err.log &
+for turn in $(seq 600); do
+    if [ "$(grep -cs '"event": "progress"' log)" -gt 2 ] 2>/dev/null; then break; fi
+    sleep 0.1
+done
+kill -INT $!
+wait $! || code=$?
+[ $code = 130 ] || fail "exit $code after $turn turns: $(cat err.log)"
+shows '^needle .*, interrupted\)$'
+echo "answers.sh: good"
