@@ -67,7 +67,7 @@ const char *pare_stats_about_differ(const pare_stats_about *a, const pare_stats_
 
 static uint64_t part_bytes(const pare_config *c, size_t part)
 {
-    enum { DATASETS = 9, HEADER = 2048 };
+    enum { DATASETS = 9, HEADER = 4096 }; /* with the index of the chunks */
     uint64_t bytes = 0;
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const uint64_t k = pare_site_width(c, part, (pare_site)s);

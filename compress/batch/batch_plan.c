@@ -6,7 +6,9 @@
 #include "compress/plan/chain.h"
 #include "compress/plan/plan.h"
 #include "compress/plan/plan_time.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/report/gate.h"
+#include "runtime/file.h"
 
 /* A normalized recipe up to its passes, but for the name of its output: what jobs that share have
  * in common. */
@@ -48,6 +50,14 @@ static pare_status find_feasible(const pare_jobs *b, const pare_plan *plan,
     return PARE_OK;
 }
 
+/* Seconds of a job that an earlier one spares it: weights of tokens, or all that goes into a file
+ * of statistics. */
+static double spared(const pare_plan *plan, const pare_plan_estimate *time)
+{
+    const double kept = time->phase[PARE_PHASE_WAVE] + time->phase[PARE_PHASE_STATS];
+    return time->phase[PARE_PHASE_WEIGH] + (plan->kept.used ? kept : 0);
+}
+
 static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const pare_job *job)
 {
     pare_batch_plan_row *const out = &p->row[row];
@@ -60,17 +70,18 @@ static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const 
     if (s == PARE_OK)
         s = pare_plan_time(b->cx, &plan, &time);
     if (s == PARE_OK) {
-        const bool shares = plan.token_weights && !plan.training;
+        const bool shares = (plan.token_weights && !plan.training) || plan.kept.used;
+        const bool shared = shares && is_shared(b, p, row);
         out->bits = plan.settled.bits_per_weight;
         out->bytes = plan.settled.packed_bytes;
         out->memory = plan.settled.memory.anonymous_bytes > out->memory
                           ? plan.settled.memory.anonymous_bytes
                           : out->memory;
         out->disk += plan.settled.disk_bytes;
+        if (shared && plan.kept.made && !pare_path_is_file(plan.kept.path))
+            out->disk -= pare_plan_stage_bytes(&plan, &plan.settled);
         out->seconds = before + time.seconds;
-        out->shared_seconds = !shares                ? -1
-                              : is_shared(b, p, row) ? time.phase[PARE_PHASE_WEIGH]
-                                                     : 0;
+        out->shared_seconds = !shares ? -1 : shared ? spared(&plan, &time) : 0;
         out->planned = true;
     }
     pare_plan_close(&plan);

@@ -27,10 +27,12 @@ static void put_statistics(pare_json_writer *w, const pare_plan *p)
 {
     if (!p->kept.used)
         return;
+    uint64_t bytes = pare_plan_stage_bytes(p, &p->settled);
+    (void)pare_path_bytes(p->kept.path, &bytes); /* of the file that is there */
     pare_json_open_object(w, "statistics");
     pare_json_put_text(w, "file", p->kept.path);
     pare_json_put_bool(w, "made", p->kept.made && !pare_path_is_file(p->kept.path));
-    pare_json_put_integer(w, "bytes", (int64_t)pare_plan_stage_bytes(p, &p->settled));
+    pare_json_put_integer(w, "bytes", (int64_t)bytes);
     pare_json_close(w);
 }
 

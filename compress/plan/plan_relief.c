@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/text/units.h"
 #include "runtime/threads.h"
 
@@ -129,9 +130,9 @@ static bool is_open(const relief *r, setting l)
     case EVALUATED: return evaluates;
     case CORRECT: return plan->drift;
     case TUNE:
-    case SEQUENTIAL: return plan->calibrated;
-    case WEIGHTS: return plan->token_weights;
-    case WINDOW: return plan->calibrated && plan->window > LEAST_WINDOW;
+    case SEQUENTIAL: return plan->calibrated && !plan->kept.path;
+    case WEIGHTS: return plan->token_weights && pare_plan_gathers(plan);
+    case WINDOW: return pare_plan_gathers(plan) && plan->window > LEAST_WINDOW;
     case THREADS: return pare_threads(r->cx) > 1;
     case SETTINGS: break;
     }

@@ -129,6 +129,32 @@ same killed.h5 first.h5
 packed killed from
 [ ! -e killed.h5.partial ] || fail "killed.h5.partial is left"
 
+# Ended between two blocks: the job goes on with the same file, and with no other one.
+recipe resumed 'from: killed.h5' "$gptq"
+"$pare" compress resumed.yaml --threads 1 >resumed.log 2>&1 &
+job=$!
+for i in $(seq 1000); do
+    [ "$(stat -c %s resumed.partial/journal 2>/dev/null || echo 0)" -lt 6000 ] || break
+    sleep 0.01
+done
+kill -9 $job
+wait $job 2>/dev/null || true
+[ -d resumed.partial ] || fail "not ended between two blocks: $(cat resumed.log)"
+recipe other "text: [$demo/calibration.txt], samples: 32, window: 64, token_weights: even, keep: o.h5" "$gptq"
+run 0 other
+refuses 2 'statistics xxh3' resumed --set calibration.from=o.h5
+run 0 resumed
+grep -q 'continuing: . of 6 blocks are done' resumed.log || fail "resumed: $(cat resumed.log)"
+packed resumed from
+
+# How far two calibrations are apart; a file is none from itself.
+"$pare" diff s.h5 s.h5 | grep -q '^median  *0  *0$' || fail "s.h5 differs from itself"
+"$pare" diff s.h5 o.h5 >diff.log || fail "diff"
+grep -q '^block 0 attention  *0\.[0-9]*  *0  *2048  *2048$' diff.log || fail "diff: $(cat diff.log)"
+if "$pare" diff s.h5 "$demo/hedge" >diff.log 2>&1; then fail "a file of statistics against a model"; fi
+"$pare" inspect s.h5 | grep -q '^calibration  *32 windows of 64 tokens' || fail inspect
+"$pare" verify s.h5 >verify.log 2>&1 || fail "verify: $(cat verify.log)"
+
 # Two at once: one makes the file, the other waits.
 recipe twin1 "$data, keep: twin.h5" "$gptq"
 recipe twin2 "$data, keep: twin.h5" "$gptq"

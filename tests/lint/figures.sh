@@ -3,7 +3,7 @@
 # README.md: each row of the table of settings is a run of the real model in tests/results/quality.csv, of
 # the method that the row names first, with its bits: bits per weight, MB, perplexity, KL and CPU
 # seconds, rounded as they are printed.
-# docs/results.md, docs/settings.md, docs/storage.md, docs/training.md: a comment above each table names its CSV file, which has the rows
+# docs/results.md, docs/settings.md, docs/statistics.md, docs/storage.md, docs/training.md: a comment above each table names its CSV file, which has the rows
 # of the table behind the date and the commit of each; what stands in the table beyond them is prose.
 # A decimal number in their prose, and in docs/methods.md, stands in one of these files.
 . "$(dirname "$0")/common.sh"
@@ -52,7 +52,7 @@ BEGIN {
 }')
 if [ -n "$found" ]; then say "$found"; fi
 
-found=$(for page in docs/results.md docs/settings.md docs/methods.md docs/training.md docs/storage.md; do
+found=$(for page in docs/results.md docs/settings.md docs/methods.md docs/training.md docs/storage.md docs/statistics.md; do
     [ ! -e "$page" ] || awk -v page="$page" -v all="$(echo tests/results/*.csv)" "$like"'
 function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
 
