@@ -501,8 +501,8 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
                      .window = window,
                      .total = samples * window,
                      .out = out};
-    const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = open_result(cx, a, &f->model->config, job.total, directory, out);
+    const pare_mark mark = pare_arena_mark(scratch);
     if (s == PARE_OK)
         s = open_job(&job, samples, directory);
     if (s == PARE_OK)
