@@ -402,8 +402,7 @@ uint64_t pare_token_weights_file(const pare_config *c, uint64_t tokens)
 
 static size_t batch_windows(size_t samples, size_t window)
 {
-    const size_t most = pare_wave_batch(window);
-    return samples < most ? samples : most;
+    return pare_smaller(pare_share_largest(samples), pare_wave_batch(window));
 }
 
 /* Floats of the inputs of all blocks. */
