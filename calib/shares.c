@@ -18,6 +18,11 @@ size_t pare_share_end(size_t windows, size_t window)
     return pare_share_begin(windows, share);
 }
 
+size_t pare_share_largest(size_t windows)
+{
+    return windows / PARE_SHARES + (windows % PARE_SHARES > 0);
+}
+
 void pare_share_range(size_t size, size_t rank, size_t *begin, size_t *end)
 {
     const size_t used = pare_smaller(size, PARE_SHARES), at = pare_smaller(rank, used);

@@ -23,6 +23,9 @@ enum { PARE_SHARES = 8 };
 size_t pare_share_begin(size_t windows, size_t share);
 size_t pare_share_end(size_t windows, size_t window);
 
+/* Windows of the largest share. */
+size_t pare_share_largest(size_t windows);
+
 /* The shares [begin, end) of one of `size` processes: eight of them have some at most. */
 void pare_share_range(size_t size, size_t rank, size_t *begin, size_t *end);
 

@@ -402,8 +402,7 @@ uint64_t pare_token_weights_file(const pare_config *c, uint64_t tokens)
 
 static size_t batch_windows(size_t samples, size_t window)
 {
-    const size_t most = pare_wave_batch(window);
-    return samples < most ? samples : most;
+    return pare_smaller(pare_share_largest(samples), pare_wave_batch(window));
 }
 
 /* Floats of the inputs of all blocks. */
@@ -501,8 +500,8 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
                      .window = window,
                      .total = samples * window,
                      .out = out};
-    const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = open_result(cx, a, &f->model->config, job.total, directory, out);
+    const pare_mark mark = pare_arena_mark(scratch);
     if (s == PARE_OK)
         s = open_job(&job, samples, directory);
     if (s == PARE_OK)

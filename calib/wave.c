@@ -173,7 +173,7 @@ static pare_status run_batches(pare_ctx *cx, pare_arena *scratch, const pare_for
 /* Windows of the largest batch. */
 static size_t most_windows(const pare_wave *wave)
 {
-    return pare_smaller(wave->batch, (wave->samples + PARE_SHARES - 1) / PARE_SHARES);
+    return pare_smaller(wave->batch, pare_share_largest(wave->samples));
 }
 
 /* All batches run in the same memory. */

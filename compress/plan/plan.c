@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "calib/shares.h"
 #include "calib/wave.h"
 #include "compress/artifact/manifest.h"
 #include "compress/output/journal.h"
@@ -161,8 +162,8 @@ static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
     plan->window = c->window;
     plan->settled.samples = c->samples;
     plan->batch = pare_wave_batch(plan->window);
-    if (plan->settled.samples && plan->settled.samples < plan->batch)
-        plan->batch = plan->settled.samples;
+    if (plan->settled.samples)
+        plan->batch = pare_smaller(plan->batch, pare_share_largest(plan->settled.samples));
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         pare_evaluation *const e = &plan->recipe.evaluation[i];
         if (pare_evaluation_asks(e->kind))

@@ -355,7 +355,7 @@ static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, const par
     if (!plan->token_weights || plan->kept.used)
         return 0;
     return weights_bytes(plan, settled) +
-           pare_token_weights_scratch(cx, c, plan->batch, plan->window, plan->bf16) +
+           pare_token_weights_scratch(cx, c, plan->batch * PARE_SHARES, plan->window, plan->bf16) +
            floats_bytes(plan) + rope_bytes(c, plan->window);
 }
 

@@ -13,13 +13,16 @@ START_TEST(shares_follow_each_other_and_differ_by_one_window_at_most)
     for (size_t n = 0; n < 70; n++) {
         ck_assert_uint_eq(pare_share_begin(n, 0), 0);
         ck_assert_uint_eq(pare_share_begin(n, PARE_SHARES), n);
+        size_t most = 0;
         for (size_t s = 0; s < PARE_SHARES; s++) {
             const size_t begin = pare_share_begin(n, s), end = pare_share_begin(n, s + 1);
             ck_assert_uint_eq(begin, n * s / 8);
             ck_assert(end - begin == n / 8 || end - begin == (n + 7) / 8);
+            most = end - begin > most ? end - begin : most;
             for (size_t w = begin; w < end; w++)
                 ck_assert_uint_eq(pare_share_end(n, w), end);
         }
+        ck_assert_uint_eq(pare_share_largest(n), most);
     }
     ck_assert_uint_eq(pare_share_begin(SIZE_MAX, PARE_SHARES), SIZE_MAX);
 }

@@ -9,6 +9,7 @@
 #include "runtime/linalg.h"
 #include "runtime/tape.h"
 #include "tests/unit/folder.h"
+#include "tests/unit/pipes.h"
 #include "tests/unit/tiny.h"
 
 enum { SAMPLES = 25, WINDOW = 90, TOTAL = SAMPLES * WINDOW, MOST = 70 };
@@ -335,6 +336,37 @@ START_TEST(any_thread_count_gives_the_same_bytes)
 }
 END_TEST
 
+/* Process 0 holds the result against its own of all windows. */
+static int find_together(pare_ctx *cx)
+{
+    rig r;
+    pare_token_weights found = {0}, alone = {0};
+    rig_begin(&r, 1, PARE_BF16);
+    r.home.cx.world = cx->world;
+    int wrong = find(&r, &found) != PARE_OK;
+    r.home.cx.world = NULL;
+    if (!wrong && pare_world_rank(cx) == 0) {
+        wrong = find(&r, &alone) != PARE_OK;
+        for (size_t b = 0; b < r.model.config.blocks && !wrong; b++) {
+            load(&r, b, &found);
+            load(&r, b, &alone);
+            wrong = memcmp(found.weight, alone.weight, PARE_SITES * TOTAL * sizeof(float)) != 0 ||
+                    memcmp(found.outputs.o, alone.outputs.o,
+                           found.outputs.first[PARE_ROLES] * sizeof(float)) != 0;
+        }
+    }
+    pare_token_weights_close(&found);
+    pare_token_weights_close(&alone);
+    rig_end(&r);
+    return wrong;
+}
+
+START_TEST(any_number_of_processes_gives_the_same_bytes)
+{
+    ck_assert_int_eq(pipes_run(find_together), 0);
+}
+END_TEST
+
 START_TEST(gradients_that_are_not_finite_are_refused)
 {
     rig r;
@@ -514,6 +546,7 @@ int main(void)
     tcase_add_test(t, draws_have_the_curvature_of_the_divergence);
     tcase_add_test(t, weights_and_curvature_equal_those_of_each_window_by_itself);
     tcase_add_test(t, any_thread_count_gives_the_same_bytes);
+    tcase_add_test(t, any_number_of_processes_gives_the_same_bytes);
     tcase_add_test(t, gradients_that_are_not_finite_are_refused);
     tcase_add_test(t, gradients_may_be_as_small_as_floats_are);
     tcase_add_test(t, memory_that_ends_anywhere_is_reported_and_the_bound_holds);

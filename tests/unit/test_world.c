@@ -1,88 +1,7 @@
+#include "tests/unit/pipes.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "runtime/world.h"
-#include "tests/unit/unit.h"
-
-enum { SIZE = 4 };
-
-/* A world of forked processes: a pipe from each to each. */
-typedef struct pipes {
-    int fd[SIZE][SIZE][2]; /* [from][to] */
-    size_t rank;
-} pipes;
-
-static void send_bytes(void *self, size_t to, const void *bytes, size_t count)
-{
-    const pipes *const p = self;
-    for (const char *at = bytes; count > 0;) {
-        const ssize_t done = write(p->fd[p->rank][to][1], at, count);
-        if (done <= 0)
-            _exit(99);
-        at += done;
-        count -= (size_t)done;
-    }
-}
-
-static void receive_bytes(void *self, size_t from, void *bytes, size_t count)
-{
-    const pipes *const p = self;
-    for (char *at = bytes; count > 0;) {
-        const ssize_t done = read(p->fd[from][p->rank][0], at, count);
-        if (done <= 0)
-            _exit(98);
-        at += done;
-        count -= (size_t)done;
-    }
-}
-
-static void broadcast_bytes(void *self, void *bytes, size_t count)
-{
-    const pipes *const p = self;
-    for (size_t r = 1; p->rank == 0 && r < SIZE; r++)
-        send_bytes(self, r, bytes, count);
-    if (p->rank > 0)
-        receive_bytes(self, 0, bytes, count);
-}
-
-static void close_nothing(void *self)
-{
-    (void)self;
-}
-
-/* Runs `body` in SIZE processes; the sum of what they return, 0 when all is well. */
-static int run_world(int (*body)(pare_ctx *cx))
-{
-    static const pare_world_link link = {send_bytes, receive_bytes, broadcast_bytes, close_nothing};
-    pipes p;
-    pid_t child[SIZE];
-    int wrong = 0, status;
-    for (size_t i = 0; i < SIZE; i++)
-        for (size_t j = 0; j < SIZE; j++)
-            ck_assert_int_eq(pipe(p.fd[i][j]), 0);
-    for (size_t r = 0; r < SIZE; r++) {
-        child[r] = fork();
-        ck_assert_int_ge(child[r], 0);
-        if (child[r] > 0)
-            continue;
-        pare_ctx cx;
-        pare_ctx_init(&cx);
-        p.rank = r;
-        pare_world world = {.rank = r, .size = SIZE, .link = &link, .self = &p};
-        cx.world = &world;
-        const int code = body(&cx);
-        pare_world_close(&cx);
-        _exit(cx.world ? 97 : code);
-    }
-    for (size_t r = 0; r < SIZE; r++) {
-        ck_assert_int_eq(waitpid(child[r], &status, 0), child[r]);
-        wrong += WIFEXITED(status) ? WEXITSTATUS(status) : 100;
-    }
-    return wrong;
-}
 
 /* Two fail: the first of them is heard by all, and from there on nobody waits. */
 static int two_fail(pare_ctx *cx)
@@ -104,7 +23,7 @@ static int two_fail(pare_ctx *cx)
 
 START_TEST(all_learn_what_the_first_of_them_failed_of)
 {
-    ck_assert_int_eq(run_world(two_fail), 0);
+    ck_assert_int_eq(pipes_run(two_fail), 0);
 }
 END_TEST
 
@@ -117,7 +36,7 @@ static int leader_fails(pare_ctx *cx)
 
 START_TEST(a_failure_of_the_leader_is_told_as_it_is)
 {
-    ck_assert_int_eq(run_world(leader_fails), 0);
+    ck_assert_int_eq(pipes_run(leader_fails), 0);
 }
 END_TEST
 
@@ -131,19 +50,19 @@ static int pass_round(pare_ctx *cx)
     text[rank] = (char)('0' + (int)rank);
     if (rank > 0)
         pare_world_send(cx, 0, text, sizeof text);
-    for (size_t r = 1; rank == 0 && r < SIZE; r++) {
+    for (size_t r = 1; rank == 0 && r < PIPES_SIZE; r++) {
         char want[8] = "abcdefg", got[8];
         want[r] = (char)('0' + (int)r);
         pare_world_receive(cx, r, got, sizeof got);
         if (memcmp(got, want, sizeof got) != 0)
             return 1;
     }
-    return strncmp(text + SIZE, "efg", 4) == 0 ? 0 : 2;
+    return strncmp(text + PIPES_SIZE, "efg", 4) == 0 ? 0 : 2;
 }
 
 START_TEST(bytes_reach_whom_they_are_for)
 {
-    ck_assert_int_eq(run_world(pass_round), 0);
+    ck_assert_int_eq(pipes_run(pass_round), 0);
 }
 END_TEST
 
