@@ -58,7 +58,11 @@ enum { PARE__TASK_WRITTEN = 256 };
 PARE_CHECKED pare_status pare__task_write(pare_ctx *cx, const pare_forward *f,
                                           const pare_task_data *data);
 
-/* The same of one text that was written, cut where an answer ends; `answer` is that of the
+/* Cuts what a model wrote in front of what ends an answer: "Question:", "</s>", "<|im_end|>" or
+ * end_text, unless NULL. Whether there was such. */
+bool pare__task_cut(char *text, const char *end_text);
+
+/* The verdict on one text that was written and cut; `answer` is that of the
  * document. The arena is scratch. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__task_answer(pare_arena *a, const char *written, const char *answer,
                                            unsigned char *verdict);

@@ -17,8 +17,7 @@ static const pare_status enough = (pare_status)1;
 static const char *const stops[] = {"Question:", "</s>", "<|im_end|>"};
 enum { STOPS = sizeof stops / sizeof *stops };
 
-/* Cut in front of the first of each, one after the other. Whether there was one. */
-static bool cut_at_stop(char *text, const char *end_text)
+bool pare__task_cut(char *text, const char *end_text)
 {
     bool found = false;
     for (size_t i = 0; i <= STOPS; i++) {
@@ -157,7 +156,7 @@ static pare_status note(void *self, size_t position)
         w->end[i] = is_end(&w->f->model->config, token);
         if (!w->end[i]) {
             add_token(w, i, token);
-            w->end[i] = cut_at_stop(w->text + i * w->room, w->data->pieces.end_text);
+            w->end[i] = pare__task_cut(w->text + i * w->room, w->data->pieces.end_text);
         }
         w->ended += w->end[i];
     }

@@ -59,6 +59,25 @@ START_TEST(numbers_are_those_that_the_harness_finds)
 }
 END_TEST
 
+START_TEST(an_answer_ends_at_the_first_of_its_stops)
+{
+    static const char *const cut[][2] = {{"It is 5.\n\nQuestion: Is it 6?", "It is 5.\n\n"},
+                                         {"5 <end> Question: 6 </s>", "5 "},
+                                         {"5 </s> 6 </s>", "5 "},
+                                         {"<|im_end|>", ""},
+                                         {"Question 5 <s> 6", NULL},
+                                         {"", NULL}};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "%s", cut[i][0]);
+        ck_assert(pare__task_cut(text, "<end>") == (cut[i][1] != NULL));
+        ck_assert_str_eq(text, cut[i][cut[i][1] ? 1 : 0]);
+    }
+    char text[] = "5 <end> 6";
+    ck_assert(!pare__task_cut(text, NULL));
+}
+END_TEST
+
 enum { MOST = 400 };
 
 typedef struct bench {
@@ -194,6 +213,7 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, numbers_are_those_that_the_harness_finds, 0,
                         sizeof texts / sizeof *texts);
+    tcase_add_test(c, an_answer_ends_at_the_first_of_its_stops);
     tcase_add_test(c, verdicts_are_those_of_what_is_written_alone);
     tcase_add_test(c, an_answer_has_room_behind_its_prompt);
     suite_add_tcase(s, c);
