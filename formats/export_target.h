@@ -16,9 +16,9 @@
 typedef struct pare_export_linear pare_export_linear;
 struct pare_export_linear {
     const char *name;
-    size_t block;   /* number of blocks: the head, or the embedding */
-    pare_role role; /* PARE_ROLES outside the blocks */
-    bool looked_up; /* the embedding */
+    size_t block;               /* number of blocks: the head, or the embedding */
+    pare_role role;             /* PARE_ROLES outside the blocks */
+    bool looked_up;             /* the embedding */
     const pare_linear *weights; /* NULL when there are pieces */
     bool is_packed;             /* some of it is; else it stays the float matrix it is */
     pare_packed_linear packed;  /* of all pieces, of the first unless they are alike; n, k always */
@@ -37,7 +37,7 @@ typedef struct pare_export_model {
     const pare_export_linear *linear; /* [linears + tables] */
     size_t linears, tables;           /* the latter 1 where the embedding is packed: floats in
                                          directories; its engines know no codes there */
-    const char *const *kept; /* [kepts] matrices beside them that stay floats: routers */
+    const char *const *kept;          /* [kepts] matrices beside them that stay floats: routers */
     size_t kepts;
     pare_dtype floats;  /* what dequantized weights become: F16, BF16 or F32 */
     bool shifts_norms;  /* a pass made biases behind norms that have none */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "compress/batch/batch_plan.h"
-#include "compress/cli/cli.h"
+#include "compress/cli/help_pages.h"
 #include "compress/text/units.h"
 #include "recipes/recipe.h"
 #include "runtime/machine.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "compress/bench/bench_model.h"
-#include "compress/cli/cli.h"
+#include "compress/cli/help_pages.h"
 #include "compress/init/init.h"
 #include "compress/passes/pass.h"
 #include "formats/export_target.h"

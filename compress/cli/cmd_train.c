@@ -1,7 +1,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "compress/cli/cli.h"
+#include "compress/cli/help_pages.h"
 #include "compress/cli/job_options.h"
 #include "compress/passes/training.h"
 #include "compress/text/units.h"

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "compress/cli/cli.h"
+#include "compress/cli/help_pages.h"
 #include "compress/init/init.h"
 #include "compress/passes/pass.h"
 #include "recipes/batch_recipe.h"

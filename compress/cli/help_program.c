@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/cli/cli.h"
+#include "compress/cli/help_pages.h"
 #include "compress/evaluate/task.h"
 #include "compress/init/init.h"
 #include "compress/passes/pass.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/cli/cli.h"
+#include "compress/cli/help_pages.h"
 #include "compress/passes/pass.h"
 #include "formats/export_target.h"
 

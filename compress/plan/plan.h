@@ -8,31 +8,13 @@
 #include "compress/export/export.h"
 #include "compress/output/output_swap.h"
 #include "compress/passes/pass.h"
+#include "compress/plan/plan_job.h"
 #include "compress/plan/plan_kept.h"
 #include "compress/plan/plan_tables.h"
 #include "compress/plan/settled.h"
-#include "compress/plan/variants.h"
 #include "formats/checkpoint.h"
 #include "quant/rotate.h"
 #include "recipes/recipe.h"
-
-typedef enum pare_job_part { PARE_JOB_WHOLE, PARE_JOB_SMALLER, PARE_JOB_REST } pare_job_part;
-
-typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
-    const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */
-    pare_job_part part;        /* of a chain (compress/plan/chain.h) */
-    const char *model, *output, *tokenizer, *original; /* command line (the last: a chain); relative
-                                                          to the working directory */
-    const char *const *sets;                           /* "path=value" */
-    size_t set_count;
-    const char *share; /* folder for what jobs of one model and calibration share, or NULL */
-    const pare_variants *variants; /* made beside the job's own codes, or NULL */
-    uint64_t ram_limit;            /* bytes; 0: the recipe's */
-    bool strict;                   /* refuse exports with codes or types other than asked for */
-    bool restart;   /* discard what an earlier run left, and replace a finished output */
-    bool plan_only; /* the plan is all that is wanted: a finished output is no obstacle, */
-    bool unlimited; /* nor is too little memory or disk */
-} pare_job;
 
 /* One site that a step transforms. */
 typedef struct pare_plan_transform {

@@ -114,6 +114,11 @@ PARE_CHECKED pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan 
 PARE_CHECKED pare_status pare__plan_tables(pare_ctx *cx, pare_plan *plan);
 bool pare__plan_replaces_table(const pare_plan *plan, const char *tensor);
 
+/* Memory while they are quantized: in floats twice, and what is stored. And of a linear what is
+ * stored, while it is made. */
+uint64_t pare__plan_table_bytes(const pare_ctx *cx, const pare_plan *plan);
+uint64_t pare__plan_linear_stored(const pare_plan *plan, const pare_plan_linear *l);
+
 /* Facts that a step needs before it runs (pass.h). */
 unsigned pare__plan_facts(const pare_step *step);
 

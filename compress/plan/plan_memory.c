@@ -116,7 +116,7 @@ static uint64_t code_bytes(const pare_plan_linear *l)
 }
 
 /* What is stored of a linear, while it is made. */
-static uint64_t stored_bytes(const pare_plan *plan, const pare_plan_linear *l)
+uint64_t pare__plan_linear_stored(const pare_plan *plan, const pare_plan_linear *l)
 {
     return code_bytes(l) + plane_bytes(plan, l) + linear_view_bytes(&l->packed);
 }
@@ -125,7 +125,7 @@ uint64_t pare_plan_stored_bytes(const pare_plan *plan)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < plan->linears; i++)
-        most = larger(most, stored_bytes(plan, &plan->linear[i]));
+        most = larger(most, pare__plan_linear_stored(plan, &plan->linear[i]));
     return most;
 }
 
@@ -134,7 +134,8 @@ uint64_t pare_plan_stored_bytes(const pare_plan *plan)
 static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
 {
     const pare_pass_cost own = pass_cost(cx, plan, l, l->step);
-    const uint64_t matrices = matrix_bytes(l), stored = matrices + stored_bytes(plan, l);
+    const uint64_t matrices = matrix_bytes(l),
+                   stored = matrices + pare__plan_linear_stored(plan, l);
     const uint64_t most =
         shared_bytes(plan, l) + larger(own.start_bytes, own.site_bytes + own.linear_bytes + stored);
     if (!l->pruned || l->prune_step == l->step)
@@ -427,21 +428,6 @@ static stage_room stage_room_of(const pare_ctx *cx, const pare_plan *plan,
                         .inside = out + block_bytes(cx, &stage, settled, false)};
 }
 
-/* The embeddings and the head while they are quantized: in floats twice, and what is stored. */
-static uint64_t table_bytes(const pare_ctx *cx, const pare_plan *plan)
-{
-    uint64_t most = 0;
-    for (size_t i = 0; i < plan->tables.count; i++) {
-        const pare_plan_table *const t = &plan->tables.of[i];
-        const pare_plan_linear l = {.packed = t->packed};
-        const pare_pass_cost own = pare_passes[t->step->pass]->cost(t->step->value, t->packed.n,
-                                                                    t->packed.k, pare_threads(cx));
-        most = larger(most, 2 * matrix_bytes(&l) + stored_bytes(plan, &l) + own.linear_bytes +
-                                larger(own.site_bytes, own.start_bytes));
-    }
-    return most;
-}
-
 /* The embedding and the head in a changed basis, when the blocks are done. A narrower one is kept
  * to the end. */
 static uint64_t changed_bytes(const pare_plan *plan, const pare_settled *settled)
@@ -586,13 +572,13 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
     const struct {
         const char *name;
         uint64_t bytes;
-    } other[] = {
-        {"the text of the calibration", tokens_bytes(cx, plan, settled)},
-        {"the embedding and the head", larger(table_bytes(cx, plan), changed_bytes(plan, settled))},
-        {"an evaluation", evaluate_bytes(cx, plan, settled)},
-        {"an export", export_bytes(plan, settled)},
-        {"the training", pare__plan_train_bytes(cx, plan, settled)},
-        {"the report", text_bytes(plan)}};
+    } other[] = {{"the text of the calibration", tokens_bytes(cx, plan, settled)},
+                 {"the embedding and the head",
+                  larger(pare__plan_table_bytes(cx, plan), changed_bytes(plan, settled))},
+                 {"an evaluation", evaluate_bytes(cx, plan, settled)},
+                 {"an export", export_bytes(plan, settled)},
+                 {"the training", pare__plan_train_bytes(cx, plan, settled)},
+                 {"the report", text_bytes(plan)}};
     const stage_room stage = stage_room_of(cx, plan, settled);
     const uint64_t weigh = larger(stage.weigh, weigh_bytes(cx, plan, settled)),
                    block = larger(stage.apart, block_bytes(cx, plan, settled, true));

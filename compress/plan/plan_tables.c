@@ -4,6 +4,8 @@
 
 #include "compress/plan/plan_internal.h"
 #include "runtime/linear.h"
+#include "runtime/small.h"
+#include "runtime/threads.h"
 
 /* Why a pass cannot quantize a table, or NULL. head: there are inputs. */
 static const char *pass_fault(const pare_pass *pass, unsigned facts, bool head)
@@ -120,4 +122,19 @@ bool pare__plan_replaces_table(const pare_plan *plan, const char *tensor)
         }
     }
     return false;
+}
+
+uint64_t pare__plan_table_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->tables.count; i++) {
+        const pare_plan_table *const t = &plan->tables.of[i];
+        const pare_plan_linear l = {.packed = t->packed};
+        const pare_pass_cost own = pare_passes[t->step->pass]->cost(t->step->value, t->packed.n,
+                                                                    t->packed.k, pare_threads(cx));
+        most = pare_larger(most, 2 * t->packed.n * t->packed.k * sizeof(float) +
+                                     pare__plan_linear_stored(plan, &l) + own.linear_bytes +
+                                     pare_larger(own.site_bytes, own.start_bytes));
+    }
+    return most;
 }

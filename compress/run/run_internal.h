@@ -29,19 +29,6 @@ typedef struct pare_run_files {
     size_t outputs;
 } pare_run_files;
 
-/* Experts of the current block, where the family has some. */
-typedef struct pare_run_experts {
-    pare_run_part part; /* the one that is worked on, and its linears in floats */
-    pare_linear floats[PARE_ROLES], reference[PARE_ROLES];
-    pare_linear *linear;    /* [experts][PARE_ROLES]: as in the model, or a view of what is stored
-                               already */
-    pare_arena views;       /* what those views need */
-    uint64_t *routed;       /* [experts] tokens of the calibration, when counted */
-    pare_cold_policy *cold; /* [experts] */
-    bool *all_rows;         /* [parts], for taps */
-    bool counted;
-} pare_run_experts;
-
 /* Where samples of both models begin. */
 typedef struct pare_run_prompts {
     pare_tokens tokens; /* all of one length; none: id NULL */

@@ -23,6 +23,19 @@ typedef struct pare_run_part {
     double done_error[PARE_ROLES][2]; /* weight, output: against the reference so far */
 } pare_run_part;
 
+/* Experts of the current block, where the family has some. */
+typedef struct pare_run_experts {
+    pare_run_part part; /* the one that is worked on, and its linears in floats */
+    pare_linear floats[PARE_ROLES], reference[PARE_ROLES];
+    pare_linear *linear;    /* [experts][PARE_ROLES]: as in the model, or a view of what is stored
+                               already */
+    pare_arena views;       /* what those views need */
+    uint64_t *routed;       /* [experts] tokens of the calibration, when counted */
+    pare_cold_policy *cold; /* [experts] */
+    bool *all_rows;         /* [parts], for taps */
+    bool counted;
+} pare_run_experts;
+
 /* Masks for the linears of a part, in `stage`; nothing without pruning. */
 PARE_CHECKED pare_status pare__run_prune_take(pare_run *run, pare_run_part *to, size_t part);
 
