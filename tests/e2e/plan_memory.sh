@@ -80,7 +80,7 @@ job "wide, rtn" wide '' '[{rtn: {bits: 4, group: 64}}]' '' --threads 1
 job "wide, gptq, KL" wide "$tokens" "$gptq" "$kl" --threads 2
 job "wide, gptq with a correction" wide "$tokens" '[{gptq: {bits: 4, group: 64, correct: gptaq}}]' '' --threads 2
 job "wide, 2:4 and gptq" wide "$tokens" '[{sparsegpt: {pattern: "2:4"}}, {gptq: {bits: 4, group: 64}}]' \
-    '' --threads 4
+    '' --threads 2
 job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \
     'export: [{format: safetensors, path: floats}]' --threads 1
 
