@@ -210,7 +210,9 @@ static pare_status check_model(pare_verify_run *v)
             if (l->name && pare_json_get(linears, l->name))
                 PARE_TRY(pare__verify_packed(v, l));
         }
-    return m.head.bits ? pare__verify_packed(v, &m.head) : PARE_OK;
+    if (m.embed.bits)
+        PARE_TRY(pare__verify_packed(v, &m.embed));
+    return m.head.bits && !m.config.tied ? pare__verify_packed(v, &m.head) : PARE_OK;
 }
 
 static pare_status has(pare_verify_run *v, const char *name, bool *out)

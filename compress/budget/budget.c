@@ -93,6 +93,11 @@ static pare_status check_recipe(pare_budget *b)
         return pare_recipe_fail(b->cx, step->value_place[PARE_BUDGET_SPEED],
                                 "budget: tokens_s stands in place of bits or bytes; leave one of "
                                 "them out");
+    if (step->value[PARE_BUDGET_SPEED] > 0 &&
+        (b->recipe.table[PARE_TABLE_EMBEDDINGS] || b->recipe.table[PARE_TABLE_HEAD]))
+        return pare_recipe_fail(b->cx, step->value_place[PARE_BUDGET_SPEED],
+                                "budget: tokens_s times the head as it is; leave out embeddings "
+                                "and head, or take bits or bytes");
     b->value = step->value;
     return PARE_OK;
 }

@@ -155,7 +155,7 @@ static pare_status add_parts(pare__export *e, size_t i, pare_tensor *tensor, siz
 static void count_directory(pare__export *e)
 {
     const pare_export_model *const m = &e->source.shape;
-    for (size_t i = 0; i < m->linears; i++) {
+    for (size_t i = 0; i < m->linears + m->tables; i++) {
         const pare_export_linear *const l = &m->linear[i];
         const uint64_t bytes = (uint64_t)l->packed.n * l->packed.k * (l->pieces ? 17 : 13);
         if (pare__export_writes(l) && bytes > e->out->ram_bytes)

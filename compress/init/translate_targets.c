@@ -84,7 +84,7 @@ static bool is_all(const char *text)
            strcmp(text, "__ALL_PRUNABLE__") == 0;
 }
 
-static const char no_head[] = "pare cannot quantize heads yet: lm_head keeps its type";
+static const char no_head[] = "lm_head keeps its type: add a key \"head\" (pare help tables)";
 
 /* What is not among the linears of the blocks. */
 static void leave_other(pare__translation *t, const pare_yaml *node, bool skip, bool head)
@@ -174,8 +174,8 @@ void pare__patterns_leave_head(pare__translation *t, const pare_yaml *node,
     if ((targets->all || targets->head) && !skip->head)
         pare__leave(
             t, node,
-            "lm_head is among its targets, and pare cannot quantize heads yet: it keeps its "
-            "type");
+            "lm_head is among its targets, which passes do not quantize: it keeps its type; add a "
+            "key \"head\" (pare help tables)");
 }
 
 void pare__patterns_read(pare__translation *t, const pare_yaml *list, bool skip,

@@ -442,7 +442,7 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
     if (!reads)
         return pare_recipe_fail(cx, c->token_weights_place,
                                 "token_weights: loss is for the Hessians of gptq, sparsegpt and "
-                                "others, and no step here uses it; say even");
+                                "others, and no step of passes uses it; say even");
     return PARE_OK;
 }
 
@@ -527,6 +527,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     const size_t count = pare_plan_slots(plan);
     PARE_TRY(pare__plan_structure(cx, a, plan));
     if (plan->structured) {
+        PARE_TRY(pare__plan_tables(cx, plan));
         decide_precision(plan);
         return pare__plan_kept_check(cx, plan);
     }
@@ -557,6 +558,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT || plan->training;
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;
+    PARE_TRY(pare__plan_tables(cx, plan));
     PARE_TRY(weigh_tokens(cx, plan));
     PARE_TRY(pare__plan_kept_check(cx, plan));
     decide_precision(plan);

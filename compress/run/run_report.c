@@ -133,7 +133,7 @@ static size_t count_thin(const pare_run *run)
 {
     size_t count = 0;
     pare_shortage unused;
-    for (size_t i = 0; i < run->rows; i++)
+    for (size_t i = 0; i < run->rows + run->plan->tables.count; i++)
         count += run->row[i].thin;
     for (size_t step = 0; run->plan->structured && step < run->plan->recipe.steps; step++)
         count += pare_plan_short(run->plan, &run->settled, step, &unused);

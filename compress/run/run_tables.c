@@ -63,8 +63,20 @@ static const pare_site_stats *stats_for(pare_run *run, const pare_plan_table *t,
         return NULL;
     r->support = stats->support;
     r->thin = !pare_need_is_met(run->plan, &run->settled, t->step, stats);
-    if (r->thin && !stats->identity)
+    if (r->thin && !stats->identity) {
+        const pare_need need =
+            pare_need_of(t->step, stats->k, stats->support.columns, run->model.config.vocab);
         pare_stats_identity_hessian(stats);
+        pare__notify(
+            run, PARE_EVENT_NOTICE,
+            "warning: calibration: too little for %s: it saw %llu tokens, %llu of them "
+            "new, rank %zu, and %s needs %llu and %zu: it gets its plain form; give more "
+            "text or samples",
+            t->packed.name, (unsigned long long)r->support.tokens,
+            (unsigned long long)pare_need_fresh(run->plan, &run->settled, r->support.tokens),
+            r->support.rank, pare_passes[t->step->pass]->name, (unsigned long long)need.tokens,
+            need.rank);
+    }
     return stats;
 }
 
