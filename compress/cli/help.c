@@ -248,16 +248,40 @@ static bool print_setting(const char *name)
 /* The topic or setting that explains a word which is none; NULL: none does. */
 static const char *topic_of(const char *key)
 {
-    static const char *const topic[][2] = {
-        {"text", "calibration"},   {"tokens", "calibration"},  {"generate", "calibration"},
-        {"path", "calibration"},   {"perplexity", "evaluate"}, {"kl", "evaluate"},
-        {"held_out", "evaluate"},  {"file", "choice"},         {"shots", "tasks"},
-        {"fallback", "require"},   {"shots_from", "tasks"},    {"method", "kv_cache"},
-        {"format", "export"},      {"ram", "limits"},          {"bf16", "precision"},
-        {"amx", "precision"},      {"cuda", "device"},         {"gpu", "device"},
-        {"after", "jobs"},         {"verdict", "require"},     {"accept", "require"},
-        {"regression", "require"}, {"anomalous", "require"},   {"infeasible", "require"},
-        {"stale", "jobs"},         {"waits", "jobs"}};
+    static const char *const topic[][2] = {{"text", "calibration"},
+                                           {"tokens", "calibration"},
+                                           {"generate", "calibration"},
+                                           {"path", "calibration"},
+                                           {"perplexity", "evaluate"},
+                                           {"kl", "evaluate"},
+                                           {"held_out", "evaluate"},
+                                           {"file", "choice"},
+                                           {"shots", "tasks"},
+                                           {"fallback", "require"},
+                                           {"shots_from", "tasks"},
+                                           {"method", "kv_cache"},
+                                           {"format", "export"},
+                                           {"ram", "limits"},
+                                           {"bf16", "precision"},
+                                           {"amx", "precision"},
+                                           {"cuda", "device"},
+                                           {"gpu", "device"},
+                                           {"after", "jobs"},
+                                           {"verdict", "require"},
+                                           {"accept", "require"},
+                                           {"regression", "require"},
+                                           {"anomalous", "require"},
+                                           {"infeasible", "require"},
+                                           {"stale", "jobs"},
+                                           {"waits", "jobs"},
+                                           {"embeddings", "tables"},
+                                           {"head", "tables"},
+                                           {"keep", "calibration"},
+                                           {"from", "calibration"},
+                                           {"hdf5", "calibration"},
+                                           {"statistics", "calibration"},
+                                           {"tensor_parallel", "export"},
+                                           {"gsm8k", "tasks"}};
     for (size_t i = 0; i < sizeof topic / sizeof *topic; i++)
         if (strcasecmp(topic[i][0], key) == 0)
             return topic[i][1];

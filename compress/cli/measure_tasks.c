@@ -175,7 +175,9 @@ void pare_measure_print_groups(const pare_task_group *group, size_t groups,
 {
     for (size_t g = 0; g < groups; g++) {
         const pare_task_group *const x = &group[g];
-        (void)printf("  %-15s ", x->name);
+        char label[64]; /* values are of the file */
+        (void)snprintf(label, sizeof label, "%s", x->name[0] ? x->name : "(empty)");
+        (void)printf("  %-15s ", pare_text_printable(label));
         print_value(&x->acc);
         (void)printf(", %zu document%s", x->n, pare_plural(x->n));
         size_t at = 0;

@@ -347,14 +347,20 @@ static pare_status take_notice(pare__export *e)
 }
 
 /* A GGUF file has a tied matrix once. */
-static void leave_tied_head(pare__export *e)
+static pare_status leave_tied_head(pare__export *e)
 {
     pare_export_model *const m = &e->source.shape;
     if (e->target->kind != PARE_EXPORT_FILE || !m->config->tied || !m->tables)
-        return;
-    pare_export_linear *const head = (pare_export_linear *)(uintptr_t)&m->linear[m->linears - 1];
-    *head = m->linear[m->linears];
+        return PARE_OK;
+    pare_export_linear *const own =
+        PARE_NEW(e->a, pare_export_linear, m->linears); /* others plan with it, too */
+    if (!own)
+        return PARE_ENOMEM;
+    memcpy(own, m->linear, m->linears * sizeof *own);
+    own[m->linears - 1] = m->linear[m->linears];
+    m->linear = own;
     m->tables = 0;
+    return PARE_OK;
 }
 
 pare_status pare__export_outline(pare__export *e)
@@ -370,7 +376,7 @@ pare_status pare__export_outline(pare__export *e)
                          "%s: llama.cpp lets every token of this family see all before it, not "
                          "only the window of %zu of a context of %zu, which --strict refuses",
                          e->target->name, c->window, c->context);
-    leave_tied_head(e);
+    PARE_TRY(leave_tied_head(e));
     PARE_TRY(mark_planes(e));
     PARE_TRY(e->target->kind == PARE_EXPORT_FILE ? lay_out_file(e) : lay_out_directory(e));
     PARE_TRY(take_rows(e));

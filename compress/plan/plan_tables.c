@@ -11,7 +11,9 @@
 static const char *pass_fault(const pare_pass *pass, unsigned facts, bool head)
 {
     const unsigned known = PARE_FACT_WEIGHTS | (head ? PARE_FACT_HESSIAN : 0u);
-    if (!(pass->gives & PARE_FACT_CODES) || pass->sparsity || !(pass->grid || pass->store))
+    const bool search = strcmp(pass->name, "budget") == 0;
+    if (search || !(pass->gives & PARE_FACT_CODES) || pass->sparsity ||
+        !(pass->grid || pass->store))
         return "is no quantizer of one matrix; take rtn, hqq or nf4";
     if (facts & (PARE_FACT_DRIFT | PARE_FACT_HELD))
         return "runs no float model there and holds nothing out; leave correct and tune out";
@@ -32,6 +34,12 @@ static pare_status fail(pare_ctx *cx, const pare_plan *plan, pare_table which, c
 static pare_status check_rest(pare_ctx *cx, const pare_plan *plan, pare_table which)
 {
     const char *const first = pare_passes[plan->recipe.step[0].pass]->name;
+    for (size_t i = 1; i <= plan->recipe.lead; i++) {
+        const pare_step *const step = plan->recipe.step - i;
+        if (pare_passes[step->pass]->structure(step->value).hidden > 0)
+            return fail(cx, plan, which, pare_passes[step->pass]->name,
+                        "changes their basis; quantize what it leaves by a second recipe");
+    }
     if (plan->structured)
         return fail(cx, plan, which, first,
                     "leaves a plain checkpoint; quantize that by a second recipe");

@@ -60,3 +60,8 @@ grep -q 'model.embed_tokens *int3 g32 sym' out.log || fail "$(cat out.log)"
 refuses 'head: rotate rotates them' compress job.yaml --set 'passes=[rotate, rtn]' --output no
 refuses 'tokens_s times the head as it is' compress job.yaml --set 'passes=[budget: {tokens_s: 10}]' --output no
 refuses 'goes by what the finished blocks give, which is not kept' compress job.yaml --set calibration.keep=k.h5 --output no
+
+# Exports of one recipe do not disturb each other; what is no quantizer of one matrix is refused.
+does compress job.yaml --set 'head={rtn: {bits: 8, group: 32}}' --set 'export=[{format: "gguf:q8_0", path: both.gguf}, {format: safetensors, path: both}]' --output exports
+refuses 'budget is no quantizer of one matrix' compress job.yaml --set 'head={budget: {bits: 4}}' --output no
+refuses 'head: slicegpt changes their basis' compress job.yaml --set 'passes=[slicegpt: {ratio: 0.25}, rtn: {bits: 8}]' --output no
