@@ -2,11 +2,12 @@
  * Numbers are little-endian.
  *
  *   greeting  "pareHDF5"
- *   tensor    'T' | type u8 | rank u8 | flags u8 | length of name u32 | size u64 per dimension |
- * name data      'D' | 0 u8 | 0 u16 | bytes u32 | a part of the tensor's elements, in order of
- * rows; after every tensor until all came, unless pare-hdf5 was called with PARE_HDF5_BARE failure
- * 'E' | kind u8 | 0 u16 | length of text u32 | text       the last record end       'Z' | 0 u8 | 0
- * u16 | tensors u32                        the last record
+ *   tensor    'T' | type u8 | rank u8 | flags u8 | length of name u32 | size u64 per dimension
+ *             | name
+ *   data      'D' | 0 u8 | 0 u16 | bytes u32 | a part of the tensor's elements, in order of rows;
+ *             after every tensor until all came, unless pare-hdf5 was called with PARE_HDF5_BARE
+ *   failure   'E' | kind u8 | 0 u16 | length of text u32 | text       the last record
+ *   end       'Z' | 0 u8 | 0 u16 | tensors u32                        the last record
  *
  * Reading, pare-hdf5 writes them, with flags 0. It parses untrusted files and may be under their
  * control: pare trusts nothing that comes. It is called with a file, and with
