@@ -183,13 +183,12 @@ static bool lists_statistics(const pare_tensor *tensor, size_t tensors)
 
 static bool has_signature(const char *path)
 {
-    static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    unsigned char first[sizeof signature];
+    unsigned char first[PARE_HDF5_SIGNATURE_BYTES];
     if (!pare_path_is_file(path))
         return false;
     FILE *const f = fopen(path, "rb");
-    const bool is =
-        f && fread(first, sizeof first, 1, f) == 1 && memcmp(first, signature, sizeof first) == 0;
+    const bool is = f && fread(first, sizeof first, 1, f) == 1 &&
+                    memcmp(first, PARE_HDF5_SIGNATURE, sizeof first) == 0;
     if (f)
         (void)fclose(f);
     return is;
