@@ -112,6 +112,22 @@ refuses 4 'own.h5: not an HDF5 file' other
 [ "$(cat own.h5)" = mine ] || fail "own.h5 was written to"
 rm -rf own.h5 other
 
+
+# Statistics are no part of a model: neither of the output and its unfinished work, nor of others.
+mkdir aside
+cp "$model"/* aside/
+for place in placed/s.h5 placed.partial/s.h5 placed placed.partial placed.replaced/s.h5 \
+    x/../placed/s.h5 aside/s.h5 e/s.h5 e e.partial/s.h5; do
+    recipe placed "$data, keep: $place" "$gptq"
+    echo 'export: [{format: gptq, path: e}]' >>placed.yaml
+    refuses 2 'keep statistics in another folder' placed --model aside
+done
+ln -s nothing.h5 link.h5
+recipe placed "$data, keep: link.h5" "$gptq"
+refuses 2 'link.h5: is a link to nothing' placed
+rm -r aside link.h5
+[ -z "$(ls -d placed* nothing* e e.partial 2>/dev/null | grep -v '^placed\.\(yaml\|log\)$')" ] || fail "left: $(ls)"
+
 extra='evaluate: held_out'
 # Ended in the middle: what is left is made anew, and comes to the same.
 recipe killed "$data, keep: killed.h5" "$gptq"
