@@ -208,6 +208,15 @@ pare_status pare__plan_kept_check(pare_ctx *cx, pare_plan *plan)
     return PARE_OK;
 }
 
+const char *pare_plan_kept_idle(const pare_plan *plan)
+{
+    if (!plan->kept.path || plan->calibrated)
+        return NULL;
+    return plan->kept.made  ? "\"keep\" does nothing: no step of this recipe is calibrated"
+           : plan->held_out ? NULL
+                            : "\"from\" does nothing: no step of this recipe is calibrated";
+}
+
 bool pare__plan_kept_weighs(const pare_plan *plan)
 {
     const pare_token_weighing asked = plan->recipe.calibration.token_weights;

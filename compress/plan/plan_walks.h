@@ -97,6 +97,9 @@ static inline bool pare_plan_gathers(const pare_plan *plan)
     return plan->calibrated && (!plan->kept.used || plan->kept.made);
 }
 
+/* What to tell of a file of statistics that the recipe names and the job does not need, or NULL. */
+const char *pare_plan_kept_idle(const pare_plan *plan);
+
 /* The job in which statistics are kept: all kinds of them, in one walk over the model in floats. */
 void pare_plan_stage(const pare_plan *plan, pare_plan *stage);
 

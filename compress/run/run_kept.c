@@ -97,6 +97,9 @@ pare_status pare__kept_hash(pare_run *run)
 pare_status pare__kept_open(pare_run *run)
 {
     const pare_plan_kept *const kept = &run->plan->kept;
+    const char *const idle = pare_plan_kept_idle(run->plan);
+    if (idle)
+        pare__notify(run, PARE_EVENT_NOTICE, "%s", idle);
     if (!kept->used)
         return PARE_OK;
     if (kept->made) {

@@ -128,6 +128,24 @@ refuses 2 'link.h5: is a link to nothing' placed
 rm -r aside link.h5
 [ -z "$(ls -d placed* nothing* e e.partial 2>/dev/null | grep -v '^placed\.\(yaml\|log\)$')" ] || fail "left: $(ls)"
 
+
+# Nothing to keep is said; a fallback has statistics of its own for another calibration.
+recipe idle "$data, keep: idle.h5" '[rtn: {bits: 8}]'
+"$pare" plan idle.yaml | grep -q 'note  *"keep" does nothing' || fail "plan idle"
+"$pare" plan idle.yaml --format json | grep -q '"\\"keep\\" does nothing' || fail "plan idle --json"
+run 0 idle
+grep -q '"keep" does nothing: no step of this recipe is calibrated' idle.log || fail "$(cat idle.log)"
+[ ! -e idle.h5 ] || fail "idle.h5 is there"
+extra='evaluate: held_out
+require: {kl: "<= 1e-9"}
+fallback: [{calibration.samples: 16}]'
+recipe back "$data, keep: back.h5" "$gptq"
+refuses 2 'back.yaml:8:.*give it a calibration.keep of its own' back
+[ ! -e back.h5 ] || fail "back.h5 is there"
+extra=$(echo "$extra" | sed 's/16}/16, calibration.keep: back16.h5}/')
+recipe back "$data, keep: back.h5" "$gptq"
+"$pare" plan back.yaml >back.log 2>&1 || fail "plan back: $(cat back.log)"
+
 extra='evaluate: held_out'
 # Ended in the middle: what is left is made anew, and comes to the same.
 recipe killed "$data, keep: killed.h5" "$gptq"
