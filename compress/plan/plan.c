@@ -429,6 +429,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     if (!job->plan_only)
         return PARE_OK;
     PARE_TRY(look_at_places(cx, a, plan));
+    PARE_TRY(pare__plan_kept_look(cx, a, plan));
     return plan->settled.finished || job->unlimited ? PARE_OK : pare__plan_data(cx, plan);
 }
 

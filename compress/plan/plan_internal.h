@@ -26,6 +26,10 @@ PARE_CHECKED pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_
  * model. PARE_EUSAGE with place. */
 PARE_CHECKED pare_status pare__plan_kept_place(pare_ctx *cx, pare_arena *a, const pare_plan *plan);
 
+/* Whether one that is there was kept with the settings of this job. PARE_EEXISTS, PARE_EFORMAT,
+ * and what reading HDF5 returns. */
+PARE_CHECKED pare_status pare__plan_kept_look(pare_ctx *cx, pare_arena *a, const pare_plan *plan);
+
 /* Once the steps are resolved: plan->kept.used; PARE_EUSAGE (with place) for steps that need more
  * than statistics. */
 PARE_CHECKED pare_status pare__plan_kept_check(pare_ctx *cx, pare_plan *plan);

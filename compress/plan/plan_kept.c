@@ -106,6 +106,58 @@ static pare_status check_directories(pare_ctx *cx, const pare_plan *plan, const 
     return PARE_OK;
 }
 
+const char *pare_plan_nan(const pare_plan *plan)
+{
+    static const char *const nan[] = {
+        [PARE_NAN_ERROR] = "error", [PARE_NAN_CLAMP] = "clamp", [PARE_NAN_ZERO] = "zero"};
+    return nan[plan->recipe.nan];
+}
+
+void pare_plan_kept_asks(const pare_plan *plan, const pare_settled *settled, char seed[24],
+                         pare_stats_about *out)
+{
+    const pare_recipe *const r = &plan->recipe;
+    (void)snprintf(seed, 24, "%llu", (unsigned long long)r->seed);
+    out->nan = pare_plan_nan(plan);
+    out->samples = settled->samples;
+    out->window = plan->window;
+    out->seed = seed;
+    out->precision = pare_plan_precision(plan);
+    out->token_weights =
+        pare_token_weighing_name(plan->token_weights ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN);
+    out->cold = pare_cold_policy_name(r->calibration.cold);
+    out->min_tokens = r->calibration.min_tokens;
+}
+
+pare_status pare_plan_kept_fail(pare_ctx *cx, const pare_plan *plan, const char *what,
+                                char values[2][128])
+{
+    return pare_fail(cx, PARE_EEXISTS,
+                     "%s: statistics that were kept for another job: %s: \"%s\" there, \"%s\" "
+                     "here; give \"keep\" another name, or remove the file",
+                     plan->kept.path, what, values[0], values[1]);
+}
+
+/* One that is there: the tokens and the bytes of the model are looked at when the job runs. */
+pare_status pare__plan_kept_look(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    pare_stats_about found;
+    char values[2][128], seed[24];
+    if (!plan->kept.used || !plan->kept.made || plan->settled.finished ||
+        !pare_path_is_file(plan->kept.path))
+        return PARE_OK;
+    PARE_TRY(pare_stats_file_about(cx, a, plan->kept.path, &found));
+    pare_stats_about own = found;
+    pare_plan_kept_asks(plan, &plan->settled, seed, &own);
+    if (!own.samples) /* all that the text gives */
+        own.samples = found.samples;
+    const pare_status s = check_shape(cx, plan, &found);
+    if (s != PARE_OK)
+        return pare_fail_after(cx, s, "give \"keep\" another name, or remove the file");
+    const char *const what = pare_stats_about_differ(&found, &own, values);
+    return what ? pare_plan_kept_fail(cx, plan, what, values) : PARE_OK;
+}
+
 pare_status pare__plan_kept_place(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
 {
     if (!plan->kept.made)

@@ -56,6 +56,7 @@ rm -r keep s.h5
 run 0 keep --threads 1
 same s.h5 first.h5
 packed keep from
+"$pare" plan keep.yaml --output planned | grep -q 's.h5: no activations' || fail "plan keep"
 run 0 keep # is complete, and stays
 "$pare" compress from.yaml 2>&1 | grep -q 'already complete' || fail "from is not complete"
 
@@ -101,6 +102,7 @@ refuses 2 't.h5: no such file; "keep: t.h5" beside the data' none
 # What is there is not written over: another calibration, a file of somebody else.
 recipe other "text: [$demo/calibration.txt], samples: 31, window: 64, keep: s.h5" "$gptq"
 refuses 2 'kept for another job: samples: "32" there, "31" here; give "keep" another name' other
+"$pare" plan other.yaml 2>&1 | grep -q 'samples: "32" there, "31" here' || fail "plan takes s.h5"
 same s.h5 first.h5
 recipe other "$data, keep: own.h5" "$gptq"
 echo mine >own.h5.partial
