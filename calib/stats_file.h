@@ -13,10 +13,11 @@
  *       tokens   U64 [1]                     seen
  *       h        F32 [k (k + 1) / 2]         rows of the lower triangle of the sum of w x x^T
  *       fourth   F64 [k]                     sums of (w x^2)^2
- *       min, max F32 [k], sum, abs_sum F64 [k]   of each column: least and largest x, sum of x, of
- * |x| sample   F32 [rows, k]               inputs, evenly spread over all tokens loudness F64 [2]
- * energy of all tokens (w |x|^2), and most of one blockIIIII_expertEEEEE  the same sites of an
- * expert
+ *       min, max      F32 [k]          of each column: least and largest x,
+ *       sum, abs_sum  F64 [k]          sum of x, and of |x|
+ *       sample        F32 [rows, k]    inputs, evenly spread over all tokens
+ *       loudness      F64 [2]          energy of all tokens (w |x|^2), and most of one
+ *   blockIIIII_expertEEEEE  the same sites of an expert
  *
  * The words are those of calib/stats.h. The file is untrusted: whatever is used of it is checked,
  * and a message names the file, the dataset and the element. */

@@ -1,4 +1,5 @@
 /* Files of statistics read back; nothing in them is believed. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,13 +184,12 @@ static bool lists_statistics(const pare_tensor *tensor, size_t tensors)
 
 static bool has_signature(const char *path)
 {
-    static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    unsigned char first[sizeof signature];
+    unsigned char first[PARE_HDF5_SIGNATURE_BYTES];
     if (!pare_path_is_file(path))
         return false;
     FILE *const f = fopen(path, "rb");
-    const bool is =
-        f && fread(first, sizeof first, 1, f) == 1 && memcmp(first, signature, sizeof first) == 0;
+    const bool is = f && fread(first, sizeof first, 1, f) == 1 &&
+                    memcmp(first, PARE_HDF5_SIGNATURE, sizeof first) == 0;
     if (f)
         (void)fclose(f);
     return is;
@@ -371,10 +371,12 @@ pare_status pare_stats_group_shape(const pare_stats_group *g, size_t width[PARE_
     return any ? PARE_OK : pare_fail(g->cx, PARE_EFORMAT, "%s: %s has no site", g->path, g->name);
 }
 
-/* A sum of squares: no entry is larger than what its row and column allow, but for rounding. */
-static pare_status unpack(const pare_stats_group *g, const pare_tensor *t, size_t k, float *h)
+/* A sum of squares over `tokens`: no entry is larger than what its row and column allow, but for
+ * rounding and for squares that were too small to be seen on the diagonal. */
+static pare_status unpack(const pare_stats_group *g, const pare_tensor *t, size_t k,
+                          uint64_t tokens, float *h)
 {
-    const double slack = 1.01;
+    const double slack = 1.01, lost = (double)tokens * (double)FLT_MIN;
     const float *from = t->data;
     for (size_t i = 0; i < k; i++) {
         const uint64_t row = (uint64_t)i * (i + 1) / 2;
@@ -385,7 +387,8 @@ static pare_status unpack(const pare_stats_group *g, const pare_tensor *t, size_
                            "is on the diagonal and no finite "
                            "number from 0 on");
         for (size_t j = 0; j < i; j++) {
-            const double v = (double)h[i * k + j], most = own * (double)h[j * k + j];
+            const double v = (double)h[i * k + j];
+            const double most = (own + lost) * ((double)h[j * k + j] + lost);
             if (!(v * v <= slack * most))
                 return fail_at(g->cx, g->path, t->name, row + j,
                                "is not finite, or larger than its row and column allow");
@@ -399,7 +402,7 @@ static pare_status fill_hessian(const pare_stats_group *g, const char *site, par
     const size_t k = s->k;
     const pare_tensor *t;
     PARE_TRY(member(g, site, "h", PARE_F32, (uint64_t)k * (k + 1) / 2, 0, &t));
-    PARE_TRY(unpack(g, t, k, s->h));
+    PARE_TRY(unpack(g, t, k, s->tokens, s->h));
     PARE_TRY(member(g, site, "fourth", PARE_F64, k, 0, &t));
     PARE_TRY(doubles(g->cx, g->path, t, s->fourth));
     for (size_t j = 0; j < k; j++)

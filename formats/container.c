@@ -113,7 +113,8 @@ static pare_status read_npz(pare_checkpoint *ck, pare_arena *a, const pare_file 
 
 static bool knows_hdf5(const unsigned char *bytes, uint64_t len)
 {
-    return len > 8 && memcmp(bytes, "\x89HDF\r\n\x1a\n", 8) == 0;
+    return len > PARE_HDF5_SIGNATURE_BYTES &&
+           memcmp(bytes, PARE_HDF5_SIGNATURE, PARE_HDF5_SIGNATURE_BYTES) == 0;
 }
 
 static pare_status read_hdf5(pare_checkpoint *ck, pare_arena *a, const pare_file *file,

@@ -12,6 +12,10 @@
 #include "formats/scratch.h"
 #include "runtime/tensor.h"
 
+/* How a file begins. */
+#define PARE_HDF5_SIGNATURE "\x89HDF\r\n\x1a\n"
+enum { PARE_HDF5_SIGNATURE_BYTES = 8 };
+
 typedef struct pare_hdf5 {
     pare_tensor *tensor; /* sorted by name; data in the scratch */
     size_t tensors;

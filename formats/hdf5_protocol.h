@@ -2,18 +2,20 @@
  * Numbers are little-endian.
  *
  *   greeting  "pareHDF5"
- *   tensor    'T' | type u8 | rank u8 | flags u8 | length of name u32 | size u64 per dimension |
- * name data      'D' | 0 u8 | 0 u16 | bytes u32 | a part of the tensor's elements, in order of
- * rows; after every tensor until all came, unless pare-hdf5 was called with PARE_HDF5_BARE failure
- * 'E' | kind u8 | 0 u16 | length of text u32 | text       the last record end       'Z' | 0 u8 | 0
- * u16 | tensors u32                        the last record
+ *   tensor    'T' | type u8 | rank u8 | flags u8 | length of name u32 | size u64 per dimension
+ *             | name
+ *   data      'D' | 0 u8 | 0 u16 | bytes u32 | a part of the tensor's elements, in order of rows;
+ *             after every tensor until all came, unless pare-hdf5 was called with PARE_HDF5_BARE
+ *   failure   'E' | kind u8 | 0 u16 | length of text u32 | text       the last record
+ *   end       'Z' | 0 u8 | 0 u16 | tensors u32                        the last record
  *
  * Reading, pare-hdf5 writes them, with flags 0. It parses untrusted files and may be under their
  * control: pare trusts nothing that comes. It is called with a file, and with
  *   bare          tensors come without their data
  *   only NAME     tensors of one member of the root alone
  *   write BYTES   it makes the file, of at most so many bytes, out of records that pare writes into
- *                 its standard input. Tensors there have up to two dimensions and names whose dots
+ *                 its standard input. The file is open as descriptor PARE_HDF5_FILE; its name is
+ *                 not looked at again. Tensors there have up to two dimensions and names whose dots
  *                 part groups; flag 1 asks for shuffle and gzip. Data come in steps along the first
  *                 dimension, PARE_HDF5_STEP bytes or one index each: a chunk of the dataset. When
  *                 the file is closed, pare-hdf5 writes an end or a failure, and nothing else. */
@@ -29,6 +31,7 @@
 
 enum { PARE_HDF5_GREETING_BYTES = 8, PARE_HDF5_HEAD = 8, PARE_HDF5_RANK_MAX = 8 };
 enum { PARE_HDF5_STEP = 1 << 20, PARE_HDF5_STEP_MAX = 4 << 20, PARE_HDF5_GZIP = 1 };
+enum { PARE_HDF5_FILE = 3 };
 enum { PARE_HDF5_NAME_MAX = 1024, PARE_HDF5_TEXT_MAX = 2048, PARE_HDF5_TENSORS_MAX = 1 << 18 };
 
 /* X(name, bytes): types of elements, in the words of safetensors; a type's number is its place. */

@@ -20,6 +20,8 @@ static void put_warnings(pare_json_writer *w, const pare_plan *p, const pare_pla
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_tail_text(p, i, text, sizeof text))
             pare_json_put_text(w, NULL, text);
+    if (pare_plan_kept_idle(p))
+        pare_json_put_text(w, NULL, pare_plan_kept_idle(p));
     pare_json_close(w);
 }
 

@@ -123,6 +123,8 @@ static void print_experts(const pare_plan *p)
 static void print_statistics(const pare_plan *p)
 {
     char text[PARE_UNIT_TEXT];
+    if (pare_plan_kept_idle(p))
+        (void)printf("%-17s %s\n", "note", pare_plan_kept_idle(p));
     if (!p->kept.used)
         return;
     if (p->kept.made && !pare_path_is_file(p->kept.path))

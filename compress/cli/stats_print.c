@@ -34,6 +34,33 @@ static void put_about(pare_json_writer *w, const char *key, const pare_stats_abo
     pare_json_close(w);
 }
 
+/* A copy of a text out of a file that a terminal may have. */
+static pare_status show(pare_arena *a, const char **text)
+{
+    char *const own = pare_arena_text(a, *text, strlen(*text));
+    if (!own)
+        return PARE_ENOMEM;
+    *text = pare_text_printable(own);
+    return PARE_OK;
+}
+
+static pare_status make_printable(pare_arena *a, pare_stats_about *about)
+{
+    const char **const text[] = {&about->program, &about->family,    &about->tokens_sha256,
+                                 &about->seed,    &about->precision, &about->token_weights};
+    const char **const file = PARE_NEW(a, const char *, about->files);
+    if (!file)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        PARE_TRY(show(a, text[i]));
+    for (size_t i = 0; i < about->files; i++) {
+        file[i] = about->file[i];
+        PARE_TRY(show(a, &file[i]));
+    }
+    about->file = file;
+    return PARE_OK;
+}
+
 static void print_about(const pare_stats_about *about)
 {
     (void)printf("statistics        of %s with %zu block%s, width %zu", about->family,
@@ -125,6 +152,8 @@ pare_status pare__stats_diff(pare_cli *cli, const char *first, const char *secon
     pare_stats_diff d;
     pare_json_writer *w;
     PARE_TRY(pare_diff_stats(&cli->cx, &cli->arena, first, second, &d));
+    for (size_t i = 0; !cli->json && i < 2; i++)
+        PARE_TRY(make_printable(&cli->arena, &d.of[i]));
     if (!cli->json) {
         print_diff(path, &d);
         return PARE_OK;
@@ -145,6 +174,7 @@ pare_status pare__stats_inspect(pare_cli *cli, const char *path)
     PARE_TRY(pare_stats_file_about(&cli->cx, &cli->arena, path, &about));
     (void)pare_path_bytes(path, &bytes);
     if (!cli->json) {
+        PARE_TRY(make_printable(&cli->arena, &about));
         (void)printf("%s\n", path);
         print_about(&about);
         (void)printf("file              %s\n", pare_units_bytes(bytes, size));

@@ -419,6 +419,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     plan->settled.linear = plan->linear;
     PARE_TRY(lay_out(cx, a, plan, &plan->settled));
     PARE_TRY(pare__plan_exports(cx, a, plan));
+    PARE_TRY(pare__plan_kept_place(cx, a, plan));
     plan->settled.packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
     PARE_TRY(pare__plan_device(cx, a, plan));
     const pare_status s = pare__plan_cost(cx, plan, &plan->settled);
@@ -427,6 +428,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     if (!job->plan_only)
         return PARE_OK;
     PARE_TRY(look_at_places(cx, a, plan));
+    PARE_TRY(pare__plan_kept_look(cx, a, plan));
     return plan->settled.finished || job->unlimited ? PARE_OK : pare__plan_data(cx, plan);
 }
 

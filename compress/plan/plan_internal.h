@@ -22,6 +22,14 @@ static inline const pare_pass *pare__plan_pass(const pare_plan *plan, size_t ste
  * PARE_EUSAGE (with place), PARE_EFORMAT, and what reading HDF5 returns. */
 PARE_CHECKED pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
+/* Once outputs and exports are known: a file that the job makes lies in none of them, nor in the
+ * model. PARE_EUSAGE with place. */
+PARE_CHECKED pare_status pare__plan_kept_place(pare_ctx *cx, pare_arena *a, const pare_plan *plan);
+
+/* Whether one that is there was kept with the settings of this job. PARE_EEXISTS, PARE_EFORMAT,
+ * and what reading HDF5 returns. */
+PARE_CHECKED pare_status pare__plan_kept_look(pare_ctx *cx, pare_arena *a, const pare_plan *plan);
+
 /* Once the steps are resolved: plan->kept.used; PARE_EUSAGE (with place) for steps that need more
  * than statistics. */
 PARE_CHECKED pare_status pare__plan_kept_check(pare_ctx *cx, pare_plan *plan);

@@ -1,15 +1,16 @@
 /* Statistics out of a file: what the planner takes from it, and which steps cannot do with it. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "compress/output/output.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "runtime/file.h"
 
 /* Another model altogether is refused before its bytes are looked at. */
-static pare_status check_shape(pare_ctx *cx, const pare_plan *plan)
+static pare_status check_shape(pare_ctx *cx, const pare_plan *plan, const pare_stats_about *about)
 {
-    const pare_stats_about *const about = &plan->kept.about;
     const pare_config *const c = &plan->model.config;
     if (strcmp(about->family, c->arch->model_type) == 0 && about->blocks == c->blocks &&
         about->hidden == c->hidden && about->experts == c->experts)
@@ -38,7 +39,7 @@ static pare_status adopt(pare_ctx *cx, pare_plan *plan)
         if (strcmp(words[i][0], words[i][1]) != 0)
             return pare_fail(cx, PARE_EFORMAT, "%s: settings: \"%s\" is none that pare knows",
                              plan->kept.path, words[i][0]);
-    PARE_TRY(check_shape(cx, plan));
+    PARE_TRY(check_shape(cx, plan, about));
     c->samples = about->samples;
     c->window = about->window;
     c->window_given = true;
@@ -57,6 +58,7 @@ pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     if (!file->text)
         return PARE_OK;
     pare_path_kind kind;
+    struct stat st;
     plan->kept.made = c->keep.text != NULL;
     char *const directory = pare_path_directory(a, plan->job->recipe);
     plan->kept.path = directory ? pare_path_join(a, directory, file->text) : NULL;
@@ -65,6 +67,9 @@ pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(pare_path_look(cx, plan->kept.path, &kind));
     if (kind == PARE_PATH_DIRECTORY || kind == PARE_PATH_OTHER)
         return pare_recipe_fail(cx, file->place, "%s: is no regular file", plan->kept.path);
+    if (kind == PARE_PATH_ABSENT && lstat(plan->kept.path, &st) == 0)
+        return pare_recipe_fail(cx, file->place, "%s: is a link to nothing; name a file",
+                                plan->kept.path);
     if (plan->kept.made)
         return PARE_OK;
     if (kind == PARE_PATH_ABSENT)
@@ -74,6 +79,103 @@ pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan)
                                 plan->kept.path, file->text);
     PARE_TRY(pare_stats_file_about(cx, a, plan->kept.path, &plan->kept.about));
     return adopt(cx, plan);
+}
+
+/* --- a file that the job makes -----------------------------------------------------------------
+ */
+
+/* Whether the file, or the one that it is written to first, is in `directory`, or in its place. */
+static bool is_in(const char *const path[2], const char *directory)
+{
+    bool in = false;
+    for (size_t i = 0; i < 2; i++)
+        in |= pare_output_lies_in(path[i], directory) || pare_output_lies_in(directory, path[i]);
+    return in;
+}
+
+static pare_status check_directories(pare_ctx *cx, const pare_plan *plan, const char *partial,
+                                     const char *const *directory, size_t count)
+{
+    const char *const path[2] = {plan->kept.path, partial};
+    for (size_t i = 0; i < count; i++)
+        if (is_in(path, directory[i]))
+            return pare_recipe_fail(cx, plan->recipe.calibration.keep.place,
+                                    "%s: would lie in %s, or in its place, where only files of "
+                                    "that model belong; keep statistics in another folder",
+                                    path[0], directory[i]);
+    return PARE_OK;
+}
+
+const char *pare_plan_nan(const pare_plan *plan)
+{
+    static const char *const nan[] = {
+        [PARE_NAN_ERROR] = "error", [PARE_NAN_CLAMP] = "clamp", [PARE_NAN_ZERO] = "zero"};
+    return nan[plan->recipe.nan];
+}
+
+void pare_plan_kept_asks(const pare_plan *plan, const pare_settled *settled, char seed[24],
+                         pare_stats_about *out)
+{
+    const pare_recipe *const r = &plan->recipe;
+    (void)snprintf(seed, 24, "%llu", (unsigned long long)r->seed);
+    out->nan = pare_plan_nan(plan);
+    out->samples = settled->samples;
+    out->window = plan->window;
+    out->seed = seed;
+    out->precision = pare_plan_precision(plan);
+    out->token_weights =
+        pare_token_weighing_name(plan->token_weights ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN);
+    out->cold = pare_cold_policy_name(r->calibration.cold);
+    out->min_tokens = r->calibration.min_tokens;
+}
+
+pare_status pare_plan_kept_fail(pare_ctx *cx, const pare_plan *plan, const char *what,
+                                char values[2][128])
+{
+    return pare_fail(cx, PARE_EEXISTS,
+                     "%s: statistics that were kept for another job: %s: \"%s\" there, \"%s\" "
+                     "here; give \"keep\" another name, or remove the file",
+                     plan->kept.path, what, values[0], values[1]);
+}
+
+/* One that is there: the tokens and the bytes of the model are looked at when the job runs. */
+pare_status pare__plan_kept_look(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    pare_stats_about found;
+    char values[2][128], seed[24];
+    if (!plan->kept.used || !plan->kept.made || plan->settled.finished ||
+        !pare_path_is_file(plan->kept.path))
+        return PARE_OK;
+    PARE_TRY(pare_stats_file_about(cx, a, plan->kept.path, &found));
+    pare_stats_about own = found;
+    pare_plan_kept_asks(plan, &plan->settled, seed, &own);
+    if (!own.samples) /* all that the text gives */
+        own.samples = found.samples;
+    const pare_status s = check_shape(cx, plan, &found);
+    if (s != PARE_OK)
+        return pare_fail_after(cx, s, "give \"keep\" another name, or remove the file");
+    const char *const what = pare_stats_about_differ(&found, &own, values);
+    return what ? pare_plan_kept_fail(cx, plan, what, values) : PARE_OK;
+}
+
+pare_status pare__plan_kept_place(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    if (!plan->kept.made)
+        return PARE_OK;
+    char *const partial = pare_path_suffix(a, plan->kept.path, ".partial");
+    if (!partial)
+        return PARE_ENOMEM;
+    const char *const own[] = {plan->place.output, plan->place.partial, plan->place.replaced,
+                               plan->model_path};
+    PARE_TRY(check_directories(cx, plan, partial, own, sizeof own / sizeof *own));
+    for (size_t i = 0; i < plan->exports; i++) {
+        const pare_plan_export *const x = &plan->export[i];
+        pare_export_place p;
+        PARE_TRY(pare_export_place_find(cx, a, plan->model_path, x->path, x->target->kind, &p));
+        const char *const export[] = {x->path, p.at.output, p.at.partial};
+        PARE_TRY(check_directories(cx, plan, partial, export, sizeof export / sizeof *export));
+    }
+    return PARE_OK;
 }
 
 /* What a step needs beside statistics, or NULL. */
@@ -156,6 +258,15 @@ pare_status pare__plan_kept_check(pare_ctx *cx, pare_plan *plan)
                                 "steps here work on what others made of it",
                                 plan->kept.made ? "keep" : "from");
     return PARE_OK;
+}
+
+const char *pare_plan_kept_idle(const pare_plan *plan)
+{
+    if (!plan->kept.path || plan->calibrated)
+        return NULL;
+    return plan->kept.made  ? "\"keep\" does nothing: no step of this recipe is calibrated"
+           : plan->held_out ? NULL
+                            : "\"from\" does nothing: no step of this recipe is calibrated";
 }
 
 bool pare__plan_kept_weighs(const pare_plan *plan)

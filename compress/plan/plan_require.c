@@ -76,20 +76,40 @@ pare_status pare_job_fallback(pare_arena *a, const pare_job *job, const pare_tex
     return PARE_OK;
 }
 
+/* Whether settings change what statistics are of, while these stay in the same file. */
+static bool changes_kept(const pare_recipe *r, const pare_recipe *attempt,
+                         const pare_texts *fallback)
+{
+    static const char *const of[] = {"calibration", "seed", "nan"};
+    const char *const keep = r->calibration.keep.text, *const now = attempt->calibration.keep.text;
+    bool changes = false;
+    for (size_t i = 0; i < fallback->count; i++)
+        for (size_t j = 0; j < sizeof of / sizeof *of; j++) {
+            const char *const set = fallback->item[i].text;
+            const size_t len = strlen(of[j]);
+            changes |= strncmp(set, of[j], len) == 0 && (set[len] == '.' || set[len] == '=');
+        }
+    return changes && keep && now && strcmp(keep, now) == 0;
+}
+
 pare_status pare__plan_fallbacks(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                                  const pare_pass_words *words)
 {
     for (size_t i = 0; i < plan->recipe.fallbacks; i++) {
         const pare_texts *const fallback = &plan->recipe.fallback[i];
-        pare_recipe unused;
+        pare_recipe attempt;
         pare_job job;
         PARE_TRY(pare_job_fallback(a, plan->job, fallback, &job));
         const pare_recipe_source source = {job.recipe, plan->recipe_text, plan->recipe_len,
                                            job.sets, job.set_count};
-        const pare_status s = pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &unused);
+        const pare_status s = pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &attempt);
         if (s == PARE_EUSAGE)
             return pare_recipe_fail_at(cx, s, fallback->item[0].place);
         PARE_TRY(s);
+        if (changes_kept(&plan->recipe, &attempt, fallback))
+            return pare_recipe_fail(cx, fallback->item[0].place,
+                                    "a fallback changes the calibration, whose statistics are kept "
+                                    "in one file; give it a calibration.keep of its own");
     }
     return PARE_OK;
 }

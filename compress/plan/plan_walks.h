@@ -97,6 +97,20 @@ static inline bool pare_plan_gathers(const pare_plan *plan)
     return plan->calibrated && (!plan->kept.used || plan->kept.made);
 }
 
+/* What to tell of a file of statistics that the recipe names and the job does not need, or NULL. */
+const char *pare_plan_kept_idle(const pare_plan *plan);
+
+/* What becomes of weights that are not finite, as files of statistics write it. */
+const char *pare_plan_nan(const pare_plan *plan);
+
+/* Settings that statistics of the job depend on, beside its model and its tokens; others stay. */
+void pare_plan_kept_asks(const pare_plan *plan, const pare_settled *settled, char seed[24],
+                         pare_stats_about *out);
+
+/* Records how a file that is there differs (pare_stats_about_differ). PARE_EEXISTS. */
+pare_status pare_plan_kept_fail(pare_ctx *cx, const pare_plan *plan, const char *what,
+                                char values[2][128]);
+
 /* The job in which statistics are kept: all kinds of them, in one walk over the model in floats. */
 void pare_plan_stage(const pare_plan *plan, pare_plan *stage);
 

@@ -122,8 +122,7 @@ static pare_status lock(pare_run *run, int fd, const char *path)
 /* FILE.partial, locked and empty, or left by a job that was ended: a file of HDF5. */
 static pare_status open_partial(pare_run *run, const char *path, int *fd)
 {
-    static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    unsigned char first[sizeof signature];
+    unsigned char first[PARE_HDF5_SIGNATURE_BYTES];
     for (;;) {
         *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
         if (*fd < 0)
@@ -137,7 +136,7 @@ static pare_status open_partial(pare_run *run, const char *path, int *fd)
     struct stat st;
     const bool regular = fstat(*fd, &st) == 0 && S_ISREG(st.st_mode);
     const ssize_t n = regular ? pread(*fd, first, sizeof first, 0) : -1;
-    if (n == 0 || (n == sizeof first && memcmp(first, signature, sizeof first) == 0))
+    if (n == 0 || (n == sizeof first && memcmp(first, PARE_HDF5_SIGNATURE, sizeof first) == 0))
         return PARE_OK;
     return pare_fail(run->cx, PARE_EEXISTS,
                      "%s: is in the way and not what a job of pare left there; remove it, or give "
@@ -153,8 +152,8 @@ static pare_status write_partial(pare_run *run, const char *partial, int fd)
     char size[PARE_UNIT_TEXT];
     uint64_t bytes = 0;
     PARE_TRY(pare__keep_about(run, &about));
-    PARE_TRY(
-        pare_hdf5_create(run->cx, partial, pare_stats_file_bytes(&run->model.config, &about), &w));
+    PARE_TRY(pare_hdf5_create(run->cx, partial, fd,
+                              pare_stats_file_bytes(&run->model.config, &about), &w));
     run->kept.to = &w;
     pare_status s = keep_all(run, &about);
     run->kept.to = NULL;

@@ -14,8 +14,6 @@ static pare_status list_model(pare_run *run, pare_stats_about *out)
 {
     const size_t files = run->checkpoint.files + (run->checkpoint.config_file.data != NULL);
     const char **const file = PARE_NEW(run->a, const char *, files);
-    static const char *const nan[] = {
-        [PARE_NAN_ERROR] = "error", [PARE_NAN_CLAMP] = "clamp", [PARE_NAN_ZERO] = "zero"};
     char hex[PARE_XXH3_HEX], text[512];
     if (!file)
         return PARE_ENOMEM;
@@ -28,7 +26,7 @@ static pare_status list_model(pare_run *run, pare_stats_about *out)
     }
     out->file = file;
     out->files = files;
-    out->nan = nan[run->plan->recipe.nan];
+    out->nan = pare_plan_nan(run->plan);
     return PARE_OK;
 }
 
@@ -36,27 +34,19 @@ pare_status pare__keep_about(pare_run *run, pare_stats_about *out)
 {
     const pare_plan *const plan = run->plan;
     const pare_config *const c = &run->model.config;
-    const pare_calibration *const calibration = &plan->recipe.calibration;
     char seed[24];
-    (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)plan->recipe.seed);
     *out =
         (pare_stats_about){.program = "pare " PARE_VERSION,
                            .family = c->arch->model_type,
                            .blocks = c->blocks,
                            .hidden = c->hidden,
                            .experts = c->experts,
-                           .samples = run->settled.samples,
-                           .window = plan->window,
                            .held_out = plan->held_out ? run->data.held_out.count / plan->window : 0,
                            .fresh = run->settled.fresh,
                            .tokens_sha256 = run->data.sha256,
-                           .held_out_sha256 = run->data.held_out_sha256,
-                           .seed = pare_arena_text(run->a, seed, strlen(seed)),
-                           .precision = pare_plan_precision(plan),
-                           .token_weights = pare_token_weighing_name(
-                               plan->token_weights ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN),
-                           .cold = pare_cold_policy_name(calibration->cold),
-                           .min_tokens = calibration->min_tokens};
+                           .held_out_sha256 = run->data.held_out_sha256};
+    pare_plan_kept_asks(plan, &run->settled, seed, out);
+    out->seed = pare_arena_text(run->a, seed, strlen(seed));
     return out->seed ? list_model(run, out) : PARE_ENOMEM;
 }
 
@@ -70,10 +60,7 @@ static pare_status compare(pare_run *run)
     PARE_TRY(pare_stats_file_about(run->cx, run->a, kept->path, &found));
     const char *const what = pare_stats_about_differ(&found, &own, values);
     if (what && kept->made)
-        return pare_fail(run->cx, PARE_EEXISTS,
-                         "%s: statistics that were kept for another job: %s: \"%s\" there, \"%s\" "
-                         "here; give \"keep\" another name, or remove the file",
-                         kept->path, what, values[0], values[1]);
+        return pare_plan_kept_fail(run->cx, run->plan, what, values);
     return what ? pare_fail(run->cx, PARE_EFORMAT,
                             "%s: statistics of another model: %s: \"%s\" there, \"%s\" here; take "
                             "those of this model",
@@ -89,6 +76,7 @@ pare_status pare__kept_hash(pare_run *run)
     if (s == PARE_OK) {
         s = pare_xxh3_files(run->cx, "reading statistics", &f, 1, &run->kept.xxh3);
         pare_file_unmap(&f);
+        run->kept.hashed = s == PARE_OK;
     }
     pare_arena_rewind(&run->scratch, mark);
     return s;
@@ -97,6 +85,9 @@ pare_status pare__kept_hash(pare_run *run)
 pare_status pare__kept_open(pare_run *run)
 {
     const pare_plan_kept *const kept = &run->plan->kept;
+    const char *const idle = pare_plan_kept_idle(run->plan);
+    if (idle)
+        pare__notify(run, PARE_EVENT_NOTICE, "%s", idle);
     if (!kept->used)
         return PARE_OK;
     if (kept->made) {

@@ -56,6 +56,7 @@ rm -r keep s.h5
 run 0 keep --threads 1
 same s.h5 first.h5
 packed keep from
+"$pare" plan keep.yaml --output planned | grep -q 's.h5: no activations' || fail "plan keep"
 run 0 keep # is complete, and stays
 "$pare" compress from.yaml 2>&1 | grep -q 'already complete' || fail "from is not complete"
 
@@ -101,6 +102,7 @@ refuses 2 't.h5: no such file; "keep: t.h5" beside the data' none
 # What is there is not written over: another calibration, a file of somebody else.
 recipe other "text: [$demo/calibration.txt], samples: 31, window: 64, keep: s.h5" "$gptq"
 refuses 2 'kept for another job: samples: "32" there, "31" here; give "keep" another name' other
+"$pare" plan other.yaml 2>&1 | grep -q 'samples: "32" there, "31" here' || fail "plan takes s.h5"
 same s.h5 first.h5
 recipe other "$data, keep: own.h5" "$gptq"
 echo mine >own.h5.partial
@@ -111,6 +113,48 @@ echo mine >own.h5
 refuses 4 'own.h5: not an HDF5 file' other
 [ "$(cat own.h5)" = mine ] || fail "own.h5 was written to"
 rm -rf own.h5 other
+
+
+# Statistics are no part of a model: neither of the output and its unfinished work, nor of others.
+mkdir aside
+cp "$model"/* aside/
+for place in placed/s.h5 placed.partial/s.h5 placed placed.partial placed.replaced/s.h5 \
+    x/../placed/s.h5 aside/s.h5 e/s.h5 e e.partial/s.h5; do
+    recipe placed "$data, keep: $place" "$gptq"
+    echo 'export: [{format: gptq, path: e}]' >>placed.yaml
+    refuses 2 'keep statistics in another folder' placed --model aside
+done
+ln -s nothing.h5 link.h5
+recipe placed "$data, keep: link.h5" "$gptq"
+refuses 2 'link.h5: is a link to nothing' placed
+rm -r aside link.h5
+[ -z "$(ls -d placed* nothing* e e.partial 2>/dev/null | grep -v '^placed\.\(yaml\|log\)$')" ] || fail "left: $(ls)"
+
+
+# Disk is counted where it is taken.
+if [ -d /dev/shm ] && [ "$(stat -c %d /dev/shm)" != "$(stat -c %d .)" ]; then
+    disk() { "$pare" plan "$1.yaml" --format json | sed -n 's/.*"disk_bytes": *\([0-9]*\).*/\1/p'; }
+    recipe here "$data, keep: disk.h5" "$gptq"
+    recipe there "$data, keep: /dev/shm/pare-e2e-kept-$$.h5" "$gptq"
+    [ "$(disk here)" -gt $(($(disk there) + 1000000)) ] || fail "disk: $(disk here) here, $(disk there)"
+fi
+
+# Nothing to keep is said; a fallback has statistics of its own for another calibration.
+recipe idle "$data, keep: idle.h5" '[rtn: {bits: 8}]'
+"$pare" plan idle.yaml | grep -q 'note  *"keep" does nothing' || fail "plan idle"
+"$pare" plan idle.yaml --format json | grep -q '"\\"keep\\" does nothing' || fail "plan idle --json"
+run 0 idle
+grep -q '"keep" does nothing: no step of this recipe is calibrated' idle.log || fail "$(cat idle.log)"
+[ ! -e idle.h5 ] || fail "idle.h5 is there"
+extra='evaluate: held_out
+require: {kl: "<= 1e-9"}
+fallback: [{calibration.samples: 16}]'
+recipe back "$data, keep: back.h5" "$gptq"
+refuses 2 'back.yaml:8:.*give it a calibration.keep of its own' back
+[ ! -e back.h5 ] || fail "back.h5 is there"
+extra=$(echo "$extra" | sed 's/16}/16, calibration.keep: back16.h5}/')
+recipe back "$data, keep: back.h5" "$gptq"
+"$pare" plan back.yaml >back.log 2>&1 || fail "plan back: $(cat back.log)"
 
 extra='evaluate: held_out'
 # Ended in the middle: what is left is made anew, and comes to the same.
@@ -142,6 +186,9 @@ wait $job 2>/dev/null || true
 [ -d resumed.partial ] || fail "not ended between two blocks: $(cat resumed.log)"
 recipe other "text: [$demo/calibration.txt], samples: 32, window: 64, token_weights: even, keep: o.h5" "$gptq"
 run 0 other
+recipe later "$data, keep: later.h5" "$gptq"
+refuses 2 'the unfinished run is not this job' later --output resumed
+[ ! -e later.h5 ] || fail "statistics were kept for a job that does not run"
 refuses 2 'statistics xxh3' resumed --set calibration.from=o.h5
 run 0 resumed
 grep -q 'continuing: . of 6 blocks are done' resumed.log || fail "resumed: $(cat resumed.log)"

@@ -1,6 +1,8 @@
 /* Statistics in a file: they come back to the bit, and nothing malformed gets through. The program
  * of this test lies beside pare-hdf5. */
+#include <fcntl.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "calib/stats_file.h"
 #include "runtime/random.h"
@@ -86,12 +88,19 @@ static pare_status put_block(pare_hdf5_writer *w, size_t block)
     return pare_stats_file_put_part(w, &arena, block, 0, &stats);
 }
 
+static pare_status create(uint64_t most, pare_hdf5_writer *w)
+{
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    const pare_status s = pare_hdf5_create(&cx, path, file, most, w);
+    ck_assert(file >= 0 && close(file) == 0);
+    return s;
+}
+
 static void write_file(void)
 {
     pare_hdf5_writer w;
-    const uint64_t most = pare_stats_file_bytes(&config, &about);
     pare_ctx_clear(&cx);
-    pare_status s = pare_hdf5_create(&cx, path, most, &w);
+    pare_status s = create(pare_stats_file_bytes(&config, &about), &w);
     if (s == PARE_OK)
         s = pare_stats_file_begin(&w, &about, &tokens, NULL);
     if (s == PARE_OK)
@@ -227,6 +236,19 @@ START_TEST(each_difference_is_named)
 }
 END_TEST
 
+/* Squares of inputs about 1e-24 are 0 in F32, and their products with others are not. */
+START_TEST(a_column_of_tiny_inputs_comes_back)
+{
+    pare_site_stats *const s = &stats.site[PARE_SITE_ATTENDED];
+    pare_stats now;
+    for (size_t j = 0; j < s->k; j++)
+        s->h[j < 3 ? 3 * s->k + j : j * s->k + 3] = j == 3 ? 0 : -2e-22F;
+    write_file();
+    ck_assert_msg(read_block(&now) == PARE_OK, "%s", cx.what);
+    same_triangle(s->h, now.site[PARE_SITE_ATTENDED].h, s->k);
+}
+END_TEST
+
 /* One number of the statistics that cannot be. */
 typedef struct fault {
     void (*plant)(pare_site_stats *s);
@@ -252,6 +274,10 @@ static void h_negative(pare_site_stats *s)
 static void h_large(pare_site_stats *s)
 {
     s->h[2 * s->k] = 1000;
+}
+static void h_without_diagonal(pare_site_stats *s)
+{
+    s->h[2 * s->k + 2] = 0;
 }
 static void fourth_nan(pare_site_stats *s)
 {
@@ -312,6 +338,7 @@ static const fault faults[] = {
     {h_infinite, "attended.h: element 0 is on the diagonal and no finite number"},
     {h_negative, "attended.h: element 2 is on the diagonal and no finite number"},
     {h_large, "attended.h: element 3 is not finite, or larger than its row"},
+    {h_without_diagonal, "attended.h: element 3 is not finite, or larger than its row"},
     {fourth_nan, "attended.fourth: element 5 is not finite"},
     {fourth_negative, "attended.fourth: element 5 is below 0"},
     {min_nan, "attended.min: element 1 is not finite"},
@@ -374,7 +401,7 @@ START_TEST(malformed_settings_are_refused)
     pare_tensor t = {
         .name = "settings", .dtype = PARE_U8, .rank = 1, .shape = {strlen(text)}, .data = text};
     t.bytes = t.shape[0];
-    ck_assert_int_eq(pare_hdf5_create(&cx, path, 1 << 20, &w), PARE_OK);
+    ck_assert_int_eq(create(1 << 20, &w), PARE_OK);
     ck_assert_int_eq(pare_hdf5_put(&w, &t, false), PARE_OK);
     ck_assert_int_eq(pare_hdf5_finish(&w), PARE_OK);
     const pare_status s = pare_stats_file_about(&cx, &arena, path, &now);
@@ -395,6 +422,7 @@ int main(void)
     tcase_add_test(t, what_belongs_to_a_block_comes_back);
     tcase_add_test(t, the_head_comes_back);
     tcase_add_test(t, each_difference_is_named);
+    tcase_add_test(t, a_column_of_tiny_inputs_comes_back);
     tcase_add_loop_test(t, no_malformed_number_gets_through, 0, FAULTS);
     tcase_add_loop_test(t, malformed_settings_are_refused, 0, CHANGES);
     suite_add_tcase(s, t);
