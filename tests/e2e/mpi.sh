@@ -130,6 +130,26 @@ END
 run 3 sh one.sh "$pare" compress gptq.yaml > log.txt 2>&1 && fail 'a rank that fails was not seen'
 grep -q 'rank 2: environment variable PARE_CPU' log.txt || fail "$(cat log.txt)"
 
+# So is one that has another recipe or model.
+cat > other.sh << 'END'
+case "$OMPI_COMM_WORLD_RANK $1" in
+"1 recipe") shift; exec "$@" --set seed=7 ;;
+"2 model") cd other ;;
+esac
+shift
+exec "$@"
+END
+mkdir -p other/model
+cp gptq.yaml tokens.i32 few.i32 other
+cp model/* other/model
+sed 's/5000.0/6000.0/' model/config.json > other/model/config.json
+cmp -s model/config.json other/model/config.json && fail 'the other model is the same'
+for what in recipe model; do
+    run 3 sh other.sh $what "$pare" compress gptq.yaml > log.txt 2>&1 && fail "another $what was not seen"
+    grep -q "rank [12]: the $what here is not that of rank 0" log.txt || fail "$(cat log.txt)"
+    [ ! -d out ] && [ ! -d out.partial ] || fail "another $what left an output"
+done
+
 # Killed and interrupted at some time, then continued by other numbers of processes.
 samples=480 recipe long '  - gptq: {bits: 4, group: 32}'
 alone long
