@@ -95,9 +95,8 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     if (plan->kept.used && plan->kept.made && !exports_only && !pare_path_is_file(plan->kept.path))
         settled->disk_bytes += pare_plan_stage_bytes(plan, settled);
     if (plan->token_weights && pare_plan_gathers(plan) && !exports_only)
-        settled->disk_bytes +=
-            pare_token_weights_disk(&plan->model.config, settled->samples, plan->window) *
-            pare_world_size(cx);
+        settled->disk_bytes += pare_token_weights_disk(&plan->model.config, settled->samples,
+                                                       plan->window, pare_world_size(cx));
     if (!exports_only)
         settled->disk_bytes += pare__plan_train_disk(plan);
     for (size_t i = 0; i < plan->exports; i++)
