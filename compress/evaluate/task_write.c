@@ -126,14 +126,6 @@ typedef struct writing {
     bool end[TOGETHER];
 } writing;
 
-static bool is_end(const pare_config *c, int32_t token)
-{
-    for (size_t i = 0; i < c->eos_ids; i++)
-        if (c->eos_id[i] == token)
-            return true;
-    return false;
-}
-
 /* Adds the text of a token. Bytes of 0 would end it. */
 static void add_token(writing *w, size_t i, int32_t token)
 {
@@ -153,7 +145,7 @@ static pare_status note(void *self, size_t position)
         const int32_t token = w->tokens[i * w->length + position];
         if (w->end[i])
             continue;
-        w->end[i] = is_end(&w->f->model->config, token);
+        w->end[i] = pare_is_end(&w->f->model->config, token);
         if (!w->end[i]) {
             add_token(w, i, token);
             w->end[i] = pare__task_cut(w->text + i * w->room, w->data->pieces.end_text);
