@@ -206,6 +206,31 @@ START_TEST(an_answer_has_room_behind_its_prompt)
 }
 END_TEST
 
+/* Room for an answer is planned; tokens whose texts are longer than any in use are told. */
+START_TEST(an_answer_that_has_no_room_is_refused)
+{
+    enum { PIECE = 300 };
+    bench b;
+    pare_task_data data;
+    begin(&b);
+    folder_put_text(&b.f, "a.jsonl",
+                    "{\"question\": \"7 7 7 7 7 7 7 7 7 7 7 7 7 7\", \"answer\": \"#### 7\"}");
+    const pare_task_asked asked = {.name = "gsm8k", .file = folder_file(&b.f, "a.jsonl")};
+    ck_assert_int_eq(pare_task_load(&b.cx, &b.a, &b.ck, MOST, &asked, &data), PARE_OK);
+    const size_t count = pare_tokenizer_vocab(b.t);
+    char *const text = pare_arena_take(&b.a, count, PIECE);
+    size_t *const start = pare_arena_take(&b.a, count + 1, sizeof *start);
+    memset(text, 'x', count * PIECE);
+    for (size_t i = 0; i <= count; i++)
+        start[i] = i * PIECE;
+    data.first = data.next = (pare_task_pieces){text, start, count};
+    data.item[0].verdict = (unsigned char[]){0};
+    ck_assert_int_eq(pare__task_write(&b.cx, &b.forward, &data), PARE_EFORMAT);
+    ck_assert_str_eq(b.cx.what, "an answer of more than 65536 bytes");
+    end(&b);
+}
+END_TEST
+
 #define MARK "\xe2\x96\x81"
 
 /* Those of Llama 2 and of others that strip in front, or join otherwise. */
@@ -281,6 +306,7 @@ int main(void)
     tcase_add_test(c, an_answer_ends_at_the_first_of_its_stops);
     tcase_add_test(c, verdicts_are_those_of_what_is_written_alone);
     tcase_add_test(c, an_answer_has_room_behind_its_prompt);
+    tcase_add_test(c, an_answer_that_has_no_room_is_refused);
     tcase_add_loop_test(c, pieces_join_to_what_the_tokens_decode_to, 0, DECODERS);
     suite_add_tcase(s, c);
     return unit_main(s);
