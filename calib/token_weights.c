@@ -411,16 +411,20 @@ static uint64_t stream_floats(const pare_config *c, size_t samples, size_t windo
     return (uint64_t)batch_windows(samples, window) * window * c->hidden * c->blocks;
 }
 
-static uint64_t stream_bytes(const pare_config *c, size_t samples, size_t window)
+/* With sums for `shares` shares of the windows. */
+static uint64_t stream_bytes(const pare_config *c, size_t samples, size_t window, size_t shares)
 {
-    return (stream_floats(c, samples, window) + c->blocks * pare_output_curvature_floats(c)) *
+    return (stream_floats(c, samples, window) +
+            shares * c->blocks * pare_output_curvature_floats(c)) *
            sizeof(float);
 }
 
-uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window)
+uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window,
+                                 size_t processes)
 {
-    return pare_token_weights_file(c, (uint64_t)samples * window) +
-           stream_bytes(c, samples, window);
+    const uint64_t others = processes - 1, most = pare_share_most(processes);
+    return processes * pare_token_weights_file(c, (uint64_t)samples * window) +
+           stream_bytes(c, samples, window, 1) + others * stream_bytes(c, samples, window, most);
 }
 
 /* The most of a pass through a block, there and back, and through the head. */
@@ -476,13 +480,12 @@ static pare_status open_job(weigh_job *job, size_t samples, const char *director
 {
     const pare_config *const c = &job->f->model->config;
     pare_share_range(pare_world_size(job->cx), pare_world_rank(job->cx), &job->share, &job->shares);
-    const uint64_t shares = pare_world_rank(job->cx) ? job->shares - job->share : 1;
+    const size_t shares = pare_world_rank(job->cx) ? job->shares - job->share : 1;
     job->first = share_begin(job, job->share) * job->window;
     job->sums = stream_floats(c, samples, job->window);
     PARE_TRY(pare_spill_open(job->cx, job->scratch, directory, PARE_SPILL_STREAM,
-                             (job->sums + shares * c->blocks * pare_output_curvature_floats(c)) *
-                                 sizeof(float),
-                             "the inputs of blocks", &job->stream));
+                             stream_bytes(c, samples, job->window, shares), "the inputs of blocks",
+                             &job->stream));
     return take(job, c, batch_windows(samples, job->window));
 }
 

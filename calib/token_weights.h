@@ -74,10 +74,11 @@ PARE_CHECKED pare_status pare_token_weights_load(pare_ctx *cx, size_t block, par
 void pare_token_weights_close(pare_token_weights *w);
 
 /* Bytes of the result in memory and in its file, of the scratch beside it (bf16: f is on
- * pare_cpu_bf16), and of all files together. */
+ * pare_cpu_bf16), and of all files of so many processes together. */
 uint64_t pare_token_weights_file(const pare_config *c, uint64_t tokens);
 uint64_t pare_token_weights_bytes(const pare_config *c, uint64_t tokens);
-uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window);
+uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window,
+                                 size_t processes);
 uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, size_t samples,
                                     size_t window, bool bf16);
 

@@ -22,12 +22,6 @@ uint64_t pare_wave_bytes(size_t samples, size_t window, size_t hidden)
     return bytes;
 }
 
-pare_status pare_wave_open(pare_ctx *cx, pare_arena *a, size_t samples, size_t window,
-                           size_t hidden, const char *spill_directory, pare_wave *wave)
-{
-    return pare_wave_open_part(cx, a, samples, 0, samples, window, hidden, spill_directory, wave);
-}
-
 pare_status pare_wave_open_part(pare_ctx *cx, pare_arena *a, size_t samples, size_t first,
                                 size_t end, size_t window, size_t hidden,
                                 const char *spill_directory, pare_wave *wave)

@@ -24,13 +24,9 @@ size_t pare_wave_batch(size_t window);
 /* Bytes of all activations; saturates at UINT64_MAX. */
 uint64_t pare_wave_bytes(size_t samples, size_t window, size_t hidden);
 
-/* Makes room. spill_directory NULL: in the arena. Otherwise a file there (calib/spill.h).
+/* Makes room for windows first .. end - 1, begins and ends of shares (calib/shares.h), of
+ * `samples`. spill_directory NULL: in the arena. Otherwise a file there (calib/spill.h).
  * PARE_ENOMEM, PARE_ENOSPC, PARE_EIO. Close it in any case. */
-PARE_CHECKED pare_status pare_wave_open(pare_ctx *cx, pare_arena *a, size_t samples, size_t window,
-                                        size_t hidden, const char *spill_directory,
-                                        pare_wave *wave);
-
-/* The same of windows first .. end - 1 only: begins and ends of shares (calib/shares.h). */
 PARE_CHECKED pare_status pare_wave_open_part(pare_ctx *cx, pare_arena *a, size_t samples,
                                              size_t first, size_t end, size_t window, size_t hidden,
                                              const char *spill_directory, pare_wave *wave);

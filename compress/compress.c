@@ -361,9 +361,7 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     run.model = plan.model;
     out->fallback = plan.recipe.fallback;
     out->attempts = plan.recipe.fallbacks + 1;
-    if (s == PARE_OK)
-        s = pare__team_check(&run);
-    s = pare_world_agree(cx, s);
+    s = pare__team_check(&run, s);
     const bool leads = pare_world_rank(cx) == 0;
     if (s == PARE_OK && !leads) {
         cx->limit_bytes = (size_t)run.settled.memory.allocator_bytes;

@@ -103,7 +103,7 @@ static pare_status run_batch(generation *g, size_t start, size_t length)
     return g->other ? run_batch(g->other, start, length) : PARE_OK;
 }
 
-static bool is_eos(const pare_config *c, int32_t token)
+bool pare_is_end(const pare_config *c, int32_t token)
 {
     for (size_t i = 0; i < c->eos_ids; i++)
         if (c->eos_id[i] == token)
@@ -154,7 +154,7 @@ static pare_status note_ends(generation *g, size_t position)
                              "the logits of sequence %llu at position %zu are not finite: the "
                              "weights or activations overflow",
                              (unsigned long long)(g->opts->first + i), position);
-        } else if (g->opts->stop_at_eos && is_eos(&g->f->model->config, token[0])) {
+        } else if (g->opts->stop_at_eos && pare_is_end(&g->f->model->config, token[0])) {
             g->done[i] = 1;
             g->running--;
         }

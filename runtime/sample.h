@@ -24,6 +24,9 @@ typedef struct pare_generate_opts {
     const pare_sample_filter *filter; /* NULL: none; not with `other` */
 } pare_generate_opts;
 
+/* Whether a token is one of those that end a text. */
+bool pare_is_end(const pare_config *c, int32_t token);
+
 /* Generates into tokens [sequences, length]; the first `prompt` (>= 1) tokens of each sequence are
  * given in it. `seen`, if not NULL, is called for each new position with that column.
  * Returns PARE_OK, PARE_EINVAL (length above f->positions, prompt 0 or above length, no sequence, a

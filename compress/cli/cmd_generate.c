@@ -141,9 +141,8 @@ static const int32_t *shown(const request *r, const pare_config *c, const int32_
 {
     size_t end = r->opts.length;
     for (size_t i = r->prompt; r->opts.stop_at_eos && i < end; i++)
-        for (size_t e = 0; e < c->eos_ids; e++)
-            if (sequence[i] == c->eos_id[e])
-                end = i;
+        if (pare_is_end(c, sequence[i]))
+            end = i;
     *count = end - r->lead;
     return sequence + r->lead;
 }

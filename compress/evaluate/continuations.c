@@ -65,14 +65,6 @@ static pare_status write_batch(continuing *c, size_t side, size_t batch)
                : s;
 }
 
-static bool is_end(const pare_config *c, int32_t token)
-{
-    for (size_t i = 0; i < c->eos_ids; i++)
-        if (c->eos_id[i] == token)
-            return true;
-    return false;
-}
-
 static int by_gram(const void *a, const void *b)
 {
     return memcmp(a, b, PARE_CONTINUE_GRAM * sizeof(int32_t));
@@ -100,7 +92,7 @@ static size_t count_one(const continuing *c, size_t side, size_t i, int32_t *gra
     const int32_t *const text = c->out[side] + i * c->length + c->prompt;
     const size_t most = c->opts->most;
     size_t length = 0;
-    while (length < most && !is_end(&c->f[side]->model->config, text[length]))
+    while (length < most && !pare_is_end(&c->f[side]->model->config, text[length]))
         length++;
     f->prompts++;
     f->length += length;

@@ -85,19 +85,22 @@ PARE_CHECKED pare_status pare_task_read(pare_ctx *cx, pare_arena *a, const pare_
 
 /* What each token is written as: token t is text[start[t]] up to start[t + 1]. */
 typedef struct pare_task_pieces {
-    const char *text, *end_text; /* the latter: of the tokenizer's EOS, or NULL */
-    const size_t *start;         /* [count + 1] */
-    size_t count, longest;
+    const char *text;
+    const size_t *start; /* [count + 1] */
+    size_t count;
 } pare_task_pieces;
 
 /* A task in the tokens of a model. */
 typedef struct pare_task_data {
     pare_task_texts texts;
-    pare_choice_item *item;  /* [items] */
-    size_t items, values;    /* values: choices of all items */
-    size_t longest;          /* positions that the longest item takes */
-    size_t cut;              /* documents whose context lost tokens */
-    pare_task_pieces pieces; /* of tasks whose answers the model writes; else none */
+    pare_choice_item *item; /* [items] */
+    size_t items, values;   /* values: choices of all items */
+    size_t longest;         /* positions that the longest item takes */
+    size_t cut;             /* documents whose context lost tokens */
+    /* Of tasks whose answers the model writes, else none: the first token of an answer, which
+     * decoders may strip, and the next ones. */
+    pare_task_pieces first, next;
+    const char *end_text; /* of the tokenizer's EOS, or NULL */
 } pare_task_data;
 
 /* Tokens of the texts that data->texts has, which were read from `path`, for a model that takes

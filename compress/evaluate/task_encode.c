@@ -201,16 +201,26 @@ static pare_status put_doc(encoding *e, pare_task_doc *doc)
     return PARE_OK;
 }
 
-static pare_status decode_tokens(encoding *e, int32_t token, char **text, size_t *len)
+/* A token that has a text also where decoders strip what stands in front of a text; -1: none. */
+static pare_status find_front(encoding *e, size_t count, int32_t *id, size_t *len)
 {
-    return pare_tokenizer_decode(e->cx, e->t, &e->work, &token, 1, text, len);
+    const pare_mark mark = pare_arena_mark(&e->work);
+    char *text;
+    *len = 0;
+    for (*id = 0; (size_t)*id < count; ++*id) {
+        PARE_TRY(pare_tokenizer_decode(e->cx, e->t, &e->work, id, 1, &text, len));
+        pare_arena_rewind(&e->work, mark);
+        if (*len)
+            return PARE_OK;
+    }
+    *id = -1;
+    return PARE_OK;
 }
 
-/* The texts of all tokens: their sizes first. */
-static pare_status take_pieces(encoding *e)
+/* The texts of all tokens behind token `front`, whose own text has `skip` bytes; front below 0: in
+ * front of a text. Their sizes first. */
+static pare_status take_pieces(encoding *e, int32_t front, size_t skip, pare_task_pieces *p)
 {
-    pare_task_pieces *const p = &e->out->pieces;
-    const int32_t eos = pare_tokenizer_eos(e->t);
     const size_t count = pare_tokenizer_vocab(e->t);
     const pare_mark mark = pare_arena_mark(&e->work);
     size_t *const start = PARE_NEW(e->a, size_t, count + 1), len;
@@ -219,11 +229,14 @@ static pare_status take_pieces(encoding *e)
         return PARE_ENOMEM;
     for (size_t round = 0; round < 2; round++) {
         for (size_t i = 0; i < count; i++) {
-            PARE_TRY(decode_tokens(e, (int32_t)i, &text, &len));
+            const int32_t id[] = {front, (int32_t)i};
+            const size_t alone = front < 0;
+            PARE_TRY(
+                pare_tokenizer_decode(e->cx, e->t, &e->work, id + alone, 2 - alone, &text, &len));
+            len = len > skip ? len - skip : 0;
             if (all && len)
-                memcpy(all + start[i], text, len);
+                memcpy(all + start[i], text + skip, len);
             start[i + 1] = start[i] + len;
-            p->longest = len > p->longest ? len : p->longest;
             pare_arena_rewind(&e->work, mark);
         }
         if (!all)
@@ -234,10 +247,34 @@ static pare_status take_pieces(encoding *e)
     p->text = all;
     p->start = start;
     p->count = count;
+    return PARE_OK;
+}
+
+const char *pare__task_piece(const pare_task_data *d, int32_t token, bool first, size_t *len)
+{
+    const pare_task_pieces *const p = first ? &d->first : &d->next;
+    if (token < 0 || (size_t)token >= p->count) {
+        *len = 0;
+        return "";
+    }
+    *len = p->start[token + 1] - p->start[token];
+    return p->text + p->start[token];
+}
+
+static pare_status take_written(encoding *e)
+{
+    pare_task_data *const d = e->out;
+    const int32_t eos = pare_tokenizer_eos(e->t);
+    int32_t front;
+    size_t len;
+    char *text;
+    PARE_TRY(find_front(e, pare_tokenizer_vocab(e->t), &front, &len));
+    PARE_TRY(take_pieces(e, -1, 0, &d->first));
+    PARE_TRY(take_pieces(e, front, len, &d->next));
     if (eos < 0)
         return PARE_OK;
     PARE_TRY(pare_tokenizer_decode(e->cx, e->t, e->a, &eos, 1, &text, &len));
-    p->end_text = text;
+    d->end_text = text;
     return PARE_OK;
 }
 
@@ -251,7 +288,7 @@ static pare_status encode_all(encoding *e)
         PARE_TRY(pare_tokenizer_decode(e->cx, e->t, e->a, &e->prefix, 1, &text, &len));
     e->prefix_text = text;
     if (e->out->texts.task->kind == PARE__TASK_ANSWER)
-        PARE_TRY(take_pieces(e));
+        PARE_TRY(take_written(e));
     for (size_t i = 0; i < e->out->texts.docs; i++) {
         const pare_mark mark = pare_arena_mark(&e->work);
         PARE_TRY(put_doc(e, &e->out->texts.doc[i]));

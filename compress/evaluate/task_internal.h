@@ -51,10 +51,15 @@ struct pare_task_row {
 /* Tokens of an answer that a model writes, at most. */
 enum { PARE__TASK_WRITTEN = 256 };
 
+/* What a token is written as, [*len], the first of an answer or a later one: texts of an answer
+ * join to what its tokens decode to. "" for a token that the tokenizer does not have. */
+const char *pare__task_piece(const pare_task_data *d, int32_t token, bool first, size_t *len);
+
 /* What a model writes behind the items of data, which have no choices, as verdicts of the items:
  * PARE_CHOICE_RIGHT by the strict rule, RIGHT_NORM by the flexible one. PARE_ENUMERIC, PARE_ENOMEM,
- * PARE_EINTERRUPTED: then items that were done have verdicts. Memory: caches of all blocks for at
- * most 16 documents, and 256 MiB where they are more than one. */
+ * PARE_EINTERRUPTED: then items that were done have verdicts; PARE_ENOTSUP: an answer beyond 64
+ * KiB. Memory: caches of all blocks for at most 16 documents, and 256 MiB where they are more than
+ * one. */
 PARE_CHECKED pare_status pare__task_write(pare_ctx *cx, const pare_forward *f,
                                           const pare_task_data *data);
 

@@ -9,7 +9,8 @@
 #include "compress/evaluate/task_internal.h"
 #include "runtime/sample.h"
 
-enum { TOGETHER = 16 };
+/* ROOM: of the text of an answer, more than any vocabulary fills in use. */
+enum { TOGETHER = 16, ROOM = 256 * PARE__TASK_WRITTEN + 1 };
 
 /* Returned by what looks on while a model writes, when all have ended. */
 static const pare_status enough = (pare_status)1;
@@ -121,29 +122,23 @@ typedef struct writing {
     const size_t *member; /* [count] documents */
     size_t count, prompt, length;
     int32_t *tokens; /* [count, length] */
-    char *text;      /* [count, room] what they wrote */
-    size_t room, len[TOGETHER], ended;
+    char *text;      /* [count, ROOM] what they wrote */
+    size_t len[TOGETHER], ended;
     bool end[TOGETHER];
 } writing;
 
-static bool is_end(const pare_config *c, int32_t token)
-{
-    for (size_t i = 0; i < c->eos_ids; i++)
-        if (c->eos_id[i] == token)
-            return true;
-    return false;
-}
-
 /* Adds the text of a token. Bytes of 0 would end it. */
-static void add_token(writing *w, size_t i, int32_t token)
+static pare_status add_token(writing *w, size_t i, int32_t token, bool first)
 {
-    const pare_task_pieces *const p = &w->data->pieces;
-    char *const text = w->text + i * w->room;
-    if ((size_t)token >= p->count)
-        return;
-    for (size_t at = p->start[token]; at < p->start[token + 1]; at++)
-        text[w->len[i]++] = (char)(p->text[at] ? p->text[at] : 1);
+    char *const text = w->text + i * ROOM;
+    size_t len;
+    const char *const piece = pare__task_piece(w->data, token, first, &len);
+    if (len >= ROOM - w->len[i])
+        return pare_fail(w->cx, PARE_EFORMAT, "an answer of more than %d bytes", ROOM - 1);
+    for (size_t at = 0; at < len; at++)
+        text[w->len[i]++] = (char)(piece[at] ? piece[at] : 1);
     text[w->len[i]] = '\0';
+    return PARE_OK;
 }
 
 static pare_status note(void *self, size_t position)
@@ -153,10 +148,10 @@ static pare_status note(void *self, size_t position)
         const int32_t token = w->tokens[i * w->length + position];
         if (w->end[i])
             continue;
-        w->end[i] = is_end(&w->f->model->config, token);
+        w->end[i] = pare_is_end(&w->f->model->config, token);
         if (!w->end[i]) {
-            add_token(w, i, token);
-            w->end[i] = pare__task_cut(w->text + i * w->room, w->data->pieces.end_text);
+            PARE_TRY(add_token(w, i, token, position == w->prompt));
+            w->end[i] = pare__task_cut(w->text + i * ROOM, w->data->end_text);
         }
         w->ended += w->end[i];
     }
@@ -167,9 +162,8 @@ static pare_status take_batch(writing *w)
 {
     w->prompt = w->data->item[w->member[0]].context_count;
     w->length = w->prompt + PARE__TASK_WRITTEN;
-    w->room = PARE__TASK_WRITTEN * w->data->pieces.longest + 1;
     w->tokens = pare_arena_take(&w->work, w->count, w->length * sizeof *w->tokens);
-    w->text = pare_arena_take(&w->work, w->count, w->room);
+    w->text = pare_arena_take(&w->work, w->count, ROOM);
     if (!w->tokens || !w->text)
         return PARE_ENOMEM;
     for (size_t i = 0; i < w->count; i++)
@@ -192,7 +186,7 @@ static pare_status write_batch(writing *w)
         const size_t doc = w->member[i];
         const char *const answer = w->data->texts.request.item[doc].choice[0] + 1; /* a space */
         PARE_TRY(
-            pare__task_answer(&w->work, w->text + i * w->room, answer, w->data->item[doc].verdict));
+            pare__task_answer(&w->work, w->text + i * ROOM, answer, w->data->item[doc].verdict));
     }
     pare_arena_rewind(&w->work, mark);
     return PARE_OK;
@@ -253,7 +247,7 @@ static pare_status write_all(pare_ctx *cx, pare_arena *work, const pare_forward 
 uint64_t pare_task_write_bytes(const pare_ctx *cx, const pare_eval_side *side, size_t items,
                                size_t longest)
 {
-    enum { PREFILL = 2048, OF_TOKEN = 32, OF_TEXT = 256 };
+    enum { PREFILL = 2048, OF_TOKEN = 64 };
     const pare_config *const c = side->config;
     const size_t least = c->context < PARE__TASK_WRITTEN + 1 ? PARE__TASK_WRITTEN + 1 : c->context;
     const size_t room = least - PARE__TASK_WRITTEN, prompt = longest < room ? longest : room;
@@ -263,7 +257,7 @@ uint64_t pare_task_write_bytes(const pare_ctx *cx, const pare_eval_side *side, s
     const pare_batch widest = {n, chunk, length - chunk};
     const uint64_t caches = (uint64_t)c->blocks * pare_kv_bytes(c, side->kv, n, length);
     const uint64_t rows = (uint64_t)n * (chunk + 1) * c->hidden * sizeof(float);
-    const uint64_t texts = (uint64_t)n * PARE__TASK_WRITTEN * OF_TEXT + c->vocab * OF_TOKEN;
+    const uint64_t texts = (uint64_t)n * ROOM + c->vocab * OF_TOKEN;
     return caches + rows + (uint64_t)n * c->vocab * sizeof(float) + texts +
            pare_block_forward_scratch(cx, c, widest);
 }

@@ -116,9 +116,8 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     if (settled->memory.spill && !exports_only)
         settled->disk_bytes += settled->memory.activation_bytes * pare_world_size(cx);
     if (plan->token_weights && pare_plan_gathers(plan) && !exports_only)
-        settled->disk_bytes +=
-            pare_token_weights_disk(&plan->model.config, settled->samples, plan->window) *
-            pare_world_size(cx);
+        settled->disk_bytes += pare_token_weights_disk(&plan->model.config, settled->samples,
+                                                       plan->window, pare_world_size(cx));
     if (!exports_only)
         settled->disk_bytes += pare__plan_train_disk(plan);
     for (size_t i = 0; i < plan->exports; i++)

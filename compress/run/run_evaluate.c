@@ -17,7 +17,8 @@ static const char original[] = "the original", compressed[] = "the compressed mo
 typedef struct sides {
     const pare_model *after;
     pare_run_on place;
-    bool f16; /* products of floats on a device */
+    bool f16;    /* products of floats on a device */
+    bool shared; /* the other processes were told to evaluate their windows */
     pare_forward before_f, after_f;
     pare_device *device; /* NULL: the CPU */
     pare_cuda *before_on, *after_on;
@@ -84,7 +85,7 @@ static pare_status measure_both(pare_ctx *cx, const sides *m, const pare_tokens 
                            .model = compressed,
                            .baseline = original,
                            .stream = kl ? stream : NULL,
-                           .shared = m->place == PARE_RUN_ON_CPU};
+                           .shared = m->shared};
     pare_status s = pare_evaluate(cx, &m->after_f, kl ? &m->before_f : NULL, &opts, tokens->id,
                                   tokens->count, &out->after);
     if (s == PARE_OK && kl)
@@ -115,6 +116,7 @@ static pare_status evaluate_shared(pare_run *run, sides *m, const pare_tokens *t
                                    pare_report_eval *out)
 {
     PARE_TRY(pare__team_text(run, tokens, out->window, out->kind == PARE_EVALUATE_KL));
+    m->shared = true;
     const double start = pare_seconds();
     pare_status s = take_sides(run, out->window, m);
     if (s == PARE_OK)
@@ -124,14 +126,20 @@ static pare_status evaluate_shared(pare_run *run, sides *m, const pare_tokens *t
     return pare__team_end(run, s);
 }
 
+/* A device is of process 0 alone; what it cannot is shared on the CPU. */
 static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *tokens,
                                    pare_report_eval *out)
 {
     if (m->place == PARE_RUN_ON_CPU)
         return evaluate_shared(run, m, tokens, out);
-    PARE_TRY(take_sides(run, out->window, m));
-    const pare_status s = measure_tokens(run, m, tokens, out);
-    return back_to_cpu(run, m, s) ? measure_tokens(run, m, tokens, out) : s;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_status s = take_sides(run, out->window, m);
+    if (s == PARE_OK && m->device)
+        s = measure_tokens(run, m, tokens, out);
+    if (m->place != PARE_RUN_ON_CPU && !back_to_cpu(run, m, s))
+        return s;
+    pare_arena_rewind(&run->scratch, mark);
+    return evaluate_shared(run, m, tokens, out);
 }
 
 static void note_limit(pare_report_eval *e, size_t taken, size_t all)

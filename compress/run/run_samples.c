@@ -63,9 +63,8 @@ static pare_status draw(pare_run *run, const pare_model *m, int32_t **tokens, do
 static size_t length_of(const pare_config *c, const int32_t *id)
 {
     for (size_t i = 0; i < TOKENS; i++)
-        for (size_t e = 0; e < c->eos_ids; e++)
-            if (id[i] == c->eos_id[e])
-                return i;
+        if (pare_is_end(c, id[i]))
+            return i;
     return TOKENS;
 }
 

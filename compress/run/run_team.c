@@ -5,6 +5,8 @@
 #include "calib/shares.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/text/version.h"
+#include "formats/hash.h"
 #include "runtime/machine.h"
 #include "runtime/world.h"
 
@@ -59,13 +61,60 @@ static const char *refused(const pare_plan *plan)
                                                        : refused_step(plan);
 }
 
-pare_status pare__team_check(pare_run *run)
+/* --- what is the same in all --------------------------------------------------------------------
+ */
+
+enum { PROGRAM, RECIPE, MODEL, PARTS, HASH = 16 };
+
+/* Files of the model by config.json and by their sizes: their bytes take too long. Data of the
+ * recipe is left out, because process 0 sends it. */
+static pare_status identify(pare_run *run, uint8_t hash[PARTS][HASH])
 {
-    const char *const what = pare_world_size(run->cx) > 1 ? refused(run->plan) : NULL;
+    const pare_checkpoint *const ck = &run->plan->checkpoint;
+    pare_xxh3_state model;
+    PARE_TRY(pare__run_identify(run));
+    pare_xxh3(PARE_VERSION, strlen(PARE_VERSION), hash[PROGRAM]);
+    pare_xxh3(run->recipe_portable, strlen(run->recipe_portable), hash[RECIPE]);
+    pare_xxh3_begin(&model);
+    pare_xxh3_add(&model, ck->config_file.data, (size_t)ck->config_file.bytes);
+    for (size_t i = 0; i < ck->files; i++)
+        pare_xxh3_add(&model, &ck->file[i].bytes, sizeof ck->file[i].bytes);
+    pare_xxh3_end(&model, hash[MODEL]);
+    return PARE_OK;
+}
+
+static pare_status compare(pare_run *run, uint8_t own[PARTS][HASH])
+{
+    static const char *const names[] = {"program", "recipe", "model"};
+    uint8_t first[PARTS][HASH];
+    memcpy(first, own, sizeof first);
+    pare_world_broadcast(run->cx, first, sizeof first);
+    for (size_t i = 0; i < PARTS; i++)
+        if (memcmp(first[i], own[i], HASH) != 0)
+            return pare_fail(run->cx, PARE_EUSAGE,
+                             "the %s here is not that of rank 0: start the same program with the "
+                             "same recipe and model on all machines",
+                             names[i]);
+    return PARE_OK;
+}
+
+static pare_status refuse(pare_run *run)
+{
+    const char *const what = refused(run->plan);
     return !what
                ? PARE_OK
                : pare_fail(run->cx, PARE_ENOTSUP, "%s: %zu processes cannot share this; start one",
                            what, pare_world_size(run->cx));
+}
+
+pare_status pare__team_check(pare_run *run, pare_status s)
+{
+    uint8_t hash[PARTS][HASH];
+    if (pare_world_size(run->cx) == 1)
+        return s;
+    PARE_TRY(pare_world_agree(run->cx, s == PARE_OK ? refuse(run) : s));
+    PARE_TRY(pare_world_agree(run->cx, identify(run, hash)));
+    return pare_world_agree(run->cx, compare(run, hash));
 }
 
 /* --- orders ------------------------------------------------------------------------------------

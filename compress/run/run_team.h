@@ -44,8 +44,10 @@ typedef struct pare_run_team {
     size_t away[PARE_ROLES]; /* the process that quantizes a linear of the block; 0: this one */
 } pare_run_team;
 
-/* Refuses by name what only one process can run. PARE_ENOTSUP. */
-PARE_CHECKED pare_status pare__team_check(pare_run *run);
+/* Behind a plan that ended in s: PARE_OK when that of every process is made. Refuses by name what
+ * only one process can run (PARE_ENOTSUP), and a process whose program (by its version), recipe or
+ * model is not that of process 0 (PARE_EUSAGE). */
+PARE_CHECKED pare_status pare__team_check(pare_run *run, pare_status s);
 
 /* Process 0: tells the others how the job ended, unless they know. */
 void pare__team_stop(const pare_run *run, pare_status s);

@@ -69,11 +69,13 @@ recipe sparse '  - sparsegpt: {pattern: "2:4"}'
 recipe turned '  - rotate: {}
   - gptq: {bits: 4, group: 32}'
 recipe plain '  - rtn: {bits: 4, group: 32}'
-for name in gptq f32 site awq smooth sparse turned plain; do alone $name; done
+recipe auto '  - rtn: {bits: 4, group: 32}'
+sed -i 's/few.i32,/few.i32, device: auto,/' auto.yaml
+for name in gptq f32 site awq smooth sparse turned plain auto; do alone $name; done
 for name in gptq f32 site; do
     for ranks in 2 3 4; do together $ranks $name; done
 done
-for name in awq smooth sparse turned plain; do together 3 $name; done
+for name in awq smooth sparse turned plain auto; do together 3 $name; done
 together 9 gptq # one of them has no windows
 if cmp -s gptq.txt f32.txt; then fail 'gptq and f32 gave the same sums'; fi
 # activations in files, each process its own
@@ -99,6 +101,16 @@ recipe learned '  - omniquant: {epochs: 2}
   - rtn: {bits: 4, group: 32}'
 recipe trained '  - wanda: {sparsity: 0.5}
   - distill: {tokens: 512, batch: 4}'
+recipe head '  - gptq: {bits: 4, group: 32}'
+echo 'head: {gptq: {bits: 4, group: 32}}' >> head.yaml
+refused 2 4 'a head that is quantized by its inputs: 2 processes' compress head.yaml
+if [ -x "${pare%/*}/pare-hdf5" ]; then
+    recipe keep '  - gptq: {bits: 4, group: 32}' ', keep: kept.h5'
+    sed 's/^calibration:.*/calibration: {from: kept.h5}/' keep.yaml > from.yaml
+    refused 2 4 'keep and from of the calibration: 2 processes' compress keep.yaml
+    "$pare" compress keep.yaml --threads 2 > log.txt 2>&1 || fail "keep: $(cat log.txt)"
+    refused 2 4 'keep and from of the calibration: 2 processes' compress from.yaml
+fi
 refused 2 4 'omniquant: 2 processes cannot share this' compress learned.yaml
 refused 3 4 'a step that trains: 3 processes' compress trained.yaml
 refused 2 4 '--share: 2 processes' compress gptq.yaml --share shared
@@ -117,6 +129,26 @@ exec "$@"
 END
 run 3 sh one.sh "$pare" compress gptq.yaml > log.txt 2>&1 && fail 'a rank that fails was not seen'
 grep -q 'rank 2: environment variable PARE_CPU' log.txt || fail "$(cat log.txt)"
+
+# So is one that has another recipe or model.
+cat > other.sh << 'END'
+case "$OMPI_COMM_WORLD_RANK $1" in
+"1 recipe") shift; exec "$@" --set seed=7 ;;
+"2 model") cd other ;;
+esac
+shift
+exec "$@"
+END
+mkdir -p other/model
+cp gptq.yaml tokens.i32 few.i32 other
+cp model/* other/model
+sed 's/5000.0/6000.0/' model/config.json > other/model/config.json
+cmp -s model/config.json other/model/config.json && fail 'the other model is the same'
+for what in recipe model; do
+    run 3 sh other.sh $what "$pare" compress gptq.yaml > log.txt 2>&1 && fail "another $what was not seen"
+    grep -q "rank [12]: the $what here is not that of rank 0" log.txt || fail "$(cat log.txt)"
+    [ ! -d out ] && [ ! -d out.partial ] || fail "another $what left an output"
+done
 
 # Killed and interrupted at some time, then continued by other numbers of processes.
 samples=480 recipe long '  - gptq: {bits: 4, group: 32}'
@@ -149,3 +181,17 @@ run 2 "$pare" compress long.yaml --threads 1 > log.txt 2>&1 || fail "continued: 
 sums > now.txt
 cmp -s long.txt now.txt || fail 'a job that was killed and continued has other bytes'
 "$pare" verify out > log.txt 2>&1 || fail "$(cat log.txt)"
+
+# A block that is done when process 1 is killed is not done again.
+rm -rf out out.partial
+run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress long.yaml --threads 1 > log.txt 2>&1 &
+job=$!
+until grep -qa 'model.layers.0.mlp.down_proj' out.partial/journal 2> err.txt; do
+    kill -0 $job 2> err.txt || fail "a job ended before it was stopped: $(cat log.txt)"
+done
+kill -KILL "$(cat pid.1)"
+if wait $job; then fail 'a job without process 1 ended well'; fi
+run 3 "$pare" compress long.yaml --threads 1 > log.txt 2>&1 || fail "continued: $(cat log.txt)"
+grep -q 'continuing: [123] of 3 blocks' log.txt || fail "what was done is done again: $(cat log.txt)"
+sums > now.txt
+cmp -s long.txt now.txt || fail 'a job that went on behind its first block has other bytes'

@@ -39,8 +39,8 @@ static void open_wave(rig *r, bool spill, size_t batch, pare_wave *wave)
 {
     pare_ctx *const cx = &r->home.cx;
     pare_arena *const a = &r->home.arena;
-    ck_assert_int_eq(pare_wave_open(cx, a, SAMPLES, WINDOW, r->model.config.hidden,
-                                    spill ? r->dir.path : NULL, wave),
+    ck_assert_int_eq(pare_wave_open_part(cx, a, SAMPLES, 0, SAMPLES, WINDOW, r->model.config.hidden,
+                                         spill ? r->dir.path : NULL, wave),
                      PARE_OK);
     wave->batch = batch;
     ck_assert_int_eq(pare_wave_embed(cx, a, wave, &r->model, r->tokens), PARE_OK);
@@ -230,15 +230,16 @@ START_TEST(a_file_that_cannot_be_made_is_named)
     pare_wave wave;
     char path[512], what[1024];
     (void)snprintf(path, sizeof path, "%s/none", r.dir.path);
-    ck_assert_int_eq(pare_wave_open(&r.home.cx, &r.home.arena, SAMPLES, WINDOW, 44, path, &wave),
+    ck_assert_int_eq(pare_wave_open_part(&r.home.cx, &r.home.arena, SAMPLES, 0, SAMPLES, WINDOW, 44,
+                                         path, &wave),
                      PARE_ENOTFOUND);
     (void)snprintf(what, sizeof what, "%s/activations: cannot create: ", path);
     ck_assert_int_eq(strncmp(r.home.cx.what, what, strlen(what)), 0);
     pare_wave_close(&wave);
     pare_ctx_clear(&r.home.cx);
-    ck_assert_int_eq(
-        pare_wave_open(&r.home.cx, &r.home.arena, SIZE_MAX / 2, WINDOW, 44, NULL, &wave),
-        PARE_ENOMEM);
+    ck_assert_int_eq(pare_wave_open_part(&r.home.cx, &r.home.arena, SIZE_MAX / 2, 0, SIZE_MAX / 2,
+                                         WINDOW, 44, NULL, &wave),
+                     PARE_ENOMEM);
     ck_assert_ptr_nonnull(strstr(r.home.cx.what, "windows of 9 tokens"));
     rig_end(&r);
 }
@@ -466,7 +467,7 @@ START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
         pare_stats h;
         pare_ctx_clear(cx);
         cx->alloc = (pare_alloc){unit_failing_resize, &failing};
-        s = pare_wave_open(cx, &a, SAMPLES, WINDOW, 44, r.dir.path, &wave);
+        s = pare_wave_open_part(cx, &a, SAMPLES, 0, SAMPLES, WINDOW, 44, r.dir.path, &wave);
         if (s == PARE_OK)
             s = pare_stats_take(cx, &a, &r.model.config, 0, kinds, SAMPLES * WINDOW, &h);
         if (s == PARE_OK)

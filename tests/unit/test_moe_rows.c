@@ -27,9 +27,9 @@ static void begin_wave(pair *p)
         PARE_OK);
     ck_assert_int_eq(pare_forward_init(&p->cx, &p->a, &p->before, WINDOW, true, &p->forward),
                      PARE_OK);
-    ck_assert_int_eq(
-        pare_wave_open(&p->cx, &p->a, SAMPLES, WINDOW, p->before.config.hidden, NULL, &p->wave),
-        PARE_OK);
+    ck_assert_int_eq(pare_wave_open_part(&p->cx, &p->a, SAMPLES, 0, SAMPLES, WINDOW,
+                                         p->before.config.hidden, NULL, &p->wave),
+                     PARE_OK);
     ck_assert_int_eq(pare_wave_embed(&p->cx, &p->a, &p->wave, &p->before, windows.id), PARE_OK);
 }
 

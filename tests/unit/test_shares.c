@@ -60,8 +60,9 @@ static void run_wave(tiny_home *home, size_t windows, told *t)
     pare_forward f;
     pare_wave wave;
     ck_assert_int_eq(pare_forward_init(cx, a, &model, WINDOW, true, &f), PARE_OK);
-    ck_assert_int_eq(pare_wave_open(cx, a, windows, WINDOW, model.config.hidden, NULL, &wave),
-                     PARE_OK);
+    ck_assert_int_eq(
+        pare_wave_open_part(cx, a, windows, 0, windows, WINDOW, model.config.hidden, NULL, &wave),
+        PARE_OK);
     wave.batch = 2;
     ck_assert_int_eq(pare_wave_embed(cx, a, &wave, &model, tiny_tokens(a, 1, windows * WINDOW)),
                      PARE_OK);

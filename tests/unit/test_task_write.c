@@ -206,6 +206,96 @@ START_TEST(an_answer_has_room_behind_its_prompt)
 }
 END_TEST
 
+/* Room for an answer is planned; tokens whose texts are longer than any in use are told. */
+START_TEST(an_answer_that_has_no_room_is_refused)
+{
+    enum { PIECE = 300 };
+    bench b;
+    pare_task_data data;
+    begin(&b);
+    folder_put_text(&b.f, "a.jsonl",
+                    "{\"question\": \"7 7 7 7 7 7 7 7 7 7 7 7 7 7\", \"answer\": \"#### 7\"}");
+    const pare_task_asked asked = {.name = "gsm8k", .file = folder_file(&b.f, "a.jsonl")};
+    ck_assert_int_eq(pare_task_load(&b.cx, &b.a, &b.ck, MOST, &asked, &data), PARE_OK);
+    const size_t count = pare_tokenizer_vocab(b.t);
+    char *const text = pare_arena_take(&b.a, count, PIECE);
+    size_t *const start = pare_arena_take(&b.a, count + 1, sizeof *start);
+    memset(text, 'x', count * PIECE);
+    for (size_t i = 0; i <= count; i++)
+        start[i] = i * PIECE;
+    data.first = data.next = (pare_task_pieces){text, start, count};
+    data.item[0].verdict = (unsigned char[]){0};
+    ck_assert_int_eq(pare__task_write(&b.cx, &b.forward, &data), PARE_EFORMAT);
+    ck_assert_str_eq(b.cx.what, "an answer of more than 65536 bytes");
+    end(&b);
+}
+END_TEST
+
+#define MARK "\xe2\x96\x81"
+
+/* Those of Llama 2 and of others that strip in front, or join otherwise. */
+static const char *const decoders[] = {
+    "{'type':'Sequence','decoders':[{'type':'Replace','pattern':{'String':'" MARK
+    "'},'content':' '},{'type':'ByteFallback'},{'type':'Fuse'},"
+    "{'type':'Strip','content':' ','start':1,'stop':0}]}",
+    "{'type':'Metaspace','replacement':'" MARK "','prepend_scheme':'always'}",
+    "{'type':'Metaspace','replacement':'" MARK "','prepend_scheme':'never'}",
+    "{'type':'ByteLevel'}", "null"};
+enum { DECODERS = sizeof decoders / sizeof *decoders, TOKENS = 10 };
+
+static void put_tokenizer(bench *b, const char *decoder)
+{
+    char text[2048];
+    (void)snprintf(text, sizeof text,
+                   "{'model':{'type':'BPE','unk_token':'<unk>','byte_fallback':false,'vocab':{"
+                   "'" MARK "':0,'" MARK MARK "':1,'<unk>':2,'" MARK "a':3,'b':4,'c" MARK "d':5,"
+                   "'e" MARK "':6,'<0x0A>':7,'1':8,'####':9},'merges':[]},'decoder':%s}",
+                   decoder);
+    for (char *at = text; *at; at++)
+        *at = (char)(*at == '\'' ? '"' : *at);
+    folder_put_text(&b->f, "tokenizer.json", text);
+}
+
+/* Whether pieces of tokens join to what the tokens decode to together. */
+static void expect_joined(bench *b, const pare_tokenizer *t, const pare_task_data *data,
+                          const int32_t *id, size_t count)
+{
+    const pare_mark mark = pare_arena_mark(&b->a);
+    char joined[128], *whole;
+    size_t used = 0, len;
+    for (size_t i = 0; i < count; i++) {
+        const char *const piece = pare__task_piece(data, id[i], i == 0, &len);
+        memcpy(joined + used, piece, len);
+        used += len;
+    }
+    ck_assert_int_eq(pare_tokenizer_decode(&b->cx, t, &b->a, id, count, &whole, &len), PARE_OK);
+    ck_assert_msg(used == len && memcmp(joined, whole, len) == 0,
+                  "tokens %d %d %d: '%.*s', not '%s'", id[0], id[1], id[2], (int)used, joined,
+                  whole);
+    pare_arena_rewind(&b->a, mark);
+}
+
+START_TEST(pieces_join_to_what_the_tokens_decode_to)
+{
+    bench b;
+    pare_tokenizer *t;
+    pare_task_data data = {0};
+    begin(&b);
+    put_tokenizer(&b, decoders[_i]);
+    ck_assert_msg(pare_tokenizer_open(&b.cx, b.f.path, &t) == PARE_OK, "%s", b.cx.what);
+    folder_put_text(&b.f, "a.jsonl", "{\"question\": \"b\", \"answer\": \"b\\n#### 1\"}\n");
+    const pare_task_asked asked = {.name = "gsm8k", .file = folder_file(&b.f, "a.jsonl")};
+    ck_assert_int_eq(pare_task_read(&b.cx, &b.a, &asked, &data.texts), PARE_OK);
+    ck_assert_msg(pare_task_encode(&b.cx, &b.a, t, MOST, "a.jsonl", &data) == PARE_OK, "%s",
+                  b.cx.what);
+    for (int32_t i = 0; i < TOKENS * TOKENS * TOKENS; i++)
+        expect_joined(&b, t, &data,
+                      (const int32_t[]){i % TOKENS, i / TOKENS % TOKENS, i / TOKENS / TOKENS}, 3);
+    pare_tokenizer_free(t);
+    end(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("task_write");
@@ -216,6 +306,8 @@ int main(void)
     tcase_add_test(c, an_answer_ends_at_the_first_of_its_stops);
     tcase_add_test(c, verdicts_are_those_of_what_is_written_alone);
     tcase_add_test(c, an_answer_has_room_behind_its_prompt);
+    tcase_add_test(c, an_answer_that_has_no_room_is_refused);
+    tcase_add_loop_test(c, pieces_join_to_what_the_tokens_decode_to, 0, DECODERS);
     suite_add_tcase(s, c);
     return unit_main(s);
 }

@@ -460,9 +460,14 @@ static uint64_t peak_of(rig *r, size_t blocks)
     struct stat st;
     ck_assert_int_eq(fstat(found.file.fd, &st), 0);
     ck_assert_uint_lt((uint64_t)st.st_size,
-                      pare_token_weights_disk(&r->model.config, SAMPLES, WINDOW));
-    ck_assert_uint_gt(pare_token_weights_disk(&r->model.config, SAMPLES, WINDOW),
+                      pare_token_weights_disk(&r->model.config, SAMPLES, WINDOW, 1));
+    ck_assert_uint_gt(pare_token_weights_disk(&r->model.config, SAMPLES, WINDOW, 1),
                       blocks * pare_token_weights_bytes(&r->model.config, TOTAL) / 2);
+    /* the second process holds sums of four shares */
+    ck_assert_uint_eq(pare_token_weights_disk(&r->model.config, SAMPLES, WINDOW, 2),
+                      2 * pare_token_weights_disk(&r->model.config, SAMPLES, WINDOW, 1) +
+                          3 * blocks * pare_output_curvature_floats(&r->model.config) *
+                              sizeof(float));
     load(r, blocks - 1, &found);
     pare_token_weights_close(&found);
     r->model.block = (pare_block *)(uintptr_t)block;
