@@ -442,7 +442,7 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
     if (!reads)
         return pare_recipe_fail(cx, c->token_weights_place,
                                 "token_weights: loss is for the Hessians of gptq, sparsegpt and "
-                                "others, and no step of passes uses it; say even");
+                                "others, and no step here uses it; say even");
     return PARE_OK;
 }
 
