@@ -47,6 +47,22 @@ static pare_status open_journal(pare_run *run, pare_journal_record **record, siz
     return s;
 }
 
+/* Whether the unfinished run is of this job, before statistics are made for it. */
+static pare_status check_journal(pare_run *run)
+{
+    const pare_plan *const plan = run->plan;
+    const char *text;
+    pare_json_writer *w;
+    if (!plan->kept.used || !plan->kept.made || plan->job->restart)
+        return PARE_OK;
+    PARE_TRY(pare_json_writer_new(run->cx, &w));
+    pare_status s = pare__run_fingerprint(run, w, &text);
+    if (s == PARE_OK)
+        s = pare_journal_check(run->cx, run->a, plan->place.partial, text, PARE_JOURNAL_STATISTICS);
+    pare_json_writer_free(w);
+    return s;
+}
+
 /* What was trained with other settings, and what lies behind it. */
 static pare_status forget_training(pare_run *run)
 {
@@ -127,6 +143,7 @@ static pare_status open_output(pare_run *run)
     pare_journal_record *record;
     size_t count;
     PARE_TRY(pare_output_make(run->cx, run->a, plan->place.partial));
+    PARE_TRY(check_journal(run));
     PARE_TRY(pare__kept_open(run));
     PARE_TRY(open_journal(run, &record, &count));
     PARE_TRY(decode_units(run, record, count));

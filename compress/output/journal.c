@@ -176,8 +176,9 @@ static void tell(difference *d, const char *key, const pare_json *old, const par
             VALUE_CAP, is ? is : "not given");
 }
 
+/* `without`: a member that this fingerprint lacks yet, or NULL. */
 static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
-                          const pare_json *now)
+                          const pare_json *now, const char *without)
 {
     difference d = {.used = 0};
     const char *const had = pare_json_text(pare_json_get(old, "format"), NULL);
@@ -192,7 +193,7 @@ static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
     for (pare_json_iter it = {0}; pare_json_next(now, &it, &key, &value);)
         tell(&d, key, pare_json_get(old, key), value);
     for (pare_json_iter it = {0}; pare_json_next(old, &it, &key, &value);)
-        if (!pare_json_get(now, key))
+        if (!pare_json_get(now, key) && !(without && strcmp(key, without) == 0))
             tell(&d, key, value, NULL);
     tell_recipe(&d, old, now);
     if (d.used == 0)
@@ -207,7 +208,8 @@ static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
 }
 
 static pare_status compare_fingerprints(pare_ctx *cx, const char *path,
-                                        const pare_journal_record *record, const char *fingerprint)
+                                        const pare_journal_record *record, const char *fingerprint,
+                                        const char *without)
 {
     const size_t len = strlen(fingerprint);
     if (record->len == len && memcmp(record->payload, fingerprint, len) == 0)
@@ -221,7 +223,7 @@ static pare_status compare_fingerprints(pare_ctx *cx, const char *path,
         s = pare_fail_context(cx, PARE_EEXISTS,
                               "the unfinished run is of another program; --restart starts over");
     else if (s == PARE_OK)
-        s = refuse(cx, path, old, now);
+        s = refuse(cx, path, old, now, without);
 done:
     pare_json_free(old);
     pare_json_free(now);
@@ -270,7 +272,7 @@ static pare_status read_records(pare_ctx *cx, pare_arena *a, pare_journal *j, ui
     PARE_TRY(pare_file_get(cx, j->fd, j->path, text, (size_t)bytes, 0));
     PARE_TRY(pare_journal_parse(cx, a, text, (size_t)bytes, record, count, &valid));
     if (*count)
-        PARE_TRY(compare_fingerprints(cx, j->path, *record, fingerprint));
+        PARE_TRY(compare_fingerprints(cx, j->path, *record, fingerprint, NULL));
     j->end = valid;
     j->index = (uint32_t)*count;
     if (valid != bytes)
@@ -494,6 +496,27 @@ pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const char *directory
         return PARE_OK;
     PARE_TRY(pare_file_map(cx, a, path, &f));
     const pare_status s = look_at(cx, &f, kind);
+    pare_file_unmap(&f);
+    return s;
+}
+
+pare_status pare_journal_check(pare_ctx *cx, pare_arena *a, const char *directory,
+                               const char *fingerprint, const char *without)
+{
+    struct stat st;
+    pare_file f;
+    char *const path = pare_path_join(a, directory, PARE_JOURNAL_NAME);
+    if (!path)
+        return PARE_ENOMEM;
+    if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return PARE_OK;
+    PARE_TRY(pare_file_map(cx, a, path, &f));
+    const size_t len = record_length(f.data, (size_t)f.bytes, 0);
+    pare_status s = PARE_OK;
+    if (len != SIZE_MAX && hash_holds(f.data, len)) {
+        const pare_journal_record first = {(const unsigned char *)f.data + PAYLOAD, len};
+        s = compare_fingerprints(cx, path, &first, fingerprint, without);
+    }
     pare_file_unmap(&f);
     return s;
 }

@@ -16,13 +16,14 @@
 
 #include "runtime/arena.h"
 
-#define PARE_JOURNAL_NAME      "journal"
-#define PARE_TRAINING_STATE    "training.state" /* of a training, beside it */
-#define PARE_JOURNAL_REPLACES  "replaces" /* of the fingerprint: what output the run may replace */
-#define PARE_JOURNAL_NO_OUTPUT "nothing"  /* its value when there is none */
-#define PARE_JOURNAL_TOKENS    "calibration tokens" /* SHA-256 of the ids */
-#define PARE_JOURNAL_FILE      "model file "        /* with a number: name and XXH3 */
-#define PARE_JOURNAL_RECIPE    "recipe line "       /* with a number, of the normalized recipe */
+#define PARE_JOURNAL_NAME       "journal"
+#define PARE_TRAINING_STATE     "training.state"  /* of a training, beside it */
+#define PARE_JOURNAL_STATISTICS "statistics xxh3" /* of the file that has them */
+#define PARE_JOURNAL_REPLACES   "replaces" /* of the fingerprint: what output the run may replace */
+#define PARE_JOURNAL_NO_OUTPUT  "nothing"  /* its value when there is none */
+#define PARE_JOURNAL_TOKENS     "calibration tokens" /* SHA-256 of the ids */
+#define PARE_JOURNAL_FILE       "model file "        /* with a number: name and XXH3 */
+#define PARE_JOURNAL_RECIPE     "recipe line "       /* with a number, of the normalized recipe */
 
 typedef struct pare_journal_record {
     const unsigned char *payload;
@@ -86,6 +87,11 @@ typedef enum pare_journal_kind {
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const char *directory,
                                            pare_journal_kind *kind);
+
+/* Refuses DIRECTORY/journal as pare_journal_open does, as far as `fingerprint` tells, which lacks
+ * the member `without`; changes nothing. No good fingerprint is fine. */
+PARE_CHECKED pare_status pare_journal_check(pare_ctx *cx, pare_arena *a, const char *directory,
+                                            const char *fingerprint, const char *without);
 
 /* Puts a journal with nothing but `fingerprint` into `directory`, in place of one that is there:
  * whole from the moment on that it has its name, and durable. It is written in the directory

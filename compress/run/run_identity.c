@@ -129,9 +129,9 @@ pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char
         pare_json_put_text(w, key, value);
     }
     pare_json_put_text(w, PARE_JOURNAL_TOKENS, plan->calibrated ? run->data.sha256 : "not used");
-    if (plan->kept.used) {
+    if (run->kept.hashed) {
         pare_xxh3_text(run->kept.xxh3, hex);
-        pare_json_put_text(w, "statistics xxh3", hex);
+        pare_json_put_text(w, PARE_JOURNAL_STATISTICS, hex);
     }
     put_recipe(run, recipe, w);
     if (plan->calibrated)

@@ -76,6 +76,7 @@ pare_status pare__kept_hash(pare_run *run)
     if (s == PARE_OK) {
         s = pare_xxh3_files(run->cx, "reading statistics", &f, 1, &run->kept.xxh3);
         pare_file_unmap(&f);
+        run->kept.hashed = s == PARE_OK;
     }
     pare_arena_rewind(&run->scratch, mark);
     return s;

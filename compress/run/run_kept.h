@@ -12,6 +12,7 @@ typedef struct pare_run_kept {
     pare_hdf5_writer *to;   /* while statistics are kept; else NULL */
     pare_stats_group group; /* of the current block, while it is compressed */
     uint8_t xxh3[16];       /* of the file */
+    bool hashed;            /* xxh3 is known */
 } pare_run_kept;
 
 /* For a plan that takes statistics from a file: makes it where the recipe keeps it and it is not

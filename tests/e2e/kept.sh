@@ -178,6 +178,9 @@ wait $job 2>/dev/null || true
 [ -d resumed.partial ] || fail "not ended between two blocks: $(cat resumed.log)"
 recipe other "text: [$demo/calibration.txt], samples: 32, window: 64, token_weights: even, keep: o.h5" "$gptq"
 run 0 other
+recipe later "$data, keep: later.h5" "$gptq"
+refuses 2 'the unfinished run is not this job' later --output resumed
+[ ! -e later.h5 ] || fail "statistics were kept for a job that does not run"
 refuses 2 'statistics xxh3' resumed --set calibration.from=o.h5
 run 0 resumed
 grep -q 'continuing: . of 6 blocks are done' resumed.log || fail "resumed: $(cat resumed.log)"
