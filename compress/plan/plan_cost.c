@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "calib/shares.h"
@@ -84,6 +85,28 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
     return PARE_OK;
 }
 
+/* Bytes that a file of statistics takes where the output goes; those that it takes on another file
+ * system must be free there. */
+static pare_status kept_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                             const pare_settled *settled, const char *directory, uint64_t *bytes)
+{
+    char *const path = plan->kept.path;
+    const uint64_t need = pare_plan_stage_bytes(plan, settled);
+    const pare_output_place place = {.output = path, .partial = path};
+    char needed[PARE_UNIT_TEXT], left[PARE_UNIT_TEXT];
+    pare_output_disk disk;
+    struct stat here, there;
+    PARE_TRY(pare_output_disk_find(cx, a, &place, &disk));
+    if (stat(directory, &here) != 0 || stat(disk.directory, &there) != 0)
+        return pare_file_fail(cx, disk.directory, "look at");
+    const bool together = here.st_dev == there.st_dev;
+    *bytes = together ? need : 0;
+    if (!together && !settled->finished && !plan->job->unlimited && need > disk.free_bytes)
+        return pare_fail(cx, PARE_ENOSPC, "%s: needs %s of disk and %s are free there", path,
+                         pare_units_bytes(need, needed), pare_units_bytes(disk.free_bytes, left));
+    return PARE_OK;
+}
+
 pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                             pare_settled *settled)
 {
@@ -92,8 +115,6 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     settled->disk_bytes = exports_only ? 0 : settled->packed_bytes + settled->other_bytes;
     if (settled->memory.spill && !exports_only)
         settled->disk_bytes += settled->memory.activation_bytes * pare_world_size(cx);
-    if (plan->kept.used && plan->kept.made && !exports_only && !pare_path_is_file(plan->kept.path))
-        settled->disk_bytes += pare_plan_stage_bytes(plan, settled);
     if (plan->token_weights && pare_plan_gathers(plan) && !exports_only)
         settled->disk_bytes +=
             pare_token_weights_disk(&plan->model.config, settled->samples, plan->window) *
@@ -105,7 +126,11 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
             exports_only && settled->export[i].taken ? 0 : plan->export[i].result.bytes;
     char needed[PARE_UNIT_TEXT], left[PARE_UNIT_TEXT];
     pare_output_disk disk;
+    uint64_t kept = 0;
     PARE_TRY(pare_output_disk_find(cx, a, &plan->place, &disk));
+    if (plan->kept.used && plan->kept.made && !exports_only && !pare_path_is_file(plan->kept.path))
+        PARE_TRY(kept_disk(cx, a, plan, settled, disk.directory, &kept));
+    settled->disk_bytes += kept;
     const uint64_t held = exports_only ? 0 : disk.held_bytes;
     if (!settled->finished && access(disk.directory, W_OK | X_OK) != 0)
         return pare_fail_after(cx, pare_file_fail(cx, disk.directory, "write into this folder"),

@@ -131,6 +131,14 @@ rm -r aside link.h5
 [ -z "$(ls -d placed* nothing* e e.partial 2>/dev/null | grep -v '^placed\.\(yaml\|log\)$')" ] || fail "left: $(ls)"
 
 
+# Disk is counted where it is taken.
+if [ -d /dev/shm ] && [ "$(stat -c %d /dev/shm)" != "$(stat -c %d .)" ]; then
+    disk() { "$pare" plan "$1.yaml" --format json | sed -n 's/.*"disk_bytes": *\([0-9]*\).*/\1/p'; }
+    recipe here "$data, keep: disk.h5" "$gptq"
+    recipe there "$data, keep: /dev/shm/pare-e2e-kept-$$.h5" "$gptq"
+    [ "$(disk here)" -gt $(($(disk there) + 1000000)) ] || fail "disk: $(disk here) here, $(disk there)"
+fi
+
 # Nothing to keep is said; a fallback has statistics of its own for another calibration.
 recipe idle "$data, keep: idle.h5" '[rtn: {bits: 8}]'
 "$pare" plan idle.yaml | grep -q 'note  *"keep" does nothing' || fail "plan idle"
