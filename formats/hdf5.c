@@ -90,7 +90,7 @@ static pare_status read_pipe(void *self, void *bytes, size_t len)
 /* In an environment of its own: no variable changes how libhdf5 works. In a process group of its
  * own: an interrupt from the keyboard is dealt with here. */
 int pare__hdf5_spawn(const char *helper, const char *const ask[PARE__HDF5_ASK], int in, int out,
-                     pid_t *pid)
+                     int file, pid_t *pid)
 {
     static const char key[] = "LD_LIBRARY_PATH=";
     const char *const libraries = getenv("LD_LIBRARY_PATH");
@@ -120,6 +120,8 @@ int pare__hdf5_spawn(const char *helper, const char *const ask[PARE__HDF5_ASK], 
         e = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
     else if (e == 0)
         e = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (e == 0 && file >= 0) /* behind the pipes, one of which may have that number here */
+        e = posix_spawn_file_actions_adddup2(&actions, file, PARE_HDF5_FILE);
     if (e == 0)
         e = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     if (e == 0)
@@ -176,7 +178,7 @@ pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, c
     (void)fcntl(fd[0], F_SETFD, FD_CLOEXEC);
     (void)fcntl(fd[1], F_SETFD, FD_CLOEXEC);
     child c = {.cx = cx, .path = path, .fd = fd[0], .limits = limits};
-    const int e = pare__hdf5_spawn(helper, ask, -1, fd[1], &c.pid);
+    const int e = pare__hdf5_spawn(helper, ask, -1, fd[1], -1, &c.pid);
     (void)close(fd[1]);
     if (e != 0) {
         (void)close(fd[0]);

@@ -405,9 +405,10 @@ static bool understand(int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct stat st;
-    for (int fd = STDERR_FILENO + 1; fd < INHERITED_MAX; fd++)
+    const bool understood = understand(argc, argv), writes = understood && argc == 4 && !w.only;
+    for (int fd = writes ? PARE_HDF5_FILE + 1 : STDERR_FILENO + 1; fd < INHERITED_MAX; fd++)
         (void)close(fd); /* whatever the parent left open */
-    if (!understand(argc, argv) || stat(argv[1], &st) != 0 || isatty(STDOUT_FILENO)) {
+    if (!understood || (!writes && stat(argv[1], &st) != 0) || isatty(STDOUT_FILENO)) {
         static const char usage[] = "pare-hdf5 is started by pare, for an HDF5 file\n";
         (void)!write(STDERR_FILENO, usage, sizeof usage - 1);
         return 2;
@@ -417,8 +418,8 @@ int main(int argc, char **argv)
     /* plugins could be any code; messages of the library are not wanted, ours say more */
     if (H5open() < 0 || H5PLset_loading_state(0) < 0 || H5Eset_auto2(H5E_DEFAULT, NULL, NULL) < 0)
         return !pare__helper_fail(PARE_HDF5_NO_MEMORY, "libhdf5 does not start");
-    if (argc == 4 && !w.only)
-        return pare__helper_write(argv[1], argv[3]) ? 0 : 1;
+    if (writes)
+        return pare__helper_write(argv[3]) ? 0 : 1;
     if (!pare_hdf5_sandbox_enter(st.st_size > 0 ? (uint64_t)st.st_size : 0))
         return !pare__helper_fail(PARE_HDF5_REFUSED, "limits cannot be set here");
     unsigned char end[PARE_HDF5_HEAD] = {'Z'};

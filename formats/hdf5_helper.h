@@ -15,8 +15,8 @@ void pare__helper_le(unsigned char *out, uint64_t value, size_t bytes);
 /* Writes a failure (hdf5_protocol.h), once; false, for callers to return. */
 __attribute__((format(printf, 2, 3))) bool pare__helper_fail(int kind, const char *fmt, ...);
 
-/* Makes the file `path`, of at most `most` bytes (digits), out of the records in standard input.
- * False once a failure was written. */
-bool pare__helper_write(const char *path, const char *most);
+/* Makes the file that is open as PARE_HDF5_FILE, of at most `most` bytes (digits), out of the
+ * records in standard input. False once a failure was written. */
+bool pare__helper_write(const char *most);
 
 #endif

@@ -4,6 +4,7 @@
 #define H5_USE_110_API
 #include <errno.h>
 #include <hdf5.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -170,27 +171,31 @@ static bool get_records(hid_t file, uint32_t *tensors)
     }
 }
 
-/* What is there is cut off: whoever asks has looked at it. */
-static hid_t make_file(const char *path)
+/* What is there is cut off: whoever asks has looked at it. The name may mean another file by now:
+ * the one that is open is opened once more, which libhdf5 does by name alone. */
+static hid_t make_file(void)
 {
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", PARE_HDF5_FILE);
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
     const hid_t file = how >= 0 && H5Pset_fapl_sec2(how) >= 0
                            ? H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, how)
                            : -1;
     if (how >= 0)
         (void)H5Pclose(how);
+    (void)close(PARE_HDF5_FILE);
     if (file >= 0 && H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0) /* says from now on what it is */
         return file;
     (void)pare__helper_fail(PARE_HDF5_BAD_FILE, "the file cannot be made");
     return -1;
 }
 
-bool pare__helper_write(const char *path, const char *most)
+bool pare__helper_write(const char *most)
 {
     unsigned char head[PARE_HDF5_HEAD] = {'Z'};
     char greeting[PARE_HDF5_GREETING_BYTES];
     uint32_t tensors;
-    const hid_t file = make_file(path);
+    const hid_t file = make_file();
     if (file < 0)
         return false;
     if (!pare_hdf5_sandbox_write(strtoull(most, NULL, 10)))

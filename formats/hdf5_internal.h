@@ -14,14 +14,14 @@ enum { PARE__HDF5_ASK = 3 }; /* words of what is asked of the process, hdf5_prot
 /* Where the program is: beside this one, or where it is installed. PARE_ENOTSUP. */
 PARE_CHECKED pare_status pare__hdf5_find(pare_ctx *cx, const char *path, char helper[PATH_MAX]);
 
-/* Starts it, with `in` (below 0: nothing) and `out`. An error number, or 0. */
+/* Starts it, with `in` and `file` (below 0: nothing) and `out`. An error number, or 0. */
 int pare__hdf5_spawn(const char *helper, const char *const ask[PARE__HDF5_ASK], int in, int out,
-                     pid_t *pid);
+                     int file, pid_t *pid);
 
 /* Its status once it ended: by itself within a moment or, also at once, by force. */
 int pare__hdf5_end(pid_t pid, bool at_once);
 
-/* As pare_hdf5_create with that program; *w has its context and path. */
+/* As pare_hdf5_create with that program; *w has its context, path and file. */
 PARE_CHECKED pare_status pare__hdf5_begin(pare_hdf5_writer *w, const char *helper, uint64_t most);
 
 /* Where records come from: read gives exactly `len` bytes, or fails with a message. */

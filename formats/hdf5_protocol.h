@@ -14,7 +14,8 @@
  *   bare          tensors come without their data
  *   only NAME     tensors of one member of the root alone
  *   write BYTES   it makes the file, of at most so many bytes, out of records that pare writes into
- *                 its standard input. Tensors there have up to two dimensions and names whose dots
+ *                 its standard input. The file is open as descriptor PARE_HDF5_FILE; its name is
+ *                 not looked at again. Tensors there have up to two dimensions and names whose dots
  *                 part groups; flag 1 asks for shuffle and gzip. Data come in steps along the first
  *                 dimension, PARE_HDF5_STEP bytes or one index each: a chunk of the dataset. When
  *                 the file is closed, pare-hdf5 writes an end or a failure, and nothing else. */
@@ -30,6 +31,7 @@
 
 enum { PARE_HDF5_GREETING_BYTES = 8, PARE_HDF5_HEAD = 8, PARE_HDF5_RANK_MAX = 8 };
 enum { PARE_HDF5_STEP = 1 << 20, PARE_HDF5_STEP_MAX = 4 << 20, PARE_HDF5_GZIP = 1 };
+enum { PARE_HDF5_FILE = 3 };
 enum { PARE_HDF5_NAME_MAX = 1024, PARE_HDF5_TEXT_MAX = 2048, PARE_HDF5_TENSORS_MAX = 1 << 18 };
 
 /* X(name, bytes): types of elements, in the words of safetensors; a type's number is its place. */

@@ -109,7 +109,7 @@ static pare_status start(pare_hdf5_writer *w, const char *helper, uint64_t most)
         (void)fcntl(to[i], F_SETFD, FD_CLOEXEC);
         (void)fcntl(from[i], F_SETFD, FD_CLOEXEC);
     }
-    const int e = pare__hdf5_spawn(helper, ask, to[1], from[1], &pid);
+    const int e = pare__hdf5_spawn(helper, ask, to[1], from[1], w->file, &pid);
     (void)close(to[1]);
     (void)close(from[1]);
     w->to = to[0];
@@ -123,10 +123,11 @@ static pare_status start(pare_hdf5_writer *w, const char *helper, uint64_t most)
     return pare_file_fail(w->cx, helper, "start");
 }
 
-pare_status pare_hdf5_create(pare_ctx *cx, const char *path, uint64_t most, pare_hdf5_writer *w)
+pare_status pare_hdf5_create(pare_ctx *cx, const char *path, int file, uint64_t most,
+                             pare_hdf5_writer *w)
 {
     char helper[PATH_MAX];
-    *w = (pare_hdf5_writer){.cx = cx, .path = path};
+    *w = (pare_hdf5_writer){.cx = cx, .path = path, .file = file};
     PARE_TRY(pare__hdf5_find(cx, path, helper));
     return pare__hdf5_begin(w, helper, most);
 }

@@ -11,16 +11,19 @@
 typedef struct pare_hdf5_writer {
     pare_ctx *cx;
     const char *path;
+    int file;     /* of the caller */
     int to, from; /* the pipe to the process, and from it */
     int pid;      /* 0: none runs */
     uint32_t tensors;
 } pare_hdf5_writer;
 
-/* Begins `path`, a regular file that is there; what is in it is lost.
+/* Begins a file; what is in it is lost.
+ *   path   of the file, for messages
+ *   file   descriptor of the regular file, open for reading and writing; stays the caller's
  *   most   bytes that the file will have at most
  * PARE_ENOTSUP where there is no pare-hdf5, PARE_EIO, PARE_ENOMEM. Ends with pare_hdf5_finish, or
  * with pare_hdf5_abandon. */
-PARE_CHECKED pare_status pare_hdf5_create(pare_ctx *cx, const char *path, uint64_t most,
+PARE_CHECKED pare_status pare_hdf5_create(pare_ctx *cx, const char *path, int file, uint64_t most,
                                           pare_hdf5_writer *w);
 
 /* Writes one dataset: name, dtype (F32, F64, I32, U64, U8), shape of 1 or 2 dimensions, data. An

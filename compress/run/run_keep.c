@@ -152,8 +152,8 @@ static pare_status write_partial(pare_run *run, const char *partial, int fd)
     char size[PARE_UNIT_TEXT];
     uint64_t bytes = 0;
     PARE_TRY(pare__keep_about(run, &about));
-    PARE_TRY(
-        pare_hdf5_create(run->cx, partial, pare_stats_file_bytes(&run->model.config, &about), &w));
+    PARE_TRY(pare_hdf5_create(run->cx, partial, fd,
+                              pare_stats_file_bytes(&run->model.config, &about), &w));
     run->kept.to = &w;
     pare_status s = keep_all(run, &about);
     run->kept.to = NULL;

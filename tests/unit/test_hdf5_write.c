@@ -60,8 +60,11 @@ static const char *place(const char *name)
 
 static pare_status open_writer(const char *path, uint64_t most, pare_hdf5_writer *w)
 {
-    *w = (pare_hdf5_writer){.cx = &cx, .path = path};
-    return pare__hdf5_begin(w, PARE_HDF5_HELPER, most);
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    *w = (pare_hdf5_writer){.cx = &cx, .path = path, .file = file};
+    const pare_status s = pare__hdf5_begin(w, PARE_HDF5_HELPER, most);
+    ck_assert(file >= 0 && close(file) == 0);
+    return s;
 }
 
 /* Writes all of them, the last first: the file sorts them. */
@@ -194,6 +197,30 @@ START_TEST(what_cannot_be_written_is_refused)
 }
 END_TEST
 
+/* Whatever has the name by then. */
+START_TEST(the_file_that_is_open_is_written)
+{
+    pare_tensor t = tensor("a", PARE_F32, 1, 8, 0, line);
+    pare_hdf5 out;
+    pare_hdf5_writer w = {.cx = &cx, .path = place("new.h5")};
+    const char *const moved = place("moved.h5"), *const other = place("other");
+    size_t len;
+    w.file = open(w.path, O_RDWR | O_CLOEXEC);
+    ck_assert_int_ge(w.file, 0);
+    ck_assert_int_eq(rename(w.path, moved), 0);
+    ck_assert_int_eq(symlink(other, w.path), 0);
+    ck_assert_int_eq(pare__hdf5_begin(&w, PARE_HDF5_HELPER, 1 << 20), PARE_OK);
+    ck_assert_int_eq(pare_hdf5_put(&w, &t, false), PARE_OK);
+    ck_assert_msg(pare_hdf5_finish(&w) == PARE_OK, "%s", cx.what);
+    ck_assert_int_eq(close(w.file), 0);
+    ck_assert_int_eq(read_only(moved, NULL, &out), PARE_OK);
+    same(&out.tensor[0], &t);
+    char *const bytes = folder_get(other, &len);
+    ck_assert_str_eq(bytes, "of old");
+    free(bytes);
+}
+END_TEST
+
 /* Two datasets of one name, a dataset where a group is. */
 START_TEST(a_failure_of_the_process_is_told)
 {
@@ -220,6 +247,7 @@ int main(void)
     tcase_add_test(t, the_same_calls_give_the_same_bytes);
     tcase_add_test(t, a_damaged_chunk_is_found);
     tcase_add_test(t, a_file_does_not_grow_above_its_limit);
+    tcase_add_test(t, the_file_that_is_open_is_written);
     tcase_add_test(t, what_cannot_be_written_is_refused);
     tcase_add_test(t, a_failure_of_the_process_is_told);
     suite_add_tcase(s, t);

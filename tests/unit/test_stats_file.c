@@ -1,6 +1,8 @@
 /* Statistics in a file: they come back to the bit, and nothing malformed gets through. The program
  * of this test lies beside pare-hdf5. */
+#include <fcntl.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "calib/stats_file.h"
 #include "runtime/random.h"
@@ -86,12 +88,19 @@ static pare_status put_block(pare_hdf5_writer *w, size_t block)
     return pare_stats_file_put_part(w, &arena, block, 0, &stats);
 }
 
+static pare_status create(uint64_t most, pare_hdf5_writer *w)
+{
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    const pare_status s = pare_hdf5_create(&cx, path, file, most, w);
+    ck_assert(file >= 0 && close(file) == 0);
+    return s;
+}
+
 static void write_file(void)
 {
     pare_hdf5_writer w;
-    const uint64_t most = pare_stats_file_bytes(&config, &about);
     pare_ctx_clear(&cx);
-    pare_status s = pare_hdf5_create(&cx, path, most, &w);
+    pare_status s = create(pare_stats_file_bytes(&config, &about), &w);
     if (s == PARE_OK)
         s = pare_stats_file_begin(&w, &about, &tokens, NULL);
     if (s == PARE_OK)
@@ -392,7 +401,7 @@ START_TEST(malformed_settings_are_refused)
     pare_tensor t = {
         .name = "settings", .dtype = PARE_U8, .rank = 1, .shape = {strlen(text)}, .data = text};
     t.bytes = t.shape[0];
-    ck_assert_int_eq(pare_hdf5_create(&cx, path, 1 << 20, &w), PARE_OK);
+    ck_assert_int_eq(create(1 << 20, &w), PARE_OK);
     ck_assert_int_eq(pare_hdf5_put(&w, &t, false), PARE_OK);
     ck_assert_int_eq(pare_hdf5_finish(&w), PARE_OK);
     const pare_status s = pare_stats_file_about(&cx, &arena, path, &now);
