@@ -119,7 +119,24 @@ static pare_status lock(pare_run *run, int fd, const char *path)
     return PARE_OK;
 }
 
-/* FILE.partial, locked and empty, or left by a job that was ended: a file of HDF5. */
+/* Whether a file of HDF5 can be what an ended job left: one that cannot be read as it is, or lists
+ * nothing yet, or settings. */
+static pare_status is_left(pare_run *run, const char *path, uint64_t bytes, bool *left)
+{
+    pare_scratch scratch;
+    pare_hdf5 file;
+    pare_scratch_init(run->cx, &scratch);
+    const pare_status s = pare_hdf5_read(run->cx, run->a, &scratch, path, bytes, true, &file);
+    pare_scratch_close(&scratch);
+    *left = s == PARE_EFORMAT || (s == PARE_OK && file.tensors == 0);
+    for (size_t i = 0; s == PARE_OK && i < file.tensors; i++)
+        *left |= strcmp(file.tensor[i].name, "settings") == 0;
+    if (s == PARE_EFORMAT || s == PARE_ENOTSUP)
+        pare_ctx_clear(run->cx);
+    return s == PARE_EFORMAT || s == PARE_ENOTSUP ? PARE_OK : s;
+}
+
+/* FILE.partial, locked and empty, or left by a job that was ended. */
 static pare_status open_partial(pare_run *run, const char *path, int *fd)
 {
     unsigned char first[PARE_HDF5_SIGNATURE_BYTES];
@@ -136,7 +153,10 @@ static pare_status open_partial(pare_run *run, const char *path, int *fd)
     struct stat st;
     const bool regular = fstat(*fd, &st) == 0 && S_ISREG(st.st_mode);
     const ssize_t n = regular ? pread(*fd, first, sizeof first, 0) : -1;
-    if (n == 0 || (n == sizeof first && memcmp(first, PARE_HDF5_SIGNATURE, sizeof first) == 0))
+    bool left = n == 0;
+    if (n == sizeof first && memcmp(first, PARE_HDF5_SIGNATURE, sizeof first) == 0)
+        PARE_TRY(is_left(run, path, (uint64_t)st.st_size, &left));
+    if (left)
         return PARE_OK;
     return pare_fail(run->cx, PARE_EEXISTS,
                      "%s: is in the way and not what a job of pare left there; remove it, or give "

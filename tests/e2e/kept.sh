@@ -199,6 +199,16 @@ packed resumed from
 "$pare" diff s.h5 o.h5 >diff.log || fail "diff"
 grep -q '^block 0 attention  *0\.[0-9]*  *0  *2048  *2048$' diff.log || fail "diff: $(cat diff.log)"
 if "$pare" diff s.h5 "$demo/hedge" >diff.log 2>&1; then fail "a file of statistics against a model"; fi
+escape=$(printf '\033')
+mkdir odd
+cp "$model"/* odd/
+mv odd/model.safetensors "odd/model-$escape[31m.safetensors"
+recipe odd1 "$data, keep: odd.h5" '[gptq: {bits: 4, group: 64, targets: "*.layers.0.*"}]'
+run 0 odd1 --model "odd/model-$escape[31m.safetensors"
+"$pare" inspect odd.h5 >inspect.log
+"$pare" diff odd.h5 s.h5 >>inspect.log
+if grep -q "$escape" inspect.log; then fail "a terminal gets escapes: $(cat -v inspect.log)"; fi
+[ "$(grep -c 'model-?\[31m' inspect.log)" = 2 ] || fail "odd.h5: $(cat -v inspect.log)"
 "$pare" inspect s.h5 | grep -q '^calibration  *32 windows of 64 tokens' || fail inspect
 "$pare" verify s.h5 >verify.log 2>&1 || fail "verify: $(cat verify.log)"
 
