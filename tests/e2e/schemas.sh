@@ -137,7 +137,8 @@ put unpack unpack out.pare.zst --check --format json
 put unpack unpack delta.pare.zst --base out --output hedge-again --format json
 put diff diff demo/hedge out --format json
 put diff diff out out --format json
-"$pare" compress recipe.yaml --set calibration.keep=s.h5 --output kept > "$home/err" 2>&1
+put compress compress recipe.yaml --set calibration.keep=s.h5 --set export.0.path=kept.gguf --output kept \
+    --format json
 put diff_statistics diff s.h5 s.h5 --format json
 put inspect_statistics inspect s.h5 --format json
 put doctor doctor --format json
