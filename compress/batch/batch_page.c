@@ -46,7 +46,8 @@ static bool on_front(const plot *p, const pare_batch_row *r)
 /* A quality of 0 has no logarithm: such a row stands in the table alone. */
 static bool is_shown(const plot *p, const pare_batch_row *r)
 {
-    return r->state == PARE_BATCH_DONE && x_of(p, r) > 0 && pare__batch_quality(p->b, r) > 0;
+    const double quality = pare__batch_quality(p->b, r);
+    return r->state == PARE_BATCH_DONE && x_of(p, r) > 0 && quality > 0 && isfinite(quality);
 }
 
 static void widen(double *least, double *most, double share)
@@ -84,19 +85,54 @@ static double down(const plot *p, double y)
     return HEIGHT - BOTTOM - (y - p->y0) / (p->y1 - p->y0) * (HEIGHT - TOP - BOTTOM);
 }
 
+/* About TICKS of them in [least, most]: 1, 2 or 5 times a power of ten. */
+static double step_of(double least, double most)
+{
+    const double step = (most - least) / TICKS, power = pow(10, floor(log10(step)));
+    return power * (step <= power ? 1 : step <= 2 * power ? 2 : step <= 5 * power ? 5 : 10);
+}
+
+static void put_tick_across(pare_text_out *t, const plot *p, double x)
+{
+    pare__text_put(t, "<text class=\"dim\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
+                   across(p, x), HEIGHT - BOTTOM + 18, x);
+}
+
+static void put_tick_down(pare_text_out *t, const plot *p, double value)
+{
+    const double y = down(p, log(value));
+    if (y < TOP || y > HEIGHT - BOTTOM)
+        return;
+    pare__text_put(t,
+                   "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
+                   "<text class=\"dim\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
+                   LEFT, y, WIDTH - RIGHT, y, LEFT - 6, y + 4, value);
+}
+
+/* Of the logarithmic axis: 1, 2 and 5 times powers of ten, or even steps where those are few. */
+static void put_ticks_down(pare_text_out *t, const plot *p)
+{
+    const double least = exp(p->y0), most = exp(p->y1), step = step_of(least, most);
+    if (most < 8 * least) {
+        for (double i = ceil(least / step); i * step <= most; i++)
+            put_tick_down(t, p, i * step);
+        return;
+    }
+    for (double power = pow(10, floor(log10(least))); power <= most; power *= 10) {
+        put_tick_down(t, p, power);
+        put_tick_down(t, p, 2 * power);
+        put_tick_down(t, p, 5 * power);
+    }
+}
+
 static void put_axes(pare_text_out *t, const plot *p)
 {
-    for (int i = 0; i <= TICKS; i++) {
-        const double x = p->x0 + (p->x1 - p->x0) * i / TICKS;
-        const double y = p->y0 + (p->y1 - p->y0) * i / TICKS;
-        pare__text_put(
-            t,
-            "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
-            "<text class=\"dim\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.3g</text>\n"
-            "<text class=\"dim\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.4g</text>\n",
-            LEFT, down(p, y), WIDTH - RIGHT, down(p, y), LEFT - 6, down(p, y) + 4, exp(y),
-            across(p, x), HEIGHT - BOTTOM + 18, x);
-    }
+    const double step = step_of(p->x0, p->x1);
+    for (double i = ceil(p->x0 / step); i * step <= p->x1; i++)
+        put_tick_across(t, p, i * step);
+    put_ticks_down(t, p);
+    pare__text_put(t, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT, HEIGHT - BOTTOM,
+                   WIDTH - RIGHT, HEIGHT - BOTTOM);
     pare__text_put(
         t,
         "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n"
@@ -171,7 +207,7 @@ static void put_cell(pare_text_out *t, double value, int digits)
         pare__text_put(t, "<td></td>");
 }
 
-static void put_row(pare_text_out *t, const pare_jobs *b, const pare_batch_row *r)
+static void put_row(pare_text_out *t, const pare_jobs *b, const pare_batch_row *r, bool speeds)
 {
     char seconds[PARE_UNIT_TEXT];
     const bool done = r->state == PARE_BATCH_DONE;
@@ -189,7 +225,8 @@ static void put_row(pare_text_out *t, const pare_jobs *b, const pare_batch_row *
     put_cell(t, done && r->top1 >= 0 ? 100 * r->top1 : -1, 2);
     for (size_t i = 0; i < b->tasks; i++)
         put_cell(t, done ? r->task[i] : -1, 4);
-    put_cell(t, done ? r->tokens_s : -1, 1);
+    if (speeds)
+        put_cell(t, done ? r->tokens_s : -1, 1);
     pare__text_put(t, "<td>%s</td><td>%s%s%s%s</td><td class=\"left\">",
                    done && r->seconds >= 0 ? pare_units_seconds(r->seconds, seconds) : "",
                    pare_batch_state_name(r->state), r->verdict[0] ? ", " : "", r->verdict,
@@ -237,9 +274,11 @@ void pare_batch_html(pare_text_out *t, const pare_jobs *b)
         pare__text_put(t, "</th>");
     }
     pare__text_put(t,
-                   "<th>tokens/s</th><th>time</th><th>state</th><th></th></tr></thead><tbody>\n");
+                   "%s<th>time</th><th>state</th><th class=\"left\">remarks</th></tr></thead>"
+                   "<tbody>\n",
+                   speeds ? "<th>tokens/s</th>" : "");
     for (size_t i = 0; i < b->rows; i++)
-        put_row(t, b, &b->row[i]);
+        put_row(t, b, &b->row[i], speeds);
     pare__text_put(t, "</tbody></table></div>\n<p class=\"dim\">pare %s</p>\n</body></html>\n",
                    PARE_VERSION);
 }
