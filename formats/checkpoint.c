@@ -383,7 +383,7 @@ pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, 
 {
     *ck = (pare_checkpoint){0};
     PARE_TRY(open_any(cx, a, path, ck));
-    PARE_TRY(pare__compressed_unpack(ck, a));
+    PARE_TRY(pare__quantized_read(ck, a));
     return pare__checkpoint_arrange(ck, a);
 }
 
@@ -392,7 +392,7 @@ pare_status pare_checkpoint_open_to_run(pare_ctx *cx, pare_arena *a, const char 
 {
     *ck = (pare_checkpoint){.runs = true};
     PARE_TRY(open_any(cx, a, path, ck));
-    PARE_TRY(pare__compressed_unpack(ck, a));
+    PARE_TRY(pare__quantized_read(ck, a));
     return pare__checkpoint_arrange(ck, a);
 }
 
@@ -407,7 +407,7 @@ pare_status pare_checkpoint_list(pare_ctx *cx, pare_arena *a, const char *path, 
 {
     *ck = (pare_checkpoint){.listed = true};
     PARE_TRY(open_any(cx, a, path, ck));
-    PARE_TRY(pare__compressed_unpack(ck, a));
+    PARE_TRY(pare__quantized_read(ck, a));
     return pare__checkpoint_arrange(ck, a);
 }
 
