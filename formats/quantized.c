@@ -8,7 +8,7 @@
 
 enum { TYPES = 8 };
 
-static const pare__method *const methods[] = {&pare__compressed_tensors};
+static const pare__method *const methods[] = {&pare__compressed_tensors, &pare__gptq};
 
 /* A tensor of the list that is made. */
 typedef struct entry {

@@ -74,7 +74,10 @@ struct pare__method {
     pare_status (*describe)(pare__quantized *q, pare__coded *out);
 };
 
-extern const pare__method pare__compressed_tensors;
+extern const pare__method pare__compressed_tensors, pare__gptq;
+
+/* A text of the settings; `absent` where there is none, "?" for what is no text. */
+const char *pare__quantized_word(const pare_json *v, const char *absent);
 
 /* The tensor name + suffix, or NULL. */
 const pare_tensor *pare__quantized_find(const pare__quantized *q, const char *name,

@@ -8,6 +8,15 @@
 
 enum { ALL_UNSET = -1 };
 
+const char *pare__quantized_word(const pare_json *v, const char *absent)
+{
+    const pare_json_type is = pare_json_type_of(v);
+    const char *const text = pare_json_text(v, NULL);
+    if (is == PARE_JSON_ABSENT || is == PARE_JSON_NULL)
+        return absent;
+    return text ? text : "?";
+}
+
 const pare_tensor *pare__quantized_find(const pare__quantized *q, const char *name,
                                         const char *suffix)
 {

@@ -83,6 +83,37 @@ def floats(strategy, **more):
             "strategy": strategy} | more
 
 
+def words(fields, bits):
+    """Fields [lines, count] as streams of 32-bit words [lines, count bits / 32]."""
+    stream = (fields[..., None].numpy().astype(np.uint32) >> np.arange(bits, dtype=np.uint32)) & 1
+    stream = stream.reshape(len(fields), -1, 32) << np.arange(32, dtype=np.uint32)
+    return torch.from_numpy(stream.sum(-1, dtype=np.uint32).view(np.int32))
+
+
+def gptq(bits, group, symmetric=True, version="gptq", act_order=False):
+    """Linears as GPTQModel reads them; with act_order groups of inputs that do not lie together."""
+    top = 2 ** (bits - 1)
+
+    def write(name, w):
+        k = w.shape[1]
+        index = torch.arange(k) // group
+        if act_order:
+            index = index[torch.randperm(k, generator=torch.Generator().manual_seed(k))]
+        order = torch.argsort(index, stable=True)
+        scale, zero = grid(w[:, order], bits, group, symmetric)
+        scale, zero = scale.half(), zero.int() + top
+        if version == "gptq":
+            zero = zero.clamp(min=1)
+        code = torch.round(w / scale.float()[:, index]) + zero[:, index]
+        code = code.clamp(0, 2 * top - 1).int()
+        return {f"{name}.qweight": words(code, bits).T, f"{name}.scales": scale.T,
+                f"{name}.qzeros": words(zero.T - (version == "gptq"), bits),
+                f"{name}.g_idx": index.int()}
+
+    return write, {"quant_method": "gptq", "bits": bits, "group_size": group, "sym": symmetric,
+                   "desc_act": act_order, "checkpoint_format": version, "lm_head": False}
+
+
 # name -> what writes it, and how transformers is told to load it
 CASES = {
     "ct-int4-g32": (lambda: compressed_tensors(integers(4, 32)), "dequantize"),
@@ -98,6 +129,12 @@ CASES = {
                                                 dtype=torch.float32), "dequantize"),
     "ct-fp8-block": (lambda: compressed_tensors(floats("block", block_structure=[64, 64]),
                                                 kind="float-quantized"), "dequantize"),
+    "gptq-4": (lambda: gptq(4, 64), "transformers"),
+    "gptq-4-act-order": (lambda: gptq(4, 32, act_order=True), "transformers"),
+    "gptq-4-zero": (lambda: gptq(4, 64, False), "transformers"),
+    "gptq-v2-3-zero": (lambda: gptq(3, 32, False, "gptq_v2"), "transformers"),
+    "gptq-v2-2-zero": (lambda: gptq(2, 32, False, "gptq_v2"), "transformers"),
+    "gptq-8-act-order": (lambda: gptq(8, 64, act_order=True), "transformers"),
 }
 
 

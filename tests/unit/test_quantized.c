@@ -27,7 +27,7 @@ static void end(void)
 #define GROUPS(bits, more)                                                                         \
     CT("\"num_bits\": " #bits ", \"strategy\": \"group\", \"group_size\": 32" more)
 
-enum { N = 3, K = 64 };
+enum { N_MOST = 32, K = 64 };
 
 /* A weight by a formula of its own: fields are read bit by bit. */
 typedef double formula(size_t r, size_t j);
@@ -105,6 +105,44 @@ static double fp8_block(size_t r, size_t j)
     return e4m3(r, j) * (1 + (double)(r / 2 * 2 + j / 32));
 }
 
+/* Words [8, 8]: eight inputs of a column each; zero points less one. */
+static double gptq4(size_t r, size_t j)
+{
+    static const uint32_t zero[] = {0x76543210, 0x01234567};
+    const int q = (int)(words[(j / 8 * 8 + r) % 3] >> 4 * (j % 8) & 15);
+    const size_t g = j / 32;
+    return (q - (int)(zero[g] >> 4 * r & 15) - 1) * scales[(g * 8 + r) % 3];
+}
+
+/* The same codes, inputs in turn of both groups. */
+static double gptq4_reordered(size_t r, size_t j)
+{
+    static const uint32_t zero[] = {0x76543210, 0x01234567};
+    const int q = (int)(words[(j / 8 * 8 + r) % 3] >> 4 * (j % 8) & 15);
+    const size_t g = j % 2;
+    return (q - (int)(zero[g] >> 4 * r & 15)) * scales[(g * 8 + r) % 3];
+}
+
+/* Words [6, 32] and zero points [2, 3]: 32 fields of 3 bits in 3 words, bit by bit. */
+static double gptq3(size_t r, size_t j)
+{
+    int q = 0, zero = 0;
+    const size_t g = j / 32;
+    for (size_t b = 0; b < 3; b++) {
+        q |= (int)(words[((3 * j + b) / 32 * 32 + r) % 3] >> (3 * j + b) % 32 & 1) << b;
+        zero |= (int)(words[(g * 3 + (3 * r + b) / 32) % 3] >> (3 * r + b) % 32 & 1) << b;
+    }
+    return (q - zero) * scales[(g * 32 + r) % 3];
+}
+
+#define VALUES  "= 0x12345678 0x9abcdef0 0x0f1e2d3c\n"
+#define SCALES  "= 0.5 -0.25 3\n"
+#define GPTQ(m) CONFIG("\"quant_method\": \"gptq\", \"group_size\": 32, \"bits\": " m)
+#define GPTQ4                                                                                      \
+    "\0" LAYER ".qweight I32 8 8 " VALUES LAYER ".qzeros I32 2 1 = 0x76543210 0x01234567\n" LAYER  \
+    ".scales F16 2 8 " SCALES LAYER ".g_idx I32 64 = "
+#define ZEROS8 "0 0 0 0 0 0 0 0 "
+#define ONES8  "1 1 1 1 1 1 1 1 "
 #define PACKED4                                                                                    \
     "\0" LAYER ".weight_packed I32 3 8 = 0x12345678 0x9abcdef0 0x0f1e2d3c\n" LAYER                 \
     ".weight_scale F16 3 2 = 0.5 -0.25 3\n" LAYER ".weight_shape I64 2 = 3 64\n"
@@ -117,31 +155,44 @@ static double fp8_block(size_t r, size_t j)
 
 static const struct {
     const char *text;
-    size_t len;
+    size_t len, n;
     formula *w;
     bool packs; /* stays codes when it is run */
     const char *type;
 } cases[] = {
-    {TEXT(GROUPS(4, "") PACKED4), ct4, true, "int4"},
+    {TEXT(GROUPS(4, "") PACKED4), 3, ct4, true, "int4"},
     {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4 LAYER
           ".weight_zero_point I8 3 2 = -8 7 0 3\n"),
-     ct4_zeros, true, "int4"},
+     3, ct4_zeros, true, "int4"},
     {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4 LAYER
           ".weight_zero_point I32 1 2 = 0x321 0xfed\n"),
-     ct4_zero_words, true, "int4"},
-    {TEXT(GROUPS(4, ", \"actorder\": \"group\"") PACKED4 LAYER ".weight_g_idx I32 64 = 0 1\n"),
+     3, ct4_zero_words, true, "int4"},
+    {TEXT(GROUPS(4, ", \"actorder\": \"group\"") PACKED4 LAYER ".weight_g_idx I32 64 = 0 1\n"), 3,
      ct4_reordered, false, "int4"},
-    {TEXT(ROWS("") WHOLE8), ct8, true, "int8"},
+    {TEXT(ROWS("") WHOLE8), 3, ct8, true, "int8"},
     {TEXT(ROWS(", \"symmetric\": false") WHOLE8 LAYER ".weight_zero_point I8 3 1 = -128 127 5\n"),
-     ct8_zeros, true, "int8"},
-    {TEXT(ROWS(", \"type\": \"float\"") FLOATS8 ".weight_scale F16 3 1 = 0.5 -0.25 3\n"), fp8_row,
-     true, "fp8"},
+     3, ct8_zeros, true, "int8"},
+    {TEXT(ROWS(", \"type\": \"float\"") FLOATS8 ".weight_scale F16 3 1 = 0.5 -0.25 3\n"), 3,
+     fp8_row, true, "fp8"},
     {TEXT(CT("\"type\": \"float\", \"strategy\": \"tensor\"") FLOATS8
           ".weight_scale F32 1 = 0.1\n"),
-     fp8_whole, false, "fp8"},
+     3, fp8_whole, false, "fp8"},
     {TEXT(CT("\"type\": \"float\", \"strategy\": \"block\", \"block_structure\": [2, 32]") FLOATS8
           ".weight_scale BF16 2 2 = 1 2 3 4\n"),
-     fp8_block, true, "fp8"},
+     3, fp8_block, true, "fp8"},
+    {TEXT(GPTQ("4") GPTQ4 ZEROS8 ZEROS8 ZEROS8 ZEROS8 ONES8 ONES8 ONES8 ONES8 "\n"), 8, gptq4, true,
+     "int4"},
+    {TEXT(GPTQ("4, \"format\": \"gptq_v2\", \"dynamic\": {\"-:.*head\": {}}") GPTQ4 "0 1\n"), 8,
+     gptq4_reordered, false, "int4"},
+    {TEXT(GPTQ("3, \"checkpoint_format\": \"gptq_v2\"") "\0" LAYER ".qweight I32 6 32 " VALUES LAYER
+                                                        ".qzeros I32 2 3 " VALUES LAYER
+                                                        ".scales F16 2 32 " SCALES),
+     32, gptq3, true, "int3"},
+    {TEXT(GPTQ("8, \"checkpoint_format\": \"gptq_v2\", \"dynamic\": {\"+:.*down.*\": {\"bits\": "
+               "3}}") "\0" LAYER ".qweight I32 6 32 " VALUES LAYER ".qzeros I32 2 3 " VALUES LAYER
+                      ".scales F16 2 32 " SCALES LAYER
+                      ".g_idx I32 64 = " ZEROS8 ZEROS8 ZEROS8 ZEROS8 ONES8 ONES8 ONES8 ONES8 "\n"),
+     32, gptq3, true, "int3"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -149,18 +200,18 @@ START_TEST(weights_are_what_the_words_stand_for)
 {
     quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
     pare_checkpoint floats, runs;
-    float packed[N * K];
+    float packed[N_MOST * K];
     char text[64];
     ck_assert_int_eq(quantized_parse(&cx, &arena, cases[_i].text, cases[_i].len, in), PARE_OK);
     ck_assert_msg(quantized_open(&cx, &arena, in, false, false, &floats) == PARE_OK, "%s", cx.what);
     ck_assert_msg(quantized_open(&cx, &arena, in, false, true, &runs) == PARE_OK, "%s", cx.what);
     const pare_tensor *const t = pare_checkpoint_find(&floats, LAYER ".weight");
-    ck_assert(t && t->shape[0] == N && t->shape[1] == K && floats.unpacked == 1);
+    ck_assert(t && t->shape[0] == cases[_i].n && t->shape[1] == K && floats.unpacked == 1);
     const pare_linear *const l = runs.stored[0].packed;
     ck_assert_int_eq(l != NULL, cases[_i].packs);
     if (l)
         pare_linear_to_f32(&cx, l, packed);
-    for (size_t i = 0; i < (size_t)N * K; i++) {
+    for (size_t i = 0; i < cases[_i].n * K; i++) {
         const float want = (float)cases[_i].w(i / K, i % K), is = ((const float *)t->data)[i];
         ck_assert_msg(is == want, "[%zu, %zu]: %g, not %g", i / K, i % K, (double)is, (double)want);
         ck_assert(!l || packed[i] == want);
@@ -284,6 +335,24 @@ static const char *const messages[] = {
     "down_proj.input_scale: is no positive number",
     "down_proj.weight_scale: there are no quantized weights beside it",
     "two tensors stand for " LAYER ".weight",
+    "quantization_config: bits: only 2, 3, 4 and 8 are read",
+    "quantization_config: group_size: -1 or a number of inputs",
+    "quantization_config: checkpoint_format: marlin is not read; gptq and gptq_v2 are",
+    "quantization_config: format: gptq_p is not read; gptq and",
+    "quantization_config: format: ? is not read; gptq and",
+    "quantization_config: is_marlin_format: that order is not read",
+    "quantization_config: pack_dtype: only int32 is read",
+    "down_proj.qweight: is no matrix of I32",
+    "down_proj.qweight: its rows are no whole words for the inputs and bits",
+    "down_proj.qweight: zero points of its columns are no whole words",
+    "down_proj.scales: its rows are no groups of equal size",
+    "down_proj.scales is F16 [1, 8], quantization_config asks for F16, BF16 or F32 with 16",
+    "down_proj.scales: value 2 is infinite",
+    "down_proj.qzeros is missing",
+    "down_proj.qzeros is I32 [1, 1], quantization_config asks for I32 [2, 1]",
+    "down_proj.qzeros: the zero point of row 7, group 1 is 16, not one of 0 to 15",
+    "down_proj.g_idx: column 3 is of group 2, there are 2",
+    "down_proj.qzeros: there are no quantized weights beside it",
 };
 
 static pare_status parse(pare_ctx *c, const void *bytes, size_t len)
