@@ -8,7 +8,7 @@
 
 enum { TYPES = 8 };
 
-static const pare__method *const methods[] = {&pare__compressed_tensors, &pare__gptq};
+static const pare__method *const methods[] = {&pare__compressed_tensors, &pare__gptq, &pare__awq};
 
 /* A tensor of the list that is made. */
 typedef struct entry {

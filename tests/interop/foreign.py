@@ -114,6 +114,25 @@ def gptq(bits, group, symmetric=True, version="gptq", act_order=False):
                    "desc_act": act_order, "checkpoint_format": version, "lm_head": False}
 
 
+def awq(group, symmetric):
+    """Linears as AutoAWQ reads them."""
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
+
+    def mixed(fields):
+        return words(fields.reshape(len(fields), -1, 8)[:, :, order].reshape(len(fields), -1), 4)
+
+    def write(name, w):
+        scale, zero = grid(w, 4, group, symmetric)
+        scale, zero = scale.half(), zero.int() + 8
+        index = torch.arange(w.shape[1]) // group
+        code = (torch.round(w / scale.float()[:, index]) + zero[:, index]).clamp(0, 15).int()
+        return {f"{name}.qweight": mixed(code.T.contiguous()), f"{name}.scales": scale.T,
+                f"{name}.qzeros": mixed(zero.T.contiguous())}
+
+    return write, {"quant_method": "awq", "bits": 4, "group_size": group, "zero_point": True,
+                   "version": "gemm", "modules_to_not_convert": None}
+
+
 # name -> what writes it, and how transformers is told to load it
 CASES = {
     "ct-int4-g32": (lambda: compressed_tensors(integers(4, 32)), "dequantize"),
@@ -135,6 +154,8 @@ CASES = {
     "gptq-v2-3-zero": (lambda: gptq(3, 32, False, "gptq_v2"), "transformers"),
     "gptq-v2-2-zero": (lambda: gptq(2, 32, False, "gptq_v2"), "transformers"),
     "gptq-8-act-order": (lambda: gptq(8, 64, act_order=True), "transformers"),
+    "awq-g64": (lambda: awq(64, False), "transformers"),
+    "awq-g32-middle": (lambda: awq(32, True), "transformers"),
 }
 
 

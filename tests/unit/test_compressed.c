@@ -32,6 +32,8 @@ static const struct {
     {"qwen2", RTN(""), "gptq"},
     {"qwen2", "rtn: {bits: 3, group: 32, symmetric: false}", "gptq_v2"},
     {"gpt2", RTN(""), "gptq"},
+    {"qwen2", "rtn: {bits: 3, group: row}", "awq"},
+    {"qwen2", RTN(", symmetric: false"), "awq"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

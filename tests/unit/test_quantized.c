@@ -135,6 +135,16 @@ static double gptq3(size_t r, size_t j)
     return (q - zero) * scales[(g * 32 + r) % 3];
 }
 
+/* Words [64, 2]: eight outputs of an input, output i of a word in nibble place[i]. */
+static double awq(size_t r, size_t j)
+{
+    static const unsigned place[] = {0, 4, 1, 5, 2, 6, 3, 7};
+    const size_t g = j / 32;
+    const int q = (int)(words[(j * 2 + r / 8) % 3] >> 4 * place[r % 8] & 15);
+    const int zero = (int)(words[(g * 2 + r / 8) % 3] >> 4 * place[r % 8] & 15);
+    return (q - zero) * scales[(g * 16 + r) % 3];
+}
+
 #define VALUES  "= 0x12345678 0x9abcdef0 0x0f1e2d3c\n"
 #define SCALES  "= 0.5 -0.25 3\n"
 #define GPTQ(m) CONFIG("\"quant_method\": \"gptq\", \"group_size\": 32, \"bits\": " m)
@@ -193,6 +203,14 @@ static const struct {
                       ".scales F16 2 32 " SCALES LAYER
                       ".g_idx I32 64 = " ZEROS8 ZEROS8 ZEROS8 ZEROS8 ONES8 ONES8 ONES8 ONES8 "\n"),
      32, gptq3, true, "int3"},
+    {TEXT(CONFIG(
+         "\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 32") "\0" LAYER
+                                                                       ".qweight I32 64 2 " VALUES
+                                                                           LAYER
+                                                                       ".qzeros I32 2 2 " VALUES
+                                                                           LAYER
+                                                                       ".scales F16 2 16 " SCALES),
+     16, awq, true, "int4"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -353,6 +371,13 @@ static const char *const messages[] = {
     "down_proj.qzeros: the zero point of row 7, group 1 is 16, not one of 0 to 15",
     "down_proj.g_idx: column 3 is of group 2, there are 2",
     "down_proj.qzeros: there are no quantized weights beside it",
+    "quantization_config: bits: only 4 are read",
+    "quantization_config: version: gemv_fast is not read; the layout gemm is",
+    "quantization_config: format: marlin is not read; the layout gemm is",
+    "down_proj.qzeros is I32 [2, 1], quantization_config asks for I32 [2, 2]",
+    "down_proj.scales is F16 [2, 8], quantization_config asks for F16, BF16 or F32 with 32",
+    "down_proj.scales: value 1 is NaN",
+    "mlp.act.scales: there are no quantized weights beside it",
 };
 
 static pare_status parse(pare_ctx *c, const void *bytes, size_t len)
