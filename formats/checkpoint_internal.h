@@ -109,6 +109,10 @@ bool pare__checkpoint_arranges(const pare_checkpoint *ck);
  * is not what the settings say, a value that is none), PARE_ENOMEM, and what the scratch says. */
 PARE_CHECKED pare_status pare__quantized_read(pare_checkpoint *ck, pare_arena *a);
 
+/* Tensors of F64 and of floats of 8 bits become F32, in ck->scratch; nothing happens for an artifact
+ * of ours. PARE_EFORMAT, PARE_ENOMEM, PARE_EINTERRUPTED, and what the scratch says. */
+PARE_CHECKED pare_status pare__plain_floats(pare_checkpoint *ck, pare_arena *a);
+
 /* How a file says what linears that are trained to be ternary stand for. */
 typedef enum pare__ternary_kind {
     PARE__TERNARY_SCALED,  /* codes or floats times weight_scale */

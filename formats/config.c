@@ -243,7 +243,7 @@ static pare_status check_ternary(const pare__config_file *f, const pare_json *q,
 
 static pare_status refuse_quantized(const pare__config_file *f, const pare_config *c)
 {
-    static const char *const read[] = {"pare", "compressed-tensors", "gptq", "awq"};
+    static const char *const read[] = {"pare", "compressed-tensors", "gptq", "awq", "fp8"};
     const pare_json *const q = pare_json_get(f->json, "quantization_config");
     if (pare__config_absent(q))
         return c->arch->rounds_inputs ? check_ternary(f, q, NULL) : PARE_OK;
@@ -258,8 +258,8 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
             return PARE_OK;
     return pare_fail(f->cx, PARE_ENOTSUP,
                      "%s: the model is already quantized by %.64s, which pare does not read; give "
-                     "the checkpoint in F32, F16 or BF16, or one in compressed-tensors, GPTQ "
-                     "or AWQ",
+                     "the checkpoint in F32, F16 or BF16, or one in compressed-tensors, GPTQ, "
+                     "AWQ or FP8",
                      f->name, method);
 }
 

@@ -8,7 +8,8 @@
 
 enum { TYPES = 8 };
 
-static const pare__method *const methods[] = {&pare__compressed_tensors, &pare__gptq, &pare__awq};
+static const pare__method *const methods[] = {&pare__compressed_tensors, &pare__gptq, &pare__awq,
+                                              &pare__fp8};
 
 /* A tensor of the list that is made. */
 typedef struct entry {

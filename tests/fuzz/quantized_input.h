@@ -117,7 +117,7 @@ static inline pare_status quantized_parse(pare_ctx *cx, pare_arena *a, const voi
     return PARE_OK;
 }
 
-/* Opens it anew; closed by pare_scratch_close of ck->scratch. */
+/* Opens it anew, F64 and floats of 8 bits as F32; closed by pare_scratch_close of ck->scratch. */
 static inline pare_status quantized_open(pare_ctx *cx, pare_arena *a, quantized_input *in,
                                          bool listed, bool runs, pare_checkpoint *ck)
 {
@@ -134,7 +134,8 @@ static inline pare_status quantized_open(pare_ctx *cx, pare_arena *a, quantized_
                             .listed = listed,
                             .runs = runs};
     pare_scratch_init(cx, &ck->scratch);
-    return pare__quantized_read(ck, a);
+    PARE_TRY(pare__quantized_read(ck, a));
+    return pare__plain_floats(ck, a);
 }
 
 static inline void quantized_require(bool condition)

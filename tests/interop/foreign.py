@@ -107,7 +107,7 @@ def gptq(bits, group, symmetric=True, version="gptq", act_order=False):
         code = torch.round(w / scale.float()[:, index]) + zero[:, index]
         code = code.clamp(0, 2 * top - 1).int()
         return {f"{name}.qweight": words(code, bits).T, f"{name}.scales": scale.T,
-                f"{name}.qzeros": words(zero.T - (version == "gptq"), bits),
+                f"{name}.qzeros": words(zero.T - int(version == "gptq"), bits),
                 f"{name}.g_idx": index.int()}
 
     return write, {"quant_method": "gptq", "bits": bits, "group_size": group, "sym": symmetric,
@@ -133,6 +133,22 @@ def awq(group, symmetric):
                    "version": "gemm", "modules_to_not_convert": None}
 
 
+def fp8_blocks(size):
+    """Linears as DeepSeek-V3 has them: a scale of F32 for a block."""
+
+    def write(name, w):
+        n, k = w.shape
+        pad = torch.nn.functional.pad(w, (0, -k % size, 0, -n % size))
+        tiles = pad.reshape(pad.shape[0] // size, size, -1, size)
+        scale = (tiles.abs().amax((1, 3)) / 448).clamp(min=1e-6)
+        every = scale.repeat_interleave(size, 0).repeat_interleave(size, 1)[:n, :k]
+        return {f"{name}.weight": (w / every).to(torch.float8_e4m3fn),
+                f"{name}.weight_scale_inv": scale}
+
+    return write, {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+                   "weight_block_size": [size, size]}
+
+
 # name -> what writes it, and how transformers is told to load it
 CASES = {
     "ct-int4-g32": (lambda: compressed_tensors(integers(4, 32)), "dequantize"),
@@ -154,9 +170,21 @@ CASES = {
     "gptq-v2-3-zero": (lambda: gptq(3, 32, False, "gptq_v2"), "transformers"),
     "gptq-v2-2-zero": (lambda: gptq(2, 32, False, "gptq_v2"), "transformers"),
     "gptq-8-act-order": (lambda: gptq(8, 64, act_order=True), "transformers"),
+    "fp8-blocks": (lambda: fp8_blocks(128), "fp8"),
     "awq-g64": (lambda: awq(64, False), "transformers"),
     "awq-g32-middle": (lambda: awq(32, True), "transformers"),
 }
+
+
+def load_fp8(path):
+    """Weights made floats while loading: products of FP8 need a GPU."""
+    import transformers
+
+    return engine_torch.load_transformers(
+        path, quantization_config=transformers.FineGrainedFP8Config(dequantize=True))
+
+
+engine_torch.LOAD["fp8"] = load_fp8
 
 
 def write_checkpoint(model, path, how):

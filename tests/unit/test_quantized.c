@@ -1,5 +1,7 @@
 /* Checkpoints that other programs quantized: what a description and its words stand for, and what
  * of them is refused. */
+#include <math.h>
+
 #include "tests/fuzz/quantized_input.h"
 #include "tests/unit/folder.h"
 
@@ -211,6 +213,13 @@ static const struct {
                                                                            LAYER
                                                                        ".scales F16 2 16 " SCALES),
      16, awq, true, "int4"},
+    {TEXT(CONFIG("\"quant_method\": \"fp8\", \"weight_block_size\": [2, 32]") FLOATS8
+          ".weight_scale_inv F32 2 2 = 1 2 3 4\n"),
+     3, fp8_block, true, "fp8"},
+    {TEXT(CONFIG("\"quant_method\": \"fp8\"") FLOATS8 ".weight_scale F32 1 = 0.1\n"), 3, fp8_whole,
+     false, "fp8"},
+    {TEXT(CONFIG("\"quant_method\": \"fp8\"") FLOATS8 ".weight_scale F16 3 1 = 0.5 -0.25 3\n"), 3,
+     fp8_row, true, "fp8"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -238,6 +247,43 @@ START_TEST(weights_are_what_the_words_stand_for)
     ck_assert(strstr(floats.quantized, text) && strcmp(floats.quantized, runs.quantized) == 0);
     pare_scratch_close(&floats.scratch);
     pare_scratch_close(&runs.scratch);
+    pare_json_free(in->config);
+}
+END_TEST
+
+/* Types of floats that the runtime does not have, to F32: by the definitions of their bits. */
+START_TEST(other_floats_become_f32)
+{
+    static const char text[] =
+        "{}\0a F64 4 = 0.1 1e300 -2 nan\nb F8_E4M3 4 = 0x38 0x01 0xfe 0x7f\n"
+        "c F8_E5M2 6 = 0x3c 0x01 0xfb 0x7c 0xfc 0x7d\nd F8_E4M3FNUZ 4 = 0x40 0x01 0xff 0x80\n"
+        "e F8_E5M2FNUZ 4 = 0x40 0x01 0xff 0x80\nf BF16 2 = 1\n";
+    static const float want[][6] = {
+        {0.1F, INFINITY, -2, NAN},
+        {1, 0x1p-9F, -448, NAN},
+        {1, 0x1p-16F, -57344, INFINITY, -INFINITY, NAN},
+        {1, 0x1p-10F, -240, NAN},
+        {1, 0x1p-17F, -57344, NAN},
+    };
+    static const char *const types[] = {"F64", "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ"};
+    quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
+    pare_checkpoint ck, listed;
+    ck_assert_int_eq(quantized_parse(&cx, &arena, text, sizeof text - 1, in), PARE_OK);
+    ck_assert_int_eq(quantized_open(&cx, &arena, in, false, false, &ck), PARE_OK);
+    ck_assert_int_eq(quantized_open(&cx, &arena, in, true, false, &listed), PARE_OK);
+    for (size_t i = 0; i < 5; i++) {
+        const pare_tensor *const t = &ck.tensor[i];
+        ck_assert(t->dtype == PARE_F32 && t->bytes == 4 * t->shape[0] && !listed.tensor[i].data);
+        ck_assert_str_eq(listed.stored[i].type, types[i]);
+        for (size_t j = 0; j < t->shape[0]; j++) {
+            const float is = ((const float *)t->data)[j];
+            ck_assert_msg(isnan(want[i][j]) ? isnan(is) : is == want[i][j], "%s %zu: %g", types[i],
+                          j, (double)is);
+        }
+    }
+    ck_assert(ck.tensor[5].dtype == PARE_BF16 && ck.tensor[5].data == in->tensor[5].data);
+    pare_scratch_close(&ck.scratch);
+    pare_scratch_close(&listed.scratch);
     pare_json_free(in->config);
 }
 END_TEST
@@ -378,6 +424,13 @@ static const char *const messages[] = {
     "down_proj.scales is F16 [2, 8], quantization_config asks for F16, BF16 or F32 with 32",
     "down_proj.scales: value 1 is NaN",
     "mlp.act.scales: there are no quantized weights beside it",
+    "quantization_config: fmt: only e4m3 is read",
+    "quantization_config: weight_block_size: rows and columns of a block",
+    "down_proj.weight_scale_inv is missing",
+    "down_proj.weight_scale_inv is F32 [1, 2], quantization_config asks for F16, BF16 or F32 with "
+    "4",
+    "down_proj.weight_scale_inv: value 1 is NaN",
+    "down_proj.weight_scale_inv: there are no quantized weights beside it",
 };
 
 static pare_status parse(pare_ctx *c, const void *bytes, size_t len)
@@ -403,6 +456,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, weights_are_what_the_words_stand_for, 0, CASES);
+    tcase_add_test(t, other_floats_become_f32);
     tcase_add_loop_test(t, inputs_are_rounded_as_the_file_says, 0, 4);
     tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, CASES);
     tcase_add_test(t, the_corpus_reaches_every_message);
