@@ -319,17 +319,28 @@ static pare_status take_over(arranger *r)
     return PARE_OK;
 }
 
-pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a)
+static const pare_arch *arch_of(const pare_checkpoint *ck)
 {
     const char *const type =
         ck->config ? pare_json_text(pare_json_get(ck->config, "model_type"), NULL) : NULL;
-    const pare_arch *const arch = type ? pare_arch_find(type) : NULL;
+    return type ? pare_arch_find(type) : NULL;
+}
+
+bool pare__checkpoint_arranges(const pare_checkpoint *ck)
+{
+    const pare_arch *const arch = arch_of(ck);
+    return arch && !ck->packed && !ck->arranged &&
+           (missing_prefix(ck, arch)[0] || arch->fused[0].name || arch->transposed ||
+            arch->rounds_inputs);
+}
+
+pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a)
+{
+    const pare_arch *const arch = arch_of(ck);
     pare_config c;
-    if (!arch || ck->packed || ck->arranged)
+    if (!arch || !pare__checkpoint_arranges(ck))
         return PARE_OK;
     const char *const prefix = missing_prefix(ck, arch);
-    if (!(prefix[0] || arch->fused[0].name || arch->transposed || arch->rounds_inputs))
-        return PARE_OK;
     if (pare_config_parse(ck->cx, ck->path, ck->config, &c) != PARE_OK) {
         pare_ctx_clear(ck->cx); /* loading says what is wrong; looking at the file goes on */
         return PARE_OK;

@@ -379,12 +379,19 @@ static pare_status open_any(pare_ctx *cx, pare_arena *a, const char *path, pare_
     return ck->path ? open_path(ck, a) : PARE_ENOMEM;
 }
 
+/* Tensors of the files as the rest wants them. */
+static pare_status convert(pare_checkpoint *ck, pare_arena *a)
+{
+    PARE_TRY(pare__quantized_read(ck, a));
+    PARE_TRY(pare__plain_floats(ck, a));
+    return pare__checkpoint_arrange(ck, a);
+}
+
 pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
 {
     *ck = (pare_checkpoint){0};
     PARE_TRY(open_any(cx, a, path, ck));
-    PARE_TRY(pare__compressed_unpack(ck, a));
-    return pare__checkpoint_arrange(ck, a);
+    return convert(ck, a);
 }
 
 pare_status pare_checkpoint_open_to_run(pare_ctx *cx, pare_arena *a, const char *path,
@@ -392,8 +399,7 @@ pare_status pare_checkpoint_open_to_run(pare_ctx *cx, pare_arena *a, const char 
 {
     *ck = (pare_checkpoint){.runs = true};
     PARE_TRY(open_any(cx, a, path, ck));
-    PARE_TRY(pare__compressed_unpack(ck, a));
-    return pare__checkpoint_arrange(ck, a);
+    return convert(ck, a);
 }
 
 pare_status pare_checkpoint_open_plain(pare_ctx *cx, pare_arena *a, const char *path,
@@ -407,8 +413,7 @@ pare_status pare_checkpoint_list(pare_ctx *cx, pare_arena *a, const char *path, 
 {
     *ck = (pare_checkpoint){.listed = true};
     PARE_TRY(open_any(cx, a, path, ck));
-    PARE_TRY(pare__compressed_unpack(ck, a));
-    return pare__checkpoint_arrange(ck, a);
+    return convert(ck, a);
 }
 
 void pare_checkpoint_close(pare_checkpoint *ck)

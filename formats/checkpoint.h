@@ -28,7 +28,8 @@ typedef struct pare_checkpoint {
     char *path, *directory; /* as given; the directory that holds config.json */
     bool packed;            /* an artifact of ours: quantization_config.quant_method is "pare" */
     bool arranged;          /* set by a reader whose tensors are as runtime/arch.h has them */
-    size_t unpacked;        /* linears that other programs quantized, here as floats */
+    size_t unpacked;        /* linears that other programs quantized, as floats or to run */
+    const char *quantized;  /* which: "gptq: 120 x int4", or NULL */
     bool nonfinite;         /* set by a caller that repairs NaN and Inf: loading lets them pass */
     pare_file *file;        /* weight files, sorted by name */
     size_t files;
@@ -56,7 +57,8 @@ PARE_CHECKED pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const
                                               pare_checkpoint *ck);
 
 /* The same for a model that is run and not compressed: linears of blocks that a GGUF file holds in
- * Q4_0, Q4_1, Q5_0, Q8_0, Q4_K or Q6_K are packed for the kernels instead of decoded, value for
+ * Q4_0, Q4_1, Q5_0, Q8_0, Q4_K or Q6_K, and those that another program quantized on a grid of ours
+ * (formats/quantized_internal.h), are packed for the kernels instead of decoded, value for
  * value (formats/gguf_pack.c). Inputs of Q4_0 and Q8_0 are quantized to int8 per group, as those of
  * artifacts are; the others stay floats. Such a tensor is bytes, and pare_stored.packed the linear.
  */

@@ -99,11 +99,19 @@ const pare_tensor *pare__find_tensor(const pare_tensor *tensor, size_t tensors, 
  * PARE_EFORMAT (a shape, a name twice), PARE_ENOMEM, and what the scratch says. */
 PARE_CHECKED pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a);
 
-/* Turns linears of a checkpoint whose quantization_config says compressed-tensors into the floats
- * that they stand for, in ck->scratch; other tensors stay. Nothing happens for other checkpoints.
- * PARE_ENOTSUP (a scheme that is not read, by its key), PARE_EFORMAT (a tensor that is not what the
- * scheme says), PARE_ENOMEM, and what the scratch says. */
-PARE_CHECKED pare_status pare__compressed_unpack(pare_checkpoint *ck, pare_arena *a);
+/* Whether pare__checkpoint_arrange has something to do, as far as names tell. */
+bool pare__checkpoint_arranges(const pare_checkpoint *ck);
+
+/* Linears that the program in quantization_config quantized become one tensor each: the floats that
+ * they stand for or, when ck->runs and our kernels multiply them as they are, codes in the order of
+ * the kernels (pare_stored.packed); in ck->scratch. Other tensors stay. Nothing happens for other
+ * checkpoints. PARE_ENOTSUP (a setting that is not read, by its key), PARE_EFORMAT (a tensor that
+ * is not what the settings say, a value that is none), PARE_ENOMEM, and what the scratch says. */
+PARE_CHECKED pare_status pare__quantized_read(pare_checkpoint *ck, pare_arena *a);
+
+/* Tensors of F64 and of floats of 8 bits become F32, in ck->scratch; nothing happens for an artifact
+ * of ours. PARE_EFORMAT, PARE_ENOMEM, PARE_EINTERRUPTED, and what the scratch says. */
+PARE_CHECKED pare_status pare__plain_floats(pare_checkpoint *ck, pare_arena *a);
 
 /* How a file says what linears that are trained to be ternary stand for. */
 typedef enum pare__ternary_kind {

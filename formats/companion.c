@@ -189,6 +189,10 @@ bool pare_checkpoint_quantized(const pare_checkpoint *ck, char *text, size_t siz
 {
     const char *type[TYPES];
     size_t count[TYPES] = {0}, types = 0, at = 0;
+    if (ck->quantized) {
+        (void)snprintf(text, size, "%s", ck->quantized);
+        return true;
+    }
     for (size_t i = 0; ck->stored && i < ck->tensors; i++) {
         const pare_ggml_type *const t = pare_ggml_type_named(ck->stored[i].type);
         size_t k = 0;

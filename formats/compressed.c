@@ -1,33 +1,40 @@
-/* Linears of a checkpoint in compressed-tensors as the floats that they stand for.
+/* compressed-tensors.
  *
- *   pack-quantized   weight_packed I32 [n, k bits / 32]: codes of 4 or 8 bits along a row, the
- * first in the lowest bits, each 2^(bits - 1) above the integer q; weight_shape [n, k];
- *                    weight_zero_point I32 [n bits / 32, groups], in the same way down a column
- *   int-quantized    weight I8 [n, k]
+ *   pack-quantized   weight_packed I32 [n, k bits / 32]: codes of 2, 4 or 8 bits along a row, the
+ *                    first in the lowest bits, each 2^(bits - 1) above the integer q; weight_shape
+ *                    [n, k]; weight_zero_point I32 [n bits / 32, groups], in the same way down a
+ *                    column, or I8 [n, groups]; weight_g_idx I32 [k], the group of each column
+ *   int-quantized    weight I8 [n, k]; weight_zero_point I8 [n, 1]
  *   float-quantized  weight F8_E4M3 [n, k]
- *   all              weight_scale [n, groups]; w = (q - zero) scale in F32
+ *   all              weight_scale [n, groups], [1] or a value for each block; w = (q - zero) scale
  *
  * quantization_config of config.json says which; what it says and this file does not compute is
- * refused by name. Rounding of inputs (input_activations) belongs to kernels and is left out, with
- * a warning. Source: the documentation of compressed-tensors, and what its package reads. */
+ * refused by name. Rounding of inputs (input_activations) is that of our kernels where they have it
+ * (int8 per token or fixed, weights with a scale per row); other rounding is left out, with a
+ * warning. Source: the documentation of compressed-tensors, and what its package reads. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/checkpoint_internal.h"
-#include "kernels/levels.h"
+#include "formats/quantized_internal.h"
 #include "runtime/regex.h"
 
-enum { NAME = 1024, SIDE_MAX = 1 << 24, GROUPS_MAX = 64, EXPRESSIONS_MAX = 1024 };
+enum { GROUPS_MAX = 64, EXPRESSIONS_MAX = 1024 };
 enum { BUDGET = 1 << 24 }; /* steps of all expressions on one name */
+
+/* Which weights share a scale. */
+typedef enum strategy { BY_ROW, BY_GROUP, BY_BLOCK, WHOLE } strategy;
 
 /* How linears are stored: one of config_groups. */
 typedef struct scheme {
     const char *name;
     const pare_json *targets;
     unsigned bits;
-    bool is_float, symmetric;
-    size_t group; /* columns that share a scale; 0: all */
+    bool is_float, symmetric, reordered, rounds_inputs;
+    strategy strategy;
+    size_t group, rows;         /* columns that share a scale, and rows of a block */
+    pare_activation activation; /* of inputs as kernels have it; bits 0: none */
 } scheme;
 
 /* A target "re:TEXT" of one of them. */
@@ -37,31 +44,11 @@ typedef struct expression {
     const scheme *of;
 } expression;
 
-/* A tensor of the list that is made. */
-typedef struct entry {
-    pare_tensor tensor;
-    uint32_t file;
-    pare_stored stored;
-} entry;
-
-typedef struct unpacking {
-    pare_checkpoint *ck;
-    pare_ctx *cx;
-    pare_arena *arena, *scratch;
-    const char *file; /* config.json, for messages */
+typedef struct schemes {
     scheme scheme[GROUPS_MAX];
-    expression *expression; /* [EXPRESSIONS_MAX] */
-    size_t schemes, expressions, linears;
-    bool rounds_inputs;
-    entry *out;
-    size_t count;
-} unpacking;
-
-static pare_status refuse(const unpacking *u, const char *where, const char *key, const char *what)
-{
-    return pare_fail(u->cx, PARE_ENOTSUP, "%s: quantization_config: %s%s%s: %s", u->file, where,
-                     where[0] ? "." : "", key, what);
-}
+    expression expression[EXPRESSIONS_MAX];
+    size_t count, expressions;
+} schemes;
 
 /* Absent, null, {} or []. */
 static bool is_empty(const pare_json *v)
@@ -77,113 +64,191 @@ static bool says(const pare_json *object, const char *key, const char *word)
     return text && strcmp(text, word) == 0;
 }
 
-static pare_status read_strategy(const unpacking *u, const pare_json *weights, scheme *out)
+/* Columns in groups, in their order or another. */
+static pare_status read_group(const pare__quantized *q, const pare_json *weights, scheme *out)
 {
     const int64_t group = pare_json_integer(pare_json_get(weights, "group_size"), -1);
     const pare_json *const order = pare_json_get(weights, "actorder");
-    if (!is_empty(order) && !says(weights, "actorder", "static") &&
-        !says(weights, "actorder", "weight"))
-        return refuse(u, out->name, "weights.actorder", "columns in another order are not read");
-    if (says(weights, "strategy", "channel"))
-        return PARE_OK;
-    if (!says(weights, "strategy", "group"))
-        return refuse(u, out->name, "weights.strategy", "only group and channel are read");
-    if (group < 1 || group > SIDE_MAX)
-        return refuse(u, out->name, "weights.group_size", "a number of columns is expected");
+    if (group < 1 || group > PARE__SIDE_MAX)
+        return pare__quantized_refuse(q, out->name, "weights.group_size",
+                                      "a number of columns is expected");
+    out->strategy = BY_GROUP;
     out->group = (size_t)group;
+    out->reordered = says(weights, "actorder", "group") || says(weights, "actorder", "dynamic");
+    if (!out->reordered && !is_empty(order) && !says(weights, "actorder", "static") &&
+        !says(weights, "actorder", "weight"))
+        return pare__quantized_refuse(q, out->name, "weights.actorder",
+                                      "only group and weight are read");
     return PARE_OK;
 }
 
-static pare_status fail_expression(const unpacking *u, pare_status s, const char *text)
+static pare_status read_block(const pare__quantized *q, const pare_json *weights, scheme *out)
+{
+    const pare_json *const block = pare_json_get(weights, "block_structure");
+    const int64_t rows = pare_json_integer(pare_json_at(block, 0), -1);
+    const int64_t columns = pare_json_integer(pare_json_at(block, 1), -1);
+    if (!out->is_float || rows < 1 || rows > PARE__SIDE_MAX || columns < 1 ||
+        columns > PARE__SIDE_MAX)
+        return pare__quantized_refuse(q, out->name, "weights.block_structure",
+                                      "rows and columns of blocks of floats are expected");
+    out->strategy = BY_BLOCK;
+    out->rows = (size_t)rows;
+    out->group = (size_t)columns;
+    return PARE_OK;
+}
+
+static pare_status read_strategy(const pare__quantized *q, const pare_json *weights, scheme *out)
+{
+    if (says(weights, "strategy", "group"))
+        return read_group(q, weights, out);
+    if (says(weights, "strategy", "block"))
+        return read_block(q, weights, out);
+    if (!says(weights, "strategy", "channel") && !says(weights, "strategy", "tensor"))
+        return pare__quantized_refuse(q, out->name, "weights.strategy",
+                                      "only tensor, channel, group and block are read");
+    out->strategy = says(weights, "strategy", "tensor") ? WHOLE : BY_ROW;
+    return PARE_OK;
+}
+
+static pare_status fail_expression(const pare__quantized *q, pare_status s, const char *text)
 {
     return s == PARE_EFORMAT || s == PARE_ENOTSUP
-               ? pare_fail_context(u->cx, s, "%s: quantization_config: target re:%.200s", u->file,
+               ? pare_fail_context(q->cx, s, "%s: quantization_config: target re:%.200s", q->file,
                                    text)
                : s;
 }
 
-static pare_status read_expressions(unpacking *u, const scheme *s)
+static pare_status read_expressions(const pare__quantized *q, const scheme *s)
 {
+    schemes *const all = q->settings;
     for (size_t i = 0; i < pare_json_count(s->targets); i++) {
         const char *const text = pare_json_text(pare_json_at(s->targets, i), NULL);
         pare_regex *regex;
         if (!text || strncmp(text, "re:", 3) != 0)
             continue;
-        if (u->expressions == EXPRESSIONS_MAX)
-            return refuse(u, s->name, "targets", "more than 1024 expressions are not read");
-        PARE_TRY(fail_expression(u, pare_regex_new(u->scratch, text + 3, strlen(text + 3), &regex),
+        if (all->expressions == EXPRESSIONS_MAX)
+            return pare__quantized_refuse(q, s->name, "targets",
+                                          "more than 1024 expressions are not read");
+        PARE_TRY(fail_expression(q, pare_regex_new(q->scratch, text + 3, strlen(text + 3), &regex),
                                  text + 3));
-        u->expression[u->expressions++] = (expression){text + 3, regex, s};
+        all->expression[all->expressions++] = (expression){text + 3, regex, s};
     }
     return PARE_OK;
 }
 
-static pare_status read_scheme(unpacking *u, const char *name, const pare_json *v)
+/* Names of formats; those that are not here hold weights in another way. */
+static pare_status check_format(const pare__quantized *q, const char *where, const pare_json *of)
 {
-    scheme *const out = &u->scheme[u->schemes];
+    static const char *const known[] = {"dense",           "pack-quantized",  "int-quantized",
+                                        "float-quantized", "naive-quantized", "mixed-precision"};
+    char what[256];
+    bool found = is_empty(pare_json_get(of, "format"));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        found |= says(of, "format", known[i]);
+    if (found)
+        return PARE_OK;
+    const char *const is = pare_json_text(pare_json_get(of, "format"), NULL);
+    (void)snprintf(what, sizeof what,
+                   "%.64s is not read; pack-quantized, int-quantized and float-quantized are",
+                   is ? is : "what is no text");
+    return pare__quantized_refuse(q, where, "format", what);
+}
+
+/* Rounding of inputs that our kernels do as well: to 8 bits, a scale per token or one for all,
+ * where every row of the weights has one scale. */
+static void read_inputs(const pare_json *v, scheme *out)
+{
+    const pare_json *const inputs = pare_json_get(v, "input_activations");
+    const bool dynamic = pare_json_bool(pare_json_get(inputs, "dynamic"), false);
+    out->rounds_inputs = !is_empty(inputs);
+    if (!out->rounds_inputs || out->is_float || out->group || !out->symmetric ||
+        pare_json_integer(pare_json_get(inputs, "num_bits"), 8) != 8 ||
+        says(inputs, "type", "float") || !pare_json_bool(pare_json_get(inputs, "symmetric"), true))
+        return;
+    if (dynamic && says(inputs, "strategy", "token"))
+        out->activation = (pare_activation){.mode = PARE_ACTIVATION_TOKEN, .bits = 8};
+    else if (!dynamic && says(inputs, "strategy", "tensor"))
+        out->activation = (pare_activation){.mode = PARE_ACTIVATION_TENSOR, .bits = 8};
+}
+
+static pare_status read_scheme(const pare__quantized *q, const char *name, const pare_json *v)
+{
+    schemes *const all = q->settings;
+    scheme *const out = &all->scheme[all->count];
     const pare_json *const weights = pare_json_get(v, "weights");
     const int64_t bits = pare_json_integer(pare_json_get(weights, "num_bits"), 8);
-    if (u->schemes == GROUPS_MAX)
-        return refuse(u, "", "config_groups", "more than 64 groups are not read");
+    if (all->count == GROUPS_MAX)
+        return pare__quantized_refuse(q, "", "config_groups", "more than 64 groups are not read");
     *out = (scheme){.name = name, .targets = pare_json_get(v, "targets"), .bits = (unsigned)bits};
     if (pare_json_type_of(weights) != PARE_JSON_OBJECT)
-        return refuse(u, name, "weights", "a description of the weights is expected");
+        return pare__quantized_refuse(q, name, "weights",
+                                      "a description of the weights is expected");
     out->is_float = says(weights, "type", "float");
     out->symmetric = pare_json_bool(pare_json_get(weights, "symmetric"), true);
     if (!out->is_float && !says(weights, "type", "int") &&
         !is_empty(pare_json_get(weights, "type")))
-        return refuse(u, name, "weights.type", "only int and float are read");
-    if (bits != 8 && (bits != 4 || out->is_float))
-        return refuse(u, name, "weights.num_bits",
-                      "only integers of 4 and 8 bits and floats of 8 are read");
+        return pare__quantized_refuse(q, name, "weights.type", "only int and float are read");
+    if (bits != 8 && ((bits != 2 && bits != 4) || out->is_float))
+        return pare__quantized_refuse(q, name, "weights.num_bits",
+                                      "only integers of 2, 4 and 8 bits and floats of 8 are read");
     if (pare_json_bool(pare_json_get(weights, "dynamic"), false))
-        return refuse(u, name, "weights.dynamic", "scales that are not stored are not read");
+        return pare__quantized_refuse(q, name, "weights.dynamic",
+                                      "scales that are not stored are not read");
     if (!is_empty(pare_json_get(v, "output_activations")))
-        return refuse(u, name, "output_activations", "outputs that are rounded are not computed");
-    u->rounds_inputs |= !is_empty(pare_json_get(v, "input_activations"));
-    u->schemes++;
-    PARE_TRY(read_expressions(u, out));
-    return read_strategy(u, weights, out);
+        return pare__quantized_refuse(q, name, "output_activations",
+                                      "outputs that are rounded are not computed");
+    all->count++;
+    PARE_TRY(check_format(q, name, v));
+    PARE_TRY(read_expressions(q, out));
+    PARE_TRY(read_strategy(q, weights, out));
+    read_inputs(v, out);
+    return PARE_OK;
 }
 
-static pare_status read_schemes(unpacking *u, const pare_json *q)
+static pare_status begin(pare__quantized *q)
 {
     static const char *const none[] = {"kv_cache_scheme", "sparsity_config", "transform_config"};
-    const pare_json *const groups = pare_json_get(q, "config_groups"), *v;
+    const pare_json *const groups = pare_json_get(q->config, "config_groups"), *v;
     const char *name;
+    q->settings = PARE_NEW(q->scratch, schemes, 1);
+    if (!q->settings)
+        return PARE_ENOMEM;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-        if (!is_empty(pare_json_get(q, none[i])) && /* dense: zeros are stored as others are */
-            !says(pare_json_get(q, none[i]), "format", "dense"))
-            return refuse(u, "", none[i], "is not read");
+        if (!is_empty(
+                pare_json_get(q->config, none[i])) && /* dense: zeros are stored as others are */
+            !says(pare_json_get(q->config, none[i]), "format", "dense"))
+            return pare__quantized_refuse(q, "", none[i], "is not read");
+    PARE_TRY(check_format(q, "", q->config));
     if (pare_json_type_of(groups) != PARE_JSON_OBJECT)
-        return refuse(u, "", "config_groups", "an object is expected");
+        return pare__quantized_refuse(q, "", "config_groups", "an object is expected");
     for (pare_json_iter it = {0}; pare_json_next(groups, &it, &name, &v);)
-        PARE_TRY(read_scheme(u, name, v));
+        PARE_TRY(read_scheme(q, name, v));
     return PARE_OK;
 }
 
 /* The group of which a target is `name`, NULL when there is none. */
-static const scheme *named(const unpacking *u, const char *name)
+static const scheme *named(const schemes *all, const char *name)
 {
-    for (size_t i = 0; i < u->schemes; i++)
-        for (size_t j = 0; j < pare_json_count(u->scheme[i].targets); j++) {
-            const char *const t = pare_json_text(pare_json_at(u->scheme[i].targets, j), NULL);
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t j = 0; j < pare_json_count(all->scheme[i].targets); j++) {
+            const char *const t = pare_json_text(pare_json_at(all->scheme[i].targets, j), NULL);
             if (t && strcmp(t, name) == 0)
-                return &u->scheme[i];
+                return &all->scheme[i];
         }
     return NULL;
 }
 
 /* An expression matches from the start of a name, as Python's re.match does. Readers of files give
  * names in UTF-8. */
-static pare_status match_name(const unpacking *u, const char *name, const scheme **out)
+static pare_status match_name(const pare__quantized *q, const char *name, const scheme **out)
 {
+    const schemes *const all = q->settings;
     pare_regex_matcher *m;
-    pare_status s = pare_regex_matcher_new(u->cx, BUDGET, &m);
-    for (size_t i = 0; s == PARE_OK && !*out && i < u->expressions; i++) {
-        const expression *const e = &u->expression[i];
+    pare_status s = pare_regex_matcher_new(q->cx, BUDGET, &m);
+    for (size_t i = 0; s == PARE_OK && !*out && i < all->expressions; i++) {
+        const expression *const e = &all->expression[i];
         size_t end = SIZE_MAX;
-        s = fail_expression(u, pare_regex_match(m, e->regex, name, strlen(name), 0, &end), e->text);
+        s = fail_expression(q, pare_regex_match(m, e->regex, name, strlen(name), 0, &end), e->text);
         *out = end != SIZE_MAX ? e->of : NULL;
     }
     pare_regex_matcher_free(m);
@@ -191,283 +256,153 @@ static pare_status match_name(const unpacking *u, const char *name, const scheme
 }
 
 /* The group that names a linear: by its name, else by an expression, else as one of all. */
-static pare_status find_scheme(const unpacking *u, const char *name, const scheme **out)
+static pare_status find_scheme(const pare__quantized *q, const char *name, const scheme **out)
 {
-    *out = named(u, name);
-    if (!*out && u->expressions)
-        PARE_TRY(match_name(u, name, out));
-    *out = *out ? *out : named(u, "Linear");
+    const schemes *const all = q->settings;
+    *out = named(all, name);
+    if (!*out && all->expressions)
+        PARE_TRY(match_name(q, name, out));
+    *out = *out ? *out : named(all, "Linear");
     if (*out)
         return PARE_OK;
     return pare_fail(
-        u->cx, PARE_EFORMAT,
+        q->cx, PARE_EFORMAT,
         "%s: quantization_config: no group of config_groups names the linear %s, whose "
         "weights are quantized",
-        u->file, name);
-}
-
-/* A linear on its way. */
-typedef struct linear {
-    const char *name;
-    const scheme *s;
-    size_t n, k, groups;
-    const pare_tensor *codes, *scale, *zero;
-} linear;
-
-static const pare_tensor *find(const unpacking *u, const char *name, const char *suffix)
-{
-    char full[NAME];
-    const int len = snprintf(full, sizeof full, "%s%s", name, suffix);
-    return len > 0 && (size_t)len < sizeof full ? pare_checkpoint_find(u->ck, full) : NULL;
-}
-
-static pare_status wrong(const unpacking *u, const linear *l, const char *suffix)
-{
-    return pare_fail(u->cx, PARE_EFORMAT,
-                     "%s: tensor %s%s is missing, or not what quantization_config says of it",
-                     u->ck->path, l->name, suffix);
-}
-
-static bool has_shape(const pare_tensor *t, size_t rows, size_t columns)
-{
-    return t && t->rank == 2 && t->shape[0] == rows && t->shape[1] == columns;
+        q->file, name);
 }
 
 /* Rows and columns as weight_shape has them; a listing may come without data. */
-static pare_status read_shape(const unpacking *u, linear *l)
+static pare_status read_shape(const pare__quantized *q, pare__coded *c)
 {
-    const pare_tensor *const t = find(u, l->name, ".weight_shape");
+    static const char suffix[] = ".weight_shape";
+    const pare_tensor *t;
     int64_t is[2] = {0, 0};
-    if (!t || t->dtype != PARE_I64 || t->bytes != sizeof is || !t->data)
-        return wrong(u, l, ".weight_shape");
-    memcpy(is, t->data, sizeof is);
-    if (is[0] < 1 || is[0] > SIDE_MAX || is[1] < 1 || is[1] > SIDE_MAX)
-        return wrong(u, l, ".weight_shape");
-    l->n = (size_t)is[0];
-    l->k = (size_t)is[1];
+    PARE_TRY(pare__quantized_take(q, c->name, suffix, PARE_I64, 0, 2, &t));
+    if (t->data)
+        memcpy(is, t->data, sizeof is);
+    if (is[0] < 1 || is[0] > PARE__SIDE_MAX || is[1] < 1 || is[1] > PARE__SIDE_MAX)
+        return pare__quantized_wrong(q, c->name, suffix, "sizes are not within 1 to 2^24");
+    c->n = (size_t)is[0];
+    c->k = (size_t)is[1];
+    c->bytes += t->bytes;
     return PARE_OK;
 }
 
-static pare_status check_packed(const unpacking *u, linear *l)
+/* Zero points lie in words down the rows, or in bytes. */
+static pare_status take_zeros(const pare__quantized *q, bool packed, pare__coded *c)
 {
-    const size_t per = 32 / l->s->bits;
-    PARE_TRY(read_shape(u, l));
-    l->groups = l->s->group ? (l->k + l->s->group - 1) / l->s->group : 1;
-    if (l->s->is_float || l->codes->dtype != PARE_I32 ||
-        !has_shape(l->codes, l->n, (l->k + per - 1) / per))
-        return wrong(u, l, ".weight_packed");
-    if (find(u, l->name, ".weight_g_idx"))
-        return pare_fail(u->cx, PARE_ENOTSUP,
-                         "%s: tensor %s.weight_g_idx: columns in another order are not read",
-                         u->ck->path, l->name);
-    if (l->s->symmetric)
+    static const char suffix[] = ".weight_zero_point";
+    const pare_tensor *const t = pare__quantized_find(q, c->name, suffix);
+    const size_t per = 32 / c->bits;
+    const bool words = packed && t && t->dtype == PARE_I32;
+    PARE_TRY(pare__quantized_take(q, c->name, suffix, words ? PARE_I32 : PARE_I8,
+                                  words ? (c->n + per - 1) / per : c->n, c->groups, &c->zeros));
+    c->zero = (pare__fields){.data = t->data,
+                             .line = 1,
+                             .step = c->groups,
+                             .bits = words ? c->bits : 8,
+                             .bytes = !words,
+                             .flip = words ? 0 : 0x80,
+                             .add = words ? 0 : (1 << (c->bits - 1)) - 0x80};
+    c->bytes += t->bytes;
+    return PARE_OK;
+}
+
+static pare_status take_scales(const pare__quantized *q, const scheme *s, pare__coded *c)
+{
+    const size_t rows = s->strategy == BY_BLOCK ? s->rows : s->strategy == WHOLE ? c->n : 1;
+    PARE_TRY(pare__quantized_scales(q, c->name, ".weight_scale",
+                                    (uint64_t)((c->n + rows - 1) / rows) * c->groups, &c->scales));
+    c->scale_rows = rows;
+    c->scale_line = c->groups;
+    c->scale_step = 1;
+    c->bytes += c->scales->bytes;
+    return PARE_OK;
+}
+
+/* The step of inputs, fixed at calibration. */
+static pare_status take_inputs(const pare__quantized *q, const scheme *s, pare__coded *c)
+{
+    static const char suffix[] = ".input_scale";
+    const pare_tensor *t;
+    c->rounds_inputs = s->rounds_inputs;
+    c->activation = s->activation;
+    if (s->activation.mode != PARE_ACTIVATION_TENSOR || !s->activation.bits)
         return PARE_OK;
-    l->zero = find(u, l->name, ".weight_zero_point");
-    return l->zero && l->zero->dtype == PARE_I32 &&
-                   has_shape(l->zero, (l->n + per - 1) / per, l->groups)
+    PARE_TRY(pare__quantized_scales(q, c->name, suffix, 1, &t));
+    if (!t->data)
+        return PARE_OK;
+    PARE_TRY(pare_tensor_to_f32(q->cx, t, 0, 1, &c->activation.scale));
+    return isfinite(c->activation.scale) && c->activation.scale > 0
                ? PARE_OK
-               : wrong(u, l, ".weight_zero_point");
+               : pare__quantized_wrong(q, c->name, suffix, "is no positive number");
 }
 
-static pare_status check_whole(const unpacking *u, linear *l)
+static pare_status describe_packed(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
-    if (l->codes->rank != 2 || l->s->bits != 8 || l->s->group ||
-        l->codes->dtype != (l->s->is_float ? PARE_F8_E4M3 : PARE_I8))
-        return wrong(u, l, ".weight");
-    if (!l->s->symmetric)
-        return pare_fail(u->cx, PARE_ENOTSUP,
-                         "%s: linear %s: zero points of whole bytes are not read", u->ck->path,
-                         l->name);
-    l->n = (size_t)l->codes->shape[0];
-    l->k = (size_t)l->codes->shape[1];
-    l->groups = 1;
-    return PARE_OK;
+    const size_t per = 32 / s->bits;
+    if (s->is_float || s->strategy == BY_BLOCK)
+        return pare__quantized_refuse(q, s->name, "weights", "floats in words are not read");
+    PARE_TRY(read_shape(q, c));
+    c->code = (pare__fields){
+        .data = c->codes->data, .line = (c->k + per - 1) / per, .step = 1, .bits = s->bits};
+    return pare__quantized_take(q, c->name, ".weight_packed", PARE_I32, c->n, c->code.line,
+                                &c->codes);
 }
 
-static pare_status check_scale(const unpacking *u, linear *l)
+static pare_status describe_whole(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
-    l->scale = find(u, l->name, ".weight_scale");
-    return has_shape(l->scale, l->n, l->groups) &&
-                   (l->scale->dtype == PARE_F16 || l->scale->dtype == PARE_BF16 ||
-                    l->scale->dtype == PARE_F32)
-               ? PARE_OK
-               : wrong(u, l, ".weight_scale");
+    if (c->codes->rank != 2 || !c->codes->shape[0] || !c->codes->shape[1] ||
+        c->codes->shape[0] > PARE__SIDE_MAX || c->codes->shape[1] > PARE__SIDE_MAX)
+        return pare__quantized_wrong(q, c->name, ".weight", "is no matrix of codes");
+    if (s->bits != 8)
+        return pare__quantized_wrong(q, c->name, ".weight",
+                                     "holds 8 bits, quantization_config says fewer");
+    c->n = (size_t)c->codes->shape[0];
+    c->k = (size_t)c->codes->shape[1];
+    c->code = (pare__fields){.data = c->codes->data,
+                             .line = c->k,
+                             .step = 1,
+                             .bits = 8,
+                             .bytes = true,
+                             .flip = s->is_float ? 0 : 0x80};
+    return pare__quantized_take(q, c->name, ".weight", s->is_float ? PARE_F8_E4M3 : PARE_I8, c->n,
+                                c->k, &c->codes);
 }
 
-/* Field i of words of `bits` bits each, less 2^(bits - 1). */
-static int field(const void *words, size_t word, size_t i, unsigned bits)
+static pare_status describe(pare__quantized *q, pare__coded *c)
 {
-    uint32_t w;
-    memcpy(&w, (const char *)words + 4 * word, sizeof w);
-    return (int)(w >> i % (32 / bits) * bits & ((1U << bits) - 1)) - (1 << (bits - 1));
+    const scheme *s;
+    const bool packed = c->codes->dtype == PARE_I32;
+    PARE_TRY(find_scheme(q, c->name, &s));
+    c->bits = s->bits;
+    c->is_float = s->is_float;
+    PARE_TRY(packed ? describe_packed(q, s, c) : describe_whole(q, s, c));
+    c->group = s->group;
+    c->groups = s->group ? (c->k + s->group - 1) / s->group : 1;
+    PARE_TRY(take_scales(q, s, c));
+    if (!s->symmetric && !s->is_float)
+        PARE_TRY(take_zeros(q, packed, c));
+    if (s->reordered || pare__quantized_find(q, c->name, ".weight_g_idx"))
+        PARE_TRY(pare__quantized_index(q, ".weight_g_idx", c));
+    return take_inputs(q, s, c);
 }
 
-static pare_status decode_row(const unpacking *u, const linear *l, size_t r, float *scale, float *w)
+/* Bytes under this name hold codes, floats do not. */
+static bool holds(const pare_tensor *t)
 {
-    const unsigned bits = l->s->bits;
-    const size_t per = 32 / bits, words = (l->k + per - 1) / per;
-    const size_t columns = l->s->group ? l->s->group : l->k;
-    PARE_TRY(pare_tensor_to_f32(u->cx, l->scale, r * l->groups, l->groups, scale));
-    const uint8_t *const bytes = (const uint8_t *)l->codes->data + r * l->k;
-    for (size_t j = 0; j < l->k; j++) {
-        const size_t g = j / columns;
-        if (l->codes->dtype == PARE_F8_E4M3) {
-            w[j] = pare_levels_e4m3[bytes[j]];
-        } else if (l->codes->dtype == PARE_I8) {
-            w[j] = (float)(bytes[j] < 128 ? bytes[j] : bytes[j] - 256);
-        } else {
-            const int zero = l->zero ? field(l->zero->data, r / per * l->groups + g, r, bits) : 0;
-            w[j] = (float)(field(l->codes->data, r * words + j / per, j, bits) - zero);
-        }
-        w[j] *= scale[g];
-    }
-    return PARE_OK;
+    return t->dtype == PARE_I32 || t->dtype == PARE_I8 || t->dtype == PARE_F8_E4M3;
 }
 
-static pare_status decode(const unpacking *u, const linear *l, pare_tensor *out)
-{
-    void *room;
-    float *const scale = PARE_NEW(u->scratch, float, l->groups);
-    if (!scale)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_scratch_take(&u->ck->scratch, out->bytes, &room));
-    for (size_t r = 0; r < l->n; r++)
-        PARE_TRY(decode_row(u, l, r, scale, (float *)room + r * l->k));
-    out->data = room;
-    return PARE_OK;
-}
+static const char *const codes[] = {".weight_packed", ".weight", NULL};
+static const char *const beside[] = {
+    ".weight_scale", ".weight_shape",     ".weight_zero_point",  ".weight_g_idx",
+    ".input_scale",  ".input_zero_point", ".input_global_scale", NULL};
 
-static void add(unpacking *u, size_t i, const pare_tensor *t, const char *type, uint64_t bytes)
-{
-    u->out[u->count++] = (entry){
-        .tensor = *t, .file = u->ck->tensor_file[i], .stored = {type, bytes, t->bytes, NULL}};
-}
-
-static pare_status add_linear(unpacking *u, size_t i, size_t len, bool packed)
-{
-    const pare_tensor *const t = &u->ck->tensor[i];
-    const pare_mark mark = pare_arena_mark(u->scratch);
-    linear l = {.name = pare_arena_text(u->scratch, t->name, len), .codes = t};
-    pare_tensor out = {.dtype = PARE_F32, .rank = 2};
-    char full[NAME];
-    if (!l.name)
-        return PARE_ENOMEM;
-    if (len + sizeof ".weight" > sizeof full)
-        return wrong(u, &l, "");
-    PARE_TRY(find_scheme(u, l.name, &l.s));
-    PARE_TRY(packed ? check_packed(u, &l) : check_whole(u, &l));
-    PARE_TRY(check_scale(u, &l));
-    (void)snprintf(full, sizeof full, "%s.weight", l.name);
-    out.name = pare_arena_text(u->arena, full, strlen(full));
-    out.shape[0] = l.n;
-    out.shape[1] = l.k;
-    PARE_TRY(pare_tensor_bytes(out.dtype, out.rank, out.shape, &out.bytes));
-    if (out.name && !u->ck->listed)
-        PARE_TRY(decode(u, &l, &out));
-    const uint64_t bytes = t->bytes + l.scale->bytes + (l.zero ? l.zero->bytes : 0);
-    pare_arena_rewind(u->scratch, mark);
-    add(u, i, &out,
-        packed          ? l.s->bits == 4 ? "int4" : "int8"
-        : l.s->is_float ? "fp8"
-                        : "int8",
-        bytes);
-    u->linears++;
-    return out.name ? PARE_OK : PARE_ENOMEM;
-}
-
-/* Length of a name without one of these endings, 0 without any. */
-static size_t base_of(const char *name, const char *const *endings)
-{
-    const size_t len = strlen(name);
-    for (size_t i = 0; endings[i]; i++) {
-        const size_t n = strlen(endings[i]);
-        if (len > n && strcmp(name + len - n, endings[i]) == 0)
-            return len - n;
-    }
-    return 0;
-}
-
-static pare_status add_tensor(unpacking *u, size_t i)
-{
-    static const char *const packed[] = {".weight_packed", NULL}, *const whole[] = {".weight",
-                                                                                    NULL};
-    static const char *const beside[] = {
-        ".weight_scale", ".weight_shape",     ".weight_zero_point",  ".weight_g_idx",
-        ".input_scale",  ".input_zero_point", ".input_global_scale", NULL};
-    const pare_tensor *const t = &u->ck->tensor[i];
-    const size_t of_packed = base_of(t->name, packed), of_whole = base_of(t->name, whole);
-    if (of_packed)
-        return add_linear(u, i, of_packed, true);
-    if (of_whole && (t->dtype == PARE_I8 || t->dtype == PARE_F8_E4M3))
-        return add_linear(u, i, of_whole, false);
-    if (base_of(t->name, beside))
-        return PARE_OK;
-    add(u, i, t, pare_dtype_name(t->dtype), t->bytes);
-    return PARE_OK;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const entry *)a)->tensor.name, ((const entry *)b)->tensor.name);
-}
-
-/* The list takes the place of that of the files. */
-static pare_status take_over(unpacking *u)
-{
-    pare_checkpoint *const ck = u->ck;
-    pare_stored *const stored = PARE_NEW(u->arena, pare_stored, u->count);
-    ck->tensor = PARE_NEW(u->arena, pare_tensor, u->count);
-    ck->tensor_file = PARE_NEW(u->arena, uint32_t, u->count);
-    if (!stored || !ck->tensor || !ck->tensor_file)
-        return PARE_ENOMEM;
-    if (u->count > 1)
-        qsort(u->out, u->count, sizeof *u->out, by_name);
-    for (size_t i = 0; i < u->count; i++) {
-        ck->tensor[i] = u->out[i].tensor;
-        ck->tensor_file[i] = u->out[i].file;
-        stored[i] = u->out[i].stored;
-    }
-    ck->stored = stored;
-    ck->tensors = u->count;
-    ck->unpacked = u->linears;
-    return PARE_OK;
-}
-
-static pare_status unpack(unpacking *u, const pare_json *q)
-{
-    pare_checkpoint *const ck = u->ck;
-    u->expression = PARE_NEW(u->scratch, expression, EXPRESSIONS_MAX);
-    u->out = PARE_NEW(u->scratch, entry, ck->tensors);
-    if (!u->expression || !u->out)
-        return PARE_ENOMEM;
-    PARE_TRY(read_schemes(u, q));
-    for (size_t i = 0; i < ck->tensors; i++) {
-        pare_ctx_progress(u->cx, "unpacking weights", (double)i, (double)ck->tensors);
-        PARE_TRY(pare_ctx_interrupted(u->cx));
-        PARE_TRY(add_tensor(u, i));
-    }
-    pare_ctx_progress(u->cx, "unpacking weights", 1, 1);
-    PARE_TRY(take_over(u));
-    if (u->rounds_inputs && !ck->listed)
-        pare_warn(
-            u->cx,
-            "%s: quantization_config rounds the inputs of linears; pare reads the weights and "
-            "computes with inputs in floats",
-            u->file);
-    return PARE_OK;
-}
-
-pare_status pare__compressed_unpack(pare_checkpoint *ck, pare_arena *a)
-{
-    const pare_json *const q = ck->config ? pare_json_get(ck->config, "quantization_config") : NULL;
-    pare_arena scratch;
-    if (ck->packed || !says(q, "quant_method", "compressed-tensors"))
-        return PARE_OK;
-    pare_status s = pare_arena_init(ck->cx, &scratch, 0);
-    unpacking u = {
-        .ck = ck, .cx = ck->cx, .arena = a, .scratch = &scratch, .file = ck->config_file.path};
-    if (s == PARE_OK)
-        s = unpack(&u, q);
-    pare_arena_release(&scratch);
-    return s;
-}
+const pare__method pare__compressed_tensors = {.name = "compressed-tensors",
+                                               .codes = codes,
+                                               .beside = beside,
+                                               .begin = begin,
+                                               .holds = holds,
+                                               .describe = describe};

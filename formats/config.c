@@ -243,6 +243,7 @@ static pare_status check_ternary(const pare__config_file *f, const pare_json *q,
 
 static pare_status refuse_quantized(const pare__config_file *f, const pare_config *c)
 {
+    static const char *const read[] = {"pare", "compressed-tensors", "gptq", "awq", "fp8"};
     const pare_json *const q = pare_json_get(f->json, "quantization_config");
     if (pare__config_absent(q))
         return c->arch->rounds_inputs ? check_ternary(f, q, NULL) : PARE_OK;
@@ -252,12 +253,14 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
                          "%s: quantization_config.quant_method is missing or not a text", f->name);
     if (c->arch->rounds_inputs && strcmp(method, "pare") != 0)
         return check_ternary(f, q, method);
-    if (strcmp(method, "pare") != 0 && strcmp(method, "compressed-tensors") != 0)
-        return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: the model is already quantized by %.64s, which pare does not read; "
-                         "give the checkpoint in F32, F16 or BF16, or one in compressed-tensors",
-                         f->name, method);
-    return PARE_OK;
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (strcmp(method, read[i]) == 0)
+            return PARE_OK;
+    return pare_fail(f->cx, PARE_ENOTSUP,
+                     "%s: the model is already quantized by %.64s, which pare does not read; give "
+                     "the checkpoint in F32, F16 or BF16, or one in compressed-tensors, GPTQ, "
+                     "AWQ or FP8",
+                     f->name, method);
 }
 
 /* -1 for a name that stands for none. */

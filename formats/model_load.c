@@ -459,6 +459,20 @@ static bool belongs_to_used(const loader *l, const char *name)
     return false;
 }
 
+/* A bias of zeros, as GPTQ files have beside linears without one, changes nothing. */
+static bool is_zero_bias(const pare_tensor *t)
+{
+    static const char end[] = ".bias";
+    const size_t len = strlen(t->name);
+    const char *const data = t->data;
+    if (len < sizeof end - 1 || strcmp(t->name + len - (sizeof end - 1), end) != 0 || !data)
+        return false;
+    for (uint64_t i = 0; i < t->bytes; i++)
+        if (data[i])
+            return false;
+    return true;
+}
+
 static void warn_unused(const loader *l, const size_t *unused, size_t count)
 {
     enum { NAMED = 3 };
@@ -488,7 +502,8 @@ static pare_status check_all_used(const loader *l, pare_arena *scratch, size_t b
         return PARE_ENOMEM;
     for (size_t i = 0; i < ck->tensors; i++) {
         const char *const name = ck->tensor[i].name;
-        l->used[i] = l->used[i] || is_frequencies(name);
+        l->used[i] =
+            l->used[i] || is_frequencies(name) || (ck->unpacked && is_zero_bias(&ck->tensor[i]));
         if (l->used[i])
             continue;
         unused[count++] = i;

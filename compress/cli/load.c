@@ -35,23 +35,20 @@ static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint
 {
     char types[256];
     bool integer = false;
-    if (ck->unpacked)
-        pare_screen_say(&cli->screen,
-                        "pare: warning: %s is quantized already (%zu linears in "
-                        "compressed-tensors); pare takes its values",
-                        path, ck->unpacked);
     if (!pare_checkpoint_quantized(ck, types, sizeof types))
         return;
-    for (size_t i = 0; i < ck->tensors; i++) {
+    for (size_t i = 0; ck->stored && i < ck->tensors; i++) {
         const pare_linear *const w = ck->stored[i].packed;
         integer = integer || (w && w->activation.mode != PARE_ACTIVATION_FLOAT);
     }
     pare_screen_say(&cli->screen,
                     "pare: warning: %s is quantized already (%s); pare takes its values%s", path,
                     types,
-                    integer ? "; linears in Q4_0 and Q8_0 take their inputs in int8, as those of "
-                              "an artifact do"
-                            : "");
+                    !integer       ? ""
+                    : ck->unpacked ? "; linears in integers take their inputs in int8, as those of "
+                                     "an artifact do"
+                                   : "; linears in Q4_0 and Q8_0 take their inputs in int8, as "
+                                     "those of an artifact do");
 }
 
 pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *path, bool exact,

@@ -130,7 +130,7 @@ static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(look_at_tokenizer(cx, a, plan));
     PARE_TRY(pare_checkpoint_open(cx, a, plan->model_path, &plan->checkpoint));
     plan->checkpoint.tokenizer = plan->tokenizer_path;
-    if (plan->checkpoint.packed || plan->checkpoint.unpacked)
+    if (plan->checkpoint.packed)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: is compressed already; give the checkpoint it was made from",
                          plan->model_path);

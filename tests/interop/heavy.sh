@@ -2,7 +2,7 @@
 # Exports of pare in the engines they are for: heavy.sh BUILD SHARED [NAME ...]. Makes two Python
 # environments in build/interop (gigabytes of wheels; llama.cpp is compiled), once, and runs
 # engines.py, which writes results.csv. An environment that cannot be had leaves out its rows, with a
-# line; with none of them the exit code is 77.
+# line; with none of them the exit code is 77. Without names foreign.py runs first.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(cd "$1" && pwd) shared=$2
@@ -35,5 +35,11 @@ missing=0
 environment torch "${torch[@]}" || missing=$((missing + 1))
 environment llama "${llama[@]}" || missing=$((missing + 1))
 if [ $missing = 2 ]; then exit 77; fi
-PYTHONDONTWRITEBYTECODE=1 exec python3 "$here/engines.py" "$build" "$root" "$shared" "$folder" \
-    "$folder/work" "$@"
+export PYTHONDONTWRITEBYTECODE=1
+code=0
+if [ $# = 0 ] && [ -e "$folder/torch/ready" ]; then
+    "$folder/torch/bin/python" "$here/foreign.py" "$build" "$root/recipes/demo/hedge" \
+        "$root/recipes/demo/evaluation.txt" "$folder/work" || code=1
+fi
+python3 "$here/engines.py" "$build" "$root" "$shared" "$folder" "$folder/work" "$@" || code=1
+exit $code

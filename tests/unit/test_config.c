@@ -60,7 +60,7 @@ static const char *const messages[] = {
     "layer_types: item 1 is not supported",
     "layer_types: item 1 is sliding_attention, and there is no sliding_window",
     "word_embed_proj_dim 32 other than hidden_size 64 is not supported",
-    "already quantized by gptq",
+    "already quantized by hqq",
     "quantization_config.quant_method is missing or not a text",
     "num_experts is missing",
     "num_experts is not a whole number from 1 to 1024",
@@ -276,7 +276,7 @@ START_TEST(what_is_not_computed_is_not_supported_rather_than_malformed)
     static const char *const texts[] = {
         SIZES ", \"hidden_act\": \"tanh\"}",
         SIZES ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
-        SIZES ", \"quantization_config\": {\"quant_method\": \"awq\"}}",
+        SIZES ", \"quantization_config\": {\"quant_method\": \"hqq\"}}",
         "{\"model_type\": \"qwen3_next\"}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

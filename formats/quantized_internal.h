@@ -1,0 +1,130 @@
+/* formats/quantized_internal.h - linears that other programs quantized, as their files hold them:
+ * integer codes or E4M3 bytes, zero points, scales; and how they become linears of ours.
+ *
+ *   integers  w[r, j] = (code - zero) scale,  code and zero 0 .. 2^bits - 1
+ *   floats    w[r, j] = E4M3(code) scale
+ *
+ * in F32, where zero and scale are those of row r and of the group of column j. A method (gptq,
+ * ...) knows settings and names of tensors, and describes each linear; everything else is here
+ * once. */
+#ifndef PARE_FORMATS_QUANTIZED_INTERNAL_H
+#define PARE_FORMATS_QUANTIZED_INTERNAL_H
+
+#include "formats/checkpoint_internal.h"
+#include "formats/packed.h"
+
+enum { PARE__SIDE_MAX = 1 << 24, PARE__TENSOR_NAME = 1024 };
+
+/* Fields in lines: words of 32 bits, filled from their lowest bit, a field may lie across two of
+ * them; or bytes. Field i of a line begins at bit i * bits. */
+typedef struct pare__fields {
+    const void *data; /* not aligned; NULL: there are none */
+    size_t line;      /* words (bytes) from one line to the next */
+    size_t step;      /* and from one word (byte) of a line to the next */
+    unsigned bits;
+    bool bytes;
+    uint8_t flip;         /* bytes: exclusive or, 0x80 for numbers with a sign */
+    int add;              /* what a field lacks */
+    const uint8_t *order; /* [8] places in a word of 8 fields of 4 bits; NULL: ascending */
+} pare__fields;
+
+typedef struct pare__coded {
+    const char *name; /* of the linear; its tensors begin so */
+    size_t n, k;
+    unsigned bits;
+    bool is_float;        /* E4M3 */
+    size_t group, groups; /* columns of a group, 0: all, the last may have fewer; groups of a row */
+    pare__fields code;    /* a line is a row, field j column j; or: */
+    bool down;            /* a line is a column, field r row r */
+    pare__fields zero;    /* line g is a group, field r row r; none: 2^(bits - 1) */
+    const pare_tensor *codes, *zeros, *scales, *index; /* for messages; index may be NULL */
+    /* Element of `scales` for row r and group g: r / scale_rows * scale_line + g * scale_step. */
+    size_t scale_rows, scale_line, scale_step;
+    pare_activation activation; /* of inputs when it runs; bits 0: not said */
+    bool rounds_inputs;         /* its program rounds them, in this way or another */
+    uint64_t bytes;             /* of all its tensors */
+} pare__coded;
+
+typedef struct pare__method pare__method;
+
+/* A checkpoint on its way. */
+typedef struct pare__quantized {
+    pare_checkpoint *ck;
+    pare_ctx *cx;
+    pare_arena *arena, *scratch;
+    const char *file;        /* config.json, for messages */
+    const pare_json *config; /* quantization_config */
+    const pare__method *method;
+    void *settings;        /* of the method, in `scratch` */
+    bool rounds_inputs;    /* the model would round inputs as pare does not */
+    const pare_arch *arch; /* NULL: of no known family */
+    bool packs;            /* linears may stay codes: the family has them as the files do */
+} pare__quantized;
+
+struct pare__method {
+    const char *name;          /* quant_method */
+    const char *const *codes;  /* ends of the names of tensors with codes, NULL behind the last */
+    const char *const *beside; /* of tensors that belong to them */
+    /* Reads quantization_config. PARE_ENOTSUP, PARE_EFORMAT with the key, PARE_ENOMEM. */
+    pare_status (*begin)(pare__quantized *q);
+    /* Whether a tensor with such a name holds codes; NULL: always. */
+    bool (*holds)(const pare_tensor *t);
+    /* Describes the linear whose codes are in out->codes: out->name is set, all the rest is not.
+     * Sizes are checked against the tensors. PARE_EFORMAT, PARE_ENOTSUP with tensor and reason. */
+    pare_status (*describe)(pare__quantized *q, pare__coded *out);
+};
+
+extern const pare__method pare__compressed_tensors, pare__gptq, pare__awq, pare__fp8;
+
+/* A text of the settings; `absent` where there is none, "?" for what is no text. */
+const char *pare__quantized_word(const pare_json *v, const char *absent);
+
+/* The tensor name + suffix, or NULL. */
+const pare_tensor *pare__quantized_find(const pare__quantized *q, const char *name,
+                                        const char *suffix);
+
+/* PARE_ENOTSUP for what quantization_config says: "FILE: quantization_config: WHERE.KEY: WHAT". */
+pare_status pare__quantized_refuse(const pare__quantized *q, const char *where, const char *key,
+                                   const char *what);
+
+/* PARE_EFORMAT: "PATH: tensor NAME SUFFIX: WHAT". */
+pare_status pare__quantized_wrong(const pare__quantized *q, const char *name, const char *suffix,
+                                  const char *what);
+
+/* The tensor name + suffix with this type and shape [rows, columns]; a vector of `columns` when
+ * rows is 0. PARE_EFORMAT naming what is missing or how it is. */
+PARE_CHECKED pare_status pare__quantized_take(const pare__quantized *q, const char *name,
+                                              const char *suffix, pare_dtype dtype, uint64_t rows,
+                                              uint64_t columns, const pare_tensor **out);
+
+/* The same for scales: F16, BF16, F32 or E8M0, any rank, `count` elements. */
+PARE_CHECKED pare_status pare__quantized_scales(const pare__quantized *q, const char *name,
+                                                const char *suffix, uint64_t count,
+                                                const pare_tensor **out);
+
+/* The group of every column, from a tensor of I32 [k] or, without one, by their order: groups of
+ * c->group. Sets c->index when they are in another order. PARE_EFORMAT for one that is none. */
+PARE_CHECKED pare_status pare__quantized_index(const pare__quantized *q, const char *suffix,
+                                               pare__coded *c);
+
+/* quantized_decode.c: what a description and its data do not promise: scales that are finite, codes
+ * that are numbers, zero points on the grid, words without bits behind the last field.
+ * PARE_EFORMAT. Data that a listing lacks are not looked at. */
+PARE_CHECKED pare_status pare__coded_check(const pare__quantized *q, const pare__coded *c);
+
+/* Its weights, f32 [n, k], [k, n] when `turned`. Threads over rows; exact. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__coded_floats(const pare__quantized *q, const pare__coded *c,
+                                            bool turned, float *w);
+
+/* Whether our kernels multiply it as it is: *out then describes it. The grid must be ours: columns
+ * in order, groups of a multiple of 32, scales that F16 holds. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__coded_packs(const pare__quantized *q, const pare__coded *c,
+                                           bool *packs, pare_packed_linear *out);
+
+/* Such a linear in the order of the kernels, planes in ck->scratch: *t its bytes. Exact.
+ * PARE_ENOMEM, and what the scratch says. */
+PARE_CHECKED pare_status pare__coded_pack(const pare__quantized *q, const pare__coded *c,
+                                          const pare_packed_linear *l, pare_tensor *t,
+                                          const pare_linear **packed);
+
+#endif

@@ -1,0 +1,117 @@
+/* What methods share: tensors of a linear by their names, and how what is wrong with them is told.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/quantized_internal.h"
+
+enum { ALL_UNSET = -1 };
+
+const char *pare__quantized_word(const pare_json *v, const char *absent)
+{
+    const pare_json_type is = pare_json_type_of(v);
+    const char *const text = pare_json_text(v, NULL);
+    if (is == PARE_JSON_ABSENT || is == PARE_JSON_NULL)
+        return absent;
+    return text ? text : "?";
+}
+
+const pare_tensor *pare__quantized_find(const pare__quantized *q, const char *name,
+                                        const char *suffix)
+{
+    char full[PARE__TENSOR_NAME];
+    const int len = snprintf(full, sizeof full, "%s%s", name, suffix);
+    return len > 0 && (size_t)len < sizeof full ? pare_checkpoint_find(q->ck, full) : NULL;
+}
+
+pare_status pare__quantized_refuse(const pare__quantized *q, const char *where, const char *key,
+                                   const char *what)
+{
+    return pare_fail(q->cx, PARE_ENOTSUP, "%s: quantization_config: %s%s%s: %s", q->file, where,
+                     where[0] ? "." : "", key, what);
+}
+
+pare_status pare__quantized_wrong(const pare__quantized *q, const char *name, const char *suffix,
+                                  const char *what)
+{
+    return pare_fail(q->cx, PARE_EFORMAT, "%s: tensor %s%s: %s", q->ck->path, name, suffix, what);
+}
+
+static pare_status fail_missing(const pare__quantized *q, const char *name, const char *suffix)
+{
+    return pare_fail(q->cx, PARE_EFORMAT,
+                     "%s: tensor %s%s is missing beside the quantized weights of %s", q->ck->path,
+                     name, suffix, name);
+}
+
+static pare_status fail_form(const pare__quantized *q, const pare_tensor *t, const char *dtype,
+                             const char *shape)
+{
+    char is[PARE_RANK_MAX * 24] = "";
+    for (size_t i = 0, at = 0; i < t->rank; i++)
+        at += (size_t)snprintf(is + at, sizeof is - at, "%s%" PRIu64, i ? ", " : "", t->shape[i]);
+    return pare_fail(q->cx, PARE_EFORMAT,
+                     "%s: tensor %s is %s [%s], quantization_config asks for %s %s", q->ck->path,
+                     t->name, pare_dtype_name(t->dtype), is, dtype, shape);
+}
+
+pare_status pare__quantized_take(const pare__quantized *q, const char *name, const char *suffix,
+                                 pare_dtype dtype, uint64_t rows, uint64_t columns,
+                                 const pare_tensor **out)
+{
+    char shape[64];
+    const pare_tensor *const t = *out = pare__quantized_find(q, name, suffix);
+    if (!t)
+        return fail_missing(q, name, suffix);
+    const bool fits = rows ? t->rank == 2 && t->shape[0] == rows && t->shape[1] == columns
+                           : t->rank == 1 && t->shape[0] == columns;
+    if (t->dtype == dtype && fits)
+        return PARE_OK;
+    if (rows)
+        (void)snprintf(shape, sizeof shape, "[%" PRIu64 ", %" PRIu64 "]", rows, columns);
+    else
+        (void)snprintf(shape, sizeof shape, "[%" PRIu64 "]", columns);
+    return fail_form(q, t, pare_dtype_name(dtype), shape);
+}
+
+static uint64_t elements_of(const pare_tensor *t)
+{
+    return 8 * t->bytes / pare_dtype_bits(t->dtype);
+}
+
+pare_status pare__quantized_scales(const pare__quantized *q, const char *name, const char *suffix,
+                                   uint64_t count, const pare_tensor **out)
+{
+    char shape[64];
+    const pare_tensor *const t = *out = pare__quantized_find(q, name, suffix);
+    if (!t)
+        return fail_missing(q, name, suffix);
+    const bool known = t->dtype == PARE_F16 || t->dtype == PARE_BF16 || t->dtype == PARE_F32;
+    if (known && elements_of(t) == count)
+        return PARE_OK;
+    (void)snprintf(shape, sizeof shape, "with %" PRIu64 " value%s", count, count == 1 ? "" : "s");
+    return fail_form(q, t, "F16, BF16 or F32", shape);
+}
+
+pare_status pare__quantized_index(const pare__quantized *q, const char *suffix, pare__coded *c)
+{
+    const size_t group = c->group ? c->group : c->k;
+    bool ascending = true, unset = true;
+    PARE_TRY(pare__quantized_take(q, c->name, suffix, PARE_I32, 0, c->k, &c->index));
+    const char *const data = c->index->data;
+    c->bytes += c->index->bytes;
+    for (size_t j = 0; data && j < c->k; j++) {
+        int32_t g;
+        memcpy(&g, data + j * sizeof g, sizeof g);
+        unset &= g == ALL_UNSET;
+        if (!unset && (g < 0 || (size_t)g >= c->groups))
+            return pare_fail(q->cx, PARE_EFORMAT,
+                             "%s: tensor %s: column %zu is of group %" PRId32 ", there are %zu",
+                             q->ck->path, c->index->name, j, g, c->groups);
+        ascending &= (size_t)g == j / group;
+    }
+    if (ascending || unset || !data)
+        c->index = NULL;
+    return PARE_OK;
+}
