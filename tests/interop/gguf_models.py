@@ -73,24 +73,42 @@ def take_apart(w, heads):
     return w.reshape(heads, -1, 2, w.shape[1]).swapaxes(1, 2).reshape(w.shape)
 
 
+# Of types that the package only reads: where scales of 16 bits lie in a block, and what a step of
+# one is worth: of about so many an element is made.
+SCALES = {"Q2_K": (80, 20), "Q3_K": (108, 60), "Q4_K": (0, 256), "Q5_K": (0, 512), "Q6_K": (208, 1024),
+          "IQ4_NL": (0, 70), "IQ4_XS": (0, 1200), "IQ2_XXS": (0, 80), "IQ2_XS": (0, 80),
+          "IQ2_S": (0, 80), "IQ3_XXS": (0, 120), "IQ3_S": (0, 120), "IQ1_S": (0, 8)}
+OFFSETS = {"Q2_K": 2, "Q4_K": 8, "Q5_K": 16}  # a second scale behind it, so many times the first
+
+
 def random_blocks(w, kind, rng):
-    """Blocks of types that the package only reads: any bits, with scales that fit the matrix."""
+    """Any bits, with scales that fit the matrix."""
     elements, size = gguf.GGML_QUANT_SIZES[kind]
     raw = rng.integers(0, 256, (w.shape[0], w.shape[1] // elements, size), dtype=np.uint8)
     spread = float(w.std())
-    if kind == Type.Q6_K:
-        raw[..., -2:] = np.array([spread / 1024], np.float16).view(np.uint8)
+    if kind == Type.MXFP4:
+        raw[..., 0] = 127 + round(np.log2(spread / 2.5))
+    elif kind == Type.IQ1_M:  # a nibble at the top of each of four words
+        bits = int(np.array([spread / 8], np.float16).view(np.uint16)[0])
+        for i in range(4):
+            raw[..., 49 + 2 * i] = raw[..., 49 + 2 * i] & 15 | (bits >> 4 * i & 15) << 4
     else:
-        half = 8 if kind == Type.Q4_K else 16
-        step = spread / (32 * half)
-        raw[..., :4] = np.array([step, step * half], np.float16).view(np.uint8)
+        at, of = SCALES[kind.name]
+        scales = [spread / of] + [spread / of * n for n in [OFFSETS.get(kind.name)] if n]
+        raw[..., at:at + 2 * len(scales)] = np.array(scales, np.float16).view(np.uint8)
     return raw.reshape(w.shape[0], -1)
 
 
 def pack(w, kind, rng):
-    if kind in (Type.Q4_K, Type.Q5_K, Type.Q6_K):
+    if kind == Type.F64:
+        return w.astype(np.float64)
+    if kind.name in SCALES or kind in (Type.MXFP4, Type.IQ1_M):
         return random_blocks(w, kind, rng)
     return gguf.quants.quantize(w.astype(np.float32), kind)
+
+
+def unpack(packed, kind):
+    return packed.astype(np.float32) if kind == Type.F64 else gguf.quants.dequantize(packed, kind)
 
 
 def add_config(out, config):
@@ -161,7 +179,7 @@ def write_both(directory, wanted, target, reference):
         used.add(kind.name)
         packed = pack(data, kind, rng) if kind != Type.F32 else data.astype(np.float32)
         out.add_tensor(gguf_name(name), packed, raw_dtype=kind)
-        back = gguf.quants.dequantize(packed, kind)
+        back = unpack(packed, kind)
         values[name] = take_apart(back, heads) if turned else back
     out.write_header_to_file()
     out.write_kv_data_to_file()
@@ -218,8 +236,9 @@ def check_compress(pare, target, reference, folder):
 
 def main():
     pare, models = Path(sys.argv[1]), Path(sys.argv[2])
-    types = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K",
-             "TQ1_0", "TQ2_0"]
+    types = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K",
+             "Q5_K", "Q6_K", "TQ1_0", "TQ2_0", "IQ4_NL", "IQ4_XS", "IQ2_XXS", "IQ2_XS", "IQ2_S",
+             "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "MXFP4", "F64"]
     for name, kind in [("hedge", t) for t in types] + [("stories260k", "F32"), ("stories260k", "Q8_0")]:
         with tempfile.TemporaryDirectory() as folder:
             made = check_type(pare, models / name, Type[kind], Path(folder))

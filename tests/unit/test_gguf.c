@@ -107,7 +107,7 @@ static const char *const messages[] = {
     "tensor blk.0.ffn_up.weight: 31 rows of F32 are not those of 2 linears, 30",
     "tensor output_norm.weight is not a vector of floats",
     "two tensors stand for model.norm.weight",
-    "tensor output.weight: weights of type IQ4_XS cannot be read",
+    "tensor output.weight: weights of type NVFP4 cannot be read",
     "tokenizer.ggml.model bert is not supported (llama and gpt2 are)",
     "tokenizer.ggml.pre future is not supported; put the model's tokenizer.json beside the file",
     "tokenizer.ggml.pre gemma4 is not supported: its pieces are UTF-8",

@@ -108,9 +108,9 @@ END_TEST
 START_TEST(a_listing_converts_nothing)
 {
     char text[64];
-    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("type_iq"), &ck), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("type_nvfp4"), &ck), PARE_OK);
     const pare_tensor *const head = pare_checkpoint_find(&ck, "lm_head.weight");
-    ck_assert_str_eq(ck.stored[head - ck.tensor].type, "IQ4_XS");
+    ck_assert_str_eq(ck.stored[head - ck.tensor].type, "NVFP4");
     ck_assert_uint_eq(head->shape[1], 256);
     ck_assert_ptr_null(pare_checkpoint_find(&ck, "model.layers.0.mlp.down_proj.weight")->data);
     ck_assert(!ck.scratch.open);
