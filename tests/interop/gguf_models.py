@@ -160,11 +160,12 @@ def add_tokenizer(out, directory):
     out.add_add_bos_token(bool(settings.get("add_bos_token")))
 
 
-def write_both(directory, wanted, target, reference):
-    """The model as GGUF, and what its blocks stand for as safetensors."""
+def write_both(directory, wanted, target, reference, part=0):
+    """The model as GGUF, in parts of `part` tensors if that is more than 0, and what its blocks
+    stand for as safetensors."""
     config = json.loads((directory / "config.json").read_text())
     rng = np.random.default_rng(7)
-    out = gguf.GGUFWriter(target, "llama")
+    out = gguf.GGUFWriter(target, "llama", split_max_tensors=part, small_first_shard=part % 2 == 1)
     add_config(out, config)
     add_tokenizer(out, directory)
     values, used = {}, set()
@@ -221,6 +222,30 @@ def check_type(pare, directory, wanted, folder):
     return target, reference
 
 
+def check_parts(pare, directory, wanted, folder):
+    """The same from any part; a part that is missing, or of another model, is refused."""
+    for part in (4, 5):
+        home = folder / f"in{part}"
+        home.mkdir()
+        write_both(directory, wanted, home / "model.gguf", home / "reference", part)
+        parts = sorted(home.glob("model-*.gguf"))
+        assert len(parts) > 2, parts
+        (folder / "text").write_text(TEXT)
+        other, _ = evaluate(pare, home / "reference", folder / "text")
+        for path in (parts[0], parts[-1], home):
+            assert evaluate(pare, path, folder / "text")[0] == other, path
+        run(pare, "verify", parts[1])
+        kept = parts[1].read_bytes()
+        for bytes_of, said in ((None, "missing"), (parts[0].read_bytes(), "its name says part 2")):
+            parts[1].unlink()
+            if bytes_of:
+                parts[1].write_bytes(bytes_of)
+            done = subprocess.run([pare, "inspect", parts[0]], capture_output=True, text=True)
+            assert done.returncode != 0 and said in done.stderr, done.stderr
+            parts[1].write_bytes(kept)
+        print(f"{directory.name} as {wanted.name} in {len(parts)} parts: as the package has it")
+
+
 def check_compress(pare, target, reference, folder):
     packed = []
     for kind, model in (("a", target), ("b", reference)):
@@ -244,7 +269,9 @@ def main():
             made = check_type(pare, models / name, Type[kind], Path(folder))
             if kind in ("F32", "Q4_0"):
                 check_compress(pare, *made, Path(folder))
-    print(f"{len(types) + 2} passed, 0 failed")
+    with tempfile.TemporaryDirectory() as folder:
+        check_parts(pare, models / "hedge", Type.Q4_0, Path(folder))
+    print(f"{len(types) + 3} passed, 0 failed")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ static const char *const messages[] = {
     "tensor rope_freqs.weight of F16 is not supported (F32 is)",
     "tensor rope_freqs.weight: its frequencies are not those of Llama 3, others are not supported",
     "tensor token_embd.weight is missing, or not a matrix",
-    "one of 3 parts; they must be merged into one file first",
+    "one of 3 parts, which are found by their names, NAME-00001-of-00003.gguf and so on",
     "tensor blk.0.attn_q.weight: 31 rows do not fit 2 heads",
     "tensor blk.0.attn_q.weight: 32 rows do not fit 0 heads",
     "tensor blk.0.attn_q.bias: 1 rows do not fit 2 heads",

@@ -382,7 +382,7 @@ START_TEST(a_directory_may_hold_one_file_of_any_name)
     pare_checkpoint_close(&ck);
     folder_put(&dir, "b.gguf", bytes, len);
     ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_EFORMAT);
-    ck_assert_ptr_nonnull(strstr(cx.what, ": 2 files of kind GGUF; name one of them"));
+    ck_assert_ptr_nonnull(strstr(cx.what, ": 2 models of kind GGUF; name a file of one of them"));
     folder_remove(&dir);
     free(bytes);
 }
