@@ -419,11 +419,12 @@ const pare_command pare_commands[] = {
      "pare train-tokenizer prose.txt code.txt --vocab 32000 --output tokenizer/",
      train_tokenizer_options, pare_train_tokenizer_run},
     {"inspect", "PATH", 1, 1, "list tensors, shapes, encodings and bits per weight of a model",
-     "PATH, like every MODEL, is a directory or a file: .safetensors; .gguf, or any part of one "
-     "in\n"
-     "parts; .bin, .pt, .pth of PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and\n"
-     "tokenizer.json beside a file. Of a file of kept statistics it tells of which model, tokens "
-     "and settings they are.",
+     "PATH, like every MODEL, is a directory or a file: .safetensors; .gguf, of parts any one; "
+     ".bin,\n"
+     ".pt, .pth of PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json\n"
+     "beside a file. Of a file of kept statistics it tells of which model, tokens and settings "
+     "they\n"
+     "are.",
      "pare inspect llama-w4/", no_options, pare_inspect_run},
     {"verify", "PATH", 1, 1, "check every checksum, that tensors are finite and codes in range",
      "verify prints each finding. With one or more it ends with exit code 4. A folder that nobody\n"
