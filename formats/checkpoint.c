@@ -70,26 +70,42 @@ static pare_status open_files(pare_checkpoint *ck, pare_arena *a, const char *co
         if (!path)
             return PARE_ENOMEM;
         PARE_TRY(pare_file_map(ck->cx, a, path, f));
-        pare_status s = pare_watch_mapped(a, &ck->watch, f);
-        if (s == PARE_OK)
-            s = kind->read(ck, a, f, &shard[ck->files]);
+        const pare_status s = pare_watch_mapped(a, &ck->watch, f);
         if (s != PARE_OK) {
             pare_file_unmap(f);
             return s;
         }
     }
+    for (size_t i = 0; i < count; i++)
+        PARE_TRY(kind->read(ck, a, &ck->file[i], &shard[i]));
     return PARE_OK;
 }
 
 /* A tensor and the file it came from, while all are sorted. */
 typedef struct placed {
     pare_tensor tensor;
+    const pare_stored *stored;
     uint32_t file;
 } placed;
 
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const placed *)a)->tensor.name, ((const placed *)b)->tensor.name);
+}
+
+/* Of containers whose readers say it. */
+static pare_status collect_stored(pare_checkpoint *ck, pare_arena *a, const placed *all,
+                                  size_t count)
+{
+    if (count == 0 || !all[0].stored)
+        return PARE_OK;
+    pare_stored *const stored = PARE_NEW(a, pare_stored, count);
+    if (!stored)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        stored[i] = *all[i].stored;
+    ck->stored = stored;
+    return PARE_OK;
 }
 
 static pare_status collect(pare_checkpoint *ck, pare_arena *a, const pare__shard *shard)
@@ -109,7 +125,8 @@ static pare_status collect(pare_checkpoint *ck, pare_arena *a, const pare__shard
     size_t at = 0;
     for (size_t i = 0; i < ck->files; i++) {
         for (size_t j = 0; j < shard[i].tensors; j++)
-            all[at++] = (placed){shard[i].tensor[j], (uint32_t)i};
+            all[at++] = (placed){shard[i].tensor[j], shard[i].stored ? &shard[i].stored[j] : NULL,
+                                 (uint32_t)i};
     }
     if (count > 1)
         qsort(all, count, sizeof *all, by_name);
@@ -118,17 +135,30 @@ static pare_status collect(pare_checkpoint *ck, pare_arena *a, const pare__shard
         ck->tensor_file[i] = all[i].file;
     }
     ck->tensors = count;
+    s = collect_stored(ck, a, all, count);
 done:
     pare_arena_release(&scratch);
     return s;
 }
 
+/* One file, or all parts of a model that it is one of. */
 static pare_status open_single(pare_checkpoint *ck, pare_arena *a, const char *name,
                                const pare__container *kind)
 {
-    pare__shard shard = {0};
-    PARE_TRY(open_files(ck, a, &name, 1, kind, &shard));
-    return collect(ck, a, &shard);
+    const char *const *part = &name;
+    size_t parts = 1;
+    if (kind->parts)
+        PARE_TRY(kind->parts(ck, a, name, &part, &parts));
+    pare__shard *const shard = PARE_NEW(a, pare__shard, parts);
+    if (!shard)
+        return PARE_ENOMEM;
+    PARE_TRY(open_files(ck, a, part, parts, kind, shard));
+    PARE_TRY(collect(ck, a, shard));
+    for (size_t i = 1; i < ck->tensors; i++)
+        if (strcmp(ck->tensor[i - 1].name, ck->tensor[i].name) == 0)
+            return pare_fail(ck->cx, PARE_EFORMAT, "%s: two tensors stand for %s", ck->path,
+                             ck->tensor[i].name);
+    return PARE_OK;
 }
 
 /* Missing files are named before any is opened, with one of the tensors that would be missing. */
@@ -244,7 +274,8 @@ static const pare__container *stands_alone(const char *name)
     return kind && kind->alone ? kind : NULL;
 }
 
-/* A file of any name, when it is the only one of a kind that brings its own configuration. */
+/* A file of any name, when it is the only one of a kind that brings its own configuration; parts of
+ * one model count as one. */
 static pare_status open_alone(pare_checkpoint *ck, pare_arena *a, bool *found)
 {
     size_t count = 0;
@@ -253,7 +284,8 @@ static pare_status open_alone(pare_checkpoint *ck, pare_arena *a, bool *found)
     if (!d)
         return pare_file_fail_input(ck->cx, ck->directory, "list");
     for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
-        if (!stands_alone(e->d_name))
+        const pare__container *const kind = stands_alone(e->d_name);
+        if (!kind || (name && kind->together && kind->together(name, e->d_name)))
             continue;
         count++;
         if (!name)
@@ -262,8 +294,9 @@ static pare_status open_alone(pare_checkpoint *ck, pare_arena *a, bool *found)
     (void)closedir(d);
     *found = count > 0;
     if (count > 1)
-        return pare_fail(ck->cx, PARE_EFORMAT, "%s: %zu files of kind %s; name one of them",
-                         ck->path, count, name ? stands_alone(name)->name : "");
+        return pare_fail(ck->cx, PARE_EFORMAT,
+                         "%s: %zu models of kind %s; name a file of one of them", ck->path, count,
+                         name ? stands_alone(name)->name : "");
     if (count == 1)
         return name ? open_single(ck, a, name, stands_alone(name)) : PARE_ENOMEM;
     return PARE_OK;

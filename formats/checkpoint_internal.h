@@ -25,6 +25,7 @@ typedef struct pare__index {
 /* The tensors of one file, sorted by name. */
 typedef struct pare__shard {
     const pare_tensor *tensor;
+    const pare_stored *stored; /* [tensors] likewise, or NULL */
     size_t tensors;
 } pare__shard;
 
@@ -51,13 +52,19 @@ typedef struct pare__container {
     const char *index, *shards; /* its index when there are several, and their pattern; or NULL */
     /* Whether a file begins like this, for one whose name says nothing. */
     bool (*knows)(const unsigned char *bytes, uint64_t len);
-    /* Reads one mapped file: its tensors sorted by name, in the arena, as views of the file or of
-     * ck->scratch. PARE_EFORMAT or PARE_ENOTSUP with file, tensor and numbers, PARE_ENOMEM, and
-     * what the scratch says. */
+    /* Reads one mapped file, of ck->file when it is one of several, which are all mapped: its
+     * tensors sorted by name, in the arena, as views of the file or of ck->scratch. PARE_EFORMAT or
+     * PARE_ENOTSUP with file, tensor and numbers, PARE_ENOMEM, and what the scratch says. */
     pare_status (*read)(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
                         pare__shard *out);
     /* Whether a directory may hold one such file of any name, and nothing else of weights. */
     bool alone;
+    /* Of a kind whose models may lie in several files by their names, or NULL. The names of all
+     * when `name` is one of several, which are checked to be parts of one model; else *out and
+     * *count stay. PARE_EFORMAT for a part that is missing or another's, PARE_ENOMEM. */
+    pare_status (*parts)(const pare_checkpoint *ck, pare_arena *a, const char *name,
+                         const char *const **out, size_t *count);
+    bool (*together)(const char *a, const char *b); /* two names of parts of one model */
     /* pare_checkpoint_companion for a container that holds such texts itself, or NULL. */
     pare_status (*companion)(const pare_checkpoint *ck, pare_arena *a, const char *name,
                              char **text, size_t *len);

@@ -20,7 +20,7 @@ static pare_status read_safetensors(pare_checkpoint *ck, pare_arena *a, const pa
 {
     pare_safetensors header;
     PARE_TRY(pare_safetensors_parse(ck->cx, a, file->path, file->data, file->bytes, &header));
-    *out = (pare__shard){header.tensor, header.tensors};
+    *out = (pare__shard){.tensor = header.tensor, .tensors = header.tensors};
     return PARE_OK;
 }
 
@@ -59,7 +59,7 @@ static pare_status settle(pare_checkpoint *ck, pare_arena *a, const pare_file *f
         pare_strided_copy(&from[i], copy);
         to[i].data = copy;
     }
-    *out = (pare__shard){to, count};
+    *out = (pare__shard){.tensor = to, .tensors = count};
     return PARE_OK;
 }
 
@@ -122,7 +122,7 @@ static pare_status read_hdf5(pare_checkpoint *ck, pare_arena *a, const pare_file
 {
     pare_hdf5 t;
     PARE_TRY(pare_hdf5_read(ck->cx, a, &ck->scratch, file->path, file->bytes, ck->listed, &t));
-    *out = (pare__shard){t.tensor, t.tensors};
+    *out = (pare__shard){.tensor = t.tensor, .tensors = t.tensors};
     return PARE_OK;
 }
 
@@ -171,6 +171,8 @@ static const pare__container containers[] = {
         .knows = knows_gguf,
         .read = pare__gguf_read,
         .alone = true,
+        .parts = pare__gguf_parts,
+        .together = pare__gguf_together,
         .companion = pare__gguf_companion,
         .check = pare__gguf_check,
     },

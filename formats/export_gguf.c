@@ -13,7 +13,8 @@ const pare__gguf_span *pare__gguf_span_of(const pare_ggml_type *t)
     static const pare__gguf_span spans[] = {
         {"Q4_0", -8, 7, false},   {"Q8_0", -128, 127, false}, {"Q5_0", -16, 15, false},
         {"Q6_K", -32, 31, false}, {"TQ1_0", -1, 1, false},    {"TQ2_0", -1, 1, false},
-        {"Q4_1", 0, 15, true},    {"Q4_K", 0, 15, true},
+        {"Q4_1", 0, 15, true},    {"Q4_K", 0, 15, true},      {"Q5_1", 0, 31, true},
+        {"Q5_K", 0, 31, true},    {"Q2_K", 0, 3, true},       {"Q3_K", -4, 3, false},
     };
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
         if (strcmp(spans[i].type, t->name) == 0)
@@ -43,18 +44,20 @@ static bool holds(const pare_ggml_type *t, const pare_packed_linear *l)
 /* Minima -zero scale are numbers of F16 where zero is a power of two. */
 static pare_gguf_way way_of(const pare_ggml_type *type, const pare_export_linear *l)
 {
-    if (type->elements == 1 || !l->is_packed)
+    if (type->elements == 1)
         return PARE_GGUF_FLOATS;
-    if (!holds(type, &l->packed))
+    if (!l->is_packed || !holds(type, &l->packed))
         return PARE_GGUF_AGAIN;
-    const bool exact = strcmp(type->name, "Q4_1") != 0 || l->packed.symmetric;
+    const bool rounds = strcmp(type->name, "Q4_1") == 0 || strcmp(type->name, "Q5_1") == 0;
+    const bool exact = !rounds || l->packed.symmetric;
     return exact ? PARE_GGUF_CODES : PARE_GGUF_NEAR;
 }
 
 static const pare_ggml_type *type_for(const char *block, uint64_t width, bool *fallback)
 {
-    static const char *const next[][2] = {
-        {"Q4_K", "Q5_0"}, {"Q6_K", "Q8_0"}, {"TQ1_0", "Q4_0"}, {"TQ2_0", "Q4_0"}};
+    static const char *const next[][2] = {{"Q2_K", "Q4_0"}, {"Q3_K", "Q4_0"}, {"Q4_K", "Q5_0"},
+                                          {"Q5_K", "Q5_1"}, {"Q6_K", "Q8_0"}, {"TQ1_0", "Q4_0"},
+                                          {"TQ2_0", "Q4_0"}};
     const pare_ggml_type *t = pare_ggml_type_named(block);
     *fallback = width % t->elements != 0;
     for (size_t i = 0; i < sizeof next / sizeof *next && width % t->elements != 0; i++)
@@ -101,10 +104,12 @@ static const pare_ggml_type *outer_type(const pare_export_linear *l)
 }
 
 /* Super-blocks stay what they are; where 256 does not divide a row, 8 bits do. */
-static const pare_ggml_type *type_of(const char *block, const pare_export_linear *l, bool *fallback)
+static const pare_ggml_type *type_of(const pare_export_target *t, const pare_export_linear *l,
+                                     bool *fallback)
 {
+    const char *const block = pare__gguf_mixed(t, l);
     const bool outer = l->role == PARE_ROLES && strcmp(block, "F16") != 0;
-    if (outer && l->is_packed) {
+    if (outer && l->is_packed && !t->mix) {
         *fallback = false;
         return outer_type(l);
     }
@@ -119,13 +124,28 @@ static const pare_ggml_type *type_of(const char *block, const pare_export_linear
                                                                                            : asked;
 }
 
+/* Of a linear none of whose pieces are packed. */
+static pare_export_store float_store(const pare_export_target *t, const pare_export_linear *l,
+                                     pare_dtype as)
+{
+    pare_export_store s = {.fate = PARE_EXPORT_FLOAT};
+    if (!t->mix) {
+        s.type = float_type(t->block, as)->name;
+        return s;
+    }
+    const pare_ggml_type *const type = type_for(pare__gguf_mixed(t, l), l->packed.k, &s.fallback);
+    s.type = type->name;
+    s.fate = type->elements > 1 ? PARE_EXPORT_QUANTIZED : PARE_EXPORT_ROUNDED;
+    return s;
+}
+
 pare_export_store pare__gguf_store(const pare_export_target *t, const pare_export_linear *l)
 {
     pare_export_store s = {.fate = PARE_EXPORT_LOSSLESS};
     pare_dtype as = piece_of(l, 0)->weights->dtype;
     size_t packed = 0;
     const size_t pieces = pieces_of(l);
-    const pare_ggml_type *type = type_of(t->block, l, &s.fallback);
+    const pare_ggml_type *type = type_of(t, l, &s.fallback);
     for (size_t i = 0; i < pieces; i++) {
         const pare_export_linear *const p = piece_of(l, i);
         packed += p->is_packed;
@@ -134,17 +154,17 @@ pare_export_store pare__gguf_store(const pare_export_target *t, const pare_expor
             s.fate = PARE_EXPORT_REQUANTIZED;
     }
     if (packed == 0)
-        return (pare_export_store){.fate = PARE_EXPORT_FLOAT,
-                                   .type = float_type(t->block, as)->name};
-    if (packed < pieces) {
+        return float_store(t, l, as);
+    if (packed < pieces && !t->mix) {
         type = pare_ggml_type_named("F16");
         s.fallback = strcmp(type->name, t->block) != 0;
         s.beside_floats = s.fallback;
     }
     s.type = type->name;
     if (l->mates && !l->is_packed) {
-        s.fate = PARE_EXPORT_FLOAT;
-        s.fallback = s.beside_floats = false;
+        s.fate = t->mix ? PARE_EXPORT_QUANTIZED : PARE_EXPORT_FLOAT;
+        s.fallback &= t->mix != 0;
+        s.beside_floats = false;
     } else if (type->elements == 1)
         s.fate = PARE_EXPORT_ROUNDED;
     return s;
@@ -180,7 +200,8 @@ static pare_status choose_linear(pare_arena *a, const pare_export_target *target
     return PARE_OK;
 }
 
-static pare_status choose_tensor(pare_ctx *cx, pare_arena *a, const char *block,
+/* `mixed`: NULL, or the type of a mix, where 256 divides the rows. */
+static pare_status choose_tensor(pare_ctx *cx, pare_arena *a, const char *block, const char *mixed,
                                  const pare_tensor *from, pare__gguf_form form, pare_gguf_item *t)
 {
     pare_gguf_piece *const p = add_pieces(a, t, 1);
@@ -200,7 +221,12 @@ static pare_status choose_tensor(pare_ctx *cx, pare_arena *a, const char *block,
     t->type = float_type(wide ? "F32" : block, wide ? PARE_F32 : from->dtype);
     *p = (pare_gguf_piece){.tensor = from, .way = PARE_GGUF_FLOATS};
     p->elements = from->shape[0] * (from->rank > 1 ? from->shape[1] : 1);
-    if (t->type->dtype == from->dtype && t->heads == 0 && !t->plus_one)
+    bool fallback;
+    if (mixed && !wide)
+        t->type = type_for(mixed, from->shape[1], &fallback);
+    if (t->type->elements > 1)
+        p->way = PARE_GGUF_AGAIN;
+    else if (t->type->dtype == from->dtype && t->heads == 0 && !t->plus_one)
         p->way = PARE_GGUF_BYTES;
     return PARE_OK;
 }
@@ -282,7 +308,13 @@ static pare_status add_tensor(listing *l, const pare_tensor *from)
     if (!base)
         return PARE_ENOMEM;
     PARE_TRY(find_place(l, base, suffix ? suffix : "", t, &form));
-    return choose_tensor(l->cx, l->arena, l->target->block, from, form, t);
+    const pare_config *const c = l->m->config;
+    const bool embedding = suffix && strcmp(base, c->arch->embed) == 0;
+    const char *const mixed =
+        embedding && l->target->mix ? pare__gguf_mixed_outer(l->target, c, true) : NULL;
+    if (mixed && c->tied && !(l->family->how & PARE__GGUF_HEAD))
+        t->linear = (ptrdiff_t)l->m->linears - 1; /* the head, which it is, too */
+    return choose_tensor(l->cx, l->arena, l->target->block, mixed, from, form, t);
 }
 
 static int is_named(const void *name, const void *tensor)
@@ -326,8 +358,11 @@ static pare_status add_linears(listing *l)
 {
     for (size_t i = 0; i < l->m->linears + l->m->tables; i++) {
         const pare_export_linear *const x = &l->m->linear[i];
-        if ((!x->is_packed && !x->pieces && !x->mates) || (x->mates && x != x->mates))
-            continue; /* a tensor of the artifact, or part of one of the file */
+        const bool own = x->role < PARE_ROLES || !l->m->config->tied;
+        if (!x->is_packed && !x->pieces && !x->mates && !(l->target->mix && own))
+            continue; /* a tensor of the artifact */
+        if (x->mates && x != x->mates)
+            continue; /* part of one of the file */
         pare_gguf_item *const t = next_item(l);
         pare__gguf_form form;
         t->linear = (ptrdiff_t)i;
@@ -392,7 +427,11 @@ static pare_status add_head(listing *l)
         t->linear = packed - l->m->linear;
         return choose_linear(l->arena, l->target, packed, t);
     }
-    return embed ? choose_tensor(l->cx, l->arena, l->target->block, embed, form, t)
+    const char *const mixed =
+        l->target->mix ? pare__gguf_mixed_outer(l->target, l->m->config, false) : NULL;
+    if (mixed)
+        t->linear = (ptrdiff_t)l->m->linears - 1;
+    return embed ? choose_tensor(l->cx, l->arena, l->target->block, mixed, embed, form, t)
                  : pare_fail(l->cx, PARE_ENOTSUP, "gguf: tensor %s.weight is missing", arch->embed);
 }
 

@@ -7,15 +7,18 @@
  *     Q4_0, Q8_0         integers of that many bits, one scale for whole blocks of 32
  *     Q4_1               4 bits with the zero point as minimum -zero scale, exact where F16 has it
  *     Q6_K, Q4_K         6 bits symmetric, 4 bits: one scale for whole blocks of 256
+ *     Q5_0, Q5_1         5 bits likewise
+ *     Q3_K, Q5_K, Q2_K   3 bits symmetric, 5 and 2 bits, as Q6_K and Q4_K
  *     TQ1_0, TQ2_0       ternary, one scale for whole blocks of 256
  *     Q4_K, Q6_K         super-blocks (solve/super.h) of that type, whatever else is asked for
  *
  * Any other is quantized again by the plain rule of the type (ggml_blocks.h). Rows that are no
- * whole number of blocks fall back: Q4_K to Q5_0, Q6_K to Q8_0, TQ to Q4_0, where 32 does not
- * divide them to F16; codes that Q8_0 holds and these do not become Q8_0. What the artifact holds
- * in floats keeps its type (F16 when that is asked for); vectors, routers and learned positions are
- * F32. Experts lie in one tensor of rank 3. Linears that lie in one tensor of the file go there
- * each in its own way; where only some of them are packed, all become F16. */
+ * whole number of blocks fall back: Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0, Q2_K, Q3_K and TQ to
+ * Q4_0, where 32 does not divide them to F16; codes that Q8_0 holds and these do not become Q8_0.
+ * What the artifact holds in floats keeps its type (F16 when that is asked for); vectors, routers
+ * and learned positions are F32. A mix of types quantizes the linears, the embedding and the head
+ * that are floats, too. Experts lie in one tensor of rank 3. Linears that lie in one tensor of the
+ * file go there each in its own way; where only some of them are packed, all become F16. */
 #ifndef PARE_FORMATS_EXPORT_GGUF_H
 #define PARE_FORMATS_EXPORT_GGUF_H
 
@@ -69,8 +72,9 @@ PARE_CHECKED pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare
 
 /* Metadata: of family, sizes and positions; of the tokenizer, where the model has one.
  * PARE_ENOTSUP for what the format has no word for. */
-PARE_CHECKED pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const char *block,
-                                            const char *program, pare_gguf_writer *w);
+PARE_CHECKED pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c,
+                                            const pare_export_target *t, const char *program,
+                                            pare_gguf_writer *w);
 PARE_CHECKED pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *scratch,
                                                       const pare_checkpoint *ck,
                                                       const pare_config *c, pare_gguf_writer *w,

@@ -49,7 +49,7 @@ static bool encode_codes(const encoding *e, uint64_t row, unsigned char *to)
 {
     const pare_ggml_type *const type = e->t->type;
     const pare__gguf_span *const span = pare__gguf_span_of(type);
-    const bool k = strcmp(type->name, "Q4_K") == 0;
+    const bool k = span->offset && type->elements > 32;
     const int bias = span->offset || strcmp(type->name, "Q8_0") == 0 ? 0 : -span->least;
     const uint64_t from = source_of(e->t, row);
     bool fits = true;

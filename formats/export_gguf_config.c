@@ -7,14 +7,6 @@
 #include "formats/export_internal.h"
 #include "formats/gguf_internal.h"
 
-typedef struct block_type {
-    const char *name;
-    uint32_t file; /* general.file_type */
-} block_type;
-
-static const block_type types[] = {{"F16", 1},   {"Q4_0", 2},  {"Q4_1", 3},   {"Q8_0", 7},
-                                   {"Q4_K", 14}, {"Q6_K", 18}, {"TQ1_0", 36}, {"TQ2_0", 37}};
-
 static const char *key_of(const pare__gguf_family *f, const char *key, char full[128])
 {
     (void)snprintf(full, 128, "%s.%s", f->arch, key);
@@ -102,7 +94,7 @@ static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf
     put_real(w, f, "rope.scaling.factor", c->rope.stretch);
 }
 
-pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const char *block,
+pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const pare_export_target *t,
                                const char *program, pare_gguf_writer *w)
 {
     const pare__gguf_family *const f = pare__gguf_family_for(c->arch->model_type);
@@ -111,9 +103,7 @@ pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const char *b
     pare_gguf_put_text(w, "general.type", "model", 5);
     pare_gguf_put_text(w, "general.quantized_by", program, strlen(program));
     pare_gguf_put_u32(w, "general.quantization_version", 2);
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i].name, block) == 0)
-            pare_gguf_put_u32(w, "general.file_type", types[i].file);
+    pare_gguf_put_u32(w, "general.file_type", t->file_type);
     put_sizes(f, c, w);
     put_experts(f, c, w);
     put_choices(f, c, w);
@@ -277,27 +267,43 @@ static pare_export_grain grain(const pare_export_target *t, const pare_export_li
     return (pare_export_grain){1, pare_ggml_type_named(pare__gguf_store(t, x).type)->elements, 0};
 }
 
-#define TARGET(word, type, fate_is, text)                                                          \
+#define TARGET(word, type, number, mix_of, fate_is, text)                                          \
     {                                                                                              \
         .name = "gguf:" word, .summary = text, .kind = PARE_EXPORT_FILE, .fate = fate_is,          \
         .store = pare__gguf_store, .check = check, .check_linear = check_linear, .grain = grain,   \
-        .block = type                                                                              \
+        .block = type, .file_type = number, .mix = mix_of                                          \
     }
+#define ALIKE(word, type, number, text)                                                            \
+    TARGET(word, type, number, PARE__MIX_NONE, PARE_EXPORT_REQUANTIZED, text)
+#define MIX(word, type, number, name, text)                                                        \
+    TARGET(word, type, number, PARE__MIX_##name, PARE_EXPORT_REQUANTIZED, text)
 
 const pare_export_target pare__export_gguf[PARE__GGUF_TARGETS] = {
-    [PARE__GGUF_Q4_0] =
-        TARGET("q4_0", "Q4_0", PARE_EXPORT_REQUANTIZED, "blocks of 32, 4 bits, one scale"),
-    [PARE__GGUF_Q4_1] =
-        TARGET("q4_1", "Q4_1", PARE_EXPORT_REQUANTIZED, "blocks of 32, 4 bits, scale and minimum"),
-    [PARE__GGUF_Q8_0] =
-        TARGET("q8_0", "Q8_0", PARE_EXPORT_REQUANTIZED, "blocks of 32, 8 bits, one scale"),
-    [PARE__GGUF_Q4_K] =
-        TARGET("q4_k", "Q4_K", PARE_EXPORT_REQUANTIZED, "blocks of 256, 4 bits, scales of 6 bits"),
-    [PARE__GGUF_Q6_K] =
-        TARGET("q6_k", "Q6_K", PARE_EXPORT_REQUANTIZED, "blocks of 256, 6 bits, scales of 8 bits"),
-    [PARE__GGUF_TQ1_0] =
-        TARGET("tq1_0", "TQ1_0", PARE_EXPORT_REQUANTIZED, "blocks of 256, ternary, 1.69 bits"),
-    [PARE__GGUF_TQ2_0] =
-        TARGET("tq2_0", "TQ2_0", PARE_EXPORT_REQUANTIZED, "blocks of 256, ternary, 2.06 bits"),
-    [PARE__GGUF_F16] = TARGET("f16", "F16", PARE_EXPORT_ROUNDED, "floats"),
+    [PARE__GGUF_Q4_0] = ALIKE("q4_0", "Q4_0", 2, "blocks of 32, 4 bits, one scale"),
+    [PARE__GGUF_Q4_1] = ALIKE("q4_1", "Q4_1", 3, "blocks of 32, 4 bits, scale and minimum"),
+    [PARE__GGUF_Q5_0] = ALIKE("q5_0", "Q5_0", 8, "blocks of 32, 5 bits, one scale"),
+    [PARE__GGUF_Q5_1] = ALIKE("q5_1", "Q5_1", 9, "blocks of 32, 5 bits, scale and minimum"),
+    [PARE__GGUF_Q8_0] = ALIKE("q8_0", "Q8_0", 7, "blocks of 32, 8 bits, one scale"),
+    [PARE__GGUF_Q2_K] = ALIKE("q2_k", "Q2_K", 21, "blocks of 256, 2 bits, scales of 4 bits"),
+    [PARE__GGUF_Q3_K] = ALIKE("q3_k", "Q3_K", 11, "blocks of 256, 3 bits, scales of 6 bits"),
+    [PARE__GGUF_Q4_K] = ALIKE("q4_k", "Q4_K", 14, "blocks of 256, 4 bits, scales of 6 bits"),
+    [PARE__GGUF_Q5_K] = ALIKE("q5_k", "Q5_K", 16, "blocks of 256, 5 bits, scales of 6 bits"),
+    [PARE__GGUF_Q6_K] = ALIKE("q6_k", "Q6_K", 18, "blocks of 256, 6 bits, scales of 8 bits"),
+    [PARE__GGUF_Q2_K_S] = MIX("q2_k_s", "Q2_K", 21, Q2_K_S, "mix: q2_k, first down 4, head 6 bits"),
+    [PARE__GGUF_Q2_K_M] = MIX("q2_k_m", "Q2_K", 10, Q2_K_M,
+                              "mix that llama.cpp calls Q2_K: v, o, down 3, head 6 bits"),
+    [PARE__GGUF_Q3_K_S] = MIX("q3_k_s", "Q3_K", 11, Q3_K_S, "mix: q3_k, head 6 bits"),
+    [PARE__GGUF_Q3_K_M] =
+        MIX("q3_k_m", "Q3_K", 12, Q3_K_M, "mix: q3_k; v, o, down 4 or 5, head 6 bits"),
+    [PARE__GGUF_Q3_K_L] = MIX("q3_k_l", "Q3_K", 13, Q3_K_L, "mix: q3_k; v, o, down 5, head 6 bits"),
+    [PARE__GGUF_Q4_K_S] =
+        MIX("q4_k_s", "Q4_K", 14, Q4_K_S, "mix: q4_k; first v and down 5, head 6 bits"),
+    [PARE__GGUF_Q4_K_M] =
+        MIX("q4_k_m", "Q4_K", 15, Q4_K_M, "mix: q4_k; half of v and down 6, head 6 bits"),
+    [PARE__GGUF_Q5_K_S] = MIX("q5_k_s", "Q5_K", 16, Q5_K_S, "mix: q5_k, head 6 bits"),
+    [PARE__GGUF_Q5_K_M] =
+        MIX("q5_k_m", "Q5_K", 17, Q5_K_M, "mix: q5_k; half of v and down 6, head 6 bits"),
+    [PARE__GGUF_TQ1_0] = ALIKE("tq1_0", "TQ1_0", 36, "blocks of 256, ternary, 1.69 bits"),
+    [PARE__GGUF_TQ2_0] = ALIKE("tq2_0", "TQ2_0", 37, "blocks of 256, ternary, 2.06 bits"),
+    [PARE__GGUF_F16] = TARGET("f16", "F16", 1, PARE__MIX_NONE, PARE_EXPORT_ROUNDED, "floats"),
 };

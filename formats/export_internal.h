@@ -59,15 +59,49 @@ extern const pare_export_target pare__export_compressed_tensors, pare__export_gp
 enum {
     PARE__GGUF_Q4_0,
     PARE__GGUF_Q4_1,
+    PARE__GGUF_Q5_0,
+    PARE__GGUF_Q5_1,
     PARE__GGUF_Q8_0,
+    PARE__GGUF_Q2_K,
+    PARE__GGUF_Q3_K,
     PARE__GGUF_Q4_K,
+    PARE__GGUF_Q5_K,
     PARE__GGUF_Q6_K,
+    PARE__GGUF_Q2_K_S,
+    PARE__GGUF_Q2_K_M,
+    PARE__GGUF_Q3_K_S,
+    PARE__GGUF_Q3_K_M,
+    PARE__GGUF_Q3_K_L,
+    PARE__GGUF_Q4_K_S,
+    PARE__GGUF_Q4_K_M,
+    PARE__GGUF_Q5_K_S,
+    PARE__GGUF_Q5_K_M,
     PARE__GGUF_TQ1_0,
     PARE__GGUF_TQ2_0,
     PARE__GGUF_F16,
     PARE__GGUF_TARGETS
 };
 extern const pare_export_target pare__export_gguf[PARE__GGUF_TARGETS];
+
+/* pare_export_target.mix */
+typedef enum pare__gguf_mix {
+    PARE__MIX_NONE,
+    PARE__MIX_Q2_K_S,
+    PARE__MIX_Q2_K_M,
+    PARE__MIX_Q3_K_S,
+    PARE__MIX_Q3_K_M,
+    PARE__MIX_Q3_K_L,
+    PARE__MIX_Q4_K_S,
+    PARE__MIX_Q4_K_M,
+    PARE__MIX_Q5_K_S,
+    PARE__MIX_Q5_K_M
+} pare__gguf_mix;
+
+/* The type that a linear gets in files of a target where 256 divides its rows; and the embedding or
+ * the output of a mix. */
+const char *pare__gguf_mixed(const pare_export_target *t, const pare_export_linear *l);
+const char *pare__gguf_mixed_outer(const pare_export_target *t, const pare_config *c,
+                                   bool embedding);
 
 /* Codes minus zero points that a type of blocks holds, or codes beside zero points; NULL: floats,
  * or a type that nothing is written as. */

@@ -12,9 +12,23 @@ const pare_export_target *const pare_export_targets[] = {&pare__export_compresse
                                                          &pare__export_safetensors,
                                                          &pare__export_gguf[PARE__GGUF_Q4_0],
                                                          &pare__export_gguf[PARE__GGUF_Q4_1],
+                                                         &pare__export_gguf[PARE__GGUF_Q5_0],
+                                                         &pare__export_gguf[PARE__GGUF_Q5_1],
                                                          &pare__export_gguf[PARE__GGUF_Q8_0],
+                                                         &pare__export_gguf[PARE__GGUF_Q2_K],
+                                                         &pare__export_gguf[PARE__GGUF_Q3_K],
                                                          &pare__export_gguf[PARE__GGUF_Q4_K],
+                                                         &pare__export_gguf[PARE__GGUF_Q5_K],
                                                          &pare__export_gguf[PARE__GGUF_Q6_K],
+                                                         &pare__export_gguf[PARE__GGUF_Q2_K_S],
+                                                         &pare__export_gguf[PARE__GGUF_Q2_K_M],
+                                                         &pare__export_gguf[PARE__GGUF_Q3_K_S],
+                                                         &pare__export_gguf[PARE__GGUF_Q3_K_M],
+                                                         &pare__export_gguf[PARE__GGUF_Q3_K_L],
+                                                         &pare__export_gguf[PARE__GGUF_Q4_K_S],
+                                                         &pare__export_gguf[PARE__GGUF_Q4_K_M],
+                                                         &pare__export_gguf[PARE__GGUF_Q5_K_S],
+                                                         &pare__export_gguf[PARE__GGUF_Q5_K_M],
                                                          &pare__export_gguf[PARE__GGUF_TQ1_0],
                                                          &pare__export_gguf[PARE__GGUF_TQ2_0],
                                                          &pare__export_gguf[PARE__GGUF_F16],
@@ -31,7 +45,7 @@ const pare_export_target *pare_export_find(const char *name)
 const char *pare_export_fate_name(pare_export_fate f)
 {
     static const char *const name[PARE_EXPORT_FATES] = {"lossless", "rounded", "requantized",
-                                                        "float"};
+                                                        "float", "quantized"};
     return name[f];
 }
 
@@ -41,7 +55,8 @@ const char *pare_export_fate_text(pare_export_fate f)
         [PARE_EXPORT_LOSSLESS] = "with the same weights",
         [PARE_EXPORT_ROUNDED] = "rounded to floats",
         [PARE_EXPORT_REQUANTIZED] = "quantized again",
-        [PARE_EXPORT_FLOAT] = "in floats as before"};
+        [PARE_EXPORT_FLOAT] = "in floats as before",
+        [PARE_EXPORT_QUANTIZED] = "of floats quantized here"};
     return text[f];
 }
 
@@ -64,7 +79,7 @@ const pare_export_linear *pare_export_packed_embedding(const pare_export_model *
 pare_export_grain pare_export_grain_of(const pare_export_target *t, const pare_export_linear *l)
 {
     pare_export_grain g = {1, 1, 0};
-    if (!l->is_packed)
+    if (!l->is_packed && !t->mix)
         return g;
     if (t->grain)
         g = t->grain(t, l);

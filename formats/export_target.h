@@ -20,6 +20,7 @@ struct pare_export_linear {
     pare_role role;             /* PARE_ROLES outside the blocks */
     bool looked_up;             /* the embedding */
     const pare_linear *weights; /* NULL when there are pieces */
+    const pare_config *config;  /* of the model */
     bool is_packed;             /* some of it is; else it stays the float matrix it is */
     pare_packed_linear packed;  /* of all pieces, of the first unless they are alike; n, k always */
     bool transposed;            /* as floats it lies [in, out] in files */
@@ -50,6 +51,7 @@ typedef enum pare_export_fate {
     PARE_EXPORT_ROUNDED,     /* to floats of the model */
     PARE_EXPORT_REQUANTIZED, /* other codes on another grid */
     PARE_EXPORT_FLOAT,       /* the float matrix that it is stays one */
+    PARE_EXPORT_QUANTIZED,   /* the float matrix that it is becomes blocks of a mix */
     PARE_EXPORT_FATES
 } pare_export_fate;
 const char *pare_export_fate_name(pare_export_fate f); /* "requantized", in JSON */
@@ -100,8 +102,13 @@ typedef struct pare_export_target {
     /* Refuses a packed linear that its engine has no place or no kernel for. */
     pare_status (*check_linear)(pare_ctx *cx, const pare_export_linear *l);
 
-    /* A file: type of its blocks. A directory: all that follows. */
+    /* A file: type of its blocks, its number for files of that type, and which tensors get another
+     * type (export_gguf_mix.c): 0: none. A mix quantizes floats, too. */
     const char *block;
+    uint32_t file_type;
+    unsigned mix;
+
+    /* A directory: all that follows. */
     const char *extra; /* file that gets the configuration alone, or NULL */
     /* Tensors of a linear that passed; returns their number. */
     size_t (*parts)(const pare_export_model *m, const pare_export_linear *l,

@@ -8,6 +8,8 @@
  *     Q4_K  d[2] m[2] scales[12] nibbles[128]            byte 32 c + j: elements 64 c + j, + 32
  *     Q5_K  d[2] m[2] scales[12] high[32] nibbles[128]   bit c of high[j]: element 32 c + j
  *     Q6_K  low[128] high[64] scale[16] d[2]             per half of 128: 4 + 2 bits
+ *     Q2_K  scales[16] pairs[64] d[2] m[2]         nibbles of a scale: s, o; pairs as TQ2_0
+ *     Q3_K  high[32] pairs[64] scales[12] d[2]     bit c of high[j]: third bit of 32 c + j
  *     TQ1_0 trits[48] trits[4] d[2]                      5 a byte, then 4 a byte
  *     TQ2_0 pairs[64] d[2]                               byte 32 h + j, bits 2 n: 128 h + 32 n + j
  */
@@ -215,6 +217,71 @@ static void join_q6_k(const pare_ggml_block *b, uint8_t *dst)
     put16(dst + 208, b->d);
 }
 
+/* Two bits each: byte 32 h + j has those of elements 128 h + 32 n + j. */
+static void split_pairs(const uint8_t *src, uint8_t *code)
+{
+    for (size_t i = 0; i < 256; i++)
+        code[i] = src[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+}
+
+static void join_pairs(const uint8_t *code, uint8_t *dst)
+{
+    memset(dst, 0, 64);
+    for (size_t i = 0; i < 256; i++)
+        dst[i / 128 * 32 + i % 32] |= (uint8_t)((code[i] & 3) << i % 128 / 32 * 2);
+}
+
+static void split_q2_k(const uint8_t *src, pare_ggml_block *b)
+{
+    for (size_t s = 0; s < 16; s++) {
+        b->scale[s] = src[s] & 15;
+        b->offset[s] = src[s] >> 4;
+    }
+    split_pairs(src + 16, b->code);
+    b->d = get16(src + 80);
+    b->m = get16(src + 82);
+}
+
+static void join_q2_k(const pare_ggml_block *b, uint8_t *dst)
+{
+    for (size_t s = 0; s < 16; s++)
+        dst[s] = (uint8_t)((b->scale[s] & 15) | b->offset[s] << 4);
+    join_pairs(b->code, dst + 16);
+    put16(dst + 80, b->d);
+    put16(dst + 82, b->m);
+}
+
+/* Scales + 32 in 6 bits: the low four of 0..7 and 8..15 are nibbles of eight bytes; byte 8 + i has
+ * the upper two of i, i + 4, i + 8, i + 12. */
+static void split_q3_k(const uint8_t *src, pare_ggml_block *b)
+{
+    const uint8_t *const scales = src + 96;
+    split_pairs(src + 32, b->code);
+    for (size_t i = 0; i < 256; i++)
+        b->code[i] |= (uint8_t)((src[i % 32] >> i / 32 & 1) << 2);
+    for (size_t s = 0; s < 16; s++) {
+        const int low = scales[s % 8] >> s / 8 * 4 & 15, high = scales[8 + s % 4] >> s / 4 * 2 & 3;
+        b->scale[s] = (int8_t)((low | high << 4) - 32);
+    }
+    b->d = get16(src + 108);
+}
+
+static void join_q3_k(const pare_ggml_block *b, uint8_t *dst)
+{
+    uint8_t *const scales = dst + 96;
+    memset(dst, 0, 32);
+    memset(scales, 0, 12);
+    join_pairs(b->code, dst + 32);
+    for (size_t i = 0; i < 256; i++)
+        dst[i % 32] |= (uint8_t)((b->code[i] >> 2 & 1) << i / 32);
+    for (size_t s = 0; s < 16; s++) {
+        const unsigned v = (unsigned)(b->scale[s] + 32) & 63;
+        scales[s % 8] |= (uint8_t)((v & 15) << s / 8 * 4);
+        scales[8 + s % 4] |= (uint8_t)(v >> 4 << s / 4 * 2);
+    }
+    put16(dst + 108, b->d);
+}
+
 /* A byte holds its trits as the fraction v / 243 of 256, rounded up: the first digit to base 3 of
  * that fraction is the first trit, and multiplying by 3 brings up the next. */
 static void split_trits(const uint8_t *src, size_t bytes, size_t trits, uint8_t *code)
@@ -254,16 +321,13 @@ static void join_tq1_0(const pare_ggml_block *b, uint8_t *dst)
 
 static void split_tq2_0(const uint8_t *src, pare_ggml_block *b)
 {
-    for (size_t i = 0; i < 256; i++)
-        b->code[i] = src[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+    split_pairs(src, b->code);
     b->d = get16(src + 64);
 }
 
 static void join_tq2_0(const pare_ggml_block *b, uint8_t *dst)
 {
-    memset(dst, 0, 64);
-    for (size_t i = 0; i < 256; i++)
-        dst[i / 128 * 32 + i % 32] |= (uint8_t)((b->code[i] & 3) << i % 128 / 32 * 2);
+    join_pairs(b->code, dst);
     put16(dst + 64, b->d);
 }
 
@@ -303,34 +367,59 @@ static void values_q8_0(const pare_ggml_block *b, float *dst)
         dst[j] = (float)(int8_t)b->code[j] * d;
 }
 
-static void values_k(const pare_ggml_block *b, float *dst)
+/* Sub-blocks of `n` elements. */
+static void values_offset(const pare_ggml_block *b, size_t n, float *dst)
 {
     const float d = pare_f16_to_f32(b->d), m = pare_f16_to_f32(b->m);
-    for (size_t s = 0; s < 8; s++) {
+    for (size_t s = 0; s < 256 / n; s++) {
         const float step = d * (float)b->scale[s], least = m * (float)b->offset[s];
-        for (size_t j = 32 * s; j < 32 * s + 32; j++)
+        for (size_t j = n * s; j < n * s + n; j++)
             dst[j] = step * (float)b->code[j] - least;
     }
 }
 
-static void values_q6_k(const pare_ggml_block *b, float *dst)
+static void values_k(const pare_ggml_block *b, float *dst)
+{
+    values_offset(b, 32, dst);
+}
+
+static void values_q2_k(const pare_ggml_block *b, float *dst)
+{
+    values_offset(b, 16, dst);
+}
+
+static void values_scaled(const pare_ggml_block *b, int zero, float *dst)
 {
     const float d = pare_f16_to_f32(b->d);
     for (size_t s = 0; s < 16; s++) {
         const float step = d * (float)b->scale[s];
         for (size_t j = 16 * s; j < 16 * s + 16; j++)
-            dst[j] = step * (float)(b->code[j] - 32);
+            dst[j] = step * (float)(b->code[j] - zero);
     }
 }
 
+static void values_q3_k(const pare_ggml_block *b, float *dst)
+{
+    values_scaled(b, 4, dst);
+}
+
+static void values_q6_k(const pare_ggml_block *b, float *dst)
+{
+    values_scaled(b, 32, dst);
+}
+
 #define CODEC(name, values_of, quantize_of)                                                        \
-    static const pare_ggml_codec name = {split_##name, join_##name, values_of,                     \
-                                         pare__ggml_quantize_##quantize_of}
+    static const pare_ggml_codec name = {.split = split_##name,                                    \
+                                         .join = join_##name,                                      \
+                                         .values = values_of,                                      \
+                                         .quantize = pare__ggml_quantize_##quantize_of}
 CODEC(q4_0, values_q4_0, q4_0);
 CODEC(q4_1, values_from_least, q4_1);
 CODEC(q5_0, values_q5_0, q5_0);
 CODEC(q5_1, values_from_least, q5_1);
 CODEC(q8_0, values_q8_0, q8_0);
+CODEC(q2_k, values_q2_k, q2_k);
+CODEC(q3_k, values_q3_k, q3_k);
 CODEC(q4_k, values_k, q4_k);
 CODEC(q5_k, values_k, q5_k);
 CODEC(q6_k, values_q6_k, q6_k);
@@ -345,29 +434,29 @@ static const pare_ggml_type types[] = {
     {6, "Q5_0", 32, 22, PARE_DTYPES, &q5_0},
     {7, "Q5_1", 32, 24, PARE_DTYPES, &q5_1},
     {8, "Q8_0", 32, 34, PARE_DTYPES, &q8_0},
-    {10, "Q2_K", 256, 84, PARE_DTYPES, NULL},
-    {11, "Q3_K", 256, 110, PARE_DTYPES, NULL},
+    {10, "Q2_K", 256, 84, PARE_DTYPES, &q2_k},
+    {11, "Q3_K", 256, 110, PARE_DTYPES, &q3_k},
     {12, "Q4_K", 256, 144, PARE_DTYPES, &q4_k},
     {13, "Q5_K", 256, 176, PARE_DTYPES, &q5_k},
     {14, "Q6_K", 256, 210, PARE_DTYPES, &q6_k},
-    {16, "IQ2_XXS", 256, 66, PARE_DTYPES, NULL},
-    {17, "IQ2_XS", 256, 74, PARE_DTYPES, NULL},
-    {18, "IQ3_XXS", 256, 98, PARE_DTYPES, NULL},
-    {19, "IQ1_S", 256, 50, PARE_DTYPES, NULL},
-    {20, "IQ4_NL", 32, 18, PARE_DTYPES, NULL},
-    {21, "IQ3_S", 256, 110, PARE_DTYPES, NULL},
-    {22, "IQ2_S", 256, 82, PARE_DTYPES, NULL},
-    {23, "IQ4_XS", 256, 136, PARE_DTYPES, NULL},
+    {16, "IQ2_XXS", 256, 66, PARE_DTYPES, &pare__ggml_iq2_xxs},
+    {17, "IQ2_XS", 256, 74, PARE_DTYPES, &pare__ggml_iq2_xs},
+    {18, "IQ3_XXS", 256, 98, PARE_DTYPES, &pare__ggml_iq3_xxs},
+    {19, "IQ1_S", 256, 50, PARE_DTYPES, &pare__ggml_iq1_s},
+    {20, "IQ4_NL", 32, 18, PARE_DTYPES, &pare__ggml_iq4_nl},
+    {21, "IQ3_S", 256, 110, PARE_DTYPES, &pare__ggml_iq3_s},
+    {22, "IQ2_S", 256, 82, PARE_DTYPES, &pare__ggml_iq2_s},
+    {23, "IQ4_XS", 256, 136, PARE_DTYPES, &pare__ggml_iq4_xs},
     {24, "I8", 1, 1, PARE_I8, NULL},
     {25, "I16", 1, 2, PARE_I16, NULL},
     {26, "I32", 1, 4, PARE_I32, NULL},
     {27, "I64", 1, 8, PARE_I64, NULL},
-    {28, "F64", 1, 8, PARE_F64, NULL},
-    {29, "IQ1_M", 256, 56, PARE_DTYPES, NULL},
+    {28, "F64", 1, 8, PARE_F64, &pare__ggml_f64},
+    {29, "IQ1_M", 256, 56, PARE_DTYPES, &pare__ggml_iq1_m},
     {30, "BF16", 1, 2, PARE_BF16, NULL},
     {34, "TQ1_0", 256, 54, PARE_DTYPES, &tq1_0},
     {35, "TQ2_0", 256, 66, PARE_DTYPES, &tq2_0},
-    {39, "MXFP4", 32, 17, PARE_DTYPES, NULL},
+    {39, "MXFP4", 32, 17, PARE_DTYPES, &pare__ggml_mxfp4},
     {40, "NVFP4", 64, 36, PARE_DTYPES, NULL},
 };
 
@@ -391,6 +480,11 @@ const pare_ggml_type *pare_ggml_type_named(const char *name)
     return NULL;
 }
 
+bool pare_ggml_splits(const pare_ggml_type *t)
+{
+    return t->codec && t->codec->split;
+}
+
 void pare_ggml_split(const pare_ggml_type *t, const uint8_t *src, pare_ggml_block *b)
 {
     *b = (pare_ggml_block){0};
@@ -409,10 +503,18 @@ void pare_ggml_values(const pare_ggml_type *t, const pare_ggml_block *b, float *
 
 void pare_ggml_decode(const pare_ggml_type *t, const uint8_t *src, uint64_t blocks, float *dst)
 {
+    const pare_ggml_codec *const c = t->codec;
+    uint16_t point[PARE__GGML_POINTS];
     pare_ggml_block b;
-    for (uint64_t i = 0; i < blocks; i++) {
-        t->codec->split(src + i * t->bytes, &b);
-        t->codec->values(&b, dst + i * t->elements);
+    if (c->grid)
+        pare__ggml_points(c->grid, c->grid_words, point);
+    for (uint64_t i = 0; i < blocks; i++, src += t->bytes, dst += t->elements) {
+        if (c->decode) {
+            c->decode(src, point, dst);
+            continue;
+        }
+        c->split(src, &b);
+        c->values(&b, dst);
     }
 }
 

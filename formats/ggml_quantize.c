@@ -21,8 +21,7 @@ static uint8_t clamp_code(float code, int most)
     return (uint8_t)(!(code > 0) ? 0 : code > (float)most ? most : (int)code);
 }
 
-/* False when h, the rounded form of a finite scale, is no number. */
-static bool store_f16(float x, uint16_t *h)
+bool pare__ggml_store_f16(float x, uint16_t *h)
 {
     *h = pare_f32_to_f16(x);
     return (*h & 0x7c00u) != 0x7c00u;
@@ -33,8 +32,7 @@ static float inverse(float x)
     return x != 0 ? 1 / x : 0;
 }
 
-/* The first element of largest magnitude. */
-static float extreme(const float *x, size_t n)
+float pare__ggml_extreme(const float *x, size_t n)
 {
     float best = x[0];
     for (size_t j = 1; j < n; j++)
@@ -42,7 +40,7 @@ static float extreme(const float *x, size_t n)
     return best;
 }
 
-static bool all_finite(const float *x, size_t n)
+bool pare__ggml_finite(const float *x, size_t n)
 {
     float sum = 0; /* of zeros, unless one is not finite */
     for (size_t j = 0; j < n; j++)
@@ -53,8 +51,8 @@ static bool all_finite(const float *x, size_t n)
 /* Codes 0 .. 2 half - 1 around `half`; the extreme element gets code 0. */
 static bool quantize_around(const float *x, int half, pare_ggml_block *b)
 {
-    const float step = extreme(x, 32) / (float)-half, id = inverse(step);
-    if (!all_finite(x, 32) || !store_f16(step, &b->d))
+    const float step = pare__ggml_extreme(x, 32) / (float)-half, id = inverse(step);
+    if (!pare__ggml_finite(x, 32) || !pare__ggml_store_f16(step, &b->d))
         return false;
     for (size_t j = 0; j < 32; j++)
         b->code[j] = clamp_code(x[j] * id + ((float)half + 0.5f), 2 * half - 1);
@@ -80,7 +78,8 @@ static bool quantize_from_least(const float *x, int most, pare_ggml_block *b)
         largest = x[j] > largest ? x[j] : largest;
     }
     const float step = (largest - least) / (float)most, id = inverse(step);
-    if (!all_finite(x, 32) || !store_f16(step, &b->d) || !store_f16(least, &b->m))
+    if (!pare__ggml_finite(x, 32) || !pare__ggml_store_f16(step, &b->d) ||
+        !pare__ggml_store_f16(least, &b->m))
         return false;
     for (size_t j = 0; j < 32; j++)
         b->code[j] = clamp_code((x[j] - least) * id + 0.5f, most);
@@ -99,8 +98,8 @@ bool pare__ggml_quantize_q5_1(const float *x, pare_ggml_block *b)
 
 bool pare__ggml_quantize_q8_0(const float *x, pare_ggml_block *b)
 {
-    const float step = fabsf(extreme(x, 32)) / 127, id = inverse(step);
-    if (!all_finite(x, 32) || !store_f16(step, &b->d))
+    const float step = fabsf(pare__ggml_extreme(x, 32)) / 127, id = inverse(step);
+    if (!pare__ggml_finite(x, 32) || !pare__ggml_store_f16(step, &b->d))
         return false;
     for (size_t j = 0; j < 32; j++) /* a subnormal step may have an inverse that is too large */
         b->code[j] = (uint8_t)(int8_t)fmaxf(-128, fminf(127, roundf(x[j] * id)));
@@ -109,13 +108,15 @@ bool pare__ggml_quantize_q8_0(const float *x, pare_ggml_block *b)
 
 bool pare__ggml_quantize_ternary(const float *x, pare_ggml_block *b)
 {
-    const float d = fabsf(extreme(x, 256)), id = inverse(d);
-    if (!all_finite(x, 256) || !store_f16(d, &b->d))
+    const float d = fabsf(pare__ggml_extreme(x, 256)), id = inverse(d);
+    if (!pare__ggml_finite(x, 256) || !pare__ggml_store_f16(d, &b->d))
         return false;
     for (size_t j = 0; j < 256; j++)
         b->code[j] = (uint8_t)(int)(fmaxf(-1, fminf(1, roundf(x[j] * id))) + 1);
     return true;
 }
+
+enum { SUB_MAX = 32, SUBS_MAX = 16 };
 
 /* A step and what is subtracted from its multiples. */
 typedef struct fit {
@@ -123,10 +124,10 @@ typedef struct fit {
 } fit;
 
 /* Least squares for given codes, offset >= 0. False when the codes leave it open. */
-static bool solve(const float *x, const float *v, const uint8_t *q, fit *f)
+static bool solve(const float *x, const float *v, size_t n, const uint8_t *q, fit *f)
 {
     float sum_v = 0, sum_x = 0, sum_q = 0, sum_qq = 0, sum_xq = 0;
-    for (size_t j = 0; j < 32; j++) {
+    for (size_t j = 0; j < n; j++) {
         const float vq = v[j] * (float)q[j];
         sum_v += v[j];
         sum_x += v[j] * x[j];
@@ -146,93 +147,91 @@ static bool solve(const float *x, const float *v, const uint8_t *q, fit *f)
     return true;
 }
 
-static float error_of(const float *x, const float *v, const uint8_t *q, const fit *f)
+static float error_of(const float *x, const float *v, const pare__ggml_search *how,
+                      const uint8_t *q, const fit *f)
 {
     float error = 0;
-    for (size_t j = 0; j < 32; j++) {
+    for (size_t j = 0; j < how->n; j++) {
         const float diff = f->step * (float)q[j] - f->offset - x[j];
-        error += v[j] * (diff * diff);
+        error += v[j] * (how->magnitudes ? fabsf(diff) : diff * diff);
     }
     return error;
 }
 
-static void round_codes(const float *x, float offset, float id, int most, uint8_t *q)
+static void round_codes(const float *x, float offset, float id, const pare__ggml_search *how,
+                        uint8_t *q)
 {
-    for (size_t j = 0; j < 32; j++)
-        q[j] = clamp_code(rintf(id * (x[j] + offset)), most);
+    for (size_t j = 0; j < how->n; j++)
+        q[j] = clamp_code(rintf(id * (x[j] + offset)), how->most);
 }
 
-/* Trial steps are range / (most + from + trial / 10) with trial = 0 .. trials. */
-typedef struct search {
-    int most, trials;
-    float from;
-} search;
-
 /* Every trial starts at the offset of the best one so far. */
-static fit try_steps(const float *x, const float *v, float largest, const search *how, fit best,
-                     uint8_t *code)
+static fit try_steps(const float *x, const float *v, float largest, const pare__ggml_search *how,
+                     fit best, uint8_t *code)
 {
-    uint8_t q[32];
-    round_codes(x, best.offset, 1 / best.step, how->most, code);
-    float least_error = error_of(x, v, code, &best);
+    uint8_t q[SUB_MAX];
+    round_codes(x, best.offset, 1 / best.step, how, code);
+    float least_error = error_of(x, v, how, code, &best);
     for (int i = 0; i <= how->trials; i++) {
         fit f;
         const float id = (how->from + 0.1f * (float)i + (float)how->most) / (largest + best.offset);
-        round_codes(x, best.offset, id, how->most, q);
-        if (!solve(x, v, q, &f))
+        round_codes(x, best.offset, id, how, q);
+        if (!solve(x, v, how->n, q, &f))
             continue;
-        const float error = error_of(x, v, q, &f);
+        const float error = error_of(x, v, how, q, &f);
         if (error < least_error) {
             least_error = error;
             best = f;
-            memcpy(code, q, sizeof q);
+            memcpy(code, q, how->n);
         }
     }
     return best;
 }
 
-static fit fit_offset(const float *x, const search *how, uint8_t *code)
+static fit fit_offset(const float *x, const pare__ggml_search *how, uint8_t *code)
 {
-    float v[32], power = 0, least = 0, largest = x[0];
-    for (size_t j = 0; j < 32; j++) {
+    float v[SUB_MAX], power = 0, least = 0, largest = x[0];
+    for (size_t j = 0; j < how->n; j++) {
         power += x[j] * x[j];
         least = x[j] < least ? x[j] : least;
         largest = x[j] > largest ? x[j] : largest;
     }
-    const float mean = sqrtf(power / 32), range = largest - least;
+    const float mean = how->magnitudes ? 0 : sqrtf(power / (float)how->n), range = largest - least;
     if (!(range > 0))
         return (fit){0, -least};
-    for (size_t j = 0; j < 32; j++)
+    for (size_t j = 0; j < how->n; j++)
         v[j] = mean + fabsf(x[j]);
     const float id = (float)how->most / range;
     return try_steps(x, v, largest, how, (fit){1 / id, -least}, code);
 }
 
-/* Puts x onto a grid of steps of largest / 63. */
-static uint8_t six_bits(float x, float largest)
+/* Puts x onto a grid of steps of largest / steps. */
+static uint8_t grid_code(float x, float largest, int steps)
 {
-    return largest > 0 ? clamp_code(rintf(63 / largest * x), 63) : 0;
+    return largest > 0 ? clamp_code(rintf((float)steps / largest * x), steps) : 0;
 }
 
-static bool quantize_k(const float *x, const search *how, pare_ggml_block *b)
+bool pare__ggml_quantize_offset(const float *x, const pare__ggml_search *how, pare_ggml_block *b)
 {
-    fit f[8];
+    fit f[SUBS_MAX];
     float step = 0, offset = 0;
-    if (!all_finite(x, 256))
+    const size_t n = how->n;
+    if (!pare__ggml_finite(x, 256))
         return false;
-    for (size_t s = 0; s < 8; s++) {
-        f[s] = fit_offset(x + 32 * s, how, b->code + 32 * s);
+    for (size_t s = 0; s < 256 / n; s++) {
+        f[s] = fit_offset(x + n * s, how, b->code + n * s);
         step = f[s].step > step ? f[s].step : step;
         offset = f[s].offset > offset ? f[s].offset : offset;
     }
-    if (!store_f16(step / 63, &b->d) || !store_f16(offset / 63, &b->m))
+    if (!pare__ggml_store_f16(step / (float)how->steps, &b->d) ||
+        !pare__ggml_store_f16(offset / (float)how->steps, &b->m))
         return false;
     const float d = pare_f16_to_f32(b->d), m = pare_f16_to_f32(b->m);
-    for (size_t s = 0; s < 8; s++) {
-        b->scale[s] = (int8_t)six_bits(f[s].step, step);
-        b->offset[s] = six_bits(f[s].offset, offset);
+    for (size_t s = 0; s < 256 / n; s++) {
+        b->scale[s] = (int8_t)grid_code(f[s].step, step, how->steps);
+        b->offset[s] = grid_code(f[s].offset, offset, how->steps);
         const float now = d * (float)b->scale[s], least = m * (float)b->offset[s];
-        for (size_t j = 32 * s; now != 0 && j < 32 * s + 32; j++)
+        for (size_t j = n * s; now != 0 && j < n * s + n; j++)
             b->code[j] = clamp_code(rintf((x[j] + least) / now), how->most);
     }
     return true;
@@ -240,19 +239,24 @@ static bool quantize_k(const float *x, const search *how, pare_ggml_block *b)
 
 bool pare__ggml_quantize_q4_k(const float *x, pare_ggml_block *b)
 {
-    static const search how = {15, 20, -1};
-    return quantize_k(x, &how, b);
+    static const pare__ggml_search how = {32, 15, 63, 20, -1, false};
+    return pare__ggml_quantize_offset(x, &how, b);
 }
 
 bool pare__ggml_quantize_q5_k(const float *x, pare_ggml_block *b)
 {
-    static const search how = {31, 15, -0.5f};
-    return quantize_k(x, &how, b);
+    static const pare__ggml_search how = {32, 31, 63, 15, -0.5f, false};
+    return pare__ggml_quantize_offset(x, &how, b);
+}
+
+float pare__ggml_clamp(float code, float least, float most)
+{
+    return fmaxf(least, fminf(most, code));
 }
 
 static float clamp_signed(float code)
 {
-    return fmaxf(-32, fminf(31, code));
+    return pare__ggml_clamp(code, -32, 31);
 }
 
 /* Sums of v x q and v q q with v = x^2 and q = the codes of x at 1 / id. */
@@ -269,7 +273,7 @@ static void sum_codes(const float *x, float id, float *sum_xq, float *sum_qq)
 /* The step for 16 elements, negative where the extreme one is positive: it gets code -32. */
 static float fit_step(const float *x, uint8_t *code)
 {
-    const float most = extreme(x, 16);
+    const float most = pare__ggml_extreme(x, 16);
     if (fabsf(most) < 1e-15f)
         return 0;
     float id = -32 / most, sum_xq, sum_qq;
@@ -292,19 +296,19 @@ static float fit_step(const float *x, uint8_t *code)
 bool pare__ggml_quantize_q6_k(const float *x, pare_ggml_block *b)
 {
     float step[16];
-    if (!all_finite(x, 256))
+    if (!pare__ggml_finite(x, 256))
         return false;
     for (size_t s = 0; s < 16; s++)
         step[s] = fit_step(x + 16 * s, b->code + 16 * s);
-    if (!all_finite(step, 16)) /* squares overflow long before the elements do */
+    if (!pare__ggml_finite(step, 16)) /* squares overflow long before the elements do */
         return false;
-    const float most = extreme(step, 16);
+    const float most = pare__ggml_extreme(step, 16);
     if (fabsf(most) < 1e-15f) {
         memset(b, 0, sizeof *b);
         return true;
     }
     const float id = -128 / most;
-    if (!store_f16(1 / id, &b->d))
+    if (!pare__ggml_store_f16(1 / id, &b->d))
         return false;
     const float d = pare_f16_to_f32(b->d);
     for (size_t s = 0; s < 16; s++) {

@@ -164,7 +164,17 @@ PARE_CHECKED pare_status pare__gguf_pack(pare_checkpoint *ck, pare_arena *a,
                                          const pare_gguf_tensor *t, uint64_t heads,
                                          pare_tensor *out, const pare_linear **packed);
 
-/* pare__container.read, .companion and .check. */
+/* gguf_split.c: whether a name is that of one of several parts. */
+bool pare__gguf_is_part(const char *name);
+
+/* Values of the first of several files, tensors of all, sorted by name: for the configuration. */
+PARE_CHECKED pare_status pare__gguf_whole(pare_ctx *cx, pare_arena *a, const pare_file *file,
+                                          size_t files, pare_gguf *out);
+
+/* pare__container.parts, .together, .read, .companion and .check. */
+PARE_CHECKED pare_status pare__gguf_parts(const pare_checkpoint *ck, pare_arena *a,
+                                          const char *name, const char *const **out, size_t *count);
+bool pare__gguf_together(const char *a, const char *b);
 PARE_CHECKED pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
                                          pare__shard *out);
 PARE_CHECKED pare_status pare__gguf_companion(const pare_checkpoint *ck, pare_arena *a,

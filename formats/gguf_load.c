@@ -17,6 +17,7 @@ typedef struct loading {
     pare_arena *arena;
     const char *path;
     pare_gguf g;
+    const pare_gguf *head;           /* of the first file, when it is one of several, else g */
     const pare__gguf_family *family; /* or NULL */
     int64_t heads, kv_heads, width;  /* width: of a head */
     int64_t experts;                 /* 0: none */
@@ -294,8 +295,7 @@ static pare_status hand_over(const loading *l, entry *all, size_t count, pare__s
         tensor[i] = all[i].tensor;
         stored[i] = all[i].stored;
     }
-    *out = (pare__shard){tensor, count};
-    l->ck->stored = stored; /* the only file, in the same order */
+    *out = (pare__shard){tensor, stored, count};
     return PARE_OK;
 }
 
@@ -325,47 +325,74 @@ static void read_size(const pare_gguf *g, const char *key, int64_t *out)
 }
 
 /* The metadata take the place of a config.json beside the file. */
-static pare_status load_config(loading *l)
+static pare_status load_config(const loading *l)
 {
     pare_checkpoint *const ck = l->ck;
-    int64_t parts = 0;
-    if (pare_gguf_integer(pare_gguf_find(&l->g, "split.count"), 0, &parts) && parts > 1)
-        return pare_fail(ck->cx, PARE_ENOTSUP,
-                         "%s: one of %lld parts; they must be merged into one file first", l->path,
-                         (long long)parts);
     pare_json_free(ck->config);
     pare_file_unmap(&ck->config_file);
     ck->config = NULL;
     ck->config_file = (pare_file){.path = (char *)l->path};
-    PARE_TRY(pare__gguf_config(ck->cx, l->path, &l->g, &ck->config));
-    l->family = pare__gguf_family_of(&l->g);
+    PARE_TRY(pare__gguf_config(ck->cx, l->path, l->head, &ck->config));
+    ck->arranged = true;
+    return PARE_OK;
+}
+
+static void read_sizes(loading *l)
+{
+    const pare_gguf *const g = l->head;
+    l->family = pare__gguf_family_of(g);
     int64_t hidden = 0;
-    read_size(&l->g, "attention.head_count", &l->heads);
+    read_size(g, "attention.head_count", &l->heads);
     l->kv_heads = l->heads;
-    read_size(&l->g, "attention.head_count_kv", &l->kv_heads);
-    read_size(&l->g, "embedding_length", &hidden);
-    read_size(&l->g, "expert_count", &l->experts);
+    read_size(g, "attention.head_count_kv", &l->kv_heads);
+    read_size(g, "embedding_length", &hidden);
+    read_size(g, "expert_count", &l->experts);
     if (l->experts > PARE_EXPERTS_MAX)
         l->experts = 0;
     l->width = l->heads > 0 ? hidden / l->heads : 0;
-    read_size(&l->g, "attention.key_length", &l->width);
-    ck->arranged = true;
-    return PARE_OK;
+    read_size(g, "attention.key_length", &l->width);
+}
+
+/* Parts were held against each other when they were found by their names. */
+static pare_status refuse_part(const loading *l)
+{
+    int64_t parts = 0;
+    if (!pare_gguf_integer(pare_gguf_find(&l->g, "split.count"), 0, &parts) || parts <= 1 ||
+        pare__gguf_is_part(l->path))
+        return PARE_OK;
+    return pare_fail(l->ck->cx, PARE_ENOTSUP,
+                     "%s: one of %lld parts, which are found by their names, "
+                     "NAME-00001-of-%05lld.gguf and so on: give it its name back",
+                     l->path, (long long)parts, (long long)parts);
 }
 
 pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
                             pare__shard *out)
 {
+    const bool several = ck->files > 1, first = !several || file == ck->file;
     loading l = {.ck = ck, .arena = a, .path = file->path};
+    pare_gguf head;
     PARE_TRY(pare_gguf_parse(ck->cx, a, file->path, file->data, file->bytes, &l.g));
-    PARE_TRY(load_config(&l));
+    l.head = &l.g;
+    if (several) {
+        PARE_TRY(pare__gguf_whole(ck->cx, a, ck->file, first ? ck->files : 1, &head));
+        l.head = &head;
+    }
+    PARE_TRY(refuse_part(&l));
+    if (first)
+        PARE_TRY(load_config(&l));
+    read_sizes(&l);
     return load_tensors(&l, out);
 }
 
+/* Of a model in parts the one file that others cut up had checksums, the parts have none. */
 pare_status pare__gguf_check(const pare_checkpoint *ck, pare_arena *a, bool *checked)
 {
     const pare_file *const f = &ck->file[0];
     pare_gguf g;
+    *checked = false;
+    if (ck->files > 1)
+        return PARE_OK;
     PARE_TRY(pare_gguf_parse(ck->cx, a, f->path, f->data, f->bytes, &g));
     return pare_gguf_check_seal(ck->cx, a, f, &g, checked);
 }

@@ -385,9 +385,13 @@ const pare_command pare_commands[] = {
      "gptq, gptq_v2       2, 3, 4, 8 bits as AutoGPTQ and GPTQModel: vLLM, SGLang, transformers\n"
      "awq                 4 bits as AutoAWQ (GEMM), 2 and 3 bits in 4: vLLM, SGLang, transformers\n"
      "safetensors         floats, rounded to the type of the embeddings: anything\n"
-     "gguf:TYPE           one file of blocks q4_0, q4_1, q8_0, q4_k, q6_k, tq1_0, tq2_0 or of "
-     "f16,\n"
-     "                    for llama.cpp; other grids than those of TYPE are quantized again, but\n"
+     "gguf:TYPE           one file of blocks q4_0, q4_1, q5_0, q5_1, q8_0, q2_k to q6_k, tq1_0, "
+     "tq2_0\n"
+     "                    or of f16, for llama.cpp; or of a mix of types by its rules, q2_k_s, "
+     "q2_k_m,\n"
+     "                    q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m, which quantizes\n"
+     "                    embeddings, head and linears in floats, too\n"
+     "                    Other grids than those of TYPE are quantized again, but\n"
      "                    linears on the grids q4_k and q6_k keep their blocks, and 8 bits in "
      "groups\n"
      "                    of 32 where 256 does not divide a row\n"
@@ -419,10 +423,12 @@ const pare_command pare_commands[] = {
      "pare train-tokenizer prose.txt code.txt --vocab 32000 --output tokenizer/",
      train_tokenizer_options, pare_train_tokenizer_run},
     {"inspect", "PATH", 1, 1, "list tensors, shapes, encodings and bits per weight of a model",
-     "PATH, like every MODEL, is a directory or a file: .safetensors; .gguf; .bin, .pt, .pth of\n"
-     "PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json beside a file. "
-     "Of\n"
-     "a file of kept statistics it tells of which model, tokens and settings they are.",
+     "PATH, like every MODEL, is a directory or a file: .safetensors; .gguf, of parts any one; "
+     ".bin,\n"
+     ".pt, .pth of PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json\n"
+     "beside a file. Of a file of kept statistics it tells of which model, tokens and settings "
+     "they\n"
+     "are.",
      "pare inspect llama-w4/", no_options, pare_inspect_run},
     {"verify", "PATH", 1, 1, "check every checksum, that tensors are finite and codes in range",
      "verify prints each finding. With one or more it ends with exit code 4. A folder that nobody\n"

@@ -172,6 +172,7 @@ static void print_export(void)
         "  rounded to floats      weights in the floats of the model, no codes (rounded)\n"
         "  quantized again        other codes, on the grid of the format (requantized)\n"
         "  in floats as before    no pass quantized it; the output head is one (float)\n"
+        "  of floats quantized here  the same in a mix of types, by its plain rule (quantized)\n"
         "\n"
         "example  export:\n"
         "           - {format: compressed-tensors, path: out-vllm, tensor_parallel: 2}\n"

@@ -92,6 +92,7 @@ static void describe_experts(const pare_model *model, size_t block,
             if (!w->name)
                 break;
             *l = linear_of(w->name, w, false, packed, count);
+            l->config = c;
             l->block = block;
             l->part = part;
             l->role = r;
@@ -176,6 +177,7 @@ pare_status pare_export_describe(pare_arena *a, const pare_model *model, const p
                 continue;
             *l = linear_of(w->name, w, pare_linear_has_bias(config, &c->arch->linear[r]), sorted,
                            count);
+            l->config = c;
             l->block = i;
             l->role = r;
             l->transposed = c->arch->transposed;
@@ -186,10 +188,12 @@ pare_status pare_export_describe(pare_arena *a, const pare_model *model, const p
     }
     linear[out->linears] =
         linear_of(c->arch->head, &model->head, c->arch->head_bias, sorted, count);
+    linear[out->linears].config = c;
     linear[out->linears].block = c->blocks;
     linear[out->linears++].role = PARE_ROLES;
     pare_export_linear *const table = &linear[out->linears];
     *table = linear_of(c->arch->embed, &model->embed, false, sorted, count);
+    table->config = c;
     table->block = c->blocks;
     table->role = PARE_ROLES;
     table->looked_up = true;

@@ -54,7 +54,7 @@ static pare_status mark_planes(pare__export *e)
     for (size_t i = 0; i < m->linears + m->tables; i++) {
         const pare_export_linear *const l = &m->linear[i];
         if (!l->pieces)
-            mark_linear(e, l, directory ? l->transposed : l->mates != NULL);
+            mark_linear(e, l, directory ? l->transposed : l->mates || e->target->mix);
         for (size_t p = 0; p < l->pieces; p++) {
             mark_linear(e, &l->piece[p], true);
             mark(e, l->piece[p].name, ".bias");
@@ -208,7 +208,7 @@ static pare_status lay_out_file(pare__export *e)
     PARE_TRY(pare_gguf_items(e->cx, e->a, e->target, &s->shape, s->tensor, s->tensors, e->plane,
                              &e->item, &e->items));
     PARE_TRY(pare_gguf_begin(e->cx, e->a, e->items, &e->gguf));
-    PARE_TRY(pare_gguf_describe(e->cx, c, e->target->block, "pare " PARE_VERSION, &e->gguf));
+    PARE_TRY(pare_gguf_describe(e->cx, c, e->target, "pare " PARE_VERSION, &e->gguf));
     PARE_TRY(pare_gguf_describe_tokenizer(e->cx, e->a, s->ck, c, &e->gguf, &has));
     e->out->no_tokenizer = !has;
     pare_gguf_put_seal(&e->gguf);
@@ -311,7 +311,11 @@ static pare_status take_notice(pare__export *e)
     const bool packed = pare_export_packed_embedding(&e->source.shape) != NULL;
     int len = 0;
     text[0] = '\0';
-    if (file)
+    if (file && e->target->mix)
+        len += snprintf(text, sizeof text,
+                        "embeddings and linears that the artifact keeps in floats are quantized by "
+                        "the plain rule");
+    else if (file)
         len +=
             snprintf(text, sizeof text, "%swhat the artifact keeps in floats %s floats here, too",
                      packed ? "" : "embeddings and ", packed ? "is" : "are");

@@ -22,7 +22,8 @@ static pare_status fail_value(pare__export *e, pare_status s, const pare_packed_
 pare_status pare__export_check_lost(const pare__export *e, const char *name, const char *type,
                                     double difference, double square)
 {
-    if (!(difference > 0.1 * square) || strncmp(type, "TQ", 2) == 0)
+    const double most = strcmp(type, "Q2_K") == 0 ? 0.3 : 0.1;
+    if (!(difference > most * square) || strncmp(type, "TQ", 2) == 0)
         return PARE_OK;
     return pare_fail(e->cx, PARE_ENUMERIC,
                      "%s: tensor %s: its values are too small for %s, the relative error would be "

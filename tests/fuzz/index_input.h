@@ -40,7 +40,7 @@ static inline pare_status index_input_shards(pare_arena *a, const char *text, si
                 break;
             tensor[used++].name = name;
         }
-        shard[i] = (pare__shard){first, (size_t)(&tensor[used] - first)};
+        shard[i] = (pare__shard){.tensor = first, .tensors = (size_t)(&tensor[used] - first)};
         if (shard[i].tensors > 1)
             qsort(first, shard[i].tensors, sizeof *first, index_input_by_name);
     }

@@ -73,24 +73,42 @@ def take_apart(w, heads):
     return w.reshape(heads, -1, 2, w.shape[1]).swapaxes(1, 2).reshape(w.shape)
 
 
+# Of types that the package only reads: where scales of 16 bits lie in a block, and what a step of
+# one is worth: of about so many an element is made.
+SCALES = {"Q2_K": (80, 20), "Q3_K": (108, 60), "Q4_K": (0, 256), "Q5_K": (0, 512), "Q6_K": (208, 1024),
+          "IQ4_NL": (0, 70), "IQ4_XS": (0, 1200), "IQ2_XXS": (0, 80), "IQ2_XS": (0, 80),
+          "IQ2_S": (0, 80), "IQ3_XXS": (0, 120), "IQ3_S": (0, 120), "IQ1_S": (0, 8)}
+OFFSETS = {"Q2_K": 2, "Q4_K": 8, "Q5_K": 16}  # a second scale behind it, so many times the first
+
+
 def random_blocks(w, kind, rng):
-    """Blocks of types that the package only reads: any bits, with scales that fit the matrix."""
+    """Any bits, with scales that fit the matrix."""
     elements, size = gguf.GGML_QUANT_SIZES[kind]
     raw = rng.integers(0, 256, (w.shape[0], w.shape[1] // elements, size), dtype=np.uint8)
     spread = float(w.std())
-    if kind == Type.Q6_K:
-        raw[..., -2:] = np.array([spread / 1024], np.float16).view(np.uint8)
+    if kind == Type.MXFP4:
+        raw[..., 0] = 127 + round(np.log2(spread / 2.5))
+    elif kind == Type.IQ1_M:  # a nibble at the top of each of four words
+        bits = int(np.array([spread / 8], np.float16).view(np.uint16)[0])
+        for i in range(4):
+            raw[..., 49 + 2 * i] = raw[..., 49 + 2 * i] & 15 | (bits >> 4 * i & 15) << 4
     else:
-        half = 8 if kind == Type.Q4_K else 16
-        step = spread / (32 * half)
-        raw[..., :4] = np.array([step, step * half], np.float16).view(np.uint8)
+        at, of = SCALES[kind.name]
+        scales = [spread / of] + [spread / of * n for n in [OFFSETS.get(kind.name)] if n]
+        raw[..., at:at + 2 * len(scales)] = np.array(scales, np.float16).view(np.uint8)
     return raw.reshape(w.shape[0], -1)
 
 
 def pack(w, kind, rng):
-    if kind in (Type.Q4_K, Type.Q5_K, Type.Q6_K):
+    if kind == Type.F64:
+        return w.astype(np.float64)
+    if kind.name in SCALES or kind in (Type.MXFP4, Type.IQ1_M):
         return random_blocks(w, kind, rng)
     return gguf.quants.quantize(w.astype(np.float32), kind)
+
+
+def unpack(packed, kind):
+    return packed.astype(np.float32) if kind == Type.F64 else gguf.quants.dequantize(packed, kind)
 
 
 def add_config(out, config):
@@ -142,11 +160,12 @@ def add_tokenizer(out, directory):
     out.add_add_bos_token(bool(settings.get("add_bos_token")))
 
 
-def write_both(directory, wanted, target, reference):
-    """The model as GGUF, and what its blocks stand for as safetensors."""
+def write_both(directory, wanted, target, reference, part=0):
+    """The model as GGUF, in parts of `part` tensors if that is more than 0, and what its blocks
+    stand for as safetensors."""
     config = json.loads((directory / "config.json").read_text())
     rng = np.random.default_rng(7)
-    out = gguf.GGUFWriter(target, "llama")
+    out = gguf.GGUFWriter(target, "llama", split_max_tensors=part, small_first_shard=part % 2 == 1)
     add_config(out, config)
     add_tokenizer(out, directory)
     values, used = {}, set()
@@ -161,7 +180,7 @@ def write_both(directory, wanted, target, reference):
         used.add(kind.name)
         packed = pack(data, kind, rng) if kind != Type.F32 else data.astype(np.float32)
         out.add_tensor(gguf_name(name), packed, raw_dtype=kind)
-        back = gguf.quants.dequantize(packed, kind)
+        back = unpack(packed, kind)
         values[name] = take_apart(back, heads) if turned else back
     out.write_header_to_file()
     out.write_kv_data_to_file()
@@ -203,6 +222,30 @@ def check_type(pare, directory, wanted, folder):
     return target, reference
 
 
+def check_parts(pare, directory, wanted, folder):
+    """The same from any part; a part that is missing, or of another model, is refused."""
+    for part in (4, 5):
+        home = folder / f"in{part}"
+        home.mkdir()
+        write_both(directory, wanted, home / "model.gguf", home / "reference", part)
+        parts = sorted(home.glob("model-*.gguf"))
+        assert len(parts) > 2, parts
+        (folder / "text").write_text(TEXT)
+        other, _ = evaluate(pare, home / "reference", folder / "text")
+        for path in (parts[0], parts[-1], home):
+            assert evaluate(pare, path, folder / "text")[0] == other, path
+        run(pare, "verify", parts[1])
+        kept = parts[1].read_bytes()
+        for bytes_of, said in ((None, "missing"), (parts[0].read_bytes(), "its name says part 2")):
+            parts[1].unlink()
+            if bytes_of:
+                parts[1].write_bytes(bytes_of)
+            done = subprocess.run([pare, "inspect", parts[0]], capture_output=True, text=True)
+            assert done.returncode != 0 and said in done.stderr, done.stderr
+            parts[1].write_bytes(kept)
+        print(f"{directory.name} as {wanted.name} in {len(parts)} parts: as the package has it")
+
+
 def check_compress(pare, target, reference, folder):
     packed = []
     for kind, model in (("a", target), ("b", reference)):
@@ -218,14 +261,17 @@ def check_compress(pare, target, reference, folder):
 
 def main():
     pare, models = Path(sys.argv[1]), Path(sys.argv[2])
-    types = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K",
-             "TQ1_0", "TQ2_0"]
+    types = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K",
+             "Q5_K", "Q6_K", "TQ1_0", "TQ2_0", "IQ4_NL", "IQ4_XS", "IQ2_XXS", "IQ2_XS", "IQ2_S",
+             "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "MXFP4", "F64"]
     for name, kind in [("hedge", t) for t in types] + [("stories260k", "F32"), ("stories260k", "Q8_0")]:
         with tempfile.TemporaryDirectory() as folder:
             made = check_type(pare, models / name, Type[kind], Path(folder))
             if kind in ("F32", "Q4_0"):
                 check_compress(pare, *made, Path(folder))
-    print(f"{len(types) + 2} passed, 0 failed")
+    with tempfile.TemporaryDirectory() as folder:
+        check_parts(pare, models / "hedge", Type.Q4_0, Path(folder))
+    print(f"{len(types) + 3} passed, 0 failed")
 
 
 if __name__ == "__main__":

@@ -108,9 +108,9 @@ END_TEST
 START_TEST(a_listing_converts_nothing)
 {
     char text[64];
-    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("type_iq"), &ck), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("type_nvfp4"), &ck), PARE_OK);
     const pare_tensor *const head = pare_checkpoint_find(&ck, "lm_head.weight");
-    ck_assert_str_eq(ck.stored[head - ck.tensor].type, "IQ4_XS");
+    ck_assert_str_eq(ck.stored[head - ck.tensor].type, "NVFP4");
     ck_assert_uint_eq(head->shape[1], 256);
     ck_assert_ptr_null(pare_checkpoint_find(&ck, "model.layers.0.mlp.down_proj.weight")->data);
     ck_assert(!ck.scratch.open);
@@ -382,7 +382,7 @@ START_TEST(a_directory_may_hold_one_file_of_any_name)
     pare_checkpoint_close(&ck);
     folder_put(&dir, "b.gguf", bytes, len);
     ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_EFORMAT);
-    ck_assert_ptr_nonnull(strstr(cx.what, ": 2 files of kind GGUF; name one of them"));
+    ck_assert_ptr_nonnull(strstr(cx.what, ": 2 models of kind GGUF; name a file of one of them"));
     folder_remove(&dir);
     free(bytes);
 }

@@ -14,8 +14,12 @@
 static pare_ctx cx;
 static pare_arena arena;
 
+/* Of the model that linears are of. */
+static pare_config config = {.blocks = 1, .heads = 1, .kv_heads = 1};
+
 static void begin(void)
 {
+    config.arch = pare_arch_find("llama");
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
 }
@@ -257,11 +261,11 @@ typedef struct made {
     size_t parts;
 } made;
 
-static const pare_config config = {.blocks = 1, .heads = 1, .kv_heads = 1};
 
 static pare_export_linear linear_of(const coded *x)
 {
-    return (pare_export_linear){.name = "w", .is_packed = true, .packed = x->l, .weights = &x->w};
+    return (pare_export_linear){
+        .name = "w", .is_packed = true, .packed = x->l, .weights = &x->w, .config = &config};
 }
 
 static made export_as(const pare_export_target *t, const coded *x)
@@ -340,8 +344,9 @@ static pare_gguf_way way_of(const pare_export_target *t, const pare_export_linea
                             const pare_ggml_type *type)
 {
     const bool exact = pare_export_store_of(t, l).fate == PARE_EXPORT_LOSSLESS;
-    const bool near = strcmp(type->name, "Q4_1") == 0 && l->packed.bits <= 4 &&
-                      l->packed.encoding == PARE_ENCODING_UNIFORM && !l->packed.sparse;
+    const bool minimum = (strcmp(type->name, "Q4_1") == 0 && l->packed.bits <= 4) ||
+                         (strcmp(type->name, "Q5_1") == 0 && l->packed.bits <= 5);
+    const bool near = minimum && l->packed.encoding == PARE_ENCODING_UNIFORM && !l->packed.sparse;
     return type->elements == 1 ? PARE_GGUF_FLOATS
            : exact || near     ? PARE_GGUF_CODES
                                : PARE_GGUF_AGAIN;
