@@ -278,15 +278,17 @@ pare_status pare__one_source(const pare__walk *w, const pare_yaml *mapping, pare
     return PARE_OK;
 }
 
-static const char *const evaluation_kinds[] = {[PARE_EVALUATE_PERPLEXITY] = "perplexity",
-                                               [PARE_EVALUATE_KL] = "kl",
-                                               [PARE_EVALUATE_CHOICE] = "choice",
-                                               [PARE_EVALUATE_TASK] = "tasks"};
-static const char *const evaluation_examples[] = {[PARE_EVALUATE_PERPLEXITY] =
-                                                      "perplexity: {text: FILE}",
-                                                  [PARE_EVALUATE_KL] = "kl: {text: FILE}",
-                                                  [PARE_EVALUATE_CHOICE] = "choice: {file: FILE}",
-                                                  [PARE_EVALUATE_TASK] = "tasks: {piqa: FILE}"};
+static const char *const evaluation_kinds[] = {
+    [PARE_EVALUATE_PERPLEXITY] = "perplexity", [PARE_EVALUATE_KL] = "kl",
+    [PARE_EVALUATE_CHOICE] = "choice",         [PARE_EVALUATE_TASK] = "tasks",
+    [PARE_EVALUATE_NEEDLE] = "needle",         [PARE_EVALUATE_CONTINUATIONS] = "continuations"};
+static const char *const evaluation_examples[] = {
+    [PARE_EVALUATE_PERPLEXITY] = "perplexity: {text: FILE}",
+    [PARE_EVALUATE_KL] = "kl: {text: FILE}",
+    [PARE_EVALUATE_CHOICE] = "choice: {file: FILE}",
+    [PARE_EVALUATE_TASK] = "tasks: {piqa: FILE}",
+    [PARE_EVALUATE_NEEDLE] = PARE__NEEDLE_EXAMPLE,
+    [PARE_EVALUATE_CONTINUATIONS] = "continuations: {text: FILE}"};
 enum { EVALUATION_KINDS = sizeof evaluation_kinds / sizeof *evaluation_kinds };
 
 const char *pare_evaluation_kind_name(pare_evaluation_kind k)
@@ -296,7 +298,12 @@ const char *pare_evaluation_kind_name(pare_evaluation_kind k)
 
 bool pare_evaluation_asks(pare_evaluation_kind k)
 {
-    return k == PARE_EVALUATE_CHOICE || k == PARE_EVALUATE_TASK;
+    return k == PARE_EVALUATE_CHOICE || k == PARE_EVALUATE_TASK || k == PARE_EVALUATE_NEEDLE;
+}
+
+bool pare_evaluation_scores(pare_evaluation_kind k)
+{
+    return k == PARE_EVALUATE_PERPLEXITY || k == PARE_EVALUATE_KL;
 }
 
 const pare_text *pare_evaluation_data(const pare_evaluation *e)
@@ -432,9 +439,10 @@ static pare_status read_common(const pare__walk *w, const pare_yaml *mapping, pa
 
 static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry, size_t number)
 {
-    static const char *const words[] = {"text",       "tokens", "window",          "file",
-                                        "limit",      "device", "device_products", "shots",
-                                        "shots_from", "by"};
+    static const char *const words[] = {"text",       "tokens",  "window",          "file",
+                                        "limit",      "device",  "device_products", "shots",
+                                        "shots_from", "by",      "lengths",         "keys",
+                                        "seed",       "prompts", "continue_tokens", "temperature"};
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
     PARE_TRY(single_key(w, entry, evaluation_examples[0], &key, &value));
     assert(key);
@@ -446,8 +454,10 @@ static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry, 
         PARE_TRY(read_common(w, mapping, &e));
         return read_tasks(w, mapping, key, &e);
     }
-    PARE_TRY(e.kind == PARE_EVALUATE_CHOICE ? read_choice(w, mapping, key, &e)
-                                            : read_measure(w, mapping, key, &e));
+    PARE_TRY(e.kind == PARE_EVALUATE_CHOICE          ? read_choice(w, mapping, key, &e)
+             : e.kind == PARE_EVALUATE_NEEDLE        ? pare__read_needle(w, mapping, key, &e)
+             : e.kind == PARE_EVALUATE_CONTINUATIONS ? pare__read_continuations(w, mapping, key, &e)
+                                                     : read_measure(w, mapping, key, &e));
     PARE_TRY(read_common(w, mapping, &e));
     w->out->evaluation[w->out->evaluations++] = e;
     return PARE_OK;

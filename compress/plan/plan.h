@@ -44,10 +44,10 @@ typedef struct pare_plan_export {
     pare_export_result result;
 } pare_plan_export;
 
-/* A multiple-choice file of the recipe. */
+/* A multiple-choice file of the recipe, a task or a needle. */
 typedef struct pare_plan_choice {
     size_t items;
-    uint64_t bytes; /* of all of them, as they run */
+    uint64_t bytes; /* of all of them, as they run; tokens of a needle */
     size_t longest; /* most bytes of an item: its context, and each choice as long as the longest */
 } pare_plan_choice;
 

@@ -78,7 +78,7 @@ static void put_perplexities(pare_text_out *t, const pare_report *r)
     size_t told = 0;
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
-        if (pare_evaluation_asks(e->kind))
+        if (!pare_evaluation_scores(e->kind))
             continue;
         if (told++ == 0)
             pare__text_put(t,
@@ -135,6 +135,7 @@ static void put_evaluations(pare_text_out *t, const pare_report *r)
     put_perplexities(t, r);
     put_choices(t, r);
     pare__report_tasks_card(t, r);
+    pare__report_answers_card(t, r);
 }
 
 const char *pare__report_caution(const pare_report *r, size_t pass)
