@@ -7,7 +7,8 @@
 
 enum { KEYS = 5 };
 
-pare_status pare_eval_needle_options(pare_cli *cli, const pare_args *args, pare_eval_needle *n)
+pare_status pare_eval_needle_options(pare_cli *cli, const pare_args *args, const char *command,
+                                     pare_eval_needle *n)
 {
     static const char *const needs[] = {"lengths", "keys"};
     pare_ctx *const cx = &cli->cx;
@@ -15,7 +16,7 @@ pare_status pare_eval_needle_options(pare_cli *cli, const pare_args *args, pare_
     *n = (pare_eval_needle){.opts = {.file = pare_args_text(args, "needle")}};
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
         if (!n->opts.file && pare_args_given(args, needs[i]))
-            return pare_fail(cx, PARE_EUSAGE, "eval: --%s needs --needle", needs[i]);
+            return pare_fail(cx, PARE_EUSAGE, "%s: --%s needs --needle", command, needs[i]);
     PARE_TRY(pare_args_counts(cx, args, "lengths", "512,1024",
                               (pare_counts){PARE_NEEDLE_LEAST, UINT32_MAX, PARE_NEEDLE_LENGTHS},
                               n->opts.length, &n->opts.lengths));

@@ -98,6 +98,30 @@ for wrong in 'evaluate.0.needle.lengths=[601]' 'evaluate.1.continuations.continu
     shows 'give (continue_tokens: )?(600|568) or less'
 done
 
+# A comparison has the figures that eval finds of each model beside the original.
+"$pare" compare long asked few --needle "$demo/evaluation.txt" --lengths 256,512 --keys 1 --seed 2 --text "$demo/evaluation.txt" \
+    --window 64 --limit 9 --continuations 5 --continue-tokens 40 --output both.csv --output both.json >out.log 2>err.log ||
+    fail "$(cat err.log)"
+shows '^model .* needle  tokens written  repeated  *same  *memory$'
+shows '^needle: numbers found in 10 prompts of .*, 256 to 512 tokens$'
+shows '^tokens written: behind 5 prompts of 32 tokens, at most 40, temperature 0'
+# member NAME FILE MODEL: what an object NAME of a model has, without indentation.
+member() { sed -n "/\"model\": \"$3\"/,/\"memory\"/p" "$2" | sed -n "/\"$1\": {/,/\"memory\"\|\"speed\"/p" | sed 's/^ *//'; }
+"$pare" eval asked --baseline long --needle "$demo/evaluation.txt" --lengths 256,512 --keys 1 --seed 2 --text "$demo/evaluation.txt" \
+    --window 64 --limit 9 --continuations 5 --continue-tokens 40 --format json >eval.json 2>err.log || fail "$(cat err.log)"
+for figure in needle continuations; do
+    member $figure eval.json asked >a
+    member $figure both.json asked >b
+    [ "$(wc -l <a)" -gt 10 ] || fail "$figure: $(cat eval.json)"
+    cmp a b || fail "compare finds another $figure: $(diff a b)"
+done
+[ "$(member needle both.json few | grep -c '"length"')" = 10 ] || fail "cells of the last model: $(cat both.json)"
+[ "$(sed -n 's/^asked,.*,\(10,[^,]*,[^,]*,[0-9]*,[0-9]*\),[^,]*,5,.*/\1/p' both.csv | wc -l)" = 1 ] || fail "$(cat both.csv)"
+code=0
+"$pare" compare long "$demo/hedge" --needle "$demo/evaluation.txt" --lengths 512 >out.log 2>&1 || code=$?
+[ $code = 2 ] || fail "a model of a smaller context: exit $code"
+shows 'the context of .*hedge is 256 tokens'
+
 # An interrupt leaves what was done.
 code=0
 "$pare" eval long --needle "$demo/evaluation.txt" --lengths 512 --keys 200 --log json:log >out.log 2>err.log &
