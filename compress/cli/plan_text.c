@@ -298,13 +298,17 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     if (p->original_path)
         (void)printf("%-17s %s\n", "compared with", p->original_path);
     (void)printf("%-17s %s%s\n", "output", p->place.output, taken_note(p));
-    (void)printf(
-        "%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n", p->structured ? "checkpoint" : "packed",
-        p->ratios ? "at most " : "", (unsigned long long)p->settled.packed_bytes,
-        pare_units_bytes(p->settled.packed_bytes, text),
-        p->ratios ? "exact once the calibration has run" : "exact", p->settled.layout.shards,
-        p->structured ? "" : "packed ", pare_plural(p->settled.layout.shards),
-        pare_packed_index_name(&p->settled.layout) ? " and the index" : "");
+    (void)printf("%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n",
+                 p->structured ? "checkpoint" : "packed",
+                 p->ratios || p->job->stand_in ? "at most " : "",
+                 (unsigned long long)p->settled.packed_bytes,
+                 pare_units_bytes(p->settled.packed_bytes, text),
+                 p->job->stand_in ? "exact once the smaller checkpoint is there"
+                 : p->ratios      ? "exact once the calibration has run"
+                                  : "exact",
+                 p->settled.layout.shards, p->structured ? "" : "packed ",
+                 pare_plural(p->settled.layout.shards),
+                 pare_packed_index_name(&p->settled.layout) ? " and the index" : "");
     print_bytes("other files", p->settled.other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
     print_passes(p);

@@ -409,6 +409,8 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(open_model(cx, a, plan));
     PARE_TRY(pare__plan_kept_open(cx, a, plan));
     PARE_TRY(pare__plan_resolve(cx, a, plan));
+    if (job->stand_in && pare_chain_changes_basis(&plan->recipe))
+        plan->unties = plan->model.config.tied;
     PARE_TRY(check_windows(cx, plan));
     PARE_TRY(pare__plan_original(cx, a, plan));
     PARE_TRY(pare__plan_answers(cx, plan));

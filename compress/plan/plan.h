@@ -94,7 +94,8 @@ typedef struct pare_plan {
     bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases, */
     bool watched;                  /* some step looks at the inputs inside blocks */
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */
-    bool unties;                   /* the rotation gives the tied head a tensor of its own */
+    bool unties;                   /* a rotation, or a smaller model in whose place this one
+                                     stands, gives the tied head a tensor of its own */
     pare_plan_kept kept;           /* statistics in a file */
     bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
     bool token_weights, bf16, halves;   /* tokens by the loss; products; waves in halves */
