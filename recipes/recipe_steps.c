@@ -71,9 +71,9 @@ static bool is_word(const char *text, const char *const *words, size_t count)
 }
 
 /* A second key in an entry: one of the `words` of the first that is not indented, or a dash that
- * was left out. */
+ * was left out; `alone` names what is no entry of a list and takes one pass, or is NULL. */
 static pare_status only_key(const pare__walk *w, const pare_yaml *entry, const char *const *words,
-                            size_t count)
+                            size_t count, const char *alone)
 {
     if (entry->kind != PARE_YAML_MAPPING || entry->count < 2)
         return PARE_OK;
@@ -85,6 +85,11 @@ static pare_status only_key(const pare__walk *w, const pare_yaml *entry, const c
         return pare_recipe_fail(w->cx, second->place,
                                 "%s belongs to %s; indent it further, or write {...}", quoted,
                                 first);
+    if (alone)
+        return pare_recipe_fail(w->cx, second->place,
+                                "%s stands beside %s; \"%s\" takes one quantizer, as in \"%s: "
+                                "{rtn: {bits: 8}}\": leave one of them out",
+                                quoted, first, alone, alone);
     return pare_recipe_fail(w->cx, second->place,
                             "%s stands beside %s; each entry of the list has one key: begin "
                             "the line with \"- \" (--set changes keys of the pass that is there: "
@@ -179,7 +184,9 @@ static pare_status read_params(const pare__walk *w, const pare_yaml *mapping,
     return PARE_OK;
 }
 
-static pare_status read_step(const pare__walk *w, const pare_yaml *entry, pare_step *step)
+/* `table` names what has the step in place of a list, or is NULL. */
+static pare_status read_step(const pare__walk *w, const pare_yaml *entry, const char *table,
+                             pare_step *step)
 {
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
     PARE_TRY(single_key(w, entry, "gptq: {bits: 4}", &key, &value));
@@ -194,7 +201,7 @@ static pare_status read_step(const pare__walk *w, const pare_yaml *entry, pare_s
         words[i] = params[i].name;
     words[count] = "targets";
     words[count + 1] = "skip";
-    PARE_TRY(only_key(w, entry, words, count + 2));
+    PARE_TRY(only_key(w, entry, words, count + 2, table));
     char example[64];
     (void)snprintf(example, sizeof example, "%.20s: {%.20s: ...}", key->text, words[0]);
     PARE_TRY(inner_mapping(w, value, example, &mapping));
@@ -220,7 +227,7 @@ pare_status pare__steps(const pare__walk *w, const pare_yaml *list)
     if (!out->step)
         return PARE_ENOMEM;
     for (const pare_yaml *e = list->first; e; e = e->next)
-        PARE_TRY(read_step(w, e, &out->step[out->steps++]));
+        PARE_TRY(read_step(w, e, NULL, &out->step[out->steps++]));
     return PARE_OK;
 }
 
@@ -236,7 +243,7 @@ pare_status pare__table(const pare__walk *w, const pare_yaml *node, pare_table t
         return pare_recipe_fail(w->cx, node->place,
                                 "\"%s\" takes one quantizer, as in \"%s: {rtn: {bits: 8}}\"", name,
                                 name);
-    PARE_TRY(read_step(w, node, step));
+    PARE_TRY(read_step(w, node, name, step));
     const pare_texts *const list = step->targets.count ? &step->targets : &step->skip;
     if (list->count)
         return pare_recipe_fail(w->cx, list->item[0].place,
@@ -448,7 +455,7 @@ static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry, 
     assert(key);
     pare_evaluation e = {.entry = number, .place = key->place};
     PARE_TRY(evaluation_kind(w, key, &e.kind));
-    PARE_TRY(only_key(w, entry, words, sizeof words / sizeof *words));
+    PARE_TRY(only_key(w, entry, words, sizeof words / sizeof *words, NULL));
     PARE_TRY(inner_mapping(w, value, evaluation_examples[e.kind], &mapping));
     if (e.kind == PARE_EVALUATE_TASK) {
         PARE_TRY(read_common(w, mapping, &e));
