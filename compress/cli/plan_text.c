@@ -120,6 +120,12 @@ static void print_experts(const pare_plan *p)
 }
 
 /* Statistics in a file, and what that spares. */
+/* Whether the job gathers statistics, for lack of a file that has them. */
+static bool is_gathering(const pare_plan *p)
+{
+    return pare_plan_gathers(p) && !(p->kept.made && pare_path_is_file(p->kept.path));
+}
+
 static void print_statistics(const pare_plan *p)
 {
     char text[PARE_UNIT_TEXT];
@@ -127,7 +133,7 @@ static void print_statistics(const pare_plan *p)
         (void)printf("%-17s %s\n", "note", pare_plan_kept_idle(p));
     if (!p->kept.used)
         return;
-    if (p->kept.made && !pare_path_is_file(p->kept.path))
+    if (is_gathering(p))
         (void)printf("%-17s at most %s, kept in %s before the first block\n", "statistics",
                      pare_units_bytes(pare_plan_stage_bytes(p, &p->settled), text), p->kept.path);
     else
@@ -328,7 +334,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
         (void)printf("%-17s %s: products of the calibration\n", "precision",
                      p->bf16 ? "BF16" : "F32");
     print_statistics(p);
-    if (p->token_weights && pare_plan_gathers(p))
+    if (p->token_weights && is_gathering(p))
         (void)printf("%-17s by the loss: the float model runs forward and backward first\n",
                      "token weights");
     if (p->drift)

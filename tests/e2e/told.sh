@@ -1,0 +1,46 @@
+#!/bin/sh
+# What commands say of files and settings that are easily told wrong: told.sh PARE DEMO
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "told.sh: $*" >&2
+    exit 1
+}
+
+# does ARGUMENT...: pare ends well, and out.log has what it said.
+does() { "$pare" "$@" >out.log 2>&1 || fail "$*: $(cat out.log)"; }
+# refuses CODE TEXT ARGUMENT...
+refuses() {
+    want=$1 text=$2 code=0
+    shift 2
+    "$pare" "$@" >out.log 2>&1 || code=$?
+    [ "$code" = "$want" ] || fail "$*: exit $code, not $want: $(cat out.log)"
+    grep -q -- "$text" out.log || fail "$*: no \"$text\": $(cat out.log)"
+}
+shows() { grep -q -- "$1" out.log || fail "no \"$1\" in: $(cat out.log)"; }
+silent() { ! grep -q -- "$1" out.log || fail "\"$1\" in: $(cat out.log)"; }
+
+if [ -x "${pare%/*}/pare-hdf5" ]; then
+    # Statistics that are there: nothing is weighed, and more of them must be given, not samples.
+    cat >kept.yaml <<END
+pare: 1
+model: $demo/hedge
+output: kept
+calibration: {text: [$demo/calibration.txt], samples: 4, window: 64, keep: k.h5}
+passes: [gptq: {bits: 4, group: 32}]
+END
+    does plan kept.yaml
+    shows '^token weights '
+    does compress kept.yaml
+    does plan kept.yaml --output again
+    shows '^statistics  *from ./k.h5'
+    silent '^token weights '
+    sed 's/^calibration.*/calibration: {from: k.h5}/' kept.yaml >from.yaml
+    does plan from.yaml --output again
+    shows '; give statistics of 30 or more samples (windows of 64)$'
+fi
+echo "told.sh: good"
