@@ -24,6 +24,11 @@ refuses() {
 shows() { grep -q -- "$1" out.log || fail "no \"$1\" in: $(cat out.log)"; }
 silent() { ! grep -q -- "$1" out.log || fail "\"$1\" in: $(cat out.log)"; }
 
+# What runs no jobs tells of none.
+printf 'pare: 1\nrecipe: {model: %s, passes: [rtn]}\noutput: jobs\nmatrix: {bits: [4]}\n' "$demo/hedge" >jobs.yaml
+refuses 2 '--notify tells of the end of jobs, and --emit runs none' batch jobs.yaml --emit make --notify true
+refuses 2 '--notify tells of the end of jobs, and --summary runs none' batch jobs.yaml --summary --notify true
+
 if [ -x "${pare%/*}/pare-hdf5" ]; then
     # Statistics that are there: nothing is weighed, and more of them must be given, not samples.
     cat >kept.yaml <<END
