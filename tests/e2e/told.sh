@@ -29,6 +29,14 @@ printf 'pare: 1\nrecipe: {model: %s, passes: [rtn]}\noutput: jobs\nmatrix: {bits
 refuses 2 '--notify tells of the end of jobs, and --emit runs none' batch jobs.yaml --emit make --notify true
 refuses 2 '--notify tells of the end of jobs, and --summary runs none' batch jobs.yaml --summary --notify true
 
+# Equal tensors of two recipes.
+printf 'pare: 1\nmodel: %s\noutput: a\npasses: [rtn: {group: 32}]\nseed: 1\n' "$demo/hedge" >a.yaml
+does compress a.yaml
+does compress a.yaml --output b --set seed=2
+does diff a b
+shows '^the tensors are the same, the recipes differ$'
+silent '^the models differ'
+
 if [ -x "${pare%/*}/pare-hdf5" ]; then
     # Statistics that are there: nothing is weighed, and more of them must be given, not samples.
     cat >kept.yaml <<END
