@@ -37,6 +37,10 @@ does diff a b
 shows '^the tensors are the same, the recipes differ$'
 silent '^the models differ'
 
+# Embeddings in few bits stand in the table of encodings.
+does compress a.yaml --output table --set 'embeddings={rtn: {bits: 8, group: 32}}'
+grep -q '^| int8 g32 sym | rtn, model.embed\\_tokens | 1 | 8.5' table/README.md || fail "$(cat table/README.md)"
+
 if [ -x "${pare%/*}/pare-hdf5" ]; then
     # Statistics that are there: nothing is weighed, and more of them must be given, not samples.
     cat >kept.yaml <<END
