@@ -200,6 +200,7 @@ static bool needs_text(const comparing *c)
 static pare_status open_other(comparing *c, const char *path, pare_loaded *l)
 {
     PARE_TRY(pare_inputs_no_work(&c->cli->cx, &c->cli->arena, path));
+    PARE_TRY(pare_loaded_no_statistics(c->cli, path));
     const char *const tokenizer = pare_args_text(c->args, "tokenizer");
     if (needs_text(c))
         PARE_TRY(pare_checkpoint_tokenizer_of(&c->cli->cx, path, tokenizer, &l->tokenizer));

@@ -59,5 +59,11 @@ END
     sed 's/^calibration.*/calibration: {from: k.h5}/' kept.yaml >from.yaml
     does plan from.yaml --output again
     shows '; give statistics of 30 or more samples (windows of 64)$'
+    # They are no model.
+    no='k.h5 holds statistics of a calibration and no model'
+    refuses 4 "$no" eval k.h5 --text "$demo/evaluation.txt"
+    refuses 4 "$no" generate k.h5
+    refuses 4 "$no" compare k.h5 "$demo/hedge" --speed
+    refuses 4 "$no" compare "$demo/hedge" k.h5 --speed
 fi
 echo "told.sh: good"
