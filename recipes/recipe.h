@@ -89,11 +89,18 @@ typedef enum pare_evaluation_kind {
     PARE_EVALUATE_PERPLEXITY,
     PARE_EVALUATE_KL,
     PARE_EVALUATE_CHOICE,
-    PARE_EVALUATE_TASK
+    PARE_EVALUATE_TASK,
+    PARE_EVALUATE_NEEDLE,
+    PARE_EVALUATE_CONTINUATIONS
 } pare_evaluation_kind;
 const char *pare_evaluation_kind_name(pare_evaluation_kind k); /* "perplexity", .., "tasks" */
-/* Asks the items of a file: choice and tasks, which have no windows. */
+/* Asks items: choice, tasks and needle, which have no windows. */
 bool pare_evaluation_asks(pare_evaluation_kind k);
+/* Scores the tokens of a text: perplexity and kl. */
+bool pare_evaluation_scores(pare_evaluation_kind k);
+
+/* Lengths of needle. */
+enum { PARE_EVALUATION_LENGTHS = 16, PARE_EVALUATION_LENGTH_LEAST = 128 };
 
 /* Where models run. */
 typedef enum pare_run_on {
@@ -118,9 +125,17 @@ typedef struct pare_evaluation {
     pare_text task, shots_file;   /* of tasks; the latter may be without text */
     pare_text by; /* of tasks: the field that shares are told apart by, or without text */
     size_t shots;
-    size_t window; /* default 2048; not of choice and tasks */
+    size_t window; /* default 2048; of those that have windows */
     bool window_given;
-    size_t limit; /* the first windows, items of choice or documents; default 0: all */
+    /* Of needle: where it has none the planner chooses lengths. */
+    size_t length[PARE_EVALUATION_LENGTHS], lengths, keys;
+    bool lengths_given;
+    /* Of continuations: the planner cuts `most` unless it is given. */
+    size_t prompts, most;
+    bool most_given;
+    double temperature;
+    uint64_t seed; /* of both */
+    size_t limit;  /* the first windows, items of choice or documents; default 0: all */
     pare_run_on device;
     pare_place device_place;
     pare_products products;
@@ -212,6 +227,7 @@ extern const pare_param pare_experts_params[];
  * device_products; and what "nan" takes. */
 extern const pare_param *const pare_calibration_params[];
 extern const pare_param *const pare_evaluate_params[];
+extern const pare_param pare_needle_params[], pare_continue_params[]; /* ended by a NULL name */
 extern const pare_param *const pare_nan_param;
 
 /* A size such as 8GiB, 500MB, 4096: a whole number above 0 and a unit of B, KB, MB, GB (powers of

@@ -103,6 +103,13 @@ PARE_CHECKED pare_status pare__steps(const pare__walk *w, const pare_yaml *list)
 /* A step for a table: one pass, without targets and skip. */
 PARE_CHECKED pare_status pare__table(const pare__walk *w, const pare_yaml *node, pare_table table);
 PARE_CHECKED pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list);
+
+/* The mappings behind "needle" and "continuations". */
+#define PARE__NEEDLE_EXAMPLE "needle: {text: FILE}"
+PARE_CHECKED pare_status pare__read_needle(const pare__walk *w, const pare_yaml *mapping,
+                                           const pare_yaml *key, pare_evaluation *out);
+PARE_CHECKED pare_status pare__read_continuations(const pare__walk *w, const pare_yaml *mapping,
+                                                  const pare_yaml *key, pare_evaluation *out);
 PARE_CHECKED pare_status pare__exports(const pare__walk *w, const pare_yaml *list);
 PARE_CHECKED pare_status pare__calibration(const pare__walk *w, const pare_yaml *node);
 PARE_CHECKED pare_status pare__kv_cache(const pare__walk *w, const pare_yaml *node);

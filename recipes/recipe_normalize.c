@@ -186,6 +186,27 @@ static void put_step(sink *s, const char *before, const pare_step *step,
     put_texts(s, "      skip", &step->skip);
 }
 
+/* What the planner has chosen is not what was given. */
+static void put_answers(sink *s, const pare_evaluation *e, bool portable)
+{
+    if (e->kind == PARE_EVALUATE_NEEDLE) {
+        for (size_t i = 0; i < e->lengths && (portable || e->lengths_given); i++)
+            put_format(s, "%s%zu%s", i ? ", " : "      lengths: [", e->length[i],
+                       i + 1 < e->lengths ? "" : "]\n");
+        put_format(s, "      keys: %zu\n", e->keys);
+    } else if (e->kind == PARE_EVALUATE_CONTINUATIONS) {
+        char temperature[PARE__NUMBER];
+        pare__number_print(e->temperature, temperature);
+        put_format(s, "      prompts: %zu\n", e->prompts);
+        if (portable || e->most_given)
+            put_format(s, "      continue_tokens: %zu\n", e->most);
+        put_format(s, "      temperature: %s\n", temperature);
+    } else {
+        return;
+    }
+    put_format(s, "      seed: %llu\n", (unsigned long long)e->seed);
+}
+
 static void put_evaluation(sink *s, const pare_evaluation *e, bool portable)
 {
     put_format(s, "  - %s:\n", pare_evaluation_kind_name(e->kind));
@@ -201,6 +222,7 @@ static void put_evaluation(sink *s, const pare_evaluation *e, bool portable)
         put_format(s, "      window: %zu\n", e->window);
     if (e->limit)
         put_format(s, "      limit: %zu\n", e->limit);
+    put_answers(s, e, portable);
     if (e->shots)
         put_format(s, "      shots: %zu\n", e->shots);
     if (e->shots_file.text) {

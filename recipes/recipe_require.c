@@ -16,6 +16,8 @@ const pare_requirement_word pare_requirement_words[] = {
      "accuracy of every evaluation with choice"},
     {"tasks.TASK", false, "\">= 99%\" of the original's, or \">= 0.41\"",
      "acc of a task of the recipe, as in tasks.piqa; tasks.piqa.acc_norm: another share of it"},
+    {"needle", false, "\">= 99%\" of the original's, or \">= 0.9\"",
+     "numbers found in a long text, of every evaluation with needle"},
     {"bytes", true, "\"<= 4GiB\"", "of the weights as they are stored: the packed files"},
     {NULL, false, NULL, NULL},
 };

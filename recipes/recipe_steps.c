@@ -71,9 +71,9 @@ static bool is_word(const char *text, const char *const *words, size_t count)
 }
 
 /* A second key in an entry: one of the `words` of the first that is not indented, or a dash that
- * was left out. */
+ * was left out; `alone` names what is no entry of a list and takes one pass, or is NULL. */
 static pare_status only_key(const pare__walk *w, const pare_yaml *entry, const char *const *words,
-                            size_t count)
+                            size_t count, const char *alone)
 {
     if (entry->kind != PARE_YAML_MAPPING || entry->count < 2)
         return PARE_OK;
@@ -85,6 +85,11 @@ static pare_status only_key(const pare__walk *w, const pare_yaml *entry, const c
         return pare_recipe_fail(w->cx, second->place,
                                 "%s belongs to %s; indent it further, or write {...}", quoted,
                                 first);
+    if (alone)
+        return pare_recipe_fail(w->cx, second->place,
+                                "%s stands beside %s; \"%s\" takes one quantizer, as in \"%s: "
+                                "{rtn: {bits: 8}}\": leave one of them out",
+                                quoted, first, alone, alone);
     return pare_recipe_fail(w->cx, second->place,
                             "%s stands beside %s; each entry of the list has one key: begin "
                             "the line with \"- \" (--set changes keys of the pass that is there: "
@@ -179,7 +184,9 @@ static pare_status read_params(const pare__walk *w, const pare_yaml *mapping,
     return PARE_OK;
 }
 
-static pare_status read_step(const pare__walk *w, const pare_yaml *entry, pare_step *step)
+/* `table` names what has the step in place of a list, or is NULL. */
+static pare_status read_step(const pare__walk *w, const pare_yaml *entry, const char *table,
+                             pare_step *step)
 {
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
     PARE_TRY(single_key(w, entry, "gptq: {bits: 4}", &key, &value));
@@ -194,7 +201,7 @@ static pare_status read_step(const pare__walk *w, const pare_yaml *entry, pare_s
         words[i] = params[i].name;
     words[count] = "targets";
     words[count + 1] = "skip";
-    PARE_TRY(only_key(w, entry, words, count + 2));
+    PARE_TRY(only_key(w, entry, words, count + 2, table));
     char example[64];
     (void)snprintf(example, sizeof example, "%.20s: {%.20s: ...}", key->text, words[0]);
     PARE_TRY(inner_mapping(w, value, example, &mapping));
@@ -220,7 +227,7 @@ pare_status pare__steps(const pare__walk *w, const pare_yaml *list)
     if (!out->step)
         return PARE_ENOMEM;
     for (const pare_yaml *e = list->first; e; e = e->next)
-        PARE_TRY(read_step(w, e, &out->step[out->steps++]));
+        PARE_TRY(read_step(w, e, NULL, &out->step[out->steps++]));
     return PARE_OK;
 }
 
@@ -236,7 +243,7 @@ pare_status pare__table(const pare__walk *w, const pare_yaml *node, pare_table t
         return pare_recipe_fail(w->cx, node->place,
                                 "\"%s\" takes one quantizer, as in \"%s: {rtn: {bits: 8}}\"", name,
                                 name);
-    PARE_TRY(read_step(w, node, step));
+    PARE_TRY(read_step(w, node, name, step));
     const pare_texts *const list = step->targets.count ? &step->targets : &step->skip;
     if (list->count)
         return pare_recipe_fail(w->cx, list->item[0].place,
@@ -278,15 +285,17 @@ pare_status pare__one_source(const pare__walk *w, const pare_yaml *mapping, pare
     return PARE_OK;
 }
 
-static const char *const evaluation_kinds[] = {[PARE_EVALUATE_PERPLEXITY] = "perplexity",
-                                               [PARE_EVALUATE_KL] = "kl",
-                                               [PARE_EVALUATE_CHOICE] = "choice",
-                                               [PARE_EVALUATE_TASK] = "tasks"};
-static const char *const evaluation_examples[] = {[PARE_EVALUATE_PERPLEXITY] =
-                                                      "perplexity: {text: FILE}",
-                                                  [PARE_EVALUATE_KL] = "kl: {text: FILE}",
-                                                  [PARE_EVALUATE_CHOICE] = "choice: {file: FILE}",
-                                                  [PARE_EVALUATE_TASK] = "tasks: {piqa: FILE}"};
+static const char *const evaluation_kinds[] = {
+    [PARE_EVALUATE_PERPLEXITY] = "perplexity", [PARE_EVALUATE_KL] = "kl",
+    [PARE_EVALUATE_CHOICE] = "choice",         [PARE_EVALUATE_TASK] = "tasks",
+    [PARE_EVALUATE_NEEDLE] = "needle",         [PARE_EVALUATE_CONTINUATIONS] = "continuations"};
+static const char *const evaluation_examples[] = {
+    [PARE_EVALUATE_PERPLEXITY] = "perplexity: {text: FILE}",
+    [PARE_EVALUATE_KL] = "kl: {text: FILE}",
+    [PARE_EVALUATE_CHOICE] = "choice: {file: FILE}",
+    [PARE_EVALUATE_TASK] = "tasks: {piqa: FILE}",
+    [PARE_EVALUATE_NEEDLE] = PARE__NEEDLE_EXAMPLE,
+    [PARE_EVALUATE_CONTINUATIONS] = "continuations: {text: FILE}"};
 enum { EVALUATION_KINDS = sizeof evaluation_kinds / sizeof *evaluation_kinds };
 
 const char *pare_evaluation_kind_name(pare_evaluation_kind k)
@@ -296,7 +305,12 @@ const char *pare_evaluation_kind_name(pare_evaluation_kind k)
 
 bool pare_evaluation_asks(pare_evaluation_kind k)
 {
-    return k == PARE_EVALUATE_CHOICE || k == PARE_EVALUATE_TASK;
+    return k == PARE_EVALUATE_CHOICE || k == PARE_EVALUATE_TASK || k == PARE_EVALUATE_NEEDLE;
+}
+
+bool pare_evaluation_scores(pare_evaluation_kind k)
+{
+    return k == PARE_EVALUATE_PERPLEXITY || k == PARE_EVALUATE_KL;
 }
 
 const pare_text *pare_evaluation_data(const pare_evaluation *e)
@@ -432,22 +446,25 @@ static pare_status read_common(const pare__walk *w, const pare_yaml *mapping, pa
 
 static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry, size_t number)
 {
-    static const char *const words[] = {"text",       "tokens", "window",          "file",
-                                        "limit",      "device", "device_products", "shots",
-                                        "shots_from", "by"};
+    static const char *const words[] = {"text",       "tokens",  "window",          "file",
+                                        "limit",      "device",  "device_products", "shots",
+                                        "shots_from", "by",      "lengths",         "keys",
+                                        "seed",       "prompts", "continue_tokens", "temperature"};
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
     PARE_TRY(single_key(w, entry, evaluation_examples[0], &key, &value));
     assert(key);
     pare_evaluation e = {.entry = number, .place = key->place};
     PARE_TRY(evaluation_kind(w, key, &e.kind));
-    PARE_TRY(only_key(w, entry, words, sizeof words / sizeof *words));
+    PARE_TRY(only_key(w, entry, words, sizeof words / sizeof *words, NULL));
     PARE_TRY(inner_mapping(w, value, evaluation_examples[e.kind], &mapping));
     if (e.kind == PARE_EVALUATE_TASK) {
         PARE_TRY(read_common(w, mapping, &e));
         return read_tasks(w, mapping, key, &e);
     }
-    PARE_TRY(e.kind == PARE_EVALUATE_CHOICE ? read_choice(w, mapping, key, &e)
-                                            : read_measure(w, mapping, key, &e));
+    PARE_TRY(e.kind == PARE_EVALUATE_CHOICE          ? read_choice(w, mapping, key, &e)
+             : e.kind == PARE_EVALUATE_NEEDLE        ? pare__read_needle(w, mapping, key, &e)
+             : e.kind == PARE_EVALUATE_CONTINUATIONS ? pare__read_continuations(w, mapping, key, &e)
+                                                     : read_measure(w, mapping, key, &e));
     PARE_TRY(read_common(w, mapping, &e));
     w->out->evaluation[w->out->evaluations++] = e;
     return PARE_OK;

@@ -28,6 +28,7 @@ typedef enum pare_requirement_kind {
     PARE_REQUIRE_TOP1,
     PARE_REQUIRE_CHOICE,
     PARE_REQUIRE_TASK,
+    PARE_REQUIRE_NEEDLE,
     PARE_REQUIRE_BYTES
 } pare_requirement_kind;
 

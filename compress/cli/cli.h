@@ -126,6 +126,9 @@ typedef struct pare_loaded {
     struct pare_cuda *cuda;    /* on the device; NULL: on the CPU */
 } pare_loaded;
 
+/* PARE_EFORMAT for a file of kept statistics, which is no model. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_loaded_no_statistics(pare_cli *cli, const char *path);
+
 /* Opens `path`; forward tables for the model's whole context. With `text`, its tokenizer first, the
  * one that --tokenizer names or its own. Checksums are looked at unless --unchecked is among the
  * arguments, which is told. Close in any case. */

@@ -274,6 +274,11 @@ pare_status pare_batch_command(pare_cli *cli, const pare_args *args)
     const pare_teller teller = {pare_cli_tell, cli};
     const char *const script = pare_args_text(args, "emit");
     PARE_TRY(read_options(cli, args, &opts));
+    if (pare_args_given(args, "notify") && (script || pare_args_given(args, "summary")))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "batch: --notify tells of the end of jobs, and --%s runs none; leave it "
+                         "out",
+                         script ? "emit" : "summary");
     pare_status s = pare_batch_open(&cli->cx, &cli->arena, &opts, &teller, &b);
     if (s == PARE_OK && pare_args_given(args, "dry-run"))
         s = dry_run(cli, args, &b);

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "compress/cli/compare_answers.h"
 #include "compress/cli/compare_forms.h"
 #include "compress/cli/measure_steps.h"
 #include "compress/cli/measure_tasks.h"
@@ -25,6 +26,7 @@ typedef struct comparing {
     const pare_args *args;
     pare_measure asked;
     pare_measure_steps steps;
+    pare_compare_answers answers;
     form shown; /* on stdout */
     const char *output[PARE_ARGS_MAX];
     size_t outputs;
@@ -43,7 +45,7 @@ static pare_status plan_job(comparing *c)
     const size_t models = c->args->operands;
     uint64_t window = PARE_MEASURE_WINDOW;
     PARE_TRY(pare_args_count(&c->cli->cx, c->args, "window", 2, UINT32_MAX, &window));
-    PARE_TRY(pare_measure_steps_take(c->cli, models * (3 + m->choices + m->tasks), &c->steps));
+    PARE_TRY(pare_measure_steps_take(c->cli, models * (5 + m->choices + m->tasks), &c->steps));
     m->steps = &c->steps;
     for (size_t i = 0; i < models; i++) {
         pare_measure_expect_open(m);
@@ -52,6 +54,7 @@ static pare_status plan_job(comparing *c)
             pare_measure_expect_choice(m, j);
         for (size_t j = 0; j < m->tasks; j++)
             pare_measure_expect_task(m, j);
+        pare_compare_answers_expect(m, &c->answers, i);
         pare_measure_expect_speed(m);
     }
     pare_measure_steps_begin(c->cli, m);
@@ -172,8 +175,11 @@ static pare_status check_other(comparing *c, const char *path, pare_loaded *l)
         PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->choice[i]));
     for (size_t i = 0; i < m->tasks; i++)
         PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->task[i].file));
+    if (c->answers.needle->opts.file)
+        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, c->answers.needle->opts.file));
     PARE_TRY(pare_measure_check_choices(cli, m, l));
-    return pare_measure_check_tasks(cli, m, l);
+    PARE_TRY(pare_measure_check_tasks(cli, m, l));
+    return pare_compare_answers_check(cli, m, l, &c->answers);
 }
 
 /* Binds the tensors, unless some must be unpacked for that. */
@@ -188,12 +194,13 @@ static pare_status check_shapes(pare_cli *cli, const pare_checkpoint *ck)
 
 static bool needs_text(const comparing *c)
 {
-    return c->asked.text || c->asked.choices || c->asked.tasks;
+    return c->asked.text || c->asked.choices || c->asked.tasks || c->answers.needle->opts.file;
 }
 
 static pare_status open_other(comparing *c, const char *path, pare_loaded *l)
 {
     PARE_TRY(pare_inputs_no_work(&c->cli->cx, &c->cli->arena, path));
+    PARE_TRY(pare_loaded_no_statistics(c->cli, path));
     const char *const tokenizer = pare_args_text(c->args, "tokenizer");
     if (needs_text(c))
         PARE_TRY(pare_checkpoint_tokenizer_of(&c->cli->cx, path, tokenizer, &l->tokenizer));
@@ -229,10 +236,14 @@ static pare_status open_original(comparing *c)
     PARE_TRY(pare_loaded_open(cli, c->args, path, c->asked.exact, needs_text(c), &c->original));
     c->checked = c->original.checked;
     PARE_TRY(pare_measure_watch(cli, &c->asked, &c->original));
+    if (c->answers.needle->opts.file)
+        PARE_TRY(pare_loaded_watch(cli, &c->original, c->answers.needle->opts.file));
     PARE_TRY(pare_measure_data(cli, c->args, &c->original, &c->asked));
     PARE_TRY(pare_measure_check_choices(cli, &c->asked, &c->original));
     PARE_TRY(pare_measure_check_tasks(cli, &c->asked, &c->original));
+    PARE_TRY(pare_compare_answers_check(cli, &c->asked, &c->original, &c->answers));
     PARE_TRY(check_others(c));
+    PARE_TRY(pare_compare_answers_take(cli, &c->answers));
     pare_loaded_text_done(&c->original);
     PARE_TRY(pare_loaded_device(cli, &c->original));
     c->f = PARE_NEW(&cli->arena, pare_figures, c->args->operands);
@@ -312,9 +323,15 @@ static pare_status measure(comparing *c, pare_loaded *l, pare_figures *f)
     while (s == PARE_OK && f->tasks < c->asked.tasks)
         s = measure_task(c, l, f);
     if (s == PARE_OK)
+        s = pare_compare_answers_needle(cli, &c->asked, l, c->done, &c->answers, f);
+    const size_t asked = cli->cx.peak_bytes - before;
+    if (s == PARE_OK)
+        s = pare_compare_answers_continue(cli, &c->asked, l, &c->original, c->done, &c->answers, f);
+    (void)count_anew(c);
+    if (s == PARE_OK)
         s = pare_measure_speed(cli, &c->asked, l, f);
-    const size_t rest = cli->cx.peak_bytes - before;
-    f->memory.peak_anonymous_bytes = text > rest ? text : rest;
+    const size_t timed = cli->cx.peak_bytes - before;
+    f->memory.peak_anonymous_bytes = pare_larger(text, pare_larger(asked, timed));
     return s;
 }
 
@@ -328,7 +345,7 @@ static pare_status take(comparing *c, const pare_loaded *l, pare_status s)
     if (l != &c->original && pare_watch_check(&c->cli->cx, &l->checkpoint.watch) != PARE_OK)
         return PARE_EFORMAT;
     c->on[c->done] = pare_loaded_ran_on(c->cli, l);
-    if (s == PARE_OK || f->window || f->choices || f->tasks)
+    if (s == PARE_OK || f->window || f->choices || f->tasks || f->needle || f->continuations)
         c->done++;
     if (s == PARE_OK)
         pare_screen_say(&c->cli->screen, "%zu of %zu measured: %s", c->done, c->args->operands,
@@ -424,6 +441,8 @@ static pare_status deliver(comparing *c, bool complete)
     PARE_TRY(pare_loaded_unchanged(c->cli, &c->original));
     (void)count_anew(c);
     const pare_comparison r = {.asked = &c->asked,
+                               .needle = c->answers.needle->opts.file,
+                               .continuations = c->answers.continued->opts.prompts > 0,
                                .model = c->f,
                                .on = c->on,
                                .device = c->cli->device != NULL,
@@ -450,6 +469,8 @@ pare_status pare_compare_run(pare_cli *cli, const pare_args *args)
 {
     comparing c = {.cli = cli, .args = args};
     PARE_TRY(pare_measure_options(cli, args, "compare", &c.asked));
+    PARE_TRY(pare_compare_answers_options(cli, args, &c.asked, args->operands, &c.answers));
+    PARE_TRY(pare_measure_shared(cli, args, "compare", false));
     PARE_TRY(read_forms(&c));
     PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(pare_cli_device(cli, args));

@@ -208,8 +208,41 @@ static void print_task(const pare_report_eval *e)
                  pare_report_notes(e, ", ", notes));
 }
 
+static void print_needle(const pare_report_eval *e)
+{
+    const pare_needle_figures *const was = &e->needle_before, *const is = &e->needle_after;
+    const pare_paired *const p = &is->paired;
+    char notes[PARE_REPORT_NOTES];
+    (void)printf("needle            ");
+    pare_measure_print_share(pare_needle_share(was->all), pare_needle_error(was->all));
+    (void)printf(" -> ");
+    pare_measure_print_share(pare_needle_share(is->all), pare_needle_error(is->all));
+    (void)printf("; %zu gained, %zu lost, p %.3f   (%s, %zu prompt%s%s)\n", p->gained, p->lost,
+                 p->p, e->data, is->all.n, pare_plural(is->all.n),
+                 pare_report_notes(e, ", ", notes));
+}
+
+static void print_continuations(const pare_report_eval *e)
+{
+    const pare_continue_figures *const f = &e->continued[0];
+    const pare_continue_means is = pare_continue_means_of(f),
+                              was = pare_continue_means_of(&e->continued[1]);
+    char notes[PARE_REPORT_NOTES];
+    (void)printf("continuations     %.1f -> %.1f tokens, %.1f%% -> %.1f%% never ended", was.length,
+                 is.length, 100 * was.endless, 100 * is.endless);
+    if (f->grams && e->continued[1].grams)
+        (void)printf(", %.1f%% -> %.1f%% of 4-grams repeated", 100 * was.repeated,
+                     100 * is.repeated);
+    (void)printf("; %.1f%% are the same   (%s, %zu prompt%s%s)\n", 100 * is.same, e->data,
+                 f->prompts, pare_plural(f->prompts), pare_report_notes(e, ", ", notes));
+}
+
 static void print_evaluation(const pare_report_eval *e)
 {
+    if (e->kind == PARE_EVALUATE_NEEDLE || e->kind == PARE_EVALUATE_CONTINUATIONS) {
+        (e->kind == PARE_EVALUATE_NEEDLE ? print_needle : print_continuations)(e);
+        return;
+    }
     if (e->kind == PARE_EVALUATE_TASK) {
         print_task(e);
         return;

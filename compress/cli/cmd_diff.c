@@ -143,7 +143,10 @@ static void print_text(const pare_diff *d)
         head = true;
         (void)printf("%-60s %12s %12s\n", d->figure[i].name, number(x[0], was), number(x[1], is));
     }
-    (void)printf("\n%s\n", d->same ? "the models are the same" : "the models differ");
+    (void)printf("\n%s\n", d->same                               ? "the models are the same"
+                           : d->count[PARE_DIFF_SAME] == d->rows ? "the tensors are the same, the "
+                                                                   "recipes differ"
+                                                                 : "the models differ");
 }
 
 pare_status pare_diff_run(pare_cli *cli, const pare_args *args)

@@ -366,19 +366,6 @@ static pare_status run(pare_cli *cli, const pare_args *args, evaluation *e)
     return s == PARE_OK ? s : pare_fail(&cli->cx, s, "interrupted; what was done is printed");
 }
 
-/* Settings that several measurements take. */
-static pare_status check_shared(pare_cli *cli, const pare_args *args)
-{
-    const bool writes = pare_args_given(args, "draft") || pare_args_given(args, "continuations");
-    if (!writes && pare_args_given(args, "temperature"))
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "eval: --temperature needs --draft or --continuations");
-    if (!writes && !pare_args_given(args, "needle") && pare_args_given(args, "seed"))
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "eval: --seed needs --draft, --continuations or --needle");
-    return PARE_OK;
-}
-
 pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
 {
     evaluation e = {.f = {.model = args->operand[0]}};
@@ -386,9 +373,9 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
     e.f.by_position = pare_args_given(args, "by-position");
     PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(pare_eval_draft_options(cli, args, &e.asked, &e.draft));
-    PARE_TRY(pare_eval_needle_options(cli, args, &e.needle));
-    PARE_TRY(pare_eval_continue_options(cli, args, &e.asked, &e.continued));
-    PARE_TRY(check_shared(cli, args));
+    PARE_TRY(pare_eval_needle_options(cli, args, "eval", &e.needle));
+    PARE_TRY(pare_eval_continue_options(cli, args, "eval", &e.asked, &e.continued));
+    PARE_TRY(pare_measure_shared(cli, args, "eval", true));
     PARE_TRY(pare_cli_device(cli, args));
     const pare_status s = run(cli, args, &e);
     pare_loaded_close(&e.draft.model);

@@ -39,11 +39,11 @@ pare_status pare_job_device(pare_cli *cli, const pare_args *args)
 }
 
 /* Which of two jobs a plan is of. */
-static void print_part(const pare_plan *p, const pare_chain *chain)
+static void print_part(const pare_plan *p)
 {
     if (p->job->part == PARE_JOB_SMALLER)
         (void)printf("first of two jobs: a smaller checkpoint\n\n");
-    else if (p->job->part == PARE_JOB_REST && strcmp(p->job->model, chain->model) == 0)
+    else if (p->job->stand_in)
         (void)printf("\nsecond of two jobs: on the smaller checkpoint, which is not there yet; "
                      "here on the whole model,\nso that this is the most that it can take\n\n");
     else if (p->job->part == PARE_JOB_REST)
@@ -70,7 +70,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     if (s == PARE_OK && cli->json)
         s = pare__plan_print_json(cli, plan, time, chain.jobs);
     for (size_t i = 0; i < chain.jobs && s == PARE_OK && !cli->json; i++) {
-        print_part(&plan[i], &chain);
+        print_part(&plan[i]);
         s = pare__plan_print_text(&cli->arena, &plan[i], &time[i], pare_args_given(args, "all"));
     }
     pare_plan_close(&plan[1]);

@@ -36,6 +36,9 @@ static bool has_text(const pare_comparison *c)
     return c->asked->data.count;
 }
 
+enum { CONTINUED = 3 };
+static const char *const continued[CONTINUED] = {"tokens written", "repeated", "same"};
+
 void pare_compare_titles(const pare_comparison *c, pare_row *row)
 {
     row->cells = 0;
@@ -53,6 +56,10 @@ void pare_compare_titles(const pare_comparison *c, pare_row *row)
         for (size_t m = 0; m < c->model->task[i].metrics; m++)
             (void)snprintf(next(row), PARE_CELL, "%.32s %.24s", c->model->task[i].asked.name,
                            c->model->task[i].metric[m].name);
+    if (c->needle)
+        add(row, "needle");
+    for (size_t i = 0; c->continuations && i < CONTINUED; i++)
+        add(row, continued[i]);
     if (c->asked->speed) {
         add(row, "prefill tok/s");
         add(row, "decode tok/s");
@@ -121,6 +128,36 @@ static void add_task(pare_row *row, const pare_comparison *c, const pare_figures
     }
 }
 
+static void add_needle(pare_row *row, const pare_needle_figures *f)
+{
+    if (f)
+        add_accuracy(row, pare_needle_share(f->all), pare_needle_error(f->all),
+                     f->has_paired ? &f->paired : NULL, f->complete);
+    else
+        add(row, "");
+}
+
+/* "-": there is nothing to measure, as of the original beside itself. */
+static void add_figure(pare_row *row, double value, const char *unit, bool complete)
+{
+    if (isfinite(value))
+        (void)snprintf(next(row), PARE_CELL, "%.1f%s%s", value, unit, complete ? "" : "*");
+    else
+        add(row, "-");
+}
+
+static void add_continuations(pare_row *row, const pare_continue_figures *f)
+{
+    for (size_t i = 0; !f && i < CONTINUED; i++)
+        add(row, "");
+    if (!f)
+        return;
+    const pare_continue_means m = pare_continue_means_of(f);
+    add_figure(row, m.length, "", f->complete);
+    add_figure(row, m.repeated * 100, "%", f->complete);
+    add_figure(row, f->has_baseline ? m.same * 100 : NAN, "%", f->complete);
+}
+
 static void add_rate(pare_row *row, bool there, double tok_s)
 {
     char *const text = next(row);
@@ -143,11 +180,40 @@ void pare_compare_cells(const pare_comparison *c, const pare_figures *f, pare_ro
         add_choice(row, f, i);
     for (size_t i = 0; i < c->model->tasks; i++)
         add_task(row, c, f, i);
+    if (c->needle)
+        add_needle(row, f->needle);
+    if (c->continuations)
+        add_continuations(row, f->continuations);
     if (c->asked->speed) {
         add_rate(row, f->has_speed, f->speed.prefill_tok_s);
         add_rate(row, f->has_speed, f->speed.decode_tok_s);
     }
     add_bytes(row, m->mapped_bytes + m->peak_anonymous_bytes);
+}
+
+static size_t least_of(const pare_needle_opts *o)
+{
+    size_t least = o->length[0];
+    for (size_t i = 1; i < o->lengths; i++)
+        least = o->length[i] < least ? o->length[i] : least;
+    return least;
+}
+
+static size_t most_of(const pare_needle_opts *o)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < o->lengths; i++)
+        most = o->length[i] > most ? o->length[i] : most;
+    return most;
+}
+
+static void note_prompts(const pare_figures *f, pare_text_out *t, const char *what, size_t done,
+                         void (*put)(pare_text_out *t, const char *line))
+{
+    char line[512];
+    (void)snprintf(line, sizeof line, "* %.300s: interrupted after %zu prompt%s of %s", f->model,
+                   done, pare_plural(done), what);
+    put(t, line);
 }
 
 /* What was done of a model that an interrupt cut short. */
@@ -174,6 +240,34 @@ static void note_part(const pare_figures *f, pare_text_out *t,
                            f->task[i].n, pare_plural(f->task[i].n), f->task[i].asked.file);
             put(t, line);
         }
+    if (f->needle && !f->needle->complete)
+        note_prompts(f, t, "the needle", f->needle->all.n, put);
+    if (f->continuations && !f->continuations->complete)
+        note_prompts(f, t, "the continuations", f->continuations->prompts, put);
+}
+
+/* How prompts came about, by what the original was asked. */
+static void note_answers(const pare_comparison *c, pare_text_out *t,
+                         void (*put)(pare_text_out *t, const char *line))
+{
+    char line[512];
+    const pare_needle_figures *const n = c->model->needle;
+    const pare_continue_figures *const f = c->model->continuations;
+    if (n) {
+        (void)snprintf(
+            line, sizeof line, "needle: numbers found in %zu prompt%s of %.300s, %zu to %zu tokens",
+            n->all.n, pare_plural(n->all.n), n->opts.file, least_of(&n->opts), most_of(&n->opts));
+        put(t, line);
+    }
+    if (f) {
+        (void)snprintf(
+            line, sizeof line,
+            "tokens written: behind %zu prompt%s of %zu tokens, at most %zu, temperature "
+            "%g; repeated: 4-grams; same: as the original; their memory does not count",
+            f->prompts, pare_plural(f->prompts), pare_continue_prompt(f->opts.window), f->opts.most,
+            f->opts.temperature);
+        put(t, line);
+    }
 }
 
 static void note_text(const pare_comparison *c, pare_text_out *t,
@@ -211,7 +305,8 @@ void pare_compare_notes(const pare_comparison *c, pare_text_out *t,
                        pare_plural(x->asked.shots));
         put(t, line);
     }
-    if (c->asked->choices || c->asked->tasks)
+    note_answers(c, t, put);
+    if (c->asked->choices || c->asked->tasks || c->needle)
         put(t, "p: of McNemar's exact test against the answers of the original");
     put(t, "memory: the weights, and the most that was in use beside them to measure the model");
     if (c->device)

@@ -140,6 +140,12 @@ static void put_csv_titles(pare_text_out *t, const pare_comparison *c)
     for (size_t i = 0; i < c->model->tasks; i++)
         for (size_t m = 0; m < c->model->task[i].metrics; m++)
             put_task_titles(t, &c->model->task[i], &c->model->task[i].metric[m]);
+    if (c->needle)
+        pare__text_put(t, ",needle_n,needle_accuracy,needle_stderr,needle_gained,needle_lost,"
+                          "needle_p");
+    if (c->continuations)
+        pare__text_put(t, ",continued,mean_length,never_ended,repeated_4grams,length_difference,"
+                          "same,first_difference");
     if (c->asked->speed)
         pare__text_put(t, ",prefill_tok_s,decode_tok_s,ttft_ms,tpot_ms,threads");
     pare__text_put(t, ",complete\n");
@@ -192,6 +198,27 @@ static void put_csv_task(pare_text_out *t, const pare_task_figures *first,
     }
 }
 
+static void put_csv_needle(pare_text_out *t, const pare_needle_figures *f)
+{
+    put_number(t, f ? (double)f->all.n : 0);
+    put_csv_accuracy(t, f ? pare_needle_share(f->all) : NAN, f ? pare_needle_error(f->all) : NAN,
+                     f && f->has_paired, f ? &f->paired : NULL);
+}
+
+static void put_csv_continuations(pare_text_out *t, const pare_continue_figures *f)
+{
+    static const pare_continue_figures none;
+    const pare_continue_means m = pare_continue_means_of(f ? f : &none);
+    const bool both = f && f->has_baseline;
+    put_number(t, f ? (double)f->prompts : 0);
+    put_number(t, m.length);
+    put_number(t, m.endless);
+    put_number(t, m.repeated);
+    put_number(t, both ? m.length_apart : NAN);
+    put_number(t, both ? m.same : NAN);
+    put_number(t, both ? m.first_apart : NAN);
+}
+
 void pare_compare_csv(pare_text_out *t, const pare_comparison *c)
 {
     put_csv_titles(t, c);
@@ -211,6 +238,10 @@ void pare_compare_csv(pare_text_out *t, const pare_comparison *c)
             put_csv_choice(t, f, i);
         for (size_t i = 0; i < c->model->tasks; i++)
             put_csv_task(t, &c->model->task[i], i < f->tasks ? &f->task[i] : NULL);
+        if (c->needle)
+            put_csv_needle(t, f->needle);
+        if (c->continuations)
+            put_csv_continuations(t, f->continuations);
         if (c->asked->speed) {
             put_number(t, f->has_speed ? s->prefill_tok_s : NAN);
             put_number(t, f->has_speed ? s->decode_tok_s : NAN);
@@ -218,8 +249,11 @@ void pare_compare_csv(pare_text_out *t, const pare_comparison *c)
             put_number(t, f->has_speed ? s->tpot_ms : NAN);
             put_number(t, f->has_speed ? (double)s->threads : NAN);
         }
-        const bool complete = pare_figures_complete(f, c->asked->data.count > 0, c->asked->choices,
-                                                    c->asked->tasks, c->asked->speed);
+        const bool complete =
+            pare_figures_complete(f, c->asked->data.count > 0, c->asked->choices, c->asked->tasks,
+                                  c->asked->speed) &&
+            (!c->needle || (f->needle && f->needle->complete)) &&
+            (!c->continuations || (f->continuations && f->continuations->complete));
         pare__text_put(t, ",%s\n", complete ? "true" : "false");
     }
 }

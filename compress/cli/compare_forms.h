@@ -7,6 +7,8 @@
 
 typedef struct pare_comparison {
     const pare_measure *asked;
+    const char *needle;                            /* the text of --needle, or NULL */
+    bool continuations;                            /* asked for */
     const pare_figures *model;                     /* [models] the original first */
     const pare_ran_on *on;                         /* [models] where they ran */
     bool device;                                   /* one was to be used */
@@ -18,7 +20,7 @@ typedef struct pare_comparison {
 } pare_comparison;
 
 /* The figures of a model as people read them, or the titles of the columns. */
-enum { PARE_CELL = 64, PARE_CELLS = 10 + (2 + PARE_TASK_METRICS) * PARE_ARGS_MAX };
+enum { PARE_CELL = 64, PARE_CELLS = 14 + (2 + PARE_TASK_METRICS) * PARE_ARGS_MAX };
 typedef struct pare_row {
     char cell[PARE_CELLS][PARE_CELL];
     size_t cells;

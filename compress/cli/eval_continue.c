@@ -7,19 +7,20 @@
 
 enum { PROMPTS_MAX = 1 << 20, TOKENS = 128 };
 
-pare_status pare_eval_continue_options(pare_cli *cli, const pare_args *args, const pare_measure *m,
-                                       pare_eval_continue *c)
+pare_status pare_eval_continue_options(pare_cli *cli, const pare_args *args, const char *command,
+                                       const pare_measure *m, pare_eval_continue *c)
 {
     pare_ctx *const cx = &cli->cx;
     uint64_t prompts = 0, most = TOKENS;
     *c = (pare_eval_continue){.given = pare_args_given(args, "continue-tokens")};
     PARE_TRY(pare_args_count(cx, args, "continuations", 1, PROMPTS_MAX, &prompts));
     if (!prompts && c->given)
-        return pare_fail(cx, PARE_EUSAGE, "eval: --continue-tokens needs --continuations");
+        return pare_fail(cx, PARE_EUSAGE, "%s: --continue-tokens needs --continuations", command);
     if (prompts && !m->text && !m->tokens)
         return pare_fail(cx, PARE_EUSAGE,
-                         "eval: --continuations needs --text or --tokens, from which its prompts "
-                         "are taken");
+                         "%s: --continuations needs --text or --tokens, from which its prompts "
+                         "are taken",
+                         command);
     PARE_TRY(pare_args_count(cx, args, "continue-tokens", 1, UINT32_MAX, &most));
     PARE_TRY(pare_args_number(cx, args, "temperature", 0, 1000, &c->opts.temperature));
     PARE_TRY(pare_args_count(cx, args, "seed", 0, INT64_MAX, &c->opts.seed));

@@ -1,4 +1,4 @@
-/* compress/cli/eval_continue.h - --continuations of pare eval: what models write. */
+/* compress/cli/eval_continue.h - --continuations of pare eval and compare: what models write. */
 #ifndef PARE_COMPRESS_EVAL_CONTINUE_H
 #define PARE_COMPRESS_EVAL_CONTINUE_H
 
@@ -11,10 +11,11 @@ typedef struct pare_eval_continue {
     pare_continue_figures result[2];
 } pare_eval_continue;
 
-/* Reads --continuations, --continue-tokens, --temperature, --seed. PARE_EUSAGE for the second
- * without the first, and for the first without a text. */
+/* `command` is for messages. Reads --continuations, --continue-tokens, --temperature, --seed.
+ * PARE_EUSAGE for the second without the first, and for the first without a text. */
 PARE_CHECKED pare_status pare_eval_continue_options(pare_cli *cli, const pare_args *args,
-                                                    const pare_measure *m, pare_eval_continue *c);
+                                                    const char *command, const pare_measure *m,
+                                                    pare_eval_continue *c);
 
 /* Whether prompts and continuations fit the contexts of the models, of which the second may be
  * NULL; behind pare_measure_data. PARE_EUSAGE. */

@@ -5,9 +5,10 @@
 
 #include "compress/cli/measure_steps.h"
 
-enum { KEYS = 5, LENGTH_FIRST = 512, LENGTH_LAST = 4096 }; /* where they are not given */
+enum { KEYS = 5 };
 
-pare_status pare_eval_needle_options(pare_cli *cli, const pare_args *args, pare_eval_needle *n)
+pare_status pare_eval_needle_options(pare_cli *cli, const pare_args *args, const char *command,
+                                     pare_eval_needle *n)
 {
     static const char *const needs[] = {"lengths", "keys"};
     pare_ctx *const cx = &cli->cx;
@@ -15,7 +16,7 @@ pare_status pare_eval_needle_options(pare_cli *cli, const pare_args *args, pare_
     *n = (pare_eval_needle){.opts = {.file = pare_args_text(args, "needle")}};
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
         if (!n->opts.file && pare_args_given(args, needs[i]))
-            return pare_fail(cx, PARE_EUSAGE, "eval: --%s needs --needle", needs[i]);
+            return pare_fail(cx, PARE_EUSAGE, "%s: --%s needs --needle", command, needs[i]);
     PARE_TRY(pare_args_counts(cx, args, "lengths", "512,1024",
                               (pare_counts){PARE_NEEDLE_LEAST, UINT32_MAX, PARE_NEEDLE_LENGTHS},
                               n->opts.length, &n->opts.lengths));
@@ -37,16 +38,10 @@ static pare_status check_lengths(pare_cli *cli, const pare_loaded *l, const pare
     return PARE_OK;
 }
 
-/* 512, 1024, 2048, 4096 as far as the context goes; a shorter context itself. */
-static pare_status choose_lengths(pare_cli *cli, const pare_loaded *l, size_t context,
-                                  pare_needle_opts *o)
+static pare_status choose_lengths(pare_cli *cli, const pare_loaded *l, pare_needle_opts *o)
 {
-    for (size_t length = LENGTH_FIRST; length <= LENGTH_LAST && length <= context; length *= 2)
-        o->length[o->lengths++] = length;
-    if (o->lengths)
-        return PARE_OK;
-    o->length[o->lengths++] = context;
-    return context >= PARE_NEEDLE_LEAST
+    const size_t context = l->model.config.context;
+    return pare_needle_choose(o, context)
                ? PARE_OK
                : pare_fail(&cli->cx, PARE_EUSAGE,
                            "--needle: its prompts have %d tokens at least, and the context of %s "
@@ -75,7 +70,7 @@ pare_status pare_eval_needle_check(pare_cli *cli, const pare_loaded *l, const pa
     if (baseline && baseline->model.config.context < l->model.config.context)
         least = baseline;
     if (!n->opts.lengths)
-        PARE_TRY(choose_lengths(cli, least, least->model.config.context, &n->opts));
+        PARE_TRY(choose_lengths(cli, least, &n->opts));
     for (size_t i = 0; i < 2 && side[i]; i++) {
         const pare_mark mark = pare_arena_mark(&cli->arena);
         pare_choice_item *item;

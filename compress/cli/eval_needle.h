@@ -1,4 +1,5 @@
-/* compress/cli/eval_needle.h - --needle of pare eval: a number that stands in a long text. */
+/* compress/cli/eval_needle.h - --needle of pare eval and compare: a number that stands in a long
+ * text. */
 #ifndef PARE_COMPRESS_EVAL_NEEDLE_H
 #define PARE_COMPRESS_EVAL_NEEDLE_H
 
@@ -10,10 +11,10 @@ typedef struct pare_eval_needle {
     pare_needle_figures f, base; /* of the model, of the baseline */
 } pare_eval_needle;
 
-/* Reads --needle, --lengths, --keys, --seed. PARE_EUSAGE for the second and third without the
- * first. */
+/* Reads --needle, --lengths, --keys, --seed; `command` is for messages. PARE_EUSAGE for the second
+ * and third without the first. */
 PARE_CHECKED pare_status pare_eval_needle_options(pare_cli *cli, const pare_args *args,
-                                                  pare_eval_needle *n);
+                                                  const char *command, pare_eval_needle *n);
 
 /* Lengths within the contexts of the models, of which the second may be NULL, and prompts that fit
  * them. PARE_EUSAGE, and the statuses of pare_needle_load. */

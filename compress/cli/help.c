@@ -237,6 +237,10 @@ static bool print_setting(const char *name)
         explain(&e, "calibration: {experts: {..}}", p);
     for (size_t i = 0; pare_evaluate_params[i]; i++)
         explain(&e, "evaluate:", pare_evaluate_params[i]);
+    for (const pare_param *p = pare_needle_params; p->name; p++)
+        explain(&e, "evaluate: [needle: {..}]", p);
+    for (const pare_param *p = pare_continue_params; p->name; p++)
+        explain(&e, "evaluate: [continuations: {..}]", p);
     for (pare_kv_method m = PARE_KV_FLOAT; m < PARE_KV_METHODS; m++)
         for (const pare_param *p = pare_kv_params(m); p->name; p++) {
             (void)snprintf(place, sizeof place, "kv_cache: {method: %s}", pare_kv_method_name(m));
@@ -255,6 +259,8 @@ static const char *topic_of(const char *key)
                                            {"perplexity", "evaluate"},
                                            {"kl", "evaluate"},
                                            {"held_out", "evaluate"},
+                                           {"lengths", "needle"},
+                                           {"continuations", "evaluate"},
                                            {"file", "choice"},
                                            {"shots", "tasks"},
                                            {"fallback", "require"},

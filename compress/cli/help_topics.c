@@ -77,6 +77,10 @@ static void print_evaluate(void)
         "               finished one gained and lost\n"
         "  tasks        piqa, arc_easy, hellaswag, mmlu and others as lm-evaluation-harness scores "
         "them\n"
+        "  needle       how often each model finds a number in a long text (\"pare help needle\")\n"
+        "  continuations  what both write behind pieces of a text: how long it is, how often it "
+        "repeats\n"
+        "               itself, and how far they agree\n"
         "\n"
         "perplexity and kl take text: FILE or tokens: FILE.i32, and:\n");
     for (size_t i = 0; pare_evaluate_params[i]; i++)
@@ -89,6 +93,19 @@ static void print_evaluate(void)
         "each task\n"
         "(\"pare help tasks\"), the same, shots: N, shots_from with a file for each task, and by: "
         "FIELD.\n"
+        "\n"
+        "needle takes text: FILE, lengths: [512, 1024] (without it 512, 1024, 2048, 4096 as far as "
+        "the\n"
+        "context goes), device, device_products, and:\n");
+    for (const pare_param *p = pare_needle_params; p->name; p++)
+        pare_help_setting(p);
+    (void)printf(
+        "\n"
+        "continuations takes text: FILE or tokens: FILE.i32, window, device, device_products, "
+        "and:\n");
+    for (const pare_param *p = pare_continue_params; p->name; p++)
+        pare_help_setting(p);
+    (void)printf(
         "\n"
         "Take a text that is not in the calibration. pare evaluates the finished model with the "
         "kernels\n"
@@ -113,6 +130,8 @@ static void print_evaluate(void)
         "           - choice: {file: valid.jsonl, limit: 500}    # PIQA, valid-labels.lst beside "
         "it\n"
         "           - tasks: {piqa: valid.jsonl, arc_easy: arc.jsonl, limit: 500}\n"
+        "           - needle: {text: prose.txt, lengths: [1024, 4096]}\n"
+        "           - continuations: {text: prose.txt, prompts: 64}\n"
         "         pare eval ARTIFACT --text FILE --baseline MODEL\n");
 }
 

@@ -1,3 +1,4 @@
+#include "calib/stats_file.h"
 #include "compress/cli/cli.h"
 #include "compress/output/inputs.h"
 #include "formats/checksums.h"
@@ -51,6 +52,17 @@ static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint
                                      "those of an artifact do");
 }
 
+pare_status pare_loaded_no_statistics(pare_cli *cli, const char *path)
+{
+    bool is;
+    PARE_TRY(pare_stats_file_is_one(&cli->cx, &cli->arena, path, &is));
+    return is ? pare_fail(&cli->cx, PARE_EFORMAT,
+                          "%s holds statistics of a calibration and no model; \"pare inspect\" "
+                          "shows them, and \"calibration: {from: FILE}\" of a recipe takes them",
+                          path)
+              : PARE_OK;
+}
+
 pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *path, bool exact,
                              bool text, pare_loaded *out)
 {
@@ -58,6 +70,7 @@ pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *p
     const char *const tokenizer = pare_args_text(args, "tokenizer");
     *out = (pare_loaded){0};
     PARE_TRY(pare_inputs_no_work(cx, &cli->arena, path));
+    PARE_TRY(pare_loaded_no_statistics(cli, path));
     if (text)
         PARE_TRY(pare_checkpoint_tokenizer_of(cx, path, tokenizer, &out->tokenizer));
     PARE_TRY(pare_checkpoint_open_to_run(cx, &cli->arena, path, &out->checkpoint));

@@ -33,9 +33,9 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
         return pare_fail(cx, PARE_EUSAGE, "%s: --by needs --tasks or --choice", command);
     if (!m->text && !m->tokens && !items && !m->speed && !pare_args_given(args, "needle"))
         return pare_fail(cx, PARE_EUSAGE,
-                         "%s: nothing to measure; give --text, --tokens, --tasks, --choice%s or "
-                         "--speed",
-                         command, strcmp(command, "eval") == 0 ? ", --needle" : "");
+                         "%s: nothing to measure; give --text, --tokens, --tasks, --choice, "
+                         "--needle or --speed",
+                         command);
     static const char *const of_text[] = {"window", "stride", "bos", "by-position"};
     for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
         if (!m->text && !m->tokens && pare_args_given(args, of_text[i]))
@@ -47,6 +47,19 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
     if (m->limit && !m->text && !m->tokens && !items)
         return pare_fail(cx, PARE_EUSAGE, "%s: --limit needs --text, --tokens, --tasks or --choice",
                          command);
+    return PARE_OK;
+}
+
+pare_status pare_measure_shared(pare_cli *cli, const pare_args *args, const char *command,
+                                bool draft)
+{
+    const bool writes = pare_args_given(args, "draft") || pare_args_given(args, "continuations");
+    if (!writes && pare_args_given(args, "temperature"))
+        return pare_fail(&cli->cx, PARE_EUSAGE, "%s: --temperature needs %s--continuations",
+                         command, draft ? "--draft or " : "");
+    if (!writes && !pare_args_given(args, "needle") && pare_args_given(args, "seed"))
+        return pare_fail(&cli->cx, PARE_EUSAGE, "%s: --seed needs %s--continuations or --needle",
+                         command, draft ? "--draft, " : "");
     return PARE_OK;
 }
 

@@ -30,6 +30,11 @@ enum { PARE_MEASURE_WINDOW = 2048 };
 PARE_CHECKED pare_status pare_measure_options(pare_cli *cli, const pare_args *args,
                                               const char *command, pare_measure *out);
 
+/* Settings that several measurements take: PARE_EUSAGE for --temperature and --seed without one of
+ * them; `draft`: the command has --draft. */
+PARE_CHECKED pare_status pare_measure_shared(pare_cli *cli, const pare_args *args,
+                                             const char *command, bool draft);
+
 /* Adds the files of data to what must stay as it is. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_measure_watch(pare_cli *cli, const pare_measure *m, pare_loaded *l);
 

@@ -120,6 +120,12 @@ static void print_experts(const pare_plan *p)
 }
 
 /* Statistics in a file, and what that spares. */
+/* Whether the job gathers statistics, for lack of a file that has them. */
+static bool is_gathering(const pare_plan *p)
+{
+    return pare_plan_gathers(p) && !(p->kept.made && pare_path_is_file(p->kept.path));
+}
+
 static void print_statistics(const pare_plan *p)
 {
     char text[PARE_UNIT_TEXT];
@@ -127,7 +133,7 @@ static void print_statistics(const pare_plan *p)
         (void)printf("%-17s %s\n", "note", pare_plan_kept_idle(p));
     if (!p->kept.used)
         return;
-    if (p->kept.made && !pare_path_is_file(p->kept.path))
+    if (is_gathering(p))
         (void)printf("%-17s at most %s, kept in %s before the first block\n", "statistics",
                      pare_units_bytes(pare_plan_stage_bytes(p, &p->settled), text), p->kept.path);
     else
@@ -298,13 +304,17 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     if (p->original_path)
         (void)printf("%-17s %s\n", "compared with", p->original_path);
     (void)printf("%-17s %s%s\n", "output", p->place.output, taken_note(p));
-    (void)printf(
-        "%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n", p->structured ? "checkpoint" : "packed",
-        p->ratios ? "at most " : "", (unsigned long long)p->settled.packed_bytes,
-        pare_units_bytes(p->settled.packed_bytes, text),
-        p->ratios ? "exact once the calibration has run" : "exact", p->settled.layout.shards,
-        p->structured ? "" : "packed ", pare_plural(p->settled.layout.shards),
-        pare_packed_index_name(&p->settled.layout) ? " and the index" : "");
+    (void)printf("%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n",
+                 p->structured ? "checkpoint" : "packed",
+                 p->ratios || p->job->stand_in ? "at most " : "",
+                 (unsigned long long)p->settled.packed_bytes,
+                 pare_units_bytes(p->settled.packed_bytes, text),
+                 p->job->stand_in ? "exact once the smaller checkpoint is there"
+                 : p->ratios      ? "exact once the calibration has run"
+                                  : "exact",
+                 p->settled.layout.shards, p->structured ? "" : "packed ",
+                 pare_plural(p->settled.layout.shards),
+                 pare_packed_index_name(&p->settled.layout) ? " and the index" : "");
     print_bytes("other files", p->settled.other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
     print_passes(p);
@@ -324,7 +334,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
         (void)printf("%-17s %s: products of the calibration\n", "precision",
                      p->bf16 ? "BF16" : "F32");
     print_statistics(p);
-    if (p->token_weights && pare_plan_gathers(p))
+    if (p->token_weights && is_gathering(p))
         (void)printf("%-17s by the loss: the float model runs forward and backward first\n",
                      "token weights");
     if (p->drift)

@@ -6,8 +6,7 @@
 
 #include "compress/evaluate/evaluate_internal.h"
 #include "runtime/sample.h"
-
-enum { BATCH = 16 };
+#include "runtime/small.h"
 
 typedef struct continuing {
     pare_ctx *cx;
@@ -130,7 +129,7 @@ static pare_status count_batch(continuing *c, size_t batch)
 /* Prompts at once: of the model whose caches are larger. */
 static size_t batch_of(const continuing *c)
 {
-    size_t batch = c->prompts < BATCH ? c->prompts : BATCH;
+    size_t batch = c->prompts < PARE_CONTINUE_TOGETHER ? c->prompts : PARE_CONTINUE_TOGETHER;
     for (size_t i = 0; i < c->sides; i++)
         batch = pare__eval_together(&c->f[i]->model->config, &c->f[i]->model->kv, c->length, batch);
     return batch;
@@ -182,6 +181,22 @@ pare_status pare_evaluate_continuations(pare_ctx *cx, const pare_forward *f,
         out[i].complete = s == PARE_OK;
     pare_arena_release(&c.work);
     return s;
+}
+
+uint64_t pare_continue_bytes(const pare_ctx *cx, const pare_eval_side *side,
+                             const pare_continue_opts *opts)
+{
+    const pare_config *const c = side->config;
+    const size_t prompt = pare_continue_prompt(opts->window), length = prompt + opts->most;
+    const size_t n = pare__eval_together(c, side->kv, length,
+                                         pare_smaller(opts->prompts, PARE_CONTINUE_TOGETHER));
+    const uint64_t caches = (uint64_t)c->blocks * pare_kv_bytes(c, side->kv, n, length);
+    const uint64_t rows = (uint64_t)n * (prompt + 2) * c->hidden + (uint64_t)n * c->vocab;
+    const uint64_t tokens = (uint64_t)2 * n * length + (uint64_t)opts->most * PARE_CONTINUE_GRAM;
+    const pare_batch first = {n, prompt, 0}, last = {n, 1, length - 1};
+    const size_t a = pare_block_forward_scratch(cx, c, first),
+                 b = pare_block_forward_scratch(cx, c, last);
+    return caches + rows * sizeof(float) + tokens * sizeof(int32_t) + pare_larger(a, b);
 }
 
 static double ratio(size_t a, size_t b)

@@ -15,7 +15,11 @@
 #include "compress/evaluate/evaluate.h"
 #include "formats/json.h"
 
-enum { PARE_CONTINUE_PROMPT = 64, PARE_CONTINUE_GRAM = 4 };
+enum {
+    PARE_CONTINUE_PROMPT = 64,
+    PARE_CONTINUE_GRAM = 4,
+    PARE_CONTINUE_TOGETHER = 16 /* prompts at once, at most */
+};
 
 typedef struct pare_continue_opts {
     size_t window, stride; /* of the text, as pare_eval_opts has them */
@@ -51,6 +55,10 @@ PARE_CHECKED pare_status pare_evaluate_continuations(pare_ctx *cx, const pare_fo
                                                      const pare_continue_opts *opts,
                                                      const int32_t *tokens, size_t count,
                                                      pare_continue_figures out[2]);
+
+/* Bytes that it takes for one of the models, upper bound; the other one's tokens are in it. */
+uint64_t pare_continue_bytes(const pare_ctx *cx, const pare_eval_side *side,
+                             const pare_continue_opts *opts);
 
 /* What follows from the sums; NaN where nothing was measured. */
 typedef struct pare_continue_means {

@@ -2,6 +2,16 @@
 
 #include <math.h>
 
+bool pare_needle_choose(pare_needle_opts *opts, size_t context)
+{
+    enum { FIRST = 512, LAST = 4096 };
+    for (size_t length = FIRST; length <= LAST && length <= context; length *= 2)
+        opts->length[opts->lengths++] = length;
+    if (!opts->lengths && context >= PARE_NEEDLE_LEAST)
+        opts->length[opts->lengths++] = context;
+    return opts->lengths > 0;
+}
+
 size_t pare_needle_depth(size_t depth)
 {
     return depth * 100 / (PARE_NEEDLE_DEPTHS - 1);

@@ -30,7 +30,8 @@ enum {
     PARE_NEEDLE_DEPTHS = 5, /* 0, 25, 50, 75, 100 % */
     PARE_NEEDLE_LENGTHS = 16,
     PARE_NEEDLE_KEYS = 1000,
-    PARE_NEEDLE_LEAST = 128 /* tokens of a length */
+    PARE_NEEDLE_LEAST = 128, /* tokens of a length */
+    PARE_NEEDLE_READS = 64   /* most bytes of the text for each token of the longest prompt */
 };
 
 typedef struct pare_needle_opts {
@@ -39,6 +40,10 @@ typedef struct pare_needle_opts {
     size_t lengths, keys;               /* 1 to PARE_NEEDLE_LENGTHS, to PARE_NEEDLE_KEYS */
     uint64_t seed;
 } pare_needle_opts;
+
+/* Lengths where none are given: 512, 1024, 2048, 4096 as far as the context goes, a shorter context
+ * itself; false for one that is too short. */
+bool pare_needle_choose(pare_needle_opts *opts, size_t context);
 
 /* Percent. */
 size_t pare_needle_depth(size_t depth);

@@ -11,7 +11,6 @@ static const char announced[] = "A number is hidden in this text. Find it and ke
 static const char asked[] = "\n\nWhat is the hidden number? The hidden number is";
 
 enum {
-    BYTES_A_TOKEN = 64,   /* of the text, that are read */
     SENTENCE_BYTES = 400, /* a longer one is parted at white space */
     NEEDLE_BYTES = 64
 };
@@ -224,7 +223,7 @@ static pare_status make(making *m, size_t length, size_t depth, size_t key, pare
     }
     return pare_fail(m->cx, PARE_EUSAGE,
                      "%s: its sentences are too long for prompts of %zu tokens, which need %d of "
-                     "them; give larger --lengths or another text",
+                     "them; give larger lengths or another text",
                      m->opts->file, length, PARE_NEEDLE_DEPTHS - 1);
 }
 
@@ -235,7 +234,7 @@ static pare_status make_all(making *m, pare_choice_item *item)
         if (m->tokens < length)
             return pare_fail(m->cx, PARE_EUSAGE,
                              "%s: its sentences have %zu tokens, fewer than a prompt of %zu; give "
-                             "a longer text or smaller --lengths",
+                             "a longer text or smaller lengths",
                              m->opts->file, m->tokens, length);
         for (size_t i = 0; i < PARE_NEEDLE_DEPTHS * m->opts->keys; i++)
             PARE_TRY(make(m, length, i / m->opts->keys, i % m->opts->keys, item++));
@@ -255,8 +254,8 @@ pare_status pare_needle_load(pare_ctx *cx, pare_arena *a, const pare_tokenizer *
     if (!*item)
         return PARE_ENOMEM;
     PARE_TRY(pare_text_map(cx, a, opts->file, &f));
-    const bool cut = f.len / BYTES_A_TOKEN > longest;
-    pare_status s = take_sentences(&m, f.at, cut ? longest * BYTES_A_TOKEN : f.len, cut);
+    const bool cut = f.len / PARE_NEEDLE_READS > longest;
+    pare_status s = take_sentences(&m, f.at, cut ? longest * PARE_NEEDLE_READS : f.len, cut);
     if (s == PARE_OK)
         s = make_all(&m, *item);
     pare_arena_release(&m.work);

@@ -203,7 +203,9 @@ const char *pare_shortage_text(const pare_plan *plan, const pare_settled *settle
 {
     const pare_step *const st = &plan->recipe.step[step];
     char what[96] = "what it takes out is left to chance", fresh[48] = "";
-    char windows[64] = "more text";
+    const bool kept = plan->recipe.calibration.kind == PARE_CALIBRATION_FROM;
+    char windows[80];
+    (void)snprintf(windows, sizeof windows, "%smore text", kept ? "statistics of " : "");
     if (s->fresh < s->tokens)
         (void)snprintf(fresh, sizeof fresh, ", %llu of them new", (unsigned long long)s->fresh);
     if (s->linears)
@@ -211,11 +213,12 @@ const char *pare_shortage_text(const pare_plan *plan, const pare_settled *settle
                        pare_need_outcome(st, s->linears == 1));
     const uint64_t wanted = s->fresh ? windows_for(settled, s) : 0;
     if (wanted && settled->windows && wanted > settled->windows)
-        (void)snprintf(windows, sizeof windows, "more text: at least %llu tokens",
-                       (unsigned long long)(wanted * plan->window));
+        (void)snprintf(windows, sizeof windows, "%smore text: at least %llu tokens",
+                       kept ? "statistics of " : "", (unsigned long long)(wanted * plan->window));
     else if (wanted)
-        (void)snprintf(windows, sizeof windows, "samples: %llu or more (windows of %zu)",
-                       (unsigned long long)wanted, plan->window);
+        (void)snprintf(windows, sizeof windows, "%s%llu or more%s (windows of %zu)",
+                       kept ? "statistics of " : "samples: ", (unsigned long long)wanted,
+                       kept ? " samples" : "", plan->window);
     (void)snprintf(text, PARE_SHORTAGE_TEXT,
                    "%s needs %llu tokens of calibration for %zu inputs, and there are %llu%s: %s; "
                    "give %s",

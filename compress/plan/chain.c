@@ -57,7 +57,8 @@ static pare_status take_jobs(pare_ctx *cx, pare_arena *a, const pare_job *job, c
     first->part = PARE_JOB_SMALLER;
     first->output = smaller;
     rest->part = PARE_JOB_REST;
-    rest->model = job->plan_only && !pare_path_is_directory(smaller) ? out->model : smaller;
+    rest->stand_in = job->plan_only && !pare_path_is_directory(smaller);
+    rest->model = rest->stand_in ? out->model : smaller;
     rest->original = r->original.text ? NULL : out->model;
     return PARE_OK;
 }
@@ -97,8 +98,10 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
     if (chain->jobs < 2)
         return PARE_OK;
     rest.plan_only = rest.unlimited = true;
-    if (rest.restart || !pare_path_is_directory(rest.model))
+    if (rest.restart || !pare_path_is_directory(rest.model)) {
         rest.model = chain->model;
+        rest.stand_in = true;
+    }
     const pare_status s = pare_plan_make(cx, &a, &rest, &plan);
     pare_plan_close(&plan);
     pare_arena_release(&a);

@@ -8,6 +8,16 @@ size_t pare_chain_lead(const pare_recipe *r)
     return lead < r->steps ? lead : 0;
 }
 
+bool pare_chain_changes_basis(const pare_recipe *r)
+{
+    bool changes = false;
+    for (size_t i = 1; i <= r->lead; i++) {
+        const pare_step *const step = r->step - i;
+        changes |= pare_passes[step->pass]->structure(step->value).hidden > 0;
+    }
+    return changes;
+}
+
 void pare_chain_cut(const pare_job *job, pare_recipe *r)
 {
     const size_t lead = pare_chain_lead(r);

@@ -373,6 +373,28 @@ pare_status pare_data_task(const pare_data_reader *r, const pare_evaluation *e,
     return s == PARE_EUSAGE ? pare_recipe_fail_at(r->cx, s, e->task.place) : s;
 }
 
+void pare_data_needle_opts(const pare_evaluation *e, const char *file, pare_needle_opts *out)
+{
+    *out =
+        (pare_needle_opts){.file = file, .lengths = e->lengths, .keys = e->keys, .seed = e->seed};
+    memcpy(out->length, e->length, sizeof out->length);
+}
+
+pare_status pare_data_needle(const pare_data_reader *r, const pare_evaluation *e,
+                             pare_needle_opts *opts, pare_choice_item **item)
+{
+    const char *const path = pare_data_path(r->a, r->plan, &e->text);
+    pare_tokenizer *t;
+    if (!path)
+        return PARE_ENOMEM;
+    pare_data_needle_opts(e, path, opts);
+    PARE_TRY(pare_checkpoint_tokenizer(r->checkpoint, &t));
+    const pare_status s = pare_needle_load(r->cx, r->scratch, t, opts, item);
+    pare_tokenizer_free(t);
+    pare_memory_trim();
+    return s == PARE_EUSAGE ? pare_recipe_fail_at(r->cx, s, e->place) : s;
+}
+
 static pare_status check_tokens(const pare_data_reader *r, const pare_evaluation *e)
 {
     pare_tokens tokens;
@@ -401,12 +423,20 @@ static pare_status check_task(const pare_data_reader *r, const pare_evaluation *
     return pare_data_task(r, e, &asked, &data);
 }
 
+static pare_status check_needle(const pare_data_reader *r, const pare_evaluation *e)
+{
+    pare_needle_opts opts;
+    pare_choice_item *item;
+    return pare_data_needle(r, e, &opts, &item);
+}
+
 pare_status pare_data_check(const pare_data_reader *r, const pare_evaluation *e)
 {
     const pare_mark mark = pare_arena_mark(r->scratch);
-    const pare_status s = e->kind == PARE_EVALUATE_CHOICE ? check_items(r, e)
-                          : e->kind == PARE_EVALUATE_TASK ? check_task(r, e)
-                                                          : check_tokens(r, e);
+    const pare_status s = e->kind == PARE_EVALUATE_CHOICE   ? check_items(r, e)
+                          : e->kind == PARE_EVALUATE_TASK   ? check_task(r, e)
+                          : e->kind == PARE_EVALUATE_NEEDLE ? check_needle(r, e)
+                                                            : check_tokens(r, e);
     pare_arena_rewind(r->scratch, mark);
     return s;
 }

@@ -5,6 +5,7 @@
 
 #include "calib/tokens.h"
 #include "compress/evaluate/choice_items.h"
+#include "compress/evaluate/needle.h"
 #include "compress/evaluate/task.h"
 #include "compress/plan/plan.h"
 #include "formats/sha256.h"
@@ -61,6 +62,12 @@ PARE_CHECKED pare_status pare_data_task(const pare_data_reader *r, const pare_ev
 /* The same for one of multiple choice. */
 PARE_CHECKED pare_status pare_data_choice(const pare_data_reader *r, const pare_evaluation *e,
                                           pare_choice_data *out);
+
+/* The prompts of a needle, in scratch, and what they were made by; its file may be NULL in the
+ * latter. Statuses of pare_needle_load. */
+void pare_data_needle_opts(const pare_evaluation *e, const char *file, pare_needle_opts *out);
+PARE_CHECKED pare_status pare_data_needle(const pare_data_reader *r, const pare_evaluation *e,
+                                          pare_needle_opts *opts, pare_choice_item **item);
 
 /* Looks at the data of an evaluation, so that a mistake in them does not cost a whole run. */
 PARE_CHECKED pare_status pare_data_check(const pare_data_reader *r, const pare_evaluation *e);

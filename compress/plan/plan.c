@@ -303,7 +303,9 @@ static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan
                             &plan->data.evaluated_bytes[i]));
         if (e->shots_file.text)
             PARE_TRY(check_data(cx, a, plan, &e->shots_file, false, &shots));
-        if (pare_evaluation_asks(e->kind))
+        if (e->kind == PARE_EVALUATE_NEEDLE)
+            pare__plan_needle(e, &plan->data.evaluated_bytes[i], &plan->data.choice[i]);
+        else if (pare_evaluation_asks(e->kind))
             PARE_TRY(check_choice(cx, plan, e, &plan->data.choice[i]));
     }
     return PARE_OK;
@@ -407,8 +409,11 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(open_model(cx, a, plan));
     PARE_TRY(pare__plan_kept_open(cx, a, plan));
     PARE_TRY(pare__plan_resolve(cx, a, plan));
+    if (job->stand_in && pare_chain_changes_basis(&plan->recipe))
+        plan->unties = plan->model.config.tied;
     PARE_TRY(check_windows(cx, plan));
     PARE_TRY(pare__plan_original(cx, a, plan));
+    PARE_TRY(pare__plan_answers(cx, plan));
     PARE_TRY(pare__plan_check_held(cx, plan, plan->settled.samples));
     PARE_TRY(pare__plan_train(cx, plan));
     PARE_TRY(check_kv(cx, plan));

@@ -44,10 +44,10 @@ typedef struct pare_plan_export {
     pare_export_result result;
 } pare_plan_export;
 
-/* A multiple-choice file of the recipe. */
+/* A multiple-choice file of the recipe, a task or a needle. */
 typedef struct pare_plan_choice {
     size_t items;
-    uint64_t bytes; /* of all of them, as they run */
+    uint64_t bytes; /* of all of them, as they run; tokens of a needle */
     size_t longest; /* most bytes of an item: its context, and each choice as long as the longest */
 } pare_plan_choice;
 
@@ -94,7 +94,8 @@ typedef struct pare_plan {
     bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases, */
     bool watched;                  /* some step looks at the inputs inside blocks */
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */
-    bool unties;                   /* the rotation gives the tied head a tensor of its own */
+    bool unties;                   /* a rotation, or a smaller model in whose place this one
+                                     stands, gives the tied head a tensor of its own */
     pare_plan_kept kept;           /* statistics in a file */
     bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
     bool token_weights, bf16, halves;   /* tokens by the loss; products; waves in halves */

@@ -37,7 +37,8 @@ static bool calibration_in_doubt(const pare_data_reader *r)
 static bool evaluation_in_doubt(const pare_plan *plan, size_t i)
 {
     const pare_evaluation *const e = &plan->recipe.evaluation[i];
-    return !e->text.text || !pare_text_has(plan->data.evaluated_bytes[i], e->window);
+    return e->kind == PARE_EVALUATE_NEEDLE || !e->text.text ||
+           !pare_text_has(plan->data.evaluated_bytes[i], e->window);
 }
 
 /* A text that has more than enough is not tokenized, but looked through. */

@@ -50,12 +50,13 @@ static pare_status bytes_of(pare_ctx *cx, const pare_plan *plan, const pare_devi
     return s;
 }
 
-/* Items have lengths of their own; what it takes is known when it runs. */
+/* Items have lengths of their own, and so have continuations; what it takes is known when it runs.
+ */
 static pare_status check(pare_ctx *cx, pare_plan *plan, pare_device *d, const pare_evaluation *e)
 {
     size_t total;
     uint64_t bytes;
-    if (pare_evaluation_asks(e->kind))
+    if (!pare_evaluation_scores(e->kind))
         return PARE_OK;
     PARE_TRY(bytes_of(cx, plan, d, e, &bytes));
     PARE_TRY(d->op->memory(cx, d, &plan->device_free, &total));

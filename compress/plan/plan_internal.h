@@ -127,6 +127,14 @@ bool pare__plan_replaces_table(const pare_plan *plan, const char *tensor);
 uint64_t pare__plan_table_bytes(const pare_ctx *cx, const pare_plan *plan);
 uint64_t pare__plan_linear_stored(const pare_plan *plan, const pare_plan_linear *l);
 
+/* Tables of positions that a forward pass keeps. */
+uint64_t pare__plan_rope_bytes(const pare_config *c, size_t window);
+/* A text becomes tokens: one for a byte at most, once more when several texts are joined; beside
+ * them the tokenizer, and a copy of the text as its rules rewrite it. */
+uint64_t pare__plan_encode_bytes(const pare_plan *plan, uint64_t text, size_t texts);
+/* The evaluation that takes most, without the finished artifact. */
+uint64_t pare__plan_evaluate_bytes(const pare_ctx *cx, const pare_plan *plan);
+
 /* Facts that a step needs before it runs (pass.h). */
 unsigned pare__plan_facts(const pare_step *step);
 
@@ -204,6 +212,12 @@ void pare__plan_cut_global(const pare_plan *plan, pare_tensor *t);
 
 /* True for a tensor of a block: a structured plan stores those anew. */
 bool pare__plan_in_block(const pare_plan *plan, const char *tensor);
+
+/* Lengths of needles and continuations where the recipe has none; PARE_EUSAGE (with place) for
+ * prompts that do not fit both models. Behind the windows and the original. And what a needle
+ * comes to: tokens instead of bytes, of its file only what is read. */
+PARE_CHECKED pare_status pare__plan_answers(pare_ctx *cx, pare_plan *plan);
+void pare__plan_needle(const pare_evaluation *e, uint64_t *file_bytes, pare_plan_choice *out);
 
 /* Reads the data of a plan as the job will; texts that have more than enough are not tokenized.
  * What pare_data_calibration, pare_data_check (compress/plan/job_data.h) and pare_text_check

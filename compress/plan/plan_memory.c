@@ -6,8 +6,6 @@
 #include "calib/support.h"
 #include "calib/token_weights.h"
 #include "calib/wave.h"
-#include "compress/evaluate/evaluate.h"
-#include "compress/evaluate/task.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "kernels/layout.h"
@@ -285,29 +283,6 @@ static uint64_t support_bytes(const pare_plan *plan)
     return most;
 }
 
-/* The same forms of inputs as pare_model_inputs finds once the artifact is there. */
-static pare_inputs packed_inputs(const pare_plan *plan)
-{
-    const pare_packed_linear *first = NULL;
-    for (size_t i = 0; i < plan->linears; i++) {
-        const pare_packed_linear *const l = &plan->linear[i].packed;
-        const pare_activation *const a = &l->activation;
-        first = first ? first : l;
-        const pare_activation *const b = &first->activation;
-        if (l->outliers || a->mode == PARE_ACTIVATION_TENSOR || a->mode != b->mode ||
-            a->bits != b->bits || l->group != first->group || l->bits != first->bits ||
-            l->sparsity != first->sparsity)
-            return PARE_INPUTS_ANY;
-    }
-    return first ? PARE_INPUTS_ALIKE : PARE_INPUTS_NONE;
-}
-
-/* Tables of positions that a forward pass keeps. */
-static uint64_t rope_bytes(const pare_config *c, size_t window)
-{
-    return (uint64_t)2 * window * pare_rope_pairs(c) * sizeof(float);
-}
-
 /* What keeping statistics takes: while tokens are weighed; in blocks, by where activations are. */
 typedef struct stage_room {
     uint64_t weigh, apart, inside;
@@ -357,7 +332,7 @@ static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, const par
         return 0;
     return weights_bytes(plan, settled) +
            pare_token_weights_scratch(cx, c, plan->batch * PARE_SHARES, plan->window, plan->bf16) +
-           floats_bytes(plan) + rope_bytes(c, plan->window);
+           floats_bytes(plan) + pare__plan_rope_bytes(c, plan->window);
 }
 
 /* A pass of the wave; with drift the float model passes, too, whose block is loaded for it. */
@@ -403,8 +378,8 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, const par
     const pare_config *const c = &plan->model.config;
     const uint64_t folded =
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
-    return floats_bytes(plan) + rope_bytes(c, plan->window) + expert_bytes(plan) + folded +
-           weights_bytes(plan, settled) + parts_bytes(cx, plan, settled, spilled) +
+    return floats_bytes(plan) + pare__plan_rope_bytes(c, plan->window) + expert_bytes(plan) +
+           folded + weights_bytes(plan, settled) + parts_bytes(cx, plan, settled, spilled) +
            pare__plan_structure_bytes(cx, plan) +
            (spilled || plan->kept.used ? 0 : settled->memory.activation_bytes);
 }
@@ -437,21 +412,13 @@ static uint64_t changed_bytes(const pare_plan *plan, const pare_settled *settled
            (narrow < hidden ? (uint64_t)narrow * hidden * sizeof(float) : 0);
 }
 
-/* A text becomes tokens: one for a byte at most, once more when several texts are joined; beside
- * them the tokenizer, and a copy of the text as its rules rewrite it. */
-static uint64_t encode_bytes(const pare_plan *plan, uint64_t text, size_t texts)
-{
-    const uint64_t copies = sizeof(int32_t) * (texts > 1 ? 2 : 1) + 3;
-    return plan->data.tokenizer_bytes + text * copies;
-}
-
 /* Calibration and evaluations as tokens, before the first block. */
 static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
     uint64_t most = 0;
     if (plan->data.text_bytes)
-        most = encode_bytes(plan, plan->data.text_bytes, c->weight ? 1 : c->text.count);
+        most = pare__plan_encode_bytes(plan, plan->data.text_bytes, c->weight ? 1 : c->text.count);
     if ((plan->calibrated || plan->held_out) && c->kind == PARE_CALIBRATION_GENERATE)
         most = pare_tokens_generate_bytes(cx, &plan->model.config, plan->window);
     const uint64_t ids = larger(plan->data.text_bytes * sizeof(int32_t), plan->data.token_bytes);
@@ -470,72 +437,10 @@ static uint64_t opened_bytes(const pare_plan *plan, const pare_settled *settled)
     return bytes;
 }
 
-static pare_eval_side original_side(const pare_plan *plan, const pare_kv_format *floats)
+static uint64_t evaluation_bytes(const pare_ctx *cx, const pare_plan *plan,
+                                 const pare_settled *settled)
 {
-    const pare_model *const m = plan->original_path ? &plan->original : &plan->model;
-    return (pare_eval_side){&m->config, floats, pare_model_inputs(m)};
-}
-
-static uint64_t evaluation_bytes(const pare_ctx *cx, const pare_plan *plan, size_t window, bool kl,
-                                 uint64_t tokens)
-{
-    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
-    const pare_eval_side before = original_side(plan, &floats);
-    const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
-    return tokens * sizeof(int32_t) + rope_bytes(&plan->model.config, window) +
-           rope_bytes(before.config, window) +
-           larger(pare_evaluate_bytes(cx, &before, NULL, window, tokens),
-                  pare_evaluate_bytes(cx, &after, kl ? &before : NULL, window, tokens));
-}
-
-/* A model on the items of a file of multiple choice, or on documents of a task. */
-static uint64_t asked_bytes(const pare_ctx *cx, const pare_eval_side *side,
-                            const pare_evaluation *e, const pare_plan_choice *c)
-{
-    const pare_task_row *const task = e->task.text ? pare_task_find(e->task.text) : NULL;
-    return task && pare_task_writes(task)
-               ? pare_task_write_bytes(cx, side, c->items, c->longest)
-               : pare_evaluate_choice_bytes(cx, side, c->items, c->bytes, c->longest);
-}
-
-/* Texts and tokens of a file of multiple choice, its tables, and the larger model on it. */
-static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t evaluation)
-{
-    enum { OF_BYTE = 8, OF_ITEM = 1536 };
-    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
-    const pare_eval_side before = original_side(plan, &floats);
-    const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
-    const pare_plan_choice *const c = &plan->data.choice[evaluation];
-    const uint64_t with_shots = plan->recipe.evaluation[evaluation].shots ? c->bytes : 0;
-    const uint64_t texts =
-        larger(plan->data.evaluated_bytes[evaluation], with_shots) * OF_BYTE + c->items * OF_ITEM;
-    return plan->data.tokenizer_bytes + texts +
-           rope_bytes(&plan->model.config, plan->model.config.context) +
-           rope_bytes(before.config, before.config->context) +
-           larger(asked_bytes(cx, &before, &plan->recipe.evaluation[evaluation], c),
-                  asked_bytes(cx, &after, &plan->recipe.evaluation[evaluation], c));
-}
-
-static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,
-                               const pare_settled *settled)
-{
-    uint64_t most = 0;
-    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
-        const pare_evaluation *const e = &plan->recipe.evaluation[i];
-        const uint64_t tokens = e->text.text ? plan->data.evaluated_bytes[i]
-                                             : plan->data.evaluated_bytes[i] / sizeof(int32_t);
-        if (pare_evaluation_asks(e->kind)) {
-            most = larger(most, choice_bytes(cx, plan, i));
-            continue;
-        }
-        if (e->text.text)
-            most = larger(most, encode_bytes(plan, plan->data.evaluated_bytes[i], 1));
-        most = larger(most,
-                      evaluation_bytes(cx, plan, e->window, e->kind == PARE_EVALUATE_KL, tokens));
-    }
-    if (plan->held_out)
-        most = larger(most, evaluation_bytes(cx, plan, plan->window, true,
-                                             (uint64_t)plan->held_out * plan->window));
+    const uint64_t most = pare__plan_evaluate_bytes(cx, plan);
     return most ? most + opened_bytes(plan, settled) : 0;
 }
 
@@ -575,7 +480,7 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
     } other[] = {{"the text of the calibration", tokens_bytes(cx, plan, settled)},
                  {"the embedding and the head",
                   larger(pare__plan_table_bytes(cx, plan), changed_bytes(plan, settled))},
-                 {"an evaluation", evaluate_bytes(cx, plan, settled)},
+                 {"an evaluation", evaluation_bytes(cx, plan, settled)},
                  {"an export", export_bytes(plan, settled)},
                  {"the training", pare__plan_train_bytes(cx, plan, settled)},
                  {"the report", text_bytes(plan)}};

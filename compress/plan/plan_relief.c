@@ -61,8 +61,8 @@ static void put_evaluated(relief *r)
     for (size_t i = 0; i < recipe->evaluations; i++) {
         const pare_evaluation *const e = &recipe->evaluation[i];
         if (!pare_evaluation_asks(e->kind) && e->window > r->evaluated)
-            put_set(r, "evaluate.%zu.%s.window=%zu", e->entry,
-                    e->kind == PARE_EVALUATE_KL ? "kl" : "perplexity", r->evaluated);
+            put_set(r, "evaluate.%zu.%s.window=%zu", e->entry, pare_evaluation_kind_name(e->kind),
+                    r->evaluated);
     }
 }
 

@@ -8,12 +8,13 @@
 
 static bool is_measured(const pare_plan *plan, const pare_requirement *r)
 {
-    bool text = plan->held_out > 0, kl = text, choice = false, task = false;
+    bool text = plan->held_out > 0, kl = text, choice = false, task = false, needle = false;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
         choice |= e->kind == PARE_EVALUATE_CHOICE;
         task |= e->kind == PARE_EVALUATE_TASK && r->task && strcmp(r->task, e->task.text) == 0;
-        text |= !pare_evaluation_asks(e->kind);
+        needle |= e->kind == PARE_EVALUATE_NEEDLE;
+        text |= pare_evaluation_scores(e->kind);
         kl |= e->kind == PARE_EVALUATE_KL;
     }
     switch (r->kind) {
@@ -22,6 +23,7 @@ static bool is_measured(const pare_plan *plan, const pare_requirement *r)
     case PARE_REQUIRE_TOP1: return kl;
     case PARE_REQUIRE_CHOICE: return choice;
     case PARE_REQUIRE_TASK: return task;
+    case PARE_REQUIRE_NEEDLE: return needle;
     case PARE_REQUIRE_BYTES: break;
     }
     return true;
@@ -32,6 +34,7 @@ static const char *example(pare_requirement_kind kind)
 {
     return kind == PARE_REQUIRE_CHOICE       ? "choice: {file: FILE}"
            : kind == PARE_REQUIRE_TASK       ? "tasks: {TASK: FILE}"
+           : kind == PARE_REQUIRE_NEEDLE     ? "needle: {text: FILE}"
            : kind == PARE_REQUIRE_PERPLEXITY ? "perplexity: {text: FILE}"
                                              : "kl: {text: FILE}";
 }

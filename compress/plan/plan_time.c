@@ -2,6 +2,7 @@
  * this machine. The numbers beside them were fitted to jobs on three models; README says how far
  * the sum is off. */
 #include "compress/plan/plan_time.h"
+#include "compress/evaluate/continuations.h"
 
 #include <math.h>
 #include <string.h>
@@ -438,6 +439,8 @@ static double evaluated_tokens(const estimate *e, size_t evaluation)
 {
     const pare_evaluation *const v = &e->plan->recipe.evaluation[evaluation];
     const bool choice = pare_evaluation_asks(v->kind);
+    if (v->kind == PARE_EVALUATE_NEEDLE)
+        return (double)e->plan->data.choice[evaluation].bytes;
     const uint64_t bytes =
         choice ? e->plan->data.choice[evaluation].bytes : e->plan->data.evaluated_bytes[evaluation];
     const double tokens = tokens_in(e, bytes, !v->tokens.text);
@@ -456,14 +459,31 @@ static double sample_seconds(const estimate *e)
     return SAMPLED * over(bytes, parallel(e, 2 * e->rate.read));
 }
 
+/* Prompts and continuations run like other tokens; both models read all weights again for each
+ * token that a batch of prompts is continued by. */
+static pare_status add_continuations(estimate *e, const pare_evaluation *v, double tokens)
+{
+    const double windows = floor(tokens / (double)v->window);
+    const double prompts = windows < (double)v->prompts ? windows : (double)v->prompts;
+    const size_t length = pare_continue_prompt(v->window) + v->most;
+    const double bytes = (double)e->plan->input_bytes + (double)e->settled->packed_bytes;
+    const double steps = ceil(prompts / PARE_CONTINUE_TOGETHER) * (double)v->most;
+    e->phase[PARE_PHASE_EVALUATE] += steps * over(bytes, parallel(e, e->rate.read));
+    return add_evaluation(e, prompts * (double)length, length, false);
+}
+
 static pare_status count_evaluations(estimate *e)
 {
     const pare_plan *const p = e->plan;
     bool texts = p->held_out > 0;
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
         const pare_evaluation *const v = &p->recipe.evaluation[i];
+        if (v->kind == PARE_EVALUATE_CONTINUATIONS) {
+            PARE_TRY(add_continuations(e, v, evaluated_tokens(e, i)));
+            continue;
+        }
         PARE_TRY(add_evaluation(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL));
-        texts |= !pare_evaluation_asks(v->kind);
+        texts |= pare_evaluation_scores(v->kind);
     }
     if (p->held_out)
         PARE_TRY(add_evaluation(e, (double)p->held_out * (double)p->window, p->window, true));

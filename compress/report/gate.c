@@ -6,6 +6,8 @@
 
 enum { TEXT = 512 };
 
+const char pare_gate_needle[] = "needle";
+
 const char *pare_gate_name(pare_gate_kind v)
 {
     static const char *const name[] = {"ACCEPT", "REGRESSION", "ANOMALOUS", "INFEASIBLE"};
@@ -27,11 +29,12 @@ static pare_status add(pare_arena *a, const pare_requirement *r, const char *dat
     return v->check[v->checks++].text ? PARE_OK : PARE_ENOMEM;
 }
 
-/* The share that is required, of choice or of the task. */
+/* The share that is required, of choice, of a needle or of the task. */
 static pare_status check_share(pare_arena *a, const pare_requirement *r, const pare_gate_figures *f,
                                pare_gate *v)
 {
-    const bool same = r->task && f->task ? strcmp(r->task, f->task) == 0 : r->task == f->task;
+    const char *const task = r->kind == PARE_REQUIRE_NEEDLE ? pare_gate_needle : r->task;
+    const bool same = task && f->task ? strcmp(task, f->task) == 0 : task == f->task;
     for (size_t i = 0; same && i < f->shares; i++)
         if (!r->metric || strcmp(r->metric, f->share[i].name) == 0)
             return add(a, r, f->data, f->share[i].after, f->share[i].before, v);
@@ -48,7 +51,8 @@ static pare_status check(pare_arena *a, const pare_requirement *r, const pare_ga
     case PARE_REQUIRE_KL: return f->has_kl ? add(a, r, f->data, f->kl, 0, v) : PARE_OK;
     case PARE_REQUIRE_TOP1: return f->has_kl ? add(a, r, f->data, f->top1, 1, v) : PARE_OK;
     case PARE_REQUIRE_CHOICE:
-    case PARE_REQUIRE_TASK: return check_share(a, r, f, v);
+    case PARE_REQUIRE_TASK:
+    case PARE_REQUIRE_NEEDLE: return check_share(a, r, f, v);
     case PARE_REQUIRE_BYTES: break;
     }
     return PARE_OK;

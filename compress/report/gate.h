@@ -22,6 +22,7 @@ typedef struct pare_gate_share {
     double after, before, gained, lost, p;
 } pare_gate_share;
 enum { PARE_GATE_SHARES = 3 };
+extern const char pare_gate_needle[]; /* the name of a needle's, and its task */
 
 /* What one evaluation found, before and after. */
 typedef struct pare_gate_figures {

@@ -104,6 +104,22 @@ const char *pare_report_notes(const pare_report_eval *e, const char *separator,
     return text;
 }
 
+static void put_side(pare_json_writer *w, const pare_report_eval *e, bool after)
+{
+    switch (e->kind) {
+    case PARE_EVALUATE_PERPLEXITY:
+    case PARE_EVALUATE_KL: pare_figures_put_text(w, after ? &e->after : &e->before, true); break;
+    case PARE_EVALUATE_CHOICE:
+        pare_figures_put_choice(w, after ? &e->choice_after : &e->choice_before, 1);
+        break;
+    case PARE_EVALUATE_TASK: pare_task_put(w, after ? &e->task_after : &e->task_before, 1); break;
+    case PARE_EVALUATE_NEEDLE:
+        pare_needle_put(w, after ? &e->needle_after : &e->needle_before);
+        break;
+    case PARE_EVALUATE_CONTINUATIONS: pare_continue_put(w, &e->continued[after ? 0 : 1]); break;
+    }
+}
+
 static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
 {
     pare_json_open_object(w, NULL);
@@ -119,21 +135,11 @@ static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
         pare_json_put_text(w, "device_fallback", e->device_fallback);
     if (e->f16)
         pare_json_put_text(w, "device_products", "f16");
-    if (e->kind == PARE_EVALUATE_CHOICE) {
-        pare_figures_put_choice(w, &e->choice_after, 1);
-    } else if (e->kind == PARE_EVALUATE_TASK) {
-        pare_task_put(w, &e->task_after, 1);
-    } else {
+    if (e->window)
         pare_json_put_integer(w, "window", (int64_t)e->window);
-        pare_figures_put_text(w, &e->after, true);
-    }
+    put_side(w, e, true);
     pare_json_open_object(w, "baseline");
-    if (e->kind == PARE_EVALUATE_CHOICE)
-        pare_figures_put_choice(w, &e->choice_before, 1);
-    else if (e->kind == PARE_EVALUATE_TASK)
-        pare_task_put(w, &e->task_before, 1);
-    else
-        pare_figures_put_text(w, &e->before, true);
+    put_side(w, e, false);
     pare_json_close(w);
     pare_json_close(w);
 }

@@ -21,6 +21,8 @@ typedef struct pare_report_eval {
     pare_eval_result before, after; /* of perplexity and kl */
     pare_choice_figures choice_before, choice_after; /* of choice; the latter paired */
     pare_task_figures task_before, task_after;       /* of tasks; the latter paired */
+    pare_needle_figures needle_before, needle_after; /* of needle; the latter paired */
+    pare_continue_figures continued[2];              /* of continuations: after, before */
 } pare_report_eval;
 
 /* The model behind some passes of a job, on the calibration windows held out. */

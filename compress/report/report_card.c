@@ -78,7 +78,7 @@ static void put_perplexities(pare_text_out *t, const pare_report *r)
     size_t told = 0;
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
-        if (pare_evaluation_asks(e->kind))
+        if (!pare_evaluation_scores(e->kind))
             continue;
         if (told++ == 0)
             pare__text_put(t,
@@ -135,6 +135,7 @@ static void put_evaluations(pare_text_out *t, const pare_report *r)
     put_perplexities(t, r);
     put_choices(t, r);
     pare__report_tasks_card(t, r);
+    pare__report_answers_card(t, r);
 }
 
 const char *pare__report_caution(const pare_report *r, size_t pass)
@@ -263,7 +264,8 @@ static bool same_encoding(const pare_report *r, size_t i, size_t j)
            strcmp(r->row[i].method, r->row[j].method) == 0 && r->row[i].thin == r->row[j].thin;
 }
 
-/* One row for each way in which linears are stored, in the order in which they come up. */
+/* One row for each way in which linears of the blocks are stored, in the order in which they come
+ * up, and one for the embeddings and the head each. */
 static void put_encodings(pare_text_out *t, const pare_report *r)
 {
     pare__text_put(t, "\n## Encodings\n\n| encoding | method | linears | bits per weight |\n"
@@ -287,6 +289,16 @@ static void put_encodings(pare_text_out *t, const pare_report *r)
                            pare_packed_linear_text(&r->row[i].linear, text), r->row[i].method,
                            r->row[i].thin ? ", with too little calibration" : "", count,
                            bits / weights);
+    }
+    for (size_t i = r->rows; i < r->rows + r->tables; i++) {
+        const pare_linear_result *const table = &r->row[i];
+        char text[PARE_PACKED_TEXT];
+        pare__text_put(t, "| %s | %s, ", pare_packed_linear_text(&table->linear, text),
+                       table->method);
+        pare__text_put_cell(t, table->linear.name);
+        pare__text_put(t, "%s | 1 | %.3f |\n", table->thin ? ", with too little calibration" : "",
+                       8 * (double)pare_packed_linear_bytes(&table->linear).total /
+                           ((double)table->linear.n * (double)table->linear.k));
     }
 }
 

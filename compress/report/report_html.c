@@ -112,6 +112,8 @@ static void put_result(pare_text_out *t, const pare_report *r)
             put_accuracy(t, &r->evaluation[i]);
         else if (r->evaluation[i].kind == PARE_EVALUATE_TASK)
             pare__report_task_badge(t, &r->evaluation[i]);
+        else if (!pare_evaluation_scores(r->evaluation[i].kind))
+            pare__report_answers_badge(t, &r->evaluation[i]);
         else
             put_perplexity(t, &r->evaluation[i]);
     if (!r->evaluations)

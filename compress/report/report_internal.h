@@ -65,6 +65,11 @@ void pare__report_task_badge(pare_text_out *t, const pare_report_eval *e);
 void pare__report_task_html(pare_text_out *t, const pare_report_eval *e);
 void pare__report_tasks_card(pare_text_out *t, const pare_report *r);
 
+/* A needle or continuations, in the same places. */
+void pare__report_answers_badge(pare_text_out *t, const pare_report_eval *e);
+void pare__report_answers_html(pare_text_out *t, const pare_report_eval *e);
+void pare__report_answers_card(pare_text_out *t, const pare_report *r);
+
 /* What a pass that trains did; nothing without one. */
 void pare__report_training_put(pare_json_writer *w, const pare_report *r);
 void pare__report_training_card(pare_text_out *t, const pare_report *r);

@@ -123,6 +123,8 @@ void pare__report_quality(pare_text_out *t, const pare_report *r)
             put_choice(t, &r->evaluation[i]);
         else if (r->evaluation[i].kind == PARE_EVALUATE_TASK)
             pare__report_task_html(t, &r->evaluation[i]);
+        else if (!pare_evaluation_scores(r->evaluation[i].kind))
+            pare__report_answers_html(t, &r->evaluation[i]);
         else
             put_perplexity(t, &r->evaluation[i]);
 }

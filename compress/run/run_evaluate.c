@@ -233,6 +233,71 @@ static pare_status evaluate_task(pare_run *run, sides *m, const pare_evaluation 
     return keep_task(run, e, &out->task_after);
 }
 
+static pare_status ask_needle(pare_run *run, const pare_forward *f, const char *name,
+                              pare_choice_item *item, const pare_needle_opts *opts,
+                              pare_needle_figures *out)
+{
+    const pare_status s = pare_needle_ask(run->cx, &run->scratch, f, item, opts, out);
+    return s == PARE_OK ? s
+                        : pare_fail_context(run->cx, s, "evaluation on %s: %s", opts->file, name);
+}
+
+static pare_status ask_needle_both(pare_run *run, const sides *m, pare_choice_item *item,
+                                   const pare_needle_opts *opts, pare_report_eval *out)
+{
+    PARE_TRY(ask_needle(run, &m->before_f, original, item, opts, &out->needle_before));
+    return ask_needle(run, &m->after_f, compressed, item, opts, &out->needle_after);
+}
+
+/* As keep_task. */
+static pare_status keep_needle(pare_run *run, const char *data, pare_needle_figures *f)
+{
+    const size_t cells = f->opts.lengths * PARE_NEEDLE_DEPTHS;
+    pare_needle_cell *const cell = PARE_NEW(run->a, pare_needle_cell, cells);
+    if (!cell)
+        return PARE_ENOMEM;
+    memcpy(cell, f->cell, cells * sizeof *cell);
+    f->cell = cell;
+    f->opts.file = data;
+    f->verdict = NULL;
+    return PARE_OK;
+}
+
+static pare_status evaluate_needle(pare_run *run, sides *m, const pare_evaluation *e,
+                                   pare_report_eval *out)
+{
+    const pare_data_reader reader = pare__run_reader(run);
+    pare_needle_opts opts;
+    pare_choice_item *item;
+    size_t longest = 0;
+    PARE_TRY(pare_data_needle(&reader, e, &opts, &item));
+    for (size_t i = 0; i < opts.lengths; i++)
+        longest = opts.length[i] > longest ? opts.length[i] : longest;
+    PARE_TRY(take_sides(run, longest, m));
+    const pare_status s = ask_needle_both(run, m, item, &opts, out);
+    PARE_TRY(back_to_cpu(run, m, s) ? ask_needle_both(run, m, item, &opts, out) : s);
+    pare_needle_pair(&out->needle_before, &out->needle_after);
+    PARE_TRY(keep_needle(run, out->data, &out->needle_before));
+    return keep_needle(run, out->data, &out->needle_after);
+}
+
+static pare_status evaluate_continuations(pare_run *run, sides *m, const pare_evaluation *e,
+                                          const pare_tokens *tokens, pare_report_eval *out)
+{
+    const pare_continue_opts opts = {.window = e->window,
+                                     .prompts = e->prompts,
+                                     .most = e->most,
+                                     .temperature = e->temperature,
+                                     .seed = e->seed};
+    pare_status s;
+    PARE_TRY(take_sides(run, pare_continue_prompt(e->window) + e->most, m));
+    do
+        s = pare_evaluate_continuations(run->cx, &m->after_f, &m->before_f, &opts, tokens->id,
+                                        tokens->count, out->continued);
+    while (back_to_cpu(run, m, s));
+    return s == PARE_OK ? s : pare_fail_context(run->cx, s, "evaluation on %s", out->data);
+}
+
 static pare_status evaluate_on(pare_run *run, sides *m, const pare_evaluation *e,
                                pare_report_eval *out)
 {
@@ -247,7 +312,11 @@ static pare_status evaluate_on(pare_run *run, sides *m, const pare_evaluation *e
         return evaluate_choice(run, m, e, out);
     if (e->kind == PARE_EVALUATE_TASK)
         return evaluate_task(run, m, e, out);
+    if (e->kind == PARE_EVALUATE_NEEDLE)
+        return evaluate_needle(run, m, e, out);
     PARE_TRY(pare_data_evaluation(&reader, e, &tokens, &windows));
+    if (e->kind == PARE_EVALUATE_CONTINUATIONS)
+        return evaluate_continuations(run, m, e, &tokens, out);
     note_limit(out, tokens.count / e->window, windows);
     PARE_TRY(pare__run_sample_prompts(run, out->data, &tokens));
     return evaluate_tokens(run, m, &tokens, out);

@@ -19,13 +19,19 @@ static pare_status watch_data(pare_run *run, const pare_text *t)
     return path ? pare_watch_path(run->a, &run->checkpoint.watch, path) : PARE_ENOMEM;
 }
 
+/* Whether a file of labels may lie beside the one that is named. */
+static bool has_labels(const pare_evaluation *e)
+{
+    return e->kind == PARE_EVALUATE_CHOICE || e->kind == PARE_EVALUATE_TASK;
+}
+
 static pare_status watch_evaluation(pare_run *run, const pare_evaluation *e)
 {
     const char *const path = pare_data_path(run->a, run->plan, pare_evaluation_data(e));
     if (!path)
         return PARE_ENOMEM;
     pare_watch *const watch = &run->checkpoint.watch;
-    if (!pare_evaluation_asks(e->kind))
+    if (!has_labels(e))
         return pare_watch_path(run->a, watch, path);
     if (e->shots_file.text)
         PARE_TRY(watch_data(run, &e->shots_file));
@@ -64,7 +70,7 @@ pare_status pare__run_hash_evaluations(pare_run *run)
         name[count++] = pare_evaluation_data(e)->text;
         if (e->shots_file.text)
             name[count++] = e->shots_file.text;
-        if (!pare_evaluation_asks(e->kind))
+        if (!has_labels(e))
             continue;
         name[count] = pare_choice_labels(run->a, pare_evaluation_data(e)->text);
         char *const path = name[count] ? pare_path_join(run->a, directory, name[count]) : NULL;

@@ -7,7 +7,7 @@
 #include "compress/run/run_internal.h"
 #include "runtime/file.h"
 
-/* Of choice, then of tasks; p NAN: nothing was paired. */
+/* Of choice, of needle, then of tasks; p NAN: nothing was paired. */
 static void take_shares(const pare_report_eval *e, pare_gate_figures *out)
 {
     const pare_choice_figures *const was = &e->choice_before, *const is = &e->choice_after;
@@ -19,6 +19,15 @@ static void take_shares(const pare_report_eval *e, pare_gate_figures *out)
                                                       (double)is->paired.gained,
                                                       (double)is->paired.lost,
                                                       is->paired.p};
+    if (e->kind == PARE_EVALUATE_NEEDLE) {
+        const pare_needle_figures *const n = &e->needle_after;
+        out->share[out->shares++] = (pare_gate_share){pare_gate_needle,
+                                                      pare_needle_share(n->all),
+                                                      pare_needle_share(e->needle_before.all),
+                                                      (double)n->paired.gained,
+                                                      (double)n->paired.lost,
+                                                      n->paired.p};
+    }
     for (size_t i = 0; e->kind == PARE_EVALUATE_TASK && i < after->metrics; i++) {
         const pare_task_metric *const m = &after->metric[i];
         const bool paired = m->right && after->has_paired;
@@ -34,7 +43,7 @@ static void take_shares(const pare_report_eval *e, pare_gate_figures *out)
 
 static pare_gate_figures figures_of(const pare_report_eval *e)
 {
-    const bool text = !pare_evaluation_asks(e->kind);
+    const bool text = pare_evaluation_scores(e->kind);
     pare_gate_figures f = {.data = e->data,
                            .has_perplexity = text,
                            .has_kl = text && e->after.has_kl,
@@ -46,6 +55,8 @@ static pare_gate_figures figures_of(const pare_report_eval *e)
                            .top1 = e->after.top1};
     if (e->kind == PARE_EVALUATE_TASK)
         f.task = e->task_after.asked.name;
+    if (e->kind == PARE_EVALUATE_NEEDLE)
+        f.task = pare_gate_needle;
     take_shares(e, &f);
     return f;
 }
@@ -123,6 +134,7 @@ static pare_status read_figures(pare_run *run, const pare_json *e, pare_gate_fig
     const pare_json *const before = pare_json_get(e, "baseline"), *const choice = pare_json_at(
                                                                       pare_json_get(e, "choice"),
                                                                       0);
+    const pare_json *const needle = pare_json_get(e, "needle");
     *out = (pare_gate_figures){.has_perplexity = pare_json_get(e, "perplexity") != NULL,
                                .has_kl = pare_json_get(e, "kl") != NULL,
                                .perplexity = number(e, "perplexity", "ppl"),
@@ -135,6 +147,10 @@ static pare_status read_figures(pare_run *run, const pare_json *e, pare_gate_fig
     if (choice)
         PARE_TRY(read_share(run, choice, pare_json_at(pare_json_get(before, "choice"), 0),
                             "accuracy", out));
+    if (needle) {
+        PARE_TRY(read_share(run, needle, pare_json_get(before, "needle"), "accuracy", out));
+        out->share[0].name = out->task = pare_gate_needle;
+    }
     return read_task(run, pare_json_at(pare_json_get(e, "tasks"), 0),
                      pare_json_at(pare_json_get(before, "tasks"), 0), out);
 }

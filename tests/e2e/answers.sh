@@ -55,6 +55,73 @@ shows '^gsm8k  *exact_match,strict-match [0-9.]+%.*, exact_match,flexible-extrac
 evaluate long --tasks gsm8k=sums.jsonl --shots 1 --shots-from gsm8k=sums.jsonl
 shows '1 shot from sums.jsonl'
 
+# A recipe asks the same, and finds the same; what it requires holds for the finished output, too.
+cat >asks.yaml <<END
+pare: 1
+model: long
+output: asked
+passes: [rtn: {bits: 3, group: 64}]
+evaluate:
+  - needle: {text: "$demo/evaluation.txt", lengths: [256, 512], keys: 1, seed: 2}
+  - continuations: {text: "$demo/evaluation.txt", window: 64, prompts: 5, continue_tokens: 40}
+  - continuations: {text: "$demo/evaluation.txt", window: 64, prompts: 2, temperature: 0.9, seed: 3}
+require: {needle: ">= 0.5"}
+END
+"$pare" plan asks.yaml >out.log 2>&1 || fail "$(cat out.log)"
+shows '^requires  *needle >= 0.5'
+for turn in new again; do
+    code=0
+    "$pare" compress asks.yaml --format json >run.json 2>err.log || code=$?
+    [ $code = 6 ] || fail "$turn: exit $code: $(cat err.log)"
+    grep -q '"verdict": "REGRESSION"' run.json || fail "$turn: $(cat run.json)"
+done
+# figures NAME FILE: the first object NAME of a file of JSON, without indentation and paths.
+figures() { sed -n "/^ *\"$1\": {/,/^ *\"cells\": \[\|^ *}/p" "$2" | sed 's/^ *//; /"file"/d; s/,$//' | head -n 14; }
+"$pare" eval asked --baseline long --needle "$demo/evaluation.txt" --lengths 256,512 --keys 1 --seed 2 --format json >eval.json 2>err.log
+figures needle eval.json >a
+figures needle asked/run.json >b
+grep -q '^"n": 10$' a || fail "needle: $(cat a)"
+cmp a b || fail "a recipe finds other numbers: $(diff a b)"
+"$pare" eval asked --baseline long --text "$demo/evaluation.txt" --window 64 --continuations 5 --continue-tokens 40 \
+    --format json >eval.json 2>err.log
+figures continuations eval.json >a
+figures continuations asked/run.json >b
+grep -q '^"first_difference"' a || fail "continuations: $(cat a)"
+[ "$(head -n 11 a)" = "$(head -n 11 b)" ] || fail "a recipe continues otherwise: $(diff a b)"
+grep -q '<h3>needle</h3>' asked/report.html || fail "report.html has no needle"
+grep -q '<td>4-grams repeated</td>' asked/report.html || fail "report.html has no continuations"
+grep -q '^| numbers found in |' asked/README.md || fail "README.md has no needle"
+for wrong in 'evaluate.0.needle.lengths=[601]' 'evaluate.1.continuations.continue_tokens=569'; do
+    code=0
+    "$pare" plan asks.yaml --set "$wrong" >out.log 2>&1 || code=$?
+    [ $code = 2 ] || fail "$wrong: exit $code"
+    shows 'give (continue_tokens: )?(600|568) or less'
+done
+
+# A comparison has the figures that eval finds of each model beside the original.
+"$pare" compare long asked few --needle "$demo/evaluation.txt" --lengths 256,512 --keys 1 --seed 2 --text "$demo/evaluation.txt" \
+    --window 64 --limit 9 --continuations 5 --continue-tokens 40 --output both.csv --output both.json >out.log 2>err.log ||
+    fail "$(cat err.log)"
+shows '^model .* needle  tokens written  repeated  *same  *memory$'
+shows '^needle: numbers found in 10 prompts of .*, 256 to 512 tokens$'
+shows '^tokens written: behind 5 prompts of 32 tokens, at most 40, temperature 0'
+# member NAME FILE MODEL: what an object NAME of a model has, without indentation.
+member() { sed -n "/\"model\": \"$3\"/,/\"memory\"/p" "$2" | sed -n "/\"$1\": {/,/\"memory\"\|\"speed\"/p" | sed 's/^ *//'; }
+"$pare" eval asked --baseline long --needle "$demo/evaluation.txt" --lengths 256,512 --keys 1 --seed 2 --text "$demo/evaluation.txt" \
+    --window 64 --limit 9 --continuations 5 --continue-tokens 40 --format json >eval.json 2>err.log || fail "$(cat err.log)"
+for figure in needle continuations; do
+    member $figure eval.json asked >a
+    member $figure both.json asked >b
+    [ "$(wc -l <a)" -gt 10 ] || fail "$figure: $(cat eval.json)"
+    cmp a b || fail "compare finds another $figure: $(diff a b)"
+done
+[ "$(member needle both.json few | grep -c '"length"')" = 10 ] || fail "cells of the last model: $(cat both.json)"
+[ "$(sed -n 's/^asked,.*,\(10,[^,]*,[^,]*,[0-9]*,[0-9]*\),[^,]*,5,.*/\1/p' both.csv | wc -l)" = 1 ] || fail "$(cat both.csv)"
+code=0
+"$pare" compare long "$demo/hedge" --needle "$demo/evaluation.txt" --lengths 512 >out.log 2>&1 || code=$?
+[ $code = 2 ] || fail "a model of a smaller context: exit $code"
+shows 'the context of .*hedge is 256 tokens'
+
 # An interrupt leaves what was done.
 code=0
 "$pare" eval long --needle "$demo/evaluation.txt" --lengths 512 --keys 200 --log json:log >out.log 2>err.log &

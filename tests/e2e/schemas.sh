@@ -36,7 +36,9 @@ evaluate:
   - kl: {text: text, window: 64}
   - choice: {file: choice.jsonl}
   - tasks: {mmlu: mmlu.jsonl, shots: 1, shots_from: {mmlu: mmlu.jsonl}, by: answer}
-require: {perplexity: "<= +900%", kl: "<= 9", tasks.mmlu: ">= 1%", bytes: "<= 1GiB"}
+  - needle: {text: demo/evaluation.txt, lengths: 128, keys: 1}
+  - continuations: {text: text, window: 64, prompts: 2, continue_tokens: 4}
+require: {perplexity: "<= +900%", kl: "<= 9", tasks.mmlu: ">= 1%", needle: ">= 0%", bytes: "<= 1GiB"}
 fallback: [{passes.1.rtn.bits: 8}]
 export: [{format: "gguf:q4_0", path: out.gguf, tensor_parallel: 2}]
 END
@@ -110,6 +112,7 @@ put eval eval out --baseline demo/hedge --choice choice.jsonl --by answer --form
 put eval eval out --speed --kv kivi --format json
 put eval eval demo/hedge --text text --window 64 --limit 2 --draft out --temperature 0 --format json
 put compare compare demo/hedge out --text text --window 64 --choice choice.jsonl --limit 1 --speed --format json
+put compare compare demo/hedge out --needle demo/evaluation.txt --lengths 128 --keys 1 --text text --window 64 --limit 2 --continuations 2 --continue-tokens 4 --format json
 put compare compare demo/hedge out --tasks mmlu=mmlu.jsonl --format json
 put generate generate out --tokens 4 --format json
 put generate generate out --tokens 4 --output sample.txt --format json

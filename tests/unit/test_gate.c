@@ -46,6 +46,7 @@ static const struct {
     {"choice: \">= 0.41\"", PARE_REQUIRE_CHOICE, 0.41, false},
     {"tasks.piqa: \">= 99%\"", PARE_REQUIRE_TASK, 0.99, true},
     {"tasks.mmlu_anatomy.acc: \">= 0.3\"", PARE_REQUIRE_TASK, 0.3, false},
+    {"needle: \">= 90%\"", PARE_REQUIRE_NEEDLE, 0.9, true},
     {"bytes: \"<= 4GiB\"", PARE_REQUIRE_BYTES, 4294967296.0, false},
 };
 

@@ -164,7 +164,7 @@ START_TEST(a_text_that_cannot_fill_a_prompt_is_refused)
     } bad[] = {
         {"", 1, 128, "its sentences have 0 tokens, fewer than a prompt of 128"},
         {" \n", 9, 128, "have 0 tokens"},
-        {"The cat sat. ", 20, 128, "give a longer text or smaller --lengths"},
+        {"The cat sat. ", 20, 128, "give a longer text or smaller lengths"},
         {"thecatsatonthemat", 100, 200, "its sentences are too long for prompts of 200"},
     };
     char text[4096] = "";

@@ -1,0 +1,69 @@
+#!/bin/sh
+# What commands say of files and settings that are easily told wrong: told.sh PARE DEMO
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "told.sh: $*" >&2
+    exit 1
+}
+
+# does ARGUMENT...: pare ends well, and out.log has what it said.
+does() { "$pare" "$@" >out.log 2>&1 || fail "$*: $(cat out.log)"; }
+# refuses CODE TEXT ARGUMENT...
+refuses() {
+    want=$1 text=$2 code=0
+    shift 2
+    "$pare" "$@" >out.log 2>&1 || code=$?
+    [ "$code" = "$want" ] || fail "$*: exit $code, not $want: $(cat out.log)"
+    grep -q -- "$text" out.log || fail "$*: no \"$text\": $(cat out.log)"
+}
+shows() { grep -q -- "$1" out.log || fail "no \"$1\" in: $(cat out.log)"; }
+silent() { ! grep -q -- "$1" out.log || fail "\"$1\" in: $(cat out.log)"; }
+
+# What runs no jobs tells of none.
+printf 'pare: 1\nrecipe: {model: %s, passes: [rtn]}\noutput: jobs\nmatrix: {bits: [4]}\n' "$demo/hedge" >jobs.yaml
+refuses 2 '--notify tells of the end of jobs, and --emit runs none' batch jobs.yaml --emit make --notify true
+refuses 2 '--notify tells of the end of jobs, and --summary runs none' batch jobs.yaml --summary --notify true
+
+# Equal tensors of two recipes.
+printf 'pare: 1\nmodel: %s\noutput: a\npasses: [rtn: {group: 32}]\nseed: 1\n' "$demo/hedge" >a.yaml
+does compress a.yaml
+does compress a.yaml --output b --set seed=2
+does diff a b
+shows '^the tensors are the same, the recipes differ$'
+silent '^the models differ'
+
+# Embeddings in few bits stand in the table of encodings.
+does compress a.yaml --output table --set 'embeddings={rtn: {bits: 8, group: 32}}'
+grep -q '^| int8 g32 sym | rtn, model.embed\\_tokens | 1 | 8.5' table/README.md || fail "$(cat table/README.md)"
+
+if [ -x "${pare%/*}/pare-hdf5" ]; then
+    # Statistics that are there: nothing is weighed, and more of them must be given, not samples.
+    cat >kept.yaml <<END
+pare: 1
+model: $demo/hedge
+output: kept
+calibration: {text: [$demo/calibration.txt], samples: 4, window: 64, keep: k.h5}
+passes: [gptq: {bits: 4, group: 32}]
+END
+    does plan kept.yaml
+    shows '^token weights '
+    does compress kept.yaml
+    does plan kept.yaml --output again
+    shows '^statistics  *from ./k.h5'
+    silent '^token weights '
+    sed 's/^calibration.*/calibration: {from: k.h5}/' kept.yaml >from.yaml
+    does plan from.yaml --output again
+    shows '; give statistics of 30 or more samples (windows of 64)$'
+    # They are no model.
+    no='k.h5 holds statistics of a calibration and no model'
+    refuses 4 "$no" eval k.h5 --text "$demo/evaluation.txt"
+    refuses 4 "$no" generate k.h5
+    refuses 4 "$no" compare k.h5 "$demo/hedge" --speed
+    refuses 4 "$no" compare "$demo/hedge" k.h5 --speed
+fi
+echo "told.sh: good"
