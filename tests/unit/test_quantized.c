@@ -288,6 +288,22 @@ START_TEST(other_floats_become_f32)
 }
 END_TEST
 
+/* Which nothing else would show. */
+START_TEST(a_listing_shows_what_is_not_read)
+{
+    static const char text[] = GPTQ("4, \"format\": \"marlin\"") GPTQ4 "0\n";
+    quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
+    pare_checkpoint ck;
+    ck_assert_int_eq(quantized_parse(&cx, &arena, text, sizeof text - 1, in), PARE_OK);
+    ck_assert_int_eq(quantized_open(&cx, &arena, in, false, false, &ck), PARE_ENOTSUP);
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(quantized_open(&cx, &arena, in, true, false, &ck), PARE_OK);
+    ck_assert(ck.tensors == 4 && pare_checkpoint_find(&ck, LAYER ".qweight") && !ck.unpacked);
+    ck_assert(!ck.quantized && cx.what[0] == '\0');
+    pare_json_free(in->config);
+}
+END_TEST
+
 /* Inputs are rounded as the file says where kernels do so, in groups where it says nothing. */
 START_TEST(inputs_are_rounded_as_the_file_says)
 {
@@ -456,6 +472,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, weights_are_what_the_words_stand_for, 0, CASES);
+    tcase_add_test(t, a_listing_shows_what_is_not_read);
     tcase_add_test(t, other_floats_become_f32);
     tcase_add_loop_test(t, inputs_are_rounded_as_the_file_says, 0, 4);
     tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, CASES);
