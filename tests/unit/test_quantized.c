@@ -43,7 +43,7 @@ static unsigned bits_of(const uint32_t *word, size_t words, size_t first, unsign
 }
 
 /* As the lines below have them: words and values repeat over the whole tensor. */
-static const uint32_t words[] = {0x12345678, 0x9abcdef0, 0x0f1e2d3c};
+static const uint32_t words[] = {0x12345678, 0x9abcdef1, 0x0f1e2d3f};
 static const double scales[] = {0.5, -0.25, 3};
 
 static double ct4(size_t r, size_t j)
@@ -147,7 +147,7 @@ static double awq(size_t r, size_t j)
     return (q - zero) * scales[(g * 16 + r) % 3];
 }
 
-#define VALUES  "= 0x12345678 0x9abcdef0 0x0f1e2d3c\n"
+#define VALUES  "= 0x12345678 0x9abcdef1 0x0f1e2d3f\n"
 #define SCALES  "= 0.5 -0.25 3\n"
 #define GPTQ(m) CONFIG("\"quant_method\": \"gptq\", \"group_size\": 32, \"bits\": " m)
 #define GPTQ4                                                                                      \
@@ -156,7 +156,7 @@ static double awq(size_t r, size_t j)
 #define ZEROS8 "0 0 0 0 0 0 0 0 "
 #define ONES8  "1 1 1 1 1 1 1 1 "
 #define PACKED4                                                                                    \
-    "\0" LAYER ".weight_packed I32 3 8 = 0x12345678 0x9abcdef0 0x0f1e2d3c\n" LAYER                 \
+    "\0" LAYER ".weight_packed I32 3 8 = 0x12345678 0x9abcdef1 0x0f1e2d3f\n" LAYER                 \
     ".weight_scale F16 3 2 = 0.5 -0.25 3\n" LAYER ".weight_shape I64 2 = 3 64\n"
 #define WHOLE8                                                                                     \
     "\0" LAYER ".weight I8 3 64 = 1 -128 127 0 -1\n" LAYER ".weight_scale BF16 3 1 = 0.5 -0.25 "   \
