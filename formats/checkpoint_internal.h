@@ -113,11 +113,12 @@ bool pare__checkpoint_arranges(const pare_checkpoint *ck);
  * they stand for or, when ck->runs and our kernels multiply them as they are, codes in the order of
  * the kernels (pare_stored.packed); in ck->scratch. Other tensors stay. Nothing happens for other
  * checkpoints. PARE_ENOTSUP (a setting that is not read, by its key), PARE_EFORMAT (a tensor that
- * is not what the settings say, a value that is none), PARE_ENOMEM, and what the scratch says. */
+ * is not what the settings say, a value that is none), PARE_ENOMEM, and what the scratch says. A
+ * listing has the tensors of the files where settings are not read. */
 PARE_CHECKED pare_status pare__quantized_read(pare_checkpoint *ck, pare_arena *a);
 
-/* Tensors of F64 and of floats of 8 bits become F32, in ck->scratch; nothing happens for an artifact
- * of ours. PARE_EFORMAT, PARE_ENOMEM, PARE_EINTERRUPTED, and what the scratch says. */
+/* Tensors of F64 and of floats of 8 bits become F32, in ck->scratch; nothing happens for an
+ * artifact of ours. PARE_EFORMAT, PARE_ENOMEM, PARE_EINTERRUPTED, and what the scratch says. */
 PARE_CHECKED pare_status pare__plain_floats(pare_checkpoint *ck, pare_arena *a);
 
 /* How a file says what linears that are trained to be ternary stand for. */

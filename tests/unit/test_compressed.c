@@ -95,11 +95,15 @@ static void check_run(const job_place *p, const loaded *was, const loaded *float
         const size_t groups = b->panel.n * ((b->panel.k + b->panel.group - 1) / b->panel.group);
         ck_assert(a->encoding == b->encoding && a->panel.group == b->panel.group);
         ck_assert(a->activation.mode == b->activation.mode);
-        ck_assert(a->activation.bits == b->activation.bits && !a->panel.zeros == !b->panel.zeros);
+        ck_assert_uint_eq(a->activation.bits, b->activation.bits);
         ck_assert_mem_eq(a->panel.scales, b->panel.scales, groups * sizeof *b->panel.scales);
         ck_assert(a->bits == b->bits || (a->bits == 4 && b->bits < 4));
-        if (a->bits == b->bits)
-            ck_assert_mem_eq(a->panel.codes, b->panel.codes, b->panel.n * b->panel.k * b->bits / 8);
+        if (a->bits != b->bits)
+            continue;
+        ck_assert_mem_eq(a->panel.codes, b->panel.codes, b->panel.n * b->panel.k * b->bits / 8);
+        ck_assert(!a->panel.zeros == !b->panel.zeros);
+        if (b->panel.zeros)
+            ck_assert_mem_eq(a->panel.zeros, b->panel.zeros, groups);
     }
     const size_t bytes = c->vocab * sizeof(float);
     if (!cut)

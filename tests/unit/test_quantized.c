@@ -43,7 +43,7 @@ static unsigned bits_of(const uint32_t *word, size_t words, size_t first, unsign
 }
 
 /* As the lines below have them: words and values repeat over the whole tensor. */
-static const uint32_t words[] = {0x12345678, 0x9abcdef0, 0x0f1e2d3c};
+static const uint32_t words[] = {0x12345678, 0x9abcdef1, 0x0f1e2d3f};
 static const double scales[] = {0.5, -0.25, 3};
 
 static double ct4(size_t r, size_t j)
@@ -147,7 +147,7 @@ static double awq(size_t r, size_t j)
     return (q - zero) * scales[(g * 16 + r) % 3];
 }
 
-#define VALUES  "= 0x12345678 0x9abcdef0 0x0f1e2d3c\n"
+#define VALUES  "= 0x12345678 0x9abcdef1 0x0f1e2d3f\n"
 #define SCALES  "= 0.5 -0.25 3\n"
 #define GPTQ(m) CONFIG("\"quant_method\": \"gptq\", \"group_size\": 32, \"bits\": " m)
 #define GPTQ4                                                                                      \
@@ -156,7 +156,7 @@ static double awq(size_t r, size_t j)
 #define ZEROS8 "0 0 0 0 0 0 0 0 "
 #define ONES8  "1 1 1 1 1 1 1 1 "
 #define PACKED4                                                                                    \
-    "\0" LAYER ".weight_packed I32 3 8 = 0x12345678 0x9abcdef0 0x0f1e2d3c\n" LAYER                 \
+    "\0" LAYER ".weight_packed I32 3 8 = 0x12345678 0x9abcdef1 0x0f1e2d3f\n" LAYER                 \
     ".weight_scale F16 3 2 = 0.5 -0.25 3\n" LAYER ".weight_shape I64 2 = 3 64\n"
 #define WHOLE8                                                                                     \
     "\0" LAYER ".weight I8 3 64 = 1 -128 127 0 -1\n" LAYER ".weight_scale BF16 3 1 = 0.5 -0.25 "   \
@@ -284,6 +284,22 @@ START_TEST(other_floats_become_f32)
     ck_assert(ck.tensor[5].dtype == PARE_BF16 && ck.tensor[5].data == in->tensor[5].data);
     pare_scratch_close(&ck.scratch);
     pare_scratch_close(&listed.scratch);
+    pare_json_free(in->config);
+}
+END_TEST
+
+/* Which nothing else would show. */
+START_TEST(a_listing_shows_what_is_not_read)
+{
+    static const char text[] = GPTQ("4, \"format\": \"marlin\"") GPTQ4 "0\n";
+    quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
+    pare_checkpoint ck;
+    ck_assert_int_eq(quantized_parse(&cx, &arena, text, sizeof text - 1, in), PARE_OK);
+    ck_assert_int_eq(quantized_open(&cx, &arena, in, false, false, &ck), PARE_ENOTSUP);
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(quantized_open(&cx, &arena, in, true, false, &ck), PARE_OK);
+    ck_assert(ck.tensors == 4 && pare_checkpoint_find(&ck, LAYER ".qweight") && !ck.unpacked);
+    ck_assert(!ck.quantized && cx.what[0] == '\0');
     pare_json_free(in->config);
 }
 END_TEST
@@ -456,6 +472,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, weights_are_what_the_words_stand_for, 0, CASES);
+    tcase_add_test(t, a_listing_shows_what_is_not_read);
     tcase_add_test(t, other_floats_become_f32);
     tcase_add_loop_test(t, inputs_are_rounded_as_the_file_says, 0, 4);
     tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, CASES);
