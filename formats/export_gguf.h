@@ -18,7 +18,8 @@
  * What the artifact holds in floats keeps its type (F16 when that is asked for); vectors, routers
  * and learned positions are F32. A mix of types quantizes the linears, the embedding and the head
  * that are floats, too. Experts lie in one tensor of rank 3. Linears that lie in one tensor of the
- * file go there each in its own way; where only some of them are packed, all become F16. */
+ * file go there each in its own way; where only some of them are packed, all become F16, but in a
+ * mix. */
 #ifndef PARE_FORMATS_EXPORT_GGUF_H
 #define PARE_FORMATS_EXPORT_GGUF_H
 

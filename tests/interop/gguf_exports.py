@@ -33,7 +33,12 @@ STEPS = {
 }
 LOSSLESS = {"int4": ["Q4_0", "Q8_0", "Q4_1"], "asym": ["Q8_0"], "int8": ["Q8_0"],
             "ternary": ["TQ1_0", "TQ2_0", "Q4_0", "Q8_0", "Q6_K"]}
-OTHER = {"int4": ["Q6_K", "F16"], "asym": ["Q4_1", "Q4_0"], "int8": ["Q4_K", "Q4_0"], "ternary": []}
+OTHER = {"int4": ["Q6_K", "F16"], "asym": ["Q4_1", "Q4_0"],
+         "int8": ["Q4_K", "Q4_0", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q5_K"], "ternary": []}
+# Of six blocks: no eighth at the front, one block at the end.
+MIXES = {"Q4_K_M": ("Q4_K", {2: "Q6_K", 5: "Q6_K"}), "Q5_K_M": ("Q5_K", {2: "Q6_K", 5: "Q6_K"}),
+         "Q3_K_M": ("Q3_K", {0: "Q5_K", 1: "Q5_K", 2: "Q4_K", 3: "Q4_K", 4: "Q4_K", 5: "Q4_K"}),
+         "Q3_K_S": ("Q3_K", {}), "Q2_K_M": ("Q2_K", {i: "Q3_K" for i in range(6)})}
 TEXT = "Once upon a time, there was a cafe. The 23 dogs didn't know  why!\n\nThey ran away. " * 12
 
 
@@ -126,6 +131,28 @@ def check_kind(pare, home, source, kind):
         print(kind, block, said["fates"], "nll", before, after)
 
 
+def check_mixes(pare, home, source, kind):
+    """Types of v by block, of q, and of the tied embedding; values as far away as pare says."""
+    artifact, wanted = home / kind, dict(read_model(home / f"{kind}-floats" / "model.safetensors"))
+    config = json.loads((source / "config.json").read_text())
+    embedding = wanted.pop("model.embed_tokens.weight")
+    for mix, (most, values) in MIXES.items():
+        out = home / f"{kind}.{mix}.gguf"
+        said = json.loads(run(pare, "export", artifact, "--format", f"gguf:{mix.lower()}",
+                              "--output", out, "--json"))
+        file = {t.name: t for t in gguf.GGUFReader(out).tensors}
+        rows = {row["name"]: row for row in said["linears"]}
+        assert rows["lm_head"]["fate"] == "quantized" and rows["lm_head"]["type"] == "Q6_K", rows
+        check_matrices(file, wanted, config, said["linears"])
+        error = np.linalg.norm(decode(file["token_embd.weight"]) - embedding) / np.linalg.norm(embedding)
+        assert abs(error - rows["lm_head"]["relative_error"]) <= 1e-5 * error, error
+        assert file["token_embd.weight"].tensor_type.name == "Q6_K"
+        for i in range(config["num_hidden_layers"]):
+            assert file[f"blk.{i}.attn_v.weight"].tensor_type.name == values.get(i, most), (mix, i)
+            assert file[f"blk.{i}.attn_q.weight"].tensor_type.name == most, (mix, i)
+        print(kind, mix, said["fates"], "nll", likelihood(pare, out, home / "text"))
+
+
 def main():
     pare, models = sys.argv[1], Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as home:
@@ -133,6 +160,7 @@ def main():
         (home / "text").write_text(TEXT)
         for kind in STEPS:
             check_kind(pare, home, models / "hedge", kind)
+        check_mixes(pare, home, models / "hedge", "int8")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ if command -v bash > /dev/null; then
     complete 'pare compr' 'compress'
     complete 'pare compress recipe --ram' '--ram-limit'
     complete 'pare plan recipe --format=j' 'json'
-    complete 'pare export out --format gguf:q4_' 'q4_0 q4_1 q4_k'
+    complete 'pare export out --format gguf:q4_' 'q4_0 q4_1 q4_k q4_k_s q4_k_m'
     complete 'pare init model --preset w' 'w4a16 w8a8 w2'
     complete 'pare help evalu' 'evaluate'
     complete 'pare plan re' ''

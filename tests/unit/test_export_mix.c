@@ -1,4 +1,4 @@
-/* Mixes of types of GGUF files: the type of each tensor, by lists that llama.cpp gives. */
+/* Mixes of types of GGUF files: the type of each tensor, as llama.cpp chooses it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -261,7 +261,6 @@ typedef struct made {
     size_t parts;
 } made;
 
-
 static pare_export_linear linear_of(const coded *x)
 {
     return (pare_export_linear){
