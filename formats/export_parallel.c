@@ -77,16 +77,32 @@ static fault find_fault(const pare_export_target *t, const pare_export_model *m,
 
 enum { TEXT = 256 };
 
-/* "32, 64 or row": groups that a slice of that many columns is whole ones of. */
-static size_t list_groups(const pare_export_target *t, const fault *f, char text[TEXT])
+/* Whether another group (0: a row) gives whole pieces of every linear that has the group at fault,
+ * as those of one step have. */
+static bool would_do(const pare_export_target *t, const pare_export_model *m, const fault *f,
+                     size_t ranks, size_t group)
+{
+    for (size_t i = 0; i < m->linears; i++) {
+        pare_export_linear l = m->linear[i];
+        if (!l.is_packed || l.packed.group != f->linear->packed.group)
+            continue;
+        l.packed.group = group;
+        for (size_t p = 0; p < (l.pieces ? l.pieces : 1); p++)
+            if (look_at(t, m, &l, l.pieces ? &l.piece[p] : &l, ranks).kind)
+                return false;
+    }
+    return true;
+}
+
+/* "32, 64 or row": groups that would do. */
+static size_t list_groups(const pare_export_target *t, const pare_export_model *m, const fault *f,
+                          size_t ranks, char text[TEXT])
 {
     size_t used = 0;
-    pare_export_linear row = *f->linear;
-    row.packed.group = 0;
     for (size_t group = 32; group <= 128; group *= 2)
-        if (f->share.each % group == 0)
+        if (would_do(t, m, f, ranks, group))
             used += (size_t)snprintf(text + used, TEXT - used, "%s%zu", used ? ", " : "", group);
-    if (pare_export_grain_of(t, &row).group == 0) /* its scales go along with any columns */
+    if (would_do(t, m, f, ranks, 0)) /* its scales go along with any columns */
         used += (size_t)snprintf(text + used, TEXT - used, "%srow", used ? " or " : "");
     return used;
 }
@@ -99,7 +115,7 @@ static void advise(const pare_export_target *t, const pare_export_model *m, cons
     size_t fewer = ranks - 1, used = 0;
     while (fewer > 1 && find_fault(t, m, fewer).kind)
         fewer--;
-    if (f->kind == GROUPS && list_groups(t, f, other))
+    if (f->kind == GROUPS && list_groups(t, m, f, ranks, other))
         used = (size_t)snprintf(text, TEXT, "; take group %.64s", other);
     else if (f->kind == GRAINS && t->kind == PARE_EXPORT_FILE)
         used = (size_t)snprintf(text, TEXT, "; take %s",

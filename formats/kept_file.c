@@ -67,7 +67,7 @@ pare_status pare_kept_open(pare_ctx *cx, pare_arena *scratch, const char *path, 
     if (!piece)
         return PARE_ENOMEM;
     *fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    *why = *fd < 0 ? "it is not there" : check(cx, *fd, path, bytes, key, piece);
+    *why = *fd < 0 ? "no job has kept it yet" : check(cx, *fd, path, bytes, key, piece);
     pare_arena_rewind(scratch, mark);
     if (*why && *fd >= 0) {
         (void)close(*fd);

@@ -22,7 +22,8 @@ static pare_status fill(pare_ctx *cx, pare_arena *a, const side *from, unsigned 
     float **const vector[] = {&s->absmax, &s->absmean, &s->mean, &s->min, &s->max};
     s->h = PARE_NEW(a, float, k *k);
     double *const sums = PARE_NEW(a, double, 3 * k);
-    if (!s->h || !sums)
+    s->sample = PARE_NEW(a, float, k *PARE_STATS_ROWS);
+    if (!s->h || !sums || !s->sample)
         return PARE_ENOMEM;
     s->fourth = sums;
     s->sum = sums + k;

@@ -351,6 +351,7 @@ static pare_status check_all(pare_verify_run *v, bool directory)
     if (v->manifest)
         PARE_TRY(pare__verify_hashes(v));
     pare__verify_finite(v);
+    PARE_TRY(directory ? PARE_OK : pare__verify_statistics(v));
     return check_model(v);
 }
 

@@ -11,6 +11,7 @@ typedef struct pare_verify_result {
     bool checked;    /* against checksums; without: structure, and that values are finite */
     bool tokenizer;  /* there is one that can be read */
     bool adapter;    /* adapters alone, which need none */
+    bool statistics; /* kept ones, and no model */
     size_t findings; /* problems; each was given to `found` */
 } pare_verify_result;
 
@@ -22,6 +23,9 @@ typedef struct pare_verify_result {
  * Any other checkpoint: structure, index and headers, every float tensor finite; its SHA256SUMS if
  * it has the form of ours, the checksums of a GGUF file of ours (formats/gguf_seal.h), and one file
  * of ours against the manifest beside it. Of both the tokenizer, where there is one.
+ *
+ * A file of kept statistics: besides, what a job that takes it looks at: settings, shapes, values,
+ * the hashes of its tokens.
  *
  *   found   called for each problem with "file or tensor: what"; may be NULL
  *

@@ -37,6 +37,9 @@ PARE_CHECKED pare_status pare__verify_recipe(pare_verify_run *v);
 /* XXH3-128 of every tensor against the manifest, both ways. PARE_EINTERRUPTED, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__verify_hashes(pare_verify_run *v);
 
+/* What a job would refuse of a file of kept statistics; nothing for other files. */
+PARE_CHECKED pare_status pare__verify_statistics(pare_verify_run *v);
+
 /* Float tensors hold no NaN or infinity. */
 void pare__verify_finite(pare_verify_run *v);
 

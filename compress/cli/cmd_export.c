@@ -49,13 +49,13 @@ static void print_fates(const pare_export_result *r)
         size_t before = 0, count = 0;
         double error = 0;
         for (size_t j = 0; j < r->rows; j++) {
-            if (!same_kind(row, &r->row[j]))
+            if (r->row[j].again || !same_kind(row, &r->row[j]))
                 continue;
             before += j < i;
             count++;
             error = r->row[j].error > error ? r->row[j].error : error;
         }
-        if (before)
+        if (before || !count)
             continue;
         (void)printf("%-24s %-5s %-21s %7zu  ", row->was ? row->was : "float",
                      row->type ? row->type : "", pare_export_fate_text(row->fate), count);

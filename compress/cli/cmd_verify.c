@@ -83,10 +83,13 @@ static pare_status verify_text(pare_cli *cli, const char *path, const char *key,
                               : "damaged");
     if (key && !r->findings)
         (void)printf("signed    by the key with SHA-256 %s\n", f.signer.id);
-    if (r->tensors && !r->checked)
+    if (r->statistics)
+        (void)printf("note  statistics of a calibration, held against what a job that takes them "
+                     "asks for\n");
+    if (r->tensors && !r->checked && !r->statistics)
         (void)printf("note  there are no checksums: structure was looked at, and that values are "
                      "finite\n");
-    if (r->tensors && !r->tokenizer && !r->adapter)
+    if (r->tensors && !r->tokenizer && !r->adapter && !r->statistics)
         (void)printf(
             "note  there is no tokenizer that pare reads: texts need one, tokens do not\n");
     return PARE_OK;

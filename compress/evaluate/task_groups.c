@@ -9,13 +9,26 @@
 typedef struct named {
     const char *name;
     size_t at;
+    bool is_number;
+    double value; /* then */
 } named;
 
 static int by_name(const void *x, const void *y)
 {
     const named *const a = x, *const b = y;
-    const int order = strcmp(a->name, b->name);
+    const int number = (a->is_number < b->is_number) - (a->is_number > b->is_number);
+    const int value = (a->value > b->value) - (a->value < b->value);
+    const int order = number ? number : value ? value : strcmp(a->name, b->name);
     return order ? order : (a->at > b->at) - (a->at < b->at);
+}
+
+/* Numbers come first, by their value. */
+static named name_of(const char *text, size_t at)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    const bool is_number = *text && !*end && isfinite(value);
+    return (named){text, at, is_number, is_number ? value : 0};
 }
 
 pare_status pare__task_groups(pare_arena *a, const char *const *name, size_t count, bool in_order,
@@ -27,7 +40,7 @@ pare_status pare__task_groups(pare_arena *a, const char *const *name, size_t cou
     if (!sorted)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++)
-        sorted[i] = (named){name[i], i};
+        sorted[i] = name_of(name[i], i);
     qsort(sorted, count, sizeof *sorted, by_name);
     for (size_t i = 0, first = 0; i < count; i++) {
         const bool same = i && strcmp(sorted[i].name, sorted[first].name) == 0;
@@ -51,16 +64,21 @@ static void list_keys(const pare_json *doc, char *out, size_t size)
         used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", key);
 }
 
+static const char missing[] = "(none)";
+
 static const char *text_of(const pare_json *v, char *room, size_t size)
 {
     switch (pare_json_type_of(v)) {
     case PARE_JSON_BOOL: return pare_json_bool(v, false) ? "true" : "false";
-    case PARE_JSON_STRING: return pare_json_text(v, NULL);
+    case PARE_JSON_STRING: {
+        const char *const text = pare_json_text(v, NULL);
+        return strcmp(text, missing) == 0 ? "\"(none)\"" : text; /* which is another group */
+    }
     case PARE_JSON_INTEGER:
         (void)snprintf(room, size, "%lld", (long long)pare_json_integer(v, 0));
         return room;
     case PARE_JSON_REAL: (void)snprintf(room, size, "%.15g", pare_json_number(v, 0)); return room;
-    default: return "(none)";
+    default: return missing;
     }
 }
 

@@ -79,6 +79,8 @@ void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows
         return;
     pare_json_open_array(w, "linears");
     for (size_t i = 0; i < r->rows; i++) {
+        if (r->row[i].again)
+            continue;
         pare_json_open_object(w, NULL);
         pare_json_put_text(w, "name", r->row[i].name);
         if (r->row[i].was)
@@ -100,7 +102,7 @@ void pare__export_count(pare_export_result *r)
 {
     memset(r->count, 0, sizeof r->count);
     for (size_t i = 0; i < r->rows; i++)
-        r->count[r->row[i].fate]++;
+        r->count[r->row[i].fate] += !r->row[i].again;
 }
 
 static pare_status lock_place(pare_ctx *cx, pare_arena *a, const pare_export_job *job,

@@ -238,8 +238,9 @@ static pare_status take_rows(pare__export *e)
                                  .fate = s.fate,
                                  .type = s.type,
                                  .fallback = s.fallback,
-                                 .beside_floats = s.beside_floats};
-        out->count[s.fate]++;
+                                 .beside_floats = s.beside_floats,
+                                 .again = m->tables && m->config->tied && i + 1 == m->linears};
+        out->count[s.fate] += !row->again;
         out->fallbacks += s.fallback;
         out->beside_floats += s.beside_floats;
         if (!l->is_packed)

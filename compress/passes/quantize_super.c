@@ -38,9 +38,8 @@ pare_status pare_quantize_super_keep(pare_ctx *cx, const pare_grid *grid, size_t
     if (k % PARE_SUPER != 0)
         return pare_fail(
             cx, PARE_ESHAPE,
-            "super-blocks of 256 weights do not divide the %zu inputs of a row; give "
-            "this linear a step of its own with targets (bits: 8, group: 32 is Q8_0 of "
-            "GGUF, bits: 4, group: 32 is Q4_0), and leave it out here with skip",
+            "super-blocks of 256 weights do not divide the %zu inputs of a row; take bits: 8, "
+            "group: 32 (Q8_0 of GGUF) or bits: 4, group: 32 (Q4_0) for them",
             k);
     PARE_TRY(pare_quantize_keep(grid, n, k, out));
     out->group = PARE_SUPER;

@@ -230,7 +230,10 @@ static pare_status store_codes(pare_ctx *cx, const pare_plan *plan, pare_plan_li
         char reason[sizeof cx->what];
         memcpy(reason, cx->what, sizeof reason);
         pare_ctx_clear(cx);
-        return pare_recipe_fail(cx, step->place, "%s: %s: %s", pass->name, from->name, reason);
+        return pare_recipe_fail(cx, step->place, "%s: %s: %s%s", pass->name, from->name, reason,
+                                s == PARE_ESHAPE ? ", in a step of its own with targets, and leave "
+                                                   "this linear out here with skip"
+                                                 : "");
     }
     if (pass->activation)
         l->packed.activation = pass->activation(step->value);

@@ -217,6 +217,16 @@ static void tell(pare_run *run, bool texts_unknown)
             plan->place.output, of);
 }
 
+/* Whether what two recipes differ in is what a search writes. */
+static bool is_of_passes(const char *difference)
+{
+    static const char *const word[] = {"targets:", "bits:", "group:", "- gptq", ".layers."};
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        if (strstr(difference, word[i]))
+            return true;
+    return false;
+}
+
 pare_status pare__run_again(pare_run *run, pare_compress_result *out)
 {
     const pare_plan *const plan = run->plan;
@@ -230,6 +240,12 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
     pare_json_free(manifest);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
+    if (difference[0] && plan->job->text && is_of_passes(difference))
+        return pare_fail(run->cx, PARE_EEXISTS,
+                         "%s: the output exists already, and belongs to another job: the search "
+                         "chose other settings for it, of another budget; give --restart to "
+                         "replace it, out of the variants that are there, or another --output",
+                         plan->place.output);
     if (difference[0])
         return pare_fail(run->cx, PARE_EEXISTS,
                          "%s: the output exists already, and belongs to another job: %s; "

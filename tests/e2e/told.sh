@@ -41,6 +41,12 @@ silent '^the models differ'
 does compress a.yaml --output table --set 'embeddings={rtn: {bits: 8, group: 32}}'
 grep -q '^| int8 g32 sym | rtn, model.embed\\_tokens | 1 | 8.5' table/README.md || fail "$(cat table/README.md)"
 
+# One matrix that is embeddings and head is one of an export.
+does export table --format compressed-tensors --output engine
+shows '^int8 g32 sym  *rounded to floats  *1 '
+silent '^float '
+! grep -q '"name": "lm_head"' engine/pare-export.json || fail "the head stands beside the embeddings"
+
 if [ -x "${pare%/*}/pare-hdf5" ]; then
     # Statistics that are there: nothing is weighed, and more of them must be given, not samples.
     cat >kept.yaml <<END

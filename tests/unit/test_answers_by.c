@@ -29,15 +29,15 @@ static pare_status read_by(reading *r, const char *task, const char *text, const
 /* Texts, numbers, truth values; what is missing or null is a group, too. */
 START_TEST(a_field_is_read_beside_each_document)
 {
-    static const char *const want[] = {"hard",  "3", "-0.5",   "true",
-                                       "false", "",  "(none)", "(none)"};
-    static const char text[] =
-        DOC(", \"x\": \"hard\"") DOC(", \"x\": 3") DOC(", \"x\": -0.5") DOC(", \"x\": true")
-            DOC(", \"x\": false") DOC(", \"x\": \"\"") DOC("") DOC(", \"x\": null");
+    static const char *const want[] = {"hard", "3",      "-0.5",   "true",      "false",
+                                       "",     "(none)", "(none)", "\"(none)\""};
+    static const char text[] = DOC(", \"x\": \"hard\"") DOC(", \"x\": 3") DOC(", \"x\": -0.5")
+        DOC(", \"x\": true") DOC(", \"x\": false") DOC(", \"x\": \"\"") DOC("") DOC(", \"x\": null")
+            DOC(", \"x\": \"(none)\"");
     reading r;
     ck_assert_msg(read_by(&r, _i ? "piqa" : "", text, "x") == PARE_OK, "%s", r.cx.what);
-    ck_assert_uint_eq(_i ? r.t.docs : r.c.count, 8);
-    for (size_t i = 0; i < 8; i++)
+    ck_assert_uint_eq(_i ? r.t.docs : r.c.count, 9);
+    for (size_t i = 0; i < 9; i++)
         ck_assert_str_eq(_i ? r.t.doc[i].group : r.c.item[i].by, want[i]);
     folder_end(&r.f, &r.a);
 }
@@ -81,6 +81,23 @@ END_TEST
 enum { A = PARE_CHOICE_ASKED, R = PARE_CHOICE_ASKED | PARE_CHOICE_RIGHT };
 
 /* Sorted by name or as they come; items that were not asked count nowhere. */
+START_TEST(numbers_are_sorted_by_their_value)
+{
+    static const char *const name[] = {"b", "10", "9", "-1", "a", "1e3", "", "9"};
+    static const char *const want[] = {"-1", "9", "10", "1e3", "", "a", "b"};
+    static const unsigned char now[] = {R, R, R, R, R, R, R, R};
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    pare_arena a = {.cx = &cx};
+    pare_task_parts p;
+    ck_assert_int_eq(pare_task_part(&a, name, 8, now, "acc", true, &p), PARE_OK);
+    ck_assert_uint_eq(p.groups, 7);
+    for (size_t g = 0; g < 7; g++)
+        ck_assert_str_eq(p.group[g].name, want[g]);
+    pare_arena_release(&a);
+}
+END_TEST
+
 START_TEST(each_group_has_its_share_and_its_changes)
 {
     static const char *const name[] = {"z", "b", "z", "b", "c", "z", "a", "z"};
@@ -118,6 +135,7 @@ int main(void)
     tcase_add_loop_test(c, a_field_is_read_beside_each_document, 0, 2);
     tcase_add_loop_test(c, without_a_field_nothing_is_told_apart, 0, 2);
     tcase_add_loop_test(c, a_field_that_cannot_be_used_is_refused, 0, sizeof bad / sizeof *bad);
+    tcase_add_test(c, numbers_are_sorted_by_their_value);
     tcase_add_loop_test(c, each_group_has_its_share_and_its_changes, 0, 2);
     suite_add_tcase(s, c);
     return unit_main(s);

@@ -1,5 +1,6 @@
 #include "compress/evaluate/continuations.h"
 #include "runtime/sample.h"
+#include "tests/unit/prompt_stop.h"
 #include "tests/unit/tiny.h"
 
 enum { TOKENS = 600, WINDOW = 24, MOST = 60 };
@@ -158,28 +159,13 @@ START_TEST(means_follow_from_sums)
 }
 END_TEST
 
-typedef struct stopper {
-    double prompts;
-    volatile int interrupts;
-} stopper;
-
-static void stop(void *self, const char *what, double done, double total)
-{
-    stopper *const s = self;
-    ck_assert_str_eq(what, "continuing prompts");
-    ck_assert_double_le(done, total);
-    if (done >= s->prompts)
-        s->interrupts = 1;
-}
-
 START_TEST(an_interrupt_leaves_the_prompts_that_both_are_done_with)
 {
     const pare_continue_opts o = {WINDOW, 0, 25, MOST, 1, 0};
-    stopper s = {.prompts = 17};
+    prompt_stop s = {.what = "continuing prompts", .prompts = 17};
     bench b;
     begin(&b, 2);
-    b.h.cx.progress = (pare_progress){.report = stop, .self = &s};
-    b.h.cx.interrupt = &s.interrupts;
+    prompt_stop_watch(&b.h.cx, &s);
     ck_assert_int_eq(evaluate(&b, &o, TOKENS, true), PARE_EINTERRUPTED);
     ck_assert(b.r[0].prompts == 16 && b.r[1].prompts == 16 && !b.r[0].complete);
     tiny_end(&b.h);

@@ -1,5 +1,6 @@
 #include "compress/evaluate/drafts.h"
 #include "runtime/sample.h"
+#include "tests/unit/prompt_stop.h"
 #include "tests/unit/tiny.h"
 
 enum { TOKENS = 500, WINDOW = 24 };
@@ -116,30 +117,14 @@ START_TEST(figures_follow_from_counts_and_times)
 }
 END_TEST
 
-/* Asks to stop once as many prompts are done. */
-typedef struct stopper {
-    double prompts;
-    volatile int interrupts;
-} stopper;
-
-static void stop(void *self, const char *what, double done, double total)
-{
-    stopper *const s = self;
-    ck_assert_str_eq(what, "drafting");
-    ck_assert_double_le(done, total);
-    if (done >= s->prompts)
-        s->interrupts = 1;
-}
-
 START_TEST(an_interrupt_leaves_the_prompts_that_were_done)
 {
     const pare_draft_opts opts = {.window = WINDOW, .drafted = 4, .temperature = 1};
-    stopper s = {.prompts = 3};
+    prompt_stop s = {.what = "drafting", .prompts = 3};
     bench b;
     pare_draft_result r;
     begin(&b);
-    b.h.cx.progress = (pare_progress){.report = stop, .self = &s};
-    b.h.cx.interrupt = &s.interrupts;
+    prompt_stop_watch(&b.h.cx, &s);
     ck_assert_int_eq(evaluate(&b, &opts, TOKENS, &r), PARE_EINTERRUPTED);
     ck_assert_uint_eq(r.prompts, 3);
     ck_assert_uint_eq(r.both.tokens, 3 * r.continued);

@@ -500,6 +500,8 @@ static const struct {
     {"compressed-tensors", 8, 2, 768, 128, 4, 4, 128, false,
      "o (int4 g128 sym): 32 of 128 columns are no whole groups of 128; take group 32 or row; no "
      "smaller number of ranks does"},
+    {"compressed-tensors", 16, 16, 640, 128, 8, 4, 128, false, /* 32 would fail at down */
+     "o (int4 g128 sym): 32 of 256 columns are no whole groups of 128; take group row; no smaller"},
     {"compressed-tensors", 6, 3, 512, 128, 2, 4, 32, false,
      "3 heads of keys and values neither divide, nor does each go to the same number"},
     {"compressed-tensors", 12, 2, 512, 128, 8, 4, 32, false,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "calib/stats_file.h"
+#include "compress/artifact/verify.h"
 #include "runtime/random.h"
 #include "tests/unit/load_case.h"
 
@@ -332,6 +333,13 @@ static void tokens_less(pare_site_stats *s)
     s->tokens--;
 }
 
+static pare_verify_result verify(void)
+{
+    pare_verify_result r;
+    ck_assert_msg(pare_verify(&cx, path, NULL, NULL, &r) == PARE_OK, "%s", cx.what);
+    return r;
+}
+
 static const fault faults[] = {
     {h_nan, "attended.h: element 7 is not finite, or larger than its row"},
     {h_nan_diagonal, "attended.h: element 9 is on the diagonal and no finite number"},
@@ -362,6 +370,20 @@ START_TEST(no_malformed_number_gets_through)
     ck_assert_int_eq(read_block(&now), PARE_EFORMAT);
     ck_assert_msg(strstr(cx.what, faults[_i].message) && strstr(cx.what, "s.h5: block00001."),
                   "%s\nexpected: %s", cx.what, faults[_i].message);
+    pare_ctx_clear(&cx);
+    const pare_verify_result r = verify();
+    ck_assert(r.statistics && r.findings > 0);
+}
+END_TEST
+
+START_TEST(verify_looks_at_what_a_job_looks_at)
+{
+    write_file();
+    const pare_verify_result good_one = verify();
+    ck_assert(good_one.statistics && good_one.findings == 0);
+    sha256[0] ^= 1; /* the hash of the tokens */
+    write_file();
+    ck_assert_uint_eq(verify().findings, 1);
 }
 END_TEST
 
@@ -424,6 +446,7 @@ int main(void)
     tcase_add_test(t, each_difference_is_named);
     tcase_add_test(t, a_column_of_tiny_inputs_comes_back);
     tcase_add_loop_test(t, no_malformed_number_gets_through, 0, FAULTS);
+    tcase_add_test(t, verify_looks_at_what_a_job_looks_at);
     tcase_add_loop_test(t, malformed_settings_are_refused, 0, CHANGES);
     suite_add_tcase(s, t);
     return unit_main(s);

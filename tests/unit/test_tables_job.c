@@ -210,6 +210,9 @@ static const struct {
      "calibration: {tokens: tokens.i32, samples: 4, window: 64}\n"
      "passes: [channels: {ratio: 0.5}]\nhead: {rtn: {bits: 8}}\n",
      "head: channels leaves a plain checkpoint"},
+    {1, "passes: [rtn]\nembeddings: {rtn: {grid: q4_k}}\n",
+     "inputs of a row; take bits: 8, group: 32 (Q8_0 of GGUF) or bits: 4, group: 32 (Q4_0) for "
+     "them"},
     {1, "passes: [rtn]\nhead: [rtn]\n",
      "\"head\" takes one quantizer, as in \"head: {rtn: {bits: 8}}\""},
     {1, "passes: [rtn]\nhead: {rtn: {targets: lm_head}}\n",
@@ -226,6 +229,7 @@ START_TEST(what_cannot_be_is_refused_with_its_place)
     job_recipe(p, recipe);
     ck_assert_int_eq(job_run(p, (job_opts){.output = "no"}, what), PARE_EUSAGE);
     ck_assert_msg(strstr(what, bad[_i].what) && strstr(what, "recipe.yaml:"), "%s", what);
+    ck_assert_msg(!strstr(what, "with targets"), "no advice for one matrix: %s", what);
 }
 END_TEST
 
