@@ -176,6 +176,17 @@ static inline bool pare_plan_step_follows(const pare_plan *plan, size_t block, p
     return false;
 }
 
+/* Whether the step that quantizes a linear works on no other that reads the same inputs, and no
+ * other settings are tried on it meanwhile. */
+static inline bool pare_plan_is_alone(const pare_plan *plan, const pare_plan_linear *l)
+{
+    size_t i, end, count = 0;
+    for (pare_plan_range(plan, l->block, l->part, &i, &end); i < end; i++)
+        count += plan->linear[i].step == l->step &&
+                 pare_plan_site(plan, &plan->linear[i]) == pare_plan_site(plan, l);
+    return count == 1 && !plan->job->variants;
+}
+
 /* Parts of the calibration that a step's choice is repeated on. */
 static inline size_t pare_plan_draws(const pare_plan *plan, size_t step)
 {

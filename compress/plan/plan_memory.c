@@ -133,7 +133,10 @@ uint64_t pare_plan_stored_bytes(const pare_plan *plan)
  * made, or the state, what the step takes, the linear and what is stored of it. */
 static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
 {
-    const pare_pass_cost own = pass_cost(cx, plan, l, l->step);
+    pare_pass_cost own = pass_cost(cx, plan, l, l->step);
+    const uint64_t above = pare_plan_is_alone(plan, l) ? own.above_bytes : 0;
+    own.site_bytes -= above;
+    own.start_bytes -= above;
     const uint64_t matrices = matrix_bytes(l),
                    stored = matrices + pare__plan_linear_stored(plan, l);
     const uint64_t most =

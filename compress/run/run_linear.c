@@ -406,6 +406,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
                 pare_stats_identity_hessian(stats);
         }
         stats->drift.shared = pare_plan_step_follows(plan, block, site, step);
+        stats->alone = !prunes && pare_plan_is_alone(plan, l);
         const bool away = pare__owner_has(run, l);
         if (!ready && pass->site && !away) {
             const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);

@@ -105,6 +105,8 @@ pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats)
         s = run->plan->drift ? gather_both(run, block, stats, what)
                              : pare__run_wave(run, &tap, what);
     s = pare__team_join(run, stats, shares, s);
+    const pare_status drift = pare_stats_drift_done(stats);
+    s = s == PARE_OK ? drift : s;
     pare_arena_rewind(&run->scratch, mark);
     return pare__team_end(run, s);
 }

@@ -288,7 +288,8 @@ START_TEST(what_does_not_go_together_is_refused)
          "groups of 4 inputs need columns in natural order"},
         {{&f, 128, &book, NULL, true, NULL, NULL, NULL, NULL}, "codebook has no code"},
         {{&f, 128, &book, &half, false, NULL, NULL, NULL, NULL}, "codebook has no code"},
-        {{.factor = &f, .block = 128, .sparsity = &half, .spread = f.u}, "on a grid only"},
+        {{.factor = &f, .block = 128, .sparsity = &half, .spread = &(pare_upper){f.u, K, 128}},
+         "on a grid only"},
     };
     pare_codes codes;
     ck_assert_int_eq(pare_codes_take(&arena, &book, N, K, &codes), PARE_OK);
