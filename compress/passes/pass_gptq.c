@@ -366,11 +366,14 @@ static pare_status quantize(pare_ctx *cx, const double *value, pare_pass_linear 
     if (factor->damping.failed)
         return pare_quantize_round(cx, &g, linear, scratch);
     PARE_TRY(pare_codes_take(scratch, &g, linear->n, linear->k, linear->codes));
+    const pare_mark mark = pare_arena_mark(scratch); /* codes alone stay */
     if (refine.rounds || site->correction.aim)
         PARE_TRY(find_target(cx, site, linear, scratch, &target, &start));
     PARE_TRY(sweep(cx, value, site, &g, target, start, linear, scratch));
-    return refine.rounds ? pare_refine_codes(cx, scratch, &refine, &g, target, linear->codes, NULL)
-                         : PARE_OK;
+    if (refine.rounds)
+        PARE_TRY(pare_refine_codes(cx, scratch, &refine, &g, target, linear->codes, NULL));
+    pare_arena_rewind(scratch, mark);
+    return PARE_OK;
 }
 
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,

@@ -216,6 +216,8 @@ static inline const pare_pass *pare_plan_chooses_columns(const pare_plan *plan,
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
 /* What a job without calibration stores of its largest linear. */
 uint64_t pare_plan_stored_bytes(const pare_plan *plan);
+/* Of the file that drift of inputs lies in when the job is sparing; 0: none. */
+uint64_t pare_plan_drift_file(const pare_plan *plan);
 
 /* Fills *plan, reads no weights; memory from the arena. Close it in any case. Only with `plan_only`
  * what lies where outputs go, the disk and the data are looked at here. PARE_EUSAGE (with place or

@@ -153,6 +153,18 @@ pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan);
  */
 const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled);
 
+/* Of it: an evaluation at most; the artifact once it is open, and a view of one linear of it;
+ * tables of positions; a text, or several, that become tokens. */
+uint64_t pare__plan_evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,
+                                   const pare_settled *settled);
+uint64_t pare__plan_opened_bytes(const pare_plan *plan, const pare_settled *settled);
+uint64_t pare__plan_view_bytes(const pare_packed_linear *l);
+uint64_t pare__plan_rope_bytes(const pare_config *c, size_t window);
+uint64_t pare__plan_encode_bytes(const pare_plan *plan, uint64_t text, size_t texts);
+
+/* Whether the job can be sparing (settled.h). */
+bool pare__plan_can_spare(const pare_ctx *cx, const pare_plan *plan);
+
 /* Memory and flops; the check against the limit. Needs the layout. Once more when the number of
  * samples becomes known (samples: all). PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan,

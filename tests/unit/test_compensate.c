@@ -307,11 +307,13 @@ START_TEST(weights_beyond_f32_are_refused)
 {
     enum { K = 64 };
     const pare_sparsity rules[] = {{.keep = 1, .of = 4}, {.ratio = 0.75}};
-    float *const u = take(K * K, sizeof *u);
-    for (size_t i = 0; i < K; i++)
-        for (size_t j = i; j < K; j++)
-            u[i * K + j] = i == j ? 1e-20F : 1e20F;
-    const pare_factor f = {.k = K, .u = u, .dead = take(K, 1)};
+    float *const u = take(K * K, sizeof *u), *const pivot = take(K, sizeof *pivot);
+    for (size_t i = 0; i < K; i++) {
+        pivot[i] = 1e-20F;
+        for (size_t j = i + 1; j < K; j++)
+            u[i * K + j] = 1e20F;
+    }
+    const pare_factor f = {.k = K, .u = u, .pivot = pivot, .dead = take(K, 1)};
     for (size_t i = 0; i < 2; i++) {
         const pare_compensate how = {.factor = &f, .block = 32, .sparsity = &rules[i]};
         pare_ctx_clear(&cx);
