@@ -2,8 +2,10 @@
 
 #include <string.h>
 
+#include "calib/shares.h"
 #include "runtime/gram_bf16.h"
 #include "runtime/linalg.h"
+#include "runtime/small.h"
 #include "runtime/threads.h"
 
 enum { ROWS = 64 }; /* of a task */
@@ -19,16 +21,18 @@ uint64_t pare_drift_room_bytes(size_t k, size_t room, bool bf16)
            (bf16 ? (uint64_t)2 * k * PARE_GRAM_ROWS * sizeof(uint16_t) + PARE_ALIGN : 0);
 }
 
-pare_status pare_drift_take(pare_arena *a, size_t k, bool bf16, pare_drift *out)
+pare_status pare_drift_take(pare_arena *a, size_t k, bool bf16, const pare_spill *file,
+                            pare_drift *out)
 {
-    *out = (pare_drift){.d = PARE_NEW(a, float, k *k), .bf16 = bf16};
-    return out->d ? PARE_OK : PARE_ENOMEM;
+    *out = (pare_drift){.d = file ? NULL : PARE_NEW(a, float, k *k), .bf16 = bf16, .file = file};
+    return out->d || file ? PARE_OK : PARE_ENOMEM;
 }
 
 pare_status pare_drift_room(pare_arena *a, size_t k, size_t room, pare_drift *d)
 {
-    d->total = PARE_NEW(a, float, k *k);
-    d->x = d->total ? pare_arena_take_raw(a, room, k * sizeof *d->x) : NULL;
+    float **const square = d->file ? &d->d : &d->total;
+    *square = PARE_NEW(a, float, k *k);
+    d->x = *square ? pare_arena_take_raw(a, room, k * sizeof *d->x) : NULL;
     if (d->x && d->bf16)
         d->side = pare_arena_take_raw(a, 2 * PARE_GRAM_ROWS, k * sizeof *d->side);
     return d->x && (d->side || !d->bf16) ? PARE_OK : PARE_ENOMEM;
@@ -80,6 +84,48 @@ void pare_drift_add(const pare_ctx *cx, pare_drift *d, const float *y, const flo
                                      .ldc = k,
                                      .alpha = 1,
                                      .beta = 1});
+}
+
+/* A piece of the sum of a share joins the total in the file. */
+static pare_status share_piece(pare_ctx *cx, pare_drift *d, uint64_t at, size_t count, float *total)
+{
+    float *const x = d->d + at;
+    if (d->begun)
+        PARE_TRY(pare_spill_get(cx, d->file, total, count, at));
+    for (size_t i = 0; i < count; i++) {
+        total[i] = (d->begun ? total[i] : 0) + x[i];
+        x[i] = 0;
+    }
+    return pare_spill_put(cx, d->file, total, count, at);
+}
+
+pare_status pare_drift_share(pare_ctx *cx, pare_drift *d, size_t k, bool last)
+{
+    enum { PIECE = 1 << 15 };
+    float total[PIECE];
+    if (!d->file) {
+        pare_share_floats(cx, d->d, d->total, k * k, last);
+        return PARE_OK;
+    }
+    for (size_t at = 0; at < k * k; at += PIECE)
+        PARE_TRY(share_piece(cx, d, at, pare_smaller(PIECE, k * k - at), total));
+    d->begun = true;
+    return PARE_OK;
+}
+
+pare_status pare_drift_row(pare_ctx *cx, const pare_drift *d, size_t k, size_t row, float *room,
+                           const float **x)
+{
+    *x = d->file ? room : d->d + row * k;
+    return d->file ? pare_spill_get(cx, d->file, room, k, (uint64_t)row * k) : PARE_OK;
+}
+
+pare_status pare_drift_put_row(pare_ctx *cx, pare_drift *d, size_t k, size_t row, const float *x)
+{
+    if (d->file)
+        return pare_spill_put(cx, d->file, x, k, (uint64_t)row * k);
+    memcpy(d->d + row * k, x, k * sizeof *x);
+    return PARE_OK;
 }
 
 void pare_drift_scale(pare_drift *d, const float *s, size_t k)

@@ -65,7 +65,8 @@ pare_status pare_spill_get(pare_ctx *cx, const pare_spill *spill, float *x, size
 
 bool pare_spill_is_name(const char *name)
 {
-    static const char *const names[] = {PARE_SPILL_WAVE, PARE_SPILL_WEIGHTS, PARE_SPILL_STREAM};
+    static const char *const names[] = {PARE_SPILL_WAVE, PARE_SPILL_WEIGHTS, PARE_SPILL_STREAM,
+                                        PARE_SPILL_DRIFT};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t len = strlen(names[i]);
         const char *const rank = name + len + 1;

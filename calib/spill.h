@@ -15,6 +15,7 @@
 #define PARE_SPILL_WAVE    "activations"
 #define PARE_SPILL_WEIGHTS "token_weights"
 #define PARE_SPILL_STREAM  "block_inputs"
+#define PARE_SPILL_DRIFT   "drift"
 
 typedef struct pare_spill {
     int fd;     /* with path */

@@ -80,12 +80,13 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
     return PARE_OK;
 }
 
-pare_status pare_stats_take_drift(pare_arena *a, const unsigned kinds[PARE_SITES], pare_stats *s)
+pare_status pare_stats_take_drift(pare_arena *a, const unsigned kinds[PARE_SITES],
+                                  const pare_spill *file, pare_stats *s)
 {
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (kinds[i] & PARE_STATS_DRIFT)
-            PARE_TRY(
-                pare_drift_take(a, s->site[i].k, kinds[i] & PARE_STATS_BF16, &s->site[i].drift));
+            PARE_TRY(pare_drift_take(a, s->site[i].k, kinds[i] & PARE_STATS_BF16, file,
+                                     &s->site[i].drift));
     return PARE_OK;
 }
 
@@ -112,9 +113,22 @@ uint64_t pare_stats_drift_room_bytes(const pare_config *c, const unsigned kinds[
 pare_status pare_stats_drift_room(pare_arena *a, size_t rows, pare_stats *s)
 {
     for (unsigned i = 0; i < PARE_SITES; i++)
-        if (s->site[i].drift.d && (s->active & (1u << i)))
+        if ((s->site[i].drift.d || s->site[i].drift.file) && (s->active & (1u << i)))
             PARE_TRY(pare_drift_room(a, s->site[i].k, rows, &s->site[i].drift));
     return PARE_OK;
+}
+
+pare_status pare_stats_drift_done(pare_stats *s)
+{
+    pare_status status = PARE_OK;
+    for (unsigned i = 0; i < PARE_SITES; i++) {
+        pare_drift *const d = &s->site[i].drift;
+        status = status == PARE_OK ? d->status : status;
+        d->d = d->file ? NULL : d->d;
+        d->total = d->x = NULL;
+        d->side = NULL;
+    }
+    return status;
 }
 
 /* One batch of inputs. */
@@ -245,7 +259,7 @@ static pare_status add(void *self, size_t part, pare_site site, const float *x, 
 }
 
 /* The sums of a site behind a share. */
-static void share_site(const pare_ctx *cx, pare_site_stats *s, bool last)
+static void share_site(pare_ctx *cx, pare_site_stats *s, bool last)
 {
     const size_t k = s->k;
     if (s->h) {
@@ -258,8 +272,8 @@ static void share_site(const pare_ctx *cx, pare_site_stats *s, bool last)
         pare_share_doubles(s->sum, s->sum + k, k, last);
         pare_share_doubles(s->abs_sum, s->abs_sum + k, k, last);
     }
-    if (s->drift.d)
-        pare_share_floats(cx, s->drift.d, s->drift.total, k * k, last);
+    if (s->drift.d && s->drift.status == PARE_OK)
+        s->drift.status = pare_drift_share(cx, &s->drift, k, last);
     pare_share_doubles(&s->loudness.sum, &s->loudness.total, 1, last);
 }
 

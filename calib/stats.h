@@ -55,6 +55,7 @@ typedef struct pare_site_stats {
     size_t samples;
     double *sum, *abs_sum; /* [2, k] behind the means, and their totals */
     bool identity;         /* of no inputs: pare_stats_identity, pare_stats_identity_hessian */
+    bool alone;            /* the step at hand works on one linear that reads these inputs */
     pare_support support;  /* of the inputs as they were gathered; pare_stats_support */
 } pare_site_stats;
 
@@ -78,10 +79,13 @@ PARE_CHECKED pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare
                                          size_t part, const unsigned kinds[PARE_SITES],
                                          uint64_t tokens, pare_stats *out);
 
-/* Drift at the sites whose kinds ask for it, and room for batches of up to `rows` tokens at those
- * of them that are active, while tokens come. PARE_ENOMEM; bytes of both, at most. */
+/* Drift at the sites whose kinds ask for it, one of them where it is kept in a file (else NULL),
+ * and room for batches of up to `rows` tokens at those of them that are active, while tokens come;
+ * behind them what is in that room is forgotten. PARE_ENOMEM; what the file said; bytes of both, at
+ * most. */
 PARE_CHECKED pare_status pare_stats_take_drift(pare_arena *a, const unsigned kinds[PARE_SITES],
-                                               pare_stats *s);
+                                               const pare_spill *file, pare_stats *s);
+PARE_CHECKED pare_status pare_stats_drift_done(pare_stats *s);
 PARE_CHECKED pare_status pare_stats_drift_room(pare_arena *a, size_t rows, pare_stats *s);
 uint64_t pare_stats_drift_bytes(const pare_config *c, const unsigned kinds[PARE_SITES]);
 uint64_t pare_stats_drift_room_bytes(const pare_config *c, const unsigned kinds[PARE_SITES],

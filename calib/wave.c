@@ -177,8 +177,9 @@ static pare_status run_sides(pare_ctx *cx, pare_arena *scratch, const pare_forwa
     const pare_wave *const wave = side->wave;
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = pare_arena_reserve(
-        scratch, pare_wave_scratch(cx, &f->model->config, most_windows(wave), wave->window,
-                                   f->backend == &pare_cpu_bf16, !wave->x));
+        scratch,
+        pare_wave_scratch(cx, &f->model->config, most_windows(wave), wave->window,
+                          (pare_wave_kind){f->backend == &pare_cpu_bf16, wave->stored, !wave->x}));
     if (s == PARE_OK)
         s = run_batches(cx, scratch, f, side, sides, what);
     pare_arena_rewind(scratch, mark);
@@ -207,13 +208,13 @@ pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window,
 }
 
 size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t windows, size_t window,
-                         bool bf16, bool spilled)
+                         pare_wave_kind kind)
 {
-    const pare_inputs inputs = bf16         ? PARE_INPUTS_BF16
-                               : c->experts ? PARE_INPUTS_ANY
-                                            : PARE_INPUTS_NONE;
+    const pare_inputs inputs = kind.bf16                   ? PARE_INPUTS_BF16
+                               : c->experts || kind.stored ? PARE_INPUTS_ANY
+                                                           : PARE_INPUTS_NONE;
     const pare_batch batch = {.sequences = windows, .length = window};
     const size_t tokens = batch.sequences * window;
-    const size_t row = (spilled ? c->hidden : 0) + 2 * c->kv_heads * c->head_dim;
+    const size_t row = (kind.spilled ? c->hidden : 0) + 2 * c->kv_heads * c->head_dim;
     return tokens * row * sizeof(float) + pare_block_forward_bytes(cx, c, batch, inputs);
 }

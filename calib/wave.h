@@ -14,6 +14,7 @@
 typedef struct pare_wave {
     size_t samples, window, hidden, batch; /* batch: windows per forward call, at most */
     size_t first, end;                     /* of them here; all where one process has them */
+    bool stored;                           /* blocks have linears that are not floats */
     float *x;                              /* in memory; NULL when spilled */
     pare_spill file;                       /* the rest of the time */
 } pare_wave;
@@ -69,10 +70,15 @@ PARE_CHECKED pare_status pare_wave_run_both(pare_ctx *cx, pare_arena *scratch,
 PARE_CHECKED pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window,
                                           float *x);
 
-/* Upper bound of the scratch that pare_wave_run takes for a block in floats, whose experts may be
- * packed, in batches of up to `windows`; activations in a file pass through memory batch by batch.
- * bf16: on pare_cpu_bf16. */
+/* How a wave runs: on pare_cpu_bf16; through linears that are not all floats; its activations in a
+ * file. */
+typedef struct pare_wave_kind {
+    bool bf16, stored, spilled;
+} pare_wave_kind;
+
+/* Upper bound of the scratch that pare_wave_run takes for a block, whose experts may be packed, in
+ * batches of up to `windows`; activations in a file pass through memory batch by batch. */
 size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t windows, size_t window,
-                         bool bf16, bool spilled);
+                         pare_wave_kind kind);
 
 #endif

@@ -385,6 +385,7 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     pare_hashing_free(cx, run.hash.packed);
     pare_wave_close(&run.wave);
     pare_wave_close(&run.floats);
+    pare_spill_close(&run.drift);
     pare_token_weights_close(&run.weights);
     pare__front_close(&run, false);
     pare_stats_group_close(&run.kept.group);

@@ -51,7 +51,7 @@ pare_status pare_isc_rank(pare_arena *scratch, pare_ratio *r, size_t count)
 void pare_isc_costs(const pare_factor *factor, const float *diagonal, float *cost)
 {
     for (size_t j = 0; j < factor->k; j++) {
-        const double u = (double)factor->u[j * (factor->k + 1)];
+        const double u = (double)factor->pivot[j];
         const float own = diagonal[factor->order ? factor->order[j] : j];
         cost[j] = (float)sqrt((double)own + factor->damping.lambda + 1 / (u * u));
     }

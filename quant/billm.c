@@ -59,7 +59,7 @@ static void add_salience(void *arg, size_t begin, size_t end, size_t worker)
         for (size_t i = tile * TILE; i < tile_end(job, tile); i++)
             for (size_t j = 0; j < job->cols; j++) {
                 const float x = job->w[i * job->k + job->c0 + j];
-                const double u = (double)job->factor->u[(job->c0 + j) * (job->k + 1)];
+                const double u = (double)job->factor->pivot[job->c0 + j];
                 if (!(fabsf(x) <= FLT_MAX))
                     note_fault(sums, i, x);
                 sums->salience[j] += (double)x * (double)x / (u * u);
@@ -208,7 +208,7 @@ static void sweep_row(const billm_job *job, float *restrict w, uint8_t *codes,
     for (size_t j = 0; j < job->cols; j++) {
         const float *restrict const u = job->factor->u + (job->c0 + j) * job->k + job->c0;
         const float q = nearest(magnitude, job->out->salient[job->c0 + j], w[j], &codes[j]);
-        const float e = (w[j] - q) / u[j];
+        const float e = (w[j] - q) / job->factor->pivot[job->c0 + j];
         w[j] = e;
         for (size_t i = j + 1; i < job->cols; i++)
             w[i] -= e * u[i];

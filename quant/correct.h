@@ -23,7 +23,8 @@
 #ifndef PARE_QUANT_CORRECT_H
 #define PARE_QUANT_CORRECT_H
 
-#include "solve/factor.h"
+#include "calib/drift.h"
+#include "solve/compensate.h"
 
 typedef enum pare_correct {
     PARE_CORRECT_NONE,
@@ -34,37 +35,43 @@ typedef enum pare_correct {
 /* For all linears of a site. */
 typedef struct pare_correction {
     size_t k;
-    float *aim;    /* [k, k] share D H^-1: W* = W + W aim; in the place of D */
-    float *spread; /* [k, k] P at the positions of the factor; gptaq only */
-    float *first;  /* [k] what the first column is rounded as: w_0 + W first; qronos only */
+    pare_drift *aim;   /* [k, k] share D H^-1: W* = W + W aim; in the place of D; NULL: none */
+    pare_upper spread; /* [k, k] P at the positions of the factor; gptaq only */
+    float *first;      /* [k] what the first column is rounded as: w_0 + W first; qronos only */
 } pare_correction;
+
+typedef struct pare_correction_opts {
+    pare_correct method; /* not NONE */
+    float share;         /* of the drift that is made up for, 0 to 1 */
+    size_t block;        /* of the sweep */
+} pare_correction_opts;
 
 /* Makes it.
  *
- *   method  not NONE
- *   share   of the drift that is made up for, 0 to 1
  *   factor  of H; one that did not fail
- *   d       [k, k] drift, rows x - y, columns y, in the order of the original columns; becomes
- *           the aim
+ *   d       drift [k, k], in memory or in its file, rows x - y, columns y, in the order of the
+ *           original columns; becomes the aim
  *   out     in `scratch`, but for the aim
  *
- * Returns PARE_OK, PARE_ENOMEM.   Memory  pare_correction_bytes for good, k^2 floats of it with
- * gptaq; while it is made also pare_correction_scratch.   Work  2 k^3 multiply-adds, 3 k^3 with
- * gptaq.   Threads over tiles. Exact: on every CPU, any thread count. */
+ * Returns PARE_OK, PARE_ENOMEM, PARE_EIO.   Memory  pare_correction_bytes for good, the upper
+ * triangle with gptaq; while it is made also pare_correction_scratch.   Work  k^3 multiply-adds,
+ * 4/3 k^3 with gptaq.   Threads over columns. Exact: on every CPU, any thread count. */
 PARE_CHECKED pare_status pare_correction_make(pare_ctx *cx, pare_arena *scratch,
-                                              pare_correct method, float share,
-                                              const pare_factor *factor, float *d,
+                                              const pare_correction_opts *opts,
+                                              const pare_factor *factor, pare_drift *d,
                                               pare_correction *out);
 
-/* W* of w [n, k]; aim [n, k] is written. Columns that the factor calls dead count as 0. */
-void pare_correction_aim(const pare_ctx *cx, const pare_correction *c, const float *w, size_t n,
-                         float *aim);
+/* W* of w [n, k]; aim [n, k] is written. Columns that the factor calls dead count as 0. From a file
+ * it takes 256 k floats of `scratch`. PARE_ENOMEM, PARE_EIO. */
+PARE_CHECKED pare_status pare_correction_aim(pare_ctx *cx, pare_arena *scratch,
+                                             const pare_correction *c, const float *w, size_t n,
+                                             float *aim);
 
 /* What the first column of w [n, k] is rounded as: start [n]; `column` is the factor's first. */
 void pare_correction_start(const pare_correction *c, const float *w, size_t n, size_t column,
                            float *start);
 
-size_t pare_correction_bytes(pare_correct method, size_t k);
+size_t pare_correction_bytes(pare_correct method, size_t block, size_t k);
 size_t pare_correction_scratch(size_t k);
 
 #endif

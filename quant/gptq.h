@@ -9,9 +9,10 @@
 #include "solve/compensate.h"
 
 typedef struct pare_gptq_opts {
-    size_t block;                            /* 128 columns between lazy updates; multiple of 32 */
-    bool keep_zeros;                         /* weights that are 0 stay 0: they were pruned */
-    const float *spread, *start, *fitted_to; /* quant/correct.h; NULL without */
+    size_t block;                   /* 128 columns between lazy updates; multiple of 32 */
+    bool keep_zeros;                /* weights that are 0 stay 0: they were pruned */
+    const pare_upper *spread;       /* quant/correct.h; NULL without */
+    const float *start, *fitted_to; /* the same */
 } pare_gptq_opts;
 
 /* Quantizes W given the factor: pare_compensate_run with this grid; what it says holds here.

@@ -20,130 +20,145 @@
 
 #include "runtime/product.h"
 #include "runtime/room.h"
+#include "runtime/small.h"
 #include "runtime/solve.h"
 #include "runtime/threads.h"
 
-enum { TILE = PARE_SOLVE_MOST };
+enum { TILE = PARE_LOWER_TILE };
+_Static_assert((int)TILE == (int)PARE_SOLVE_MOST, "tiles are as large as can be");
 /* What OpenBLAS maps for each caller at once, its pages around it included. */
 static const uint64_t blas_buffer = (uint64_t)129 << 20;
 
-/* A square row-major matrix of either precision, its step and what runs in parallel over it. */
-typedef struct square {
+/* The triangle, the step and what runs in parallel over it. */
+typedef struct walk {
     const pare_ctx *cx;
-    void *a;
-    size_t n, tiles, p;
-    bool f64;
-} square;
+    const pare_lower *l;
+    size_t tiles, p;
+} walk;
 
-static square make_square(const pare_ctx *cx, void *a, size_t n, bool f64)
+static walk make_walk(const pare_ctx *cx, const pare_lower *l)
 {
-    return (square){cx, a, n, (n + TILE - 1) / TILE, 0, f64};
+    return (walk){cx, l, (l->n + TILE - 1) / TILE, 0};
 }
 
 /* Rows (or columns) of tile i. */
-static size_t extent(const square *s, size_t i)
+static size_t extent(const walk *s, size_t i)
 {
-    const size_t left = s->n - i * TILE;
-    return left < TILE ? left : TILE;
+    return pare_smaller(s->l->n - i * TILE, TILE);
 }
 
-static void *at(const square *s, size_t row, size_t column)
+static void *at(const walk *s, size_t row, size_t column)
 {
-    return (char *)s->a + (row * s->n + column) * (s->f64 ? sizeof(double) : sizeof(float));
+    const size_t size = s->l->f64 ? sizeof(double) : sizeof(float);
+    return (char *)s->l->a + (pare_lower_place(s->l, row) + column) * size;
 }
 
 /* Tile (i, j) becomes sign X, with tile (t, t) as the factor. */
-static void solve(const square *s, pare_solve_kind kind, size_t t, size_t i, size_t j)
+static void solve(const walk *s, pare_solve_kind kind, size_t t, size_t i, size_t j)
 {
     pare_solve(&s->cx->kernels,
                &(pare_triangle_solve){.kind = kind,
                                       .n = extent(s, t),
                                       .count = extent(s, kind == PARE_SOLVE_LEFT ? j : i),
                                       .l = at(s, t * TILE, t * TILE),
+                                      .ldl = pare_lower_step(s->l, t * TILE),
                                       .x = at(s, i * TILE, j * TILE),
-                                      .ld = s->n,
-                                      .f64 = s->f64});
+                                      .ld = pare_lower_step(s->l, i * TILE),
+                                      .f64 = s->l->f64});
 }
 
-/* Rows and columns [first, ..) of the lower half lose the product of their column p. */
-static void cholesky_trailing(const square *s)
+/* Behind the panel of a row. */
+static size_t panel_end(const walk *s, size_t row)
 {
-    const size_t first = (s->p + 1) * TILE, p = s->p * TILE;
-    if (first < s->n)
-        pare_product_tiles(s->cx, &(pare_product){.m = s->n - first,
-                                                  .n = s->n - first,
-                                                  .k = TILE,
-                                                  .a = at(s, first, p),
-                                                  .lda = s->n,
-                                                  .b = at(s, first, p),
-                                                  .ldb = s->n,
-                                                  .transpose_b = true,
-                                                  .c = at(s, first, first),
-                                                  .ldc = s->n,
-                                                  .alpha = -1,
-                                                  .lower = true,
-                                                  .f64 = s->f64});
+    return pare_smaller((row / s->l->panel + 1) * s->l->panel, s->l->n);
+}
+
+/* Rows [row, end) of a panel and columns [column, stop) of the trailing half lose the product of
+ * their column p. */
+static void cholesky_product(const walk *s, size_t row, size_t end, size_t column, size_t stop)
+{
+    const size_t p = s->p * TILE, step = pare_lower_step(s->l, row);
+    pare_product_tiles(s->cx, &(pare_product){.m = end - row,
+                                              .n = stop - column,
+                                              .k = TILE,
+                                              .a = at(s, row, p),
+                                              .lda = step,
+                                              .b = at(s, column, p),
+                                              .ldb = pare_lower_step(s->l, column),
+                                              .transpose_b = true,
+                                              .c = at(s, row, column),
+                                              .ldc = step,
+                                              .alpha = -1,
+                                              .lower = row == column,
+                                              .f64 = s->l->f64});
+}
+
+static void cholesky_trailing(const walk *s)
+{
+    const size_t first = (s->p + 1) * TILE;
+    for (size_t row = first, end; row < s->l->n; row = end) {
+        end = panel_end(s, row);
+        for (size_t column = first, stop; column <= row; column = stop) {
+            stop = panel_end(s, column);
+            cholesky_product(s, row, end, column, stop);
+        }
+    }
 }
 
 static void cholesky_panel(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const square *const s = arg;
+    const walk *const s = arg;
     (void)worker;
     for (size_t x = begin; x < end; x++)
         solve(s, PARE_SOLVE_RIGHT_TRANSPOSED, s->p, s->p + 1 + x, s->p);
 }
 
-static size_t cholesky(square s)
+size_t pare_cholesky(const pare_ctx *cx, const pare_lower *a)
 {
+    walk s = make_walk(cx, a);
     for (s.p = 0; s.p < s.tiles; s.p++) {
-        const size_t bad = pare_factor_tile(&s.cx->kernels, at(&s, s.p * TILE, s.p * TILE), s.n,
-                                            extent(&s, s.p), s.f64);
+        const size_t first = s.p * TILE;
+        const size_t bad = pare_factor_tile(&cx->kernels, at(&s, first, first),
+                                            pare_lower_step(a, first), extent(&s, s.p), a->f64);
         if (bad)
-            return s.p * TILE + bad;
-        pare_parallel(s.cx, s.tiles - s.p - 1, 1, cholesky_panel, &s);
+            return first + bad;
+        pare_parallel(cx, s.tiles - s.p - 1, 1, cholesky_panel, &s);
         cholesky_trailing(&s);
     }
     return 0;
 }
 
-size_t pare_cholesky_f32(const pare_ctx *cx, float *a, size_t n)
-{
-    return cholesky(make_square(cx, a, n, false));
-}
-
-size_t pare_cholesky_f64(const pare_ctx *cx, double *a, size_t n)
-{
-    return cholesky(make_square(cx, a, n, true));
-}
-
 static void inverse_panel(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const square *const s = arg;
+    const walk *const s = arg;
     (void)worker;
     for (size_t x = begin; x < end; x++)
         solve(s, PARE_SOLVE_RIGHT_NEGATED, s->p, s->p + 1 + x, s->p);
 }
 
-static void inverse_products(const square *s)
+static void inverse_products(const walk *s)
 {
-    const size_t first = (s->p + 1) * TILE, p = s->p * TILE;
-    if (p > 0 && first < s->n)
-        pare_product_tiles(s->cx, &(pare_product){.m = s->n - first,
+    const size_t p = s->p * TILE;
+    for (size_t row = p + TILE, end; p > 0 && row < s->l->n; row = end) {
+        const size_t step = pare_lower_step(s->l, row);
+        end = panel_end(s, row);
+        pare_product_tiles(s->cx, &(pare_product){.m = end - row,
                                                   .n = p,
                                                   .k = TILE,
-                                                  .a = at(s, first, p),
-                                                  .lda = s->n,
+                                                  .a = at(s, row, p),
+                                                  .lda = step,
                                                   .b = at(s, p, 0),
-                                                  .ldb = s->n,
-                                                  .c = at(s, first, 0),
-                                                  .ldc = s->n,
+                                                  .ldb = pare_lower_step(s->l, p),
+                                                  .c = at(s, row, 0),
+                                                  .ldc = step,
                                                   .alpha = 1,
-                                                  .f64 = s->f64});
+                                                  .f64 = s->l->f64});
+    }
 }
 
 static void inverse_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const square *const s = arg;
+    const walk *const s = arg;
     (void)worker;
     for (size_t x = begin; x < end; x++) {
         size_t i, j;
@@ -154,31 +169,22 @@ static void inverse_rows(void *arg, size_t begin, size_t end, size_t worker)
 
 static void inverse_diagonal(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const square *const s = arg;
+    const walk *const s = arg;
     (void)worker;
     for (size_t i = begin; i < end; i++)
         solve(s, PARE_SOLVE_INVERSE, i, i, i);
 }
 
-static void triangular_inverse(square s)
+void pare_triangular_inverse(const pare_ctx *cx, const pare_lower *l)
 {
+    walk s = make_walk(cx, l);
     for (s.p = 0; s.p < s.tiles; s.p++) {
-        pare_parallel(s.cx, s.tiles - s.p - 1, 1, inverse_panel, &s);
+        pare_parallel(cx, s.tiles - s.p - 1, 1, inverse_panel, &s);
         inverse_products(&s);
     }
     if (s.tiles > 1)
-        pare_parallel(s.cx, s.tiles * (s.tiles - 1) / 2, 1, inverse_rows, &s);
-    pare_parallel(s.cx, s.tiles, 1, inverse_diagonal, &s);
-}
-
-void pare_triangular_inverse_f32(const pare_ctx *cx, float *l, size_t n)
-{
-    triangular_inverse(make_square(cx, l, n, false));
-}
-
-void pare_triangular_inverse_f64(const pare_ctx *cx, double *l, size_t n)
-{
-    triangular_inverse(make_square(cx, l, n, true));
+        pare_parallel(cx, s.tiles * (s.tiles - 1) / 2, 1, inverse_rows, &s);
+    pare_parallel(cx, s.tiles, 1, inverse_diagonal, &s);
 }
 
 void pare_gram_add(const pare_ctx *cx, float *h, const float *x, size_t rows, size_t k)

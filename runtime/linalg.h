@@ -21,16 +21,49 @@ const char *pare_blas_name(void);
  * touched. Threads over tiles. */
 void pare_gram_add(const pare_ctx *cx, float *h, const float *x, size_t rows, size_t k);
 
-/* Cholesky factor in place: a = L L^T, lower triangle of a [n, n] in, L out; the upper triangle is
- * not touched. Blocked over tiles, threads. Returns 0, or the 1-based index of the first pivot that
- * is not positive or not finite; a is then partly overwritten. */
-size_t pare_cholesky_f32(const pare_ctx *cx, float *a, size_t n);
-size_t pare_cholesky_f64(const pare_ctx *cx, double *a, size_t n);
+/* The lower triangle of a matrix [n, n], row after row, in panels of `panel` rows, a multiple of
+ * PARE_LOWER_TILE or n. The rows of a panel are as long as its last one, so that the product of two
+ * panels is one of matrices: beside n (n + 1) / 2 numbers there are n panel / 2 that mean nothing.
+ * panel = n: a square. */
+typedef struct pare_lower {
+    void *a; /* floats, or doubles */
+    size_t n, panel;
+    bool f64;
+} pare_lower;
 
-/* Inverse of a lower triangular matrix in place; the upper triangle is not touched. The diagonal
- * holds no zero. */
-void pare_triangular_inverse_f32(const pare_ctx *cx, float *l, size_t n);
-void pare_triangular_inverse_f64(const pare_ctx *cx, double *l, size_t n);
+enum { PARE_LOWER_PANELS = 8, PARE_LOWER_TILE = 240 };
+
+/* Rows of a panel where there are up to so many: an eighth more than the triangle has, beside small
+ * matrices. */
+static inline size_t pare_lower_panel(size_t n)
+{
+    const size_t tiles = n / PARE_LOWER_TILE / PARE_LOWER_PANELS + 1,
+                 panel = tiles * PARE_LOWER_TILE;
+    return panel < n ? panel : n;
+}
+
+/* Numbers between a row of the panel of `row` and the next, and in front of `row`; row = n: all. */
+static inline size_t pare_lower_step(const pare_lower *l, size_t row)
+{
+    const size_t end = (row / l->panel + 1) * l->panel;
+    return end < l->n ? end : l->n;
+}
+
+static inline size_t pare_lower_place(const pare_lower *l, size_t row)
+{
+    const size_t panel = row / l->panel;
+    return l->panel * l->panel * (panel * (panel + 1) / 2) +
+           row % l->panel * pare_lower_step(l, row);
+}
+
+/* Cholesky factor in place: A = L L^T. What is above the diagonal is not touched. Blocked over
+ * tiles, threads; the same bytes for any panel. Returns 0, or the 1-based index of the first pivot
+ * that is not positive or not finite; A is then partly overwritten. */
+size_t pare_cholesky(const pare_ctx *cx, const pare_lower *a);
+
+/* Inverse of a lower triangular matrix in place; what is above the diagonal is not touched. The
+ * diagonal holds no zero. */
+void pare_triangular_inverse(const pare_ctx *cx, const pare_lower *l);
 
 /* Eigenvalues of a symmetric matrix, ascending, and its eigenvectors: a [n, n], lower triangle in,
  * row i out the vector of value[i], of length 1. One thread: slow from some thousands of rows on.

@@ -21,8 +21,9 @@ typedef struct pare_triangle_solve {
     pare_solve_kind kind;
     size_t n, count;
     const void *l;
-    void *x;   /* A in, X out */
-    size_t ld; /* of both */
+    size_t ldl;
+    void *x; /* A in, X out */
+    size_t ld;
     bool f64;
 } pare_triangle_solve;
 

@@ -102,7 +102,7 @@ static void OF(solve)(const pare_kernels *kernels, const pare_triangle_solve *s)
 {
     OF(triangle) t;
     REAL *const x = s->x;
-    OF(read_triangle)(&t, s->l, s->ld, s->n, s->kind == PARE_SOLVE_RIGHT_NEGATED);
+    OF(read_triangle)(&t, s->l, s->ldl, s->n, s->kind == PARE_SOLVE_RIGHT_NEGATED);
     for (size_t j = 0; j < s->count; j += COLUMNS) {
         const size_t wide = s->count - j < COLUMNS ? s->count - j : COLUMNS;
         if (s->kind == PARE_SOLVE_INVERSE)
@@ -141,8 +141,8 @@ static size_t OF(factor_tile)(const pare_kernels *kernels, REAL *a, size_t lda, 
         if (bad)
             return i + bad;
         OF(solve)
-        (kernels, &(pare_triangle_solve){PARE_SOLVE_RIGHT_TRANSPOSED, high, n - next, corner, below,
-                                         lda, sizeof *a == 8});
+        (kernels, &(pare_triangle_solve){PARE_SOLVE_RIGHT_TRANSPOSED, high, n - next, corner, lda,
+                                         below, lda, sizeof *a == 8});
         pare_product_add(kernels, &(pare_product){.m = n - next,
                                                   .n = n - next,
                                                   .k = high,

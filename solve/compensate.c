@@ -231,7 +231,7 @@ static void keep_column(const pare__sweep *job, pare__strip *s, float *x, size_t
 static void round_one(const pare__sweep *job, pare__strip *s, float *x, uint8_t *codes, size_t r0,
                       size_t rows, size_t j)
 {
-    const float u_jj = job->factor->u[j * (job->k + 1)];
+    const float u_jj = job->factor->pivot[j];
     const bool apart = j >= job->inner;
     const size_t g = apart ? job->out->groups : group_of(job, column_at(job, j));
     if (is_super(job)) {
@@ -257,7 +257,7 @@ static void round_one(const pare__sweep *job, pare__strip *s, float *x, uint8_t 
 static void round_first(const pare__sweep *job, pare__strip *s, float *x, uint8_t *codes, size_t r0,
                         size_t rows)
 {
-    const float u_jj = job->factor->u[0];
+    const float u_jj = job->factor->pivot[0];
     float away[STRIP] = {0};
     for (size_t r = 0; r < rows; r++) {
         away[r] = (x[r] - job->start[r0 + r]) / u_jj;
@@ -296,7 +296,7 @@ static void sweep(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows
         else
             keep_column(job, s, e, row, rows, j - c0);
         if (keep)
-            pare__sweep_lose_held(s, e, keep, u[j]);
+            pare__sweep_lose_held(s, e, keep, job->factor->pivot[j]);
         for (size_t i = j + 1; i < c1; i++)
             take_error(s->t + (i - c0) * STRIP, e, u[i]);
         if (job->spread)
@@ -443,7 +443,7 @@ static pare_status take_losses(pare_arena *scratch, pare__sweep *job)
     job->loss_of = PARE_NEW(scratch, float, job->k);
     for (size_t j = 0; job->loss_of && j < job->k; j++) {
         const size_t column = column_at(job, j);
-        const float u = job->factor->u[j * (job->k + 1)];
+        const float u = job->factor->pivot[j];
         job->loss_of[column] = job->factor->dead[column] ? 0 : 1 / (u * u);
     }
     return job->loss_of ? PARE_OK : PARE_ENOMEM;
@@ -542,6 +542,11 @@ static pare_status check(pare_ctx *cx, const pare_compensate *c, size_t n, size_
         return pare_fail(cx, PARE_EINVAL, "neither a grid nor a sparsity: nothing would change");
     if ((c->spread || c->start || c->fitted_to) && (!c->grid || c->sparsity))
         return pare_fail(cx, PARE_EINVAL, "what inputs have moved is made up for on a grid only");
+    if (c->spread && (c->spread->n != k || c->spread->panel % c->block || c->factor->apart))
+        return pare_fail(cx, PARE_EINVAL,
+                         "panels of %zu rows of what inputs have moved, %zu columns "
+                         "of a block",
+                         c->spread->panel, c->block);
     if (c->sparsity && c->keep_zeros)
         return pare_fail(cx, PARE_EINVAL, "what is pruned already is not pruned again");
     if (c->sparsity && c->sparsity->of && c->factor->order)

@@ -32,6 +32,34 @@
 #include "solve/grid.h"
 #include "solve/sparsity.h"
 
+/* What is above the diagonal of a matrix [n, n], row after row, in panels of `panel` rows. The rows
+ * of a panel are as long as its first one. */
+typedef struct pare_upper {
+    float *a;
+    size_t n, panel;
+} pare_upper;
+
+/* Numbers from a row to the next of its panel; of all panels. */
+static inline size_t pare_upper_step(const pare_upper *u, size_t row)
+{
+    return u->n - row / u->panel * u->panel;
+}
+
+static inline size_t pare_upper_count(const pare_upper *u)
+{
+    const size_t panels = u->n / u->panel, rest = u->n % u->panel;
+    return panels * u->panel * u->n - u->panel * u->panel * (panels * (panels - 1) / 2) +
+           rest * rest;
+}
+
+/* Entry (row, column), where column is not in front of the panel of the row. */
+static inline float *pare_upper_at(const pare_upper *u, size_t row, size_t column)
+{
+    const size_t q = row / u->panel, first = q * u->panel;
+    return u->a + q * u->panel * u->n - u->panel * u->panel * (q * (q - 1) / 2) +
+           (row - first) * (u->n - first) + column - first;
+}
+
 typedef struct pare_compensate {
     const pare_factor *factor;
     size_t block;                  /* 128 columns between lazy updates; multiple of 32 */
@@ -39,10 +67,11 @@ typedef struct pare_compensate {
     const pare_sparsity *sparsity; /* NULL: nothing goes */
     bool keep_zeros;               /* a weight that is 0 stays 0; not with a sparsity */
     const float *cost;             /* [k] at positions, finite and >= 0; NULL: 1 / U_jj */
-    const float *spread;    /* [k, k] at positions, above the diagonal: P of GPTAQ; or NULL */
-    const float *start;     /* [n] what the weights at the first position are rounded as;
-                               NULL: as they are */
-    const float *fitted_to; /* [n, k] what grids that are fitted beforehand go by; NULL: w */
+    const pare_upper *spread; /* [k, k] at positions: P of GPTAQ, its panel a multiple of `block`;
+                                 or NULL */
+    const float *start;       /* [n] what the weights at the first position are rounded as;
+                                 NULL: as they are */
+    const float *fitted_to;   /* [n, k] what grids that are fitted beforehand go by; NULL: w */
 } pare_compensate;
 
 /* Sweeps W.
@@ -71,7 +100,8 @@ typedef struct pare_compensate {
  * Returns PARE_OK, PARE_EINVAL (bits, block, sparsity, a factor that failed, what does not
  * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK or Q4_K, sparsity and
  * Q4_K or Q6_K, columns kept apart and a sparsity, another grid or clip
- * weighted; spread, start or fitted_to without a grid or with a sparsity), PARE_ESHAPE (group, or k
+ * weighted; spread, start or fitted_to without a grid or with a sparsity, a
+ * panel of spread that no multiple of `block` is), PARE_ESHAPE (group, or k
  * or the columns kept apart differ from the factor), PARE_ENUMERIC when a weight is not finite or a
  * scale cannot be stored, by row, group and value, also when the compensated weights overflow or
  * one kept apart exceeds 65504, PARE_ENOMEM. Memory  per worker block x 320 bytes and one row; with

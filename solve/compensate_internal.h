@@ -31,11 +31,12 @@ typedef struct pare__tile_fault {
 
 typedef struct pare__sweep {
     const pare_kernels *kernels;
-    const pare_grid *grid;                   /* or NULL */
-    const pare_sparsity *sparsity;           /* or NULL */
-    const float *cost;                       /* [k] or NULL */
-    const float *spread, *start, *fitted_to; /* or NULL */
-    float *loss_of; /* [k] 1 / U_jj^2 of each column, 0 if dead; super-blocks */
+    const pare_grid *grid;          /* or NULL */
+    const pare_sparsity *sparsity;  /* or NULL */
+    const float *cost;              /* [k] or NULL */
+    const pare_upper *spread;       /* or NULL */
+    const float *start, *fitted_to; /* or NULL */
+    float *loss_of;                 /* [k] 1 / U_jj^2 of each column, 0 if dead; super-blocks */
     bool keep_zeros;
     const pare_factor *factor;
     pare_codes *out;

@@ -15,7 +15,7 @@ static float score_of(const pare__sweep *job, float w, size_t j)
 {
     if (job->cost)
         return fabsf(w) * job->cost[j];
-    return fabsf(w / job->factor->u[j * (job->k + 1)]);
+    return fabsf(w / job->factor->pivot[j]);
 }
 
 void pare__sweep_choose_group(const pare__sweep *job, size_t r0, size_t rows, size_t j,

@@ -6,7 +6,7 @@
  * an upper one. Cost k^3 / 3 for L and k^3 / 3 for its inverse; the road over H^-1 takes 4/3 k^3.
  *
  * Each rung of the ladder starts from H again: the reversed, permuted and damped matrix is a copy,
- * and becomes U in its place, since reversing all rows and columns reverses the order in memory. */
+ * of the triangle alone, in which it is factored and inverted. */
 #include "solve/factor.h"
 
 #include <float.h>
@@ -30,23 +30,18 @@ typedef struct factor_job {
     const uint8_t *dead;
     double mean;   /* of the diagonal, live columns */
     double lambda; /* of this rung */
-    void *a;       /* reversed copy, [k, k], then U */
-    bool f64;
-    atomic_size_t bad_row; /* k when there is none */
+    pare_lower l;  /* reversed copy, then the inverse of its factor */
 } factor_job;
 
 /* The lower triangle to be checked: H, or the factor at hand. */
 typedef struct finite_job {
-    const void *a;
-    size_t k;
-    bool f64;
-    atomic_size_t bad_row;
+    const pare_lower *l;
+    atomic_size_t bad_row; /* n when there is none */
 } finite_job;
 
-static bool usable(const finite_job *job, size_t i, size_t j)
+static bool usable(const pare_lower *l, size_t at)
 {
-    const size_t at = i * job->k + j;
-    const double x = job->f64 ? ((const double *)job->a)[at] : (double)((const float *)job->a)[at];
+    const double x = l->f64 ? ((const double *)l->a)[at] : (double)((const float *)l->a)[at];
     return fabs(x) <= (double)FLT_MAX;
 }
 
@@ -55,26 +50,27 @@ static void check_rows(void *arg, size_t begin, size_t end, size_t worker)
     finite_job *const job = arg;
     (void)worker;
     for (size_t i = begin; i < end; i++) {
+        const size_t row = pare_lower_place(job->l, i);
         bool good = true;
         for (size_t j = 0; j <= i; j++)
-            good &= usable(job, i, j);
+            good &= usable(job->l, row + j);
         size_t first = atomic_load(&job->bad_row);
         while (!good && i < first && !atomic_compare_exchange_weak(&job->bad_row, &first, i))
             continue;
     }
 }
 
-/* First row of a lower triangle with an entry that no float holds, k when there is none. */
-static size_t first_bad_row(const pare_ctx *cx, const void *a, size_t k, bool f64)
+/* First row of a lower triangle with an entry that no float holds, n when there is none. */
+static size_t first_bad_row(const pare_ctx *cx, const pare_lower *l)
 {
-    finite_job job = {.a = a, .k = k, .f64 = f64, .bad_row = k};
-    pare_parallel(cx, k, ROWS_PER_CHUNK, check_rows, &job);
+    finite_job job = {.l = l, .bad_row = l->n};
+    pare_parallel(cx, l->n, ROWS_PER_CHUNK, check_rows, &job);
     return atomic_load(&job.bad_row);
 }
 
-static pare_status check_finite(pare_ctx *cx, const float *h, size_t k)
+static pare_status check_finite(pare_ctx *cx, float *h, size_t k)
 {
-    const size_t row = first_bad_row(cx, h, k, false);
+    const size_t row = first_bad_row(cx, &(pare_lower){h, k, k, false});
     for (size_t j = 0; row < k && j <= row; j++)
         if (!(fabsf(h[row * k + j]) <= FLT_MAX))
             return pare_fail(cx, PARE_ENUMERIC,
@@ -100,97 +96,81 @@ static double damped_diagonal(const factor_job *job, size_t i)
 static void copy_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     const factor_job *const job = arg;
-    const size_t k = job->k;
+    double *const wide = job->l.f64 ? job->l.a : NULL;
+    float *const a = job->l.a;
     (void)worker;
     for (size_t from = 0; from < end; from += ROWS_PER_CHUNK)
         for (size_t i = begin; i < end; i++) {
             const size_t to = from + ROWS_PER_CHUNK < i ? from + ROWS_PER_CHUNK : i;
+            const size_t row = pare_lower_place(&job->l, i);
             for (size_t j = from; j < to; j++)
-                if (job->f64)
-                    ((double *)job->a)[i * k + j] = (double)damped(job, i, j);
+                if (wide)
+                    wide[row + j] = (double)damped(job, i, j);
                 else
-                    ((float *)job->a)[i * k + j] = damped(job, i, j);
+                    a[row + j] = damped(job, i, j);
         }
-    for (size_t i = begin; i < end; i++)
-        if (job->f64)
-            ((double *)job->a)[i * k + i] = damped_diagonal(job, i);
-        else
-            ((float *)job->a)[i * k + i] = (float)damped_diagonal(job, i);
-}
-
-static void swap_f32(float *x, float *y)
-{
-    const float z = *x;
-    *x = *y;
-    *y = z;
-}
-
-static void swap_f64(double *x, double *y)
-{
-    const double z = *x;
-    *x = *y;
-    *y = z;
-}
-
-/* Rows i and k - 1 - i of U from those of the reversed factor: each becomes the other backwards,
- * and 0 in front of the diagonal. */
-static void reverse_rows(void *arg, size_t begin, size_t end, size_t worker)
-{
-    const factor_job *const job = arg;
-    const size_t k = job->k;
-    (void)worker;
     for (size_t i = begin; i < end; i++) {
-        const size_t top = i * k, last = (k - i) * k - 1; /* of row k - 1 - i */
-        const size_t count = i == k - 1 - i ? k / 2 : k;
-        for (size_t j = 0; j < count; j++)
-            if (job->f64)
-                swap_f64((double *)job->a + top + j, (double *)job->a + last - j);
-            else
-                swap_f32((float *)job->a + top + j, (float *)job->a + last - j);
-        const size_t size = job->f64 ? sizeof(double) : sizeof(float);
-        memset((char *)job->a + top * size, 0, i * size);
-        memset((char *)job->a + (last + 1 - k) * size, 0, (k - 1 - i) * size);
+        const size_t at = pare_lower_place(&job->l, i) + i;
+        if (wide)
+            wide[at] = damped_diagonal(job, i);
+        else
+            a[at] = (float)damped_diagonal(job, i);
     }
 }
 
-/* The first `count` doubles become floats in front of where they were. */
-static void narrow(void *a, size_t count)
+/* An entry of the triangle. */
+static float entry(const pare_lower *l, size_t at)
 {
-    for (size_t i = 0; i < count; i++) {
-        double wide;
-        memcpy(&wide, (const char *)a + i * sizeof wide, sizeof wide);
-        const float x = (float)wide;
-        memcpy((char *)a + i * sizeof x, &x, sizeof x);
+    return l->f64 ? (float)((const double *)l->a)[at] : ((const float *)l->a)[at];
+}
+
+typedef struct turn_job {
+    const pare_lower *l;
+    pare_factor *out;
+    bool above; /* nothing but what is above the diagonal is written */
+} turn_job;
+
+/* Rows of U: those of the reversed factor from the last on, each backwards. */
+static void turn_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const turn_job *const job = arg;
+    const size_t k = job->l->n;
+    (void)worker;
+    for (size_t i = begin; i < end; i++) {
+        float *const u = job->out->u + i * k;
+        const size_t row = pare_lower_place(job->l, k - 1 - i);
+        job->out->pivot[i] = entry(job->l, row + k - 1 - i);
+        for (size_t j = i + 1; j < k; j++)
+            u[j] = entry(job->l, row + k - 1 - j);
+        if (job->above)
+            continue;
+        memset(u, 0, i * sizeof *u);
+        u[i] = job->out->pivot[i];
     }
 }
 
 /* Row of L that has no usable pivot (1-based), or 0. */
 static size_t factor_and_invert(const factor_job *job)
 {
-    const pare_ctx *const cx = job->cx;
-    const size_t k = job->k;
-    const size_t bad =
-        job->f64 ? pare_cholesky_f64(cx, job->a, k) : pare_cholesky_f32(cx, job->a, k);
+    const pare_lower *const l = &job->l;
+    const size_t bad = pare_cholesky(job->cx, l);
     if (bad)
         return bad;
-    if (job->f64)
-        pare_triangular_inverse_f64(cx, job->a, k);
-    else
-        pare_triangular_inverse_f32(cx, job->a, k);
-    for (size_t i = 0; i < k; i++) {
-        const size_t at = i * (k + 1);
-        if ((job->f64 ? ((double *)job->a)[at] : (double)((float *)job->a)[at]) < (double)FLT_MIN)
+    pare_triangular_inverse(job->cx, l);
+    for (size_t i = 0; i < l->n; i++) {
+        const size_t at = pare_lower_place(l, i) + i;
+        if ((l->f64 ? ((double *)l->a)[at] : (double)((float *)l->a)[at]) < (double)FLT_MIN)
             return i + 1;
     }
-    const size_t row = first_bad_row(cx, job->a, k, job->f64);
-    return row < k ? row + 1 : 0;
+    const size_t row = first_bad_row(job->cx, l);
+    return row < l->n ? row + 1 : 0;
 }
 
-/* All rungs in one precision; U is in job->a unless d->failed. */
+/* All rungs in one precision; the factor is in job->l unless d->failed. */
 static void climb(factor_job *job, float damp, pare_damping *d)
 {
     const size_t k = job->k;
-    d->f64 = job->f64;
+    d->f64 = job->l.f64;
     d->raises = 0;
     for (;; d->raises++) {
         d->damp = damp;
@@ -205,53 +185,41 @@ static void climb(factor_job *job, float damp, pare_damping *d)
         damp = damp > 0 ? damp * 10 : 0.01F;
         damp = damp < 0.99F * damp_max ? damp : damp_max;
     }
-    if (!d->failed)
-        pare_parallel(job->cx, (k + 1) / 2, ROWS_PER_CHUNK, reverse_rows, job);
 }
 
-static pare_status climb_f32(pare_arena *scratch, factor_job *job, float damp, pare_factor *out)
+/* U from the factor: above the diagonal of h, or in a square of its own. */
+static pare_status put(pare_arena *scratch, const factor_job *job, float *h, pare_factor *out)
 {
-    const pare_mark mark = pare_arena_mark(scratch);
-    float *const u = PARE_NEW(scratch, float, job->k * job->k);
-    if (!u)
+    turn_job turn = {&job->l, out, h != NULL};
+    out->u = h ? h : pare_arena_take_raw(scratch, job->k * job->k, sizeof *out->u);
+    if (!out->u)
         return PARE_ENOMEM;
-    job->a = u;
-    climb(job, damp, &out->damping);
-    if (out->damping.failed)
-        pare_arena_rewind(scratch, mark);
-    else
-        out->u = u;
+    pare_parallel(job->cx, job->k, ROWS_PER_CHUNK, turn_rows, &turn);
     return PARE_OK;
 }
 
-/* The wide matrix is made apart, and half of it is given back before U gets its place: together
- * they never take more than the wide one. */
-static pare_status climb_f64(pare_ctx *cx, pare_arena *scratch, factor_job *job, float damp,
-                             pare_factor *out)
+/* The triangle is made apart and given back, so that nothing of it stays beside U. */
+static pare_status climb_apart(pare_ctx *cx, pare_arena *scratch, factor_job *job, bool f64,
+                               const pare_factor_opts *opts, float *h, pare_factor *out)
 {
     const pare_alloc *const alloc = &cx->alloc;
-    const size_t count = job->k * job->k;
-    size_t bytes = count * sizeof(double);
     pare_status s = PARE_OK;
-    job->f64 = true;
-    job->a = alloc->resize(alloc->self, NULL, 0, bytes);
-    if (!job->a)
-        return pare_fail(cx, PARE_ENOMEM, "out of memory: a matrix of %zu x %zu doubles", job->k,
-                         job->k);
-    memset(job->a, 0, bytes);
-    climb(job, damp, &out->damping);
-    if (!out->damping.failed) {
-        narrow(job->a, count);
-        void *const half = alloc->resize(alloc->self, job->a, bytes, bytes / 2);
-        bytes = half ? bytes / 2 : bytes;
-        job->a = half ? half : job->a;
-        out->u = pare_arena_take_raw(scratch, count, sizeof *out->u);
-        s = out->u ? PARE_OK : PARE_ENOMEM;
-        if (out->u)
-            memcpy(out->u, job->a, count * sizeof *out->u);
-    }
-    (void)alloc->resize(alloc->self, job->a, bytes, 0);
+    job->l = (pare_lower){NULL, job->k, pare_lower_panel(job->k), f64};
+    const size_t bytes = pare_lower_place(&job->l, job->k) * (f64 ? sizeof(double) : sizeof(float));
+    job->l.a = alloc->resize(alloc->self, NULL, 0, bytes);
+    if (!job->l.a)
+        return pare_fail(cx, PARE_ENOMEM, "out of memory: a triangle of %zu rows", job->k);
+    climb(job, opts->damp, &out->damping);
+    if (!out->damping.failed)
+        s = put(scratch, job, opts->above ? h : NULL, out);
+    (void)alloc->resize(alloc->self, job->l.a, bytes, 0);
     return s;
+}
+
+uint64_t pare_factor_bytes(size_t k)
+{
+    const pare_lower l = {.n = k, .panel = pare_lower_panel(k)};
+    return (uint64_t)pare_lower_place(&l, k) * sizeof(double) + (uint64_t)k * 64;
 }
 
 typedef struct column {
@@ -329,7 +297,7 @@ static double survey(const float *h, size_t k, float *diagonal, uint8_t *dead, s
 }
 
 pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_opts *opts,
-                           const float *h, size_t k, pare_factor *out)
+                           float *h, size_t k, pare_factor *out)
 {
     *out = (pare_factor){.k = k};
     if (!(opts->damp >= 0 && opts->damp <= damp_max))
@@ -340,7 +308,8 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
     PARE_TRY(check_finite(cx, h, k));
     uint32_t *const order = PARE_NEW(scratch, uint32_t, k);
     out->diagonal = order ? PARE_NEW(scratch, float, k) : NULL;
-    out->dead = out->diagonal ? PARE_NEW(scratch, uint8_t, k) : NULL;
+    out->pivot = out->diagonal ? PARE_NEW(scratch, float, k) : NULL;
+    out->dead = out->pivot ? PARE_NEW(scratch, uint8_t, k) : NULL;
     if (!out->dead)
         return PARE_ENOMEM;
     if (opts->order) /* dead is written only below */
@@ -351,9 +320,9 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
     pare_damping *const d = &out->damping;
     factor_job job = {.cx = cx, .h = h, .k = k, .order = order, .dead = out->dead};
     job.mean = survey(h, k, out->diagonal, out->dead, &d->dead);
-    PARE_TRY(climb_f32(scratch, &job, opts->damp, out));
+    PARE_TRY(climb_apart(cx, scratch, &job, false, opts, h, out));
     if (d->failed)
-        PARE_TRY(climb_f64(cx, scratch, &job, opts->damp, out));
+        PARE_TRY(climb_apart(cx, scratch, &job, true, opts, h, out));
     out->order = opts->act_order || opts->apart || opts->order ? order : NULL;
     out->apart = opts->apart;
     return PARE_OK;

@@ -26,12 +26,15 @@ typedef struct pare_factor_opts {
     size_t apart;   /* columns of the largest H_jj, of equal ones the first, that come last; at most
                        k, 0 with act_order */
     const uint32_t *order; /* [k] column of each position, each once; NULL: the two above say */
+    bool above; /* U lies above the diagonal of h: nobody else writes there as long as it lives */
 } pare_factor_opts;
 
 /* A factor is shared by all linears of a site. */
 typedef struct pare_factor {
     size_t k;
-    float *u; /* [k, k] 0 below its diagonal, in the order of `order`; H^-1 = U^T U; or NULL */
+    float *u;        /* [k, k] in the order of `order`; H^-1 = U^T U; or NULL. On its diagonal and 0
+                        below, but h with `above` */
+    float *pivot;    /* [k] U_jj, in that order */
     uint32_t *order; /* [k] original column of each position, or NULL for natural order */
     float *diagonal; /* [k] H_jj, natural order, without damping */
     uint8_t *dead;   /* [k] 1 where H_jj = 0 (natural order): such a weight becomes 0 */
@@ -47,18 +50,22 @@ typedef struct pare_factor {
  * still PARE_OK). A dead column has the mean of the others on its diagonal, which keeps it apart
  * from them and makes only the ratios within H matter: the factor 2/T may be left out.
  *
- *   h    [k, k] f32, lower triangle
+ *   h    [k, k] f32, lower triangle; written above it with `above`
  *   out  u, order and dead are taken from `scratch` and live as long as what it holds
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_EINVAL when damp is not in [0, 1], `apart` does not fit or
  * `order` is none, or PARE_ENUMERIC when H holds a NaN or an infinity (the message names the
- * entry). Memory   u, which is also worked in; twice that while it comes to f64.
+ * entry). Memory   u; while it is made also a triangle, k^2 / 2 floats or doubles and an eighth
+ * more: pare_factor_bytes, vectors included.
  * Work     2/3 k^3 per rung.   Threads over tiles.   Exact: on every CPU, any thread count.
  * Source   U by one factorization of the reversed matrix: if R is the reversal and
  *          R H R = L L^T, then U = R L^-1 R is upper triangular and U^T U = H^-1.
  *          The original puts 1 on the diagonal of a dead column; its weights are 0 either way. */
 PARE_CHECKED pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch,
-                                        const pare_factor_opts *opts, const float *h, size_t k,
+                                        const pare_factor_opts *opts, float *h, size_t k,
                                         pare_factor *out);
+
+/* What it takes at most beside u. */
+uint64_t pare_factor_bytes(size_t k);
 
 #endif

@@ -48,7 +48,7 @@ static float *hessian(pare_ctx *cx, pare_arena *a, size_t k)
 }
 
 /* From W and H in memory to codes and scales; W is destroyed. */
-static pare_status quantize(pare_ctx *cx, pare_arena *scratch, size_t k, float *w, const float *h,
+static pare_status quantize(pare_ctx *cx, pare_arena *scratch, size_t k, float *w, float *h,
                             pare_codes *codes, double *seconds)
 {
     const pare_factor_opts how = {.damp = 0.01f};

@@ -158,6 +158,9 @@ static void print_limits(void)
         "token_weights: even, a shorter window, fewer --threads. The number of blocks does not "
         "matter,\n"
         "because one is in memory at a time. Activations that do not fit in memory go to a file.\n"
+        "Where that is not enough, linears stay as they are stored, one in floats at a time, and "
+        "what\n"
+        "inputs have drifted goes to a file: slower, the same bytes. pare plan says so.\n"
         "\"pare doctor\" shows the limits of this machine.\n"
         "\n"
         "example  pare plan RECIPE --ram-limit 4GiB\n");

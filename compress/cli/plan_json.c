@@ -203,6 +203,7 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
     if (p->experts)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->settled.memory.chunk);
     pare_json_put_bool(w, "spill", p->settled.memory.spill);
+    pare_json_put_bool(w, "sparing", p->settled.memory.sparing);
     put_memory(w, p);
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->settled.disk_bytes);
     pare_json_put_integer(w, "disk_free_bytes", (int64_t)p->settled.disk_free_bytes);

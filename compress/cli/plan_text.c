@@ -233,6 +233,10 @@ static void print_memory(const pare_plan *p)
     else
         print_bytes("allocated memory", p->settled.memory.spilled_bytes,
                     " at most, and the activations of all windows");
+    if (p->settled.memory.sparing)
+        (void)printf("%-17s one linear in floats at a time, drift of inputs in a file: slower, the "
+                     "same bytes\n",
+                     "");
     print_bytes("mapped files", p->settled.memory.mapped_bytes,
                 " on top, which the system can drop");
     (void)printf("%-17s %s of allocated memory, of %s\n", "memory limit",

@@ -69,9 +69,10 @@ typedef struct pare_pass_linear {
 
 /* Upper bounds, from shapes alone. */
 typedef struct pare_pass_cost {
-    size_t site_bytes;        /* state kept for a site */
-    size_t start_bytes;       /* while that state is made, the state included; 0: no more than it */
-    size_t linear_bytes;      /* scratch while one linear runs; transform: while a site runs */
+    size_t site_bytes;   /* state kept for a site */
+    size_t start_bytes;  /* while that state is made, the state included; 0: no more than it */
+    size_t above_bytes;  /* of both, what lies above the diagonal of H where the linear is alone */
+    size_t linear_bytes; /* scratch while one linear runs; transform: while a site runs */
     double site_flops, flops; /* products of matrices: once for a site; for each linear */
     double rounds;            /* all else that is done to a linear, in weights rounded to nearest */
 } pare_pass_cost;

@@ -158,13 +158,15 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     const double tries = is_uniform(value) ? pare_quantize_tries(value) : 1;
     const size_t books = has_books(encoding(value)) ? n * 128 + threads * (k + 1) * 128 : 0;
     const bool corrected = corrects(value) != PARE_CORRECT_NONE;
-    const size_t correction = corrected ? pare_correction_bytes(corrects(value), k) : 0;
+    const size_t correction =
+        corrected ? pare_correction_bytes(corrects(value), (size_t)value[BLOCK], k) : 0;
     const size_t factored = pare_quantize_factor_bytes(k),
                  factoring = pare_quantize_factoring_bytes(k);
     const size_t correcting = corrected ? factored + correction + pare_correction_scratch(k) : 0;
     const double cube = dk * dk * dk, product = 2.0 * dn * dk * dk;
     const pare_pass_cost once = {
         .site_bytes = factored + correction,
+        .above_bytes = tunes(value) ? 0 : k * k * sizeof(float),
         .start_bytes = correcting > factoring ? correcting : factoring,
         .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books +
                         extra_bytes(value, n, k, threads),
@@ -183,6 +185,7 @@ static bool sequential(const double *value)
 
 typedef struct site_state {
     const pare_factor *factor;
+    pare_drift drift;
     pare_correction correction; /* aim NULL: none */
 } site_state;
 
@@ -194,21 +197,26 @@ static float share(const double *value)
 }
 
 /* D to work in: a copy where other steps need it, too. */
-static float *own_drift(pare_arena *scratch, const pare_site_stats *stats)
+static pare_status own_drift(pare_arena *scratch, const pare_site_stats *stats, pare_drift *out)
 {
     const size_t count = stats->k * stats->k;
-    float *const copy =
-        stats->drift.shared ? pare_arena_take_raw(scratch, count, sizeof *copy) : stats->drift.d;
-    if (copy && stats->drift.shared)
-        memcpy(copy, stats->drift.d, count * sizeof *copy);
-    return copy;
+    *out = stats->drift;
+    if (!out->shared)
+        return PARE_OK;
+    out->d = pare_arena_take_raw(scratch, count, sizeof *out->d);
+    if (!out->d)
+        return PARE_ENOMEM;
+    memcpy(out->d, stats->drift.d, count * sizeof *out->d);
+    return PARE_OK;
 }
 
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state)
 {
     const pare_factor_opts opts = {.damp = (float)value[DAMP],
-                                   .act_order = value[ACT_ORDER] != 0.0};
+                                   .act_order = value[ACT_ORDER] != 0.0,
+                                   .above = stats->alone && !tunes(value)};
+    const pare_correction_opts correct = {corrects(value), share(value), (size_t)value[BLOCK]};
     site_state *const s = PARE_NEW(scratch, site_state, 1);
     void *factor;
     *state = s;
@@ -218,10 +226,8 @@ static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats
     s->factor = factor;
     if (corrects(value) == PARE_CORRECT_NONE || s->factor->damping.failed || stats->identity)
         return PARE_OK;
-    float *const drift = own_drift(scratch, stats);
-    return drift ? pare_correction_make(cx, scratch, corrects(value), share(value), s->factor,
-                                        drift, &s->correction)
-                 : PARE_ENOMEM;
+    PARE_TRY(own_drift(scratch, stats, &s->drift));
+    return pare_correction_make(cx, scratch, &correct, s->factor, &s->drift, &s->correction);
 }
 
 static pare_grid grid(const double *value)
@@ -312,7 +318,7 @@ static pare_status find_target(pare_ctx *cx, const site_state *site, const pare_
     if (!*target || (c->first && !*start))
         return PARE_ENOMEM;
     if (c->aim)
-        pare_correction_aim(cx, c, linear->w, n, *target);
+        PARE_TRY(pare_correction_aim(cx, scratch, c, linear->w, n, *target));
     else
         memcpy(*target, linear->w, n * linear->k * sizeof **target);
     if (c->first)
@@ -326,9 +332,10 @@ static pare_status sweep(pare_ctx *cx, const double *value, const site_state *si
                          const pare_grid *grid, const float *target, const float *start,
                          pare_pass_linear *linear, pare_arena *scratch)
 {
+    const pare_upper *const spread = &site->correction.spread;
     const pare_gptq_opts opts = {.block = (size_t)value[BLOCK],
                                  .keep_zeros = linear->pruned,
-                                 .spread = site->correction.spread,
+                                 .spread = spread->a ? spread : NULL,
                                  .start = start,
                                  .fitted_to = start ? linear->w : NULL};
     const size_t count = linear->n * linear->k;
@@ -359,11 +366,14 @@ static pare_status quantize(pare_ctx *cx, const double *value, pare_pass_linear 
     if (factor->damping.failed)
         return pare_quantize_round(cx, &g, linear, scratch);
     PARE_TRY(pare_codes_take(scratch, &g, linear->n, linear->k, linear->codes));
+    const pare_mark mark = pare_arena_mark(scratch); /* codes alone stay */
     if (refine.rounds || site->correction.aim)
         PARE_TRY(find_target(cx, site, linear, scratch, &target, &start));
     PARE_TRY(sweep(cx, value, site, &g, target, start, linear, scratch));
-    return refine.rounds ? pare_refine_codes(cx, scratch, &refine, &g, target, linear->codes, NULL)
-                         : PARE_OK;
+    if (refine.rounds)
+        PARE_TRY(pare_refine_codes(cx, scratch, &refine, &g, target, linear->codes, NULL));
+    pare_arena_rewind(scratch, mark);
+    return PARE_OK;
 }
 
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,

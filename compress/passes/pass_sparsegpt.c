@@ -156,7 +156,7 @@ static pare_status reorder(pare_ctx *cx, const double *value, pare_pass_linear *
     if (!found.columnar)
         return PARE_OK;
     const pare_factor_opts opts = {.damp = (float)value[DAMP], .order = order};
-    return pare_factorize(cx, scratch, &opts, linear->h, k, out);
+    return pare_factorize(cx, scratch, &opts, linear->stats->h, k, out);
 }
 
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,

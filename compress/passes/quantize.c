@@ -123,7 +123,7 @@ size_t pare_quantize_factor_bytes(size_t k)
 
 size_t pare_quantize_factoring_bytes(size_t k)
 {
-    return k * k * sizeof(double) + k * 64;
+    return pare_quantize_factor_bytes(k) + (size_t)pare_factor_bytes(k);
 }
 
 void pare_quantize_ladder(const pare_factor *factor, pare_linear_result *result)

@@ -177,6 +177,17 @@ static inline bool pare_plan_step_follows(const pare_plan *plan, size_t block, p
     return false;
 }
 
+/* Whether the step that quantizes a linear works on no other that reads the same inputs, and no
+ * other settings are tried on it meanwhile. */
+static inline bool pare_plan_is_alone(const pare_plan *plan, const pare_plan_linear *l)
+{
+    size_t i, end, count = 0;
+    for (pare_plan_range(plan, l->block, l->part, &i, &end); i < end; i++)
+        count += plan->linear[i].step == l->step &&
+                 pare_plan_site(plan, &plan->linear[i]) == pare_plan_site(plan, l);
+    return count == 1 && !plan->job->variants;
+}
+
 /* Parts of the calibration that a step's choice is repeated on. */
 static inline size_t pare_plan_draws(const pare_plan *plan, size_t step)
 {
@@ -206,6 +217,8 @@ static inline const pare_pass *pare_plan_chooses_columns(const pare_plan *plan,
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
 /* What a job without calibration stores of its largest linear. */
 uint64_t pare_plan_stored_bytes(const pare_plan *plan);
+/* Of the file that drift of inputs lies in when the job is sparing; 0: none. */
+uint64_t pare_plan_drift_file(const pare_plan *plan);
 
 /* Fills *plan, reads no weights; memory from the arena. Close it in any case. Only with `plan_only`
  * what lies where outputs go, the disk and the data are looked at here. PARE_EUSAGE (with place or

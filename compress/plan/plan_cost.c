@@ -20,6 +20,53 @@ static uint64_t peak_anonymous(const pare_plan_memory *m)
     return m->spill ? m->spilled_bytes : m->resident_bytes;
 }
 
+/* No step but those that take a linear as it is and store it: what runs the block in between is
+ * what is stored. */
+bool pare__plan_can_spare(const pare_ctx *cx, const pare_plan *plan)
+{
+    return plan->calibrated && !plan->kept.path && !plan->reference && !plan->rotation &&
+           !plan->structured && !plan->ratios && !plan->job->variants &&
+           plan->recipe.kv.method == PARE_KV_FLOAT && pare_world_size(cx) == 1;
+}
+
+uint64_t pare_plan_drift_file(const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (unsigned s = 0; s < PARE_SITES; s++) {
+        const uint64_t k = plan->kinds[s] & PARE_STATS_DRIFT
+                               ? pare_site_width(&plan->model.config, 0, (pare_site)s)
+                               : 0;
+        most = k > most ? k : most;
+    }
+    return most * most * sizeof(float);
+}
+
+/* The least that the job can do with; what takes most, for a message. */
+static const char *least_memory(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled,
+                                uint64_t *need)
+{
+    const char *const largest = pare__plan_memory(cx, plan, settled);
+    *need = settled->memory.spilled_bytes < settled->memory.resident_bytes
+                ? settled->memory.spilled_bytes
+                : settled->memory.resident_bytes;
+    return largest;
+}
+
+/* A sparing job, where it needs less. */
+static const char *spare(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled,
+                         uint64_t *need)
+{
+    uint64_t other;
+    settled->memory.sparing = true;
+    const char *const spared = least_memory(cx, plan, settled, &other);
+    if (other < *need) {
+        *need = other;
+        return spared;
+    }
+    settled->memory.sparing = false;
+    return least_memory(cx, plan, settled, need);
+}
+
 /* As many experts at once as the limit allows: a pass of the wave more for each other chunk. */
 static void choose_chunk(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled)
 {
@@ -58,12 +105,13 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
     if (plan->drift && __builtin_mul_overflow(settled->memory.activation_bytes, 2,
                                               &settled->memory.activation_bytes))
         settled->memory.activation_bytes = UINT64_MAX;
-    const char *const largest = pare__plan_memory(cx, plan, settled);
-    const uint64_t need = settled->memory.spilled_bytes < settled->memory.resident_bytes
-                              ? settled->memory.spilled_bytes
-                              : settled->memory.resident_bytes;
+    uint64_t need;
+    settled->memory.sparing = false;
+    const char *largest = least_memory(cx, plan, settled, &need);
     const pare_memory_limit limit =
         pare__plan_limit(plan, settled->packed_bytes, pare__plan_outside_bytes(cx, plan));
+    if (need > limit.bytes && pare__plan_can_spare(cx, plan))
+        largest = spare(cx, plan, settled, &need);
     settled->memory.limit_bytes = limit.bytes;
     settled->memory.limit = limit.name;
     char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
@@ -115,6 +163,8 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     settled->disk_bytes = exports_only ? 0 : settled->packed_bytes + settled->other_bytes;
     if (settled->memory.spill && !exports_only)
         settled->disk_bytes += settled->memory.activation_bytes * pare_world_size(cx);
+    if (settled->memory.sparing && !exports_only)
+        settled->disk_bytes += pare_plan_drift_file(plan);
     if (plan->token_weights && pare_plan_gathers(plan) && !exports_only)
         settled->disk_bytes += pare_token_weights_disk(&plan->model.config, settled->samples,
                                                        plan->window, pare_world_size(cx));

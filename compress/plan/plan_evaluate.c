@@ -3,11 +3,24 @@
 #include "compress/evaluate/evaluate.h"
 #include "compress/evaluate/task.h"
 #include "compress/plan/plan_internal.h"
+#include "kernels/layout.h"
 #include "runtime/product.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* What is made anew when a packed linear is viewed: scales that are stored as codes, starts of
+ * rows. */
+uint64_t pare__plan_view_bytes(const pare_packed_linear *l)
+{
+    uint64_t bytes = (uint64_t)2 * PARE_ALIGN;
+    if (pare_encoding_codes_scales(l->encoding))
+        bytes += pare_round_up(l->n, PARE_PAD_N) * pare_packed_linear_groups(l) * 2;
+    if (l->sparsity == PARE_SPARSITY_BITMASK)
+        bytes += (l->n + 1) * sizeof(uint64_t);
+    return bytes;
 }
 
 uint64_t pare__plan_rope_bytes(const pare_config *c, size_t window)
@@ -36,6 +49,16 @@ static pare_inputs packed_inputs(const pare_plan *plan)
             return PARE_INPUTS_ANY;
     }
     return first ? PARE_INPUTS_ALIKE : PARE_INPUTS_NONE;
+}
+
+/* The finished artifact, opened as a user opens it. */
+uint64_t pare__plan_opened_bytes(const pare_plan *plan, const pare_settled *settled)
+{
+    enum { OF_TENSOR = 256, OF_LINEAR = 3072 };
+    uint64_t bytes = settled->layout.entries * OF_TENSOR;
+    for (size_t i = 0; i < plan->linears; i++)
+        bytes += OF_LINEAR + sizeof(pare_linear) + pare__plan_view_bytes(&plan->linear[i].packed);
+    return bytes;
 }
 
 static pare_eval_side original_side(const pare_plan *plan, const pare_kv_format *floats)
@@ -98,7 +121,8 @@ static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t e
                   asked_bytes(cx, &after, &plan->recipe.evaluation[evaluation], c));
 }
 
-uint64_t pare__plan_evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)
+uint64_t pare__plan_evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,
+                                   const pare_settled *settled)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
@@ -119,5 +143,5 @@ uint64_t pare__plan_evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)
     if (plan->held_out)
         most = larger(most, evaluation_bytes(cx, plan, plan->window, true,
                                              (uint64_t)plan->held_out * plan->window));
-    return most;
+    return most ? most + pare__plan_opened_bytes(plan, settled) : 0;
 }

@@ -127,14 +127,6 @@ bool pare__plan_replaces_table(const pare_plan *plan, const char *tensor);
 uint64_t pare__plan_table_bytes(const pare_ctx *cx, const pare_plan *plan);
 uint64_t pare__plan_linear_stored(const pare_plan *plan, const pare_plan_linear *l);
 
-/* Tables of positions that a forward pass keeps. */
-uint64_t pare__plan_rope_bytes(const pare_config *c, size_t window);
-/* A text becomes tokens: one for a byte at most, once more when several texts are joined; beside
- * them the tokenizer, and a copy of the text as its rules rewrite it. */
-uint64_t pare__plan_encode_bytes(const pare_plan *plan, uint64_t text, size_t texts);
-/* The evaluation that takes most, without the finished artifact. */
-uint64_t pare__plan_evaluate_bytes(const pare_ctx *cx, const pare_plan *plan);
-
 /* Facts that a step needs before it runs (pass.h). */
 unsigned pare__plan_facts(const pare_step *step);
 
@@ -160,6 +152,20 @@ pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan);
  * the job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a message.
  */
 const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled);
+
+/* Of it: an evaluation at most; the artifact once it is open, and a view of one linear of it;
+ * tables of positions that a forward pass keeps; a text that becomes tokens (one for a byte at
+ * most, once more when several texts are joined), with the tokenizer and a copy of the text as its
+ * rules rewrite it. */
+uint64_t pare__plan_evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,
+                                   const pare_settled *settled);
+uint64_t pare__plan_opened_bytes(const pare_plan *plan, const pare_settled *settled);
+uint64_t pare__plan_view_bytes(const pare_packed_linear *l);
+uint64_t pare__plan_rope_bytes(const pare_config *c, size_t window);
+uint64_t pare__plan_encode_bytes(const pare_plan *plan, uint64_t text, size_t texts);
+
+/* Whether the job can be sparing (settled.h). */
+bool pare__plan_can_spare(const pare_ctx *cx, const pare_plan *plan);
 
 /* Memory and flops; the check against the limit. Needs the layout. Once more when the number of
  * samples becomes known (samples: all). PARE_ENOMEM. */

@@ -9,6 +9,7 @@
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "kernels/layout.h"
+#include "quant/correct.h"
 #include "quant/kv_cache.h"
 #include "runtime/file.h"
 #include "runtime/product.h"
@@ -67,18 +68,6 @@ static uint64_t plane_bytes(const pare_plan *plan, const pare_plan_linear *l)
                      128;
 }
 
-/* What is made anew when a packed linear is viewed: scales that are stored as codes, starts of
- * rows. */
-static uint64_t linear_view_bytes(const pare_packed_linear *l)
-{
-    uint64_t bytes = (uint64_t)2 * PARE_ALIGN;
-    if (pare_encoding_codes_scales(l->encoding))
-        bytes += pare_round_up(l->n, PARE_PAD_N) * pare_packed_linear_groups(l) * 2;
-    if (l->sparsity == PARE_SPARSITY_BITMASK)
-        bytes += (l->n + 1) * sizeof(uint64_t);
-    return bytes;
-}
-
 static pare_pass_cost pass_cost(const pare_ctx *cx, const pare_plan *plan,
                                 const pare_plan_linear *l, size_t which)
 {
@@ -116,7 +105,7 @@ static uint64_t code_bytes(const pare_plan_linear *l)
 /* What is stored of a linear, while it is made. */
 uint64_t pare__plan_linear_stored(const pare_plan *plan, const pare_plan_linear *l)
 {
-    return code_bytes(l) + plane_bytes(plan, l) + linear_view_bytes(&l->packed);
+    return code_bytes(l) + plane_bytes(plan, l) + pare__plan_view_bytes(&l->packed);
 }
 
 uint64_t pare_plan_stored_bytes(const pare_plan *plan)
@@ -127,11 +116,28 @@ uint64_t pare_plan_stored_bytes(const pare_plan *plan)
     return most;
 }
 
+/* Beside the state of a site, while a linear of a sparing job runs: it in floats, twice once it is
+ * quantized, or what the step takes, rows of the drift included. */
+static uint64_t spared_bytes(const pare_plan *plan, const pare_plan_linear *l,
+                             const pare_pass_cost *own)
+{
+    const uint64_t matrices = matrix_bytes(l),
+                   rows = plan->drift ? pare_correction_scratch(l->packed.k) : 0;
+    return matrices + pare__plan_linear_stored(plan, l) +
+           larger(matrices + PARE_ALIGN, own->linear_bytes + rows);
+}
+
 /* What one linear needs while its steps run, each for itself: the state of its site while it is
  * made, or the state, what the step takes, the linear and what is stored of it. */
-static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
+static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l,
+                             bool sparing)
 {
-    const pare_pass_cost own = pass_cost(cx, plan, l, l->step);
+    pare_pass_cost own = pass_cost(cx, plan, l, l->step);
+    const uint64_t above = pare_plan_is_alone(plan, l) ? own.above_bytes : 0;
+    own.site_bytes -= above;
+    own.start_bytes -= above;
+    if (sparing && l->part == 0)
+        return larger(own.start_bytes, own.site_bytes + spared_bytes(plan, l, &own));
     const uint64_t matrices = matrix_bytes(l),
                    stored = matrices + pare__plan_linear_stored(plan, l);
     const uint64_t most =
@@ -143,11 +149,11 @@ static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pa
                   larger(prune.start_bytes, prune.site_bytes + prune.linear_bytes + matrices));
 }
 
-static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan)
+static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, bool sparing)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < plan->linears; i++)
-        most = larger(most, linear_bytes(cx, plan, &plan->linear[i]));
+        most = larger(most, linear_bytes(cx, plan, &plan->linear[i], sparing));
     return most;
 }
 
@@ -208,7 +214,7 @@ static uint64_t view_bytes(const pare_plan *plan)
     for (size_t i = 0, bytes = 0; i < plan->linears; i++) {
         if (i == 0 || plan->linear[i].block != plan->linear[i - 1].block)
             bytes = 0;
-        bytes += plan->linear[i].part ? linear_view_bytes(&plan->linear[i].packed) : 0;
+        bytes += plan->linear[i].part ? pare__plan_view_bytes(&plan->linear[i].packed) : 0;
         most = larger(most, bytes);
     }
     return most;
@@ -241,7 +247,8 @@ static site_kinds kinds_of(const pare_plan *plan, unsigned site)
 
 /* While they are gathered also a batch of inputs in the float model, and what shares are sent in
  * where processes have some each. */
-static uint64_t common_stats_bytes(const pare_ctx *cx, const pare_plan *plan, bool gathered)
+static uint64_t common_stats_bytes(const pare_ctx *cx, const pare_plan *plan, bool sparing,
+                                   bool gathered)
 {
     const pare_config *const c = &plan->model.config;
     const size_t shares = pare_world_size(cx) > 1 ? pare_share_most(pare_world_size(cx)) : 0;
@@ -250,8 +257,8 @@ static uint64_t common_stats_bytes(const pare_ctx *cx, const pare_plan *plan, bo
         const site_kinds kinds = kinds_of(plan, site);
         const uint64_t room =
             gathered ? pare_stats_drift_room_bytes(c, kinds.of, plan->batch * plan->window) : 0;
-        const uint64_t kept =
-            pare_stats_bytes(c, 0, kinds.of) + pare_stats_drift_bytes(c, kinds.of);
+        const uint64_t kept = pare_stats_bytes(c, 0, kinds.of) +
+                              (sparing ? 0 : pare_stats_drift_bytes(c, kinds.of)); /* in a file */
         most = larger(most, room + kept + (gathered ? shares * kept : 0));
     }
     return most;
@@ -261,7 +268,7 @@ static uint64_t stats_bytes(const pare_ctx *cx, const pare_plan *plan, const par
                             bool gathered)
 {
     const pare_config *const c = &plan->model.config;
-    const uint64_t common = common_stats_bytes(cx, plan, gathered);
+    const uint64_t common = common_stats_bytes(cx, plan, settled->memory.sparing, gathered);
     return !plan->experts
                ? common
                : larger(common,
@@ -317,9 +324,11 @@ static uint64_t mask_bytes(const pare_plan *plan)
                : 0;
 }
 
-/* Floats of a block: as it is stored, and as the float model has it. */
-static uint64_t floats_bytes(const pare_plan *plan)
+/* Floats of a block: as it is stored, and as the float model has it; none of a sparing job. */
+static uint64_t floats_bytes(const pare_plan *plan, bool sparing)
 {
+    if (sparing)
+        return 0;
     return pare_block_float_bytes(&plan->model.config) * (plan->reference ? 2 : 1) +
            mask_bytes(plan);
 }
@@ -332,17 +341,18 @@ static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, const par
         return 0;
     return weights_bytes(plan, settled) +
            pare_token_weights_scratch(cx, c, plan->batch * PARE_SHARES, plan->window, plan->bf16) +
-           floats_bytes(plan) + pare__plan_rope_bytes(c, plan->window);
+           floats_bytes(plan, false) + pare__plan_rope_bytes(c, plan->window);
 }
 
 /* A pass of the wave; with drift the float model passes, too, whose block is loaded for it. */
-static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool sparing, bool spilled)
 {
     const pare_config *const c = &plan->model.config;
     if (!plan->calibrated || plan->kept.used)
         return 0;
-    const uint64_t wave = pare_wave_scratch(cx, c, plan->batch, plan->window, plan->bf16, spilled);
-    if (!plan->drift)
+    const pare_wave_kind kind = {plan->bf16, sparing, spilled};
+    const uint64_t wave = pare_wave_scratch(cx, c, plan->batch, plan->window, kind);
+    if (!plan->drift || sparing)
         return wave;
     return (pare_plan_reference_is_whole(plan) ? 0 : pare_block_float_bytes(c)) +
            larger(wave, plan->rotation ? pare_rotation_scratch(cx, c) : 0);
@@ -353,8 +363,9 @@ static uint64_t parts_bytes(const pare_ctx *cx, const pare_plan *plan, const par
                             bool spilled)
 {
     const pare_config *const c = &plan->model.config;
-    const uint64_t wave = pass_bytes(cx, plan, spilled);
-    uint64_t step = larger(step_bytes(cx, plan), transform_bytes(cx, plan, settled));
+    const uint64_t wave = pass_bytes(cx, plan, settled->memory.sparing, spilled);
+    uint64_t step =
+        larger(step_bytes(cx, plan, settled->memory.sparing), transform_bytes(cx, plan, settled));
     step = larger(step, support_bytes(plan));
     if (plan->transforms)
         step = larger(step, fold_check_bytes(cx, plan));
@@ -378,9 +389,9 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, const par
     const pare_config *const c = &plan->model.config;
     const uint64_t folded =
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
-    return floats_bytes(plan) + pare__plan_rope_bytes(c, plan->window) + expert_bytes(plan) +
-           folded + weights_bytes(plan, settled) + parts_bytes(cx, plan, settled, spilled) +
-           pare__plan_structure_bytes(cx, plan) +
+    return floats_bytes(plan, settled->memory.sparing) + pare__plan_rope_bytes(c, plan->window) +
+           expert_bytes(plan) + folded + weights_bytes(plan, settled) +
+           parts_bytes(cx, plan, settled, spilled) + pare__plan_structure_bytes(cx, plan) +
            (spilled || plan->kept.used ? 0 : settled->memory.activation_bytes);
 }
 
@@ -427,23 +438,6 @@ static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan, const pa
     return most + (settled->samples ? 0 : ids); /* all windows are kept */
 }
 
-/* The finished artifact, opened as a user opens it. */
-static uint64_t opened_bytes(const pare_plan *plan, const pare_settled *settled)
-{
-    enum { OF_TENSOR = 256, OF_LINEAR = 3072 };
-    uint64_t bytes = settled->layout.entries * OF_TENSOR;
-    for (size_t i = 0; i < plan->linears; i++)
-        bytes += OF_LINEAR + sizeof(pare_linear) + linear_view_bytes(&plan->linear[i].packed);
-    return bytes;
-}
-
-static uint64_t evaluation_bytes(const pare_ctx *cx, const pare_plan *plan,
-                                 const pare_settled *settled)
-{
-    const uint64_t most = pare__plan_evaluate_bytes(cx, plan);
-    return most ? most + opened_bytes(plan, settled) : 0;
-}
-
 /* Of what the head reads: as wide as what attention reads. */
 static const unsigned head_kinds[PARE_SITES] = {[PARE_SITE_ATTENTION] = PARE_STATS_HESSIAN};
 
@@ -468,7 +462,8 @@ static uint64_t text_bytes(const pare_plan *plan)
 
 static uint64_t export_bytes(const pare_plan *plan, const pare_settled *settled)
 {
-    return plan->export_ram_bytes ? plan->export_ram_bytes + opened_bytes(plan, settled) : 0;
+    return plan->export_ram_bytes ? plan->export_ram_bytes + pare__plan_opened_bytes(plan, settled)
+                                  : 0;
 }
 
 const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled)
@@ -480,7 +475,7 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
     } other[] = {{"the text of the calibration", tokens_bytes(cx, plan, settled)},
                  {"the embedding and the head",
                   larger(pare__plan_table_bytes(cx, plan), changed_bytes(plan, settled))},
-                 {"an evaluation", evaluation_bytes(cx, plan, settled)},
+                 {"an evaluation", pare__plan_evaluate_bytes(cx, plan, settled)},
                  {"an export", export_bytes(plan, settled)},
                  {"the training", pare__plan_train_bytes(cx, plan, settled)},
                  {"the report", text_bytes(plan)}};

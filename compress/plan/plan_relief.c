@@ -107,6 +107,10 @@ static uint64_t need_of(relief *r)
     pare_pool *const pool = cx->pool;
     cx->pool = r->changed[THREADS] ? NULL : pool;
     const pare_status s = pare_plan_make(cx, &a, &job, &plan);
+    if (s == PARE_OK && pare__plan_can_spare(cx, &plan)) {
+        plan.settled.memory.sparing = true;
+        (void)pare__plan_memory(cx, &plan, &plan.settled);
+    }
     const uint64_t spilled = plan.settled.memory.spilled_bytes,
                    resident = plan.settled.memory.resident_bytes;
     const uint64_t need = spilled < resident ? spilled : resident;

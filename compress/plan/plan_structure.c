@@ -321,10 +321,11 @@ uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)
     uint64_t most = 0;
     if (!plan->structured)
         return 0;
-    const uint64_t begin =
-        plan->calibrated && !plan->watched
-            ? pare_wave_scratch(cx, c, plan->batch, plan->window, plan->bf16, true) + batch
-            : 0;
+    const uint64_t begin = plan->calibrated && !plan->watched
+                               ? pare_wave_scratch(cx, c, plan->batch, plan->window,
+                                                   (pare_wave_kind){plan->bf16, false, true}) +
+                                     batch
+                               : 0;
     const uint64_t slice = plan->out.hidden < c->hidden ? pare_slicegpt_bytes(c->hidden) : 0;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;

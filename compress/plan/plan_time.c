@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "calib/shares.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "prune/ratio_search.h"
@@ -224,6 +225,16 @@ static pare_status passes_of(const estimate *e, const pare_work *all, double *op
     return PARE_OK;
 }
 
+/* The file of drift of a sparing job is written behind each share of the windows, and once more; it
+ * is read from memory where there is some left. */
+static double spared_seconds(const estimate *e)
+{
+    const double blocks = (double)e->plan->model.config.blocks, passes = PARE_SHARES + 1;
+    return e->settled->memory.sparing
+               ? over(blocks * passes * (double)pare_plan_drift_file(e->plan), e->rate.write)
+               : 0;
+}
+
 /* Passes of the wave, and statistics: half of k^2 per token and site, all of it for drift. For
  * token weights a block runs forward, and again on its way back, which takes as much as two; the
  * head forward and back. */
@@ -253,7 +264,8 @@ static pare_status count_passes(estimate *e)
     const double walks = !p->training ? 1.0 : pare_plan_looks_first(p) + pare_plan_looks(p->later);
     e->phase[PARE_PHASE_WAVE] = walks * beside_products * over(tokens * forward, e->rate.gemm);
     e->phase[PARE_PHASE_STATS] = walks * over(tokens * (double)c->blocks * stats,
-                                              p->bf16 ? e->rate.gram_bf16 : e->rate.gram);
+                                              p->bf16 ? e->rate.gram_bf16 : e->rate.gram) +
+                                 spared_seconds(e);
     return PARE_OK;
 }
 

@@ -32,9 +32,11 @@ typedef struct pare_plan_memory {
     const char *limit;         /* its name */
     uint64_t allocator_bytes;  /* of it; the rest is BLAS, stacks, parsed JSON */
     bool spill;                /* activations go to a file */
-    bool keep;                 /* the training keeps what blocks computed: pare_train_opts */
-    uint64_t anonymous_bytes;  /* most that the job allocates */
-    uint64_t mapped_bytes;     /* files that come on top, mapped: the system can drop their pages */
+    bool sparing; /* linears that every token runs stay as they are stored, one in floats at a time,
+                     and drift goes to a file: the same bytes, later */
+    bool keep;    /* the training keeps what blocks computed: pare_train_opts */
+    uint64_t anonymous_bytes; /* most that the job allocates */
+    uint64_t mapped_bytes;    /* files that come on top, mapped: the system can drop their pages */
 } pare_plan_memory;
 
 /* What lies where an export goes. */

@@ -55,7 +55,8 @@ pare_status pare__run_take_sites(pare_run *run, unsigned sites, pare_stats *stat
         kinds[site] = sites & (1u << site) ? run->walk.kinds[site] : 0;
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, kinds,
                              (uint64_t)run->settled.samples * plan->window, stats));
-    PARE_TRY(pare_stats_take_drift(&run->scratch, kinds, stats));
+    PARE_TRY(
+        pare_stats_take_drift(&run->scratch, kinds, run->drift.path ? &run->drift : NULL, stats));
     stats->held_from =
         (uint64_t)(run->settled.samples - run->settled.samples / PARE_HELD_PART) * plan->window;
     for (unsigned site = 0; site < PARE_SITES; site++)

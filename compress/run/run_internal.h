@@ -56,6 +56,7 @@ struct pare_run {
     pare_run_prompts prompts;
     pare_forward forward, wave_forward; /* in F32; of the waves, as `precision` says */
     pare_wave wave, floats;             /* the other: of the float model, with plan.drift */
+    pare_spill drift;                   /* of a site, where memory is short; else closed */
     bool midway;                        /* plan.halves: the wave is behind attention */
     bool floats_ahead;                  /* plan.halves: the other wave is half a block ahead */
     pare_token_weights weights;         /* of the calibration's tokens; weight NULL: even */
@@ -162,12 +163,14 @@ void pare__run_tell_columns(pare_run *run);
 PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
 
 /* Experts: memory; those of the block in `from`, which begins; every expert of the current block,
- * once part 0 is compressed; a linear of one is stored (or found stored), and what runs next sees
- * that. Nothing to do where the family has none. */
+ * once part 0 is compressed. Nothing to do where the family has none. Whether a linear runs as it
+ * is stored: of experts, or all (settled.memory.sparing); then it is stored (or found stored), and
+ * what runs next sees that. */
 PARE_CHECKED pare_status pare__run_experts_take(pare_run *run);
 void pare__run_experts_begin(pare_run *run, const pare_block *from);
 PARE_CHECKED pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *unit);
-PARE_CHECKED pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l);
+bool pare__run_views(const pare_run *run, const pare_plan_linear *l);
+PARE_CHECKED pare_status pare__run_stored(pare_run *run, const pare_plan_linear *l);
 
 /* How much calibration a linear saw: part, tokens, cold. */
 void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r);

@@ -59,18 +59,17 @@ static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_pa
     pare_linear view;
     PARE_TRY(pare_packed_view(run->cx, &run->scratch, &l->packed, p->plane, &view));
     pare_linear_to_f32(run->cx, &view, dst);
-    if (view.bias && bias)
+    if (view.bias && bias && !run->settled.memory.sparing)
         memcpy(bias, view.bias, l->packed.n * sizeof *view.bias);
     return PARE_OK;
 }
 
-/* What storing cost: a quantizer against the weights that it found (`own` is the weight error of
+/* What storing cost: a quantizer against the weights that it found (w; `own` is the weight error of
  * that), all steps against the float model. */
-static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *h,
-                    double own_weight, pare_linear_result *r)
+static void measure(pare_run *run, const pare_plan_linear *l, const float *w, const float *q,
+                    const float *h, double own_weight, pare_linear_result *r)
 {
     const pare_run_part *const part = pare__run_part(run, l);
-    const float *const w = part->linear[l->role].floats;
     const float *const reference = run->plan->reference ? part->reference[l->role].floats : w;
     const size_t n = l->packed.n, k = l->packed.k;
     double all[2];
@@ -161,6 +160,24 @@ static void copy_weights(pare_run *run, float *to, const float *from, size_t cou
     pare_parallel(run->cx, count, CHUNK, copy_task, &job);
 }
 
+/* Whether a linear has no floats of its own. */
+static bool is_spared(const pare_run *run, const pare_plan_linear *l)
+{
+    return run->settled.memory.sparing && l->part == 0;
+}
+
+/* The weights as a quantizer found them: those of the block, or of the model once more. */
+static const float *weights_found(pare_run *run, const pare_plan_linear *l)
+{
+    const pare_linear *const from = &pare__run_part(run, l)->linear[l->role];
+    if (!is_spared(run, l))
+        return from->floats;
+    float *const w = pare_arena_take_raw(&run->scratch, from->n * from->k, sizeof *w);
+    if (w)
+        pare_linear_to_f32(run->cx, from, w);
+    return w;
+}
+
 /* Packs and writes a linear, and takes over what is stored; w [n, k] may be overwritten by it.
  * Where there is a room for all linears nothing runs the block: then that room alone gets it. */
 static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
@@ -177,7 +194,9 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
         return pare_fail_context(run->cx, s, "%s", r->method);
     float *const q = run->work ? run->work : w;
     PARE_TRY(adopt(run, l, &planes, q));
-    const float *const found = part->linear[l->role].floats;
+    const float *const found = weights_found(run, l);
+    if (!found)
+        return PARE_ENOMEM;
     if (pare_plan_aware(run->plan, l))
         PARE_TRY(pare__aware_check(run, l, found, q));
     store_job job = {.run = run, .l = l, .planes = &planes, .r = r};
@@ -195,11 +214,11 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     if (l->pruned)
         PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, q, l->step)
                                        : pare__run_freeze(run, l, q));
-    measure(run, l, q, h, pare_error_sums_relative(&job.sums), r);
-    if (!run->work)
+    measure(run, l, found, q, h, pare_error_sums_relative(&job.sums), r);
+    if (!run->work && !is_spared(run, l))
         copy_weights(run, part->linear[l->role].floats, q, n * k);
-    if (l->part)
-        PARE_TRY(pare__run_expert_stored(run, l));
+    if (pare__run_views(run, l))
+        PARE_TRY(pare__run_stored(run, l));
     r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
     return PARE_OK;
 }
@@ -210,7 +229,8 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
                            pare_linear_result *r)
 {
     const size_t count = l->packed.n * l->packed.k;
-    float *const found = pare__run_part(run, l)->linear[l->role].floats;
+    const pare_linear *const from = &pare__run_part(run, l)->linear[l->role];
+    float *const found = from->floats;
     float *const w = run->work ? found : pare_arena_take_raw(&run->scratch, count, sizeof *w);
     *r = (pare_linear_result){.linear = l->packed,
                               .block = l->block,
@@ -218,7 +238,9 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
     pare__run_coverage(run, l, r);
     r->support = stats->support;
     r->thin = pare__run_part(run, l)->thin[l->role];
-    if (w && w != found)
+    if (w && is_spared(run, l))
+        pare_linear_to_f32(run->cx, from, w);
+    else if (w && w != found)
         copy_weights(run, w, found, count);
     return w;
 }
@@ -251,7 +273,7 @@ static pare_status keep_codes(pare_run *run, const pare_plan_linear *l,
                                        : pare__run_freeze(run, l, w));
     pare_matrix_errors(run->cx, found, w, part->reference[l->role].floats, NULL, l->packed.n,
                        l->packed.k, own);
-    measure(run, l, w, h, own[0], r);
+    measure(run, l, found, w, h, own[0], r);
     r->zeros = 1 - (double)pare__run_nonzero(w, count) / (double)count;
     PARE_TRY(pare__aware_steps_take(run, l, &steps));
     pare__aware_steps_of(codes, steps);
@@ -406,6 +428,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
                 pare_stats_identity_hessian(stats);
         }
         stats->drift.shared = pare_plan_step_follows(plan, block, site, step);
+        stats->alone = !prunes && pare_plan_is_alone(plan, l);
         const bool away = pare__owner_has(run, l);
         if (!ready && pass->site && !away) {
             const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
@@ -496,6 +519,6 @@ pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pa
     PARE_TRY(read_planes(run, &l->packed, r, &p));
     if (!take)
         return PARE_OK;
-    return l->part ? pare__run_expert_stored(run, l)
-                   : adopt(run, l, &p, run->part.linear[l->role].floats);
+    return pare__run_views(run, l) ? pare__run_stored(run, l)
+                                   : adopt(run, l, &p, run->part.linear[l->role].floats);
 }

@@ -22,13 +22,13 @@ void pare__run_part_begin(pare_run_part *part)
 void pare__run_experts_begin(pare_run *run, const pare_block *from)
 {
     const size_t experts = run->model.config.experts;
+    pare_arena_rewind(&run->experts.views, (pare_mark){0});
     if (!experts)
         return;
     memcpy(run->experts.linear, from->expert, experts * PARE_ROLES * sizeof *run->experts.linear);
     run->experts.counted = false;
     memset(run->experts.cold, 0, experts * sizeof *run->experts.cold);
     memset(run->experts.all_rows, 0, run->plan->parts * sizeof *run->experts.all_rows);
-    pare_arena_rewind(&run->experts.views, (pare_mark){0});
 }
 
 void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r)
@@ -38,9 +38,15 @@ void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_lin
     r->cold = l->part && l->calibrated ? run->experts.cold[l->part - 1] : PARE_COLD_NOT;
 }
 
-pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l)
+bool pare__run_views(const pare_run *run, const pare_plan_linear *l)
 {
-    pare_linear *const to = &run->experts.linear[(l->part - 1) * PARE_ROLES + l->role];
+    return l->part > 0 || run->settled.memory.sparing;
+}
+
+pare_status pare__run_stored(pare_run *run, const pare_plan_linear *l)
+{
+    pare_linear *const to = l->part ? &run->experts.linear[(l->part - 1) * PARE_ROLES + l->role]
+                                    : &run->current.linear[l->role];
     float *const bias = to->bias;
     if (!run->plan->calibrated) /* nothing runs the block */
         return PARE_OK;

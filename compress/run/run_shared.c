@@ -111,10 +111,16 @@ static pare_status take(pare_run *run, const kept *k, int *fd)
 static pare_status find(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
-    return pare_token_weights_find(run->cx, &run->stage, &run->scratch, &run->wave_forward,
-                                   run->data.tokens.id, run->settled.samples, plan->window,
-                                   plan->recipe.seed, &run->current, plan->place.partial,
-                                   &run->weights);
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_block floats = run->current;
+    if (run->settled.memory.sparing)
+        PARE_TRY(pare_block_take(&run->scratch, &run->model.config, plan->biases, &floats));
+    const pare_status s =
+        pare_token_weights_find(run->cx, &run->stage, &run->scratch, &run->wave_forward,
+                                run->data.tokens.id, run->settled.samples, plan->window,
+                                plan->recipe.seed, &floats, plan->place.partial, &run->weights);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
 }
 
 static pare_status share(pare_run *run, pare_json_writer *w)

@@ -28,7 +28,8 @@ static pare_status take_weights(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
     const pare_config *const c = &run->model.config;
-    PARE_TRY(pare_block_take(&run->stage, c, plan->biases, &run->current));
+    if (!run->settled.memory.sparing)
+        PARE_TRY(pare_block_take(&run->stage, c, plan->biases, &run->current));
     PARE_TRY(take_work(run));
     PARE_TRY(pare__run_prune_take(run, &run->part, 0));
     PARE_TRY(pare__run_experts_take(run));
@@ -47,11 +48,16 @@ static pare_status open_waves(pare_run *run)
         pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
                      (double)run->settled.memory.activation_bytes / 0x1p20, plan->place.partial);
     const char *const spill = run->settled.memory.spill ? plan->place.partial : NULL;
+    const uint64_t drift = run->settled.memory.sparing ? pare_plan_drift_file(plan) : 0;
     const size_t samples = run->settled.samples;
     size_t first, end;
     pare__team_windows(run, &first, &end);
     PARE_TRY(pare_wave_open_part(run->cx, &run->stage, samples, first, end, plan->window, c->hidden,
                                  spill, &run->wave));
+    run->wave.stored = run->settled.memory.sparing;
+    if (drift)
+        PARE_TRY(pare_spill_open(run->cx, &run->stage, plan->place.partial, PARE_SPILL_DRIFT, drift,
+                                 "drift of inputs", &run->drift));
     return plan->drift ? pare_wave_open_part(run->cx, &run->stage, samples, first, end,
                                              plan->window, c->hidden, spill, &run->floats)
                        : PARE_OK;
@@ -109,6 +115,7 @@ void pare__walk_end(pare_run *run)
 {
     pare_wave_close(&run->wave);
     pare_wave_close(&run->floats);
+    pare_spill_close(&run->drift);
     pare_token_weights_close(&run->weights);
     run->weights = (pare_token_weights){0};
     pare_arena_release(&run->stage);

@@ -20,9 +20,22 @@ static pare_status load_floats(pare_run *run, size_t block, pare_block *to)
     return rotation ? pare_rotation_block(run->cx, &run->scratch, rotation, to) : PARE_OK;
 }
 
+/* The block as the model has it, with the experts as they are now. */
+static pare_block view_of(const pare_run *run, size_t block)
+{
+    pare_block b = *block_of(run, block);
+    b.expert = run->experts.linear;
+    b.kv = (pare_kv_levels){0};
+    return b;
+}
+
 pare_status pare__run_load(pare_run *run, size_t block)
 {
     pare__run_experts_begin(run, block_of(run, block));
+    if (run->settled.memory.sparing) {
+        run->current = view_of(run, block);
+        return PARE_OK;
+    }
     return load_floats(run, block, &run->current);
 }
 
@@ -62,6 +75,10 @@ static pare_status run_both(pare_run *run, const pare_block *whole, const pare_t
 static pare_status load_whole(pare_run *run, size_t block, pare_block *out)
 {
     const pare_plan *const plan = run->plan;
+    if (run->settled.memory.sparing) {
+        *out = view_of(run, block);
+        return PARE_OK;
+    }
     if (pare_plan_reference_is_whole(plan))
         *out = run->reference; /* folds are over, or there are none and it holds this */
     else
@@ -105,6 +122,8 @@ pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats)
         s = run->plan->drift ? gather_both(run, block, stats, what)
                              : pare__run_wave(run, &tap, what);
     s = pare__team_join(run, stats, shares, s);
+    const pare_status drift = pare_stats_drift_done(stats);
+    s = s == PARE_OK ? drift : s;
     pare_arena_rewind(&run->scratch, mark);
     return pare__team_end(run, s);
 }

@@ -64,6 +64,39 @@ own() {
     done
 }
 
+# sparing LIMIT MODEL CALIBRATION PASSES OPTION...: a job that does not fit into LIMIT as it comes
+# takes one linear in floats at a time, keeps to its plan and gives the bytes of the other.
+sparing() {
+    limit=$1 name="sparing, $2, $4"
+    printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: %s\n' "$2" "$3" "$4" > recipe.yaml
+    shift 4
+    "$pare" compress recipe.yaml --restart "$@" > log.txt 2>&1 || { cat log.txt; exit 1; }
+    rm -rf whole
+    mv out whole
+    planned --ram-limit "$limit" "$@" > limit.txt
+    if ! grep -q '"sparing": *true' plan.json; then
+        echo "e2e.plan_memory: $name: expected a sparing job within $limit"
+        failed=1
+        return
+    fi
+    plan=$(cat limit.txt)
+    "$peak" took "$pare" compress recipe.yaml "$@" --ram-limit "$plan" > log.txt 2>&1 || {
+        cat log.txt
+        echo "e2e.plan_memory: $name: does not run with the $plan bytes that its plan says"
+        failed=1
+        return
+    }
+    took=$(cat took)
+    echo "e2e.plan_memory: $name: planned $plan, took $took bytes"
+    if [ "$plan" -lt "$took" ] || [ "$plan" -gt $((took + took / 10 + 3 * 1024 * 1024)) ]; then
+        echo "e2e.plan_memory: $name: expected $took to $((took + took / 10 + 3 * 1024 * 1024))"
+        failed=1
+    fi
+    for file in packed-00001-of-00001.safetensors packed.index.json manifest.json; do
+        cmp "whole/$file" "out/$file" || failed=1
+    done
+}
+
 "$make" wide hidden=512 intermediate=1408 blocks=1 heads=8 kv_heads=2 head_dim=64 vocab=2048 \
     context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
 tokens='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256}'
@@ -83,6 +116,13 @@ job "wide, 2:4 and gptq" wide "$tokens" '[{sparsegpt: {pattern: "2:4"}}, {gptq: 
     '' --threads 2
 job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \
     'export: [{format: safetensors, path: floats}]' --threads 1
+
+even='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256, token_weights: even}'
+exact='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256, token_weights: even, precision: f32}'
+sparing 36MiB wide "$tokens" "$gptq" --threads 2
+sparing 30MiB wide "$exact" '[{gptq: {bits: 4, group: 64, correct: qronos}}]' --threads 2
+sparing 28MiB wide "$even" '[{gptq: {bits: 4, group: 64, correct: none, true_sequential: true}}]' \
+    --threads 1
 
 # KL over one window of 32768 tokens: logits of all of them are 512 MiB for each model, caches of all
 # blocks 8 MiB more for each block.

@@ -209,8 +209,8 @@ START_TEST(a_batch_fits_the_scratch_that_was_counted)
     pare_wave wave;
     open_wave(&r, true, pare_wave_batch(WINDOW), &wave);
     pare_arena scratch;
-    const size_t bytes =
-        pare_wave_scratch(cx, &r.model.config, pare_wave_batch(WINDOW), WINDOW, false, true);
+    const size_t bytes = pare_wave_scratch(cx, &r.model.config, pare_wave_batch(WINDOW), WINDOW,
+                                           (pare_wave_kind){.spilled = true});
     ck_assert_int_eq(pare_arena_init(cx, &scratch, bytes + 4096), PARE_OK); /* red zones */
     const size_t live = cx->live_bytes;
     cx->peak_bytes = live;

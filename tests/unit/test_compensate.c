@@ -288,7 +288,8 @@ START_TEST(what_does_not_go_together_is_refused)
          "groups of 4 inputs need columns in natural order"},
         {{&f, 128, &book, NULL, true, NULL, NULL, NULL, NULL}, "codebook has no code"},
         {{&f, 128, &book, &half, false, NULL, NULL, NULL, NULL}, "codebook has no code"},
-        {{.factor = &f, .block = 128, .sparsity = &half, .spread = f.u}, "on a grid only"},
+        {{.factor = &f, .block = 128, .sparsity = &half, .spread = &(pare_upper){f.u, K, 128}},
+         "on a grid only"},
     };
     pare_codes codes;
     ck_assert_int_eq(pare_codes_take(&arena, &book, N, K, &codes), PARE_OK);
@@ -306,11 +307,13 @@ START_TEST(weights_beyond_f32_are_refused)
 {
     enum { K = 64 };
     const pare_sparsity rules[] = {{.keep = 1, .of = 4}, {.ratio = 0.75}};
-    float *const u = take(K * K, sizeof *u);
-    for (size_t i = 0; i < K; i++)
-        for (size_t j = i; j < K; j++)
-            u[i * K + j] = i == j ? 1e-20F : 1e20F;
-    const pare_factor f = {.k = K, .u = u, .dead = take(K, 1)};
+    float *const u = take(K * K, sizeof *u), *const pivot = take(K, sizeof *pivot);
+    for (size_t i = 0; i < K; i++) {
+        pivot[i] = 1e-20F;
+        for (size_t j = i + 1; j < K; j++)
+            u[i * K + j] = 1e20F;
+    }
+    const pare_factor f = {.k = K, .u = u, .pivot = pivot, .dead = take(K, 1)};
     for (size_t i = 0; i < 2; i++) {
         const pare_compensate how = {.factor = &f, .block = 32, .sparsity = &rules[i]};
         pare_ctx_clear(&cx);

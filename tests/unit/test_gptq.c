@@ -514,16 +514,39 @@ START_TEST(weights_without_a_grid_are_refused_by_row_group_and_value)
 }
 END_TEST
 
+/* U above the diagonal of H: the same, and H stays. */
+START_TEST(a_factor_lies_above_h)
+{
+    enum { K = 300 };
+    float *const h = hessian(K), *const own = copy(h, (size_t)K * K);
+    const pare_factor_opts opts = {.damp = 0.01F, .act_order = _i, .above = true};
+    const pare_factor_opts apart = {.damp = 0.01F, .act_order = _i};
+    pare_factor f, above;
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &apart, h, K, &f), PARE_OK);
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &opts, own, K, &above), PARE_OK);
+    ck_assert_ptr_eq(above.u, own);
+    ck_assert_mem_eq(above.pivot, f.pivot, K * sizeof *f.pivot);
+    for (size_t i = 0; i < K; i++) {
+        ck_assert_mem_eq(own + i * K, h + i * K, (i + 1) * sizeof *h);
+        ck_assert_mem_eq(own + i * K + i + 1, f.u + i * K + i + 1, (K - i - 1) * sizeof *h);
+        ck_assert(f.u[i * K + i] == f.pivot[i]);
+    }
+}
+END_TEST
+
 START_TEST(compensation_beyond_f32_is_refused)
 {
     enum { K = 64 };
     float *const w = weights(1, K), *const u = take(K * K, sizeof *u);
-    for (size_t i = 0; i < K; i++)
-        for (size_t j = i; j < K; j++)
-            u[i * K + j] = i == j ? 1e-20F : 1e20F;
+    float *const pivot = take(K, sizeof *pivot);
+    for (size_t i = 0; i < K; i++) {
+        pivot[i] = 1e-20F;
+        for (size_t j = i + 1; j < K; j++)
+            u[i * K + j] = 1e20F;
+    }
     const pare_grid grid = {.bits = 4};
     const pare_gptq_opts opts = {.block = 32};
-    const pare_factor factor = {.k = K, .u = u, .dead = take(K, 1)};
+    const pare_factor factor = {.k = K, .u = u, .pivot = pivot, .dead = take(K, 1)};
     pare_codes out;
     ck_assert_int_eq(pare_codes_take(&arena, &grid, 1, K, &out), PARE_OK);
     ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, &factor, w, &out, NULL),
@@ -592,6 +615,7 @@ int main(void)
     tcase_add_test(t, group_of_zeros_stays_at_its_zero_point);
     tcase_add_test(t, weights_without_a_grid_are_refused_by_row_group_and_value);
     tcase_add_test(t, compensation_beyond_f32_is_refused);
+    tcase_add_loop_test(t, a_factor_lies_above_h, 0, 2);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -64,6 +64,27 @@ static float *narrow(const double *a, size_t count)
     return x;
 }
 
+/* Of squares. */
+static size_t cholesky_f32(float *a, size_t n)
+{
+    return pare_cholesky(&cx, &(pare_lower){a, n, n, false});
+}
+
+static size_t cholesky_f64(double *a, size_t n)
+{
+    return pare_cholesky(&cx, &(pare_lower){a, n, n, true});
+}
+
+static void inverse_f32(float *l, size_t n)
+{
+    pare_triangular_inverse(&cx, &(pare_lower){l, n, n, false});
+}
+
+static void inverse_f64(double *l, size_t n)
+{
+    pare_triangular_inverse(&cx, &(pare_lower){l, n, n, true});
+}
+
 static const size_t sizes[] = {1, 2, 255, 256, 257, 513, 600};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
@@ -101,9 +122,9 @@ START_TEST(cholesky_gives_the_matrix_back)
     const double *const a = positive(n);
     double *const l = take(n * n, sizeof *l);
     memcpy(l, a, n * n * sizeof *l);
-    ck_assert_uint_eq(pare_cholesky_f64(&cx, l, n), 0);
+    ck_assert_uint_eq(cholesky_f64(l, n), 0);
     float *const f = narrow(a, n * n);
-    ck_assert_uint_eq(pare_cholesky_f32(&cx, f, n), 0);
+    ck_assert_uint_eq(cholesky_f32(f, n), 0);
     double worst = 0, apart = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {
@@ -123,11 +144,11 @@ START_TEST(inverse_times_the_factor_is_one)
 {
     const size_t n = sizes[_i];
     double *const l = positive(n), *const x = take(n * n, sizeof *x);
-    ck_assert_uint_eq(pare_cholesky_f64(&cx, l, n), 0);
+    ck_assert_uint_eq(cholesky_f64(l, n), 0);
     memcpy(x, l, n * n * sizeof *l);
     float *const f = narrow(l, n * n);
-    pare_triangular_inverse_f64(&cx, x, n);
-    pare_triangular_inverse_f32(&cx, f, n);
+    inverse_f64(x, n);
+    inverse_f32(f, n);
     double worst = 0, apart = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {
@@ -151,8 +172,8 @@ START_TEST(first_pivot_that_is_not_positive_is_named)
         double *const a = positive(N);
         a[at] = -1;
         float *const f = narrow(a, (size_t)N * N);
-        ck_assert_uint_eq(pare_cholesky_f64(&cx, a, N), bad[b]);
-        ck_assert_uint_eq(pare_cholesky_f32(&cx, f, N), bad[b]);
+        ck_assert_uint_eq(cholesky_f64(a, N), bad[b]);
+        ck_assert_uint_eq(cholesky_f32(f, N), bad[b]);
     }
 }
 END_TEST
@@ -165,11 +186,11 @@ START_TEST(nan_infinity_and_zero_are_failed_pivots)
         float *const f = narrow(positive(N), (size_t)N * N);
         memset(f + 270 * N, 0, 270 * sizeof *f);
         f[270 * N + 270] = bad[b];
-        ck_assert_uint_eq(pare_cholesky_f32(&cx, f, N), 271);
+        ck_assert_uint_eq(cholesky_f32(f, N), 271);
     }
     float *const f = narrow(positive(N), (size_t)N * N);
     f[280 * N + 3] = NAN; /* off the diagonal: reaches the pivot of its row */
-    ck_assert_uint_eq(pare_cholesky_f32(&cx, f, N), 281);
+    ck_assert_uint_eq(cholesky_f32(f, N), 281);
 }
 END_TEST
 
@@ -186,15 +207,38 @@ START_TEST(threads_do_not_change_a_bit)
         gram[v] = take(count, sizeof(float));
         pare_gram_add(&cx, gram[v], x, ROWS, N);
         chol[v] = narrow(a, count);
-        ck_assert_uint_eq(pare_cholesky_f32(&cx, chol[v], N), 0);
-        pare_triangular_inverse_f32(&cx, chol[v], N);
+        ck_assert_uint_eq(cholesky_f32(chol[v], N), 0);
+        inverse_f32(chol[v], N);
         wide[v] = memcpy(take(count, sizeof(double)), a, count * sizeof(double));
-        ck_assert_uint_eq(pare_cholesky_f64(&cx, wide[v], N), 0);
-        pare_triangular_inverse_f64(&cx, wide[v], N);
+        ck_assert_uint_eq(cholesky_f64(wide[v], N), 0);
+        inverse_f64(wide[v], N);
         ck_assert(memcmp(gram[0], gram[v], count * sizeof(float)) == 0);
         ck_assert(memcmp(chol[0], chol[v], count * sizeof(float)) == 0);
         ck_assert(memcmp(wide[0], wide[v], count * sizeof(double)) == 0);
     }
+}
+END_TEST
+
+/* A square, and the same in panels. */
+START_TEST(panels_do_not_change_a_bit)
+{
+    const size_t n = (size_t[]){240, 700, 1921}[_i / 2], panel = _i % 2 ? pare_lower_panel(n) : 480;
+    const double *const a = positive(n);
+    pare_lower square = {narrow(a, n * n), n, n, false}, l = {NULL, n, panel, false};
+    l.panel = panel < n ? panel : n;
+    float *const x = take(pare_lower_place(&l, n), sizeof *x), *const y = square.a;
+    l.a = x;
+    for (size_t i = 0; i < n; i++)
+        memcpy(x + pare_lower_place(&l, i), y + i * n, (i + 1) * sizeof *x);
+    use_threads(3);
+    ck_assert_uint_eq(pare_cholesky(&cx, &square), 0);
+    ck_assert_uint_eq(pare_cholesky(&cx, &l), 0);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_mem_eq(x + pare_lower_place(&l, i), y + i * n, (i + 1) * sizeof *x);
+    pare_triangular_inverse(&cx, &square);
+    pare_triangular_inverse(&cx, &l);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_mem_eq(x + pare_lower_place(&l, i), y + i * n, (i + 1) * sizeof *x);
 }
 END_TEST
 
@@ -220,12 +264,12 @@ START_TEST(levels_of_the_processor_do_not_change_a_bit)
         float *const all = take(3 * count, sizeof *all), *const f = narrow(a, count);
         double *const d = memcpy(take(count, sizeof *d), a, count * sizeof *d);
         pare_gram_add(&cx, all, x, ROWS, N);
-        ck_assert_uint_eq(pare_cholesky_f32(&cx, f, N), 0);
+        ck_assert_uint_eq(cholesky_f32(f, N), 0);
         memcpy(all + count, f, count * sizeof *f);
-        pare_triangular_inverse_f32(&cx, f, N);
+        inverse_f32(f, N);
         memcpy(all + 2 * count, f, count * sizeof *f);
-        ck_assert_uint_eq(pare_cholesky_f64(&cx, d, N), 0);
-        pare_triangular_inverse_f64(&cx, d, N);
+        ck_assert_uint_eq(cholesky_f64(d, N), 0);
+        inverse_f64(d, N);
         first = first ? first : all;
         wide = wide ? wide : d;
         ck_assert(memcmp(first, all, 3 * count * sizeof *all) == 0);
@@ -353,6 +397,7 @@ int main(void)
     tcase_add_test(t, first_pivot_that_is_not_positive_is_named);
     tcase_add_test(t, nan_infinity_and_zero_are_failed_pivots);
     tcase_add_test(t, threads_do_not_change_a_bit);
+    tcase_add_loop_test(t, panels_do_not_change_a_bit, 0, 6);
     tcase_add_test(t, levels_of_the_processor_do_not_change_a_bit);
     tcase_add_loop_test(t, a_product_has_the_bits_of_its_definition, 0, 4);
     tcase_add_test(t, gemm_sub_takes_a_product_away);

@@ -115,7 +115,7 @@ static void take(tiny_home *home, const pare_config *c, bool bf16, const float *
     const unsigned kinds[PARE_SITES] = {[PARE_SITE_ACTIVATED] = all};
     pare_arena *const a = &home->arena;
     ck_assert_int_eq(pare_stats_take(&home->cx, a, c, 0, kinds, PARE_SHARES * ROWS, s), PARE_OK);
-    ck_assert_int_eq(pare_stats_take_drift(a, kinds, s), PARE_OK);
+    ck_assert_int_eq(pare_stats_take_drift(a, kinds, NULL, s), PARE_OK);
     ck_assert_int_eq(pare_stats_drift_room(a, ROWS, s), PARE_OK);
     ck_assert_uint_eq(s->site[PARE_SITE_ACTIVATED].k, K);
     s->held_from = 2;
