@@ -34,8 +34,10 @@ static pare_status open_file(pare_scratch *s)
     if (n < 0 || (size_t)n >= sizeof path)
         return pare_fail(s->cx, PARE_EINVAL, "TMPDIR: a path of more than %zu bytes", sizeof path);
     s->fd = mkstemp(path);
-    if (s->fd < 0)
-        return pare_file_fail(s->cx, directory(), "create a temporary file in it");
+    if (s->fd < 0) {
+        const pare_status is = pare_file_fail(s->cx, directory(), "create a temporary file in it");
+        return is == PARE_ENOTFOUND ? PARE_EIO : is; /* no file of the user's is missing */
+    }
     s->open = true;
     (void)fcntl(s->fd, F_SETFD, FD_CLOEXEC);
     if (unlink(path) != 0)

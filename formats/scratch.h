@@ -33,7 +33,7 @@ void pare_scratch_close(pare_scratch *s);
  *
  * Returns PARE_OK, or
  *   PARE_ENOSPC  the disk is full; the message names the directory and the bytes needed
- *   PARE_EIO, PARE_ENOTFOUND  no file can be made in that directory
+ *   PARE_EIO     no file can be made in that directory
  *   PARE_ENOMEM  more than an address space holds
  *
  * Memory   pages of the file, which the system may write out. */

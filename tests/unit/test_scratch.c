@@ -118,7 +118,7 @@ START_TEST(a_missing_directory_is_named)
     char path[128];
     (void)snprintf(path, sizeof path, "%s/none", dir.path);
     ck_assert_int_eq(setenv("TMPDIR", path, 1), 0);
-    ck_assert_int_eq(pare_scratch_take(&scratch, 1, &p), PARE_ENOTFOUND);
+    ck_assert_int_eq(pare_scratch_take(&scratch, 1, &p), PARE_EIO);
     ck_assert_ptr_nonnull(strstr(cx.what, "/none: cannot create a temporary file in it: "));
     pare_ctx_clear(&cx);
     static char lengthy[5000];
