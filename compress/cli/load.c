@@ -31,14 +31,14 @@ pare_status pare_loaded_unchanged(pare_cli *cli, const pare_loaded *l)
     return pare_watch_check(&cli->cx, &l->checkpoint.watch);
 }
 
-/* What a file in blocks runs as. */
-static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint *ck)
+/* What a file in blocks runs as; `exact`: with inputs in floats. */
+static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint *ck, bool exact)
 {
     char types[256];
     bool integer = false;
     if (!pare_checkpoint_quantized(ck, types, sizeof types))
         return;
-    for (size_t i = 0; ck->stored && i < ck->tensors; i++) {
+    for (size_t i = 0; ck->stored && !exact && i < ck->tensors; i++) {
         const pare_linear *const w = ck->stored[i].packed;
         integer = integer || (w && w->activation.mode != PARE_ACTIVATION_FLOAT);
     }
@@ -76,7 +76,7 @@ pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *p
     PARE_TRY(pare_checkpoint_open_to_run(cx, &cli->arena, path, &out->checkpoint));
     out->checkpoint.tokenizer = tokenizer;
     PARE_TRY(pare_inputs_watch(&cli->arena, &out->checkpoint));
-    say_quantized(cli, path, &out->checkpoint);
+    say_quantized(cli, path, &out->checkpoint, exact);
     for (size_t i = 0; i < out->checkpoint.files; i++)
         pare_file_read_ahead(&out->checkpoint.file[i]);
     if (!pare_cli_unchecked(cli, args, path))
