@@ -30,6 +30,7 @@ typedef struct pare_checkpoint {
     bool arranged;          /* set by a reader whose tensors are as runtime/arch.h has them */
     size_t unpacked;        /* linears that other programs quantized, as floats or to run */
     const char *quantized;  /* which: "gptq: 120 x int4", or NULL */
+    const char *unread;     /* why a listing shows quantized linears as their words, or NULL */
     bool nonfinite;         /* set by a caller that repairs NaN and Inf: loading lets them pass */
     pare_file *file;        /* weight files, sorted by name */
     size_t files;

@@ -18,10 +18,10 @@
 #include <string.h>
 
 #include "formats/quantized_internal.h"
-#include "runtime/regex.h"
+
+static const char zero_point[] = ".weight_zero_point";
 
 enum { GROUPS_MAX = 64, EXPRESSIONS_MAX = 1024 };
-enum { BUDGET = 1 << 24 }; /* steps of all expressions on one name */
 
 /* Which weights share a scale. */
 typedef enum strategy { BY_ROW, BY_GROUP, BY_BLOCK, WHOLE } strategy;
@@ -32,21 +32,17 @@ typedef struct scheme {
     const pare_json *targets;
     unsigned bits;
     bool is_float, symmetric, reordered, rounds_inputs;
+    bool whole;        /* its format has no words */
+    bool bits_missing; /* 8, which is said of bytes alone */
     strategy strategy;
     size_t group, rows;         /* columns that share a scale, and rows of a block */
     pare_activation activation; /* of inputs as kernels have it; bits 0: none */
 } scheme;
 
-/* A target "re:TEXT" of one of them. */
-typedef struct expression {
-    const char *text;
-    const pare_regex *regex;
-    const scheme *of;
-} expression;
-
 typedef struct schemes {
     scheme scheme[GROUPS_MAX];
-    expression expression[EXPRESSIONS_MAX];
+    pare__expression expression[EXPRESSIONS_MAX]; /* of targets "re:TEXT" */
+    const scheme *of[EXPRESSIONS_MAX];
     size_t count, expressions;
 } schemes;
 
@@ -71,7 +67,7 @@ static pare_status read_group(const pare__quantized *q, const pare_json *weights
     const pare_json *const order = pare_json_get(weights, "actorder");
     if (group < 1 || group > PARE__SIDE_MAX)
         return pare__quantized_refuse(q, out->name, "weights.group_size",
-                                      "a number of columns is expected");
+                                      "a number of columns of 1 to 2^24 is expected");
     out->strategy = BY_GROUP;
     out->group = (size_t)group;
     out->reordered = says(weights, "actorder", "group") || says(weights, "actorder", "dynamic");
@@ -87,8 +83,8 @@ static pare_status read_block(const pare__quantized *q, const pare_json *weights
     const pare_json *const block = pare_json_get(weights, "block_structure");
     const int64_t rows = pare_json_integer(pare_json_at(block, 0), -1);
     const int64_t columns = pare_json_integer(pare_json_at(block, 1), -1);
-    if (!out->is_float || rows < 1 || rows > PARE__SIDE_MAX || columns < 1 ||
-        columns > PARE__SIDE_MAX)
+    if (!out->is_float || pare_json_count(block) != 2 || rows < 1 || rows > PARE__SIDE_MAX ||
+        columns < 1 || columns > PARE__SIDE_MAX)
         return pare__quantized_refuse(q, out->name, "weights.block_structure",
                                       "rows and columns of blocks of floats are expected");
     out->strategy = BY_BLOCK;
@@ -110,28 +106,19 @@ static pare_status read_strategy(const pare__quantized *q, const pare_json *weig
     return PARE_OK;
 }
 
-static pare_status fail_expression(const pare__quantized *q, pare_status s, const char *text)
-{
-    return s == PARE_EFORMAT || s == PARE_ENOTSUP
-               ? pare_fail_context(q->cx, s, "%s: quantization_config: target re:%.200s", q->file,
-                                   text)
-               : s;
-}
-
 static pare_status read_expressions(const pare__quantized *q, const scheme *s)
 {
     schemes *const all = q->settings;
     for (size_t i = 0; i < pare_json_count(s->targets); i++) {
         const char *const text = pare_json_text(pare_json_at(s->targets, i), NULL);
-        pare_regex *regex;
         if (!text || strncmp(text, "re:", 3) != 0)
             continue;
         if (all->expressions == EXPRESSIONS_MAX)
             return pare__quantized_refuse(q, s->name, "targets",
                                           "more than 1024 expressions are not read");
-        PARE_TRY(fail_expression(q, pare_regex_new(q->scratch, text + 3, strlen(text + 3), &regex),
-                                 text + 3));
-        all->expression[all->expressions++] = (expression){text + 3, regex, s};
+        PARE_TRY(pare__quantized_expression(q, "target re:", text + 3,
+                                            &all->expression[all->expressions]));
+        all->of[all->expressions++] = s;
     }
     return PARE_OK;
 }
@@ -149,9 +136,18 @@ static pare_status check_format(const pare__quantized *q, const char *where, con
         return PARE_OK;
     const char *const is = pare_json_text(pare_json_get(of, "format"), NULL);
     (void)snprintf(what, sizeof what,
-                   "%.64s is not read; pack-quantized, int-quantized and float-quantized are",
+                   "%.64s is not read; pack-quantized, int-quantized, float-quantized and "
+                   "naive-quantized are",
                    is ? is : "what is no text");
     return pare__quantized_refuse(q, where, "format", what);
+}
+
+/* Whether a format stores each code in a byte; that of a group goes before that of all. */
+static bool is_whole(const pare__quantized *q, const pare_json *group)
+{
+    const pare_json *const of = is_empty(pare_json_get(group, "format")) ? q->config : group;
+    return says(of, "format", "int-quantized") || says(of, "format", "float-quantized") ||
+           says(of, "format", "naive-quantized");
 }
 
 /* Rounding of inputs that our kernels do as well: to 8 bits, a scale per token or one for all,
@@ -176,7 +172,8 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
     schemes *const all = q->settings;
     scheme *const out = &all->scheme[all->count];
     const pare_json *const weights = pare_json_get(v, "weights");
-    const int64_t bits = pare_json_integer(pare_json_get(weights, "num_bits"), 8);
+    const pare_json *const width = pare_json_get(weights, "num_bits");
+    const int64_t bits = is_empty(width) ? 8 : pare_json_integer(width, 0);
     if (all->count == GROUPS_MAX)
         return pare__quantized_refuse(q, "", "config_groups", "more than 64 groups are not read");
     *out = (scheme){.name = name, .targets = pare_json_get(v, "targets"), .bits = (unsigned)bits};
@@ -184,10 +181,12 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
         return pare__quantized_refuse(q, name, "weights",
                                       "a description of the weights is expected");
     out->is_float = says(weights, "type", "float");
-    out->symmetric = pare_json_bool(pare_json_get(weights, "symmetric"), true);
+    PARE_TRY(pare__quantized_flag(q, name, "weights.symmetric", pare_json_get(weights, "symmetric"),
+                                  true, &out->symmetric));
     if (!out->is_float && !says(weights, "type", "int") &&
         !is_empty(pare_json_get(weights, "type")))
         return pare__quantized_refuse(q, name, "weights.type", "only int and float are read");
+    out->bits_missing = is_empty(width);
     if (bits != 8 && ((bits != 2 && bits != 4) || out->is_float))
         return pare__quantized_refuse(q, name, "weights.num_bits",
                                       "only integers of 2, 4 and 8 bits and floats of 8 are read");
@@ -199,6 +198,7 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
                                       "outputs that are rounded are not computed");
     all->count++;
     PARE_TRY(check_format(q, name, v));
+    out->whole = is_whole(q, v);
     PARE_TRY(read_expressions(q, out));
     PARE_TRY(read_strategy(q, weights, out));
     read_inputs(v, out);
@@ -238,30 +238,16 @@ static const scheme *named(const schemes *all, const char *name)
     return NULL;
 }
 
-/* An expression matches from the start of a name, as Python's re.match does. Readers of files give
- * names in UTF-8. */
-static pare_status match_name(const pare__quantized *q, const char *name, const scheme **out)
-{
-    const schemes *const all = q->settings;
-    pare_regex_matcher *m;
-    pare_status s = pare_regex_matcher_new(q->cx, BUDGET, &m);
-    for (size_t i = 0; s == PARE_OK && !*out && i < all->expressions; i++) {
-        const expression *const e = &all->expression[i];
-        size_t end = SIZE_MAX;
-        s = fail_expression(q, pare_regex_match(m, e->regex, name, strlen(name), 0, &end), e->text);
-        *out = end != SIZE_MAX ? e->of : NULL;
-    }
-    pare_regex_matcher_free(m);
-    return s;
-}
-
 /* The group that names a linear: by its name, else by an expression, else as one of all. */
 static pare_status find_scheme(const pare__quantized *q, const char *name, const scheme **out)
 {
     const schemes *const all = q->settings;
+    size_t which = all->expressions;
     *out = named(all, name);
     if (!*out && all->expressions)
-        PARE_TRY(match_name(q, name, out));
+        PARE_TRY(pare__quantized_match(q, all->expression, all->expressions, name, &which));
+    if (which < all->expressions)
+        *out = all->of[which];
     *out = *out ? *out : named(all, "Linear");
     if (*out)
         return PARE_OK;
@@ -289,18 +275,22 @@ static pare_status read_shape(const pare__quantized *q, pare__coded *c)
     return PARE_OK;
 }
 
-/* Zero points lie in words down the rows, or in bytes. */
-static pare_status take_zeros(const pare__quantized *q, bool packed, pare__coded *c)
+/* Zero points lie in words down the rows, or in bytes; a vector of one is that of all. */
+static pare_status take_zeros(const pare__quantized *q, const scheme *s, bool packed,
+                              pare__coded *c)
 {
-    static const char suffix[] = ".weight_zero_point";
-    const pare_tensor *const t = pare__quantized_find(q, c->name, suffix);
+    const pare_tensor *const t = pare__quantized_find(q, c->name, zero_point);
     const size_t per = 32 / c->bits;
     const bool words = packed && t && t->dtype == PARE_I32;
-    PARE_TRY(pare__quantized_take(q, c->name, suffix, words ? PARE_I32 : PARE_I8,
-                                  words ? (c->n + per - 1) / per : c->n, c->groups, &c->zeros));
+    const bool one = s->strategy == WHOLE && t && t->rank == 1;
+    PARE_TRY(pare__quantized_take(q, c->name, zero_point, words ? PARE_I32 : PARE_I8,
+                                  one     ? 0
+                                  : words ? (c->n + per - 1) / per
+                                          : c->n,
+                                  c->groups, &c->zeros));
     c->zero = (pare__fields){.data = t->data,
-                             .line = 1,
-                             .step = c->groups,
+                             .line = !one,
+                             .step = one ? 0 : c->groups,
                              .bits = words ? c->bits : 8,
                              .bytes = !words,
                              .flip = words ? 0 : 0x80,
@@ -309,11 +299,23 @@ static pare_status take_zeros(const pare__quantized *q, bool packed, pare__coded
     return PARE_OK;
 }
 
+/* Floats have none, but bytes of zeros. */
+static pare_status check_no_zeros(const pare__quantized *q, const pare__coded *c)
+{
+    const pare_tensor *const t = pare__quantized_find(q, c->name, zero_point);
+    const char *const byte = t ? t->data : NULL;
+    for (size_t i = 0; byte && i < t->bytes; i++)
+        if (byte[i])
+            return pare__quantized_wrong(q, c->name, zero_point,
+                                         "zero points of floats are not read");
+    return PARE_OK;
+}
+
 static pare_status take_scales(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
     const size_t rows = s->strategy == BY_BLOCK ? s->rows : s->strategy == WHOLE ? c->n : 1;
-    PARE_TRY(pare__quantized_scales(q, c->name, ".weight_scale",
-                                    (uint64_t)((c->n + rows - 1) / rows) * c->groups, &c->scales));
+    PARE_TRY(pare__quantized_scales(q, c->name, ".weight_scale", (c->n + rows - 1) / rows,
+                                    c->groups, &c->scales));
     c->scale_rows = rows;
     c->scale_line = c->groups;
     c->scale_step = 1;
@@ -330,7 +332,7 @@ static pare_status take_inputs(const pare__quantized *q, const scheme *s, pare__
     c->activation = s->activation;
     if (s->activation.mode != PARE_ACTIVATION_TENSOR || !s->activation.bits)
         return PARE_OK;
-    PARE_TRY(pare__quantized_scales(q, c->name, suffix, 1, &t));
+    PARE_TRY(pare__quantized_scales(q, c->name, suffix, 1, 1, &t));
     if (!t->data)
         return PARE_OK;
     PARE_TRY(pare_tensor_to_f32(q->cx, t, 0, 1, &c->activation.scale));
@@ -344,6 +346,13 @@ static pare_status describe_packed(const pare__quantized *q, const scheme *s, pa
     const size_t per = 32 / s->bits;
     if (s->is_float || s->strategy == BY_BLOCK)
         return pare__quantized_refuse(q, s->name, "weights", "floats in words are not read");
+    if (s->bits_missing)
+        return pare__quantized_refuse(q, s->name, "weights.num_bits",
+                                      "missing; the bits of codes in words are expected");
+    if (s->whole)
+        return pare__quantized_wrong(q, c->name, ".weight_packed",
+                                     "is there, but the format of quantization_config is one "
+                                     "without words");
     PARE_TRY(read_shape(q, c));
     c->code = (pare__fields){
         .data = c->codes->data, .line = (c->k + per - 1) / per, .step = 1, .bits = s->bits};
@@ -382,8 +391,11 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     c->group = s->group;
     c->groups = s->group ? (c->k + s->group - 1) / s->group : 1;
     PARE_TRY(take_scales(q, s, c));
-    if (!s->symmetric && !s->is_float)
-        PARE_TRY(take_zeros(q, packed, c));
+    c->symmetric = s->symmetric && !s->is_float;
+    if (s->is_float)
+        PARE_TRY(check_no_zeros(q, c));
+    else if (!s->symmetric || pare__quantized_find(q, c->name, zero_point))
+        PARE_TRY(take_zeros(q, s, packed, c));
     if (s->reordered || pare__quantized_find(q, c->name, ".weight_g_idx"))
         PARE_TRY(pare__quantized_index(q, ".weight_g_idx", c));
     return take_inputs(q, s, c);

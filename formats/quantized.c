@@ -84,6 +84,36 @@ static pare_status convert(const pare__quantized *q, const pare__coded *c, bool 
     return pare__coded_floats(q, c, turned, room);
 }
 
+/* Lists of names that hold no codes. */
+static const char *const left_out[] = {"ignore", "modules_to_not_convert"};
+enum { LISTS = sizeof left_out / sizeof *left_out };
+
+static pare_status check_lists(const pare__quantized *q)
+{
+    for (size_t i = 0; i < LISTS; i++) {
+        const pare_json_type is = pare_json_type_of(pare_json_get(q->config, left_out[i]));
+        if (is != PARE_JSON_ABSENT && is != PARE_JSON_NULL && is != PARE_JSON_ARRAY)
+            return pare__quantized_refuse(q, "", left_out[i], "a list of names is expected");
+    }
+    return PARE_OK;
+}
+
+static pare_status check_not_left_out(const pare__quantized *q, const pare__coded *c)
+{
+    for (size_t i = 0; i < LISTS; i++) {
+        const pare_json *const list = pare_json_get(q->config, left_out[i]);
+        for (size_t j = 0; j < pare_json_count(list); j++) {
+            const char *const text = pare_json_text(pare_json_at(list, j), NULL);
+            if (text && strcmp(text, c->name) == 0)
+                return pare_fail(q->cx, PARE_EFORMAT,
+                                 "%s: quantization_config: %s names the linear %s, whose weights "
+                                 "are quantized",
+                                 q->file, left_out[i], c->name);
+        }
+    }
+    return PARE_OK;
+}
+
 static pare_status add_linear(listing *l, size_t i, size_t len)
 {
     pare__quantized *const q = l->q;
@@ -101,6 +131,7 @@ static pare_status add_linear(listing *l, size_t i, size_t len)
                      .scale_rows = 1};
     if (!c.name || !out.name)
         return PARE_ENOMEM;
+    PARE_TRY(check_not_left_out(q, &c));
     PARE_TRY(q->method->describe(q, &c));
     PARE_TRY(pare__coded_check(q, &c));
     const bool turned = q->arch && q->arch->transposed && strcmp(c.name, q->arch->head) != 0;
@@ -207,6 +238,7 @@ static pare_status convert_all(pare__quantized *q)
     listing l = {.q = q, .out = PARE_NEW(q->scratch, entry, ck->tensors)};
     if (!l.out)
         return PARE_ENOMEM;
+    PARE_TRY(check_lists(q));
     PARE_TRY(q->method->begin(q));
     for (size_t i = 0; i < ck->tensors; i++) {
         pare_ctx_progress(q->cx, "unpacking weights", (double)i, (double)ck->tensors);
@@ -220,10 +252,47 @@ static pare_status convert_all(pare__quantized *q)
     if (q->rounds_inputs && !ck->listed)
         pare_warn(
             q->cx,
-            "%s: quantization_config rounds the inputs of linears; pare reads the weights and "
-            "computes with inputs in floats",
+            "%s: quantization_config rounds the inputs of linears in a way that pare does not "
+            "compute; pare reads the weights and takes inputs as without it",
             q->file);
     return PARE_OK;
+}
+
+/* A tensor with codes in words, as programs with integers name them. */
+static const pare_tensor *find_words(const pare_checkpoint *ck)
+{
+    static const char *const words[] = {".qweight", ".weight_packed", NULL};
+    for (size_t i = 0; i < ck->tensors; i++)
+        if (base_of(ck->tensor[i].name, words))
+            return &ck->tensor[i];
+    return NULL;
+}
+
+/* Words that nothing of ours reads are no weights. */
+static pare_status refuse_words(const pare_checkpoint *ck, const char *method)
+{
+    const pare_tensor *const t = find_words(ck);
+    if (!t)
+        return PARE_OK;
+    if (method)
+        return pare_fail(ck->cx, PARE_ENOTSUP,
+                         "%s: tensor %s holds quantized weights, and the quant_method of "
+                         "quantization_config is %.64s, which pare does not read; it reads "
+                         "compressed-tensors, gptq, awq and fp8",
+                         ck->path, t->name, method);
+    return pare_fail(ck->cx, PARE_ENOTSUP,
+                     "%s: tensor %s holds quantized weights, but config.json has no "
+                     "quantization_config with a quant_method that says how; put what "
+                     "quantize_config.json or compression_config says there",
+                     ck->path, t->name);
+}
+
+/* What a listing shows as the files have it, and why. */
+static pare_status keep_reason(pare_checkpoint *ck, pare_arena *a)
+{
+    ck->unread = pare_arena_text(a, ck->cx->what, strlen(ck->cx->what));
+    pare_ctx_clear(ck->cx);
+    return ck->unread ? PARE_OK : PARE_ENOMEM;
 }
 
 pare_status pare__quantized_read(pare_checkpoint *ck, pare_arena *a)
@@ -237,8 +306,12 @@ pare_status pare__quantized_read(pare_checkpoint *ck, pare_arena *a)
     pare_arena scratch;
     for (size_t i = 0; method && i < sizeof methods / sizeof *methods; i++)
         found = strcmp(method, methods[i]->name) == 0 ? methods[i] : found;
-    if (ck->packed || ck->arranged || !found)
+    if (ck->packed || ck->arranged)
         return PARE_OK;
+    if (!found) {
+        const pare_status s = refuse_words(ck, method);
+        return s == PARE_ENOTSUP && ck->listed ? keep_reason(ck, a) : s;
+    }
     pare_status s = pare_arena_init(ck->cx, &scratch, 0);
     pare__quantized q = {.ck = ck,
                          .cx = ck->cx,
@@ -251,10 +324,8 @@ pare_status pare__quantized_read(pare_checkpoint *ck, pare_arena *a)
                          .packs = arch && !pare__checkpoint_arranges(ck)};
     if (s == PARE_OK)
         s = convert_all(&q);
-    if (s == PARE_ENOTSUP && ck->listed) { /* shown as the files have them */
-        pare_ctx_clear(ck->cx);
-        s = PARE_OK;
-    }
+    if (s == PARE_ENOTSUP && ck->listed)
+        s = keep_reason(ck, a);
     pare_arena_release(&scratch);
     return s;
 }

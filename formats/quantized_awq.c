@@ -32,16 +32,19 @@ static pare_status check_layout(const pare__quantized *q)
 static pare_status begin(pare__quantized *q)
 {
     const int64_t bits = pare_json_integer(pare_json_get(q->config, "bits"), 0);
-    const int64_t group = pare_json_integer(pare_json_get(q->config, "group_size"), 0);
+    bool zeros;
     size_t *const settings = PARE_NEW(q->scratch, size_t, 1);
     q->settings = settings;
     if (!settings)
         return PARE_ENOMEM;
     if (bits != BITS)
-        return pare__quantized_refuse(q, "", "bits", "only 4 are read");
-    if (group != -1 && (group < 1 || group > PARE__SIDE_MAX))
-        return pare__quantized_refuse(q, "", "group_size", "-1 or a number of inputs is expected");
-    *settings = group < 0 ? 0 : (size_t)group;
+        return pare__quantized_refuse(q, "", "bits", "only AWQ with bits: 4 is read");
+    PARE_TRY(pare__quantized_flag(q, "", "zero_point", pare_json_get(q->config, "zero_point"), true,
+                                  &zeros));
+    if (!zeros)
+        return pare__quantized_refuse(q, "", "zero_point",
+                                      "false is not read; qzeros hold zero points");
+    PARE_TRY(pare__quantized_group(q, "", pare_json_get(q->config, "group_size"), settings));
     return check_layout(q);
 }
 
@@ -59,7 +62,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     c->groups = c->group ? (c->k + c->group - 1) / c->group : 1;
     c->down = true;
     PARE_TRY(pare__quantized_take(q, c->name, ".qzeros", PARE_I32, c->groups, words, &c->zeros));
-    PARE_TRY(pare__quantized_scales(q, c->name, ".scales", (uint64_t)c->groups * c->n, &c->scales));
+    PARE_TRY(pare__quantized_scales(q, c->name, ".scales", c->groups, c->n, &c->scales));
     c->code =
         (pare__fields){.data = t->data, .line = words, .step = 1, .bits = BITS, .order = order};
     c->zero = c->code;

@@ -123,6 +123,16 @@ static pare_status check_zeros(const pare__quantized *q, const pare__coded *c)
     return check_ends(q, c->zeros, &c->zero, c->groups, c->n);
 }
 
+/* Whether zero points say no more than a grid without them. */
+static bool is_symmetric(const pare__coded *c)
+{
+    for (size_t g = 0; c->zero.data && g < c->groups; g++)
+        for (size_t r = 0; r < c->n; r++)
+            if (field(&c->zero, g, r) != 1 << (c->bits - 1))
+                return false;
+    return true;
+}
+
 pare_status pare__coded_check(const pare__quantized *q, const pare__coded *c)
 {
     if (!c->codes->data || !c->scales->data || (c->zero.bits && !c->zero.data))
@@ -132,6 +142,10 @@ pare_status pare__coded_check(const pare__quantized *q, const pare__coded *c)
         return check_floats(q, c);
     if (c->zero.data)
         PARE_TRY(check_zeros(q, c));
+    if (c->symmetric && !is_symmetric(c))
+        return pare__quantized_wrong(q, c->zeros->name, "",
+                                     "has zero points, but "
+                                     "quantization_config says that the weights are symmetric");
     return check_ends(q, c->codes, &c->code, c->down ? c->k : c->n, c->down ? c->n : c->k);
 }
 
@@ -186,16 +200,6 @@ static bool all_in_f16(const float *scale, size_t count)
     for (size_t i = 0; i < count; i++)
         if (pare_f16_to_f32(pare_f32_to_f16(scale[i])) != scale[i])
             return false;
-    return true;
-}
-
-/* Whether zero points say no more than a grid without them. */
-static bool is_symmetric(const pare__coded *c)
-{
-    for (size_t g = 0; c->zero.data && g < c->groups; g++)
-        for (size_t r = 0; r < c->n; r++)
-            if (field(&c->zero, g, r) != 1 << (c->bits - 1))
-                return false;
     return true;
 }
 

@@ -29,7 +29,8 @@ static pare_status begin(pare__quantized *q)
         return PARE_OK;
     const int64_t rows = pare_json_integer(pare_json_at(block, 0), 0);
     const int64_t columns = pare_json_integer(pare_json_at(block, 1), 0);
-    if (rows < 1 || rows > PARE__SIDE_MAX || columns < 1 || columns > PARE__SIDE_MAX)
+    if (pare_json_count(block) != 2 || rows < 1 || rows > PARE__SIDE_MAX || columns < 1 ||
+        columns > PARE__SIDE_MAX)
         return pare__quantized_refuse(q, "", "weight_block_size",
                                       "rows and columns of a block are expected");
     s->rows = (size_t)rows;
@@ -58,7 +59,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     if (!s->rows && scale && scale->rank && scale->shape[0] == c->n)
         c->scale_rows = 1;
     const size_t lines = (c->n + c->scale_rows - 1) / c->scale_rows;
-    PARE_TRY(pare__quantized_scales(q, c->name, suffix, (uint64_t)lines * c->groups, &c->scales));
+    PARE_TRY(pare__quantized_scales(q, c->name, suffix, lines, c->groups, &c->scales));
     c->scale_line = c->groups;
     c->scale_step = 1;
     c->bytes += c->scales->bytes;

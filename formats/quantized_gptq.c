@@ -6,8 +6,9 @@
  *   scales   F16 [groups, n]
  *   g_idx    I32 [k]                      the group of each input; without it, by their order
  *
- * 3 bits: 32 fields fill 3 words. With `dynamic` linears differ in bits and groups, which then
- * follow from the tensors. Source: the readers of both programs. */
+ * 3 bits: 32 fields fill 3 words. With `dynamic` linears differ in bits and groups. Source: the
+ * readers of both programs. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,11 +16,19 @@
 
 enum { WORD = 32 };
 
-typedef struct settings {
+/* Bits and groups of linears. */
+typedef struct form {
+    bool skipped; /* there are none with codes */
     unsigned bits;
     size_t group; /* 0: all */
-    int add;      /* to zero points */
-    bool mixed;
+} form;
+
+typedef struct settings {
+    form of_all;
+    int add;                /* to zero points */
+    pare__expression *name; /* of `dynamic`, the first that matches counts */
+    form *form;             /* of the linears that it names */
+    size_t forms;
 } settings;
 
 static pare_status check_version(const pare__quantized *q, settings *out)
@@ -44,81 +53,118 @@ static pare_status check_version(const pare__quantized *q, settings *out)
     return PARE_OK;
 }
 
-/* Whether some linears have settings of their own; those that begin with "-:" are left out. */
-static bool is_mixed(const pare__quantized *q)
+/* Keys that `from` lacks stay as they are. */
+static pare_status read_form(const pare__quantized *q, const char *where, const pare_json *from,
+                             form *out)
 {
+    const pare_json *const bits = pare_json_get(from, "bits");
+    const pare_json *const group = pare_json_get(from, "group_size");
+    if (!out->bits || pare_json_type_of(bits) != PARE_JSON_ABSENT) {
+        const int64_t is = pare_json_integer(bits, 0);
+        if (is != 2 && is != 3 && is != 4 && is != 8)
+            return pare__quantized_refuse(q, where, "bits", "only GPTQ with 2, 3, 4 or 8 is read");
+        out->bits = (unsigned)is;
+    }
+    if (from == q->config || pare_json_type_of(group) != PARE_JSON_ABSENT)
+        return pare__quantized_group(q, where, group, &out->group);
+    return PARE_OK;
+}
+
+/* "+:EXPRESSION" or "EXPRESSION": {bits, group_size}, and "-:EXPRESSION" for what is left out. */
+static pare_status read_dynamic(const pare__quantized *q, settings *s)
+{
+    const pare_json *const dynamic = pare_json_get(q->config, "dynamic"), *v;
+    const pare_json_type is = pare_json_type_of(dynamic);
     const char *name;
-    const pare_json *v;
-    bool mixed = false;
-    for (pare_json_iter it = {0};
-         pare_json_next(pare_json_get(q->config, "dynamic"), &it, &name, &v);)
-        mixed |= strncmp(name, "-:", 2) != 0;
-    return mixed;
+    if (is == PARE_JSON_ABSENT || is == PARE_JSON_NULL)
+        return PARE_OK;
+    if (is != PARE_JSON_OBJECT)
+        return pare__quantized_refuse(q, "", "dynamic", "an object is expected");
+    s->name = PARE_NEW(q->scratch, pare__expression, pare_json_count(dynamic));
+    s->form = PARE_NEW(q->scratch, form, pare_json_count(dynamic));
+    if (!s->name || !s->form)
+        return PARE_ENOMEM;
+    for (pare_json_iter it = {0}; pare_json_next(dynamic, &it, &name, &v);) {
+        form *const f = &s->form[s->forms];
+        const bool prefixed = strncmp(name, "-:", 2) == 0 || strncmp(name, "+:", 2) == 0;
+        *f = s->of_all;
+        f->skipped = prefixed && name[0] == '-';
+        PARE_TRY(pare__quantized_expression(q, "dynamic: ", name + (prefixed ? 2 : 0),
+                                            &s->name[s->forms++]));
+        if (f->skipped)
+            continue;
+        if (pare_json_type_of(v) != PARE_JSON_OBJECT)
+            return pare__quantized_refuse(q, "dynamic", name, "an object is expected");
+        PARE_TRY(read_form(q, name, v, f));
+    }
+    return PARE_OK;
+}
+
+static pare_status find_form(const pare__quantized *q, const settings *s, const char *name,
+                             form *out)
+{
+    size_t which = 0;
+    if (s->forms)
+        PARE_TRY(pare__quantized_match(q, s->name, s->forms, name, &which));
+    *out = which < s->forms ? s->form[which] : s->of_all;
+    return out->skipped ? pare__quantized_wrong(q, name, ".qweight",
+                                                "is there, but dynamic of quantization_config "
+                                                "leaves this linear as it is")
+                        : PARE_OK;
 }
 
 static pare_status begin(pare__quantized *q)
 {
-    const int64_t bits = pare_json_integer(pare_json_get(q->config, "bits"), 0);
-    const int64_t group = pare_json_integer(pare_json_get(q->config, "group_size"), 0);
+    bool order;
     settings *const s = PARE_NEW(q->scratch, settings, 1);
     q->settings = s;
     if (!s)
         return PARE_ENOMEM;
-    if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
-        return pare__quantized_refuse(q, "", "bits", "only 2, 3, 4 and 8 are read");
-    if (group != -1 && (group < 1 || group > PARE__SIDE_MAX))
-        return pare__quantized_refuse(q, "", "group_size", "-1 or a number of inputs is expected");
-    *s = (settings){
-        .bits = (unsigned)bits, .group = group < 0 ? 0 : (size_t)group, .mixed = is_mixed(q)};
+    PARE_TRY(pare__quantized_flag(q, "", "desc_act", pare_json_get(q->config, "desc_act"), false,
+                                  &order));
+    PARE_TRY(read_form(q, "", q->config, &s->of_all));
+    PARE_TRY(read_dynamic(q, s));
     return check_version(q, s);
 }
 
-/* Inputs, and bits of a code, of words that are `rows` high. */
-static pare_status read_sizes(const pare__quantized *q, const settings *s, size_t rows,
-                              pare__coded *c)
+/* Inputs of words that are `rows` high: as many as g_idx has, or as the words hold. */
+static pare_status read_inputs(const pare__quantized *q, size_t rows, pare__coded *c)
 {
     const pare_tensor *const index = pare__quantized_find(q, c->name, ".g_idx");
-    c->bits = s->bits;
-    if (index && index->rank == 1 && index->shape[0] && index->shape[0] <= PARE__SIDE_MAX) {
-        c->k = (size_t)index->shape[0];
-        if (s->mixed)
-            c->bits = (unsigned)(rows * WORD / c->k);
-    } else {
-        c->k = rows * WORD / s->bits;
-    }
-    if ((c->bits == 2 || c->bits == 3 || c->bits == 4 || c->bits == 8) && c->k &&
-        c->k <= PARE__SIDE_MAX && c->k * c->bits == rows * WORD)
+    const bool one = index && index->rank == 1;
+    char what[160];
+    const uint64_t inputs = one ? index->shape[0] : rows * WORD / c->bits;
+    if (inputs && inputs <= PARE__SIDE_MAX && inputs * c->bits == rows * WORD) {
+        c->k = (size_t)inputs;
         return PARE_OK;
-    return pare__quantized_wrong(q, c->name, ".qweight",
-                                 "its rows are no whole words for the inputs and bits that g_idx "
-                                 "and quantization_config say");
-}
-
-/* Groups; of linears with settings of their own as many as there are rows of scales. */
-static pare_status read_groups(const pare__quantized *q, const settings *s, pare__coded *c)
-{
-    const pare_tensor *const t = pare__quantized_find(q, c->name, ".scales");
-    c->group = s->group;
-    c->groups = s->group ? (c->k + s->group - 1) / s->group : 1;
-    if (s->mixed && t && t->rank == 2 && t->shape[0] && t->shape[0] <= c->k) {
-        c->groups = (size_t)t->shape[0];
-        c->group = c->groups == 1 ? 0 : (c->k + c->groups - 1) / c->groups;
     }
-    if (!c->group || (c->k + c->group - 1) / c->group == c->groups)
-        return PARE_OK;
-    return pare__quantized_wrong(q, c->name, ".scales", "its rows are no groups of equal size");
+    if (one)
+        (void)snprintf(what, sizeof what,
+                       "%zu rows of words hold %zu bits, but g_idx has %" PRIu64
+                       " inputs and quantization_config gives each %u bits",
+                       rows, rows * WORD, inputs, c->bits);
+    else
+        (void)snprintf(what, sizeof what,
+                       "%zu rows of words hold %zu bits, and no whole number of inputs up to 2^24 "
+                       "with the %u bits that quantization_config gives each",
+                       rows, rows * WORD, c->bits);
+    return pare__quantized_wrong(q, c->name, ".qweight", what);
 }
 
 static pare_status describe(pare__quantized *q, pare__coded *c)
 {
     const settings *const s = q->settings;
     const pare_tensor *const t = c->codes;
+    form f;
     if (t->dtype != PARE_I32 || t->rank != 2 || !t->shape[0] || t->shape[0] > PARE__SIDE_MAX ||
         !t->shape[1] || t->shape[1] > PARE__SIDE_MAX)
         return pare__quantized_wrong(q, c->name, ".qweight", "is no matrix of I32");
     c->n = (size_t)t->shape[1];
-    PARE_TRY(read_sizes(q, s, (size_t)t->shape[0], c));
-    PARE_TRY(read_groups(q, s, c));
+    PARE_TRY(find_form(q, s, c->name, &f));
+    c->bits = f.bits;
+    PARE_TRY(read_inputs(q, (size_t)t->shape[0], c));
+    c->group = f.group;
+    c->groups = f.group ? (c->k + f.group - 1) / f.group : 1;
     if (c->n * c->bits % WORD)
         return pare__quantized_wrong(q, c->name, ".qweight",
                                      "zero points of its columns are no whole words");
@@ -127,7 +173,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     PARE_TRY(pare__quantized_take(q, c->name, ".qzeros", PARE_I32, c->groups, words, &c->zeros));
     c->zero = (pare__fields){
         .data = c->zeros->data, .line = words, .step = 1, .bits = c->bits, .add = s->add};
-    PARE_TRY(pare__quantized_scales(q, c->name, ".scales", (uint64_t)c->groups * c->n, &c->scales));
+    PARE_TRY(pare__quantized_scales(q, c->name, ".scales", c->groups, c->n, &c->scales));
     c->scale_line = 1;
     c->scale_step = c->n;
     c->bytes += c->zeros->bytes + c->scales->bytes;

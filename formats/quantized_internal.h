@@ -12,6 +12,7 @@
 
 #include "formats/checkpoint_internal.h"
 #include "formats/packed.h"
+#include "runtime/regex.h"
 
 enum { PARE__SIDE_MAX = 1 << 24, PARE__TENSOR_NAME = 1024 };
 
@@ -37,6 +38,7 @@ typedef struct pare__coded {
     pare__fields code;    /* a line is a row, field j column j; or: */
     bool down;            /* a line is a column, field r row r */
     pare__fields zero;    /* line g is a group, field r row r; none: 2^(bits - 1) */
+    bool symmetric;       /* zero points that are there say nothing: all 2^(bits - 1) */
     const pare_tensor *codes, *zeros, *scales, *index; /* for messages; index may be NULL */
     /* Element of `scales` for row r and group g: r / scale_rows * scale_line + g * scale_step. */
     size_t scale_rows, scale_line, scale_step;
@@ -97,10 +99,34 @@ PARE_CHECKED pare_status pare__quantized_take(const pare__quantized *q, const ch
                                               const char *suffix, pare_dtype dtype, uint64_t rows,
                                               uint64_t columns, const pare_tensor **out);
 
-/* The same for scales: F16, BF16, F32 or E8M0, any rank, `count` elements. */
+/* The same for scales: F16, BF16 or F32 [rows, columns], a vector where one of both is 1; a single
+ * one may have any rank. */
 PARE_CHECKED pare_status pare__quantized_scales(const pare__quantized *q, const char *name,
-                                                const char *suffix, uint64_t count,
+                                                const char *suffix, uint64_t rows, uint64_t columns,
                                                 const pare_tensor **out);
+
+/* true or false of the settings, `absent` where there is none or null; PARE_ENOTSUP for another. */
+PARE_CHECKED pare_status pare__quantized_flag(const pare__quantized *q, const char *where,
+                                              const char *key, const pare_json *v, bool absent,
+                                              bool *out);
+
+/* group_size: *group is 0 for -1, which is all inputs. */
+PARE_CHECKED pare_status pare__quantized_group(const pare__quantized *q, const char *where,
+                                               const pare_json *v, size_t *group);
+
+/* quantized_match.c: an expression that names linears from their start, as Python's re.match. */
+typedef struct pare__expression {
+    const char *text, *where; /* where: in front of it in messages */
+    const pare_regex *regex;
+} pare__expression;
+
+/* PARE_EFORMAT, PARE_ENOTSUP with the expression; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__quantized_expression(const pare__quantized *q, const char *where,
+                                                    const char *text, pare__expression *out);
+
+/* *which: the first that matches, `count` without one. */
+PARE_CHECKED pare_status pare__quantized_match(const pare__quantized *q, const pare__expression *e,
+                                               size_t count, const char *name, size_t *which);
 
 /* The group of every column, from a tensor of I32 [k] or, without one, by their order: groups of
  * c->group. Sets c->index when they are in another order. PARE_EFORMAT for one that is none. */

@@ -75,43 +75,84 @@ pare_status pare__quantized_take(const pare__quantized *q, const char *name, con
     return fail_form(q, t, pare_dtype_name(dtype), shape);
 }
 
-static uint64_t elements_of(const pare_tensor *t)
+static bool fits_scales(const pare_tensor *t, uint64_t rows, uint64_t columns)
 {
-    return 8 * t->bytes / pare_dtype_bits(t->dtype);
+    const uint64_t count = 8 * t->bytes / pare_dtype_bits(t->dtype);
+    if (rows == 1 && columns == 1)
+        return count == 1;
+    if (t->rank == 1)
+        return (rows == 1 || columns == 1) && count == rows * columns;
+    return t->rank == 2 && t->shape[0] == rows && t->shape[1] == columns;
 }
 
 pare_status pare__quantized_scales(const pare__quantized *q, const char *name, const char *suffix,
-                                   uint64_t count, const pare_tensor **out)
+                                   uint64_t rows, uint64_t columns, const pare_tensor **out)
 {
     char shape[64];
     const pare_tensor *const t = *out = pare__quantized_find(q, name, suffix);
     if (!t)
         return fail_missing(q, name, suffix);
     const bool known = t->dtype == PARE_F16 || t->dtype == PARE_BF16 || t->dtype == PARE_F32;
-    if (known && elements_of(t) == count)
+    if (known && fits_scales(t, rows, columns))
         return PARE_OK;
-    (void)snprintf(shape, sizeof shape, "with %" PRIu64 " value%s", count, count == 1 ? "" : "s");
+    (void)snprintf(shape, sizeof shape, "[%" PRIu64 ", %" PRIu64 "]", rows, columns);
     return fail_form(q, t, "F16, BF16 or F32", shape);
+}
+
+pare_status pare__quantized_flag(const pare__quantized *q, const char *where, const char *key,
+                                 const pare_json *v, bool absent, bool *out)
+{
+    const pare_json_type is = pare_json_type_of(v);
+    *out = pare_json_bool(v, absent);
+    return is == PARE_JSON_BOOL || is == PARE_JSON_ABSENT || is == PARE_JSON_NULL
+               ? PARE_OK
+               : pare__quantized_refuse(q, where, key, "true or false is expected");
+}
+
+pare_status pare__quantized_group(const pare__quantized *q, const char *where, const pare_json *v,
+                                  size_t *group)
+{
+    const int64_t is = pare_json_integer(v, 0);
+    if (is != -1 && (is < 1 || is > PARE__SIDE_MAX))
+        return pare__quantized_refuse(
+            q, where, "group_size", "expected -1 (all inputs) or a number of inputs of 1 to 2^24");
+    *group = is < 0 ? 0 : (size_t)is;
+    return PARE_OK;
+}
+
+/* -1 for every column: their order. Only one program writes that. */
+static bool is_unset(const pare__quantized *q, const pare_tensor *index, size_t k)
+{
+    bool unset = q->method == &pare__compressed_tensors;
+    for (size_t j = 0; unset && j < k; j++) {
+        int32_t g;
+        memcpy(&g, (const char *)index->data + j * sizeof g, sizeof g);
+        unset = g == ALL_UNSET;
+    }
+    return unset;
 }
 
 pare_status pare__quantized_index(const pare__quantized *q, const char *suffix, pare__coded *c)
 {
     const size_t group = c->group ? c->group : c->k;
-    bool ascending = true, unset = true;
+    bool ascending = true;
     PARE_TRY(pare__quantized_take(q, c->name, suffix, PARE_I32, 0, c->k, &c->index));
     const char *const data = c->index->data;
     c->bytes += c->index->bytes;
-    for (size_t j = 0; data && j < c->k; j++) {
+    if (!data || is_unset(q, c->index, c->k)) {
+        c->index = NULL;
+        return PARE_OK;
+    }
+    for (size_t j = 0; j < c->k; j++) {
         int32_t g;
         memcpy(&g, data + j * sizeof g, sizeof g);
-        unset &= g == ALL_UNSET;
-        if (!unset && (g < 0 || (size_t)g >= c->groups))
+        if (g < 0 || (size_t)g >= c->groups)
             return pare_fail(q->cx, PARE_EFORMAT,
                              "%s: tensor %s: column %zu is of group %" PRId32 ", there are %zu",
                              q->ck->path, c->index->name, j, g, c->groups);
         ascending &= (size_t)g == j / group;
     }
-    if (ascending || unset || !data)
+    if (ascending)
         c->index = NULL;
     return PARE_OK;
 }

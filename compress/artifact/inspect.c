@@ -283,6 +283,11 @@ pare_status pare_inspect(pare_ctx *cx, pare_arena *a, const char *path, pare_ins
     pare_checkpoint ck;
     pare_status s = pare_checkpoint_list(cx, a, path, &ck);
     if (s == PARE_OK) {
+        if (ck.unread)
+            pare_warn(cx,
+                      "%s; its tensors are shown as the files have them, and their words and "
+                      "scales count as weights",
+                      ck.unread);
         inspector in = {.cx = cx, .arena = a, .ck = &ck, .out = out};
         s = describe(&in);
     }
