@@ -54,6 +54,9 @@ does eval eight --exact --text "$demo/evaluation.txt" --window 256 --limit 4
 was=$(sed -n 's/^perplexity *\([0-9.]*\).*/\1/p' out.log)
 does eval eight.gguf --exact --text "$demo/evaluation.txt" --window 256 --limit 4
 [ "$was" = "$(sed -n 's/^perplexity *\([0-9.]*\).*/\1/p' out.log)" ] || fail "another perplexity than $was: $(cat out.log)"
+if grep -q 'inputs in int8' out.log; then fail "--exact takes no inputs in int8: $(cat out.log)"; fi
+does eval eight.gguf --text "$demo/evaluation.txt" --window 256 --limit 1
+grep -q 'take their inputs in int8' out.log || fail "not told: $(cat out.log)"
 
 # With a model that becomes smaller first, and where it cannot be.
 does compress job.yaml --set 'passes=[channels: {ratio: 0.25}, rtn: {bits: 8}]' --output chain

@@ -1,4 +1,5 @@
 /* Exports in the formats of other engines read as models: every weight is that of the artifact. */
+#include "compress/artifact/verify.h"
 #include "compress/export/export.h"
 #include "runtime/linear.h"
 #include "tests/data/families.h"
@@ -214,6 +215,20 @@ START_TEST(it_is_compressed_again_with_a_warning)
 }
 END_TEST
 
+/* A machine without room for floats says nothing about the files. */
+START_TEST(a_missing_temporary_folder_is_no_finding)
+{
+    const job_place p = begin("mistral", RTN(""), CT);
+    pare_verify_result r;
+    ck_assert_int_eq(setenv("TMPDIR", job_path(&p, "none"), 1), 0);
+    ck_assert_int_eq(pare_verify(&cx, job_path(&p, "ct"), NULL, NULL, &r), PARE_EIO);
+    ck_assert_uint_eq(r.findings, 0);
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(unsetenv("TMPDIR"), 0);
+    end(&p);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("compressed");
@@ -222,6 +237,7 @@ int main(void)
     tcase_add_loop_test(t, an_export_is_read_as_the_artifact, 0, CASES);
     tcase_add_loop_test(t, what_is_not_read_is_refused_by_name, 0, CHANGES);
     tcase_add_test(t, it_is_compressed_again_with_a_warning);
+    tcase_add_test(t, a_missing_temporary_folder_is_no_finding);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

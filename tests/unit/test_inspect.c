@@ -55,6 +55,29 @@ START_TEST(a_checkpoint_shows_its_tensors_in_order)
 }
 END_TEST
 
+static void keep_warning(void *self, const char *text)
+{
+    (void)snprintf(self, 1024, "%s", text);
+}
+
+/* Words of quantized weights, and nothing says how: they are no weights, which is told. */
+START_TEST(words_that_are_not_read_are_told)
+{
+    static const char head[] = "{\"model.layers.0.mlp.down_proj.qweight\": {\"dtype\": \"I32\", "
+                               "\"shape\": [2, 4], \"data_offsets\": [0, 32]}}";
+    char file[8 + sizeof head - 1 + 32] = {sizeof head - 1}, warning[1024] = "";
+    pare_inspection in;
+    memcpy(file + 8, head, sizeof head - 1);
+    folder_put_text(&dir, "config.json", "{\"model_type\": \"llama\"}");
+    folder_put(&dir, "model.safetensors", file, sizeof file);
+    cx.progress.warn = keep_warning;
+    cx.progress.self = warning;
+    ck_assert_msg(pare_inspect(&cx, &arena, dir.path, &in) == PARE_OK, "%s", cx.what);
+    ck_assert_ptr_nonnull(strstr(warning, "no quantization_config with a quant_method"));
+    ck_assert_ptr_nonnull(strstr(warning, "their words and scales count as weights"));
+}
+END_TEST
+
 START_TEST(weights_that_a_token_does_not_use_are_counted)
 {
     pare_inspection in;
@@ -176,6 +199,7 @@ int main(void)
     TCase *const t = tcase_create("inspect");
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, a_checkpoint_shows_its_tensors_in_order);
+    tcase_add_test(t, words_that_are_not_read_are_told);
     tcase_add_test(t, weights_that_a_token_does_not_use_are_counted);
     tcase_add_test(t, an_artifact_shows_one_row_per_packed_linear);
     tcase_add_test(t, rows_and_signs_stand_in_the_encoding);

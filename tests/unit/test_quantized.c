@@ -202,8 +202,7 @@ static const struct {
      32, gptq3, true, "int3"},
     {TEXT(GPTQ("8, \"checkpoint_format\": \"gptq_v2\", \"dynamic\": {\"+:.*down.*\": {\"bits\": "
                "3}}") "\0" LAYER ".qweight I32 6 32 " VALUES LAYER ".qzeros I32 2 3 " VALUES LAYER
-                      ".scales F16 2 32 " SCALES LAYER
-                      ".g_idx I32 64 = " ZEROS8 ZEROS8 ZEROS8 ZEROS8 ONES8 ONES8 ONES8 ONES8 "\n"),
+                      ".scales F16 2 32 " SCALES),
      32, gptq3, true, "int3"},
     {TEXT(CONFIG(
          "\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 32") "\0" LAYER
