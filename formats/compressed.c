@@ -397,7 +397,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     else if (!s->symmetric || pare__quantized_find(q, c->name, zero_point))
         PARE_TRY(take_zeros(q, s, packed, c));
     if (s->reordered || pare__quantized_find(q, c->name, ".weight_g_idx"))
-        PARE_TRY(pare__quantized_index(q, ".weight_g_idx", c));
+        PARE_TRY(pare__quantized_index(q, ".weight_g_idx", true, c));
     return take_inputs(q, s, c);
 }
 

@@ -177,7 +177,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     c->scale_line = 1;
     c->scale_step = c->n;
     c->bytes += c->zeros->bytes + c->scales->bytes;
-    return pare__quantized_find(q, c->name, ".g_idx") ? pare__quantized_index(q, ".g_idx", c)
+    return pare__quantized_find(q, c->name, ".g_idx") ? pare__quantized_index(q, ".g_idx", false, c)
                                                       : PARE_OK;
 }
 

@@ -129,9 +129,10 @@ PARE_CHECKED pare_status pare__quantized_match(const pare__quantized *q, const p
                                                size_t count, const char *name, size_t *which);
 
 /* The group of every column, from a tensor of I32 [k] or, without one, by their order: groups of
- * c->group. Sets c->index when they are in another order. PARE_EFORMAT for one that is none. */
+ * c->group; so, too, when all are -1 and that is what a method writes. Sets c->index when they are
+ * in another order. PARE_EFORMAT for one that is none. */
 PARE_CHECKED pare_status pare__quantized_index(const pare__quantized *q, const char *suffix,
-                                               pare__coded *c);
+                                               bool may_be_unset, pare__coded *c);
 
 /* quantized_decode.c: what a description and its data do not promise: scales that are finite, codes
  * that are numbers, zero points on the grid, words without bits behind the last field.

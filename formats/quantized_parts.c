@@ -120,10 +120,9 @@ pare_status pare__quantized_group(const pare__quantized *q, const char *where, c
     return PARE_OK;
 }
 
-/* -1 for every column: their order. Only one program writes that. */
-static bool is_unset(const pare__quantized *q, const pare_tensor *index, size_t k)
+static bool is_unset(const pare_tensor *index, size_t k)
 {
-    bool unset = q->method == &pare__compressed_tensors;
+    bool unset = true;
     for (size_t j = 0; unset && j < k; j++) {
         int32_t g;
         memcpy(&g, (const char *)index->data + j * sizeof g, sizeof g);
@@ -132,14 +131,15 @@ static bool is_unset(const pare__quantized *q, const pare_tensor *index, size_t 
     return unset;
 }
 
-pare_status pare__quantized_index(const pare__quantized *q, const char *suffix, pare__coded *c)
+pare_status pare__quantized_index(const pare__quantized *q, const char *suffix, bool may_be_unset,
+                                  pare__coded *c)
 {
     const size_t group = c->group ? c->group : c->k;
     bool ascending = true;
     PARE_TRY(pare__quantized_take(q, c->name, suffix, PARE_I32, 0, c->k, &c->index));
     const char *const data = c->index->data;
     c->bytes += c->index->bytes;
-    if (!data || is_unset(q, c->index, c->k)) {
+    if (!data || (may_be_unset && is_unset(c->index, c->k))) {
         c->index = NULL;
         return PARE_OK;
     }
