@@ -278,28 +278,38 @@ static const pare__container *stands_alone(const char *name)
  * one model count as one. */
 static pare_status open_alone(pare_checkpoint *ck, pare_arena *a, bool *found)
 {
+    typedef struct seen {
+        const struct seen *before;
+        char *name;
+    } seen;
     size_t count = 0;
-    char *name = NULL;
+    const seen *models = NULL;
     DIR *const d = opendir(ck->directory);
     if (!d)
         return pare_file_fail_input(ck->cx, ck->directory, "list");
-    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+    pare_status s = PARE_OK;
+    for (const struct dirent *e = readdir(d); e && s == PARE_OK; e = readdir(d)) {
         const pare__container *const kind = stands_alone(e->d_name);
-        if (!kind || (name && kind->together && kind->together(name, e->d_name)))
+        const seen *with = kind && kind->together ? models : NULL;
+        while (with && !kind->together(with->name, e->d_name))
+            with = with->before;
+        if (!kind || with)
             continue;
+        seen *const own = PARE_NEW(a, seen, 1);
+        if (own)
+            *own = (seen){models, pare_arena_text(a, e->d_name, strlen(e->d_name))};
+        s = own && own->name ? PARE_OK : PARE_ENOMEM;
+        models = own;
         count++;
-        if (!name)
-            name = pare_arena_text(a, e->d_name, strlen(e->d_name));
     }
     (void)closedir(d);
+    PARE_TRY(s);
     *found = count > 0;
     if (count > 1)
         return pare_fail(ck->cx, PARE_EFORMAT,
                          "%s: %zu models of kind %s; name a file of one of them", ck->path, count,
-                         name ? stands_alone(name)->name : "");
-    if (count == 1)
-        return name ? open_single(ck, a, name, stands_alone(name)) : PARE_ENOMEM;
-    return PARE_OK;
+                         stands_alone(models->name)->name);
+    return models ? open_single(ck, a, models->name, stands_alone(models->name)) : PARE_OK;
 }
 
 /* Names what was looked for, so that a file of another name gets the right one. */

@@ -294,12 +294,16 @@ static pare_status take_head(cursor *c, pare_gguf *g)
     PARE_TRY(take(c, 8, "the number of tensors", &tensors));
     PARE_TRY(take(c, 8, "the number of values", &values));
     const uint64_t rest = c->len - c->at;
-    if (tensors > TENSORS_MAX || values > VALUES_MAX || tensors > rest / TENSOR_LEAST ||
-        values > rest / KV_LEAST)
+    if (tensors > TENSORS_MAX || values > VALUES_MAX)
         return pare_fail(c->cx, PARE_EFORMAT,
-                         "%s: %llu tensors and %llu values, at most %d and %d, and no more than "
-                         "%llu bytes can hold",
-                         c->name, (ull)tensors, (ull)values, TENSORS_MAX, VALUES_MAX, (ull)rest);
+                         "%s: the head says %llu tensors and %llu values; pare reads at most %d "
+                         "and %d",
+                         c->name, (ull)tensors, (ull)values, TENSORS_MAX, VALUES_MAX);
+    if (tensors > rest / TENSOR_LEAST || values > rest / KV_LEAST)
+        return pare_fail(c->cx, PARE_EFORMAT,
+                         "%s: the head says %llu tensors and %llu values, for which the %llu bytes "
+                         "behind it are too few: the file is cut or damaged",
+                         c->name, (ull)tensors, (ull)values, (ull)rest);
     g->tensors = (size_t)tensors;
     g->values = (size_t)values;
     return PARE_OK;

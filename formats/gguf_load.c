@@ -385,14 +385,13 @@ pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file 
     return load_tensors(&l, out);
 }
 
-/* Of a model in parts the one file that others cut up had checksums, the parts have none. */
 pare_status pare__gguf_check(const pare_checkpoint *ck, pare_arena *a, bool *checked)
 {
     const pare_file *const f = &ck->file[0];
     pare_gguf g;
     *checked = false;
     if (ck->files > 1)
-        return PARE_OK;
+        return pare_gguf_check_parts(ck->cx, a, f, ck->files, checked);
     PARE_TRY(pare_gguf_parse(ck->cx, a, f->path, f->data, f->bytes, &g));
     return pare_gguf_check_seal(ck->cx, a, f, &g, checked);
 }

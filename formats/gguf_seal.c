@@ -99,40 +99,121 @@ static pare_status fail(pare_ctx *cx, const pare_file *f, const char *what, cons
 {
     return pare_fail(cx, PARE_EFORMAT,
                      "%s: %s is damaged, or was changed after pare wrote it: it %s; export it "
-                     "again (eval, generate and export use it as it is with --unchecked)",
+                     "again (eval and generate use it as it is with --unchecked)",
                      f->path, what, how);
+}
+
+/* Tensors of a file and their checksums, in the order of the file. */
+typedef struct sums {
+    const pare_gguf_tensor **tensor;
+    pare_span *span;
+    uint8_t (*xxh3)[16];
+} sums;
+
+static pare_status take_sums(pare_ctx *cx, pare_arena *a, const pare_file *f, const pare_gguf *g,
+                             sums *out)
+{
+    out->tensor = PARE_NEW(a, const pare_gguf_tensor *, g->tensors);
+    out->span = PARE_NEW(a, pare_span, g->tensors);
+    out->xxh3 = pare_arena_take(a, g->tensors, sizeof *out->xxh3);
+    if (!out->tensor || !out->span || !out->xxh3)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < g->tensors; i++)
+        out->tensor[i] = &g->tensor[i];
+    if (g->tensors > 1)
+        qsort(out->tensor, g->tensors, sizeof *out->tensor, by_place);
+    for (size_t i = 0; i < g->tensors; i++) {
+        const unsigned char *const from = out->tensor[i]->data;
+        const unsigned char *const end = i + 1 < g->tensors
+                                             ? out->tensor[i + 1]->data
+                                             : (const unsigned char *)f->data + f->bytes;
+        out->span[i] = (pare_span){from, (uint64_t)(end - from)};
+    }
+    return pare_xxh3_spans(cx, hashing, out->span, g->tensors, out->xxh3);
 }
 
 static pare_status check_tensors(pare_ctx *cx, pare_arena *a, const pare_file *f,
                                  const pare_gguf *g)
 {
     const pare_gguf_value *const list = pare_gguf_find(g, tensors_key);
-    const pare_gguf_tensor **const t = PARE_NEW(a, const pare_gguf_tensor *, g->tensors);
-    pare_span *const span = PARE_NEW(a, pare_span, g->tensors);
-    uint8_t(*const xxh3)[16] = pare_arena_take(a, g->tensors, sizeof *xxh3);
     pare_gguf_texts it = {0};
-    if (!t || !span || !xxh3)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < g->tensors; i++)
-        t[i] = &g->tensor[i];
-    qsort(t, g->tensors, sizeof *t, by_place);
-    for (size_t i = 0; i < g->tensors; i++) {
-        const unsigned char *const end =
-            i + 1 < g->tensors ? t[i + 1]->data : (const unsigned char *)f->data + f->bytes;
-        span[i] = (pare_span){t[i]->data, (uint64_t)(end - t[i]->data)};
-    }
-    PARE_TRY(pare_xxh3_spans(cx, hashing, span, g->tensors, xxh3));
+    sums is;
+    PARE_TRY(take_sums(cx, a, f, g, &is));
     for (size_t i = 0; i < g->tensors; i++) {
         const char *text;
         size_t len;
         char hex[PARE_XXH3_HEX];
-        pare_xxh3_text(xxh3[i], hex);
+        pare_xxh3_text(is.xxh3[i], hex);
         if (!list || !pare_gguf_next(list, &it, &text, &len) || len != DIGITS ||
             memcmp(hex, text, DIGITS) != 0) {
             char what[256];
-            (void)snprintf(what, sizeof what, "tensor %.200s", t[i]->name);
+            (void)snprintf(what, sizeof what, "tensor %.200s", is.tensor[i]->name);
             return fail(cx, f, what, "differs from its checksum in the head");
         }
+    }
+    return PARE_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return memcmp(a, b, DIGITS);
+}
+
+/* The last tensor of a part, which need not be padded as one in the middle is. */
+static void hash_last(const pare_gguf_tensor *t, uint8_t xxh3[16])
+{
+    enum { PAD = 32 };
+    pare_xxh3_state state;
+    pare_xxh3_begin(&state);
+    pare_xxh3_add(&state, t->data, (size_t)t->bytes);
+    pare_xxh3_add(&state, (const char[PAD]){0}, (size_t)((PAD - t->bytes % PAD) % PAD));
+    pare_xxh3_end(&state, xxh3);
+}
+
+static pare_status check_part(pare_ctx *cx, pare_arena *a, const pare_file *f, const pare_gguf *g,
+                              const char *known, size_t count)
+{
+    sums is;
+    PARE_TRY(take_sums(cx, a, f, g, &is));
+    for (size_t i = 0; i < g->tensors; i++) {
+        char hex[PARE_XXH3_HEX];
+        if (i + 1 == g->tensors && is.span[i].bytes % 32 != 0)
+            hash_last(is.tensor[i], is.xxh3[i]);
+        pare_xxh3_text(is.xxh3[i], hex);
+        if (!bsearch(hex, known, count, DIGITS, by_text))
+            return pare_fail(cx, PARE_EFORMAT,
+                             "%s: tensor %.200s has none of the checksums in the head of the first "
+                             "part: it is damaged, or of another model; bring the parts of one "
+                             "model together (eval and generate use them as they are with "
+                             "--unchecked)",
+                             f->path, is.tensor[i]->name);
+    }
+    return PARE_OK;
+}
+
+pare_status pare_gguf_check_parts(pare_ctx *cx, pare_arena *a, const pare_file *file, size_t files,
+                                  bool *sealed)
+{
+    pare_gguf g;
+    pare_gguf_texts it = {0};
+    const char *text;
+    size_t len, count = 0;
+    PARE_TRY(pare_gguf_parse(cx, a, file[0].path, file[0].data, file[0].bytes, &g));
+    const pare_gguf_value *const list = pare_gguf_find(&g, tensors_key);
+    *sealed = list && list->array && list->kind == PARE_GGUF_TEXT;
+    if (!*sealed)
+        return PARE_OK;
+    char *const known = pare_arena_take(a, (size_t)list->count, DIGITS);
+    if (!known)
+        return PARE_ENOMEM;
+    while (pare_gguf_next(list, &it, &text, &len))
+        if (len == DIGITS)
+            memcpy(known + DIGITS * count++, text, DIGITS);
+    if (count > 1)
+        qsort(known, count, DIGITS, by_text);
+    for (size_t i = 0; i < files; i++) {
+        PARE_TRY(pare_gguf_parse(cx, a, file[i].path, file[i].data, file[i].bytes, &g));
+        PARE_TRY(check_part(cx, a, &file[i], &g, known, count));
     }
     return PARE_OK;
 }

@@ -100,7 +100,12 @@ bool pare_evaluation_asks(pare_evaluation_kind k);
 bool pare_evaluation_scores(pare_evaluation_kind k);
 
 /* Lengths of needle. */
-enum { PARE_EVALUATION_LENGTHS = 16, PARE_EVALUATION_LENGTH_LEAST = 128 };
+enum {
+    PARE_EVALUATION_LENGTHS = 16,
+    PARE_EVALUATION_LENGTH_LEAST = 128,
+    PARE_EVALUATION_LENGTH_MOST = 1 << 24, /* of continuations, too */
+    PARE_EVALUATION_SEED_MOST = 1 << 30
+};
 
 /* Where models run. */
 typedef enum pare_run_on {

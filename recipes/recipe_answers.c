@@ -14,7 +14,7 @@ const pare_param pare_needle_params[] = {
               .help = "numbers to ask for at each length and depth"},
     [NEEDLE_SEED] = {.name = "seed",
                      .type = PARE_PARAM_INTEGER,
-                     .max = 1 << 30,
+                     .max = PARE_EVALUATION_SEED_MOST,
                      .help = "which numbers, and where the text begins"},
     {.name = NULL}};
 
@@ -29,7 +29,7 @@ const pare_param pare_continue_params[] = {
     [CONTINUE_TOKENS] = {.name = "continue_tokens",
                          .type = PARE_PARAM_INTEGER,
                          .min = 1,
-                         .max = 1 << 24,
+                         .max = PARE_EVALUATION_LENGTH_MOST,
                          .fallback = 128,
                          .help = "most tokens of a continuation; the default is what the context "
                                  "has room for, where that is less"},
@@ -39,14 +39,14 @@ const pare_param pare_continue_params[] = {
                      .help = "0: always the most likely token"},
     [CONTINUE_SEED] = {.name = "seed",
                        .type = PARE_PARAM_INTEGER,
-                       .max = 1 << 30,
+                       .max = PARE_EVALUATION_SEED_MOST,
                        .help = "of what is drawn at a temperature"},
     {.name = NULL}};
 
 static const pare_param length_param = {.name = "lengths",
                                         .type = PARE_PARAM_INTEGER,
                                         .min = PARE_EVALUATION_LENGTH_LEAST,
-                                        .max = 1 << 24};
+                                        .max = PARE_EVALUATION_LENGTH_MOST};
 
 /* One number or a list of them, each once. */
 static pare_status read_lengths(const pare__walk *w, const pare_yaml *node, pare_evaluation *out)

@@ -47,8 +47,8 @@ static bool only_number(const char *text, double *value, const char **behind)
     char number[NUMBER_MAX + 2] = "0";
     const size_t before = strcspn(text, signs), len = strspn(text + before, signs);
     *behind = text + before + len;
-    if (len == 0 || len > NUMBER_MAX || (*behind)[strcspn(*behind, signs)] ||
-        (before && text[before - 1] == '-'))
+    if (!pare_is_digit(text[before + strspn(text + before, ".,")]) || len > NUMBER_MAX ||
+        (*behind)[strcspn(*behind, signs)] || (before && text[before - 1] == '-'))
         return false;
     memcpy(number + 1, text + before, len);
     for (char *c = number; *c; c++)

@@ -17,7 +17,7 @@ const pare_requirement_word pare_requirement_words[] = {
     {"tasks.TASK", false, "\">= 99%\" of the original's, or \">= 0.41\"",
      "acc of a task of the recipe, as in tasks.piqa; tasks.piqa.acc_norm: another share of it"},
     {"needle", false, "\">= 99%\" of the original's, or \">= 0.9\"",
-     "numbers found in a long text, of every evaluation with needle"},
+     "share of the numbers found in a long text, of every evaluation with needle"},
     {"bytes", true, "\"<= 4GiB\"", "of the weights as they are stored: the packed files"},
     {NULL, false, NULL, NULL},
 };
@@ -32,7 +32,7 @@ static bool read_bound(const char *text, pare_requirement *r)
     const size_t len = strlen(text);
     const bool percent = len > 0 && text[len - 1] == '%';
     double value;
-    if (len >= sizeof number || (change && (!percent || r->kind == PARE_REQUIRE_TOP1)) ||
+    if (len >= sizeof number || (change && (!percent || r->kind != PARE_REQUIRE_PERPLEXITY)) ||
         (plus && *text == '-'))
         return false;
     (void)snprintf(number, sizeof number, "%.*s", (int)(len - percent), text);
@@ -54,7 +54,7 @@ static bool takes_bound(const char *text, pare_requirement *r)
         return false;
     if (r->kind == PARE_REQUIRE_TOP1)
         r->relative = false;
-    return r->kind != PARE_REQUIRE_TOP1 || r->bound <= 1;
+    return pare_requirement_words[r->kind].most || r->relative || r->bound <= 1; /* else a share */
 }
 
 static const char task_prefix[] = "tasks.";
@@ -112,17 +112,15 @@ static pare_status check_keys(const pare__walk *w, const pare_yaml *node)
 {
     enum { KINDS = sizeof pare_requirement_words / sizeof *pare_requirement_words - 1 };
     const char *names[KINDS];
-    size_t known = 0;
     for (size_t i = 0; i < KINDS; i++)
-        if (i != PARE_REQUIRE_TASK)
-            names[known++] = pare_requirement_words[i].name;
+        names[i] = pare_requirement_words[i].name;
     for (const pare_yaml *e = node->first; e; e = e->next) {
         pare_yaml alone = *node, one = *e;
         if (names_task(e->key->text))
             continue;
         one.next = NULL;
         alone.first = &one;
-        PARE_TRY(pare__keys(w, &alone, "require", names, known));
+        PARE_TRY(pare__keys(w, &alone, "require", names, KINDS));
     }
     return PARE_OK;
 }

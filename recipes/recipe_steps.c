@@ -189,7 +189,7 @@ static pare_status read_step(const pare__walk *w, const pare_yaml *entry, const 
                              pare_step *step)
 {
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
-    PARE_TRY(single_key(w, entry, "gptq: {bits: 4}", &key, &value));
+    PARE_TRY(single_key(w, entry, table ? "rtn: {bits: 8}" : "gptq: {bits: 4}", &key, &value));
     assert(key);
     step->place = key->place;
     PARE_TRY(find_pass(w, key, &step->pass));

@@ -151,8 +151,8 @@ static pare_status note_ends(generation *g, size_t position)
             token[0] = token[-1];
         } else if (token[0] < 0) {
             return pare_fail(g->cx, PARE_ENUMERIC,
-                             "the logits of sequence %llu at position %zu are not finite: the "
-                             "weights or activations overflow",
+                             "the logits of sequence %llu at position %zu are not finite: a weight "
+                             "is not, or activations overflow; \"pare verify\" finds damaged files",
                              (unsigned long long)(g->opts->first + i), position);
         } else if (g->opts->stop_at_eos && pare_is_end(&g->f->model->config, token[0])) {
             g->done[i] = 1;

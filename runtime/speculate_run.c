@@ -75,10 +75,11 @@ static pare_status look(speculation *r, side *s, size_t count, double *p)
     PARE_TRY(pare_logits_get(&s->run, s->f, x, NULL, count, s->logits));
     for (size_t i = 0; i < count; i++)
         if (!pare_distribution(s->logits + i * vocab, vocab, temperature, p + i * vocab))
-            return pare_fail(cx, PARE_ENUMERIC,
-                             "the logits of the %s behind token %zu are not finite: the weights or "
-                             "activations overflow",
-                             s == &r->draft ? "draft" : "model", s->filled - count + i);
+            return pare_fail(
+                cx, PARE_ENUMERIC,
+                "the logits of the %s behind token %zu are not finite: a weight is not, or "
+                "activations overflow",
+                s == &r->draft ? "draft" : "model", s->filled - count + i);
     return PARE_OK;
 }
 

@@ -54,6 +54,18 @@ static void take_figure(pare_jobs *b, pare_batch_row *r, const char *task, const
         r->task[at] = value;
 }
 
+/* What a model answers, too: numbers hidden in a text, and how it continues one. */
+static void take_answers(pare_jobs *b, pare_batch_row *r, const pare_json *e)
+{
+    static const char *const figure[] = {"repeated_4grams", "same"};
+    const pare_json *const needle = pare_json_get(e, "needle");
+    const pare_json *const continued = pare_json_get(e, "continuations");
+    if (needle)
+        take_figure(b, r, "needle", NULL, number(needle, "accuracy", NULL));
+    for (size_t i = 0; continued && i < sizeof figure / sizeof *figure; i++)
+        take_figure(b, r, "continuations", figure[i], number(continued, figure[i], NULL));
+}
+
 static void take_tasks(pare_jobs *b, pare_batch_row *r, const pare_json *e)
 {
     const pare_json *const task = pare_json_at(pare_json_get(e, "tasks"), 0);
@@ -77,6 +89,7 @@ static void take_evaluations(pare_jobs *b, pare_batch_row *r, const pare_json *r
     for (size_t i = 0; i < pare_json_count(all); i++) {
         const pare_json *const e = pare_json_at(all, i);
         take_tasks(b, r, e);
+        take_answers(b, r, e);
         if (r->perplexity < 0 && pare_json_get(e, "perplexity")) {
             r->perplexity = number(e, "perplexity", "ppl");
             r->before_perplexity = number(pare_json_get(e, "baseline"), "perplexity", "ppl");

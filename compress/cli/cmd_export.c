@@ -17,6 +17,10 @@ static pare_status find_target(pare_cli *cli, const char *name, const pare_expor
     (void)pare_export_known(known, sizeof known);
     if (!name)
         return pare_fail(&cli->cx, PARE_EUSAGE, "export: --format is missing: %s", known);
+    const char *const near = pare_export_near(name);
+    if (near)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": did you mean \"%s\"?", name,
+                         near);
     return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected one of %s", name, known);
 }
 
@@ -42,7 +46,12 @@ static bool same_kind(const pare_export_row *a, const pare_export_row *b)
 /* One line for each storage and what became of it: how many linears, the largest error. */
 static void print_fates(const pare_export_result *r)
 {
-    (void)printf("%-24s %-27s %7s  %s\n", "linears of the artifact", "here", "count",
+    int width = 24;
+    for (size_t i = 0; i < r->rows; i++) {
+        const size_t len = r->row[i].was ? strlen(r->row[i].was) : 0;
+        width = len > (size_t)width ? (int)len : width;
+    }
+    (void)printf("%-*s %-27s %7s  %s\n", width, "linears of the artifact", "here", "count",
                  "largest relative error");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_export_row *const row = &r->row[i];
@@ -57,7 +66,7 @@ static void print_fates(const pare_export_result *r)
         }
         if (before || !count)
             continue;
-        (void)printf("%-24s %-5s %-21s %7zu  ", row->was ? row->was : "float",
+        (void)printf("%-*s %-5s %-21s %7zu  ", width, row->was ? row->was : "float",
                      row->type ? row->type : "", pare_export_fate_text(row->fate), count);
         if (error > 0)
             (void)printf("%.2e\n", error);

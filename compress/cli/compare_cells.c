@@ -254,9 +254,12 @@ static void note_answers(const pare_comparison *c, pare_text_out *t,
     const pare_needle_figures *const n = c->model->needle;
     const pare_continue_figures *const f = c->model->continuations;
     if (n) {
-        (void)snprintf(
-            line, sizeof line, "needle: numbers found in %zu prompt%s of %.300s, %zu to %zu tokens",
-            n->all.n, pare_plural(n->all.n), n->opts.file, least_of(&n->opts), most_of(&n->opts));
+        char lengths[64];
+        const size_t least = least_of(&n->opts), most = most_of(&n->opts);
+        (void)snprintf(lengths, sizeof lengths, least < most ? "%zu to %zu" : "%zu", least, most);
+        (void)snprintf(line, sizeof line,
+                       "needle: numbers found in %zu prompt%s of %.300s, %s tokens", n->all.n,
+                       pare_plural(n->all.n), n->opts.file, lengths);
         put(t, line);
     }
     if (f) {

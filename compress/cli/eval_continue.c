@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "compress/cli/measure_steps.h"
+#include "recipes/recipe.h"
 
 enum { PROMPTS_MAX = 1 << 20, TOKENS = 128 };
 
@@ -21,9 +22,9 @@ pare_status pare_eval_continue_options(pare_cli *cli, const pare_args *args, con
                          "%s: --continuations needs --text or --tokens, from which its prompts "
                          "are taken",
                          command);
-    PARE_TRY(pare_args_count(cx, args, "continue-tokens", 1, UINT32_MAX, &most));
+    PARE_TRY(pare_args_count(cx, args, "continue-tokens", 1, PARE_EVALUATION_LENGTH_MOST, &most));
     PARE_TRY(pare_args_number(cx, args, "temperature", 0, 1000, &c->opts.temperature));
-    PARE_TRY(pare_args_count(cx, args, "seed", 0, INT64_MAX, &c->opts.seed));
+    PARE_TRY(pare_args_count(cx, args, "seed", 0, PARE_EVALUATION_SEED_MOST, &c->opts.seed));
     c->opts.prompts = (size_t)prompts;
     c->opts.most = (size_t)most;
     return PARE_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compress/cli/measure_steps.h"
+#include "recipes/recipe.h"
 
 enum { KEYS = 5 };
 
@@ -17,11 +18,12 @@ pare_status pare_eval_needle_options(pare_cli *cli, const pare_args *args, const
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
         if (!n->opts.file && pare_args_given(args, needs[i]))
             return pare_fail(cx, PARE_EUSAGE, "%s: --%s needs --needle", command, needs[i]);
-    PARE_TRY(pare_args_counts(cx, args, "lengths", "512,1024",
-                              (pare_counts){PARE_NEEDLE_LEAST, UINT32_MAX, PARE_NEEDLE_LENGTHS},
-                              n->opts.length, &n->opts.lengths));
+    PARE_TRY(pare_args_counts(
+        cx, args, "lengths", "512,1024",
+        (pare_counts){PARE_NEEDLE_LEAST, PARE_EVALUATION_LENGTH_MOST, PARE_NEEDLE_LENGTHS},
+        n->opts.length, &n->opts.lengths));
     PARE_TRY(pare_args_count(cx, args, "keys", 1, PARE_NEEDLE_KEYS, &keys));
-    PARE_TRY(pare_args_count(cx, args, "seed", 0, INT64_MAX, &n->opts.seed));
+    PARE_TRY(pare_args_count(cx, args, "seed", 0, PARE_EVALUATION_SEED_MOST, &n->opts.seed));
     n->opts.keys = (size_t)keys;
     return PARE_OK;
 }

@@ -260,8 +260,8 @@ static pare_status summarize(evaluation *e, pare_eval_result *out)
     for (size_t i = 0; i < n; i++)
         if (overflowed(e, i))
             return pare_fail(e->cx, PARE_ENUMERIC,
-                             "%s: the logits of scored position %zu are not finite: the weights or "
-                             "activations overflow; \"pare verify\" finds damaged files",
+                             "%s: the logits of scored position %zu are not finite: a weight is "
+                             "not, or activations overflow; \"pare verify\" finds damaged files",
                              overflowed(e, i), i);
     *out = (pare_eval_result){.scored = n, .nll = mean(e->nll, n)};
     out->ppl = exp(out->nll);

@@ -60,6 +60,9 @@ char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPO
 /* What a file without a tokenizer means to people. */
 extern const char pare_export_no_tokenizer[];
 
+/* The name that was meant: "gguf:q4_k_m" for "gguf:Q4_K_M"; or NULL. */
+const char *pare_export_near(const char *name);
+
 /* The names of all targets, "gptq, awq". */
 char *pare_export_known(char *text, size_t size);
 

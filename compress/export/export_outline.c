@@ -2,12 +2,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "compress/export/export_run.h"
 #include "compress/text/version.h"
 #include "formats/dense.h"
 #include "formats/export_parallel.h"
 #include "formats/gguf_seal.h"
+#include "recipes/pattern.h"
 
 enum { NAME = 4096 };
 static const uint64_t shard_bytes = 5000000000;
@@ -291,6 +293,19 @@ char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPO
     return text;
 }
 
+const char *pare_export_near(const char *name)
+{
+    enum { WORDS = 64 };
+    const char *word[WORDS];
+    size_t count = 0;
+    for (; pare_export_targets[count] && count < WORDS; count++) {
+        word[count] = pare_export_targets[count]->name;
+        if (strcasecmp(name, word[count]) == 0)
+            return word[count];
+    }
+    return pare_nearest_word(name, word, count);
+}
+
 char *pare_export_known(char *text, size_t size)
 {
     size_t used = 0;
@@ -312,11 +327,11 @@ static pare_status take_notice(pare__export *e)
     const bool packed = pare_export_packed_embedding(&e->source.shape) != NULL;
     int len = 0;
     text[0] = '\0';
-    if (file && e->target->mix)
+    const bool floats = !packed || e->out->count[PARE_EXPORT_QUANTIZED];
+    if (file && e->target->mix && floats)
         len += snprintf(text, sizeof text,
-                        "embeddings and linears that the artifact keeps in floats are quantized by "
-                        "the plain rule");
-    else if (file)
+                        "what the artifact keeps in floats is quantized by the plain rule");
+    else if (file && !e->target->mix)
         len +=
             snprintf(text, sizeof text, "%swhat the artifact keeps in floats %s floats here, too",
                      packed ? "" : "embeddings and ", packed ? "is" : "are");
@@ -347,7 +362,8 @@ static pare_status take_notice(pare__export *e)
                         "%sthe format of the key/value cache is not part of it: engines choose "
                         "their own",
                         len ? "; " : "");
-    e->out->notice = len ? pare_arena_text(e->kept, text, (size_t)len) : NULL;
+    const size_t skipped = strncmp(text, "; ", 2) == 0 ? 2 : 0; /* no first sentence */
+    e->out->notice = len ? pare_arena_text(e->kept, text + skipped, (size_t)len - skipped) : NULL;
     return len && !e->out->notice ? PARE_ENOMEM : PARE_OK;
 }
 

@@ -6,23 +6,16 @@
 #include "compress/output/output.h"
 #include "compress/plan/plan_internal.h"
 #include "formats/checksums.h"
-#include "recipes/pattern.h"
 #include "runtime/file.h"
-
-enum { WORDS = 32 };
 
 static pare_status find_target(pare_ctx *cx, const pare_text *format,
                                const pare_export_target **out)
 {
-    const char *word[WORDS];
     char known[512];
-    size_t count = 0;
     *out = pare_export_find(format->text);
     if (*out)
         return PARE_OK;
-    for (; pare_export_targets[count] && count < WORDS; count++)
-        word[count] = pare_export_targets[count]->name;
-    const char *const near = pare_nearest_word(format->text, word, count);
+    const char *const near = pare_export_near(format->text);
     if (near)
         return pare_recipe_fail(cx, format->place, "unknown format \"%.64s\"; did you mean \"%s\"?",
                                 format->text, near);

@@ -6,6 +6,7 @@
 #include "compress/output/output.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
+#include "formats/hash.h"
 #include "runtime/file.h"
 
 /* Another model altogether is refused before its bytes are looked at. */
@@ -20,6 +21,27 @@ static pare_status check_shape(pare_ctx *cx, const pare_plan *plan, const pare_s
                      "%zu experts, not %s with %zu, %zu and %zu",
                      plan->kept.path, about->family, about->blocks, about->hidden, about->experts,
                      c->arch->model_type, c->blocks, c->hidden, c->experts);
+}
+
+/* So is one whose configuration has other bytes, such as the same model in other codes. */
+static pare_status check_configuration(pare_ctx *cx, const pare_plan *plan,
+                                       const pare_stats_about *about)
+{
+    const pare_file *const config = &plan->checkpoint.config_file;
+    const char *const there = about->files ? about->file[about->files - 1] : "";
+    const size_t len = strlen(there);
+    char here[PARE_XXH3_HEX];
+    uint8_t xxh3[1][16];
+    if (!config->data)
+        return PARE_OK;
+    PARE_TRY(pare_xxh3_files(cx, "reading the model", config, 1, xxh3));
+    pare_xxh3_text(xxh3[0], here);
+    if (len >= PARE_XXH3_HEX && strcmp(there + len - (PARE_XXH3_HEX - 1), here) == 0)
+        return PARE_OK;
+    return pare_fail(cx, PARE_EFORMAT,
+                     "%s: statistics of another model: model: \"%s\" there, whose configuration "
+                     "here is %s; take those of this model",
+                     plan->kept.path, there, here);
 }
 
 /* The file stands for the calibration that it was made with. */
@@ -39,7 +61,6 @@ static pare_status adopt(pare_ctx *cx, pare_plan *plan)
         if (strcmp(words[i][0], words[i][1]) != 0)
             return pare_fail(cx, PARE_EFORMAT, "%s: settings: \"%s\" is none that pare knows",
                              plan->kept.path, words[i][0]);
-    PARE_TRY(check_shape(cx, plan, about));
     c->samples = about->samples;
     c->window = about->window;
     c->window_given = true;
@@ -78,6 +99,8 @@ pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan)
                                 "makes one, and a path in a recipe is relative to the recipe",
                                 plan->kept.path, file->text);
     PARE_TRY(pare_stats_file_about(cx, a, plan->kept.path, &plan->kept.about));
+    PARE_TRY(check_shape(cx, plan, &plan->kept.about));
+    PARE_TRY(check_configuration(cx, plan, &plan->kept.about));
     return adopt(cx, plan);
 }
 

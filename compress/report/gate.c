@@ -29,21 +29,23 @@ static pare_status add(pare_arena *a, const pare_requirement *r, const char *dat
     return v->check[v->checks++].text ? PARE_OK : PARE_ENOMEM;
 }
 
-/* The share that is required, of choice, of a needle or of the task. */
-static pare_status check_share(pare_arena *a, const pare_requirement *r, const pare_gate_figures *f,
-                               pare_gate *v)
+/* The share that is required, of choice, of a needle or of the task; NULL: it is not in f. */
+static const pare_gate_share *share_of(const pare_requirement *r, const pare_gate_figures *f)
 {
+    const bool of_share = r->kind == PARE_REQUIRE_CHOICE || r->kind == PARE_REQUIRE_TASK ||
+                          r->kind == PARE_REQUIRE_NEEDLE;
     const char *const task = r->kind == PARE_REQUIRE_NEEDLE ? pare_gate_needle : r->task;
     const bool same = task && f->task ? strcmp(task, f->task) == 0 : task == f->task;
-    for (size_t i = 0; same && i < f->shares; i++)
+    for (size_t i = 0; of_share && same && i < f->shares; i++)
         if (!r->metric || strcmp(r->metric, f->share[i].name) == 0)
-            return add(a, r, f->data, f->share[i].after, f->share[i].before, v);
-    return PARE_OK;
+            return &f->share[i];
+    return NULL;
 }
 
 static pare_status check(pare_arena *a, const pare_requirement *r, const pare_gate_figures *f,
                          pare_gate *v)
 {
+    const pare_gate_share *const share = share_of(r, f);
     switch (r->kind) {
     case PARE_REQUIRE_PERPLEXITY:
         return f->has_perplexity ? add(a, r, f->data, f->perplexity, f->perplexity_before, v)
@@ -52,7 +54,8 @@ static pare_status check(pare_arena *a, const pare_requirement *r, const pare_ga
     case PARE_REQUIRE_TOP1: return f->has_kl ? add(a, r, f->data, f->top1, 1, v) : PARE_OK;
     case PARE_REQUIRE_CHOICE:
     case PARE_REQUIRE_TASK:
-    case PARE_REQUIRE_NEEDLE: return check_share(a, r, f, v);
+    case PARE_REQUIRE_NEEDLE:
+        return share ? add(a, r, f->data, share->after, share->before, v) : PARE_OK;
     case PARE_REQUIRE_BYTES: break;
     }
     return PARE_OK;
@@ -68,6 +71,24 @@ static bool has_luck(const pare_gate_figures *f, char text[TEXT])
         (void)snprintf(text, TEXT,
                        "%.0f items were gained and %.0f lost (%s, p %.4f) on %s: more than chance",
                        s->gained, s->lost, s->name, s->p, f->data);
+        return true;
+    }
+    return false;
+}
+
+/* A part of nothing, which every model has: the evaluation tells nothing of this one. */
+static bool is_of_nothing(const pare_recipe *r, const pare_gate_figures *f, char text[TEXT])
+{
+    for (size_t i = 0; i < r->requirements; i++) {
+        const pare_requirement *const q = &r->requirement[i];
+        const pare_gate_share *const s = share_of(q, f);
+        if (!s || !q->relative || s->before > 0)
+            continue;
+        (void)snprintf(
+            text, TEXT,
+            "%s %s asks for a part of what the original has, which is 0 on %s: measure what the "
+            "original can do, or require a share such as \">= 0.5\"",
+            q->name, q->text.text, f->data);
         return true;
     }
     return false;
@@ -134,7 +155,7 @@ pare_status pare_gate_take(pare_arena *a, const pare_recipe *r, const pare_gate_
         if (!out->check[i].kept)
             out->kind = PARE_GATE_REGRESSION;
     for (size_t j = 0; j < count; j++)
-        if (is_anomalous(&found[j], text))
+        if (is_anomalous(&found[j], text) || is_of_nothing(r, &found[j], text))
             return set_anomaly(a, text, out);
     if (!open)
         return PARE_OK;

@@ -10,7 +10,8 @@ typedef enum pare_gate_kind {
     PARE_GATE_ACCEPT,
     PARE_GATE_REGRESSION, /* a requirement is not kept */
     PARE_GATE_ANOMALOUS,  /* a figure cannot be, or is better than the original's beyond its
-                                error: the evaluation needs a look, whatever is required */
+                                error, or a part of an original's 0 is required: the evaluation
+                                needs a look, whatever is required */
     PARE_GATE_INFEASIBLE  /* no setting of the rest can keep it: known before the work */
 } pare_gate_kind;
 const char *pare_gate_name(pare_gate_kind v); /* "ACCEPT" */
@@ -53,7 +54,8 @@ typedef struct pare_gate {
 /* Holds the requirements of a recipe against what was found. A figure is better than the original's
  * beyond its error when perplexity is lower by more than twice the standard error of the difference
  * (of both errors, as if they were independent), or when more items were gained than lost
- * with p below 0.05. A figure cannot be when it is not finite, or a KL below 0. What is required
+ * with p below 0.05. A bound that is a part of the original's share says nothing where that is 0:
+ * an anomaly. A figure cannot be when it is not finite, or a KL below 0. What is required
  * and has no figure (a damaged run.json) is an anomaly, too. An anomaly comes before a regression.
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_gate_take(pare_arena *a, const pare_recipe *r,

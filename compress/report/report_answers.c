@@ -19,6 +19,15 @@ static void figures_of(const pare_report_eval *e, figure out[FIGURES])
     out[2] = (figure){"4-grams repeated", "%", was.repeated, is.repeated, 100};
 }
 
+/* How the continuations differ: of those after alone. */
+static void apart_of(const pare_report_eval *e, figure out[FIGURES])
+{
+    const pare_continue_means m = pare_continue_means_of(&e->continued[0]);
+    out[0] = (figure){"the same as before", "%", NAN, m.same, 100};
+    out[1] = (figure){"the others agree for, tokens", "", NAN, m.first_apart, 1};
+    out[2] = (figure){"lengths differ by, tokens", "", NAN, m.length_apart, 1};
+}
+
 static void put_number(pare_text_out *t, double value, double scale, const char *unit)
 {
     if (isfinite(value))
@@ -169,14 +178,15 @@ static void put_continuations_card(pare_text_out *t, const pare_report *r)
     size_t told = 0;
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
-        figure f[FIGURES];
+        figure f[2 * FIGURES];
         if (e->kind != PARE_EVALUATE_CONTINUATIONS)
             continue;
         figures_of(e, f);
+        apart_of(e, f + FIGURES);
         if (told++ == 0)
             pare__text_put(t, "\n| continuations of | prompts | figure | before | after |\n"
                               "|---|---|---|---|---|\n");
-        for (size_t k = 0; k < FIGURES; k++) {
+        for (size_t k = 0; k < 2 * FIGURES; k++) {
             pare__text_put(t, "| ");
             pare__text_put_cell(t, e->data);
             pare__text_put(t, " | %zu | %s | ", e->continued[0].prompts, f[k].name);

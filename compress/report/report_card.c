@@ -306,8 +306,10 @@ static void put_exports(pare_text_out *t, const pare_report *r)
 {
     if (!r->exports)
         return;
-    pare__text_put(t, "\n## Exports\n\nThe recipe writes the same codes for other engines, too.\n\n"
-                      "| format | path in the recipe |\n|---|---|\n");
+    pare__text_put(t,
+                   "\n## Exports\n\nThe recipe exports the model to these files%s.\n\n"
+                   "| format | path in the recipe |\n|---|---|\n",
+                   r->verdict ? " once its verdict is ACCEPT" : "");
     for (size_t i = 0; i < r->exports; i++) {
         pare__text_put(t, "| ");
         pare__text_put_cell(t, r->export[i].format.text);

@@ -218,7 +218,7 @@ static void put_making(pare_text_out *t, const pare_report *r)
         put_calibration(t, r);
     pare__report_experts_html(t, r);
     for (size_t i = 0; i < r->exports; i++) {
-        pare__text_put(t, "<tr><td>export</td><td>");
+        pare__text_put(t, "<tr><td>export%s</td><td>", r->verdict ? ", once ACCEPT" : "");
         pare__text_put_html(t, r->export[i].format.text);
         pare__text_put(t, " to ");
         pare__text_put_html(t, r->export[i].path.text);

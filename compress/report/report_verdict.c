@@ -8,8 +8,8 @@ static const char *said(const pare_gate *v)
         [PARE_GATE_REGRESSION] =
             "The model does not keep to a requirement of its recipe: do not ship it as it is.",
         [PARE_GATE_ANOMALOUS] =
-            "A figure is better than it can be by chance, or cannot be: look at the evaluation "
-            "before you trust this model.",
+            "A figure is better than it can be by chance, cannot be, or tells nothing: look at the "
+            "evaluation before you trust this model.",
         [PARE_GATE_INFEASIBLE] = "No model of this recipe can keep to it."};
     return text[v->kind];
 }
@@ -22,12 +22,12 @@ static void put_card(pare_text_out *t, const pare_gate *v)
         pare__text_put_cell(t, v->anomaly);
         pare__text_put(t, ".");
     }
-    pare__text_put(t, "\n\n| requirement | figure | on | kept |\n|---|---|---|---|\n");
+    pare__text_put(t, "\n\n| requirement | figure | bound | on | kept |\n|---|---|---|---|---|\n");
     for (size_t i = 0; i < v->checks; i++) {
         const pare_check *const c = &v->check[i];
         pare__text_put(t, "| ");
         pare__text_put_cell(t, c->text);
-        pare__text_put(t, " | %.10g | ", c->figure);
+        pare__text_put(t, " | %.10g | %.10g | ", c->figure, c->bound);
         pare__text_put_cell(t, c->data ? c->data : "the packed files");
         pare__text_put(t, " | %s |\n", c->kept ? "yes" : "no");
     }
@@ -49,13 +49,13 @@ static void put_html(pare_text_out *t, const pare_gate *v)
         pare__text_put_html(t, v->anomaly);
         pare__text_put(t, ".");
     }
-    pare__text_put(t, "</p>\n<table><thead><tr><th>requirement</th><th>figure</th><th>on</th>"
-                      "<th>kept</th></tr></thead><tbody>\n");
+    pare__text_put(t, "</p>\n<table><thead><tr><th>requirement</th><th>figure</th>"
+                      "<th>bound</th><th>on</th><th>kept</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < v->checks; i++) {
         const pare_check *const c = &v->check[i];
         pare__text_put(t, "<tr><td>");
         pare__text_put_html(t, c->text);
-        pare__text_put(t, "</td><td>%.10g</td><td>", c->figure);
+        pare__text_put(t, "</td><td>%.10g</td><td>%.10g</td><td>", c->figure, c->bound);
         pare__text_put_html(t, c->data ? c->data : "the packed files");
         pare__text_put(t, "</td><td>%s</td></tr>\n", c->kept ? "yes" : "no");
     }

@@ -91,6 +91,7 @@ grep -q '^"first_difference"' a || fail "continuations: $(cat a)"
 grep -q '<h3>needle</h3>' asked/report.html || fail "report.html has no needle"
 grep -q '<td>4-grams repeated</td>' asked/report.html || fail "report.html has no continuations"
 grep -q '^| numbers found in |' asked/README.md || fail "README.md has no needle"
+grep -q '| the same as before | - | [0-9.]*% |' asked/README.md || fail "README.md does not compare continuations"
 for wrong in 'evaluate.0.needle.lengths=[601]' 'evaluate.1.continuations.continue_tokens=569'; do
     code=0
     "$pare" plan asks.yaml --set "$wrong" >out.log 2>&1 || code=$?

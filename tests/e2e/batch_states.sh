@@ -148,15 +148,23 @@ recipe:
   model: $demo/hedge
   calibration: {text: [$demo/calibration.txt], samples: 2, window: 16}
   passes: [gptq: {group: 64}]
-  evaluate: [tasks: {boolq: doc.jsonl}]
+  evaluate:
+    - tasks: {boolq: doc.jsonl}
+    - needle: {text: "$demo/evaluation.txt", lengths: [256], keys: 1}
+    - continuations: {text: "$demo/evaluation.txt", window: 64, prompts: 2, continue_tokens: 8}
 matrix: {bits: [4]}
 END
 run 0 tasks.yaml --output tasks
 says 'boolq.acc'
 says '^bits4: [0-9]* warning'
 grep -q '"boolq.acc": [01]' tasks/summary.json || fail "$(cat tasks/summary.json)"
-grep -q ',boolq.acc$' tasks/summary.csv || fail "$(cat tasks/summary.csv)"
+grep -q ',boolq.acc,' tasks/summary.csv || fail "$(cat tasks/summary.csv)"
 grep -q '<th>boolq.acc</th>' tasks/report.html || fail "no task in report.html"
+for figure in needle continuations.repeated_4grams continuations.same; do
+    grep -q "\"$figure\": [01]" tasks/summary.json || fail "$figure: $(cat tasks/summary.json)"
+    head -n 1 tasks/summary.csv | grep -q ",$figure\(,\|$\)" || fail "$figure: $(cat tasks/summary.csv)"
+    grep -q "<th>$figure</th>" tasks/report.html || fail "no $figure in report.html"
+done
 
 # Outputs that cannot be, and files that are none.
 cp -r $demo/hedge model

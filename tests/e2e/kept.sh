@@ -242,6 +242,11 @@ size=$(stat -c %s changed/model.safetensors)
 printf '\001' | dd of=changed/model.safetensors bs=1 seek=$((size - 8)) conv=notrunc 2>/dev/null
 recipe wrong 'from: s.h5' "$gptq"
 refuses 4 's.h5: statistics of another model: model: "model.safetensors xxh3' wrong --model changed
+"$pare" plan wrong.yaml --model changed >out.log 2>&1 || fail "the configuration is that of s.h5: $(cat out.log)"
+echo >>changed/config.json
+code=0
+"$pare" plan wrong.yaml --model changed >out.log 2>&1 || code=$?
+[ $code = 4 ] && grep -q 'another model: model: "config.json xxh3' out.log || fail "plan takes another configuration: $(cat out.log)"
 cp s.h5 damaged.h5
 size=$(stat -c %s damaged.h5)
 printf '\377\377\377\377' | dd of=damaged.h5 bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null

@@ -13,6 +13,10 @@ static const struct {
     {"eval x --speed --seed 1", 2, "--seed needs --draft"},
     {"eval x --speed --temperature 1", 2, "--temperature needs --draft or --continuations"},
     {"eval x --speed --continuations 3", 2, "--continuations needs --text or --tokens"},
+    {"eval x --continuations 3", 2, "--continuations needs --text or --tokens"},
+    {"eval x --text a --continuations 3 --seed 1073741825", 2, "from 0 to 1073741824"},
+    {"eval x --needle a --lengths 16777217", 2, "from 128 to 16777216"},
+    {"export x --format gguf:Q4_K_M --output y", 2, "did you mean \"gguf:q4_k_m\"?"},
     {"eval x --text a --continue-tokens 3", 2, "--continue-tokens needs --continuations"},
     {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 64 --continuations 2 "
      "--continue-tokens 225",

@@ -69,6 +69,9 @@ static const char *const refused[][2] = {
     {"require: {perplexity: \"<= +-1%\"}", "\"<= +1%\" of the original's"},
     {"require: {top1: \">= +1%\"}", "\">= 97%\""},
     {"require: {top1: \">= 97\"}", "\">= 97%\""},
+    {"require: {needle: \">= 1.5\"}", "\">= 0.9\""},
+    {"require: {needle: \">= +1%\"}", "\">= 99%\" of the original's"},
+    {"require: {choice: \">= 41\"}", "\">= 0.41\""},
     {"require: {kl: 0.02}", "r.yaml:3:15: \"kl\" is \"0.02\"; it takes \"<= 0.02\""},
     {"require: {kl: \"<= 2%\"}", "in nats"},
     {"require: {kl: \"<= -1\"}", "in nats"},
@@ -145,6 +148,14 @@ static pare_gate_figures choice(double accuracy, double gained, double lost, dou
         .data = "choice", .share = {{"accuracy", accuracy, 0.5, gained, lost, p}}, .shares = 1};
 }
 
+static pare_gate_figures needle(double after, double before)
+{
+    return (pare_gate_figures){.data = "needle",
+                               .task = pare_gate_needle,
+                               .share = {{pare_gate_needle, after, before, 0, 0, 1}},
+                               .shares = 1};
+}
+
 /* acc 0.5 before, acc_norm 0.6. */
 static pare_gate_figures task(const char *name, double acc, double norm, double p)
 {
@@ -190,6 +201,10 @@ START_TEST(a_verdict_is_of_all_figures)
         {"kl: \"<= 9\"", text(NAN, 1, 1), PARE_GATE_ANOMALOUS, "not finite"},
         {"kl: \"<= 9\"", text(10, NAN, 1), PARE_GATE_ANOMALOUS, "cannot be"},
         {"kl: \"<= 9\"", text(10, -0.1, 1), PARE_GATE_ANOMALOUS, "cannot be"},
+        {"needle: \">= 90%\"", needle(0, 0), PARE_GATE_ANOMALOUS, "which is 0 on needle"},
+        {"needle: \">= 90%\"", needle(0.1, 0), PARE_GATE_ANOMALOUS, "which is 0 on needle"},
+        {"needle: \">= 90%\"", needle(0.45, 0.5), PARE_GATE_ACCEPT, "every"},
+        {"needle: \">= 0.5\"", needle(0, 0), PARE_GATE_REGRESSION, "0 on needle"},
         {"choice: \">= 1%\"", choice(0.6, 20, 5, 0.004), PARE_GATE_ANOMALOUS, "20 items"},
         {"choice: \">= 1%\"", choice(0.4, 5, 20, 0.004), PARE_GATE_ACCEPT, "every"},
     };

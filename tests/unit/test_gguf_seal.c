@@ -146,6 +146,62 @@ START_TEST(a_changed_file_is_found_and_not_replaced)
 }
 END_TEST
 
+/* One tensor of those, as a file without checksums, which begins with `first`. */
+static char *write_part(float first, size_t *len)
+{
+    const pare_ggml_type *const f32 = pare_ggml_type_named("F32");
+    float values[ROW + 2];
+    pare_gguf_writer w;
+    for (size_t i = 0; i < ROW + 2; i++)
+        values[i] = (float)i;
+    values[0] = first;
+    ck_assert_int_eq(pare_gguf_begin(&cx, &arena, 1, &w), PARE_OK);
+    pare_gguf_put_text(&w, "general.architecture", "none", 4);
+    (void)pare_gguf_add(&w, "b", f32, 1, (const uint64_t[]){ROW + 2});
+    ck_assert_int_eq(pare_gguf_lay_out(&w), PARE_OK);
+    ck_assert_int_eq(pare_gguf_create(&w, folder_file(&dir, "y.gguf")), PARE_OK);
+    ck_assert_int_eq(pare_gguf_fill(&w, 0, 0, values, sizeof values), PARE_OK);
+    ck_assert_int_eq(pare_gguf_sync(&w), PARE_OK);
+    pare_gguf_close(&w);
+    return folder_get(dir.file, len);
+}
+
+START_TEST(parts_are_held_against_the_first)
+{
+    enum { PADDING = 24 }; /* behind 42 floats */
+    const struct {
+        float first;
+        size_t cut;
+        bool sealed;
+        pare_status is;
+    } all[] = {{0, 0, true, PARE_OK},
+               {0, PADDING, true, PARE_OK},
+               {1, 0, true, PARE_EFORMAT},
+               {1, PADDING, true, PARE_EFORMAT},
+               {1, 0, false, PARE_OK}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        bool sealed = !all[i].sealed;
+        size_t len[2];
+        char *const bytes[2] = {folder_get(write_file("pare 0", all[i].sealed), &len[0]),
+                                write_part(all[i].first, &len[1])};
+        const pare_file file[] = {
+            {.path = "x", .data = (const unsigned char *)bytes[0], .bytes = len[0]},
+            {.path = "y", .data = (const unsigned char *)bytes[1], .bytes = len[1] - all[i].cut}};
+        const pare_status s = pare_gguf_check_parts(&cx, &arena, file, 2, &sealed);
+        ck_assert_msg(s == all[i].is, "%zu: %d %s", i, (int)s, cx.what);
+        ck_assert(sealed == all[i].sealed);
+        (void)remove(folder_file(&dir, "x.gguf"));
+        (void)remove(folder_file(&dir, "y.gguf"));
+        if (s != PARE_OK)
+            ck_assert_msg(strstr(cx.what, "y: tensor b has none of the checksums") != NULL, "%s",
+                          cx.what);
+        pare_ctx_clear(&cx);
+        free(bytes[0]);
+        free(bytes[1]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("gguf_seal");
@@ -155,6 +211,7 @@ int main(void)
     tcase_add_test(t, files_of_other_programs_have_no_checksums_to_fit);
     tcase_add_test(t, a_file_that_ends_in_its_head_is_refused);
     tcase_add_test(t, a_changed_file_is_found_and_not_replaced);
+    tcase_add_test(t, parts_are_held_against_the_first);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

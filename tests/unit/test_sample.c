@@ -356,8 +356,8 @@ START_TEST(a_model_that_overflows_gives_no_text)
     ck_assert_int_eq(pare_generate(&h.cx, &h.arena, &f, &opts, 1, tokens, NULL, NULL),
                      PARE_ENUMERIC);
     ck_assert_str_eq(h.cx.what,
-                     "the logits of sequence 5 at position 1 are not finite: the weights "
-                     "or activations overflow");
+                     "the logits of sequence 5 at position 1 are not finite: a weight is not, "
+                     "or activations overflow; \"pare verify\" finds damaged files");
     tiny_end(&h);
 }
 END_TEST
