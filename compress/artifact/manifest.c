@@ -301,20 +301,21 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
     return s == PARE_OK ? s : pare_fail_context(cx, s, "manifest.json");
 }
 
+static const char quantization[] = "quantization_config";
+
 pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
                                  const pare_config *c, char **text, size_t *len)
 {
-    static const char ours[] = "quantization_config";
     pare_json_writer *w = NULL;
     PARE_TRY(pare_json_writer_new(cx, &w));
     pare_json_open_object(w, NULL);
     const char *key;
     const pare_json *value;
     for (pare_json_iter it = {0}; pare_json_next(config, &it, &key, &value);)
-        if (strcmp(key, ours) != 0)
+        if (strcmp(key, quantization) != 0)
             pare_config_put_member(w, c, key, value);
     pare_config_put_tied(w, c, config);
-    pare_json_open_object(w, ours);
+    pare_json_open_object(w, quantization);
     pare_json_put_text(w, "quant_method", "pare");
     put_size(w, "format", PARE_CONFIG_FORMAT);
     pare_json_put_text(w, "layout", "R8K32");
@@ -380,6 +381,8 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
     pare_json_open_object(w, NULL);
     for (pare_json_iter it = {0}; pare_json_next(config, &it, &key, &value);) {
         size_t i = 0;
+        if (strcmp(key, quantization) == 0) /* its weights are floats now */
+            continue;
         while (i < OURS && strcmp(key, ours[i].key) != 0)
             i++;
         if (i < OURS)

@@ -10,7 +10,16 @@
 #include "compress/text/version.h"
 
 /* Of a plot, in its own units. */
-enum { WIDTH = 720, HEIGHT = 400, LEFT = 96, RIGHT = 20, TOP = 16, BOTTOM = 46, TICKS = 5 };
+enum {
+    WIDTH = 720,
+    HEIGHT = 400,
+    LEFT = 96,
+    RIGHT = 20,
+    TOP = 16,
+    BOTTOM = 46,
+    TICKS = 5,
+    MOST_TICKS = 12
+};
 
 static const char style[] =
     "<style>svg{max-width:100%;height:auto;display:block}svg text{fill:var(--fg);font-size:12px}\n"
@@ -94,14 +103,16 @@ static double step_of(double least, double most)
 
 static void put_tick_across(pare_text_out *t, const plot *p, double x)
 {
-    pare__text_put(t, "<text class=\"dim\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
-                   across(p, x), HEIGHT - BOTTOM + 18, x);
+    if (x <= p->x1)
+        pare__text_put(t,
+                       "<text class=\"dim\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
+                       across(p, x), HEIGHT - BOTTOM + 18, x);
 }
 
 static void put_tick_down(pare_text_out *t, const plot *p, double value)
 {
     const double y = down(p, log(value));
-    if (y < TOP || y > HEIGHT - BOTTOM)
+    if (!(y >= TOP && y <= HEIGHT - BOTTOM)) /* nor where a value is no number */
         return;
     pare__text_put(t,
                    "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
@@ -114,22 +125,26 @@ static void put_ticks_down(pare_text_out *t, const plot *p)
 {
     const double least = exp(p->y0), most = exp(p->y1), step = step_of(least, most);
     if (most < 8 * least) {
-        for (double i = ceil(least / step); i * step <= most; i++)
-            put_tick_down(t, p, i * step);
+        for (int i = 0; i < MOST_TICKS; i++)
+            put_tick_down(t, p, (ceil(least / step) + i) * step);
         return;
     }
-    for (double power = pow(10, floor(log10(least))); power <= most; power *= 10) {
-        put_tick_down(t, p, power);
-        put_tick_down(t, p, 2 * power);
-        put_tick_down(t, p, 5 * power);
+    const int first = (int)floor(p->y0 / log(10)), last = (int)floor(p->y1 / log(10));
+    const int apart = 1 + (last - first) / MOST_TICKS; /* one for each power where they are many */
+    for (int i = first; i <= last; i += apart) {
+        put_tick_down(t, p, pow(10, i));
+        if (apart == 1) {
+            put_tick_down(t, p, 2 * pow(10, i));
+            put_tick_down(t, p, 5 * pow(10, i));
+        }
     }
 }
 
 static void put_axes(pare_text_out *t, const plot *p)
 {
     const double step = step_of(p->x0, p->x1);
-    for (double i = ceil(p->x0 / step); i * step <= p->x1; i++)
-        put_tick_across(t, p, i * step);
+    for (int i = 0; i < MOST_TICKS; i++)
+        put_tick_across(t, p, (ceil(p->x0 / step) + i) * step);
     put_ticks_down(t, p);
     pare__text_put(t, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT, HEIGHT - BOTTOM,
                    WIDTH - RIGHT, HEIGHT - BOTTOM);

@@ -211,7 +211,7 @@ static pare_status make_variants(pare_budget *b, pare_job_runner *runner)
         return run_base(b, runner, true);
     }
     return s == PARE_EEXISTS ? pare_fail_after(b->cx, s,
-                                               "; the variants of the search are those of "
+                                               "the variants of the search are those of "
                                                "another job, and --restart makes them anew")
                              : s;
 }

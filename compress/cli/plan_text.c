@@ -119,13 +119,13 @@ static void print_experts(const pare_plan *p)
                          pare__plan_pass(p, i), p->left[i], pare_plural(p->left[i]), "");
 }
 
-/* Statistics in a file, and what that spares. */
 /* Whether the job gathers statistics, for lack of a file that has them. */
 static bool is_gathering(const pare_plan *p)
 {
     return pare_plan_gathers(p) && !(p->kept.made && pare_path_is_file(p->kept.path));
 }
 
+/* Statistics in a file, and what that spares. */
 static void print_statistics(const pare_plan *p)
 {
     char text[PARE_UNIT_TEXT];

@@ -217,16 +217,6 @@ static void tell(pare_run *run, bool texts_unknown)
             plan->place.output, of);
 }
 
-/* Whether what two recipes differ in is what a search writes. */
-static bool is_of_passes(const char *difference)
-{
-    static const char *const word[] = {"targets:", "bits:", "group:", "- gptq", ".layers."};
-    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        if (strstr(difference, word[i]))
-            return true;
-    return false;
-}
-
 pare_status pare__run_again(pare_run *run, pare_compress_result *out)
 {
     const pare_plan *const plan = run->plan;
@@ -240,12 +230,12 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
     pare_json_free(manifest);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
-    if (difference[0] && plan->job->text && is_of_passes(difference))
+    if (difference[0] && plan->job->text) /* a recipe that a search wrote */
         return pare_fail(run->cx, PARE_EEXISTS,
-                         "%s: the output exists already, and belongs to another job: the search "
-                         "chose other settings for it, of another budget; give --restart to "
+                         "%s: the output exists already, and belongs to another job: what the "
+                         "search chose for it, or its recipe, is another (%s); give --restart to "
                          "replace it, out of the variants that are there, or another --output",
-                         plan->place.output);
+                         plan->place.output, difference);
     if (difference[0])
         return pare_fail(run->cx, PARE_EEXISTS,
                          "%s: the output exists already, and belongs to another job: %s; "

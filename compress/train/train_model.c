@@ -22,8 +22,10 @@ static pare_job_path recipe_path(const pare_training *t, const char *key, const 
 /* Why the weights of such a model cannot be trained and written; NULL: they can. */
 static const char *why_not(const pare_checkpoint *ck, const pare_config *c)
 {
-    if (ck->packed || ck->unpacked)
+    if (ck->packed)
         return "is compressed already; pare export --format safetensors writes it as floats";
+    if (ck->unpacked)
+        return "is quantized already; give the checkpoint that it was made of";
     if (!ck->config)
         return "has no config.json; give a checkpoint with one";
     if (c->arch->fused[0].name)

@@ -103,7 +103,7 @@ run 0 whole --restart --set 'passes=[{budget: {bytes: 3700000, tokens: 128}}]'
 bytes=$(cat whole/packed-* whole/packed.index.json | wc -c)
 [ "$bytes" -le 3700000 ] && [ "$bytes" -gt 3650000 ] || fail "$bytes bytes for 3700000"
 run 2 whole --set passes.0.budget.bits=2.6
-says err 'belongs to another job: the search chose other settings for it, of another budget; give --restart'
+says err 'belongs to another job: what the search chose for it'
 
 # q, k, v have one setting, gate and up have one.
 run 0 whole --restart --set passes.0.budget.fused=true

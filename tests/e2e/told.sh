@@ -47,6 +47,22 @@ shows '^int8 g32 sym  *rounded to floats  *1 '
 silent '^float '
 ! grep -q '"name": "lm_head"' engine/pare-export.json || fail "the head stands beside the embeddings"
 
+# Fewer channels of a checkpoint that another program quantized are floats, and say so.
+does export a --format compressed-tensors --output theirs
+grep -q quantization_config theirs/config.json || fail 'the export does not say how it is quantized'
+printf 'pare: 1\nmodel: theirs\noutput: fewer\npasses: [channels: {score: magnitude}]\n' >fewer.yaml
+printf 'evaluate: [perplexity: {text: %s, window: 64, limit: 1}]\n' "$demo/evaluation.txt" >>fewer.yaml
+does compress fewer.yaml
+! grep -q quantization_config fewer/config.json || fail 'floats are told as quantized'
+
+# A page of figures that no axis holds.
+printf 'pare: 1\nrecipe: {model: %s, passes: [rtn], evaluate: [perplexity: {text: %s, window: 64, limit: 1}]}\noutput: jobs\nmatrix: {bits: [4, 8]}\n' \
+    "$demo/hedge" "$demo/evaluation.txt" >jobs.yaml
+does batch jobs.yaml
+sed -i 's/"ppl": [0-9.e+]*/"ppl": 1e300/' jobs/bits4/run.json
+timeout 60 "$pare" batch jobs.yaml --summary >out.log 2>&1 || fail "summary: $(cat out.log)"
+shows '1e+300\|1000000'
+
 if [ -x "${pare%/*}/pare-hdf5" ]; then
     # Statistics that are there: nothing is weighed, and more of them must be given, not samples.
     cat >kept.yaml <<END
