@@ -77,7 +77,7 @@ told '^interrupted 130 ./long: '
 printf 'pare: 1\nrecipe: good.yaml\noutput: sweep\nmatrix: {bits: [2, 4]}\n' > jobs.yaml
 "$pare" batch jobs.yaml --notify "$tell" > out 2> err || fail batch
 told '^finished 0 .*/sweep: 2 jobs$'
-"$pare" batch jobs.yaml --summary --notify "$tell" > out 2> err || fail summary
+"$pare" batch jobs.yaml --summary --notify "$tell" > out 2> err && fail 'summary runs no jobs'
 untold summary
 
 "$pare" train "$here/../../recipes/train/scratch.yaml" --output tiny --set train.tokens=8192 \

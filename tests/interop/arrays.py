@@ -33,7 +33,9 @@ def arrays():
 
 
 def words(name, a):
-    names = {"f2": "F16", "f4": "F32", "f8": "F64", "b1": "BOOL"}
+    names = {"f2": "F16", "f4": "F32", "b1": "BOOL"}
+    if a.dtype == numpy.float64:  # as which F64 is read
+        a = a.astype(numpy.float32)
     kind = a.dtype.str[1:]
     dtype = names.get(kind, f"{kind[0].upper()}{8 * a.dtype.itemsize}")
     shape = "x".join(map(str, a.shape)) if a.shape else "scalar"
