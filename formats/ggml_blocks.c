@@ -16,12 +16,8 @@
 #include <string.h>
 
 #include "formats/ggml_internal.h"
+#include "formats/little_endian.h"
 #include "kernels/half.h"
-
-static uint16_t get16(const uint8_t *p)
-{
-    return (uint16_t)(p[0] | p[1] << 8);
-}
 
 static void put16(uint8_t *p, uint16_t v)
 {
@@ -59,7 +55,7 @@ static void join_high(const uint8_t *code, uint8_t *dst)
 
 static void split_q4_0(const uint8_t *src, pare_ggml_block *b)
 {
-    b->d = get16(src);
+    b->d = pare_le16(src);
     split_nibbles(src + 2, 16, b->code);
 }
 
@@ -71,8 +67,8 @@ static void join_q4_0(const pare_ggml_block *b, uint8_t *dst)
 
 static void split_q4_1(const uint8_t *src, pare_ggml_block *b)
 {
-    b->m = get16(src + 2);
-    b->d = get16(src);
+    b->m = pare_le16(src + 2);
+    b->d = pare_le16(src);
     split_nibbles(src + 4, 16, b->code);
 }
 
@@ -85,7 +81,7 @@ static void join_q4_1(const pare_ggml_block *b, uint8_t *dst)
 
 static void split_q5_0(const uint8_t *src, pare_ggml_block *b)
 {
-    b->d = get16(src);
+    b->d = pare_le16(src);
     split_nibbles(src + 6, 16, b->code);
     split_high(src + 2, b->code);
 }
@@ -99,8 +95,8 @@ static void join_q5_0(const pare_ggml_block *b, uint8_t *dst)
 
 static void split_q5_1(const uint8_t *src, pare_ggml_block *b)
 {
-    b->d = get16(src);
-    b->m = get16(src + 2);
+    b->d = pare_le16(src);
+    b->m = pare_le16(src + 2);
     split_nibbles(src + 8, 16, b->code);
     split_high(src + 4, b->code);
 }
@@ -115,7 +111,7 @@ static void join_q5_1(const pare_ggml_block *b, uint8_t *dst)
 
 static void split_q8_0(const uint8_t *src, pare_ggml_block *b)
 {
-    b->d = get16(src);
+    b->d = pare_le16(src);
     memcpy(b->code, src + 2, 32);
 }
 
@@ -149,8 +145,8 @@ static void join_scales(const pare_ggml_block *b, uint8_t *dst)
 
 static void split_q4_k(const uint8_t *src, pare_ggml_block *b)
 {
-    b->d = get16(src);
-    b->m = get16(src + 2);
+    b->d = pare_le16(src);
+    b->m = pare_le16(src + 2);
     split_scales(src + 4, b);
     for (size_t c = 0; c < 4; c++)
         split_nibbles(src + 16 + 32 * c, 32, b->code + 64 * c);
@@ -167,8 +163,8 @@ static void join_q4_k(const pare_ggml_block *b, uint8_t *dst)
 
 static void split_q5_k(const uint8_t *src, pare_ggml_block *b)
 {
-    b->d = get16(src);
-    b->m = get16(src + 2);
+    b->d = pare_le16(src);
+    b->m = pare_le16(src + 2);
     split_scales(src + 4, b);
     for (size_t c = 0; c < 4; c++)
         split_nibbles(src + 48 + 32 * c, 32, b->code + 64 * c);
@@ -200,7 +196,7 @@ static void split_q6_k(const uint8_t *src, pare_ggml_block *b)
             code[i] |= (uint8_t)((high[i % 32] >> i / 32 * 2 & 3) << 4);
     }
     memcpy(b->scale, src + 192, 16);
-    b->d = get16(src + 208);
+    b->d = pare_le16(src + 208);
 }
 
 static void join_q6_k(const pare_ggml_block *b, uint8_t *dst)
@@ -238,8 +234,8 @@ static void split_q2_k(const uint8_t *src, pare_ggml_block *b)
         b->offset[s] = src[s] >> 4;
     }
     split_pairs(src + 16, b->code);
-    b->d = get16(src + 80);
-    b->m = get16(src + 82);
+    b->d = pare_le16(src + 80);
+    b->m = pare_le16(src + 82);
 }
 
 static void join_q2_k(const pare_ggml_block *b, uint8_t *dst)
@@ -263,7 +259,7 @@ static void split_q3_k(const uint8_t *src, pare_ggml_block *b)
         const int low = scales[s % 8] >> s / 8 * 4 & 15, high = scales[8 + s % 4] >> s / 4 * 2 & 3;
         b->scale[s] = (int8_t)((low | high << 4) - 32);
     }
-    b->d = get16(src + 108);
+    b->d = pare_le16(src + 108);
 }
 
 static void join_q3_k(const pare_ggml_block *b, uint8_t *dst)
@@ -308,7 +304,7 @@ static void split_tq1_0(const uint8_t *src, pare_ggml_block *b)
     split_trits(src, 32, 5, b->code);
     split_trits(src + 32, 16, 5, b->code + 160);
     split_trits(src + 48, 4, 4, b->code + 240);
-    b->d = get16(src + 52);
+    b->d = pare_le16(src + 52);
 }
 
 static void join_tq1_0(const pare_ggml_block *b, uint8_t *dst)
@@ -322,7 +318,7 @@ static void join_tq1_0(const pare_ggml_block *b, uint8_t *dst)
 static void split_tq2_0(const uint8_t *src, pare_ggml_block *b)
 {
     split_pairs(src, b->code);
-    b->d = get16(src + 64);
+    b->d = pare_le16(src + 64);
 }
 
 static void join_tq2_0(const pare_ggml_block *b, uint8_t *dst)

@@ -18,21 +18,12 @@
 
 #include "formats/ggml_grids.h"
 #include "formats/ggml_internal.h"
+#include "formats/little_endian.h"
 #include "kernels/half.h"
-
-static unsigned get16(const uint8_t *p)
-{
-    return (unsigned)(p[0] | p[1] << 8);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    return get16(p) | (uint32_t)get16(p + 2) << 16;
-}
 
 static float step_of(const uint8_t *p)
 {
-    return pare_f16_to_f32((uint16_t)get16(p));
+    return pare_f16_to_f32(pare_le16(p));
 }
 
 /* Low nibbles of `half` bytes, then their high ones. */
@@ -59,7 +50,8 @@ static void decode_iq4_xs(const uint8_t *src, const uint16_t *point, float *dst)
     const float d = step_of(src);
     (void)point;
     for (size_t b = 0; b < 8; b++) {
-        const int low = src[4 + b / 2] >> b % 2 * 4 & 15, high = (int)(get16(src + 2) >> 2 * b & 3);
+        const int low = src[4 + b / 2] >> b % 2 * 4 & 15,
+                  high = (int)(pare_le16(src + 2) >> 2 * b & 3);
         put_levels(src + 8 + 16 * b, 16, d * (float)(low + 16 * high - 32), uneven, dst + 32 * b);
     }
 }
@@ -105,7 +97,7 @@ static void decode_iq2_xxs(const uint8_t *src, const uint16_t *point, float *dst
     const float d = step_of(src);
     for (size_t b = 0; b < 8; b++) {
         const uint8_t *const index = src + 2 + 8 * b;
-        const uint32_t w = get32(index + 4);
+        const uint32_t w = pare_le32(index + 4);
         const float step = d * (0.5f + (float)(w >> 28)) * 0.25f;
         for (size_t l = 0; l < 4; l++)
             put_point(&grid2, point[index[l]], signs_of(w >> 7 * l), step, dst + 32 * b + 8 * l);
@@ -122,7 +114,7 @@ static void decode_iq2_xs(const uint8_t *src, const uint16_t *point, float *dst)
 {
     const float d = step_of(src);
     for (size_t i = 0; i < 32; i++) {
-        const unsigned u = get16(src + 2 + 2 * i);
+        const unsigned u = pare_le16(src + 2 + 2 * i);
         const float step = half_step(d, src + 66, i / 4, i % 4);
         put_point(&grid2, point[u & 511], signs_of(u >> 9), step, dst + 8 * i);
     }
@@ -142,7 +134,7 @@ static void decode_iq3_xxs(const uint8_t *src, const uint16_t *point, float *dst
 {
     const float d = step_of(src);
     for (size_t i = 0; i < 64; i++) {
-        const uint32_t w = get32(src + 66 + i / 8 * 4);
+        const uint32_t w = pare_le32(src + 66 + i / 8 * 4);
         const unsigned signs = signs_of(w >> i % 8 / 2 * 7) >> i % 2 * 4;
         const float step = d * (0.5f + (float)(w >> 28)) * 0.5f;
         put_point(&grid3_xxs, point[src[2 + i]], signs, step, dst + 4 * i);
@@ -171,7 +163,7 @@ static void decode_iq1_s(const uint8_t *src, const uint16_t *point, float *dst)
 {
     const float d = step_of(src);
     for (size_t i = 0; i < 32; i++) {
-        const unsigned h = get16(src + 34 + i / 4 * 2), high = h >> i % 4 * 3 & 7;
+        const unsigned h = pare_le16(src + 34 + i / 4 * 2), high = h >> i % 4 * 3 & 7;
         const float step = d * (float)(1 + 2 * (h >> 12 & 7));
         put_ternary(point[src[2 + i] | high << 8], h >> 15, step, dst + 8 * i);
     }
@@ -181,10 +173,10 @@ static void decode_iq1_m(const uint8_t *src, const uint16_t *point, float *dst)
 {
     unsigned d = 0;
     for (size_t i = 0; i < 4; i++)
-        d |= get16(src + 48 + 2 * i) >> 12 << 4 * i;
+        d |= pare_le16(src + 48 + 2 * i) >> 12 << 4 * i;
     for (size_t i = 0; i < 32; i++) { /* 3 bits of scale for two runs */
         const unsigned v = src[32 + i / 2] >> i % 2 * 4 & 15;
-        const unsigned s = get16(src + 48 + i / 8 * 2) >> i % 8 / 2 * 3 & 7;
+        const unsigned s = pare_le16(src + 48 + i / 8 * 2) >> i % 8 / 2 * 3 & 7;
         const float step = pare_f16_to_f32((uint16_t)d) * (float)(1 + 2 * s);
         put_ternary(point[src[i] | (v & 7) << 8], v >> 3, step, dst + 8 * i);
     }
@@ -193,7 +185,7 @@ static void decode_iq1_m(const uint8_t *src, const uint16_t *point, float *dst)
 /* A block of one element, rounded to F32. */
 static void decode_f64(const uint8_t *src, const uint16_t *point, float *dst)
 {
-    const uint64_t bits = get32(src) | (uint64_t)get32(src + 4) << 32;
+    const uint64_t bits = pare_le32(src) | (uint64_t)pare_le32(src + 4) << 32;
     double x;
     (void)point;
     memcpy(&x, &bits, sizeof x);
