@@ -173,7 +173,7 @@ static void decode_iq1_m(const uint8_t *src, const uint16_t *point, float *dst)
 {
     unsigned d = 0;
     for (size_t i = 0; i < 4; i++)
-        d |= pare_le16(src + 48 + 2 * i) >> 12 << 4 * i;
+        d |= (unsigned)pare_le16(src + 48 + 2 * i) >> 12 << 4 * i;
     for (size_t i = 0; i < 32; i++) { /* 3 bits of scale for two runs */
         const unsigned v = src[32 + i / 2] >> i % 2 * 4 & 15;
         const unsigned s = pare_le16(src + 48 + i / 8 * 2) >> i % 8 / 2 * 3 & 7;
@@ -185,7 +185,7 @@ static void decode_iq1_m(const uint8_t *src, const uint16_t *point, float *dst)
 /* A block of one element, rounded to F32. */
 static void decode_f64(const uint8_t *src, const uint16_t *point, float *dst)
 {
-    const uint64_t bits = pare_le32(src) | (uint64_t)pare_le32(src + 4) << 32;
+    const uint64_t bits = pare_le64(src);
     double x;
     (void)point;
     memcpy(&x, &bits, sizeof x);

@@ -52,6 +52,10 @@ bool pare__ggml_finite(const float *x, size_t n);
 float pare__ggml_extreme(const float *x, size_t n); /* the first element of largest magnitude */
 float pare__ggml_clamp(float code, float least, float most);
 
+/* Codes q = -most..most - 1 of 16 elements at 1 / id, with the sums of v x q and v q q, v = x^2. */
+void pare__ggml_sum_codes(const float *x, float id, float most, float q[16], float *sum_xq,
+                          float *sum_qq);
+
 /* False when h, the rounded form of a finite scale, is no number. */
 bool pare__ggml_store_f16(float x, uint16_t *h);
 

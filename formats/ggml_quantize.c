@@ -259,14 +259,15 @@ static float clamp_signed(float code)
     return pare__ggml_clamp(code, -32, 31);
 }
 
-/* Sums of v x q and v q q with v = x^2 and q = the codes of x at 1 / id. */
-static void sum_codes(const float *x, float id, float *sum_xq, float *sum_qq)
+void pare__ggml_sum_codes(const float *x, float id, float most, float q[16], float *sum_xq,
+                          float *sum_qq)
 {
     *sum_xq = *sum_qq = 0;
     for (size_t j = 0; j < 16; j++) {
-        const float q = clamp_signed(rintf(id * x[j])), v = x[j] * x[j];
-        *sum_xq += v * x[j] * q;
-        *sum_qq += v * q * q;
+        const float v = x[j] * x[j];
+        q[j] = pare__ggml_clamp(rintf(id * x[j]), -most, most - 1);
+        *sum_xq += v * x[j] * q[j];
+        *sum_qq += v * q[j] * q[j];
     }
 }
 
@@ -276,12 +277,12 @@ static float fit_step(const float *x, uint8_t *code)
     const float most = pare__ggml_extreme(x, 16);
     if (fabsf(most) < 1e-15f)
         return 0;
-    float id = -32 / most, sum_xq, sum_qq;
-    sum_codes(x, id, &sum_xq, &sum_qq);
+    float id = -32 / most, q[16], sum_xq, sum_qq;
+    pare__ggml_sum_codes(x, id, 32, q, &sum_xq, &sum_qq);
     float step = sum_qq != 0 ? sum_xq / sum_qq : 0, gain = step * sum_xq;
     for (int i = -9; i <= 9; i++) {
         const float other = -(32 + 0.1f * (float)i) / most;
-        sum_codes(x, other, &sum_xq, &sum_qq);
+        pare__ggml_sum_codes(x, other, 32, q, &sum_xq, &sum_qq);
         if (i == 0 || !(sum_qq > 0) || !(sum_xq * sum_xq > gain * sum_qq))
             continue;
         id = other;

@@ -11,18 +11,6 @@ bool pare__ggml_quantize_q2_k(const float *x, pare_ggml_block *b)
     return pare__ggml_quantize_offset(x, &how, b);
 }
 
-/* Codes -4..3 at 1 / id, with the sums of v x q and v q q, v = x^2. */
-static void first_codes(const float *x, float id, float q[16], float *sum_xq, float *sum_qq)
-{
-    *sum_xq = *sum_qq = 0;
-    for (size_t j = 0; j < 16; j++) {
-        const float v = x[j] * x[j];
-        q[j] = pare__ggml_clamp(rintf(id * x[j]), -4, 3);
-        *sum_xq += v * x[j] * q[j];
-        *sum_qq += v * q[j] * q[j];
-    }
-}
-
 /* Gives element j the code that is nearest at the step which the others want, if that lowers the
  * error: it falls as sum_xq^2 / sum_qq grows. */
 static bool move_code(float x, float *q, float *sum_xq, float *sum_qq)
@@ -48,7 +36,7 @@ static float fit_step(const float *x, uint8_t *code)
     float q[16], sum_xq, sum_qq;
     if (fabsf(most) < 1e-15f)
         return 0;
-    first_codes(x, -4 / most, q, &sum_xq, &sum_qq);
+    pare__ggml_sum_codes(x, -4 / most, 4, q, &sum_xq, &sum_qq);
     for (int sweep = 0, moved = 1; sweep < 5 && moved; sweep++) {
         moved = 0;
         for (size_t j = 0; j < 16; j++)

@@ -36,7 +36,7 @@ static pare_status check_version(const pare__quantized *q, settings *out)
     char what[256];
     const pare_json *v = pare_json_get(q->config, "checkpoint_format");
     const char *key = "checkpoint_format";
-    if (pare_json_type_of(v) == PARE_JSON_ABSENT) {
+    if (pare_json_type_of(v) == PARE_JSON_ABSENT || pare_json_type_of(v) == PARE_JSON_NULL) {
         key = "format";
         v = pare_json_get(q->config, key);
     }

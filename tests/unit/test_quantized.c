@@ -194,8 +194,10 @@ static const struct {
      3, fp8_block, true, "fp8"},
     {TEXT(GPTQ("4") GPTQ4 ZEROS8 ZEROS8 ZEROS8 ZEROS8 ONES8 ONES8 ONES8 ONES8 "\n"), 8, gptq4, true,
      "int4"},
-    {TEXT(GPTQ("4, \"format\": \"gptq_v2\", \"dynamic\": {\"-:.*head\": {}}") GPTQ4 "0 1\n"), 8,
-     gptq4_reordered, false, "int4"},
+    {TEXT(GPTQ(
+         "4, \"checkpoint_format\": null, \"format\": \"gptq_v2\", \"dynamic\": {\"-:.*head\": {}}")
+              GPTQ4 "0 1\n"),
+     8, gptq4_reordered, false, "int4"},
     {TEXT(GPTQ("3, \"checkpoint_format\": \"gptq_v2\"") "\0" LAYER ".qweight I32 6 32 " VALUES LAYER
                                                         ".qzeros I32 2 3 " VALUES LAYER
                                                         ".scales F16 2 32 " SCALES),
