@@ -67,7 +67,7 @@ pare_status pare_aware_round(pare_ctx *cx, pare_aware *t)
         for (size_t i = 0; i < t->step->count; i++)
             c->scales[i] = stored(t->step->value[i]);
     else
-        PARE_TRY(pare_scales_fit(cx, &t->grid, t->master->value, c->n, c->k, c));
+        PARE_TRY(pare_scales_fit(cx, &t->grid, t->master->value, NULL, c->n, c->k, c));
     pare_parallel(cx, c->n, ROWS_PER_CHUNK, round_rows, t);
     return PARE_OK;
 }

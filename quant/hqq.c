@@ -198,7 +198,7 @@ pare_status pare_hqq_quantize(pare_ctx *cx, const pare_grid *grid, const float *
                         .error = PARE_NEW(scratch, double, n)};
     if (!h.zero || !h.error)
         return PARE_ENOMEM;
-    PARE_TRY(pare_scales_fit(cx, &range, w, n, k, &start));
+    PARE_TRY(pare_scales_fit(cx, &range, w, NULL, n, k, &start));
     for (size_t i = 0; i < count; i++)
         h.zero[i] = (float)start.zeros[i];
     if (super)

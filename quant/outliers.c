@@ -139,5 +139,5 @@ pare_status pare_outliers_quantize(pare_ctx *cx, pare_arena *arena, const pare_o
     }
     for (size_t i = 0; i < n && out->outliers; i++)
         PARE_TRY(move_row(cx, i, w + i * k, out));
-    return pare_rtn_quantize(cx, grid, w, n, k, out);
+    return pare_rtn_quantize(cx, grid, w, NULL, n, k, out);
 }

@@ -55,10 +55,10 @@ void pare_rtn_codes(pare_ctx *cx, const pare_grid *grid, const float *w, pare_co
     pare_parallel(cx, out->n, ROWS_PER_CHUNK, round_rows, &job);
 }
 
-pare_status pare_rtn_quantize(pare_ctx *cx, const pare_grid *grid, const float *w, size_t n,
-                              size_t k, pare_codes *out)
+pare_status pare_rtn_quantize(pare_ctx *cx, const pare_grid *grid, const float *w,
+                              const float *cost, size_t n, size_t k, pare_codes *out)
 {
-    PARE_TRY(pare_scales_fit(cx, grid, w, n, k, out));
+    PARE_TRY(pare_scales_fit(cx, grid, w, cost, n, k, out));
     pare_rtn_codes(cx, grid, w, out);
     return PARE_OK;
 }

@@ -9,6 +9,7 @@
  *   uniform: code = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
  *
  *   w    [n, k] f32, row-major; read
+ *   cost [k] of errors in each column, see pare_scales_fit; NULL: none
  *   out  planes from pare_codes_take; written
  *
  * Returns PARE_OK, or
@@ -21,7 +22,7 @@
  * Threads  over rows.                      Exact  same bytes on every CPU.
  * Source   Jacob et al., CVPR 2018, eq. (1). */
 PARE_CHECKED pare_status pare_rtn_quantize(pare_ctx *cx, const pare_grid *grid, const float *w,
-                                           size_t n, size_t k, pare_codes *out);
+                                           const float *cost, size_t n, size_t k, pare_codes *out);
 
 /* The codes alone: scales and what belongs to them stand in `out` already. Finite w. */
 void pare_rtn_codes(pare_ctx *cx, const pare_grid *grid, const float *w, pare_codes *out);

@@ -210,7 +210,7 @@ static pare_status quantize(pare_ctx *cx, pare_arena *scratch, const pare_squeez
         PARE_TRY(s);
     }
     PARE_TRY(pare_squeezellm_books(cx, scratch, opts->bits, sensitivity, skip, w, n, k, book));
-    PARE_TRY(pare_rtn_quantize(cx, &grid, w, n, k, out));
+    PARE_TRY(pare_rtn_quantize(cx, &grid, w, NULL, n, k, out));
     return out->sparse ? keep_apart(cx, w, skip, (size_t)1 << opts->bits, out) : PARE_OK;
 }
 

@@ -15,7 +15,7 @@ enum { ROWS_PER_CHUNK = 8 };
 typedef struct scales_job {
     const pare_kernels *kernels;
     const pare_grid *grid;
-    const float *w;
+    const float *w, *cost;
     const pare_codes *out;
     atomic_size_t bad_row; /* first row with a fault, n when there is none */
 } scales_job;
@@ -26,11 +26,12 @@ static pare_grid_fault fit_group(const scales_job *job, size_t i, size_t g)
     const size_t begin = g * job->grid->group;
     const size_t end = g + 1 < out->groups ? begin + job->grid->group : out->k;
     const size_t at = i * out->groups + g;
+    const float *const cost = job->cost ? job->cost + begin : NULL;
     if (pare_encoding_is_super(job->grid->encoding))
-        return pare_super_fit(job->grid->encoding, job->w + i * out->k + begin, NULL,
+        return pare_super_fit(job->grid->encoding, job->w + i * out->k + begin, cost,
                               &out->scales[at], &out->minima[at], out->sub + at * PARE_SUPER_BYTES);
-    return pare_grid_fit(job->kernels, job->grid, job->w + i * out->k + begin, end - begin,
-                         &out->scales[at], &out->zeros[at]);
+    return pare_grid_fit_by(job->kernels, job->grid, job->w + i * out->k + begin, cost, end - begin,
+                            &out->scales[at], &out->zeros[at]);
 }
 
 static void note_bad_row(scales_job *job, size_t row)
@@ -97,11 +98,16 @@ void pare_scales_finish(const pare_grid *grid, pare_codes *out)
         memcpy(out->book, grid->book, (out->n << grid->bits) * sizeof *out->book);
 }
 
-pare_status pare_scales_fit(pare_ctx *cx, const pare_grid *grid, const float *w, size_t n, size_t k,
-                            pare_codes *out)
+pare_status pare_scales_fit(pare_ctx *cx, const pare_grid *grid, const float *w,
+                            const float *cost, size_t n, size_t k, pare_codes *out)
 {
     PARE_TRY(pare_grid_check(cx, grid, n, k, out));
-    scales_job job = {.kernels = &cx->kernels, .grid = grid, .w = w, .out = out, .bad_row = n};
+    scales_job job = {.kernels = &cx->kernels,
+                      .grid = grid,
+                      .w = w,
+                      .cost = cost,
+                      .out = out,
+                      .bad_row = n};
     PARE_TRY(grid->tensor ? fit_tensor(cx, &job) : fit_each(cx, &job));
     pare_scales_finish(grid, out);
     return PARE_OK;

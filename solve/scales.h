@@ -7,6 +7,8 @@
 /* Fits every group of W, then does what pare_scales_finish does.
  *
  *   w    [n, k] f32, row-major; read
+ *   cost [k] of an error in each column, finite and >= 0, for clip weighted and super-blocks; NULL:
+ *        none. Other grids do not look at it.
  *   out  planes from pare_codes_take; scales, zeros and what belongs to them are written
  *
  * Returns PARE_OK, what pare_grid_check returns, or PARE_ENUMERIC when a weight is not finite or a
@@ -14,7 +16,7 @@
  * Work  O(n k), up to 80 times that with clip mse. Threads over rows. Exact: same bytes on every
  * CPU. */
 PARE_CHECKED pare_status pare_scales_fit(pare_ctx *cx, const pare_grid *grid, const float *w,
-                                         size_t n, size_t k, pare_codes *out);
+                                         const float *cost, size_t n, size_t k, pare_codes *out);
 
 /* Fills the planes that follow from the scales: MXFP4's exponents, CODEBOOK's book; for NF4 the
  * scales are quantized themselves and replaced by what ships. */

@@ -364,7 +364,7 @@ static pare_status quantize(pare_ctx *cx, const double *value, pare_pass_linear 
     PARE_TRY(make_grid(cx, value, linear, scratch, &g));
     pare_quantize_ladder(factor, linear->result);
     if (factor->damping.failed)
-        return pare_quantize_round(cx, &g, linear, scratch);
+        return pare_quantize_round(cx, &g, NULL, linear, scratch);
     PARE_TRY(pare_codes_take(scratch, &g, linear->n, linear->k, linear->codes));
     const pare_mark mark = pare_arena_mark(scratch); /* codes alone stay */
     if (refine.rounds || site->correction.aim)

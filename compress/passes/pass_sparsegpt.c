@@ -119,7 +119,7 @@ static pare_status sweep(pare_ctx *cx, const double *value, const pare_grid *gri
     pare_quantize_ladder(factor, linear->result);
     if (factor->damping.failed) {
         PARE_TRY(pare_prune_without_factor(cx, linear, scratch));
-        return grid ? pare_quantize_round(cx, grid, linear, scratch) : PARE_OK;
+        return grid ? pare_quantize_round(cx, grid, NULL, linear, scratch) : PARE_OK;
     }
     if (grid)
         PARE_TRY(pare_codes_take(scratch, grid, linear->n, linear->k, linear->codes));

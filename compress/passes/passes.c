@@ -74,5 +74,5 @@ pare_status pare_pass_run(pare_ctx *cx, const pare_pass *pass, const double *val
     if (pass->run)
         return pass->run(cx, value, linear, scratch);
     const pare_grid grid = pass->grid(value);
-    return pare_quantize_round(cx, &grid, linear, scratch);
+    return pare_quantize_round(cx, &grid, NULL, linear, scratch);
 }

@@ -88,11 +88,11 @@ pare_status pare_quantize_keep(const pare_grid *grid, size_t n, size_t k, pare_p
     return PARE_OK;
 }
 
-pare_status pare_quantize_round(pare_ctx *cx, const pare_grid *grid, pare_pass_linear *linear,
-                                pare_arena *scratch)
+pare_status pare_quantize_round(pare_ctx *cx, const pare_grid *grid, const float *cost,
+                                pare_pass_linear *linear, pare_arena *scratch)
 {
     PARE_TRY(pare_codes_take(scratch, grid, linear->n, linear->k, linear->codes));
-    return pare_rtn_quantize(cx, grid, linear->w, linear->n, linear->k, linear->codes);
+    return pare_rtn_quantize(cx, grid, linear->w, cost, linear->n, linear->k, linear->codes);
 }
 
 pare_grid pare_quantize_stand_in(unsigned bits)

@@ -64,8 +64,9 @@ double pare_quantize_tries(const double *value);
 /* For quantizers whose storage follows from a grid: fills shape and encoding of *out. */
 pare_status pare_quantize_keep(const pare_grid *grid, size_t n, size_t k, pare_packed_linear *out);
 
-/* Rounds to nearest on the grid; planes from `scratch`. */
-PARE_CHECKED pare_status pare_quantize_round(pare_ctx *cx, const pare_grid *grid,
+/* Rounds to nearest on the grid; planes from `scratch`.
+ *   cost  [k] of an error in each column (pare_scales_fit), or NULL */
+PARE_CHECKED pare_status pare_quantize_round(pare_ctx *cx, const pare_grid *grid, const float *cost,
                                              pare_pass_linear *linear, pare_arena *scratch);
 
 /* The grid of super-blocks that a step names, and its storage: PARE_EINVAL for parameters that

@@ -52,6 +52,13 @@ enum { SAMPLES = 12, FEW = 128 };
 /* For ranges of columns. */
 enum { RANGES = 32 };
 
+bool pare_need_trusts(const pare_step *step)
+{
+    const pare_pass *const pass = pare_passes[step->pass];
+    const unsigned asked = pass->diagonal && pass->asks ? pass->asks(step->value) : 0;
+    return ((pass->needs | asked) & PARE_FACT_HESSIAN) != 0;
+}
+
 pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t vocab)
 {
     const pare_pass *const pass = pare_passes[step->pass];
@@ -64,7 +71,7 @@ pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t v
         return (pare_need){.tokens = pass->structure(step->value).hidden > 0 ? all : FEW};
     if (pass->transform && pass->transform->block)
         return (pare_need){.tokens = FEW};
-    if (!(pass->needs & PARE_FACT_HESSIAN))
+    if (!pare_need_trusts(step))
         return (pare_need){.tokens = pass->transform || fixed ? RANGES : 0};
     if (pass->diagonal)
         return (pare_need){.tokens = FEW, .rank = pare_smaller(rank, SAMPLES), .samples = SAMPLES};
@@ -113,7 +120,7 @@ const char *pare_need_outcome(const pare_step *step, bool one)
     const pare_pass *const pass = pare_passes[step->pass];
     if (pare_pass_transforms(pass))
         return one ? "stays as it is" : "stay as they are";
-    if (pass->needs & PARE_FACT_HESSIAN)
+    if (pare_need_trusts(step))
         return one ? "gets its plain form" : "get its plain form";
     return one ? "has scales of its inputs from these tokens alone"
                : "have scales of their inputs from these tokens alone";

@@ -14,6 +14,9 @@ typedef struct pare_need {
     size_t samples;  /* effective ones, at least (calib/support.h) */
 } pare_need;
 
+/* Whether a step trusts a Hessian that it has: what it does then goes wrong by too few inputs. */
+bool pare_need_trusts(const pare_step *step);
+
 /* What a step of the recipe needs of k inputs.
  *   columns  with some input that is not 0; k as long as that is not known
  *   vocab    of the model: no more different tokens can come */

@@ -188,7 +188,7 @@ typedef struct coded {
 static pare_status run_rounding(probe *p, const void *arg)
 {
     coded *const c = *(coded *const *)arg;
-    return pare_rtn_quantize(p->cx, &c->grid, p->w, p->n, p->k, &c->codes);
+    return pare_rtn_quantize(p->cx, &c->grid, p->w, NULL, p->n, p->k, &c->codes);
 }
 
 /* Loaded, packed, hashed, decoded and measured. */

@@ -156,7 +156,7 @@ START_TEST(without_scales_the_error_is_that_of_round_to_nearest)
     for (size_t l = 0; l < 2; l++) {
         pare_codes codes;
         ck_assert_int_eq(pare_codes_take(&arena, &grid, n[l], K, &codes), PARE_OK);
-        ck_assert_int_eq(pare_rtn_quantize(&cx, &grid, w[l], n[l], K, &codes), PARE_OK);
+        ck_assert_int_eq(pare_rtn_quantize(&cx, &grid, w[l], NULL, n[l], K, &codes), PARE_OK);
         float *const q = PARE_NEW(&arena, float, n[l] * K);
         float *const same = PARE_NEW(&arena, float, n[l] * K);
         ck_assert(q && same);

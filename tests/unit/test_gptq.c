@@ -284,7 +284,7 @@ START_TEST(beats_rtn_in_output_error)
     const result r = run(&plain, &grid, w, h, N, K);
     pare_codes rtn;
     ck_assert_int_eq(pare_codes_take(&arena, &grid, N, K, &rtn), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &grid, w, N, K, &rtn), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &grid, w, NULL, N, K, &rtn), PARE_OK);
     const double mine = pare_gptq_error(&cx, w, values(&r.codes, 32), h, N, K);
     const double base = pare_gptq_error(&cx, w, values(&rtn, 32), h, N, K);
     ck_assert_double_lt(mine, 0.8 * base);

@@ -40,7 +40,7 @@ static pare_codes rtn(const pare_grid *g, const float *w)
 {
     pare_codes c;
     ck_assert_int_eq(pare_codes_take(&arena, g, N, K, &c), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, g, w, N, K, &c), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, g, w, NULL, N, K, &c), PARE_OK);
     return c;
 }
 
@@ -220,12 +220,12 @@ START_TEST(rows_of_zeros_stay_zero_in_nf4)
         w[i * 64] = i < 3 ? 0.001F * (float)i : 1.37F + 0.5F * (float)(i % 2);
     pare_codes c;
     ck_assert_int_eq(pare_codes_take(&arena, &g, 512, 64, &c), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, 512, 64, &c), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, 512, 64, &c), PARE_OK);
     const float *const q = values(&g, &c);
     for (size_t j = 0; j < 64; j++)
         ck_assert_float_eq(q[j], 0); /* whatever its scale */
     memset(w, 0, 512 * 64 * sizeof *w);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, 512, 64, &c), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, 512, 64, &c), PARE_OK);
     ck_assert_float_eq(c.scales[77], 0);
 }
 END_TEST
@@ -246,7 +246,7 @@ START_TEST(one_ternary_scale_is_the_mean_of_the_matrix)
     w[3 * K + 5] = NAN;
     pare_codes bad;
     ck_assert_int_eq(pare_codes_take(&arena, &grids[1], N, K, &bad), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &grids[1], w, N, K, &bad), PARE_ENUMERIC);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &grids[1], w, NULL, N, K, &bad), PARE_ENUMERIC);
     ck_assert_ptr_nonnull(strstr(cx.what, "row 3"));
 }
 END_TEST

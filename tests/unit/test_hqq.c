@@ -205,7 +205,7 @@ START_TEST(uniform_grids_keep_steps_in_f16_and_err_less_than_rtn)
     }
     pare_codes rtn;
     ck_assert_int_eq(pare_codes_take(&arena, &uniform, ROWS, TAIL, &rtn), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &uniform, w, ROWS, TAIL, &rtn), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &uniform, w, NULL, ROWS, TAIL, &rtn), PARE_OK);
     ck_assert_double_lt(error_of(&uniform, &c, w), 0.95 * error_of(&uniform, &rtn, w));
 }
 END_TEST

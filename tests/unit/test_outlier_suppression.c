@@ -239,7 +239,7 @@ START_TEST(with_float_inputs_the_error_is_that_of_round_to_nearest)
     for (size_t l = 0; l < 2; l++)
         linear[l].activation.mode = PARE_ACTIVATION_FLOAT;
     ck_assert_int_eq(pare_codes_take(&arena, &grid, N, K, &codes), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &grid, w, N, K, &codes), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &grid, w, NULL, N, K, &codes), PARE_OK);
     pare_codes_values(&grid, &codes, q);
     ck_assert_int_eq(pare_suppress_error(&cx, &arena, &site, NULL, &error), PARE_OK);
     ck_assert_double_eq_tol(error / pare_gptq_error(&cx, w, q, h, N, K), 1, 1e-6);

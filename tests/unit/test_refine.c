@@ -76,7 +76,7 @@ static void begin(job *b, unsigned bits, size_t group, bool symmetric)
     for (size_t i = 0; i < N; i++)
         b->w[i * K + 5] = 0;
     ck_assert_int_eq(pare_codes_take(&arena, &b->grid, N, K, &b->codes), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &b->grid, b->w, N, K, &b->codes), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &b->grid, b->w, NULL, N, K, &b->codes), PARE_OK);
 }
 
 static double refine(job *b)
@@ -347,7 +347,7 @@ START_TEST(zeros_and_dead_columns_stay)
     begin(&b, 3, 64, true);
     for (size_t i = 0; i < (size_t)N * K; i += 3)
         b.w[i] = 0;
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &b.grid, b.w, N, K, &b.codes), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &b.grid, b.w, NULL, N, K, &b.codes), PARE_OK);
     b.opts.keep_zeros = true;
     (void)refine(&b);
     for (size_t i = 0; i < (size_t)N * K; i++)

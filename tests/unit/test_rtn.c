@@ -33,7 +33,7 @@ START_TEST(each_group_is_rounded_to_its_own_grid)
     const pare_grid g = {.bits = 4, .group = 64, .f16_scales = true};
     pare_codes out;
     ck_assert_int_eq(pare_codes_take(&arena, &g, N, K, &out), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &out), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &out), PARE_OK);
     ck_assert_uint_eq(out.groups, 3);
     for (size_t i = 0; i < N; i++)
         for (size_t b = 0; b < 3; b++) {
@@ -56,10 +56,10 @@ START_TEST(threads_do_not_change_a_byte)
     pare_codes first, other;
     ck_assert_int_eq(pare_codes_take(&arena, &g, N, K, &first), PARE_OK);
     ck_assert_int_eq(pare_codes_take(&arena, &g, N, K, &other), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &first), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &first), PARE_OK);
     for (size_t threads = 2; threads <= 5; threads += 3) {
         ck_assert_int_eq(pare_pool_new(&cx, threads, &cx.pool), PARE_OK);
-        ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &other), PARE_OK);
+        ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &other), PARE_OK);
         ck_assert_mem_eq(first.codes, other.codes, N * K);
         ck_assert_mem_eq(first.zeros, other.zeros, N * first.groups);
         ck_assert_mem_eq(first.scales, other.scales, N * first.groups * sizeof(float));
@@ -78,7 +78,7 @@ START_TEST(first_faulty_group_is_named_for_any_number_of_threads)
     w[40 * K] = INFINITY;
     for (size_t threads = 1; threads <= 5; threads++) {
         ck_assert_int_eq(pare_pool_new(&cx, threads, &cx.pool), PARE_OK);
-        ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &out), PARE_ENUMERIC);
+        ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &out), PARE_ENUMERIC);
         ck_assert_ptr_nonnull(strstr(cx.what, "row 31, group 5: weight nan is not finite"));
         pare_ctx_clear(&cx);
         pare_pool_free(&cx, cx.pool);
@@ -94,12 +94,12 @@ START_TEST(a_scale_beyond_f16_is_refused_and_a_small_one_is_kept)
     ck_assert_int_eq(pare_codes_take(&arena, &g, N, K, &out), PARE_OK);
     for (size_t j = 32; j < 64; j++)
         w[2 * K + j] = j == 40 ? 15 * 0x1p-20F : j == 41 ? 0x1p-22F : 0;
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &out), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &out), PARE_OK);
     ck_assert_float_eq(out.scales[2 * out.groups + 1], 0x1p-20F);
     ck_assert_uint_eq(out.codes[2 * K + 40], 15);
     ck_assert_uint_eq(out.codes[2 * K + 41], 0);
     w[2 * K + 40] = 15e6F;
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &out), PARE_ENUMERIC);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &out), PARE_ENUMERIC);
     ck_assert_ptr_nonnull(strstr(cx.what, "row 2, group 1: scale 1e+06 is above 65504"));
 }
 END_TEST
@@ -110,10 +110,10 @@ START_TEST(wrong_bits_and_groups_are_refused)
     pare_codes out;
     ck_assert_int_eq(pare_codes_take(&arena, &g, N, K, &out), PARE_OK);
     g.bits = 6;
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &out), PARE_EINVAL);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &out), PARE_EINVAL);
     pare_ctx_clear(&cx);
     g = (pare_grid){.bits = 4, .group = 33};
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &out), PARE_ESHAPE);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &out), PARE_ESHAPE);
 }
 END_TEST
 
@@ -123,8 +123,8 @@ START_TEST(a_group_wider_than_the_row_is_the_row)
     pare_codes a, b;
     ck_assert_int_eq(pare_codes_take(&arena, &wide, N, K, &a), PARE_OK);
     ck_assert_int_eq(pare_codes_take(&arena, &row, N, K, &b), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &wide, w, N, K, &a), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &row, w, N, K, &b), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &wide, w, NULL, N, K, &a), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &row, w, NULL, N, K, &b), PARE_OK);
     ck_assert_mem_eq(a.codes, b.codes, N * K);
     ck_assert_mem_eq(a.scales, b.scales, N * sizeof(float));
 }
@@ -139,7 +139,7 @@ START_TEST(every_weight_goes_through_the_kernels_of_the_context)
     ranged = rounded = 0;
     cx.kernels.range_f32 = count_range;
     cx.kernels.round_codes = count_codes;
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &out), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &out), PARE_OK);
     ck_assert_uint_eq(ranged, N * K);
     ck_assert_uint_eq(rounded, N * K);
 }

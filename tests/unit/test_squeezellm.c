@@ -145,7 +145,7 @@ START_TEST(sensitivity_and_sparse_weights_lower_the_loss)
     const pare_grid uniform = {.bits = 3, .f16_scales = true};
     pare_codes rtn;
     ck_assert_int_eq(pare_codes_take(&arena, &uniform, N, K, &rtn), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, &uniform, w, N, K, &rtn), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &uniform, w, NULL, N, K, &rtn), PARE_OK);
     const double e_rtn = weighted_error(s, w, values(&uniform, &rtn)),
                  e_flat = weighted_error(s, w, values(&codebook3, &flat)),
                  e_aware = weighted_error(s, w, values(&codebook3, &aware)),

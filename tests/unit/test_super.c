@@ -257,7 +257,7 @@ START_TEST(the_sweep_beats_rounding_on_the_same_grid_and_the_engine)
     float *const plain = take(N * K, 4), *const q = take(N * K, 4);
     pare_codes c;
     ck_assert_int_eq(pare_codes_take(&arena, g, N, K, &c), PARE_OK);
-    ck_assert_int_eq(pare_rtn_quantize(&cx, g, w, N, K, &c), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, g, w, NULL, N, K, &c), PARE_OK);
     pare_codes_values(g, &c, q);
     const double rounded = pare_gptq_error(&cx, w, q, h, N, K);
     for (size_t i = 0; i < N * K; i += 256) {

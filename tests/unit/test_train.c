@@ -406,7 +406,7 @@ static void rig_begin_aware(rig *r, size_t threads, pare_grid grid)
     for (size_t i = 0; i < LEAVES; i++) {
         pare_aware *const t = &r->trainee.aware[i];
         r->leaf[i].keeps_zeros = false;
-        ck_assert_int_eq(pare_scales_fit(&r->home.cx, &grid, t->master->value, t->codes.n,
+        ck_assert_int_eq(pare_scales_fit(&r->home.cx, &grid, t->master->value, NULL, t->codes.n,
                                          t->codes.k, &t->codes),
                          PARE_OK);
         if (t->step)
