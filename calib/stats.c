@@ -352,7 +352,7 @@ pare_status pare_stats_support(pare_arena *scratch, pare_stats *s, unsigned grou
         pare_site_stats *const site = &s->site[i];
         if (!(s->active & group & (1u << i)))
             continue;
-        if (site->h)
+        if (site->h && site->fourth)
             PARE_TRY(pare_support_of(scratch, site->h, site->fourth, site->k, site->tokens,
                                      &site->support));
         site->support.loudest = pare_loudness_share(&site->loudness);

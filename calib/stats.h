@@ -5,7 +5,7 @@
  *            2/T of the papers is left out: GPTQ, its damping and relative errors do not change
  *            when H is scaled.
  *   fourth   with H: sum over tokens of (w x^2)^2 of each column, for what H rests on
- *            (calib/support.h).
+ *            (calib/support.h); NULL where that is not known (calib/imatrix.h).
  *   channels per input column: max |x|, mean |x|, mean, least and largest x.
  *   loudness with any of these: energy of the tokens; with H each times its weight.
  *   held     with H: the same sum over the tokens behind the first `held_from`.

@@ -421,3 +421,13 @@ bool pare__gguf_unname(const pare__gguf_family *f, const char *name, const char 
     out->order = (inner ? 64 * (block + 1) : 0) + 2 * i + (strcmp(suffix, ".bias") == 0);
     return true;
 }
+
+bool pare_gguf_name_of(const char *model_type, const char *tensor, char out[PARE_GGUF_NAME])
+{
+    const pare__gguf_family *const f = pare__gguf_family_for(model_type);
+    pare__gguf_place place;
+    if (!f || !pare__gguf_unname(f, tensor, ".weight", &place))
+        return false;
+    (void)snprintf(out, PARE_GGUF_NAME, "%s", place.name);
+    return true;
+}

@@ -51,7 +51,8 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
     put_size(w, "seed", m->seed);
     if (m->tokens_sha256) {
         pare_json_open_object(w, "calibration");
-        pare_json_put_text(w, "tokens_sha256", m->tokens_sha256);
+        if (m->tokens_sha256[0])
+            pare_json_put_text(w, "tokens_sha256", m->tokens_sha256);
         put_size(w, "windows", m->windows);
         put_size(w, "window", m->window);
         put_size(w, "new_tokens", m->fresh);

@@ -43,7 +43,8 @@ typedef struct pare_manifest {
     const char *version; /* of the program: "0.1.0" */
     const char *recipe;  /* normalized, portable; NUL-terminated */
     uint64_t seed;
-    const char *tokens_sha256;   /* of the calibration tokens; NULL: no calibration */
+    const char *tokens_sha256;   /* of the calibration tokens; "": unknown; NULL: no
+                                  calibration */
     const char *held_out_sha256; /* of the windows held out to evaluate on; NULL: none */
     const char *training_sha256; /* of the windows that a pass trained on; NULL: none did */
     size_t windows, window;      /* calibration */

@@ -266,9 +266,10 @@ static pare_status take_kept(const pare_data_reader *r, pare_calibration_data *o
                              pare_settled *settled)
 {
     const pare_plan_kept *const kept = &r->plan->kept;
-    PARE_TRY(pare_stats_file_tokens(r->cx, r->a, kept->path, &kept->about,
-                                    r->plan->model.config.vocab, &out->tokens, &out->held_out));
-    memcpy(out->sha256, kept->about.tokens_sha256, sizeof out->sha256);
+    if (!kept->imatrix)
+        PARE_TRY(pare_stats_file_tokens(r->cx, r->a, kept->path, &kept->about,
+                                        r->plan->model.config.vocab, &out->tokens, &out->held_out));
+    (void)snprintf(out->sha256, sizeof out->sha256, "%s", kept->about.tokens_sha256);
     if (kept->about.held_out)
         memcpy(out->held_out_sha256, kept->about.held_out_sha256, sizeof out->held_out_sha256);
     settled->windows = kept->about.samples;

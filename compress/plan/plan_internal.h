@@ -31,8 +31,8 @@ PARE_CHECKED pare_status pare__plan_kept_place(pare_ctx *cx, pare_arena *a, cons
 PARE_CHECKED pare_status pare__plan_kept_look(pare_ctx *cx, pare_arena *a, const pare_plan *plan);
 
 /* Once the steps are resolved: plan->kept.used; PARE_EUSAGE (with place) for steps that need more
- * than statistics. */
-PARE_CHECKED pare_status pare__plan_kept_check(pare_ctx *cx, pare_plan *plan);
+ * than statistics; what pare_imatrix_find returns for linears that are calibrated. */
+PARE_CHECKED pare_status pare__plan_kept_check(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
 /* Whether tokens count by the loss in a file of statistics, whatever the steps. */
 bool pare__plan_kept_weighs(const pare_plan *plan);

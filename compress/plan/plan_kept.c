@@ -72,6 +72,29 @@ static pare_status adopt(pare_ctx *cx, pare_plan *plan)
     return PARE_OK;
 }
 
+/* An importance matrix says how much of its text was seen, and nothing of the model. */
+static pare_status adopt_imatrix(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_mark mark = pare_arena_mark(a);
+    pare_imatrix m;
+    const pare_status s = pare_imatrix_open(cx, a, plan->kept.path, &m);
+    const size_t chunks = m.chunks, chunk = m.chunk, context = plan->model.config.context;
+    const size_t window = context && context < chunk ? context : chunk;
+    pare_imatrix_close(&m);
+    pare_arena_rewind(a, mark);
+    PARE_TRY(s);
+    plan->kept.imatrix = true;
+    plan->kept.about =
+        (pare_stats_about){.samples = (size_t)((uint64_t)chunks * chunk / window),
+                           .window = window,
+                           .fresh = (uint64_t)chunks * chunk,
+                           .tokens_sha256 = "",
+                           .token_weights = pare_token_weighing_name(PARE_TOKENS_EVEN),
+                           .precision = pare_precision_name(PARE_PRECISION_F32),
+                           .cold = pare_cold_policy_name(PARE_COLD_ALL_TOKENS)};
+    return adopt(cx, plan);
+}
+
 pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
@@ -98,6 +121,8 @@ pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan)
                                 "%s: no such file; \"keep: %s\" beside the data of a calibration "
                                 "makes one, and a path in a recipe is relative to the recipe",
                                 plan->kept.path, file->text);
+    if (pare_imatrix_is_one(plan->kept.path))
+        return adopt_imatrix(cx, a, plan);
     PARE_TRY(pare_stats_file_about(cx, a, plan->kept.path, &plan->kept.about));
     PARE_TRY(check_shape(cx, plan, &plan->kept.about));
     PARE_TRY(check_configuration(cx, plan, &plan->kept.about));
@@ -232,6 +257,53 @@ static const char *needs_more(const pare_plan *plan, size_t step)
                : NULL;
 }
 
+/* What a step needs beside the sizes of columns, or NULL. */
+static const char *needs_more_than_sizes(const pare_plan *plan, size_t step)
+{
+    const pare_step *const s = &plan->recipe.step[step];
+    const pare_pass *const pass = pare_passes[s->pass];
+    const unsigned facts = pare__plan_facts(s);
+    if (pare_pass_transforms(pass))
+        return "transforms inputs by more than the sizes of their columns";
+    if (facts & (PARE_FACT_CHANNELS | PARE_FACT_SAMPLE))
+        return "with activations: int8_tensor needs ranges of inputs";
+    if ((facts & PARE_FACT_HESSIAN) && !pass->diagonal)
+        return "needs the whole Hessian";
+    return pare_plan_ratios(plan, step).rule != PARE_RATIOS_UNIFORM
+               ? "with ratios looks at the Hessians of all blocks"
+               : NULL;
+}
+
+/* Every linear that a step quantizes or prunes by its inputs is there, with as many columns. */
+static pare_status check_imatrix(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    const pare_mark mark = pare_arena_mark(a);
+    const pare_imatrix_entry *entry;
+    pare_imatrix m;
+    for (size_t step = 0; step < plan->recipe.steps; step++) {
+        const char *const why = needs_more_than_sizes(plan, step);
+        const pare_step *const s = &plan->recipe.step[step];
+        if (why)
+            return pare_recipe_fail(cx, s->place,
+                                    "%s %s, and an importance matrix has the sizes of columns "
+                                    "alone; rtn with clip: weighted, squeezellm, wanda and ria "
+                                    "work with it",
+                                    pare_passes[s->pass]->name, why);
+    }
+    if (plan->model.config.experts)
+        return pare_recipe_fail(cx, plan->recipe.calibration.from.place,
+                                "%s: pare reads no importance matrices of mixtures of experts",
+                                plan->kept.path);
+    pare_status s = pare_imatrix_open(cx, a, plan->kept.path, &m);
+    for (size_t i = 0; s == PARE_OK && i < plan->linears; i++)
+        if (plan->linear[i].calibrated)
+            s = pare_imatrix_find(&m, plan->model.config.arch->model_type,
+                                  plan->linear[i].packed.name, plan->linear[i].packed.k, &entry);
+    pare_imatrix_close(&m);
+    pare_arena_rewind(a, mark);
+    return s;
+}
+
 /* Whether a step shifts inputs whose Hessians some step reads. */
 static bool shifts(const pare_plan *plan, size_t step)
 {
@@ -262,7 +334,7 @@ static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step)
     return PARE_OK;
 }
 
-pare_status pare__plan_kept_check(pare_ctx *cx, pare_plan *plan)
+pare_status pare__plan_kept_check(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_recipe *const r = &plan->recipe;
     plan->kept.used = plan->kept.path && plan->calibrated;
@@ -280,7 +352,7 @@ pare_status pare__plan_kept_check(pare_ctx *cx, pare_plan *plan)
                                 "\"%s\": statistics are kept of the model of the recipe, and some "
                                 "steps here work on what others made of it",
                                 plan->kept.made ? "keep" : "from");
-    return PARE_OK;
+    return plan->kept.imatrix ? check_imatrix(cx, a, plan) : PARE_OK;
 }
 
 const char *pare_plan_kept_idle(const pare_plan *plan)

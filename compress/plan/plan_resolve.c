@@ -532,7 +532,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     if (plan->structured) {
         PARE_TRY(pare__plan_tables(cx, plan));
         decide_precision(plan);
-        return pare__plan_kept_check(cx, plan);
+        return pare__plan_kept_check(cx, a, plan);
     }
     int64_t *const owner = PARE_NEW(a, int64_t, count), *const pruner = PARE_NEW(a, int64_t, count);
     plan->linear = PARE_NEW(a, pare_plan_linear, count);
@@ -563,7 +563,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;
     PARE_TRY(pare__plan_tables(cx, plan));
     PARE_TRY(weigh_tokens(cx, plan));
-    PARE_TRY(pare__plan_kept_check(cx, plan));
+    PARE_TRY(pare__plan_kept_check(cx, a, plan));
     decide_precision(plan);
     PARE_TRY(pare__plan_experts(cx, plan));
     return pare__plan_rotate_check(cx, plan);

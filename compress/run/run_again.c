@@ -65,7 +65,7 @@ static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
         return PARE_OK;
     const pare_data_reader reader = pare__run_reader(run);
     PARE_TRY(pare_data_calibration(&reader, &run->data, &run->settled));
-    if (plan->calibrated && !is_text(was, "tokens_sha256", run->data.sha256))
+    if (plan->calibrated && run->data.sha256[0] && !is_text(was, "tokens_sha256", run->data.sha256))
         (void)snprintf(difference, DIFFERENCE, "it was calibrated with other tokens");
     else if (noted && !is_text(manifest, "held_out_sha256", run->data.held_out_sha256))
         (void)snprintf(difference, DIFFERENCE, "it was evaluated on other windows held out");

@@ -95,12 +95,12 @@ pare_status pare__kept_open(pare_run *run)
         PARE_TRY(pare_watch_path(run->a, &run->checkpoint.watch, kept->path));
     }
     PARE_TRY(pare__kept_hash(run));
-    const pare_status s = compare(run);
+    const pare_status s = kept->imatrix ? PARE_OK : compare(run);
     if (s == PARE_OK)
         pare__notify(run, PARE_EVENT_NOTICE,
-                     "statistics of the original model are taken from %s; linears do not see what "
-                     "those in front of them lost",
-                     kept->path);
+                     "%s of the original model are taken from %s; linears do not see what those in "
+                     "front of them lost",
+                     kept->imatrix ? "sizes of input columns" : "statistics", kept->path);
     return s;
 }
 
@@ -116,12 +116,43 @@ pare_status pare__kept_take(pare_run *run)
 pare_status pare__kept_begin(pare_run *run, size_t block)
 {
     const pare_plan_kept *const kept = &run->plan->kept;
-    if (!kept->used)
+    if (!kept->used || kept->imatrix)
         return PARE_OK;
     PARE_TRY(pare_stats_group_open(run->cx, &run->scratch, kept->path, block, 0, &run->kept.group));
     return run->plan->token_weights
                ? pare_stats_group_outputs(&run->kept.group, &run->weights.outputs)
                : PARE_OK;
+}
+
+/* The sizes of columns at a site, of a linear that reads it: they are the same for all that do. */
+static pare_status fill_site(pare_run *run, const pare_imatrix *m, size_t block, pare_site site,
+                             pare_site_stats *stats)
+{
+    const pare_plan *const plan = run->plan;
+    const pare_imatrix_entry *entry = NULL;
+    size_t i, end;
+    for (pare_plan_range(plan, block, 0, &i, &end); !entry && i < end; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        if (l->calibrated && pare_plan_site(plan, l) == site)
+            PARE_TRY(pare_imatrix_find(m, plan->model.config.arch->model_type, l->packed.name,
+                                       stats->k, &entry));
+    }
+    return entry ? pare_imatrix_fill(m, entry, stats) : PARE_OK;
+}
+
+pare_status pare__kept_fill(pare_run *run, size_t block, pare_stats *stats)
+{
+    if (!run->plan->kept.imatrix)
+        return pare_stats_group_fill(&run->kept.group, stats);
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_imatrix m;
+    pare_status s = pare_imatrix_open(run->cx, &run->scratch, run->plan->kept.path, &m);
+    for (unsigned i = 0; s == PARE_OK && i < PARE_SITES; i++)
+        if (stats->active & (1u << i))
+            s = fill_site(run, &m, block, (pare_site)i, &stats->site[i]);
+    pare_imatrix_close(&m);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
 }
 
 void pare__kept_end(pare_run *run)

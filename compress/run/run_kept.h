@@ -31,6 +31,9 @@ PARE_CHECKED pare_status pare__kept_take(pare_run *run);
 PARE_CHECKED pare_status pare__kept_begin(pare_run *run, size_t block);
 void pare__kept_end(pare_run *run);
 
+/* Fills the active sites of what every token runs. PARE_EFORMAT. */
+PARE_CHECKED pare_status pare__kept_fill(pare_run *run, size_t block, pare_stats *stats);
+
 /* Fills the active sites of an expert. PARE_EFORMAT. */
 PARE_CHECKED pare_status pare__kept_expert(pare_run *run, size_t block, size_t part,
                                            pare_stats *stats);

@@ -113,7 +113,7 @@ pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats)
     static const char what[] = "gathering statistics";
     const pare_tap tap = pare_stats_tap(stats);
     if (run->plan->kept.used)
-        return pare_stats_group_fill(&run->kept.group, stats);
+        return pare__kept_fill(run, block, stats);
     const pare_mark mark = pare_arena_mark(&run->scratch);
     unsigned char *shares;
     pare__team_block(run, PARE_TEAM_GATHER, block, stats->active);

@@ -1,0 +1,268 @@
+#include "calib/imatrix.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/gguf.h"
+#include "formats/little_endian.h"
+
+enum { NAME_MOST = 512, ENTRIES_MOST = 1 << 20 };
+static const char sums[] = ".in_sum2", counts[] = ".counts", weight[] = ".weight";
+
+static float get_float(const unsigned char *p)
+{
+    const uint32_t bits = pare_le32(p);
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static bool begins_as_gguf(const unsigned char *data, uint64_t bytes)
+{
+    return bytes >= 4 && memcmp(data, "GGUF", 4) == 0;
+}
+
+/* An older file has no mark: a number of entries, then a name that ends in ".weight". */
+static bool begins_as_older(const unsigned char *data, uint64_t bytes)
+{
+    if (bytes < 8)
+        return false;
+    const uint32_t entries = pare_le32(data), len = pare_le32(data + 4);
+    const size_t tail = sizeof weight - 1;
+    return entries >= 1 && entries <= ENTRIES_MOST && len > tail && len <= NAME_MOST &&
+           bytes - 8 >= len && memcmp(data + 8 + len - tail, weight, tail) == 0;
+}
+
+bool pare_imatrix_is_one(const char *path)
+{
+    unsigned char head[8 + NAME_MOST];
+    FILE *const f = fopen(path, "rb");
+    if (!f)
+        return false;
+    const size_t len = fread(head, 1, sizeof head, f);
+    (void)fclose(f);
+    return begins_as_gguf(head, len) || begins_as_older(head, len);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const pare_imatrix_entry *)a)->name, ((const pare_imatrix_entry *)b)->name);
+}
+
+static pare_status fault(const pare_imatrix *m, const char *what)
+{
+    return pare_fail(m->cx, PARE_EFORMAT, "%s: no importance matrix that pare reads: %s",
+                     m->file.path, what);
+}
+
+/* --- GGUF --------------------------------------------------------------------------------------
+ */
+
+static bool ends_in(const char *name, const char *tail, size_t *len)
+{
+    const size_t all = strlen(name), behind = strlen(tail);
+    *len = all > behind ? all - behind : 0;
+    return *len && strcmp(name + *len, tail) == 0;
+}
+
+/* The counts of the sums in t, as many as matrices. */
+static const pare_gguf_tensor *counts_of(const pare_gguf *g, const pare_gguf_tensor *t, size_t len)
+{
+    char name[NAME_MOST + sizeof counts];
+    if (len > NAME_MOST)
+        return NULL;
+    (void)snprintf(name, sizeof name, "%.*s%s", (int)len, t->name, counts);
+    const pare_gguf_tensor *const found = pare_gguf_tensor_find(g, name);
+    return found && found->type->dtype == PARE_F32 && t->shape[t->rank - 1] &&
+                   found->elements == t->elements / t->shape[t->rank - 1]
+               ? found
+               : NULL;
+}
+
+static pare_status list_gguf(pare_arena *a, pare_imatrix *m)
+{
+    pare_gguf g;
+    const char *type;
+    size_t len;
+    int64_t chunks, chunk;
+    PARE_TRY(pare_gguf_parse(m->cx, a, m->file.path, m->file.data, m->file.bytes, &g));
+    if (!pare_gguf_text(pare_gguf_find(&g, "general.type"), &type, &len) || len != 7 ||
+        memcmp(type, "imatrix", 7) != 0)
+        return fault(m, "its general.type is not \"imatrix\"");
+    if (!pare_gguf_integer(pare_gguf_find(&g, "imatrix.chunk_count"), 0, &chunks) ||
+        !pare_gguf_integer(pare_gguf_find(&g, "imatrix.chunk_size"), 0, &chunk) || chunks < 1 ||
+        chunks > INT32_MAX || chunk < 1 || chunk > 1 << 24)
+        return fault(m, "imatrix.chunk_count or imatrix.chunk_size is missing or no number of "
+                        "tokens");
+    m->chunks = (size_t)chunks;
+    m->chunk = (size_t)chunk;
+    m->entry = PARE_NEW(a, pare_imatrix_entry, g.tensors);
+    if (!m->entry)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < g.tensors; i++) {
+        const pare_gguf_tensor *const t = &g.tensor[i];
+        if (!ends_in(t->name, sums, &len))
+            continue;
+        const pare_gguf_tensor *const n = counts_of(&g, t, len);
+        if (t->type->dtype != PARE_F32 || !n)
+            return pare_fail(m->cx, PARE_EFORMAT,
+                             "%s: %s is not in F32, or has no count in F32 for each matrix",
+                             m->file.path, t->name);
+        char *const name = pare_arena_text(a, t->name, len);
+        if (!name)
+            return PARE_ENOMEM;
+        m->entry[m->entries++] = (pare_imatrix_entry){.name = name,
+                                                      .columns = t->shape[t->rank - 1],
+                                                      .matrices = (size_t)n->elements,
+                                                      .sum = t->data,
+                                                      .counts = n->data};
+    }
+    return PARE_OK;
+}
+
+/* --- the older kind ----------------------------------------------------------------------------
+ */
+
+/* Bytes of the file, from the front on. */
+typedef struct reader {
+    const unsigned char *at;
+    uint64_t left;
+} reader;
+
+static bool take(reader *r, uint64_t bytes, const unsigned char **at)
+{
+    if (bytes > r->left)
+        return false;
+    *at = r->at;
+    r->at += bytes;
+    r->left -= bytes;
+    return true;
+}
+
+static bool take_number(reader *r, int32_t *out)
+{
+    const unsigned char *at;
+    if (!take(r, 4, &at))
+        return false;
+    *out = (int32_t)pare_le32(at);
+    return true;
+}
+
+static bool take_entry(reader *r, pare_arena *a, pare_imatrix_entry *e, bool *memory)
+{
+    int32_t len, k;
+    const unsigned char *text;
+    if (!take_number(r, &len) || len < 1 || len > NAME_MOST || !take(r, (uint64_t)len, &text) ||
+        !take_number(r, &e->calls) || !take_number(r, &k) || k < 1 || e->calls < 0 ||
+        !take(r, (uint64_t)k * 4, &e->sum))
+        return false;
+    e->columns = (size_t)k;
+    e->matrices = 1;
+    e->name = pare_arena_text(a, (const char *)text, (size_t)len);
+    *memory = e->name != NULL;
+    return *memory && strlen(e->name) == (size_t)len;
+}
+
+static pare_status list_older(pare_arena *a, pare_imatrix *m)
+{
+    reader r = {m->file.data, m->file.bytes};
+    int32_t entries = 0, chunks = 0;
+    bool memory = true;
+    (void)take_number(&r, &entries);
+    m->entry = PARE_NEW(a, pare_imatrix_entry, (size_t)entries);
+    if (!m->entry)
+        return PARE_ENOMEM;
+    for (; m->entries < (size_t)entries; m->entries++) {
+        pare_imatrix_entry *const e = &m->entry[m->entries];
+        if (take_entry(&r, a, e, &memory)) {
+            chunks = e->calls > chunks ? e->calls : chunks;
+            continue;
+        }
+        return memory ? pare_fail(m->cx, PARE_EFORMAT,
+                                  "%s: entry %zu of %d ends behind the file, or has a length or a "
+                                  "number of calls that cannot be",
+                                  m->file.path, m->entries, entries)
+                      : PARE_ENOMEM;
+    }
+    m->chunks = (size_t)chunks;
+    m->chunk = PARE_IMATRIX_CHUNK;
+    return chunks ? PARE_OK : fault(m, "no entry has a call");
+}
+
+/* --- both --------------------------------------------------------------------------------------
+ */
+
+pare_status pare_imatrix_read(pare_ctx *cx, pare_arena *a, const pare_file *file, pare_imatrix *out)
+{
+    *out = (pare_imatrix){.cx = cx, .file = *file};
+    if (begins_as_gguf(file->data, file->bytes))
+        PARE_TRY(list_gguf(a, out));
+    else if (begins_as_older(file->data, file->bytes))
+        PARE_TRY(list_older(a, out));
+    else
+        return fault(out, "it begins as neither kind of file does");
+    if (!out->entries)
+        return fault(out, "it has no entry");
+    qsort(out->entry, out->entries, sizeof *out->entry, by_name);
+    for (size_t i = 1; i < out->entries; i++)
+        if (by_name(&out->entry[i - 1], &out->entry[i]) == 0)
+            return pare_fail(cx, PARE_EFORMAT, "%s: %s is there twice", file->path,
+                             out->entry[i].name);
+    return PARE_OK;
+}
+
+pare_status pare_imatrix_open(pare_ctx *cx, pare_arena *a, const char *path, pare_imatrix *out)
+{
+    pare_file file;
+    *out = (pare_imatrix){.cx = cx};
+    PARE_TRY(pare_file_map(cx, a, path, &file));
+    return pare_imatrix_read(cx, a, &file, out);
+}
+
+void pare_imatrix_close(pare_imatrix *m)
+{
+    pare_file_unmap(&m->file);
+}
+
+pare_status pare_imatrix_find(const pare_imatrix *m, const char *model_type, const char *linear,
+                              size_t k, const pare_imatrix_entry **out)
+{
+    char name[PARE_GGUF_NAME];
+    if (!pare_gguf_name_of(model_type, linear, name))
+        return pare_fail(m->cx, PARE_EFORMAT, "%s: GGUF files have no name for %s", m->file.path,
+                         linear);
+    const pare_imatrix_entry key = {.name = name};
+    *out = bsearch(&key, m->entry, m->entries, sizeof key, by_name);
+    if (!*out)
+        return pare_fail(m->cx, PARE_EFORMAT, "%s: importance of %s (%s) is missing", m->file.path,
+                         linear, name);
+    if ((*out)->columns != k || (*out)->matrices != 1)
+        return pare_fail(m->cx, PARE_EFORMAT,
+                         "%s: importance of another model: %s has %zu columns of %zu, not %zu of 1",
+                         m->file.path, name, (*out)->columns, (*out)->matrices, k);
+    return PARE_OK;
+}
+
+pare_status pare_imatrix_fill(const pare_imatrix *m, const pare_imatrix_entry *e,
+                              pare_site_stats *s)
+{
+    const float tokens = e->counts ? get_float(e->counts) : (float)e->calls * (float)m->chunk;
+    if (!(tokens >= 1 && tokens <= 0x1p53F))
+        return pare_fail(m->cx, PARE_EFORMAT, "%s: %s has a count of %g tokens", m->file.path,
+                         e->name, (double)tokens);
+    /* An older file has the mean square times the calls. */
+    const float times = e->counts ? 1 : (float)m->chunk;
+    memset(s->h, 0, s->k * s->k * sizeof *s->h);
+    for (size_t j = 0; j < s->k; j++) {
+        const float sum = get_float(e->sum + 4 * j) * times;
+        if (!(sum >= 0 && isfinite(sum)))
+            return pare_fail(m->cx, PARE_EFORMAT, "%s: %s: element %zu is negative or not finite",
+                             m->file.path, e->name, j);
+        s->h[j * (s->k + 1)] = sum;
+    }
+    s->tokens = (uint64_t)tokens;
+    s->fourth = NULL;
+    return PARE_OK;
+}
