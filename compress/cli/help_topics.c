@@ -325,7 +325,12 @@ static void print_kept(void)
         "kvquant;\n"
         "correct, tune and true_sequential of gptq; ratios: search; stability. The file holds the "
         "tokens of\n"
-        "the calibration: keep it as you keep the text. docs/statistics.md has its layout.\n");
+        "the calibration: keep it as you keep the text. docs/statistics.md has its layout.\n"
+        "\n"
+        "from: IMATRIX takes an importance matrix of llama.cpp (imatrix.gguf, imatrix.dat). It has "
+        "the\n"
+        "sizes of input columns alone: rtn with clip: weighted, squeezellm, wanda and ria work with "
+        "it.\n");
 }
 
 static void print_calibration(void)
@@ -337,6 +342,7 @@ static void print_calibration(void)
                  "  calibration: {generate: {temperature: 1.0}, samples: N, window: TOKENS}\n"
                  "  calibration: {text: [FILE, ...], ..., keep: STATISTICS.h5}\n"
                  "  calibration: {from: STATISTICS.h5}\n"
+                 "  calibration: {from: IMATRIX}\n"
                  "\n"
                  "Take text like that which the model will see, as plain UTF-8. pare reads JSON as "
                  "it stands, with\n"

@@ -1,10 +1,12 @@
-"""Kept statistics as h5py reads them: kept_statistics.py PARE MODEL TEXT HDF5
+"""Kept statistics as h5py reads them, and importance matrices: kept_statistics.py PARE MODEL TEXT HDF5
 
 What the file says of the first block's attention is held against NumPy, which takes the inputs from
-embeddings and norm: x = e / sqrt(mean e^2 + eps) * g. HDF5 is "yes" where pare writes HDF5."""
+embeddings and norm: x = e / sqrt(mean e^2 + eps) * g. Importance matrices with the same sums, as
+llama.cpp writes them, give the bytes that the file gives. HDF5 is "yes" where pare writes HDF5."""
 
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,11 +34,11 @@ def close(what, ours, expected, bound):
     check(what, error < bound, f"off by {error:.2e} of the largest, more than {bound:.0e}")
 
 
-def compress(folder, output, calibration):
+def compress(folder, output, calibration, step="gptq: {bits: 4, group: 64}"):
     path = os.path.join(folder, f"{output}.yaml")
     with open(path, "w") as file:
         file.write(f"pare: 1\nmodel: {MODEL}\noutput: {folder}/{output}\ncalibration: {{{calibration}}}\n"
-                   "passes: [gptq: {bits: 4, group: 64}]\n")
+                   f"passes: [{step}]\n")
     ran = subprocess.run([PARE, "compress", path, "--threads", "2"], capture_output=True, text=True)
     check(f"compress {output}", ran.returncode == 0, ran.stderr[-300:])
     return {name: open(os.path.join(folder, output, name), "rb").read()
@@ -83,6 +85,73 @@ def written_again(path, again):
         source.visititems(copy)
 
 
+LINEARS = {"attention": ("attn_q", "attn_k", "attn_v"), "attended": ("attn_output",),
+           "mlp": ("ffn_gate", "ffn_up"), "activated": ("ffn_down",)}
+
+
+def sums(file):
+    """Names of GGUF files, sums of squares of the inputs, tokens."""
+    for block in range(sum(name.startswith("block") for name in file)):
+        for site, linears in LINEARS.items():
+            group = file[f"block{block:05}/{site}"]
+            k = int(numpy.sqrt(2 * len(group["h"])))
+            diagonal = group["h"][()][[i * (i + 3) // 2 for i in range(k)]]
+            for linear in linears:
+                yield f"blk.{block}.{linear}.weight", diagonal, int(group["tokens"][0])
+
+
+def write_gguf(path, entries, chunk):
+    def text(t):
+        return struct.pack("<Q", len(t)) + t.encode()
+
+    values = [text("general.type") + struct.pack("<I", 8) + text("imatrix"),
+              text("imatrix.chunk_count") + struct.pack("<II", 4, entries[0][2] // chunk),
+              text("imatrix.chunk_size") + struct.pack("<II", 4, chunk)]
+    head, data = b"", b""
+    for name, diagonal, tokens in entries:
+        for tail, array in (("in_sum2", diagonal), ("counts", numpy.float32([tokens]))):
+            head += text(f"{name}.{tail}") + struct.pack("<IQQIQ", 2, len(array), 1, 0, len(data))
+            data += array.tobytes() + bytes(-array.nbytes % 32)
+    head = b"GGUF" + struct.pack("<IQQ", 3, 2 * len(entries), len(values)) + b"".join(values) + head
+    with open(path, "wb") as file:
+        file.write(head + bytes(-len(head) % 32) + data)
+
+
+def write_older(path, entries):
+    """Mean squares times the chunks of 512 tokens."""
+    with open(path, "wb") as file:
+        file.write(struct.pack("<i", len(entries)))
+        for name, diagonal, tokens in entries:
+            file.write(struct.pack("<i", len(name)) + name.encode())
+            file.write(struct.pack("<ii", tokens // 512, len(diagonal)) + (diagonal / numpy.float32(512)).tobytes())
+        file.write(struct.pack("<ii", entries[0][2] // 512, 4) + b"text")
+
+
+def refuses(folder, name, step, words):
+    path = os.path.join(folder, "refused.yaml")
+    with open(path, "w") as file:
+        file.write(f"pare: 1\nmodel: {MODEL}\noutput: {folder}/refused\ncalibration: {{from: {name}}}\n"
+                   f"passes: [{step}]\n")
+    ran = subprocess.run([PARE, "plan", path], capture_output=True, text=True)
+    check(f"{step} from {name}", ran.returncode in (2, 4) and words in ran.stderr, ran.stderr[-300:])
+
+
+def importance(folder, kept):
+    step = "rtn: {bits: 4, group: 64, clip: weighted}"
+    with h5py.File(kept) as file:
+        entries = list(sums(file))
+    write_gguf(os.path.join(folder, "imatrix.gguf"), entries, 64)
+    write_older(os.path.join(folder, "imatrix.dat"), entries)
+    ours = compress(folder, "kept", f"from: {kept}", step)
+    for name in ("imatrix.gguf", "imatrix.dat"):
+        theirs = compress(folder, f"from-{name[8:]}", f"from: {folder}/{name}", step)
+        check(name, ours and theirs == ours, "the bytes differ")
+    refuses(folder, "imatrix.gguf", "gptq: {}", "needs the whole Hessian")
+    refuses(folder, "imatrix.gguf", "awq, rtn", "transforms inputs by more than the sizes")
+    write_gguf(os.path.join(folder, "other.gguf"), entries[:-1], 64)
+    refuses(folder, "other.gguf", step, "importance of model.layers.5.mlp.down_proj")
+
+
 with tempfile.TemporaryDirectory() as folder:
     data = f"text: [{TEXT}], samples: 16, window: 64, precision: f32, token_weights: even"
     kept = os.path.join(folder, "stats.h5")
@@ -93,6 +162,7 @@ with tempfile.TemporaryDirectory() as folder:
     again = os.path.join(folder, "again.h5")
     written_again(kept, again)
     check("bytes", first and compress(folder, "second", f"from: {again}") == first, "differ")
+    importance(folder, kept)
 
 print(f"{failures} failures")
 sys.exit(1 if failures else 0)

@@ -19,6 +19,7 @@ typedef struct quantizer {
 
 static const quantizer quantizers[] = {
     {"rtn", {NULL}, {0}},
+    {"rtn", {"clip"}, {PARE_CLIP_WEIGHTED}},
     {"gptq", {"group"}, {64}},
     {"gptq", {"grid", "group"}, {PARE_ENCODING_NF4, 64}},
     {"gptq", {"grid", "bits", "act_order"}, {PARE_ENCODING_FP8, 8, 1}},
@@ -82,7 +83,8 @@ static void make_from(const quantizer *q, const float *w, const float *h, bool p
     ck_assert_int_eq(pare_packed_linear_check(&cx, &m->linear), PARE_OK);
     pare_site_stats *const stats = take(1, sizeof *stats);
     *stats = (pare_site_stats){.k = K, .tokens = 3 * K};
-    if (m->pass->needs & PARE_FACT_HESSIAN)
+    const unsigned asked = m->pass->asks ? m->pass->asks(m->value) : 0;
+    if ((m->pass->needs | asked) & PARE_FACT_HESSIAN)
         stats->h = copy(h, K * K);
     if (m->pass->needs & PARE_FACT_CHANNELS)
         stats->absmax = absmax;

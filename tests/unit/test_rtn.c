@@ -145,6 +145,56 @@ START_TEST(every_weight_goes_through_the_kernels_of_the_context)
 }
 END_TEST
 
+/* Errors of the codes, each times what its column costs. */
+static double weighed_error(const pare_grid *g, const float *x, const float *cost, size_t k)
+{
+    static float q[N * 256];
+    pare_codes c;
+    double sum = 0;
+    ck_assert_int_eq(pare_codes_take(&arena, g, N, k, &c), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, g, x, cost, N, k, &c), PARE_OK);
+    pare_codes_values(g, &c, q);
+    for (size_t i = 0; i < N * k; i++)
+        sum += (double)cost[i % k] * ((double)x[i] - (double)q[i]) * ((double)x[i] - (double)q[i]);
+    return sum;
+}
+
+/* Against the same grids that look at the weights alone. */
+START_TEST(costs_of_columns_lower_the_error_that_they_weigh)
+{
+    static float x[N * 256], cost[256], even[256];
+    for (size_t i = 0; i < N * 256; i++)
+        x[i] = (float)pare_random_normal(3, 4, i) * 0.05F;
+    for (size_t j = 0; j < 256; j++) {
+        cost[j] = j % 16 == 3 ? 100 : 1;
+        even[j] = 1;
+    }
+    pare_grid uniform = {.bits = 3, .group = 64, .clip = PARE_CLIP_WEIGHTED, .f16_scales = true};
+    const double weighted = weighed_error(&uniform, x, cost, 256);
+    uniform.clip = PARE_CLIP_MSE;
+    ck_assert_double_lt(weighted, 0.8 * weighed_error(&uniform, x, cost, 256));
+    const pare_grid super = {.bits = 4,
+                             .group = 256,
+                             .symmetric = true,
+                             .f16_scales = true,
+                             .encoding = PARE_ENCODING_Q4_K};
+    pare_codes by, alike;
+    ck_assert_int_eq(pare_codes_take(&arena, &super, N, 256, &by), PARE_OK);
+    ck_assert_int_eq(pare_codes_take(&arena, &super, N, 256, &alike), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &super, x, even, N, 256, &by), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &super, x, NULL, N, 256, &alike), PARE_OK);
+    ck_assert_mem_eq(by.codes, alike.codes, N * 256);
+    const double found = weighed_error(&super, x, cost, 256);
+    static float q[N * 256];
+    double plain = 0;
+    pare_codes_values(&super, &alike, q);
+    for (size_t i = 0; i < N * 256; i++)
+        plain +=
+            (double)cost[i % 256] * ((double)x[i] - (double)q[i]) * ((double)x[i] - (double)q[i]);
+    ck_assert_double_lt(found, 0.9 * plain);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("rtn");
@@ -152,6 +202,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, each_group_is_rounded_to_its_own_grid);
     tcase_add_test(t, threads_do_not_change_a_byte);
+    tcase_add_test(t, costs_of_columns_lower_the_error_that_they_weigh);
     tcase_add_test(t, every_weight_goes_through_the_kernels_of_the_context);
     tcase_add_test(t, first_faulty_group_is_named_for_any_number_of_threads);
     tcase_add_test(t, a_scale_beyond_f16_is_refused_and_a_small_one_is_kept);
