@@ -23,6 +23,7 @@ typedef struct pare__draft {
     const char *format;   /* of the export; NULL: none */
     bool needs_export;    /* without it the recipe is not what was asked for */
     const char *warning;  /* of too little data, or NULL */
+    bool tables;          /* embeddings and head are quantized, too */
     bool prunes;          /* which is always evaluated, on windows that are held out */
 } pare__draft;
 

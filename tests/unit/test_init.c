@@ -102,6 +102,7 @@ START_TEST(a_preset_of_the_demo_model_says_what_it_chose)
     check_holds(&r, "Q4_K has blocks of 256, which do not divide the inputs (256 and 640)");
     check_holds(&r, "path: \"hedge-q4.gguf\"");
     check_planned(&r, "gguf-q4");
+    ck_assert_ptr_nonnull(strstr(r.text, "\nhead: {rtn: {bits: 8, group: 32, clip: mse}}\n"));
 }
 END_TEST
 
