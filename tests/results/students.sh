@@ -36,3 +36,6 @@ row reverse_kl --set train.reverse_kl=1 --set train.ce=0
 row jsd --set train.jsd=1 --set train.ce=0
 row kl+ce --set train.kl=1 --set train.ce=1
 row kl+hidden --set train.kl=1 --set train.ce=0 --set train.hidden=1
+row kl+attention --set train.kl=1 --set train.ce=0 --set train.attention=1
+row kl+relations --set train.kl=1 --set train.ce=0 --set train.relations=1
+row kl+sinkhorn --set train.kl=1 --set train.ce=0 --set train.sinkhorn=1
