@@ -98,16 +98,12 @@ void pare_scales_finish(const pare_grid *grid, pare_codes *out)
         memcpy(out->book, grid->book, (out->n << grid->bits) * sizeof *out->book);
 }
 
-pare_status pare_scales_fit(pare_ctx *cx, const pare_grid *grid, const float *w,
-                            const float *cost, size_t n, size_t k, pare_codes *out)
+pare_status pare_scales_fit(pare_ctx *cx, const pare_grid *grid, const float *w, const float *cost,
+                            size_t n, size_t k, pare_codes *out)
 {
     PARE_TRY(pare_grid_check(cx, grid, n, k, out));
-    scales_job job = {.kernels = &cx->kernels,
-                      .grid = grid,
-                      .w = w,
-                      .cost = cost,
-                      .out = out,
-                      .bad_row = n};
+    scales_job job = {
+        .kernels = &cx->kernels, .grid = grid, .w = w, .cost = cost, .out = out, .bad_row = n};
     PARE_TRY(grid->tensor ? fit_tensor(cx, &job) : fit_each(cx, &job));
     pare_scales_finish(grid, out);
     return PARE_OK;

@@ -329,7 +329,8 @@ static void print_kept(void)
         "\n"
         "from: IMATRIX takes an importance matrix of llama.cpp (imatrix.gguf, imatrix.dat). It has "
         "the\n"
-        "sizes of input columns alone: rtn with clip: weighted, squeezellm, wanda and ria work with "
+        "sizes of input columns alone: rtn with clip: weighted, squeezellm, wanda and ria work "
+        "with "
         "it.\n");
 }
 

@@ -182,8 +182,8 @@ static double stored_loss(home *m, const pare_omniquant_found *found)
                 b.linear[r].floats);
         pare_codes codes;
         ck_assert_int_eq(pare_codes_take(&m->h.arena, &m->grid, n, k, &codes), PARE_OK);
-        ck_assert_int_eq(pare_rtn_quantize(&m->h.cx, &m->grid, b.linear[r].floats, NULL, n, k, &codes),
-                         PARE_OK);
+        ck_assert_int_eq(
+            pare_rtn_quantize(&m->h.cx, &m->grid, b.linear[r].floats, NULL, n, k, &codes), PARE_OK);
         pare_codes_values(&m->grid, &codes, b.linear[r].floats);
     }
     run_block(m, &b, y);
