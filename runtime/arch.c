@@ -224,6 +224,7 @@ static const pare_demand qwen2_moe_demands[] = {
     {"use_sliding_window", false}, {"qkv_bias", true}, {.key = NULL}};
 static const pare_demand qwen3_moe_demands[] = {{"use_sliding_window", false}, {.key = NULL}};
 
+static const pare_demand gemma3_demands[] = {{"use_bidirectional_attention", false}, {.key = NULL}};
 static const pare_demand phi_demands[] = {{"qk_layernorm", false}, {.key = NULL}};
 
 const pare_arch pare_archs[] = {
@@ -320,6 +321,39 @@ const pare_arch pare_archs[] = {
         .scales_embedding = true,
         .attention_cap = 50,
         .logit_cap = 30,
+        .attention_scalar = 256,
+    },
+    {
+        .model_type = "gemma3_text",
+        .summary = "Gemma 3: Gemma 2 without caps, with norms on q and k, and positions of their "
+                   "own in blocks with a window",
+        .embed = "model.embed_tokens",
+        .norm = "model.norm",
+        .head = "lm_head",
+        .block_prefix = "model.layers.%zu.",
+        .prefix = "model.",
+        .attention_norm = "input_layernorm",
+        .mlp_norm = "pre_feedforward_layernorm",
+        .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),
+        .producer = GATED_PRODUCERS,
+        .norm_offset = 1,
+        .inner_norm = {[PARE_NORM_Q] = "self_attn.q_norm",
+                       [PARE_NORM_K] = "self_attn.k_norm",
+                       [PARE_NORM_AFTER_ATTENTION] = "post_attention_layernorm",
+                       [PARE_NORM_AFTER_MLP] = "post_feedforward_layernorm"},
+        .context = 131072,
+        .words = &gemma2_words,
+        .demands = gemma3_demands,
+        .rope_theta = 1000000,
+        .rotary_share = 1,
+        .rope_theta_local = 10000,
+        .act = PARE_ACT_GELU_TANH,
+        .gelu_means_tanh = true,
+        .window = PARE_WINDOW_PERIOD,
+        .window_width = 4096,
+        .tied = true,
+        .scales_embedding = true,
+        .logit_cap = -1,
         .attention_scalar = 256,
     },
     {
