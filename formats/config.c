@@ -67,6 +67,11 @@ static pare_status read_family(const pare__config_file *f, pare_config *c)
     if (!type)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: model_type is missing or not a text", f->name);
     c->arch = pare_arch_find(type);
+    if (!c->arch && pare__config_missing(type))
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: model_type %.64s is not supported: pare does not compute %s (it "
+                         "computes %s)",
+                         f->name, type, pare__config_missing(type), families(known));
     if (!c->arch)
         return pare_fail(f->cx, PARE_ENOTSUP, "%s: model_type %.64s is not supported (%s are)",
                          f->name, type, families(known));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/config_internal.h"
 #include "formats/gguf_internal.h"
 
 /* The file being read and the document being written. */
@@ -497,7 +498,8 @@ static pare_status put_unknown(const translation *t)
     (void)snprintf(text, sizeof text, "%.*s", len < 64 ? (int)len : 64, arch);
     for (char *c = text; *c; c++)
         *c = *c < 0x20 || *c > 0x7e ? '?' : *c;
-    if (pare__gguf_integer(t->g, "expert_count", &experts) && experts > 0)
+    if (!pare__config_missing(text) && pare__gguf_integer(t->g, "expert_count", &experts) &&
+        experts > 0)
         return pare_fail(t->cx, PARE_ENOTSUP, "%s: %lld experts in files of %s are not supported",
                          t->name, (long long)experts, text);
     pare_json_put_text(t->w, "model_type", text);

@@ -78,6 +78,7 @@ FAMILIES = {
                "attention_bias": False}, "_proj.bias"),
     "gemma": ({}, None),
     "gemma2": ({"query_pre_attn_scalar": 24}, None),
+    "gemma3_text": ({"query_pre_attn_scalar": 24}, None),
     "gpt2": ({}, None),
     "opt": ({}, None),
     "gpt_neox": ({}, None),
