@@ -68,7 +68,7 @@ STORIES = [
 ]
 
 # Small random models of the program make_family: what is changed in config.json so that llama.cpp
-# computes the same (None: left out; it keeps to a window in gemma2 only, has no bias behind the
+# computes the same (None: left out; it keeps to a window in gemma2 and 3, has no bias behind the
 # output of attention in qwen3, no other activation than this one in bitnet), tensors to leave out.
 FAMILIES = {
     "llama": ({}, None),
