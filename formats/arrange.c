@@ -249,8 +249,8 @@ static bool is_ignored(const pare_arch *arch, const char *rest)
 
 static pare_status arrange_one(arranger *r, const pare_tensor *t, uint32_t file)
 {
-    const char *name = t->name;
-    if (r->prefix[0] && !starts_with(name, r->arch->head))
+    const char *name = r->ck->is_part ? pare__text_tensor(r->arena, t->name) : t->name;
+    if (name && r->prefix[0] && !starts_with(name, r->arch->head))
         name = join(r->arena, r->prefix, strlen(r->prefix), t->name, "");
     const char *const rest = name ? inside_block(r->arch, name) : NULL;
     if (!name)
@@ -282,7 +282,7 @@ static const char *missing_prefix(const pare_checkpoint *ck, const pare_arch *ar
 {
     const char *const prefix = arch->prefix;
     for (size_t i = 0; prefix && i < ck->tensors; i++)
-        if (starts_with(ck->tensor[i].name, prefix))
+        if (ck->is_part || starts_with(ck->tensor[i].name, prefix))
             return "";
     return prefix ? prefix : "";
 }
@@ -330,7 +330,7 @@ bool pare__checkpoint_arranges(const pare_checkpoint *ck)
 {
     const pare_arch *const arch = arch_of(ck);
     return arch && !ck->packed && !ck->arranged &&
-           (missing_prefix(ck, arch)[0] || arch->fused[0].name || arch->transposed ||
+           (ck->is_part || missing_prefix(ck, arch)[0] || arch->fused[0].name || arch->transposed ||
             arch->rounds_inputs);
 }
 

@@ -27,6 +27,7 @@ typedef struct pare_checkpoint {
     pare_ctx *cx;
     char *path, *directory; /* as given; the directory that holds config.json */
     bool packed;            /* an artifact of ours: quantization_config.quant_method is "pare" */
+    bool is_part;           /* the text part of a model of texts and images: config is its own */
     bool arranged;          /* set by a reader whose tensors are as runtime/arch.h has them */
     size_t unpacked;        /* linears that other programs quantized, as floats or to run */
     const char *quantized;  /* which: "gptq: 120 x int4", or NULL */

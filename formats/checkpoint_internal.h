@@ -106,6 +106,16 @@ const pare_tensor *pare__find_tensor(const pare_tensor *tensor, size_t tensors, 
  * PARE_EFORMAT (a shape, a name twice), PARE_ENOMEM, and what the scratch says. */
 PARE_CHECKED pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a);
 
+/* Of a model of texts and images (model_type gemma3) *config becomes that of its text part, a model
+ * of its own, and *part is true; other configurations stay. PARE_EFORMAT and PARE_ENOTSUP with the
+ * field; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__config_take_text(pare_ctx *cx, const char *name, pare_json **config,
+                                                bool *part);
+
+/* The name that a tensor of such a model has in a text model: without language_model. in it. NULL
+ * when there is no memory. */
+const char *pare__text_tensor(pare_arena *a, const char *name);
+
 /* Whether pare__checkpoint_arrange has something to do, as far as names tell. */
 bool pare__checkpoint_arranges(const pare_checkpoint *ck);
 

@@ -67,6 +67,11 @@ static pare_status read_family(const pare__config_file *f, pare_config *c)
     if (!type)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: model_type is missing or not a text", f->name);
     c->arch = pare_arch_find(type);
+    if (!c->arch && pare__config_missing(type))
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: model_type %.64s is not supported: pare does not compute %s (it "
+                         "computes %s)",
+                         f->name, type, pare__config_missing(type), families(known));
     if (!c->arch)
         return pare_fail(f->cx, PARE_ENOTSUP, "%s: model_type %.64s is not supported (%s are)",
                          f->name, type, families(known));
@@ -335,6 +340,18 @@ static pare_status read_layer_types(const pare__config_file *f, const pare_json 
     return PARE_OK;
 }
 
+/* Blocks in a period, of which the last has no window. Where some have one it must have a width. */
+static pare_status read_period(const pare__config_file *f, const pare_config *c, size_t *period)
+{
+    static const char key[] = "sliding_window_pattern";
+    PARE_TRY(read_size_or(f, key, PARE__CONFIG_SIZE_MAX, *period, period));
+    if (c->window == 0 && *period > 1)
+        return pare_fail(f->cx, PARE_EFORMAT,
+                         "%s: %s %zu leaves windows to blocks, and there is no sliding_window",
+                         f->name, key, *period);
+    return PARE_OK;
+}
+
 static pare_status read_window(const pare__config_file *f, pare_config *c)
 {
     const pare_window_rule rule = c->arch->window;
@@ -342,7 +359,7 @@ static pare_status read_window(const pare__config_file *f, pare_config *c)
     const pare_json *const width = pare_json_get(f->json, "sliding_window");
     const bool given = !pare__config_absent(width);
     bool on = rule != PARE_WINDOW_SWITCHED;
-    size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0;
+    size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0, period = 6;
     if (rule == PARE_WINDOW_NONE)
         return PARE_OK;
     PARE_TRY(read_flag(f, "use_sliding_window", on, &on));
@@ -354,19 +371,25 @@ static pare_status read_window(const pare__config_file *f, pare_config *c)
         return read_layer_types(f, types, c);
     if (rule == PARE_WINDOW_SWITCHED && c->window)
         PARE_TRY(read_size_or(f, "max_window_layers", PARE__CONFIG_SIZE_MAX, 28, &from));
+    if (rule == PARE_WINDOW_EVEN)
+        period = 2;
+    if (rule == PARE_WINDOW_PERIOD)
+        PARE_TRY(read_period(f, c, &period));
+    const bool some = rule == PARE_WINDOW_EVEN || rule == PARE_WINDOW_PERIOD;
     for (size_t i = 0; i < c->blocks; i++)
-        if (i < from || (rule == PARE_WINDOW_EVEN && i % 2 == 1))
+        if (i < from || (some && (i + 1) % period == 0))
             set_wide(c, i);
     return PARE_OK;
 }
 
-/* `usual` where the key is absent, 0 for null; a family with the usual value 0 has no such key. */
+/* `usual` where the key is absent, 0 for null; a family with the usual value 0 has no such key, and
+ * below 0 it stands for none. */
 static pare_status read_scale(const pare__config_file *f, const char *key, double usual,
                               double *out)
 {
     const bool absent = pare_json_type_of(pare_json_get(f->json, key)) == PARE_JSON_ABSENT;
-    *out = absent ? usual : 0;
-    return usual > 0 ? pare__config_positive(f, f->json, key, out) : PARE_OK;
+    *out = absent && usual > 0 ? usual : 0;
+    return usual != 0 ? pare__config_positive(f, f->json, key, out) : PARE_OK;
 }
 
 /* Scales and caps that only some families have. */

@@ -24,6 +24,9 @@ static inline bool pare__config_absent(const pare_json *v)
 PARE_CHECKED pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
                                                const char *key, double *out);
 
+/* What pare does not compute of a family that is known by name only; NULL for other names. */
+const char *pare__config_missing(const char *model_type);
+
 /* c->rope of a configuration that has its sizes. PARE_EFORMAT for a setting that is missing, wrong
  * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */
 PARE_CHECKED pare_status pare__config_rope(const pare__config_file *f, pare_config *c);

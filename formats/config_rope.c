@@ -143,6 +143,64 @@ static pare_status read_rotary(const pare__config_file *f, pare_config *c)
     return PARE_OK;
 }
 
+/* The base of one kind of block: in newer files inside its object, in older ones at the top. */
+static pare_status read_kind(const pare__config_file *f, const pare__config_file *kinds,
+                             const pare_config *c, const char *kind, const char *base, pare_rope *r)
+{
+    double top = r->theta, share = 1;
+    PARE_TRY(pare__config_positive(f, f->json, base, &top));
+    PARE_TRY(pare__config_positive(f, f->json, "partial_rotary_factor", &share));
+    PARE_TRY(pare__config_positive(f, pare_json_get(kinds->json, kind), "partial_rotary_factor",
+                                   &share));
+    if (share != 1)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: partial_rotary_factor %g is not supported in models of type %s (1 "
+                         "is)",
+                         f->name, share, c->arch->model_type);
+    r->theta = top;
+    PARE_TRY(read_object(kinds, kind, c, r));
+    if (!pare__config_absent(pare_json_get(f->json, base)) && r->theta != top)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is %g, and rope_theta of %s is %g", f->name,
+                         base, top, kind, r->theta);
+    return PARE_OK;
+}
+
+/* Families whose blocks with a window turn by a base of their own: an object for each kind of
+ * block, or rope_theta and rope_local_base_freq with a rope_scaling that blocks with a window do
+ * not have. */
+static pare_status read_kinds(const pare__config_file *f, pare_config *c)
+{
+    static const char newer[] = "rope_parameters", older[] = "rope_scaling";
+    static const char all[] = "full_attention", local[] = "sliding_attention";
+    const pare_json *const both = pare_json_get(f->json, newer);
+    const pare__config_file kinds = {f->cx, f->name, both};
+    const char *key;
+    const pare_json *value;
+    if (!pare__config_absent(both) && pare_json_type_of(both) != PARE_JSON_OBJECT)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not an object", f->name, newer);
+    for (pare_json_iter it = {0}; pare_json_next(both, &it, &key, &value);)
+        if (strcmp(key, all) != 0 && strcmp(key, local) != 0)
+            return pare_fail(f->cx, PARE_EFORMAT,
+                             "%s: %s: %.64s is neither %s nor %s, the kinds of blocks of models of "
+                             "type %s",
+                             f->name, newer, key, all, local, c->arch->model_type);
+    c->rope = (pare_rope){.theta = c->arch->rope_theta};
+    c->rope_local = (pare_rope){.theta = c->arch->rope_theta_local};
+    PARE_TRY(read_kind(f, &kinds, c, all, "rope_theta", &c->rope));
+    PARE_TRY(read_kind(f, &kinds, c, local, "rope_local_base_freq", &c->rope_local));
+    pare_rope scaled = {.theta = c->rope.theta};
+    PARE_TRY(read_object(f, older, c, &scaled));
+    const bool has_older = pare_json_count(pare_json_get(f->json, older)) > 0;
+    const bool has_newer = !pare__config_absent(pare_json_get(both, all));
+    if (has_older &&
+        (scaled.theta != c->rope.theta || (has_newer && !same_scaling(&scaled, &c->rope))))
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s and %s of %s contradict each other", f->name,
+                         older, newer, all);
+    if (has_older)
+        c->rope = scaled;
+    return PARE_OK;
+}
+
 /* rope_theta stands at the top or, in newer files, inside rope_parameters. */
 pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
 {
@@ -150,6 +208,8 @@ pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
     pare_rope top = {.theta = c->arch->rope_theta}, scaling, parameters;
     if (c->arch->positions)
         return PARE_OK;
+    if (c->arch->rope_theta_local > 0)
+        return read_kinds(f, c);
     PARE_TRY(pare__config_positive(f, f->json, "rotary_emb_base", &top.theta));
     PARE_TRY(pare__config_positive(f, f->json, "rope_theta", &top.theta));
     scaling = parameters = top;

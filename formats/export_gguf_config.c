@@ -81,6 +81,17 @@ static void put_choices(const pare__gguf_family *f, const pare_config *c, pare_g
         put_real(w, f, "final_logit_softcapping", c->logit_cap);
 }
 
+/* Blocks with a window: their base, and the period whose last block has none; 0 where all have one.
+ * The file is read back, so that other patterns are refused. */
+static void put_local(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
+{
+    size_t first = 0;
+    while (first < c->blocks && pare_config_window(c, first))
+        first++;
+    put_size(w, f, "attention.sliding_window_pattern", first < c->blocks ? first + 1 : 0);
+    put_real(w, f, "rope.freq_base_swa", c->rope_local.theta);
+}
+
 static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
 {
     char full[128];
@@ -88,6 +99,8 @@ static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf
         return;
     put_size(w, f, "rope.dimension_count", 2 * pare_rope_pairs(c));
     put_real(w, f, "rope.freq_base", c->rope.theta);
+    if (f->how & PARE__GGUF_LOCAL && c->window)
+        put_local(f, c, w);
     if (c->rope.stretch == 0 || c->rope.stretch == 1)
         return;
     pare_gguf_put_text(w, key_of(f, "rope.scaling.type", full), "linear", 6);
@@ -117,12 +130,11 @@ static bool same(double x, double y)
 }
 
 /* Divisors of Llama 3 go through F32, and other bounds can give the same ones. */
-static bool same_positions(const pare_config *was, const pare_config *is)
+static bool same_positions(const pare_rope *was, const pare_rope *is, size_t pairs)
 {
-    const size_t pairs = pare_rope_pairs(was);
     for (size_t i = 0; i < pairs; i++) {
-        const double a = pare_rope_frequency(&was->rope, i, pairs);
-        const double b = pare_rope_frequency(&is->rope, i, pairs);
+        const double a = pare_rope_frequency(was, i, pairs);
+        const double b = pare_rope_frequency(is, i, pairs);
         if (fabs(a - b) > 2e-6 * a)
             return false;
     }
@@ -131,6 +143,8 @@ static bool same_positions(const pare_config *was, const pare_config *is)
 
 pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const pare_config *is)
 {
+    const size_t pairs = pare_rope_pairs(was);
+    const bool local = was->window && was->rope_local.theta > 0;
     const char *const what =
         was->hidden != is->hidden || was->intermediate != is->intermediate ||
                 was->blocks != is->blocks || was->heads != is->heads ||
@@ -152,8 +166,10 @@ pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const p
         : !same(was->logit_cap, is->logit_cap)               ? "the cap of logits"
         : pare_rope_pairs(was) != pare_rope_pairs(is) || !same(was->rope.theta, is->rope.theta)
             ? "positions"
-        : !same_positions(was, is) ? "the scaling of positions"
-                                   : NULL;
+        : !same_positions(&was->rope, &is->rope, pairs) ? "the scaling of positions"
+        : local && !same_positions(&was->rope_local, &is->rope_local, pairs)
+            ? "the positions of blocks with a window"
+            : NULL;
     if (what)
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: %s of this model cannot be said in such a file; the format "

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/config_internal.h"
 #include "formats/gguf_internal.h"
 
 /* The file being read and the document being written. */
@@ -111,10 +112,44 @@ static pare_status put_heads(const translation *t)
             (double)turned / (double)width);
     else if (t->family->rotary_word)
         pare_json_put_number(t->w, t->family->rotary_word, 1);
-    if (strcmp(t->family->model_type, "gemma2") == 0) /* the widest model alone differs */
+    const bool second = strcmp(t->family->model_type, "gemma2") == 0;
+    if (second || t->family->how & PARE__GGUF_LOCAL) { /* the widest model alone differs */
+        const bool widest = t->blocks == (second ? 46 : 62) && t->heads > 0;
         pare_json_put_number(t->w, "query_pre_attn_scalar",
-                             t->blocks == 46 && t->heads > 0 ? (double)t->hidden / (double)t->heads
-                                                             : (double)width);
+                             widest ? (double)t->hidden / (double)t->heads : (double)width);
+    }
+    return PARE_OK;
+}
+
+/* Which blocks have the window, where the file says it: a period whose last block has none, 6 where
+ * nothing is said, 0 for a window in all; or a list. */
+static pare_status put_pattern(const translation *t)
+{
+    static const char key[] = "attention.sliding_window_pattern";
+    const pare_gguf_value *const v = find(t->g, key);
+    int64_t period = 6, is = 0;
+    if (!(t->family->how & PARE__GGUF_LOCAL))
+        return PARE_OK;
+    if (!t->shape.window) {
+        if (!find(t->g, "attention.sliding_window"))
+            pare_json_put_null(t->w, "sliding_window");
+        pare_json_put_integer(t->w, "sliding_window_pattern", 1);
+        return PARE_OK;
+    }
+    if (v && (v->array ? v->count < (uint64_t)t->shape.blocks
+                       : !pare_gguf_integer(v, 0, &period) || period < 0))
+        return wrong(t, key);
+    if (period > 0 && !(v && v->array)) {
+        pare_json_put_integer(t->w, "sliding_window_pattern", period);
+        return PARE_OK;
+    }
+    pare_json_open_array(t->w, "layer_types");
+    for (int64_t i = 0; i < t->shape.blocks; i++) {
+        if (v->array && !pare_gguf_integer(v, (uint64_t)i, &is))
+            return wrong(t, key);
+        pare_json_put_text(t->w, NULL, !v->array || is ? "sliding_attention" : "full_attention");
+    }
+    pare_json_close(t->w);
     return PARE_OK;
 }
 
@@ -300,6 +335,19 @@ static pare_status read_stretch(const translation *t, double *factor)
     return PARE_OK;
 }
 
+/* The base of blocks with a window, where it may differ. */
+static pare_status put_local(const translation *t)
+{
+    static const char key[] = "rope.freq_base_swa";
+    double theta = 10000;
+    if (!(t->family->how & PARE__GGUF_LOCAL))
+        return PARE_OK;
+    if (find(t->g, key) && !pare__gguf_number(t->g, key, &theta))
+        return wrong(t, key);
+    pare_json_put_number(t->w, "rope_local_base_freq", theta);
+    return PARE_OK;
+}
+
 static pare_status put_rope(const translation *t)
 {
     double theta = t->shape.theta, factor;
@@ -308,6 +356,7 @@ static pare_status put_rope(const translation *t)
     if (find(t->g, "rope.freq_base") && !pare__gguf_number(t->g, "rope.freq_base", &theta))
         return wrong(t, "rope.freq_base");
     pare_json_put_number(t->w, "rope_theta", theta);
+    PARE_TRY(put_local(t));
     PARE_TRY(read_stretch(t, &factor));
     const pare_gguf_tensor *const divisors = pare_gguf_tensor_find(t->g, "rope_freqs.weight");
     if (divisors && factor != 1)
@@ -419,6 +468,7 @@ static pare_status put_all(const translation *t)
     put_family(t);
     PARE_TRY(put_words(t));
     PARE_TRY(put_heads(t));
+    PARE_TRY(put_pattern(t));
     PARE_TRY(put_rope(t));
     PARE_TRY(put_vocabulary(t));
     put_ends(t);
@@ -448,7 +498,8 @@ static pare_status put_unknown(const translation *t)
     (void)snprintf(text, sizeof text, "%.*s", len < 64 ? (int)len : 64, arch);
     for (char *c = text; *c; c++)
         *c = *c < 0x20 || *c > 0x7e ? '?' : *c;
-    if (pare__gguf_integer(t->g, "expert_count", &experts) && experts > 0)
+    if (!pare__config_missing(text) && pare__gguf_integer(t->g, "expert_count", &experts) &&
+        experts > 0)
         return pare_fail(t->cx, PARE_ENOTSUP, "%s: %lld experts in files of %s are not supported",
                          t->name, (long long)experts, text);
     pare_json_put_text(t->w, "model_type", text);

@@ -49,6 +49,8 @@ enum {
     PARE__GGUF_NO_WINDOW = 512,  /* readers let every token see all before it */
     PARE__GGUF_NO_O_BIAS = 1024, /* o has none */
     PARE__GGUF_WINDOW = 2048,    /* a window is always given, 0 for none: some readers guess one */
+    PARE__GGUF_LOCAL = 8192,     /* the file says which blocks have the window, and these turn by a
+                                    base of their own, unscaled */
     PARE__GGUF_DIVISORS = 4096,  /* readers take divisors of frequencies, rope_freqs.weight */
     PARE__GGUF_EXPERT_NORM = 256 /* weights of the experts of a token sum to 1, where models may
                                     say otherwise */

@@ -113,6 +113,23 @@ static const pare__gguf_name gemma2_block[] = {
     {NULL, NULL, PARE__GGUF_SAME},
 };
 
+static const pare__gguf_name gemma3_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_PLUS_ONE},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_q_norm", "self_attn.q_norm", PARE__GGUF_PLUS_ONE},
+    {"attn_k_norm", "self_attn.k_norm", PARE__GGUF_PLUS_ONE},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"post_attention_norm", "post_attention_layernorm", PARE__GGUF_PLUS_ONE},
+    {"ffn_norm", "pre_feedforward_layernorm", PARE__GGUF_PLUS_ONE},
+    {"ffn_gate", "mlp.gate_proj", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.up_proj", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
+    {"post_ffw_norm", "post_feedforward_layernorm", PARE__GGUF_PLUS_ONE},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
 static const pare__gguf_name gpt2_global[] = {
     {"token_embd", "transformer.wte", PARE__GGUF_SAME},
     {"position_embd", "transformer.wpe", PARE__GGUF_F32},
@@ -200,6 +217,18 @@ static const pare__gguf_word gemma2_words[] = {
     {NULL, NULL, PARE__GGUF_WHOLE, false},
 };
 
+static const pare__gguf_word gemma3_words[] = {
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "intermediate_size", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {"final_logit_softcapping", "final_logit_softcapping", PARE__GGUF_REAL, false},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
 static const pare__gguf_word gpt2_words[] = {
     {"context_length", "n_positions", PARE__GGUF_WHOLE, true},
     {"embedding_length", "n_embd", PARE__GGUF_WHOLE, true},
@@ -274,7 +303,8 @@ enum {
     WINDOW = PARE__GGUF_WINDOW,
     EXPERTS = PARE__GGUF_MIXTURE,
     EXPERT_NORM = PARE__GGUF_EXPERT_NORM,
-    DIVISORS = PARE__GGUF_DIVISORS
+    DIVISORS = PARE__GGUF_DIVISORS,
+    LOCAL = PARE__GGUF_LOCAL
 };
 
 static const pare__gguf_family families[] = {
@@ -297,6 +327,9 @@ static const pare__gguf_family families[] = {
     {"gemma2", "gemma2", "Gemma2ForCausalLM", "model.layers.%zu.", gemma_global, gemma2_block,
      gemma2_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
      ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},
+    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", "model.layers.%zu.", gemma_global, gemma3_block,
+     gemma3_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
+     ROTARY | KEY_LENGTH | TIED | NO_O_BIAS | LOCAL},
     {"gpt2", "gpt2", "GPT2LMHeadModel", "transformer.h.%zu.", gpt2_global, gpt2_block, gpt2_words,
      "activation_function", "gelu_new", NULL, HEAD | SQUARE},
     {"gptneox", "gpt_neox", "GPTNeoXForCausalLM", "gpt_neox.layers.%zu.", neox_global, neox_block,

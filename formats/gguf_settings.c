@@ -147,7 +147,9 @@ pare_status pare__gguf_settings(pare_ctx *cx, const char *name, const pare_gguf 
         if (strncmp(v->key, f->arch, len) != 0 || v->key[len] != '.')
             continue;
         const char *const key = v->key + len + 1;
-        if (strcmp(key, "attention.sliding_window_pattern") == 0)
+        if (f->how & PARE__GGUF_LOCAL && strcmp(key, "rope.freq_base_swa") == 0)
+            continue;
+        if (strcmp(key, "attention.sliding_window_pattern") == 0 && !(f->how & PARE__GGUF_LOCAL))
             PARE_TRY(check_pattern(cx, name, v, f, s));
         const bool unused = !(f->how & PARE__GGUF_MIXTURE) && strncmp(key, "expert_", 7) == 0;
         if (unused || is_read(f, key))

@@ -64,6 +64,16 @@
     .block_prefix = "model.layers.%zu.", .prefix = "model.", .attention_norm = "input_layernorm",  \
     .mlp_norm = "post_attention_layernorm"
 
+/* What Gemma 2 and 3 share. */
+#define GEMMA2_COMMON                                                                              \
+    .embed = "model.embed_tokens", .norm = "model.norm", .head = "lm_head",                        \
+    .block_prefix = "model.layers.%zu.", .prefix = "model.", .attention_norm = "input_layernorm",  \
+    .mlp_norm = "pre_feedforward_layernorm",                                                       \
+    .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),                    \
+    .producer = GATED_PRODUCERS, .norm_offset = 1, .words = &gemma2_words, .rotary_share = 1,      \
+    .act = PARE_ACT_GELU_TANH, .gelu_means_tanh = true, .window_width = 4096, .tied = true,        \
+    .scales_embedding = true, .attention_scalar = 256
+
 /* Norms and linears in front of every site. */
 #define GATED_PRODUCERS                                                                            \
     {                                                                                              \
@@ -224,6 +234,7 @@ static const pare_demand qwen2_moe_demands[] = {
     {"use_sliding_window", false}, {"qkv_bias", true}, {.key = NULL}};
 static const pare_demand qwen3_moe_demands[] = {{"use_sliding_window", false}, {.key = NULL}};
 
+static const pare_demand gemma3_demands[] = {{"use_bidirectional_attention", false}, {.key = NULL}};
 static const pare_demand phi_demands[] = {{"qk_layernorm", false}, {.key = NULL}};
 
 const pare_arch pare_archs[] = {
@@ -296,31 +307,30 @@ const pare_arch pare_archs[] = {
         .model_type = "gemma2",
         .summary =
             "Gemma 2: Gemma with caps, norms behind both halves, windows in every other block",
-        .embed = "model.embed_tokens",
-        .norm = "model.norm",
-        .head = "lm_head",
-        .block_prefix = "model.layers.%zu.",
-        .prefix = "model.",
-        .attention_norm = "input_layernorm",
-        .mlp_norm = "pre_feedforward_layernorm",
-        .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),
-        .producer = GATED_PRODUCERS,
-        .norm_offset = 1,
+        GEMMA2_COMMON,
         .inner_norm = {[PARE_NORM_AFTER_ATTENTION] = "post_attention_layernorm",
                        [PARE_NORM_AFTER_MLP] = "post_feedforward_layernorm"},
         .context = 8192,
-        .words = &gemma2_words,
         .rope_theta = 10000,
-        .rotary_share = 1,
-        .act = PARE_ACT_GELU_TANH,
-        .gelu_means_tanh = true,
         .window = PARE_WINDOW_EVEN,
-        .window_width = 4096,
-        .tied = true,
-        .scales_embedding = true,
         .attention_cap = 50,
         .logit_cap = 30,
-        .attention_scalar = 256,
+    },
+    {
+        .model_type = "gemma3_text",
+        .summary = "Gemma 3: Gemma 2 without caps, with norms on q and k, and positions of their "
+                   "own in blocks with a window",
+        GEMMA2_COMMON,
+        .inner_norm = {[PARE_NORM_Q] = "self_attn.q_norm",
+                       [PARE_NORM_K] = "self_attn.k_norm",
+                       [PARE_NORM_AFTER_ATTENTION] = "post_attention_layernorm",
+                       [PARE_NORM_AFTER_MLP] = "post_feedforward_layernorm"},
+        .context = 131072,
+        .demands = gemma3_demands,
+        .rope_theta = 1000000,
+        .rope_theta_local = 10000,
+        .window = PARE_WINDOW_PERIOD,
+        .logit_cap = -1,
     },
     {
         .model_type = "gpt2",

@@ -150,7 +150,8 @@ typedef enum pare_window_rule {
     PARE_WINDOW_NONE,     /* the family has no windows: refused */
     PARE_WINDOW_ALL,      /* all */
     PARE_WINDOW_SWITCHED, /* with use_sliding_window those from max_window_layers on */
-    PARE_WINDOW_EVEN      /* blocks 0, 2, 4 ... */
+    PARE_WINDOW_EVEN,     /* blocks 0, 2, 4 ... */
+    PARE_WINDOW_PERIOD    /* all but every sliding_window_pattern-th, the sixth by default */
 } pare_window_rule;
 
 /* One family. Checkpoint names are printf patterns; block_prefix has one %zu. */
@@ -181,6 +182,7 @@ typedef struct pare_arch {
     double norm_eps;            /* 0: must be given */
     size_t context;             /* positions where nothing is said of them */
     double rope_theta, rotary_share;
+    double rope_theta_local; /* of blocks with a window; 0: the same */
     pare_act act;
     bool gelu_means_tanh; /* "gelu" in the file is the approximation */
     pare_residual residual;
@@ -188,7 +190,8 @@ typedef struct pare_arch {
     size_t window_width; /* sliding_window where nothing is said of it; 0: none */
     bool tied;
     bool scales_embedding; /* by sqrt(hidden) */
-    /* 0: never read. attn_logit_softcapping, final_logit_softcapping, query_pre_attn_scalar */
+    /* 0: never read; below 0: none where nothing is said. attn_logit_softcapping,
+     * final_logit_softcapping, query_pre_attn_scalar */
     double attention_cap, logit_cap, attention_scalar;
     bool rounds_inputs; /* of linears, to int8 with a scale per token, whoever runs them; their
                            weights are ternary and may be stored so */

@@ -343,8 +343,12 @@ pare_status pare__cuda_upload_model(pare_cuda *c)
     }
     for (size_t i = 0; i < PARE_MODEL_LEAVES; i++)
         PARE_TRY(upload_leaf(c, pare_model_leaf(m, i)));
-    PARE_TRY(upload_floats(c, c->f->rope_cos, c->f->positions * half));
-    return upload_floats(c, c->f->rope_sin, c->f->positions * half);
+    for (size_t i = 0; i < pare_rope_tables(config); i++) {
+        const size_t size = c->f->positions * half;
+        PARE_TRY(upload_floats(c, c->f->rope_cos + i * size, size));
+        PARE_TRY(upload_floats(c, c->f->rope_sin + i * size, size));
+    }
+    return PARE_OK;
 }
 
 void pare__cuda_give_all(pare_cuda *c)

@@ -17,6 +17,18 @@ static pare_status check_positions(pare_ctx *cx, const pare_model *m, size_t pos
                      positions, room);
 }
 
+static void fill_table(const pare_rope *r, size_t positions, size_t half, float *cosine,
+                       float *sine)
+{
+    for (size_t i = 0; i < half; i++) {
+        const double frequency = pare_rope_frequency(r, i, half);
+        for (size_t p = 0; p < positions; p++) {
+            cosine[p * half + i] = (float)cos((double)p * frequency);
+            sine[p * half + i] = (float)sin((double)p * frequency);
+        }
+    }
+}
+
 pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *model,
                               size_t positions, bool exact, pare_forward *f)
 {
@@ -25,17 +37,15 @@ pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *mod
     *f = (pare_forward){.model = model, .exact = exact, .positions = positions};
     if (half == 0)
         return check_positions(cx, model, positions);
-    float *const cosine = pare_arena_take(a, positions, half * sizeof *cosine);
-    float *const sine = pare_arena_take(a, positions, half * sizeof *sine);
+    const size_t tables = pare_rope_tables(c), size = half * sizeof(float);
+    float *const cosine = pare_arena_take(a, positions, tables * size);
+    float *const sine = pare_arena_take(a, positions, tables * size);
     if (!cosine || !sine)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < half; i++) {
-        const double frequency = pare_rope_frequency(&c->rope, i, half);
-        for (size_t p = 0; p < positions; p++) {
-            cosine[p * half + i] = (float)cos((double)p * frequency);
-            sine[p * half + i] = (float)sin((double)p * frequency);
-        }
-    }
+    fill_table(&c->rope, positions, half, cosine, sine);
+    if (tables > 1)
+        fill_table(&c->rope_local, positions, half, cosine + positions * half,
+                   sine + positions * half);
     f->rope_cos = cosine;
     f->rope_sin = sine;
     return PARE_OK;

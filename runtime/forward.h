@@ -56,10 +56,18 @@ typedef struct pare_tap {
 typedef struct pare_forward {
     const pare_model *model;
     bool exact;                       /* packed weights: dequantize and multiply in F32 */
-    const float *rope_cos, *rope_sin; /* [positions][pare_rope_pairs] */
+    const float *rope_cos, *rope_sin; /* [tables][positions][pare_rope_pairs]: one table, or two
+                                         where blocks with a window have their own, the second */
     size_t positions;
     const struct pare_backend *backend; /* runtime/block_ops.h; NULL: the CPU */
 } pare_forward;
+
+/* Where the table of a block with this window (0: none) begins in rope_cos and rope_sin. */
+static inline size_t pare_rope_table(const pare_forward *f, size_t window)
+{
+    const pare_config *const c = &f->model->config;
+    return window && c->rope_local.theta > 0 ? f->positions * pare_rope_pairs(c) : 0;
+}
 
 /* Builds the RoPE tables for `positions` positions (scaling included) in the arena.
  * PARE_ENOMEM. positions may exceed the context; the caller decides whether that makes sense.

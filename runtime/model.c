@@ -69,6 +69,11 @@ size_t pare_rope_pairs(const pare_config *c)
     return (c->rope.rotary ? c->rope.rotary : c->head_dim) / 2;
 }
 
+size_t pare_rope_tables(const pare_config *c)
+{
+    return c->rope_local.theta > 0 ? 2 : 1;
+}
+
 double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs)
 {
     const double pi = 3.14159265358979323846;

@@ -36,6 +36,7 @@ typedef struct pare_config {
     bool expert_norm;    /* weights of the experts that a token uses sum to 1 */
     double norm_eps;
     pare_rope rope;
+    pare_rope rope_local; /* of blocks with a window; theta 0: the same */
     bool tied;
     pare_act act; /* of the MLP */
     pare_residual residual;
@@ -73,6 +74,9 @@ size_t pare_config_window(const pare_config *c, size_t block);
 
 /* Pairs of channels of a head that turn with the position; 0 where positions are learned. */
 size_t pare_rope_pairs(const pare_config *c);
+
+/* Tables of angles: one for all blocks, or another for blocks with a window. */
+size_t pare_rope_tables(const pare_config *c);
 
 /* Angular frequency of pair i of `pairs`, radians per position. Llama 3: wavelengths above
  * original_context / low_freq_factor are stretched by `factor`, those below

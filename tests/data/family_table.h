@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "tests/data/family_gemma3.h"
+
 /* Tensors are "NAME SHAPE", %zu in a name standing for every block, a second one for every expert;
  * a shape is one or two letters: H hidden, Q query width, K key width, M inner width, V vocabulary,
  * P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner width of an
@@ -141,6 +143,7 @@ static const family families[] = {
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP,
       "model.layers.%zu.pre_feedforward_layernorm.weight H",
       "model.layers.%zu.post_feedforward_layernorm.weight H"}},
+    FAMILY_GEMMA3,
     {"gpt2",
      "\"model_type\":\"gpt2\",\"architectures\":[\"GPT2LMHeadModel\"],\"n_embd\":64,\"n_layer\":2,"
      "\"n_head\":4,\"n_positions\":64,\"activation_function\":\"gelu_new\","

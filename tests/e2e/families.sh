@@ -47,7 +47,9 @@ for name in $("$make"); do
     run generate model --tokens 60 --count 6 --seed 1 --output tokens.i32
     run inspect model
     run verify model
+    cache=0.5
     case $name in
+    gemma3*) near=0.002 fair=0.1 cache=0.06 ;; # keys are turned behind the cache, by one of two bases
     mixtral | *_moe) near=0.01 fair=0.3 ;; # rounding sends some tokens to other experts
     *) near=0.002 fair=0.1 ;;
     esac
@@ -103,7 +105,7 @@ for name in $("$make"); do
         recipe '  - rtn: {bits: 8, group: 32}'
         echo "kv_cache: {$kv}" >> recipe.yaml
         run compress recipe.yaml --restart
-        below 0.5 "$kv"
+        below $cache "$kv"
     done
     case $name in
     mixtral | *_moe) refuses "does not learn on the blocks of a model of type $name: its MLP is a mixture" "$learned" ;;

@@ -33,6 +33,7 @@ static void check(const pare_config *c)
     check_size(c->heads * c->head_dim, LARGEST);
     require(c->heads % c->kv_heads == 0 && c->head_dim % 2 == 0);
     require(isfinite(c->norm_eps) && c->norm_eps > 0 && isfinite(c->rope.theta));
+    require(isfinite(c->rope_local.theta) && c->rope_local.theta >= 0);
     require(!c->rope.llama3 || (c->rope.factor >= 1 && c->rope.original_context >= 1 &&
                                 c->rope.high_freq_factor > c->rope.low_freq_factor));
     require(c->eos_ids <= sizeof c->eos_id / sizeof c->eos_id[0]);

@@ -68,7 +68,7 @@ STORIES = [
 ]
 
 # Small random models of the program make_family: what is changed in config.json so that llama.cpp
-# computes the same (None: left out; it keeps to a window in gemma2 only, has no bias behind the
+# computes the same (None: left out; it keeps to a window in gemma2 and 3, has no bias behind the
 # output of attention in qwen3, no other activation than this one in bitnet), tensors to leave out.
 FAMILIES = {
     "llama": ({}, None),
@@ -78,6 +78,7 @@ FAMILIES = {
                "attention_bias": False}, "_proj.bias"),
     "gemma": ({}, None),
     "gemma2": ({"query_pre_attn_scalar": 24}, None),
+    "gemma3_text": ({"query_pre_attn_scalar": 24}, None),
     "gpt2": ({}, None),
     "opt": ({}, None),
     "gpt_neox": ({}, None),

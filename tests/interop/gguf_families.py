@@ -26,11 +26,12 @@ export: [{format: "gguf:q8_0", path: m.gguf}, {format: safetensors, path: floats
 """
 ARCH = {
     "llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "gemma": "gemma",
-    "gemma2": "gemma2", "gpt2": "gpt2", "gpt_neox": "gptneox", "phi": "phi2", "phi3": "phi3",
+    "gemma2": "gemma2", "gemma3_text": "gemma3", "gpt2": "gpt2", "gpt_neox": "gptneox", "phi": "phi2", "phi3": "phi3",
     "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe",
 }
 # What of config.json the format has no word for.
-CHANGES = {"qwen2": {"use_sliding_window": False}, "gemma2": {"query_pre_attn_scalar": 24}}
+CHANGES = {"qwen2": {"use_sliding_window": False}, "gemma2": {"query_pre_attn_scalar": 24},
+           "gemma3_text": {"query_pre_attn_scalar": 24}}
 
 
 def words(config, *names):
@@ -45,7 +46,7 @@ def expected(name, value, config, arch):
         count = heads if ".q_proj." in name else groups
         turned = interleave(value.reshape(len(value), -1), count)
         return turned.reshape(value.shape)
-    if arch in ("gemma", "gemma2") and "norm" in name:
+    if arch in ("gemma", "gemma2", "gemma3") and "norm" in name:
         return (value.astype(np.float32) + np.float32(1)).astype(np.float32)
     if arch == "gpt2" and ".h." in name and name.endswith(".weight") and value.ndim == 2:
         return value.T

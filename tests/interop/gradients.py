@@ -106,7 +106,7 @@ class Model:
         self.directory = directory
         self.model = families.load(directory, torch.float64)
         self.model.set_experts_implementation("eager")
-        self.config = self.model.config
+        self.config = self.model.config.get_text_config()
         self.margins = families.Margins()
         self.margins.watch(self.model)
         self.least_relu = 1.0
@@ -127,7 +127,8 @@ class Model:
                 module.register_forward_pre_hook(self.see_relu)
         self.model.requires_grad_(True)
         self.inputs, self.moved = [], {}
-        base = getattr(self.model.base_model, "decoder", self.model.base_model)
+        base = self.model.base_model
+        base = getattr(base, "decoder", getattr(base, "language_model", base))
         readers = list(base.h if hasattr(base, "h") else base.layers)
         readers += [getattr(base, name) for name in LAST_NORMS if hasattr(base, name)]
         for module in readers:
@@ -166,7 +167,7 @@ class Model:
     def parts(self, name, t):
         """(name, view) of the leaves that a tensor of transformers holds, linears as [n, k]."""
         heads, bias = self.config.num_attention_heads, ".bias" * name.endswith(".bias")
-        name = name.removesuffix(".weight").removesuffix(".bias")
+        name = name.removesuffix(".weight").removesuffix(".bias").replace(".language_model", "")
         path, last = name.rpartition(".")[::2]
         mlp, gate, up, down = EXPERTS.get(self.config.model_type, OTHER_EXPERTS)
         block = path.removesuffix(".experts").removesuffix(".mlp")
@@ -199,6 +200,8 @@ class Model:
         for b, x in enumerate(list(self.inputs)):
             yield f"input.{b}", x.grad, functools.partial(self.move_input, b)
         for name, p in self.model.named_parameters():
+            if families.sees(name):
+                continue
             for (leaf, at), (_, gradient) in zip(self.parts(name, p.data), self.parts(name, p.grad)):
                 yield leaf, gradient, at.add_
 
@@ -229,7 +232,7 @@ class Model:
             yield line
         if self.tied:
             names = {id(p): name for name, p in self.model.named_parameters()}
-            leaf = names[id(self.embedding)].removesuffix(".weight") + "+lm_head"
+            leaf = next(self.parts(names[id(self.embedding)], self.embedding))[0] + "+lm_head"
             yield summary(leaf, self.embedding.grad + self.model.lm_head.weight.grad)
 
 

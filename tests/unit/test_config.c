@@ -13,7 +13,10 @@ static const char *const messages[] = {
     "premature end of input",
     "c: is not a JSON object",
     "model_type is missing or not a text",
-    "model_type mamba is not supported (llama, mistral, qwen2",
+    "model_type bert is not supported (llama, mistral, qwen2",
+    "model_type gpt_oss is not supported: pare does not compute attention sinks, biases of "
+    "experts, "
+    "and the clamped SwiGLU of its experts (it computes llama, mistral",
     "hidden_size is missing",
     "intermediate_size is missing",
     "num_hidden_layers is missing",
@@ -41,6 +44,16 @@ static const char *const messages[] = {
     "rope_scaling and rope_parameters contradict each other",
     "rope_theta is given twice, 10000 and 500000",
     "rotary positions of 0.05 of 8 channels",
+    "rope_theta is 10000, and rope_theta of full_attention is 500000",
+    "rope_parameters: rope_type is neither full_attention nor sliding_attention, the kinds of "
+    "blocks "
+    "of models of type gemma3_text",
+    "rope_parameters is not an object",
+    "rope_scaling and rope_parameters of full_attention contradict each other",
+    "partial_rotary_factor 0.5 is not supported in models of type gemma3_text (1 is)",
+    "sliding_window_pattern 6 leaves windows to blocks, and there is no sliding_window",
+    "use_bidirectional_attention: true is not supported",
+    "final_logit_softcapping is not a number above 0",
     "partial_rotary_factor is not a number above 0",
     "bos_token_id is not a token id",
     "eos_token_id is not a token id",
@@ -217,6 +230,49 @@ START_TEST(rope_settings_without_a_type_are_plain)
 }
 END_TEST
 
+/* Right values: those of transformers, Gemma3TextConfig. */
+START_TEST(blocks_with_a_window_may_have_a_base_of_their_own)
+{
+#define GEMMA3                                                                                     \
+    "{\"model_type\": \"gemma3_text\", \"hidden_size\": 64, \"intermediate_size\": 172,"           \
+    "\"num_hidden_layers\": 7, \"num_attention_heads\": 8, \"vocab_size\": 512, \"head_dim\": 8,"  \
+    "\"rms_norm_eps\": 1e-06"
+#define SCALED "{\"rope_type\": \"linear\", \"factor\": 8"
+    static const struct {
+        const char *text;
+        double all, local, stretch;
+        size_t window, wide; /* the first block that sees all; 7: none */
+        double cap;
+    } cases[] = {
+        {GEMMA3 "}", 1e6, 1e4, 0, 4096, 5, 0},
+        {GEMMA3 ", \"rope_theta\": 5e5, \"rope_local_base_freq\": 2e4, \"sliding_window\": 16,"
+                "\"sliding_window_pattern\": 3, \"rope_scaling\": " SCALED "}}",
+         5e5, 2e4, 8, 16, 2, 0},
+        {GEMMA3
+         ", \"sliding_window_pattern\": 8, \"final_logit_softcapping\": 30, \"rope_parameters\":"
+         "{\"full_attention\": " SCALED ", \"rope_theta\": 5e5},"
+         "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 2e4}}}",
+         5e5, 2e4, 8, 4096, 7, 30},
+        {GEMMA3 ", \"sliding_window\": null, \"sliding_window_pattern\": 1}", 1e6, 1e4, 0, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t wide = 0;
+        parse_ok(cases[i].text);
+        while (wide < 7 && pare_config_window(&config, wide))
+            wide++;
+        ck_assert(config.rope.theta == cases[i].all && config.rope.stretch == cases[i].stretch);
+        ck_assert(config.rope_local.theta == cases[i].local && config.rope_local.stretch == 0);
+        ck_assert_uint_eq(config.window, cases[i].window);
+        ck_assert_uint_eq(wide, cases[i].wide);
+        ck_assert(config.logit_cap == cases[i].cap && config.attention_cap == 0);
+        ck_assert(config.attention_scale == 1.0 / 16 && config.embed_scale == 8 && config.tied);
+        ck_assert_uint_eq(pare_rope_tables(&config), 2);
+    }
+    parse_ok(SIZES "}");
+    ck_assert_uint_eq(pare_rope_tables(&config), 1);
+}
+END_TEST
+
 /* The configuration is taken, and what pare_config_warn says of it stands in `warned`. */
 static void parse_heard(const char *text)
 {
@@ -352,6 +408,7 @@ int main(void)
     tcase_add_test(t, rope_scaling_of_llama_3_is_read_wherever_it_stands);
     tcase_add_test(t, the_first_length_of_llama_3_may_be_missing_or_stand_at_the_top);
     tcase_add_test(t, rope_settings_without_a_type_are_plain);
+    tcase_add_test(t, blocks_with_a_window_may_have_a_base_of_their_own);
     tcase_add_test(t, what_the_model_does_not_use_is_left_out_and_told);
     tcase_add_test(t, the_number_of_positions_may_be_that_of_the_family);
     tcase_add_test(t, end_tokens_of_generation_take_the_place_of_others);

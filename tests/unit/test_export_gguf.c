@@ -35,6 +35,12 @@ typedef struct kind {
     "\"use_sliding_window\":true,\"sliding_window\":11,"                                           \
     "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"]"
 
+#define GEMMA3_BLOCKS                                                                              \
+    "\"attention_bias\":true,\"sliding_window\":7,"                                                \
+    "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\"],"
+#define GEMMA3_PERIOD                                                                              \
+    "\"query_pre_attn_scalar\":16,\"sliding_window\":7,\"sliding_window_pattern\":2,"
+
 static const kind kinds[] = {
     AS_IS("llama"),
     AS_IS("mistral"),
@@ -42,6 +48,11 @@ static const kind kinds[] = {
     {"qwen3", "\"attention_bias\":true," QWEN3_WINDOWS, "\"attention_bias\":false", NULL, ".bias "},
     AS_IS("gemma"),
     CHANGED("gemma2", "\"query_pre_attn_scalar\":10", "\"query_pre_attn_scalar\":24"),
+    CHANGED("gemma3_text", "\"query_pre_attn_scalar\":10", "\"query_pre_attn_scalar\":24"),
+    {"gemma3", GEMMA3_BLOCKS, GEMMA3_PERIOD, NULL, ".bias "},
+    CHANGED("gemma3_text", "\"query_pre_attn_scalar\":10,",
+            "\"query_pre_attn_scalar\":24,\"layer_types\":[\"sliding_attention\","
+            "\"sliding_attention\",\"sliding_attention\"],"),
     AS_IS("gpt2"),
     AS_IS("gpt_neox"),
     CHANGED("gpt_neox", "\"rotary_pct\":0.25",
@@ -69,6 +80,11 @@ static const kind kinds[] = {
     REFUSED("gemma2", NULL, NULL, "the scale of scores"),
     REFUSED("gemma2", "\"query_pre_attn_scalar\":10,\"attn_logit_softcapping\":2.0",
             "\"query_pre_attn_scalar\":24,\"attn_logit_softcapping\":null", "the cap of scores"),
+    REFUSED("gemma3_text", NULL, NULL, "the scale of scores"),
+    {"gemma3", "\"attention_bias\":true,", "\"query_pre_attn_scalar\":16,", "blocks with a window",
+     ".bias "},
+    REFUSED("gemma3", GEMMA3_BLOCKS, GEMMA3_PERIOD "\"attention_bias\":true,",
+            "has a bias, which readers of files of gemma3_text have no place for"),
     REFUSED("gpt_neox", "\"hidden_act\":\"gelu\"", "\"hidden_act\":\"relu\"", "the activation"),
     REFUSED("gpt_neox_serial", NULL, NULL,
             "has no bias, which readers of files of gpt_neox ask for"),
@@ -142,6 +158,7 @@ static void check_model(const loaded *is, const loaded *was, bool rounded)
 {
     const pare_config *const c = &was->model.config;
     ck_assert_uint_eq(is->model.config.blocks, c->blocks);
+    ck_assert(is->model.config.rope_local.theta == c->rope_local.theta);
     for (size_t i = 0; i < c->blocks; i++) {
         const pare_block *const a = &is->model.block[i], *const b = &was->model.block[i];
         for (size_t j = 0; j < pare_block_leaves(c); j++) {

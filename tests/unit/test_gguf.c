@@ -83,6 +83,8 @@ static const char *const messages[] = {
     "llama.final_logit_softcapping of 30 is not supported (0 is)",
     "llama.attention.twist is not known in files of llama",
     "llama.attention.sliding_window_pattern: windows in other blocks than this architecture has",
+    "gemma3.attention.sliding_window_pattern is missing, or not one number for all blocks",
+    "gemma3.rope.freq_base_swa is missing, or not one number for all blocks",
     "general.type is adapter, a model is needed",
     "llama.attention.head_count is missing, or not one number for all blocks",
     "llama.attention.layer_norm_rms_epsilon is missing, or not one number for all blocks",

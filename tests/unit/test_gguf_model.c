@@ -229,6 +229,34 @@ START_TEST(metadata_become_words_of_config_json)
 }
 END_TEST
 
+/* Right values: those of llama.cpp, where every sixth block sees all unless the file says
+ * otherwise, and blocks with a window turn by 10000, unscaled. */
+static const struct {
+    const char *model;
+    double local;
+    size_t window, period; /* 0: no such word, each block in layer_types */
+} local[] = {
+    {"model_gemma3", 10000, 512, 6},
+    {"model_gemma3_list", 20000, 512, 0},
+    {"model_gemma3_all", 10000, 512, 0},
+    {"model_gemma3_none", 10000, 0, 1},
+};
+
+START_TEST(blocks_with_a_window_turn_by_their_own_base)
+{
+    pare_config c;
+    open_corpus(local[_i].model);
+    ck_assert_msg(pare_config_parse(&cx, "config", ck.config, &c) == PARE_OK, "%s", cx.what);
+    ck_assert(c.rope.theta == 1e6 && c.rope.stretch == (_i == 0 ? 8 : 0));
+    ck_assert(c.rope_local.theta == local[_i].local && c.rope_local.stretch == 0);
+    ck_assert(number("sliding_window_pattern") ==
+              (local[_i].period ? (double)local[_i].period : -1));
+    ck_assert_uint_eq(c.window, local[_i].window);
+    ck_assert_uint_eq(pare_config_window(&c, 0), local[_i].window);
+    ck_assert(c.attention_scale == 0.25); /* one over the root of a head of 16 */
+}
+END_TEST
+
 /* Right values: those of llama.cpp, where the type of scaling is linear when a file has none, and
  * rope.scale_linear is the old name of its factor. */
 static const struct {
@@ -426,6 +454,8 @@ int main(void)
     tcase_add_loop_test(t, rows_of_q_k_and_v_are_told_apart, 0, 2);
     tcase_add_test(t, rows_of_gate_and_up_are_told_apart);
     tcase_add_test(t, norms_of_gemma_lose_the_one_that_was_added);
+    tcase_add_loop_test(t, blocks_with_a_window_turn_by_their_own_base, 0,
+                        sizeof local / sizeof *local);
     tcase_add_test(t, metadata_become_words_of_config_json);
     tcase_add_loop_test(t, positions_are_stretched_by_old_and_new_names, 0,
                         sizeof stretched / sizeof *stretched);

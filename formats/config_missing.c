@@ -1,0 +1,58 @@
+/* Families of today that are not computed yet: what is missing, for the message that refuses them.
+ *
+ * Source  the modeling files of transformers 5. */
+#include <string.h>
+
+#include "formats/config_internal.h"
+
+typedef struct missing {
+    const char *types; /* of config.json, and architectures of GGUF files; a space between two */
+    const char *what;
+} missing;
+
+static const missing list[] = {
+    {"gpt_oss gpt-oss",
+     "attention sinks, biases of experts, and the clamped SwiGLU of its experts"},
+    {"llama4 llama4_text",
+     "blocks without rotary positions, attention in chunks, and a router that scales the input of "
+     "its experts"},
+    {"deepseek_v2 deepseek_v3 deepseek2 kimi_k2 kimi_k25 glm4_moe_lite mistral4",
+     "latent attention (keys and values made from one narrow vector), and dense blocks among "
+     "those with experts"},
+    {"gemma3n gemma3n_text",
+     "parallel streams (AltUp), embeddings for each block, and keys and values that blocks share"},
+    {"gemma4 gemma4_text",
+     "heads of other widths in blocks with a window, embeddings for each block, and keys and "
+     "values that blocks share"},
+    {"qwen3_next qwen3next qwen3_5 qwen3_5_text qwen35 qwen3_5_moe qwen3_5_moe_text qwen35moe",
+     "linear attention with a recurrent state (Gated DeltaNet), and gated attention"},
+    {"glm4 glm4_moe glm4moe",
+     "rotary positions in neighbouring channels, or routers that pick by sigmoid and a bias"},
+    {"mistral3 ministral3", "a scale of queries that grows with the position"},
+    {"smollm3", "blocks without rotary positions"},
+    {"olmo2 olmo3", "blocks whose only norms stand behind attention and MLP"},
+    {"granite granitemoe", "multipliers of the embedding, the scores, the stream and the logits"},
+    {"cohere cohere2 command-r", "norms that take the mean away and have no bias, and a scale of "
+                                 "the logits"},
+    {"mamba mamba2 nemotron_h granitemoehybrid granitehybrid falcon_h1 jamba",
+     "blocks with a recurrent state (Mamba)"},
+    {"falcon", "its form of fused q, k and v with one key head for groups of query heads"},
+};
+
+/* Whether a word stands in a list of words with a space between two. */
+static bool has(const char *words, const char *word)
+{
+    const size_t len = strlen(word);
+    for (const char *at = strstr(words, word); at && len; at = strstr(at + 1, word))
+        if ((at == words || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+            return true;
+    return false;
+}
+
+const char *pare__config_missing(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (has(list[i].types, model_type))
+            return list[i].what;
+    return NULL;
+}

@@ -1,0 +1,116 @@
+/* The text part of a model of texts and images: its configuration as that of a model of its own.
+ * What is written of it, an artifact or an export, is the text model alone.
+ *
+ * Source  transformers 5, models/gemma3/configuration_gemma3.py: the sizes that text_config may
+ * leave out. */
+#include <string.h>
+
+#include "formats/checkpoint_internal.h"
+
+static const char whole_type[] = "gemma3", text_type[] = "gemma3_text";
+static const char architecture[] = "Gemma3ForCausalLM";
+
+/* Sizes of a text_config that does not say them. */
+static const struct {
+    const char *key;
+    int64_t value;
+} usual[] = {{"vocab_size", 262208},      {"hidden_size", 2304},
+             {"intermediate_size", 9216}, {"num_hidden_layers", 26},
+             {"num_attention_heads", 8},  {"num_key_value_heads", 4},
+             {"head_dim", 256},           {"max_position_embeddings", 131072}};
+static const double usual_eps = 1e-6;
+
+/* What the whole says for its text part, too. */
+static const char *const shared[] = {"bos_token_id",        "eos_token_id",        "pad_token_id",
+                                     "tie_word_embeddings", "torch_dtype",         "dtype",
+                                     "quantization_config", "transformers_version"};
+
+static bool is_absent(const pare_json *v)
+{
+    const pare_json_type t = pare_json_type_of(v);
+    return t == PARE_JSON_ABSENT || t == PARE_JSON_NULL;
+}
+
+static bool is_shared(const char *key)
+{
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (strcmp(key, shared[i]) == 0)
+            return true;
+    return false;
+}
+
+static void put(pare_json_writer *w, const pare_json *whole, const pare_json *text)
+{
+    const char *key;
+    const pare_json *value;
+    pare_json_open_object(w, NULL);
+    pare_json_open_array(w, "architectures");
+    pare_json_put_text(w, NULL, architecture);
+    pare_json_close(w);
+    pare_json_put_text(w, "model_type", text_type);
+    for (pare_json_iter it = {0}; pare_json_next(text, &it, &key, &value);)
+        if (strcmp(key, "architectures") != 0 && strcmp(key, "model_type") != 0 &&
+            !(is_shared(key) && !is_absent(pare_json_get(whole, key))))
+            pare_json_put_copy(w, key, value);
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (!is_absent(pare_json_get(whole, shared[i])))
+            pare_json_put_copy(w, shared[i], pare_json_get(whole, shared[i]));
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (pare_json_type_of(pare_json_get(text, usual[i].key)) == PARE_JSON_ABSENT)
+            pare_json_put_integer(w, usual[i].key, usual[i].value);
+    if (pare_json_type_of(pare_json_get(text, "rms_norm_eps")) == PARE_JSON_ABSENT)
+        pare_json_put_number(w, "rms_norm_eps", usual_eps);
+    pare_json_close(w);
+}
+
+pare_status pare__config_take_text(pare_ctx *cx, const char *name, pare_json **config, bool *part)
+{
+    const char *const type = pare_json_text(pare_json_get(*config, "model_type"), NULL);
+    const pare_json *const text = pare_json_get(*config, "text_config");
+    const char *const is = pare_json_text(pare_json_get(text, "model_type"), NULL);
+    pare_json_writer *w = NULL;
+    pare_json *doc = NULL;
+    const char *words;
+    size_t len;
+    *part = type && strcmp(type, whole_type) == 0;
+    if (!*part)
+        return PARE_OK;
+    if (pare_json_type_of(text) != PARE_JSON_OBJECT)
+        return pare_fail(cx, PARE_EFORMAT,
+                         "%s: model_type is %s, but text_config is missing or not an object", name,
+                         whole_type);
+    if (is && strcmp(is, text_type) != 0)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: text_config: model_type %.64s is not supported (%s is)", name, is,
+                         text_type);
+    PARE_TRY(pare_json_writer_new(cx, &w));
+    put(w, *config, text);
+    pare_status s = pare_json_writer_finish(w, &words, &len);
+    if (s == PARE_OK)
+        s = pare_json_parse(cx, name, words, len, len, &doc);
+    pare_json_writer_free(w);
+    if (s != PARE_OK)
+        return s;
+    pare_json_free(*config);
+    *config = doc;
+    return PARE_OK;
+}
+
+const char *pare__text_tensor(pare_arena *a, const char *name)
+{
+    static const char *const prefix[][2] = {{"language_model.", ""},
+                                            {"model.language_model.", "model."}};
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++) {
+        const size_t len = strlen(prefix[i][0]), front = strlen(prefix[i][1]);
+        const size_t rest = strlen(name) - (strlen(name) < len ? 0 : len);
+        if (strncmp(name, prefix[i][0], len) != 0)
+            continue;
+        char *const text = PARE_NEW(a, char, front + rest + 1);
+        if (text) {
+            memcpy(text, prefix[i][1], front);
+            memcpy(text + front, name + len, rest + 1);
+        }
+        return text;
+    }
+    return name;
+}

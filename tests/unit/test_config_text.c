@@ -1,0 +1,137 @@
+/* The text part of a model of texts and images: its configuration, and names of tensors. */
+#include "formats/checkpoint.h"
+
+#include "tests/data/families.h"
+#include "tests/unit/folder.h"
+#include "tests/unit/heard.h"
+
+static pare_ctx cx;
+static pare_arena arena;
+static pare_checkpoint ck;
+static folder dir;
+
+static void begin(void)
+{
+    pare_ctx_init(&cx);
+    cx.progress.warn = hear;
+    warned[0] = '\0';
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    folder_make(&dir);
+    ck_assert(family_write(family_find("gemma3"), dir.path));
+}
+
+static void end(void)
+{
+    pare_checkpoint_close(&ck);
+    folder_remove(&dir);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+static const pare_json *word(const char *key)
+{
+    return pare_json_get(ck.config, key);
+}
+
+START_TEST(the_text_model_stands_alone)
+{
+    pare_model m;
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_str_eq(pare_json_text(word("model_type"), NULL), "gemma3_text");
+    ck_assert_str_eq(pare_json_text(pare_json_at(word("architectures"), 0), NULL),
+                     "Gemma3ForCausalLM");
+    ck_assert_int_eq(pare_json_type_of(word("vision_config")), PARE_JSON_ABSENT);
+    ck_assert_int_eq(pare_json_integer(word("num_attention_heads"), -1), 8); /* says nothing */
+    ck_assert_int_eq(pare_json_integer(word("num_key_value_heads"), -1), 4);
+    ck_assert_int_eq(pare_json_integer(word("head_dim"), -1), 16); /* says it */
+    ck_assert(pare_json_number(word("rms_norm_eps"), -1) == 1e-6);
+    ck_assert_uint_eq(pare_json_count(word("eos_token_id")), 2); /* the whole says it */
+    ck_assert_ptr_nonnull(pare_checkpoint_find(&ck, "model.layers.2.self_attn.k_norm.weight"));
+    ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
+    ck_assert(m.config.tied && m.config.eos_ids == 2 && m.config.heads == 8);
+    ck_assert_msg(strstr(warned, "1 tensor is left out: a model of type gemma3_text with this "
+                                 "config.json does not use it "
+                                 "(vision_tower.vision_model.post_layernorm.weight)"),
+                  "%s", warned);
+}
+END_TEST
+
+/* As transformers 5 writes them. */
+START_TEST(tensors_may_have_the_newer_names)
+{
+    family f = *family_find("gemma3");
+    static char name[32][TINY_NAME];
+    pare_model m;
+    for (size_t i = 0; f.tensor[i]; i++) {
+        static const char older[] = "language_model.model.";
+        const size_t len = sizeof older - 1;
+        const bool text = strncmp(f.tensor[i], older, len) == 0;
+        (void)snprintf(name[i], sizeof name[i], "model.%s%s", text ? "language_model." : "",
+                       f.tensor[i] + (text ? len : 0));
+        f.tensor[i] = name[i];
+    }
+    ck_assert(family_write(&f, dir.path));
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(strstr(warned, "1 tensor is left out"), "%s", warned);
+}
+END_TEST
+
+static const struct {
+    const char *config, *says;
+    pare_status status;
+} refused[] = {
+    {"{\"model_type\": \"gemma3\"}",
+     "config.json: model_type is gemma3, but text_config is missing or not an object",
+     PARE_EFORMAT},
+    {"{\"model_type\": \"gemma3\", \"text_config\": []}",
+     "config.json: model_type is gemma3, but text_config is missing or not an object",
+     PARE_EFORMAT},
+    {"{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma2\"}}",
+     "config.json: text_config: model_type gemma2 is not supported (gemma3_text is)", PARE_ENOTSUP},
+};
+
+START_TEST(other_text_parts_are_refused)
+{
+    folder_put(&dir, "config.json", refused[_i].config, strlen(refused[_i].config));
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), refused[_i].status);
+    ck_assert_msg(strstr(cx.what, refused[_i].says), "%s", cx.what);
+}
+END_TEST
+
+START_TEST(every_failed_allocation_is_reported)
+{
+    for (long n = 0;; n++) {
+        unit_failing f = {.left = n};
+        pare_ctx own;
+        pare_arena a;
+        pare_ctx_init(&own);
+        own.alloc = (pare_alloc){unit_failing_resize, &f};
+        pare_status s = pare_arena_init(&own, &a, 0);
+        if (s == PARE_OK) {
+            s = pare_checkpoint_open(&own, &a, dir.path, &ck);
+            pare_checkpoint_close(&ck);
+            pare_arena_release(&a);
+        }
+        ck_assert_int_eq(f.live, 0);
+        if (s == PARE_OK) {
+            ck_assert_int_ge(n, 10);
+            break;
+        }
+        ck_assert_int_eq(s, PARE_ENOMEM);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("config_text");
+    TCase *const t = tcase_create("config_text");
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_test(t, the_text_model_stands_alone);
+    tcase_add_test(t, tensors_may_have_the_newer_names);
+    tcase_add_loop_test(t, other_text_parts_are_refused, 0, sizeof refused / sizeof *refused);
+    tcase_add_test(t, every_failed_allocation_is_reported);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
