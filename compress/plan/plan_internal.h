@@ -108,6 +108,11 @@ PARE_CHECKED pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_pl
 PARE_CHECKED pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a,
                                                   const pare_plan *plan, pare_settled *settled);
 
+/* selected [pare_plan_slots], zeroed: what targets and skip of a step leave. PARE_EUSAGE (with
+ * place) for patterns that match nothing, or leave nothing. */
+PARE_CHECKED pare_status pare__plan_select(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                           size_t step, bool *selected);
+
 /* What cannot be done to experts, once the linears are resolved. PARE_EUSAGE with place. */
 PARE_CHECKED pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan);
 

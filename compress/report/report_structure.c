@@ -13,10 +13,10 @@ enum { SIZES = 6 };
 static size_t weights_of(const pare_config *c)
 {
     size_t weights = c->vocab * c->hidden * (c->tied ? 1 : 2);
-    for (size_t role = 0; role < PARE_ROLES; role++) {
+    for (size_t i = 0; i < c->blocks * PARE_ROLES; i++) {
         size_t n, k;
-        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
-        weights += c->blocks * n * k;
+        pare_block_shape(c, i / PARE_ROLES, 0, (pare_role)(i % PARE_ROLES), &n, &k);
+        weights += n * k;
     }
     return weights;
 }
