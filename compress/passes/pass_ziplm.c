@@ -1,5 +1,5 @@
 /* MLP channels go by the Hessian of the input of down. With a target of speed, compress/budget
- * (widths.h) puts steps with ratios in the place of this one. */
+ * (widths.c) puts steps with ratios in the place of this one. */
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/ziplm_step.h"
 
@@ -31,7 +31,7 @@ static const char notes[] =
     "out\n"
     "on the float model and records the error at each width, times the MLP of each width and a\n"
     "token with kernels of this machine (one row, weights as stored), and takes the widths of\n"
-    "least summed error that are fast enough. Both are kept in OUTPUT.widths/measured.json: a\n"
+    "least summed error that are fast enough. Both are kept in OUTPUT.variants/widths.json: a\n"
     "continued job and one with another target use them again; without the file they are measured\n"
     "anew. recipe.yaml of the output has a ratio for each width: an ordinary recipe that makes "
     "the\n"

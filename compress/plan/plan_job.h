@@ -6,6 +6,14 @@
 
 typedef enum pare_job_part { PARE_JOB_WHOLE, PARE_JOB_SMALLER, PARE_JOB_REST } pare_job_part;
 
+/* The speed that widths were chosen for (compress/budget/widths.c), in tokens decoded in a second. */
+typedef struct pare_speed {
+    double asked;     /* at least */
+    double original;  /* of the model as it was */
+    double predicted; /* by the times that decided */
+    double reached;   /* measured of a model of these shapes */
+} pare_speed;
+
 typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
     const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */
     pare_job_part part;        /* of a chain (compress/plan/chain.h) */
@@ -14,6 +22,7 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     const char *const *sets;                           /* "path=value" */
     size_t set_count;
     const char *share; /* folder for what jobs of one model and calibration share, or NULL */
+    const pare_speed *speed;       /* of widths that were chosen for one, or NULL */
     const pare_variants *variants; /* made beside the job's own codes, or NULL */
     uint64_t ram_limit;            /* bytes; 0: the recipe's */
     bool strict;                   /* refuse exports with codes or types other than asked for */
