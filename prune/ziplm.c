@@ -212,7 +212,7 @@ uint64_t pare_ziplm_bytes(size_t n, size_t k)
 {
     const uint64_t square = (uint64_t)k * k;
     return square * (sizeof(double) + sizeof(float)) + pare_factor_bytes(k) +
-           (3 * (uint64_t)k + n) * sizeof(double) + 6 * PARE_ALIGN;
+           (3 * (uint64_t)k + n) * sizeof(double) + 4096;
 }
 
 double pare_ziplm_flops(size_t n, size_t k, size_t kept)

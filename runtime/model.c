@@ -26,6 +26,14 @@ size_t pare_config_mlp(const pare_config *c, size_t block)
     return c->uneven ? c->mlp[block] : c->intermediate;
 }
 
+size_t pare_config_channels(const pare_config *c)
+{
+    size_t channels = 0;
+    for (size_t i = 0; i < c->blocks; i++)
+        channels += pare_config_mlp(c, i);
+    return channels;
+}
+
 void pare_block_shape(const pare_config *c, size_t block, size_t part, pare_role role, size_t *n,
                       size_t *k)
 {

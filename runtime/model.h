@@ -63,6 +63,7 @@ void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t
 /* Channels of the MLP of a block, and the shape of a linear there: as pare_linear_shape where all
  * blocks are alike. */
 size_t pare_config_mlp(const pare_config *c, size_t block);
+size_t pare_config_channels(const pare_config *c); /* of the MLPs of all blocks */
 void pare_block_shape(const pare_config *c, size_t block, size_t part, pare_role role, size_t *n,
                       size_t *k);
 

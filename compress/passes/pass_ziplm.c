@@ -53,6 +53,8 @@ const pare_pass pare_pass_ziplm = {
     .summary = "ZipLM: removes MLP channels and makes up for them, to a ratio or to a speed",
     .source = "Kurtic et al., ZipLM, NeurIPS 2023, algorithm 1 (columns, post-training)",
     .needs = PARE_FACT_WEIGHTS,
+    .caution = "with speedup or tokens_s pare plan shows all channels: compress chooses how many "
+               "each block keeps, and the files get smaller by the rest",
     .notes = notes,
     .params = params,
     .structure = structure,

@@ -2,17 +2,10 @@
 #ifndef PARE_COMPRESS_PLAN_PLAN_JOB_H
 #define PARE_COMPRESS_PLAN_PLAN_JOB_H
 
+#include "compress/artifact/speed.h"
 #include "compress/plan/variants.h"
 
 typedef enum pare_job_part { PARE_JOB_WHOLE, PARE_JOB_SMALLER, PARE_JOB_REST } pare_job_part;
-
-/* The speed that widths were chosen for (compress/budget/widths.c), in tokens decoded in a second. */
-typedef struct pare_speed {
-    double asked;     /* at least */
-    double original;  /* of the model as it was */
-    double predicted; /* by the times that decided */
-    double reached;   /* measured of a model of these shapes */
-} pare_speed;
 
 typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
     const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */

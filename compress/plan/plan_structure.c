@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "calib/wave.h"
+#include "compress/evaluate/token_time.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 #include "prune/slicegpt.h"
 #include "prune/ziplm.h"
 
@@ -401,4 +403,29 @@ uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)
     }
     /* a cut matrix and its bytes; moments, sums of columns, scores and their order */
     return 2 * most * sizeof(float) + 4 * pare_moments_bytes(c) + begin + batch + slice + ziplm;
+}
+
+bool pare_plan_searches(const pare_plan *plan)
+{
+    return plan->structured &&
+           pare__plan_pass(plan, 0)->structure(pare__plan_step(plan, 0)->value).search;
+}
+
+uint64_t pare__plan_widths_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    return pare_plan_searches(plan) ? pare_time_token_bytes(cx, &plan->model.config) : 0;
+}
+
+double pare__plan_ziplm_flops(const pare_plan *plan)
+{
+    double flops = 0;
+    size_t n, k;
+    if (!plan->structured || !by_hessian(plan))
+        return 0;
+    pare_linear_shape(&plan->model.config, 0, PARE_ROLE_DOWN, &n, &k);
+    for (size_t i = 0; i < plan->model.config.blocks; i++)
+        flops += pare_plan_searches(plan)
+                     ? 2 * pare_ziplm_flops(n, k, 1) /* down to the least width; to the chosen */
+                     : pare_ziplm_flops(n, k, pare_config_mlp(&plan->out, i));
+    return flops;
 }

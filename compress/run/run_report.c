@@ -235,6 +235,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .threads = pare_threads(run->cx),
                        .config = &plan->out,
                        .structure = plan->structured ? &run->structure : NULL,
+                       .speed = plan->job->speed,
                        .training = run->training,
                        .kv = &plan->recipe.kv,
                        .row = run->row,
