@@ -38,11 +38,6 @@ static pare_status open_artifact(pare__export *e)
                          e->job->artifact);
     PARE_TRY(pare_inputs_watch(e->a, &e->ck));
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));
-    const char *const why = pare_config_no_blocks(&e->model.config);
-    if (why)
-        return pare_fail(e->cx, PARE_ENOTSUP,
-                         "%s: %s, and the formats of other engines have one width for all",
-                         e->ck.path, why);
     return describe(e);
 }
 

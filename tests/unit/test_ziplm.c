@@ -154,20 +154,38 @@ START_TEST(a_hessian_that_is_no_number_is_told)
 }
 END_TEST
 
+/* The triangle that H is factored in comes from the allocator, all else from the arena. */
 START_TEST(scratch_is_what_was_said)
 {
-    const float *const h = hessian(K), *const w = weights(N, K);
-    double lost[K];
+    enum { WIDE = 150 };
+    const float *const h = hessian(WIDE), *const w = weights(N, WIDE);
+    double lost[WIDE];
     pare_ctx own;
     pare_arena a;
     pare_ctx_init(&own);
-    ck_assert_int_eq(pare_arena_init(&own, &a, pare_ziplm_bytes(N, K)), PARE_OK);
-    own.limit_bytes = own.live_bytes;
-    ck_assert_int_eq(
-        pare_ziplm_prune(&own, &a, copy(w, (size_t)N * K), copy(h, K * K), N, K, 1, NULL, lost),
-        PARE_OK);
+    const uint64_t bytes = pare_ziplm_bytes(N, WIDE);
+    ck_assert_int_eq(pare_arena_init(&own, &a, bytes - pare_factor_bytes(WIDE)), PARE_OK);
+    own.limit_bytes = own.live_bytes + pare_factor_bytes(WIDE);
+    const pare_status s = pare_ziplm_prune(&own, &a, copy(w, (size_t)N * WIDE),
+                                           copy(h, (size_t)WIDE * WIDE), N, WIDE, 1, NULL, lost);
+    ck_assert_msg(s == PARE_OK, "%s", own.what);
     pare_arena_release(&a);
     ck_assert_uint_eq(own.live_bytes, 0);
+}
+END_TEST
+
+START_TEST(of_equal_costs_the_lower_input_goes)
+{
+    float *const h = take((size_t)K * K, sizeof *h), *const w = take(K, sizeof *w);
+    double lost[4];
+    uint8_t keep[K];
+    for (size_t j = 0; j < K; j++) {
+        h[j * (K + 1)] = 2;
+        w[j] = j % 2 ? -1.0F : 1.0F;
+    }
+    ck_assert_int_eq(pare_ziplm_prune(&cx, &arena, w, h, 1, K, K - 3, keep, lost), PARE_OK);
+    for (size_t j = 0; j < K; j++)
+        ck_assert_int_eq(keep[j], j >= 3);
 }
 END_TEST
 
@@ -179,6 +197,7 @@ int main(void)
     tcase_add_test(t, each_that_goes_costs_least_of_all_that_could);
     tcase_add_test(t, what_nobody_needs_goes_for_nothing);
     tcase_add_test(t, bytes_are_the_same_for_any_number_of_threads);
+    tcase_add_test(t, of_equal_costs_the_lower_input_goes);
     tcase_add_test(t, a_hessian_that_is_no_number_is_told);
     tcase_add_test(t, scratch_is_what_was_said);
     suite_add_tcase(s, t);

@@ -1,6 +1,6 @@
-/* compress/artifact/speed.h - what widths were chosen for. */
-#ifndef PARE_COMPRESS_ARTIFACT_SPEED_H
-#define PARE_COMPRESS_ARTIFACT_SPEED_H
+/* compress/artifact/asked_speed.h - what widths were chosen for. */
+#ifndef PARE_COMPRESS_ARTIFACT_ASKED_SPEED_H
+#define PARE_COMPRESS_ARTIFACT_ASKED_SPEED_H
 
 /* The speed that widths were chosen for (compress/budget/widths.c), in tokens decoded in a second.
  */
