@@ -12,36 +12,17 @@
 
 static const double picoseconds = 1e12;
 
+/* What else the step does not go with, the plan refuses. */
 static pare_status check_recipe(pare_budget *b)
 {
     const pare_step *const step = pare__budget_step(&b->recipe);
-    const pare_place speed = step->value_place[PARE_ZIPLM_SPEED];
-    const double speedup = step->value[PARE_ZIPLM_SPEEDUP];
     if (b->recipe.steps > 1)
-        return pare_recipe_fail(b->cx, step->place,
-                                "ziplm: with speedup or tokens_s it stands alone in passes: times "
-                                "are those of the model as it is; leave the other passes out");
+        return pare_recipe_fail(b->cx, step->place, "%s", pare_search_alone);
     if (b->recipe.fallbacks)
         return pare_recipe_fail(b->cx, step->place,
                                 "ziplm: with speedup or tokens_s it does not go with fallback, "
                                 "whose settings are of passes that the search replaces; leave one "
                                 "of them out");
-    if (speedup > 0 && step->value[PARE_ZIPLM_SPEED] > 0)
-        return pare_recipe_fail(b->cx, speed,
-                                "ziplm: speedup and tokens_s are both given; leave one of them "
-                                "out");
-    if (step->value_place[PARE_ZIPLM_RATIO].line)
-        return pare_recipe_fail(b->cx, step->value_place[PARE_ZIPLM_RATIO],
-                                "ziplm: speedup or tokens_s says what goes; leave out ratio");
-    if (speedup > 0 && speedup <= 1)
-        return pare_recipe_fail(b->cx, step->value_place[PARE_ZIPLM_SPEEDUP],
-                                "ziplm: speedup %g asks for no more than the original; give more "
-                                "than 1",
-                                speedup);
-    if (b->recipe.nan != PARE_NAN_ERROR)
-        return pare_recipe_fail(b->cx, step->place,
-                                "ziplm: with speedup or tokens_s it measures the weights as they "
-                                "are; leave out nan");
     b->value = step->value;
     return PARE_OK;
 }

@@ -40,6 +40,10 @@ static const char notes[] =
     "the weights of the errors by a search on the loss, and trains between steps; pare does none\n"
     "of these, and the errors are those in front of any pruning.\n";
 
+const char pare_search_alone[] =
+    "ziplm: with speedup or tokens_s it stands alone in passes: times are those of the model as it "
+    "is; leave the other passes out";
+
 static pare_pass_structure structure(const double *value)
 {
     const bool search = value[PARE_ZIPLM_SPEEDUP] > 0 || value[PARE_ZIPLM_SPEED] > 0;

@@ -5,4 +5,7 @@
 /* Indices into its parameter table. */
 enum { PARE_ZIPLM_RATIO, PARE_ZIPLM_SPEEDUP, PARE_ZIPLM_SPEED };
 
+/* Why a step with a speed has no other beside it. */
+extern const char pare_search_alone[];
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "calib/wave.h"
 #include "compress/evaluate/token_time.h"
+#include "compress/passes/ziplm_step.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "prune/slicegpt.h"
@@ -46,6 +47,32 @@ static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step,
                                 "%s needs calibration data; add \"calibration:\" with text, tokens "
                                 "or generate",
                                 name);
+    return PARE_OK;
+}
+
+/* Where widths are chosen for a speed. */
+static pare_status check_search(pare_ctx *cx, const pare_plan *plan, size_t step)
+{
+    const pare_step *const st = pare__plan_step(plan, step);
+    const double speedup = st->value[PARE_ZIPLM_SPEEDUP];
+    if (plan->recipe.steps > 1 || plan->job->part != PARE_JOB_WHOLE)
+        return pare_recipe_fail(cx, st->place, "%s", pare_search_alone);
+    if (speedup > 0 && st->value[PARE_ZIPLM_SPEED] > 0)
+        return pare_recipe_fail(cx, st->value_place[PARE_ZIPLM_SPEED],
+                                "ziplm: speedup and tokens_s are both given; leave one of them "
+                                "out");
+    if (st->value_place[PARE_ZIPLM_RATIO].line)
+        return pare_recipe_fail(cx, st->value_place[PARE_ZIPLM_RATIO],
+                                "ziplm: speedup or tokens_s says what goes; leave out ratio");
+    if (speedup > 0 && speedup <= 1)
+        return pare_recipe_fail(cx, st->value_place[PARE_ZIPLM_SPEEDUP],
+                                "ziplm: speedup %g asks for no more than the original; give more "
+                                "than 1",
+                                speedup);
+    if (plan->recipe.nan != PARE_NAN_ERROR)
+        return pare_recipe_fail(cx, st->place,
+                                "ziplm: with speedup or tokens_s it measures the weights as they "
+                                "are; leave out nan");
     return PARE_OK;
 }
 
@@ -192,6 +219,8 @@ static pare_status cut_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, size_t
         pare__plan_pass(plan, step)->structure(pare__plan_step(plan, step)->value);
     bool some = s.blocks || s.hidden > 0;
     PARE_TRY(check_step(cx, plan, step, &s));
+    if (s.search)
+        PARE_TRY(check_search(cx, plan, step));
     if (s.blocks)
         PARE_TRY(cut_blocks(cx, plan, step, s.blocks));
     if (s.hidden > 0)
