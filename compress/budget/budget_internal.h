@@ -59,7 +59,10 @@ typedef struct pare_budget {
  * and the job of a recipe, which `asked.yaml` goes with. */
 typedef pare_status pare__budget_body(pare_budget *b, pare_job_runner *runner,
                                       pare_compress_result *out);
+PARE_CHECKED pare_status pare__budget_read(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                                           const pare_pass_words **words, pare_recipe *out);
 const pare_step *pare__budget_step(const pare_recipe *r); /* or NULL */
+bool pare__budget_chooses_widths(const pare_step *step);
 PARE_CHECKED pare_status pare__budget_check_rest(pare_budget *b);
 PARE_CHECKED pare_status pare__budget_paths(pare_budget *b, const char *first);
 PARE_CHECKED pare_status pare__budget_data(pare_budget *b);

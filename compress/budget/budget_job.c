@@ -31,7 +31,7 @@ static void tell(void *self, const char *text)
 }
 
 /* Steps that choose widths for a speed (compress/budget/widths.c), and those for a budget. */
-static bool chooses_widths(const pare_step *step)
+bool pare__budget_chooses_widths(const pare_step *step)
 {
     const pare_pass *const pass = pare_passes[step->pass];
     return pass->structure && pass->structure(step->value).search;
@@ -39,11 +39,11 @@ static bool chooses_widths(const pare_step *step)
 
 bool pare_budget_is_step(const pare_step *step)
 {
-    return chooses_widths(step) || pare_passes[step->pass] == pare_pass_find("budget");
+    return pare__budget_chooses_widths(step) || pare_passes[step->pass] == pare_pass_find("budget");
 }
 
-static pare_status read_recipe(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                               const pare_pass_words **words, pare_recipe *out)
+pare_status pare__budget_read(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                              const pare_pass_words **words, pare_recipe *out)
 {
     char *text;
     size_t len;
@@ -68,7 +68,7 @@ pare_status pare_budget_asked(pare_ctx *cx, pare_arena *a, const pare_job *job, 
     pare_recipe *const r = PARE_NEW(a, pare_recipe, 1);
     if (!r)
         return PARE_ENOMEM;
-    const pare_status s = read_recipe(cx, a, job, &words, r);
+    const pare_status s = pare__budget_read(cx, a, job, &words, r);
     *asked = s == PARE_OK && pare__budget_step(r);
     pare_arena_rewind(a, mark);
     return s;
@@ -177,14 +177,4 @@ pare_status pare__budget_locked(pare_budget *b, const char *const *own, pare__bu
     pare_plan_close(&b->plan);
     pare_lock_release(&lock);
     return s;
-}
-
-pare_status pare_budget_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                                 const pare_events *events, pare_job_runner *runner,
-                                 pare_compress_result *out)
-{
-    pare_budget b = {.cx = cx, .a = a, .job = job, .events = events, .started = pare_seconds()};
-    PARE_TRY(read_recipe(cx, a, job, &b.words, &b.recipe));
-    return chooses_widths(pare__budget_step(&b.recipe)) ? pare__widths_search(&b, runner, out)
-                                                        : pare__budget_search(&b, runner, out);
 }

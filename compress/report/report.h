@@ -4,8 +4,8 @@
 #ifndef PARE_COMPRESS_REPORT_H
 #define PARE_COMPRESS_REPORT_H
 
-#include "compress/artifact/result.h"
 #include "compress/artifact/asked_speed.h"
+#include "compress/artifact/result.h"
 #include "compress/evaluate/figures.h"
 #include "compress/report/gate.h"
 #include "recipes/recipe.h"

@@ -128,5 +128,5 @@ for wrong in '{' '{}' "$(sed 's/"threads": 2/"threads": 3/' before.json)" \
 done
 mkdir other.variants && touch other.variants/mine
 recipe other 'ziplm: {speedup: 1.2}'
-run 1 other
+run 2 other
 says err 'is no folder of a search'
