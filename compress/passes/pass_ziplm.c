@@ -47,9 +47,9 @@ const char pare_search_alone[] =
 static pare_pass_structure structure(const double *value)
 {
     const bool search = value[PARE_ZIPLM_SPEEDUP] > 0 || value[PARE_ZIPLM_SPEED] > 0;
-    return (pare_pass_structure){.share = {[PARE_PART_CHANNELS] = value[PARE_ZIPLM_RATIO]},
-                                 .hessian = true,
-                                 .search = search};
+    const double share = search ? params[PARE_ZIPLM_RATIO].max : value[PARE_ZIPLM_RATIO];
+    return (pare_pass_structure){
+        .share = {[PARE_PART_CHANNELS] = share}, .hessian = true, .search = search};
 }
 
 const pare_pass pare_pass_ziplm = {
