@@ -521,7 +521,8 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     *out = (pare_compress_result){0};
     pare_status s = pare_budget_asked(cx, a, job, &searches);
     if (s == PARE_OK && searches && pare_world_size(cx) > 1)
-        s = pare_fail(cx, PARE_ENOTSUP, "a budget: %zu processes cannot share this; start one",
+        s = pare_fail(cx, PARE_ENOTSUP,
+                      "a search for settings: %zu processes cannot share this; start one",
                       pare_world_size(cx));
     PARE_TRY(pare_world_agree(cx, s));
     return searches ? pare_budget_compress(cx, a, job, events, run_locked, out)

@@ -106,18 +106,55 @@ static pare_status read_heads(const pare__config_file *f, pare_config *c)
     return PARE_OK;
 }
 
+/* A width for each block, as pare writes it where they differ; `intermediate` is the widest. */
+static pare_status read_widths(const pare__config_file *f, const char *key, const pare_json *list,
+                               pare_config *c)
+{
+    const char *const why = pare_config_no_structure(c);
+    if (why)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: %s is a list, which is not supported for models of type %s: %s",
+                         f->name, key, c->arch->model_type, why);
+    if (pare_json_count(list) != c->blocks)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s has %zu item%s for %zu block%s (%s)", f->name,
+                         key, pare_json_count(list), pare_plural(pare_json_count(list)), c->blocks,
+                         pare_plural(c->blocks), c->arch->words->blocks);
+    c->intermediate = 0;
+    for (size_t i = 0; i < c->blocks; i++) {
+        const int64_t n = pare_json_integer(pare_json_at(list, i), -1);
+        if (n < 1 || n > PARE__CONFIG_SIZE_MAX)
+            return pare_fail(f->cx, PARE_EFORMAT,
+                             "%s: %s: item %zu is not a whole number from 1 to %d", f->name, key, i,
+                             PARE__CONFIG_SIZE_MAX);
+        c->mlp[i] = (uint32_t)n;
+        c->uneven |= c->mlp[i] != c->mlp[0];
+        c->intermediate = (size_t)n > c->intermediate ? (size_t)n : c->intermediate;
+    }
+    return PARE_OK;
+}
+
+static pare_status read_intermediate(const pare__config_file *f, pare_config *c)
+{
+    const pare_config_words *const w = c->arch->words;
+    const pare_json *const v = w->intermediate ? pare_json_get(f->json, w->intermediate) : NULL;
+    if (!w->intermediate) {
+        c->intermediate = 0;
+    } else if (w->may_lack_intermediate && pare__config_absent(v)) {
+        c->intermediate = 4 * c->hidden;
+    } else if (pare_json_type_of(v) == PARE_JSON_ARRAY) {
+        return read_widths(f, w->intermediate, v, c);
+    } else {
+        return read_size(f, w->intermediate, PARE__CONFIG_SIZE_MAX, &c->intermediate);
+    }
+    return PARE_OK;
+}
+
 static pare_status read_sizes(const pare__config_file *f, pare_config *c)
 {
     const pare_config_words *const w = c->arch->words;
     PARE_TRY(read_size(f, w->hidden, PARE__CONFIG_SIZE_MAX, &c->hidden));
-    if (!w->intermediate)
-        c->intermediate = 0;
-    else if (w->may_lack_intermediate &&
-             pare__config_absent(pare_json_get(f->json, w->intermediate)))
-        c->intermediate = 4 * c->hidden;
-    else
-        PARE_TRY(read_size(f, w->intermediate, PARE__CONFIG_SIZE_MAX, &c->intermediate));
     PARE_TRY(read_size(f, w->blocks, PARE_BLOCKS_MAX, &c->blocks));
+    PARE_TRY(read_intermediate(f, c));
     PARE_TRY(read_size(f, "vocab_size", PARE__CONFIG_SIZE_MAX, &c->vocab));
     PARE_TRY(read_size_or(f, w->context, PARE__CONFIG_SIZE_MAX, c->arch->context, &c->context));
     return read_heads(f, c);

@@ -259,6 +259,8 @@ static pare_status load_leaf(loader *l, size_t block, const pare_leaf *leaf, par
 
 static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_block *b)
 {
+    pare_config own = *c; /* the shapes of this block */
+    own.intermediate = pare_config_mlp(c, i);
     b->window = pare_config_window(c, i);
     if (c->experts) {
         b->expert = PARE_NEW(l->arena, pare_linear, c->experts * PARE_ROLES);
@@ -266,7 +268,7 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
             return PARE_ENOMEM;
     }
     for (size_t at = 0; at < pare_block_leaves(c); at++) {
-        const pare_leaf leaf = pare_block_leaf(c, b, at);
+        const pare_leaf leaf = pare_block_leaf(&own, b, at);
         if (leaf.name && leaf.kind != PARE_LEAF_BIAS && leaf.kind != PARE_LEAF_NORM_BIAS)
             PARE_TRY(load_leaf(l, i, &leaf, b));
     }

@@ -184,7 +184,7 @@ static pare_status attention_half(const block_call *p, pare_array *h, pare_array
 static pare_status activated(const block_call *p, pare_array normed, pare_array *y)
 {
     const bool gated = pare_arch_has(p->c->arch, PARE_ROLE_GATE);
-    const size_t width = p->c->intermediate;
+    const size_t width = p->weights->linear[PARE_ROLE_UP].n; /* blocks may differ */
     pare_array inner[2] = {0};
     PARE_TRY(take(p, width, &inner[0]));
     if (gated)

@@ -21,6 +21,30 @@ void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t
     *k = d->name ? width_of(c, d->in) : 0;
 }
 
+size_t pare_config_mlp(const pare_config *c, size_t block)
+{
+    return c->uneven ? c->mlp[block] : c->intermediate;
+}
+
+size_t pare_config_channels(const pare_config *c)
+{
+    size_t channels = 0;
+    for (size_t i = 0; i < c->blocks; i++)
+        channels += pare_config_mlp(c, i);
+    return channels;
+}
+
+void pare_block_shape(const pare_config *c, size_t block, size_t part, pare_role role, size_t *n,
+                      size_t *k)
+{
+    const pare_linear_desc *const d = pare_arch_linear(c->arch, part, role);
+    pare_linear_shape(c, part, role, n, k);
+    if (d->name && d->out == PARE_WIDTH_MLP)
+        *n = pare_config_mlp(c, block);
+    if (d->name && d->in == PARE_WIDTH_MLP)
+        *k = pare_config_mlp(c, block);
+}
+
 size_t pare_site_width(const pare_config *c, size_t part, pare_site site)
 {
     for (pare_role role = 0; role < PARE_ROLES; role++) {
@@ -114,11 +138,18 @@ const char *pare_config_no_rotation(const pare_config *c)
     return !other && c->embed_scale > 0 ? "it scales its embedding" : other;
 }
 
+const char *pare_config_no_blocks(const pare_config *c)
+{
+    return c->uneven ? "MLPs of its blocks differ in width" : NULL;
+}
+
 const char *pare_config_no_structure(const pare_config *c)
 {
     const char *const other = beside_llama(c);
     if (other)
         return other;
+    if (c->uneven)
+        return pare_config_no_blocks(c);
     if (c->arch->inner_norm[PARE_NORM_Q])
         return "it has norms on q and k";
     if (c->arch->fused[0].name)

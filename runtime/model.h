@@ -30,7 +30,8 @@ typedef struct pare_config {
     const pare_arch *arch;
     size_t hidden, blocks, heads, kv_heads, head_dim, vocab, context;
     size_t intermediate; /* of the MLP of part 0; 0: there is none */
-    size_t experts;      /* 0: one MLP for all tokens; the next three only with experts */
+    bool uneven;    /* MLPs of the blocks differ: `mlp` has theirs, `intermediate` the widest */
+    size_t experts; /* 0: one MLP for all tokens; the next three only with experts */
     size_t experts_used; /* by a token */
     size_t expert_width; /* as intermediate, of each */
     bool expert_norm;    /* weights of the experts that a token uses sum to 1 */
@@ -48,6 +49,7 @@ typedef struct pare_config {
     uint64_t wide[PARE_BLOCKS_MAX / 64]; /* bit i: block i sees all, whatever the window */
     int64_t bos_id, eos_id[8];           /* -1: none */
     size_t eos_ids;
+    uint32_t mlp[PARE_BLOCKS_MAX]; /* with `uneven` */
 } pare_config;
 
 /* Parts of a block (runtime/arch.h): 0 and one for each expert. */
@@ -58,6 +60,13 @@ static inline size_t pare_block_parts(const pare_config *c)
 
 /* Rows and columns of a linear: *n outputs, *k inputs; 0 and 0 when the part has none such. */
 void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t *n, size_t *k);
+
+/* Channels of the MLP of a block, and the shape of a linear there: as pare_linear_shape where all
+ * blocks are alike. */
+size_t pare_config_mlp(const pare_config *c, size_t block);
+size_t pare_config_channels(const pare_config *c); /* of the MLPs of all blocks */
+void pare_block_shape(const pare_config *c, size_t block, size_t part, pare_role role, size_t *n,
+                      size_t *k);
 
 /* Columns of the input of a site; 0 when no linear of the part reads it. */
 size_t pare_site_width(const pare_config *c, size_t part, pare_site site);
@@ -87,6 +96,8 @@ double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs);
  * (prune/structure.h). NULL: it can. */
 const char *pare_config_no_rotation(const pare_config *c);
 const char *pare_config_no_structure(const pare_config *c);
+/* Why a model cannot be read by what works on one shape for all blocks. NULL: it can. */
+const char *pare_config_no_blocks(const pare_config *c);
 
 /* Input columns whose weights are kept apart at higher precision: y += V x[column]. In the panel
  * their codes stand for 0, and their x counts as 0 there. */

@@ -88,12 +88,23 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
         pare_json_put_text(w, "blas", m->blas);
 }
 
+/* MLP channels block by block. */
+static void put_widths(pare_json_writer *w, const char *key, const pare_config *c)
+{
+    pare_json_open_array(w, key);
+    for (size_t i = 0; i < c->blocks; i++)
+        put_size(w, NULL, pare_config_mlp(c, i));
+    pare_json_close(w);
+}
+
 static void put_model(pare_json_writer *w, const pare_config *c)
 {
     pare_json_open_object(w, "model");
     pare_json_put_text(w, "model_type", c->arch->model_type);
     put_size(w, "hidden", c->hidden);
     put_size(w, "intermediate", c->intermediate);
+    if (c->uneven)
+        put_widths(w, "intermediates", c);
     put_size(w, "blocks", c->blocks);
     put_size(w, "heads", c->heads);
     put_size(w, "kv_heads", c->kv_heads);
@@ -374,7 +385,7 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
         {"num_key_value_heads", false, c->kv_heads}, {"head_dim", false, c->head_dim},
         {"attention_bias", true, attention_bias},    {"mlp_bias", true, mlp_bias},
         {"tie_word_embeddings", true, c->tied}};
-    enum { OURS = sizeof ours / sizeof *ours };
+    enum { OURS = sizeof ours / sizeof *ours, MLP = 1 };
     pare_json_writer *w = NULL;
     const char *key;
     const pare_json *value;
@@ -386,7 +397,9 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
             continue;
         while (i < OURS && strcmp(key, ours[i].key) != 0)
             i++;
-        if (i < OURS)
+        if (c->uneven && strcmp(key, ours[MLP].key) == 0)
+            put_widths(w, key, c);
+        else if (i < OURS)
             put_member(w, &ours[i]);
         else if (r->sources && is_block_list(key, value, r->before->blocks))
             put_block_list(w, key, value, r);

@@ -100,7 +100,7 @@ static char *recipe_of(const pare_jobs *b, const pare_batch_row *r)
     const pare_recipe *const recipe = &r->job->recipe;
     bool searches = false;
     for (size_t i = 0; i < recipe->steps; i++)
-        searches |= strcmp(pare_passes[recipe->step[i].pass]->name, "budget") == 0;
+        searches |= pare_budget_is_step(&recipe->step[i]);
     if (!searches)
         return pare_path_join(b->a, r->output, "recipe.yaml");
     char *const store = pare_path_suffix(b->a, r->output, PARE_BUDGET_STORE);

@@ -1,38 +1,12 @@
 #include "compress/budget/budget.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "compress/budget/budget_choose.h"
 #include "compress/budget/budget_internal.h"
-#include "compress/output/output.h"
 #include "compress/passes/budget_step.h"
-#include "compress/plan/job_paths.h"
-#include "compress/text/text_out.h"
 #include "runtime/file.h"
-#include "runtime/machine.h"
-
-static const char step_name[] = "budget";
-
-void pare__budget_tell(const pare_budget *b, const char *fmt, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    const pare_event e = {
-        .kind = PARE_EVENT_NOTICE, .text = text, .seconds = pare_seconds() - b->started};
-    if (b->events && b->events->event)
-        b->events->event(b->events->self, &e);
-}
-
-static void tell(void *self, const char *text)
-{
-    pare__budget_tell(self, "%s", text);
-}
 
 void pare__budget_range(const pare_budget *b, size_t block, size_t *begin, size_t *end)
 {
@@ -41,42 +15,10 @@ void pare__budget_range(const pare_budget *b, size_t block, size_t *begin, size_
     *end = b->plan.first[(block + 1) * parts];
 }
 
-static pare_status read_recipe(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                               const pare_pass_words **words, pare_recipe *out)
-{
-    char *text;
-    size_t len;
-    PARE_TRY(pare_job_read_recipe(cx, a, job->recipe, job->text, &text, &len));
-    PARE_TRY(pare_pass_words_take(a, words));
-    const pare_recipe_source source = {job->recipe, text, len, job->sets, job->set_count};
-    return pare_recipe_parse(cx, a, &source, *words, pare_pass_count(), out);
-}
-
-static const pare_step *find_step(const pare_recipe *r)
-{
-    for (size_t i = 0; i < r->steps; i++)
-        if (pare_passes[r->step[i].pass] == pare_pass_find(step_name))
-            return &r->step[i];
-    return NULL;
-}
-
-pare_status pare_budget_asked(pare_ctx *cx, pare_arena *a, const pare_job *job, bool *asked)
-{
-    const pare_mark mark = pare_arena_mark(a);
-    const pare_pass_words *words;
-    pare_recipe *const r = PARE_NEW(a, pare_recipe, 1);
-    if (!r)
-        return PARE_ENOMEM;
-    const pare_status s = read_recipe(cx, a, job, &words, r);
-    *asked = s == PARE_OK && find_step(r);
-    pare_arena_rewind(a, mark);
-    return s;
-}
-
 /* What the step does not go with. */
 static pare_status check_recipe(pare_budget *b)
 {
-    const pare_step *const step = find_step(&b->recipe);
+    const pare_step *const step = pare__budget_step(&b->recipe);
     if (b->recipe.steps > 1)
         return pare_recipe_fail(b->cx, step->place,
                                 "budget: stands alone in passes: variants are made of the weights "
@@ -102,55 +44,6 @@ static pare_status check_recipe(pare_budget *b)
     return PARE_OK;
 }
 
-/* What the recipe says beside the step, before the search takes its time: as pare plan does. */
-static pare_status check_rest(pare_budget *b)
-{
-    pare_arena a = {.cx = b->cx};
-    pare_job job = *b->job;
-    pare_plan plan = {0};
-    job.plan_only = job.unlimited = true;
-    const pare_status s = pare_plan_make(b->cx, &a, &job, &plan);
-    pare_plan_close(&plan);
-    pare_arena_release(&a);
-    return s;
-}
-
-static pare_status take_paths(pare_budget *b)
-{
-    const pare_job_path output = {b->job->recipe, "output", b->job->output, &b->recipe.output};
-    char *path;
-    PARE_TRY(pare_job_path_pick(b->cx, b->a, &output, &path));
-    b->store = pare_path_suffix(b->a, path, PARE_BUDGET_STORE);
-    b->base = b->store ? pare_path_join(b->a, b->store, "base") : NULL;
-    b->shared = b->store ? pare_path_join(b->a, b->store, "shared") : NULL;
-    if (!b->base || !b->shared)
-        return PARE_ENOMEM;
-    const bool replaces = b->job->restart;
-    if (pare_path_is_directory(path) && !pare_path_is_directory(b->base) && !replaces)
-        return pare_job_path_fail(b->cx, PARE_EEXISTS, &output,
-                                  "%s: is there, without the variants of a search; --restart "
-                                  "replaces it",
-                                  path);
-    return PARE_OK;
-}
-
-/* A folder of somebody else is not written into. */
-static pare_status check_store(const pare_budget *b)
-{
-    static const char *const own[] = {"base", "base.partial", PARE_JOURNAL_NAME};
-    bool ours = !pare_path_is_directory(b->store) || rmdir(b->store) == 0;
-    for (size_t i = 0; !ours && i < sizeof own / sizeof *own; i++) {
-        char *const path = pare_path_join(b->a, b->store, own[i]);
-        if (!path)
-            return PARE_ENOMEM;
-        ours = pare_path_is_directory(path) || pare_path_is_file(path);
-    }
-    return ours ? PARE_OK
-                : pare_fail(b->cx, PARE_EEXISTS,
-                            "%s: is no folder of a search; move it away, or give another output",
-                            b->store);
-}
-
 /* The base as a plan: which linears there are, and the windows held out. */
 static pare_status make_plan(pare_budget *b)
 {
@@ -171,18 +64,6 @@ static pare_status make_plan(pare_budget *b)
     b->layout = PARE_NEW(b->a, pare_packed_layout, b->settings);
     b->writer = PARE_NEW(b->a, pare_packed_writer *, b->settings);
     return b->made && b->loss && b->layout && b->writer ? pare__budget_pack(b) : PARE_ENOMEM;
-}
-
-static pare_status read_data(pare_budget *b)
-{
-    pare_arena scratch;
-    pare_settled settled = b->plan.settled;
-    PARE_TRY(pare_arena_init(b->cx, &scratch, 0));
-    const pare_data_reader reader = {
-        b->cx, b->a, &scratch, &b->plan, &b->plan.checkpoint, &b->plan.model, {tell, b}};
-    const pare_status s = pare_data_calibration(&reader, &b->data, &settled);
-    pare_arena_release(&scratch);
-    return s;
 }
 
 /* The base, and every variant beside it; what an earlier run did stays. */
@@ -515,37 +396,15 @@ static pare_status decide(pare_budget *b, uint64_t budget, size_t *choice, char 
     return PARE_OK;
 }
 
-/* The recipe that the output was made of: its own recipe.yaml is what the search came to. */
-static pare_status keep_asked(pare_budget *b)
-{
-    pare_text_out t = {.cx = b->cx};
-    char *text;
-    size_t len;
-    PARE_TRY(pare_job_read_recipe(b->cx, b->a, b->job->recipe, b->job->text, &text, &len));
-    pare__text_put(&t, "%s", text);
-    return pare__text_save(&t, b->store, PARE_BUDGET_ASKED);
-}
-
-static pare_status run_choice(pare_budget *b, pare_job_runner *runner, const size_t *choice,
-                              const char *head, pare_compress_result *out)
-{
-    pare_job job = *b->job;
-    PARE_TRY(pare__budget_recipe(b, choice, head, &job.text));
-    job.sets = NULL;
-    job.set_count = 0;
-    job.share = job.share ? job.share : b->shared;
-    PARE_TRY(runner(b->cx, b->a, &job, b->events, out));
-    return keep_asked(b);
-}
-
 static pare_status search(pare_budget *b, pare_job_runner *runner, pare_compress_result *out)
 {
     char head[512];
+    const char *text;
     uint64_t budget;
     PARE_TRY(make_plan(b));
     if (!by_speed(b))
         PARE_TRY(check_budget(b));
-    PARE_TRY(read_data(b));
+    PARE_TRY(pare__budget_data(b));
     PARE_TRY(make_variants(b, runner));
     if (by_speed(b)) {
         PARE_TRY(pare__budget_times(b));
@@ -561,33 +420,22 @@ static pare_status search(pare_budget *b, pare_job_runner *runner, pare_compress
     PARE_TRY(decide(b, budget, choice, head, sizeof head));
     pare__budget_store_close(b);
     const double predicted = by_speed(b) ? pare__budget_rate(b, choice) : 0;
-    PARE_TRY(run_choice(b, runner, choice, head, out));
+    PARE_TRY(pare__budget_recipe(b, choice, head, &text));
+    PARE_TRY(pare__budget_run(b, runner, text, out));
     return by_speed(b) && pare_path_is_directory(out->report.output)
                ? pare__budget_verify(b, out->report.output, predicted)
                : PARE_OK;
 }
 
-pare_status pare_budget_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                                 const pare_events *events, pare_job_runner *runner,
-                                 pare_compress_result *out)
+pare_status pare__budget_search(pare_budget *b, pare_job_runner *runner, pare_compress_result *out)
 {
-    pare_budget b = {.cx = cx, .a = a, .job = job, .events = events, .started = pare_seconds()};
-    const pare_teller teller = {tell, &b};
-    pare_lock lock = {0};
-    PARE_TRY(read_recipe(cx, a, job, &b.words, &b.recipe));
-    PARE_TRY(check_recipe(&b));
-    PARE_TRY(check_rest(&b));
-    PARE_TRY(take_paths(&b));
-    PARE_TRY(pare__budget_settings(&b));
-    PARE_TRY(pare_lock_take(cx, a, b.store, "compress", &teller, &lock));
-    pare_status s = check_store(&b);
-    if (s == PARE_OK)
-        s = pare_output_make(cx, a, b.store);
-    if (s == PARE_OK)
-        s = search(&b, runner, out);
-    if (b.writer)
-        pare__budget_store_close(&b);
-    pare_plan_close(&b.plan);
-    pare_lock_release(&lock);
+    static const char *const own[] = {"base", "base.partial", PARE_JOURNAL_NAME, NULL};
+    PARE_TRY(check_recipe(b));
+    PARE_TRY(pare__budget_check_rest(b));
+    PARE_TRY(pare__budget_paths(b, "base"));
+    PARE_TRY(pare__budget_settings(b));
+    const pare_status s = pare__budget_locked(b, own, search, runner, out);
+    if (b->writer)
+        pare__budget_store_close(b);
     return s;
 }

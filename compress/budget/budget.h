@@ -27,7 +27,10 @@
 typedef pare_status pare_job_runner(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                     const pare_events *events, pare_compress_result *out);
 
-/* Whether the recipe of the job has the step. PARE_EUSAGE for a recipe that cannot be read. */
+/* A step that is searched for: budget, or one that asks for the speed of widths (widths.c). */
+bool pare_budget_is_step(const pare_step *step);
+
+/* Whether the recipe of the job has such a step. PARE_EUSAGE for a recipe that cannot be read. */
 PARE_CHECKED pare_status pare_budget_asked(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                            bool *asked);
 

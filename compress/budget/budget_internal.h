@@ -27,9 +27,9 @@ typedef struct pare_budget {
     const pare_events *events;
     double started;
     const pare_pass_words *words;
-    pare_recipe recipe;                /* the user's */
-    const double *value;               /* of the step */
-    const char *store, *base, *shared; /* paths */
+    pare_recipe recipe;                         /* the user's */
+    const double *value;                        /* of the step */
+    const char *output, *store, *base, *shared; /* paths */
     const pare_budget_setting *setting;
     const pare_step *step;  /* [settings] as the recipe of a choice has them */
     size_t settings, probe; /* probe: the one whose KL is measured */
@@ -45,12 +45,38 @@ typedef struct pare_budget {
     pare_journal *journal;
     pare_journal_record *record;
     size_t records;
-    pare_budget_made *made; /* [linears, settings] */
-    double *kl;             /* [linears] of the probe */
-    double *loss;           /* [linears, settings] estimated KL */
-    uint64_t *time;         /* [settings, linears] picoseconds in a token; with tokens_s */
-    uint64_t rest_time;     /* of all else in a token */
+    pare_budget_made *made;  /* [linears, settings] */
+    double *kl;              /* [linears] of the probe */
+    double *loss;            /* [linears, settings] estimated KL */
+    uint64_t *time;          /* [settings, linears] picoseconds in a token; with tokens_s */
+    uint64_t rest_time;      /* of all else in a token */
+    const pare_speed *speed; /* of widths: what the report says of it, or NULL */
 } pare_budget;
+
+/* budget_job.c: what searches have in common. Once the recipe is read: the step; a plan of all
+ * else; store, base and shared, and PARE_EEXISTS for an output whose store has no `first`. With a
+ * plan: data. The body under the lock of the store, whose files have names of `own`, ended by NULL;
+ * and the job of a recipe, which `asked.yaml` goes with. */
+typedef pare_status pare__budget_body(pare_budget *b, pare_job_runner *runner,
+                                      pare_compress_result *out);
+PARE_CHECKED pare_status pare__budget_read(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                                           const pare_pass_words **words, pare_recipe *out);
+const pare_step *pare__budget_step(const pare_recipe *r); /* or NULL */
+bool pare__budget_chooses_widths(const pare_step *step);
+PARE_CHECKED pare_status pare__budget_check_rest(pare_budget *b);
+PARE_CHECKED pare_status pare__budget_paths(pare_budget *b, const char *first);
+PARE_CHECKED pare_status pare__budget_data(pare_budget *b);
+PARE_CHECKED pare_status pare__budget_locked(pare_budget *b, const char *const *own,
+                                             pare__budget_body *body, pare_job_runner *runner,
+                                             pare_compress_result *out);
+PARE_CHECKED pare_status pare__budget_run(pare_budget *b, pare_job_runner *runner, const char *text,
+                                          pare_compress_result *out);
+
+/* The searches: of settings (budget.c), of widths (widths.c). */
+PARE_CHECKED pare_status pare__budget_search(pare_budget *b, pare_job_runner *runner,
+                                             pare_compress_result *out);
+PARE_CHECKED pare_status pare__widths_search(pare_budget *b, pare_job_runner *runner,
+                                             pare_compress_result *out);
 
 /* Tells the user. */
 void pare__budget_tell(const pare_budget *b, const char *fmt, ...) PARE_PRINTF(2, 3);
@@ -108,6 +134,10 @@ PARE_CHECKED pare_status pare__budget_verify(pare_budget *b, const char *path, d
 PARE_CHECKED pare_status pare__budget_base_recipe(pare_budget *b, bool held_out, const char **text);
 PARE_CHECKED pare_status pare__budget_recipe(pare_budget *b, const size_t *choice, const char *head,
                                              const char **text);
+/* The canonical text of `r` with other passes, and `head` in front. */
+PARE_CHECKED pare_status pare__budget_with_passes(pare_budget *b, const pare_recipe *r,
+                                                  const char *head, const char *passes,
+                                                  const char **text);
 /* Writes STORE/sensitivity.csv, for people. */
 PARE_CHECKED pare_status pare__budget_table(pare_budget *b);
 

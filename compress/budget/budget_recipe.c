@@ -29,8 +29,8 @@ static pare_status put_texts(pare_budget *b, pare_text_out *t, const char *key,
 
 /* The canonical text of the recipe with other passes in place of its own: they stand between
  * "passes:" and the next line that begins in the first column. */
-static pare_status with_passes(pare_budget *b, const pare_recipe *r, const char *head,
-                               const char *passes, const char **text)
+pare_status pare__budget_with_passes(pare_budget *b, const pare_recipe *r, const char *head,
+                                     const char *passes, const char **text)
 {
     static const char key[] = "\npasses:\n";
     char *all;
@@ -68,7 +68,7 @@ pare_status pare__budget_base_recipe(pare_budget *b, bool held_out, const char *
         pare__text_free(&t);
     PARE_TRY(s);
     PARE_TRY(finish(b, &t, &passes));
-    return with_passes(b, &r, "", passes, text);
+    return pare__budget_with_passes(b, &r, "", passes, text);
 }
 
 static void put_setting(const pare_budget *b, const size_t *choice, size_t setting,
@@ -101,7 +101,7 @@ pare_status pare__budget_recipe(pare_budget *b, const size_t *choice, const char
     for (size_t s = 0; s < b->settings; s++)
         put_setting(b, choice, s, &t);
     PARE_TRY(finish(b, &t, &passes));
-    return with_passes(b, &b->recipe, head, passes, text);
+    return pare__budget_with_passes(b, &b->recipe, head, passes, text);
 }
 
 pare_status pare__budget_table(pare_budget *b)

@@ -5,28 +5,21 @@
  *
  * T(base) is that of the model with every linear in the setting of the base, as pare eval --speed
  * measures it: attention, norms, head and what lies between the kernels are in it once. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compress/budget/budget_internal.h"
-#include "compress/evaluate/evaluate.h"
+#include "compress/evaluate/token_time.h"
 #include "compress/passes/budget_step.h"
 #include "compress/text/text_out.h"
 #include "compress/text/version.h"
 #include "runtime/file.h"
-#include "runtime/linear.h"
-#include "runtime/machine.h"
-#include "runtime/random.h"
-#include "runtime/small.h"
 #include "runtime/threads.h"
 
 #define TIMES "times.json"
 
-enum { RUNS = 7, PASSES_MAX = 4096, POSITIONS = 576, TIMES_BYTES = 1 << 20 };
+enum { TIMES_BYTES = 1 << 20 };
 
-static const double run_seconds = 5e-3; /* least, of one that is timed */
 static const double picoseconds = 1e12;
 
 /* Linears of one shape take the same time. */
@@ -77,76 +70,30 @@ static pare_status take_shapes(pare_budget *b, times *t)
     return PARE_OK;
 }
 
-/* All linears of a shape, one after the other, as a token meets them: weights come from where they
- * come from in a model of this size. */
-typedef struct bench {
-    pare_budget *b;
-    pare_arena *a;
-    pare_linear *w;
-    size_t count;
-    float *x, *y;
-} bench;
-
-static pare_status run_passes(const bench *m, size_t passes, double *seconds)
-{
-    const double start = pare_seconds();
-    for (size_t p = 0; p < passes; p++)
-        for (size_t i = 0; i < m->count; i++)
-            PARE_TRY(pare_linear_apply(m->b->cx, m->a, &m->w[i], false, m->x, m->w[i].k, 1, m->y,
-                                       m->w[i].n));
-    *seconds = pare_seconds() - start;
-    return PARE_OK;
-}
-
-static pare_status time_linears(const bench *m, uint64_t *ps)
-{
-    double one, run[RUNS];
-    PARE_TRY(run_passes(m, 1, &one)); /* brings weights into memory */
-    PARE_TRY(run_passes(m, 1, &one));
-    const double want = run_seconds / fmax(one, 1e-9);
-    const size_t passes = want < 1 ? 1 : want > PASSES_MAX ? PASSES_MAX : (size_t)ceil(want);
-    for (size_t i = 0; i < RUNS; i++)
-        PARE_TRY(run_passes(m, passes, &run[i]));
-    qsort(run, RUNS, sizeof *run, pare_by_double);
-    *ps = (uint64_t)(picoseconds * run[RUNS / 2] / (double)(passes * m->count)) + 1;
-    return PARE_OK;
-}
-
 static pare_status time_shape(pare_budget *b, pare_arena *a, const shape *s, size_t setting)
 {
-    bench m = {.b = b, .a = a, .w = PARE_NEW(a, pare_linear, b->linears)};
-    m.x = PARE_NEW(a, float, s->k);
-    m.y = PARE_NEW(a, float, s->n);
-    if (!m.w || !m.x || !m.y)
+    pare_linear *const w = PARE_NEW(a, pare_linear, b->linears);
+    size_t count = 0;
+    if (!w)
         return PARE_ENOMEM;
-    for (size_t j = 0; j < s->k; j++)
-        m.x[j] = (float)pare_random_normal(0, 0, j);
     for (size_t i = 0; i < b->linears; i++)
         if (has_shape(b, i, s))
             PARE_TRY(pare_packed_map_linear(b->cx, a, b->writer[setting], &b->layout[setting],
-                                            pare__budget_packed(b, setting, i), &m.w[m.count++]));
-    return time_linears(&m, &s->ps[setting]);
+                                            pare__budget_packed(b, setting, i), &w[count++]));
+    return pare_time_linears(b->cx, a, w, count, &s->ps[setting]);
 }
 
 static pare_status time_base(pare_budget *b, pare_arena *a, uint64_t *ps)
 {
     pare_model model;
-    pare_forward f;
-    pare_speed_result speed;
     size_t *const choice = PARE_NEW(a, size_t, b->linears);
     if (!choice)
         return PARE_ENOMEM;
     for (size_t i = 0; i < b->linears; i++)
         choice[i] = base_setting(b);
     PARE_TRY(pare__budget_model(b, a, choice, &model));
-    PARE_TRY(pare_forward_init(b->cx, a, &model, pare_smaller(POSITIONS, model.config.context),
-                               false, &f));
-    PARE_TRY(pare_evaluate_speed(b->cx, &f, &speed));
-    if (!(speed.decode_tok_s > 0))
-        return pare_fail(b->cx, PARE_ENOTSUP,
-                         "budget: a model with a context of one token decodes none; ask for bits");
-    *ps = (uint64_t)(picoseconds / speed.decode_tok_s);
-    return PARE_OK;
+    const pare_status s = pare_time_token(b->cx, a, &model, ps);
+    return s == PARE_ENOTSUP ? pare_fail_context(b->cx, s, "budget: ask for bits") : s;
 }
 
 static pare_status measure(pare_budget *b, pare_arena *a, times *t)
@@ -311,19 +258,14 @@ pare_status pare__budget_fail_speed(const pare_budget *b, pare_place place, cons
         pare__budget_rate(b, fastest), 1e-9 * (double)b->rest_time, b->store);
 }
 
-static pare_status time_artifact(pare_ctx *cx, pare_arena *a, const char *path,
-                                 pare_speed_result *out)
+static pare_status time_artifact(pare_ctx *cx, pare_arena *a, const char *path, uint64_t *ps)
 {
     pare_checkpoint ck;
     pare_model model;
-    pare_forward f;
     PARE_TRY(pare_checkpoint_open(cx, a, path, &ck));
     pare_status s = pare_model_load(cx, a, &ck, &model);
     if (s == PARE_OK)
-        s = pare_forward_init(cx, a, &model, pare_smaller(POSITIONS, model.config.context), false,
-                              &f);
-    if (s == PARE_OK)
-        s = pare_evaluate_speed(cx, &f, out);
+        s = pare_time_token(cx, a, &model, ps);
     pare_checkpoint_close(&ck);
     return s;
 }
@@ -331,15 +273,14 @@ static pare_status time_artifact(pare_ctx *cx, pare_arena *a, const char *path,
 pare_status pare__budget_verify(pare_budget *b, const char *path, double predicted)
 {
     pare_arena a;
-    pare_speed_result speed = {0};
+    uint64_t ps = 0;
     PARE_TRY(pare_arena_init(b->cx, &a, 0));
-    const pare_status s = time_artifact(b->cx, &a, path, &speed);
+    const pare_status s = time_artifact(b->cx, &a, path, &ps);
     pare_arena_release(&a);
     PARE_TRY(s);
-    const double asked = b->value[PARE_BUDGET_SPEED];
+    const double asked = b->value[PARE_BUDGET_SPEED], is = picoseconds / (double)ps;
     pare__budget_tell(b, "%sbudget: %g tokens/s asked, %.2f predicted, %.2f measured%s",
-                      speed.decode_tok_s < asked ? "warning: " : "", asked, predicted,
-                      speed.decode_tok_s,
-                      speed.decode_tok_s < asked ? ": the machine is busier now, or was then" : "");
+                      is < asked ? "warning: " : "", asked, predicted, is,
+                      is < asked ? ": the machine is busier now, or was then" : "");
     return PARE_OK;
 }

@@ -29,7 +29,7 @@ static void print_config(const pare_inspection *in)
     (void)printf("family            %s: %zu block%s, hidden %zu, ", c->arch->model_type, c->blocks,
                  pare_plural(c->blocks), c->hidden);
     if (c->intermediate)
-        (void)printf("intermediate %zu, ", c->intermediate);
+        (void)printf("intermediate %s%zu, ", c->uneven ? "up to " : "", c->intermediate);
     (void)printf("%zu head%s (%zu key/value) of %zu\n", c->heads, pare_plural(c->heads),
                  c->kv_heads, c->head_dim);
     (void)printf("                  vocabulary %zu, context %zu, %s head\n", c->vocab, c->context,

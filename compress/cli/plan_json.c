@@ -186,7 +186,8 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
     pare_json_put_text(w, "output", p->place.output);
     pare_json_put_bool(w, "needs_restart", pare__plan_is_taken(p));
     pare_json_put_integer(w, "packed_bytes", (int64_t)p->settled.packed_bytes);
-    pare_json_put_bool(w, "packed_bytes_exact", !p->ratios && !p->job->stand_in);
+    pare_json_put_bool(w, "packed_bytes_exact",
+                       !p->ratios && !p->job->stand_in && !pare_plan_searches(p));
     pare_json_put_integer(w, "other_bytes", (int64_t)p->settled.other_bytes);
     pare_json_put_integer(w, "input_bytes", (int64_t)p->input_bytes);
     pare_json_put_finite(w, "bits_per_weight", p->settled.bits_per_weight);

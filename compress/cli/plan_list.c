@@ -168,7 +168,9 @@ static void print_sizes(const pare_plan *p)
                 {"hidden size", b->hidden, a->hidden},
                 {"query heads", b->heads, a->heads},
                 {"key/value heads", b->kv_heads, a->kv_heads},
-                {"MLP channels", b->intermediate, a->intermediate}};
+                {a->uneven ? "all MLP channels" : "MLP channels",
+                 a->uneven ? pare_config_channels(b) : b->intermediate,
+                 a->uneven ? pare_config_channels(a) : a->intermediate}};
     (void)printf("\n");
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
         (void)printf("%-17s %zu of %zu stay (%.1f%% less)\n", size[i].what, size[i].after,

@@ -33,8 +33,12 @@ static const char *taken_note(const pare_plan *p)
 static void print_cautions(const pare_plan *p)
 {
     for (size_t i = 0; i < p->recipe.steps; i++) {
-        const pare_pass *const pass = pare_passes[p->recipe.step[i].pass];
-        if (pass->caution)
+        const pare_step *const step = &p->recipe.step[i];
+        const pare_pass *const pass = pare_passes[step->pass];
+        const bool idle = pass->structure && /* a ratio is as planned */
+                          pass->structure(step->value).hessian &&
+                          !pass->structure(step->value).search;
+        if (pass->caution && !idle)
             (void)printf("%-17s %s\n", pass->name, pass->caution);
     }
 }
@@ -310,12 +314,13 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     (void)printf("%-17s %s%s\n", "output", p->place.output, taken_note(p));
     (void)printf("%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n",
                  p->structured ? "checkpoint" : "packed",
-                 p->ratios || p->job->stand_in ? "at most " : "",
+                 p->ratios || p->job->stand_in || pare_plan_searches(p) ? "at most " : "",
                  (unsigned long long)p->settled.packed_bytes,
                  pare_units_bytes(p->settled.packed_bytes, text),
-                 p->job->stand_in ? "exact once the smaller checkpoint is there"
-                 : p->ratios      ? "exact once the calibration has run"
-                                  : "exact",
+                 p->job->stand_in        ? "exact once the smaller checkpoint is there"
+                 : pare_plan_searches(p) ? "exact once widths are chosen"
+                 : p->ratios             ? "exact once the calibration has run"
+                                         : "exact",
                  p->settled.layout.shards, p->structured ? "" : "packed ",
                  pare_plural(p->settled.layout.shards),
                  pare_packed_index_name(&p->settled.layout) ? " and the index" : "");

@@ -90,6 +90,8 @@ typedef struct pare_pass_structure {
     double share[PARE_PARTS]; /* of the units of each block (prune/structure.h) */
     bool moments;             /* `score` looks at the inputs of o and down */
     bool bias;                /* the mean of what goes stays, as a bias */
+    bool hessian;             /* channels of targets by H of their input (prune/ziplm.h) */
+    bool search;              /* widths are chosen for a speed (compress/budget/widths.c) */
 } pare_pass_structure;
 
 /* How much of each linear a pruner takes: the same of all, or by a rule that looks at the float
@@ -195,7 +197,7 @@ typedef struct pare_pass {
     /* Structured passes: these and no other. */
 
     pare_pass_structure (*structure)(const double *value);
-    /* score [pare_part_units]: the lowest go. NULL without `share`. */
+    /* score [pare_part_units]: the lowest go. NULL without `share`, and with `hessian`. */
     pare_status (*score)(pare_ctx *cx, const double *value, const pare_structure *s,
                          pare_arena *scratch, double *score);
 

@@ -31,6 +31,7 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_distill,
     &pare_pass_flap,
     &pare_pass_channels,
+    &pare_pass_ziplm,
     &pare_pass_depth,
     &pare_pass_slicegpt,
     NULL,

@@ -32,5 +32,6 @@ extern const pare_pass pare_pass_sparsegpt_joint;
 extern const pare_pass pare_pass_squeezellm;
 extern const pare_pass pare_pass_ternary;
 extern const pare_pass pare_pass_wanda;
+extern const pare_pass pare_pass_ziplm;
 
 #endif

@@ -67,8 +67,10 @@ pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t v
     const uint64_t all = (uint64_t)k * TOKENS_PER_INPUT;
     const bool fixed =
         pass->activation && pass->activation(step->value).mode == PARE_ACTIVATION_TENSOR;
-    if (pass->structure)
-        return (pare_need){.tokens = pass->structure(step->value).hidden > 0 ? all : FEW};
+    if (pass->structure) {
+        const pare_pass_structure s = pass->structure(step->value);
+        return (pare_need){.tokens = s.hidden > 0 || s.hessian ? all : FEW};
+    }
     if (pass->transform && pass->transform->block)
         return (pare_need){.tokens = FEW};
     if (!pare_need_trusts(step))
@@ -176,6 +178,14 @@ static size_t readers(const pare_plan *plan, size_t block, pare_site site)
     return count;
 }
 
+/* Inputs that a structured step has an H of, or would have. */
+static size_t structure_inputs(const pare_plan *plan, size_t step)
+{
+    const pare_step *const s = &plan->recipe.step[step];
+    const pare_config *const c = &plan->model.config;
+    return pare_passes[s->pass]->structure(s->value).hessian ? c->intermediate : c->hidden;
+}
+
 bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t step,
                      pare_shortage *out)
 {
@@ -184,7 +194,7 @@ bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t 
     if (!plan->calibrated || settled->samples == 0)
         return false;
     if (plan->structured)
-        count_short(plan, step, plan->model.config.hidden, 0, out);
+        count_short(plan, step, structure_inputs(plan, step), 0, out);
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
         if ((l->quantized && l->step == step) || (l->pruned && l->prune_step == step))

@@ -91,6 +91,8 @@ typedef struct pare_plan {
     pare_train_opts train;         /* what it asks for */
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
     pare_config out;               /* of what is written */
+    size_t *mlp_step;              /* [blocks] the step that takes channels of the MLP, SIZE_MAX:
+                                      none; structured */
     bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases, */
     bool watched;                  /* some step looks at the inputs inside blocks */
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */

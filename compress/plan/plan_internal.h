@@ -108,6 +108,11 @@ PARE_CHECKED pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_pl
 PARE_CHECKED pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a,
                                                   const pare_plan *plan, pare_settled *settled);
 
+/* selected [pare_plan_slots], zeroed: what targets and skip of a step leave. PARE_EUSAGE (with
+ * place) for patterns that match nothing, or leave nothing. */
+PARE_CHECKED pare_status pare__plan_select(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                           size_t step, bool *selected);
+
 /* What cannot be done to experts, once the linears are resolved. PARE_EUSAGE with place. */
 PARE_CHECKED pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan);
 
@@ -211,6 +216,10 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
 PARE_CHECKED pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
 /* Memory that structured steps and the storage of cut tensors need beside the block. */
+/* Memory while widths are timed (compress/budget/widths.c), where a step chooses them. */
+uint64_t pare__plan_widths_bytes(const pare_ctx *cx, const pare_plan *plan);
+/* Work of taking channels out by H (prune/ziplm.h), both times where widths are chosen. */
+double pare__plan_ziplm_flops(const pare_plan *plan);
 uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan);
 
 /* The shape of a tensor outside the blocks when the residual stream gets narrower. */

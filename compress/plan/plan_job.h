@@ -2,6 +2,7 @@
 #ifndef PARE_COMPRESS_PLAN_PLAN_JOB_H
 #define PARE_COMPRESS_PLAN_PLAN_JOB_H
 
+#include "compress/artifact/asked_speed.h"
 #include "compress/plan/variants.h"
 
 typedef enum pare_job_part { PARE_JOB_WHOLE, PARE_JOB_SMALLER, PARE_JOB_REST } pare_job_part;
@@ -13,7 +14,8 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
                                                           to the working directory */
     const char *const *sets;                           /* "path=value" */
     size_t set_count;
-    const char *share; /* folder for what jobs of one model and calibration share, or NULL */
+    const char *share;       /* folder for what jobs of one model and calibration share, or NULL */
+    const pare_speed *speed; /* of widths that were chosen for one, or NULL */
     const pare_variants *variants; /* made beside the job's own codes, or NULL */
     uint64_t ram_limit;            /* bytes; 0: the recipe's */
     bool strict;                   /* refuse exports with codes or types other than asked for */

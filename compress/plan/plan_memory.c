@@ -478,6 +478,7 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
                  {"an evaluation", pare__plan_evaluate_bytes(cx, plan, settled)},
                  {"an export", export_bytes(plan, settled)},
                  {"the training", pare__plan_train_bytes(cx, plan, settled)},
+                 {"the times of widths", pare__plan_widths_bytes(cx, plan)},
                  {"the report", text_bytes(plan)}};
     const stage_room stage = stage_room_of(cx, plan, settled);
     const uint64_t weigh = larger(stage.weigh, weigh_bytes(cx, plan, settled)),

@@ -186,6 +186,23 @@ static pare_status take_linears(pare_ctx *cx, pare_plan *plan, size_t step, cons
     return pare_pass_prunes(pass) ? PARE_OK : own_linears(cx, plan, step, selected, owner);
 }
 
+pare_status pare__plan_select(pare_ctx *cx, pare_arena *a, const pare_plan *plan, size_t step,
+                              bool *selected)
+{
+    const pare_step *const s = &plan->recipe.step[step];
+    matcher targets, skip;
+    PARE_TRY(matcher_init(cx, a, &s->targets, &targets));
+    PARE_TRY(matcher_init(cx, a, &s->skip, &skip));
+    bool any;
+    PARE_TRY(select_linears(cx, plan, &targets, &skip, selected, &any));
+    PARE_TRY(count_excluded(cx, &plan->model, &skip));
+    PARE_TRY(check_hits(cx, a, plan, &targets, "targets"));
+    PARE_TRY(check_hits(cx, a, plan, &skip, "skip"));
+    return any ? PARE_OK
+               : pare_recipe_fail(cx, s->place, "%s: targets and skip leave no linear to work on",
+                                  pare_passes[s->pass]->name);
+}
+
 static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, size_t step,
                                 int64_t *owner, int64_t *pruner)
 {
@@ -205,17 +222,7 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
     bool *const selected = PARE_NEW(a, bool, pare_plan_slots(plan));
     if (!selected)
         return PARE_ENOMEM;
-    matcher targets, skip;
-    PARE_TRY(matcher_init(cx, a, &s->targets, &targets));
-    PARE_TRY(matcher_init(cx, a, &s->skip, &skip));
-    bool any;
-    PARE_TRY(select_linears(cx, plan, &targets, &skip, selected, &any));
-    PARE_TRY(count_excluded(cx, &plan->model, &skip));
-    PARE_TRY(check_hits(cx, a, plan, &targets, "targets"));
-    PARE_TRY(check_hits(cx, a, plan, &skip, "skip"));
-    if (!any)
-        return pare_recipe_fail(cx, s->place, "%s: targets and skip leave no linear to work on",
-                                pass->name);
+    PARE_TRY(pare__plan_select(cx, a, plan, step, selected));
     return take_linears(cx, plan, step, selected, owner, pruner);
 }
 

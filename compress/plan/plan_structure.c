@@ -3,14 +3,12 @@
 #include <string.h>
 
 #include "calib/wave.h"
+#include "compress/evaluate/token_time.h"
+#include "compress/passes/ziplm_step.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 #include "prune/slicegpt.h"
-
-/* Units of a part in the model that is written. */
-static size_t *units_of(pare_config *c, pare_part p)
-{
-    return p == PARE_PART_HEADS ? &c->kv_heads : &c->intermediate;
-}
+#include "prune/ziplm.h"
 
 /* Only structured steps, and nothing that is kept in an index of packed files. */
 static pare_status check_alone(pare_ctx *cx, const pare_plan *plan, size_t structured)
@@ -38,17 +36,43 @@ static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step,
     const char *const why = pare_config_no_structure(&plan->model.config);
     if (why)
         return pare__plan_refuse_family(cx, plan, st, "cannot make a smaller checkpoint of", why);
-    if (st->targets.count || st->skip.count)
+    if (!s->hessian && (st->targets.count || st->skip.count))
         return pare_recipe_fail(cx, st->place,
                                 "%s: a configuration has one size for all blocks, so it works on "
                                 "the whole model and takes no targets and no skip",
                                 name);
-    const bool data = s->moments || s->blocks || s->hidden > 0;
+    const bool data = s->moments || s->hessian || s->blocks || s->hidden > 0;
     if (data && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
         return pare_recipe_fail(cx, st->place,
                                 "%s needs calibration data; add \"calibration:\" with text, tokens "
                                 "or generate",
                                 name);
+    return PARE_OK;
+}
+
+/* Where widths are chosen for a speed. */
+static pare_status check_search(pare_ctx *cx, const pare_plan *plan, size_t step)
+{
+    const pare_step *const st = pare__plan_step(plan, step);
+    const double speedup = st->value[PARE_ZIPLM_SPEEDUP];
+    if (plan->recipe.steps > 1 || plan->job->part != PARE_JOB_WHOLE)
+        return pare_recipe_fail(cx, st->place, "%s", pare_search_alone);
+    if (speedup > 0 && st->value[PARE_ZIPLM_SPEED] > 0)
+        return pare_recipe_fail(cx, st->value_place[PARE_ZIPLM_SPEED],
+                                "ziplm: speedup and tokens_s are both given; leave one of them "
+                                "out");
+    if (st->value_place[PARE_ZIPLM_RATIO].line)
+        return pare_recipe_fail(cx, st->value_place[PARE_ZIPLM_RATIO],
+                                "ziplm: speedup or tokens_s says what goes; leave out ratio");
+    if (speedup > 0 && speedup <= 1)
+        return pare_recipe_fail(cx, st->value_place[PARE_ZIPLM_SPEEDUP],
+                                "ziplm: speedup %g asks for no more than the original; give more "
+                                "than 1",
+                                speedup);
+    if (plan->recipe.nan != PARE_NAN_ERROR)
+        return pare_recipe_fail(cx, st->place,
+                                "ziplm: with speedup or tokens_s it measures the weights as they "
+                                "are; leave out nan");
     return PARE_OK;
 }
 
@@ -64,33 +88,62 @@ static size_t heads_left(const pare_config *c, double ratio)
     return left;
 }
 
-/* One part of the blocks gets smaller. */
-static pare_status cut_part(pare_ctx *cx, pare_plan *plan, size_t step, pare_part p,
-                            const pare_pass_structure *s, bool *some)
+static pare_status fail_twice(pare_ctx *cx, const pare_plan *plan, size_t step, pare_part p)
+{
+    return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
+                            "%s: %s are already taken out by a pass in front of it; one pass "
+                            "takes them all",
+                            pare__plan_pass(plan, step)->name, pare_part_name(p));
+}
+
+static pare_status cut_heads(pare_ctx *cx, pare_plan *plan, size_t step,
+                             const pare_pass_structure *s, bool *some)
 {
     const pare_config *const c = &plan->model.config;
-    const size_t count = pare_part_units(c, p);
-    size_t *const left = units_of(&plan->out, p);
-    const char *const name = pare__plan_pass(plan, step)->name;
-    if (*left != count)
-        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
-                                "%s: %s are already taken out by a pass in front of it; one pass "
-                                "takes them all",
-                                name, pare_part_name(p));
-    if (p == PARE_PART_HEADS && count == 1)
+    if (plan->out.kv_heads != c->kv_heads)
+        return fail_twice(cx, plan, step, PARE_PART_HEADS);
+    if (c->kv_heads == 1)
         return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: the model has one key/value head, which cannot go; write "
                                 "heads: false",
-                                name);
-    *left = p == PARE_PART_HEADS ? heads_left(c, s->share[p])
-                                 : pare_part_kept(count, s->share[p], PARE_CHANNELS_STEP);
-    if (*left == count)
+                                pare__plan_pass(plan, step)->name);
+    plan->out.kv_heads = heads_left(c, s->share[PARE_PART_HEADS]);
+    plan->out.heads = c->heads / c->kv_heads * plan->out.kv_heads;
+    if (plan->out.kv_heads == c->kv_heads)
         return PARE_OK;
     *some = true;
-    if (s->bias)
-        *(p == PARE_PART_HEADS ? &plan->attention_bias : &plan->mlp_bias) = true;
-    if (p == PARE_PART_HEADS)
-        plan->out.heads = c->heads / c->kv_heads * *left;
+    plan->attention_bias |= s->bias;
+    return PARE_OK;
+}
+
+/* MLPs of all blocks get smaller, or those whose down a step selects. */
+static pare_status cut_channels(pare_ctx *cx, pare_arena *a, pare_plan *plan, size_t step,
+                                const pare_pass_structure *s, bool *some)
+{
+    const size_t count = plan->model.config.intermediate, blocks = plan->model.config.blocks;
+    const size_t left = pare_part_kept(count, s->share[PARE_PART_CHANNELS], PARE_CHANNELS_STEP);
+    bool *const selected = PARE_NEW(a, bool, pare_plan_slots(plan)), any = false;
+    if (!selected)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__plan_select(cx, a, plan, step, selected));
+    for (size_t i = 0; i < blocks; i++) {
+        if (!selected[pare_plan_slot(plan, i, 0, PARE_ROLE_DOWN)])
+            continue;
+        any = true;
+        if (plan->out.mlp[i] != count)
+            return fail_twice(cx, plan, step, PARE_PART_CHANNELS);
+        if (left == count)
+            continue;
+        *some = true;
+        plan->mlp_step[i] = step;
+        plan->out.mlp[i] = s->search ? (uint32_t)count : (uint32_t)left;
+    }
+    if (!any)
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
+                                "%s: works on MLPs whose down the targets match, and they match "
+                                "none; \"*.mlp.*\" matches all",
+                                pare__plan_pass(plan, step)->name);
+    plan->mlp_bias |= s->bias && left < count;
     return PARE_OK;
 }
 
@@ -160,19 +213,22 @@ static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double
     return PARE_OK;
 }
 
-static pare_status cut_step(pare_ctx *cx, pare_plan *plan, size_t step)
+static pare_status cut_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, size_t step)
 {
     const pare_pass_structure s =
         pare__plan_pass(plan, step)->structure(pare__plan_step(plan, step)->value);
     bool some = s.blocks || s.hidden > 0;
     PARE_TRY(check_step(cx, plan, step, &s));
+    if (s.search)
+        PARE_TRY(check_search(cx, plan, step));
     if (s.blocks)
         PARE_TRY(cut_blocks(cx, plan, step, s.blocks));
     if (s.hidden > 0)
         PARE_TRY(cut_hidden(cx, plan, step, s.hidden));
-    for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++)
-        if (s.share[p] > 0)
-            PARE_TRY(cut_part(cx, plan, step, p, &s, &some));
+    if (s.share[PARE_PART_HEADS] > 0)
+        PARE_TRY(cut_heads(cx, plan, step, &s, &some));
+    if (s.share[PARE_PART_CHANNELS] > 0)
+        PARE_TRY(cut_channels(cx, a, plan, step, &s, &some));
     if (!some && s.share[PARE_PART_HEADS] <= 0 && s.share[PARE_PART_CHANNELS] <= 0)
         return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: nothing would go: heads and ffn are both false",
@@ -183,8 +239,8 @@ static pare_status cut_step(pare_ctx *cx, pare_plan *plan, size_t step)
                                 "in steps of %d, all that stay are rounded up; raise the ratio",
                                 pare__plan_pass(plan, step)->name, plan->model.config.kv_heads,
                                 plan->model.config.intermediate, PARE_CHANNELS_STEP);
-    plan->calibrated |= s.moments;
-    plan->watched |= s.moments;
+    plan->calibrated |= s.moments || s.hessian;
+    plan->watched |= s.moments || s.hessian;
     return PARE_OK;
 }
 
@@ -210,7 +266,7 @@ static pare_status change_linear(pare_arena *a, pare_plan *plan, size_t block, s
     const pare_dtype dtype = plan->model.block[block].linear[role].dtype;
     const bool attention = d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED;
     size_t n, k;
-    pare_linear_shape(&plan->out, 0, (pare_role)role, &n, &k);
+    pare_block_shape(&plan->out, block, 0, (pare_role)role, &n, &k);
     PARE_TRY(change(a, plan,
                     (pare_plan_changed){.kind = PARE_CHANGED_WEIGHT,
                                         .block = block,
@@ -285,6 +341,25 @@ static void find_biases(pare_plan *plan)
     plan->mlp_bias |= first->linear[PARE_ROLE_GATE].bias != NULL;
 }
 
+/* Whether the blocks have one width or several, and what does not go with the latter. */
+static pare_status even_out(pare_ctx *cx, pare_plan *plan)
+{
+    pare_config *const c = &plan->out;
+    const size_t blocks = plan->model.config.blocks, last = plan->recipe.steps - 1;
+    c->intermediate = 0;
+    for (size_t i = 0; i < blocks; i++) {
+        c->uneven |= c->mlp[i] != c->mlp[0];
+        c->intermediate = c->mlp[i] > c->intermediate ? c->mlp[i] : c->intermediate;
+    }
+    const bool drops = c->blocks < blocks;
+    if (c->uneven && (drops || plan->job->part == PARE_JOB_SMALLER))
+        return pare_recipe_fail(cx, pare__plan_step(plan, last)->place,
+                                "%s: blocks of different width do not go with %s",
+                                pare__plan_pass(plan, last)->name,
+                                drops ? "depth, which takes blocks out" : "passes behind them");
+    return PARE_OK;
+}
+
 pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     size_t first = 0;
@@ -294,9 +369,17 @@ pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     if (first == plan->recipe.steps)
         return PARE_OK;
     plan->structured = true;
+    plan->mlp_step = PARE_NEW(a, size_t, plan->out.blocks);
+    if (!plan->mlp_step)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < plan->out.blocks; i++) {
+        plan->mlp_step[i] = SIZE_MAX;
+        plan->out.mlp[i] = (uint32_t)plan->out.intermediate;
+    }
     PARE_TRY(check_alone(cx, plan, first));
     for (size_t i = 0; i < plan->recipe.steps; i++)
-        PARE_TRY(cut_step(cx, plan, i));
+        PARE_TRY(cut_step(cx, a, plan, i));
+    PARE_TRY(even_out(cx, plan));
     find_biases(plan);
     return change_all(a, plan);
 }
@@ -314,6 +397,16 @@ bool pare__plan_in_block(const pare_plan *plan, const char *tensor)
     return strncmp(tensor, prefix, strcspn(prefix, "%")) == 0;
 }
 
+static const unsigned down_kinds[PARE_SITES] = {[PARE_SITE_ACTIVATED] = PARE_STATS_HESSIAN};
+
+static bool by_hessian(const pare_plan *plan)
+{
+    bool is = false;
+    for (size_t i = 0; i < plan->recipe.steps; i++)
+        is |= pare__plan_pass(plan, i)->structure(pare__plan_step(plan, i)->value).hessian;
+    return is;
+}
+
 uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
@@ -326,12 +419,42 @@ uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)
                                                    (pare_wave_kind){plan->bf16, false, true}) +
                                      batch
                                : 0;
+    size_t n = 0, k = 0;
+    pare_linear_shape(c, 0, PARE_ROLE_DOWN, &n, &k);
+    const uint64_t ziplm = by_hessian(plan)
+                               ? pare_stats_bytes(c, 0, down_kinds) + pare_ziplm_bytes(n, k) +
+                                     (uint64_t)k * (sizeof(double) + 1)
+                               : 0;
     const uint64_t slice = plan->out.hidden < c->hidden ? pare_slicegpt_bytes(c->hidden) : 0;
     for (size_t role = 0; role < PARE_ROLES; role++) {
-        size_t n, k;
         pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         most = (uint64_t)n * k > most ? (uint64_t)n * k : most;
     }
     /* a cut matrix and its bytes; moments, sums of columns, scores and their order */
-    return 2 * most * sizeof(float) + 4 * pare_moments_bytes(c) + begin + batch + slice;
+    return 2 * most * sizeof(float) + 4 * pare_moments_bytes(c) + begin + batch + slice + ziplm;
+}
+
+bool pare_plan_searches(const pare_plan *plan)
+{
+    return plan->structured &&
+           pare__plan_pass(plan, 0)->structure(pare__plan_step(plan, 0)->value).search;
+}
+
+uint64_t pare__plan_widths_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    return pare_plan_searches(plan) ? pare_time_token_bytes(cx, &plan->model.config) : 0;
+}
+
+double pare__plan_ziplm_flops(const pare_plan *plan)
+{
+    double flops = 0;
+    size_t n, k;
+    if (!plan->structured || !by_hessian(plan))
+        return 0;
+    pare_linear_shape(&plan->model.config, 0, PARE_ROLE_DOWN, &n, &k);
+    for (size_t i = 0; i < plan->model.config.blocks; i++)
+        flops += pare_plan_searches(plan)
+                     ? 2 * pare_ziplm_flops(n, k, 1) /* down to the least width; to the chosen */
+                     : pare_ziplm_flops(n, k, pare_config_mlp(&plan->out, i));
+    return flops;
 }

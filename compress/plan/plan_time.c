@@ -36,6 +36,10 @@ enum { EXPORT_ROUNDS = 3, EXPORT_STORES = 5 };
 /* Syncs of a block, its weights and the journal; of the files at the end. */
 enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
 
+/* Widths: tokens of prompts that are timed, and passes through all weights; and how much slower
+ * than a product of matrices the sweep is. */
+enum { TIMED_PROMPTS = 4608, TIMED_TOKENS = 2048, SWEEP_SLOWER = 12 };
+
 /* What is the same for all phases. */
 typedef struct estimate {
     pare_ctx *cx;
@@ -314,6 +318,29 @@ static bool is_first(const pare_plan *p, size_t i)
     return true;
 }
 
+/* ZipLM: a sweep, which waits for memory rather than for products; H of the inputs of down; where
+ * widths are chosen, a walk more, and tokens that are timed. */
+static pare_status count_widths(estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    const double k = (double)p->model.config.intermediate, flops = pare__plan_ziplm_flops(p);
+    const double walks = pare_plan_searches(p) ? 2 : 1;
+    pare_work all;
+    if (flops <= 0)
+        return PARE_OK;
+    e->phase[PARE_PHASE_PASSES] += over(SWEEP_SLOWER * flops, e->rate.gram);
+    e->phase[PARE_PHASE_STATS] +=
+        walks * over(calibration_tokens(e) * (double)p->model.config.blocks * k * k, e->rate.gram);
+    if (walks < 2)
+        return PARE_OK;
+    PARE_TRY(calibration_work(e, PARE_SITES, &all));
+    const double forward = common_of(&all), bytes = (double)p->input_bytes;
+    e->phase[PARE_PHASE_WAVE] +=
+        beside_products * over((2 * calibration_tokens(e) + TIMED_PROMPTS) * forward, e->rate.gemm);
+    e->phase[PARE_PHASE_PASSES] += TIMED_TOKENS * over(bytes, parallel(e, 2 * e->rate.read));
+    return PARE_OK;
+}
+
 static void count_transforms(estimate *e)
 {
     const pare_plan *const p = e->plan;
@@ -535,6 +562,7 @@ pare_status pare_plan_time_at(pare_ctx *cx, const pare_plan *plan, const pare_se
     PARE_TRY(count_calibration(&e));
     count_linears(&e);
     count_transforms(&e);
+    PARE_TRY(count_widths(&e));
     PARE_TRY(count_training(&e));
     count_writing(&e);
     PARE_TRY(count_evaluations(&e));

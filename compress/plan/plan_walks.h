@@ -56,6 +56,9 @@ static inline size_t pare_plan_steps(const pare_plan *plan, const pare_plan_line
     return pare_plan_aware(plan, l) ? 2 * l->packed.n * pare_grid_groups(&grid, l->packed.k) : 0;
 }
 
+/* Whether a step chooses widths by their times: until it has, all channels are in the plan. */
+bool pare_plan_searches(const pare_plan *plan);
+
 /* How many there are. */
 size_t pare_plan_aware_linears(const pare_plan *plan);
 

@@ -236,6 +236,26 @@ static void put_ranks(pare_json_writer *w, const pare_report *r)
     pare_json_close(w);
 }
 
+static void put_speed(pare_json_writer *w, const pare_speed *s)
+{
+    if (!s)
+        return;
+    pare_json_open_object(w, "speed");
+    pare_json_put_number(w, "asked_tokens_s", s->asked);
+    pare_json_put_number(w, "original_tokens_s", s->original);
+    pare_json_put_number(w, "predicted_tokens_s", s->predicted);
+    pare_json_put_number(w, "reached_tokens_s", s->reached);
+    pare_json_close(w);
+}
+
+static void put_widths(pare_json_writer *w, const pare_config *c)
+{
+    pare_json_open_array(w, "mlp_channels");
+    for (size_t i = 0; i < c->blocks; i++)
+        pare_json_put_integer(w, NULL, (int64_t)pare_config_mlp(c, i));
+    pare_json_close(w);
+}
+
 void pare__report_run(pare_json_writer *w, const pare_report *r)
 {
     pare_json_open_object(w, NULL);
@@ -264,6 +284,9 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
         pare_json_put_text(w, "precision", r->precision);
     put_shares(w, r);
     put_ranks(w, r);
+    put_speed(w, r->speed);
+    if (r->config->uneven)
+        put_widths(w, r->config);
     pare__report_experts_run(w, r);
     pare_report_put(w, r);
     pare_json_open_array(w, "exports");

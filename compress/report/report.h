@@ -4,6 +4,7 @@
 #ifndef PARE_COMPRESS_REPORT_H
 #define PARE_COMPRESS_REPORT_H
 
+#include "compress/artifact/asked_speed.h"
 #include "compress/artifact/result.h"
 #include "compress/evaluate/figures.h"
 #include "compress/report/gate.h"
@@ -91,6 +92,7 @@ typedef struct pare_report {
     const pare_config *config;
     const pare_kv_format *kv; /* how the artifact keeps keys and values; NULL: as floats */
     const pare_structure_result *structure; /* of a plain checkpoint; NULL: packed */
+    const pare_speed *speed;                /* that its widths were chosen for; or NULL */
     const pare_training_result *training;   /* NULL: nothing was trained */
     const pare_linear_result *row;
     size_t rows, tables; /* of the blocks; behind them of embeddings and head */

@@ -387,7 +387,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "\n## Shape\n\n%zu block%s, hidden %zu, ", c->blocks, pare_plural(c->blocks),
                    c->hidden);
     if (c->intermediate)
-        pare__text_put(t, "intermediate %zu, ", c->intermediate);
+        pare__text_put(t, "intermediate %s%zu, ", c->uneven ? "up to " : "", c->intermediate);
     pare__text_put(t, "%zu head%s (%zu key/value), head size %zu, vocabulary %zu, context %zu.\n",
                    c->heads, pare_plural(c->heads), c->kv_heads, c->head_dim, c->vocab, c->context);
     if (c->experts)

@@ -13,10 +13,10 @@ enum { SIZES = 6 };
 static size_t weights_of(const pare_config *c)
 {
     size_t weights = c->vocab * c->hidden * (c->tied ? 1 : 2);
-    for (size_t role = 0; role < PARE_ROLES; role++) {
+    for (size_t i = 0; i < c->blocks * PARE_ROLES; i++) {
         size_t n, k;
-        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
-        weights += c->blocks * n * k;
+        pare_block_shape(c, i / PARE_ROLES, 0, (pare_role)(i % PARE_ROLES), &n, &k);
+        weights += n * k;
     }
     return weights;
 }
@@ -28,7 +28,9 @@ static void list_sizes(const pare_report *r, size_row row[SIZES])
                                   {"hidden size", b->hidden, a->hidden},
                                   {"query heads", b->heads, a->heads},
                                   {"key/value heads", b->kv_heads, a->kv_heads},
-                                  {"MLP channels", b->intermediate, a->intermediate},
+                                  {a->uneven ? "MLP channels of all blocks" : "MLP channels",
+                                   a->uneven ? pare_config_channels(b) : b->intermediate,
+                                   a->uneven ? pare_config_channels(a) : a->intermediate},
                                   {"weights", weights_of(b), weights_of(a)}};
     for (size_t i = 0; i < SIZES; i++)
         row[i] = rows[i];
@@ -94,13 +96,28 @@ static void put_blocks_html(pare_text_out *t, const pare_structure_result *s)
     pare__text_put(t, "</table>\n");
 }
 
+/* What widths were chosen for, and what they reached. */
+static void put_speed(pare_text_out *t, const pare_report *r, const char *open, const char *close)
+{
+    const pare_speed *const s = r->speed;
+    if (s)
+        pare__text_put(t,
+                       "%sWidths for a speed: %.4g tokens/s asked, %.4g predicted by the times of "
+                       "the machine, %.4g measured; the original decodes %.4g.%s",
+                       open, s->asked, s->predicted, s->reached, s->original, close);
+}
+
 void pare__report_structure_card(pare_text_out *t, const pare_report *r)
 {
     const pare_structure_result *const s = r->structure;
     if (!s)
         return;
-    pare__text_put(t, "\n## What went\n\nA plain checkpoint: any program that runs the original "
-                      "runs it.\n");
+    pare__text_put(t, "\n## What went\n\n%s\n",
+                   r->config->uneven
+                       ? "A plain checkpoint whose blocks have MLPs of different width: pare runs "
+                         "it, other programs do not."
+                       : "A plain checkpoint: any program that runs the original runs it.");
+    put_speed(t, r, "\n", "\n");
     put_blocks_markdown(t, s);
     if (s->captured > 0)
         pare__text_put(t,
@@ -128,6 +145,7 @@ void pare__report_structure_html(pare_text_out *t, const pare_report *r)
                        row[i].what, row[i].before, row[i].after,
                        share_gone(row[i].before, row[i].after));
     pare__text_put(t, "</table>\n");
+    put_speed(t, r, "<p>", "</p>\n");
     put_blocks_html(t, s);
     if (!s->cuts)
         return;

@@ -73,7 +73,7 @@ static void add_blocks(const pare_run *run, const pare_config *c, uint64_t *byte
             const size_t part = i / PARE_ROLES;
             const pare_role role = (pare_role)(i % PARE_ROLES);
             size_t n, k;
-            pare_linear_shape(c, part, role, &n, &k);
+            pare_block_shape(c, b, part, role, &n, &k);
             bytes[part_of(part, role)] +=
                 dense_bytes(pare_block_linear(&m->block[b], part, role), n, k);
         }
@@ -235,6 +235,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .threads = pare_threads(run->cx),
                        .config = &plan->out,
                        .structure = plan->structured ? &run->structure : NULL,
+                       .speed = plan->job->speed,
                        .training = run->training,
                        .kv = &plan->recipe.kv,
                        .row = run->row,

@@ -4,6 +4,8 @@
 #include "compress/run/run_internal.h"
 #include "prune/channels.h"
 #include "prune/flap.h"
+#include "prune/ziplm.h"
+#include "quant/gptq.h"
 #include "runtime/machine.h"
 
 static const pare_step *step_at(const pare_run *run, size_t step)
@@ -58,6 +60,47 @@ static double lost_share(const double *score, const uint8_t *keep, size_t units)
     return all > 0 ? gone / all : 0.0;
 }
 
+/* H of the input of down. */
+static pare_status gather_hessian(pare_run *run, pare_stats *stats)
+{
+    static const unsigned kinds[PARE_SITES] = {[PARE_SITE_ACTIVATED] = PARE_STATS_HESSIAN};
+    const double start = pare_seconds();
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, kinds,
+                             (uint64_t)run->settled.samples * run->plan->window, stats));
+    const pare_tap tap = pare_stats_tap(stats);
+    const pare_status s = pare_wave_run(run->cx, &run->scratch, &run->wave, &run->wave_forward,
+                                        &run->current, &tap, "gathering statistics");
+    run->calibration_seconds += pare_seconds() - start;
+    return s;
+}
+
+/* ZipLM: the channels that stay make up for those that go. */
+static pare_status cut_channels(pare_run *run, size_t step, size_t kept, pare_cut_result *out)
+{
+    const pare_config *const c = &run->model.config;
+    float *const w = run->current.linear[PARE_ROLE_DOWN].floats;
+    pare_stats stats;
+    size_t n, k;
+    pare_linear_shape(c, 0, PARE_ROLE_DOWN, &n, &k);
+    uint8_t *const keep = PARE_NEW(&run->scratch, uint8_t, k);
+    double *const lost = PARE_NEW(&run->scratch, double, k - kept + 1);
+    if (!keep || !lost)
+        return PARE_ENOMEM;
+    PARE_TRY(gather_hessian(run, &stats));
+    float *const h = stats.site[PARE_SITE_ACTIVATED].h;
+    const double all = pare_gptq_error(run->cx, w, NULL, h, n, k);
+    PARE_TRY(pare_ziplm_prune(run->cx, &run->scratch, w, h, n, k, kept, keep, lost));
+    const double share = all > 0 ? lost[k - kept] / all : 0.0;
+    *out = (pare_cut_result){.step = (unsigned)step,
+                             .part = PARE_PART_CHANNELS,
+                             .before = k,
+                             .after = kept,
+                             .lost = share,
+                             .output_error = share};
+    pare_structure_move(c, &run->current, PARE_PART_CHANNELS, keep);
+    return PARE_OK;
+}
+
 static pare_status cut_part(pare_run *run, size_t block, size_t step, pare_part p, size_t kept,
                             pare_cut_result *out)
 {
@@ -89,6 +132,17 @@ static pare_status cut_part(pare_run *run, size_t block, size_t step, pare_part 
     return PARE_OK;
 }
 
+/* Units that a step leaves of a part; all, where another one takes them. */
+static size_t kept_of(const pare_plan *plan, size_t block, size_t step, pare_part p)
+{
+    if (p == PARE_PART_HEADS)
+        return plan->out.kv_heads;
+    const bool all = plan->out.blocks < plan->model.config.blocks; /* depth: alike in all */
+    return all                             ? plan->out.intermediate
+           : plan->mlp_step[block] == step ? pare_config_mlp(&plan->out, block)
+                                           : plan->model.config.intermediate;
+}
+
 pare_status pare__run_structure(pare_run *run, size_t block)
 {
     const pare_plan *const plan = run->plan;
@@ -105,11 +159,13 @@ pare_status pare__run_structure(pare_run *run, size_t block)
         const pare_pass *const pass = pare_passes[step_at(run, step)->pass];
         const pare_pass_structure what = pass->structure(step_at(run, step)->value);
         for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
-            const size_t kept = pare_part_units(&plan->out, p);
+            const size_t kept = kept_of(plan, block, step, p);
             if (what.share[p] <= 0 || kept == pare_part_units(&run->model.config, p))
                 continue;
             const pare_mark mark = pare_arena_mark(&run->scratch);
-            const pare_status s = cut_part(run, block, step, p, kept, &unit->cut[unit->cuts++]);
+            pare_cut_result *const cut = &unit->cut[unit->cuts++];
+            const pare_status s = what.hessian ? cut_channels(run, step, kept, cut)
+                                               : cut_part(run, block, step, p, kept, cut);
             pare_arena_rewind(&run->scratch, mark);
             if (s != PARE_OK)
                 return pare_fail_context(run->cx, s, "%s: %s of block %zu", pass->name,

@@ -164,6 +164,10 @@ pare_status pare__train_open(pare_training *t)
     PARE_TRY(check_given(t));
     t->fresh = t->recipe.config.text;
     PARE_TRY(t->fresh ? open_config(t) : open_model(t));
+    const char *const uneven = pare_config_no_blocks(&t->source.config);
+    if (uneven)
+        return pare_fail(t->cx, PARE_ENOTSUP, "%s: %s, and training works on blocks of one shape",
+                         t->model_path, uneven);
     PARE_TRY(check_kind(t));
     if (t->recipe.blocks) {
         const char *const why = pare_config_no_structure(&t->source.config);

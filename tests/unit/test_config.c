@@ -25,6 +25,9 @@ static const char *const messages[] = {
     "rms_norm_eps is missing",
     "hidden_size is not a whole number from 1 to 16777216",
     "num_hidden_layers is not a whole number from 1 to 4096",
+    "intermediate_size has 2 items for 3 blocks (num_hidden_layers)",
+    "intermediate_size: item 2 is not a whole number from 1 to 16777216",
+    "intermediate_size is a list, which is not supported for models of type qwen3",
     "num_key_value_heads is not a whole number",
     "num_attention_heads 8 is not a multiple of num_key_value_heads 3",
     "num_attention_heads 7 does not divide hidden_size 64",
@@ -162,6 +165,31 @@ START_TEST(stated_options_are_taken)
     ck_assert(n == 64 && k == 256);
     pare_linear_shape(&config, 0, PARE_ROLE_DOWN, &n, &k);
     ck_assert(n == 64 && k == 172);
+}
+END_TEST
+
+START_TEST(a_list_of_widths_is_one_for_each_block)
+{
+    static const char text[] =
+        "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": [%s],"
+        "\"num_hidden_layers\": 3, \"num_attention_heads\": 8, \"vocab_size\": 512,"
+        "\"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-05}";
+    char all[512];
+    size_t n, k;
+    (void)snprintf(all, sizeof all, text, "96, 64, 160");
+    parse_ok(all);
+    ck_assert(config.uneven && config.intermediate == 160);
+    ck_assert_uint_eq(pare_config_mlp(&config, 1), 64);
+    ck_assert_uint_eq(pare_config_channels(&config), 320);
+    pare_block_shape(&config, 0, 0, PARE_ROLE_DOWN, &n, &k);
+    ck_assert(n == 64 && k == 96);
+    pare_block_shape(&config, 2, 0, PARE_ROLE_GATE, &n, &k);
+    ck_assert(n == 160 && k == 64);
+    pare_block_shape(&config, 2, 0, PARE_ROLE_Q, &n, &k);
+    ck_assert(n == 64 && k == 64);
+    (void)snprintf(all, sizeof all, text, "96, 96, 96");
+    parse_ok(all);
+    ck_assert(!config.uneven && config.intermediate == 96);
 }
 END_TEST
 
@@ -405,6 +433,7 @@ int main(void)
     tcase_add_test(t, the_corpus_reaches_every_message);
     tcase_add_test(t, absent_options_get_the_defaults_of_the_family);
     tcase_add_test(t, stated_options_are_taken);
+    tcase_add_test(t, a_list_of_widths_is_one_for_each_block);
     tcase_add_test(t, rope_scaling_of_llama_3_is_read_wherever_it_stands);
     tcase_add_test(t, the_first_length_of_llama_3_may_be_missing_or_stand_at_the_top);
     tcase_add_test(t, rope_settings_without_a_type_are_plain);

@@ -196,7 +196,9 @@ START_TEST(bytes_are_the_same_for_any_thread_count_and_after_a_break)
         HEAD "  - flap: {ratio: 0.5}\n",
         HEAD "  - channels: {score: magnitude, ratio: 0.5, ffn: false}\n"
              "  - flap: {ratio: 0.3, heads: false}\n",
-        HEAD "  - depth\n", HEAD "  - slicegpt: {ratio: 0.5}\n"};
+        HEAD "  - depth\n", HEAD "  - slicegpt: {ratio: 0.5}\n",
+        HEAD "  - ziplm: {ratio: 0.5, targets: \"*.layers.1.mlp.*\"}\n"
+             "  - channels: {ratio: 0.5, ffn: false}\n"};
     char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX], what[1024];
     volatile int stop = 0;
     const pare_events events = {stop_at_block, (void *)&stop};
@@ -261,6 +263,30 @@ START_TEST(the_smaller_model_can_be_quantized)
 }
 END_TEST
 
+/* Blocks of their own width: what the files and config.json say, and that nothing starts from it.
+ */
+START_TEST(blocks_of_different_width_run_and_go_no_further)
+{
+    outcome o;
+    char what[1024];
+    run(&o, HEAD "  - ziplm: {ratio: 0.5, targets: \"*.layers.1.*\"}\n", "out");
+    ck_assert_uint_eq(o.cuts, 1);
+    ck_assert(o.m.config.uneven && o.m.config.mlp[0] == 112 && o.m.config.mlp[1] == 64);
+    ck_assert_uint_eq(o.m.block[1].linear[PARE_ROLE_DOWN].k, 64);
+    ck_assert_uint_eq(o.m.block[0].linear[PARE_ROLE_DOWN].k, 112);
+    ck_assert(o.e.after.has_kl && o.e.after.kl_mean > 0);
+    finish(&o);
+    job_recipe(&place, "pare: 1\nmodel: out\n" DATA "passes:\n  - rtn\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "packed"}, what), PARE_ENOTSUP);
+    ck_assert_ptr_nonnull(strstr(what, "MLPs of its blocks differ in width"));
+    run(&o, HEAD "  - ziplm: {ratio: 0.5}\n", "even");
+    ck_assert(!o.m.config.uneven && o.m.config.intermediate == 64);
+    finish(&o);
+    job_recipe(&place, "pare: 1\nmodel: even\n" DATA "passes:\n  - rtn\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "packed"}, NULL), PARE_OK);
+}
+END_TEST
+
 START_TEST(what_cannot_be_cut_is_refused_with_its_place)
 {
     static const struct {
@@ -283,6 +309,17 @@ START_TEST(what_cannot_be_cut_is_refused_with_its_place)
         {HEAD "  - flap: {heads: false, ffn: false}\n",
          "recipe.yaml:8:5: flap: nothing would go: heads and ffn are both false"},
         {HEAD "  - flap: {ratio: 1}\n", "ratio"},
+        {HEAD "  - ziplm: {ratio: 0.5, targets: \"*q_proj\"}\n",
+         "recipe.yaml:8:5: ziplm: works on MLPs whose down the targets match, and they match none"},
+        {HEAD "  - ziplm: {ratio: 0.5}\n  - ziplm: {ratio: 0.4, targets: \"*.layers.1.mlp.*\"}\n",
+         "recipe.yaml:9:5: ziplm: channels are already taken out by a pass in front of it"},
+        {HEAD "  - depth\n  - ziplm: {ratio: 0.5, targets: \"*.layers.1.mlp.*\"}\n",
+         "recipe.yaml:9:5: ziplm: blocks of different width do not go with depth"},
+        {TOP EVALUATE "passes:\n  - ziplm: {ratio: 0.5}\n", "ziplm needs calibration data"},
+        {HEAD "  - ziplm: {speedup: 1.2}\n  - depth\n", "it stands alone in passes"},
+        {HEAD "  - ziplm: {speedup: 1}\n", "ziplm: speedup 1 asks for no more than the original"},
+        {HEAD "  - ziplm: {speedup: 2, ratio: 0.5}\n", "leave out ratio"},
+        {HEAD "  - ziplm: {speedup: 2, tokens_s: 5}\n", "speedup and tokens_s are both given"},
         {HEAD "  - depth: {blocks: 2}\n",
          "recipe.yaml:8:5: depth: 2 blocks of 2 would leave none; take out 1 at most"},
         {HEAD "  - flap: {ratio: 0.5}\n  - depth\n",
@@ -423,12 +460,13 @@ int main(void)
     tcase_add_test(tc, biases_are_written_where_something_went);
     tcase_add_loop_test(tc, what_nobody_reads_goes_without_a_trace, 0, 3);
     tcase_add_test(tc, one_seed_takes_the_same_parts_and_another_others);
-    tcase_add_loop_test(tc, bytes_are_the_same_for_any_thread_count_and_after_a_break, 0, 4);
+    tcase_add_loop_test(tc, bytes_are_the_same_for_any_thread_count_and_after_a_break, 0, 5);
     tcase_add_test(tc, a_block_without_influence_goes);
     tcase_add_test(tc, directions_that_are_never_taken_go);
     tcase_add_test(tc, a_finished_output_is_replaced_on_demand_and_verified);
     tcase_add_test(tc, a_recipe_without_data_is_evaluated_all_the_same);
     tcase_add_test(tc, the_smaller_model_can_be_quantized);
+    tcase_add_test(tc, blocks_of_different_width_run_and_go_no_further);
     tcase_add_test(tc, what_cannot_be_cut_is_refused_with_its_place);
     tcase_add_test(tc, the_only_key_value_head_cannot_go);
     tcase_add_test(tc, heads_that_stay_divide_the_hidden_size);

@@ -1,0 +1,14 @@
+/* Which search a recipe asks for. */
+#include "compress/budget/budget_internal.h"
+#include "runtime/machine.h"
+
+pare_status pare_budget_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                                 const pare_events *events, pare_job_runner *runner,
+                                 pare_compress_result *out)
+{
+    pare_budget b = {.cx = cx, .a = a, .job = job, .events = events, .started = pare_seconds()};
+    PARE_TRY(pare__budget_read(cx, a, job, &b.words, &b.recipe));
+    return pare__budget_chooses_widths(pare__budget_step(&b.recipe))
+               ? pare__widths_search(&b, runner, out)
+               : pare__budget_search(&b, runner, out);
+}

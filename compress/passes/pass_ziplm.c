@@ -1,0 +1,65 @@
+/* MLP channels go by the Hessian of the input of down. With a target of speed, compress/budget
+ * (widths.c) puts steps with ratios in the place of this one. */
+#include "compress/passes/passes_internal.h"
+#include "compress/passes/ziplm_step.h"
+
+// clang-format off
+static const pare_param params[] = {
+    [PARE_ZIPLM_RATIO] = {.name = "ratio", .type = PARE_PARAM_NUMBER, .min = 0.01, .max = 0.95,
+        .fallback = 0.2,
+        .help = "share of the MLP channels of each block of targets that goes; as many as stay "
+                "round up to a multiple of 32"},
+    [PARE_ZIPLM_SPEEDUP] = {.name = "speedup", .type = PARE_PARAM_NUMBER, .min = 0, .max = 100,
+        .fallback = 0,
+        .help = "how many times as fast as the original this machine decodes at least, instead of "
+                "ratio: a width for each block; 0: ratio decides"},
+    [PARE_ZIPLM_SPEED] = {.name = "tokens_s", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6,
+        .fallback = 0,
+        .help = "least tokens that this machine decodes in a second, instead of ratio or speedup; "
+                "0: they decide"},
+    {.name = NULL},
+};
+// clang-format on
+
+static const char notes[] =
+    "Each block of targets (a pattern that matches its down) loses the channels that cost least\n"
+    "in the output of down, one after the other; those left make up for each. Blocks of different\n"
+    "width make a list of intermediate_size in config.json: pare runs such a model, other "
+    "programs\n"
+    "do not, and no recipe can start from it.\n"
+    "With speedup or tokens_s the step stands alone. compress takes the channels of each block "
+    "out\n"
+    "on the float model and records the error at each width, times the MLP of each width and a\n"
+    "token with kernels of this machine (one row, weights as stored), and takes the widths of\n"
+    "least summed error that are fast enough. Both are kept in OUTPUT.variants/widths.json: a\n"
+    "continued job and one with another target use them again; without the file they are measured\n"
+    "anew. recipe.yaml of the output has a ratio for each width: an ordinary recipe that makes "
+    "the\n"
+    "same bytes anywhere. Beside that the paper takes out attention heads and whole MLPs, "
+    "corrects\n"
+    "the weights of the errors by a search on the loss, and trains between steps; pare does none\n"
+    "of these, and the errors are those in front of any pruning.\n";
+
+const char pare_search_alone[] =
+    "ziplm: with speedup or tokens_s it stands alone in passes: times are those of the model as it "
+    "is; leave the other passes out";
+
+static pare_pass_structure structure(const double *value)
+{
+    const bool search = value[PARE_ZIPLM_SPEEDUP] > 0 || value[PARE_ZIPLM_SPEED] > 0;
+    const double share = search ? params[PARE_ZIPLM_RATIO].max : value[PARE_ZIPLM_RATIO];
+    return (pare_pass_structure){
+        .share = {[PARE_PART_CHANNELS] = share}, .hessian = true, .search = search};
+}
+
+const pare_pass pare_pass_ziplm = {
+    .name = "ziplm",
+    .summary = "ZipLM: removes MLP channels and makes up for them, to a ratio or to a speed",
+    .source = "Kurtic et al., ZipLM, NeurIPS 2023, algorithm 1 (columns, post-training)",
+    .needs = PARE_FACT_WEIGHTS,
+    .caution = "with speedup or tokens_s pare plan shows all channels: compress chooses how many "
+               "each block keeps, and the files get smaller by the rest",
+    .notes = notes,
+    .params = params,
+    .structure = structure,
+};
