@@ -10,9 +10,10 @@
 #include "runtime/threads.h"
 #include "runtime/world.h"
 
-/* Work is counted in operations of products: rounding a weight takes as long as so many, and
- * process 0 packs, writes and compares a weight in the time of so many roundings. */
-static const double round_operations = 64, store_rounds = 4;
+/* Work is counted in operations of products, by the rates of a machine (pare_plan_rates): a weight
+ * is rounded in the time of so many, and packed, written and compared; the zeros of a pruned one
+ * are looked after. */
+static const double round_operations = 8, store_operations = 10, zero_operations = 160;
 
 /* Numbers of a site beside its arrays. */
 typedef struct site_head {
@@ -118,7 +119,8 @@ static pare_lot lot_of(const pare_run *run, const pare_plan_linear *l, size_t be
 static double cost_behind(const pare_plan_linear *l, const pare_stats *stats, pare_site site)
 {
     const double n = (double)l->packed.n, k = (double)l->packed.k;
-    return (stats->site[site].h ? 4.0 * n * k * k : 0) + store_rounds * round_operations * n * k;
+    return n * k * (store_operations + (l->pruned ? zero_operations : 0)) +
+           (stats->site[site].h ? 4.0 * n * k * k : 0);
 }
 
 /* The linears of a part that these steps work on, by whether others can do it: those that do not go

@@ -18,6 +18,8 @@ static pare_status begin(pare_run *run, const pare_team_order *o)
     PARE_TRY(pare_world_agree(run->cx, id ? PARE_OK : PARE_ENOMEM));
     run->data.tokens = (pare_tokens){.id = id, .count = count};
     pare_world_broadcast(run->cx, id, count * sizeof *id);
+    const uint64_t chunk = run->settled.memory.chunk;
+    pare_world_send(run->cx, 0, &chunk, sizeof chunk);
     pare__front_walk(run, false);
     return pare__walk_begin(run);
 }

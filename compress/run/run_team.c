@@ -148,6 +148,12 @@ pare_status pare__team_begin(pare_run *run)
     PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
     pare_world_broadcast(run->cx, run->data.tokens.id,
                          samples * run->plan->window * sizeof *run->data.tokens.id);
+    for (size_t r = 1; r < pare_world_size(run->cx); r++) { /* experts that all have room for */
+        uint64_t chunk;
+        pare_world_receive(run->cx, r, &chunk, sizeof chunk);
+        if (chunk < run->settled.memory.chunk)
+            run->settled.memory.chunk = (size_t)chunk;
+    }
     return PARE_OK;
 }
 
