@@ -73,8 +73,10 @@ static pare_status carry(pare_run *run, const pare_team_order *o)
                                      : pare__run_carry(run, (size_t)o->block);
 }
 
+/* Behind the blocks. */
 static pare_status evaluate(pare_run *run, const pare_team_order *o)
 {
+    pare__walk_end(run);
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_tokens tokens = {.id = PARE_NEW(&run->scratch, int32_t, (size_t)o->tokens),
                           .count = (size_t)o->tokens};
