@@ -131,6 +131,7 @@ static pare_status run_site(pare_run *run, work *job, size_t which, pare_site si
         const bool prunes = pare_plan_prunes(l, which);
         if ((!prunes && l->step != which) || pare_plan_site(run->plan, l) != site)
             continue;
+        PARE_TRY(pare_ctx_interrupted(run->cx));
         s->alone = !prunes && pare_plan_is_alone(run->plan, l);
         if (!ready) {
             const pare_status made = pass->site(run->cx, step->value, s, &run->scratch, &state);
