@@ -148,6 +148,12 @@ pare_status pare_stats_share_put(pare_stats *stats, unsigned char *bytes, uint64
         double most;
         if (!(stats->active & (1u << i)))
             continue;
+        if (tokens == 0) { /* nothing is added, and there is no range */
+            m.at += site_bytes(s);
+            continue;
+        }
+        if (s->tokens == 0)
+            no_range(s);
         s->tokens += tokens;
         if (s->h) {
             move_triangle(&m, s->h, s->k);

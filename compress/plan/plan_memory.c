@@ -149,12 +149,30 @@ static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pa
                   larger(prune.start_bytes, prune.site_bytes + prune.linear_bytes + matrices));
 }
 
+/* How steps on a linear came out, in words. */
+static const uint64_t outcome_bytes = 4096;
+
+/* What one process sends of a list of linears, or gets of it: codes, and what a pruner left; at
+ * most all linears of a part. */
+static uint64_t list_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    uint64_t most = 0, bytes = 0;
+    for (size_t i = 0; pare_world_size(cx) > 1 && plan->calibrated && i < plan->linears; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        if (i == 0 || l->part != l[-1].part || l->block != l[-1].block)
+            bytes = 0;
+        bytes += code_bytes(l) + (l->pruned ? matrix_bytes(l) : 0) + outcome_bytes;
+        most = larger(most, bytes);
+    }
+    return most;
+}
+
 static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, bool sparing)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < plan->linears; i++)
         most = larger(most, linear_bytes(cx, plan, &plan->linear[i], sparing));
-    return most;
+    return most + list_bytes(cx, plan);
 }
 
 /* What repeating the choice of weights needs beside that: statistics of a part, a copy of the
@@ -207,29 +225,34 @@ static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan,
     return most;
 }
 
-/* What views of the stored experts of a block take beside the file. */
-static uint64_t view_bytes(const pare_plan *plan)
+/* What views of the stored experts of a block take beside the file; other processes than 0 have
+ * their planes in memory. */
+static uint64_t view_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
+    const bool sent = pare_world_size(cx) > 1;
     uint64_t most = 0;
     for (size_t i = 0, bytes = 0; i < plan->linears; i++) {
         if (i == 0 || plan->linear[i].block != plan->linear[i - 1].block)
             bytes = 0;
-        bytes += plan->linear[i].part ? pare__plan_view_bytes(&plan->linear[i].packed) : 0;
+        if (plan->linear[i].part)
+            bytes += pare__plan_view_bytes(&plan->linear[i].packed) +
+                     (sent ? plane_bytes(plan, &plan->linear[i]) + PARE_PLANES * PARE_ALIGN : 0);
         most = larger(most, bytes);
     }
     return most;
 }
 
 /* One expert in floats beside that, and what is told of all. */
-static uint64_t expert_bytes(const pare_plan *plan)
+static uint64_t expert_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
     const uint64_t weights = pare__plan_part_weights(c, 1);
     if (!c->experts)
         return 0;
-    return c->experts * (PARE_ROLES * sizeof(pare_linear) + 32) +
+    return c->experts * (PARE_ROLES * (sizeof(pare_linear) + sizeof(size_t)) +
+                         PARE_SHARES * sizeof(uint64_t) + 32) +
            (plan->experts ? weights * sizeof(float) * (plan->reference ? 2 : 1) : 0) +
-           (plan->experts && plan->pruned ? weights / 8 + PARE_ROLES : 0) + view_bytes(plan);
+           (plan->experts && plan->pruned ? weights / 8 + PARE_ROLES : 0) + view_bytes(cx, plan);
 }
 
 /* Kinds of statistics of one site, or of all that are in memory at once. */
@@ -245,13 +268,19 @@ static site_kinds kinds_of(const pare_plan *plan, unsigned site)
     return kinds;
 }
 
+/* Shares of the windows that a process has at most, where it sends what they come to. */
+static size_t shares_of(const pare_ctx *cx)
+{
+    return pare_world_size(cx) > 1 ? pare_share_most(pare_world_size(cx)) : 0;
+}
+
 /* While they are gathered also a batch of inputs in the float model, and what shares are sent in
  * where processes have some each. */
 static uint64_t common_stats_bytes(const pare_ctx *cx, const pare_plan *plan, bool sparing,
                                    bool gathered)
 {
     const pare_config *const c = &plan->model.config;
-    const size_t shares = pare_world_size(cx) > 1 ? pare_share_most(pare_world_size(cx)) : 0;
+    const size_t shares = shares_of(cx);
     uint64_t most = 0;
     for (unsigned site = 0; site < PARE_SITES; site++) {
         const site_kinds kinds = kinds_of(plan, site);
@@ -269,11 +298,11 @@ static uint64_t stats_bytes(const pare_ctx *cx, const pare_plan *plan, const par
 {
     const pare_config *const c = &plan->model.config;
     const uint64_t common = common_stats_bytes(cx, plan, settled->memory.sparing, gathered);
-    return !plan->experts
-               ? common
-               : larger(common,
-                        settled->memory.chunk *
-                            (pare_stats_bytes(c, 1, plan->expert_kinds) + sizeof(pare_stats)));
+    const uint64_t sets = gathered ? 1 + shares_of(cx) : 1, dealt = 64; /* who gets it */
+    return !plan->experts ? common
+                          : larger(common, settled->memory.chunk *
+                                               (sets * pare_stats_bytes(c, 1, plan->expert_kinds) +
+                                                sizeof(pare_stats) + dealt));
 }
 
 /* To see what a Hessian rests on, one site after the other. */
@@ -390,7 +419,7 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, const par
     const uint64_t folded =
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
     return floats_bytes(plan, settled->memory.sparing) + pare__plan_rope_bytes(c, plan->window) +
-           expert_bytes(plan) + folded + weights_bytes(plan, settled) +
+           expert_bytes(cx, plan) + folded + weights_bytes(plan, settled) +
            parts_bytes(cx, plan, settled, spilled) + pare__plan_structure_bytes(cx, plan) +
            (spilled || plan->kept.used ? 0 : settled->memory.activation_bytes);
 }

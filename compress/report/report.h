@@ -75,7 +75,7 @@ typedef struct pare_report_experts {
 /* What a process of a job did (compress/run/run_team.h). */
 typedef struct pare_report_rank {
     uint64_t windows; /* of the calibration */
-    uint64_t linears; /* that it quantized */
+    uint64_t linears; /* that it pruned or quantized, once for each step */
     double seconds;   /* on what is shared: calibration, evaluations, these linears */
     uint64_t peak_bytes;
 } pare_report_rank;

@@ -5,8 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "calib/shares.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_mixture.h"
+#include "compress/run/run_serve.h"
+#include "compress/run/run_team.h"
 #include "runtime/linear.h"
+#include "runtime/world.h"
 
 /* Room for the float weights of one expert, and for what is told of all. */
 pare_status pare__run_experts_take(pare_run *run)
@@ -18,10 +23,12 @@ pare_status pare__run_experts_take(pare_run *run)
         return PARE_OK;
     run->experts.linear = PARE_NEW(a, pare_linear, c->experts * PARE_ROLES);
     run->experts.routed = PARE_NEW(a, uint64_t, c->experts);
+    run->experts.reach = PARE_NEW(a, uint64_t, PARE_SHARES * c->experts);
+    run->experts.fresh = PARE_NEW(a, size_t, c->experts * PARE_ROLES);
     run->experts.cold = PARE_NEW(a, pare_cold_policy, c->experts);
     run->experts.all_rows = PARE_NEW(a, bool, plan->parts);
-    if (!run->experts.linear || !run->experts.routed || !run->experts.cold ||
-        !run->experts.all_rows)
+    if (!run->experts.linear || !run->experts.routed || !run->experts.reach ||
+        !run->experts.fresh || !run->experts.cold || !run->experts.all_rows)
         return PARE_ENOMEM;
     run->experts.part.linear = run->experts.floats;
     run->experts.part.reference = run->experts.reference;
@@ -44,16 +51,6 @@ static bool is_taken(const pare_run *run, size_t block, size_t part)
     size_t begin, end;
     pare_plan_range(run->plan, block, part, &begin, &end);
     return begin < end || run->kept.to;
-}
-
-/* Rows that reach each expert. */
-static pare_status count_rows(void *self, size_t part, pare_site site, const float *x, size_t rows,
-                              size_t k)
-{
-    uint64_t *const routed = self;
-    (void)site, (void)x, (void)k;
-    routed[part - 1] += rows;
-    return PARE_OK;
 }
 
 /* Says which experts too few tokens reach; as many as a line holds. */
@@ -85,19 +82,6 @@ static void tell_cold(pare_run *run, size_t block)
                                      : "all tokens stand in for theirs");
 }
 
-/* Rows that reach each expert, in a pass of the wave. */
-static pare_status count_wave(pare_run *run)
-{
-    const size_t experts = run->model.config.experts;
-    memset(run->experts.routed, 0, experts * sizeof *run->experts.routed);
-    const pare_tap tap = {.see = count_rows,
-                          .self = run->experts.routed,
-                          .last = PARE_SITE_MLP,
-                          .first_part = 1,
-                          .parts = experts};
-    return pare__run_wave(run, &tap, "counting tokens of experts");
-}
-
 /* How many tokens reach each expert of the block as it is now, or did in the model that statistics
  * were kept of, and what that means for it. Those that count as white noise are kept as they are.
  */
@@ -111,7 +95,7 @@ pare_status pare__run_experts_count(pare_run *run, size_t block)
                                          (uint64_t)run->settled.samples * run->plan->window,
                                          run->experts.routed));
     else
-        PARE_TRY(count_wave(run));
+        PARE_TRY(pare__mixture_count(run, block));
     run->experts.counted = true;
     for (size_t e = 0; e < experts; e++) {
         const bool cold =
@@ -152,7 +136,7 @@ static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
 }
 
 /* What those of the chunk that are active see. */
-static pare_status see(pare_run *run, size_t block, const chunk *k)
+static pare_status see(pare_run *run, size_t block, const chunk *k, unsigned sites)
 {
     for (size_t i = 0; run->plan->kept.used && i < k->count; i++)
         PARE_TRY(pare__kept_expert(run, block, k->first + i + 1, &k->stats[i]));
@@ -161,7 +145,16 @@ static pare_status see(pare_run *run, size_t block, const chunk *k)
     pare_stats_parts parts = {k->stats, k->first + 1, k->count};
     pare_tap tap = pare_stats_tap_parts(&parts);
     tap.all_rows = run->experts.all_rows;
-    return pare__run_wave(run, &tap, "gathering statistics of experts");
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    unsigned char *shares = NULL;
+    pare_status s = pare__team_experts(run, block, k->first, k->count, sites);
+    if (s == PARE_OK)
+        s = pare__team_room(run, &parts, &shares);
+    if (s == PARE_OK)
+        s = pare__run_wave(run, &tap, "gathering statistics of experts");
+    s = pare__team_join(run, &parts, shares, s);
+    pare_arena_rewind(&run->scratch, mark);
+    return pare__team_end(run, s);
 }
 
 /* Statistics of `sites` of all experts of the chunk. */
@@ -179,12 +172,24 @@ static pare_status gather(pare_run *run, size_t block, const chunk *k, unsigned 
         wanted[i] = k->stats[i].active;
         k->stats[i].active &= sites;
     }
-    pare_status s = see(run, block, k);
+    pare_status s = see(run, block, k, sites);
     for (size_t i = 0; i < k->count; i++) {
-        if (s == PARE_OK)
+        if (s == PARE_OK && pare_world_rank(run->cx) == 0)
             s = pare_stats_support(&run->scratch, &k->stats[i], sites);
         k->stats[i].active = wanted[i];
     }
+    return s;
+}
+
+pare_status pare__run_experts_gather(pare_run *run, size_t block, size_t first, size_t count,
+                                     unsigned sites)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    chunk k = {first, count, PARE_NEW(&run->scratch, pare_stats, count)};
+    pare_status s = k.stats ? take_stats(run, block, &k) : PARE_ENOMEM;
+    if (s == PARE_OK)
+        s = gather(run, block, &k, sites);
+    pare_arena_rewind(&run->scratch, mark);
     return s;
 }
 
@@ -205,29 +210,36 @@ static void load_expert(pare_run *run, size_t block, size_t part, unsigned sites
     }
 }
 
-static pare_status compress_expert(pare_run *run, size_t block, size_t part, unsigned sites,
-                                   pare_stats *stats, pare_unit_result *unit)
+static void load(pare_run *run, const pare_mixture_work *w, size_t i)
 {
+    load_expert(run, w->block, w->first + i + 1, w->sites);
+}
+
+static pare_status run_steps(pare_run *run, const pare_mixture_work *w, size_t i)
+{
+    const size_t part = w->first + i + 1;
     PARE_TRY(pare_ctx_interrupted(run->cx));
-    load_expert(run, block, part, sites);
+    load(run, w, i);
     pare__run_part_begin(&run->experts.part);
     for (size_t step = 0; step < run->plan->recipe.steps; step++)
-        PARE_TRY(pare__run_step(run, block, part, step, sites, stats, unit));
-    return pare__run_rest(run, block, part, sites, stats, unit);
+        PARE_TRY(pare__run_step(run, w->block, part, step, w->sites, &w->stats[i], w->unit));
+    return pare__run_rest(run, w->block, part, w->sites, &w->stats[i], w->unit);
+}
+
+static pare_status compress_expert(pare_run *run, const pare_mixture_work *w, size_t i)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    const pare_status s = run_steps(run, w, i);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
 }
 
 static pare_status run_sites(pare_run *run, size_t block, const chunk *k, unsigned sites,
                              pare_unit_result *unit)
 {
+    const pare_mixture_work work = {block, k->first, k->count, sites, k->stats, unit};
     PARE_TRY(gather(run, block, k, sites));
-    for (size_t i = 0; i < k->count; i++) {
-        const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s =
-            compress_expert(run, block, k->first + i + 1, sites, &k->stats[i], unit);
-        pare_arena_rewind(&run->scratch, mark);
-        PARE_TRY(s);
-    }
-    return PARE_OK;
+    return pare__mixture_run(run, &work, load, compress_expert);
 }
 
 static pare_status run_chunk(pare_run *run, size_t block, chunk *k, pare_unit_result *unit)
@@ -249,7 +261,7 @@ static pare_status keep_chunk(pare_run *run, size_t block, chunk *k)
     if (!k->stats)
         return PARE_ENOMEM;
     PARE_TRY(take_stats(run, block, k));
-    PARE_TRY(see(run, block, k));
+    PARE_TRY(see(run, block, k, (1u << PARE_SITES) - 1));
     for (size_t i = 0; i < k->count; i++)
         PARE_TRY(pare_stats_file_put_part(run->kept.to, &run->scratch, block, k->first + i + 1,
                                           &k->stats[i]));

@@ -12,6 +12,7 @@
 #include "runtime/linear.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"
+#include "runtime/world.h"
 
 static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)
 {
@@ -325,8 +326,9 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
                                .columns = l->packed.outliers,
                                .codes = &codes,
                                .result = r};
-    if (pare__owner_has(run, l)) {
-        PARE_TRY(pare__owner_take(run, l, &linear));
+    const pare_hand *const hand = pare__owner_hand(run, l);
+    if (hand) {
+        pare__owner_quantized(hand, &linear);
     } else {
         const pare_status s =
             pare_pass_run(run->cx, pare_passes[step->pass], step->value, &linear, &run->scratch);
@@ -407,6 +409,15 @@ static pare_status keep_floats(pare_run *run, size_t i, const pare_site_stats *s
     return PARE_OK;
 }
 
+/* Whether a linear's turn is now: once others have some of those that every token runs, first those
+ * that stayed, then what came back, process by process. */
+static bool is_due(const pare_run *run, const pare_plan_linear *l)
+{
+    if (l->part > 0)
+        return true;
+    return run->team.hand ? pare__owner_hand(run, l) != NULL : !pare__owner_waits(run, l);
+}
+
 /* The linears of one step at one site of a part. */
 static pare_status run_site(pare_run *run, size_t block, size_t part, size_t step, pare_site site,
                             pare_site_stats *stats, pare_unit_result *unit)
@@ -420,7 +431,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
     for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
         const bool prunes = pare_plan_prunes(l, step);
-        if ((!prunes && l->step != step) || pare_plan_site(plan, l) != site)
+        if ((!prunes && l->step != step) || pare_plan_site(plan, l) != site || !is_due(run, l))
             continue;
         if (!pare_need_is_met(run->plan, &run->settled, st, stats)) {
             pare__run_part(run, l)->thin[l->role] = true;
@@ -429,14 +440,14 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
         }
         stats->drift.shared = pare_plan_step_follows(plan, block, site, step);
         stats->alone = !prunes && pare_plan_is_alone(plan, l);
-        const bool away = pare__owner_has(run, l);
-        if (!ready && pass->site && !away) {
+        const bool here = !pare__owner_hand(run, l);
+        if (!ready && pass->site && here) {
             const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
             if (s != PARE_OK)
                 return pare_fail_context(run->cx, s, "statistics of the input of %s",
                                          l->packed.name);
         }
-        ready |= !away;
+        ready |= here;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         PARE_TRY(prunes ? pare__run_prune(run, l, state, stats)
                         : quantize(run, l, state, stats, unit));
@@ -446,10 +457,11 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
     return PARE_OK;
 }
 
-pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step, unsigned sites,
+/* Those of them that are due, site after site. */
+static pare_status run_due(pare_run *run, size_t block, size_t part, size_t step, unsigned sites,
                            pare_stats *stats, pare_unit_result *unit)
 {
-    pare_status s = part == 0 ? pare__owner_give(run, block, step, sites, stats) : PARE_OK;
+    pare_status s = PARE_OK;
     for (unsigned site = 0; s == PARE_OK && site < PARE_SITES; site++) {
         if (!(sites & (1u << site)))
             continue;
@@ -457,6 +469,27 @@ pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step
         s = pare_ctx_interrupted(run->cx);
         if (s == PARE_OK)
             s = run_site(run, block, part, step, (pare_site)site, &stats->site[site], unit);
+        pare_arena_rewind(&run->scratch, mark);
+    }
+    return s;
+}
+
+pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step, unsigned sites,
+                           pare_stats *stats, pare_unit_result *unit)
+{
+    if (part > 0)
+        return run_due(run, block, part, step, sites, stats, unit);
+    pare_status s = pare__owner_give(run, block, step, sites, stats);
+    if (s == PARE_OK)
+        s = run_due(run, block, part, step, sites, stats, unit);
+    for (size_t r = 1; s == PARE_OK && r < pare_world_size(run->cx); r++) {
+        if (!pare__owner_busy(run, r))
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        s = pare__owner_collect(run, r);
+        if (s == PARE_OK)
+            s = run_due(run, block, part, step, sites, stats, unit);
+        pare__owner_put_down(run);
         pare_arena_rewind(&run->scratch, mark);
     }
     pare__owner_drop(run);

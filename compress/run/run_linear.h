@@ -27,10 +27,13 @@ typedef struct pare_run_part {
 typedef struct pare_run_experts {
     pare_run_part part; /* the one that is worked on, and its linears in floats */
     pare_linear floats[PARE_ROLES], reference[PARE_ROLES];
-    pare_linear *linear;    /* [experts][PARE_ROLES]: as in the model, or a view of what is stored
-                               already */
-    pare_arena views;       /* what those views need */
-    uint64_t *routed;       /* [experts] tokens of the calibration, when counted */
+    pare_linear *linear; /* [experts][PARE_ROLES]: as in the model, or a view of what is stored
+                            already */
+    pare_arena views;    /* what those views need */
+    uint64_t *routed;    /* [experts] tokens of the calibration, when counted */
+    uint64_t *reach;     /* [PARE_SHARES, experts] those of each share (calib/shares.h) */
+    size_t *fresh;       /* linears that were stored and that other processes do not have yet */
+    size_t fresh_count;
     pare_cold_policy *cold; /* [experts] */
     bool *all_rows;         /* [parts], for taps */
     bool counted;

@@ -1,31 +1,25 @@
 #include "compress/run/run_owner.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_lots.h"
 #include "compress/run/run_team.h"
+#include "runtime/threads.h"
 #include "runtime/world.h"
+
+/* Work is counted in operations of products, by the rates of a machine (pare_plan_rates): a weight
+ * is rounded in the time of so many, and packed, written and compared; the zeros of a pruned one
+ * are looked after. */
+static const double round_operations = 8, store_operations = 10, zero_operations = 160;
 
 /* Numbers of a site beside its arrays. */
 typedef struct site_head {
     uint64_t tokens, samples;
     pare_support support;
 } site_head;
-
-/* Whether another process can quantize it: codes, scales and zero points are all there is. */
-static bool may_go(const pare_run *run, const pare_plan_linear *l, size_t step)
-{
-    return run->walk.calibrated && l->part == 0 && l->quantized && l->step == step &&
-           !run->walk.front && !(l->pruned && l->prune_step == step) &&
-           l->packed.encoding == PARE_ENCODING_UNIFORM && l->packed.outliers == 0 &&
-           pare_passes[run->plan->recipe.step[step].pass]->run;
-}
-
-/* --- a site on its way -------------------------------------------------------------------------
- */
 
 static void put(const pare_ctx *cx, size_t to, void *bytes, size_t count)
 {
@@ -59,113 +53,244 @@ void pare__owner_move_site(const pare_ctx *cx, pare_mover *move, size_t with, pa
 }
 
 /* Curvature of the outputs of a linear, where it is known. */
-void pare__owner_move_outputs(const pare_run *run, pare_mover *move, size_t with, pare_role role)
+void pare__owner_move_outputs(const pare_run *run, pare_mover *move, size_t with,
+                              const pare_plan_linear *l)
 {
     const pare_output_curvature *const oc = &run->weights.outputs;
-    if (oc->o)
-        move(run->cx, with, oc->o + oc->first[role],
-             (oc->first[role + 1] - oc->first[role]) * sizeof *oc->o);
+    if (l->part == 0 && oc->o)
+        move(run->cx, with, oc->o + oc->first[l->role],
+             (oc->first[l->role + 1] - oc->first[l->role]) * sizeof *oc->o);
 }
 
-static float *floats_of(pare_run *run, const pare_plan_linear *l)
+/* --- what goes, and to whom --------------------------------------------------------------------
+ */
+
+bool pare__owner_prunes(const pare_plan_linear *l, size_t begin, size_t end)
 {
-    return run->current.linear[l->role].floats;
+    return l->pruned && l->prune_step >= begin && l->prune_step < end &&
+           pare_plan_prunes(l, l->prune_step);
+}
+
+bool pare__owner_quantizes(const pare_plan_linear *l, size_t begin, size_t end)
+{
+    return l->quantized && l->step >= begin && l->step < end;
+}
+
+/* Whether another process can do these steps: weights, or codes, scales and zero points are all
+ * that comes back. What stands in for inputs is not sent. Rounding takes no longer than the way. */
+static bool may_go(const pare_run *run, const pare_plan_linear *l, size_t begin, size_t end,
+                   const pare_stats *stats)
+{
+    const pare_plan *const plan = run->plan;
+    const pare_site_stats *const s = &stats->site[pare_plan_site(plan, l)];
+    const bool prunes = pare__owner_prunes(l, begin, end),
+               quantizes = pare__owner_quantizes(l, begin, end);
+    if (!run->walk.calibrated || run->walk.front || s->identity || (!prunes && !quantizes))
+        return false;
+    if (prunes && !pare_need_is_met(plan, &run->settled, &plan->recipe.step[l->prune_step], s))
+        return false;
+    if (!quantizes)
+        return true;
+    return l->packed.encoding == PARE_ENCODING_UNIFORM && l->packed.outliers == 0 &&
+           (prunes || pare_passes[plan->recipe.step[l->step].pass]->run) &&
+           pare_need_is_met(plan, &run->settled, &plan->recipe.step[l->step], s);
+}
+
+static void add_cost(const pare_run *run, const pare_plan_linear *l, size_t which, pare_lot *lot)
+{
+    const pare_step *const step = &run->plan->recipe.step[which];
+    const pare_pass_cost cost =
+        pare_passes[step->pass]->cost(step->value, l->packed.n, l->packed.k, pare_threads(run->cx));
+    lot->cost += cost.flops + round_operations * cost.rounds;
+    lot->shared += cost.site_flops;
+}
+
+static pare_lot lot_of(const pare_run *run, const pare_plan_linear *l, size_t begin, size_t end)
+{
+    pare_lot lot = {.group = pare_plan_site(run->plan, l)};
+    if (pare__owner_prunes(l, begin, end))
+        add_cost(run, l, l->prune_step, &lot);
+    if (pare__owner_quantizes(l, begin, end))
+        add_cost(run, l, l->step, &lot);
+    return lot;
+}
+
+/* What process 0 does with what comes back: the error of its outputs by H, and its storage. */
+static double cost_behind(const pare_plan_linear *l, const pare_stats *stats, pare_site site)
+{
+    const double n = (double)l->packed.n, k = (double)l->packed.k;
+    return n * k * (store_operations + (l->pruned ? zero_operations : 0)) +
+           (stats->site[site].h ? 4.0 * n * k * k : 0);
+}
+
+/* The linears of a part that these steps work on, by whether others can do it: those that do not go
+ * count for process 0. */
+typedef struct offers {
+    size_t count, linear[PARE_ROLES];
+    pare_lot lot[PARE_ROLES];
+    double first;
+} offers;
+
+static offers offers_of(const pare_run *run, size_t block, size_t part, pare_held what,
+                        unsigned sites, const pare_stats *stats)
+{
+    offers o = {0};
+    size_t i, end;
+    for (pare_plan_range(run->plan, block, part, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[i];
+        const pare_site site = pare_plan_site(run->plan, l);
+        if (!(sites & (1u << site)) || (!pare__owner_prunes(l, what.begin, what.end) &&
+                                        !pare__owner_quantizes(l, what.begin, what.end)))
+            continue;
+        const pare_lot lot = lot_of(run, l, what.begin, what.end);
+        o.first += cost_behind(l, stats, site);
+        if (may_go(run, l, what.begin, what.end, stats)) {
+            o.linear[o.count] = i;
+            o.lot[o.count++] = lot;
+        } else
+            o.first += lot.cost + lot.shared;
+    }
+    return o;
 }
 
 /* --- process 0 ---------------------------------------------------------------------------------
  */
 
-static double cost_of(const pare_plan_linear *l)
+static float *floats_of(pare_run *run, const pare_plan_linear *l)
 {
-    const double n = (double)l->packed.n, k = (double)l->packed.k;
-    return k * k * (k + n);
+    return pare__run_part(run, l)->linear[l->role].floats;
 }
 
-static bool goes(const pare_run *run, size_t i, size_t step, unsigned sites)
+unsigned pare__owner_sites(const pare_run *run, const pare_held *held)
 {
-    const pare_plan_linear *const l = &run->settled.linear[i];
-    return may_go(run, l, step) && (sites & (1u << pare_plan_site(run->plan, l)));
+    unsigned sites = 0;
+    for (size_t i = 0; i < held->count; i++)
+        sites |= 1u << pare_plan_site(run->plan, &run->settled.linear[held->linear[i]]);
+    return sites;
 }
 
-static size_t count_to_go(const pare_run *run, size_t i, size_t end, size_t step, unsigned sites)
+static pare_status ready(pare_run *run)
 {
-    size_t count = 0;
-    for (; i < end; i++)
-        count += goes(run, i, step, sites);
-    return count;
+    if (!run->team.held)
+        run->team.held = PARE_NEW(run->a, pare_held, pare_world_size(run->cx));
+    return run->team.held ? PARE_OK : PARE_ENOMEM;
 }
 
-/* The dearest linear of [i, end) that may go and has no owner yet; end: none. */
-static size_t next_to_go(const pare_run *run, size_t i, size_t end, size_t step, unsigned sites,
-                         const bool *placed)
+static pare_status blame(pare_run *run, size_t rank, pare_solved *o)
 {
-    size_t best = end;
-    for (; i < end; i++) {
-        const pare_plan_linear *const l = &run->settled.linear[i];
-        if (goes(run, i, step, sites) && !placed[l->role] &&
-            (best == end || cost_of(l) > cost_of(&run->settled.linear[best])))
-            best = i;
-    }
-    return best;
+    o->what[sizeof o->what - 1] = o->note[sizeof o->note - 1] = '\0';
+    return o->status == PARE_OK
+               ? PARE_OK
+               : pare_fail(run->cx, (pare_status)o->status, "rank %zu: %s", rank, o->what);
 }
 
 /* Behind the order a process says that it has room, or what it failed of. */
-static pare_status is_ready(pare_run *run, size_t from)
+static pare_status give_list(pare_run *run, size_t block, const pare_held *list, size_t to,
+                             const pare_stats *stats)
 {
     pare_solved o;
-    pare_world_receive(run->cx, from, &o, sizeof o);
-    o.what[sizeof o.what - 1] = '\0';
-    return o.status == PARE_OK
-               ? PARE_OK
-               : pare_fail(run->cx, (pare_status)o.status, "rank %zu: %s", from, o.what);
-}
-
-static pare_status give_linear(pare_run *run, size_t block, size_t i, size_t to, pare_site_stats *s)
-{
-    const pare_plan_linear *const l = &run->settled.linear[i];
-    pare__team_linear(run, to, block, i);
-    PARE_TRY(is_ready(run, to));
-    pare_world_send(run->cx, to, floats_of(run, l), l->packed.n * l->packed.k * sizeof(float));
-    pare__owner_move_site(run->cx, put, to, s);
-    pare__owner_move_outputs(run, put, to, l->role);
-    run->team.away[l->role] = to;
+    const unsigned sites = pare__owner_sites(run, list);
+    pare__team_linears(run, to, block, list);
+    pare_world_receive(run->cx, to, &o, sizeof o);
+    PARE_TRY(blame(run, to, &o));
+    for (size_t i = 0; i < list->count; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[list->linear[i]];
+        pare_world_send(run->cx, to, floats_of(run, l), l->packed.n * l->packed.k * sizeof(float));
+        pare__owner_move_outputs(run, put, to, l);
+    }
+    for (unsigned site = 0; site < PARE_SITES; site++)
+        if (sites & (1u << site)) {
+            pare_site_stats s = stats->site[site];
+            pare__owner_move_site(run->cx, put, to, &s);
+        }
+    run->team.held[to] = *list;
     return PARE_OK;
 }
 
 pare_status pare__owner_give(pare_run *run, size_t block, size_t step, unsigned sites,
                              const pare_stats *stats)
 {
-    bool placed[PARE_ROLES] = {false};
-    size_t first, end;
+    const pare_held what = {.begin = step, .end = step + 1};
     if (pare_world_size(run->cx) == 1)
         return PARE_OK;
-    for (unsigned site = 0; site < PARE_SITES; site++) /* what stands in for inputs is not sent */
-        if (!pare_need_is_met(run->plan, &run->settled, &run->plan->recipe.step[step],
-                              &stats->site[site]) ||
-            stats->site[site].identity)
-            sites &= ~(1u << site);
-    pare_plan_range(run->plan, block, 0, &first, &end);
-    const size_t all = count_to_go(run, first, end, step, sites);
-    for (size_t to = 1; to < pare_world_size(run->cx) && to < all; to++) {
-        const size_t i = next_to_go(run, first, end, step, sites, placed);
-        const pare_plan_linear *const l = &run->settled.linear[i];
-        pare_site_stats site = stats->site[pare_plan_site(run->plan, l)];
-        placed[l->role] = true;
-        PARE_TRY(give_linear(run, block, i, to, &site));
+    PARE_TRY(ready(run));
+    offers o = offers_of(run, block, 0, what, sites, stats);
+    pare_lots_deal(o.lot, o.count, pare_world_size(run->cx), o.first);
+    for (size_t to = 1; to < pare_world_size(run->cx); to++) {
+        pare_held list = what;
+        for (size_t i = 0; i < o.count; i++)
+            if (o.lot[i].owner == to)
+                list.linear[list.count++] = o.linear[i];
+        if (list.count)
+            PARE_TRY(give_list(run, block, &list, to, stats));
     }
     return PARE_OK;
 }
 
-bool pare__owner_has(const pare_run *run, const pare_plan_linear *l)
+pare_status pare__owner_deal(pare_run *run, size_t block, size_t first, size_t count,
+                             unsigned sites, const pare_stats *stats, size_t *owner)
 {
-    return l->part == 0 && run->team.away[l->role] > 0;
+    const pare_held what = {.end = run->plan->recipe.steps};
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_lot *const lot = PARE_NEW(&run->scratch, pare_lot, count);
+    size_t lots = 0;
+    double here = 0;
+    PARE_TRY(ready(run));
+    if (!lot)
+        return PARE_ENOMEM;
+    for (size_t e = 0; e < count; e++) {
+        const offers o = offers_of(run, block, first + e + 1, what, sites, &stats[e]);
+        owner[e] = 0;
+        here += o.first;
+        for (size_t i = 0; i < o.count; i++)
+            lot[lots].cost += o.lot[i].cost + o.lot[i].shared;
+        if (o.count)
+            lot[lots++].group = e;
+    }
+    pare_lots_deal(lot, lots, pare_world_size(run->cx), here);
+    for (size_t i = 0; i < lots; i++)
+        owner[lot[i].group] = lot[i].owner;
+    pare_arena_rewind(&run->scratch, mark);
+    return PARE_OK;
 }
 
-/* Whether the codes are to be sent. */
-static void answer(const pare_run *run, size_t to, bool wanted)
+pare_status pare__owner_expert(pare_run *run, size_t block, size_t part, size_t to, unsigned sites,
+                               const pare_stats *stats)
 {
-    const unsigned char byte = wanted;
-    pare_world_send(run->cx, to, &byte, sizeof byte);
+    pare_held list = {.end = run->plan->recipe.steps};
+    const offers o = offers_of(run, block, part, list, sites, stats);
+    for (size_t i = 0; i < o.count; i++)
+        list.linear[list.count++] = o.linear[i];
+    return give_list(run, block, &list, to, stats);
+}
+
+bool pare__owner_busy(const pare_run *run, size_t rank)
+{
+    return run->team.held && run->team.held[rank].count > 0;
+}
+
+bool pare__owner_waits(const pare_run *run, const pare_plan_linear *l)
+{
+    for (size_t r = 1; run->team.held && r < pare_world_size(run->cx); r++)
+        for (size_t i = 0; i < run->team.held[r].count; i++)
+            if (&run->settled.linear[run->team.held[r].linear[i]] == l)
+                return true;
+    return false;
+}
+
+/* --- what comes back ---------------------------------------------------------------------------
+ */
+
+static pare_status take_codes(pare_run *run, const pare_plan_linear *l, pare_hand *hand)
+{
+    const pare_grid grid = pare_plan_grid(run->plan, l);
+    return pare_codes_take(&run->scratch, &grid, l->packed.n, l->packed.k, &hand->codes);
+}
+
+static pare_status take_weights(pare_run *run, const pare_plan_linear *l, pare_hand *hand)
+{
+    hand->w = pare_arena_take_raw(&run->scratch, l->packed.n * l->packed.k, sizeof *hand->w);
+    return hand->w ? PARE_OK : PARE_ENOMEM;
 }
 
 static void receive_codes(const pare_run *run, size_t from, pare_codes *codes)
@@ -176,39 +301,89 @@ static void receive_codes(const pare_run *run, size_t from, pare_codes *codes)
     pare_world_receive(run->cx, from, codes->zeros, scales);
 }
 
-pare_status pare__owner_take(pare_run *run, const pare_plan_linear *l, pare_pass_linear *linear)
+/* How a step came out, and, where all is well so far and there is room, what it made: `s` is how
+ * all is so far. */
+static pare_status receive_step(pare_run *run, size_t from, const pare_plan_linear *l, bool prunes,
+                                pare_hand *hand, pare_status s)
 {
-    const pare_grid grid = pare_plan_grid(run->plan, l);
-    const size_t from = run->team.away[l->role];
-    pare_solved o;
-    run->team.away[l->role] = 0;
-    pare_world_receive(run->cx, from, &o, sizeof o);
-    o.what[sizeof o.what - 1] = o.note[sizeof o.note - 1] = '\0';
-    if (o.status != PARE_OK)
-        return pare_fail(run->cx, (pare_status)o.status, "rank %zu: %s", from, o.what);
-    const pare_status s =
-        pare_codes_take(&run->scratch, &grid, l->packed.n, l->packed.k, linear->codes);
-    answer(run, from, s == PARE_OK);
-    PARE_TRY(s);
-    receive_codes(run, from, linear->codes);
-    linear->result->damp = o.damp;
-    linear->result->raises = o.raises;
-    linear->result->f64 = o.f64;
-    linear->result->dead = (size_t)o.dead;
-    linear->result->fallback = o.fallback;
-    memcpy(linear->note, o.note, sizeof linear->note);
-    return PARE_OK;
+    pare_solved *const o = prunes ? &hand->pruned : &hand->quantized;
+    pare_world_receive(run->cx, from, o, sizeof *o);
+    const pare_status made = blame(run, from, o);
+    s = s == PARE_OK ? made : s;
+    if (s == PARE_OK)
+        s = prunes ? take_weights(run, l, hand) : take_codes(run, l, hand);
+    if (made != PARE_OK)
+        return s;
+    const unsigned char wanted = s == PARE_OK;
+    pare_world_send(run->cx, from, &wanted, sizeof wanted);
+    if (wanted && prunes)
+        pare_world_receive(run->cx, from, hand->w, l->packed.n * l->packed.k * sizeof(float));
+    else if (wanted)
+        receive_codes(run, from, &hand->codes);
+    return s;
+}
+
+/* All that a process has; nothing of it is kept behind a failure. */
+static pare_status collect(pare_run *run, size_t from, pare_hand *hand, pare_status s)
+{
+    pare_held *const held = &run->team.held[from];
+    for (size_t i = 0; i < held->count; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[held->linear[i]];
+        pare_hand *const to = &hand[l->role];
+        if (pare__owner_prunes(l, held->begin, held->end))
+            s = receive_step(run, from, l, true, to, s);
+        if (pare__owner_quantizes(l, held->begin, held->end))
+            s = receive_step(run, from, l, false, to, s);
+        to->there = true;
+    }
+    held->count = 0;
+    return s;
+}
+
+pare_status pare__owner_collect(pare_run *run, size_t rank)
+{
+    run->team.hand = PARE_NEW(&run->scratch, pare_hand, PARE_ROLES);
+    return run->team.hand ? collect(run, rank, run->team.hand, PARE_OK) : PARE_ENOMEM;
+}
+
+void pare__owner_put_down(pare_run *run)
+{
+    run->team.hand = NULL;
+}
+
+const pare_hand *pare__owner_hand(const pare_run *run, const pare_plan_linear *l)
+{
+    const pare_hand *const hand = run->team.hand ? &run->team.hand[l->role] : NULL;
+    return hand && hand->there ? hand : NULL;
+}
+
+static void take_result(const pare_solved *o, pare_pass_linear *linear)
+{
+    linear->result->damp = o->damp;
+    linear->result->raises = o->raises;
+    linear->result->f64 = o->f64;
+    linear->result->dead = (size_t)o->dead;
+    linear->result->fallback = o->fallback;
+    memcpy(linear->note, o->note, sizeof linear->note);
+}
+
+void pare__owner_pruned(const pare_hand *hand, pare_pass_linear *linear)
+{
+    memcpy(linear->w, hand->w, linear->n * linear->k * sizeof *linear->w);
+    take_result(&hand->pruned, linear);
+}
+
+void pare__owner_quantized(const pare_hand *hand, pare_pass_linear *linear)
+{
+    *linear->codes = hand->codes;
+    take_result(&hand->quantized, linear);
 }
 
 void pare__owner_drop(pare_run *run)
 {
-    pare_solved o;
-    for (size_t role = 0; role < PARE_ROLES; role++) {
-        if (!run->team.away[role])
-            continue;
-        pare_world_receive(run->cx, run->team.away[role], &o, sizeof o);
-        if (o.status == PARE_OK)
-            answer(run, run->team.away[role], false);
-        run->team.away[role] = 0;
-    }
+    pare_hand unwanted[PARE_ROLES];
+    pare__owner_put_down(run);
+    for (size_t r = 1; r < pare_world_size(run->cx); r++)
+        if (pare__owner_busy(run, r))
+            (void)collect(run, r, unwanted, PARE_EINTERRUPTED);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/run/run_internal.h"
+#include "runtime/world.h"
 
 pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l)
 {
@@ -27,6 +28,7 @@ void pare__run_experts_begin(pare_run *run, const pare_block *from)
         return;
     memcpy(run->experts.linear, from->expert, experts * PARE_ROLES * sizeof *run->experts.linear);
     run->experts.counted = false;
+    run->experts.fresh_count = 0;
     memset(run->experts.cold, 0, experts * sizeof *run->experts.cold);
     memset(run->experts.all_rows, 0, run->plan->parts * sizeof *run->experts.all_rows);
 }
@@ -53,5 +55,7 @@ pare_status pare__run_stored(pare_run *run, const pare_plan_linear *l)
     PARE_TRY(pare_packed_map_linear(run->cx, &run->experts.views, run->writer, &run->settled.layout,
                                     &l->packed, to));
     to->bias = to->bias ? to->bias : bias;
+    if (l->part && pare_world_size(run->cx) > 1)
+        run->experts.fresh[run->experts.fresh_count++] = (size_t)(l - run->settled.linear);
     return PARE_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "compress/artifact/sparsity_text.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_owner.h"
 #include "quant/matrix_error.h"
 #include "runtime/machine.h"
 
@@ -166,9 +167,15 @@ pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site
                                .site_state = site_state,
                                .sparsity = &l->sparsity,
                                .result = r};
-    const pare_status s = pass->pruner->prune(run->cx, step->value, &linear, &run->scratch);
-    if (s != PARE_OK)
-        return pare_fail_context(run->cx, s, "%s", l->packed.name);
+    const pare_hand *const hand = pare__owner_hand(run, l);
+    if (hand) {
+        pare__owner_pruned(hand, &linear);
+    } else {
+        const pare_status s = pass->pruner->prune(run->cx, step->value, &linear, &run->scratch);
+        if (s != PARE_OK)
+            return pare_fail_context(run->cx, s, "%s", l->packed.name);
+        run->team.linears++;
+    }
     PARE_TRY(pare__run_freeze(run, l, w));
     PARE_TRY(account(run, l, before, stats->identity ? NULL : stats->h, linear.note));
     tell_ladder(run, l, r);

@@ -3,6 +3,7 @@
 
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_mixture.h"
 #include "compress/run/run_walk.h"
 #include "runtime/machine.h"
 #include "runtime/world.h"
@@ -17,6 +18,8 @@ static pare_status begin(pare_run *run, const pare_team_order *o)
     PARE_TRY(pare_world_agree(run->cx, id ? PARE_OK : PARE_ENOMEM));
     run->data.tokens = (pare_tokens){.id = id, .count = count};
     pare_world_broadcast(run->cx, id, count * sizeof *id);
+    const uint64_t chunk = run->settled.memory.chunk;
+    pare_world_send(run->cx, 0, &chunk, sizeof chunk);
     pare__front_walk(run, false);
     return pare__walk_begin(run);
 }
@@ -31,7 +34,7 @@ static pare_status take_block(pare_run *run, const pare_team_order *o)
         run->team.block = (size_t)o->block + 1;
     }
     pare__team_spread(run);
-    return s;
+    return pare__mixture_spread(run, (size_t)o->stored, s);
 }
 
 static pare_status gather(pare_run *run, const pare_team_order *o)
@@ -47,6 +50,20 @@ static pare_status gather(pare_run *run, const pare_team_order *o)
     return s;
 }
 
+static pare_status count(pare_run *run, const pare_team_order *o)
+{
+    const pare_status s = take_block(run, o);
+    return s == PARE_OK ? pare__run_experts_count(run, (size_t)o->block) : s;
+}
+
+static pare_status gather_experts(pare_run *run, const pare_team_order *o)
+{
+    const pare_status s = take_block(run, o);
+    return s == PARE_OK ? pare__run_experts_gather(run, (size_t)o->block, (size_t)o->first,
+                                                   (size_t)o->count, (unsigned)o->active)
+                        : s;
+}
+
 static pare_status carry(pare_run *run, const pare_team_order *o)
 {
     const pare_status s = take_block(run, o);
@@ -56,8 +73,10 @@ static pare_status carry(pare_run *run, const pare_team_order *o)
                                      : pare__run_carry(run, (size_t)o->block);
 }
 
+/* Behind the blocks. */
 static pare_status evaluate(pare_run *run, const pare_team_order *o)
 {
+    pare__walk_end(run);
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_tokens tokens = {.id = PARE_NEW(&run->scratch, int32_t, (size_t)o->tokens),
                           .count = (size_t)o->tokens};
@@ -78,9 +97,11 @@ static pare_status obey(pare_run *run, const pare_team_order *o)
     case PARE_TEAM_STOP: return (pare_status) - (int64_t)o->status;
     case PARE_TEAM_BEGIN: s = begin(run, o); break;
     case PARE_TEAM_GATHER: s = gather(run, o); break;
+    case PARE_TEAM_COUNT: s = count(run, o); break;
+    case PARE_TEAM_EXPERTS: s = gather_experts(run, o); break;
     case PARE_TEAM_MIDWAY:
     case PARE_TEAM_CARRY: s = carry(run, o); break;
-    case PARE_TEAM_SOLVE: pare__run_solve(run, (size_t)o->linear); break;
+    case PARE_TEAM_SOLVE: pare__run_solve(run); break;
     case PARE_TEAM_EVALUATE: s = evaluate(run, o); break;
     case PARE_TEAM_FIGURES: {
         const pare_report_rank r = pare__team_own_figures(run);

@@ -11,8 +11,14 @@ typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 /* Processes 1 and up: obey until the job is over. What ended it for process 0, or for all. */
 PARE_CHECKED pare_status pare__team_serve(pare_run *run);
 
-/* Quantizes linear i of the plan by its step; process 0 learns how it went, and gets the codes. */
-void pare__run_solve(pare_run *run, size_t i);
+/* Runs steps on the linears of a list that process 0 sends (compress/run/run_owner.h); process 0
+ * learns how it went, and gets what came of it. */
+void pare__run_solve(pare_run *run);
+
+/* Statistics of the sites (bit per site) of experts first .. first + count - 1, here for process 0
+ * to add up. PARE_ENOMEM, and what the wave returns. */
+PARE_CHECKED pare_status pare__run_experts_gather(pare_run *run, size_t block, size_t first,
+                                                  size_t count, unsigned sites);
 
 /* Statistics of the sites (bit per site) of part 0, in scratch. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__run_take_sites(pare_run *run, unsigned sites, pare_stats *stats);

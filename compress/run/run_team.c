@@ -5,6 +5,8 @@
 #include "calib/shares.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_mixture.h"
+#include "compress/run/run_owner.h"
 #include "compress/text/version.h"
 #include "formats/hash.h"
 #include "runtime/machine.h"
@@ -50,7 +52,6 @@ static const char *refused(const pare_plan *plan)
     return plan->training           ? "a step that trains"
            : plan->structured       ? "structured pruning"
            : plan->ratios           ? "a choice that the float model makes first (ratios, columns)"
-           : plan->experts          ? "experts"
            : plan->job->variants    ? "a budget"
            : plan->job->share       ? "--share"
            : plan->recipe.fallbacks ? "fallback"
@@ -147,6 +148,12 @@ pare_status pare__team_begin(pare_run *run)
     PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
     pare_world_broadcast(run->cx, run->data.tokens.id,
                          samples * run->plan->window * sizeof *run->data.tokens.id);
+    for (size_t r = 1; r < pare_world_size(run->cx); r++) { /* experts that all have room for */
+        uint64_t chunk;
+        pare_world_receive(run->cx, r, &chunk, sizeof chunk);
+        if (chunk < run->settled.memory.chunk)
+            run->settled.memory.chunk = (size_t)chunk;
+    }
     return PARE_OK;
 }
 
@@ -165,12 +172,29 @@ void pare__team_spread(pare_run *run)
                              PARE_SITES * run->weights.tokens * sizeof *run->weights.weight);
 }
 
-void pare__team_block(pare_run *run, pare_team_op op, size_t block, unsigned active)
+static pare_status give_block(pare_run *run, pare_team_order o)
 {
     if (!leads(run))
-        return;
-    give(run, &(pare_team_order){.op = op, .block = block, .active = active});
+        return PARE_OK;
+    o.stored = run->experts.fresh_count;
+    give(run, &o);
     pare__team_spread(run);
+    return pare__mixture_spread(run, (size_t)o.stored, PARE_OK);
+}
+
+pare_status pare__team_block(pare_run *run, pare_team_op op, size_t block, unsigned active)
+{
+    return give_block(run, (pare_team_order){.op = op, .block = block, .active = active});
+}
+
+pare_status pare__team_experts(pare_run *run, size_t block, size_t first, size_t count,
+                               unsigned active)
+{
+    return give_block(run, (pare_team_order){.op = PARE_TEAM_EXPERTS,
+                                             .block = block,
+                                             .first = first,
+                                             .count = count,
+                                             .active = active});
 }
 
 pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens, size_t window, bool kl)
@@ -184,10 +208,11 @@ pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens, size
     return PARE_OK;
 }
 
-void pare__team_linear(const pare_run *run, size_t to, size_t block, size_t i)
+void pare__team_linears(const pare_run *run, size_t to, size_t block, const pare_held *list)
 {
-    const pare_team_order o = {.op = PARE_TEAM_SOLVE, .block = block, .linear = i};
+    const pare_team_order o = {.op = PARE_TEAM_SOLVE, .block = block};
     pare_world_send(run->cx, to, &o, sizeof o);
+    pare_world_send(run->cx, to, list, sizeof *list);
 }
 
 pare_status pare__team_end(const pare_run *run, pare_status s)
@@ -198,45 +223,84 @@ pare_status pare__team_end(const pare_run *run, pare_status s)
 /* --- statistics --------------------------------------------------------------------------------
  */
 
-pare_status pare__team_room(pare_run *run, pare_stats *stats, unsigned char **room)
+/* Tokens of a share that a part sees. */
+static uint64_t tokens_of(const pare_run *run, size_t part, size_t share)
+{
+    const size_t samples = run->settled.samples;
+    if (part > 0 && !run->experts.all_rows[part])
+        return run->experts.reach[share * run->model.config.experts + part - 1];
+    return (uint64_t)(pare_share_begin(samples, share + 1) - pare_share_begin(samples, share)) *
+           run->plan->window;
+}
+
+static uint64_t tokens_before(const pare_run *run, size_t part, size_t share)
+{
+    uint64_t tokens = 0;
+    for (size_t i = 0; i < share; i++)
+        tokens += tokens_of(run, part, i);
+    return tokens;
+}
+
+pare_status pare__team_room(pare_run *run, const pare_stats_parts *parts, unsigned char **room)
 {
     const size_t size = pare_world_size(run->cx), rank = pare_world_rank(run->cx);
-    size_t first, end, shares = 1, window;
+    size_t first, end, bytes = 0;
     *room = NULL;
     if (size == 1)
         return PARE_OK;
     pare_share_range(size, rank, &first, &end);
-    if (rank > 0) {
-        shares = end - first;
-        pare__team_windows(run, &window, &end);
-        pare_stats_share_begin(stats, (uint64_t)window * run->plan->window);
+    for (size_t p = 0; p < parts->parts; p++) {
+        const size_t own = pare_stats_share_bytes(&parts->of[p]);
+        bytes = rank > 0 ? bytes + own * (end - first) : own > bytes ? own : bytes;
     }
-    *room = pare_arena_take_raw(&run->scratch, shares, pare_stats_share_bytes(stats));
-    stats->kept = rank > 0 ? *room : NULL;
-    return *room ? PARE_OK : PARE_ENOMEM;
+    *room = pare_arena_take_raw(&run->scratch, bytes, 1);
+    if (!*room)
+        return PARE_ENOMEM;
+    unsigned char *at = *room;
+    for (size_t p = 0; rank > 0 && p < parts->parts; p++) {
+        pare_stats *const stats = &parts->of[p];
+        pare_stats_share_begin(stats, tokens_before(run, parts->first + p, first));
+        stats->kept = at;
+        at += pare_stats_share_bytes(stats) * (end - first);
+    }
+    return PARE_OK;
 }
 
 /* The shares of a process, in order. */
-static pare_status receive_shares(pare_run *run, size_t rank, pare_stats *stats,
+static pare_status receive_shares(pare_run *run, size_t rank, pare_stats_parts *parts,
                                   unsigned char *room)
 {
-    const pare_tap tap = pare_stats_tap(stats);
-    const size_t bytes = pare_stats_share_bytes(stats), samples = run->settled.samples;
+    const pare_tap tap = pare_stats_tap_parts(parts);
     size_t share, end;
     pare_status s = PARE_OK;
     pare_share_range(pare_world_size(run->cx), rank, &share, &end);
     for (; share < end; share++) {
-        const size_t windows =
-            pare_share_begin(samples, share + 1) - pare_share_begin(samples, share);
-        pare_world_receive(run->cx, rank, room, bytes);
-        if (s == PARE_OK)
-            s = pare_stats_share_put(stats, room, (uint64_t)windows * run->plan->window);
+        for (size_t p = 0; p < parts->parts; p++) {
+            pare_stats *const stats = &parts->of[p];
+            pare_world_receive(run->cx, rank, room, pare_stats_share_bytes(stats));
+            if (s == PARE_OK)
+                s = pare_stats_share_put(stats, room, tokens_of(run, parts->first + p, share));
+        }
         tap.share(tap.self, share + 1 == PARE_SHARES);
     }
     return s;
 }
 
-pare_status pare__team_join(pare_run *run, pare_stats *stats, unsigned char *room, pare_status s)
+static void send_shares(const pare_run *run, const pare_stats_parts *parts, size_t shares,
+                        const unsigned char *room)
+{
+    for (size_t share = 0; share < shares; share++) {
+        const unsigned char *at = room;
+        for (size_t p = 0; p < parts->parts; p++) {
+            const size_t bytes = pare_stats_share_bytes(&parts->of[p]);
+            pare_world_send(run->cx, 0, at + share * bytes, bytes);
+            at += shares * bytes;
+        }
+    }
+}
+
+pare_status pare__team_join(pare_run *run, pare_stats_parts *parts, unsigned char *room,
+                            pare_status s)
 {
     const size_t size = pare_world_size(run->cx), rank = pare_world_rank(run->cx);
     size_t share, end;
@@ -244,11 +308,10 @@ pare_status pare__team_join(pare_run *run, pare_stats *stats, unsigned char *roo
     if (size == 1)
         return PARE_OK;
     pare_share_range(size, rank, &share, &end);
-    for (size_t i = 0; rank > 0 && i < end - share; i++)
-        pare_world_send(run->cx, 0, room + i * pare_stats_share_bytes(stats),
-                        pare_stats_share_bytes(stats));
+    if (rank > 0)
+        send_shares(run, parts, end - share, room);
     for (size_t r = 1; rank == 0 && r < size; r++) {
-        const pare_status part = receive_shares(run, r, stats, room);
+        const pare_status part = receive_shares(run, r, parts, room);
         s = s == PARE_OK ? part : s;
     }
     return s;

@@ -17,12 +17,14 @@
 typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 
 typedef enum pare_team_op {
-    PARE_TEAM_STOP,   /* the job is over */
-    PARE_TEAM_BEGIN,  /* the walk: tokens, and the inputs of the first block */
-    PARE_TEAM_GATHER, /* statistics */
-    PARE_TEAM_MIDWAY, /* activations go through the attention of the block */
-    PARE_TEAM_CARRY,  /* .. or through all that is left of it */
-    PARE_TEAM_SOLVE,  /* a linear, of one process alone (compress/run/run_owner.h) */
+    PARE_TEAM_STOP,    /* the job is over */
+    PARE_TEAM_BEGIN,   /* the walk: tokens, and the inputs of the first block */
+    PARE_TEAM_GATHER,  /* statistics */
+    PARE_TEAM_MIDWAY,  /* activations go through the attention of the block */
+    PARE_TEAM_CARRY,   /* .. or through all that is left of it */
+    PARE_TEAM_COUNT,   /* tokens that reach each expert */
+    PARE_TEAM_EXPERTS, /* statistics of some of them */
+    PARE_TEAM_SOLVE,   /* a list of linears, of one process alone (compress/run/run_owner.h) */
     PARE_TEAM_EVALUATE,
     PARE_TEAM_FIGURES /* what each process did */
 } pare_team_op;
@@ -33,15 +35,17 @@ typedef struct pare_team_order {
     uint64_t block, active;
     uint64_t samples, found; /* of the calibration; units of an earlier run */
     uint64_t tokens, window, kl;
-    uint64_t linear;
+    uint64_t first, count; /* experts, from 0 */
+    uint64_t stored;       /* linears of experts that go with it */
 } pare_team_order;
 
 /* What a process keeps of it. */
 typedef struct pare_run_team {
-    double seconds;          /* spent on orders; process 0: on evaluations */
-    size_t block;            /* that the last of them was about, from 1 */
-    size_t linears;          /* quantized here */
-    size_t away[PARE_ROLES]; /* the process that quantizes a linear of the block; 0: this one */
+    double seconds;         /* spent on orders; process 0: on evaluations */
+    size_t block;           /* that the last of them was about, from 1 */
+    size_t linears;         /* pruned or quantized here, once for each step */
+    struct pare_held *held; /* [size] what others have (compress/run/run_owner.h), once they had */
+    struct pare_hand *hand; /* [PARE_ROLES] what came back and is at hand, or NULL */
 } pare_run_team;
 
 /* Behind a plan that ended in s: PARE_OK when that of every process is made. Refuses by name what
@@ -55,12 +59,15 @@ void pare__team_stop(const pare_run *run, pare_status s);
 /* Process 0: an order that says all, or goes with tokens of the calibration, the weights of the
  * current block, or a text to evaluate in windows. PARE_ENOTSUP for fewer windows than shares. */
 PARE_CHECKED pare_status pare__team_begin(pare_run *run);
-void pare__team_block(pare_run *run, pare_team_op op, size_t block, unsigned active);
+PARE_CHECKED pare_status pare__team_block(pare_run *run, pare_team_op op, size_t block,
+                                          unsigned active);
+PARE_CHECKED pare_status pare__team_experts(pare_run *run, size_t block, size_t first, size_t count,
+                                            unsigned active);
 PARE_CHECKED pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens,
                                          size_t window, bool kl);
 
-/* Process 0: the order that one other process quantizes linear i of the plan. */
-void pare__team_linear(const pare_run *run, size_t to, size_t block, size_t i);
+/* Process 0: the order that one other process works on a list of linears. */
+void pare__team_linears(const pare_run *run, size_t to, size_t block, const struct pare_held *list);
 
 /* Process 0, behind its own part of an order: PARE_OK when all have done theirs. */
 PARE_CHECKED pare_status pare__team_end(const pare_run *run, pare_status s);
@@ -68,12 +75,13 @@ PARE_CHECKED pare_status pare__team_end(const pare_run *run, pare_status s);
 /* Windows of the calibration that are here. */
 void pare__team_windows(const pare_run *run, size_t *first, size_t *end);
 
-/* Around a pass of the wave that gathers: room for shares, in scratch; then shares go to process 0,
- * which adds them behind its own. `s` is how the pass went. PARE_ENOMEM, or what another process
- * failed of. */
-PARE_CHECKED pare_status pare__team_room(pare_run *run, pare_stats *stats, unsigned char **room);
-PARE_CHECKED pare_status pare__team_join(pare_run *run, pare_stats *stats, unsigned char *room,
-                                         pare_status s);
+/* Around a pass of the wave that gathers statistics of parts: room for shares, in scratch; then
+ * shares go to process 0, which adds them behind its own. `s` is how the pass went. PARE_ENOMEM, or
+ * what another process failed of. */
+PARE_CHECKED pare_status pare__team_room(pare_run *run, const pare_stats_parts *parts,
+                                         unsigned char **room);
+PARE_CHECKED pare_status pare__team_join(pare_run *run, pare_stats_parts *parts,
+                                         unsigned char *room, pare_status s);
 
 /* The weights of the current block, and how much tokens count in it, from process 0 to all. */
 void pare__team_spread(pare_run *run);

@@ -119,5 +119,6 @@ void pare__walk_end(pare_run *run)
     pare_token_weights_close(&run->weights);
     run->weights = (pare_token_weights){0};
     pare_arena_release(&run->stage);
+    pare_arena_release(&run->experts.views);
     pare_arena_release(&run->scratch); /* the room of blocks */
 }

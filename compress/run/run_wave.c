@@ -115,13 +115,15 @@ pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats)
     if (run->plan->kept.used)
         return pare__kept_fill(run, block, stats);
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    unsigned char *shares;
-    pare__team_block(run, PARE_TEAM_GATHER, block, stats->active);
-    pare_status s = pare__team_room(run, stats, &shares);
+    pare_stats_parts parts = {stats, 0, 1};
+    unsigned char *shares = NULL;
+    pare_status s = pare__team_block(run, PARE_TEAM_GATHER, block, stats->active);
+    if (s == PARE_OK)
+        s = pare__team_room(run, &parts, &shares);
     if (s == PARE_OK)
         s = run->plan->drift ? gather_both(run, block, stats, what)
                              : pare__run_wave(run, &tap, what);
-    s = pare__team_join(run, stats, shares, s);
+    s = pare__team_join(run, &parts, shares, s);
     const pare_status drift = pare_stats_drift_done(stats);
     s = s == PARE_OK ? drift : s;
     pare_arena_rewind(&run->scratch, mark);
@@ -149,7 +151,7 @@ static pare_status carry(pare_run *run, size_t block, pare_half half, const char
 
 pare_status pare__run_carry_midway(pare_run *run, size_t block)
 {
-    pare__team_block(run, PARE_TEAM_MIDWAY, block, 0);
+    PARE_TRY(pare__team_block(run, PARE_TEAM_MIDWAY, block, 0));
     PARE_TRY(pare__team_end(
         run, carry(run, block, PARE_HALF_ATTENTION, "carrying activations to the MLP")));
     run->midway = true;
@@ -159,7 +161,7 @@ pare_status pare__run_carry_midway(pare_run *run, size_t block)
 pare_status pare__run_carry(pare_run *run, size_t block)
 {
     const pare_half half = run->midway ? PARE_HALF_MLP : PARE_HALF_BOTH;
-    pare__team_block(run, PARE_TEAM_CARRY, block, 0);
+    PARE_TRY(pare__team_block(run, PARE_TEAM_CARRY, block, 0));
     PARE_TRY(
         pare__team_end(run, carry(run, block, half, "carrying activations to the next block")));
     run->midway = false;

@@ -76,6 +76,67 @@ for name in gptq f32 site; do
     for ranks in 2 3 4; do together $ranks $name; done
 done
 for name in awq smooth sparse turned plain auto; do together 3 $name; done
+
+# Pruners, alone and in front of a quantizer.
+# busy IDLE: all but so many processes have run steps on linears; process 0 measures and packs, too.
+busy() {
+    idle=$(grep -c '"linears": 0,' out/run.json || true)
+    [ "$idle" -le "$1" ] || fail "$idle processes had no linears: $(cat out/run.json)"
+}
+recipe wanda '  - wanda: {sparsity: 0.5}
+  - gptq: {bits: 4, group: 32}'
+recipe small '  - magnitude: {sparsity: 0.5}
+  - gptq: {bits: 4, group: 32}'
+recipe joint '  - sparsegpt_joint: {bits: 4, group: 32, pattern: "2:4"}'
+for name in wanda small joint; do
+    alone $name
+    for ranks in 2 3; do
+        together $ranks $name
+        busy 1
+    done
+done
+
+# Mixtures: windows of each process, experts to owners, of all tokens where few reach them.
+mv model dense
+mv tokens.i32 dense.i32
+mv few.i32 dense_few.i32
+"$make" mixtral model > log.txt
+"$pare" generate model --tokens 60 --count 300 --seed 1 --output tokens.i32 > log.txt 2>&1 || fail "$(cat log.txt)"
+head -c 5200 tokens.i32 > few.i32
+recipe experts '  - gptq: {bits: 4, group: 32}'
+recipe thinned '  - sparsegpt: {pattern: "2:4"}
+  - gptq: {bits: 4, group: 32}'
+recipe each '  - gptq: {bits: 3, group: 32, true_sequential: true}'
+samples=8 recipe cold '  - rtn: {bits: 8, activations: int8_tensor}' ', experts: {cold: all_tokens, min_tokens: 60}'
+samples=8 recipe noise '  - wanda: {sparsity: 0.5}' ', experts: {cold: rtn, min_tokens: 60}'
+for name in experts thinned each cold noise; do alone $name; done
+for ranks in 2 3; do
+    for name in experts thinned each; do
+        together $ranks $name
+        busy 0
+    done
+done
+for name in cold noise; do together 3 $name; done
+grep -q 'experts get' log.txt || fail "no expert was cold: $(cat log.txt)"
+together 9 experts
+# a mixture that is stopped goes on, with what is stored of its experts
+rm -rf out out.partial
+run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress each.yaml --threads 1 > log.txt 2>&1 &
+job=$!
+until grep -qa 'model.layers.0.block_sparse_moe.experts.5' out.partial/journal 2> err.txt; do
+    kill -0 $job 2> err.txt || fail "a job ended before it was stopped: $(cat log.txt)"
+done
+kill -KILL "$(cat pid.1)"
+if wait $job; then fail 'a job without process 1 ended well'; fi
+rm -f pid.*
+run 3 "$pare" compress each.yaml --threads 1 > log.txt 2>&1 || fail "continued: $(cat log.txt)"
+grep -q 'continuing: [123] of 3 blocks' log.txt || fail "what was done is done again: $(cat log.txt)"
+sums > now.txt
+cmp -s each.txt now.txt || fail 'a mixture that went on has other bytes'
+rm -rf model
+mv dense model
+mv dense.i32 tokens.i32
+mv dense_few.i32 few.i32
 together 9 gptq # one of them has no windows
 if cmp -s gptq.txt f32.txt; then fail 'gptq and f32 gave the same sums'; fi
 # activations in files, each process its own
