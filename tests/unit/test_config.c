@@ -13,6 +13,7 @@ static const char *const messages[] = {
     "premature end of input",
     "c: is not a JSON object",
     "model_type is missing or not a text",
+    "model_type llava is a model of several parts, with a language model of type llama in",
     "model_type mamba is not supported (llama, mistral, qwen2",
     "hidden_size is missing",
     "intermediate_size is missing",
