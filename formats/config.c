@@ -266,7 +266,9 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
     const char *const method = pare_json_text(pare_json_get(q, "quant_method"), NULL);
     if (!method)
         return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: quantization_config.quant_method is missing or not a text", f->name);
+                         "%s: quantization_config.quant_method is missing or not a text; where the "
+                         "weights are floats, take quantization_config out",
+                         f->name);
     if (c->arch->rounds_inputs && strcmp(method, "pare") != 0)
         return check_ternary(f, q, method);
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
@@ -275,7 +277,8 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
     return pare_fail(f->cx, PARE_ENOTSUP,
                      "%s: the model is already quantized by %.64s, which pare does not read; give "
                      "the checkpoint in F32, F16 or BF16, or one in compressed-tensors, GPTQ, "
-                     "AWQ or FP8",
+                     "AWQ, FP8 or of AutoRound; where its weights are floats again, take "
+                     "quantization_config out of config.json",
                      f->name, method);
 }
 
