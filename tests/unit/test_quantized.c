@@ -156,11 +156,17 @@ static double awq(size_t r, size_t j)
 #define AR(packing, m)                                                                             \
     CONFIG("\"quant_method\": \"intel/auto-round\", \"group_size\": 32, \"packing_format\": "      \
            "\"auto_round" packing "\", \"bits\": " m)
+#define GPTQ3                                                                                      \
+    "\0" LAYER ".qweight I32 6 32 " VALUES LAYER ".qzeros I32 2 3 " VALUES LAYER                   \
+    ".scales F16 2 32 " SCALES
+#define AWQ4                                                                                       \
+    "\0" LAYER ".qweight I32 64 2 " VALUES LAYER ".qzeros I32 2 2 " VALUES LAYER                   \
+    ".scales F16 2 16 " SCALES
 #define ZEROS8 "0 0 0 0 0 0 0 0 "
 #define ONES8  "1 1 1 1 1 1 1 1 "
-#define PACKED4                                                                                    \
+#define PACKED4(type)                                                                              \
     "\0" LAYER ".weight_packed I32 3 8 = 0x12345678 0x9abcdef1 0x0f1e2d3f\n" LAYER                 \
-    ".weight_scale F16 3 2 = 0.5 -0.25 3\n" LAYER ".weight_shape I64 2 = 3 64\n"
+    ".weight_scale F16 3 2 = 0.5 -0.25 3\n" LAYER ".weight_shape " type " 2 = 3 64\n"
 #define WHOLE8                                                                                     \
     "\0" LAYER ".weight I8 3 64 = 1 -128 127 0 -1\n" LAYER ".weight_scale BF16 3 1 = 0.5 -0.25 "   \
     "3\n"
@@ -175,19 +181,17 @@ static const struct {
     bool packs; /* stays codes when it is run */
     const char *type;
 } cases[] = {
-    {TEXT(GROUPS(4,
-                 "") "\0" LAYER ".weight_packed I32 3 8 = 0x12345678 0x9abcdef1 0x0f1e2d3f\n" LAYER
-                     ".weight_scale F16 3 2 = 0.5 -0.25 3\n" LAYER ".weight_shape I32 2 = 3 64\n"),
-     3, ct4, true, "int4"},
-    {TEXT(GROUPS(4, "") PACKED4), 3, ct4, true, "int4"},
-    {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4 LAYER
+    {TEXT(GROUPS(4, "") PACKED4("I32")), 3, ct4, true, "int4"},
+    {TEXT(GROUPS(4, "") PACKED4("I64")), 3, ct4, true, "int4"},
+    {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4("I64") LAYER
           ".weight_zero_point I8 3 2 = -8 7 0 3\n"),
      3, ct4_zeros, true, "int4"},
-    {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4 LAYER
+    {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4("I64") LAYER
           ".weight_zero_point I32 1 2 = 0x321 0xfed\n"),
      3, ct4_zero_words, true, "int4"},
-    {TEXT(GROUPS(4, ", \"actorder\": \"group\"") PACKED4 LAYER ".weight_g_idx I32 64 = 0 1\n"), 3,
-     ct4_reordered, false, "int4"},
+    {TEXT(GROUPS(4, ", \"actorder\": \"group\"") PACKED4("I64") LAYER
+          ".weight_g_idx I32 64 = 0 1\n"),
+     3, ct4_reordered, false, "int4"},
     {TEXT(ROWS("") WHOLE8), 3, ct8, true, "int8"},
     {TEXT(ROWS(", \"symmetric\": false") WHOLE8 LAYER ".weight_zero_point I8 3 1 = -128 127 5\n"),
      3, ct8_zeros, true, "int8"},
@@ -205,46 +209,22 @@ static const struct {
          "4, \"checkpoint_format\": null, \"format\": \"gptq_v2\", \"dynamic\": {\"-:.*head\": {}}")
               GPTQ4 "0 1\n"),
      8, gptq4_reordered, false, "int4"},
-    {TEXT(GPTQ("3, \"checkpoint_format\": \"gptq_v2\"") "\0" LAYER ".qweight I32 6 32 " VALUES LAYER
-                                                        ".qzeros I32 2 3 " VALUES LAYER
-                                                        ".scales F16 2 32 " SCALES),
-     32, gptq3, true, "int3"},
+    {TEXT(GPTQ("3, \"checkpoint_format\": \"gptq_v2\"") GPTQ3), 32, gptq3, true, "int3"},
     {TEXT(GPTQ("8, \"checkpoint_format\": \"gptq_v2\", \"dynamic\": {\"+:.*down.*\": {\"bits\": "
-               "3}}") "\0" LAYER ".qweight I32 6 32 " VALUES LAYER ".qzeros I32 2 3 " VALUES LAYER
-                      ".scales F16 2 32 " SCALES),
+               "3}}") GPTQ3),
      32, gptq3, true, "int3"},
-    {TEXT(CONFIG(
-         "\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 32") "\0" LAYER
-                                                                       ".qweight I32 64 2 " VALUES
-                                                                           LAYER
-                                                                       ".qzeros I32 2 2 " VALUES
-                                                                           LAYER
-                                                                       ".scales F16 2 16 " SCALES),
-     16, awq, true, "int4"},
-    {TEXT(CONFIG(
-         "\"quant_method\": \"awq\", \"w_bit\": 4, \"q_group_size\": 32") "\0" LAYER
-                                                                          ".qweight I32 64 "
-                                                                          "2 " VALUES LAYER
-                                                                          ".qzeros I32 2 2 " VALUES
-                                                                              LAYER ".scales F16 2 "
-                                                                                    "16 " SCALES),
-     16, awq, true, "int4"},
+    {TEXT(CONFIG("\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 32") AWQ4), 16, awq, true,
+     "int4"},
+    {TEXT(CONFIG("\"quant_method\": \"awq\", \"w_bit\": 4, \"q_group_size\": 32") AWQ4), 16, awq,
+     true, "int4"},
     {TEXT(AR(":auto_gptq", "4") GPTQ4 ZEROS8 ZEROS8 ZEROS8 ZEROS8 ONES8 ONES8 ONES8 ONES8 "\n"), 8,
      gptq4, true, "int4"},
-    {TEXT(AR("",
-             "4, \"extra_config\": {\"mlp[.]\": {\"bits\": 3}}") "\0" LAYER
-                                                                 ".qweight I32 6 32 " VALUES LAYER
-                                                                 ".qzeros I32 2 3 " VALUES LAYER
-                                                                 ".scales F16 2 32 " SCALES),
+    {TEXT(AR("", "4, \"extra_config\": {\"mlp[.]\": {\"bits\": 3}}") GPTQ3), 32, gptq3, true,
+     "int3"},
+    {TEXT(AR(":gptqmodel",
+             "4, \"extra_config\": {\"down\": {\"bits\": 8}, \"" LAYER "\": {\"bits\": 3}}") GPTQ3),
      32, gptq3, true, "int3"},
-    {TEXT(AR(":gptqmodel", "4, \"extra_config\": {\"down\": {\"bits\": 8}, \"" LAYER
-                           "\": {\"bits\": 3}}") "\0" LAYER ".qweight I32 6 32 " VALUES LAYER
-                                                 ".qzeros I32 2 3 " VALUES LAYER
-                                                 ".scales F16 2 32 " SCALES),
-     32, gptq3, true, "int3"},
-    {TEXT(AR(":auto_awq", "4") "\0" LAYER ".qweight I32 64 2 " VALUES LAYER
-                               ".qzeros I32 2 2 " VALUES LAYER ".scales F16 2 16 " SCALES),
-     16, awq, true, "int4"},
+    {TEXT(AR(":auto_awq", "4") AWQ4), 16, awq, true, "int4"},
     {TEXT(CONFIG("\"quant_method\": \"fp8\", \"weight_block_size\": [2, 32]") FLOATS8
           ".weight_scale_inv F32 2 2 = 1 2 3 4\n"),
      3, fp8_block, true, "fp8"},
