@@ -426,6 +426,7 @@ static pare_status open_any(pare_ctx *cx, pare_arena *a, const char *path, pare_
 /* Tensors of the files as the rest wants them. */
 static pare_status convert(pare_checkpoint *ck, pare_arena *a)
 {
+    PARE_TRY(pare__checkpoint_names(ck, a));
     PARE_TRY(pare__quantized_read(ck, a));
     PARE_TRY(pare__plain_floats(ck, a));
     return pare__checkpoint_arrange(ck, a);

@@ -5,6 +5,7 @@
 
 #include "formats/checkpoint.h"
 #include "formats/json.h"
+#include "runtime/arch.h"
 #include "runtime/tensor.h"
 
 /* One line of the weight_map. */
@@ -98,6 +99,23 @@ PARE_CHECKED pare_status pare__checkpoint_refuse_absent(const pare_checkpoint *c
 
 /* The tensor of a name among tensors in the order of their names, or NULL. */
 const pare_tensor *pare__find_tensor(const pare_tensor *tensor, size_t tensors, const char *name);
+
+/* Takes from all names what torch.compile, DataParallel, FSDP or peft put in front of them
+ * ("_orig_mod.", "module.", ...), where every name has it; and gives the head the name of the
+ * embedding when both are one (tie_word_embeddings) and the files have it under the name of the
+ * head alone. Not for an artifact, nor when ck->arranged is set. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__checkpoint_names(pare_checkpoint *ck, pare_arena *a);
+
+/* PARE_EFORMAT for a tensor that is missing, with what tells why: one file of several, names with
+ * another beginning, all experts in one tensor (PARE_ENOTSUP). */
+PARE_CHECKED pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck,
+                                                       const pare_arch *arch, const char *base,
+                                                       const char *suffix);
+
+/* PARE_EFORMAT for a tensor of another shape than [rank] shape. */
+PARE_CHECKED pare_status pare__checkpoint_fail_shape(const pare_checkpoint *ck,
+                                                     const pare_tensor *t, size_t rank,
+                                                     const uint64_t *shape);
 
 /* Gives the tensors of a model the names and the order of rows that runtime/arch.h describes, when
  * the files hold them otherwise: several linears in one tensor, [in, out], names without their

@@ -207,7 +207,7 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
 
 static pare_status begin(pare__quantized *q)
 {
-    static const char *const none[] = {"kv_cache_scheme", "sparsity_config", "transform_config"};
+    static const char *const none[] = {"sparsity_config", "transform_config"};
     const pare_json *const groups = pare_json_get(q->config, "config_groups"), *v;
     const char *name;
     q->settings = PARE_NEW(q->scratch, schemes, 1);
@@ -218,6 +218,11 @@ static pare_status begin(pare__quantized *q)
                 pare_json_get(q->config, none[i])) && /* dense: zeros are stored as others are */
             !says(pare_json_get(q->config, none[i]), "format", "dense"))
             return pare__quantized_refuse(q, "", none[i], "is not read");
+    if (!is_empty(pare_json_get(q->config, "kv_cache_scheme")) && !q->ck->listed)
+        pare_warn(q->cx,
+                  "%s: quantization_config: kv_cache_scheme is left out: pare keeps keys and "
+                  "values as --kv says, in floats without it",
+                  q->file);
     PARE_TRY(check_format(q, "", q->config));
     if (pare_json_type_of(groups) != PARE_JSON_OBJECT)
         return pare__quantized_refuse(q, "", "config_groups", "an object is expected");
@@ -262,11 +267,18 @@ static pare_status find_scheme(const pare__quantized *q, const char *name, const
 static pare_status read_shape(const pare__quantized *q, pare__coded *c)
 {
     static const char suffix[] = ".weight_shape";
-    const pare_tensor *t;
+    const pare_tensor *t = pare__quantized_find(q, c->name, suffix);
+    const bool narrow = t && t->dtype == PARE_I32;
     int64_t is[2] = {0, 0};
-    PARE_TRY(pare__quantized_take(q, c->name, suffix, PARE_I64, 0, 2, &t));
-    if (t->data)
+    int32_t half[2];
+    PARE_TRY(pare__quantized_take(q, c->name, suffix, narrow ? PARE_I32 : PARE_I64, 0, 2, &t));
+    if (t->data && narrow) {
+        memcpy(half, t->data, sizeof half);
+        is[0] = half[0];
+        is[1] = half[1];
+    } else if (t->data) {
         memcpy(is, t->data, sizeof is);
+    }
     if (is[0] < 1 || is[0] > PARE__SIDE_MAX || is[1] < 1 || is[1] > PARE__SIDE_MAX)
         return pare__quantized_wrong(q, c->name, suffix, "sizes are not within 1 to 2^24");
     c->n = (size_t)is[0];

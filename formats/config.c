@@ -59,6 +59,20 @@ static const char *families(char text[512])
     return text;
 }
 
+/* A model of several parts describes its language model in an object of its own. */
+static pare_status refuse_parts(const pare__config_file *f, const char *type)
+{
+    const pare_json *const text = pare_json_get(f->json, "text_config");
+    const char *const inner = pare_json_text(pare_json_get(text, "model_type"), NULL);
+    if (!inner || !pare_arch_find(inner) || pare_arch_find(type))
+        return PARE_OK;
+    return pare_fail(f->cx, PARE_ENOTSUP,
+                     "%s: model_type %.64s is a model of several parts, with a language model of "
+                     "type %s in text_config; pare reads language models alone: save that part by "
+                     "itself, with its head and text_config as config.json",
+                     f->name, type, inner);
+}
+
 static pare_status read_family(const pare__config_file *f, pare_config *c)
 {
     char known[512];
@@ -66,6 +80,7 @@ static pare_status read_family(const pare__config_file *f, pare_config *c)
     const char *const type = pare_json_text(v, NULL);
     if (!type)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: model_type is missing or not a text", f->name);
+    PARE_TRY(refuse_parts(f, type));
     c->arch = pare_arch_find(type);
     if (!c->arch && pare__config_missing(type))
         return pare_fail(f->cx, PARE_ENOTSUP,
@@ -285,14 +300,17 @@ static pare_status check_ternary(const pare__config_file *f, const pare_json *q,
 
 static pare_status refuse_quantized(const pare__config_file *f, const pare_config *c)
 {
-    static const char *const read[] = {"pare", "compressed-tensors", "gptq", "awq", "fp8"};
+    static const char *const read[] = {"pare",       "compressed-tensors", "gptq", "awq", "fp8",
+                                       "auto-round", "intel/auto-round"};
     const pare_json *const q = pare_json_get(f->json, "quantization_config");
     if (pare__config_absent(q))
         return c->arch->rounds_inputs ? check_ternary(f, q, NULL) : PARE_OK;
     const char *const method = pare_json_text(pare_json_get(q, "quant_method"), NULL);
     if (!method)
         return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: quantization_config.quant_method is missing or not a text", f->name);
+                         "%s: quantization_config.quant_method is missing or not a text; where the "
+                         "weights are floats, take quantization_config out",
+                         f->name);
     if (c->arch->rounds_inputs && strcmp(method, "pare") != 0)
         return check_ternary(f, q, method);
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
@@ -301,7 +319,8 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
     return pare_fail(f->cx, PARE_ENOTSUP,
                      "%s: the model is already quantized by %.64s, which pare does not read; give "
                      "the checkpoint in F32, F16 or BF16, or one in compressed-tensors, GPTQ, "
-                     "AWQ or FP8",
+                     "AWQ, FP8 or of AutoRound; where its weights are floats again, take "
+                     "quantization_config out of config.json",
                      f->name, method);
 }
 

@@ -17,8 +17,14 @@ static const char mark[] = "\\u0000";
 static pare_status check_text(pare_ctx *cx, const char *name, size_t line, const char *text,
                               size_t len)
 {
+    static const char order[] = "\xef\xbb\xbf";
     size_t line_start = 0, depth = 0;
     bool quoted = false;
+    if (len >= sizeof order - 1 && memcmp(text, order, sizeof order - 1) == 0)
+        return pare_fail(cx, PARE_EFORMAT,
+                         "%s:%zu:1: a byte order mark, which other readers of JSON refuse, too; "
+                         "save the file as UTF-8 without one",
+                         name, line);
     for (size_t i = 0; i < len; i++) {
         const char c = text[i];
         if (c == '\0')

@@ -3,15 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/checkpoint.h"
+#include "formats/checkpoint_internal.h"
 #include "formats/format_version.h"
 #include "formats/packed.h"
 #include "runtime/leaves.h"
 #include "runtime/linear.h"
 
 enum { NAME = 256 };
-
-typedef unsigned long long ull;
 
 typedef struct loader {
     pare_ctx *cx;
@@ -42,17 +40,7 @@ static const pare_tensor *find(const loader *l, const char *base, const char *su
 
 static pare_status fail_missing(const loader *l, const char *base, const char *suffix)
 {
-    return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s%s is missing", l->ck->path, base, suffix);
-}
-
-static void print_shape(char text[NAME], const uint64_t *shape, size_t rank)
-{
-    size_t at = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < rank && at < NAME; i++) {
-        const int n = snprintf(text + at, NAME - at, "%s%llu", i ? ", " : "", (ull)shape[i]);
-        at += n > 0 ? (size_t)n : 0;
-    }
+    return pare__checkpoint_fail_missing(l->ck, l->arch, base, suffix);
 }
 
 static pare_status check_shape(const loader *l, const pare_tensor *t, size_t rank,
@@ -61,13 +49,7 @@ static pare_status check_shape(const loader *l, const pare_tensor *t, size_t ran
     bool same = t->rank == rank;
     for (size_t i = 0; same && i < rank; i++)
         same = t->shape[i] == shape[i];
-    if (same)
-        return PARE_OK;
-    char is[NAME], wanted[NAME];
-    print_shape(is, t->shape, t->rank);
-    print_shape(wanted, shape, rank);
-    return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s has shape [%s], config.json asks for [%s]",
-                     file_of(l, t), t->name, is, wanted);
+    return same ? PARE_OK : pare__checkpoint_fail_shape(l->ck, t, rank, shape);
 }
 
 static pare_status check_dtype(const loader *l, const pare_tensor *t)
@@ -133,15 +115,20 @@ static pare_status load_norm(const loader *l, const char *base, size_t len, floa
     return load_vector(l, base, ".bias", len, bias);
 }
 
-/* A matrix of floats, or one that the reader of its file has packed. */
+/* A matrix that the reader of its file has packed, or NULL. */
+static const pare_linear *packed_of(const loader *l, const pare_tensor *t)
+{
+    return l->ck->stored ? l->ck->stored[t - l->ck->tensor].packed : NULL;
+}
+
+/* A matrix of floats, or a packed one. */
 static pare_status load_matrix(const loader *l, const char *base, size_t n, size_t k,
                                pare_linear *out)
 {
     const pare_tensor *const t = find(l, base, ".weight");
     if (!t)
         return fail_missing(l, base, ".weight");
-    const pare_linear *const packed =
-        l->ck->stored ? l->ck->stored[t - l->ck->tensor].packed : NULL;
+    const pare_linear *const packed = packed_of(l, t);
     if (!packed)
         PARE_TRY(check_dtype(l, t));
     PARE_TRY(check_shape(l, t, 2, (const uint64_t[]){n, k}));
@@ -361,12 +348,14 @@ static pare_status look_at_tied_head(const loader *l, pare_config *c)
         return PARE_OK;
     const pare_tensor *const embed = find(l, arch->embed, ".weight");
     const pare_tensor *const head = find(l, arch->head, ".weight");
-    bool same;
+    bool same = false;
     if (!head)
         return PARE_OK;
-    PARE_TRY(check_dtype(l, head));
-    PARE_TRY(check_shape(l, head, 2, (const uint64_t[]){c->vocab, c->hidden}));
-    PARE_TRY(is_embedding(l, head, embed, &same));
+    if (!packed_of(l, head) && !packed_of(l, embed)) { /* codes are other values */
+        PARE_TRY(check_dtype(l, head));
+        PARE_TRY(check_shape(l, head, 2, (const uint64_t[]){c->vocab, c->hidden}));
+        PARE_TRY(is_embedding(l, head, embed, &same));
+    }
     if (same)
         return PARE_OK;
     c->tied = false;
@@ -461,6 +450,20 @@ static bool belongs_to_used(const loader *l, const char *name)
     return false;
 }
 
+/* Scales of a cache of keys and values, whose form is chosen when the model runs, under the names
+ * that programs gave them beside the projections. */
+static bool is_cache_scale(const char *name)
+{
+    static const char *const ends[] = {".k_proj.k_scale",      ".v_proj.v_scale",
+                                       ".k_proj.output_scale", ".v_proj.output_scale",
+                                       ".qkv_proj.k_scale",    ".qkv_proj.v_scale"};
+    const size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (len > strlen(ends[i]) && strcmp(name + len - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
 /* A bias of zeros, as GPTQ files have beside linears without one, changes nothing. */
 static bool is_zero_bias(const pare_tensor *t)
 {
@@ -509,7 +512,8 @@ static pare_status check_all_used(const loader *l, pare_arena *scratch, size_t b
         if (l->used[i])
             continue;
         unused[count++] = i;
-        if (ck->packed || ck->arranged || belongs_to_used(l, name) || is_known(l, blocks, name))
+        if (ck->packed || ck->arranged || (belongs_to_used(l, name) && !is_cache_scale(name)) ||
+            is_known(l, blocks, name))
             return pare_fail(l->cx, PARE_EFORMAT,
                              "%s: tensor %s has no place in a model of type %s with this "
                              "config.json",

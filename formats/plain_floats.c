@@ -105,10 +105,30 @@ static pare_status convert_all(pare_checkpoint *ck, pare_arena *a)
     return PARE_OK;
 }
 
+/* Codes of 8 bits mostly have scales; what has none is told. */
+static void warn_of_no_scales(const pare_checkpoint *ck)
+{
+    size_t count = 0, first = 0;
+    for (size_t i = ck->tensors; i-- > 0;) {
+        const pare_tensor *const t = &ck->tensor[i];
+        if (!is_read(t->dtype) || t->dtype == PARE_F64 || t->rank != 2)
+            continue;
+        count++;
+        first = i;
+    }
+    if (count && !ck->listed && !ck->packed)
+        pare_warn(ck->cx,
+                  "%s: %zu tensor%s of floats of 8 bits (%s%s) %s no scales, and pare takes the "
+                  "values as they are; where a program divided them by scales, those are missing",
+                  ck->path, count, count == 1 ? "" : "s", ck->tensor[first].name,
+                  count > 1 ? ", ..." : "", count == 1 ? "has" : "have");
+}
+
 pare_status pare__plain_floats(pare_checkpoint *ck, pare_arena *a)
 {
     bool any = false;
     for (size_t i = 0; i < ck->tensors; i++)
         any |= is_read(ck->tensor[i].dtype);
+    warn_of_no_scales(ck);
     return any && !ck->packed ? convert_all(ck, a) : PARE_OK;
 }

@@ -9,7 +9,7 @@
 enum { TYPES = 8 };
 
 static const pare__method *const methods[] = {&pare__compressed_tensors, &pare__gptq, &pare__awq,
-                                              &pare__fp8};
+                                              &pare__fp8, &pare__auto_round};
 
 /* A tensor of the list that is made. */
 typedef struct entry {
@@ -268,9 +268,32 @@ static const pare_tensor *find_words(const pare_checkpoint *ck)
     return NULL;
 }
 
+/* Codes of MLX: NAME.weight in words, with NAME.scales and, in most of its modes, NAME.biases. */
+static const pare_tensor *find_mlx(const pare_checkpoint *ck)
+{
+    static const char *const weight[] = {".weight", NULL};
+    char scales[PARE__TENSOR_NAME];
+    for (size_t i = 0; i < ck->tensors; i++) {
+        const size_t len = base_of(ck->tensor[i].name, weight);
+        if (!len || ck->tensor[i].dtype != PARE_U32 || len + sizeof ".scales" > sizeof scales)
+            continue;
+        (void)snprintf(scales, sizeof scales, "%.*s.scales", (int)len, ck->tensor[i].name);
+        if (pare_checkpoint_find(ck, scales))
+            return &ck->tensor[i];
+    }
+    return NULL;
+}
+
 /* Words that nothing of ours reads are no weights. */
 static pare_status refuse_words(const pare_checkpoint *ck, const char *method)
 {
+    const pare_tensor *const mlx = find_mlx(ck);
+    if (mlx)
+        return pare_fail(ck->cx, PARE_ENOTSUP,
+                         "%s: tensor %s holds weights that MLX quantized, which pare does not "
+                         "read; mlx_lm.convert --dequantize makes floats of them, or give the "
+                         "model that it was made from",
+                         ck->path, mlx->name);
     const pare_tensor *const t = find_words(ck);
     if (!t)
         return PARE_OK;
@@ -278,12 +301,12 @@ static pare_status refuse_words(const pare_checkpoint *ck, const char *method)
         return pare_fail(ck->cx, PARE_ENOTSUP,
                          "%s: tensor %s holds quantized weights, and the quant_method of "
                          "quantization_config is %.64s, which pare does not read; it reads "
-                         "compressed-tensors, gptq, awq and fp8",
+                         "compressed-tensors, gptq, awq, fp8 and auto-round",
                          ck->path, t->name, method);
     return pare_fail(ck->cx, PARE_ENOTSUP,
                      "%s: tensor %s holds quantized weights, but config.json has no "
                      "quantization_config with a quant_method that says how; put what "
-                     "quantize_config.json or compression_config says there",
+                     "quantize_config.json, quant_config.json or compression_config says there",
                      ck->path, t->name);
 }
 
@@ -302,10 +325,12 @@ pare_status pare__quantized_read(pare_checkpoint *ck, pare_arena *a)
     const char *const method = pare_json_text(pare_json_get(config, "quant_method"), NULL);
     const char *const type = pare_json_text(pare_json_get(ck->config, "model_type"), NULL);
     const pare_arch *const arch = type ? pare_arch_find(type) : NULL;
+    const char *const slash = method ? strchr(method, '/') : NULL; /* "intel/auto-round" */
+    const char *const word = slash ? slash + 1 : method;
     const pare__method *found = NULL;
     pare_arena scratch;
     for (size_t i = 0; method && i < sizeof methods / sizeof *methods; i++)
-        found = strcmp(method, methods[i]->name) == 0 ? methods[i] : found;
+        found = strcmp(word, methods[i]->name) == 0 ? methods[i] : found;
     if (ck->packed || ck->arranged)
         return PARE_OK;
     if (!found) {

@@ -29,9 +29,17 @@ static pare_status check_layout(const pare__quantized *q)
     return PARE_OK;
 }
 
+/* A setting under the name that config.json has for it, or that of AutoAWQ's own quant_config.json
+ * and of llm-awq. */
+static const pare_json *setting(const pare__quantized *q, const char *key, const char *other)
+{
+    const pare_json *const v = pare_json_get(q->config, key);
+    return pare_json_type_of(v) == PARE_JSON_ABSENT ? pare_json_get(q->config, other) : v;
+}
+
 static pare_status begin(pare__quantized *q)
 {
-    const int64_t bits = pare_json_integer(pare_json_get(q->config, "bits"), 0);
+    const int64_t bits = pare_json_integer(setting(q, "bits", "w_bit"), 0);
     bool zeros;
     size_t *const settings = PARE_NEW(q->scratch, size_t, 1);
     q->settings = settings;
@@ -44,7 +52,7 @@ static pare_status begin(pare__quantized *q)
     if (!zeros)
         return pare__quantized_refuse(q, "", "zero_point",
                                       "false is not read; qzeros hold zero points");
-    PARE_TRY(pare__quantized_group(q, "", pare_json_get(q->config, "group_size"), settings));
+    PARE_TRY(pare__quantized_group(q, "", setting(q, "group_size", "q_group_size"), settings));
     return check_layout(q);
 }
 

@@ -27,13 +27,20 @@ typedef struct settings {
     form of_all;
     int add;                /* to zero points */
     pare__expression *name; /* of `dynamic`, the first that matches counts */
+    const char **whole;     /* names of `extra_config`, which count before expressions */
     form *form;             /* of the linears that it names */
     size_t forms;
+    bool order; /* groups are of inputs in another order, which g_idx has */
 } settings;
 
 static pare_status check_version(const pare__quantized *q, settings *out)
 {
     char what[256];
+    if (q->method == &pare__auto_round) { /* which checked it */
+        const pare_json *const packing = pare_json_get(q->config, "packing_format");
+        out->add = strcmp(pare__quantized_word(packing, ""), "auto_round:auto_gptq") == 0;
+        return PARE_OK;
+    }
     const pare_json *v = pare_json_get(q->config, "checkpoint_format");
     const char *key = "checkpoint_format";
     if (pare_json_type_of(v) == PARE_JSON_ABSENT || pare_json_type_of(v) == PARE_JSON_NULL) {
@@ -70,20 +77,56 @@ static pare_status read_form(const pare__quantized *q, const char *where, const 
     return PARE_OK;
 }
 
+static pare_status take_forms(const pare__quantized *q, settings *s, size_t count)
+{
+    s->name = PARE_NEW(q->scratch, pare__expression, count);
+    s->whole = PARE_NEW(q->scratch, const char *, count);
+    s->form = PARE_NEW(q->scratch, form, count);
+    return s->name && s->whole && s->form ? PARE_OK : PARE_ENOMEM;
+}
+
+/* Of AutoRound: an expression may lie anywhere in a name. */
+static pare_status read_extra(const pare__quantized *q, settings *s)
+{
+    static const char key[] = "extra_config";
+    const pare_json *const extra = pare_json_get(q->config, key), *v;
+    const pare_json_type is = pare_json_type_of(extra);
+    const char *name;
+    char text[PARE__TENSOR_NAME];
+    if (q->method != &pare__auto_round || is == PARE_JSON_ABSENT || is == PARE_JSON_NULL)
+        return PARE_OK;
+    if (is != PARE_JSON_OBJECT)
+        return pare__quantized_refuse(q, "", key, "an object is expected");
+    PARE_TRY(take_forms(q, s, pare_json_count(extra)));
+    for (pare_json_iter it = {0}; pare_json_next(extra, &it, &name, &v);) {
+        form *const f = &s->form[s->forms];
+        const int len = snprintf(text, sizeof text, ".*?(?:%s)", name);
+        char *const copy = pare_arena_text(q->scratch, text, strlen(text));
+        if (pare_json_type_of(v) != PARE_JSON_OBJECT || len < 0 || (size_t)len >= sizeof text)
+            return pare__quantized_refuse(q, key, name, "an object is expected");
+        if (!copy)
+            return PARE_ENOMEM;
+        *f = s->of_all;
+        f->skipped = pare_json_integer(pare_json_get(v, "bits"), 0) >= 16;
+        s->whole[s->forms] = name;
+        PARE_TRY(pare__quantized_expression(q, "extra_config: ", copy, &s->name[s->forms++]));
+        if (!f->skipped)
+            PARE_TRY(read_form(q, name, v, f));
+    }
+    return PARE_OK;
+}
+
 /* "+:EXPRESSION" or "EXPRESSION": {bits, group_size}, and "-:EXPRESSION" for what is left out. */
 static pare_status read_dynamic(const pare__quantized *q, settings *s)
 {
     const pare_json *const dynamic = pare_json_get(q->config, "dynamic"), *v;
     const pare_json_type is = pare_json_type_of(dynamic);
     const char *name;
-    if (is == PARE_JSON_ABSENT || is == PARE_JSON_NULL)
+    if (q->method != &pare__gptq || is == PARE_JSON_ABSENT || is == PARE_JSON_NULL)
         return PARE_OK;
     if (is != PARE_JSON_OBJECT)
         return pare__quantized_refuse(q, "", "dynamic", "an object is expected");
-    s->name = PARE_NEW(q->scratch, pare__expression, pare_json_count(dynamic));
-    s->form = PARE_NEW(q->scratch, form, pare_json_count(dynamic));
-    if (!s->name || !s->form)
-        return PARE_ENOMEM;
+    PARE_TRY(take_forms(q, s, pare_json_count(dynamic)));
     for (pare_json_iter it = {0}; pare_json_next(dynamic, &it, &name, &v);) {
         form *const f = &s->form[s->forms];
         const bool prefixed = strncmp(name, "-:", 2) == 0 || strncmp(name, "+:", 2) == 0;
@@ -104,27 +147,55 @@ static pare_status find_form(const pare__quantized *q, const settings *s, const 
                              form *out)
 {
     size_t which = 0;
-    if (s->forms)
+    while (which < s->forms && !(s->whole[which] && strcmp(s->whole[which], name) == 0))
+        which++;
+    if (s->forms && which == s->forms)
         PARE_TRY(pare__quantized_match(q, s->name, s->forms, name, &which));
     *out = which < s->forms ? s->form[which] : s->of_all;
     return out->skipped ? pare__quantized_wrong(q, name, ".qweight",
-                                                "is there, but dynamic of quantization_config "
-                                                "leaves this linear as it is")
+                                                "is there, but dynamic or extra_config of "
+                                                "quantization_config leaves this linear as it is")
                         : PARE_OK;
 }
 
 static pare_status begin(pare__quantized *q)
 {
-    bool order;
     settings *const s = PARE_NEW(q->scratch, settings, 1);
     q->settings = s;
     if (!s)
         return PARE_ENOMEM;
     PARE_TRY(pare__quantized_flag(q, "", "desc_act", pare_json_get(q->config, "desc_act"), false,
-                                  &order));
+                                  &s->order));
     PARE_TRY(read_form(q, "", q->config, &s->of_all));
     PARE_TRY(read_dynamic(q, s));
+    PARE_TRY(read_extra(q, s));
     return check_version(q, s);
+}
+
+/* The groups of inputs: engines differ in what they make of a file that does not say them. */
+static pare_status take_groups(const pare__quantized *q, pare__coded *c)
+{
+    static const char suffix[] = ".g_idx";
+    const settings *const s = q->settings;
+    const pare_tensor *const t = pare__quantized_find(q, c->name, suffix);
+    if (!t)
+        return !s->order || c->groups == 1
+                   ? PARE_OK
+                   : pare__quantized_wrong(q, c->name, suffix,
+                                           "is missing, and desc_act: true says that the groups "
+                                           "of inputs do not lie in order; where they do, say "
+                                           "desc_act: false");
+    PARE_TRY(pare__quantized_index(q, suffix, false, c));
+    const char *const data = t->data;
+    uint64_t zeros = 0;
+    while (data && zeros < t->bytes && !data[zeros])
+        zeros++;
+    return !data || zeros < t->bytes || c->groups == 1
+               ? PARE_OK
+               : pare__quantized_wrong(q, c->name, suffix,
+                                       "is all zeros, so all inputs are of the first group; where "
+                                       "groups lie in order, take the g_idx tensors out of the "
+                                       "file");
 }
 
 /* Inputs of words that are `rows` high: as many as g_idx has, or as the words hold. */
@@ -177,8 +248,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     c->scale_line = 1;
     c->scale_step = c->n;
     c->bytes += c->zeros->bytes + c->scales->bytes;
-    return pare__quantized_find(q, c->name, ".g_idx") ? pare__quantized_index(q, ".g_idx", false, c)
-                                                      : PARE_OK;
+    return take_groups(q, c);
 }
 
 static const char *const codes[] = {".qweight", NULL};

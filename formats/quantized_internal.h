@@ -76,7 +76,8 @@ struct pare__method {
     pare_status (*describe)(pare__quantized *q, pare__coded *out);
 };
 
-extern const pare__method pare__compressed_tensors, pare__gptq, pare__awq, pare__fp8;
+extern const pare__method pare__compressed_tensors, pare__gptq, pare__awq, pare__fp8,
+    pare__auto_round;
 
 /* A text of the settings; `absent` where there is none, "?" for what is no text. */
 const char *pare__quantized_word(const pare_json *v, const char *absent);

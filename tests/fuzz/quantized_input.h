@@ -134,6 +134,7 @@ static inline pare_status quantized_open(pare_ctx *cx, pare_arena *a, quantized_
                             .listed = listed,
                             .runs = runs};
     pare_scratch_init(cx, &ck->scratch);
+    PARE_TRY(pare__checkpoint_names(ck, a));
     PARE_TRY(pare__quantized_read(ck, a));
     return pare__plain_floats(ck, a);
 }

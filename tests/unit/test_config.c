@@ -17,6 +17,7 @@ static const char *const messages[] = {
     "model_type gpt_oss is not supported: pare does not compute attention sinks, biases of "
     "experts, "
     "and the clamped SwiGLU of its experts (it computes llama, mistral",
+    "model_type llava is a model of several parts, with a language model of type llama in",
     "hidden_size is missing",
     "intermediate_size is missing",
     "num_hidden_layers is missing",
@@ -76,8 +77,8 @@ static const char *const messages[] = {
     "layer_types: item 1 is not supported",
     "layer_types: item 1 is sliding_attention, and there is no sliding_window",
     "word_embed_proj_dim 32 other than hidden_size 64 is not supported",
-    "already quantized by hqq",
-    "quantization_config.quant_method is missing or not a text",
+    "already quantized by hqq, which pare does not read; give the checkpoint in F32",
+    "quantization_config.quant_method is missing or not a text; where the weights are floats,",
     "num_experts is missing",
     "num_experts is not a whole number from 1 to 1024",
     "num_experts is 8, but num_local_experts is 9",

@@ -180,6 +180,18 @@ START_TEST(nul_bytes_and_long_texts_are_refused)
 }
 END_TEST
 
+START_TEST(a_byte_order_mark_is_told)
+{
+    pare_json *doc;
+    ck_assert_int_eq(parse("\xef\xbb\xbf{}", &doc), PARE_EFORMAT);
+    ck_assert_str_eq(cx.what, "file.json:1:1: a byte order mark, which other readers of JSON "
+                              "refuse, too; save the file as UTF-8 without one");
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(parse("[\"\xef\xbb\xbf\"]", &doc), PARE_OK);
+    pare_json_free(doc);
+}
+END_TEST
+
 static long jansson_left;
 static void *jansson_take(size_t size)
 {
@@ -345,6 +357,7 @@ int main(void)
     tcase_add_loop_test(t, mistakes_carry_line_and_column, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(t, nesting_ends_at_64);
     tcase_add_test(t, nul_bytes_and_long_texts_are_refused);
+    tcase_add_test(t, a_byte_order_mark_is_told);
     tcase_add_test(t, every_failed_allocation_of_the_parser_is_reported);
     tcase_add_test(t, texts_are_written_the_same_way_always);
     tcase_add_loop_test(t, misuse_of_the_writer_comes_out_at_the_end, 0, 8);

@@ -4,8 +4,7 @@
 #include "runtime/linear.h"
 #include "tests/data/encoded_value.h"
 #include "tests/fuzz/artifact_input.h"
-#include "tests/unit/heard.h"
-#include "tests/unit/load_case.h"
+#include "tests/unit/small_model.h"
 
 static void same_weights(const pare_linear *l, const pare_tensor *t)
 {
@@ -106,77 +105,6 @@ START_TEST(a_head_is_there_or_tied)
     refuses(PARE_EFORMAT, "tensor lm_head.weight is missing, and config.json does not say");
 }
 END_TEST
-
-/* One file made by hand: config of one block, hidden 4, with what a test wants changed. */
-enum { SMALL = 4, SMALL_TENSORS = 13 };
-typedef struct small {
-    pare_tensor tensor[SMALL_TENSORS + 4];
-    size_t tensors;
-    float data[SMALL * SMALL];
-    const char *config;
-} small;
-
-static void small_add(small *s, const char *name, pare_dtype dtype, uint64_t rows, uint64_t cols)
-{
-    pare_tensor *const t = &s->tensor[s->tensors++];
-    *t = (pare_tensor){.name = name, .dtype = dtype, .rank = cols ? 2 : 1, .shape = {rows, cols}};
-    ck_assert_int_eq(pare_tensor_bytes(dtype, t->rank, t->shape, &t->bytes), PARE_OK);
-    ck_assert_uint_le(t->bytes, sizeof s->data);
-}
-
-static small small_make(void)
-{
-    static const char *const matrices[] = {"model.embed_tokens.weight",
-                                           "lm_head.weight",
-                                           "model.layers.0.mlp.gate_proj.weight",
-                                           "model.layers.0.mlp.up_proj.weight",
-                                           "model.layers.0.mlp.down_proj.weight",
-                                           "model.layers.0.self_attn.q_proj.weight",
-                                           "model.layers.0.self_attn.k_proj.weight",
-                                           "model.layers.0.self_attn.v_proj.weight",
-                                           "model.layers.0.self_attn.o_proj.weight"};
-    small s = {.config = "{\"model_type\": \"llama\", \"hidden_size\": 4, \"intermediate_size\": 4,"
-                         "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"vocab_size\": 4,"
-                         "\"max_position_embeddings\": 4, \"rms_norm_eps\": 1e-05}"};
-    for (size_t i = 0; i < SMALL * SMALL; i++)
-        s.data[i] = (float)i;
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
-        small_add(&s, matrices[i], PARE_F32, SMALL, SMALL);
-    small_add(&s, "model.norm.weight", PARE_F32, SMALL, 0);
-    small_add(&s, "model.layers.0.input_layernorm.weight", PARE_F32, SMALL, 0);
-    small_add(&s, "model.layers.0.post_attention_layernorm.weight", PARE_F32, SMALL, 0);
-    return s;
-}
-
-static void small_write(small *s)
-{
-    uint64_t offset[SMALL_TENSORS + 4], total = 0;
-    char *header;
-    size_t len;
-    for (size_t i = 0; i < s->tensors; i++) {
-        offset[i] = total;
-        total += s->tensor[i].bytes;
-    }
-    ck_assert_int_eq(
-        pare_safetensors_header(&cx, &arena, s->tensor, offset, s->tensors, 8, &header, &len),
-        PARE_OK);
-    char *const file = malloc(len + (size_t)total);
-    ck_assert_ptr_nonnull(file);
-    memcpy(file, header, len);
-    for (size_t i = 0; i < s->tensors; i++)
-        memcpy(file + len + offset[i], s->data, (size_t)s->tensor[i].bytes);
-    folder_put(&dir, "model.safetensors", file, len + (size_t)total);
-    folder_put_text(&dir, "config.json", s->config);
-    free(file);
-}
-
-/* Loads the folder and takes down warnings. */
-static pare_status load_heard(pare_model *model)
-{
-    warned[0] = '\0';
-    cx.progress.warn = hear;
-    return load(dir.path, model);
-}
 
 /* The right value is that of transformers 5: tied weights that differ in the files stay apart. */
 START_TEST(a_head_of_its_own_counts_whatever_the_configuration_says)

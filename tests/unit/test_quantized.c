@@ -153,11 +153,20 @@ static double awq(size_t r, size_t j)
 #define GPTQ4                                                                                      \
     "\0" LAYER ".qweight I32 8 8 " VALUES LAYER ".qzeros I32 2 1 = 0x76543210 0x01234567\n" LAYER  \
     ".scales F16 2 8 " SCALES LAYER ".g_idx I32 64 = "
+#define AR(packing, m)                                                                             \
+    CONFIG("\"quant_method\": \"intel/auto-round\", \"group_size\": 32, \"packing_format\": "      \
+           "\"auto_round" packing "\", \"bits\": " m)
+#define GPTQ3                                                                                      \
+    "\0" LAYER ".qweight I32 6 32 " VALUES LAYER ".qzeros I32 2 3 " VALUES LAYER                   \
+    ".scales F16 2 32 " SCALES
+#define AWQ4                                                                                       \
+    "\0" LAYER ".qweight I32 64 2 " VALUES LAYER ".qzeros I32 2 2 " VALUES LAYER                   \
+    ".scales F16 2 16 " SCALES
 #define ZEROS8 "0 0 0 0 0 0 0 0 "
 #define ONES8  "1 1 1 1 1 1 1 1 "
-#define PACKED4                                                                                    \
+#define PACKED4(type)                                                                              \
     "\0" LAYER ".weight_packed I32 3 8 = 0x12345678 0x9abcdef1 0x0f1e2d3f\n" LAYER                 \
-    ".weight_scale F16 3 2 = 0.5 -0.25 3\n" LAYER ".weight_shape I64 2 = 3 64\n"
+    ".weight_scale F16 3 2 = 0.5 -0.25 3\n" LAYER ".weight_shape " type " 2 = 3 64\n"
 #define WHOLE8                                                                                     \
     "\0" LAYER ".weight I8 3 64 = 1 -128 127 0 -1\n" LAYER ".weight_scale BF16 3 1 = 0.5 -0.25 "   \
     "3\n"
@@ -172,15 +181,17 @@ static const struct {
     bool packs; /* stays codes when it is run */
     const char *type;
 } cases[] = {
-    {TEXT(GROUPS(4, "") PACKED4), 3, ct4, true, "int4"},
-    {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4 LAYER
+    {TEXT(GROUPS(4, "") PACKED4("I32")), 3, ct4, true, "int4"},
+    {TEXT(GROUPS(4, "") PACKED4("I64")), 3, ct4, true, "int4"},
+    {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4("I64") LAYER
           ".weight_zero_point I8 3 2 = -8 7 0 3\n"),
      3, ct4_zeros, true, "int4"},
-    {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4 LAYER
+    {TEXT(GROUPS(4, ", \"symmetric\": false") PACKED4("I64") LAYER
           ".weight_zero_point I32 1 2 = 0x321 0xfed\n"),
      3, ct4_zero_words, true, "int4"},
-    {TEXT(GROUPS(4, ", \"actorder\": \"group\"") PACKED4 LAYER ".weight_g_idx I32 64 = 0 1\n"), 3,
-     ct4_reordered, false, "int4"},
+    {TEXT(GROUPS(4, ", \"actorder\": \"group\"") PACKED4("I64") LAYER
+          ".weight_g_idx I32 64 = 0 1\n"),
+     3, ct4_reordered, false, "int4"},
     {TEXT(ROWS("") WHOLE8), 3, ct8, true, "int8"},
     {TEXT(ROWS(", \"symmetric\": false") WHOLE8 LAYER ".weight_zero_point I8 3 1 = -128 127 5\n"),
      3, ct8_zeros, true, "int8"},
@@ -198,22 +209,22 @@ static const struct {
          "4, \"checkpoint_format\": null, \"format\": \"gptq_v2\", \"dynamic\": {\"-:.*head\": {}}")
               GPTQ4 "0 1\n"),
      8, gptq4_reordered, false, "int4"},
-    {TEXT(GPTQ("3, \"checkpoint_format\": \"gptq_v2\"") "\0" LAYER ".qweight I32 6 32 " VALUES LAYER
-                                                        ".qzeros I32 2 3 " VALUES LAYER
-                                                        ".scales F16 2 32 " SCALES),
-     32, gptq3, true, "int3"},
+    {TEXT(GPTQ("3, \"checkpoint_format\": \"gptq_v2\"") GPTQ3), 32, gptq3, true, "int3"},
     {TEXT(GPTQ("8, \"checkpoint_format\": \"gptq_v2\", \"dynamic\": {\"+:.*down.*\": {\"bits\": "
-               "3}}") "\0" LAYER ".qweight I32 6 32 " VALUES LAYER ".qzeros I32 2 3 " VALUES LAYER
-                      ".scales F16 2 32 " SCALES),
+               "3}}") GPTQ3),
      32, gptq3, true, "int3"},
-    {TEXT(CONFIG(
-         "\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 32") "\0" LAYER
-                                                                       ".qweight I32 64 2 " VALUES
-                                                                           LAYER
-                                                                       ".qzeros I32 2 2 " VALUES
-                                                                           LAYER
-                                                                       ".scales F16 2 16 " SCALES),
-     16, awq, true, "int4"},
+    {TEXT(CONFIG("\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 32") AWQ4), 16, awq, true,
+     "int4"},
+    {TEXT(CONFIG("\"quant_method\": \"awq\", \"w_bit\": 4, \"q_group_size\": 32") AWQ4), 16, awq,
+     true, "int4"},
+    {TEXT(AR(":auto_gptq", "4") GPTQ4 ZEROS8 ZEROS8 ZEROS8 ZEROS8 ONES8 ONES8 ONES8 ONES8 "\n"), 8,
+     gptq4, true, "int4"},
+    {TEXT(AR("", "4, \"extra_config\": {\"mlp[.]\": {\"bits\": 3}}") GPTQ3), 32, gptq3, true,
+     "int3"},
+    {TEXT(AR(":gptqmodel",
+             "4, \"extra_config\": {\"down\": {\"bits\": 8}, \"" LAYER "\": {\"bits\": 3}}") GPTQ3),
+     32, gptq3, true, "int3"},
+    {TEXT(AR(":auto_awq", "4") AWQ4), 16, awq, true, "int4"},
     {TEXT(CONFIG("\"quant_method\": \"fp8\", \"weight_block_size\": [2, 32]") FLOATS8
           ".weight_scale_inv F32 2 2 = 1 2 3 4\n"),
      3, fp8_block, true, "fp8"},
@@ -283,6 +294,34 @@ START_TEST(other_floats_become_f32)
         }
     }
     ck_assert(ck.tensor[5].dtype == PARE_BF16 && ck.tensor[5].data == in->tensor[5].data);
+    pare_scratch_close(&ck.scratch);
+    pare_scratch_close(&listed.scratch);
+    pare_json_free(in->config);
+}
+END_TEST
+
+static char warned[256];
+
+static void hear(void *self, const char *text)
+{
+    (void)self;
+    (void)snprintf(warned, sizeof warned, "%s", text);
+}
+
+/* Matrices of codes alone are read as they are, and told; vectors and a listing are not. */
+START_TEST(codes_without_scales_are_told)
+{
+    static const char text[] = "{}\0a F8_E4M3 2 2 = 0x38\nb F8_E5M2 2 2 = 0x38\nc F8_E4M3 4 = 0\n";
+    quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
+    pare_checkpoint ck, listed;
+    cx.progress.warn = hear;
+    warned[0] = '\0';
+    ck_assert_int_eq(quantized_parse(&cx, &arena, text, sizeof text - 1, in), PARE_OK);
+    ck_assert_int_eq(quantized_open(&cx, &arena, in, true, false, &listed), PARE_OK);
+    ck_assert_str_eq(warned, "");
+    ck_assert_int_eq(quantized_open(&cx, &arena, in, false, false, &ck), PARE_OK);
+    ck_assert_ptr_nonnull(
+        strstr(warned, "2 tensors of floats of 8 bits (a, ...) have no scales, and pare takes"));
     pare_scratch_close(&ck.scratch);
     pare_scratch_close(&listed.scratch);
     pare_json_free(in->config);
@@ -366,7 +405,6 @@ END_TEST
 /* Every message of the readers. */
 static const char *const messages[] = {
     "config.json:1:",
-    "quantization_config: kv_cache_scheme: is not read",
     "quantization_config: sparsity_config: is not read",
     "quantization_config: transform_config: is not read",
     "quantization_config: config_groups: an object is expected",
@@ -388,7 +426,7 @@ static const char *const messages[] = {
     "quantization_config: target re:(a",
     "no group of config_groups names the linear " LAYER ", whose weights",
     "down_proj.weight_shape is missing beside the quantized weights of " LAYER,
-    "down_proj.weight_shape is I32 [2], quantization_config asks for I64 [2]",
+    "down_proj.weight_shape is F32 [2], quantization_config asks for I64 [2]",
     "down_proj.weight_shape: sizes are not within 1 to 2^24",
     "down_proj.weight_packed is I32 [5, 7], quantization_config asks for I32 [5, 8]",
     "down_proj.weight_packed is I32 [40], quantization_config asks for",
@@ -432,7 +470,7 @@ static const char *const messages[] = {
     "with the 3 bits",
     "down_proj.qweight: 8 rows of words hold 256 bits, but g_idx has 64 inputs and "
     "quantization_config gives each 8 bits",
-    "down_proj.qweight: is there, but dynamic of quantization_config leaves",
+    "down_proj.qweight: is there, but dynamic or extra_config of quantization_config leaves",
     "down_proj.qweight: 8 rows of words hold 256 bits, but g_idx has 64 inputs and "
     "quantization_config gives each 3 bits",
     "down_proj.qzeros is I32 [2, 1], quantization_config asks for I32 [4, 1]",
@@ -442,6 +480,17 @@ static const char *const messages[] = {
     "quantization_config: +:.*.bits: only GPTQ with",
     "quantization_config: .*.group_size: expected -1",
     "quantization_config: desc_act: true or false",
+    "down_proj.g_idx: is missing, and desc_act: true says",
+    "down_proj.g_idx: is all zeros, so all inputs are of the first group",
+    LAYER ".weight holds weights that MLX quantized, which pare does not read",
+    "quantization_config: packing_format: auto_round:fp8 is not read; auto_round:auto_gptq,",
+    "quantization_config: packing_format: ? is not read",
+    "quantization_config: data_type: only int is read",
+    "quantization_config: down_proj.bits: linears that differ are not read from AWQ",
+    "quantization_config: extra_config: an object is expected",
+    "quantization_config: extra_config.down_proj: an object is expected",
+    "quantization_config: extra_config: .*?(?:(a): ",
+    "down_proj.qzeros is I32 [2, 1], quantization_config asks for I32 [1, 2]",
     "down_proj.g_idx: column 0 is of group -1, there are 2",
     "down_proj.weight_g_idx: column 0 is of group -1, there are 2",
     "down_proj.scales is F16 [8, 2], quantization_config asks for F16, BF16 or F32 [2, 8]",
@@ -514,6 +563,7 @@ int main(void)
     tcase_add_loop_test(t, weights_are_what_the_words_stand_for, 0, CASES);
     tcase_add_test(t, a_listing_shows_what_is_not_read);
     tcase_add_test(t, other_floats_become_f32);
+    tcase_add_test(t, codes_without_scales_are_told);
     tcase_add_loop_test(t, inputs_are_rounded_as_the_file_says, 0, 4);
     tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, CASES);
     tcase_add_test(t, the_corpus_reaches_every_message);
