@@ -24,6 +24,11 @@ static inline bool pare__config_absent(const pare_json *v)
 PARE_CHECKED pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
                                                const char *key, double *out);
 
+/* What the object `key` of the file says of the scaling of positions, of a type that it names; *r
+ * has theta and rotary. As pare__config_rope. */
+PARE_CHECKED pare_status pare__config_scaling(const pare__config_file *f, const char *key,
+                                              const char *type, const pare_config *c, pare_rope *r);
+
 /* c->rope of a configuration that has its sizes. PARE_EFORMAT for a setting that is missing, wrong
  * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */
 PARE_CHECKED pare_status pare__config_rope(const pare__config_file *f, pare_config *c);

@@ -81,6 +81,26 @@ static void put_choices(const pare__gguf_family *f, const pare_config *c, pare_g
         put_real(w, f, "final_logit_softcapping", c->logit_cap);
 }
 
+/* Readers of YaRN have a factor of attention of their own, which attn_factor multiplies. */
+static void put_scaling(const pare__gguf_family *f, const pare_rope *r, pare_gguf_writer *w)
+{
+    const bool yarn = r->kind == PARE_ROPE_YARN;
+    const double attention = r->attention / (yarn ? pare__gguf_yarn_attention(r->factor) : 1);
+    char full[128];
+    if (!yarn && r->kind != PARE_ROPE_LONGROPE)
+        return;
+    pare_gguf_put_text(w, key_of(f, "rope.scaling.type", full), yarn ? "yarn" : "longrope",
+                       yarn ? 4 : 8);
+    put_size(w, f, "rope.scaling.original_context_length", r->original_context);
+    if (fabs(attention - 1) > 1e-7)
+        put_real(w, f, "rope.scaling.attn_factor", attention);
+    if (!yarn)
+        return;
+    put_real(w, f, "rope.scaling.factor", r->factor);
+    put_real(w, f, "rope.scaling.yarn_beta_fast", r->beta_fast);
+    put_real(w, f, "rope.scaling.yarn_beta_slow", r->beta_slow);
+}
+
 static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
 {
     char full[128];
@@ -88,6 +108,7 @@ static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf
         return;
     put_size(w, f, "rope.dimension_count", 2 * pare_rope_pairs(c));
     put_real(w, f, "rope.freq_base", c->rope.theta);
+    put_scaling(f, &c->rope, w);
     if (c->rope.stretch == 0 || c->rope.stretch == 1)
         return;
     pare_gguf_put_text(w, key_of(f, "rope.scaling.type", full), "linear", 6);
@@ -116,17 +137,24 @@ static bool same(double x, double y)
     return fabs(x - y) <= 1e-6 * fabs(x);
 }
 
+static double attention_of(const pare_rope *r)
+{
+    return r->attention > 0 ? r->attention : 1;
+}
+
 /* Divisors of Llama 3 go through F32, and other bounds can give the same ones. */
 static bool same_positions(const pare_config *was, const pare_config *is)
 {
-    const size_t pairs = pare_rope_pairs(was);
-    for (size_t i = 0; i < pairs; i++) {
-        const double a = pare_rope_frequency(&was->rope, i, pairs);
-        const double b = pare_rope_frequency(&is->rope, i, pairs);
-        if (fabs(a - b) > 2e-6 * a)
+    const size_t pairs = pare_rope_pairs(was), length[2] = {1, SIZE_MAX};
+    for (size_t i = 0; i < 2 * pairs; i++) {
+        const double a = pare_rope_frequency(&was->rope, i / 2, pairs, length[i % 2]);
+        const double b = pare_rope_frequency(&is->rope, i / 2, pairs, length[i % 2]);
+        if (!(fabs(a - b) <= 2e-6 * a))
             return false;
     }
-    return true;
+    return same(attention_of(&was->rope), attention_of(&is->rope)) &&
+           (!pare_rope_by_length(&was->rope) ||
+            was->rope.original_context == is->rope.original_context);
 }
 
 pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const pare_config *is)
@@ -203,6 +231,35 @@ bool pare_gguf_keeps_window(const pare_config *c)
     return !f || !(f->how & PARE__GGUF_NO_WINDOW) || c->window == 0 || c->window >= c->context;
 }
 
+/* Readers of a family must compute the scaling of positions. */
+static pare_status check_scaling(pare_ctx *cx, const pare__gguf_family *f, const pare_config *c)
+{
+    static const struct {
+        const char *type;
+        unsigned needs; /* PARE__GGUF_* */
+    } kinds[] = {[PARE_ROPE_LINEAR] = {"linear", 0},
+                 [PARE_ROPE_LLAMA3] = {"llama3", PARE__GGUF_DIVISORS},
+                 [PARE_ROPE_DYNAMIC] = {"dynamic", ~0U},
+                 [PARE_ROPE_YARN] = {"yarn", 0},
+                 [PARE_ROPE_LONGROPE] = {"longrope", PARE__GGUF_FACTORS}};
+    const unsigned needs = kinds[c->rope.kind].needs;
+    double bound[2] = {0, 1};
+    if ((f->how & needs) != needs)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: llama.cpp has no place for scaled frequencies (rope_type %s) in "
+                         "models of %s; the format safetensors keeps config.json as it is",
+                         kinds[c->rope.kind].type, c->arch->model_type);
+    if (c->rope.kind == PARE_ROPE_YARN)
+        pare_rope_ramp(&c->rope, pare_rope_pairs(c), bound);
+    if (c->rope.exact_bounds || bound[0] > bound[1])
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: llama.cpp has no place for yarn with %s; the format safetensors "
+                         "keeps config.json as it is",
+                         c->rope.exact_bounds ? "truncate: false"
+                                              : "an original_max_position_embeddings so small");
+    return PARE_OK;
+}
+
 /* What readers of a family take for granted. */
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
 {
@@ -225,12 +282,7 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
                          "have no word for; the format safetensors keeps config.json as it is",
                          c->heads, pare_plural(c->heads), c->head_dim, c->heads == 1 ? "is" : "are",
                          c->hidden, name);
-    if (c->rope.llama3 && !(f->how & PARE__GGUF_DIVISORS))
-        return pare_fail(
-            cx, PARE_ENOTSUP,
-            "gguf: llama.cpp has no place for scaled frequencies (rope_type llama3) in "
-            "models of %s; the format safetensors keeps config.json as it is",
-            name);
+    PARE_TRY(check_scaling(cx, f, c));
     if (f->how & PARE__GGUF_QKV_BIAS && !has_bias(&m->linear[0]))
         return pare_fail(
             cx, PARE_ENOTSUP,

@@ -42,13 +42,14 @@ typedef struct setting {
     double none, also;
 } setting;
 
-enum { SETTINGS = 24 };
+enum { SETTINGS = 25 };
 
 static void list_settings(const pare__gguf_family *f, const pare__gguf_shape *s,
                           setting out[SETTINGS])
 {
     const bool norm = f->how & PARE__GGUF_EXPERT_NORM || strcmp(f->model_type, "mixtral") == 0;
     const double width = (double)s->width, turned = (double)s->turned;
+    const bool yarn = s->scaling == PARE_ROPE_YARN;
     const setting all[SETTINGS] = {
         {"attention.scale", 1 / sqrt(width), 0},
         {"attention.key_length_swa", width, width},
@@ -65,8 +66,9 @@ static void list_settings(const pare__gguf_family *f, const pare__gguf_shape *s,
         {"rope.dimension_count_swa", turned, turned},
         {"rope.scaling.attn_factor", 1, 1},
         {"rope.scaling.alpha", 0, 0},
-        {"rope.scaling.yarn_attn_factor", 1, 1},
-        {"rope.scaling.yarn_ext_factor", 0, -1},
+        {"rope.scaling.yarn_attn_factor", 1, yarn ? pare__gguf_yarn_attention(s->factor) : 1},
+        {"rope.scaling.yarn_ext_factor", yarn, -1},
+        {"rope.scaling.yarn_log_multiplier", 0, 0},
         {"expert_weights_scale", 1, 0},
         {"expert_weights_norm", norm, norm},
         {"expert_gating_func", 1, 0},
@@ -149,7 +151,9 @@ pare_status pare__gguf_settings(pare_ctx *cx, const char *name, const pare_gguf 
         const char *const key = v->key + len + 1;
         if (strcmp(key, "attention.sliding_window_pattern") == 0)
             PARE_TRY(check_pattern(cx, name, v, f, s));
-        const bool unused = !(f->how & PARE__GGUF_MIXTURE) && strncmp(key, "expert_", 7) == 0;
+        const bool unused =
+            (!(f->how & PARE__GGUF_MIXTURE) && strncmp(key, "expert_", 7) == 0) ||
+            (s->scaling != PARE_ROPE_LINEAR && strcmp(key, "rope.scaling.attn_factor") == 0);
         if (unused || is_read(f, key))
             continue;
         size_t k = 0;

@@ -165,10 +165,11 @@ static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
     const size_t d = c->head_dim, half = pare_rope_pairs(c), width = r->k.width;
     const bool coded = a->kv->format.method != PARE_KV_FLOAT;
     const size_t rotated = pare__kv_before_rope(&a->kv->format) ? 0 : c->kv_heads;
+    const size_t table = pare_rope_table(a->f, a->kv->capacity);
     for (size_t i = begin; i < end; i++) {
-        const size_t position = a->batch.start + i % a->batch.length;
-        const float *const cosine = half ? a->f->rope_cos + position * half : NULL;
-        const float *const sine = half ? a->f->rope_sin + position * half : NULL;
+        const size_t position = a->batch.start + i % a->batch.length, at = table + position * half;
+        const float *const cosine = half ? a->f->rope_cos + at : NULL;
+        const float *const sine = half ? a->f->rope_sin + at : NULL;
         float *const k = r->k.at + i * width, *const v = r->v.at + i * width;
         for (size_t h = 0; h < c->heads; h++)
             pare_rope_apply(r->y.at + (i * c->heads + h) * d, cosine, sine, half);

@@ -109,13 +109,13 @@ static pare_status attention(const pare_ops *o, pare_cuda *c, const pare_attend 
                              pare_array y)
 {
     const pare_config *const config = &a->f->model->config;
-    const size_t half = pare_rope_pairs(config);
+    const size_t half = pare_rope_pairs(config), table = pare_rope_table(a->f, a->kv->capacity);
     const double scale =
         config->attention_scale > 0 ? config->attention_scale : 1.0 / sqrt((double)b->head_dim);
     const void *cosine = NULL, *sine = NULL;
     if (half && pare__kv_before_rope(&a->kv->format)) {
-        PARE_TRY(pare__cuda_find(c, a->f->rope_cos, &cosine));
-        PARE_TRY(pare__cuda_find(c, a->f->rope_sin, &sine));
+        PARE_TRY(pare__cuda_find(c, a->f->rope_cos + table, &cosine));
+        PARE_TRY(pare__cuda_find(c, a->f->rope_sin + table, &sine));
     }
     pare_cuda_attention call = {.kv = *kv,
                                 .b = *b,
@@ -141,12 +141,12 @@ static pare_status attention(const pare_ops *o, pare_cuda *c, const pare_attend 
 static pare_status rotate(pare_cuda *c, const pare_attend *a, pare_array x, size_t heads)
 {
     const pare_config *const config = &a->f->model->config;
-    const size_t half = pare_rope_pairs(config);
+    const size_t half = pare_rope_pairs(config), table = pare_rope_table(a->f, a->kv->capacity);
     const void *cosine, *sine;
     if (!half)
         return PARE_OK;
-    PARE_TRY(pare__cuda_find(c, a->f->rope_cos, &cosine));
-    PARE_TRY(pare__cuda_find(c, a->f->rope_sin, &sine));
+    PARE_TRY(pare__cuda_find(c, a->f->rope_cos + table, &cosine));
+    PARE_TRY(pare__cuda_find(c, a->f->rope_sin + table, &sine));
     PARE__CUDA_RUN(c, rope, .x = x.at, .cosine = cosine, .sine = sine, .rows = x.rows,
                    .heads = heads, .head_dim = config->head_dim, .half = half,
                    .length = a->batch.length, .start = a->batch.start);

@@ -306,6 +306,13 @@ static pare_status upload_floats(pare_cuda *c, const void *x, size_t count)
     return pare__cuda_upload(c, &x, count * sizeof(float));
 }
 
+/* Angles from `at` on, `count` of them. */
+static pare_status upload_table(pare_cuda *c, size_t at, size_t count)
+{
+    PARE_TRY(upload_floats(c, c->f->rope_cos ? c->f->rope_cos + at : NULL, count));
+    return upload_floats(c, c->f->rope_sin ? c->f->rope_sin + at : NULL, count);
+}
+
 static pare_status upload_levels(pare_cuda *c, const pare_config *config, const pare_kv_levels *l)
 {
     const size_t width = config->kv_heads * config->head_dim;
@@ -334,7 +341,7 @@ pare_status pare__cuda_upload_model(pare_cuda *c)
 {
     const pare_model *const m = c->f->model;
     const pare_config *const config = &m->config;
-    const size_t half = pare_rope_pairs(config);
+    const size_t half = pare_rope_pairs(config), far = pare_rope_table(c->f, SIZE_MAX);
     for (size_t i = 0; i < config->blocks; i++) {
         pare_ctx_progress(c->cx, "copying the model to the device", (double)i,
                           (double)config->blocks);
@@ -343,8 +350,9 @@ pare_status pare__cuda_upload_model(pare_cuda *c)
     }
     for (size_t i = 0; i < PARE_MODEL_LEAVES; i++)
         PARE_TRY(upload_leaf(c, pare_model_leaf(m, i)));
-    PARE_TRY(upload_floats(c, c->f->rope_cos, c->f->positions * half));
-    return upload_floats(c, c->f->rope_sin, c->f->positions * half);
+    if (far) /* that of shorter sequences lies in front */
+        PARE_TRY(upload_table(c, 0, far));
+    return upload_table(c, far, c->f->positions * half);
 }
 
 void pare__cuda_give_all(pare_cuda *c)

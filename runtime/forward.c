@@ -17,6 +17,20 @@ static pare_status check_positions(pare_ctx *cx, const pare_model *m, size_t pos
                      positions, room);
 }
 
+/* For positions 0 .. rows - 1 of sequences of `length`. */
+static void fill_table(const pare_rope *r, size_t half, size_t rows, size_t length, float *cosine,
+                       float *sine)
+{
+    const double attention = r->attention > 0 ? r->attention : 1;
+    for (size_t i = 0; i < half; i++) {
+        const double frequency = pare_rope_frequency(r, i, half, length);
+        for (size_t p = 0; p < rows; p++) {
+            cosine[p * half + i] = (float)(cos((double)p * frequency) * attention);
+            sine[p * half + i] = (float)(sin((double)p * frequency) * attention);
+        }
+    }
+}
+
 pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *model,
                               size_t positions, bool exact, pare_forward *f)
 {
@@ -25,17 +39,13 @@ pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *mod
     *f = (pare_forward){.model = model, .exact = exact, .positions = positions};
     if (half == 0)
         return check_positions(cx, model, positions);
-    float *const cosine = pare_arena_take(a, positions, half * sizeof *cosine);
-    float *const sine = pare_arena_take(a, positions, half * sizeof *sine);
+    const size_t rows = pare_rope_rows(&c->rope, positions), near = rows - positions;
+    float *const cosine = pare_arena_take(a, rows, half * sizeof *cosine);
+    float *const sine = pare_arena_take(a, rows, half * sizeof *sine);
     if (!cosine || !sine)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < half; i++) {
-        const double frequency = pare_rope_frequency(&c->rope, i, half);
-        for (size_t p = 0; p < positions; p++) {
-            cosine[p * half + i] = (float)cos((double)p * frequency);
-            sine[p * half + i] = (float)sin((double)p * frequency);
-        }
-    }
+    fill_table(&c->rope, half, near, near, cosine, sine);
+    fill_table(&c->rope, half, positions, positions, cosine + near * half, sine + near * half);
     f->rope_cos = cosine;
     f->rope_sin = sine;
     return PARE_OK;

@@ -102,6 +102,7 @@ const float *pare__kv_keys(const pare__kv_reader *r, pare__kv_source s, size_t t
 {
     const pare__kv_batch *const b = r->b;
     const size_t d = b->f->model->config.head_dim, half = pare_rope_pairs(&b->f->model->config);
+    const size_t table = pare_rope_table(b->f, b->kv->capacity);
     size_t begin, end;
     if (b->kv->format.method == PARE_KV_FLOAT)
         return s == PARE__KV_HELD
@@ -111,8 +112,8 @@ const float *pare__kv_keys(const pare__kv_reader *r, pare__kv_source s, size_t t
         return NULL;
     float *const from = r->decoded + (begin - c0) * d;
     for (size_t p = begin; half && pare__kv_before_rope(&b->kv->format) && p < end; p++)
-        pare_rope_apply(from + (p - begin) * d, b->f->rope_cos + p * half,
-                        b->f->rope_sin + p * half, half);
+        pare_rope_apply(from + (p - begin) * d, b->f->rope_cos + table + p * half,
+                        b->f->rope_sin + table + p * half, half);
     b->cx->kernels.transpose_f32(r->keys + begin - c0, PARE_KV_BLOCK, from, d, end - begin, d);
     return r->keys;
 }

@@ -127,8 +127,9 @@ static void unrotate_rows(void *arg, size_t begin, size_t end, size_t worker)
     const turn_call *const r = arg;
     const pare_forward *const f = r->a->f;
     const size_t half = pare_rope_pairs(&f->model->config), d = f->model->config.head_dim;
+    const size_t table = pare_rope_table(f, r->a->kv->capacity);
     for (size_t i = begin; i < end; i++) {
-        const size_t at = i % r->a->batch.length * half;
+        const size_t at = table + i % r->a->batch.length * half;
         for (size_t h = 0; h < r->heads; h++)
             pare_rope_undo(r->x + (i * r->heads + h) * d, f->rope_cos + at, f->rope_sin + at, half);
     }

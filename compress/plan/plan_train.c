@@ -230,6 +230,6 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         largest = beside[i] > largest ? beside[i] : largest;
     return t.bytes + aware_bytes(plan, &t) + plan->linears * OF_LEAF +
-           c->blocks * sizeof(pare_block) +
-           2 * (uint64_t)plan->window * pare_rope_pairs(c) * 2 * sizeof(float) + ROUNDING + largest;
+           c->blocks * sizeof(pare_block) + 2 * pare__plan_rope_bytes(c, plan->window) + ROUNDING +
+           largest;
 }

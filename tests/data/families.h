@@ -25,6 +25,9 @@ static inline const family *family_find(const char *name)
     for (size_t i = 0; i < FAMILIES; i++)
         if (strcmp(families[i].name, name) == 0)
             return &families[i];
+    for (size_t i = 0; i < SCALED_FAMILIES; i++)
+        if (strcmp(scaled_families[i].name, name) == 0)
+            return &scaled_families[i];
     return NULL;
 }
 

@@ -121,7 +121,7 @@ START_TEST(absent_options_get_the_defaults_of_the_family)
     ck_assert_uint_eq(config.vocab, 512);
     ck_assert_uint_eq(config.context, 512);
     ck_assert(config.norm_eps == 1e-5);
-    ck_assert(config.rope.theta == 10000 && !config.rope.llama3);
+    ck_assert(config.rope.theta == 10000 && config.rope.kind == PARE_ROPE_LINEAR);
     ck_assert(!config.tied);
     ck_assert_int_eq(config.bos_id, -1);
     ck_assert_uint_eq(config.eos_ids, 0);
@@ -165,7 +165,7 @@ START_TEST(rope_scaling_of_llama_3_is_read_wherever_it_stands)
     };
     for (size_t i = 0; i < 3; i++) {
         parse_ok(texts[i]);
-        ck_assert(config.rope.llama3 && config.rope.theta == 500000);
+        ck_assert(config.rope.kind == PARE_ROPE_LLAMA3 && config.rope.theta == 500000);
         ck_assert(config.rope.factor == 8 && config.rope.low_freq_factor == 1);
         ck_assert(config.rope.high_freq_factor == 4);
         ck_assert_uint_eq(config.rope.original_context, 8192);
@@ -192,7 +192,7 @@ START_TEST(the_first_length_of_llama_3_may_be_missing_or_stand_at_the_top)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         parse_ok(cases[i].text);
-        ck_assert(config.rope.llama3);
+        ck_assert(config.rope.kind == PARE_ROPE_LLAMA3);
         ck_assert_uint_eq(config.rope.original_context, cases[i].original);
     }
 }
@@ -208,7 +208,8 @@ START_TEST(rope_settings_without_a_type_are_plain)
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         parse_ok(texts[i]);
-        ck_assert(config.rope.theta == 500000 && !config.rope.llama3 && config.rope.stretch == 0);
+        ck_assert(config.rope.theta == 500000 && config.rope.kind == PARE_ROPE_LINEAR &&
+                  config.rope.stretch == 0);
         ck_assert_uint_eq(config.rope.rotary, 8);
     }
     parse_ok(SIZES

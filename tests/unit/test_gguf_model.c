@@ -246,7 +246,7 @@ START_TEST(positions_are_stretched_by_old_and_new_names)
     open_corpus(stretched[_i].model);
     ck_assert_msg(pare_config_parse(&cx, "config", ck.config, &c) == PARE_OK, "%s", cx.what);
     ck_assert(c.rope.stretch == stretched[_i].stretch);
-    ck_assert(!c.rope.llama3);
+    ck_assert(c.rope.kind == PARE_ROPE_LINEAR);
 }
 END_TEST
 
