@@ -68,13 +68,21 @@ static pare_status read_dynamic(const object *o, const pare_config *c, pare_rope
     return PARE_OK;
 }
 
+/* attention_factor, else what stands for it, in F32 as transformers multiplies. */
+static pare_status read_attention(const object *o, double usual, pare_rope *r)
+{
+    PARE_TRY(pare__config_positive(o->f, o->v, "attention_factor", &usual));
+    r->attention = (double)(float)usual;
+    return PARE_OK;
+}
+
 /* m(s) = 1 + s ln(factor) / 10 */
 static double entropy_scale(double factor, double s)
 {
     return factor <= 1 ? 1 : 1 + 0.1 * s * log(factor);
 }
 
-/* attention_factor, else m(mscale) / m(mscale_all_dim) with both of them, else m(1). */
+/* m(mscale) / m(mscale_all_dim) with both of them, else m(1). */
 static pare_status read_yarn_attention(const object *o, pare_rope *r)
 {
     static const char *const keys[] = {"mscale", "mscale_all_dim"};
@@ -86,10 +94,8 @@ static pare_status read_yarn_attention(const object *o, pare_rope *r)
             return pare_fail(o->f->cx, PARE_EFORMAT, "%s: %s: %s is not a number of at least 0",
                              o->f->name, o->key, keys[i]);
     }
-    const bool both = scale[0] > 0 && scale[1] > 0;
-    r->attention = both ? entropy_scale(r->factor, scale[0]) / entropy_scale(r->factor, scale[1])
-                        : entropy_scale(r->factor, 1);
-    return pare__config_positive(o->f, o->v, "attention_factor", &r->attention);
+    const double both = entropy_scale(r->factor, scale[0]) / entropy_scale(r->factor, scale[1]);
+    return read_attention(o, scale[0] > 0 && scale[1] > 0 ? both : entropy_scale(r->factor, 1), r);
 }
 
 static pare_status read_yarn(const object *o, const pare_config *c, pare_rope *r)
@@ -145,10 +151,9 @@ static pare_status read_longrope(const object *o, const pare_config *c, pare_rop
     PARE_TRY(read_original(o, c, &r->original_context));
     r->factor = (double)c->context / (double)r->original_context;
     PARE_TRY(pare__config_positive(o->f, o->v, "factor", &r->factor));
-    r->attention = 1;
-    if (r->factor > 1 && r->original_context > 1)
-        r->attention = sqrt(1 + log(r->factor) / log((double)r->original_context));
-    return pare__config_positive(o->f, o->v, "attention_factor", &r->attention);
+    const double original = log((double)r->original_context);
+    return read_attention(
+        o, r->factor > 1 && original > 0 ? sqrt(1 + log(r->factor) / original) : 1, r);
 }
 
 pare_status pare__config_scaling(const pare__config_file *f, const char *key, const char *type,

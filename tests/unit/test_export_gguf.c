@@ -54,6 +54,28 @@ static const kind kinds[] = {
     AS_IS("mixtral"),
     AS_IS("qwen2_moe"),
     AS_IS("qwen3_moe"),
+    AS_IS("llama_yarn"),
+    AS_IS("llama_longrope"),
+    AS_IS("phi3_longrope"),
+    AS_IS("phi3_short"),
+    CHANGED("qwen2_yarn", "\"truncate\":false,\"mscale\":1.5,\"mscale_all_dim\":0.5",
+            "\"truncate\":true"),
+    CHANGED("phi", "\"partial_rotary_factor\":0.5",
+            "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,\"attention_factor\":1."
+            "7079441541679836,"
+            "\"original_max_position_embeddings\":64,\"partial_rotary_factor\":0.5}"),
+    REFUSED("qwen2_yarn", NULL, NULL, "llama.cpp has no place for yarn with truncate: false"),
+    REFUSED("llama_yarn",
+            "\"original_max_position_embeddings\":16,\"beta_fast\":0.5,\"beta_slow\":0.05",
+            "\"original_max_position_embeddings\":2",
+            "an original_max_position_embeddings so small"),
+    REFUSED("llama_dynamic", NULL, NULL,
+            "llama.cpp has no place for scaled frequencies (rope_type dynamic) in models of llama"),
+    REFUSED(
+        "qwen2", "\"use_sliding_window\":true",
+        "\"use_sliding_window\":false,\"rope_scaling\":{\"rope_type\":\"longrope\","
+        "\"short_factor\":[1,1,1,1,1,1,1,1],\"long_factor\":[1,1,1,1,1,1,1,2]}",
+        "llama.cpp has no place for scaled frequencies (rope_type longrope) in models of qwen2"),
     REFUSED("qwen2_moe", "\"norm_topk_prob\":false", "\"norm_topk_prob\":true",
             "the weights of experts"),
     REFUSED("qwen2", "\"use_sliding_window\":true",
