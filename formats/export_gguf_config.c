@@ -97,8 +97,6 @@ static void put_scaling(const pare__gguf_family *f, const pare_rope *r, pare_ggu
     if (!yarn)
         return;
     put_real(w, f, "rope.scaling.factor", r->factor);
-    put_real(w, f, "rope.scaling.yarn_beta_fast", r->beta_fast);
-    put_real(w, f, "rope.scaling.yarn_beta_slow", r->beta_slow);
 }
 
 static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
@@ -231,6 +229,25 @@ bool pare_gguf_keeps_window(const pare_config *c)
     return !f || !(f->how & PARE__GGUF_NO_WINDOW) || c->window == 0 || c->window >= c->context;
 }
 
+/* Readers round the bounds, take them from the usual turns, and need them in order. */
+static pare_status check_yarn(pare_ctx *cx, const pare_config *c)
+{
+    const pare_rope *const r = &c->rope;
+    double bound[2];
+    pare_rope_ramp(r, pare_rope_pairs(c), bound);
+    const char *const what =
+        r->exact_bounds ? "truncate: false"
+        : r->beta_fast != PARE__GGUF_BETA_FAST || r->beta_slow != PARE__GGUF_BETA_SLOW
+            ? "other bounds than beta_fast 32 and beta_slow 1"
+        : bound[0] > bound[1] ? "an original_max_position_embeddings so small"
+                              : NULL;
+    return what ? pare_fail(cx, PARE_ENOTSUP,
+                            "gguf: llama.cpp has no place for yarn with %s; the format "
+                            "safetensors keeps config.json as it is",
+                            what)
+                : PARE_OK;
+}
+
 /* Readers of a family must compute the scaling of positions. */
 static pare_status check_scaling(pare_ctx *cx, const pare__gguf_family *f, const pare_config *c)
 {
@@ -243,21 +260,12 @@ static pare_status check_scaling(pare_ctx *cx, const pare__gguf_family *f, const
                  [PARE_ROPE_YARN] = {"yarn", 0},
                  [PARE_ROPE_LONGROPE] = {"longrope", PARE__GGUF_FACTORS}};
     const unsigned needs = kinds[c->rope.kind].needs;
-    double bound[2] = {0, 1};
     if ((f->how & needs) != needs)
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: llama.cpp has no place for scaled frequencies (rope_type %s) in "
                          "models of %s; the format safetensors keeps config.json as it is",
                          kinds[c->rope.kind].type, c->arch->model_type);
-    if (c->rope.kind == PARE_ROPE_YARN)
-        pare_rope_ramp(&c->rope, pare_rope_pairs(c), bound);
-    if (c->rope.exact_bounds || bound[0] > bound[1])
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "gguf: llama.cpp has no place for yarn with %s; the format safetensors "
-                         "keeps config.json as it is",
-                         c->rope.exact_bounds ? "truncate: false"
-                                              : "an original_max_position_embeddings so small");
-    return PARE_OK;
+    return c->rope.kind == PARE_ROPE_YARN ? check_yarn(cx, c) : PARE_OK;
 }
 
 /* What readers of a family take for granted. */

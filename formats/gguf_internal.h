@@ -139,6 +139,10 @@ extern const char *const pare__gguf_factors[2];
 /* YARN, LONGROPE, or LINEAR for anything else. */
 pare_rope_kind pare__gguf_scaling_kind(const pare_gguf *g, const pare__gguf_family *f);
 
+/* Turns between which llama.cpp mixes frequencies of YaRN: it does not read the keys for others in
+ * the architectures here. */
+enum { PARE__GGUF_BETA_FAST = 32, PARE__GGUF_BETA_SLOW = 1 };
+
 /* What llama.cpp multiplies cosines and sines with for YaRN, beside the key attn_factor. */
 double pare__gguf_yarn_attention(double factor);
 

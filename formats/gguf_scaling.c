@@ -68,22 +68,18 @@ static pare_status put_original(pare_ctx *cx, const char *name, const pare_gguf 
 static pare_status put_yarn(pare_ctx *cx, const char *name, const pare_gguf *g,
                             const pare__gguf_family *f, pare_json_writer *w)
 {
-    double factor, fast, slow, attention;
+    double factor, attention;
     if (strcmp(f->model_type, "phi3") == 0)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: rope.scaling.type yarn is not supported in files of phi3 (none, "
                          "linear and longrope are)",
                          name);
     PARE_TRY(read_number(cx, name, g, f, factor_key, 1, &factor));
-    PARE_TRY(read_number(cx, name, g, f, "rope.scaling.yarn_beta_fast", 32, &fast));
-    PARE_TRY(read_number(cx, name, g, f, "rope.scaling.yarn_beta_slow", 1, &slow));
     PARE_TRY(read_number(cx, name, g, f, attention_key, 1, &attention));
     pare_json_open_object(w, "rope_scaling");
     pare_json_put_text(w, "rope_type", "yarn");
     pare_json_put_number(w, "factor", factor);
     PARE_TRY(put_original(cx, name, g, f, w));
-    pare_json_put_number(w, "beta_fast", fast);
-    pare_json_put_number(w, "beta_slow", slow);
     if (attention != 1)
         pare_json_put_number(w, "attention_factor", attention * pare__gguf_yarn_attention(factor));
     pare_json_close(w);

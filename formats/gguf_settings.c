@@ -32,8 +32,6 @@ static const char *const left_out[] = {
     "rope.scaling.factor",
     "rope.scaling.finetuned",
     "rope.scaling.original_context_length",
-    "rope.scaling.yarn_beta_fast",
-    "rope.scaling.yarn_beta_slow",
 };
 
 /* A number that changes the arithmetic unless it has one of two values. */
@@ -42,7 +40,7 @@ typedef struct setting {
     double none, also;
 } setting;
 
-enum { SETTINGS = 25 };
+enum { SETTINGS = 27 };
 
 static void list_settings(const pare__gguf_family *f, const pare__gguf_shape *s,
                           setting out[SETTINGS])
@@ -69,6 +67,8 @@ static void list_settings(const pare__gguf_family *f, const pare__gguf_shape *s,
         {"rope.scaling.yarn_attn_factor", 1, yarn ? pare__gguf_yarn_attention(s->factor) : 1},
         {"rope.scaling.yarn_ext_factor", yarn, -1},
         {"rope.scaling.yarn_log_multiplier", 0, 0},
+        {"rope.scaling.yarn_beta_fast", PARE__GGUF_BETA_FAST, PARE__GGUF_BETA_FAST},
+        {"rope.scaling.yarn_beta_slow", PARE__GGUF_BETA_SLOW, PARE__GGUF_BETA_SLOW},
         {"expert_weights_scale", 1, 0},
         {"expert_weights_norm", norm, norm},
         {"expert_gating_func", 1, 0},
@@ -153,7 +153,8 @@ pare_status pare__gguf_settings(pare_ctx *cx, const char *name, const pare_gguf 
             PARE_TRY(check_pattern(cx, name, v, f, s));
         const bool unused =
             (!(f->how & PARE__GGUF_MIXTURE) && strncmp(key, "expert_", 7) == 0) ||
-            (s->scaling != PARE_ROPE_LINEAR && strcmp(key, "rope.scaling.attn_factor") == 0);
+            (s->scaling != PARE_ROPE_LINEAR && strcmp(key, "rope.scaling.attn_factor") == 0) ||
+            (s->scaling != PARE_ROPE_YARN && strncmp(key, "rope.scaling.yarn_beta_", 23) == 0);
         if (unused || is_read(f, key))
             continue;
         size_t k = 0;

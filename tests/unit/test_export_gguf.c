@@ -35,6 +35,8 @@ typedef struct kind {
     "\"use_sliding_window\":true,\"sliding_window\":11,"                                           \
     "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"]"
 
+#define SMALL_YARN "\"original_max_position_embeddings\":16,\"beta_fast\":0.5,\"beta_slow\":0.05"
+
 static const kind kinds[] = {
     AS_IS("llama"),
     AS_IS("mistral"),
@@ -54,21 +56,21 @@ static const kind kinds[] = {
     AS_IS("mixtral"),
     AS_IS("qwen2_moe"),
     AS_IS("qwen3_moe"),
-    AS_IS("llama_yarn"),
+    CHANGED("llama_yarn", SMALL_YARN, "\"original_max_position_embeddings\":128"),
     AS_IS("llama_longrope"),
     AS_IS("phi3_longrope"),
     AS_IS("phi3_short"),
-    CHANGED("qwen2_yarn", "\"truncate\":false,\"mscale\":1.5,\"mscale_all_dim\":0.5",
-            "\"truncate\":true"),
+    CHANGED("qwen2_yarn",
+            "\"truncate\":false,\"mscale\":1.5,\"mscale_all_dim\":0.5,\"factor\":16," SMALL_YARN,
+            "\"factor\":16,\"original_max_position_embeddings\":64"),
     CHANGED("phi", "\"partial_rotary_factor\":0.5",
-            "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,\"attention_factor\":1."
-            "7079441541679836,"
-            "\"original_max_position_embeddings\":64,\"partial_rotary_factor\":0.5}"),
+            "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,"
+            "\"attention_factor\":1.7079441541679836,\"original_max_position_embeddings\":64,"
+            "\"partial_rotary_factor\":0.5}"),
     REFUSED("qwen2_yarn", NULL, NULL, "llama.cpp has no place for yarn with truncate: false"),
-    REFUSED("llama_yarn",
-            "\"original_max_position_embeddings\":16,\"beta_fast\":0.5,\"beta_slow\":0.05",
-            "\"original_max_position_embeddings\":2",
-            "an original_max_position_embeddings so small"),
+    REFUSED("llama_yarn", NULL, NULL, "yarn with other bounds than beta_fast 32 and beta_slow 1"),
+    REFUSED("llama_yarn", SMALL_YARN, "\"original_max_position_embeddings\":2",
+            "yarn with an original_max_position_embeddings so small"),
     REFUSED("llama_dynamic", NULL, NULL,
             "llama.cpp has no place for scaled frequencies (rope_type dynamic) in models of llama"),
     REFUSED(

@@ -98,6 +98,8 @@ static const char *const messages[] = {
     "llama.rope.scaling.original_context_length is not a number above 0",
     "llama.rope.scaling.yarn_attn_factor of 1.2 is not supported (1 is)",
     "llama.rope.scaling.yarn_ext_factor of 0.5 is not supported (1 is)",
+    "llama.rope.scaling.yarn_beta_fast of 16 is not supported (32 is)",
+    "llama.rope.scaling.yarn_beta_slow of 2 is not supported (1 is)",
     "llama.rope.scaling.yarn_log_multiplier of 0.1 is not supported (0 is)",
     "rope.scaling.type yarn is not supported in files of phi3 (none, linear and longrope are)",
     "tensor rope_freqs.weight and yarn together are not supported",
