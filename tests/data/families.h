@@ -18,6 +18,7 @@
 
 #include "runtime/random.h"
 #include "tests/data/family_table.h"
+#include "tests/data/scaled_table.h"
 #include "tests/data/tiny_tensors.h"
 
 static inline const family *family_find(const char *name)
