@@ -73,6 +73,9 @@ static pare_status read_attention(const object *o, double usual, pare_rope *r)
 {
     PARE_TRY(pare__config_positive(o->f, o->v, "attention_factor", &usual));
     r->attention = (double)(float)usual;
+    if (!(r->attention > 0) || !isfinite(r->attention))
+        return pare_fail(o->f->cx, PARE_EFORMAT, "%s: %s: attention_factor %g does not fit F32",
+                         o->f->name, o->key, usual);
     return PARE_OK;
 }
 
@@ -140,12 +143,12 @@ static pare_status read_divisors(const object *o, const char *key, size_t pairs,
 
 static pare_status read_longrope(const object *o, const pare_config *c, pare_rope *r)
 {
-    const size_t pairs = r->rotary / 2;
+    const size_t turned = r->rotary ? r->rotary : c->head_dim, pairs = turned / 2;
     if (pairs > PARE_ROPE_DIVISORS_MAX)
         return pare_fail(o->f->cx, PARE_ENOTSUP,
                          "%s: %s: longrope with %zu channels of a head that turn is not supported "
                          "(up to %d are)",
-                         o->f->name, o->key, r->rotary, 2 * PARE_ROPE_DIVISORS_MAX);
+                         o->f->name, o->key, turned, 2 * PARE_ROPE_DIVISORS_MAX);
     PARE_TRY(read_divisors(o, "short_factor", pairs, r->divisor[0]));
     PARE_TRY(read_divisors(o, "long_factor", pairs, r->divisor[1]));
     PARE_TRY(read_original(o, c, &r->original_context));

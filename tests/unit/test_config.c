@@ -40,6 +40,7 @@ static const char *const messages[] = {
     "rope_scaling: truncate is not true or false",
     "rope_scaling: mscale is not a number of at least 0",
     "attention_factor is not a number above 0",
+    "rope_scaling: attention_factor 1e-60 does not fit F32",
     "rope_scaling: dynamic needs factor >= 1",
     "rope_scaling: short_factor is not a list of 4 numbers, one for each pair of channels that",
     "rope_scaling: long_factor: item 1 is not a number above 0",
