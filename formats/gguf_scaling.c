@@ -52,6 +52,17 @@ static pare_status read_number(pare_ctx *cx, const char *name, const pare_gguf *
     return PARE_OK;
 }
 
+/* 0 stands for none. */
+static pare_status read_factor(pare_ctx *cx, const char *name, const pare_gguf *g,
+                               const pare__gguf_family *f, double *out)
+{
+    if (pare__gguf_number(g, factor_key, out) && *out == 0) {
+        *out = 1;
+        return PARE_OK;
+    }
+    return read_number(cx, name, g, f, factor_key, 1, out);
+}
+
 /* Positions of the model before it was stretched: those that it has, where the file does not say.
  */
 static pare_status put_original(pare_ctx *cx, const char *name, const pare_gguf *g,
@@ -74,7 +85,7 @@ static pare_status put_yarn(pare_ctx *cx, const char *name, const pare_gguf *g,
                          "%s: rope.scaling.type yarn is not supported in files of phi3 (none, "
                          "linear and longrope are)",
                          name);
-    PARE_TRY(read_number(cx, name, g, f, factor_key, 1, &factor));
+    PARE_TRY(read_factor(cx, name, g, f, &factor));
     PARE_TRY(read_number(cx, name, g, f, attention_key, 1, &attention));
     pare_json_open_object(w, "rope_scaling");
     pare_json_put_text(w, "rope_type", "yarn");
@@ -99,8 +110,12 @@ static pare_status put_divisors(pare_ctx *cx, const char *name, const pare_gguf_
                          name, d->name, (unsigned long long)d->elements, d->type->name,
                          PARE_ROPE_DIVISORS_MAX);
     pare_json_open_array(w, word);
-    for (uint64_t i = 0; pare_gguf_number(&v, i, &x); i++)
+    for (uint64_t i = 0; pare_gguf_number(&v, i, &x); i++) {
+        if (!(x > 0) || !isfinite(x))
+            return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s: value %llu is not a number above 0",
+                             name, d->name, (unsigned long long)i);
         pare_json_put_number(w, NULL, pare__gguf_shortest(x));
+    }
     pare_json_close(w);
     return PARE_OK;
 }
@@ -121,7 +136,7 @@ static pare_status put_longrope(pare_ctx *cx, const char *name, const pare_gguf 
                                  : "without the tensors rope_factors_short.weight and "
                                    "rope_factors_long.weight");
     }
-    PARE_TRY(read_number(cx, name, g, f, factor_key, 1, &factor));
+    PARE_TRY(read_factor(cx, name, g, f, &factor));
     PARE_TRY(read_number(cx, name, g, f, attention_key, 1, &attention));
     if (factor != 1 || has_type(g, f, "yarn"))
         return pare_fail(cx, PARE_ENOTSUP,

@@ -108,6 +108,7 @@ static const char *const messages[] = {
     "longrope is not supported in files of phi2 (in those of llama and phi3 it is)",
     "tensor rope_factors_short.weight of 8 values of F16 is not supported (up to 128 of F32 are)",
     "tensor rope_factors_short.weight of 129 values of F32 is not supported",
+    "tensor rope_factors_short.weight: value 2 is not a number above 0",
     "tensor rope_factors_short.weight and a rope.scaling.factor together are not supported",
     "tensor rope_factors_short.weight and a rope.scaling.type of yarn together are not supported",
     "tensor rope_freqs.weight of F16 is not supported (F32 is)",

@@ -260,6 +260,7 @@ static const struct {
     {"model_yarn", PARE_ROPE_YARN, 32, 1.138629436111989, 3.1622776601683795e-4 / 4},
     {"model_yarn_all", PARE_ROPE_YARN, 32, 1.7079441541679836, 3.1622776601683795e-4 / 4},
     {"model_longrope", PARE_ROPE_LONGROPE, 0, 1.25, 3.1622776601683795e-4 / 1.7},
+    {"model_longrope_zero", PARE_ROPE_LONGROPE, 0, 1, 3.1622776601683795e-4 / 1.7},
     {"model_longrope_phi3", PARE_ROPE_LONGROPE, 0, 1, 3.1622776601683795e-4 / 1.7},
 };
 
