@@ -39,7 +39,7 @@ static void turn(const pare_qk *of, void (*by)(float *, const float *, const flo
                  float *x, size_t rows, size_t width)
 {
     const size_t d = of->f->model->config.head_dim, half = pare_rope_pairs(&of->f->model->config);
-    const size_t table = pare_rope_table(of->f, of->window);
+    const size_t table = pare_rope_table(of->f, of->window, of->length);
     for (size_t i = 0; half && i < rows; i++) {
         const size_t at = table + i % of->length * half;
         for (size_t h = 0; h < width; h += d)

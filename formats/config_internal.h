@@ -27,6 +27,11 @@ PARE_CHECKED pare_status pare__config_positive(const pare__config_file *f, const
 /* What pare does not compute of a family that is known by name only; NULL for other names. */
 const char *pare__config_missing(const char *model_type);
 
+/* What the object `key` of the file says of the scaling of positions, of a type that it names; *r
+ * has theta and rotary. As pare__config_rope. */
+PARE_CHECKED pare_status pare__config_scaling(const pare__config_file *f, const char *key,
+                                              const char *type, const pare_config *c, pare_rope *r);
+
 /* c->rope of a configuration that has its sizes. PARE_EFORMAT for a setting that is missing, wrong
  * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */
 PARE_CHECKED pare_status pare__config_rope(const pare__config_file *f, pare_config *c);

@@ -1,7 +1,6 @@
 /* Rotary positions as config.json has them: rope_theta and what stretches or bends it.
  *
- * Source  transformers, modeling_rope_utils.py: the keys that each type needs. */
-#include <math.h>
+ * Source  transformers, modeling_rope_utils.py. */
 #include <string.h>
 
 #include "formats/config_internal.h"
@@ -12,45 +11,6 @@ typedef struct object {
     const char *key;
     const pare_json *v;
 } object;
-
-/* A number above 0 without which the type means nothing. */
-static pare_status read_needed(const object *o, const char *type, const char *key, double *out)
-{
-    if (pare__config_absent(pare_json_get(o->v, key)))
-        return pare_fail(o->f->cx, PARE_EFORMAT, "%s: %s: rope_type %s needs %s, which is missing",
-                         o->f->name, o->key, type, key);
-    return pare__config_positive(o->f, o->v, key, out);
-}
-
-/* The positions that a model was trained on first: at the top, else in the object, else those that
- * it has. */
-static pare_status read_original(const object *o, const pare_config *c, size_t *out)
-{
-    static const char word[] = "original_max_position_embeddings";
-    const pare_json *const top = pare_json_get(o->f->json, word);
-    const pare_json *const v = pare__config_absent(top) ? pare_json_get(o->v, word) : top;
-    const double x = pare__config_absent(v) ? (double)c->context : pare_json_number(v, -1);
-    if (!(x >= 1 && x <= PARE__CONFIG_SIZE_MAX) || x != trunc(x))
-        return pare_fail(o->f->cx, PARE_EFORMAT, "%s: %s: %s is not a whole number from 1 to %d",
-                         o->f->name, o->key, word, PARE__CONFIG_SIZE_MAX);
-    *out = (size_t)x;
-    return PARE_OK;
-}
-
-static pare_status read_llama3(const object *o, const pare_config *c, pare_rope *r)
-{
-    static const char type[] = "llama3";
-    r->llama3 = true;
-    PARE_TRY(read_needed(o, type, "factor", &r->factor));
-    PARE_TRY(read_needed(o, type, "low_freq_factor", &r->low_freq_factor));
-    PARE_TRY(read_needed(o, type, "high_freq_factor", &r->high_freq_factor));
-    PARE_TRY(read_original(o, c, &r->original_context));
-    if (r->factor < 1 || r->high_freq_factor <= r->low_freq_factor)
-        return pare_fail(o->f->cx, PARE_EFORMAT,
-                         "%s: %s: llama3 needs factor >= 1 and low_freq_factor < high_freq_factor",
-                         o->f->name, o->key);
-    return PARE_OK;
-}
 
 /* An object without a type may say what holds for all of them, and nothing that a type would be
  * needed for. */
@@ -102,29 +62,21 @@ static pare_status read_object(const pare__config_file *f, const char *key, cons
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not an object", f->name, key);
     PARE_TRY(pare__config_positive(f, o.v, "rope_theta", &r->theta));
     PARE_TRY(read_type(&o, &type));
-    if (!type)
-        return check_untyped(&o);
-    if (strcmp(type, "llama3") == 0)
-        return read_llama3(&o, c, r);
-    if (strcmp(type, "linear") == 0)
-        return read_needed(&o, type, "factor", &r->stretch);
-    if (strcmp(type, "default") != 0)
-        return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: %s of type %.64s is not supported (default, linear and llama3 are)",
-                         f->name, key, type);
-    return PARE_OK;
+    return type ? pare__config_scaling(f, key, type, c, r) : check_untyped(&o);
 }
 
 static bool same_scaling(const pare_rope *a, const pare_rope *b)
 {
-    return a->llama3 == b->llama3 && a->stretch == b->stretch && a->factor == b->factor &&
+    return a->kind == b->kind && a->stretch == b->stretch && a->factor == b->factor &&
            a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
-           a->original_context == b->original_context;
+           a->original_context == b->original_context && a->beta_fast == b->beta_fast &&
+           a->beta_slow == b->beta_slow && a->exact_bounds == b->exact_bounds &&
+           a->attention == b->attention && memcmp(a->divisor, b->divisor, sizeof a->divisor) == 0;
 }
 
 /* The share of the channels of a head that turn stands at the top under two names or, in newer
  * files, inside rope_parameters. */
-static pare_status read_rotary(const pare__config_file *f, pare_config *c)
+static pare_status read_rotary(const pare__config_file *f, const pare_config *c, size_t *rotary)
 {
     double share = c->arch->rotary_share;
     PARE_TRY(pare__config_positive(f, f->json, "rotary_pct", &share));
@@ -134,8 +86,8 @@ static pare_status read_rotary(const pare__config_file *f, pare_config *c)
     PARE_TRY(pare__config_positive(f, pare_json_get(f->json, "rope_parameters"),
                                    "partial_rotary_factor", &share));
     const double channels = share * (double)c->head_dim;
-    c->rope.rotary = channels >= 1 && channels <= (double)c->head_dim ? (size_t)channels : 0;
-    if (c->rope.rotary == 0 || c->rope.rotary % 2 != 0)
+    *rotary = channels >= 1 && channels <= (double)c->head_dim ? (size_t)channels : 0;
+    if (*rotary == 0 || *rotary % 2 != 0)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: rotary positions of %g of %zu channels: an even number from 2 to all "
                          "of them is supported",
@@ -212,6 +164,7 @@ pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
         return read_kinds(f, c);
     PARE_TRY(pare__config_positive(f, f->json, "rotary_emb_base", &top.theta));
     PARE_TRY(pare__config_positive(f, f->json, "rope_theta", &top.theta));
+    PARE_TRY(read_rotary(f, c, &top.rotary));
     scaling = parameters = top;
     PARE_TRY(read_object(f, older, c, &scaling));
     PARE_TRY(read_object(f, newer, c, &parameters));
@@ -225,5 +178,5 @@ pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
     if (!pare__config_absent(pare_json_get(f->json, "rope_theta")) && c->rope.theta != top.theta)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: rope_theta is given twice, %g and %g", f->name,
                          top.theta, c->rope.theta);
-    return read_rotary(f, c);
+    return PARE_OK;
 }

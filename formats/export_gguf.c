@@ -373,11 +373,30 @@ static pare_status add_linears(listing *l)
     return PARE_OK;
 }
 
-/* The divisors of the frequencies of Llama 3. */
-static pare_status add_divisors(listing *l)
+/* A vector of divisors of frequencies. */
+static pare_status add_divisors(listing *l, const char *name, const float *values, size_t pairs)
+{
+    pare_gguf_item *const t = next_item(l);
+    pare_gguf_piece *const p = add_pieces(l->arena, t, 1);
+    if (!p)
+        return PARE_ENOMEM;
+    t->name = name;
+    t->type = pare_ggml_type_named("F32");
+    t->rank = 1;
+    t->shape[0] = pairs;
+    *p = (pare_gguf_piece){.values = values, .elements = pairs, .way = PARE_GGUF_FLOATS};
+    return PARE_OK;
+}
+
+/* The scaling of frequencies that readers take from tensors. */
+static pare_status add_scaling(listing *l)
 {
     const pare_rope *const r = &l->m->config->rope;
-    const size_t pairs = r->llama3 ? pare_rope_pairs(l->m->config) : 0;
+    const size_t pairs = pare_rope_pairs(l->m->config);
+    for (size_t i = 0; r->kind == PARE_ROPE_LONGROPE && i < 2; i++)
+        PARE_TRY(add_divisors(l, pare__gguf_factors[i], r->divisor[i], pairs));
+    if (r->kind != PARE_ROPE_LLAMA3)
+        return PARE_OK;
     float *const values = PARE_NEW(l->arena, float, pairs);
     if (!values)
         return PARE_ENOMEM;
@@ -390,18 +409,7 @@ static pare_status add_divisors(listing *l)
                             : turns < r->low_freq_factor ? r->factor
                                                          : 1 / ((1 - smooth) / r->factor + smooth));
     }
-    if (pairs == 0)
-        return PARE_OK;
-    pare_gguf_item *const t = next_item(l);
-    pare_gguf_piece *const p = add_pieces(l->arena, t, 1);
-    if (!p)
-        return PARE_ENOMEM;
-    t->name = "rope_freqs.weight";
-    t->type = pare_ggml_type_named("F32");
-    t->rank = 1;
-    t->shape[0] = pairs;
-    *p = (pare_gguf_piece){.values = values, .elements = pairs, .way = PARE_GGUF_FLOATS};
-    return PARE_OK;
+    return add_divisors(l, "rope_freqs.weight", values, pairs);
 }
 
 /* The embedding once more as the output, for readers that want one. */
@@ -442,8 +450,7 @@ static pare_status add_all(listing *l, const bool *plane)
         if (!plane[i] && !is_ignored(l->m->config->arch, l->tensor[i].name))
             PARE_TRY(add_tensor(l, &l->tensor[i]));
     PARE_TRY(add_head(l));
-    PARE_TRY(add_divisors(l));
-    return PARE_OK;
+    return add_scaling(l);
 }
 
 pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_export_target *t,
@@ -457,7 +464,7 @@ pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_export_targe
                  .family = pare__gguf_family_for(m->config->arch->model_type),
                  .tensor = tensor,
                  .tensors = tensors,
-                 .item = PARE_NEW(a, pare_gguf_item, 2 * (m->linears + m->tables) + tensors + 3)};
+                 .item = PARE_NEW(a, pare_gguf_item, 2 * (m->linears + m->tables) + tensors + 4)};
     if (!l.item)
         return PARE_ENOMEM;
     PARE_TRY(add_all(&l, plane));

@@ -92,6 +92,24 @@ static void put_local(const pare__gguf_family *f, const pare_config *c, pare_ggu
     put_real(w, f, "rope.freq_base_swa", c->rope_local.theta);
 }
 
+/* Readers of YaRN have a factor of attention of their own, which attn_factor multiplies. */
+static void put_scaling(const pare__gguf_family *f, const pare_rope *r, pare_gguf_writer *w)
+{
+    const bool yarn = r->kind == PARE_ROPE_YARN;
+    const double attention = r->attention / (yarn ? pare__gguf_yarn_attention(r->factor) : 1);
+    char full[128];
+    if (!yarn && r->kind != PARE_ROPE_LONGROPE)
+        return;
+    pare_gguf_put_text(w, key_of(f, "rope.scaling.type", full), yarn ? "yarn" : "longrope",
+                       yarn ? 4 : 8);
+    put_size(w, f, "rope.scaling.original_context_length", r->original_context);
+    if (fabs(attention - 1) > 1e-7)
+        put_real(w, f, "rope.scaling.attn_factor", attention);
+    if (!yarn)
+        return;
+    put_real(w, f, "rope.scaling.factor", r->factor);
+}
+
 static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
 {
     char full[128];
@@ -99,6 +117,7 @@ static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf
         return;
     put_size(w, f, "rope.dimension_count", 2 * pare_rope_pairs(c));
     put_real(w, f, "rope.freq_base", c->rope.theta);
+    put_scaling(f, &c->rope, w);
     if (f->how & PARE__GGUF_LOCAL && c->window)
         put_local(f, c, w);
     if (c->rope.stretch == 0 || c->rope.stretch == 1)
@@ -129,16 +148,23 @@ static bool same(double x, double y)
     return fabs(x - y) <= 1e-6 * fabs(x);
 }
 
+static double attention_of(const pare_rope *r)
+{
+    return r->attention > 0 ? r->attention : 1;
+}
+
 /* Divisors of Llama 3 go through F32, and other bounds can give the same ones. */
 static bool same_positions(const pare_rope *was, const pare_rope *is, size_t pairs)
 {
-    for (size_t i = 0; i < pairs; i++) {
-        const double a = pare_rope_frequency(was, i, pairs);
-        const double b = pare_rope_frequency(is, i, pairs);
-        if (fabs(a - b) > 2e-6 * a)
+    const size_t length[2] = {1, SIZE_MAX};
+    for (size_t i = 0; i < 2 * pairs; i++) {
+        const double a = pare_rope_frequency(was, i / 2, pairs, length[i % 2]);
+        const double b = pare_rope_frequency(is, i / 2, pairs, length[i % 2]);
+        if (!(fabs(a - b) <= 2e-6 * a))
             return false;
     }
-    return true;
+    return same(attention_of(was), attention_of(is)) &&
+           (!pare_rope_by_length(was) || was->original_context == is->original_context);
 }
 
 pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const pare_config *is)
@@ -219,6 +245,45 @@ bool pare_gguf_keeps_window(const pare_config *c)
     return !f || !(f->how & PARE__GGUF_NO_WINDOW) || c->window == 0 || c->window >= c->context;
 }
 
+/* Readers round the bounds, take them from the usual turns, and need them in order. */
+static pare_status check_yarn(pare_ctx *cx, const pare_config *c)
+{
+    const pare_rope *const r = &c->rope;
+    double bound[2];
+    pare_rope_ramp(r, pare_rope_pairs(c), bound);
+    const char *const what =
+        r->exact_bounds ? "truncate: false"
+        : r->beta_fast != PARE__GGUF_BETA_FAST || r->beta_slow != PARE__GGUF_BETA_SLOW
+            ? "other bounds than beta_fast 32 and beta_slow 1"
+        : bound[0] > bound[1] ? "an original_max_position_embeddings so small"
+                              : NULL;
+    return what ? pare_fail(cx, PARE_ENOTSUP,
+                            "gguf: llama.cpp has no place for yarn with %s; the format "
+                            "safetensors keeps config.json as it is",
+                            what)
+                : PARE_OK;
+}
+
+/* Readers of a family must compute the scaling of positions. */
+static pare_status check_scaling(pare_ctx *cx, const pare__gguf_family *f, const pare_config *c)
+{
+    static const struct {
+        const char *type;
+        unsigned needs; /* PARE__GGUF_* */
+    } kinds[] = {[PARE_ROPE_LINEAR] = {"linear", 0},
+                 [PARE_ROPE_LLAMA3] = {"llama3", PARE__GGUF_DIVISORS},
+                 [PARE_ROPE_DYNAMIC] = {"dynamic", ~0U},
+                 [PARE_ROPE_YARN] = {"yarn", 0},
+                 [PARE_ROPE_LONGROPE] = {"longrope", PARE__GGUF_FACTORS}};
+    const unsigned needs = kinds[c->rope.kind].needs;
+    if ((f->how & needs) != needs)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: llama.cpp has no place for scaled frequencies (rope_type %s) in "
+                         "models of %s; the format safetensors keeps config.json as it is",
+                         kinds[c->rope.kind].type, c->arch->model_type);
+    return c->rope.kind == PARE_ROPE_YARN ? check_yarn(cx, c) : PARE_OK;
+}
+
 /* What readers of a family take for granted. */
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
 {
@@ -241,12 +306,7 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
                          "have no word for; the format safetensors keeps config.json as it is",
                          c->heads, pare_plural(c->heads), c->head_dim, c->heads == 1 ? "is" : "are",
                          c->hidden, name);
-    if (c->rope.llama3 && !(f->how & PARE__GGUF_DIVISORS))
-        return pare_fail(
-            cx, PARE_ENOTSUP,
-            "gguf: llama.cpp has no place for scaled frequencies (rope_type llama3) in "
-            "models of %s; the format safetensors keeps config.json as it is",
-            name);
+    PARE_TRY(check_scaling(cx, f, c));
     if (f->how & PARE__GGUF_QKV_BIAS && !has_bias(&m->linear[0]))
         return pare_fail(
             cx, PARE_ENOTSUP,

@@ -44,8 +44,7 @@ bool pare__gguf_integer(const pare_gguf *g, const char *key, int64_t *out)
     return true;
 }
 
-/* The shortest decimal number that is the same float: 1e-5, not what F32 makes of it. */
-static double shortest(double x)
+double pare__gguf_shortest(double x)
 {
     char text[32];
     for (int digits = 1; digits < 9; digits++) {
@@ -64,7 +63,7 @@ bool pare__gguf_number(const pare_gguf *g, const char *key, double *out)
     double x;
     if (!v || v->array || !pare_gguf_number(v, 0, &x) || !isfinite(x))
         return false;
-    *out = v->kind == PARE_GGUF_F32 ? shortest(x) : x;
+    *out = v->kind == PARE_GGUF_F32 ? pare__gguf_shortest(x) : x;
     return true;
 }
 
@@ -240,7 +239,7 @@ static bool has_divisors(const scaling *d, const pare_rope *r)
     const size_t n = (size_t)d->v.count;
     double x;
     for (size_t i = 0; i < n; i++) {
-        const double is = pare_rope_frequency(r, i, n);
+        const double is = pare_rope_frequency(r, i, n, 0);
         const double plain = turns_of(d, i) * 2 * 3.14159265358979323846;
         if (!pare_gguf_number(&d->v, i, &x) || !(fabs(plain / x - is) <= 1e-6 * is))
             return false;
@@ -258,7 +257,7 @@ static bool fit(const scaling *d, pare_rope *out)
         fit_line(d, &slope, &offset);
     if (!(slope > 0 && offset > 0 && 3 * slope < 1 << 24))
         return false;
-    *out = (pare_rope){.theta = d->theta, .llama3 = true, .factor = d->factor};
+    *out = (pare_rope){.theta = d->theta, .kind = PARE_ROPE_LLAMA3, .factor = d->factor};
     out->original_context = 3 * slope < 1 ? 1 : (size_t)(3 * slope + 0.5);
     const double span = (double)out->original_context / slope;
     out->low_freq_factor = four_digits(offset * span);
@@ -281,7 +280,7 @@ static pare_status put_divisors(const translation *t, const pare_gguf_tensor *d,
                          t->name, d->name, d->type->name);
     for (uint64_t i = 0; pare_gguf_number(&v, i, &x); i++)
         factor = x > factor ? x : factor;
-    factor = shortest(factor);
+    factor = pare__gguf_shortest(factor);
     for (size_t o = 0; o < sizeof originals / sizeof *originals; o++) {
         uint64_t same = 0;
         while (pare_gguf_number(&v, same, &x) &&
@@ -324,8 +323,8 @@ static pare_status read_stretch(const translation *t, double *factor)
         return PARE_OK;
     if (len != 6 || memcmp(type, "linear", 6) != 0)
         return pare_fail(t->cx, PARE_ENOTSUP,
-                         "%s: rope.scaling.type %.*s is not supported (none, linear and the "
-                         "divisors of Llama 3 are)",
+                         "%s: rope.scaling.type %.*s is not supported (none, linear, yarn, "
+                         "longrope and the divisors of Llama 3 are)",
                          t->name, len < 64 ? (int)len : 64, type);
     const char *const key = find(t->g, keys[0]) ? keys[0] : keys[1];
     if (find(t->g, key) && !pare__gguf_number(t->g, key, factor))
@@ -351,12 +350,16 @@ static pare_status put_local(const translation *t)
 static pare_status put_rope(const translation *t)
 {
     double theta = t->shape.theta, factor;
+    bool scaled;
     if (!(t->family->how & PARE__GGUF_ROTARY))
         return PARE_OK;
     if (find(t->g, "rope.freq_base") && !pare__gguf_number(t->g, "rope.freq_base", &theta))
         return wrong(t, "rope.freq_base");
     pare_json_put_number(t->w, "rope_theta", theta);
     PARE_TRY(put_local(t));
+    PARE_TRY(pare__gguf_scaling(t->cx, t->name, t->g, t->family, t->w, &scaled));
+    if (scaled)
+        return PARE_OK;
     PARE_TRY(read_stretch(t, &factor));
     const pare_gguf_tensor *const divisors = pare_gguf_tensor_find(t->g, "rope_freqs.weight");
     if (divisors && factor != 1)
@@ -453,7 +456,12 @@ static pare__gguf_shape read_shape(const translation *t)
     int64_t window = 0;
     pare__gguf_shape s = {.blocks = t->blocks < PARE_BLOCKS_MAX ? t->blocks : PARE_BLOCKS_MAX,
                           .width = t->heads > 0 ? t->hidden / t->heads : 0,
-                          .theta = 10000};
+                          .theta = 10000,
+                          .scaling = PARE_ROPE_LINEAR,
+                          .factor = 1};
+    if (t->family && t->family->how & PARE__GGUF_ROTARY)
+        s.scaling = pare__gguf_scaling_kind(t->g, t->family);
+    (void)pare__gguf_number(t->g, "rope.scaling.factor", &s.factor);
     (void)pare__gguf_integer(t->g, "attention.key_length", &s.width);
     s.turned = s.width;
     (void)pare__gguf_integer(t->g, "rope.dimension_count", &s.turned);

@@ -52,6 +52,7 @@ enum {
     PARE__GGUF_LOCAL = 8192,     /* the file says which blocks have the window, and these turn by a
                                     base of their own, unscaled */
     PARE__GGUF_DIVISORS = 4096,  /* readers take divisors of frequencies, rope_freqs.weight */
+    PARE__GGUF_FACTORS = 8192,   /* and two sets of them, pare__gguf_factors */
     PARE__GGUF_EXPERT_NORM = 256 /* weights of the experts of a token sum to 1, where models may
                                     say otherwise */
 };
@@ -126,9 +127,32 @@ bool pare__gguf_number(const pare_gguf *g, const char *key, double *out);
 /* Sizes of a file, as far as it has them, else 0. */
 typedef struct pare__gguf_shape {
     int64_t blocks, width, turned; /* width: of a head; turned: channels of it */
-    double theta;
+    double theta, factor;          /* factor: of the scaling of positions */
     bool window;
+    pare_rope_kind scaling; /* pare__gguf_scaling_kind */
 } pare__gguf_shape;
+
+/* The shortest decimal number that is the same float: 1e-5, not what F32 makes of it. */
+double pare__gguf_shortest(double x);
+
+/* Tensors of the divisors of LongRoPE: for short sequences, for long ones. */
+extern const char *const pare__gguf_factors[2];
+
+/* YARN, LONGROPE, or LINEAR for anything else. */
+pare_rope_kind pare__gguf_scaling_kind(const pare_gguf *g, const pare__gguf_family *f);
+
+/* Turns between which llama.cpp mixes frequencies of YaRN: it does not read the keys for others in
+ * the architectures here. */
+enum { PARE__GGUF_BETA_FAST = 32, PARE__GGUF_BETA_SLOW = 1 };
+
+/* What llama.cpp multiplies cosines and sines with for YaRN, beside the key attn_factor. */
+double pare__gguf_yarn_attention(double factor);
+
+/* Writes the member rope_scaling for those two; *is: it is one of them. PARE_EFORMAT, PARE_ENOTSUP.
+ */
+PARE_CHECKED pare_status pare__gguf_scaling(pare_ctx *cx, const char *name, const pare_gguf *g,
+                                            const pare__gguf_family *f, pare_json_writer *w,
+                                            bool *is);
 
 /* The keys of the architecture of the file that no word of config.json stands for. PARE_ENOTSUP for
  * one that changes what the model computes, or may; PARE_EFORMAT for one of the wrong kind. */

@@ -299,6 +299,13 @@ static pare_status hand_over(const loading *l, entry *all, size_t count, pare__s
     return PARE_OK;
 }
 
+/* What stands in the configuration. */
+static bool is_setting(const char *name)
+{
+    return strcmp(name, "rope_freqs.weight") == 0 || strcmp(name, pare__gguf_factors[0]) == 0 ||
+           strcmp(name, pare__gguf_factors[1]) == 0;
+}
+
 static pare_status load_tensors(const loading *l, pare__shard *out)
 {
     size_t most = 0, count = 0;
@@ -309,8 +316,8 @@ static pare_status load_tensors(const loading *l, pare__shard *out)
         return PARE_ENOMEM;
     for (size_t i = 0; i < l->g.tensors; i++) {
         pare_ctx_progress(l->ck->cx, "unpacking weights", (double)i, (double)l->g.tensors);
-        if (l->family && strcmp(l->g.tensor[i].name, "rope_freqs.weight") == 0)
-            continue; /* stands in the configuration */
+        if (l->family && is_setting(l->g.tensor[i].name))
+            continue;
         PARE_TRY(load_any(l, &l->g.tensor[i], all, &count));
     }
     pare_ctx_progress(l->ck->cx, "unpacking weights", 1, 1);

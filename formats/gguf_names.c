@@ -304,14 +304,15 @@ enum {
     EXPERTS = PARE__GGUF_MIXTURE,
     EXPERT_NORM = PARE__GGUF_EXPERT_NORM,
     DIVISORS = PARE__GGUF_DIVISORS,
-    LOCAL = PARE__GGUF_LOCAL
+    LOCAL = PARE__GGUF_LOCAL,
+    FACTORS = PARE__GGUF_FACTORS
 };
 
 static const pare__gguf_family families[] = {
     {"llama", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
-     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS | FACTORS},
     {"llama", "mixtral", "MixtralForCausalLM", "model.layers.%zu.", llama_global, mixtral_block,
-     mixtral_words, "hidden_act", "silu", NULL, ROTARY | EXPERTS | NO_WINDOW | DIVISORS},
+     mixtral_words, "hidden_act", "silu", NULL, ROTARY | EXPERTS | NO_WINDOW | DIVISORS | FACTORS},
     {"qwen2moe", "qwen2_moe", "Qwen2MoeForCausalLM", "model.layers.%zu.", llama_global,
      qwen_moe_block, qwen_moe_words, "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | EXPERTS},
     {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", "model.layers.%zu.", llama_global,
@@ -337,7 +338,7 @@ static const pare__gguf_family families[] = {
     {"phi2", "phi", "PhiForCausalLM", "model.layers.%zu.", phi_global, phi_block, neox_words,
      "hidden_act", "gelu_new", "partial_rotary_factor", ROTARY | HEAD | SQUARE},
     {"phi3", "phi3", "Phi3ForCausalLM", "model.layers.%zu.", llama_global, phi3_block, llama_words,
-     "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | WINDOW | NO_WINDOW},
+     "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | WINDOW | NO_WINDOW | FACTORS},
     {"bitnet", "bitnet", "BitNetForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | SQUARE | ACT | TIED | NO_O_BIAS},
 };

@@ -32,8 +32,6 @@ static const char *const left_out[] = {
     "rope.scaling.factor",
     "rope.scaling.finetuned",
     "rope.scaling.original_context_length",
-    "rope.scaling.yarn_beta_fast",
-    "rope.scaling.yarn_beta_slow",
 };
 
 /* A number that changes the arithmetic unless it has one of two values. */
@@ -42,13 +40,14 @@ typedef struct setting {
     double none, also;
 } setting;
 
-enum { SETTINGS = 24 };
+enum { SETTINGS = 27 };
 
 static void list_settings(const pare__gguf_family *f, const pare__gguf_shape *s,
                           setting out[SETTINGS])
 {
     const bool norm = f->how & PARE__GGUF_EXPERT_NORM || strcmp(f->model_type, "mixtral") == 0;
     const double width = (double)s->width, turned = (double)s->turned;
+    const bool yarn = s->scaling == PARE_ROPE_YARN;
     const setting all[SETTINGS] = {
         {"attention.scale", 1 / sqrt(width), 0},
         {"attention.key_length_swa", width, width},
@@ -65,8 +64,11 @@ static void list_settings(const pare__gguf_family *f, const pare__gguf_shape *s,
         {"rope.dimension_count_swa", turned, turned},
         {"rope.scaling.attn_factor", 1, 1},
         {"rope.scaling.alpha", 0, 0},
-        {"rope.scaling.yarn_attn_factor", 1, 1},
-        {"rope.scaling.yarn_ext_factor", 0, -1},
+        {"rope.scaling.yarn_attn_factor", 1, yarn ? pare__gguf_yarn_attention(s->factor) : 1},
+        {"rope.scaling.yarn_ext_factor", yarn, -1},
+        {"rope.scaling.yarn_log_multiplier", 0, 0},
+        {"rope.scaling.yarn_beta_fast", PARE__GGUF_BETA_FAST, PARE__GGUF_BETA_FAST},
+        {"rope.scaling.yarn_beta_slow", PARE__GGUF_BETA_SLOW, PARE__GGUF_BETA_SLOW},
         {"expert_weights_scale", 1, 0},
         {"expert_weights_norm", norm, norm},
         {"expert_gating_func", 1, 0},
@@ -151,7 +153,10 @@ pare_status pare__gguf_settings(pare_ctx *cx, const char *name, const pare_gguf 
             continue;
         if (strcmp(key, "attention.sliding_window_pattern") == 0 && !(f->how & PARE__GGUF_LOCAL))
             PARE_TRY(check_pattern(cx, name, v, f, s));
-        const bool unused = !(f->how & PARE__GGUF_MIXTURE) && strncmp(key, "expert_", 7) == 0;
+        const bool unused =
+            (!(f->how & PARE__GGUF_MIXTURE) && strncmp(key, "expert_", 7) == 0) ||
+            (s->scaling != PARE_ROPE_LINEAR && strcmp(key, "rope.scaling.attn_factor") == 0) ||
+            (s->scaling != PARE_ROPE_YARN && strncmp(key, "rope.scaling.yarn_beta_", 23) == 0);
         if (unused || is_read(f, key))
             continue;
         size_t k = 0;

@@ -306,6 +306,13 @@ static pare_status upload_floats(pare_cuda *c, const void *x, size_t count)
     return pare__cuda_upload(c, &x, count * sizeof(float));
 }
 
+/* Angles from `at` on, `count` of them. */
+static pare_status upload_table(pare_cuda *c, size_t at, size_t count)
+{
+    PARE_TRY(upload_floats(c, c->f->rope_cos ? c->f->rope_cos + at : NULL, count));
+    return upload_floats(c, c->f->rope_sin ? c->f->rope_sin + at : NULL, count);
+}
+
 static pare_status upload_levels(pare_cuda *c, const pare_config *config, const pare_kv_levels *l)
 {
     const size_t width = config->kv_heads * config->head_dim;
@@ -334,7 +341,8 @@ pare_status pare__cuda_upload_model(pare_cuda *c)
 {
     const pare_model *const m = c->f->model;
     const pare_config *const config = &m->config;
-    const size_t half = pare_rope_pairs(config);
+    const size_t half = pare_rope_pairs(config), far = pare_rope_table(c->f, 0, SIZE_MAX);
+    const size_t size = c->f->positions * half;
     for (size_t i = 0; i < config->blocks; i++) {
         pare_ctx_progress(c->cx, "copying the model to the device", (double)i,
                           (double)config->blocks);
@@ -343,12 +351,11 @@ pare_status pare__cuda_upload_model(pare_cuda *c)
     }
     for (size_t i = 0; i < PARE_MODEL_LEAVES; i++)
         PARE_TRY(upload_leaf(c, pare_model_leaf(m, i)));
-    for (size_t i = 0; i < pare_rope_tables(config); i++) {
-        const size_t size = c->f->positions * half;
-        PARE_TRY(upload_floats(c, c->f->rope_cos + i * size, size));
-        PARE_TRY(upload_floats(c, c->f->rope_sin + i * size, size));
-    }
-    return PARE_OK;
+    if (far) /* that of shorter sequences lies in front */
+        PARE_TRY(upload_table(c, 0, far));
+    PARE_TRY(upload_table(c, far, size));
+    return config->rope_local.theta > 0 ? upload_table(c, pare_rope_table(c->f, 1, 0), size)
+                                        : PARE_OK;
 }
 
 void pare__cuda_give_all(pare_cuda *c)

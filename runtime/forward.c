@@ -17,14 +17,16 @@ static pare_status check_positions(pare_ctx *cx, const pare_model *m, size_t pos
                      positions, room);
 }
 
-static void fill_table(const pare_rope *r, size_t positions, size_t half, float *cosine,
+/* For positions 0 .. rows - 1 of sequences of `length`. */
+static void fill_table(const pare_rope *r, size_t half, size_t rows, size_t length, float *cosine,
                        float *sine)
 {
+    const double attention = r->attention > 0 ? r->attention : 1;
     for (size_t i = 0; i < half; i++) {
-        const double frequency = pare_rope_frequency(r, i, half);
-        for (size_t p = 0; p < positions; p++) {
-            cosine[p * half + i] = (float)cos((double)p * frequency);
-            sine[p * half + i] = (float)sin((double)p * frequency);
+        const double frequency = pare_rope_frequency(r, i, half, length);
+        for (size_t p = 0; p < rows; p++) {
+            cosine[p * half + i] = (float)(cos((double)p * frequency) * attention);
+            sine[p * half + i] = (float)(sin((double)p * frequency) * attention);
         }
     }
 }
@@ -37,15 +39,18 @@ pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *mod
     *f = (pare_forward){.model = model, .exact = exact, .positions = positions};
     if (half == 0)
         return check_positions(cx, model, positions);
-    const size_t tables = pare_rope_tables(c), size = half * sizeof(float);
-    float *const cosine = pare_arena_take(a, positions, tables * size);
-    float *const sine = pare_arena_take(a, positions, tables * size);
+    const size_t rows = pare_rope_table_rows(c, positions);
+    const size_t near = pare_rope_rows(&c->rope, positions) - positions;
+    float *const cosine = pare_arena_take(a, rows, half * sizeof *cosine);
+    float *const sine = pare_arena_take(a, rows, half * sizeof *sine);
     if (!cosine || !sine)
         return PARE_ENOMEM;
-    fill_table(&c->rope, positions, half, cosine, sine);
-    if (tables > 1)
-        fill_table(&c->rope_local, positions, half, cosine + positions * half,
-                   sine + positions * half);
+    fill_table(&c->rope, half, near, near, cosine, sine);
+    fill_table(&c->rope, half, positions, positions, cosine + near * half, sine + near * half);
+    if (c->rope_local.theta > 0) {
+        const size_t local = (near + positions) * half;
+        fill_table(&c->rope_local, half, positions, positions, cosine + local, sine + local);
+    }
     f->rope_cos = cosine;
     f->rope_sin = sine;
     return PARE_OK;

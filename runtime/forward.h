@@ -56,22 +56,29 @@ typedef struct pare_tap {
 typedef struct pare_forward {
     const pare_model *model;
     bool exact;                       /* packed weights: dequantize and multiply in F32 */
-    const float *rope_cos, *rope_sin; /* [tables][positions][pare_rope_pairs]: one table, or two
-                                         where blocks with a window have their own, the second */
+    const float *rope_cos, *rope_sin; /* [pare_rope_table_rows][pare_rope_pairs], scaling and factor
+                                         of attention included */
     size_t positions;
     const struct pare_backend *backend; /* runtime/block_ops.h; NULL: the CPU */
 } pare_forward;
 
-/* Where the table of a block with this window (0: none) begins in rope_cos and rope_sin. */
-static inline size_t pare_rope_table(const pare_forward *f, size_t window)
+/* Where the angles of a block with this window (0: none) begin in rope_cos and rope_sin, for
+ * sequences that may come to have `room` positions (the capacity of their cache). The room counts
+ * and not the length so far, so that keys that lie in a cache need not turn again when their
+ * sequence grows. */
+static inline size_t pare_rope_table(const pare_forward *f, size_t window, size_t room)
 {
     const pare_config *const c = &f->model->config;
-    return window && c->rope_local.theta > 0 ? f->positions * pare_rope_pairs(c) : 0;
+    const size_t rows = pare_rope_rows(&c->rope, f->positions), near = rows - f->positions;
+    if (window && c->rope_local.theta > 0)
+        return rows * pare_rope_pairs(c);
+    return near && room > near ? near * pare_rope_pairs(c) : 0;
 }
 
-/* Builds the RoPE tables for `positions` positions (scaling included) in the arena.
- * PARE_ENOMEM. positions may exceed the context; the caller decides whether that makes sense.
- * PARE_EINVAL where positions are learned and there are fewer. */
+/* Builds the RoPE tables for `positions` positions in the arena. With DYNAMIC scaling the sequences
+ * beyond its context turn as those of `positions` do. PARE_ENOMEM. positions may exceed the
+ * context; the caller decides whether that makes sense. PARE_EINVAL where positions are learned and
+ * there are fewer. */
 PARE_CHECKED pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *model,
                                            size_t positions, bool exact, pare_forward *f);
 

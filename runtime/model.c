@@ -93,24 +93,71 @@ size_t pare_rope_pairs(const pare_config *c)
     return (c->rope.rotary ? c->rope.rotary : c->head_dim) / 2;
 }
 
-size_t pare_rope_tables(const pare_config *c)
-{
-    return c->rope_local.theta > 0 ? 2 : 1;
-}
+static const double two_pi = 2 * 3.14159265358979323846;
 
-double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs)
+static double llama3_frequency(const pare_rope *r, double plain)
 {
-    const double pi = 3.14159265358979323846;
-    const double plain = pow(r->theta, -(double)i / (double)pairs);
-    if (!r->llama3)
-        return r->stretch > 0 ? plain / r->stretch : plain;
-    const double turns = (double)r->original_context * plain / (2 * pi);
+    const double turns = (double)r->original_context * plain / two_pi;
     if (turns < r->low_freq_factor)
         return plain / r->factor;
     if (turns > r->high_freq_factor)
         return plain;
     const double keep = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
     return (1 - keep) * plain / r->factor + keep * plain;
+}
+
+void pare_rope_ramp(const pare_rope *r, size_t pairs, double bound[2])
+{
+    const double beta[2] = {r->beta_fast, r->beta_slow};
+    for (size_t i = 0; i < 2; i++) /* pair b turns C theta^(-b / pairs) / 2 pi times */
+        bound[i] =
+            (double)pairs * log((double)r->original_context / (beta[i] * two_pi)) / log(r->theta);
+    if (!r->exact_bounds) {
+        bound[0] = floor(bound[0]);
+        bound[1] = ceil(bound[1]);
+    }
+    bound[0] = fmax(bound[0], 0);
+    bound[1] = fmin(bound[1], 2 * (double)pairs - 1);
+    if (bound[0] == bound[1])
+        bound[1] += 0.001;
+}
+
+static double yarn_frequency(const pare_rope *r, size_t i, size_t pairs, double plain)
+{
+    double bound[2];
+    pare_rope_ramp(r, pairs, bound);
+    const double mixed = fmin(fmax(((double)i - bound[0]) / (bound[1] - bound[0]), 0), 1);
+    return (1 - mixed) * plain + mixed * plain / r->factor;
+}
+
+double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs, size_t length)
+{
+    const double share = -(double)i / (double)pairs, plain = pow(r->theta, share);
+    const bool beyond = length > r->original_context;
+    switch (r->kind) {
+    case PARE_ROPE_LINEAR: break;
+    case PARE_ROPE_LLAMA3: return llama3_frequency(r, plain);
+    case PARE_ROPE_DYNAMIC: /* the exponent of the new base times -i / pairs; pair 0 stays */
+        return beyond && i > 0
+                   ? plain * pow(r->factor * (double)length / (double)r->original_context -
+                                     r->factor + 1,
+                                 -(double)i / ((double)pairs - 1))
+                   : plain;
+    case PARE_ROPE_YARN: return yarn_frequency(r, i, pairs, plain);
+    case PARE_ROPE_LONGROPE: return plain / (double)r->divisor[beyond][i];
+    }
+    return r->stretch > 0 ? plain / r->stretch : plain;
+}
+
+size_t pare_rope_rows(const pare_rope *r, size_t positions)
+{
+    const bool two = pare_rope_by_length(r) && positions > r->original_context;
+    return two ? r->original_context + positions : positions;
+}
+
+size_t pare_rope_table_rows(const pare_config *c, size_t positions)
+{
+    return pare_rope_rows(&c->rope, positions) + (c->rope_local.theta > 0 ? positions : 0);
 }
 
 /* What every method below computes with. */

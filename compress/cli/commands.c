@@ -385,7 +385,9 @@ const pare_command pare_commands[] = {
      "Ids\n"
      "without a token print nothing. In a file every sequence has the full length with its prompt, "
      "so\n"
-     "the file can serve as calibration or evaluation data.",
+     "the file can serve as calibration or evaluation data. Where positions go by the length of a "
+     "text\n"
+     "(longrope), prompt and --tokens together count from the first token on.",
      "pare generate llama-w4/ --prompt \"Once upon a time\" --tokens 64", generate_options,
      pare_generate_run},
     {"export", "ARTIFACT", 1, 1, "write an artifact as files for another engine",

@@ -25,7 +25,7 @@ uint64_t pare__plan_view_bytes(const pare_packed_linear *l)
 
 uint64_t pare__plan_rope_bytes(const pare_config *c, size_t window)
 {
-    return (uint64_t)2 * pare_rope_tables(c) * window * pare_rope_pairs(c) * sizeof(float);
+    return (uint64_t)2 * pare_rope_table_rows(c, window) * pare_rope_pairs(c) * sizeof(float);
 }
 
 uint64_t pare__plan_encode_bytes(const pare_plan *plan, uint64_t text, size_t texts)

@@ -18,6 +18,7 @@
 
 #include "runtime/random.h"
 #include "tests/data/family_table.h"
+#include "tests/data/scaled_table.h"
 #include "tests/data/tiny_tensors.h"
 
 static inline const family *family_find(const char *name)
@@ -25,6 +26,9 @@ static inline const family *family_find(const char *name)
     for (size_t i = 0; i < FAMILIES; i++)
         if (strcmp(families[i].name, name) == 0)
             return &families[i];
+    for (size_t i = 0; i < SCALED_FAMILIES; i++)
+        if (strcmp(scaled_families[i].name, name) == 0)
+            return &scaled_families[i];
     return NULL;
 }
 

@@ -31,10 +31,11 @@ enum { FAMILY_EXPERTS = 11 };
 #define FAMILY_TOKENS                                                                              \
     ",\"vocab_size\":128,\"bos_token_id\":1,\"eos_token_id\":2,\"torch_dtype\":\"float16\""
 
-#define FAMILY_LLAMA_SIZES                                                                         \
+#define FAMILY_LLAMA_SIZES FAMILY_LLAMA_SIZES_OF("256")
+#define FAMILY_LLAMA_SIZES_OF(context)                                                             \
     "\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":3,"                         \
-    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"max_position_embeddings\":256,"         \
-    "\"rms_norm_eps\":1e-05" FAMILY_TOKENS
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"max_position_embeddings\":" context     \
+    ",\"rms_norm_eps\":1e-05" FAMILY_TOKENS
 #define FAMILY_LLAMA_NUMBERS {64, 64, 32, 96, FAMILY_VOCAB, 256, 16, 128, 192}, 3
 
 #define FAMILY_LLAMA_MLP                                                                           \

@@ -41,7 +41,8 @@ learned='  - omniquant: {}
 scaled='  - omniquant: {clip: false}
   - rtn: {bits: 4, group: 32}'
 smaller='  - channels: {ratio: 0.5}'
-for name in $("$make"); do
+for name in $("$make") llama_yarn phi3_longrope; do
+    type=${name%_yarn} type=${type%_longrope}
     rm -rf model out tokens.i32 again.i32
     "$make" "$name" model
     run generate model --tokens 60 --count 6 --seed 1 --output tokens.i32
@@ -120,10 +121,10 @@ for name in $("$make"); do
         esac
         ;;
     esac
-    case $name in
+    case $type in
     llama) ;;
     mistral | qwen2 | qwen3 | phi3)
-        refuses "cannot make a smaller checkpoint of a model of type $name" "$smaller"
+        refuses "cannot make a smaller checkpoint of a model of type $type" "$smaller"
         ;;
     *)
         refuses "cannot rotate a model of type" "$rotated"

@@ -18,6 +18,7 @@ import transformers
 
 LENGTH = 40
 STEP = 16  # columns 0, 16, 32 ... of every position, and all of the last
+SCALED_STEP = 32  # of those with scaled positions
 
 
 def token(i):
@@ -71,9 +72,13 @@ def logits(directory):
     return found
 
 
+def names(make, *which):
+    return subprocess.run([make, *which], check=True, capture_output=True, text=True).stdout.split()
+
+
 def checkpoints(make, wanted):
     """(name, directory) of every family of `wanted`, or of all; the directory lives until the next."""
-    for name in subprocess.run([make], check=True, capture_output=True, text=True).stdout.split():
+    for name in names(make) + names(make, "scaled"):
         if wanted and name not in wanted:
             continue
         with tempfile.TemporaryDirectory() as folder:
@@ -85,8 +90,9 @@ def main():
     print(f"# transformers {transformers.__version__}, torch {torch.__version__}")
     for name, folder in checkpoints(sys.argv[1], sys.argv[2:]):
         found = logits(folder)
-        print(f"{name} {LENGTH} {STEP} {found.shape[1]}")
-        for row in found[:, ::STEP].tolist():
+        step = SCALED_STEP if name in names(sys.argv[1], "scaled") else STEP
+        print(f"{name} {LENGTH} {step} {found.shape[1]}")
+        for row in found[:, ::step].tolist():
             print(" ".join(f"{x:.7g}" for x in row))
         print(" ".join(f"{x:.7g}" for x in found[-1].tolist()))
 

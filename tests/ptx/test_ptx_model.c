@@ -54,6 +54,7 @@ static pare_status steps(const pare_ops *o, const pare_forward *f, const int32_t
 
 static size_t panel_bytes; /* 0: as usual */
 static bool f16;
+static size_t positions = LENGTH; /* of the tables of angles */
 
 /* The same on a device, or (NULL) on the CPU. */
 static pare_status run(pare_device *device, const pare_model *m, bool exact, size_t limit,
@@ -63,7 +64,7 @@ static pare_status run(pare_device *device, const pare_model *m, bool exact, siz
     pare_cuda *c = NULL;
     const pare_mark mark = pare_arena_mark(&h.arena);
     const int32_t *const tokens = tiny_tokens(&h.arena, 99, SEQUENCES * PREFILL);
-    pare_status s = pare_forward_init(&h.cx, &h.arena, m, LENGTH, exact, &f);
+    pare_status s = pare_forward_init(&h.cx, &h.arena, m, positions, exact, &f);
     if (s == PARE_OK && device)
         s = pare_cuda_open(&h.cx, device, limit, &f, &c);
     if (c && f16)
@@ -96,6 +97,27 @@ START_TEST(every_kind_of_weights_gives_the_bytes_of_the_cpu)
 {
     const pare_model m = tiny_model(&h.arena, tiny_kinds[_i % TINY_KINDS]);
     same(&m, _i >= TINY_KINDS);
+}
+END_TEST
+
+/* One table of angles, and of two the one for long sequences or for short ones. */
+START_TEST(positions_of_long_contexts_give_the_bytes_of_the_cpu)
+{
+    static const size_t original[] = {LENGTH, LENGTH - 1, LENGTH};
+    float near[ROWS * TINY_VOCAB], plain[ROWS * TINY_VOCAB];
+    pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    ck_assert_int_eq(run(d, &m, true, 0, plain), PARE_OK);
+    m.config.rope.kind = PARE_ROPE_LONGROPE;
+    m.config.rope.original_context = original[_i];
+    m.config.rope.attention = 1.25;
+    for (size_t i = 0; i < pare_rope_pairs(&m.config); i++)
+        for (size_t j = 0; j < 2; j++)
+            m.config.rope.divisor[j][i] = 1 + 0.5F * (float)(i + j);
+    positions = _i == 2 ? LENGTH + 3 : LENGTH;
+    same(&m, true);
+    ck_assert_int_eq(run(NULL, &m, true, 0, near), PARE_OK);
+    ck_assert(near[0] != plain[0]);
+    positions = LENGTH;
 }
 END_TEST
 
@@ -629,6 +651,7 @@ int main(void)
     tcase_add_loop_test(brief, an_evaluation_gives_the_figures_of_the_cpu, 1, 4);
     tcase_add_loop_test(t, every_kind_of_weights_gives_the_bytes_of_the_cpu, 0, 2 * TINY_KINDS);
     tcase_add_loop_test(t, weights_that_are_rounded_in_panels_give_the_same_bytes, 0, TINY_KINDS);
+    tcase_add_loop_test(t, positions_of_long_contexts_give_the_bytes_of_the_cpu, 0, 3);
     tcase_add_loop_test(t, weights_that_are_decoded_in_panels_give_the_bytes_of_the_cpu, 0,
                         2 * TINY_KINDS);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);

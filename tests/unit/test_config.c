@@ -41,7 +41,17 @@ static const char *const messages[] = {
     "rope_scaling: factor is there, but rope_type is missing; nothing says what it is for",
     "rope_scaling: rope_type linear needs factor, which is missing",
     "rope_scaling: rope_type llama3 needs factor, which is missing",
-    "rope_scaling of type yarn is not supported",
+    "rope_scaling of type ntk is not supported (default, linear, llama3, dynamic, yarn and "
+    "longrope",
+    "rope_scaling: yarn needs factor >= 1, beta_fast >= beta_slow and rope_theta > 1",
+    "rope_scaling: truncate is not true or false",
+    "rope_scaling: mscale is not a number of at least 0",
+    "attention_factor is not a number above 0",
+    "rope_scaling: attention_factor 1e-60 does not fit F32",
+    "rope_scaling: dynamic needs factor >= 1",
+    "rope_scaling: short_factor is not a list of 4 numbers, one for each pair of channels that",
+    "rope_scaling: long_factor: item 1 is not a number above 0",
+    "rope_scaling: longrope with 512 channels of a head that turn is not supported (up to 256 are)",
     "rope_scaling: rope_type is llama3, but type is linear",
     "original_max_position_embeddings is not a whole number",
     "llama3 needs factor >= 1 and low_freq_factor < high_freq_factor",
@@ -138,7 +148,7 @@ START_TEST(absent_options_get_the_defaults_of_the_family)
     ck_assert_uint_eq(config.vocab, 512);
     ck_assert_uint_eq(config.context, 512);
     ck_assert(config.norm_eps == 1e-5);
-    ck_assert(config.rope.theta == 10000 && !config.rope.llama3);
+    ck_assert(config.rope.theta == 10000 && config.rope.kind == PARE_ROPE_LINEAR);
     ck_assert(!config.tied);
     ck_assert_int_eq(config.bos_id, -1);
     ck_assert_uint_eq(config.eos_ids, 0);
@@ -207,7 +217,7 @@ START_TEST(rope_scaling_of_llama_3_is_read_wherever_it_stands)
     };
     for (size_t i = 0; i < 3; i++) {
         parse_ok(texts[i]);
-        ck_assert(config.rope.llama3 && config.rope.theta == 500000);
+        ck_assert(config.rope.kind == PARE_ROPE_LLAMA3 && config.rope.theta == 500000);
         ck_assert(config.rope.factor == 8 && config.rope.low_freq_factor == 1);
         ck_assert(config.rope.high_freq_factor == 4);
         ck_assert_uint_eq(config.rope.original_context, 8192);
@@ -234,9 +244,74 @@ START_TEST(the_first_length_of_llama_3_may_be_missing_or_stand_at_the_top)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         parse_ok(cases[i].text);
-        ck_assert(config.rope.llama3);
+        ck_assert(config.rope.kind == PARE_ROPE_LLAMA3);
         ck_assert_uint_eq(config.rope.original_context, cases[i].original);
     }
+}
+END_TEST
+
+#define YARN "\"original_max_position_embeddings\": 128, \"factor\": 4, "
+
+/* Right values: those of transformers, modeling_rope_utils.py: 1 + ln(4) / 10 where nothing is said
+ * of attention, the quotient of two such with both scales. */
+START_TEST(yarn_is_read_wherever_it_stands)
+{
+    static const struct {
+        const char *text;
+        double fast, attention;
+        bool exact_bounds;
+    } cases[] = {
+        {SIZES ", \"rope_scaling\": {\"type\": \"yarn\", " YARN "\"beta_fast\": 16}}", 16,
+         1.138629436111989, false},
+        {SIZES ", \"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 10000, " YARN
+               "\"truncate\": false, \"mscale\": 1, \"mscale_all_dim\": 0.5}}",
+         32, 1.0648216253695715, true},
+        {SIZES ", \"rope_scaling\": {\"rope_type\": \"yarn\", " YARN "\"mscale\": 2,"
+               "\"mscale_all_dim\": null, \"attention_factor\": null}}",
+         32, 1.138629436111989, false},
+        {SIZES ", \"rope_scaling\": {\"rope_type\": \"yarn\", " YARN "\"mscale\": 2,"
+               "\"mscale_all_dim\": 1, \"attention_factor\": 1.5}}",
+         32, 1.5, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const pare_rope *const r = &config.rope;
+        parse_ok(cases[i].text);
+        ck_assert(r->kind == PARE_ROPE_YARN && r->factor == 4 && r->theta == 10000);
+        ck_assert(r->beta_fast == cases[i].fast && r->beta_slow == 1);
+        ck_assert(r->exact_bounds == cases[i].exact_bounds);
+        ck_assert(fabs(r->attention - cases[i].attention) < 1e-7);
+        ck_assert_uint_eq(r->original_context, 128);
+    }
+}
+END_TEST
+
+/* Its attention: sqrt(1 + ln(512 / 128) / ln(128)), the factor of the lengths unless one is given.
+ */
+START_TEST(longrope_and_dynamic_are_read)
+{
+    static const char lists[] = "\"short_factor\": [1, 1.5, 2, 2.5], \"long_factor\": [1, 3, 5, 7]";
+    static const char *const more[] = {"", ", \"factor\": 4", ", \"attention_factor\": 1.25"};
+    const pare_rope *const r = &config.rope;
+    char text[600];
+    for (size_t i = 0; i < 6; i++) {
+        (void)snprintf(text, sizeof text,
+                       SIZES ", \"original_max_position_embeddings\": 128,"
+                             "\"%s\": {\"rope_type\": \"longrope\", %s%s}}",
+                       i % 2 ? "rope_scaling" : "rope_parameters", lists, more[i / 2]);
+        parse_ok(text);
+        ck_assert(r->kind == PARE_ROPE_LONGROPE && pare_rope_by_length(r));
+        ck_assert(fabs(r->attention - (i < 4 ? 1.1338934190276817 : 1.25)) < 1e-7);
+        ck_assert_uint_eq(r->original_context, 128);
+        ck_assert(pare_rope_frequency(r, 1, 4, 128) == 0.1 / 1.5);
+        ck_assert(pare_rope_frequency(r, 1, 4, 129) == 0.1 / 3);
+        ck_assert_uint_eq(pare_rope_rows(r, 128), 128);
+        ck_assert_uint_eq(pare_rope_rows(r, 129), 257);
+    }
+    parse_ok(SIZES ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}");
+    ck_assert(r->kind == PARE_ROPE_DYNAMIC && r->factor == 2 && r->attention == 0);
+    ck_assert_uint_eq(r->original_context, 512);
+    ck_assert(pare_rope_frequency(r, 1, 4, 512) == 0.1);
+    ck_assert(fabs(pare_rope_frequency(r, 1, 4, 1024) - 0.1 * pow(3, -1.0 / 3)) < 1e-15);
 }
 END_TEST
 
@@ -250,7 +325,8 @@ START_TEST(rope_settings_without_a_type_are_plain)
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         parse_ok(texts[i]);
-        ck_assert(config.rope.theta == 500000 && !config.rope.llama3 && config.rope.stretch == 0);
+        ck_assert(config.rope.theta == 500000 && config.rope.kind == PARE_ROPE_LINEAR &&
+                  config.rope.stretch == 0);
         ck_assert_uint_eq(config.rope.rotary, 8);
     }
     parse_ok(SIZES
@@ -295,10 +371,10 @@ START_TEST(blocks_with_a_window_may_have_a_base_of_their_own)
         ck_assert_uint_eq(wide, cases[i].wide);
         ck_assert(config.logit_cap == cases[i].cap && config.attention_cap == 0);
         ck_assert(config.attention_scale == 1.0 / 16 && config.embed_scale == 8 && config.tied);
-        ck_assert_uint_eq(pare_rope_tables(&config), 2);
+        ck_assert_uint_eq(pare_rope_table_rows(&config, 7), 14);
     }
     parse_ok(SIZES "}");
-    ck_assert_uint_eq(pare_rope_tables(&config), 1);
+    ck_assert_uint_eq(pare_rope_table_rows(&config, 7), 7);
 }
 END_TEST
 
@@ -360,7 +436,7 @@ START_TEST(what_is_not_computed_is_not_supported_rather_than_malformed)
 {
     static const char *const texts[] = {
         SIZES ", \"hidden_act\": \"tanh\"}",
-        SIZES ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
+        SIZES ", \"rope_scaling\": {\"type\": \"ntk\", \"factor\": 2}}",
         SIZES ", \"quantization_config\": {\"quant_method\": \"hqq\"}}",
         "{\"model_type\": \"qwen3_next\"}",
     };
@@ -437,6 +513,8 @@ int main(void)
     tcase_add_test(t, a_list_of_widths_is_one_for_each_block);
     tcase_add_test(t, rope_scaling_of_llama_3_is_read_wherever_it_stands);
     tcase_add_test(t, the_first_length_of_llama_3_may_be_missing_or_stand_at_the_top);
+    tcase_add_test(t, yarn_is_read_wherever_it_stands);
+    tcase_add_test(t, longrope_and_dynamic_are_read);
     tcase_add_test(t, rope_settings_without_a_type_are_plain);
     tcase_add_test(t, blocks_with_a_window_may_have_a_base_of_their_own);
     tcase_add_test(t, what_the_model_does_not_use_is_left_out_and_told);

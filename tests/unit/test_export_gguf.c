@@ -40,6 +40,7 @@ typedef struct kind {
     "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\"],"
 #define GEMMA3_PERIOD                                                                              \
     "\"query_pre_attn_scalar\":16,\"sliding_window\":7,\"sliding_window_pattern\":2,"
+#define SMALL_YARN "\"original_max_position_embeddings\":16,\"beta_fast\":0.5,\"beta_slow\":0.05"
 
 static const kind kinds[] = {
     AS_IS("llama"),
@@ -65,6 +66,28 @@ static const kind kinds[] = {
     AS_IS("mixtral"),
     AS_IS("qwen2_moe"),
     AS_IS("qwen3_moe"),
+    CHANGED("llama_yarn", SMALL_YARN, "\"original_max_position_embeddings\":128"),
+    AS_IS("llama_longrope"),
+    AS_IS("phi3_longrope"),
+    AS_IS("phi3_short"),
+    CHANGED("qwen2_yarn",
+            "\"truncate\":false,\"mscale\":1.5,\"mscale_all_dim\":0.5,\"factor\":16," SMALL_YARN,
+            "\"factor\":16,\"original_max_position_embeddings\":64"),
+    CHANGED("phi", "\"partial_rotary_factor\":0.5",
+            "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,"
+            "\"attention_factor\":1.7079441541679836,\"original_max_position_embeddings\":64,"
+            "\"partial_rotary_factor\":0.5}"),
+    REFUSED("qwen2_yarn", NULL, NULL, "llama.cpp has no place for yarn with truncate: false"),
+    REFUSED("llama_yarn", NULL, NULL, "yarn with other bounds than beta_fast 32 and beta_slow 1"),
+    REFUSED("llama_yarn", SMALL_YARN, "\"original_max_position_embeddings\":2",
+            "yarn with an original_max_position_embeddings so small"),
+    REFUSED("llama_dynamic", NULL, NULL,
+            "llama.cpp has no place for scaled frequencies (rope_type dynamic) in models of llama"),
+    REFUSED(
+        "qwen2", "\"use_sliding_window\":true",
+        "\"use_sliding_window\":false,\"rope_scaling\":{\"rope_type\":\"longrope\","
+        "\"short_factor\":[1,1,1,1,1,1,1,1],\"long_factor\":[1,1,1,1,1,1,1,2]}",
+        "llama.cpp has no place for scaled frequencies (rope_type longrope) in models of qwen2"),
     REFUSED("qwen2_moe", "\"norm_topk_prob\":false", "\"norm_topk_prob\":true",
             "the weights of experts"),
     REFUSED("qwen2", "\"use_sliding_window\":true",
@@ -390,10 +413,10 @@ START_TEST(divisors_say_what_the_model_computes)
     load(&p, "x.gguf", &is);
     const pare_rope *const a = &was.model.config.rope, *const b = &is.model.config.rope;
     const size_t pairs = pare_rope_pairs(&was.model.config);
-    ck_assert(a->llama3 && pairs == 8);
+    ck_assert(a->kind == PARE_ROPE_LLAMA3 && pairs == 8);
     for (size_t i = 0; i < pairs; i++) {
-        const double want = pare_rope_frequency(a, i, pairs),
-                     got = pare_rope_frequency(b, i, pairs);
+        const double want = pare_rope_frequency(a, i, pairs, 0),
+                     got = pare_rope_frequency(b, i, pairs, 0);
         ck_assert_msg(fabs(want - got) <= 1e-6 * want, "pair %zu: %.9g, %.9g", i, want, got);
     }
     if (_i == 0) /* words that other programs expect */

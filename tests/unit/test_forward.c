@@ -376,7 +376,7 @@ START_TEST(llama_3_scaling_stretches_the_long_waves_only)
     pare_forward plain_f, scaled;
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 2, true, &plain_f), PARE_OK);
     m.config.rope = (pare_rope){.theta = 500000,
-                                .llama3 = true,
+                                .kind = PARE_ROPE_LLAMA3,
                                 .factor = 8,
                                 .low_freq_factor = 1,
                                 .high_freq_factor = 4,

@@ -274,7 +274,38 @@ START_TEST(positions_are_stretched_by_old_and_new_names)
     open_corpus(stretched[_i].model);
     ck_assert_msg(pare_config_parse(&cx, "config", ck.config, &c) == PARE_OK, "%s", cx.what);
     ck_assert(c.rope.stretch == stretched[_i].stretch);
-    ck_assert(!c.rope.llama3);
+    ck_assert(c.rope.kind == PARE_ROPE_LINEAR);
+}
+END_TEST
+
+/* Right values: those of llama.cpp, which multiplies cosines and sines of YaRN with
+ * 1 + ln(factor) / 10 and with the key attn_factor. */
+static const struct {
+    const char *model;
+    pare_rope_kind kind;
+    double fast, attention, near; /* near: the frequency of the last pair in short sequences */
+} scaled[] = {
+    {"model_yarn", PARE_ROPE_YARN, 32, 1.138629436111989, 3.1622776601683795e-4 / 4},
+    {"model_yarn_all", PARE_ROPE_YARN, 32, 1.7079441541679836, 3.1622776601683795e-4 / 4},
+    {"model_longrope", PARE_ROPE_LONGROPE, 0, 1.25, 3.1622776601683795e-4 / 1.7},
+    {"model_longrope_zero", PARE_ROPE_LONGROPE, 0, 1, 3.1622776601683795e-4 / 1.7},
+    {"model_longrope_phi3", PARE_ROPE_LONGROPE, 0, 1, 3.1622776601683795e-4 / 1.7},
+};
+
+START_TEST(positions_of_long_contexts_are_those_of_the_keys_and_tensors)
+{
+    pare_config c;
+    const bool yarn = scaled[_i].kind == PARE_ROPE_YARN;
+    open_corpus(scaled[_i].model);
+    ck_assert_msg(pare_config_parse(&cx, "config", ck.config, &c) == PARE_OK, "%s", cx.what);
+    const double far = yarn ? scaled[_i].near : 3.1622776601683795e-4 / 8;
+    ck_assert(c.rope.kind == scaled[_i].kind && c.rope.original_context == 16);
+    ck_assert(!yarn || (c.rope.factor == 4 && c.rope.beta_fast == scaled[_i].fast));
+    ck_assert(fabs(c.rope.attention - scaled[_i].attention) < 1e-7);
+    ck_assert(fabs(pare_rope_frequency(&c.rope, 7, 8, 16) - scaled[_i].near) < 1e-10);
+    ck_assert(fabs(pare_rope_frequency(&c.rope, 7, 8, 17) - far) < 1e-10);
+    ck_assert_ptr_null(pare_checkpoint_find(&ck, "rope_factors_long.weight"));
+    ck_assert(_i != 2 || number("original_max_position_embeddings") == 16);
 }
 END_TEST
 
@@ -459,6 +490,8 @@ int main(void)
     tcase_add_test(t, metadata_become_words_of_config_json);
     tcase_add_loop_test(t, positions_are_stretched_by_old_and_new_names, 0,
                         sizeof stretched / sizeof *stretched);
+    tcase_add_loop_test(t, positions_of_long_contexts_are_those_of_the_keys_and_tensors, 0,
+                        sizeof scaled / sizeof *scaled);
     tcase_add_test(t, tokenizers_come_from_the_metadata);
     tcase_add_test(t, a_tokenizer_beside_stands_for_one_that_is_not_supported);
     tcase_add_test(t, a_directory_may_hold_one_file_of_any_name);

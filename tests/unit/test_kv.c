@@ -221,6 +221,12 @@ static void begin(fixture *x, size_t threads)
     tiny_begin(&x->home, threads);
     pare_arena *const a = &x->home.arena;
     x->model = tiny_model(a, tiny_kinds[0]);
+    pare_rope *const r = &x->model.config.rope; /* two tables; the second is for this length */
+    r->kind = PARE_ROPE_LONGROPE;
+    r->original_context = LENGTH - 1;
+    r->attention = 1.5;
+    for (size_t i = 0; i < D / 2; i++)
+        r->divisor[0][i] = 1, r->divisor[1][i] = 1 + (float)i / 4;
     ck_assert_int_eq(pare_forward_init(&x->home.cx, a, &x->model, LENGTH, true, &x->f), PARE_OK);
     x->levels = levels_of(a, 0);
     for (size_t i = 0; i < ROWS * Q_WIDTH; i++)
@@ -337,8 +343,10 @@ static void plain_codes(fixture *x, const pare_kv_format *f, size_t sequence)
 static void plain_rope(const fixture *x, double *k, size_t position)
 {
     for (size_t i = 0; i < D / 2; i++) {
-        const double c = (double)x->f.rope_cos[position * (D / 2) + i],
-                     s = (double)x->f.rope_sin[position * (D / 2) + i];
+        const double frequency =
+            pow(x->model.config.rope.theta, -2 * (double)i / D) / (1 + (double)i / 4);
+        const double c = 1.5 * cos((double)position * frequency),
+                     s = 1.5 * sin((double)position * frequency);
         const double a = k[i], b = k[i + D / 2];
         k[i] = a * c - b * s;
         k[i + D / 2] = b * c + a * s;
