@@ -52,7 +52,7 @@ enum {
     PARE__GGUF_LOCAL = 8192,     /* the file says which blocks have the window, and these turn by a
                                     base of their own, unscaled */
     PARE__GGUF_DIVISORS = 4096,  /* readers take divisors of frequencies, rope_freqs.weight */
-    PARE__GGUF_FACTORS = 8192,   /* and two sets of them, pare__gguf_factors */
+    PARE__GGUF_FACTORS = 16384,  /* and two sets of them, pare__gguf_factors */
     PARE__GGUF_EXPERT_NORM = 256 /* weights of the experts of a token sum to 1, where models may
                                     say otherwise */
 };
