@@ -67,6 +67,12 @@ static bool ends_in(const char *name, const char *tail, size_t *len)
     return *len && strcmp(name + *len, tail) == 0;
 }
 
+/* Columns of a matrix, or of several; 0 for what is none. */
+static size_t columns_of(const pare_gguf_tensor *t)
+{
+    return t->rank ? (size_t)t->shape[t->rank - 1] : 0;
+}
+
 /* The counts of the sums in t, as many as matrices. */
 static const pare_gguf_tensor *counts_of(const pare_gguf *g, const pare_gguf_tensor *t, size_t len)
 {
@@ -75,8 +81,8 @@ static const pare_gguf_tensor *counts_of(const pare_gguf *g, const pare_gguf_ten
         return NULL;
     (void)snprintf(name, sizeof name, "%.*s%s", (int)len, t->name, counts);
     const pare_gguf_tensor *const found = pare_gguf_tensor_find(g, name);
-    return found && found->type->dtype == PARE_F32 && t->shape[t->rank - 1] &&
-                   found->elements == t->elements / t->shape[t->rank - 1]
+    const size_t k = columns_of(t);
+    return k && found && found->type->dtype == PARE_F32 && found->elements == t->elements / k
                ? found
                : NULL;
 }
@@ -114,7 +120,7 @@ static pare_status list_gguf(pare_arena *a, pare_imatrix *m)
         if (!name)
             return PARE_ENOMEM;
         m->entry[m->entries++] = (pare_imatrix_entry){.name = name,
-                                                      .columns = t->shape[t->rank - 1],
+                                                      .columns = columns_of(t),
                                                       .matrices = (size_t)n->elements,
                                                       .sum = t->data,
                                                       .counts = n->data};
@@ -245,24 +251,44 @@ pare_status pare_imatrix_find(const pare_imatrix *m, const char *model_type, con
     return PARE_OK;
 }
 
-pare_status pare_imatrix_fill(const pare_imatrix *m, const pare_imatrix_entry *e,
-                              pare_site_stats *s)
+/* Of an older file the mean square times the calls, of a chunk each. */
+static float sum_of(const pare_imatrix *m, const pare_imatrix_entry *e, size_t j)
 {
-    const float tokens = e->counts ? get_float(e->counts) : (float)e->calls * (float)m->chunk;
+    return get_float(e->sum + 4 * j) * (e->counts ? 1 : (float)m->chunk);
+}
+
+static float tokens_of(const pare_imatrix *m, const pare_imatrix_entry *e)
+{
+    return e->counts ? get_float(e->counts) : (float)e->calls * (float)m->chunk;
+}
+
+pare_status pare_imatrix_check(const pare_imatrix *m, const pare_imatrix_entry *e)
+{
+    const float tokens = tokens_of(m, e);
+    bool some = false;
     if (!(tokens >= 1 && tokens <= 0x1p53F))
         return pare_fail(m->cx, PARE_EFORMAT, "%s: %s has a count of %g tokens", m->file.path,
                          e->name, (double)tokens);
-    /* An older file has the mean square times the calls. */
-    const float times = e->counts ? 1 : (float)m->chunk;
-    memset(s->h, 0, s->k * s->k * sizeof *s->h);
-    for (size_t j = 0; j < s->k; j++) {
-        const float sum = get_float(e->sum + 4 * j) * times;
+    for (size_t j = 0; j < e->columns; j++) {
+        const float sum = sum_of(m, e, j);
         if (!(sum >= 0 && isfinite(sum)))
             return pare_fail(m->cx, PARE_EFORMAT, "%s: %s: element %zu is negative or not finite",
                              m->file.path, e->name, j);
-        s->h[j * (s->k + 1)] = sum;
+        some |= sum > 0;
     }
-    s->tokens = (uint64_t)tokens;
+    return some ? PARE_OK
+                : pare_fail(m->cx, PARE_EFORMAT, "%s: %s: all sums of squares are 0", m->file.path,
+                            e->name);
+}
+
+pare_status pare_imatrix_fill(const pare_imatrix *m, const pare_imatrix_entry *e,
+                              pare_site_stats *s)
+{
+    PARE_TRY(pare_imatrix_check(m, e));
+    memset(s->h, 0, s->k * s->k * sizeof *s->h);
+    for (size_t j = 0; j < s->k; j++)
+        s->h[j * (s->k + 1)] = sum_of(m, e, j);
+    s->tokens = (uint64_t)tokens_of(m, e);
     s->fourth = NULL;
     return PARE_OK;
 }

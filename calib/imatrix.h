@@ -55,9 +55,11 @@ PARE_CHECKED pare_status pare_imatrix_find(const pare_imatrix *m, const char *mo
                                            const char *linear, size_t k,
                                            const pare_imatrix_entry **out);
 
-/* Puts an entry where H of its inputs belongs: the sums of squares on the diagonal, 0 beside it.
- * What H rests on stays unknown but for the tokens.
- * PARE_EFORMAT for a sum that is negative or not finite, or a count below 1. */
+/* Checks the numbers of an entry; `fill` puts them, checked, where H of its inputs belongs: the
+ * sums of squares on the diagonal, 0 beside it. What H rests on stays unknown but for the tokens.
+ * PARE_EFORMAT for a sum that is negative or not finite, sums that are all 0, or a count below 1.
+ */
+PARE_CHECKED pare_status pare_imatrix_check(const pare_imatrix *m, const pare_imatrix_entry *e);
 PARE_CHECKED pare_status pare_imatrix_fill(const pare_imatrix *m, const pare_imatrix_entry *e,
                                            pare_site_stats *s);
 

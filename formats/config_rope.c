@@ -140,6 +140,11 @@ static pare_status read_kinds(const pare__config_file *f, pare_config *c)
     c->rope_local = (pare_rope){.theta = c->arch->rope_theta_local};
     PARE_TRY(read_kind(f, &kinds, c, all, "rope_theta", &c->rope));
     PARE_TRY(read_kind(f, &kinds, c, local, "rope_local_base_freq", &c->rope_local));
+    if (pare_rope_by_length(&c->rope_local)) /* their table is the same for all lengths */
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: %s of %s: a rope_type that goes by the length of the sequence is "
+                         "not supported in blocks with a window",
+                         f->name, newer, local);
     pare_rope scaled = {.theta = c->rope.theta};
     PARE_TRY(read_object(f, older, c, &scaled));
     const bool has_older = pare_json_count(pare_json_get(f->json, older)) > 0;

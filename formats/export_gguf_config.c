@@ -276,7 +276,9 @@ static pare_status check_scaling(pare_ctx *cx, const pare__gguf_family *f, const
                  [PARE_ROPE_YARN] = {"yarn", 0},
                  [PARE_ROPE_LONGROPE] = {"longrope", PARE__GGUF_FACTORS}};
     const unsigned needs = kinds[c->rope.kind].needs;
-    if ((f->how & needs) != needs)
+    /* Readers would take yarn's factor of attention for blocks with a window, too. */
+    const bool local = f->how & PARE__GGUF_LOCAL && c->rope.kind == PARE_ROPE_YARN;
+    if ((f->how & needs) != needs || local)
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: llama.cpp has no place for scaled frequencies (rope_type %s) in "
                          "models of %s; the format safetensors keeps config.json as it is",

@@ -307,6 +307,11 @@ enum {
     LOCAL = PARE__GGUF_LOCAL,
     FACTORS = PARE__GGUF_FACTORS
 };
+_Static_assert((ROTARY + HEAD + SQUARE + KEY_LENGTH + ACT + QKV_BIAS + TIED + NO_WINDOW +
+                NO_O_BIAS + WINDOW + EXPERTS + EXPERT_NORM + DIVISORS + LOCAL + FACTORS) ==
+                   (ROTARY | HEAD | SQUARE | KEY_LENGTH | ACT | QKV_BIAS | TIED | NO_WINDOW |
+                    NO_O_BIAS | WINDOW | EXPERTS | EXPERT_NORM | DIVISORS | LOCAL | FACTORS),
+               "two are the same bit");
 
 static const pare__gguf_family families[] = {
     {"llama", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,

@@ -80,11 +80,11 @@ static pare_status put_yarn(pare_ctx *cx, const char *name, const pare_gguf *g,
                             const pare__gguf_family *f, pare_json_writer *w)
 {
     double factor, attention;
-    if (strcmp(f->model_type, "phi3") == 0)
+    const bool phi3 = strcmp(f->model_type, "phi3") == 0;
+    if (phi3 || f->how & PARE__GGUF_LOCAL)
         return pare_fail(cx, PARE_ENOTSUP,
-                         "%s: rope.scaling.type yarn is not supported in files of phi3 (none, "
-                         "linear and longrope are)",
-                         name);
+                         "%s: rope.scaling.type yarn is not supported in files of %s (none%s are)",
+                         name, f->arch, phi3 ? ", linear and longrope" : " and linear");
     PARE_TRY(read_factor(cx, name, g, f, &factor));
     PARE_TRY(read_number(cx, name, g, f, attention_key, 1, &attention));
     pare_json_open_object(w, "rope_scaling");

@@ -7,6 +7,7 @@
 #include "prune/ziplm.h"
 #include "quant/gptq.h"
 #include "runtime/linear.h"
+#include "runtime/small.h"
 
 enum { MLP = 3, ROUNDS = 3 }; /* linears of one: gate, up, down */
 
@@ -146,6 +147,19 @@ static void keep_least(uint64_t *least, uint64_t ps)
         *least = ps;
 }
 
+/* What else runs on the machine only adds to a time, and an MLP of more channels takes neither less
+ * time nor more than in proportion to them: what lies outside was slowed. */
+static void bound_times(pare_widths *w)
+{
+    for (size_t i = w->count - 1; i > 0; i--) {
+        const double most = (double)w->ps[i] * (double)w->width[i - 1] / (double)w->width[i];
+        if ((double)w->ps[i - 1] > most)
+            w->ps[i - 1] = (uint64_t)most;
+    }
+    for (size_t i = 1; i < w->count; i++)
+        w->ps[i] = pare_smaller(w->ps[i], w->ps[i - 1]);
+}
+
 /* Rounds through all widths, and the least time of each: what else runs on the machine slows some
  * of them. */
 static pare_status time_all(pare_widths *w, pare_arena *a)
@@ -165,6 +179,7 @@ static pare_status time_all(pare_widths *w, pare_arena *a)
         PARE_TRY(pare_time_token(cx, a, &w->b->plan.model, &ps));
         keep_least(&w->token_ps, ps);
     }
+    bound_times(w);
     pare_ctx_progress(cx, "timing the widths", 1, 1);
     return PARE_OK;
 }

@@ -295,10 +295,13 @@ static pare_status check_imatrix(pare_ctx *cx, pare_arena *a, const pare_plan *p
                                 "%s: pare reads no importance matrices of mixtures of experts",
                                 plan->kept.path);
     pare_status s = pare_imatrix_open(cx, a, plan->kept.path, &m);
-    for (size_t i = 0; s == PARE_OK && i < plan->linears; i++)
-        if (plan->linear[i].calibrated)
-            s = pare_imatrix_find(&m, plan->model.config.arch->model_type,
-                                  plan->linear[i].packed.name, plan->linear[i].packed.k, &entry);
+    for (size_t i = 0; s == PARE_OK && i < plan->linears; i++) {
+        if (!plan->linear[i].calibrated)
+            continue;
+        s = pare_imatrix_find(&m, plan->model.config.arch->model_type, plan->linear[i].packed.name,
+                              plan->linear[i].packed.k, &entry);
+        s = s == PARE_OK ? pare_imatrix_check(&m, entry) : s;
+    }
     pare_imatrix_close(&m);
     pare_arena_rewind(a, mark);
     return s;

@@ -457,6 +457,8 @@ static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan, const pa
 {
     const pare_calibration *const c = &plan->recipe.calibration;
     uint64_t most = 0;
+    if (plan->kept.imatrix) /* which has none */
+        return 0;
     if (plan->data.text_bytes)
         most = pare__plan_encode_bytes(plan, plan->data.text_bytes, c->weight ? 1 : c->text.count);
     if ((plan->calibrated || plan->held_out) && c->kind == PARE_CALIBRATION_GENERATE)
@@ -473,9 +475,9 @@ static const unsigned head_kinds[PARE_SITES] = {[PARE_SITE_ATTENTION] = PARE_STA
 /* What the job keeps to its end: the plan, tokens of the calibration, a result of each linear. */
 static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
 {
+    const uint64_t windows = plan->kept.imatrix ? 0 : settled->samples;
     return settled->memory.held_bytes + job_bytes + plan->linears * sizeof(pare_linear_result) +
-           ((uint64_t)settled->samples + plan->held_out + plan->train.windows) * plan->window *
-               sizeof(int32_t) +
+           (windows + plan->held_out + plan->train.windows) * plan->window * sizeof(int32_t) +
            (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0) +
            (plan->ratios ? plan->linears * sizeof *plan->linear : 0) +
            (pare_plan_looks_at_head(plan) ? pare_stats_bytes(&plan->model.config, 0, head_kinds)

@@ -97,8 +97,8 @@ static pare_status add(pare_ctx *cx, pare_plan *plan, pare_table which)
                     "needs calibration data; add \"calibration:\" with text, tokens or generate");
     if (t->inputs && plan->kept.path)
         return fail(cx, plan, which, pass->name,
-                    "goes by what the finished blocks give, which is not kept; take rtn or hqq, or "
-                    "leave keep and from of the calibration out");
+                    "goes by what the finished blocks give, which is not kept; take rtn without "
+                    "clip: weighted, or hqq, or leave keep and from of the calibration out");
     plan->calibrated |= t->inputs;
     return PARE_OK;
 }

@@ -86,6 +86,7 @@ static const char *const messages[] = {
     "layer_types has 1 item for 3 blocks (num_hidden_layers)",
     "layer_types: item 1 is not supported",
     "layer_types: item 1 is sliding_attention, and there is no sliding_window",
+    "rope_parameters of sliding_attention: a rope_type that goes by the length of the sequence is",
     "word_embed_proj_dim 32 other than hidden_size 64 is not supported",
     "already quantized by hqq, which pare does not read; give the checkpoint in F32",
     "quantization_config.quant_method is missing or not a text; where the weights are floats,",

@@ -95,6 +95,13 @@ static const kind kinds[] = {
             "\"low_freq_factor\":1,\"high_freq_factor\":4,"
             "\"original_max_position_embeddings\":8192}",
             "llama.cpp has no place for scaled frequencies (rope_type llama3) in models of qwen2"),
+    REFUSED("gemma3_text", "\"rope_type\":\"linear\"", "\"rope_type\":\"yarn\"",
+            "llama.cpp has no place for scaled frequencies (rope_type yarn) in models of gemma3"),
+    REFUSED("gemma3_text", "\"rope_type\":\"linear\"",
+            "\"rope_type\":\"longrope\",\"short_factor\":[1,1,1,1,1,1,1,1,1,1,1,1],"
+            "\"long_factor\":[1,1,1,1,1,1,1,1,1,1,1,2]",
+            "llama.cpp has no place for scaled frequencies (rope_type longrope) in models of "
+            "gemma3"),
     REFUSED("opt", NULL, NULL, "llama.cpp has no architecture for them"),
     REFUSED("bitnet", NULL, NULL, "llama.cpp computes SiLU in models of bitnet"),
     REFUSED("qwen2", NULL, NULL, "window"),

@@ -20,6 +20,7 @@ static const char *const messages[] = {
     "file: importance of another model: blk.0.attn_q.weight has 4 columns of 2, not 4 of 1",
     "file: blk.0.attn_q.weight has a count of 0 tokens",
     "file: blk.0.attn_q.weight: element 2 is negative or not finite",
+    "file: blk.0.attn_q.weight: all sums of squares are 0",
     "file: GGUF files have no name for model.layers.0.rotary",
 };
 
