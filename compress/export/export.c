@@ -34,7 +34,8 @@ static pare_status open_artifact(pare__export *e)
     PARE_TRY(pare_checkpoint_open(e->cx, e->a, e->job->artifact, &e->ck));
     if (!e->ck.packed)
         return pare_fail(e->cx, PARE_ENOTSUP,
-                         "%s: not a packed artifact; export writes what pare compress has made",
+                         "%s: not a packed artifact; export writes what a quantizer of pare "
+                         "compress has made, and a plain checkpoint needs none",
                          e->job->artifact);
     PARE_TRY(pare_inputs_watch(e->a, &e->ck));
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));

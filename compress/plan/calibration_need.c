@@ -108,8 +108,8 @@ bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const 
     const pare_support *const h = &stats->support;
     const size_t columns = h->known ? h->columns : stats->k;
     const pare_need need = pare_need_of(step, stats->k, columns, plan->model.config.vocab);
-    if (stats->identity)
-        return !h->known || need.rank == 0; /* what was measured is gone */
+    if (stats->identity) /* what was measured is gone, or was only the sizes of columns */
+        return need.rank == 0 || (!h->known && stats->fourth);
     if (pare_need_fresh(plan, settled, h->known ? h->tokens : all_tokens(plan, settled)) <
         need.tokens)
         return false;

@@ -209,7 +209,7 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
     pare_need need;
     const pare_step *const step =
         &plan->recipe.step[pare_need_first(plan, &run->settled, l, h, &need)];
-    if (need.rank) {
+    if (need.rank && h->known) {
         (void)snprintf(is, sizeof is, ", rank %zu of %zu, %.1f effective samples", h->rank,
                        r->linear.k, pare_need_effective(plan, &run->settled, h));
         (void)snprintf(needs, sizeof needs, ", %zu and %zu", need.rank, need.samples);

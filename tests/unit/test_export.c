@@ -566,7 +566,7 @@ START_TEST(only_artifacts_are_exported)
     pare_export_result r;
     ck_assert(tiny_model_write(&tiny, from.path));
     check_says(export_as(pare_export_find("gptq"), false, &r), PARE_ENOTSUP,
-               "not a packed artifact; export writes what pare compress has made");
+               "not a packed artifact; export writes what a quantizer of pare compress has made");
     end();
 }
 END_TEST
