@@ -251,7 +251,7 @@ static pare_status arrange_one(arranger *r, const pare_tensor *t, uint32_t file)
 {
     const char *name = r->ck->is_part ? pare__text_tensor(r->arena, t->name) : t->name;
     if (name && r->prefix[0] && !starts_with(name, r->arch->head))
-        name = join(r->arena, r->prefix, strlen(r->prefix), t->name, "");
+        name = join(r->arena, r->prefix, strlen(r->prefix), name, "");
     const char *const rest = name ? inside_block(r->arch, name) : NULL;
     if (!name)
         return PARE_ENOMEM;

@@ -429,7 +429,8 @@ static pare_status convert(pare_checkpoint *ck, pare_arena *a)
     PARE_TRY(pare__checkpoint_names(ck, a));
     PARE_TRY(pare__quantized_read(ck, a));
     PARE_TRY(pare__plain_floats(ck, a));
-    return pare__checkpoint_arrange(ck, a);
+    PARE_TRY(pare__checkpoint_arrange(ck, a));
+    return pare__checkpoint_head(ck, a);
 }
 
 pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)

@@ -100,10 +100,10 @@ PARE_CHECKED pare_status pare__checkpoint_refuse_absent(const pare_checkpoint *c
 /* The tensor of a name among tensors in the order of their names, or NULL. */
 const pare_tensor *pare__find_tensor(const pare_tensor *tensor, size_t tensors, const char *name);
 
-/* Takes from all names what torch.compile, DataParallel, FSDP or peft put in front of them
- * ("_orig_mod.", "module.", ...), where every name has it; and gives the head the name of the
- * embedding when both are one (tie_word_embeddings) and the files have it under the name of the
- * head alone. Not for an artifact, nor when ck->arranged is set. PARE_ENOMEM. */
+/* Takes from all names what torch.compile, DataParallel or peft put in front of them ("_orig_mod.",
+ * "module.", ...), where every name has it, and from each what FSDP put anywhere into it
+ * ("_fsdp_wrapped_module."). Not for an artifact, nor when ck->arranged is set. PARE_EFORMAT for a
+ * name that is then there twice, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__checkpoint_names(pare_checkpoint *ck, pare_arena *a);
 
 /* PARE_EFORMAT for a tensor that is missing, with what tells why: one file of several, names with
@@ -123,6 +123,11 @@ PARE_CHECKED pare_status pare__checkpoint_fail_shape(const pare_checkpoint *ck,
  * of a known family, for an artifact of ours, or when ck->arranged is set.
  * PARE_EFORMAT (a shape, a name twice), PARE_ENOMEM, and what the scratch says. */
 PARE_CHECKED pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a);
+
+/* Gives the head the name of the embedding when both are one (tie_word_embeddings) and the files
+ * have it under the name of the head alone. Names are as pare__checkpoint_arrange leaves them. Not
+ * for an artifact, nor when ck->arranged is set. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__checkpoint_head(pare_checkpoint *ck, pare_arena *a);
 
 /* Of a model of texts and images (model_type gemma3) *config becomes that of its text part, a model
  * of its own, and *part is true; other configurations stay. PARE_EFORMAT and PARE_ENOTSUP with the

@@ -5,10 +5,12 @@
 #include "formats/checkpoint_internal.h"
 #include "runtime/arch.h"
 
-/* What wraps a model puts its own name in front: torch.compile, DataParallel and FSDP, peft. */
-static const char *const wrappers[] = {"_orig_mod.", "module.", "_fsdp_wrapped_module.",
-                                       "base_model.model."};
+/* What wraps a model puts its own name in front: torch.compile, DataParallel, peft. */
+static const char *const wrappers[] = {"_orig_mod.", "module.", "base_model.model."};
 enum { WRAPPERS = sizeof wrappers / sizeof *wrappers, DEEPEST = 4 };
+
+/* FSDP puts it in front of every module that it wraps, so anywhere in a name. */
+static const char fsdp[] = "_fsdp_wrapped_module.";
 
 /* Bytes in front of every name that are one of these; the names behind them stay in order. */
 static size_t wrapped(const pare_checkpoint *ck, size_t skip)
@@ -44,28 +46,16 @@ static size_t head_alone(const pare_checkpoint *ck, const pare_arch *arch)
     return at;
 }
 
-static int by_name(const void *a, const void *b)
+/* Element `from` of a list comes to lie at `to`. */
+static void move(void *list, size_t size, size_t from, size_t to)
 {
-    return strcmp(((const pare_tensor *)a)->name, ((const pare_tensor *)b)->name);
-}
-
-/* Moves tensor `at` to where its new name belongs; its file goes along. */
-static void rename_one(pare_checkpoint *ck, pare_tensor *list, uint32_t *file, size_t at,
-                       const char *name)
-{
-    pare_tensor t = list[at];
-    const uint32_t f = file[at];
-    t.name = name;
-    for (; at + 1 < ck->tensors && by_name(&list[at + 1], &t) < 0; at++) {
-        list[at] = list[at + 1];
-        file[at] = file[at + 1];
-    }
-    for (; at > 0 && by_name(&list[at - 1], &t) > 0; at--) {
-        list[at] = list[at - 1];
-        file[at] = file[at - 1];
-    }
-    list[at] = t;
-    file[at] = f;
+    char one[sizeof(pare_tensor)], *const at = list;
+    memcpy(one, at + from * size, size);
+    if (from < to)
+        memmove(at + from * size, at + (from + 1) * size, (to - from) * size);
+    else
+        memmove(at + (to + 1) * size, at + to * size, (from - to) * size);
+    memcpy(at + to * size, one, size);
 }
 
 /* Own lists: those of the files are views of others. */
@@ -82,22 +72,97 @@ static pare_status copy_lists(pare_checkpoint *ck, pare_arena *a)
     return PARE_OK;
 }
 
-static pare_status take_head(pare_checkpoint *ck, pare_arena *a)
+/* Tensor `at` goes to where its new name belongs, and what is known of it goes along. */
+static pare_status rename_one(pare_checkpoint *ck, pare_arena *a, size_t at, const char *name)
+{
+    _Static_assert(sizeof(pare_stored) <= sizeof(pare_tensor), "move holds the largest");
+    size_t to = 0;
+    PARE_TRY(copy_lists(ck, a));
+    for (size_t i = 0; i < ck->tensors; i++)
+        to += i != at && strcmp(ck->tensor[i].name, name) < 0;
+    ck->tensor[at].name = name;
+    move(ck->tensor, sizeof *ck->tensor, at, to);
+    move(ck->tensor_file, sizeof *ck->tensor_file, at, to);
+    if (ck->stored) {
+        pare_stored *const stored = PARE_NEW(a, pare_stored, ck->tensors);
+        if (!stored)
+            return PARE_ENOMEM;
+        memcpy(stored, ck->stored, ck->tensors * sizeof *stored);
+        move(stored, sizeof *stored, at, to);
+        ck->stored = stored;
+    }
+    return PARE_OK;
+}
+
+pare_status pare__checkpoint_head(pare_checkpoint *ck, pare_arena *a)
 {
     static const char end[] = ".weight";
-    const char *const type = pare_json_text(pare_json_get(ck->config, "model_type"), NULL);
+    const char *const type =
+        ck->config ? pare_json_text(pare_json_get(ck->config, "model_type"), NULL) : NULL;
     const pare_arch *const arch = type ? pare_arch_find(type) : NULL;
-    const size_t at = arch ? head_alone(ck, arch) : ck->tensors;
+    if (!arch || ck->packed || ck->arranged)
+        return PARE_OK;
+    const size_t at = head_alone(ck, arch), len = strlen(arch->embed);
     if (at == ck->tensors)
         return PARE_OK;
-    const size_t len = strlen(arch->embed);
     char *const name = pare_arena_take(a, len + sizeof end, 1);
     if (!name)
         return PARE_ENOMEM;
     memcpy(name, arch->embed, len);
     memcpy(name + len, end, sizeof end);
+    return rename_one(ck, a, at, name);
+}
+
+/* A name without what FSDP put into it; NULL when there is no memory. */
+static const char *unwrapped(pare_arena *a, const char *name)
+{
+    const size_t len = sizeof fsdp - 1;
+    if (!strstr(name, fsdp))
+        return name;
+    char *const text = pare_arena_text(a, name, strlen(name));
+    for (char *at = text; at && (at = strstr(at, fsdp)) != NULL && at[len];)
+        memmove(at, at + len, strlen(at + len) + 1);
+    return text;
+}
+
+/* A tensor and its file, which are sorted as one. */
+typedef struct placed {
+    pare_tensor tensor;
+    uint32_t file;
+} placed;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const placed *)a)->tensor.name, ((const placed *)b)->tensor.name);
+}
+
+/* Blocks lose the name of FSDP where others never had it, so the order changes. */
+static pare_status take_fsdp(pare_checkpoint *ck, pare_arena *a)
+{
+    size_t i = 0;
+    while (i < ck->tensors && !strstr(ck->tensor[i].name, fsdp))
+        i++;
+    if (i == ck->tensors)
+        return PARE_OK;
+    placed *const all = PARE_NEW(a, placed, ck->tensors);
+    if (!all)
+        return PARE_ENOMEM;
+    for (i = 0; i < ck->tensors; i++) {
+        all[i] = (placed){ck->tensor[i], ck->tensor_file[i]};
+        all[i].tensor.name = unwrapped(a, ck->tensor[i].name);
+        if (!all[i].tensor.name)
+            return PARE_ENOMEM;
+    }
+    qsort(all, ck->tensors, sizeof *all, by_name);
     PARE_TRY(copy_lists(ck, a));
-    rename_one(ck, ck->tensor, ck->tensor_file, at, name);
+    for (i = 0; i < ck->tensors; i++) {
+        if (i > 0 && by_name(&all[i - 1], &all[i]) == 0)
+            return pare_fail(ck->cx, PARE_EFORMAT,
+                             "%s: tensor %s is there twice, with and without %s in its name",
+                             ck->path, all[i].tensor.name, fsdp);
+        ck->tensor[i] = all[i].tensor;
+        ck->tensor_file[i] = all[i].file;
+    }
     return PARE_OK;
 }
 
@@ -106,12 +171,13 @@ pare_status pare__checkpoint_names(pare_checkpoint *ck, pare_arena *a)
     size_t skip = 0, more;
     if (ck->packed || ck->arranged || !ck->config || ck->stored)
         return PARE_OK;
+    PARE_TRY(take_fsdp(ck, a));
     for (size_t depth = 0; depth < DEEPEST && (more = wrapped(ck, skip)) > 0; depth++)
         skip += more;
-    if (skip) {
-        PARE_TRY(copy_lists(ck, a));
-        for (size_t i = 0; i < ck->tensors; i++)
-            ck->tensor[i].name += skip;
-    }
-    return take_head(ck, a);
+    if (skip == 0)
+        return PARE_OK;
+    PARE_TRY(copy_lists(ck, a));
+    for (size_t i = 0; i < ck->tensors; i++)
+        ck->tensor[i].name += skip;
+    return PARE_OK;
 }

@@ -125,11 +125,6 @@ static pare_status read_heads(const pare__config_file *f, pare_config *c)
 static pare_status read_widths(const pare__config_file *f, const char *key, const pare_json *list,
                                pare_config *c)
 {
-    const char *const why = pare_config_no_structure(c);
-    if (why)
-        return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: %s is a list, which is not supported for models of type %s: %s",
-                         f->name, key, c->arch->model_type, why);
     if (pare_json_count(list) != c->blocks)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s has %zu item%s for %zu block%s (%s)", f->name,
                          key, pare_json_count(list), pare_plural(pare_json_count(list)), c->blocks,
@@ -142,9 +137,25 @@ static pare_status read_widths(const pare__config_file *f, const char *key, cons
                              "%s: %s: item %zu is not a whole number from 1 to %d", f->name, key, i,
                              PARE__CONFIG_SIZE_MAX);
         c->mlp[i] = (uint32_t)n;
-        c->uneven |= c->mlp[i] != c->mlp[0];
         c->intermediate = (size_t)n > c->intermediate ? (size_t)n : c->intermediate;
     }
+    return PARE_OK;
+}
+
+/* A list of widths is for models whose structure pare can cut: asked of a configuration that has
+ * all but c->uneven. */
+static pare_status check_widths(const pare__config_file *f, pare_config *c)
+{
+    const char *const key = c->arch->words->intermediate;
+    if (!key || pare_json_type_of(pare_json_get(f->json, key)) != PARE_JSON_ARRAY)
+        return PARE_OK;
+    const char *const why = pare_config_no_structure(c);
+    if (why)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: %s is a list, which is not supported for models of type %s: %s",
+                         f->name, key, c->arch->model_type, why);
+    for (size_t i = 1; i < c->blocks; i++)
+        c->uneven |= c->mlp[i] != c->mlp[0];
     return PARE_OK;
 }
 
@@ -559,7 +570,8 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     out->bos_id = -1;
     for (size_t i = 0; i < sizeof out->eos_id / sizeof out->eos_id[0]; i++)
         out->eos_id[i] = -1;
-    return read_tokens(&f, out);
+    PARE_TRY(read_tokens(&f, out));
+    return check_widths(&f, out);
 }
 
 pare_status pare_config_generation(pare_ctx *cx, const char *name, const pare_json *json,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
+#include "formats/config_internal.h"
 
 static const char whole_type[] = "gemma3", text_type[] = "gemma3_text";
 static const char architecture[] = "Gemma3ForCausalLM";
@@ -24,12 +25,6 @@ static const double usual_eps = 1e-6;
 static const char *const shared[] = {"bos_token_id",        "eos_token_id",        "pad_token_id",
                                      "tie_word_embeddings", "torch_dtype",         "dtype",
                                      "quantization_config", "transformers_version"};
-
-static bool is_absent(const pare_json *v)
-{
-    const pare_json_type t = pare_json_type_of(v);
-    return t == PARE_JSON_ABSENT || t == PARE_JSON_NULL;
-}
 
 static bool is_shared(const char *key)
 {
@@ -50,10 +45,10 @@ static void put(pare_json_writer *w, const pare_json *whole, const pare_json *te
     pare_json_put_text(w, "model_type", text_type);
     for (pare_json_iter it = {0}; pare_json_next(text, &it, &key, &value);)
         if (strcmp(key, "architectures") != 0 && strcmp(key, "model_type") != 0 &&
-            !(is_shared(key) && !is_absent(pare_json_get(whole, key))))
+            !(is_shared(key) && !pare__config_absent(pare_json_get(whole, key))))
             pare_json_put_copy(w, key, value);
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        if (!is_absent(pare_json_get(whole, shared[i])))
+        if (!pare__config_absent(pare_json_get(whole, shared[i])))
             pare_json_put_copy(w, shared[i], pare_json_get(whole, shared[i]));
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (pare_json_type_of(pare_json_get(text, usual[i].key)) == PARE_JSON_ABSENT)

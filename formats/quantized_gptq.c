@@ -92,7 +92,7 @@ static pare_status read_extra(const pare__quantized *q, settings *s)
     const pare_json *const extra = pare_json_get(q->config, key), *v;
     const pare_json_type is = pare_json_type_of(extra);
     const char *name;
-    char text[PARE__TENSOR_NAME];
+    char text[PARE__TENSOR_NAME], what[96];
     if (q->method != &pare__auto_round || is == PARE_JSON_ABSENT || is == PARE_JSON_NULL)
         return PARE_OK;
     if (is != PARE_JSON_OBJECT)
@@ -102,8 +102,13 @@ static pare_status read_extra(const pare__quantized *q, settings *s)
         form *const f = &s->form[s->forms];
         const int len = snprintf(text, sizeof text, ".*?(?:%s)", name);
         char *const copy = pare_arena_text(q->scratch, text, strlen(text));
-        if (pare_json_type_of(v) != PARE_JSON_OBJECT || len < 0 || (size_t)len >= sizeof text)
+        if (pare_json_type_of(v) != PARE_JSON_OBJECT)
             return pare__quantized_refuse(q, key, name, "an object is expected");
+        if (len < 0 || (size_t)len >= sizeof text) {
+            (void)snprintf(what, sizeof what, "a name has %zu bytes, and at most %zu are read",
+                           strlen(name), sizeof text - sizeof ".*?(?:)");
+            return pare__quantized_refuse(q, "", key, what);
+        }
         if (!copy)
             return PARE_ENOMEM;
         *f = s->of_all;

@@ -136,7 +136,8 @@ static inline pare_status quantized_open(pare_ctx *cx, pare_arena *a, quantized_
     pare_scratch_init(cx, &ck->scratch);
     PARE_TRY(pare__checkpoint_names(ck, a));
     PARE_TRY(pare__quantized_read(ck, a));
-    return pare__plain_floats(ck, a);
+    PARE_TRY(pare__plain_floats(ck, a));
+    return pare__checkpoint_head(ck, a);
 }
 
 static inline void quantized_require(bool condition)

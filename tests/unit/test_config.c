@@ -29,6 +29,10 @@ static const char *const messages[] = {
     "intermediate_size has 2 items for 3 blocks (num_hidden_layers)",
     "intermediate_size: item 2 is not a whole number from 1 to 16777216",
     "intermediate_size is a list, which is not supported for models of type qwen3",
+    "intermediate_size is a list, which is not supported for models of type mistral: it has a "
+    "sliding window",
+    "intermediate_size is a list, which is not supported for models of type gemma: it scales its "
+    "embedding",
     "num_key_value_heads is not a whole number",
     "num_attention_heads 8 is not a multiple of num_key_value_heads 3",
     "num_attention_heads 7 does not divide hidden_size 64",

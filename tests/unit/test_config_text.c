@@ -56,12 +56,11 @@ START_TEST(the_text_model_stands_alone)
 }
 END_TEST
 
-/* As transformers 5 writes them. */
-START_TEST(tensors_may_have_the_newer_names)
+/* The names that transformers 5 writes. */
+static family newer_names(void)
 {
     family f = *family_find("gemma3");
     static char name[32][TINY_NAME];
-    pare_model m;
     for (size_t i = 0; f.tensor[i]; i++) {
         static const char older[] = "language_model.model.";
         const size_t len = sizeof older - 1;
@@ -70,10 +69,37 @@ START_TEST(tensors_may_have_the_newer_names)
                        f.tensor[i] + (text ? len : 0));
         f.tensor[i] = name[i];
     }
+    return f;
+}
+
+START_TEST(tensors_may_have_the_newer_names)
+{
+    const family f = newer_names();
+    pare_model m;
     ck_assert(family_write(&f, dir.path));
     ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
     ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
     ck_assert_msg(strstr(warned, "1 tensor is left out"), "%s", warned);
+}
+END_TEST
+
+/* A tied head, beside the embedding or in its place, under both kinds of names. */
+START_TEST(a_head_may_stand_beside_or_for_the_embedding)
+{
+    const bool newer = _i & 1, beside = _i & 2;
+    family f = newer ? newer_names() : *family_find("gemma3");
+    size_t at = 0, last = 0;
+    pare_model m;
+    while (!strstr(f.tensor[at], ".embed_tokens.weight"))
+        at++;
+    while (f.tensor[last])
+        last++;
+    f.tensor[beside ? last : at] = newer ? "lm_head.weight VH" : "language_model.lm_head.weight VH";
+    ck_assert(family_write(&f, dir.path));
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
+    ck_assert_str_eq(m.embed.name, "model.embed_tokens");
+    ck_assert(m.config.tied == !beside); /* the values of the head are others */
 }
 END_TEST
 
@@ -130,6 +156,7 @@ int main(void)
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, the_text_model_stands_alone);
     tcase_add_test(t, tensors_may_have_the_newer_names);
+    tcase_add_loop_test(t, a_head_may_stand_beside_or_for_the_embedding, 0, 4);
     tcase_add_loop_test(t, other_text_parts_are_refused, 0, sizeof refused / sizeof *refused);
     tcase_add_test(t, every_failed_allocation_is_reported);
     suite_add_tcase(s, t);

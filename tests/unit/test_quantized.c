@@ -489,6 +489,7 @@ static const char *const messages[] = {
     "quantization_config: down_proj.bits: linears that differ are not read from AWQ",
     "quantization_config: extra_config: an object is expected",
     "quantization_config: extra_config.down_proj: an object is expected",
+    "quantization_config: extra_config: a name has 1017 bytes, and at most 1016 are read",
     "quantization_config: extra_config: .*?(?:(a): ",
     "down_proj.qzeros is I32 [2, 1], quantization_config asks for I32 [1, 2]",
     "down_proj.g_idx: column 0 is of group -1, there are 2",

@@ -32,8 +32,12 @@ static pare_status open_heard(pare_checkpoint *ck, pare_model *model)
 
 START_TEST(what_wraps_a_model_is_no_part_of_its_names)
 {
-    static const char *const fronts[] = {"_orig_mod.", "module.", "module._orig_mod.",
-                                         "base_model.model.", "_fsdp_wrapped_module."};
+    static const char *const fronts[] = {"_orig_mod.",
+                                         "module.",
+                                         "module._orig_mod.",
+                                         "base_model.model.",
+                                         "_fsdp_wrapped_module.",
+                                         "module._fsdp_wrapped_module."};
     pare_checkpoint ck;
     pare_model model;
     for (size_t i = 0; i < sizeof fronts / sizeof *fronts; i++) {
@@ -52,6 +56,38 @@ START_TEST(what_wraps_a_model_is_no_part_of_its_names)
     small_write(&s);
     refuses(PARE_EFORMAT, "tensor model.embed_tokens.weight is missing; "
                           "_orig_mod.model.embed_tokens.weight is there: names begin in another");
+}
+END_TEST
+
+/* As FSDP names a model whose blocks, and what lies in them, it wraps one by one. */
+START_TEST(what_wraps_blocks_is_no_part_of_their_names)
+{
+    static const char block[] = "model.layers.0.", fsdp[] = "_fsdp_wrapped_module.";
+    static char name[SMALL_TENSORS][128];
+    pare_checkpoint ck;
+    pare_model model;
+    small s = small_make();
+    for (size_t i = 0; i < s.tensors; i++) {
+        const char *const from = s.tensor[i].name, *const rest = from + sizeof block - 1;
+        const size_t front = strncmp(from, block, sizeof block - 1) == 0 ? sizeof block - 1 : 0;
+        const char *const mlp = front && strncmp(rest, "mlp.", 4) == 0 ? "mlp." : "";
+        if (front)
+            (void)snprintf(name[i], sizeof name[i], "%s%s%s%s%s%s", i % 2 ? fsdp : "", block, fsdp,
+                           mlp, mlp[0] ? fsdp : "", rest + strlen(mlp));
+        s.tensor[i].name = front ? name[i] : from;
+    }
+    small_write(&s);
+    ck_assert_msg(open_heard(&ck, &model) == PARE_OK, "%s", cx.what);
+    for (size_t i = 1; i < ck.tensors; i++)
+        ck_assert_int_lt(strcmp(ck.tensor[i - 1].name, ck.tensor[i].name), 0);
+    ck_assert(((const float *)model.block[0].linear[PARE_ROLE_DOWN].data)[9] == 9);
+    ck_assert_str_eq(warned, "");
+    pare_checkpoint_close(&ck);
+    s = small_make();
+    small_add(&s, "model._fsdp_wrapped_module.norm.weight", PARE_F32, SMALL, 0);
+    small_write(&s);
+    refuses(PARE_EFORMAT, "tensor model.norm.weight is there twice, with and without "
+                          "_fsdp_wrapped_module. in its name");
 }
 END_TEST
 
@@ -86,6 +122,62 @@ START_TEST(a_tied_head_alone_is_the_embedding)
     pare_checkpoint_close(&ck);
     edit("config.json", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
     refuses(PARE_EFORMAT, "tensor model.embed_tokens.weight is missing");
+}
+END_TEST
+
+/* Names without "model.", with the head, the embedding or both. */
+START_TEST(a_tied_head_is_known_without_the_prefix)
+{
+    pare_model model;
+    for (size_t lacks = 0; lacks < 3; lacks++) {
+        small s = small_make();
+        s.config = TIED;
+        if (lacks < 2) /* [0] is the embedding, [1] the head */
+            s.tensor[lacks] = s.tensor[--s.tensors];
+        put_in_front(&s, "", false);
+        small_write(&s);
+        ck_assert_msg(load_heard(&model) == PARE_OK, "without %zu: %s", lacks, cx.what);
+        ck_assert(model.config.tied);
+        ck_assert_str_eq(model.embed.name, "model.embed_tokens");
+        ck_assert_str_eq(warned, "");
+    }
+    small s = small_make();
+    s.config = TIED;
+    s.tensor[0] = s.tensor[--s.tensors];
+    s.tensor[9] = s.tensor[--s.tensors]; /* and the norm */
+    put_in_front(&s, "", false);
+    small_write(&s);
+    refuses(PARE_EFORMAT, "tensor model.norm.weight is missing");
+}
+END_TEST
+
+/* Codes beside it; what is known of its codes goes where its new name belongs. */
+START_TEST(a_tied_head_alone_may_be_codes)
+{
+    pare_checkpoint ck;
+    small s = {.config = "{\"model_type\": \"llama\", \"hidden_size\": 32, "
+                         "\"intermediate_size\": 32, \"vocab_size\": 32, " BODY
+                         "\"tie_word_embeddings\": true, "
+                         "\"quantization_config\": {\"quant_method\": \"fp8\"}}"};
+    small_add(&s, "lm_head.weight", PARE_F8_E4M3, WIDE, WIDE);
+    small_add(&s, "lm_head.weight_scale", PARE_F32, WIDE, 1);
+    small_add(&s, "model.layers.0.mlp.down_proj.weight", PARE_F16, WIDE, WIDE);
+    small_add(&s, "model.norm.weight", PARE_F32, WIDE, 0);
+    small_write(&s);
+    ck_assert_msg(pare_checkpoint_open_to_run(&cx, &arena, dir.path, &ck) == PARE_OK, "%s",
+                  cx.what);
+    ck_assert_uint_eq(ck.tensors, 3);
+    ck_assert_str_eq(ck.tensor[0].name, "model.embed_tokens.weight");
+    ck_assert_ptr_nonnull(pare_checkpoint_stored(&ck, "model.embed_tokens")->packed);
+    ck_assert_ptr_null(pare_checkpoint_stored(&ck, "model.layers.0.mlp.down_proj")->packed);
+    pare_checkpoint_close(&ck);
+    s.tensor[2].name = "lm_z.weight"; /* moves in front of it, and the norm stays behind */
+    small_write(&s);
+    ck_assert_int_eq(pare_checkpoint_open_to_run(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert_str_eq(ck.tensor[0].name, "lm_z.weight");
+    ck_assert_ptr_null(ck.stored[0].packed);
+    ck_assert_ptr_nonnull(pare_checkpoint_stored(&ck, "model.embed_tokens")->packed);
+    pare_checkpoint_close(&ck);
 }
 END_TEST
 
@@ -194,8 +286,11 @@ int main(void)
     TCase *const t = tcase_create("saved_names");
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, what_wraps_a_model_is_no_part_of_its_names);
+    tcase_add_test(t, what_wraps_blocks_is_no_part_of_their_names);
     tcase_add_test(t, a_language_model_inside_another_is_told);
     tcase_add_test(t, a_tied_head_alone_is_the_embedding);
+    tcase_add_test(t, a_tied_head_is_known_without_the_prefix);
+    tcase_add_test(t, a_tied_head_alone_may_be_codes);
     tcase_add_test(t, a_tensor_that_was_not_gathered_is_told);
     tcase_add_test(t, one_of_several_files_is_told);
     tcase_add_test(t, experts_in_one_tensor_are_told);
