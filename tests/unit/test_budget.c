@@ -174,6 +174,30 @@ START_TEST(a_speed_is_a_time_and_the_slowest_the_longest)
 }
 END_TEST
 
+/* Cosines and sines of 32 positions of 4 pairs; blocks with a window have as many of their own,
+ * sequences of up to 16 positions half as many. */
+START_TEST(timing_a_token_counts_every_table_of_angles)
+{
+    pare_config c = {.arch = pare_arch_find("gemma3_text"),
+                     .hidden = 16,
+                     .intermediate = 32,
+                     .blocks = 2,
+                     .heads = 2,
+                     .kv_heads = 1,
+                     .head_dim = 8,
+                     .vocab = 11,
+                     .context = 32,
+                     .rope = {.theta = 10000}};
+    const uint64_t table = 2 * 32 * 4 * sizeof(float), one = pare_time_token_bytes(&cx, &c);
+    ck_assert_ptr_nonnull(c.arch);
+    c.rope_local.theta = 100;
+    ck_assert_uint_eq(pare_time_token_bytes(&cx, &c), one + table);
+    c.rope.kind = PARE_ROPE_LONGROPE;
+    c.rope.original_context = 16;
+    ck_assert_uint_eq(pare_time_token_bytes(&cx, &c), one + table + table / 2);
+}
+END_TEST
+
 START_TEST(memory_that_is_refused_is_a_status)
 {
     static const pare_budget_option o[] = {{10, 4}, {20, 2}};
@@ -202,6 +226,7 @@ int main(void)
     tcase_add_test(c, equals_go_by_unit);
     tcase_add_test(c, too_few_bytes_are_refused_with_the_least);
     tcase_add_test(c, a_speed_is_a_time_and_the_slowest_the_longest);
+    tcase_add_test(c, timing_a_token_counts_every_table_of_angles);
     tcase_add_test(c, memory_that_is_refused_is_a_status);
     suite_add_tcase(s, c);
     return unit_main(s);
