@@ -27,3 +27,11 @@ void pare_config_put_tied(pare_json_writer *w, const pare_config *c, const pare_
         pare_json_type_of(pare_json_get(config, tied_word)) == PARE_JSON_ABSENT)
         pare_json_put_bool(w, tied_word, c->tied);
 }
+
+void pare_config_put_widths(pare_json_writer *w, const char *key, const pare_config *c)
+{
+    pare_json_open_array(w, key);
+    for (size_t i = 0; i < c->blocks; i++)
+        pare_json_put_integer(w, NULL, (int64_t)pare_config_mlp(c, i));
+    pare_json_close(w);
+}

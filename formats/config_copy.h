@@ -12,4 +12,7 @@ void pare_config_put_member(pare_json_writer *w, const pare_config *c, const cha
                             const pare_json *v);
 void pare_config_put_tied(pare_json_writer *w, const pare_config *c, const pare_json *config);
 
+/* A list of the MLP channels of each block. */
+void pare_config_put_widths(pare_json_writer *w, const char *key, const pare_config *c);
+
 #endif

@@ -88,15 +88,6 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
         pare_json_put_text(w, "blas", m->blas);
 }
 
-/* MLP channels block by block. */
-static void put_widths(pare_json_writer *w, const char *key, const pare_config *c)
-{
-    pare_json_open_array(w, key);
-    for (size_t i = 0; i < c->blocks; i++)
-        put_size(w, NULL, pare_config_mlp(c, i));
-    pare_json_close(w);
-}
-
 static void put_model(pare_json_writer *w, const pare_config *c)
 {
     pare_json_open_object(w, "model");
@@ -104,7 +95,7 @@ static void put_model(pare_json_writer *w, const pare_config *c)
     put_size(w, "hidden", c->hidden);
     put_size(w, "intermediate", c->intermediate);
     if (c->uneven)
-        put_widths(w, "intermediates", c);
+        pare_config_put_widths(w, "intermediates", c);
     put_size(w, "blocks", c->blocks);
     put_size(w, "heads", c->heads);
     put_size(w, "kv_heads", c->kv_heads);
@@ -398,7 +389,7 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
         while (i < OURS && strcmp(key, ours[i].key) != 0)
             i++;
         if (c->uneven && strcmp(key, ours[MLP].key) == 0)
-            put_widths(w, key, c);
+            pare_config_put_widths(w, key, c);
         else if (i < OURS)
             put_member(w, &ours[i]);
         else if (r->sources && is_block_list(key, value, r->before->blocks))

@@ -434,8 +434,5 @@ pare_status pare__budget_search(pare_budget *b, pare_job_runner *runner, pare_co
     PARE_TRY(pare__budget_check_rest(b));
     PARE_TRY(pare__budget_paths(b, "base"));
     PARE_TRY(pare__budget_settings(b));
-    const pare_status s = pare__budget_locked(b, own, search, runner, out);
-    if (b->writer)
-        pare__budget_store_close(b);
-    return s;
+    return pare__budget_locked(b, own, search, runner, out);
 }

@@ -174,6 +174,8 @@ pare_status pare__budget_locked(pare_budget *b, const char *const *own, pare__bu
         s = pare_output_make(b->cx, b->a, b->store);
     if (s == PARE_OK)
         s = body(b, runner, out);
+    if (b->writer) /* a search for settings that failed */
+        pare__budget_store_close(b);
     pare_plan_close(&b->plan);
     pare_lock_release(&lock);
     return s;

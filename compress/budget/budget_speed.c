@@ -234,7 +234,7 @@ double pare__budget_rate(const pare_budget *b, const size_t *choice)
 
 uint64_t pare__budget_time_left(const pare_budget *b)
 {
-    const uint64_t all = (uint64_t)(picoseconds / b->value[PARE_BUDGET_SPEED]);
+    const uint64_t all = pare_time_at(b->value[PARE_BUDGET_SPEED]);
     return all > b->rest_time ? all - b->rest_time : 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "compress/budget/budget_choose.h"
 #include "compress/budget/widths_internal.h"
+#include "compress/evaluate/token_time.h"
 #include "compress/passes/ziplm_step.h"
 #include "compress/text/text_out.h"
 #include "runtime/file.h"
@@ -114,7 +115,7 @@ static pare_status fail_speed(const pare_widths *w, const char *why, double rate
 static pare_status choose(const pare_widths *w, size_t *choice)
 {
     pare_budget *const b = w->b;
-    const uint64_t all = (uint64_t)(picoseconds / asked(w)), rest = rest_ps(w);
+    const uint64_t all = pare_time_at(asked(w)), rest = rest_ps(w);
     const uint64_t original = rest + w->blocks * w->ps[0];
     pare_budget_option *const option = PARE_NEW(b->a, pare_budget_option, w->blocks * w->count);
     uint64_t least = 0;

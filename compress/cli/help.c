@@ -168,11 +168,12 @@ static void print_notes(const pare_pass *pass)
                      "by evaluate: of the recipe, else on\ncalibration windows that it holds "
                      "out.\n");
     if (pass->structure)
-        (void)printf("\nThe output is a smaller plain checkpoint (model.safetensors, config.json), "
-                     "which other programs\nload as well. Where passes of other kinds come behind "
-                     "it in the recipe, that checkpoint is\nOUTPUT.smaller, and they work on "
-                     "it; results are compared with the model of the recipe, which\nis also the "
-                     "teacher of distill.\n");
+        (void)printf("\nThe output is a smaller plain checkpoint (model.safetensors, config.json). "
+                     "Other programs load\nit as well if all its blocks have the same shape (only "
+                     "ziplm can make them differ). Where\npasses of other kinds come behind it in "
+                     "the recipe, that checkpoint is OUTPUT.smaller, and they\nwork on it; "
+                     "results are compared with the model of the recipe, which is also the teacher "
+                     "of\ndistill.\n");
     if (pass->notes)
         (void)printf("\n%s", pass->notes);
     if (pass->caution) {

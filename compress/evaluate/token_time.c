@@ -68,6 +68,12 @@ pare_status pare_time_linears(pare_ctx *cx, pare_arena *scratch, const pare_line
     return s;
 }
 
+uint64_t pare_time_at(double tokens_s)
+{
+    const double ps = picoseconds / tokens_s; /* infinite for a denormal */
+    return ps < (double)INT64_MAX ? (uint64_t)ps : (uint64_t)INT64_MAX;
+}
+
 static size_t positions(const pare_config *c)
 {
     return pare_smaller(POSITIONS, c->context);
@@ -95,7 +101,7 @@ uint64_t pare_time_token_bytes(const pare_ctx *cx, const pare_config *c)
     const size_t count = positions(c);
     const pare_batch widest = {1, count / 2 + 1, count / 2};
     const uint64_t cache = (uint64_t)2 * c->blocks * count * c->kv_heads * c->head_dim;
-    const uint64_t rope = (uint64_t)2 * count * pare_rope_pairs(c);
+    const uint64_t rope = (uint64_t)2 * pare_rope_table_rows(c, count) * pare_rope_pairs(c);
     return (cache + rope + (uint64_t)count * c->hidden + c->vocab) * sizeof(float) +
            pare_block_forward_scratch(cx, c, widest);
 }

@@ -11,6 +11,10 @@
 PARE_CHECKED pare_status pare_time_linears(pare_ctx *cx, pare_arena *scratch, const pare_linear *w,
                                            size_t count, uint64_t *ps);
 
+/* Picoseconds that a token may take at this many tokens in a second, > 0: 1e12 / tokens_s rounded
+ * down, and at most INT64_MAX. */
+uint64_t pare_time_at(double tokens_s);
+
 /* Picoseconds of a decoded token, as pare eval --speed measures it. PARE_ENOTSUP for a context of
  * one token; statuses of pare_evaluate_speed. Memory beside its own: pare_time_token_bytes. */
 PARE_CHECKED pare_status pare_time_token(pare_ctx *cx, pare_arena *scratch, const pare_model *model,

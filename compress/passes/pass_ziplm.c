@@ -15,18 +15,17 @@ static const pare_param params[] = {
                 "ratio: a width for each block; 0: ratio decides"},
     [PARE_ZIPLM_SPEED] = {.name = "tokens_s", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e6,
         .fallback = 0,
-        .help = "least tokens that this machine decodes in a second, instead of ratio or speedup; "
-                "0: they decide"},
+        .help = "least tokens that this machine decodes in a second, instead of ratio; not together "
+                "with speedup; 0: ratio or speedup decides"},
     {.name = NULL},
 };
 // clang-format on
 
 static const char notes[] =
     "Each block of targets (a pattern that matches its down) loses the channels that cost least\n"
-    "in the output of down, one after the other; those left make up for each. Blocks of different\n"
-    "width make a list of intermediate_size in config.json: pare runs such a model, other "
-    "programs\n"
-    "do not, and no recipe can start from it.\n"
+    "in the output of down, one after the other; those left make up for each. Where blocks come\n"
+    "to differ in width, intermediate_size in config.json is a list: only pare runs such a model,\n"
+    "and no recipe can start from it.\n"
     "With speedup or tokens_s the step stands alone. compress takes the channels of each block "
     "out\n"
     "on the float model and records the error at each width, times the MLP of each width and a\n"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "compress/report/report_internal.h"
+#include "formats/config_copy.h"
 #include "formats/json.h"
 
 double pare__report_error(const pare_linear_result *row)
@@ -248,14 +249,6 @@ static void put_speed(pare_json_writer *w, const pare_speed *s)
     pare_json_close(w);
 }
 
-static void put_widths(pare_json_writer *w, const pare_config *c)
-{
-    pare_json_open_array(w, "mlp_channels");
-    for (size_t i = 0; i < c->blocks; i++)
-        pare_json_put_integer(w, NULL, (int64_t)pare_config_mlp(c, i));
-    pare_json_close(w);
-}
-
 void pare__report_run(pare_json_writer *w, const pare_report *r)
 {
     pare_json_open_object(w, NULL);
@@ -286,7 +279,7 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     put_ranks(w, r);
     put_speed(w, r->speed);
     if (r->config->uneven)
-        put_widths(w, r->config);
+        pare_config_put_widths(w, "mlp_channels", r->config);
     pare__report_experts_run(w, r);
     pare_report_put(w, r);
     pare_json_open_array(w, "exports");

@@ -289,7 +289,7 @@ static pare_status make_variants(pare_run *run, const pare_plan_linear *l, void 
                                  const pare_site_stats *stats)
 {
     const pare_variants *const v = run->plan->job->variants;
-    const pare_pass_linear linear = {.w = pare__run_part(run, l)->linear[l->role].floats,
+    const pare_pass_linear linear = {.w = pare__run_linear_floats(run, l),
                                      .n = l->packed.n,
                                      .k = l->packed.k,
                                      .role = l->role,

@@ -45,6 +45,9 @@ PARE_CHECKED pare_status pare__run_prune_take(pare_run *run, pare_run_part *to, 
 /* The part that a linear belongs to. */
 pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l);
 
+/* Its weights there, [n, k]. */
+float *pare__run_linear_floats(pare_run *run, const pare_plan_linear *l);
+
 /* Forgets what steps did to the part's last linears. */
 void pare__run_part_begin(pare_run_part *part);
 

@@ -156,11 +156,6 @@ static offers offers_of(const pare_run *run, size_t block, size_t part, pare_hel
 /* --- process 0 ---------------------------------------------------------------------------------
  */
 
-static float *floats_of(pare_run *run, const pare_plan_linear *l)
-{
-    return pare__run_part(run, l)->linear[l->role].floats;
-}
-
 unsigned pare__owner_sites(const pare_run *run, const pare_held *held)
 {
     unsigned sites = 0;
@@ -195,7 +190,8 @@ static pare_status give_list(pare_run *run, size_t block, const pare_held *list,
     PARE_TRY(blame(run, to, &o));
     for (size_t i = 0; i < list->count; i++) {
         const pare_plan_linear *const l = &run->settled.linear[list->linear[i]];
-        pare_world_send(run->cx, to, floats_of(run, l), l->packed.n * l->packed.k * sizeof(float));
+        pare_world_send(run->cx, to, pare__run_linear_floats(run, l),
+                        l->packed.n * l->packed.k * sizeof(float));
         pare__owner_move_outputs(run, put, to, l);
     }
     for (unsigned site = 0; site < PARE_SITES; site++)

@@ -9,6 +9,11 @@ pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l)
     return l->part ? &run->experts.part : &run->part;
 }
 
+float *pare__run_linear_floats(pare_run *run, const pare_plan_linear *l)
+{
+    return pare__run_part(run, l)->linear[l->role].floats;
+}
+
 void pare__run_part_begin(pare_run_part *part)
 {
     memset(part->frozen, 0, sizeof part->frozen);

@@ -25,11 +25,6 @@ static const pare_plan_linear *linear_at(const pare_run *run, const work *job, s
     return &run->settled.linear[job->held.linear[i]];
 }
 
-static float *floats_of(pare_run *run, const pare_plan_linear *l)
-{
-    return pare__run_part(run, l)->linear[l->role].floats;
-}
-
 static pare_status take_stats(pare_run *run, size_t part, unsigned sites, pare_stats *out)
 {
     unsigned kinds[PARE_SITES];
@@ -48,7 +43,7 @@ static pare_status take_room(pare_run *run, work *job)
     for (size_t i = 0; i < job->held.count; i++) {
         const pare_plan_linear *const l = linear_at(run, job, i);
         const pare_grid grid = pare_plan_grid(run->plan, l);
-        job->hand[i].w = floats_of(run, l);
+        job->hand[i].w = pare__run_linear_floats(run, l);
         if (pare__owner_quantizes(l, job->held.begin, job->held.end))
             PARE_TRY(pare_codes_take(&run->scratch, &grid, l->packed.n, l->packed.k,
                                      &job->hand[i].codes));

@@ -88,6 +88,8 @@ run 2 whole --threads 2 --restart --set passes.0.ziplm.speedup=50
 says err 'too many for MLPs to give; at the least widths it decodes about'
 run 2 whole --threads 2 --restart --set 'passes=[{ziplm: {tokens_s: 1}}]'
 says err 'nothing has to go, the original decodes about'
+run 2 whole --threads 2 --restart --set 'passes=[{ziplm: {tokens_s: 1e-9}}]'
+says err 'ziplm: 1e-09 tokens/s: nothing has to go, the original decodes about'
 [ -f whole/model.safetensors ] || fail "a refusal took the output"
 
 # --- killed in each part, and continued

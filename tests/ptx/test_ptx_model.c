@@ -100,23 +100,49 @@ START_TEST(every_kind_of_weights_gives_the_bytes_of_the_cpu)
 }
 END_TEST
 
+static void make_long(pare_config *c, size_t original)
+{
+    c->rope.kind = PARE_ROPE_LONGROPE;
+    c->rope.original_context = original;
+    c->rope.attention = 1.25;
+    for (size_t i = 0; i < pare_rope_pairs(c); i++)
+        for (size_t j = 0; j < 2; j++)
+            c->rope.divisor[j][i] = 1 + 0.5F * (float)(i + j);
+}
+
 /* One table of angles, and of two the one for long sequences or for short ones. */
 START_TEST(positions_of_long_contexts_give_the_bytes_of_the_cpu)
 {
-    static const size_t original[] = {LENGTH, LENGTH - 1, LENGTH};
     float near[ROWS * TINY_VOCAB], plain[ROWS * TINY_VOCAB];
     pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
     ck_assert_int_eq(run(d, &m, true, 0, plain), PARE_OK);
-    m.config.rope.kind = PARE_ROPE_LONGROPE;
-    m.config.rope.original_context = original[_i];
-    m.config.rope.attention = 1.25;
-    for (size_t i = 0; i < pare_rope_pairs(&m.config); i++)
-        for (size_t j = 0; j < 2; j++)
-            m.config.rope.divisor[j][i] = 1 + 0.5F * (float)(i + j);
+    make_long(&m.config, _i == 1 ? LENGTH - 1 : LENGTH);
     positions = _i == 2 ? LENGTH + 3 : LENGTH;
     same(&m, true);
     ck_assert_int_eq(run(NULL, &m, true, 0, near), PARE_OK);
     ck_assert(near[0] != plain[0]);
+    positions = LENGTH;
+}
+END_TEST
+
+/* Behind two tables the one of blocks with a window: none has one, both, or the other is wide. */
+START_TEST(blocks_with_a_window_turn_by_a_table_of_their_own)
+{
+    float some[ROWS * TINY_VOCAB], plain[ROWS * TINY_VOCAB];
+    pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    make_long(&m.config, _i / 4 ? LENGTH : LENGTH - 1);
+    m.config.rope_local = (pare_rope){.theta = 100, .stretch = 2};
+    m.config.window = 4;
+    m.config.wide[0] = (uint64_t)_i % 4;
+    for (size_t b = 0; b < 2; b++)
+        m.block[b].window = pare_config_window(&m.config, b);
+    positions = LENGTH + 3;
+    same(&m, true);
+    ck_assert_int_eq(run(NULL, &m, true, 0, some), PARE_OK);
+    m.config.rope = _i % 4 ? m.config.rope : m.config.rope_local;
+    m.config.rope_local.theta = 0;
+    ck_assert_int_eq(run(NULL, &m, true, 0, plain), PARE_OK);
+    ck_assert((_i % 4 == 0 || _i % 4 == 3) == !memcmp(some, plain, sizeof some));
     positions = LENGTH;
 }
 END_TEST
@@ -652,6 +678,7 @@ int main(void)
     tcase_add_loop_test(t, every_kind_of_weights_gives_the_bytes_of_the_cpu, 0, 2 * TINY_KINDS);
     tcase_add_loop_test(t, weights_that_are_rounded_in_panels_give_the_same_bytes, 0, TINY_KINDS);
     tcase_add_loop_test(t, positions_of_long_contexts_give_the_bytes_of_the_cpu, 0, 3);
+    tcase_add_loop_test(t, blocks_with_a_window_turn_by_a_table_of_their_own, 0, 8);
     tcase_add_loop_test(t, weights_that_are_decoded_in_panels_give_the_bytes_of_the_cpu, 0,
                         2 * TINY_KINDS);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);

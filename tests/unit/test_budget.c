@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/budget/budget_choose.h"
+#include "compress/evaluate/token_time.h"
 #include "runtime/random.h"
 #include "tests/unit/unit.h"
 
@@ -163,6 +164,40 @@ START_TEST(too_few_bytes_are_refused_with_the_least)
 }
 END_TEST
 
+START_TEST(a_speed_is_a_time_and_the_slowest_the_longest)
+{
+    ck_assert_uint_eq(pare_time_at(1e6), 1000000);
+    ck_assert_uint_eq(pare_time_at(3), 333333333333);
+    ck_assert_uint_eq(pare_time_at(1e-6), 1000000000000000000);
+    ck_assert_uint_eq(pare_time_at(1e-9), INT64_MAX);
+    ck_assert_uint_eq(pare_time_at(1e-320), INT64_MAX);
+}
+END_TEST
+
+/* Cosines and sines of 32 positions of 4 pairs; blocks with a window have as many of their own,
+ * sequences of up to 16 positions half as many. */
+START_TEST(timing_a_token_counts_every_table_of_angles)
+{
+    pare_config c = {.arch = pare_arch_find("gemma3_text"),
+                     .hidden = 16,
+                     .intermediate = 32,
+                     .blocks = 2,
+                     .heads = 2,
+                     .kv_heads = 1,
+                     .head_dim = 8,
+                     .vocab = 11,
+                     .context = 32,
+                     .rope = {.theta = 10000}};
+    const uint64_t table = 2 * 32 * 4 * sizeof(float), one = pare_time_token_bytes(&cx, &c);
+    ck_assert_ptr_nonnull(c.arch);
+    c.rope_local.theta = 100;
+    ck_assert_uint_eq(pare_time_token_bytes(&cx, &c), one + table);
+    c.rope.kind = PARE_ROPE_LONGROPE;
+    c.rope.original_context = 16;
+    ck_assert_uint_eq(pare_time_token_bytes(&cx, &c), one + table + table / 2);
+}
+END_TEST
+
 START_TEST(memory_that_is_refused_is_a_status)
 {
     static const pare_budget_option o[] = {{10, 4}, {20, 2}};
@@ -190,6 +225,8 @@ int main(void)
     tcase_add_test(c, a_setting_above_the_hull_is_left_out);
     tcase_add_test(c, equals_go_by_unit);
     tcase_add_test(c, too_few_bytes_are_refused_with_the_least);
+    tcase_add_test(c, a_speed_is_a_time_and_the_slowest_the_longest);
+    tcase_add_test(c, timing_a_token_counts_every_table_of_angles);
     tcase_add_test(c, memory_that_is_refused_is_a_status);
     suite_add_tcase(s, c);
     return unit_main(s);

@@ -16,7 +16,7 @@ typedef struct side {
     pare_qk x;
 } side;
 
-static pare_rope rope = {.theta = 10000};
+static pare_rope rope = {.theta = 10000}, rope_local; /* theta 0: there is none */
 
 static void side_begin(tiny_home *h, side *s, size_t heads, size_t head_dim, size_t kv_heads,
                        size_t window)
@@ -28,7 +28,8 @@ static void side_begin(tiny_home *h, side *s, size_t heads, size_t head_dim, siz
                                      .kv_heads = kv_heads,
                                      .head_dim = head_dim,
                                      .context = LENGTH,
-                                     .rope = rope}},
+                                     .rope = rope,
+                                     .rope_local = rope_local}},
                 .block = {.window = window}};
     s->model.block = &s->block;
     ck_assert_int_eq(pare_forward_init(&h->cx, &h->arena, &s->model, LENGTH, false, &s->f),
@@ -42,12 +43,14 @@ static void keep(tiny_home *h, side *s, size_t length, size_t rows, const float 
 }
 
 /* Two tokens of one head of 2 channels, all queries and keys (1, 0), the second turned by one
- * radian, by half of one where long sequences turn half as fast; the teacher's keys are 0. With c^2
+ * radian, by half of one where long sequences turn half as fast, by a quarter where blocks with a
+ * window do and this is one; the teacher's keys are 0. With c^2
  * = 1 / 2: U00 = U11 = c, U10 = c cos 1. */
 START_TEST(two_tokens_have_the_closed_form)
 {
     const float ones[4] = {1, 0, 1, 0}, none[4] = {0};
     float dq[4] = {7}, dk[4] = {7}; /* added to */
+    const double angles[] = {1, 0.5, 0.25, 0.5}, angle = angles[_i];
     double value;
     tiny_home h;
     side s, t;
@@ -56,15 +59,17 @@ START_TEST(two_tokens_have_the_closed_form)
                            .kind = PARE_ROPE_LONGROPE,
                            .original_context = 1,
                            .divisor = {{1}, {2}}};
+    if (_i >= 2)
+        rope_local = (pare_rope){.theta = 10000, .stretch = 4};
     tiny_begin(&h, 1);
-    side_begin(&h, &s, 1, 2, 1, 0);
+    side_begin(&h, &s, 1, 2, 1, _i == 2 ? 2 : 0);
     side_begin(&h, &t, 1, 2, 1, 0);
     keep(&h, &s, 2, 2, ones, ones);
     keep(&h, &t, 2, 2, ones, none);
     ck_assert_int_eq(
         pare_scores(&h.cx, &h.arena, (pare_batch){1, 2, 0}, &s.x, &t.x, 3, dq, dk, &value),
         PARE_OK);
-    const double angle = _i ? 0.5 : 1, cosine = cos(angle), sine = sin(angle);
+    const double cosine = cos(angle), sine = sin(angle);
     hashed_near("value", value, (1 + cosine * cosine / 2) / 3, 1e-6);
     /* D00 = D11 = 2 c^2 3 / 3 = 1, D10 = cos 1 */
     const double wanted_q[4] = {7 + 1, 0, 1 + cosine * cosine, -cosine * sine};
@@ -302,7 +307,7 @@ int main(void)
     Suite *const s = suite_create("scores");
     TCase *const t = tcase_create("scores");
     tcase_set_timeout(t, 120);
-    tcase_add_loop_test(t, two_tokens_have_the_closed_form, 0, 2);
+    tcase_add_loop_test(t, two_tokens_have_the_closed_form, 0, 4);
     tcase_add_test(t, value_and_gradient_are_those_of_torch);
     tcase_add_test(t, the_gradient_is_the_difference_of_values);
     tcase_add_test(t, bytes_are_the_same_for_any_number_of_threads);
