@@ -524,10 +524,11 @@ static pare_status refuse_type(const translation *t)
         (len == 5 && memcmp(type, "model", 5) == 0))
         return PARE_OK;
     (void)snprintf(text, sizeof text, "%.*s", len < 64 ? (int)len : 64, type);
-    return pare_fail(t->cx, PARE_ENOTSUP,
-                     "%s: general.type is %s, a model is needed; merge an adapter into its model "
-                     "first",
-                     t->name, text);
+    return pare_fail(t->cx, PARE_ENOTSUP, "%s: general.type is %s, a model is needed%s", t->name,
+                     text,
+                     strcmp(text, "adapter") == 0   ? "; merge it into its model first"
+                     : strcmp(text, "imatrix") == 0 ? "; a recipe takes it as calibration: {from}"
+                                                    : "");
 }
 
 pare_status pare__gguf_config(pare_ctx *cx, const char *name, const pare_gguf *g, pare_json **doc)

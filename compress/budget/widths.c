@@ -195,8 +195,8 @@ static pare_status describe(const pare_widths *w, const size_t *choice, char *he
                  asked(w), picoseconds / (double)token_of(w, choice),
                  (double)w->token_ps / (double)token_of(w, choice), original, sum_of(w, choice));
     if (uniform(w, one, &width))
-        n += snprintf(head + n, size - (size_t)n, ", %.4g with %zu channels in all", sum_of(w, one),
-                      w->width[width]);
+        n += snprintf(head + n, size - (size_t)n, ", %.4g with %zu channels in every block",
+                      sum_of(w, one), w->width[width]);
     pare__budget_tell(w->b, "%s", head + 2);
     (void)snprintf(head + n, size - (size_t)n, "\n");
     return PARE_OK;
