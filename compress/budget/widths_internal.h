@@ -30,6 +30,11 @@ PARE_CHECKED pare_status pare__widths_errors(pare_widths *w);
 PARE_CHECKED pare_status pare__widths_times(pare_widths *w);
 PARE_CHECKED pare_status pare__widths_token(pare_widths *w, const size_t *choice, uint64_t *ps);
 
+/* Lowers times that cannot be: what else runs on the machine only adds to a time, and an MLP of
+ * more channels takes neither less time nor more than in proportion to them. pare__widths_times
+ * ends with it. */
+void pare__widths_bound(pare_widths *w);
+
 /* widths_store.c: what an earlier search measured of this model, these windows and kernels, *known
  * when there is all of it; and all that was measured, written. */
 PARE_CHECKED pare_status pare__widths_read(pare_widths *w, bool *known);

@@ -147,9 +147,7 @@ static void keep_least(uint64_t *least, uint64_t ps)
         *least = ps;
 }
 
-/* What else runs on the machine only adds to a time, and an MLP of more channels takes neither less
- * time nor more than in proportion to them: what lies outside was slowed. */
-static void bound_times(pare_widths *w)
+void pare__widths_bound(pare_widths *w)
 {
     for (size_t i = w->count - 1; i > 0; i--) {
         const double most = (double)w->ps[i] * (double)w->width[i - 1] / (double)w->width[i];
@@ -179,7 +177,7 @@ static pare_status time_all(pare_widths *w, pare_arena *a)
         PARE_TRY(pare_time_token(cx, a, &w->b->plan.model, &ps));
         keep_least(&w->token_ps, ps);
     }
-    bound_times(w);
+    pare__widths_bound(w);
     pare_ctx_progress(cx, "timing the widths", 1, 1);
     return PARE_OK;
 }

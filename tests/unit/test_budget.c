@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/budget/budget_choose.h"
+#include "compress/budget/widths_internal.h"
 #include "compress/evaluate/token_time.h"
 #include "runtime/random.h"
 #include "tests/unit/unit.h"
@@ -215,6 +216,22 @@ START_TEST(memory_that_is_refused_is_a_status)
 }
 END_TEST
 
+/* The second and the fourth time were slowed, the others hold. */
+START_TEST(times_of_widths_are_bounded_by_each_other)
+{
+    pare_widths w = {
+        .count = 5, .width = {640, 480, 320, 160, 80}, .ps = {1000, 3000, 600, 700, 200}};
+    static const uint64_t bounded[] = {1000, 900, 600, 400, 200};
+    pare__widths_bound(&w);
+    for (size_t i = 0; i < w.count; i++)
+        ck_assert_uint_eq(w.ps[i], bounded[i]);
+    w.ps[0] = 50; /* slower where there are fewer channels */
+    pare__widths_bound(&w);
+    for (size_t i = 0; i < w.count; i++)
+        ck_assert_uint_eq(w.ps[i], 50);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("budget");
@@ -227,6 +244,7 @@ int main(void)
     tcase_add_test(c, too_few_bytes_are_refused_with_the_least);
     tcase_add_test(c, a_speed_is_a_time_and_the_slowest_the_longest);
     tcase_add_test(c, timing_a_token_counts_every_table_of_angles);
+    tcase_add_test(c, times_of_widths_are_bounded_by_each_other);
     tcase_add_test(c, memory_that_is_refused_is_a_status);
     suite_add_tcase(s, c);
     return unit_main(s);
