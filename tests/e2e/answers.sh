@@ -126,8 +126,8 @@ shows 'the context of .*hedge is 256 tokens'
 # An interrupt leaves what was done.
 code=0
 "$pare" eval long --needle "$demo/evaluation.txt" --lengths 512 --keys 200 --log json:log >out.log 2>err.log &
-for turn in $(seq 600); do
-    if grep -qs '"event": "progress"' log; then break; fi
+for turn in $(seq 1200); do # until the first prompts are done
+    if grep -qs '"event": "progress".*hidden.*"share": 0\.0*[1-9]' log; then break; fi
     sleep 0.1
 done
 kill -INT $!
