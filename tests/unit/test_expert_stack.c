@@ -1,7 +1,9 @@
 /* Experts of a block in one tensor: as floats, and as MXFP4. */
 #include <math.h>
 
+#include "formats/gguf_write.h"
 #include "formats/safetensors.h"
+#include "runtime/leaves.h"
 #include "runtime/linear.h"
 #include "tests/data/families.h"
 #include "tests/unit/load_case.h"
@@ -32,12 +34,12 @@ static uint8_t *random_bytes(const char *stream, size_t count, uint8_t least, un
     return to;
 }
 
-static void add(const char *name, size_t rank, const uint64_t *shape, pare_dtype dtype,
+static void add(const char *name, uint32_t rank, const uint64_t *shape, pare_dtype dtype,
                 const void *data)
 {
     pare_tensor t = {.name = pare_arena_text(&arena, name, strlen(name)),
                      .dtype = dtype,
-                     .rank = (uint32_t)rank,
+                     .rank = rank,
                      .data = data};
     memcpy(t.shape, shape, rank * sizeof *shape);
     ck_assert_int_eq(pare_tensor_bytes(dtype, rank, shape, &t.bytes), PARE_OK);
@@ -227,6 +229,161 @@ START_TEST(stacks_that_are_broken_are_refused_by_name)
 }
 END_TEST
 
+/* --- GGUF --------------------------------------------------------------------------------------
+ */
+
+/* Names of both, without ".weight"; those of a block behind its prefix. */
+static const char *const outer[][2] = {
+    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+static const char *const inner[][2] = {
+    {"attn_norm", "input_layernorm"},  {"post_attention_norm", "post_attention_layernorm"},
+    {"attn_q", "self_attn.q_proj"},    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},    {"attn_output", "self_attn.o_proj"},
+    {"attn_sinks", "self_attn.sinks"}, {"ffn_gate_inp", "mlp.router"}};
+static const char *const each[][2] = {
+    {"ffn_gate_exps", "gate_proj"}, {"ffn_up_exps", "up_proj"}, {"ffn_down_exps", "down_proj"}};
+
+typedef struct gguf_file {
+    const pare_checkpoint *ck;
+    pare_gguf_writer w;
+    float *value[128];
+    size_t bytes[128];
+} gguf_file;
+
+/* One tensor of F32 from `count` of the checkpoint, whose names have a number in `pattern`. */
+static void put(gguf_file *g, const char *gguf, const char *pattern, const char *from,
+                const char *to, size_t count)
+{
+    char name[128], target[64];
+    float *value = NULL;
+    uint64_t shape[3] = {count}, n = 0;
+    uint32_t rank = 0;
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(name, sizeof name, "%s", pattern);
+        char *const mark = strchr(name, '#');
+        if (mark)
+            *mark = (char)('0' + i);
+        (void)snprintf(name + strlen(name), sizeof name - strlen(name), "%s", from);
+        const pare_tensor *const t = pare_checkpoint_find(g->ck, name);
+        if (!t && strcmp(from, ".bias") == 0)
+            return;
+        ck_assert_msg(t != NULL, "%s", name);
+        n = t->shape[0] * (t->rank > 1 ? t->shape[1] : 1);
+        rank = t->rank + (count > 1);
+        memcpy(shape + (count > 1), t->shape, t->rank * sizeof *shape);
+        value = value ? value : PARE_NEW(&arena, float, count *n);
+        ck_assert_ptr_nonnull(value);
+        ck_assert_int_eq(pare_tensor_to_f32(&cx, t, 0, n, value + i * n), PARE_OK);
+    }
+    (void)snprintf(target, sizeof target, "%s%s", gguf, to);
+    const char *const kept = pare_arena_text(&arena, target, strlen(target));
+    const size_t at = pare_gguf_add(&g->w, kept, pare_ggml_type_named("F32"), rank, shape);
+    g->value[at] = value;
+    g->bytes[at] = count * n * sizeof *value;
+}
+
+static void put_words(pare_gguf_writer *w)
+{
+    pare_gguf_put_text(w, "general.architecture", "gpt-oss", 7);
+    pare_gguf_put_u32(w, "gpt-oss.context_length", 256);
+    pare_gguf_put_u32(w, "gpt-oss.embedding_length", HIDDEN);
+    pare_gguf_put_u32(w, "gpt-oss.block_count", BLOCKS);
+    pare_gguf_put_u32(w, "gpt-oss.feed_forward_length", WIDTH);
+    pare_gguf_put_u32(w, "gpt-oss.expert_feed_forward_length", WIDTH);
+    pare_gguf_put_u32(w, "gpt-oss.expert_count", EXPERTS);
+    pare_gguf_put_u32(w, "gpt-oss.expert_used_count", 2);
+    pare_gguf_put_u32(w, "gpt-oss.attention.head_count", 4);
+    pare_gguf_put_u32(w, "gpt-oss.attention.head_count_kv", 2);
+    pare_gguf_put_u32(w, "gpt-oss.attention.key_length", 16);
+    pare_gguf_put_u32(w, "gpt-oss.attention.value_length", 16);
+    pare_gguf_put_u32(w, "gpt-oss.attention.sliding_window", 9);
+    pare_gguf_put_f32(w, "gpt-oss.attention.layer_norm_rms_epsilon", 1e-5f);
+    pare_gguf_put_f32(w, "gpt-oss.rope.freq_base", 150000);
+    pare_gguf_put_text(w, "gpt-oss.rope.scaling.type", "yarn", 4);
+    pare_gguf_put_f32(w, "gpt-oss.rope.scaling.factor", 8);
+    pare_gguf_put_u32(w, "gpt-oss.rope.scaling.original_context_length", 64);
+}
+
+static void put_block(gguf_file *g, size_t b)
+{
+    char gguf[64], original[96];
+    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++) {
+        const bool sinks = strcmp(inner[i][0], "attn_sinks") == 0;
+        (void)snprintf(gguf, sizeof gguf, "blk.%zu.%s", b, inner[i][0]);
+        (void)snprintf(original, sizeof original, "model.layers.%zu.%s", b, inner[i][1]);
+        put(g, gguf, original, sinks ? "" : ".weight", ".weight", 1);
+        put(g, gguf, original, ".bias", ".bias", 1);
+    }
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        (void)snprintf(gguf, sizeof gguf, "blk.%zu.%s", b, each[i][0]);
+        (void)snprintf(original, sizeof original, "model.layers.%zu.mlp.experts.#.%s", b,
+                       each[i][1]);
+        put(g, gguf, original, ".weight", ".weight", EXPERTS);
+        put(g, gguf, original, ".bias", ".bias", EXPERTS);
+    }
+}
+
+static void write_gguf(const pare_checkpoint *ck, const char *path)
+{
+    static gguf_file g;
+    g = (gguf_file){.ck = ck};
+    ck_assert_int_eq(pare_gguf_begin(&cx, &arena, 128, &g.w), PARE_OK);
+    put_words(&g.w);
+    for (size_t i = 0; i < sizeof outer / sizeof *outer; i++)
+        put(&g, outer[i][0], outer[i][1], ".weight", ".weight", 1);
+    for (size_t b = 0; b < BLOCKS; b++)
+        put_block(&g, b);
+    ck_assert_int_eq(pare_gguf_lay_out(&g.w), PARE_OK);
+    ck_assert_int_eq(pare_gguf_create(&g.w, path), PARE_OK);
+    for (size_t i = 0; i < g.w.slots; i++)
+        ck_assert_int_eq(pare_gguf_fill(&g.w, i, 0, g.value[i], g.bytes[i]), PARE_OK);
+    ck_assert_int_eq(pare_gguf_sync(&g.w), PARE_OK);
+    pare_gguf_close(&g.w);
+}
+
+static float *floats_of(const pare_leaf *l)
+{
+    float *const to = PARE_NEW(&arena, float, l->n * l->k);
+    ck_assert_ptr_nonnull(to);
+    if (l->linear)
+        pare_linear_to_f32(&cx, l->linear, to);
+    else
+        memcpy(to, *l->vector, l->n * sizeof *to);
+    return to;
+}
+
+START_TEST(a_gguf_file_is_the_same_model)
+{
+    pare_checkpoint from, ck;
+    pare_model was, is;
+    ck_assert(family_write(family_find("gpt_oss"), dir.path));
+    edit("config.json", "\"truncate\":false", "\"truncate\":true");
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &from), PARE_OK);
+    ck_assert_msg(pare_model_load(&cx, &arena, &from, &was) == PARE_OK, "%s", cx.what);
+    const char *const path = folder_file(&dir, "m.gguf");
+    write_gguf(&from, path);
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_model_load(&cx, &arena, &ck, &is) == PARE_OK, "%s", cx.what);
+    const pare_config *const c = &was.config, *const d = &is.config;
+    ck_assert(d->experts == EXPERTS && d->experts_used == 2 && d->expert_norm);
+    ck_assert(d->window == c->window && memcmp(d->wide, c->wide, sizeof c->wide) == 0);
+    ck_assert(d->act == c->act && d->rope.attention == c->rope.attention && !d->tied);
+    for (size_t i = 0; i < 8; i++)
+        ck_assert(pare_rope_frequency(&d->rope, i, 8, 1) == pare_rope_frequency(&c->rope, i, 8, 1));
+    for (size_t b = 0; b < BLOCKS; b++)
+        for (size_t i = 0; i < pare_block_leaves(c); i++) {
+            const pare_leaf x = pare_block_leaf(c, &was.block[b], i);
+            const pare_leaf y = pare_block_leaf(d, &is.block[b], i);
+            if (!x.name || (x.vector && !*x.vector))
+                continue;
+            ck_assert_msg(y.linear || *y.vector, "%s", x.name);
+            ck_assert_mem_eq(floats_of(&x), floats_of(&y), x.n * x.k * sizeof(float));
+        }
+    pare_checkpoint_close(&ck);
+    pare_checkpoint_close(&from);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("expert_stack");
@@ -235,6 +392,7 @@ int main(void)
     tcase_add_test(t, mxfp4_becomes_the_weights_that_its_codes_stand_for);
     tcase_add_test(t, floats_keep_their_bits_and_their_biases);
     tcase_add_test(t, stacks_that_are_broken_are_refused_by_name);
+    tcase_add_test(t, a_gguf_file_is_the_same_model);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

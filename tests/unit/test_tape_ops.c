@@ -275,10 +275,10 @@ START_TEST(attention_equals_central_differences)
         double cap, scale;
         const char *family;
         bool sinks;
-    } kinds[] = {{0, 0, 0, 0, "llama"},         {2, 0, 0, 0, "llama"},
-                 {0, 2, 0, 0, "llama"},         {0, 0, 2, 0.4, "llama"},
-                 {0, 2, 2, 0.4, "llama"},       {0, 0, 0, 0, "opt"},
-                 {0, 2, 0, 0, "gpt_oss", true}, {0, 2, 2, 0.4, "gpt_oss", true}};
+    } kinds[] = {{0, 0, 0, 0, "llama", false},   {2, 0, 0, 0, "llama", false},
+                 {0, 2, 0, 0, "llama", false},   {0, 0, 2, 0.4, "llama", false},
+                 {0, 2, 2, 0.4, "llama", false}, {0, 0, 0, 0, "opt", false},
+                 {0, 2, 0, 0, "gpt_oss", true},  {0, 2, 2, 0.4, "gpt_oss", true}};
     tiny_home h;
     begin(&h);
     on.model.config = (pare_config){.arch = pare_arch_find(kinds[_i].family),
