@@ -1,5 +1,7 @@
 #include "runtime/arch.h"
 
+#include "runtime/arch_gpt_oss.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -227,7 +229,7 @@ static const pare_experts qwen3_experts = {
     .step = "decoder_sparse_step",
 };
 
-#include "runtime/arch_gpt_oss.h"
+static const pare_experts gpt_oss_experts = ARCH_GPT_OSS_EXPERTS;
 
 /* Which blocks a window is for differs between versions of these families. */
 static const pare_demand qwen2_moe_demands[] = {

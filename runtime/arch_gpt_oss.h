@@ -1,20 +1,18 @@
-/* runtime/arch_gpt_oss.h - the entry of gpt-oss in the table of arch.c, which alone includes it,
- * behind the macros that it uses.
+/* runtime/arch_gpt_oss.h - the entry of gpt-oss in the table of arch.c, which alone uses it
+ * and whose macros it uses.
  *
  * Source  transformers, modeling_gpt_oss.py. */
 #ifndef PARE_RUNTIME_ARCH_GPT_OSS_H
 #define PARE_RUNTIME_ARCH_GPT_OSS_H
 
-static const pare_experts gpt_oss_experts = {
-    .prefix = "mlp.experts.%zu.",
-    .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj", PARE_BIAS_ALWAYS),
-    .router = "mlp.router",
-    .router_bias = true,
-    .stacked = true,
-    .count = {"num_local_experts", "num_experts"},
-    .used = "num_experts_per_tok",
-    .width = "intermediate_size",
-};
+#define ARCH_GPT_OSS_EXPERTS                                                                       \
+    {                                                                                              \
+        .prefix = "mlp.experts.%zu.",                                                              \
+        .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj", PARE_BIAS_ALWAYS),           \
+        .router = "mlp.router", .router_bias = true, .stacked = true,                              \
+        .count = {"num_local_experts", "num_experts"}, .used = "num_experts_per_tok",              \
+        .width = "intermediate_size",                                                              \
+    }
 
 #define ARCH_GPT_OSS                                                                               \
     {                                                                                              \

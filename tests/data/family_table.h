@@ -8,9 +8,9 @@
 #include "tests/data/family_gpt_oss.h"
 
 /* Tensors are "NAME SHAPE", %zu in a name standing for every block, a second one for every expert;
- * a shape is one to three letters: H hidden, Q query width, K key width, M inner width, V vocabulary,
- * P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner width of an
- * expert, E experts, N heads. A star behind it: ternary codes, four rows in one. */
+ * a shape is one to three letters: H hidden, Q query width, K key width, M inner width, V
+ * vocabulary, P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner
+ * width of an expert, E experts, N heads. A star behind it: ternary codes, four rows in one. */
 enum {
     FAMILY_ZERO_NORMS = 1, /* norms lie around zero */
     FAMILY_FLOATS = 2      /* all tensors in F32 instead of F16 */
