@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "formats/checkpoint_internal.h"
+#include "formats/expert_stack.h"
 #include "formats/format_version.h"
 #include "runtime/small.h"
 
@@ -430,6 +431,7 @@ static pare_status convert(pare_checkpoint *ck, pare_arena *a)
     PARE_TRY(pare__quantized_read(ck, a));
     PARE_TRY(pare__plain_floats(ck, a));
     PARE_TRY(pare__checkpoint_arrange(ck, a));
+    PARE_TRY(pare__expert_stack(ck, a));
     return pare__checkpoint_head(ck, a);
 }
 

@@ -313,6 +313,7 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
 {
     static const char *const read[] = {"pare",       "compressed-tensors", "gptq", "awq", "fp8",
                                        "auto-round", "intel/auto-round"};
+    const pare_experts *const e = c->arch->experts;
     const pare_json *const q = pare_json_get(f->json, "quantization_config");
     if (pare__config_absent(q))
         return c->arch->rounds_inputs ? check_ternary(f, q, NULL) : PARE_OK;
@@ -327,6 +328,8 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
         if (strcmp(method, read[i]) == 0)
             return PARE_OK;
+    if (e && e->stacked && strcmp(method, "mxfp4") == 0)
+        return PARE_OK;
     return pare_fail(f->cx, PARE_ENOTSUP,
                      "%s: the model is already quantized by %.64s, which pare does not read; give "
                      "the checkpoint in F32, F16 or BF16, or one in compressed-tensors, GPTQ, "
@@ -358,6 +361,8 @@ static pare_status read_act(const pare__config_file *f, pare_config *c)
     const pare_json *const v = pare_json_get(f->json, key);
     const char *const name = pare_json_text(v, NULL);
     c->act = c->arch->act;
+    if (c->act == PARE_ACT_CLAMPED)
+        return pare__config_clamped(f);
     if (pare__config_absent(v))
         return PARE_OK;
     if (!name)

@@ -24,6 +24,13 @@ static inline bool pare__config_absent(const pare_json *v)
 PARE_CHECKED pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
                                                const char *key, double *out);
 
+/* Refuses other numbers of a clamped SwiGLU than it is computed with. PARE_ENOTSUP, PARE_EFORMAT.
+ */
+PARE_CHECKED pare_status pare__config_clamped(const pare__config_file *f);
+
+/* PARE_EFORMAT where nothing describes the scaling of positions. */
+PARE_CHECKED pare_status pare__config_needs_scaling(const pare__config_file *f);
+
 /* What pare does not compute of a family that is known by name only; NULL for other names. */
 const char *pare__config_missing(const char *model_type);
 

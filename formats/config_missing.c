@@ -11,8 +11,6 @@ typedef struct missing {
 } missing;
 
 static const missing list[] = {
-    {"gpt_oss gpt-oss",
-     "attention sinks, biases of experts, and the clamped SwiGLU of its experts"},
     {"llama4 llama4_text",
      "blocks without rotary positions, attention in chunks, and a router that scales the input of "
      "its experts"},

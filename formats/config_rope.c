@@ -167,6 +167,8 @@ pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
         return PARE_OK;
     if (c->arch->rope_theta_local > 0)
         return read_kinds(f, c);
+    if (c->arch->rope_given)
+        PARE_TRY(pare__config_needs_scaling(f));
     PARE_TRY(pare__config_positive(f, f->json, "rotary_emb_base", &top.theta));
     PARE_TRY(pare__config_positive(f, f->json, "rope_theta", &top.theta));
     PARE_TRY(read_rotary(f, c, &top.rotary));

@@ -148,6 +148,12 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
                          "%s: linears of type %s round their inputs, which engines do not do with "
                          "weights in this format; gguf:tq2_0 and gguf:tq1_0 are for them",
                          t->name, m->config->arch->model_type);
+    if (m->config->arch && m->config->arch->experts && m->config->arch->experts->stacked)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: models of type %s are not written: engines want all experts of a "
+                         "block in one tensor with biases, which pare takes apart and does not put "
+                         "together; the artifact itself runs in pare",
+                         t->name, m->config->arch->model_type);
     if (m->biased)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linear %s: a pass made a bias for it, and engines have no place for "

@@ -16,8 +16,9 @@ typedef enum pare__gguf_form {
     PARE__GGUF_GATE_UP,  /* likewise */
     PARE__GGUF_PLUS_ONE, /* norms hold what is multiplied with */
     PARE__GGUF_F32,      /* a matrix that is always in F32 */
+    PARE__GGUF_BARE,     /* a vector; there its name ends without ".weight" */
     PARE__GGUF_ROW,      /* a vector; there it is a matrix of one row */
-    PARE__GGUF_EXPERTS   /* one matrix of each expert; there they are tensors of their own */
+    PARE__GGUF_EXPERTS /* one matrix or bias of each expert; there they are tensors of their own */
 } pare__gguf_form;
 
 /* Names without ".weight" or ".bias"; those of a block behind its prefix, with a %zu for the number

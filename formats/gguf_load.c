@@ -216,14 +216,15 @@ static pare_status load_experts(const loading *l, const pare_gguf_tensor *t, con
                                 const char *suffix, entry *out, size_t *count)
 {
     char base[PARE__GGUF_NAME + 16], name[PARE__GGUF_NAME + 32];
-    if (t->rank != 3 || t->shape[0] != (uint64_t)l->experts)
+    const bool bias = strcmp(suffix, ".bias") == 0;
+    if (t->rank != (bias ? 2 : 3) || t->shape[0] != (uint64_t)l->experts)
         return pare_fail(l->ck->cx, PARE_EFORMAT,
                          "%s: tensor %s of rank %u is not a matrix for each of %lld experts",
                          l->path, t->name, t->rank, (long long)l->experts);
     pare_gguf_tensor part = *t;
-    part.rank = 2;
+    part.rank = t->rank - 1;
     part.shape[0] = t->shape[1];
-    part.shape[1] = t->shape[2];
+    part.shape[1] = bias ? 0 : t->shape[2];
     part.elements = t->elements / t->shape[0];
     part.bytes = t->bytes / t->shape[0];
     for (size_t i = 0; i < (size_t)l->experts; i++) {
@@ -251,7 +252,7 @@ static pare_status load_row(const loading *l, const pare_gguf_tensor *t, const c
 /* Entries that a tensor may become. */
 static size_t entries_of(const loading *l, const pare_gguf_tensor *t)
 {
-    const bool each = t->rank == 3 && t->shape[0] == (uint64_t)l->experts;
+    const bool each = t->rank >= 2 && t->shape[0] == (uint64_t)l->experts;
     return each && l->experts > PARTS ? (size_t)l->experts : PARTS;
 }
 
@@ -267,10 +268,10 @@ static pare_status load_any(const loading *l, const pare_gguf_tensor *t, entry *
         return load_parts(l, t, base, suffix, form, out, count);
     if (form == PARE__GGUF_EXPERTS)
         return load_experts(l, t, base, suffix, out, count);
-    (void)snprintf(name, sizeof name, "%s%s", base, suffix);
+    (void)snprintf(name, sizeof name, "%s%s", base, form == PARE__GGUF_BARE ? "" : suffix);
     if (form == PARE__GGUF_ROW)
         return load_row(l, t, name, &out[(*count)++]);
-    if (form == PARE__GGUF_F32)
+    if (form == PARE__GGUF_F32 || form == PARE__GGUF_BARE)
         form = PARE__GGUF_SAME;
     return load_tensor(l, t, name, form, &out[(*count)++]);
 }

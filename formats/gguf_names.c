@@ -78,6 +78,21 @@ static const pare__gguf_name qwen_moe_block[] = {
     {NULL, NULL, PARE__GGUF_SAME},
 };
 
+static const pare__gguf_name gpt_oss_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"attn_sinks", "self_attn.sinks", PARE__GGUF_BARE},
+    {"post_attention_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_gate_inp", "mlp.router", PARE__GGUF_F32},
+    {"ffn_gate_exps", "mlp.experts.%zu.gate_proj", PARE__GGUF_EXPERTS},
+    {"ffn_up_exps", "mlp.experts.%zu.up_proj", PARE__GGUF_EXPERTS},
+    {"ffn_down_exps", "mlp.experts.%zu.down_proj", PARE__GGUF_EXPERTS},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
 static const pare__gguf_name gemma_global[] = {
     {"token_embd", "model.embed_tokens", PARE__GGUF_SAME},
     {"output_norm", "model.norm", PARE__GGUF_PLUS_ONE},
@@ -278,6 +293,19 @@ static const pare__gguf_word qwen_moe_words[] = {
     {NULL, NULL, PARE__GGUF_WHOLE, false},
 };
 
+static const pare__gguf_word gpt_oss_words[] = {
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {"expert_count", "num_local_experts", PARE__GGUF_WHOLE, true},
+    {"expert_used_count", "num_experts_per_tok", PARE__GGUF_WHOLE, true},
+    {"expert_feed_forward_length", "intermediate_size", PARE__GGUF_WHOLE, true},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
 /* GPT-NeoX may add its halves one after the other. */
 static const pare__gguf_word gptneox_words[] = {
     {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
@@ -323,6 +351,8 @@ static const pare__gguf_family families[] = {
     {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", "model.layers.%zu.", llama_global,
      qwen_moe_block, qwen_moe_words, "hidden_act", "silu", NULL,
      ROTARY | KEY_LENGTH | EXPERTS | EXPERT_NORM | NO_O_BIAS},
+    {"gpt-oss", "gpt_oss", "GptOssForCausalLM", "model.layers.%zu.", llama_global, gpt_oss_block,
+     gpt_oss_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH | EXPERTS},
     {"qwen2", "qwen2", "Qwen2ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY},
     {"qwen3", "qwen3", "Qwen3ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,

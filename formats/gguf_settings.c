@@ -124,7 +124,7 @@ static pare_status check_pattern(pare_ctx *cx, const char *name, const pare_gguf
                                  const pare__gguf_family *f, const pare__gguf_shape *s)
 {
     int64_t x;
-    const bool even = strcmp(f->model_type, "gemma2") == 0;
+    const bool even = pare_arch_find(f->model_type)->window == PARE_WINDOW_EVEN;
     bool same = v && (!v->array || v->count >= (uint64_t)s->blocks);
     for (int64_t i = 0; v && same && s->window && i < s->blocks; i++) {
         same = pare_gguf_integer(v, v->array ? (uint64_t)i : 0, &x) && (v->array || x >= 0);

@@ -1,5 +1,7 @@
 #include "runtime/arch.h"
 
+#include "runtime/arch_gpt_oss.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -47,16 +49,14 @@
     }
 
 /* Names of gate, up and down of an expert. */
-#define EXPERT_LINEARS(gate, up, down)                                                             \
+#define EXPERT_LINEARS(gate, up, down, bias)                                                       \
     {                                                                                              \
         [PARE_ROLE_Q] = ABSENT, [PARE_ROLE_K] = ABSENT, [PARE_ROLE_V] = ABSENT,                    \
         [PARE_ROLE_O] = ABSENT,                                                                    \
-        [PARE_ROLE_GATE] = {gate, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN,             \
-                            PARE_BIAS_NEVER},                                                      \
-        [PARE_ROLE_UP] = {up, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN,                 \
-                          PARE_BIAS_NEVER},                                                        \
+        [PARE_ROLE_GATE] = {gate, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN, bias},      \
+        [PARE_ROLE_UP] = {up, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN, bias},          \
         [PARE_ROLE_DOWN] = {down, PARE_SITE_ACTIVATED, PARE_WIDTH_HIDDEN, PARE_WIDTH_EXPERT,       \
-                            PARE_BIAS_NEVER},                                                      \
+                            bias},                                                                 \
     }
 
 #define LLAMA_TENSORS                                                                              \
@@ -197,7 +197,7 @@ static const pare_config_words qwen2_moe_words = {
 
 static const pare_experts mixtral_experts = {
     .prefix = "block_sparse_moe.experts.%zu.",
-    .linear = EXPERT_LINEARS("w1", "w3", "w2"),
+    .linear = EXPERT_LINEARS("w1", "w3", "w2", PARE_BIAS_NEVER),
     .router = "block_sparse_moe.gate",
     .count = {"num_local_experts", "num_experts"},
     .used = "num_experts_per_tok",
@@ -206,7 +206,7 @@ static const pare_experts mixtral_experts = {
 
 static const pare_experts qwen2_experts = {
     .prefix = "mlp.experts.%zu.",
-    .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj"),
+    .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj", PARE_BIAS_NEVER),
     .router = "mlp.gate",
     .shared_gate = "mlp.shared_expert_gate",
     .count = {"num_experts", "num_local_experts"},
@@ -219,7 +219,7 @@ static const pare_experts qwen2_experts = {
 
 static const pare_experts qwen3_experts = {
     .prefix = "mlp.experts.%zu.",
-    .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj"),
+    .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj", PARE_BIAS_NEVER),
     .router = "mlp.gate",
     .count = {"num_experts", "num_local_experts"},
     .used = "num_experts_per_tok",
@@ -228,6 +228,8 @@ static const pare_experts qwen3_experts = {
     .dense_blocks = "mlp_only_layers",
     .step = "decoder_sparse_step",
 };
+
+static const pare_experts gpt_oss_experts = ARCH_GPT_OSS_EXPERTS;
 
 /* Which blocks a window is for differs between versions of these families. */
 static const pare_demand qwen2_moe_demands[] = {
@@ -551,6 +553,7 @@ const pare_arch pare_archs[] = {
         .rotary_share = 1,
         .window = PARE_WINDOW_SWITCHED,
     },
+    ARCH_GPT_OSS,
     {.model_type = NULL},
 };
 

@@ -86,7 +86,9 @@ typedef enum pare_act {
     PARE_ACT_GELU,      /* x Phi(x), by the error function */
     PARE_ACT_GELU_TANH, /* its approximation by tanh */
     PARE_ACT_RELU,
-    PARE_ACT_RELU2, /* relu(x)^2 */
+    PARE_ACT_RELU2,   /* relu(x)^2 */
+    PARE_ACT_CLAMPED, /* with up only: (u + 1) g / (1 + e^(-1.702 g)), g = min(gate, 7),
+                         u = up held in -7 .. 7 */
     PARE_ACTS
 } pare_act;
 
@@ -120,7 +122,9 @@ enum { PARE_FUSED_MAX = 2 };
 typedef struct pare_experts {
     const char *prefix; /* behind the block prefix, with one %zu: "mlp.experts.%zu." */
     pare_linear_desc linear[PARE_ROLES]; /* behind it */
-    const char *router;      /* [experts, hidden], behind the block prefix, without ".weight" */
+    const char *router; /* [experts, hidden], behind the block prefix, without ".weight" */
+    bool router_bias;
+    bool stacked;            /* files may hold them as formats/expert_stack.c says */
     const char *shared_gate; /* [1, hidden], likewise: its sigmoid scales the MLP of part 0; NULL */
     const char *count[2];    /* words of config.json for the number of experts, one of them given */
     const char *used;        /* for those that each token runs */
@@ -165,6 +169,8 @@ typedef struct pare_arch {
     pare_producer producer[PARE_SITES];
     const pare_experts *experts; /* NULL: one MLP for all tokens */
 
+    const char *sinks; /* [heads], the name of the whole tensor behind the block prefix: logits that
+                          take part in every softmax of attention and stand for no value; NULL */
     const char *positions;  /* learned, without ".weight"; NULL: rotary */
     size_t position_offset; /* row of position 0 */
     pare_norm_kind norm_kind;
@@ -182,6 +188,7 @@ typedef struct pare_arch {
     double norm_eps;            /* 0: must be given */
     size_t context;             /* positions where nothing is said of them */
     double rope_theta, rotary_share;
+    bool rope_given;         /* config.json must describe the scaling of positions */
     double rope_theta_local; /* of blocks with a window; 0: the same */
     pare_act act;
     bool gelu_means_tanh; /* "gelu" in the file is the approximation */

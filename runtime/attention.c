@@ -8,7 +8,8 @@
  * and O / l in the end. Blocks begin at multiples of 64 whatever the query, a row takes part in the
  * blocks and columns that its position lets it see, in the order of positions, and in no other. So
  * its bytes depend on nothing else, and what others cannot see cannot spoil them either. Behind the
- * scores comes the cap of the family, if it has one; a window moves the first column of a row. */
+ * scores comes the cap of the family, if it has one; a window moves the first column of a row. With
+ * a sink z of the head a row begins with m = z sqrt(d), l = 1, O = 0: a column without a value. */
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ typedef struct attention_call {
     size_t heads, parts; /* of them in a tile, tiles that share a KV head */
     size_t tile, tiles;  /* queries of a tile, tiles of a sequence */
     const float *q;
+    const float *sinks; /* [heads of the model], or NULL */
     float *out, *scratch;
     double scale;
     size_t floats; /* scratch of a worker */
@@ -40,6 +42,7 @@ typedef struct work {
     const attention_call *a;
     pare__kv_reader kv;
     size_t heads, rows, width; /* heads, queries, floats from one query to the next */
+    const float *sinks;        /* of the first head, or NULL */
     const float *q;            /* of the first query and head */
     float *out;
     double *total; /* [heads * rows] */
@@ -185,8 +188,9 @@ static void attend(const work *w)
     for (size_t t = 0; t < w->rows; t++)
         memset(w->out + t * w->width, 0, w->heads * d * sizeof *w->out);
     for (size_t r = 0; r < w->heads * w->rows; r++) {
-        w->max[r] = -INFINITY;
-        w->total[r] = 0;
+        w->max[r] =
+            w->sinks ? pare__sink_score(w->a->c, w->sinks[r / w->rows], w->a->scale) : -INFINITY;
+        w->total[r] = w->sinks ? 1 : 0;
     }
     for (size_t c0 = pare__kv_low(&w->kv, 0) / BLOCK * BLOCK; c0 < visible; c0 += BLOCK) {
         const size_t t0 = c0 > w->kv.first ? c0 - w->kv.first : 0;
@@ -224,6 +228,7 @@ static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
         const size_t at =
             (w.kv.sequence * batch.length + t0) * w.width + (w.kv.head * a->group + head) * d;
         w.q = a->q + at;
+        w.sinks = a->sinks ? a->sinks + w.kv.head * a->group + head : NULL;
         w.out = a->out + at;
         w.total = (double *)(void *)scratch;
         w.max = scratch + 2 * rows;
@@ -246,7 +251,8 @@ pare_status pare__attention(pare_arena *scratch, const pare__kv_batch *b, const 
                             float *out)
 {
     const pare_config *const c = &b->f->model->config;
-    attention_call a = {.b = b, .c = c, .q = q, .out = out, .group = c->heads / c->kv_heads};
+    attention_call a = {
+        .b = b, .c = c, .q = q, .sinks = b->sinks, .out = out, .group = c->heads / c->kv_heads};
     const pare_mark mark = pare_arena_mark(scratch);
     const size_t positions = b->batch.start + b->batch.length;
     a.tile = queries_of(a.group, b->batch.length);

@@ -37,6 +37,7 @@ typedef struct pare_attend {
     size_t window;                /* of the block; 0: none */
     pare_batch batch;
     pare_kv *kv;
+    const float *sinks; /* [heads], or NULL */
 } pare_attend;
 
 /* A row that an expert runs. */
@@ -79,8 +80,10 @@ typedef struct pare_ops pare_ops;
  * norm     y = norm(x) (+ bias), piece by piece of each row (runtime/ops.h); y may be x
  * linears  y[i] = w[i] x for `count` <= 3 linears of equal k (runtime/linear.h)
  * attend   y = attention of q over the cache, to which k and v are added (runtime/kv.h); q and k
- *          come without their rotation, and q, k and v are overwritten
- * activate y = act(gate) up, or act(gate) where up.at is NULL; y may be gate
+ *          come without their rotation, and q, k and v are overwritten. With sinks the weights of
+ *          head h are e^s_j / (e^sinks[h] + sum e^s_j)
+ * activate y = act(gate) up, or act(gate) where up.at is NULL; CLAMPED as pare_act says, with up;
+ *          y may be gate
  * add      y = a + b; y may be b
  * turn     x <- Q x, the rotation of runtime/hadamard.h
  * round    x <- x rounded to int8 with a scale for each row

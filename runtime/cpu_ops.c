@@ -195,7 +195,8 @@ static pare_status cpu_attend(const pare_ops *o, const pare_attend *a, pare_arra
                               .kv = a->kv,
                               .k = k.at,
                               .v = v.at,
-                              .window = a->window};
+                              .window = a->window,
+                              .sinks = a->sinks};
     for_rows(o, rotate_rows, &r, 4);
     if (a->kv->format.method == PARE_KV_FLOAT)
         return pare__attention(o->scratch, &b, q.at, y.at);

@@ -150,6 +150,10 @@ pare_status pare_fold_shift(pare_ctx *cx, const pare_config *c, pare_block *bloc
     if (site == PARE_SITE_ACTIVATED)
         return pare_fail(cx, PARE_ENOTSUP,
                          "the input of down comes from an activation, which no bias shifts");
+    if (site == PARE_SITE_ATTENDED && c->arch->sinks)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "the input of o comes from attention with sinks, whose weights do not "
+                         "sum to 1, so that no bias of v shifts it");
     const pare_producer *const p = &c->arch->producer[site];
     float *const to = p->kind == PARE_PRODUCER_NORM ? block->norm_bias[pare_site_norm(c, site)]
                                                     : block->linear[p->role].bias;

@@ -64,6 +64,12 @@ static inline pare_status pare__reuse(const pare_ops *o, pare_array x, size_t wi
     return PARE_OK;
 }
 
+/* The score q k^T whose weight is that of a sink; with a cap, scores are capped before. */
+static inline float pare__sink_score(const pare_config *c, float sink, double scale)
+{
+    return c->attention_cap > 0 ? sink : (float)((double)sink / scale);
+}
+
 enum { PARE__LINEARS_MAX = 3 };
 
 /* One of several linears that read the same x. */

@@ -15,6 +15,7 @@ typedef struct pare__kv_batch {
     const float *k, *v; /* [sequences * length, kv_heads * head_dim], rounded to F16; k after RoPE,
                            with KVQUANT before it. Not read with an F32 cache */
     size_t window;      /* of the block; 0: none */
+    const float *sinks; /* [heads], or NULL */
 } pare__kv_batch;
 
 /* True when keys are kept as they are before RoPE, which is applied when they are read. */
@@ -112,9 +113,9 @@ void pare__kv_put(const pare_config *c, const pare_kv *kv, size_t sequence, size
                   const float *k, const float *v);
 
 /* Causal attention of a batch whose keys and values are in the cache:
- *   out = softmax(scale q k^T) v,   formed block by block as attention.c says
- * with the scale, cap and window of the family; scale is 1 / sqrt(head_dim) as a rule.
- *   q, out  [sequences * length, heads * head_dim], read / written
+ *   out = softmax(scale q k^T) v,   with the sinks of the batch (block_ops.h), formed block by
+ * block as attention.c says with the scale, cap and window of the family; scale is 1 /
+ * sqrt(head_dim) as a rule. q, out  [sequences * length, heads * head_dim], read / written
  * PARE_ENOMEM.
  * Memory   scratch: pare__attention_bytes per worker, whatever the number of positions; rewound.
  * Threads  over sequences, KV heads, tiles of queries, and heads where that is too few.

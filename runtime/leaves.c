@@ -5,7 +5,13 @@
 #include "runtime/linear.h"
 
 /* Where the leaves of a block begin. */
-enum { LINEAR = 4, INNER = PARE_OWN_LEAVES, ROUTER = INNER + PARE_NORMS, EXPERT = ROUTER + 2 };
+enum {
+    LINEAR = 4,
+    INNER = PARE_OWN_LEAVES,
+    ROUTER = INNER + PARE_NORMS,
+    SINKS = ROUTER + 3,
+    EXPERT = SINKS + 1
+};
 
 /* Who has a model or block const does not write through its leaves. */
 static pare_leaf vector(pare_leaf_kind kind, size_t index, const char *name, size_t n,
@@ -66,8 +72,13 @@ pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i)
     if (i >= EXPERT)
         return linear_leaf(c, b, 1 + (i - EXPERT) / (2 * PARE_ROLES),
                            (i - EXPERT) % (2 * PARE_ROLES));
+    if (i == SINKS)
+        return vector(PARE_LEAF_SINKS, 0, a->sinks, c->heads, &b->sinks);
     if (!a->experts)
         return (pare_leaf){0};
+    if (i == ROUTER + 2)
+        return vector(PARE_LEAF_ROUTER_BIAS, 0, a->experts->router_bias ? a->experts->router : NULL,
+                      c->experts, &b->router.bias);
     return i == ROUTER
                ? matrix(PARE_LEAF_ROUTER, 0, a->experts->router, c->experts, c->hidden, &b->router)
                : matrix(PARE_LEAF_ROUTER, 1, a->experts->shared_gate, 1, c->hidden,
@@ -99,7 +110,18 @@ pare_leaf pare_model_leaf(const pare_model *m, size_t i)
 
 const char *pare_leaf_suffix(const pare_leaf *leaf)
 {
-    return leaf->kind == PARE_LEAF_BIAS || leaf->kind == PARE_LEAF_NORM_BIAS ? ".bias" : ".weight";
+    switch (leaf->kind) {
+    case PARE_LEAF_BIAS:
+    case PARE_LEAF_NORM_BIAS:
+    case PARE_LEAF_ROUTER_BIAS: return ".bias";
+    case PARE_LEAF_SINKS: return "";
+    case PARE_LEAF_NORM:
+    case PARE_LEAF_INNER_NORM:
+    case PARE_LEAF_ROUTER:
+    case PARE_LEAF_WEIGHT:
+    case PARE_LEAF_TABLE: break;
+    }
+    return ".weight";
 }
 
 float *pare_leaf_floats(const pare_leaf *leaf)

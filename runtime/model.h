@@ -179,11 +179,13 @@ typedef struct pare_linear {
 typedef struct pare_block {
     pare_linear linear[PARE_ROLES];  /* part 0; name NULL: there is none such */
     pare_linear *expert;             /* [experts][PARE_ROLES] likewise, or NULL */
-    pare_linear router, shared_gate; /* dense; name NULL: there is none such */
+    pare_linear router, shared_gate; /* dense; name NULL: there is none such; with a bias where
+                                        arch->experts has one */
     float *norm[2];                  /* [hidden] in front of attention, in front of the MLP; the
                                         second NULL: they share the first */
     float *norm_bias[2];             /* [hidden], added behind the norm; or NULL */
     float *inner_norm[PARE_NORMS];   /* those of arch->inner_norm; else NULL */
+    float *sinks;                    /* [heads], arch->sinks; or NULL */
     size_t window;                   /* pare_config_window */
     pare_kv_levels kv;               /* with PARE_KV_KVQUANT */
 } pare_block;

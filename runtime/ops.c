@@ -129,6 +129,20 @@ static double normal_share(double x)
     return x < 0 ? half : 1.0 - half;
 }
 
+/* CLAMPED. */
+static const double steepness = 1.702, limit = 7;
+
+static double clamped_gate(double x)
+{
+    const double g = x > limit ? limit : x;
+    return g / (1.0 + exp_clamped(-steepness * g));
+}
+
+static double clamped_up(double x)
+{
+    return 1.0 + (x > limit ? limit : x < -limit ? -limit : x);
+}
+
 static double activate(pare_act act, double x)
 {
     switch (act) {
@@ -138,6 +152,7 @@ static double activate(pare_act act, double x)
         return x / (1.0 + exp_clamped(-2.0 * 0.7978845608028654 * (x + 0.044715 * x * x * x)));
     case PARE_ACT_RELU: return x < 0 ? 0 : x;
     case PARE_ACT_RELU2: return x < 0 ? 0 : x * x;
+    case PARE_ACT_CLAMPED: return clamped_gate(x);
     case PARE_ACTS: break;
     }
     return x;
@@ -145,9 +160,11 @@ static double activate(pare_act act, double x)
 
 void pare_activate(pare_act act, float *x, const float *up, size_t n)
 {
+    const bool clamped = act == PARE_ACT_CLAMPED;
     for (size_t i = 0; i < n; i++) {
         const double y = activate(act, (double)x[i]);
-        x[i] = (float)(up ? y * (double)up[i] : y);
+        const double u = !up ? 1 : clamped ? clamped_up((double)up[i]) : (double)up[i];
+        x[i] = (float)(y * u);
     }
 }
 
@@ -200,6 +217,9 @@ static double slope(pare_act act, double x)
         return s + 2.0 * x * root * (1.0 + 0.134145 * x * x) * s * (1.0 - s);
     case PARE_ACT_RELU: return x > 0;
     case PARE_ACT_RELU2: return x > 0 ? 2.0 * x : 0;
+    case PARE_ACT_CLAMPED:
+        s = 1.0 / (1.0 + exp_clamped(-steepness * x));
+        return x > limit ? 0 : s * (1.0 + steepness * x * (1.0 - s));
     case PARE_ACTS: break;
     }
     return 1;
@@ -214,9 +234,12 @@ void pare_activate_backward(const pare_kernels *k, pare_act act, float *dgate, f
     }
     for (size_t i = 0; i < n; i++) {
         const double g = (double)gate[i], da = (double)d[i];
-        if (up)
+        const bool clamped = act == PARE_ACT_CLAMPED,
+                   held = clamped && up && fabs((double)up[i]) > limit;
+        const double u = !up ? 1 : clamped ? clamped_up((double)up[i]) : (double)up[i];
+        if (up && !held)
             dup[i] += (float)(da * activate(act, g));
-        dgate[i] += (float)(da * slope(act, g) * (up ? (double)up[i] : 1));
+        dgate[i] += (float)(da * slope(act, g) * u);
     }
 }
 

@@ -22,7 +22,9 @@ void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double ep
 void pare_layer_norm(float *y, const float *x, const float *w, size_t n, double eps);
 
 /* x[i] = act(x[i]) * up[i]; up NULL: act(x[i]). In double, rounded once; the error
- * function of GELU to within 1e-10. */
+ * function of GELU to within 1e-10. CLAMPED: (1 + up[i] held in -7 .. 7) act(x[i]), where
+ * act(x) = g / (1 + e^(-1.702 g)) and g = min(x, 7).
+ * Source  transformers, modeling_gpt_oss.py. */
 void pare_activate(pare_act act, float *x, const float *up, size_t n);
 
 /* x[i] = rint(x[i] s) / s,  s = 127 / max(max |x|, 1e-5), in f32: what int8 with one scale leaves.
@@ -42,7 +44,8 @@ void pare_norm_backward(pare_norm_kind kind, float *dx, float *t, const float *d
                         const float *w, size_t n, double eps);
 
 /* Gradient of act(gate) up: dgate[i] += d[i] up[i] act'(gate[i]), dup[i] += d[i] act(gate[i]). up
- * and dup NULL: of act(gate). SiLU with up by the kernel silu_back_f32, the others in double. */
+ * and dup NULL: of act(gate). CLAMPED likewise, 0 where a clamp holds. SiLU with up by the kernel
+ * silu_back_f32, the others in double. */
 void pare_activate_backward(const pare_kernels *k, pare_act act, float *dgate, float *dup,
                             const float *d, const float *gate, const float *up, size_t n);
 

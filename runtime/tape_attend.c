@@ -34,16 +34,17 @@ static size_t low_of(const undo_call *u, size_t query)
     return window && query + 1 > window ? query + 1 - window : 0;
 }
 
-/* From q k^T to the weights of attention, row by row; 0 where a query does not see a key. */
-static void weigh(const undo_call *u, const tile *t)
+/* From q k^T to the weights of attention, row by row; 0 where a query does not see a key. A sink
+ * has a weight that meets no value: the way back of the others is the same with and without it. */
+static void weigh(const undo_call *u, const tile *t, const float *sink)
 {
     const double cap = u->c->attention_cap;
     for (size_t i = 0; i < t->rows; i++) {
         float *const row = t->p + i * t->columns;
         const size_t from = low_of(u, t->first + i) - t->low;
         const size_t end = t->first + i + 1 - t->low;
-        float max = -INFINITY;
-        double total = 0;
+        float max = sink ? pare__sink_score(u->c, *sink, u->scale) : -INFINITY;
+        double total = sink ? 1 : 0;
         if (cap > 0) {
             pare_soft_cap(row + from, end - from, u->scale, cap);
             memcpy(t->capped + i * t->columns, row, t->columns * sizeof *row);
@@ -85,7 +86,7 @@ static void undo_tile(const undo_call *u, size_t sequence, size_t head, tile t)
     const float *const k = u->s->other.at + kv_at, *const v = u->s->third.at + kv_at;
     pare_gemm_run(u->kernels, &(pare_gemm){t.rows, n, d, q, u->q_width, false, k, u->kv_width, true,
                                            t.p, n, 1, 0});
-    weigh(u, &t);
+    weigh(u, &t, u->s->attend.sinks ? u->s->attend.sinks + head : NULL);
     pare_gemm_run(u->kernels, &(pare_gemm){t.rows, n, d, dz, u->q_width, false, v, u->kv_width,
                                            true, t.dp, n, 1, 0});
     pare_gemm_run(u->kernels, &(pare_gemm){n, d, t.rows, t.p, n, true, dz, u->q_width, false,

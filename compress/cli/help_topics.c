@@ -280,7 +280,8 @@ static void print_tables(void)
 static void print_experts(void)
 {
     (void)printf(
-        "experts: how pare calibrates a mixture of experts (mixtral, qwen2_moe, qwen3_moe)\n"
+        "experts: how pare calibrates a mixture of experts (mixtral, qwen2_moe, qwen3_moe, "
+        "gpt_oss)\n"
         "\n"
         "In each block pare first compresses what every token runs (attention, a shared expert), "
         "then the\n"

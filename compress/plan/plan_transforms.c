@@ -98,6 +98,12 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
             "%s: the input of %s comes from an activation, behind which no bias "
             "shifts; leave that site out",
             pare__plan_pass(plan, step)->name, some);
+    if ((folds & PARE_FOLDS_SHIFT) && site == PARE_SITE_ATTENDED && plan->model.config.arch->sinks)
+        return pare_recipe_fail(
+            cx, pare__plan_step(plan, step)->place,
+            "%s: the input of %s comes from attention with sinks, whose weights do not sum to 1, "
+            "so that no bias shifts it; leave that site out, or take shift: false",
+            pare__plan_pass(plan, step)->name, some);
     const size_t role = producing_role(plan, site);
     if (folds && role < PARE_ROLES && owner[role] >= 0)
         return refuse_quantized(cx, plan, step, linear_name(plan, block, role),

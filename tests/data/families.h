@@ -35,6 +35,7 @@ static inline const family *family_find(const char *name)
 typedef struct family_shape {
     char name[TINY_NAME];
     size_t rows, cols; /* cols 0: a vector */
+    size_t depth;      /* numbers of the last of three sides; 1: there are two at most */
     pare_dtype dtype;  /* U8: four ternary codes */
 } family_shape;
 
@@ -69,9 +70,11 @@ static inline bool family_tensor(const family *f, size_t i, family_shape *out)
             continue;
         }
         family_name(out->name, text, space, i / each, i % each);
-        const bool codes = space[2] && space[3];
+        const bool deep = space[2] && space[3] && space[3] != '*';
+        const bool codes = space[2] && space[3] && !deep;
         out->rows = f->size[strchr(family_letters, space[1]) - family_letters] / (codes ? 4 : 1);
         out->cols = space[2] ? f->size[strchr(family_letters, space[2]) - family_letters] : 0;
+        out->depth = deep ? f->size[strchr(family_letters, space[3]) - family_letters] : 1;
         out->dtype = codes ? PARE_U8 : f->how & FAMILY_FLOATS ? PARE_F32 : PARE_F16;
         return true;
     }
@@ -80,7 +83,7 @@ static inline bool family_tensor(const family *f, size_t i, family_shape *out)
 
 static inline uint64_t family_bytes(const family_shape *t)
 {
-    return (uint64_t)t->rows * (t->cols ? t->cols : 1) * (pare_dtype_bits(t->dtype) / 8);
+    return (uint64_t)t->rows * (t->cols ? t->cols : 1) * t->depth * (pare_dtype_bits(t->dtype) / 8);
 }
 
 static inline bool family_ends(const char *name, const char *end)
@@ -98,7 +101,9 @@ static inline uint32_t family_element(const family *f, const family_shape *t, ui
         return (uint32_t)(r % 3 | r / 3 % 3 << 2 | r / 9 % 3 << 4 | r / 27 % 3 << 6);
     }
     const bool zero = t->cols || family_ends(t->name, ".bias") || f->how & FAMILY_ZERO_NORMS;
-    const double scale = t->cols ? 1.0 / sqrt((double)t->cols) : 0.3;
+    /* Wide enough to meet the clamps. */
+    const double wide = family_ends(t->name, ".gate_up_proj") ? 4 : 1;
+    const double scale = t->cols ? wide / sqrt((double)t->cols) : 0.3;
     const double x = (zero ? 0.0 : 1.0) + scale * pare_random_normal(seed, stream, i);
     return tiny_encode(t->dtype, (float)(family_ends(t->name, "_scale") ? x / 8 : x));
 }
@@ -106,7 +111,7 @@ static inline uint32_t family_element(const family *f, const family_shape *t, ui
 static inline bool family_put_tensor(const family *f, const family_shape *t, FILE *out)
 {
     const size_t width = pare_dtype_bits(t->dtype) / 8;
-    const uint64_t count = (uint64_t)t->rows * (t->cols ? t->cols : 1);
+    const uint64_t count = (uint64_t)t->rows * (t->cols ? t->cols : 1) * t->depth;
     for (uint64_t i = 0; i < count; i++) {
         const uint32_t code = family_element(f, t, i);
         unsigned char bytes[4];
@@ -130,6 +135,8 @@ static inline bool family_put_weights(const family *f, FILE *out)
                      pare_dtype_name(t.dtype), t.rows);
         if (t.cols)
             n += fprintf(out, ",%zu", t.cols);
+        if (t.depth > 1)
+            n += fprintf(out, ",%zu", t.depth);
         n += fprintf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
                      (unsigned long long)(at + bytes));
         at += bytes;

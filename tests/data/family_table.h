@@ -5,11 +5,12 @@
 #include <stddef.h>
 
 #include "tests/data/family_gemma3.h"
+#include "tests/data/family_gpt_oss.h"
 
 /* Tensors are "NAME SHAPE", %zu in a name standing for every block, a second one for every expert;
- * a shape is one or two letters: H hidden, Q query width, K key width, M inner width, V vocabulary,
- * P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner width of an
- * expert, E experts. A star behind it: ternary codes, four rows in one. */
+ * a shape is one to three letters: H hidden, Q query width, K key width, M inner width, V
+ * vocabulary, P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner
+ * width of an expert, E experts, N heads. A star behind it: ternary codes, four rows in one. */
 enum {
     FAMILY_ZERO_NORMS = 1, /* norms lie around zero */
     FAMILY_FLOATS = 2      /* all tensors in F32 instead of F16 */
@@ -18,13 +19,13 @@ enum {
 typedef struct family {
     const char *name;
     const char *config; /* behind the sizes */
-    size_t size[12];    /* in the order of family_letters */
+    size_t size[13];    /* in the order of family_letters */
     size_t blocks;
     unsigned how; /* FAMILY_* bits */
     const char *tensor[24];
 } family;
 
-static const char family_letters[] = "HQKMVPDAG1XE";
+static const char family_letters[] = "HQKMVPDAG1XEN";
 enum { FAMILY_EXPERTS = 11 };
 
 #define FAMILY_VOCAB 128
@@ -285,6 +286,7 @@ static const family families[] = {
      0,
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_HEAD, FAMILY_EXPERTS_MLP,
       "model.layers.%zu.self_attn.q_norm.weight D", "model.layers.%zu.self_attn.k_norm.weight D"}},
+    FAMILY_GPT_OSS,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

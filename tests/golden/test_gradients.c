@@ -298,6 +298,9 @@ START_TEST(gradients_are_those_of_torch)
     whole *const w = PARE_NEW(&arena, whole, 1);
     ck_assert_ptr_nonnull(w);
     const family *const f = _i < FAMILIES ? &families[_i] : family_find(scaled[_i - FAMILIES]);
+    /* No torch values: sinks are in unit.tape_ops, the clamped SwiGLU in unit.ops. */
+    if (strcmp(f->name, "gpt_oss") == 0)
+        return;
     w->family = f->name;
     ck_assert(family_write(f, dir.path));
     good(pare_checkpoint_open(&cx, &arena, dir.path, &ck));

@@ -212,9 +212,12 @@ static pare_status op_norm(op_run *r, size_t i)
     return op_keep(r, y);
 }
 
+/* Those that devices compute. */
+enum { ACTS = PARE_ACT_CLAMPED };
+
 static pare_status op_activate(op_run *r, size_t i)
 {
-    const size_t width = widths[i / PARE_ACTS % WIDTHS], rows = rows_of(i / 2);
+    const size_t width = widths[i / ACTS % WIDTHS], rows = rows_of(i / 2);
     pare_array gate, up, y;
     PARE_TRY(op_begin(r, 1));
     PARE_TRY(op_put(r, op_floats(r, rows * width), rows, width, &gate));
@@ -222,7 +225,7 @@ static pare_status op_activate(op_run *r, size_t i)
     PARE_TRY(op_blank(r, rows, width, &y));
     up.at = i % 3 == 2 ? NULL : up.at;
     y = i % 4 == 3 ? gate : y;
-    PARE_TRY(r->o.op->activate(&r->o, (pare_act)(i % PARE_ACTS), gate, up, y));
+    PARE_TRY(r->o.op->activate(&r->o, (pare_act)(i % ACTS), gate, up, y));
     return op_keep(r, y);
 }
 

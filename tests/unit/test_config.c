@@ -14,9 +14,11 @@ static const char *const messages[] = {
     "c: is not a JSON object",
     "model_type is missing or not a text",
     "model_type bert is not supported (llama, mistral, qwen2",
-    "model_type gpt_oss is not supported: pare does not compute attention sinks, biases of "
-    "experts, "
-    "and the clamped SwiGLU of its experts (it computes llama, mistral",
+    "model_type llama4 is not supported: pare does not compute blocks without rotary positions, "
+    "attention in chunks, and a router that scales the input of its experts (it computes llama",
+    "swiglu_limit 5 is not supported (7 is)",
+    "swiglu_alpha 1.5 is not supported (1.702 is)",
+    "neither rope_scaling nor rope_parameters is there, and models of this type scale their",
     "model_type llava is a model of several parts, with a language model of type llama in",
     "hidden_size is missing",
     "intermediate_size is missing",

@@ -77,6 +77,8 @@ static void check_place(const pare_block *b, const pare_leaf *l)
     case PARE_LEAF_NORM: ck_assert(l->vector == &b->norm[l->index]); break;
     case PARE_LEAF_NORM_BIAS: ck_assert(l->vector == &b->norm_bias[l->index]); break;
     case PARE_LEAF_INNER_NORM: ck_assert(l->vector == &b->inner_norm[l->index]); break;
+    case PARE_LEAF_ROUTER_BIAS: ck_assert(l->vector == &b->router.bias); break;
+    case PARE_LEAF_SINKS: ck_assert(l->vector == &b->sinks); break;
     case PARE_LEAF_ROUTER: ck_assert(l->linear == (l->index ? &b->shared_gate : &b->router)); break;
     case PARE_LEAF_WEIGHT: ck_assert(l->linear == linear); break;
     case PARE_LEAF_BIAS: ck_assert(l->vector == &linear->bias); break;
@@ -136,7 +138,8 @@ START_TEST(leaves_are_the_tensors_of_the_checkpoint_once)
                       families[_i].name, ck.tensor[i].name);
     for (size_t i = 0; family_tensor(&families[_i], i, &t); i++) /* as the file has them */
         if (holds_weights(t.name))
-            values += (uint64_t)t.rows * (t.cols ? t.cols : 1) * (t.dtype == PARE_U8 ? 4 : 1);
+            values +=
+                (uint64_t)t.rows * (t.cols ? t.cols : 1) * t.depth * (t.dtype == PARE_U8 ? 4 : 1);
     ck_assert_uint_eq(w.values, values);
 }
 END_TEST

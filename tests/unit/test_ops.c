@@ -21,6 +21,7 @@ static double plain_activation(pare_act act, double x)
         return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
     case PARE_ACT_RELU: return fmax(x, 0);
     case PARE_ACT_RELU2: return fmax(x, 0) * fmax(x, 0);
+    case PARE_ACT_CLAMPED: /* has a test of its own */
     case PARE_ACTS: break;
     }
     return NAN;
@@ -43,6 +44,37 @@ START_TEST(activations_are_those_of_the_library)
     float odd = NAN;
     pare_activate(act, &odd, NULL, 1);
     ck_assert(isnan(odd));
+}
+END_TEST
+
+static double clamped(double gate, double up)
+{
+    const double g = fmin(gate, 7), u = fmax(-7, fmin(up, 7));
+    return (u + 1) * g / (1 + exp(-1.702 * g));
+}
+
+/* On both sides of every clamp. */
+START_TEST(the_clamped_swiglu_is_its_formula_and_so_is_its_gradient)
+{
+    static const float ups[] = {-9, -7.5f, -6.5f, -1, 0.3f, 6.9f, 7.1f, 20};
+    pare_kernels kernels = {0};
+    const double step = 1e-5;
+    for (size_t i = 0; i < POINTS; i++)
+        for (size_t j = 0; j < sizeof ups / sizeof *ups; j++) {
+            const double gate = (double)point(i), up = (double)ups[j];
+            float x = point(i), d = 2, dgate = 1, dup = -1;
+            const double wanted = clamped(gate, up);
+            pare_activate(PARE_ACT_CLAMPED, &x, &ups[j], 1);
+            ck_assert_double_le(fabs((double)x - wanted), fabs(wanted) * 1.3e-7 + 1e-14);
+            if (fabs(gate - 7) < 2 * step)
+                continue;
+            pare_activate_backward(&kernels, PARE_ACT_CLAMPED, &dgate, &dup, &d, &(float){point(i)},
+                                   &ups[j], 1);
+            const double sg = (clamped(gate + step, up) - clamped(gate - step, up)) / step;
+            const double su = (clamped(gate, up + step) - clamped(gate, up - step)) / step;
+            ck_assert_double_le(fabs((double)dgate - 1 - sg), 1e-5 + 1e-5 * fabs(sg));
+            ck_assert_double_le(fabs((double)dup + 1 - su), 1e-5 + 1e-5 * fabs(su));
+        }
 }
 END_TEST
 
@@ -99,7 +131,8 @@ int main(void)
 {
     Suite *const s = suite_create("ops");
     TCase *const c = tcase_create("ops");
-    tcase_add_loop_test(c, activations_are_those_of_the_library, PARE_ACT_SILU, PARE_ACTS);
+    tcase_add_loop_test(c, activations_are_those_of_the_library, PARE_ACT_SILU, PARE_ACT_CLAMPED);
+    tcase_add_test(c, the_clamped_swiglu_is_its_formula_and_so_is_its_gradient);
     tcase_add_test(c, a_layer_norm_has_mean_0_and_variance_1_times_its_weights);
     tcase_add_test(c, a_soft_cap_is_a_scaled_tanh);
     tcase_add_test(c, a_rounded_token_lies_on_255_steps);

@@ -21,6 +21,7 @@ static struct {
     float *w, *bias;
     pare_kv kv;
     pare_act act;
+    const float *sinks;
 } on;
 
 static pare_status like(const pare_ops *o, pare_array x, pare_array *y)
@@ -66,7 +67,7 @@ static pare_status activate(const pare_ops *o, const pare_array *x, pare_array *
 
 static pare_status attend(const pare_ops *o, const pare_array *x, pare_array *y)
 {
-    const pare_attend a = {&on.f, NULL, on.model.config.window, {2, ROWS / 2, 0}, &on.kv};
+    const pare_attend a = {&on.f, NULL, on.model.config.window, {2, ROWS / 2, 0}, &on.kv, on.sinks};
     pare_array q[3];
     for (size_t i = 0; i < 3; i++) { /* it writes over its inputs: a sum stands in for a copy */
         pare_array zero;
@@ -265,7 +266,7 @@ START_TEST(activations_equal_central_differences)
 }
 END_TEST
 
-/* Full and partial rotation and none; a window; a cap; a scale of its own. */
+/* Full and partial rotation and none; a window; a cap; a scale of its own; sinks. */
 START_TEST(attention_equals_central_differences)
 {
     static const operation op = {"attention", attend, {WIDTH, WIDTH / 2, WIDTH / 2}};
@@ -273,8 +274,11 @@ START_TEST(attention_equals_central_differences)
         size_t rotary, window;
         double cap, scale;
         const char *family;
-    } kinds[] = {{0, 0, 0, 0, "llama"},   {2, 0, 0, 0, "llama"},   {0, 2, 0, 0, "llama"},
-                 {0, 0, 2, 0.4, "llama"}, {0, 2, 2, 0.4, "llama"}, {0, 0, 0, 0, "opt"}};
+        bool sinks;
+    } kinds[] = {{0, 0, 0, 0, "llama", false},   {2, 0, 0, 0, "llama", false},
+                 {0, 2, 0, 0, "llama", false},   {0, 0, 2, 0.4, "llama", false},
+                 {0, 2, 2, 0.4, "llama", false}, {0, 0, 0, 0, "opt", false},
+                 {0, 2, 0, 0, "gpt_oss", true},  {0, 2, 2, 0.4, "gpt_oss", true}};
     tiny_home h;
     begin(&h);
     on.model.config = (pare_config){.arch = pare_arch_find(kinds[_i].family),
@@ -286,6 +290,8 @@ START_TEST(attention_equals_central_differences)
                                     .attention_cap = kinds[_i].cap,
                                     .attention_scale = kinds[_i].scale,
                                     .rope = {.theta = 100, .rotary = kinds[_i].rotary}};
+    static const float sinks[] = {1, -0.5f, 0.25f, 2};
+    on.sinks = kinds[_i].sinks ? sinks : NULL;
     on.model.positions.n = SIDE;
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &on.model, ROWS / 2, true, &on.f), PARE_OK);
     ck_assert_int_eq(pare_kv_take(&h.arena, &on.model.config, 2, ROWS / 2, &on.kv), PARE_OK);
@@ -370,7 +376,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, operations_equal_central_differences, 0, OPERATIONS);
     tcase_add_loop_test(t, activations_equal_central_differences, 0, 2 * PARE_ACTS);
-    tcase_add_loop_test(t, attention_equals_central_differences, 0, 6);
+    tcase_add_loop_test(t, attention_equals_central_differences, 0, 8);
     tcase_add_test(t, embeddings_gather_what_their_rows_get);
     tcase_add_test(t, the_bound_of_a_block_holds_for_many_experts);
     suite_add_tcase(s, t);
