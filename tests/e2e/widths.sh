@@ -79,7 +79,7 @@ sed 's/^output:.*/output: again/' whole/recipe.yaml > again.yaml
 run 0 again
 [ "$(weights again)" = "$(weights whole)" ] || fail "the recipe of the output makes other bytes"
 
-# --- it is quantized: the same bytes for any number of threads, and when killed and continued
+# --- it is quantized: the same bytes for any number of threads
 # behind NAME PASSES: a second recipe on whole.
 behind() { sed "s/^model:.*/model: whole/; s/^output:.*/output: $1/; s/^passes:.*/passes: [$2]/" one.yaml > "$1.yaml"; }
 packed() { sha256sum < "$1/packed-00001-of-00001.safetensors"; }
@@ -109,7 +109,7 @@ done
 "$pare" eval floats --text text --limit 4 > out || fail "eval: $(cat out)"
 
 # --- and in one recipe: what each part cost; trained, then in 4 bits, as two recipes do
-sed '/^passes:/,$!d' whole/recipe.yaml | grep -v '^passes\|^evaluate\|^#' > steps
+awk '/^[a-z]/ { steps = /^passes/ } steps && /^ /' whole/recipe.yaml > steps
 chain() {
     sed -n '/^pare/,/^calibration/p' one.yaml | sed "s/^output.*/output: $1/"
     printf 'evaluate: held_out\npasses:\n'
@@ -127,7 +127,7 @@ assert len(s) == 4 and s[1]["passes"].count("ziplm") >= 2 and s[2]["passes"] == 
 assert s[0]["kl"] == 0 < s[2]["kl"] < s[1]["kl"], s
 END
 
-# --- trained as a whole, with the original as its teacher: killed and continued
+# --- trained as a whole, with the original as its teacher
 cat > student.yaml << END
 pare: 1
 model: whole
@@ -179,6 +179,12 @@ killed cut 'block 5 of 6'
 run 0 cut --threads 2
 cmp -s cut.variants/widths.json before.json || fail "a job that goes on measures again"
 [ "$(weights cut)" = "$(weights whole)" ] || fail "a killed search comes to other bytes"
+
+# So is a recipe on the model.
+behind broken '{gptq: {group: 32}}'
+killed broken 'block 3 of 6'
+run 0 broken --threads 2
+[ "$(packed broken)" = "$(packed int4)" ] || fail "a killed recipe on such a model comes to other bytes"
 
 # --- damage
 for wrong in '{' '{}' "$(sed 's/"threads": 2/"threads": 3/' before.json)" \
