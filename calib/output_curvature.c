@@ -109,7 +109,7 @@ pare_status pare_output_curvature_settle(pare_ctx *cx, const pare_config *c, siz
 {
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
+        pare_block_shape(c, block, 0, (pare_role)role, &n, &k);
         if (!settle_linear(oc->o + oc->first[role], n))
             return pare_fail(cx, PARE_ENUMERIC,
                              "block %zu: gradients of the loss are not finite: say token_weights: "

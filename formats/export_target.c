@@ -135,9 +135,25 @@ static pare_status check_strict(pare_ctx *cx, const pare_export_target *t,
                      t->name, l->name, text);
 }
 
+/* Floats in safetensors are for pare, too, and it reads a width for each block. */
+pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
+                                     const pare_config *c)
+{
+    const bool plain = t->kind == PARE_EXPORT_DIRECTORY && t->fate == PARE_EXPORT_ROUNDED;
+    if (!c->uneven || plain)
+        return PARE_OK;
+    return pare_fail(cx, PARE_ENOTSUP,
+                     "%s: MLPs of its blocks differ in width, and %s one width for all blocks; "
+                     "give ziplm one ratio for all, or run the artifact with pare",
+                     t->name,
+                     t->kind == PARE_EXPORT_FILE ? "for a model of this type llama.cpp reads"
+                                                 : "vLLM, SGLang and transformers read");
+}
+
 pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const pare_export_model *m,
                               bool strict)
 {
+    PARE_TRY(pare_export_check_widths(cx, t, m->config));
     if (m->shifts_norms)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: a pass made biases behind norms, and engines have no place for any "

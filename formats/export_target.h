@@ -154,6 +154,11 @@ void pare_export_bias(const pare_export_model *m, const pare_export_linear *l, f
 /* The embedding where it is packed, else NULL. */
 const pare_export_linear *pare_export_packed_embedding(const pare_export_model *m);
 
+/* Whether a target can hold MLPs of these widths: floats any, other formats one for all blocks.
+ * PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
+                                                  const pare_config *c);
+
 /* Whether a target can hold the model: all rules above; with `strict` only without other codes and
  * other types than those asked for. Reads no weights. PARE_ENOTSUP with linear, target and reason.
  */

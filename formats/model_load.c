@@ -248,8 +248,8 @@ static pare_status load_leaf(loader *l, size_t block, const pare_leaf *leaf, par
 
 static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_block *b)
 {
-    pare_config own = *c; /* the shapes of this block */
-    own.intermediate = pare_config_mlp(c, i);
+    pare_config own;
+    pare_block_config(c, i, &own);
     b->window = pare_config_window(c, i);
     if (c->experts) {
         b->expert = PARE_NEW(l->arena, pare_linear, c->experts * PARE_ROLES);

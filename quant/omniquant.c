@@ -450,7 +450,7 @@ pare_status pare_omniquant_learn(pare_ctx *cx, pare_arena *a, const pare_omniqua
                  .a = a,
                  .opts = opts,
                  .block = block,
-                 .c = &block->forward->model->config,
+                 .c = block->config,
                  .room = {.cx = cx},
                  .rate1 = 1,
                  .rate2 = 1};

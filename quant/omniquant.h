@@ -68,6 +68,7 @@ void pare_omniquant_round_backward(const pare_ctx *cx, const pare_omniquant_clip
 
 /* A block and the data that it is learned on. */
 typedef struct pare_omniquant_block {
+    const pare_config *config;              /* of a model whose blocks are all like this one */
     const pare_forward *forward;            /* tables for the window */
     const pare_block *current;              /* in floats, read */
     const pare_grid *grid[PARE_ROLES];      /* UNIFORM; NULL: this linear stays in floats */

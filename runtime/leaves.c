@@ -46,8 +46,9 @@ static pare_leaf linear_leaf(const pare_config *c, const pare_block *b, size_t p
     if (!name)
         return (pare_leaf){0};
     const pare_linear *const l = pare_block_linear(b, part, role);
-    size_t n, k;
-    pare_linear_shape(c, part, role, &n, &k);
+    size_t n = l->n, k = l->k;
+    if (n == 0) /* not filled yet */
+        pare_linear_shape(c, part, role, &n, &k);
     pare_leaf leaf = i % 2 ? vector(PARE_LEAF_BIAS, role, name, n, &l->bias)
                            : matrix(PARE_LEAF_WEIGHT, role, name, n, k, l);
     leaf.part = part;
@@ -186,6 +187,8 @@ static void describe(const pare_block *like, pare_block *to)
         pare_linear *const l = &b.linear[role];
         *l = to->linear[role];
         l->name = like->linear[role].name;
+        l->n = like->linear[role].n;
+        l->k = like->linear[role].k;
         l->rotated = like->linear[role].rotated;
     }
     memcpy(b.norm, to->norm, sizeof b.norm);

@@ -42,7 +42,9 @@ typedef struct pare_leaf {
     float **vector; /* where the model has a vector; it may be NULL: a bias that is not there */
 } pare_leaf;
 
-/* Leaf i of a block. It points into the block, and is for writing where the block is. */
+/* Leaf i of a block. It points into the block, and is for writing where the block is. A linear that
+ * is there has its own shape, which may be another one in each block; else the shape is that of the
+ * configuration. */
 pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i);
 
 /* How many a block has, those that its family lacks included. */
@@ -80,9 +82,9 @@ PARE_CHECKED pare_status pare_block_take(pare_arena *a, const pare_config *c, pa
 uint64_t pare_block_float_bytes(const pare_config *c);
 
 /* Fills `to`, which was taken, from a block: matrices copied, converted or decoded, vectors copied;
- * a bias that the block lacks becomes 0. `to` has room for all that the block has. Inner norms,
- * router, sinks and experts are those of `from`; tables of a cache are not taken over. Threads over
- * rows; exact. */
+ * a bias that the block lacks becomes 0. `to` has room for all that the block has, and its linears
+ * get the shapes of those of `from`. Inner norms, router, sinks and experts are those of `from`;
+ * tables of a cache are not taken over. Threads over rows; exact. */
 void pare_block_load(pare_ctx *cx, const pare_config *c, const pare_block *from, pare_block *to);
 
 #endif

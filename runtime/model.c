@@ -45,6 +45,13 @@ void pare_block_shape(const pare_config *c, size_t block, size_t part, pare_role
         *k = pare_config_mlp(c, block);
 }
 
+void pare_block_config(const pare_config *c, size_t block, pare_config *out)
+{
+    *out = *c;
+    out->intermediate = pare_config_mlp(c, block);
+    out->uneven = false;
+}
+
 size_t pare_site_width(const pare_config *c, size_t part, pare_site site)
 {
     for (pare_role role = 0; role < PARE_ROLES; role++) {
@@ -160,6 +167,8 @@ size_t pare_rope_table_rows(const pare_config *c, size_t positions)
     return pare_rope_rows(&c->rope, positions) + (c->rope_local.theta > 0 ? positions : 0);
 }
 
+static const char other_widths[] = "MLPs of its blocks differ in width";
+
 /* What every method below computes with. */
 static const char *beside_llama(const pare_config *c)
 {
@@ -181,13 +190,8 @@ static const char *beside_llama(const pare_config *c)
 
 const char *pare_config_no_rotation(const pare_config *c)
 {
-    const char *const other = beside_llama(c);
+    const char *const other = c->uneven ? other_widths : beside_llama(c);
     return !other && c->embed_scale > 0 ? "it scales its embedding" : other;
-}
-
-const char *pare_config_no_blocks(const pare_config *c)
-{
-    return c->uneven ? "MLPs of its blocks differ in width" : NULL;
 }
 
 const char *pare_config_no_structure(const pare_config *c)
@@ -196,7 +200,7 @@ const char *pare_config_no_structure(const pare_config *c)
     if (other)
         return other;
     if (c->uneven)
-        return pare_config_no_blocks(c);
+        return other_widths;
     if (c->arch->inner_norm[PARE_NORM_Q])
         return "it has norms on q and k";
     if (c->arch->fused[0].name)

@@ -83,6 +83,10 @@ size_t pare_config_channels(const pare_config *c); /* of the MLPs of all blocks 
 void pare_block_shape(const pare_config *c, size_t block, size_t part, pare_role role, size_t *n,
                       size_t *k);
 
+/* The configuration of a model whose blocks are all like block `block`: for what works on one block
+ * at a time. */
+void pare_block_config(const pare_config *c, size_t block, pare_config *out);
+
 /* Columns of the input of a site; 0 when no linear of the part reads it. */
 size_t pare_site_width(const pare_config *c, size_t part, pare_site site);
 
@@ -133,8 +137,6 @@ size_t pare_rope_table_rows(const pare_config *c, size_t positions);
  * (prune/structure.h). NULL: it can. */
 const char *pare_config_no_rotation(const pare_config *c);
 const char *pare_config_no_structure(const pare_config *c);
-/* Why a model cannot be read by what works on one shape for all blocks. NULL: it can. */
-const char *pare_config_no_blocks(const pare_config *c);
 
 /* Input columns whose weights are kept apart at higher precision: y += V x[column]. In the panel
  * their codes stand for 0, and their x counts as 0 there. */

@@ -196,7 +196,8 @@ static pare_status transform_block(pare_ctx *cx, const double *value, pare_pass_
 {
     pare_omniquant_opts opts = options(value, block->wave->samples);
     source from = {.cx = cx, .scratch = scratch, .block = block};
-    pare_omniquant_block data = {.forward = block->forward,
+    pare_omniquant_block data = {.config = block->config,
+                                 .forward = block->forward,
                                  .current = block->current,
                                  .samples = block->wave->samples,
                                  .window = block->wave->window,
@@ -209,7 +210,7 @@ static pare_status transform_block(pare_ctx *cx, const double *value, pare_pass_
     look_ahead(block, &data);
     for (unsigned s = 0; s < PARE_SITES; s++)
         if (block->site[s] && value[SCALES] != 0.0 &&
-            pare_fold_channels(&block->forward->model->config, (pare_site)s) > 0)
+            pare_fold_channels(block->config, (pare_site)s) > 0)
             opts.scales |= 1u << s;
     pare_omniquant_found found;
     PARE_TRY(pare_omniquant_learn(cx, scratch, &opts, &data, &found));

@@ -27,6 +27,7 @@ typedef struct pare_pass_site {
 /* The sites of a block for a pass that looks at all of them at once (pare_pass_transform.block). */
 typedef struct pare_pass_block {
     pare_pass_site *site[PARE_SITES]; /* NULL: not selected */
+    const pare_config *config;        /* of the model if all blocks were like this one */
     pare_block *current, *reference;
     const pare_forward *forward; /* exact; tables for the window */
     pare_wave *wave;             /* the inputs of the block; left as it is */

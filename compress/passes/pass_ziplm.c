@@ -24,8 +24,11 @@ static const pare_param params[] = {
 static const char notes[] =
     "Each block of targets (a pattern that matches its down) loses the channels that cost least\n"
     "in the output of down, one after the other; those left make up for each. Where blocks come\n"
-    "to differ in width, intermediate_size in config.json is a list: only pare runs such a model,\n"
-    "and no recipe can start from it.\n"
+    "to differ in width, intermediate_size in config.json is a list, which only pare reads: it "
+    "runs\n"
+    "and trains such a model, and other passes take it, in the same recipe or in one of their "
+    "own,\n"
+    "but for rotate and passes that make a checkpoint smaller. Its only export is safetensors.\n"
     "With speedup or tokens_s the step stands alone. compress takes the channels of each block "
     "out\n"
     "on the float model and records the error at each width, times the MLP of each width and a\n"

@@ -90,6 +90,25 @@ pare_status pare_chain_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pa
     return s;
 }
 
+/* The smaller model that is not there yet: widths that an export cannot have. */
+static pare_status check_smaller(pare_ctx *cx, pare_arena *a, const pare_chain *chain,
+                                 const pare_plan *rest)
+{
+    pare_job first = chain->job[0];
+    pare_plan plan = {0};
+    first.plan_only = first.unlimited = true;
+    pare_status s = pare_plan_make(cx, a, &first, &plan);
+    for (size_t i = 0; s == PARE_OK && i < rest->exports; i++) {
+        s = pare_export_check_widths(cx, rest->export[i].target, &plan.out);
+        if (s != PARE_OK) {
+            (void)pare_recipe_fail_at(cx, s, rest->recipe.export[i].place);
+            s = PARE_EUSAGE;
+        }
+    }
+    pare_plan_close(&plan);
+    return s;
+}
+
 pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
 {
     pare_job rest = chain->job[chain->jobs - 1];
@@ -102,7 +121,9 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
         rest.model = chain->model;
         rest.stand_in = true;
     }
-    const pare_status s = pare_plan_make(cx, &a, &rest, &plan);
+    pare_status s = pare_plan_make(cx, &a, &rest, &plan);
+    if (s == PARE_OK && rest.stand_in && plan.exports)
+        s = check_smaller(cx, &a, chain, &plan);
     pare_plan_close(&plan);
     pare_arena_release(&a);
     return s;

@@ -138,13 +138,7 @@ static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t i = 0; i < plan->checkpoint.files; i++)
         plan->input_bytes += plan->checkpoint.file[i].bytes;
     plan->checkpoint.nonfinite = plan->recipe.nan != PARE_NAN_ERROR;
-    PARE_TRY(pare_model_load(cx, a, &plan->checkpoint, &plan->model));
-    const char *const why = pare_config_no_blocks(&plan->model.config);
-    return why ? pare_fail(cx, PARE_ENOTSUP,
-                           "%s: %s, and a recipe works on blocks of one shape; begin with the "
-                           "checkpoint it was made from",
-                           plan->model_path, why)
-               : PARE_OK;
+    return pare_model_load(cx, a, &plan->checkpoint, &plan->model);
 }
 
 /* Windows are cut to the context when the recipe does not name a size. */

@@ -193,3 +193,23 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                          pare_units_bytes(settled->disk_free_bytes, left));
     return PARE_OK;
 }
+
+double pare__plan_stats_flops(const pare_plan *p)
+{
+    const pare_config *const c = &p->model.config;
+    const double looks = p->ratios ? 1.0 : 0.0;
+    double flops = 0;
+    for (size_t b = 0; b < c->blocks; b++) {
+        pare_config own;
+        pare_block_config(c, b, &own);
+        for (unsigned s = 0; s < PARE_SITES; s++) {
+            const double k = (double)pare_site_width(&own, 0, (pare_site)s);
+            const double w = (double)pare_site_width(&own, 1, (pare_site)s);
+            flops += p->kinds[s] & PARE_STATS_HESSIAN ? (1.0 + looks) * k * k : 0;
+            flops += p->kinds[s] & PARE_STATS_DRIFT ? 2.0 * k * k : 0;
+            flops += p->kinds[s] & PARE_STATS_HELD ? k * k / PARE_HELD_PART : 0;
+            flops += p->expert_kinds[s] & PARE_STATS_HESSIAN ? (double)c->experts_used * w * w : 0;
+        }
+    }
+    return flops;
+}

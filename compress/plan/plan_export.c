@@ -181,8 +181,8 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *a, pare_plan *plan,
     if (plan->structured)
         return pare_recipe_fail(cx, x->place,
                                 "what this recipe writes is a plain checkpoint: other programs "
-                                "read it as it is, unless its blocks differ in width, which no "
-                                "format can say; leave export out");
+                                "read it as it is, unless its blocks differ in width, which only "
+                                "pare reads; leave export out");
     const pare_status s =
         pare_export_outline(cx, a, source, out->target, x->ranks, plan->job->strict, &out->result);
     if (s != PARE_OK)

@@ -220,6 +220,8 @@ PARE_CHECKED pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_
 uint64_t pare__plan_widths_bytes(const pare_ctx *cx, const pare_plan *plan);
 /* Work of taking channels out by H (prune/ziplm.h), both times where widths are chosen. */
 double pare__plan_ziplm_flops(const pare_plan *plan);
+/* Operations that the statistics of all blocks take for a token. */
+double pare__plan_stats_flops(const pare_plan *plan);
 uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan);
 
 /* The shape of a tensor outside the blocks when the residual stream gets narrower. */

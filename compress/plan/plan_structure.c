@@ -351,12 +351,11 @@ static pare_status even_out(pare_ctx *cx, pare_plan *plan)
         c->uneven |= c->mlp[i] != c->mlp[0];
         c->intermediate = c->mlp[i] > c->intermediate ? c->mlp[i] : c->intermediate;
     }
-    const bool drops = c->blocks < blocks;
-    if (c->uneven && (drops || plan->job->part == PARE_JOB_SMALLER))
+    if (c->uneven && c->blocks < blocks)
         return pare_recipe_fail(cx, pare__plan_step(plan, last)->place,
-                                "%s: blocks of different width do not go with %s",
-                                pare__plan_pass(plan, last)->name,
-                                drops ? "depth, which takes blocks out" : "passes behind them");
+                                "%s: blocks of different width do not go with depth, which takes "
+                                "blocks out",
+                                pare__plan_pass(plan, last)->name);
     return PARE_OK;
 }
 

@@ -245,29 +245,20 @@ static double spared_seconds(const estimate *e)
 static pare_status count_passes(estimate *e)
 {
     const pare_plan *const p = e->plan;
-    const pare_config *const c = &p->model.config;
-    const double tokens = calibration_tokens(e), looks = p->ratios ? 1.0 : 0.0;
-    double forward, stats = 0;
+    const double tokens = calibration_tokens(e);
+    double forward;
     pare_work all;
     if (!p->calibrated)
         return PARE_OK;
     PARE_TRY(calibration_work(e, PARE_SITES, &all));
     PARE_TRY(passes_of(e, &all, &forward));
-    for (unsigned s = 0; s < PARE_SITES; s++) {
-        const double k = (double)pare_site_width(c, 0, (pare_site)s);
-        const double w = (double)pare_site_width(c, 1, (pare_site)s);
-        stats += p->kinds[s] & PARE_STATS_HESSIAN ? (1.0 + looks) * k * k : 0;
-        stats += p->kinds[s] & PARE_STATS_DRIFT ? 2.0 * k * k : 0;
-        stats += p->kinds[s] & PARE_STATS_HELD ? k * k / PARE_HELD_PART : 0;
-        stats += p->expert_kinds[s] & PARE_STATS_HESSIAN ? (double)c->experts_used * w * w : 0;
-    }
     const double weigh = 4.0 * (common_of(&all) + all.products[PARE_WORK_EXPERTS]) +
                          2.0 * all.products[PARE_WORK_HEAD];
     if (p->token_weights)
         e->phase[PARE_PHASE_WEIGH] = beside_products * over(tokens * weigh, e->rate.gemm);
     const double walks = !p->training ? 1.0 : pare_plan_looks_first(p) + pare_plan_looks(p->later);
     e->phase[PARE_PHASE_WAVE] = walks * beside_products * over(tokens * forward, e->rate.gemm);
-    e->phase[PARE_PHASE_STATS] = walks * over(tokens * (double)c->blocks * stats,
+    e->phase[PARE_PHASE_STATS] = walks * over(tokens * pare__plan_stats_flops(p),
                                               p->bf16 ? e->rate.gram_bf16 : e->rate.gram) +
                                  spared_seconds(e);
     return PARE_OK;
@@ -350,7 +341,7 @@ static void count_transforms(estimate *e)
         add_cost(e, &block, true);
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
-            pare_linear_shape(c, 0, (pare_role)role, &n, &k);
+            pare_block_shape(c, p->transform[i].block, 0, (pare_role)role, &n, &k);
             if (c->arch->linear[role].site != p->transform[i].site)
                 continue;
             const pare_pass_cost cost = cost_of(e, p->transform[i].step, n, k);

@@ -53,7 +53,7 @@ pare_status pare__run_take_sites(pare_run *run, unsigned sites, pare_stats *stat
     unsigned kinds[PARE_SITES];
     for (unsigned site = 0; site < PARE_SITES; site++)
         kinds[site] = sites & (1u << site) ? run->walk.kinds[site] : 0;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, kinds,
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->shape, 0, kinds,
                              (uint64_t)run->settled.samples * plan->window, stats));
     PARE_TRY(
         pare_stats_take_drift(&run->scratch, kinds, run->drift.path ? &run->drift : NULL, stats));

@@ -69,6 +69,7 @@ struct pare_run {
     pare_run_kept kept;
     pare_run_floats pruned, trained; /* what the training finds, and leaves */
     pare_model source;               /* what blocks are read from: the model, or trained */
+    pare_config shape;               /* of the model if all were like the current block */
     pare_lock *lock;                 /* of the output */
     pare_teller teller;              /* makes notices */
     const char *recipe_portable;
@@ -141,7 +142,7 @@ PARE_CHECKED pare_status pare__run_weigh(pare_run *run); /* fills run->weights *
  * that is an error, or the tensor is replaced by a repaired copy: run->checkpoint, run->model. */
 PARE_CHECKED pare_status pare__run_finite(pare_run *run);
 
-/* The block's weights as floats, in the basis of the recipe: run->current. */
+/* The block's weights as floats, in the basis of the recipe: run->current, and run->shape. */
 PARE_CHECKED pare_status pare__run_load(pare_run *run, size_t block);
 
 /* What the rules of steps that share out their ratios come to, how many columns the linears keep

@@ -24,7 +24,7 @@
 static pare_status gather(pare_run *run, size_t block, pare_stats *stats)
 {
     PARE_TRY(pare_token_weights_load(run->cx, block, &run->weights));
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, run->plan->kinds,
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->shape, 0, run->plan->kinds,
                              (uint64_t)run->settled.samples * run->plan->window, stats));
     for (unsigned site = 0; site < PARE_SITES; site++)
         stats->site[site].weight = pare_token_weights_at(&run->weights, (pare_site)site);

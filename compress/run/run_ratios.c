@@ -137,7 +137,7 @@ static pare_status half_weights(const measured *k, size_t block, const pare_stat
 {
     static const pare_role last[2] = {PARE_ROLE_O, PARE_ROLE_DOWN};
     pare_run *const run = k->run;
-    const pare_config *const c = &run->model.config;
+    const pare_config *const c = &run->shape;
     double stream;
     PARE_TRY(stream_energy(run, &stream));
     for (size_t i = 0; i < 2; i++) {
@@ -201,7 +201,7 @@ static pare_status measure_part(const measured *k, size_t block)
     pare_run *const run = k->run;
     const pare_plan *const plan = run->plan;
     pare_stats stats;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, plan->kinds,
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->shape, 0, plan->kinds,
                              (uint64_t)run->settled.samples * plan->window, &stats));
     const pare_tap tap = pare_stats_tap(&stats);
     PARE_TRY(pare__kept_begin(run, block));

@@ -25,9 +25,11 @@ static const pare_plan_linear *linear_at(const pare_run *run, const work *job, s
     return &run->settled.linear[job->held.linear[i]];
 }
 
-static pare_status take_stats(pare_run *run, size_t part, unsigned sites, pare_stats *out)
+static pare_status take_stats(pare_run *run, size_t block, size_t part, unsigned sites,
+                              pare_stats *out)
 {
     unsigned kinds[PARE_SITES];
+    pare_block_config(&run->model.config, block, &run->shape);
     if (part == 0)
         return pare__run_take_sites(run, sites, out);
     for (unsigned site = 0; site < PARE_SITES; site++)
@@ -48,7 +50,8 @@ static pare_status take_room(pare_run *run, work *job)
             PARE_TRY(pare_codes_take(&run->scratch, &grid, l->packed.n, l->packed.k,
                                      &job->hand[i].codes));
     }
-    return take_stats(run, linear_at(run, job, 0)->part, pare__owner_sites(run, &job->held),
+    const pare_plan_linear *const first = linear_at(run, job, 0);
+    return take_stats(run, first->block, first->part, pare__owner_sites(run, &job->held),
                       &job->stats);
 }
 

@@ -122,8 +122,8 @@ static pare_status choose_part(const repetition *r, size_t part)
     const uint64_t first = (uint64_t)(part * run->settled.samples / r->draws) * plan->window;
     const uint64_t end = (uint64_t)((part + 1) * run->settled.samples / r->draws) * plan->window;
     pare_stats stats;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, r->kinds, end - first,
-                             &stats));
+    PARE_TRY(
+        pare_stats_take(run->cx, &run->scratch, &run->shape, 0, r->kinds, end - first, &stats));
     part_tap tap = {.inner = pare_stats_tap(&stats), .first = first, .end = end};
     const pare_tap outer = {
         .see = see_part, .self = &tap, .last = tap.inner.last, .parts = 1, .share = share_part};

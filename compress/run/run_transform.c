@@ -119,7 +119,7 @@ static void look_ahead(const pare_run *run, size_t block, pare_site site, pare_g
 static pare_status account(pare_run *run, pare_site site, const pare_site_stats *stats,
                            const pare_step_result *what)
 {
-    const pare_config *const c = &run->model.config;
+    const pare_config *const c = &run->shape;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(c, 0, (pare_role)role, &n, &k);
@@ -167,7 +167,8 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
     const pare_pass *const pass = pare_passes[step->pass];
     pare_ctx *const cx = run->cx;
     if (pass->transform->block) {
-        pare_pass_block all = {.current = &run->current,
+        pare_pass_block all = {.config = &run->shape,
+                               .current = &run->current,
                                .reference = &run->reference,
                                .forward = &run->forward,
                                .wave = &run->wave};
@@ -206,7 +207,7 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
             continue;
         result[t->site] =
             (pare_step_result){.step = (unsigned)step, .pass = pare_passes[st->pass]->name};
-        site[t->site] = (pare_pass_site){.config = &run->model.config,
+        site[t->site] = (pare_pass_site){.config = &run->shape,
                                          .block = block,
                                          .site = t->site,
                                          .current = &run->current,
@@ -267,7 +268,7 @@ static bool is_cut(const pare_run *run, const pare_plan_changed *c, size_t *full
     size_t n;
     if (c->kind != PARE_CHANGED_WEIGHT)
         return false;
-    pare_linear_shape(&run->model.config, 0, (pare_role)c->index, &n, full);
+    pare_linear_shape(&run->shape, 0, (pare_role)c->index, &n, full);
     return c->tensor.shape[1] < *full;
 }
 
@@ -275,7 +276,7 @@ static bool is_cut(const pare_run *run, const pare_plan_changed *c, size_t *full
 static void clear_behind(const pare_run *run, const pare_plan_changed *c, size_t count,
                          float *values)
 {
-    const pare_config *const shape = &run->model.config;
+    const pare_config *const shape = &run->shape;
     size_t n = shape->hidden, k = 1;
     if (c->kind == PARE_CHANGED_WEIGHT || c->kind == PARE_CHANGED_BIAS)
         pare_linear_shape(shape, 0, (pare_role)c->index, &n, &k);

@@ -31,6 +31,7 @@ static pare_block view_of(const pare_run *run, size_t block)
 
 pare_status pare__run_load(pare_run *run, size_t block)
 {
+    pare_block_config(&run->model.config, block, &run->shape);
     pare__run_experts_begin(run, block_of(run, block));
     if (run->settled.memory.sparing) {
         run->current = view_of(run, block);

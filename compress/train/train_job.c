@@ -134,10 +134,13 @@ static pare_status count_weights(pare_training *t)
         if (!shape.block[b].expert)
             shape.block = NULL;
     }
-    for (size_t i = 0; shape.block && i < c->blocks * pare_block_leaves(c); i++) {
-        const pare_leaf leaf =
-            pare_block_leaf(c, &shape.block[i / pare_block_leaves(c)], i % pare_block_leaves(c));
-        count_leaf(t, &leaf);
+    for (size_t b = 0; shape.block && b < c->blocks; b++) {
+        pare_config own;
+        pare_block_config(c, b, &own);
+        for (size_t i = 0; i < pare_block_leaves(c); i++) {
+            const pare_leaf leaf = pare_block_leaf(&own, &shape.block[b], i);
+            count_leaf(t, &leaf);
+        }
     }
     for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
         const pare_leaf leaf = pare_model_leaf(&shape, i);

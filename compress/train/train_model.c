@@ -164,10 +164,6 @@ pare_status pare__train_open(pare_training *t)
     PARE_TRY(check_given(t));
     t->fresh = t->recipe.config.text;
     PARE_TRY(t->fresh ? open_config(t) : open_model(t));
-    const char *const uneven = pare_config_no_blocks(&t->source.config);
-    if (uneven)
-        return pare_fail(t->cx, PARE_ENOTSUP, "%s: %s, and training works on blocks of one shape",
-                         t->model_path, uneven);
     PARE_TRY(check_kind(t));
     if (t->recipe.blocks) {
         const char *const why = pare_config_no_structure(&t->source.config);
@@ -306,9 +302,11 @@ static pare_status make_leaf(pare_training *t, const pare_leaf *leaf, const char
 
 static pare_status make_block(pare_training *t, size_t block)
 {
-    const pare_config *const c = &t->source.config;
+    pare_config own;
+    const pare_config *const c = &own;
     pare_block *const b = &t->source.block[block];
     char name[PARE_TRAIN_NAME];
+    pare_block_config(&t->source.config, block, &own);
     b->window = pare_config_window(c, block);
     for (size_t i = 0; i < pare_block_leaves(c); i++) {
         const pare_leaf leaf = pare_block_leaf(c, b, i);

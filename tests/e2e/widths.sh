@@ -1,6 +1,7 @@
 #!/bin/sh
 # Widths of MLPs for a speed: widths.sh PARE DEMO. What the search refuses; what it chooses by the times it
-# measured, and by given ones; killed and continued; other targets out of the same numbers; damage.
+# measured, and by given ones; what other passes and training make of such a model; killed and continued;
+# other targets out of the same numbers; damage.
 set -eu
 pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
 command -v python3 > /dev/null || { echo "skipped: python3 is not installed"; exit 77; }
@@ -78,10 +79,68 @@ sed 's/^output:.*/output: again/' whole/recipe.yaml > again.yaml
 run 0 again
 [ "$(weights again)" = "$(weights whole)" ] || fail "the recipe of the output makes other bytes"
 
-# --- it goes no further
-sed 's/^model:.*/model: whole/; s/^output:.*/output: packed/; s/^passes:.*/passes: [rtn]/' one.yaml > packed.yaml
-run 4 packed
-says err 'MLPs of its blocks differ in width'
+# --- it is quantized: the same bytes for any number of threads
+# behind NAME PASSES: a second recipe on whole.
+behind() { sed "s/^model:.*/model: whole/; s/^output:.*/output: $1/; s/^passes:.*/passes: [$2]/" one.yaml > "$1.yaml"; }
+packed() { sha256sum < "$1/packed-00001-of-00001.safetensors"; }
+behind int4 '{gptq: {group: 32}}'
+run 0 int4 --threads 1
+less "$(kl int4)" 0.006 || fail "KL $(kl int4) of gptq from what it was given"
+behind three '{gptq: {group: 32}}'
+run 0 three --threads 3
+[ "$(packed three)" = "$(packed int4)" ] || fail "other bytes with three threads"
+"$pare" verify int4 > out || fail "verify: $(cat out)"
+"$pare" eval int4 --text text --limit 4 > out || fail "eval: $(cat out)"
+behind plain 'smoothquant, {sparsegpt: {sparsity: 0.3}}, {rtn: {bits: 8, group: 32}}'
+run 0 plain
+less "$(kl plain)" 0.02 || fail "KL $(kl plain) of 30 % and 8 bits"
+behind turned 'rotate, rtn'
+run 2 turned
+says err 'rotate: cannot rotate a model of type llama: MLPs of its blocks differ in width'
+
+# pare reads floats with such widths, engines do not.
+for format in compressed-tensors gptq gguf:q4_0; do
+    "$pare" export int4 --format $format --output engine.gguf > out 2> err && fail "$format has one width"
+    says err "$format: MLPs of its blocks differ in width"
+done
+"$pare" export int4 --format safetensors --output floats > out || fail "export: $(cat out)"
+[ "$(grep -A8 '"intermediate_size": \[' floats/config.json | tr -dc '0-9,')" = \
+    "$(grep -A8 '"intermediate_size": \[' whole/config.json | tr -dc '0-9,')" ] || fail "floats have other widths"
+"$pare" eval floats --text text --limit 4 > out || fail "eval: $(cat out)"
+
+# --- and in one recipe: what each part cost; trained, then in 4 bits, as two recipes do
+awk '/^[a-z]/ { steps = /^passes/ } steps && /^ /' whole/recipe.yaml > steps
+chain() {
+    sed -n '/^pare/,/^calibration/p' one.yaml | sed "s/^output.*/output: $1/"
+    printf 'evaluate: held_out\npasses:\n'
+    cat steps
+    shift
+    printf '  - %s\n' "$@"
+}
+chain parts 'distill: {tokens: 4096, batch: 4, rate: 2e-4, windows: 32}' 'gptq: {group: 32}' > parts.yaml
+run 0 parts --threads 3
+[ "$(weights parts.smaller)" = "$(weights whole)" ] || fail "the chain makes another smaller model"
+python3 - parts/run.json << 'END' || fail "run.json: $(cat parts/run.json)"
+import json, sys
+s = json.load(open(sys.argv[1]))["stages"]
+assert len(s) == 4 and s[1]["passes"].count("ziplm") >= 2 and s[2]["passes"] == "distill", s
+assert s[0]["kl"] == 0 < s[2]["kl"] < s[1]["kl"], s
+END
+
+# --- trained as a whole, with the original as its teacher
+cat > student.yaml << END
+pare: 1
+model: whole
+teacher: $demo/hedge
+output: student
+data: {text: [text], window: 64, held_out: 16}
+train: {kl: 1, ce: 0, hidden: 1, tokens: 4096, batch: 4, rate: 3e-4, save: 0}
+END
+"$pare" train student.yaml --threads 1 > out 2>&1 || fail "train: $(cat out)"
+"$pare" train student.yaml --threads 3 --output again3 > out 2>&1 || fail "train: $(cat out)"
+[ "$(weights student)" = "$(weights again3)" ] || fail "training with three threads gives other bytes"
+"$pare" verify student > out || fail "verify: $(cat out)"
+cmp -s student/config.json whole/config.json || fail "a student of other shapes"
 
 # --- too much, too little
 run 2 whole --threads 2 --restart --set passes.0.ziplm.speedup=50
@@ -120,6 +179,12 @@ killed cut 'block 5 of 6'
 run 0 cut --threads 2
 cmp -s cut.variants/widths.json before.json || fail "a job that goes on measures again"
 [ "$(weights cut)" = "$(weights whole)" ] || fail "a killed search comes to other bytes"
+
+# So is a recipe on the model.
+behind broken '{gptq: {group: 32}}'
+killed broken 'block 3 of 6'
+run 0 broken --threads 2
+[ "$(packed broken)" = "$(packed int4)" ] || fail "a killed recipe on such a model comes to other bytes"
 
 # --- damage
 for wrong in '{' '{}' "$(sed 's/"threads": 2/"threads": 3/' before.json)" \

@@ -152,7 +152,8 @@ static void begin(home *m, size_t threads, unsigned bits)
     for (size_t i = 0; i < sizeof m->x / sizeof *m->x; i++)
         m->x[i] = (float)(pare_random_normal(5, 1, i) * (i % HIDDEN % 9 == 0 ? 4 : 0.5));
     run_block(m, &m->current, m->y);
-    m->data = (pare_omniquant_block){.forward = &m->f,
+    m->data = (pare_omniquant_block){.config = c,
+                                     .forward = &m->f,
                                      .current = &m->current,
                                      .samples = SAMPLES,
                                      .window = WINDOW,
