@@ -113,21 +113,7 @@ static const pare__gguf_name gemma_block[] = {
     {NULL, NULL, PARE__GGUF_SAME},
 };
 
-static const pare__gguf_name gemma2_block[] = {
-    {"attn_norm", "input_layernorm", PARE__GGUF_PLUS_ONE},
-    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
-    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
-    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
-    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
-    {"post_attention_norm", "post_attention_layernorm", PARE__GGUF_PLUS_ONE},
-    {"ffn_norm", "pre_feedforward_layernorm", PARE__GGUF_PLUS_ONE},
-    {"ffn_gate", "mlp.gate_proj", PARE__GGUF_SAME},
-    {"ffn_up", "mlp.up_proj", PARE__GGUF_SAME},
-    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
-    {"post_ffw_norm", "post_feedforward_layernorm", PARE__GGUF_PLUS_ONE},
-    {NULL, NULL, PARE__GGUF_SAME},
-};
-
+/* Gemma 2 has these but for the norms of queries and keys. */
 static const pare__gguf_name gemma3_block[] = {
     {"attn_norm", "input_layernorm", PARE__GGUF_PLUS_ONE},
     {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
@@ -360,7 +346,7 @@ static const pare__gguf_family families[] = {
     {"gemma", "gemma", "GemmaForCausalLM", "model.layers.%zu.", gemma_global, gemma_block,
      llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
      ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},
-    {"gemma2", "gemma2", "Gemma2ForCausalLM", "model.layers.%zu.", gemma_global, gemma2_block,
+    {"gemma2", "gemma2", "Gemma2ForCausalLM", "model.layers.%zu.", gemma_global, gemma3_block,
      gemma2_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
      ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},
     {"gemma3", "gemma3_text", "Gemma3ForCausalLM", "model.layers.%zu.", gemma_global, gemma3_block,

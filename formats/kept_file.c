@@ -59,24 +59,6 @@ static const char *check(pare_ctx *cx, int fd, const char *path, uint64_t bytes,
     return NULL;
 }
 
-pare_status pare_kept_open(pare_ctx *cx, pare_arena *scratch, const char *path, const char *key,
-                           uint64_t bytes, int *fd, const char **why)
-{
-    const pare_mark mark = pare_arena_mark(scratch);
-    unsigned char *const piece = pare_arena_take_raw(scratch, PIECE, 1);
-    if (!piece)
-        return PARE_ENOMEM;
-    *fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    *why = *fd < 0 ? "no job has kept it yet" : check(cx, *fd, path, bytes, key, piece);
-    pare_arena_rewind(scratch, mark);
-    if (*why && *fd >= 0) {
-        (void)close(*fd);
-        *fd = -1;
-        pare_ctx_clear(cx);
-    }
-    return PARE_OK;
-}
-
 /* Whether `fd` is the file that has the name now: whoever wrote it before may have given it
  * another. */
 static bool has_name(int fd, const char *path)
@@ -84,6 +66,38 @@ static bool has_name(int fd, const char *path)
     struct stat opened, named;
     return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && opened.st_dev == named.st_dev &&
            opened.st_ino == named.st_ino && S_ISREG(named.st_mode);
+}
+
+/* What a process that was killed left of writing a file that another one has written. */
+static void remove_left(const char *temporary)
+{
+    const int fd = open(temporary, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && has_name(fd, temporary))
+        (void)unlink(temporary);
+    (void)close(fd);
+}
+
+pare_status pare_kept_open(pare_ctx *cx, pare_arena *scratch, const char *path, const char *key,
+                           uint64_t bytes, int *fd, const char **why)
+{
+    const pare_mark mark = pare_arena_mark(scratch);
+    unsigned char *const piece = pare_arena_take_raw(scratch, PIECE, 1);
+    char *const temporary = pare_path_suffix(scratch, path, ".tmp");
+    if (!piece || !temporary)
+        return PARE_ENOMEM;
+    *fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    *why = *fd < 0 ? "no job has kept it yet" : check(cx, *fd, path, bytes, key, piece);
+    if (!*why)
+        remove_left(temporary);
+    pare_arena_rewind(scratch, mark);
+    if (*why && *fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+        pare_ctx_clear(cx);
+    }
+    return PARE_OK;
 }
 
 static pare_status write_all(const pass *p, const char *key)

@@ -15,8 +15,9 @@
 
 enum { PARE_KEPT_HEAD = 40 }; /* bytes in front of those that are kept */
 
-/* Opens `path` and holds all of it against its sums. *why NULL: *fd is open, to be closed; else why
- * there is nothing to take. PARE_ENOMEM. */
+/* Opens `path` and holds all of it against its sums. *why NULL: *fd is open, to be closed, and what
+ * a killed process left of writing the same is removed; else why there is nothing to take.
+ * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_kept_open(pare_ctx *cx, pare_arena *scratch, const char *path,
                                         const char *key, uint64_t bytes, int *fd, const char **why);
 

@@ -1,15 +1,12 @@
 #!/bin/sh
 # pare batch as users run it: batch.sh PARE DEMO
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2")
+pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-fail() {
-    echo "batch.sh: $*" >&2
-    exit 1
-}
+. "$here/batch_checks.sh"
 
 cat >base.yaml <<END
 pare: 1
@@ -34,14 +31,6 @@ END
 } >bad.yaml
 jobs="gptq-bits3 gptq-bits4 nf4 shallow shallow-rtn"
 
-# run CODE ARGUMENT...: pare batch ends with that code
-run() {
-    want=$1 code=0
-    shift
-    "$pare" batch "$@" >out.log 2>err.log || code=$?
-    [ "$code" = "$want" ] || fail "batch $*: exit $code, not $want: $(cat out.log err.log)"
-}
-
 # same A B: two artifacts hold the same bytes
 same() {
     for file in manifest.json config.json; do
@@ -53,7 +42,7 @@ same() {
 }
 
 # whole DIR [LEAST]: every good job is done, once, with the bytes of the first batch; LEAST is 0 where a
-# job may be killed between its output and the lines about it
+# job may be killed between its output and the lines about it, before it removes its lock
 whole() {
     for job in $jobs; do
         same one/$job "$1/$job"
@@ -64,7 +53,8 @@ whole() {
     grep -q '"complete": true' "$1/summary.json" || fail "$1: $(cat "$1/summary.json")"
     [ "$(wc -l <"$1/summary.csv")" = 6 ] || fail "$1: $(cat "$1/summary.csv")"
     grep -q '<circle.*class="front"' "$1/report.html" || fail "$1: no front in report.html"
-    left=$(find "$1" -name '*.lock' -o -name '*.tmp' -o -name '*.partial')
+    left=$(find "$1" -name '*.tmp' -o -name '*.partial' -o -name '.*.lock')
+    [ "${2:-1}" = 0 ] || left=$left$(find "$1" -name '*.lock')
     [ -z "$left" ] || fail "left behind: $left"
 }
 
@@ -91,14 +81,13 @@ grep -v nowhere before.log >before
 grep -v nowhere after.log | cmp -s - before || fail "done jobs ran again"
 
 # Killed at random, and continued.
-kills=0
-while [ $kills -lt 7 ]; do
+turn=0
+while [ $turn -lt 7 ]; do
     "$pare" batch good.yaml --output killed --jobs 2 >out.log 2>&1 &
     pid=$!
-    sleep "$(awk -v seed="$kills$$" 'BEGIN { srand(seed); printf "%.2f", 0.2 + 1.6 * rand() }')"
-    kill -9 $pid 2>/dev/null || true
-    wait $pid 2>/dev/null || true
-    kills=$((kills + 1))
+    sleep "$(awk -v seed="$turn$$" 'BEGIN { srand(seed); printf "%.2f", 0.2 + 1.6 * rand() }')"
+    kills $pid
+    turn=$((turn + 1))
 done
 run 0 good.yaml --output killed --jobs 2
 whole killed 0
@@ -106,7 +95,10 @@ whole killed 0
 # ^C stops the children, too; the same command continues.
 "$pare" batch good.yaml --output broken >out.log 2>broken.log &
 pid=$!
-while ! grep -qs begins broken.log; do sleep 0.05; done
+while ! grep -qs begins broken.log; do
+    kill -0 $pid 2>/dev/null || fail "no job began: $(cat out.log broken.log)"
+    sleep 0.05
+done
 kill -INT $pid
 code=0
 wait $pid || code=$?

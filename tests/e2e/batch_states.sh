@@ -1,23 +1,12 @@
 #!/bin/sh
 # What pare batch says of jobs whose outputs are not as it left them: batch_states.sh PARE DEMO
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2")
+pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-fail() {
-    echo "batch_states.sh: $*" >&2
-    exit 1
-}
-
-# run CODE ARGUMENT...: pare batch ends with that code
-run() {
-    want=$1 code=0
-    shift
-    "$pare" batch "$@" >out.log 2>err.log || code=$?
-    [ "$code" = "$want" ] || fail "batch $*: exit $code, not $want: $(cat out.log err.log)"
-}
+. "$here/batch_checks.sh"
 
 # says PATTERN: the summary, or the error, has such a line
 says() { grep -q -- "$1" out.log err.log || fail "no \"$1\": $(cat out.log err.log)"; }
@@ -70,9 +59,8 @@ run 0 jobs.yaml --output two --restart
 for turn in 1 2 3 4 5 6 7 8 9; do # a kill may come too late
     "$pare" batch jobs.yaml --output two --restart >out.log 2>two.log &
     pid=$!
-    while ! grep -qs 'bits4: done' two.log; do sleep 0.02; done
-    kill -9 $pid
-    wait $pid 2>/dev/null || true
+    while ! grep -qs 'bits4: done' two.log && kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    kills $pid
     [ ! -e two/.restart ] || break
 done
 [ -e two/.restart ] || fail "every kill came too late: $(cat two.log)"
@@ -123,8 +111,12 @@ printf 'pare: 1\nrecipe: slow.yaml\nmatrix: {bits: [4]}\n' >slow_jobs.yaml
 "$pare" batch slow_jobs.yaml --output slow >out.log 2>err.log &
 pid=$!
 child=
-while [ -z "$child" ] && kill -0 $pid; do child=$(cat /proc/$pid/task/$pid/children); done
-kill $child
+for turn in $(seq 3000); do
+    child=$(cat /proc/$pid/task/$pid/children 2>/dev/null) || true
+    [ -z "$child" ] || break
+    sleep 0.01
+done
+kill $child || fail "no job began: $(cat err.log)"
 wait $pid && fail "a job that was ended is done"
 says '^bits4: .*; the same command continues it'
 run 0 slow_jobs.yaml --output slow

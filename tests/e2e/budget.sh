@@ -6,21 +6,8 @@ pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 cd "$home"
-head -c 90000 "$demo/calibration.txt" > text
 
-. "$here/job_checks.sh"
-
-# recipe NAME PASSES [LINE...]
-recipe() {
-    name=$1 passes=$2
-    shift 2
-    {
-        printf 'pare: 1\nmodel: %s/hedge\noutput: %s\n' "$demo" "$name"
-        printf 'calibration: {text: [text], samples: 16, window: 128}\n'
-        printf 'passes: [%s]\n' "$passes"
-        for line in "$@"; do printf '%s\n' "$line"; done
-    } > "$name.yaml"
-}
+. "$here/search_checks.sh"
 
 packed() { cat "$1"/packed-*.safetensors "$1/packed.index.json" | sha256sum; }
 bits() { sed -n 's/^bits per weight *\([0-9.]*\) in.*/\1/p' out; }
@@ -28,10 +15,9 @@ bits() { sed -n 's/^bits per weight *\([0-9.]*\) in.*/\1/p' out; }
 # --- what it refuses, before anything is quantized
 recipe few 'budget: {bits: 1.5}'
 run 2 few
-says err 'few.yaml:5:10: budget: 1.5 bits per weight are too few for these linears: the least is 2.2'
+says err 'few.yaml:5:11: budget: 1.5 bits per weight are too few for these linears: the least is 2.2'
 [ ! -d few.variants/base ] || fail "quantized for a budget that nothing fits"
-recipe two 'budget: {bits: 3}, rtn: {bits: 4}'
-sed -i 's/\[budget\(.*\), rtn: \(.*\)\]/[{budget\1}, {rtn: \2}]/' two.yaml
+recipe two 'budget: {bits: 3}}, {rtn: {bits: 4}'
 run 2 two
 says err 'budget: stands alone in passes'
 recipe back 'budget: {bits: 3}' 'evaluate: held_out' 'require: {kl: "<= 1"}' 'fallback:' \
@@ -74,17 +60,7 @@ says out 'already complete'
 recipe cut 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
 kills=0
 for part in 'block 2 of 6' 'block 5 of 6' 'measuring' 'budget:'; do
-    "$pare" compress cut.yaml --threads 1 --log json:log > out 2> err &
-    job=$!
-    while kill -0 $job 2> /dev/null; do
-        if grep -q -- "$part" err log 2> /dev/null; then
-            kill -9 $job && kills=$((kills + 1))
-            break
-        fi
-        sleep 0.05
-    done
-    wait $job 2> /dev/null || true
-    rm -f log
+    killed cut "$part" --threads 1
 done
 [ $kills -ge 3 ] || fail "$kills of 4 parts were killed"
 run 0 cut --threads 1

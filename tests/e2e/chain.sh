@@ -82,8 +82,8 @@ runs=0
 while [ ! -d killed ]; do
     runs=$((runs + 1))
     [ "$runs" -lt 200 ] || fail 'the job does not end'
-    delay=$(awk -v n="$runs" 'BEGIN { srand(n); printf "%.2f", .1 + .1 * rand() + .05 * n }')
-    timeout -s KILL "$delay" "$pare" compress chain.yaml --output killed --set passes.1.distill.save=0 \
+    delay=$(awk -v n="$runs" 'BEGIN { srand(n); printf "%.2f", .1 + .1 * rand() + .05 * n * 1.1 ^ n }')
+    timeout --foreground -s KILL "$delay" "$pare" compress chain.yaml --output killed --set passes.1.distill.save=0 \
         >out.log 2>&1 || :
 done
 does compress chain.yaml --output killed --set passes.1.distill.save=0

@@ -157,17 +157,28 @@ recipe back "$data, keep: back.h5" "$gptq"
 "$pare" plan back.yaml >back.log 2>&1 || fail "plan back: $(cat back.log)"
 
 extra='evaluate: held_out'
+# ends NAME FILE BYTES DONE: kills the job once FILE has so many bytes. A kill that comes when DONE is there
+# was too late, and the job begins again.
+ends() {
+    for turn in 1 2 3 4 5 6 7 8 9; do
+        rm -rf "$1" "$1.partial" "$4" "$4.partial"
+        "$pare" compress "$1.yaml" --threads 1 >"$1.log" 2>&1 &
+        job=$!
+        while [ "$(stat -c %s "$2" 2>/dev/null || echo 0)" -lt "$3" ] && [ ! -e "$4" ]; do
+            kill -0 $job 2>/dev/null || [ -e "$4" ] || fail "$1 ended: $(cat "$1.log")"
+            sleep 0.02
+        done
+        kill -9 $job 2>/dev/null || true
+        wait $job 2>/dev/null || true
+        [ -e "$4" ] || return 0
+    done
+    fail "every kill came too late: $(ls)"
+}
+
 # Ended in the middle: what is left is made anew, and comes to the same.
 recipe killed "$data, keep: killed.h5" "$gptq"
-"$pare" compress killed.yaml --threads 1 >killed.log 2>&1 &
-job=$!
-for i in $(seq 400); do
-    [ "$(stat -c %s killed.h5.partial 2>/dev/null || echo 0)" -lt 100000 ] || break
-    sleep 0.02
-done
-kill -9 $job
-wait $job 2>/dev/null || true
-[ ! -e killed.h5 ] && [ -e killed.h5.partial ] || fail "not ended in the middle: $(ls)"
+ends killed killed.h5.partial 100000 killed.h5
+[ -e killed.h5.partial ] || fail "not ended in the middle: $(ls)"
 run 0 killed
 same killed.h5 first.h5
 packed killed from
@@ -175,14 +186,7 @@ packed killed from
 
 # Ended between two blocks: the job goes on with the same file, and with no other one.
 recipe resumed 'from: killed.h5' "$gptq"
-"$pare" compress resumed.yaml --threads 1 >resumed.log 2>&1 &
-job=$!
-for i in $(seq 1000); do
-    [ "$(stat -c %s resumed.partial/journal 2>/dev/null || echo 0)" -lt 6000 ] || break
-    sleep 0.01
-done
-kill -9 $job
-wait $job 2>/dev/null || true
+ends resumed resumed.partial/journal 6000 resumed
 [ -d resumed.partial ] || fail "not ended between two blocks: $(cat resumed.log)"
 recipe other "text: [$demo/calibration.txt], samples: 32, window: 64, token_weights: even, keep: o.h5" "$gptq"
 run 0 other

@@ -227,15 +227,19 @@ while [ $turn -lt "${PARE_KILLS:-6}" ]; do
     [ $((turn * 7 % 5)) -lt 4 ] || signal=TERM
     run "$ranks" sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress long.yaml --threads 1 > log.txt 2>&1 &
     job=$!
+    for try in $(seq 600); do
+        [ ! -s "pid.$victim" ] || break
+        sleep 0.1
+    done
     sleep "$((turn * 5 % 3)).$((turn * 37 % 10))"
     [ -f "pid.$victim" ] && kill -$signal "$(cat "pid.$victim")" 2> err.txt && landed=$((landed + 1))
     wait $job || code=$?
     for pid in pid.*; do
         [ -f "$pid" ] || continue
-        for try in 1 2 3 4 5 6; do # ended, or not yet waited for
+        for try in $(seq 31); do # ended, or not yet waited for
             state=$(sed 's/.*) \(.\).*/\1/' "/proc/$(cat "$pid")/stat" 2> err.txt) || state=Z
             if [ "$state" = Z ]; then break; fi
-            [ "$try" -lt 6 ] || fail "a process lives on behind the job: turn $turn"
+            [ "$try" -lt 31 ] || fail "a process lives on behind the job: turn $turn"
             sleep 1
         done
     done

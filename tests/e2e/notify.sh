@@ -60,12 +60,12 @@ run 0 again --notify 'exit 7'
 says err 'warning: the command of --notify ended with exit code 7'
 
 # interrupted: the signal comes when the job has said that it is at work
-recipe long 'calibration: {text: text, samples: all, window: 64}'
+recipe long "calibration: {text: $demo/calibration.txt, samples: all, window: 64}"
 sed -i 's/rtn: {bits: 3}/gptq: {bits: 3}/' long.yaml
 "$pare" compress long.yaml --notify "$tell" --threads 1 > out 2> err &
 job=$!
-for i in $(seq 600); do
-    [ ! -d long.partial ] || break
+while [ ! -d long.partial ]; do
+    kill -0 "$job" 2> /dev/null || fail 'the job ended before it was interrupted'
     sleep 0.05
 done
 kill -TERM "$job"

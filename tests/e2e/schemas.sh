@@ -54,12 +54,13 @@ put() {
     documents+=("$1=$file")
 }
 
-# cut SCHEMA ARGUMENT...: the same of a run that is interrupted once a part of it is measured.
+# cut SCHEMA ARGUMENT...: the same of a run that is interrupted once a part of it is measured. Where the
+# first event comes before that, the next one comes half a minute later.
 cut() {
     local file=$home/${#documents[@]}.json log=$home/cut.${#documents[@]} code=0 turn
     "$pare" "${@:2}" --log "json:$log" > "$file" 2> "$home/err" &
     for ((turn = 0; turn < 1200; turn++)); do
-        if grep -qs '"event": "progress"' "$log"; then break; fi
+        if grep -qs '"event": "progress".*"share": [0-9.e-]*[1-9]' "$log"; then break; fi
         sleep 0.1
     done
     kill -INT $!

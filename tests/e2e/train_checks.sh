@@ -58,9 +58,9 @@ survives() {
     while [ ! -d "killed-$to" ]; do
         runs=$((runs + 1))
         [ "$runs" -lt 200 ] || fail "the training does not end"
-        delay=$(awk -v n="$runs" 'BEGIN { srand(n); printf "%.2f", .1 + .1 * rand() + .05 * n }')
+        delay=$(awk -v n="$runs" 'BEGIN { srand(n); printf "%.2f", .1 + .1 * rand() + .05 * n * 1.1 ^ n }')
         ended=true # else it may die once it has its name, and leave its lock
-        timeout -s KILL "$delay" "$pare" train "$of" --output "killed-$to" --threads 2 "$@" >out.log 2>&1 ||
+        timeout --foreground -s KILL "$delay" "$pare" train "$of" --output "killed-$to" --threads 2 "$@" >out.log 2>&1 ||
             ended=false
     done
     same "$to" "killed-$to"

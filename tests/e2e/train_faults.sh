@@ -177,11 +177,13 @@ output: top
 data: {text: ["$demo/calibration.txt"], window: 128}
 train: {kl: 1, ce: 0, tokens: 100000000, batch: 8}
 END
-for k in 0 64; do
-    "$pare" train top.yaml --dry-run --format json --set train.teacher_top=$k >top-$k.json 2>out.log || fail "$(cat out.log)"
+for turn in 1 2 3 4 5; do # each plan measures the machine, which other work slows: the least seconds count
+    for k in 0 64; do
+        "$pare" train top.yaml --dry-run --format json --set train.teacher_top=$k >top.json 2>out.log || fail "$(cat out.log)"
+        field top.json step_seconds >>top-$k
+    done
 done
-below "$(field top-64.json step_seconds)" "$(awk -v s="$(field top-0.json step_seconds)" 'BEGIN { print 0.85 * s }')" \
-    "seconds of a step with teacher_top"
+below "$(sort -g top-64 | head -n 1)" "$(sort -g top-0 | awk 'NR == 1 { print 0.85 * $1 }')" "seconds of a step with teacher_top"
 
 "$pare" train top.yaml --dry-run --set train.lambda=0.5 --set train.teacher_share=0.5 >out.log 2>&1 ||
     fail "no plan with teacher_share: $(cat out.log)"

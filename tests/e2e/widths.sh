@@ -8,20 +8,8 @@ command -v python3 > /dev/null || { echo "skipped: python3 is not installed"; ex
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 cd "$home"
-head -c 90000 "$demo/calibration.txt" > text
 
-. "$here/job_checks.sh"
-
-# recipe NAME PASS [LINE...]
-recipe() {
-    name=$1 pass=$2
-    shift 2
-    {
-        printf 'pare: 1\nmodel: %s/hedge\noutput: %s\n' "$demo" "$name"
-        printf 'calibration: {text: [text], samples: 16, window: 128}\npasses: [{%s}]\n' "$pass"
-        for line in "$@"; do printf '%s\n' "$line"; done
-    } > "$name.yaml"
-}
+. "$here/search_checks.sh"
 
 weights() { sha256sum < "$1/model.safetensors"; }
 kl() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["evaluations"][0]["kl"]["mean"])' "$1/run.json"; }
@@ -152,29 +140,16 @@ says err 'ziplm: 1e-09 tokens/s: nothing has to go, the original decodes about'
 [ -f whole/model.safetensors ] || fail "a refusal took the output"
 
 # --- killed in each part, and continued
-# killed NAME TEXT: kills the job once it says that.
-killed() {
-    "$pare" compress "$1.yaml" --threads 2 --log json:log > out 2> err &
-    job=$!
-    while kill -0 $job 2> /dev/null; do
-        if grep -q -- "$2" err log 2> /dev/null; then
-            kill -9 $job && kills=$((kills + 1))
-            break
-        fi
-        sleep 0.05
-    done
-    wait $job 2> /dev/null || true
-    rm -f log
-}
 kills=0
 recipe cut 'ziplm: {speedup: 1.25}' 'evaluate: held_out'
-killed cut 'measuring the widths'
-killed cut 'timing the widths'
+killed cut 'measuring the widths' --threads 2
+killed cut 'timing the widths' --threads 2
 [ -f cut.variants/widths.json ] || { mkdir -p cut.variants && cp whole.variants/widths.json cut.variants; }
 fix cut
+rm -rf cut.partial # of the widths that were measured, where the kill came late
 cp cut.variants/widths.json before.json
-killed cut 'block 2 of 6'
-killed cut 'block 5 of 6'
+killed cut 'block 2 of 6' --threads 2
+killed cut 'block 5 of 6' --threads 2
 [ $kills -ge 3 ] || fail "$kills of 4 parts were killed"
 run 0 cut --threads 2
 cmp -s cut.variants/widths.json before.json || fail "a job that goes on measures again"

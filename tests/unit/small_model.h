@@ -24,7 +24,8 @@ static inline void small_add(small *s, const char *name, pare_dtype dtype, uint6
     ck_assert_uint_le(t->bytes, sizeof s->data);
 }
 
-static inline small small_make(void)
+/* All of its tensors, the embedding first, the head behind it; norms are F32. */
+static inline void small_fill(small *s, pare_dtype dtype, uint64_t width)
 {
     static const char *const matrices[] = {"model.embed_tokens.weight",
                                            "lm_head.weight",
@@ -35,16 +36,23 @@ static inline small small_make(void)
                                            "model.layers.0.self_attn.k_proj.weight",
                                            "model.layers.0.self_attn.v_proj.weight",
                                            "model.layers.0.self_attn.o_proj.weight"};
+    static const char *const norms[] = {"model.norm.weight",
+                                        "model.layers.0.input_layernorm.weight",
+                                        "model.layers.0.post_attention_layernorm.weight"};
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        small_add(s, matrices[i], dtype, width, width);
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        small_add(s, norms[i], PARE_F32, width, 0);
+}
+
+static inline small small_make(void)
+{
     small s = {.config = "{\"model_type\": \"llama\", \"hidden_size\": 4, \"intermediate_size\": 4,"
                          "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"vocab_size\": 4,"
                          "\"max_position_embeddings\": 4, \"rms_norm_eps\": 1e-05}"};
     for (size_t i = 0; i < SMALL * SMALL; i++)
         s.data[i] = (float)i;
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
-        small_add(&s, matrices[i], PARE_F32, SMALL, SMALL);
-    small_add(&s, "model.norm.weight", PARE_F32, SMALL, 0);
-    small_add(&s, "model.layers.0.input_layernorm.weight", PARE_F32, SMALL, 0);
-    small_add(&s, "model.layers.0.post_attention_layernorm.weight", PARE_F32, SMALL, 0);
+    small_fill(&s, PARE_F32, SMALL);
     return s;
 }
 

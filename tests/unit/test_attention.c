@@ -238,7 +238,7 @@ int main(void)
 {
     Suite *const s = suite_create("attention");
     TCase *const c = tcase_create("attention");
-    tcase_set_timeout(c, 120);
+    tcase_set_timeout(c, 240);
     tcase_add_loop_test(c, attention_equals_its_definition_around_every_edge_of_a_block, 0, SHAPES);
     tcase_add_loop_test(c, threads_and_splits_give_the_same_bytes, 0, SHAPES);
     tcase_add_loop_test(c, a_largest_score_in_any_block_gives_the_same_weights, 0, 4);

@@ -669,7 +669,7 @@ int main(void)
 {
     Suite *const s = suite_create("cli");
     TCase *const t = tcase_create("cli");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, a_mistake_has_its_exit_code_and_says_what_to_do, 0,
                         (int)(sizeof mistakes / sizeof *mistakes));
     tcase_add_test(t, exact_holds_for_the_baseline_too);

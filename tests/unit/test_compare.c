@@ -520,7 +520,6 @@ static pare_json *interrupt(pare_ctx *cx, const char *arguments, double seconds)
     return json;
 }
 
-/* Longer and longer, until a part of the text was scored: it would take minutes. */
 /* Nothing can be written, as on a full disk. The models are not there either, and not missed. */
 START_TEST(a_disk_without_room_is_told_before_any_work)
 {
@@ -536,6 +535,7 @@ START_TEST(a_disk_without_room_is_told_before_any_work)
 }
 END_TEST
 
+/* Longer and longer, until a part of the text was scored: it would take minutes. */
 START_TEST(an_interrupted_eval_prints_what_was_scored)
 {
     make_home();

@@ -540,7 +540,7 @@ int main(void)
     Suite *const s = suite_create("compress");
     TCase *const tc = tcase_create("jobs");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 120);
+    tcase_set_timeout(tc, 240);
     tcase_add_test(tc, bytes_are_the_same_for_any_thread_count_and_directory);
     tcase_add_test(tc, a_folder_that_takes_no_files_is_refused_by_plan);
     tcase_add_loop_test(tc, bytes_are_the_same_when_activations_spill, 0, 2);

@@ -79,6 +79,22 @@ START_TEST(two_do_not_write_at_once)
 }
 END_TEST
 
+/* Of two that found the same, the second was killed while it wrote. */
+START_TEST(what_a_killed_writer_left_goes_once_the_file_is_whole)
+{
+    ck_assert(put("key"));
+    const int other = open(job_path(&place, "kept.tmp"), O_RDWR | O_CREAT, 0666);
+    ck_assert_int_eq(flock(other, LOCK_EX), 0);
+    ck_assert_ptr_null(take("key"));
+    ck_assert_int_eq(access(job_path(&place, "kept.tmp"), F_OK), 0); /* it is being written */
+    (void)close(other);
+    ck_assert_str_eq(take("another"), "it is of another job");
+    ck_assert_int_eq(access(job_path(&place, "kept.tmp"), F_OK), 0);
+    ck_assert_ptr_null(take("key"));
+    ck_assert_int_ne(access(job_path(&place, "kept.tmp"), F_OK), 0);
+}
+END_TEST
+
 /* Any byte of the file, and its length. */
 START_TEST(damage_is_seen)
 {
@@ -106,6 +122,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, what_is_kept_is_taken_by_its_key);
     tcase_add_test(t, two_do_not_write_at_once);
+    tcase_add_test(t, what_a_killed_writer_left_goes_once_the_file_is_whole);
     tcase_add_test(t, damage_is_seen);
     suite_add_tcase(s, t);
     return unit_main(s);

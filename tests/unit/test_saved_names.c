@@ -8,6 +8,10 @@
 #define TIED                                                                                       \
     "{\"model_type\": \"llama\", \"hidden_size\": 4, \"intermediate_size\": 4, "                   \
     "\"vocab_size\": 4, " BODY "\"tie_word_embeddings\": true}"
+#define TIED_CODES                                                                                 \
+    "{\"model_type\": \"llama\", \"hidden_size\": 32, \"intermediate_size\": 32, "                 \
+    "\"vocab_size\": 32, " BODY "\"tie_word_embeddings\": true, "                                  \
+    "\"quantization_config\": {\"quant_method\": \"fp8\"}}"
 
 /* `front` in front of every name, in place of "model." where `whole` is false. */
 static void put_in_front(small *s, const char *front, bool whole)
@@ -155,10 +159,7 @@ END_TEST
 START_TEST(a_tied_head_alone_may_be_codes)
 {
     pare_checkpoint ck;
-    small s = {.config = "{\"model_type\": \"llama\", \"hidden_size\": 32, "
-                         "\"intermediate_size\": 32, \"vocab_size\": 32, " BODY
-                         "\"tie_word_embeddings\": true, "
-                         "\"quantization_config\": {\"quant_method\": \"fp8\"}}"};
+    small s = {.config = TIED_CODES};
     small_add(&s, "lm_head.weight", PARE_F8_E4M3, WIDE, WIDE);
     small_add(&s, "lm_head.weight_scale", PARE_F32, WIDE, 1);
     small_add(&s, "model.layers.0.mlp.down_proj.weight", PARE_F16, WIDE, WIDE);
@@ -246,25 +247,11 @@ END_TEST
 /* Codes are not the values of the embedding, whatever tie_word_embeddings says. */
 START_TEST(a_tied_head_in_codes_counts)
 {
-    static const char *const matrices[] = {"model.embed_tokens.weight",
-                                           "model.layers.0.mlp.gate_proj.weight",
-                                           "model.layers.0.mlp.up_proj.weight",
-                                           "model.layers.0.mlp.down_proj.weight",
-                                           "model.layers.0.self_attn.q_proj.weight",
-                                           "model.layers.0.self_attn.k_proj.weight",
-                                           "model.layers.0.self_attn.v_proj.weight",
-                                           "model.layers.0.self_attn.o_proj.weight"};
     pare_checkpoint ck;
     pare_model model;
-    small s = {.config = "{\"model_type\": \"llama\", \"hidden_size\": 32, "
-                         "\"intermediate_size\": 32, \"vocab_size\": 32, " BODY
-                         "\"tie_word_embeddings\": true, "
-                         "\"quantization_config\": {\"quant_method\": \"fp8\"}}"};
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
-        small_add(&s, matrices[i], PARE_F16, WIDE, WIDE);
-    small_add(&s, "model.norm.weight", PARE_F32, WIDE, 0);
-    small_add(&s, "model.layers.0.input_layernorm.weight", PARE_F32, WIDE, 0);
-    small_add(&s, "model.layers.0.post_attention_layernorm.weight", PARE_F32, WIDE, 0);
+    small s = {.config = TIED_CODES};
+    small_fill(&s, PARE_F16, WIDE);
+    s.tensor[1] = s.tensor[--s.tensors]; /* the head */
     small_add(&s, "lm_head.weight", PARE_F8_E4M3, WIDE, WIDE);
     small_add(&s, "lm_head.weight_scale", PARE_F32, WIDE, 1);
     small_write(&s);

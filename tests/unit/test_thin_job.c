@@ -234,7 +234,7 @@ int main(void)
 {
     Suite *const s = suite_create("thin_job");
     TCase *const t = tcase_create("thin_job");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, only_windows_that_are_there_are_asked_for);
     tcase_add_loop_test(t, a_useless_calibration_is_told_and_does_no_harm, 0, USELESS * PAIRS);

@@ -1,0 +1,37 @@
+# What tests of pare batch share: . batch_checks.sh, with $pare set, in a folder of their own.
+
+script=$(basename "$0")
+
+fail() {
+    echo "$script: $*" >&2
+    exit 1
+}
+
+# run CODE ARGUMENT...: pare batch ends with that code
+run() {
+    want=$1 code=0
+    shift
+    "$pare" batch "$@" >out.log 2>err.log || code=$?
+    [ "$code" = "$want" ] || fail "batch $*: exit $code, not $want: $(cat out.log err.log)"
+}
+
+# waits PID...: until none of the processes runs; who was killed may write to a disk to its end first
+waits() {
+    for process in "$@"; do
+        for try in $(seq 1200); do
+            state=$(sed 's/.*) \(.\).*/\1/' "/proc/$process/stat" 2>&1) || state=Z
+            [ "$state" != Z ] || break
+            sleep 0.05
+        done
+        [ "$state" = Z ] || fail "process $process lives on"
+    done
+}
+
+# kills PID: a batch in the background, and with it what it started, which then has let go of its outputs
+kills() {
+    kill -STOP "$1" 2>/dev/null || true
+    children=$(cat "/proc/$1/task/$1/children" 2>/dev/null) || true
+    kill -9 "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+    waits $children
+}

@@ -1,0 +1,34 @@
+# What tests of searches share: . search_checks.sh, with $pare, $demo, $here set, in an empty folder. Makes
+# the text that they calibrate on.
+
+. "$here/job_checks.sh"
+
+head -c 90000 "$demo/calibration.txt" > text
+
+# recipe NAME PASS [LINE...]: NAME.yaml, whose output is NAME.
+recipe() {
+    name=$1 pass=$2
+    shift 2
+    {
+        printf 'pare: 1\nmodel: %s/hedge\noutput: %s\n' "$demo" "$name"
+        printf 'calibration: {text: [text], samples: 16, window: 128}\npasses: [{%s}]\n' "$pass"
+        for line in "$@"; do printf '%s\n' "$line"; done
+    } > "$name.yaml"
+}
+
+# killed NAME TEXT [OPTION...]: kills the job once it says that, and counts it in $kills.
+killed() {
+    name=$1 text=$2
+    shift 2
+    "$pare" compress "$name.yaml" --log json:log "$@" > out 2> err &
+    job=$!
+    while kill -0 $job 2> /dev/null; do
+        if grep -q -- "$text" err log 2> /dev/null; then
+            kill -9 $job && kills=$((kills + 1))
+            break
+        fi
+        sleep 0.05
+    done
+    wait $job 2> /dev/null || true
+    rm -f log
+}
