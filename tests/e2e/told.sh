@@ -52,6 +52,13 @@ does export a --format compressed-tensors --output theirs
 grep -q quantization_config theirs/config.json || fail 'the export does not say how it is quantized'
 printf 'pare: 1\nmodel: theirs\noutput: fewer\npasses: [channels: {score: magnitude}]\n' >fewer.yaml
 printf 'evaluate: [perplexity: {text: %s, window: 64, limit: 1}]\n' "$demo/evaluation.txt" >>fewer.yaml
+does plan fewer.yaml
+shows '^temporary disk  *[1-9].* in /.*: the weights, decoded$'
+for command in plan compress; do
+    TMPDIR=/proc refuses 5 '^pare: error: /proc: the weights, decoded, take [0-9]* bytes .* and 0 are free' "$command" fewer.yaml
+done
+does plan a.yaml --output more
+silent '^temporary disk'
 does compress fewer.yaml
 ! grep -q quantization_config fewer/config.json || fail 'floats are told as quantized'
 
