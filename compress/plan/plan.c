@@ -26,8 +26,8 @@ static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(
         pare_job_read_recipe(cx, a, job->recipe, job->text, &plan->recipe_text, &plan->recipe_len));
     PARE_TRY(pare_pass_words_take(a, &words));
-    const pare_recipe_source source = {job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
-                                       job->set_count};
+    const pare_recipe_source source = {pare_job_file(job), plan->recipe_text, plan->recipe_len,
+                                       job->sets, job->set_count};
     PARE_TRY(pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &plan->recipe));
     pare_chain_cut(job, &plan->recipe);
     return pare__plan_fallbacks(cx, a, plan, words);

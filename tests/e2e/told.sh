@@ -24,6 +24,21 @@ refuses() {
 shows() { grep -q -- "$1" out.log || fail "no \"$1\" in: $(cat out.log)"; }
 silent() { ! grep -q -- "$1" out.log || fail "\"$1\" in: $(cat out.log)"; }
 
+# The recipe in an output begins where the first one lay, which may move together with the output.
+mkdir -p first/recipes
+cp -r "$demo/hedge" first/model
+printf 'pare: 1\nmodel: ../model\noutput: ../out\npasses: [rtn: {group: 32}]\n' >first/recipes/job.yaml
+does compress first/recipes/job.yaml --output first/made/own --set seed=3
+mv first second
+does plan second/made/own/recipe.yaml
+shows '^output  *second/made/own/../../recipes/../out$'
+shows 'made with 1 setting beside this recipe'
+does compress second/made/own/recipe.yaml --set seed=3
+cmp second/out/manifest.json second/made/own/manifest.json || fail 'another output'
+cmp second/out/recipe.yaml second/made/own/recipe.yaml || fail 'another recipe'
+rm -r second/out second/model
+refuses 2 'second/made/own/recipe.yaml:2:8: .*second/made/own/../../recipes/../model: there is no such model' plan second/made/own/recipe.yaml
+
 # What runs no jobs tells of none.
 printf 'pare: 1\nrecipe: {model: %s, passes: [rtn]}\noutput: jobs\nmatrix: {bits: [4]}\n' "$demo/hedge" >jobs.yaml
 refuses 2 '--notify tells of the end of jobs, and --emit runs none' batch jobs.yaml --emit make --notify true
