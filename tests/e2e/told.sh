@@ -2,6 +2,7 @@
 # What commands say of files and settings that are easily told wrong: told.sh PARE DEMO
 set -eu
 pare=$(realpath "$1") demo=$(realpath "$2")
+corpus=$(realpath "$(dirname "$0")/../fuzz/corpus/imatrix")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -38,6 +39,19 @@ cmp second/out/manifest.json second/made/own/manifest.json || fail 'another outp
 cmp second/out/recipe.yaml second/made/own/recipe.yaml || fail 'another recipe'
 rm -r second/out second/model
 refuses 2 'second/made/own/recipe.yaml:2:8: .*second/made/own/../../recipes/../model: there is no such model' plan second/made/own/recipe.yaml
+
+# Importance matrices of llama.cpp.
+does inspect "$corpus/q_older"
+shows '^importance matrix of llama.cpp, the older kind of file: sums of squares of the inputs of 1 linear$'
+shows '^data  *text$'
+shows '^blk.0.attn_q.weight  *4  *1  *1024$'
+does inspect "$corpus/matrices"
+shows '^importance matrix of llama.cpp, GGUF'
+does verify "$corpus/q_gguf"
+shows '1 file, 1 tensor, .*: all good'
+shows 'note  an importance matrix'
+refuses 4 'blk.0.attn_q.weight: element 2 is negative or not finite' verify "$corpus/nan"
+refuses 4 'count of 0 tokens' verify "$corpus/count_0"
 
 # What runs no jobs tells of none.
 printf 'pare: 1\nrecipe: {model: %s, passes: [rtn]}\noutput: jobs\nmatrix: {bits: [4]}\n' "$demo/hedge" >jobs.yaml
