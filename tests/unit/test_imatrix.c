@@ -1,5 +1,6 @@
 /* Importance matrices: both kinds of files give the sums that they were written from, and nothing
  * malformed gets through. */
+#include "formats/gguf.h"
 #include "tests/fuzz/imatrix_input.h"
 #include "tests/unit/folder.h"
 
@@ -122,6 +123,32 @@ START_TEST(the_text_behind_the_entries_is_told)
 }
 END_TEST
 
+static const struct {
+    const char *family, *linear, *name;
+} names[] = {
+    {"llama", "model.layers.3.self_attn.q_proj", "blk.3.attn_q.weight"},
+    {"phi3", "model.layers.3.self_attn.qkv_proj.q", "blk.3.attn_qkv.weight"},
+    {"phi3", "model.layers.3.self_attn.qkv_proj.v", "blk.3.attn_qkv.weight"},
+    {"phi3", "model.layers.10.mlp.gate_up_proj.gate", "blk.10.ffn_up.weight"},
+    {"phi3", "model.layers.10.mlp.gate_up_proj.up", "blk.10.ffn_up.weight"},
+    {"phi3", "model.layers.0.mlp.down_proj", "blk.0.ffn_down.weight"},
+    {"gpt2", "transformer.h.0.attn.c_attn.k", "blk.0.attn_qkv.weight"},
+    {"gpt_neox", "gpt_neox.layers.1.attention.query_key_value.k", "blk.1.attn_qkv.weight"},
+    {"llama", "model.layers.3.self_attn.q_proj.q", NULL},
+    {"phi3", "qkv_proj", NULL},
+};
+
+/* Linears that are rows of one tensor read the same inputs, which have its name. */
+START_TEST(linears_have_the_names_of_gguf)
+{
+    char out[PARE_GGUF_NAME] = "";
+    ck_assert_int_eq(pare_gguf_name_of(names[_i].family, names[_i].linear, out),
+                     names[_i].name != NULL);
+    if (names[_i].name)
+        ck_assert_str_eq(out, names[_i].name);
+}
+END_TEST
+
 /* Two experts of two columns. */
 START_TEST(an_expert_may_have_seen_no_token)
 {
@@ -161,6 +188,7 @@ int main(void)
     tcase_add_test(t, both_kinds_give_the_sums);
     tcase_add_loop_test(t, a_model_is_no_importance_matrix, 0, sizeof kinds / sizeof *kinds);
     tcase_add_test(t, the_text_behind_the_entries_is_told);
+    tcase_add_loop_test(t, linears_have_the_names_of_gguf, 0, sizeof names / sizeof *names);
     tcase_add_test(t, an_expert_may_have_seen_no_token);
     suite_add_tcase(s, t);
     return unit_main(s);
