@@ -308,9 +308,9 @@ static void print_disk(const pare_plan *p)
     char text[PARE_UNIT_TEXT];
     print_bytes("disk", p->settled.disk_bytes, " while running");
     print_bytes("free disk", p->settled.disk_free_bytes, "");
-    if (pare_plan_temporary(p) > 0)
+    if (pare__plan_temporary(p) > 0)
         (void)printf("%-17s %s in %s ($TMPDIR): the weights, decoded\n", "temporary disk",
-                     pare_units_bytes(pare_plan_temporary(p), text), pare_scratch_directory());
+                     pare_units_bytes(pare__plan_temporary(p), text), pare_scratch_directory());
 }
 
 pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_plan_estimate *time,

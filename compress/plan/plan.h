@@ -133,12 +133,6 @@ static inline size_t pare_plan_slots(const pare_plan *plan)
     return plan->model.config.blocks * plan->parts * PARE_ROLES;
 }
 
-/* Temporary data of the job in pare_scratch_directory(): weights that are not viewed in place. */
-static inline uint64_t pare_plan_temporary(const pare_plan *plan)
-{
-    return plan->checkpoint.scratch.reserved + plan->original_checkpoint.scratch.reserved;
-}
-
 /* The place of a linear. */
 static inline size_t pare_plan_slot(const pare_plan *plan, size_t block, size_t part, size_t role)
 {

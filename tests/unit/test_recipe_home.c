@@ -39,7 +39,7 @@ START_TEST(the_way_leads_from_folder_to_folder)
 }
 END_TEST
 
-static const char run_json[] = "{\"recipe_directory\": \"../work\", \"sets\": [\"seed=2\"]}";
+static const char run_json[] = "{\"recipe_directory\": \"../there\", \"sets\": [\"seed=2\"]}";
 
 static pare_job go(const char *name)
 {
@@ -58,7 +58,7 @@ START_TEST(a_recipe_of_an_output_goes_where_it_lay)
     const pare_job job = go("recipe.yaml");
     ck_assert_str_eq(job.text, "pare: 1\n");
     ck_assert_str_eq(pare_job_file(&job), folder_file(&dir, "recipe.yaml"));
-    ck_assert_ptr_nonnull(strstr(job.recipe, "/../work/recipe.yaml"));
+    ck_assert_ptr_nonnull(strstr(job.recipe, "/../there/recipe.yaml"));
     folder_put_text(&dir, "other.yaml", "pare: 1\n");
     const pare_job other = go("other.yaml");
     ck_assert_ptr_null(other.text);
