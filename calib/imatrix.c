@@ -46,6 +46,38 @@ bool pare_imatrix_is_one(const char *path)
     return begins_as_gguf(head, len) || begins_as_older(head, len);
 }
 
+static bool is_matrix(const pare_gguf *g)
+{
+    const char *type;
+    size_t len;
+    return pare_gguf_text(pare_gguf_find(g, "general.type"), &type, &len) && len == 7 &&
+           memcmp(type, "imatrix", 7) == 0;
+}
+
+pare_status pare_imatrix_is_none_else(pare_ctx *cx, const char *path, bool *is)
+{
+    pare_arena a;
+    pare_file file = {0};
+    pare_gguf g;
+    *is = false;
+    if (!pare_imatrix_is_one(path))
+        return PARE_OK;
+    PARE_TRY(pare_arena_init(cx, &a, 0));
+    pare_status s = pare_file_map(cx, &a, path, &file);
+    if (s == PARE_OK && begins_as_gguf(file.data, file.bytes)) {
+        s = pare_gguf_parse(cx, &a, path, file.data, file.bytes, &g);
+        *is = s == PARE_OK && is_matrix(&g);
+    } else {
+        *is = s == PARE_OK;
+    }
+    pare_file_unmap(&file);
+    pare_arena_release(&a);
+    if (s == PARE_ENOMEM)
+        return s;
+    pare_ctx_clear(cx);
+    return PARE_OK;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const pare_imatrix_entry *)a)->name, ((const pare_imatrix_entry *)b)->name);
@@ -87,15 +119,38 @@ static const pare_gguf_tensor *counts_of(const pare_gguf *g, const pare_gguf_ten
                : NULL;
 }
 
+static pare_status add_dataset(pare_arena *a, pare_imatrix *m, const char *text, size_t len)
+{
+    char *const own = pare_arena_text(a, text, len);
+    if (!own)
+        return PARE_ENOMEM;
+    m->dataset[m->datasets++] = own;
+    return PARE_OK;
+}
+
+static pare_status list_datasets(pare_arena *a, const pare_gguf *g, pare_imatrix *m)
+{
+    const pare_gguf_value *const v = pare_gguf_find(g, "imatrix.datasets");
+    pare_gguf_texts it = {0};
+    const char *text;
+    size_t len;
+    if (!v || v->kind != PARE_GGUF_TEXT)
+        return PARE_OK;
+    m->dataset = PARE_NEW(a, const char *, (size_t)v->count);
+    if (!m->dataset)
+        return PARE_ENOMEM;
+    while (pare_gguf_next(v, &it, &text, &len))
+        PARE_TRY(add_dataset(a, m, text, len));
+    return PARE_OK;
+}
+
 static pare_status list_gguf(pare_arena *a, pare_imatrix *m)
 {
     pare_gguf g;
-    const char *type;
     size_t len;
     int64_t chunks, chunk;
     PARE_TRY(pare_gguf_parse(m->cx, a, m->file.path, m->file.data, m->file.bytes, &g));
-    if (!pare_gguf_text(pare_gguf_find(&g, "general.type"), &type, &len) || len != 7 ||
-        memcmp(type, "imatrix", 7) != 0)
+    if (!is_matrix(&g))
         return fault(m, "its general.type is not \"imatrix\"");
     if (!pare_gguf_integer(pare_gguf_find(&g, "imatrix.chunk_count"), 0, &chunks) ||
         !pare_gguf_integer(pare_gguf_find(&g, "imatrix.chunk_size"), 0, &chunk) || chunks < 1 ||
@@ -104,6 +159,7 @@ static pare_status list_gguf(pare_arena *a, pare_imatrix *m)
                         "tokens");
     m->chunks = (size_t)chunks;
     m->chunk = (size_t)chunk;
+    PARE_TRY(list_datasets(a, &g, m));
     m->entry = PARE_NEW(a, pare_imatrix_entry, g.tensors);
     if (!m->entry)
         return PARE_ENOMEM;
@@ -171,6 +227,18 @@ static bool take_entry(reader *r, pare_arena *a, pare_imatrix_entry *e, bool *me
     return *memory && strlen(e->name) == (size_t)len;
 }
 
+/* What may stand behind the entries: chunks, and the path of the text. */
+static pare_status list_text(reader *r, pare_arena *a, pare_imatrix *m)
+{
+    int32_t chunks, len;
+    const unsigned char *text;
+    if (!take_number(r, &chunks) || !take_number(r, &len) || len < 1 ||
+        !take(r, (uint64_t)len, &text))
+        return PARE_OK;
+    m->dataset = PARE_NEW(a, const char *, 1);
+    return m->dataset ? add_dataset(a, m, (const char *)text, (size_t)len) : PARE_ENOMEM;
+}
+
 static pare_status list_older(pare_arena *a, pare_imatrix *m)
 {
     reader r = {m->file.data, m->file.bytes};
@@ -194,7 +262,8 @@ static pare_status list_older(pare_arena *a, pare_imatrix *m)
     }
     m->chunks = (size_t)chunks;
     m->chunk = PARE_IMATRIX_CHUNK;
-    return chunks ? PARE_OK : fault(m, "no entry has a call");
+    m->older = true;
+    return chunks ? list_text(&r, a, m) : fault(m, "no entry has a call");
 }
 
 /* --- both --------------------------------------------------------------------------------------
@@ -257,28 +326,39 @@ static float sum_of(const pare_imatrix *m, const pare_imatrix_entry *e, size_t j
     return get_float(e->sum + 4 * j) * (e->counts ? 1 : (float)m->chunk);
 }
 
-static float tokens_of(const pare_imatrix *m, const pare_imatrix_entry *e)
+float pare_imatrix_tokens(const pare_imatrix *m, const pare_imatrix_entry *e, size_t i)
 {
-    return e->counts ? get_float(e->counts) : (float)e->calls * (float)m->chunk;
+    return e->counts ? get_float(e->counts + 4 * i) : (float)e->calls * (float)m->chunk;
 }
 
-pare_status pare_imatrix_check(const pare_imatrix *m, const pare_imatrix_entry *e)
+static pare_status check_matrix(const pare_imatrix *m, const pare_imatrix_entry *e, size_t i)
 {
-    const float tokens = tokens_of(m, e);
+    const float tokens = pare_imatrix_tokens(m, e, i);
+    const bool unseen = e->matrices > 1 && tokens == 0; /* an expert that no token went to */
     bool some = false;
-    if (!(tokens >= 1 && tokens <= 0x1p53F))
+    if (!unseen && !(tokens >= 1 && tokens <= 0x1p53F))
         return pare_fail(m->cx, PARE_EFORMAT, "%s: %s has a count of %g tokens", m->file.path,
                          e->name, (double)tokens);
-    for (size_t j = 0; j < e->columns; j++) {
+    for (size_t j = i * e->columns; j < (i + 1) * e->columns; j++) {
         const float sum = sum_of(m, e, j);
         if (!(sum >= 0 && isfinite(sum)))
             return pare_fail(m->cx, PARE_EFORMAT, "%s: %s: element %zu is negative or not finite",
                              m->file.path, e->name, j);
         some |= sum > 0;
     }
-    return some ? PARE_OK
-                : pare_fail(m->cx, PARE_EFORMAT, "%s: %s: all sums of squares are 0", m->file.path,
-                            e->name);
+    if (some == unseen)
+        return pare_fail(m->cx, PARE_EFORMAT,
+                         unseen ? "%s: %s: an expert without a token has sums"
+                                : "%s: %s: all sums of squares are 0",
+                         m->file.path, e->name);
+    return PARE_OK;
+}
+
+pare_status pare_imatrix_check(const pare_imatrix *m, const pare_imatrix_entry *e)
+{
+    for (size_t i = 0; i < e->matrices; i++)
+        PARE_TRY(check_matrix(m, e, i));
+    return PARE_OK;
 }
 
 pare_status pare_imatrix_fill(const pare_imatrix *m, const pare_imatrix_entry *e,
@@ -288,7 +368,7 @@ pare_status pare_imatrix_fill(const pare_imatrix *m, const pare_imatrix_entry *e
     memset(s->h, 0, s->k * s->k * sizeof *s->h);
     for (size_t j = 0; j < s->k; j++)
         s->h[j * (s->k + 1)] = sum_of(m, e, j);
-    s->tokens = (uint64_t)tokens_of(m, e);
+    s->tokens = (uint64_t)pare_imatrix_tokens(m, e, 0);
     s->fourth = NULL;
     return PARE_OK;
 }

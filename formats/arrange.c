@@ -124,11 +124,14 @@ static pare_status cut(arranger *r, const pare_tensor *t, const part *p, size_t 
     if (out->rank == 2)
         out->shape[1] = k;
     out->bytes = (uint64_t)rows * k * size;
+    const bool viewed = !transposed && p->count == 1;
     if (r->ck->listed) { /* what it is counts, not what it holds, which may be nowhere yet */
+        if (!viewed)
+            pare_scratch_count(&r->ck->scratch, out->bytes);
         out->data = NULL;
         return PARE_OK;
     }
-    if (!transposed && p->count == 1) {
+    if (viewed) {
         out->data = (const char *)t->data + p->first * k * size;
         return PARE_OK;
     }

@@ -105,8 +105,10 @@ pare_status pare__ternary_take(pare_checkpoint *ck, const pare_tensor *t, const 
     j.dtype = j.codes ? scale->dtype : t->dtype;
     *out = (pare_tensor){.name = t->name, .dtype = j.dtype, .rank = 2, .shape = {n, k}};
     PARE_TRY(pare_tensor_bytes(out->dtype, out->rank, out->shape, &out->bytes));
-    if (ck->listed) /* what the weights hold may be nowhere yet */
+    if (ck->listed) { /* what the weights hold may be nowhere yet */
+        pare_scratch_count(&ck->scratch, out->bytes);
         return PARE_OK;
+    }
     if (scale)
         PARE_TRY(read_scale(&j, scale, kind == PARE__TERNARY_DIVIDED));
     else

@@ -538,6 +538,7 @@ void pare_config_warn(pare_ctx *cx, const char *name, const pare_json *json, con
 {
     const pare__config_file f = {cx, name, json};
     warn_tokens(&f, c->vocab);
+    pare__config_scaling_warn(&f, c);
     const pare_json *const types = pare_json_get(json, "layer_types");
     if (pare_json_type_of(types) == PARE_JSON_ARRAY && pare_json_count(types) != c->blocks)
         pare_warn(cx,

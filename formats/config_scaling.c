@@ -187,3 +187,19 @@ pare_status pare__config_scaling(const pare__config_file *f, const char *key, co
                      "yarn and longrope are)",
                      f->name, key, type);
 }
+
+/* As transformers: it warns and computes. */
+void pare__config_scaling_warn(const pare__config_file *f, const pare_config *c)
+{
+    const pare_rope *const r = &c->rope;
+    if (r->kind == PARE_ROPE_LINEAR && r->stretch > 0 && r->stretch < 1)
+        pare_warn(f->cx,
+                  "%s: linear scaling by a factor of %g draws positions apart, where 1 or more "
+                  "brings them together; it is computed as it stands, as in transformers",
+                  f->name, r->stretch);
+    if (r->kind != PARE_ROPE_LINEAR && r->original_context > c->context)
+        pare_warn(f->cx,
+                  "%s: original_max_position_embeddings %zu is above the context of %zu positions, "
+                  "so nothing was stretched; factor %g is taken as it stands, as in transformers",
+                  f->name, r->original_context, c->context, r->factor);
+}

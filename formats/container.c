@@ -53,8 +53,10 @@ static pare_status settle(pare_checkpoint *ck, pare_arena *a, const pare_file *f
                              file->path, to[i].name);
         copied += to[i].bytes;
         to[i].data = NULL;
-        if (ck->listed)
+        if (ck->listed) {
+            pare_scratch_count(&ck->scratch, to[i].bytes);
             continue;
+        }
         PARE_TRY(pare_scratch_take(&ck->scratch, to[i].bytes, &copy));
         pare_strided_copy(&from[i], copy);
         to[i].data = copy;

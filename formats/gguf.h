@@ -93,8 +93,9 @@ typedef struct pare_gguf_texts {
 } pare_gguf_texts;
 bool pare_gguf_next(const pare_gguf_value *v, pare_gguf_texts *it, const char **text, size_t *len);
 
-/* The name in GGUF files of the weights of a tensor of a checkpoint, `tensor` without ".weight";
- * false where models of this type have none. */
+/* The name in GGUF files of the weights of a tensor of a checkpoint, `tensor` without ".weight"; of
+ * q, k, v or gate and up where they are rows of one tensor, the name of that. False where models of
+ * this type have none. */
 enum { PARE_GGUF_NAME = 64 };
 bool pare_gguf_name_of(const char *model_type, const char *tensor, char out[PARE_GGUF_NAME]);
 

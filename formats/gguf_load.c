@@ -116,8 +116,10 @@ static pare_status copy(const loading *l, const pare_gguf_tensor *t, pare__gguf_
     c.rows = t->elements / c.width;
     c.row_bytes = c.width / t->type->elements * t->type->bytes;
     PARE_TRY(check_form(l, t, form, &c));
-    if (l->ck->listed)
+    if (l->ck->listed) {
+        pare_scratch_count(&l->ck->scratch, out->bytes);
         return PARE_OK;
+    }
     if (l->ck->runs && is_packed(l, t))
         return pare__gguf_pack(l->ck, l->arena, t, c.pairs ? c.heads : 0, out,
                                &to_entry->stored.packed);

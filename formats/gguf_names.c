@@ -477,11 +477,25 @@ bool pare__gguf_unname(const pare__gguf_family *f, const char *name, const char 
     return true;
 }
 
+/* The tensor that a linear is rows of, by its name without the last word ("qkv_proj.q"). */
+static bool unname_whole(const pare__gguf_family *f, const char *linear, pare__gguf_place *out)
+{
+    char whole[PARE__GGUF_NAME];
+    const char *const dot = strrchr(linear, '.');
+    const size_t len = dot ? (size_t)(dot - linear) : sizeof whole;
+    if (len >= sizeof whole)
+        return false;
+    (void)snprintf(whole, sizeof whole, "%.*s", (int)len, linear);
+    return pare__gguf_unname(f, whole, ".weight", out) &&
+           (out->form == PARE__GGUF_QKV || out->form == PARE__GGUF_GATE_UP);
+}
+
 bool pare_gguf_name_of(const char *model_type, const char *tensor, char out[PARE_GGUF_NAME])
 {
     const pare__gguf_family *const f = pare__gguf_family_for(model_type);
     pare__gguf_place place;
-    if (!f || !pare__gguf_unname(f, tensor, ".weight", &place))
+    if (!f ||
+        (!pare__gguf_unname(f, tensor, ".weight", &place) && !unname_whole(f, tensor, &place)))
         return false;
     (void)snprintf(out, PARE_GGUF_NAME, "%s", place.name);
     return true;

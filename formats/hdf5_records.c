@@ -129,8 +129,10 @@ static pare_status read_tensor(reader *r, const unsigned char *head)
     r->bytes_left -= t->bytes;
     void *data = NULL;
     r->tensors++;
-    if (r->source->bare)
+    if (r->source->bare) {
+        pare_scratch_count(r->scratch, t->bytes);
         return PARE_OK;
+    }
     PARE_TRY(pare_scratch_take(r->scratch, t->bytes, &data));
     t->data = data;
     return read_data(r, t->name, data, t->bytes);

@@ -94,8 +94,10 @@ static pare_status convert_all(pare_checkpoint *ck, pare_arena *a)
             return pare_fail(ck->cx, PARE_EFORMAT, "%s: tensor %s: its values overflow", ck->path,
                              t->name);
         stored[i].run_bytes = t->bytes;
-        if (ck->listed)
+        if (ck->listed) {
+            pare_scratch_count(&ck->scratch, t->bytes);
             continue;
+        }
         PARE_TRY(pare_scratch_take(&ck->scratch, t->bytes, &room));
         PARE_TRY(convert(ck, &ck->tensor[i], t->bytes / sizeof(float), room));
         t->data = room;

@@ -75,8 +75,10 @@ static pare_status convert(const pare__quantized *q, const pare__coded *c, bool 
     if (q->packs && is_multiplied(q, c->name))
         PARE_TRY(pare__coded_packs(q, c, &packs, &form));
     stored->run_bytes = packs ? pare_packed_linear_bytes(&form).total : out->bytes;
-    if (q->ck->listed)
+    if (q->ck->listed) {
+        pare_scratch_count(&q->ck->scratch, out->bytes);
         return PARE_OK;
+    }
     if (packs && q->ck->runs)
         return pare__coded_pack(q, c, &form, out, &stored->packed);
     PARE_TRY(pare_scratch_take(&q->ck->scratch, out->bytes, &room));

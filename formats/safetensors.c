@@ -256,9 +256,15 @@ pare_status pare_safetensors_parse(pare_ctx *cx, pare_arena *a, const char *name
         .data_bytes = len - LENGTH_BYTES - header,
     };
     pare_json *root = NULL;
-    PARE_TRY(pare_json_parse(cx, name, text, header, HEADER_MAX, &root));
+    pare_status s = pare_json_parse(cx, name, text, header, HEADER_MAX, &root);
+    if (s == PARE_EFORMAT)
+        return pare_fail_after(cx, s,
+                               "this is in the header, %llu bytes by the first 8 of the file; if "
+                               "they are damaged, copy or download it again",
+                               (unsigned long long)header);
+    PARE_TRY(s);
     out->data_offset = LENGTH_BYTES + header;
-    const pare_status s = read_root(&r, root, out);
+    s = read_root(&r, root, out);
     pare_json_free(root);
     return s;
 }

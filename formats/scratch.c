@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "runtime/file.h"
@@ -21,7 +22,7 @@ typedef struct pare_scratch_piece {
 
 static_assert(sizeof(piece) <= PARE_ALIGN, "the head fits in front of the first object");
 
-static const char *directory(void)
+const char *pare_scratch_directory(void)
 {
     const char *const given = getenv("TMPDIR");
     return given && given[0] ? given : "/tmp";
@@ -30,12 +31,13 @@ static const char *directory(void)
 static pare_status open_file(pare_scratch *s)
 {
     char path[4096];
-    const int n = snprintf(path, sizeof path, "%s/pare-scratch-XXXXXX", directory());
+    const int n = snprintf(path, sizeof path, "%s/pare-scratch-XXXXXX", pare_scratch_directory());
     if (n < 0 || (size_t)n >= sizeof path)
         return pare_fail(s->cx, PARE_EINVAL, "TMPDIR: a path of more than %zu bytes", sizeof path);
     s->fd = mkstemp(path);
     if (s->fd < 0) {
-        const pare_status is = pare_file_fail(s->cx, directory(), "create a temporary file in it");
+        const pare_status is =
+            pare_file_fail(s->cx, pare_scratch_directory(), "create a temporary file in it");
         return is == PARE_ENOTFOUND ? PARE_EIO : is; /* no file of the user's is missing */
     }
     s->open = true;
@@ -52,7 +54,7 @@ static pare_status fail_space(const pare_scratch *s, size_t bytes, int code)
                    "reserve %zu bytes for temporary data beside %llu (TMPDIR names another place)",
                    bytes, (unsigned long long)s->reserved);
     errno = code;
-    return pare_file_fail(s->cx, directory(), doing);
+    return pare_file_fail(s->cx, pare_scratch_directory(), doing);
 }
 
 /* Where the file system reserves nothing, zeros that are written take the space. */
@@ -88,7 +90,7 @@ static pare_status add_piece(pare_scratch *s, size_t bytes)
     void *const base =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, (off_t)s->reserved);
     if (base == MAP_FAILED)
-        return pare_file_fail(s->cx, directory(), "map a temporary file in it");
+        return pare_file_fail(s->cx, pare_scratch_directory(), "map a temporary file in it");
     piece *const p = base;
     *p = (piece){s->newest, bytes, PARE_ALIGN};
     s->newest = p;
@@ -113,12 +115,44 @@ void pare_scratch_close(pare_scratch *s)
     pare_scratch_init(s->cx, s);
 }
 
+/* What a request takes of a piece; none for more than can be mapped. */
+static bool fits(uint64_t bytes, uint64_t beside, size_t *need)
+{
+    if (bytes > SIZE_MAX / 4 || beside > SIZE_MAX / 4 - bytes)
+        return false;
+    *need = ((size_t)bytes + PARE_ALIGN - 1) & ~(size_t)(PARE_ALIGN - 1);
+    return true;
+}
+
+void pare_scratch_count(pare_scratch *s, uint64_t bytes)
+{
+    size_t need;
+    s->counted = fits(bytes, s->counted, &need) ? s->counted + need : UINT64_MAX;
+}
+
+pare_status pare_scratch_check_free(pare_ctx *cx, uint64_t bytes)
+{
+    const char *const directory = pare_scratch_directory();
+    struct statvfs fs;
+    if (bytes == 0)
+        return PARE_OK;
+    if (statvfs(directory, &fs) != 0)
+        return pare_file_fail(cx, directory, "tell the free space");
+    const uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    return bytes <= left
+               ? PARE_OK
+               : pare_fail(cx, PARE_ENOSPC,
+                           "%s: the weights, decoded, take %llu bytes of temporary data and %llu "
+                           "are free there; let TMPDIR name a folder with more room",
+                           directory, (unsigned long long)bytes, (unsigned long long)left);
+}
+
 pare_status pare_scratch_take(pare_scratch *s, uint64_t bytes, void **out)
 {
-    if (bytes > SIZE_MAX / 4 - s->reserved)
+    size_t need;
+    if (!fits(bytes, s->reserved, &need))
         return pare_fail(s->cx, PARE_ENOMEM, "%llu bytes of temporary data cannot be mapped",
                          (unsigned long long)bytes);
-    const size_t need = ((size_t)bytes + PARE_ALIGN - 1) & ~(size_t)(PARE_ALIGN - 1);
     if (!s->newest || s->newest->bytes - s->newest->used < need) {
         size_t size = s->reserved < PIECE_MIN ? PIECE_MIN : (size_t)s->reserved;
         size = size < PIECE_MAX ? size : PIECE_MAX;

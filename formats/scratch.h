@@ -18,6 +18,7 @@ typedef struct pare_scratch {
     pare_ctx *cx;
     struct pare_scratch_piece *newest; /* NULL: nothing was taken yet */
     uint64_t reserved;                 /* bytes of the file */
+    uint64_t counted;                  /* bytes that a listing would have taken */
     int fd;
     bool open; /* fd is the file */
 } pare_scratch;
@@ -38,5 +39,15 @@ void pare_scratch_close(pare_scratch *s);
  *
  * Memory   pages of the file, which the system may write out. */
 PARE_CHECKED pare_status pare_scratch_take(pare_scratch *s, uint64_t bytes, void **out);
+
+/* Adds to s->counted what pare_scratch_take would take of the disk, and takes nothing. */
+void pare_scratch_count(pare_scratch *s, uint64_t bytes);
+
+/* Whether `bytes` are free where the file would go. PARE_ENOSPC with both figures and what to do;
+ * PARE_EIO for a directory that cannot be looked at. */
+PARE_CHECKED pare_status pare_scratch_check_free(pare_ctx *cx, uint64_t bytes);
+
+/* $TMPDIR, or /tmp without it. */
+const char *pare_scratch_directory(void);
 
 #endif

@@ -333,6 +333,10 @@ static pare_status check_all(pare_verify_run *v, bool directory)
     bool ours = false;
     if (directory)
         PARE_TRY(check_directory(v, &ours));
+    else
+        PARE_TRY(pare__verify_importance(v));
+    if (v->out->importance)
+        return PARE_OK;
     const char *const weights =
         is_adapter(v) ? pare_path_join(&v->arena, v->path, PARE_ADAPTER_MODEL) : v->path;
     if (!weights)

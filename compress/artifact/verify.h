@@ -12,6 +12,7 @@ typedef struct pare_verify_result {
     bool tokenizer;  /* there is one that can be read */
     bool adapter;    /* adapters alone, which need none */
     bool statistics; /* kept ones, and no model */
+    bool importance; /* an importance matrix of llama.cpp, whose entries are the tensors */
     size_t findings; /* problems; each was given to `found` */
 } pare_verify_result;
 
@@ -26,6 +27,8 @@ typedef struct pare_verify_result {
  *
  * A file of kept statistics: besides, what a job that takes it looks at: settings, shapes, values,
  * the hashes of its tokens.
+ *
+ * An importance matrix of llama.cpp: its structure, each count and each sum.
  *
  *   found   called for each problem with "file or tensor: what"; may be NULL
  *

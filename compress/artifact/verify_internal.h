@@ -40,6 +40,9 @@ PARE_CHECKED pare_status pare__verify_hashes(pare_verify_run *v);
 /* What a job would refuse of a file of kept statistics; nothing for other files. */
 PARE_CHECKED pare_status pare__verify_statistics(pare_verify_run *v);
 
+/* The numbers of an importance matrix; nothing for other files. */
+PARE_CHECKED pare_status pare__verify_importance(pare_verify_run *v);
+
 /* Float tensors hold no NaN or infinity. */
 void pare__verify_finite(pare_verify_run *v);
 

@@ -49,7 +49,7 @@ pare_status pare__budget_read(pare_ctx *cx, pare_arena *a, const pare_job *job,
     size_t len;
     PARE_TRY(pare_job_read_recipe(cx, a, job->recipe, job->text, &text, &len));
     PARE_TRY(pare_pass_words_take(a, words));
-    const pare_recipe_source source = {job->recipe, text, len, job->sets, job->set_count};
+    const pare_recipe_source source = {pare_job_file(job), text, len, job->sets, job->set_count};
     return pare_recipe_parse(cx, a, &source, *words, pare_pass_count(), out);
 }
 

@@ -12,6 +12,7 @@
 #include "compress/evaluate/token_time.h"
 #include "compress/passes/budget_step.h"
 #include "compress/text/text_out.h"
+#include "compress/text/units.h"
 #include "compress/text/version.h"
 #include "runtime/file.h"
 #include "runtime/threads.h"
@@ -241,6 +242,7 @@ uint64_t pare__budget_time_left(const pare_budget *b)
 pare_status pare__budget_fail_speed(const pare_budget *b, pare_place place, const size_t *fastest)
 {
     size_t best = 0, most = 0;
+    char text[PARE_UNIT_TEXT];
     for (size_t s = 0; s < b->settings; s++) {
         size_t count = 0;
         for (size_t i = 0; i < b->linears; i++)
@@ -250,12 +252,12 @@ pare_status pare__budget_fail_speed(const pare_budget *b, pare_place place, cons
     }
     return pare_recipe_fail(
         b->cx, place,
-        "budget: %g tokens/s are too many for this machine as it is now: with "
+        "budget: %s tokens/s are too many for this machine as it is now: with "
         "the fastest settings (%s for %zu of %zu linears) a model decodes about "
         "%.1f; without these linears a token takes %.2f ms (%s/" TIMES
         " has the times, and without it they are measured anew)",
-        b->value[PARE_BUDGET_SPEED], b->setting[best].label, most, b->linears,
-        pare__budget_rate(b, fastest), 1e-9 * (double)b->rest_time, b->store);
+        pare_units_rate(b->value[PARE_BUDGET_SPEED], text), b->setting[best].label, most,
+        b->linears, pare__budget_rate(b, fastest), 1e-9 * (double)b->rest_time, b->store);
 }
 
 static pare_status time_artifact(pare_ctx *cx, pare_arena *a, const char *path, uint64_t *ps)

@@ -9,6 +9,7 @@
 #include "compress/evaluate/token_time.h"
 #include "compress/passes/ziplm_step.h"
 #include "compress/text/text_out.h"
+#include "compress/text/units.h"
 #include "runtime/file.h"
 
 static const double picoseconds = 1e12;
@@ -104,10 +105,12 @@ static double asked(const pare_widths *w)
 
 static pare_status fail_speed(const pare_widths *w, const char *why, double rate)
 {
+    char want[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT];
     return pare_recipe_fail(w->b->cx, w->b->recipe.step[0].place,
-                            "ziplm: %.4g tokens/s: %s %.4g, by the times in %s/" PARE_WIDTHS_FILE
+                            "ziplm: %s tokens/s: %s %s, by the times in %s/" PARE_WIDTHS_FILE
                             " (without it they are measured anew)",
-                            asked(w), why, rate, w->b->store);
+                            pare_units_rate(asked(w), want), why, pare_units_rate(rate, has),
+                            w->b->store);
 }
 
 /* A width for each block, the least sum of losses in the time that is left for MLPs; blocks that

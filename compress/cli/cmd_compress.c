@@ -6,6 +6,7 @@
 #include "compress/cli/job_options.h"
 #include "compress/cli/measure.h"
 #include "compress/compress.h"
+#include "compress/plan/recipe_home.h"
 #include "compress/text/units.h"
 
 /* What a block came to. */
@@ -396,6 +397,7 @@ static pare_status read_job(pare_cli *cli, const pare_args *args, pare_job *job)
 {
     PARE_TRY(pare_job_device(cli, args));
     PARE_TRY(pare_job_read(cli, args, job));
+    PARE_TRY(pare_recipe_go_home(&cli->cx, &cli->arena, job));
     job->strict = pare_args_given(args, "strict");
     job->share = pare_args_text(args, "share");
     if (job->share && !*job->share)

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "calib/imatrix.h"
 #include "calib/stats_file.h"
 #include "compress/artifact/inspect.h"
 #include "compress/cli/cli.h"
@@ -159,6 +160,9 @@ pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_stats_file_is_one(&cli->cx, &cli->arena, args->operand[0], &kept));
     if (kept)
         return pare__stats_inspect(cli, args->operand[0]);
+    PARE_TRY(pare_imatrix_is_none_else(&cli->cx, args->operand[0], &kept));
+    if (kept)
+        return pare__importance_inspect(cli, args->operand[0]);
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
     PARE_TRY(pare_inspect_verdict(&cli->cx, &cli->arena, args->operand[0], &verdict));
     return cli->json ? print_json(cli, &in, verdict) : print_text(cli, &in, verdict);

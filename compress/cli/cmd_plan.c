@@ -4,6 +4,7 @@
 #include "compress/cli/job_options.h"
 #include "compress/cli/plan_print.h"
 #include "compress/plan/chain.h"
+#include "compress/plan/recipe_home.h"
 
 pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
 {
@@ -60,6 +61,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_job_read(cli, args, &job));
     job.strict = pare_args_given(args, "strict");
     job.plan_only = true;
+    PARE_TRY(pare_recipe_go_home(&cli->cx, &cli->arena, &job));
     PARE_TRY(pare_cli_threads(cli, args));
     pare_status s = pare_chain_make(&cli->cx, &cli->arena, &job, &chain);
     for (size_t i = 0; i < chain.jobs && s == PARE_OK; i++) {

@@ -86,6 +86,11 @@ static pare_status verify_text(pare_cli *cli, const char *path, const char *key,
     if (r->statistics)
         (void)printf("note  statistics of a calibration, held against what a job that takes them "
                      "asks for\n");
+    if (r->importance)
+        (void)printf("note  an importance matrix of llama.cpp: it has no checksums; every count "
+                     "and sum was looked at\n");
+    if (r->importance)
+        return PARE_OK;
     if (r->tensors && !r->checked && !r->statistics)
         (void)printf("note  there are no checksums: structure was looked at, and that values are "
                      "finite\n");

@@ -440,11 +440,13 @@ const pare_command pare_commands[] = {
      ".pt, .pth of PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json\n"
      "beside a file. Of a file of kept statistics it tells of which model, tokens and settings "
      "they\n"
-     "are.",
+     "are; of an importance matrix of llama.cpp which inputs it has, of how many tokens.",
      "pare inspect llama-w4/", no_options, pare_inspect_run},
     {"verify", "PATH", 1, 1, "check every checksum, that tensors are finite and codes in range",
      "verify prints each finding. With one or more it ends with exit code 4. A folder that nobody\n"
-     "signed, or somebody else, is one with --key.",
+     "signed, or somebody else, is one with --key. Of an importance matrix of llama.cpp it looks "
+     "at\n"
+     "each number.",
      "pare verify llama-w4/", verify_options, pare_verify_run},
     {"sign", "ARTIFACT", 1, 1, "sign the files of an artifact, for verify --key",
      "The signature, SHA256SUMS.sig in ARTIFACT, is of SHA256SUMS and so of every file: who "

@@ -208,6 +208,8 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
     put_memory(w, p);
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->settled.disk_bytes);
     pare_json_put_integer(w, "disk_free_bytes", (int64_t)p->settled.disk_free_bytes);
+    pare_json_put_integer(w, "temporary_bytes", (int64_t)pare__plan_temporary(p));
+    pare_json_put_text(w, "temporary_directory", pare_scratch_directory());
     put_time(w, time);
     put_linears(w, p);
     put_requirements(w, p);

@@ -32,4 +32,10 @@ PARE_CHECKED pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p
 PARE_CHECKED pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p,
                                                const pare_plan_estimate *time, size_t jobs);
 
+/* Temporary data of the job in pare_scratch_directory(): weights that are not viewed in place. */
+static inline uint64_t pare__plan_temporary(const pare_plan *plan)
+{
+    return plan->checkpoint.scratch.reserved + plan->original_checkpoint.scratch.reserved;
+}
+
 #endif

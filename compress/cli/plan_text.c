@@ -303,6 +303,16 @@ static void print_requirements(const pare_plan *p)
         (void)printf("%-17s %zu, tried in turn where one is not kept\n", "fallbacks", r->fallbacks);
 }
 
+static void print_disk(const pare_plan *p)
+{
+    char text[PARE_UNIT_TEXT];
+    print_bytes("disk", p->settled.disk_bytes, " while running");
+    print_bytes("free disk", p->settled.disk_free_bytes, "");
+    if (pare__plan_temporary(p) > 0)
+        (void)printf("%-17s %s in %s ($TMPDIR): the weights, decoded\n", "temporary disk",
+                     pare_units_bytes(pare__plan_temporary(p), text), pare_scratch_directory());
+}
+
 pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_plan_estimate *time,
                                   bool all)
 {
@@ -356,8 +366,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     print_requirements(p);
     print_exports(p);
     print_memory(p);
-    print_bytes("disk", p->settled.disk_bytes, " while running");
-    print_bytes("free disk", p->settled.disk_free_bytes, "");
+    print_disk(p);
     print_time(time);
     print_cautions(p);
     return PARE_OK;

@@ -9,4 +9,7 @@
 PARE_CHECKED pare_status pare__stats_diff(pare_cli *cli, const char *first, const char *second);
 PARE_CHECKED pare_status pare__stats_inspect(pare_cli *cli, const char *path);
 
+/* pare inspect of an importance matrix of llama.cpp. */
+PARE_CHECKED pare_status pare__importance_inspect(pare_cli *cli, const char *path);
+
 #endif

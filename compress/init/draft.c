@@ -77,13 +77,13 @@ size_t pare__draft_group(const pare__draft *d)
     return group >= 32 ? group : 0;
 }
 
-void pare__draft_put_widths(pare__draft *d, pare_text_out *t)
+void pare__draft_put_widths(pare__draft *d, size_t divisor, pare_text_out *t)
 {
     size_t seen[2 * PARE_ROLES], count = 0;
     for (size_t part = 0; part < parts(d); part++)
         for (size_t role = 0; role < PARE_ROLES; role++) {
             const size_t k = width(d, part, role);
-            bool known = k == 0;
+            bool known = k == 0 || (divisor && k % divisor == 0);
             for (size_t i = 0; i < count; i++)
                 known = known || seen[i] == k;
             if (!known)

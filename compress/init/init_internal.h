@@ -52,8 +52,8 @@ bool pare__draft_transforms(const pare__draft *d, const pare_pass *pass, size_t 
 size_t pare__draft_group(const pare__draft *d);
 /* Whether `divisor` divides them all. */
 bool pare__draft_divides(const pare__draft *d, size_t divisor);
-/* "576 and 1536": the widths of their inputs. */
-void pare__draft_put_widths(pare__draft *d, pare_text_out *t);
+/* "576 and 1536": the widths of their inputs, of those that `divisor` does not divide; 0: all. */
+void pare__draft_put_widths(pare__draft *d, size_t divisor, pare_text_out *t);
 
 /* Linears (names inside a block) whose inputs a transform with its defaults cannot scale, because
  * nothing in front of them takes a scale; returns their number. *none: it can scale no input. */

@@ -42,13 +42,13 @@ static size_t put_group(pare__draft *d, size_t most)
     group = !fits ? 32 : group < most ? group : most;
     pare__text_put(&d->passes, "  # group: %zu, ", group);
     if (!fits)
-        pare__text_put(&d->passes, "the last of a row shorter: 32 does not divide the inputs, ");
+        pare__text_put(&d->passes, "the last of a row shorter: 32 does not divide inputs of ");
     else if (group == 128)
         pare__text_put(&d->passes, "which engines run fastest, divides the inputs, ");
     else
         pare__text_put(&d->passes, "the largest that %s and that divides the inputs, ",
                        group == most ? "holds such codes well" : "engines take");
-    pare__draft_put_widths(d, &d->passes);
+    pare__draft_put_widths(d, fits ? 0 : 32, &d->passes);
     pare__text_put(&d->passes, ".\n");
     return group;
 }
@@ -113,8 +113,8 @@ static void write_gguf_q4(pare__draft *d)
         return;
     }
     (void)put_awq(d);
-    pare__text_put(&d->passes, "  # Q4_K has blocks of 256, which do not divide the inputs (");
-    pare__draft_put_widths(d, &d->passes);
+    pare__text_put(&d->passes, "  # Q4_K has blocks of 256, which do not divide all inputs (");
+    pare__draft_put_widths(d, 256, &d->passes);
     pare__text_put(
         &d->passes, "): groups of 32\n  # are the blocks of Q4_0, code for code.%s\n",
         pare__draft_divides(d, 32) ? "" : " Rows that 32 does not divide are F16 in the file.");

@@ -290,8 +290,8 @@ static void put_short_groups(pare__translation *t, size_t group)
     const size_t fits = pare__draft_group(&t->draft);
     if (group == 0 || pare__draft_divides(&t->draft, group))
         return;
-    pare__text_put(out, "  # %zu does not divide all inputs, ", group);
-    pare__draft_put_widths(&t->draft, out);
+    pare__text_put(out, "  # %zu does not divide inputs of ", group);
+    pare__draft_put_widths(&t->draft, group, out);
     pare__text_put(out, ": the last group of a row is shorter");
     if (fits)
         pare__text_put(out, "; %zu divides them", fits);

@@ -67,7 +67,7 @@ static pare_status find_jobs(pare_ctx *cx, pare_arena *scratch, pare_arena *a, c
                              pare_chain *out)
 {
     const pare_pass_words *words;
-    pare_recipe_source source = {job->recipe, NULL, 0, job->sets, job->set_count};
+    pare_recipe_source source = {pare_job_file(job), NULL, 0, job->sets, job->set_count};
     pare_recipe r;
     char *text;
     PARE_TRY(pare_job_read_recipe(cx, scratch, job->recipe, job->text, &text, &source.len));

@@ -26,8 +26,8 @@ static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(
         pare_job_read_recipe(cx, a, job->recipe, job->text, &plan->recipe_text, &plan->recipe_len));
     PARE_TRY(pare_pass_words_take(a, &words));
-    const pare_recipe_source source = {job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
-                                       job->set_count};
+    const pare_recipe_source source = {pare_job_file(job), plan->recipe_text, plan->recipe_len,
+                                       job->sets, job->set_count};
     PARE_TRY(pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &plan->recipe));
     pare_chain_cut(job, &plan->recipe);
     return pare__plan_fallbacks(cx, a, plan, words);
@@ -105,8 +105,9 @@ static bool wants_text(const pare_recipe *r)
     return text;
 }
 
-/* The tokenizer, before a weight is unpacked: one that texts need must be read whole. */
-static pare_status look_at_tokenizer(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+/* Before a weight is unpacked: the tokenizer, which must be read whole when texts need it, and the
+ * room for the weights. */
+static pare_status look_ahead(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_mark mark = pare_arena_mark(a);
     pare_checkpoint ck;
@@ -118,6 +119,8 @@ static pare_status look_at_tokenizer(pare_ctx *cx, pare_arena *a, pare_plan *pla
         s = pare_checkpoint_has_tokenizer(&ck, &has);
     if (s == PARE_OK && has && wants_text(&plan->recipe))
         s = pare_checkpoint_tokenizer(&ck, &t);
+    if (s == PARE_OK && !plan->job->unlimited)
+        s = pare_scratch_check_free(cx, ck.scratch.counted);
     pare_tokenizer_free(t);
     pare_checkpoint_close(&ck);
     pare_arena_rewind(a, mark);
@@ -127,7 +130,7 @@ static pare_status look_at_tokenizer(pare_ctx *cx, pare_arena *a, pare_plan *pla
 
 static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
-    PARE_TRY(look_at_tokenizer(cx, a, plan));
+    PARE_TRY(look_ahead(cx, a, plan));
     PARE_TRY(pare_checkpoint_open(cx, a, plan->model_path, &plan->checkpoint));
     plan->checkpoint.tokenizer = plan->tokenizer_path;
     if (plan->checkpoint.packed)

@@ -9,6 +9,7 @@ typedef enum pare_job_part { PARE_JOB_WHOLE, PARE_JOB_SMALLER, PARE_JOB_REST } p
 
 typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
     const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */
+    const char *file;          /* as messages call the recipe; NULL: by its path */
     pare_job_part part;        /* of a chain (compress/plan/chain.h) */
     const char *model, *output, *tokenizer, *original; /* command line (the last: a chain); relative
                                                           to the working directory */
@@ -24,5 +25,11 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     bool unlimited; /* nor is too little memory or disk */
     bool stand_in; /* the model is the whole one, in place of a smaller one that is not there yet */
 } pare_job;
+
+/* What messages call the recipe. */
+static inline const char *pare_job_file(const pare_job *job)
+{
+    return job->file ? job->file : job->recipe;
+}
 
 #endif

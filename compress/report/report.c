@@ -263,6 +263,8 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     if (r->original)
         pare_json_put_text(w, "original", r->original);
     pare_json_put_text(w, "recipe", r->recipe_file);
+    if (r->recipe_directory)
+        pare_json_put_text(w, "recipe_directory", r->recipe_directory);
     if (r->sets)
         pare_json_open_array(w, "sets");
     for (size_t i = 0; i < r->sets; i++)

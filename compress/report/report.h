@@ -82,6 +82,7 @@ typedef struct pare_report_rank {
 
 typedef struct pare_report {
     const char *model, *output, *recipe_file; /* as the user gave them */
+    const char *recipe_directory;             /* the way from the output to the recipe's folder */
     const char *original;                     /* compared with; NULL: the model */
     const char *recipe_text;                  /* as written by the user */
     const char *const *set;                   /* [sets] what changed it: --set, or a fallback */

@@ -31,7 +31,7 @@ static void list_sizes(const pare_report *r, size_row row[SIZES])
                                   {a->uneven ? "MLP channels of all blocks" : "MLP channels",
                                    a->uneven ? pare_config_channels(b) : b->intermediate,
                                    a->uneven ? pare_config_channels(a) : a->intermediate},
-                                  {"weights", weights_of(b), weights_of(a)}};
+                                  {"number of weights", weights_of(b), weights_of(a)}};
     for (size_t i = 0; i < SIZES; i++)
         row[i] = rows[i];
 }
@@ -100,11 +100,14 @@ static void put_blocks_html(pare_text_out *t, const pare_structure_result *s)
 static void put_speed(pare_text_out *t, const pare_report *r, const char *open, const char *close)
 {
     const pare_speed *const s = r->speed;
+    char text[4][PARE_UNIT_TEXT];
     if (s)
         pare__text_put(t,
-                       "%sWidths for a speed: %.4g tokens/s asked, %.4g predicted by the times of "
-                       "the machine, %.4g measured; the original decodes %.4g.%s",
-                       open, s->asked, s->predicted, s->reached, s->original, close);
+                       "%sWidths for a speed: %s tokens/s asked, %s predicted by the times of "
+                       "the machine, %s measured; the original decodes %s.%s",
+                       open, pare_units_rate(s->asked, text[0]),
+                       pare_units_rate(s->predicted, text[1]), pare_units_rate(s->reached, text[2]),
+                       pare_units_rate(s->original, text[3]), close);
 }
 
 void pare__report_structure_card(pare_text_out *t, const pare_report *r)

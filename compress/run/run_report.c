@@ -7,6 +7,7 @@
 #include "compress/artifact/inspect.h"
 #include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_walks.h"
+#include "compress/plan/recipe_home.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_original.h"
@@ -152,7 +153,9 @@ static pare_status texts_of_run(pare_run *run, pare_report *r)
     r->host = pare_arena_text(run->a, host, strlen(host));
     r->started = pare_arena_text(run->a, started, strlen(started));
     r->recipe_text = pare_arena_text(run->a, run->plan->recipe_text, run->plan->recipe_len);
-    return r->host && r->started && r->recipe_text ? PARE_OK : PARE_ENOMEM;
+    char *const home = pare_path_directory(run->a, run->plan->job->recipe);
+    r->recipe_directory = home ? pare_recipe_way(run->a, run->plan->place.output, home) : NULL;
+    return r->host && r->started && r->recipe_text && home ? PARE_OK : PARE_ENOMEM;
 }
 
 /* The most that the allocator gave out, and what the process has beside that: stacks, buffers of
@@ -226,7 +229,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     *r = (pare_report){.model = plan->model_path,
                        .original = plan->original_path,
                        .output = plan->place.output,
-                       .recipe_file = plan->job->recipe,
+                       .recipe_file = pare_job_file(plan->job),
                        .set = plan->job->sets,
                        .sets = plan->job->set_count,
                        .program = "pare " PARE_VERSION,

@@ -35,6 +35,12 @@ const char *pare_units_seconds(double seconds, char text[PARE_UNIT_TEXT])
     return text;
 }
 
+const char *pare_units_rate(double rate, char text[PARE_UNIT_TEXT])
+{
+    (void)snprintf(text, PARE_UNIT_TEXT, rate >= 1000 && rate < 1e15 ? "%.0f" : "%.4g", rate);
+    return text;
+}
+
 const char *pare_units_joules(double joules, char text[PARE_UNIT_TEXT])
 {
     if (!isfinite(joules) || joules <= 0)

@@ -17,6 +17,10 @@ const char *pare_units_seconds(double seconds, char text[PARE_UNIT_TEXT]);
 /* "640 J", "1.20 kJ", "3.41 MJ". Not above 0 or not finite: "?". Returns text. */
 const char *pare_units_joules(double joules, char text[PARE_UNIT_TEXT]);
 
+/* "0.4567", "123.5", "175123": a rate in four significant digits, or all before the point. Returns
+ * text. */
+const char *pare_units_rate(double rate, char text[PARE_UNIT_TEXT]);
+
 /* Reads "8GiB", "512MiB", "1.5GB", "4096": a number and B, KiB, MiB, GiB, TiB, KB, MB, GB or TB,
  * without a space. False for anything else, for 0 and above 2^63 - 1. */
 bool pare_units_parse_bytes(const char *text, uint64_t *bytes);

@@ -101,7 +101,7 @@ speed() { printf 'passes=[{budget: {tokens_s: %s, tokens: 128}}]' "$1"; }
 run 2 whole --restart --set passes.0.budget.tokens_s=300
 says err 'tokens_s stands in place of bits or bytes'
 run 2 whole --restart --threads 2 --set "$(speed 1000000)"
-says err '1e+06 tokens/s are too many for this machine as it is now: with the fastest settings (int'
+says err '1000000 tokens/s are too many for this machine as it is now: with the fastest settings (int'
 awk -F'[: ,}]+' '/"int2-g64"/ { n++ } END { exit n != 4 }' whole.variants/times.json ||
     fail "not the times of 4 shapes: $(cat whole.variants/times.json)"
 # 10 us for each linear, 20 with 8 bits, 580 for the rest

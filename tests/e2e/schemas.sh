@@ -145,6 +145,7 @@ put compress compress recipe.yaml --set calibration.keep=s.h5 --set export.0.pat
     --format json
 put diff_statistics diff s.h5 s.h5 --format json
 put inspect_statistics inspect s.h5 --format json
+put inspect_importance inspect "$root/tests/fuzz/corpus/imatrix/q_older" --format json
 put doctor doctor --format json
 put init init demo/hedge --preset w4a16 --format json
 put init init demo/hedge --preset w4a16 --output made.yaml --format json

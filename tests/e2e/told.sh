@@ -2,6 +2,7 @@
 # What commands say of files and settings that are easily told wrong: told.sh PARE DEMO
 set -eu
 pare=$(realpath "$1") demo=$(realpath "$2")
+corpus=$(realpath "$(dirname "$0")/../fuzz/corpus/imatrix")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -23,6 +24,34 @@ refuses() {
 }
 shows() { grep -q -- "$1" out.log || fail "no \"$1\" in: $(cat out.log)"; }
 silent() { ! grep -q -- "$1" out.log || fail "\"$1\" in: $(cat out.log)"; }
+
+# The recipe in an output begins where the first one lay, which may move together with the output.
+mkdir -p first/recipes
+cp -r "$demo/hedge" first/model
+printf 'pare: 1\nmodel: ../model\noutput: ../out\npasses: [rtn: {group: 32}]\n' >first/recipes/job.yaml
+does compress first/recipes/job.yaml --output first/made/own --set seed=3
+mv first second
+does plan second/made/own/recipe.yaml
+shows '^output  *second/made/own/../../recipes/../out$'
+shows 'made with 1 setting beside this recipe'
+does compress second/made/own/recipe.yaml --set seed=3
+cmp second/out/manifest.json second/made/own/manifest.json || fail 'another output'
+cmp second/out/recipe.yaml second/made/own/recipe.yaml || fail 'another recipe'
+rm -r second/out second/model
+refuses 2 'second/made/own/recipe.yaml:2:8: .*second/made/own/../../recipes/../model: there is no such model' plan second/made/own/recipe.yaml
+
+# Importance matrices of llama.cpp.
+does inspect "$corpus/q_older"
+shows '^importance matrix of llama.cpp, the older kind of file: sums of squares of the inputs of 1 linear$'
+shows '^data  *text$'
+shows '^blk.0.attn_q.weight  *4  *1  *1024$'
+does inspect "$corpus/matrices"
+shows '^importance matrix of llama.cpp, GGUF'
+does verify "$corpus/q_gguf"
+shows '1 file, 1 tensor, .*: all good'
+shows 'note  an importance matrix'
+refuses 4 'blk.0.attn_q.weight: element 2 is negative or not finite' verify "$corpus/nan"
+refuses 4 'count of 0 tokens' verify "$corpus/count_0"
 
 # What runs no jobs tells of none.
 printf 'pare: 1\nrecipe: {model: %s, passes: [rtn]}\noutput: jobs\nmatrix: {bits: [4]}\n' "$demo/hedge" >jobs.yaml
@@ -52,6 +81,13 @@ does export a --format compressed-tensors --output theirs
 grep -q quantization_config theirs/config.json || fail 'the export does not say how it is quantized'
 printf 'pare: 1\nmodel: theirs\noutput: fewer\npasses: [channels: {score: magnitude}]\n' >fewer.yaml
 printf 'evaluate: [perplexity: {text: %s, window: 64, limit: 1}]\n' "$demo/evaluation.txt" >>fewer.yaml
+does plan fewer.yaml
+shows '^temporary disk  *[1-9].* in /.*: the weights, decoded$'
+for command in plan compress; do
+    TMPDIR=/proc refuses 5 '^pare: error: /proc: the weights, decoded, take [0-9]* bytes .* and 0 are free' "$command" fewer.yaml
+done
+does plan a.yaml --output more
+silent '^temporary disk'
 does compress fewer.yaml
 ! grep -q quantization_config fewer/config.json || fail 'floats are told as quantized'
 

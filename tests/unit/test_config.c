@@ -399,6 +399,30 @@ static void parse_heard(const char *text)
     pare_json_free(json);
 }
 
+static const struct {
+    const char *scaling, *told;
+} odd_scaling[] = {
+    {"\"type\": \"linear\", \"factor\": 0.5",
+     "c: linear scaling by a factor of 0.5 draws positions apart, where 1 or more brings them "
+     "together; it is computed as it stands, as in transformers\n"},
+    {"\"type\": \"linear\", \"factor\": 1", ""},
+    {"\"type\": \"yarn\", \"factor\": 2, \"original_max_position_embeddings\": 1000000",
+     "c: original_max_position_embeddings 1000000 is above the context of 512 positions, so "
+     "nothing was stretched; factor 2 is taken as it stands, as in transformers\n"},
+    {"\"type\": \"yarn\", \"factor\": 2, \"original_max_position_embeddings\": 16", ""},
+    {"\"type\": \"yarn\", \"factor\": 2", ""},
+};
+
+START_TEST(scaling_that_can_hardly_be_meant_is_told)
+{
+    char text[2048];
+    (void)snprintf(text, sizeof text, "%s, \"rope_scaling\": {%s}}", SIZES,
+                   odd_scaling[_i].scaling);
+    parse_heard(text);
+    ck_assert_str_eq(warned, odd_scaling[_i].told);
+}
+END_TEST
+
 START_TEST(what_the_model_does_not_use_is_left_out_and_told)
 {
     parse_heard(SIZES ", \"bos_token_id\": 50256, \"eos_token_id\": [511, 512, -1],"
@@ -524,6 +548,8 @@ int main(void)
     tcase_add_test(t, longrope_and_dynamic_are_read);
     tcase_add_test(t, rope_settings_without_a_type_are_plain);
     tcase_add_test(t, blocks_with_a_window_may_have_a_base_of_their_own);
+    tcase_add_loop_test(t, scaling_that_can_hardly_be_meant_is_told, 0,
+                        sizeof odd_scaling / sizeof *odd_scaling);
     tcase_add_test(t, what_the_model_does_not_use_is_left_out_and_told);
     tcase_add_test(t, the_number_of_positions_may_be_that_of_the_family);
     tcase_add_test(t, end_tokens_of_generation_take_the_place_of_others);

@@ -124,6 +124,27 @@ START_TEST(a_listing_converts_nothing)
 }
 END_TEST
 
+static bool is_viewed(const void *data)
+{
+    const uint8_t *const at = data, *const file = ck.file[0].data;
+    return at >= file && at < file + ck.file[0].bytes;
+}
+
+START_TEST(a_listing_counts_what_is_decoded)
+{
+    uint64_t decoded = 0;
+    open_corpus("model_llama");
+    for (size_t i = 0; i < ck.tensors; i++)
+        if (!is_viewed(ck.tensor[i].data))
+            decoded += (ck.tensor[i].bytes + PARE_ALIGN - 1) / PARE_ALIGN * PARE_ALIGN;
+    ck_assert_uint_gt(decoded, 0);
+    ck_assert_uint_le(decoded, ck.scratch.reserved);
+    pare_checkpoint_close(&ck);
+    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("model_llama"), &ck), PARE_OK);
+    ck_assert_uint_eq(ck.scratch.counted, decoded);
+}
+END_TEST
+
 /* Rows of q, k and v lie one after the other: each is a view of its own. */
 START_TEST(rows_of_q_k_and_v_are_told_apart)
 {
@@ -482,6 +503,7 @@ int main(void)
     tcase_add_test(t, rows_of_q_and_k_go_back_to_halves_of_heads);
     tcase_add_test(t, blocks_are_decoded_and_their_types_told);
     tcase_add_test(t, a_listing_converts_nothing);
+    tcase_add_test(t, a_listing_counts_what_is_decoded);
     tcase_add_loop_test(t, rows_of_q_k_and_v_are_told_apart, 0, 2);
     tcase_add_test(t, rows_of_gate_and_up_are_told_apart);
     tcase_add_test(t, norms_of_gemma_lose_the_one_that_was_added);

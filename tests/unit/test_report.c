@@ -448,6 +448,10 @@ START_TEST(sizes_are_read_as_people_write_them)
     char text[PARE_UNIT_TEXT];
     ck_assert_str_eq(pare_units_bytes(640, text), "640 B");
     ck_assert_str_eq(pare_units_bytes(10485760, text), "10.0 MiB");
+    ck_assert_str_eq(pare_units_rate(175123.4, text), "175123");
+    ck_assert_str_eq(pare_units_rate(999.96, text), "1000");
+    ck_assert_str_eq(pare_units_rate(0.45678, text), "0.4568");
+    ck_assert_str_eq(pare_units_rate(1e-9, text), "1e-09");
     ck_assert_str_eq(pare_units_seconds(245.2, text), "4 min 05 s");
 }
 END_TEST

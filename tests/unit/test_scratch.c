@@ -144,6 +144,35 @@ START_TEST(more_than_an_address_space_is_refused)
 }
 END_TEST
 
+START_TEST(what_is_counted_takes_nothing)
+{
+    static const uint64_t size[] = {0, 1, PARE_ALIGN, PARE_ALIGN + 1, 5 << 20};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        pare_scratch_count(&scratch, size[i]);
+    ck_assert_uint_eq(scratch.counted, 4 * PARE_ALIGN + (5 << 20));
+    ck_assert(!scratch.open && scratch.reserved == 0);
+    pare_scratch_count(&scratch, UINT64_MAX);
+    ck_assert_uint_eq(scratch.counted, UINT64_MAX);
+    pare_scratch_count(&scratch, 1);
+    ck_assert_uint_eq(scratch.counted, UINT64_MAX);
+}
+END_TEST
+
+START_TEST(room_is_looked_at_where_the_file_goes)
+{
+    ck_assert_int_eq(pare_scratch_check_free(&cx, 1), PARE_OK);
+    ck_assert_int_eq(pare_scratch_check_free(&cx, UINT64_MAX), PARE_ENOSPC);
+    ck_assert_ptr_eq(strstr(cx.what, dir.path), cx.what);
+    ck_assert_ptr_nonnull(strstr(cx.what, "take 18446744073709551615 bytes"));
+    ck_assert_ptr_nonnull(strstr(cx.what, "let TMPDIR name a folder with more room"));
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(setenv("TMPDIR", "/none/such", 1), 0);
+    ck_assert_int_eq(pare_scratch_check_free(&cx, 0), PARE_OK); /* it is not asked for */
+    ck_assert_int_ne(pare_scratch_check_free(&cx, 1), PARE_OK);
+    pare_ctx_clear(&cx);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("scratch");
@@ -154,6 +183,8 @@ int main(void)
     tcase_add_test(t, a_full_disk_is_an_error_with_directory_and_bytes);
     tcase_add_test(t, a_missing_directory_is_named);
     tcase_add_test(t, more_than_an_address_space_is_refused);
+    tcase_add_test(t, what_is_counted_takes_nothing);
+    tcase_add_test(t, room_is_looked_at_where_the_file_goes);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
