@@ -300,6 +300,7 @@ enum {
     TIED = PARE__GGUF_TIED,
     NO_WINDOW = PARE__GGUF_NO_WINDOW,
     NO_O_BIAS = PARE__GGUF_NO_O_BIAS,
+    NO_BIAS = PARE__GGUF_NO_BIAS,
     WINDOW = PARE__GGUF_WINDOW,
     EXPERTS = PARE__GGUF_MIXTURE,
     EXPERT_NORM = PARE__GGUF_EXPERT_NORM,
@@ -308,9 +309,10 @@ enum {
     FACTORS = PARE__GGUF_FACTORS
 };
 _Static_assert((ROTARY + HEAD + SQUARE + KEY_LENGTH + ACT + QKV_BIAS + TIED + NO_WINDOW +
-                NO_O_BIAS + WINDOW + EXPERTS + EXPERT_NORM + DIVISORS + LOCAL + FACTORS) ==
-                   (ROTARY | HEAD | SQUARE | KEY_LENGTH | ACT | QKV_BIAS | TIED | NO_WINDOW |
-                    NO_O_BIAS | WINDOW | EXPERTS | EXPERT_NORM | DIVISORS | LOCAL | FACTORS),
+                NO_O_BIAS + WINDOW + EXPERTS + EXPERT_NORM + DIVISORS + LOCAL + FACTORS +
+                NO_BIAS) == (ROTARY | HEAD | SQUARE | KEY_LENGTH | ACT | QKV_BIAS | TIED |
+                             NO_WINDOW | NO_O_BIAS | WINDOW | EXPERTS | EXPERT_NORM | DIVISORS |
+                             LOCAL | FACTORS | NO_BIAS),
                "two are the same bit");
 
 static const pare__gguf_family families[] = {
@@ -327,6 +329,8 @@ static const pare__gguf_family families[] = {
      llama_words, "hidden_act", "silu", NULL, ROTARY},
     {"qwen3", "qwen3", "Qwen3ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH | NO_O_BIAS},
+    {"smollm3", "smollm3", "SmolLM3ForCausalLM", "model.layers.%zu.", llama_global, llama_block,
+     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_BIAS},
     {"gemma", "gemma", "GemmaForCausalLM", "model.layers.%zu.", gemma_global, gemma_block,
      llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
      ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},

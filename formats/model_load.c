@@ -249,6 +249,7 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
     pare_config own = *c; /* the shapes of this block */
     own.intermediate = pare_config_mlp(c, i);
     b->window = pare_config_window(c, i);
+    b->apart = pare_config_turns_apart(c, i);
     if (c->experts) {
         b->expert = PARE_NEW(l->arena, pare_linear, c->experts * PARE_ROLES);
         if (!b->expert)

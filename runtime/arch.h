@@ -183,6 +183,8 @@ typedef struct pare_arch {
     size_t context;             /* positions where nothing is said of them */
     double rope_theta, rotary_share;
     double rope_theta_local; /* of blocks with a window; 0: the same */
+    size_t unturned_period;  /* 0: all blocks turn; else every so-many-th does not, unless
+                                no_rope_layer_interval or no_rope_layers says otherwise */
     pare_act act;
     bool gelu_means_tanh; /* "gelu" in the file is the approximation */
     pare_residual residual;

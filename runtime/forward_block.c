@@ -151,7 +151,8 @@ static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *
 
 static pare_status attend(const block_call *p, const pare_array *qkv, pare_array *attended)
 {
-    const pare_attend a = {p->f, &p->weights->kv, p->weights->window, p->batch, p->kv};
+    const pare_attend a = {p->f, &p->weights->kv, p->weights->window, p->weights->apart, p->batch,
+                           p->kv};
     PARE_TRY(p->o->op->attend(p->o, &a, qkv[0], qkv[1], qkv[2], *attended));
     PARE_TRY(inner_norm(p, PARE_NORM_ATTENDED, 1, attended));
     return turn(p, PARE_ROLE_O, *attended);

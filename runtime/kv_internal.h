@@ -15,6 +15,7 @@ typedef struct pare__kv_batch {
     const float *k, *v; /* [sequences * length, kv_heads * head_dim], rounded to F16; k after RoPE,
                            with KVQUANT before it. Not read with an F32 cache */
     size_t window;      /* of the block; 0: none */
+    bool apart;         /* pare_block.apart */
 } pare__kv_batch;
 
 /* True when keys are kept as they are before RoPE, which is applied when they are read. */

@@ -86,6 +86,13 @@ size_t pare_config_window(const pare_config *c, size_t block)
     return c->wide[block / 64] >> block % 64 & 1 ? 0 : c->window;
 }
 
+bool pare_config_turns_apart(const pare_config *c, size_t block)
+{
+    if (c->rope_local.kind == PARE_ROPE_NONE)
+        return c->unturned[block / 64] >> block % 64 & 1;
+    return c->rope_local.theta > 0 && pare_config_window(c, block) > 0;
+}
+
 size_t pare_rope_pairs(const pare_config *c)
 {
     if (c->arch && c->arch->positions)
@@ -145,6 +152,7 @@ double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs, size_t le
                    : plain;
     case PARE_ROPE_YARN: return yarn_frequency(r, i, pairs, plain);
     case PARE_ROPE_LONGROPE: return plain / (double)r->divisor[beyond][i];
+    case PARE_ROPE_NONE: return 0;
     }
     return r->stretch > 0 ? plain / r->stretch : plain;
 }
@@ -203,6 +211,8 @@ const char *pare_config_no_structure(const pare_config *c)
         return "its checkpoints hold several linears in one tensor";
     if (c->window)
         return "it has a sliding window";
+    if (c->rope_local.kind == PARE_ROPE_NONE)
+        return "some of its blocks have no positions";
     if (c->arch->linear[PARE_ROLE_Q].bias != c->arch->linear[PARE_ROLE_O].bias)
         return "some linears of attention have biases and others have none";
     return c->embed_scale > 0 ? "it scales its embedding" : NULL;

@@ -310,6 +310,7 @@ static pare_status make_block(pare_training *t, size_t block)
     pare_block *const b = &t->source.block[block];
     char name[PARE_TRAIN_NAME];
     b->window = pare_config_window(c, block);
+    b->apart = pare_config_turns_apart(c, block);
     for (size_t i = 0; i < pare_block_leaves(c); i++) {
         const pare_leaf leaf = pare_block_leaf(c, b, i);
         if (!leaf.name)

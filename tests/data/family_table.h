@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "tests/data/family_dense.h"
 #include "tests/data/family_gemma3.h"
 
 /* Tensors are "NAME SHAPE", %zu in a name standing for every block, a second one for every expert;
@@ -145,6 +146,7 @@ static const family families[] = {
       "model.layers.%zu.pre_feedforward_layernorm.weight H",
       "model.layers.%zu.post_feedforward_layernorm.weight H"}},
     FAMILY_GEMMA3,
+    FAMILY_SMOLLM3,
     {"gpt2",
      "\"model_type\":\"gpt2\",\"architectures\":[\"GPT2LMHeadModel\"],\"n_embd\":64,\"n_layer\":2,"
      "\"n_head\":4,\"n_positions\":64,\"activation_function\":\"gelu_new\","

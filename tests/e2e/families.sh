@@ -123,7 +123,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
     esac
     case $type in
     llama) ;;
-    mistral | qwen2 | qwen3 | phi3)
+    mistral | qwen2 | qwen3 | phi3 | smollm3)
         refuses "cannot make a smaller checkpoint of a model of type $type" "$smaller"
         ;;
     *)

@@ -66,7 +66,7 @@ static pare_status activate(const pare_ops *o, const pare_array *x, pare_array *
 
 static pare_status attend(const pare_ops *o, const pare_array *x, pare_array *y)
 {
-    const pare_attend a = {&on.f, NULL, on.model.config.window, {2, ROWS / 2, 0}, &on.kv};
+    const pare_attend a = {&on.f, NULL, on.model.config.window, false, {2, ROWS / 2, 0}, &on.kv};
     pare_array q[3];
     for (size_t i = 0; i < 3; i++) { /* it writes over its inputs: a sum stands in for a copy */
         pare_array zero;
