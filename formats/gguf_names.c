@@ -130,6 +130,21 @@ static const pare__gguf_name gemma3_block[] = {
     {NULL, NULL, PARE__GGUF_SAME},
 };
 
+static const pare__gguf_name olmo2_block[] = {
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_q_norm", "self_attn.q_norm", PARE__GGUF_SAME},
+    {"attn_k_norm", "self_attn.k_norm", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"post_attention_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_gate", "mlp.gate_proj", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.up_proj", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
+    {"post_ffw_norm", "post_feedforward_layernorm", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
 static const pare__gguf_name gpt2_global[] = {
     {"token_embd", "transformer.wte", PARE__GGUF_SAME},
     {"position_embd", "transformer.wpe", PARE__GGUF_F32},
@@ -331,6 +346,8 @@ static const pare__gguf_family families[] = {
      llama_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH | NO_O_BIAS},
     {"smollm3", "smollm3", "SmolLM3ForCausalLM", "model.layers.%zu.", llama_global, llama_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | NO_BIAS},
+    {"olmo2", "olmo2", "Olmo2ForCausalLM", "model.layers.%zu.", llama_global, olmo2_block,
+     llama_words, "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | NO_BIAS},
     {"gemma", "gemma", "GemmaForCausalLM", "model.layers.%zu.", gemma_global, gemma_block,
      llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
      ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},

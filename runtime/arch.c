@@ -290,6 +290,7 @@ const pare_arch pare_archs[] = {
         .window = PARE_WINDOW_SWITCHED,
     },
     SMOLLM3,
+    OLMO2,
     {
         .model_type = "gemma",
         .summary = "Gemma: llama with GeGLU, a scaled embedding and norms of 1 + w",

@@ -72,7 +72,7 @@ typedef enum pare_norm_kind {
 
 /* Norms inside a block, beside those in front of its halves; RMS all. */
 typedef enum pare_norm {
-    PARE_NORM_Q,               /* each head of q, before it turns */
+    PARE_NORM_Q,               /* each head of q, or all together, before they turn */
     PARE_NORM_K,               /* likewise */
     PARE_NORM_ATTENDED,        /* in front of o */
     PARE_NORM_ACTIVATED,       /* in front of down */
@@ -158,9 +158,10 @@ typedef enum pare_window_rule {
 typedef struct pare_arch {
     const char *model_type; /* config.json "model_type" */
     const char *summary;
-    const char *embed, *norm, *head;       /* without ".weight" */
-    const char *block_prefix;              /* "model.layers.%zu." */
-    const char *attention_norm, *mlp_norm; /* mlp_norm NULL: shared */
+    const char *embed, *norm, *head; /* without ".weight" */
+    const char *block_prefix;        /* "model.layers.%zu." */
+    const char *attention_norm,
+        *mlp_norm; /* mlp_norm NULL: shared; both: nothing is normed there */
     pare_linear_desc linear[PARE_ROLES];
     pare_producer producer[PARE_SITES];
     const pare_experts *experts; /* NULL: one MLP for all tokens */
@@ -170,6 +171,7 @@ typedef struct pare_arch {
     pare_norm_kind norm_kind;
     float norm_offset; /* added to the weights of every norm as they stand in the file */
     const char *inner_norm[PARE_NORMS];
+    bool whole_qk_norms; /* PARE_NORM_Q and K: all heads of a token together */
     bool head_bias;
     pare_fused fused[PARE_FUSED_MAX];
     bool transposed;        /* linears of blocks lie [in, out] in the file */

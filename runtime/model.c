@@ -70,8 +70,8 @@ uint64_t pare_config_idle_weights(const pare_config *c)
 size_t pare_norm_width(const pare_config *c, pare_norm norm)
 {
     switch (norm) {
-    case PARE_NORM_Q:
-    case PARE_NORM_K: return c->head_dim;
+    case PARE_NORM_Q: return c->arch->whole_qk_norms ? c->heads * c->head_dim : c->head_dim;
+    case PARE_NORM_K: return c->arch->whole_qk_norms ? c->kv_heads * c->head_dim : c->head_dim;
     case PARE_NORM_ATTENDED: return c->heads * c->head_dim;
     case PARE_NORM_ACTIVATED: return c->intermediate;
     case PARE_NORM_AFTER_ATTENTION:
@@ -180,6 +180,8 @@ static const char *beside_llama(const pare_config *c)
         return "it has learned positions";
     if (c->residual != PARE_RESIDUAL_SERIAL)
         return "attention and MLP run side by side";
+    if (!a->attention_norm)
+        return "it has no norms in front of attention and MLP";
     if (a->inner_norm[PARE_NORM_AFTER_ATTENTION])
         return "it has norms behind attention and MLP";
     if (a->inner_norm[PARE_NORM_ATTENDED])

@@ -17,4 +17,21 @@
         }                                                                                          \
     }
 
+#define FAMILY_OLMO2                                                                               \
+    {                                                                                              \
+        "olmo2",                                                                                   \
+            "\"model_type\":\"olmo2\",\"architectures\":[\"Olmo2ForCausalLM\"],"                   \
+            "\"hidden_act\":\"silu\",\"rope_theta\":5000.0,\"pad_token_id\":"                      \
+            "0," FAMILY_LLAMA_SIZES,                                                               \
+            FAMILY_LLAMA_NUMBERS, 0,                                                               \
+        {                                                                                          \
+            "model.embed_tokens.weight VH", "model.norm.weight H", FAMILY_HEAD,                    \
+                "model.layers.%zu.post_attention_layernorm.weight H",                              \
+                "model.layers.%zu.post_feedforward_layernorm.weight H",                            \
+                "model.layers.%zu.self_attn.q_norm.weight Q",                                      \
+                "model.layers.%zu.self_attn.k_norm.weight K", FAMILY_LLAMA_ATTENTION,              \
+                FAMILY_LLAMA_MLP                                                                   \
+        }                                                                                          \
+    }
+
 #endif

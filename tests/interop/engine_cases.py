@@ -80,6 +80,7 @@ FAMILIES = {
     "gemma2": ({"query_pre_attn_scalar": 24}, None),
     "gemma3_text": ({"query_pre_attn_scalar": 24}, None),
     "smollm3": ({}, None),
+    "olmo2": ({}, None),
     "gpt2": ({}, None),
     "opt": ({}, None),
     "gpt_neox": ({}, None),

@@ -55,6 +55,7 @@ static const kind kinds[] = {
             "\"query_pre_attn_scalar\":24,\"layer_types\":[\"sliding_attention\","
             "\"sliding_attention\",\"sliding_attention\"],"),
     AS_IS("smollm3"),
+    AS_IS("olmo2"),
     AS_IS("gpt2"),
     AS_IS("gpt_neox"),
     CHANGED("gpt_neox", "\"rotary_pct\":0.25",
