@@ -32,7 +32,8 @@ static const missing list[] = {
     {"mistral3 ministral3", "a scale of queries that grows with the position"},
     {"olmo3", "blocks with a window that turn unscaled beside others that do not, without norms in "
               "front of attention and MLP"},
-    {"granite granitemoe", "multipliers of the embedding, the scores, the stream and the logits"},
+    {"granitemoe", "experts in one tensor, and multipliers of the embedding, the scores, the "
+                   "stream and the logits"},
     {"cohere cohere2 command-r", "norms that take the mean away and have no bias, and a scale of "
                                  "the logits"},
     {"mamba mamba2 nemotron_h granitemoehybrid granitehybrid falcon_h1 jamba",

@@ -25,6 +25,11 @@ static void put_real(pare_gguf_writer *w, const pare__gguf_family *f, const char
     pare_gguf_put_f32(w, key_of(f, key, full), (float)value);
 }
 
+static double square(double x)
+{
+    return x * x;
+}
+
 /* What every token runs, or all experts of a token together. */
 static size_t width_of_all(const pare__gguf_family *f, const pare_config *c)
 {
@@ -46,7 +51,7 @@ static void put_sizes(const pare__gguf_family *f, const pare_config *c, pare_ggu
     put_real(w, f,
              c->arch->norm_kind == PARE_NORM_RMS ? "attention.layer_norm_rms_epsilon"
                                                  : "attention.layer_norm_epsilon",
-             c->norm_eps);
+             c->norm_eps * square(c->stream_scale > 0 ? c->stream_scale : 1));
     if (c->head_dim * c->heads != c->hidden || f->how & PARE__GGUF_KEY_LENGTH) {
         put_size(w, f, "attention.key_length", c->head_dim);
         put_size(w, f, "attention.value_length", c->head_dim);
@@ -75,6 +80,12 @@ static void put_choices(const pare__gguf_family *f, const pare_config *c, pare_g
         if (strcmp(word->key, "use_parallel_residual") == 0)
             pare_gguf_put_bool(w, key_of(f, word->key, full),
                                c->residual == PARE_RESIDUAL_PARALLEL);
+    if (c->arch->multiplies) {
+        put_real(w, f, "embedding_scale", c->embed_scale * c->stream_scale);
+        put_real(w, f, "attention.scale", c->attention_scale);
+        put_real(w, f, "residual_scale", c->stream_scale);
+        put_real(w, f, "logit_scale", c->logit_divisor);
+    }
     if (c->attention_cap > 0)
         put_real(w, f, "attn_logit_softcapping", c->attention_cap);
     if (c->logit_cap > 0)
@@ -189,6 +200,8 @@ pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const p
         : memcmp(was->unturned, is->unturned, sizeof was->unturned) != 0
             ? "blocks without positions"
         : !same(was->embed_scale, is->embed_scale)         ? "the scale of embeddings"
+        : !same(was->stream_scale, is->stream_scale)       ? "the scale of the stream"
+        : !same(was->logit_divisor, is->logit_divisor)     ? "the scale of logits"
         : !same(was->attention_scale, is->attention_scale) ? "the scale of scores"
         : !same(was->attention_cap, is->attention_cap)     ? "the cap of scores"
         : !same(was->logit_cap, is->logit_cap)             ? "the cap of logits"

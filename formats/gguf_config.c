@@ -472,6 +472,13 @@ static pare__gguf_shape read_shape(const translation *t)
 
 static pare_status put_all(const translation *t)
 {
+    int64_t turns = 1;
+    (void)pare__gguf_integer(t->g, "rope.scaling.finetuned", &turns);
+    if (!turns && strcmp(t->family->model_type, "granite") == 0)
+        return pare_fail(t->cx, PARE_ENOTSUP,
+                         "%s: granite.rope.scaling.finetuned of 0 is not supported: none of its "
+                         "blocks would have positions",
+                         t->name);
     /* OLMo 3 has OLMo 2's architecture, and a window */
     if (t->shape.window && strcmp(t->family->model_type, "olmo2") == 0)
         return pare_fail(t->cx, PARE_ENOTSUP,

@@ -219,6 +219,21 @@ static const pare__gguf_word llama_words[] = {
     {NULL, NULL, PARE__GGUF_WHOLE, false},
 };
 
+static const pare__gguf_word granite_words[] = {
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "intermediate_size", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {"embedding_scale", "embedding_multiplier", PARE__GGUF_REAL, true},
+    {"attention.scale", "attention_multiplier", PARE__GGUF_REAL, true},
+    {"residual_scale", "residual_multiplier", PARE__GGUF_REAL, true},
+    {"logit_scale", "logits_scaling", PARE__GGUF_REAL, true},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
 static const pare__gguf_word gemma2_words[] = {
     {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
     {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
@@ -348,6 +363,8 @@ static const pare__gguf_family families[] = {
      llama_words, "hidden_act", "silu", NULL, ROTARY | NO_BIAS},
     {"olmo2", "olmo2", "Olmo2ForCausalLM", "model.layers.%zu.", llama_global, olmo2_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | NO_BIAS},
+    {"granite", "granite", "GraniteForCausalLM", "model.layers.%zu.", llama_global, llama_block,
+     granite_words, "hidden_act", "silu", NULL, ROTARY | DIVISORS},
     {"gemma", "gemma", "GemmaForCausalLM", "model.layers.%zu.", gemma_global, gemma_block,
      llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
      ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},

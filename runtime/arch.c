@@ -291,6 +291,7 @@ const pare_arch pare_archs[] = {
     },
     SMOLLM3,
     OLMO2,
+    GRANITE,
     {
         .model_type = "gemma",
         .summary = "Gemma: llama with GeGLU, a scaled embedding and norms of 1 + w",

@@ -194,6 +194,8 @@ typedef struct pare_arch {
     size_t window_width; /* sliding_window where nothing is said of it; 0: none */
     bool tied;
     bool scales_embedding; /* by sqrt(hidden) */
+    bool multiplies;       /* embedding_multiplier, attention_multiplier, residual_multiplier,
+                              logits_scaling: 1 where nothing is said of them */
     /* 0: never read; below 0: none where nothing is said. attn_logit_softcapping,
      * final_logit_softcapping, query_pre_attn_scalar */
     double attention_cap, logit_cap, attention_scalar;

@@ -34,4 +34,13 @@
         .rope_theta = 10000, .rotary_share = 1,                                                    \
     }
 
+#define GRANITE                                                                                    \
+    {                                                                                              \
+        .model_type = "granite",                                                                   \
+        .summary = "Granite 3: llama with factors on embedding, scores, halves and logits",        \
+        LLAMA_TENSORS, .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_ASKED), \
+        .producer = GATED_PRODUCERS, .context = 2048, .words = &llama_words, .norm_eps = 1e-6,     \
+        .rope_theta = 10000, .rotary_share = 1, .multiplies = true,                                \
+    }
+
 #endif

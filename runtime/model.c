@@ -172,6 +172,8 @@ size_t pare_rope_table_rows(const pare_config *c, size_t positions)
 static const char *beside_llama(const pare_config *c)
 {
     const pare_arch *const a = c->arch;
+    if (a->multiplies)
+        return "it multiplies what its halves make, and its logits";
     if (a->experts)
         return "its MLP is a mixture of experts";
     if (a->norm_kind != PARE_NORM_RMS)

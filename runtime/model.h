@@ -57,7 +57,12 @@ typedef struct pare_config {
     bool tied;
     pare_act act; /* of the MLP */
     pare_residual residual;
-    double embed_scale;     /* of what is looked up; 0: 1 */
+    double embed_scale;  /* of what is looked up; 0: 1 */
+    double stream_scale; /* the stream holds 1 / stream_scale of what the family has there, so that
+                            each half adds what it makes: embed_scale and norm_eps, which is that
+                            of the file / stream_scale^2, are of this stream; 0: 1 */
+    double
+        logit_divisor; /* of logits: the last norm holds 1 / logit_divisor of its weights; 0: 1 */
     double attention_scale; /* of q k; 0: 1 / sqrt(head_dim) */
     double attention_cap;   /* scores s become cap tanh(s / cap); 0: no cap */
     double logit_cap;       /* the same for logits */
@@ -181,6 +186,12 @@ typedef struct pare_linear {
     bool rotated;           /* o and down, dense too: the block multiplies x by the matrix of
                                runtime/hadamard.h before taps and the linear see it */
 } pare_linear;
+
+/* What the weights of a norm in a file are multiplied with, behind the offset of the family. */
+static inline float pare_norm_factor(const pare_config *c, bool last)
+{
+    return last && c->logit_divisor > 0 ? (float)(1 / c->logit_divisor) : 1;
+}
 
 /* Norms hold what is multiplied with: the offset of the family is in them. */
 typedef struct pare_block {

@@ -298,8 +298,9 @@ static pare_status make_leaf(pare_training *t, const pare_leaf *leaf, const char
         return PARE_OK;
     }
     const bool norm = leaf->kind == PARE_LEAF_NORM || leaf->kind == PARE_LEAF_INNER_NORM;
+    const pare_config *const c = &t->source.config;
     for (size_t i = 0; norm && i < leaf->n; i++)
-        value[i] = 1;
+        value[i] = pare_norm_factor(c, leaf->name == c->arch->norm);
     *leaf->vector = value;
     return PARE_OK;
 }

@@ -34,4 +34,18 @@
         }                                                                                          \
     }
 
+#define FAMILY_GRANITE                                                                             \
+    {                                                                                              \
+        "granite",                                                                                 \
+            "\"model_type\":\"granite\",\"architectures\":[\"GraniteForCausalLM\"],"               \
+            "\"hidden_act\":\"silu\",\"rope_theta\":5000.0,\"pad_token_id\":0,"                    \
+            "\"embedding_multiplier\":1.5,\"attention_multiplier\":0.125,"                         \
+            "\"residual_multiplier\":0.7,\"logits_scaling\":1.5,\"tie_word_embeddings\":"          \
+            "true," FAMILY_LLAMA_SIZES,                                                            \
+            FAMILY_LLAMA_NUMBERS, 0,                                                               \
+        {                                                                                          \
+            FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP                            \
+        }                                                                                          \
+    }
+
 #endif

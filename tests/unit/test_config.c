@@ -91,6 +91,8 @@ static const char *const messages[] = {
     "layer_types: item 1 is not supported",
     "layer_types: item 1 is sliding_attention, and there is no sliding_window",
     "rope_parameters of sliding_attention: a rope_type that goes by the length of the sequence is",
+    "embedding_multiplier is not a number above 0",
+    "residual_multiplier 1e-30 and logits_scaling 1 do not fit F32",
     "no_rope_layers is not a list",
     "no_rope_layers has 2 items for 3 blocks (num_hidden_layers)",
     "no_rope_layers: item 1 is neither 0 nor 1",
@@ -491,8 +493,13 @@ START_TEST(the_table_of_families_is_complete)
     for (const pare_arch *a = pare_archs; a->model_type; a++) {
         ck_assert_ptr_eq(pare_arch_find(a->model_type), a);
         ck_assert_uint_gt(a->context, 0);
-        ck_assert(a->summary && a->embed && a->norm && a->head && a->attention_norm);
-        ck_assert((a->mlp_norm == NULL) == (a->residual == PARE_RESIDUAL_SHARED));
+        ck_assert(a->summary && a->embed && a->norm && a->head);
+        if (a->attention_norm)
+            ck_assert((a->mlp_norm == NULL) == (a->residual == PARE_RESIDUAL_SHARED));
+        else
+            ck_assert(!a->mlp_norm && a->residual == PARE_RESIDUAL_SERIAL);
+        for (pare_site site = 0; site < PARE_SITES && !a->attention_norm; site++)
+            ck_assert(a->producer[site].kind != PARE_PRODUCER_NORM);
         ck_assert_ptr_nonnull(strstr(a->block_prefix, "%zu"));
         ck_assert(!a->experts || strstr(a->experts->prefix, "%zu"));
         for (pare_role r = 0; r < PARE_ROLES; r++) {
