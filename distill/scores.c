@@ -28,7 +28,8 @@ size_t pare_qk_floats(const pare_config *c)
 pare_status pare_qk_take(pare_arena *a, const pare_forward *f, size_t block, size_t length,
                          size_t rows, pare_qk *out)
 {
-    *out = (pare_qk){.f = f, .length = length, .window = f->model->block[block].window};
+    const pare_block *const b = &f->model->block[block];
+    *out = (pare_qk){.f = f, .length = length, .window = b->window, .apart = b->apart};
     out->q = PARE_NEW(a, float, rows *q_width(out));
     out->k = PARE_NEW(a, float, rows *k_width(out));
     return out->q && out->k ? PARE_OK : PARE_ENOMEM;
@@ -39,7 +40,7 @@ static void turn(const pare_qk *of, void (*by)(float *, const float *, const flo
                  float *x, size_t rows, size_t width)
 {
     const size_t d = of->f->model->config.head_dim, half = pare_rope_pairs(&of->f->model->config);
-    const size_t table = pare_rope_table(of->f, of->window, of->length);
+    const size_t table = pare_rope_table(of->f, of->apart, of->length);
     for (size_t i = 0; half && i < rows; i++) {
         const size_t at = table + i % of->length * half;
         for (size_t h = 0; h < width; h += d)

@@ -26,6 +26,7 @@ typedef struct pare_qk {
     const pare_forward *f;
     size_t length; /* of a sequence */
     size_t window; /* of the block; 0: all tokens before */
+    bool apart;    /* pare_block.apart */
     float *q, *k;  /* [rows, heads * head_dim], [rows, kv_heads * head_dim] */
 } pare_qk;
 

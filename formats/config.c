@@ -571,6 +571,7 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     PARE_TRY(read_window(&f, out));
     PARE_TRY(read_scales(&f, out));
     PARE_TRY(read_norm_eps(&f, out));
+    PARE_TRY(pare__config_multipliers(&f, out));
     PARE_TRY(pare__config_rope(&f, out));
     PARE_TRY(read_flag(&f, "tie_word_embeddings", out->arch->tied, &out->tied));
     out->bos_id = -1;

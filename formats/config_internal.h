@@ -47,4 +47,8 @@ void pare__config_scaling_warn(const pare__config_file *f, const pare_config *c)
  * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */
 PARE_CHECKED pare_status pare__config_rope(const pare__config_file *f, pare_config *c);
 
+/* What multiplies embedding, scores, halves and logits, of a configuration that has its epsilon.
+ * PARE_EFORMAT, PARE_ENOTSUP for factors that do not fit F32. */
+PARE_CHECKED pare_status pare__config_multipliers(const pare__config_file *f, pare_config *c);
+
 #endif

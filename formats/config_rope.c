@@ -158,6 +158,51 @@ static pare_status read_kinds(const pare__config_file *f, pare_config *c)
     return PARE_OK;
 }
 
+/* no_rope_layers has 1 for a block that turns and 0 for one that does not. */
+static pare_status read_unturned_list(const pare__config_file *f, const pare_json *list,
+                                      pare_config *c)
+{
+    static const char key[] = "no_rope_layers";
+    if (pare_json_type_of(list) != PARE_JSON_ARRAY)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a list", f->name, key);
+    if (pare_json_count(list) != c->blocks)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s has %zu item%s for %zu block%s (%s)", f->name,
+                         key, pare_json_count(list), pare_plural(pare_json_count(list)), c->blocks,
+                         pare_plural(c->blocks), c->arch->words->blocks);
+    for (size_t i = 0; i < c->blocks; i++) {
+        const int64_t turns = pare_json_integer(pare_json_at(list, i), -1);
+        if (turns != 0 && turns != 1)
+            return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: item %zu is neither 0 nor 1", f->name,
+                             key, i);
+        c->unturned[i / 64] |= (uint64_t)!turns << i % 64;
+    }
+    return PARE_OK;
+}
+
+/* Blocks that do not turn: rope_local has no angles for them. */
+static pare_status read_unturned(const pare__config_file *f, pare_config *c)
+{
+    static const char key[] = "no_rope_layer_interval";
+    const pare_json *const list = pare_json_get(f->json, "no_rope_layers");
+    const pare_json *const given = pare_json_get(f->json, key);
+    const int64_t period = pare__config_absent(given) ? (int64_t)c->arch->unturned_period
+                                                      : pare_json_integer(given, -1);
+    bool some = false;
+    if (period < 1)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a whole number from 1 on", f->name,
+                         key);
+    if (!pare__config_absent(list))
+        PARE_TRY(read_unturned_list(f, list, c));
+    for (size_t i = 0; i < c->blocks; i++) {
+        if (pare__config_absent(list) && (int64_t)(i + 1) % period == 0)
+            c->unturned[i / 64] |= (uint64_t)1 << i % 64;
+        some |= c->unturned[i / 64] >> i % 64 & 1;
+    }
+    if (some)
+        c->rope_local = (pare_rope){.theta = 1, .kind = PARE_ROPE_NONE};
+    return PARE_OK;
+}
+
 /* rope_theta stands at the top or, in newer files, inside rope_parameters. */
 pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
 {
@@ -185,5 +230,5 @@ pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
     if (!pare__config_absent(pare_json_get(f->json, "rope_theta")) && c->rope.theta != top.theta)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: rope_theta is given twice, %g and %g", f->name,
                          top.theta, c->rope.theta);
-    return PARE_OK;
+    return c->arch->unturned_period ? read_unturned(f, c) : PARE_OK;
 }

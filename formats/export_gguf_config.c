@@ -25,6 +25,11 @@ static void put_real(pare_gguf_writer *w, const pare__gguf_family *f, const char
     pare_gguf_put_f32(w, key_of(f, key, full), (float)value);
 }
 
+static double square(double x)
+{
+    return x * x;
+}
+
 /* What every token runs, or all experts of a token together. */
 static size_t width_of_all(const pare__gguf_family *f, const pare_config *c)
 {
@@ -46,7 +51,7 @@ static void put_sizes(const pare__gguf_family *f, const pare_config *c, pare_ggu
     put_real(w, f,
              c->arch->norm_kind == PARE_NORM_RMS ? "attention.layer_norm_rms_epsilon"
                                                  : "attention.layer_norm_epsilon",
-             c->norm_eps);
+             c->norm_eps * square(c->stream_scale > 0 ? c->stream_scale : 1));
     if (c->head_dim * c->heads != c->hidden || f->how & PARE__GGUF_KEY_LENGTH) {
         put_size(w, f, "attention.key_length", c->head_dim);
         put_size(w, f, "attention.value_length", c->head_dim);
@@ -75,6 +80,12 @@ static void put_choices(const pare__gguf_family *f, const pare_config *c, pare_g
         if (strcmp(word->key, "use_parallel_residual") == 0)
             pare_gguf_put_bool(w, key_of(f, word->key, full),
                                c->residual == PARE_RESIDUAL_PARALLEL);
+    if (c->arch->multiplies) {
+        put_real(w, f, "embedding_scale", c->embed_scale * c->stream_scale);
+        put_real(w, f, "attention.scale", c->attention_scale);
+        put_real(w, f, "residual_scale", c->stream_scale);
+        put_real(w, f, "logit_scale", c->logit_divisor);
+    }
     if (c->attention_cap > 0)
         put_real(w, f, "attn_logit_softcapping", c->attention_cap);
     if (c->logit_cap > 0)
@@ -186,10 +197,14 @@ pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const p
         : was->residual != is->residual                      ? "the order of its halves"
         : was->window != is->window                          ? "the window of attention"
         : memcmp(was->wide, is->wide, sizeof was->wide) != 0 ? "blocks with a window"
-        : !same(was->embed_scale, is->embed_scale)           ? "the scale of embeddings"
-        : !same(was->attention_scale, is->attention_scale)   ? "the scale of scores"
-        : !same(was->attention_cap, is->attention_cap)       ? "the cap of scores"
-        : !same(was->logit_cap, is->logit_cap)               ? "the cap of logits"
+        : memcmp(was->unturned, is->unturned, sizeof was->unturned) != 0
+            ? "blocks without positions"
+        : !same(was->embed_scale, is->embed_scale)         ? "the scale of embeddings"
+        : !same(was->stream_scale, is->stream_scale)       ? "the scale of the stream"
+        : !same(was->logit_divisor, is->logit_divisor)     ? "the scale of logits"
+        : !same(was->attention_scale, is->attention_scale) ? "the scale of scores"
+        : !same(was->attention_cap, is->attention_cap)     ? "the cap of scores"
+        : !same(was->logit_cap, is->logit_cap)             ? "the cap of logits"
         : pare_rope_pairs(was) != pare_rope_pairs(is) || !same(was->rope.theta, is->rope.theta)
             ? "positions"
         : !same_positions(&was->rope, &is->rope, pairs) ? "the scaling of positions"
@@ -231,10 +246,13 @@ static bool has_bias(const pare_export_linear *l)
     return w->bias || l->packed.bias;
 }
 
-static const char *o_with_bias(const pare_export_model *m)
+/* The first linear with a bias that files of the family have no place for. */
+static const char *bias_too_much(const pare__gguf_family *f, const pare_export_model *m)
 {
     for (size_t i = 0; i < m->linears; i++)
-        if (m->linear[i].role == PARE_ROLE_O && has_bias(&m->linear[i]))
+        if (has_bias(&m->linear[i]) &&
+            (f->how & PARE__GGUF_NO_BIAS ||
+             (f->how & PARE__GGUF_NO_O_BIAS && m->linear[i].role == PARE_ROLE_O)))
             return m->linear[i].name;
     return NULL;
 }
@@ -315,11 +333,11 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
             "gguf: linear %s has no bias, which readers of files of %s ask for; the format "
             "safetensors does without",
             m->linear[0].name, name);
-    if (f->how & PARE__GGUF_NO_O_BIAS && o_with_bias(m))
+    if (bias_too_much(f, m))
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: linear %s has a bias, which readers of files of %s have no place "
                          "for; the format safetensors has",
-                         o_with_bias(m), name);
+                         bias_too_much(f, m), name);
     return PARE_OK;
 }
 

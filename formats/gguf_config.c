@@ -472,6 +472,18 @@ static pare__gguf_shape read_shape(const translation *t)
 
 static pare_status put_all(const translation *t)
 {
+    int64_t turns = 1;
+    (void)pare__gguf_integer(t->g, "rope.scaling.finetuned", &turns);
+    if (!turns && strcmp(t->family->model_type, "granite") == 0)
+        return pare_fail(t->cx, PARE_ENOTSUP,
+                         "%s: granite.rope.scaling.finetuned of 0 is not supported: none of its "
+                         "blocks would have positions",
+                         t->name);
+    /* OLMo 3 has OLMo 2's architecture, and a window */
+    if (t->shape.window && strcmp(t->family->model_type, "olmo2") == 0)
+        return pare_fail(t->cx, PARE_ENOTSUP,
+                         "%s: model_type olmo3 is not supported: pare does not compute %s", t->name,
+                         pare__config_missing("olmo3"));
     PARE_TRY(pare__gguf_settings(t->cx, t->name, t->g, t->family, &t->shape));
     put_family(t);
     PARE_TRY(put_words(t));

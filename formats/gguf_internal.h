@@ -54,6 +54,7 @@ enum {
                                     base of their own, unscaled */
     PARE__GGUF_DIVISORS = 4096,  /* readers take divisors of frequencies, rope_freqs.weight */
     PARE__GGUF_FACTORS = 16384,  /* and two sets of them, pare__gguf_factors */
+    PARE__GGUF_NO_BIAS = 32768,  /* no linear has one */
     PARE__GGUF_EXPERT_NORM = 256 /* weights of the experts of a token sum to 1, where models may
                                     say otherwise */
 };

@@ -131,6 +131,21 @@ static const pare__gguf_name gemma3_block[] = {
     {NULL, NULL, PARE__GGUF_SAME},
 };
 
+static const pare__gguf_name olmo2_block[] = {
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_q_norm", "self_attn.q_norm", PARE__GGUF_SAME},
+    {"attn_k_norm", "self_attn.k_norm", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"post_attention_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_gate", "mlp.gate_proj", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.up_proj", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
+    {"post_ffw_norm", "post_feedforward_layernorm", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
 static const pare__gguf_name gpt2_global[] = {
     {"token_embd", "transformer.wte", PARE__GGUF_SAME},
     {"position_embd", "transformer.wpe", PARE__GGUF_F32},
@@ -202,6 +217,21 @@ static const pare__gguf_word llama_words[] = {
     {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
     {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
+static const pare__gguf_word granite_words[] = {
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "intermediate_size", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {"embedding_scale", "embedding_multiplier", PARE__GGUF_REAL, true},
+    {"attention.scale", "attention_multiplier", PARE__GGUF_REAL, true},
+    {"residual_scale", "residual_multiplier", PARE__GGUF_REAL, true},
+    {"logit_scale", "logits_scaling", PARE__GGUF_REAL, true},
     {NULL, NULL, PARE__GGUF_WHOLE, false},
 };
 
@@ -314,6 +344,7 @@ enum {
     TIED = PARE__GGUF_TIED,
     NO_WINDOW = PARE__GGUF_NO_WINDOW,
     NO_O_BIAS = PARE__GGUF_NO_O_BIAS,
+    NO_BIAS = PARE__GGUF_NO_BIAS,
     WINDOW = PARE__GGUF_WINDOW,
     EXPERTS = PARE__GGUF_MIXTURE,
     EXPERT_NORM = PARE__GGUF_EXPERT_NORM,
@@ -322,9 +353,10 @@ enum {
     FACTORS = PARE__GGUF_FACTORS
 };
 _Static_assert((ROTARY + HEAD + SQUARE + KEY_LENGTH + ACT + QKV_BIAS + TIED + NO_WINDOW +
-                NO_O_BIAS + WINDOW + EXPERTS + EXPERT_NORM + DIVISORS + LOCAL + FACTORS) ==
-                   (ROTARY | HEAD | SQUARE | KEY_LENGTH | ACT | QKV_BIAS | TIED | NO_WINDOW |
-                    NO_O_BIAS | WINDOW | EXPERTS | EXPERT_NORM | DIVISORS | LOCAL | FACTORS),
+                NO_O_BIAS + WINDOW + EXPERTS + EXPERT_NORM + DIVISORS + LOCAL + FACTORS +
+                NO_BIAS) == (ROTARY | HEAD | SQUARE | KEY_LENGTH | ACT | QKV_BIAS | TIED |
+                             NO_WINDOW | NO_O_BIAS | WINDOW | EXPERTS | EXPERT_NORM | DIVISORS |
+                             LOCAL | FACTORS | NO_BIAS),
                "two are the same bit");
 
 static const pare__gguf_family families[] = {
@@ -343,6 +375,12 @@ static const pare__gguf_family families[] = {
      llama_words, "hidden_act", "silu", NULL, ROTARY},
     {"qwen3", "qwen3", "Qwen3ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH | NO_O_BIAS},
+    {"smollm3", "smollm3", "SmolLM3ForCausalLM", "model.layers.%zu.", llama_global, llama_block,
+     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_BIAS},
+    {"olmo2", "olmo2", "Olmo2ForCausalLM", "model.layers.%zu.", llama_global, olmo2_block,
+     llama_words, "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | NO_BIAS},
+    {"granite", "granite", "GraniteForCausalLM", "model.layers.%zu.", llama_global, llama_block,
+     granite_words, "hidden_act", "silu", NULL, ROTARY | DIVISORS},
     {"gemma", "gemma", "GemmaForCausalLM", "model.layers.%zu.", gemma_global, gemma_block,
      llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
      ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},

@@ -251,6 +251,7 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
     pare_config own;
     pare_block_config(c, i, &own);
     b->window = pare_config_window(c, i);
+    b->apart = pare_config_turns_apart(c, i);
     if (c->experts) {
         b->expert = PARE_NEW(l->arena, pare_linear, c->experts * PARE_ROLES);
         if (!b->expert)
@@ -564,6 +565,8 @@ static pare_status load_all(loader *l, pare_arena *scratch, pare_model *m)
         PARE_TRY(load_matrix(l, l->arch->positions, c->context + l->arch->position_offset,
                              c->hidden, &m->positions));
     PARE_TRY(load_norm(l, l->arch->norm, c->hidden, &m->norm, &m->norm_bias));
+    for (size_t i = 0; i < c->hidden; i++)
+        m->norm[i] *= pare_norm_factor(c, true);
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(load_block(l, c, i, &m->block[i]));
     PARE_TRY(load_kv(l, m));

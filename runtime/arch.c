@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/arch_beside_llama.h"
+
 #define ATTENTION(name, out, bias)                                                                 \
     {                                                                                              \
         name, PARE_SITE_ATTENTION, out, PARE_WIDTH_HIDDEN, bias                                    \
@@ -289,6 +291,9 @@ const pare_arch pare_archs[] = {
         .rotary_share = 1,
         .window = PARE_WINDOW_SWITCHED,
     },
+    SMOLLM3,
+    OLMO2,
+    GRANITE,
     {
         .model_type = "gemma",
         .summary = "Gemma: llama with GeGLU, a scaled embedding and norms of 1 + w",

@@ -72,7 +72,7 @@ typedef enum pare_norm_kind {
 
 /* Norms inside a block, beside those in front of its halves; RMS all. */
 typedef enum pare_norm {
-    PARE_NORM_Q,               /* each head of q, before it turns */
+    PARE_NORM_Q,               /* each head of q, or all together, before they turn */
     PARE_NORM_K,               /* likewise */
     PARE_NORM_ATTENDED,        /* in front of o */
     PARE_NORM_ACTIVATED,       /* in front of down */
@@ -162,9 +162,10 @@ typedef enum pare_window_rule {
 typedef struct pare_arch {
     const char *model_type; /* config.json "model_type" */
     const char *summary;
-    const char *embed, *norm, *head;       /* without ".weight" */
-    const char *block_prefix;              /* "model.layers.%zu." */
-    const char *attention_norm, *mlp_norm; /* mlp_norm NULL: shared */
+    const char *embed, *norm, *head; /* without ".weight" */
+    const char *block_prefix;        /* "model.layers.%zu." */
+    const char *attention_norm,
+        *mlp_norm; /* mlp_norm NULL: shared; both: nothing is normed there */
     pare_linear_desc linear[PARE_ROLES];
     pare_producer producer[PARE_SITES];
     const pare_experts *experts; /* NULL: one MLP for all tokens */
@@ -176,6 +177,7 @@ typedef struct pare_arch {
     pare_norm_kind norm_kind;
     float norm_offset; /* added to the weights of every norm as they stand in the file */
     const char *inner_norm[PARE_NORMS];
+    bool whole_qk_norms; /* PARE_NORM_Q and K: all heads of a token together */
     bool head_bias;
     pare_fused fused[PARE_FUSED_MAX];
     bool transposed;        /* linears of blocks lie [in, out] in the file */
@@ -190,6 +192,8 @@ typedef struct pare_arch {
     double rope_theta, rotary_share;
     bool rope_given;         /* config.json must describe the scaling of positions */
     double rope_theta_local; /* of blocks with a window; 0: the same */
+    size_t unturned_period;  /* 0: all blocks turn; else every so-many-th does not, unless
+                                no_rope_layer_interval or no_rope_layers says otherwise */
     pare_act act;
     bool gelu_means_tanh; /* "gelu" in the file is the approximation */
     pare_residual residual;
@@ -197,6 +201,8 @@ typedef struct pare_arch {
     size_t window_width; /* sliding_window where nothing is said of it; 0: none */
     bool tied;
     bool scales_embedding; /* by sqrt(hidden) */
+    bool multiplies;       /* embedding_multiplier, attention_multiplier, residual_multiplier,
+                              logits_scaling: 1 where nothing is said of them */
     /* 0: never read; below 0: none where nothing is said. attn_logit_softcapping,
      * final_logit_softcapping, query_pre_attn_scalar */
     double attention_cap, logit_cap, attention_scalar;

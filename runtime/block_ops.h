@@ -35,6 +35,7 @@ typedef struct pare_attend {
     const pare_forward *f;
     const pare_kv_levels *levels; /* of the block; KVQUANT */
     size_t window;                /* of the block; 0: none */
+    bool apart;                   /* pare_block.apart */
     pare_batch batch;
     pare_kv *kv;
     const float *sinks; /* [heads], or NULL */

@@ -234,6 +234,7 @@ static pare_status run_model(pare_count *n, pare_batch batch, pare_site last)
     x.rows = batch.sequences * batch.length;
     for (size_t i = 0; i < m->config.blocks; i++) {
         n->block.window = pare_config_window(&m->config, i);
+        n->block.apart = pare_config_turns_apart(&m->config, i);
         n->part = PARE_WORK_COMMON;
         PARE_TRY(pare_block_run(&o, &n->forward, m->block ? &m->block[i] : &n->block, batch, x, &kv,
                                 last < PARE_SITES ? &tap : NULL, &y));

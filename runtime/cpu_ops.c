@@ -165,7 +165,7 @@ static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
     const size_t d = c->head_dim, half = pare_rope_pairs(c), width = r->k.width;
     const bool coded = a->kv->format.method != PARE_KV_FLOAT;
     const size_t rotated = pare__kv_before_rope(&a->kv->format) ? 0 : c->kv_heads;
-    const size_t table = pare_rope_table(a->f, a->window, a->kv->capacity);
+    const size_t table = pare_rope_table(a->f, a->apart, a->kv->capacity);
     for (size_t i = begin; i < end; i++) {
         const size_t position = a->batch.start + i % a->batch.length, at = table + position * half;
         const float *const cosine = half ? a->f->rope_cos + at : NULL;
@@ -196,7 +196,8 @@ static pare_status cpu_attend(const pare_ops *o, const pare_attend *a, pare_arra
                               .k = k.at,
                               .v = v.at,
                               .window = a->window,
-                              .sinks = a->sinks};
+                              .sinks = a->sinks,
+                              .apart = a->apart};
     for_rows(o, rotate_rows, &r, 4);
     if (a->kv->format.method == PARE_KV_FLOAT)
         return pare__attention(o->scratch, &b, q.at, y.at);

@@ -110,7 +110,7 @@ static pare_status attention(const pare_ops *o, pare_cuda *c, const pare_attend 
 {
     const pare_config *const config = &a->f->model->config;
     const size_t half = pare_rope_pairs(config);
-    const size_t table = pare_rope_table(a->f, a->window, a->kv->capacity);
+    const size_t table = pare_rope_table(a->f, a->apart, a->kv->capacity);
     const double scale =
         config->attention_scale > 0 ? config->attention_scale : 1.0 / sqrt((double)b->head_dim);
     const void *cosine = NULL, *sine = NULL;
@@ -143,7 +143,7 @@ static pare_status rotate(pare_cuda *c, const pare_attend *a, pare_array x, size
 {
     const pare_config *const config = &a->f->model->config;
     const size_t half = pare_rope_pairs(config);
-    const size_t table = pare_rope_table(a->f, a->window, a->kv->capacity);
+    const size_t table = pare_rope_table(a->f, a->apart, a->kv->capacity);
     const void *cosine, *sine;
     if (!half)
         return PARE_OK;

@@ -341,7 +341,7 @@ pare_status pare__cuda_upload_model(pare_cuda *c)
 {
     const pare_model *const m = c->f->model;
     const pare_config *const config = &m->config;
-    const size_t half = pare_rope_pairs(config), far = pare_rope_table(c->f, 0, SIZE_MAX);
+    const size_t half = pare_rope_pairs(config), far = pare_rope_table(c->f, false, SIZE_MAX);
     const size_t size = c->f->positions * half;
     for (size_t i = 0; i < config->blocks; i++) {
         pare_ctx_progress(c->cx, "copying the model to the device", (double)i,
@@ -354,7 +354,7 @@ pare_status pare__cuda_upload_model(pare_cuda *c)
     if (far) /* that of shorter sequences lies in front */
         PARE_TRY(upload_table(c, 0, far));
     PARE_TRY(upload_table(c, far, size));
-    return config->rope_local.theta > 0 ? upload_table(c, pare_rope_table(c->f, 1, 0), size)
+    return config->rope_local.theta > 0 ? upload_table(c, pare_rope_table(c->f, true, 0), size)
                                         : PARE_OK;
 }
 

@@ -62,15 +62,15 @@ typedef struct pare_forward {
     const struct pare_backend *backend; /* runtime/block_ops.h; NULL: the CPU */
 } pare_forward;
 
-/* Where the angles of a block with this window (0: none) begin in rope_cos and rope_sin, for
+/* Where the angles of a block begin in rope_cos and rope_sin, apart: those of rope_local, for
  * sequences that may come to have `room` positions (the capacity of their cache). The room counts
  * and not the length so far, so that keys that lie in a cache need not turn again when their
  * sequence grows. */
-static inline size_t pare_rope_table(const pare_forward *f, size_t window, size_t room)
+static inline size_t pare_rope_table(const pare_forward *f, bool apart, size_t room)
 {
     const pare_config *const c = &f->model->config;
     const size_t rows = pare_rope_rows(&c->rope, f->positions), near = rows - f->positions;
-    if (window && c->rope_local.theta > 0)
+    if (apart)
         return rows * pare_rope_pairs(c);
     return near && room > near ? near * pare_rope_pairs(c) : 0;
 }

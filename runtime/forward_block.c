@@ -105,12 +105,13 @@ static pare_status inner_norm(const block_call *p, pare_norm norm, size_t pieces
     return p->o->op->norm(p->o, &n, from, *x);
 }
 
-/* The norm in front of a half. */
+/* The norm in front of a half; a copy where there is none: taps may write into y. */
 static pare_status front_norm(const block_call *p, const float *w, const float *bias, pare_array h,
                               pare_array y)
 {
     const pare_norm_of n = {p->c->arch->norm_kind, w, bias, 1, p->c->norm_eps};
-    return p->o->op->norm(p->o, &n, h, y);
+    return p->c->arch->attention_norm ? p->o->op->norm(p->o, &n, h, y)
+                                      : p->o->op->rows(p->o, NULL, h, y);
 }
 
 static pare_status mlp_norm(const block_call *p, pare_array h, pare_array *y)
@@ -138,8 +139,9 @@ static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *
     PARE_TRY(take(p, c->kv_heads * c->head_dim, &qkv[1]));
     PARE_TRY(take(p, c->kv_heads * c->head_dim, &qkv[2]));
     PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, qkv));
-    PARE_TRY(inner_norm(p, PARE_NORM_Q, c->heads, &qkv[0]));
-    PARE_TRY(inner_norm(p, PARE_NORM_K, c->kv_heads, &qkv[1]));
+    const bool whole = c->arch->whole_qk_norms;
+    PARE_TRY(inner_norm(p, PARE_NORM_Q, whole ? 1 : c->heads, &qkv[0]));
+    PARE_TRY(inner_norm(p, PARE_NORM_K, whole ? 1 : c->kv_heads, &qkv[1]));
     if (!p->tap || !p->tap->see_qkv)
         return PARE_OK;
     float *at[3];
@@ -151,8 +153,13 @@ static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *
 
 static pare_status attend(const block_call *p, const pare_array *qkv, pare_array *attended)
 {
-    const pare_attend a = {p->f,     &p->weights->kv, p->weights->window,
-                           p->batch, p->kv,           p->weights->sinks};
+    const pare_attend a = {.f = p->f,
+                           .levels = &p->weights->kv,
+                           .window = p->weights->window,
+                           .apart = p->weights->apart,
+                           .batch = p->batch,
+                           .kv = p->kv,
+                           .sinks = p->weights->sinks};
     PARE_TRY(p->o->op->attend(p->o, &a, qkv[0], qkv[1], qkv[2], *attended));
     PARE_TRY(inner_norm(p, PARE_NORM_ATTENDED, 1, attended));
     return turn(p, PARE_ROLE_O, *attended);

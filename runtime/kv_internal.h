@@ -16,6 +16,7 @@ typedef struct pare__kv_batch {
                            with KVQUANT before it. Not read with an F32 cache */
     size_t window;      /* of the block; 0: none */
     const float *sinks; /* [heads], or NULL */
+    bool apart;         /* pare_block.apart */
 } pare__kv_batch;
 
 /* True when keys are kept as they are before RoPE, which is applied when they are read. */

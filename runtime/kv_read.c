@@ -102,7 +102,7 @@ const float *pare__kv_keys(const pare__kv_reader *r, pare__kv_source s, size_t t
 {
     const pare__kv_batch *const b = r->b;
     const size_t d = b->f->model->config.head_dim, half = pare_rope_pairs(&b->f->model->config);
-    const size_t table = pare_rope_table(b->f, b->window, b->kv->capacity);
+    const size_t table = pare_rope_table(b->f, b->apart, b->kv->capacity);
     size_t begin, end;
     if (b->kv->format.method == PARE_KV_FLOAT)
         return s == PARE__KV_HELD

@@ -77,8 +77,8 @@ uint64_t pare_config_idle_weights(const pare_config *c)
 size_t pare_norm_width(const pare_config *c, pare_norm norm)
 {
     switch (norm) {
-    case PARE_NORM_Q:
-    case PARE_NORM_K: return c->head_dim;
+    case PARE_NORM_Q: return c->arch->whole_qk_norms ? c->heads * c->head_dim : c->head_dim;
+    case PARE_NORM_K: return c->arch->whole_qk_norms ? c->kv_heads * c->head_dim : c->head_dim;
     case PARE_NORM_ATTENDED: return c->heads * c->head_dim;
     case PARE_NORM_ACTIVATED: return c->intermediate;
     case PARE_NORM_AFTER_ATTENTION:
@@ -91,6 +91,13 @@ size_t pare_norm_width(const pare_config *c, pare_norm norm)
 size_t pare_config_window(const pare_config *c, size_t block)
 {
     return c->wide[block / 64] >> block % 64 & 1 ? 0 : c->window;
+}
+
+bool pare_config_turns_apart(const pare_config *c, size_t block)
+{
+    if (c->rope_local.kind == PARE_ROPE_NONE)
+        return c->unturned[block / 64] >> block % 64 & 1;
+    return c->rope_local.theta > 0 && pare_config_window(c, block) > 0;
 }
 
 size_t pare_rope_pairs(const pare_config *c)
@@ -152,6 +159,7 @@ double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs, size_t le
                    : plain;
     case PARE_ROPE_YARN: return yarn_frequency(r, i, pairs, plain);
     case PARE_ROPE_LONGROPE: return plain / (double)r->divisor[beyond][i];
+    case PARE_ROPE_NONE: return 0;
     }
     return r->stretch > 0 ? plain / r->stretch : plain;
 }
@@ -173,6 +181,8 @@ static const char other_widths[] = "MLPs of its blocks differ in width";
 static const char *beside_llama(const pare_config *c)
 {
     const pare_arch *const a = c->arch;
+    if (a->multiplies)
+        return "it multiplies what its halves make, and its logits";
     if (a->experts)
         return "its MLP is a mixture of experts";
     if (a->norm_kind != PARE_NORM_RMS)
@@ -181,6 +191,8 @@ static const char *beside_llama(const pare_config *c)
         return "it has learned positions";
     if (c->residual != PARE_RESIDUAL_SERIAL)
         return "attention and MLP run side by side";
+    if (!a->attention_norm)
+        return "it has no norms in front of attention and MLP";
     if (a->inner_norm[PARE_NORM_AFTER_ATTENTION])
         return "it has norms behind attention and MLP";
     if (a->inner_norm[PARE_NORM_ATTENDED])
@@ -207,6 +219,8 @@ const char *pare_config_no_structure(const pare_config *c)
         return "its checkpoints hold several linears in one tensor";
     if (c->window)
         return "it has a sliding window";
+    if (c->rope_local.kind == PARE_ROPE_NONE)
+        return "some of its blocks have no positions";
     if (c->arch->linear[PARE_ROLE_Q].bias != c->arch->linear[PARE_ROLE_O].bias)
         return "some linears of attention have biases and others have none";
     return c->embed_scale > 0 ? "it scales its embedding" : NULL;

@@ -23,7 +23,8 @@ typedef enum pare_rope_kind {
     PARE_ROPE_LLAMA3,
     PARE_ROPE_DYNAMIC, /* by the length of the sequence, as LONGROPE */
     PARE_ROPE_YARN,
-    PARE_ROPE_LONGROPE
+    PARE_ROPE_LONGROPE,
+    PARE_ROPE_NONE /* no position turns: frequencies 0 */
 } pare_rope_kind;
 
 typedef struct pare_rope {
@@ -52,17 +53,24 @@ typedef struct pare_config {
     bool expert_norm;    /* weights of the experts that a token uses sum to 1 */
     double norm_eps;
     pare_rope rope;
-    pare_rope rope_local; /* of blocks with a window; theta 0: the same */
+    pare_rope rope_local; /* of the blocks of pare_config_turns_apart; theta 0: the same */
     bool tied;
     pare_act act; /* of the MLP */
     pare_residual residual;
-    double embed_scale;     /* of what is looked up; 0: 1 */
+    double embed_scale;  /* of what is looked up; 0: 1 */
+    double stream_scale; /* the stream holds 1 / stream_scale of what the family has there, so that
+                            each half adds what it makes: embed_scale and norm_eps, which is that
+                            of the file / stream_scale^2, are of this stream; 0: 1 */
+    double
+        logit_divisor; /* of logits: the last norm holds 1 / logit_divisor of its weights; 0: 1 */
     double attention_scale; /* of q k; 0: 1 / sqrt(head_dim) */
     double attention_cap;   /* scores s become cap tanh(s / cap); 0: no cap */
     double logit_cap;       /* the same for logits */
     size_t window;          /* positions that a token sees, itself included; 0: all before it */
-    uint64_t wide[PARE_BLOCKS_MAX / 64]; /* bit i: block i sees all, whatever the window */
-    int64_t bos_id, eos_id[8];           /* -1: none */
+    uint64_t wide[PARE_BLOCKS_MAX / 64];     /* bit i: block i sees all, whatever the window */
+    uint64_t unturned[PARE_BLOCKS_MAX / 64]; /* bit i: block i has no positions; rope_local is NONE
+                                                where one has its bit */
+    int64_t bos_id, eos_id[8];               /* -1: none */
     size_t eos_ids;
     uint32_t mlp[PARE_BLOCKS_MAX]; /* with `uneven` */
 } pare_config;
@@ -100,6 +108,10 @@ size_t pare_norm_width(const pare_config *c, pare_norm norm);
 /* Positions that block `block` sees, itself included; 0: all. */
 size_t pare_config_window(const pare_config *c, size_t block);
 
+/* Whether block `block` turns by rope_local: with a window, or without positions where some blocks
+ * have none. */
+bool pare_config_turns_apart(const pare_config *c, size_t block);
+
 /* Pairs of channels of a head that turn with the position; 0 where positions are learned. */
 size_t pare_rope_pairs(const pare_config *c);
 
@@ -112,6 +124,7 @@ size_t pare_rope_pairs(const pare_config *c);
  *   YARN      (1 - m) f + m f / factor, m = (i - a) / (b - a) held in 0 .. 1; a and b are the pairs
  *             that turn beta_fast and beta_slow times in C positions, rounded down and up
  *   LONGROPE  f / divisor[L > C][i]
+ *   NONE      0
  * Source  transformers, modeling_rope_utils.py; Peng et al., YaRN, 2023; Ding et al., LongRoPE,
  *         2024. */
 double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs, size_t length);
@@ -129,8 +142,7 @@ static inline bool pare_rope_by_length(const pare_rope *r)
  * sequences of up to original_context positions, then that of the longer ones. */
 size_t pare_rope_rows(const pare_rope *r, size_t positions);
 
-/* Those of a model, and behind them `positions` of the blocks with a window, where these turn by
- * rope_local. */
+/* Those of a model, and behind them `positions` of rope_local, where it has one. */
 size_t pare_rope_table_rows(const pare_config *c, size_t positions);
 
 /* Why it cannot be rotated (quant/rotate.h), why a smaller plain checkpoint of it cannot be written
@@ -177,6 +189,12 @@ typedef struct pare_linear {
                                runtime/hadamard.h before taps and the linear see it */
 } pare_linear;
 
+/* What the weights of a norm in a file are multiplied with, behind the offset of the family. */
+static inline float pare_norm_factor(const pare_config *c, bool last)
+{
+    return last && c->logit_divisor > 0 ? (float)(1 / c->logit_divisor) : 1;
+}
+
 /* Norms hold what is multiplied with: the offset of the family is in them. */
 typedef struct pare_block {
     pare_linear linear[PARE_ROLES];  /* part 0; name NULL: there is none such */
@@ -189,6 +207,7 @@ typedef struct pare_block {
     float *inner_norm[PARE_NORMS];   /* those of arch->inner_norm; else NULL */
     float *sinks;                    /* [heads], arch->sinks; or NULL */
     size_t window;                   /* pare_config_window */
+    bool apart;                      /* pare_config_turns_apart */
     pare_kv_levels kv;               /* with PARE_KV_KVQUANT */
 } pare_block;
 

@@ -127,7 +127,7 @@ static void unrotate_rows(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     const turn_call *const r = arg;
     const pare_forward *const f = r->a->f;
-    const size_t table = pare_rope_table(f, r->a->window, r->a->kv->capacity);
+    const size_t table = pare_rope_table(f, r->a->apart, r->a->kv->capacity);
     const size_t half = pare_rope_pairs(&f->model->config), d = f->model->config.head_dim;
     for (size_t i = begin; i < end; i++) {
         const size_t at = table + i % r->a->batch.length * half;

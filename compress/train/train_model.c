@@ -294,8 +294,9 @@ static pare_status make_leaf(pare_training *t, const pare_leaf *leaf, const char
         return PARE_OK;
     }
     const bool norm = leaf->kind == PARE_LEAF_NORM || leaf->kind == PARE_LEAF_INNER_NORM;
+    const pare_config *const c = &t->source.config;
     for (size_t i = 0; norm && i < leaf->n; i++)
-        value[i] = 1;
+        value[i] = pare_norm_factor(c, leaf->name == c->arch->norm);
     *leaf->vector = value;
     return PARE_OK;
 }
@@ -308,6 +309,7 @@ static pare_status make_block(pare_training *t, size_t block)
     char name[PARE_TRAIN_NAME];
     pare_block_config(&t->source.config, block, &own);
     b->window = pare_config_window(c, block);
+    b->apart = pare_config_turns_apart(c, block);
     for (size_t i = 0; i < pare_block_leaves(c); i++) {
         const pare_leaf leaf = pare_block_leaf(c, b, i);
         if (!leaf.name)

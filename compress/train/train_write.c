@@ -30,7 +30,7 @@ typedef struct written {
     pare_tensor tensor;        /* without data; its name is `name` */
     float *value;              /* [count], or NULL */
     const pare_tensor *source; /* with adapters: in the model's checkpoint */
-    float offset;
+    float offset, factor;      /* of a norm: the model holds (file + offset) factor */
     size_t count;
 } written;
 
@@ -47,6 +47,7 @@ static pare_status describe_leaf(const pare_training *t, size_t at, const pare_l
                               .rank = leaf->linear ? 2 : 1,
                               .shape = {leaf->n, leaf->linear ? leaf->k : 0}};
     w->offset = offset_of(t, leaf);
+    w->factor = pare_norm_factor(c, leaf->name == c->arch->norm);
     if (!t->adapter) {
         w->value = pare_leaf_floats(leaf);
     } else {
@@ -101,7 +102,7 @@ static pare_status store(pare_training *t, const written *w, const void **out)
     if (!w->value)
         PARE_TRY(pare_tensor_to_f32(t->cx, w->source, 0, w->count, value));
     for (size_t i = 0; w->value && i < w->count; i++)
-        value[i] = w->value[i] - w->offset;
+        value[i] = w->value[i] / w->factor - w->offset;
     *out = stored;
     return pare_f32_to_dtype(t->cx, w->tensor.dtype, value, w->count, stored);
 }
@@ -111,7 +112,7 @@ static double largest(const written *w)
 {
     double most = 0;
     for (size_t i = 0; i < w->count; i++)
-        most = fmax(most, fabs((double)w->value[i] - w->offset));
+        most = fmax(most, fabs((double)w->value[i] / (double)w->factor - w->offset));
     return most;
 }
 
@@ -124,7 +125,8 @@ static pare_status round_leaf(pare_training *t, const written *w)
     PARE_TRY(pare_tensor_to_f32(t->cx, &stored, 0, w->count, w->value));
     for (size_t j = 0; j < w->count; j++) {
         fits = fits && isfinite(w->value[j]);
-        w->value[j] = w->offset != 0 ? w->value[j] + w->offset : w->value[j]; /* -0 stays */
+        w->value[j] =
+            w->factor * (w->offset != 0 ? w->value[j] + w->offset : w->value[j]); /* -0 stays */
     }
     return fits ? PARE_OK
                 : pare_fail(t->cx, PARE_ENUMERIC,

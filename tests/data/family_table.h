@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "tests/data/family_dense.h"
 #include "tests/data/family_gemma3.h"
 #include "tests/data/family_gpt_oss.h"
 
@@ -146,6 +147,9 @@ static const family families[] = {
       "model.layers.%zu.pre_feedforward_layernorm.weight H",
       "model.layers.%zu.post_feedforward_layernorm.weight H"}},
     FAMILY_GEMMA3,
+    FAMILY_SMOLLM3,
+    FAMILY_OLMO2,
+    FAMILY_GRANITE,
     {"gpt2",
      "\"model_type\":\"gpt2\",\"architectures\":[\"GPT2LMHeadModel\"],\"n_embd\":64,\"n_layer\":2,"
      "\"n_head\":4,\"n_positions\":64,\"activation_function\":\"gelu_new\","

@@ -71,6 +71,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
         run compress recipe.yaml --restart
         below 0.0002 "ternary"
         ;;
+    olmo2) refuses "nothing in front of .* can take a scale or a shift" "$smooth" ;;
     *)
         recipe "$smooth"
         run compress recipe.yaml --restart
@@ -125,7 +126,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
         run compress recipe.yaml --restart
         below $fair "omniquant and rtn int4"
         case $name in
-        gpt2 | bitnet)
+        gpt2 | bitnet | olmo2)
             refuses "nothing in front of .* can take a scale or a shift" "$scaled"
             ;;
         esac
@@ -133,7 +134,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
     esac
     case $type in
     llama) ;;
-    mistral | qwen2 | qwen3 | phi3)
+    mistral | qwen2 | qwen3 | phi3 | smollm3)
         refuses "cannot make a smaller checkpoint of a model of type $type" "$smaller"
         ;;
     *)

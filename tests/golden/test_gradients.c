@@ -81,8 +81,8 @@ static double sign(size_t i)
     return h >> 31 ? -1 : 1;
 }
 
-/* Holds values against the line of that name, which is met only once. */
-static void check(whole *w, const char *name, const float *x, size_t count)
+/* Holds values times `scale` against the line of that name, which is met only once. */
+static void check(whole *w, const char *name, const float *x, size_t count, double scale)
 {
     double square = 0, dot = 0;
     golden *g = w->line;
@@ -92,8 +92,8 @@ static void check(whole *w, const char *name, const float *x, size_t count)
     ck_assert_uint_eq(g->count, count);
     g->met = true;
     for (size_t i = 0; i < count; i++) {
-        square += (double)x[i] * (double)x[i];
-        dot += sign(i) * (double)x[i];
+        square += (double)x[i] * (double)x[i] * scale * scale;
+        dot += sign(i) * (double)x[i] * scale;
     }
     const double off = fmax(fabs(sqrt(square) - g->norm), fabs(dot - g->dot));
     ck_assert_msg(off <= most * g->norm + none, "%s %s: norm %.9g and %.9g, dot %.9g and %.9g",
@@ -171,7 +171,8 @@ static void take_gradient(whole *w, size_t block, pare_array x, float *dx)
     (void)snprintf(name, sizeof name, "input.%zu", block);
     ck_assert_ptr_nonnull(pare_tape_gradient(x));
     memcpy(dx, pare_tape_gradient(x), x.rows * x.width * sizeof *dx);
-    check(w, name, dx, x.rows * x.width);
+    const double stream = w->m.config.stream_scale;
+    check(w, name, dx, x.rows * x.width, stream > 0 ? 1 / stream : 1);
 }
 
 /* From the outputs x of the last block: dx. */
@@ -191,7 +192,7 @@ static void head_gradient(whole *w, float *at, float *dx)
     good(pare_logits_run(&o, &w->f, x, NULL, logits));
     memcpy(dy, logits.at, ROWS * c->vocab * sizeof *dy);
     const float loss = (float)loss_and_gradient(w, dy);
-    check(w, "loss", &loss, 1);
+    check(w, "loss", &loss, 1, 1);
     good(pare_tape_back(&t, logits, dy, &wanted));
     take_gradient(w, c->blocks, x, dx);
     pare_tape_end(&t);
@@ -285,7 +286,7 @@ static void check_sum(whole *w)
     for (size_t i = 0; i < w->count[0]; i++)
         sum[i] += w->leaf[head].gradient[i];
     (void)snprintf(name, sizeof name, "%s+%s", w->name[0], w->name[head]);
-    check(w, name, sum, w->count[0]);
+    check(w, name, sum, w->count[0], 1);
 }
 
 /* Angles with a factor of attention, and those of long sequences. */
@@ -312,7 +313,8 @@ START_TEST(gradients_are_those_of_torch)
     add_leaves(w);
     walk(w);
     for (size_t i = 0; i < w->leaves; i++)
-        check(w, w->name[i], w->leaf[i].gradient, w->count[i]);
+        check(w, w->name[i], w->leaf[i].gradient, w->count[i],
+              (double)pare_norm_factor(&w->m.config, w->leaf[i].value == w->m.norm));
     check_sum(w);
     for (size_t i = 0; i < w->lines; i++)
         ck_assert_msg(w->line[i].met, "%s has no %s", w->family, w->line[i].name);

@@ -28,6 +28,7 @@ ARCH = {
     "llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "gemma": "gemma",
     "gemma2": "gemma2", "gemma3_text": "gemma3", "gpt2": "gpt2", "gpt_neox": "gptneox", "phi": "phi2", "phi3": "phi3",
     "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe",
+    "smollm3": "smollm3", "olmo2": "olmo2", "granite": "granite",
 }
 # What of config.json the format has no word for.
 CHANGES = {"qwen2": {"use_sliding_window": False}, "gemma2": {"query_pre_attn_scalar": 24},
@@ -42,7 +43,7 @@ def expected(name, value, config, arch):
     """The tensor as the file has it."""
     heads = words(config, "num_attention_heads", "n_head")
     groups = config.get("num_key_value_heads", heads)
-    if arch == "llama" and ".q_proj." in name or arch == "llama" and ".k_proj." in name:
+    if arch in ("llama", "smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
         count = heads if ".q_proj." in name else groups
         turned = interleave(value.reshape(len(value), -1), count)
         return turned.reshape(value.shape)

@@ -135,12 +135,12 @@ START_TEST(blocks_with_a_window_turn_by_a_table_of_their_own)
     m.config.window = 4;
     m.config.wide[0] = (uint64_t)_i % 4;
     for (size_t b = 0; b < 2; b++)
-        m.block[b].window = pare_config_window(&m.config, b);
+        m.block[b].apart = (m.block[b].window = pare_config_window(&m.config, b)) > 0;
     positions = LENGTH + 3;
     same(&m, true);
     ck_assert_int_eq(run(NULL, &m, true, 0, some), PARE_OK);
     m.config.rope = _i % 4 ? m.config.rope : m.config.rope_local;
-    m.config.rope_local.theta = 0;
+    m.config.rope_local.theta = m.block[0].apart = m.block[1].apart = 0;
     ck_assert_int_eq(run(NULL, &m, true, 0, plain), PARE_OK);
     ck_assert((_i % 4 == 0 || _i % 4 == 3) == !memcmp(some, plain, sizeof some));
     positions = LENGTH;

@@ -93,6 +93,12 @@ static const char *const messages[] = {
     "layer_types: item 1 is not supported",
     "layer_types: item 1 is sliding_attention, and there is no sliding_window",
     "rope_parameters of sliding_attention: a rope_type that goes by the length of the sequence is",
+    "embedding_multiplier is not a number above 0",
+    "residual_multiplier 1e-30 and logits_scaling 1 do not fit F32",
+    "no_rope_layers is not a list",
+    "no_rope_layers has 2 items for 3 blocks (num_hidden_layers)",
+    "no_rope_layers: item 1 is neither 0 nor 1",
+    "no_rope_layer_interval is not a whole number from 1 on",
     "word_embed_proj_dim 32 other than hidden_size 64 is not supported",
     "already quantized by hqq, which pare does not read; give the checkpoint in F32",
     "quantization_config.quant_method is missing or not a text; where the weights are floats,",
@@ -129,8 +135,9 @@ START_TEST(the_corpus_reaches_every_message)
 }
 END_TEST
 
-#define SIZES                                                                                      \
-    "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 172,"                 \
+#define SIZES SIZES_OF("llama")
+#define SIZES_OF(type)                                                                             \
+    "{\"model_type\": \"" type "\", \"hidden_size\": 64, \"intermediate_size\": 172,"              \
     "\"num_hidden_layers\": 5, \"num_attention_heads\": 8, \"vocab_size\": 512,"                   \
     "\"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-05"
 
@@ -385,6 +392,33 @@ START_TEST(blocks_with_a_window_may_have_a_base_of_their_own)
 }
 END_TEST
 
+/* Right values: those of transformers, SmolLM3Config. */
+START_TEST(blocks_without_positions)
+{
+#define SMOLLM3 SIZES_OF("smollm3")
+    static const struct {
+        const char *text;
+        uint64_t unturned;
+    } cases[] = {
+        {SMOLLM3 "}", 0x8},
+        {SMOLLM3 ", \"no_rope_layer_interval\": 2}", 0xa},
+        {SMOLLM3 ", \"no_rope_layer_interval\": 6}", 0},
+        {SMOLLM3 ", \"no_rope_layers\": [0, 1, 1, 1, 0], \"no_rope_layer_interval\": 2}", 0x11},
+        {SMOLLM3 ", \"no_rope_layers\": [1, 1, 1, 1, 1]}", 0},
+        {SIZES ", \"no_rope_layer_interval\": 2}", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        parse_ok(cases[i].text);
+        for (size_t b = 0; b < 5; b++)
+            ck_assert(pare_config_turns_apart(&config, b) == (cases[i].unturned >> b & 1));
+        ck_assert_uint_eq(pare_rope_table_rows(&config, 7), cases[i].unturned ? 14 : 7);
+        ck_assert(!pare_config_no_structure(&config) == !cases[i].unturned);
+        for (size_t p = 0; p < 4 && cases[i].unturned; p++)
+            ck_assert(pare_rope_frequency(&config.rope_local, p, 4, 7) == 0);
+    }
+}
+END_TEST
+
 /* The configuration is taken, and what pare_config_warn says of it stands in `warned`. */
 static void parse_heard(const char *text)
 {
@@ -485,8 +519,13 @@ START_TEST(the_table_of_families_is_complete)
     for (const pare_arch *a = pare_archs; a->model_type; a++) {
         ck_assert_ptr_eq(pare_arch_find(a->model_type), a);
         ck_assert_uint_gt(a->context, 0);
-        ck_assert(a->summary && a->embed && a->norm && a->head && a->attention_norm);
-        ck_assert((a->mlp_norm == NULL) == (a->residual == PARE_RESIDUAL_SHARED));
+        ck_assert(a->summary && a->embed && a->norm && a->head);
+        if (a->attention_norm)
+            ck_assert((a->mlp_norm == NULL) == (a->residual == PARE_RESIDUAL_SHARED));
+        else
+            ck_assert(!a->mlp_norm && a->residual == PARE_RESIDUAL_SERIAL);
+        for (pare_site site = 0; site < PARE_SITES && !a->attention_norm; site++)
+            ck_assert(a->producer[site].kind != PARE_PRODUCER_NORM);
         ck_assert_ptr_nonnull(strstr(a->block_prefix, "%zu"));
         ck_assert(!a->experts || strstr(a->experts->prefix, "%zu"));
         for (pare_role r = 0; r < PARE_ROLES; r++) {
@@ -551,6 +590,7 @@ int main(void)
     tcase_add_loop_test(t, scaling_that_can_hardly_be_meant_is_told, 0,
                         sizeof odd_scaling / sizeof *odd_scaling);
     tcase_add_test(t, what_the_model_does_not_use_is_left_out_and_told);
+    tcase_add_test(t, blocks_without_positions);
     tcase_add_test(t, the_number_of_positions_may_be_that_of_the_family);
     tcase_add_test(t, end_tokens_of_generation_take_the_place_of_others);
     tcase_add_test(t, what_is_not_computed_is_not_supported_rather_than_malformed);

@@ -54,6 +54,9 @@ static const kind kinds[] = {
     CHANGED("gemma3_text", "\"query_pre_attn_scalar\":10,",
             "\"query_pre_attn_scalar\":24,\"layer_types\":[\"sliding_attention\","
             "\"sliding_attention\",\"sliding_attention\"],"),
+    AS_IS("smollm3"),
+    AS_IS("olmo2"),
+    AS_IS("granite"),
     AS_IS("gpt2"),
     AS_IS("gpt_neox"),
     CHANGED("gpt_neox", "\"rotary_pct\":0.25",
@@ -115,6 +118,8 @@ static const kind kinds[] = {
      ".bias "},
     REFUSED("gemma3", GEMMA3_BLOCKS, GEMMA3_PERIOD "\"attention_bias\":true,",
             "has a bias, which readers of files of gemma3_text have no place for"),
+    REFUSED("smollm3", "\"pad_token_id\":0", "\"no_rope_layer_interval\":2",
+            "blocks without positions"),
     REFUSED("gpt_neox", "\"hidden_act\":\"gelu\"", "\"hidden_act\":\"relu\"", "the activation"),
     REFUSED("gpt_neox_serial", NULL, NULL,
             "has no bias, which readers of files of gpt_neox ask for"),
@@ -199,6 +204,7 @@ static void check_model(const loaded *is, const loaded *was, bool rounded)
                 check_vector(*x.vector, *y.vector, y.n, y.name);
         }
         ck_assert_uint_eq(a->window, b->window);
+        ck_assert(a->apart == b->apart);
     }
     check_vector(is->model.norm, was->model.norm, c->hidden, "norm");
     check_vector(is->model.norm_bias, was->model.norm_bias, c->hidden, "its bias");

@@ -63,7 +63,8 @@ static void check(walk *w, const char *name, const pare_leaf *leaf)
     ck_assert_int_eq(pare_tensor_to_f32(&cx, t, 0, leaf->n, value), PARE_OK);
     for (size_t i = 0; i < leaf->n; i++)
         ck_assert_float_eq(pare_leaf_floats(leaf)[i],
-                           value[i] + (norm ? model.config.arch->norm_offset : 0));
+                           (value[i] + (norm ? model.config.arch->norm_offset : 0)) *
+                               pare_norm_factor(&model.config, leaf->vector == &model.norm));
 }
 
 /* Where a leaf of a block lies in it. */
@@ -196,7 +197,7 @@ START_TEST(a_block_in_floats_owns_the_first_leaves)
     const pare_biases has = pare_block_biases(&b);
     for (unsigned role = 0; role < PARE_ROLES; role++)
         ck_assert_int_eq(has.linear >> role & 1, pare_arch_has(c->arch, (pare_role)role));
-    ck_assert_uint_eq(has.norm, c->arch->mlp_norm ? 3 : 1);
+    ck_assert_uint_eq(has.norm, c->arch->mlp_norm ? 3 : c->arch->attention_norm ? 1 : 0);
     pare_arena_release(&a);
 }
 END_TEST

@@ -30,7 +30,7 @@ static void side_begin(tiny_home *h, side *s, size_t heads, size_t head_dim, siz
                                      .context = LENGTH,
                                      .rope = rope,
                                      .rope_local = rope_local}},
-                .block = {.window = window}};
+                .block = {.window = window, .apart = window && rope_local.theta > 0}};
     s->model.block = &s->block;
     ck_assert_int_eq(pare_forward_init(&h->cx, &h->arena, &s->model, LENGTH, false, &s->f),
                      PARE_OK);

@@ -67,7 +67,11 @@ static pare_status activate(const pare_ops *o, const pare_array *x, pare_array *
 
 static pare_status attend(const pare_ops *o, const pare_array *x, pare_array *y)
 {
-    const pare_attend a = {&on.f, NULL, on.model.config.window, {2, ROWS / 2, 0}, &on.kv, on.sinks};
+    const pare_attend a = {.f = &on.f,
+                           .window = on.model.config.window,
+                           .batch = {2, ROWS / 2, 0},
+                           .kv = &on.kv,
+                           .sinks = on.sinks};
     pare_array q[3];
     for (size_t i = 0; i < 3; i++) { /* it writes over its inputs: a sum stands in for a copy */
         pare_array zero;

@@ -1,0 +1,46 @@
+/* runtime/arch_beside_llama.h - entries of the table in arch.c, which alone includes this: families
+ * with linears, names and words of llama that compute a little otherwise. */
+#ifndef PARE_RUNTIME_ARCH_BESIDE_LLAMA_H
+#define PARE_RUNTIME_ARCH_BESIDE_LLAMA_H
+
+#include "runtime/arch.h"
+
+#define SMOLLM3                                                                                    \
+    {                                                                                              \
+        .model_type = "smollm3",                                                                   \
+        .summary = "SmolLM 3: llama in which every fourth block has no positions", LLAMA_TENSORS,  \
+        .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_ASKED),                \
+        .producer = GATED_PRODUCERS, .context = 32768, .words = &llama_words,                      \
+        .demands = (const pare_demand[]){{"use_sliding_window", false}, {.key = NULL}},            \
+        .norm_eps = 1e-6, .rope_theta = 2000000, .rotary_share = 1, .unturned_period = 4,          \
+        .tied = true,                                                                              \
+    }
+
+#define OLMO2                                                                                      \
+    {                                                                                              \
+        .model_type = "olmo2",                                                                     \
+        .summary = "OLMo 2: llama with norms on all of q and of k, and behind both halves "        \
+                   "instead of in front of them",                                                  \
+        .embed = "model.embed_tokens", .norm = "model.norm", .head = "lm_head",                    \
+        .block_prefix = "model.layers.%zu.", .prefix = "model.",                                   \
+        .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),                \
+        .producer = {[PARE_SITE_ATTENDED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_V},                   \
+                     [PARE_SITE_ACTIVATED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_UP}},                \
+        .inner_norm = {[PARE_NORM_Q] = "self_attn.q_norm",                                         \
+                       [PARE_NORM_K] = "self_attn.k_norm",                                         \
+                       [PARE_NORM_AFTER_ATTENTION] = "post_attention_layernorm",                   \
+                       [PARE_NORM_AFTER_MLP] = "post_feedforward_layernorm"},                      \
+        .whole_qk_norms = true, .context = 2048, .words = &llama_words, .norm_eps = 1e-5,          \
+        .rope_theta = 10000, .rotary_share = 1,                                                    \
+    }
+
+#define GRANITE                                                                                    \
+    {                                                                                              \
+        .model_type = "granite",                                                                   \
+        .summary = "Granite 3: llama with factors on embedding, scores, halves and logits",        \
+        LLAMA_TENSORS, .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_ASKED), \
+        .producer = GATED_PRODUCERS, .context = 2048, .words = &llama_words, .norm_eps = 1e-6,     \
+        .rope_theta = 10000, .rotary_share = 1, .multiplies = true,                                \
+    }
+
+#endif
