@@ -259,14 +259,13 @@ static void attend(fixture *x, const pare_kv_format *f, size_t piece)
         const size_t count = LENGTH - at < piece ? LENGTH - at : piece;
         const float *const q = part_of(x, x->q, Q_WIDTH, at, count);
         float *const out = part_of(x, x->q, Q_WIDTH, at, count);
-        const pare__kv_batch b = {&x->home.cx,
-                                  &x->f,
-                                  &x->levels,
-                                  {SEQUENCES, count, at},
-                                  &kv,
-                                  part_of(x, x->k, KV_WIDTH, at, count),
-                                  part_of(x, x->v, KV_WIDTH, at, count),
-                                  0};
+        const pare__kv_batch b = {.cx = &x->home.cx,
+                                  .f = &x->f,
+                                  .levels = &x->levels,
+                                  .batch = {SEQUENCES, count, at},
+                                  .kv = &kv,
+                                  .k = part_of(x, x->k, KV_WIDTH, at, count),
+                                  .v = part_of(x, x->v, KV_WIDTH, at, count)};
         ck_assert_int_eq(pare__kv_store(a, &b), PARE_OK);
         ck_assert_int_eq(pare__attention(a, &b, q, out), PARE_OK);
         pare__kv_keep(&b);
