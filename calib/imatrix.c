@@ -38,6 +38,8 @@ static bool begins_as_older(const unsigned char *data, uint64_t bytes)
 bool pare_imatrix_is_one(const char *path)
 {
     unsigned char head[8 + NAME_MOST];
+    if (!pare_path_is_file(path)) /* opening a pipe waits for a writer */
+        return false;
     FILE *const f = fopen(path, "rb");
     if (!f)
         return false;
@@ -245,6 +247,8 @@ static pare_status list_older(pare_arena *a, pare_imatrix *m)
     int32_t entries = 0, chunks = 0;
     bool memory = true;
     (void)take_number(&r, &entries);
+    m->older = true;
+    m->chunk = PARE_IMATRIX_CHUNK; /* the entries in front of a broken one are checked, too */
     m->entry = PARE_NEW(a, pare_imatrix_entry, (size_t)entries);
     if (!m->entry)
         return PARE_ENOMEM;
@@ -261,8 +265,6 @@ static pare_status list_older(pare_arena *a, pare_imatrix *m)
                       : PARE_ENOMEM;
     }
     m->chunks = (size_t)chunks;
-    m->chunk = PARE_IMATRIX_CHUNK;
-    m->older = true;
     return chunks ? list_text(&r, a, m) : fault(m, "no entry has a call");
 }
 

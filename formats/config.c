@@ -361,12 +361,12 @@ static pare_status read_act(const pare__config_file *f, pare_config *c)
     const pare_json *const v = pare_json_get(f->json, key);
     const char *const name = pare_json_text(v, NULL);
     c->act = c->arch->act;
-    if (c->act == PARE_ACT_CLAMPED)
-        return pare__config_clamped(f);
-    if (pare__config_absent(v))
-        return PARE_OK;
-    if (!name)
+    if (!name && !pare__config_absent(v))
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a text", f->name, key);
+    if (c->act == PARE_ACT_CLAMPED)
+        return pare__config_clamped(f, name);
+    if (!name)
+        return PARE_OK;
     const int act = act_of(c->arch, name);
     if (act < 0)
         return pare_fail(f->cx, PARE_ENOTSUP,

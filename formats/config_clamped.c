@@ -1,5 +1,7 @@
 /* The clamped SwiGLU: its numbers are part of the operation (PARE_ACT_CLAMPED), so that a file that
  * says others is refused. */
+#include <string.h>
+
 #include "formats/config_internal.h"
 
 static pare_status check_number(const pare__config_file *f, const char *key, double is)
@@ -12,8 +14,13 @@ static pare_status check_number(const pare__config_file *f, const char *key, dou
     return PARE_OK;
 }
 
-pare_status pare__config_clamped(const pare__config_file *f)
+pare_status pare__config_clamped(const pare__config_file *f, const char *act)
 {
+    if (act && strcmp(act, "silu") != 0)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: hidden_act %.64s is not supported in models whose activation is "
+                         "clamped (silu is)",
+                         f->name, act);
     PARE_TRY(check_number(f, "swiglu_alpha", 1.702));
     return check_number(f, "swiglu_limit", 7);
 }

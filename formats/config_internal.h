@@ -24,9 +24,9 @@ static inline bool pare__config_absent(const pare_json *v)
 PARE_CHECKED pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
                                                const char *key, double *out);
 
-/* Refuses other numbers of a clamped SwiGLU than it is computed with. PARE_ENOTSUP, PARE_EFORMAT.
- */
-PARE_CHECKED pare_status pare__config_clamped(const pare__config_file *f);
+/* Refuses other numbers of a clamped SwiGLU than it is computed with, and another activation than
+ * its SiLU (NULL: config.json names none). PARE_ENOTSUP, PARE_EFORMAT. */
+PARE_CHECKED pare_status pare__config_clamped(const pare__config_file *f, const char *act);
 
 /* PARE_EFORMAT where nothing describes the scaling of positions. */
 PARE_CHECKED pare_status pare__config_needs_scaling(const pare__config_file *f);

@@ -188,7 +188,7 @@ static pare_status read_unturned(const pare__config_file *f, pare_config *c)
     const int64_t period = pare__config_absent(given) ? (int64_t)c->arch->unturned_period
                                                       : pare_json_integer(given, -1);
     bool some = false;
-    if (period < 1)
+    if (pare__config_absent(list) && period < 1)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a whole number from 1 on", f->name,
                          key);
     if (!pare__config_absent(list))

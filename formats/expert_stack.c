@@ -53,6 +53,15 @@ typedef struct found {
     size_t n, k;   /* of a linear */
 } found;
 
+/* The tensor with another ending. */
+static const pare_tensor *beside(const splitter *s, const pare_tensor *t, form from, form to)
+{
+    char name[NAME];
+    const size_t len = strlen(t->name) - strlen(endings[from]);
+    const int n = snprintf(name, sizeof name, "%.*s%s", (int)len, t->name, endings[to]);
+    return n > 0 && (size_t)n < sizeof name ? pare_checkpoint_find(s->ck, name) : NULL;
+}
+
 /* Whether a name is that of a stack. */
 static bool look(const splitter *s, const pare_tensor *t, found *f)
 {
@@ -66,6 +75,7 @@ static bool look(const splitter *s, const pare_tensor *t, found *f)
                 continue;
             *f = (found){.t = t, .is = &stacks[i], .form = e, .before = (size_t)(at - t->name)};
             pare_linear_shape(&s->config, 1, f->is->first, &f->n, &f->k);
+            f->scales = e == FORM_BLOCKS ? beside(s, t, e, FORM_SCALES) : NULL;
             return true;
         }
     }
@@ -91,15 +101,6 @@ static pare_status check_type(const splitter *s, const pare_tensor *t, bool code
                             coded ? "U8" : "F32, F16 or BF16");
 }
 
-/* The tensor with another ending. */
-static const pare_tensor *beside(const splitter *s, const pare_tensor *t, form from, form to)
-{
-    char name[NAME];
-    const size_t len = strlen(t->name) - strlen(endings[from]);
-    const int n = snprintf(name, sizeof name, "%.*s%s", (int)len, t->name, endings[to]);
-    return n > 0 && (size_t)n < sizeof name ? pare_checkpoint_find(s->ck, name) : NULL;
-}
-
 static pare_status check_scales(const splitter *s, const pare_tensor *t)
 {
     const uint8_t *const scale = t->data;
@@ -112,7 +113,7 @@ static pare_status check_scales(const splitter *s, const pare_tensor *t)
     return PARE_OK;
 }
 
-static pare_status check(const splitter *s, found *f)
+static pare_status check(const splitter *s, const found *f)
 {
     const uint64_t all = (uint64_t)f->is->count * f->n, experts = s->config.experts;
     const bool coded = f->form == FORM_BLOCKS;
@@ -121,7 +122,6 @@ static pare_status check(const splitter *s, found *f)
         return check_shape(s, f->t, 2, (const uint64_t[]){experts, all});
     if (!coded)
         return check_shape(s, f->t, 3, (const uint64_t[]){experts, f->k, all});
-    f->scales = beside(s, f->t, FORM_BLOCKS, FORM_SCALES);
     if (!f->scales)
         return pare_fail(s->ck->cx, PARE_EFORMAT, "%s: tensor %s has no %s beside it", s->ck->path,
                          f->t->name, endings[FORM_SCALES]);
@@ -255,10 +255,8 @@ static pare_status split_any(splitter *s, size_t i)
         f.file = ck->tensor_file[i];
         if (f.form == FORM_SCALES && beside(s, t, FORM_SCALES, FORM_BLOCKS))
             return PARE_OK; /* goes with the blocks */
-        if (f.form != FORM_SCALES) {
-            PARE_TRY(check(s, &f));
+        if (f.form != FORM_SCALES)
             return split(s, &f);
-        }
     }
     s->out[s->count++] =
         (entry){*t,
@@ -320,8 +318,13 @@ static pare_status split_all(splitter *s, pare_arena *scratch)
     pare_checkpoint *const ck = s->ck;
     size_t stacked = 0, most;
     found f;
-    for (size_t i = 0; i < ck->tensors; i++)
-        stacked += look(s, &ck->tensor[i], &f);
+    for (size_t i = 0; i < ck->tensors; i++) {
+        if (!look(s, &ck->tensor[i], &f))
+            continue;
+        stacked++;
+        if (f.form != FORM_SCALES)
+            PARE_TRY(check(s, &f)); /* before room is made by what config.json says */
+    }
     if (!stacked)
         return PARE_OK;
     if (__builtin_mul_overflow(stacked, 2 * s->config.experts, &most) ||

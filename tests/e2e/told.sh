@@ -52,6 +52,16 @@ shows '1 file, 1 tensor, .*: all good'
 shows 'note  an importance matrix'
 refuses 4 'blk.0.attn_q.weight: element 2 is negative or not finite' verify "$corpus/nan"
 refuses 4 'count of 0 tokens' verify "$corpus/count_0"
+cut=$(($(wc -c <"$corpus/q_and_k_older") - 20))
+head -c "$cut" "$corpus/q_and_k_older" >cut.dat
+refuses 4 'entry 1 of 2 ends behind the file' verify cut.dat
+silent 'count of 0 tokens'
+shows ': 1 finding$'
+mkfifo pipe
+code=0
+timeout 20 "$pare" inspect pipe >out.log 2>&1 || code=$?
+[ "$code" = 4 ] || fail "inspect of a pipe: exit $code: $(cat out.log)"
+shows 'pipe: is not a regular file'
 
 # What runs no jobs tells of none.
 printf 'pare: 1\nrecipe: {model: %s, passes: [rtn]}\noutput: jobs\nmatrix: {bits: [4]}\n' "$demo/hedge" >jobs.yaml

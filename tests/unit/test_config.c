@@ -83,6 +83,7 @@ static const char *const messages[] = {
     "mlp_bias is not true or false",
     "hidden_act tanh is not supported (silu, gelu",
     "hidden_act is not a text",
+    "hidden_act gelu is not supported in models whose activation is clamped (silu is)",
     "sliding_window is not a whole number",
     "qk_layernorm: true is not supported",
     "do_layer_norm_before: false is not supported",
@@ -405,6 +406,7 @@ START_TEST(blocks_without_positions)
         {SMOLLM3 ", \"no_rope_layer_interval\": 6}", 0},
         {SMOLLM3 ", \"no_rope_layers\": [0, 1, 1, 1, 0], \"no_rope_layer_interval\": 2}", 0x11},
         {SMOLLM3 ", \"no_rope_layers\": [1, 1, 1, 1, 1]}", 0},
+        {SMOLLM3 ", \"no_rope_layers\": [0, 1, 1, 1, 1], \"no_rope_layer_interval\": 0}", 0x1},
         {SIZES ", \"no_rope_layer_interval\": 2}", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
