@@ -190,8 +190,10 @@ static pare_status fill_data(splitter *s, const found *f, size_t expert, size_t 
                              pare_tensor *out)
 {
     void *room;
-    if (s->ck->listed)
+    if (s->ck->listed) {
+        pare_scratch_count(&s->ck->scratch, out->bytes);
         return PARE_OK;
+    }
     PARE_TRY(pare_ctx_interrupted(s->ck->cx));
     PARE_TRY(pare_scratch_take(&s->ck->scratch, out->bytes, &room));
     fill p = {s, f, expert, turn, room, pare_dtype_bits(out->dtype) / 8};

@@ -28,6 +28,14 @@ const char *pare_scratch_directory(void)
     return given && given[0] ? given : "/tmp";
 }
 
+static pare_status fail_directory(pare_ctx *cx)
+{
+    const pare_status is =
+        pare_file_fail(cx, pare_scratch_directory(),
+                       "hold temporary data (let TMPDIR name a folder that can be written)");
+    return is == PARE_ENOTFOUND ? PARE_EIO : is; /* no file of the user's is missing */
+}
+
 static pare_status open_file(pare_scratch *s)
 {
     char path[4096];
@@ -35,11 +43,8 @@ static pare_status open_file(pare_scratch *s)
     if (n < 0 || (size_t)n >= sizeof path)
         return pare_fail(s->cx, PARE_EINVAL, "TMPDIR: a path of more than %zu bytes", sizeof path);
     s->fd = mkstemp(path);
-    if (s->fd < 0) {
-        const pare_status is =
-            pare_file_fail(s->cx, pare_scratch_directory(), "create a temporary file in it");
-        return is == PARE_ENOTFOUND ? PARE_EIO : is; /* no file of the user's is missing */
-    }
+    if (s->fd < 0)
+        return fail_directory(s->cx);
     s->open = true;
     (void)fcntl(s->fd, F_SETFD, FD_CLOEXEC);
     if (unlink(path) != 0)
@@ -137,7 +142,7 @@ pare_status pare_scratch_check_free(pare_ctx *cx, uint64_t bytes)
     if (bytes == 0)
         return PARE_OK;
     if (statvfs(directory, &fs) != 0)
-        return pare_file_fail(cx, directory, "tell the free space");
+        return fail_directory(cx);
     const uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize;
     return bytes <= left
                ? PARE_OK

@@ -48,6 +48,7 @@ static pare_status check_recipe(pare_budget *b)
 static pare_status make_plan(pare_budget *b)
 {
     b->plan_job = (pare_job){.recipe = b->job->recipe,
+                             .file = b->job->file,
                              .model = b->job->model,
                              .tokenizer = b->job->tokenizer,
                              .output = b->base,

@@ -103,7 +103,7 @@ pare_status pare__plan_fallbacks(pare_ctx *cx, pare_arena *a, const pare_plan *p
         pare_recipe attempt;
         pare_job job;
         PARE_TRY(pare_job_fallback(a, plan->job, fallback, &job));
-        const pare_recipe_source source = {job.recipe, plan->recipe_text, plan->recipe_len,
+        const pare_recipe_source source = {pare_job_file(&job), plan->recipe_text, plan->recipe_len,
                                            job.sets, job.set_count};
         const pare_status s = pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &attempt);
         if (s == PARE_EUSAGE)

@@ -125,6 +125,20 @@ static void check_coded(const coded *s, const pare_linear *l, size_t block, size
                           "%s [%zu, %zu]", l->name, r, j);
 }
 
+/* A listing counts all that opening takes, which are tensors of experts. */
+static void check_counted(const pare_checkpoint *ck)
+{
+    pare_checkpoint listed;
+    uint64_t bytes = 0;
+    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, dir.path, &listed), PARE_OK);
+    for (size_t i = 0; i < ck->tensors; i++)
+        if (strstr(ck->tensor[i].name, ".mlp.experts."))
+            bytes += (ck->tensor[i].bytes + PARE_ALIGN - 1) / PARE_ALIGN * PARE_ALIGN;
+    ck_assert(bytes > 0 && !listed.scratch.open);
+    ck_assert_uint_eq(listed.scratch.counted, bytes);
+    pare_checkpoint_close(&listed);
+}
+
 START_TEST(mxfp4_becomes_the_weights_that_its_codes_stand_for)
 {
     pare_checkpoint ck;
@@ -142,6 +156,7 @@ START_TEST(mxfp4_becomes_the_weights_that_its_codes_stand_for)
             check_coded(&stacks[0], pare_block_linear(block, e + 1, PARE_ROLE_UP), b, e, 2, 1);
             check_coded(&stacks[1], pare_block_linear(block, e + 1, PARE_ROLE_DOWN), b, e, 1, 0);
         }
+    check_counted(&ck);
     pare_checkpoint_close(&ck);
 }
 END_TEST
@@ -178,6 +193,7 @@ START_TEST(floats_keep_their_bits_and_their_biases)
             ck_assert(up->bias[r] == b);
         }
     }
+    check_counted(&ck);
     pare_checkpoint_close(&ck);
     pare_checkpoint_close(&plain);
 }
