@@ -194,12 +194,13 @@ void pare__config_scaling_warn(const pare__config_file *f, const pare_config *c)
     const pare_rope *const r = &c->rope;
     if (r->kind == PARE_ROPE_LINEAR && r->stretch > 0 && r->stretch < 1)
         pare_warn(f->cx,
-                  "%s: linear scaling by a factor of %g draws positions apart, where 1 or more "
+                  "%s: linear scaling by a factor of %g moves positions apart, where 1 or more "
                   "brings them together; it is computed as it stands, as in transformers",
                   f->name, r->stretch);
     if (r->kind != PARE_ROPE_LINEAR && r->original_context > c->context)
-        pare_warn(f->cx,
-                  "%s: original_max_position_embeddings %zu is above the context of %zu positions, "
-                  "so nothing was stretched; factor %g is taken as it stands, as in transformers",
-                  f->name, r->original_context, c->context, r->factor);
+        pare_warn(
+            f->cx,
+            "%s: original_max_position_embeddings %zu is above max_position_embeddings %zu; pare "
+            "applies factor %g all the same, as transformers does",
+            f->name, r->original_context, c->context, r->factor);
 }

@@ -180,6 +180,7 @@ static bool same_positions(const pare_rope *was, const pare_rope *is, size_t pai
 
 pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const pare_config *is)
 {
+    static const char unturned[] = "blocks without positions";
     const size_t pairs = pare_rope_pairs(was);
     const bool local = was->window && was->rope_local.theta > 0;
     const char *const what =
@@ -191,26 +192,30 @@ pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const p
         : was->experts != is->experts || was->experts_used != is->experts_used ||
                 was->expert_width != is->expert_width
             ? "experts"
-        : was->expert_norm != is->expert_norm                ? "the weights of experts"
-        : !same(was->norm_eps, is->norm_eps)                 ? "the epsilon of norms"
-        : was->act != is->act                                ? "the activation"
-        : was->residual != is->residual                      ? "the order of its halves"
-        : was->window != is->window                          ? "the window of attention"
-        : memcmp(was->wide, is->wide, sizeof was->wide) != 0 ? "blocks with a window"
-        : memcmp(was->unturned, is->unturned, sizeof was->unturned) != 0
-            ? "blocks without positions"
-        : !same(was->embed_scale, is->embed_scale)         ? "the scale of embeddings"
-        : !same(was->stream_scale, is->stream_scale)       ? "the scale of the stream"
-        : !same(was->logit_divisor, is->logit_divisor)     ? "the scale of logits"
-        : !same(was->attention_scale, is->attention_scale) ? "the scale of scores"
-        : !same(was->attention_cap, is->attention_cap)     ? "the cap of scores"
-        : !same(was->logit_cap, is->logit_cap)             ? "the cap of logits"
+        : was->expert_norm != is->expert_norm                            ? "the weights of experts"
+        : !same(was->norm_eps, is->norm_eps)                             ? "the epsilon of norms"
+        : was->act != is->act                                            ? "the activation"
+        : was->residual != is->residual                                  ? "the order of its halves"
+        : was->window != is->window                                      ? "the window of attention"
+        : memcmp(was->wide, is->wide, sizeof was->wide) != 0             ? "blocks with a window"
+        : memcmp(was->unturned, is->unturned, sizeof was->unturned) != 0 ? unturned
+        : !same(was->embed_scale, is->embed_scale)                       ? "the scale of embeddings"
+        : !same(was->stream_scale, is->stream_scale)                     ? "the scale of the stream"
+        : !same(was->logit_divisor, is->logit_divisor)                   ? "the scale of logits"
+        : !same(was->attention_scale, is->attention_scale)               ? "the scale of scores"
+        : !same(was->attention_cap, is->attention_cap)                   ? "the cap of scores"
+        : !same(was->logit_cap, is->logit_cap)                           ? "the cap of logits"
         : pare_rope_pairs(was) != pare_rope_pairs(is) || !same(was->rope.theta, is->rope.theta)
             ? "positions"
         : !same_positions(&was->rope, &is->rope, pairs) ? "the scaling of positions"
         : local && !same_positions(&was->rope_local, &is->rope_local, pairs)
             ? "the positions of blocks with a window"
             : NULL;
+    if (what == unturned)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: such a file has no place for which blocks have no positions; "
+                         "llama.cpp takes every fourth; the format safetensors keeps config.json "
+                         "as it is");
     if (what)
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: %s of this model cannot be said in such a file; the format "

@@ -142,12 +142,14 @@ pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
     const bool plain = t->kind == PARE_EXPORT_DIRECTORY && t->fate == PARE_EXPORT_ROUNDED;
     if (!c->uneven || plain)
         return PARE_OK;
-    return pare_fail(cx, PARE_ENOTSUP,
-                     "%s: MLPs of its blocks differ in width, and %s one width for all blocks; "
-                     "give ziplm one ratio for all, or run the artifact with pare",
-                     t->name,
-                     t->kind == PARE_EXPORT_FILE ? "for a model of this type llama.cpp reads"
-                                                 : "vLLM, SGLang and transformers read");
+    return pare_fail(
+        cx, PARE_ENOTSUP,
+        "%s: MLPs of its blocks differ in width, and %s one width for all blocks; "
+        "export the format safetensors, which pare runs, or prune all blocks to one width: "
+        "ziplm with one ratio and without targets",
+        t->name,
+        t->kind == PARE_EXPORT_FILE ? "for a model of this type llama.cpp reads"
+                                    : "vLLM, SGLang and transformers read");
 }
 
 pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const pare_export_model *m,

@@ -88,7 +88,7 @@ pare_status pare_kept_open(pare_ctx *cx, pare_arena *scratch, const char *path, 
     if (!piece || !temporary)
         return PARE_ENOMEM;
     *fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    *why = *fd < 0 ? "no job has kept it yet" : check(cx, *fd, path, bytes, key, piece);
+    *why = *fd < 0 ? "there is no such file yet" : check(cx, *fd, path, bytes, key, piece);
     if (!*why)
         remove_left(temporary);
     pare_arena_rewind(scratch, mark);

@@ -18,6 +18,7 @@ typedef struct undo_call {
     float *dq, *dk, *dv;
     const float *dz;
     float *scores; /* [workers][3][TILE_QUERIES, length] */
+    float *sunk;   /* [sequences, heads], what goes to the sinks; NULL: there are none */
     double scale;
 } undo_call;
 
@@ -25,6 +26,8 @@ typedef struct undo_call {
 typedef struct tile {
     size_t first, rows, low, columns;
     float *p, *dp, *capped; /* [rows, columns]; capped: S, where there is a cap */
+    double *sink;           /* [rows], the weights of the sink; 0: none */
+    double *dsink;          /* of the head, summed over rows in order */
 } tile;
 
 /* The first key that a query sees. */
@@ -35,7 +38,8 @@ static size_t low_of(const undo_call *u, size_t query)
 }
 
 /* From q k^T to the weights of attention, row by row; 0 where a query does not see a key. A sink
- * has a weight that meets no value: the way back of the others is the same with and without it. */
+ * has a weight that meets no value: what goes back to q, k and v is the same with and without it.
+ */
 static void weigh(const undo_call *u, const tile *t, const float *sink)
 {
     const double cap = u->c->attention_cap;
@@ -43,14 +47,16 @@ static void weigh(const undo_call *u, const tile *t, const float *sink)
         float *const row = t->p + i * t->columns;
         const size_t from = low_of(u, t->first + i) - t->low;
         const size_t end = t->first + i + 1 - t->low;
-        float max = sink ? pare__sink_score(u->c, *sink, u->scale) : -INFINITY;
+        const float z = sink ? pare__sink_score(u->c, *sink, u->scale) : -INFINITY;
+        const float factor = cap > 0 ? 1.0f : (float)u->scale;
+        float max = z;
         double total = sink ? 1 : 0;
         if (cap > 0) {
             pare_soft_cap(row + from, end - from, u->scale, cap);
             memcpy(t->capped + i * t->columns, row, t->columns * sizeof *row);
         }
-        (void)u->kernels->softmax_f32(row + from, end - from, cap > 0 ? 1.0f : (float)u->scale,
-                                      &max, &total);
+        (void)u->kernels->softmax_f32(row + from, end - from, factor, &max, &total);
+        t->sink[i] = sink ? exp(((double)z - (double)max) * (double)factor) / total : 0;
         for (size_t j = from; j < end; j++)
             row[j] *= (float)(1.0 / total);
         memset(row, 0, from * sizeof *row);
@@ -58,7 +64,7 @@ static void weigh(const undo_call *u, const tile *t, const float *sink)
     }
 }
 
-/* dp becomes the gradient of q k^T. */
+/* dp becomes the gradient of q k^T. Of the sink s with weight w: ds -= w sum_j p_j dp_j. */
 static void undo_softmax(const undo_call *u, const tile *t)
 {
     const double cap = u->c->attention_cap;
@@ -69,6 +75,7 @@ static void undo_softmax(const undo_call *u, const tile *t)
         double sum = 0;
         for (size_t j = 0; j < t->columns; j++)
             sum += (double)p[j] * (double)d[j];
+        *t->dsink -= t->sink[i] * sum;
         for (size_t j = 0; j < t->columns; j++)
             d[j] = p[j] * (d[j] - (float)sum) * scale;
         for (size_t j = 0; cap > 0 && j < t->columns; j++)
@@ -78,12 +85,14 @@ static void undo_softmax(const undo_call *u, const tile *t)
 
 static void undo_tile(const undo_call *u, size_t sequence, size_t head, tile t)
 {
+    double sink[TILE_QUERIES];
     const size_t d = u->c->head_dim, length = u->s->attend.batch.length;
     const size_t kv_head = head / (u->c->heads / u->c->kv_heads), n = t.columns;
     const size_t at = (sequence * length + t.first) * u->q_width + head * d;
     const size_t kv_at = (sequence * length + t.low) * u->kv_width + kv_head * d;
     const float *const q = u->s->x.at + at, *const dz = u->dz + at;
     const float *const k = u->s->other.at + kv_at, *const v = u->s->third.at + kv_at;
+    t.sink = sink;
     pare_gemm_run(u->kernels, &(pare_gemm){t.rows, n, d, q, u->q_width, false, k, u->kv_width, true,
                                            t.p, n, 1, 0});
     weigh(u, &t, u->s->attend.sinks ? u->s->attend.sinks + head : NULL);
@@ -106,13 +115,19 @@ static void undo_heads(void *arg, size_t begin, size_t end, size_t worker)
     float *const scores = u->scores + worker * 3 * room;
     tile t = {.p = scores, .dp = scores + room, .capped = scores + 2 * room};
     for (size_t i = begin; i < end; i++)
-        for (size_t g = 0; g < group; g++)
+        for (size_t g = 0; g < group; g++) {
+            const size_t head = i % kv_heads * group + g;
+            double dsink = 0;
+            t.dsink = &dsink;
             for (t.first = 0; t.first < length; t.first += TILE_QUERIES) {
                 t.rows = length - t.first < TILE_QUERIES ? length - t.first : TILE_QUERIES;
                 t.low = low_of(u, t.first);
                 t.columns = t.first + t.rows - t.low;
-                undo_tile(u, i / kv_heads, i % kv_heads * group + g, t);
+                undo_tile(u, i / kv_heads, head, t);
             }
+            if (u->sunk)
+                u->sunk[i / kv_heads * u->c->heads + head] = (float)dsink;
+        }
 }
 
 /* Arguments of the loop over rows that turn back. */
@@ -161,7 +176,7 @@ pare_status pare__tape_attend(pare_tape *t, const pare_step *s)
     const pare_batch batch = s->attend.batch;
     const pare_ops *const o = &t->inner;
     pare_mark mark;
-    pare_array scores;
+    pare_array scores, sunk = {0};
     undo_call u = {.s = s, .c = c, .kernels = &t->inner.cx->kernels, .q_width = s->x.width};
     float *dz;
     u.kv_width = s->other.width;
@@ -174,8 +189,14 @@ pare_status pare__tape_attend(pare_tape *t, const pare_step *s)
     PARE_TRY(o->op->mark(o, &mark));
     PARE_TRY(o->op->take(o, pare_threads(o->cx) * 3 * TILE_QUERIES, batch.length, &scores));
     u.scores = scores.at;
+    if (c->arch->sinks)
+        PARE_TRY(o->op->take(o, batch.sequences, c->heads, &sunk));
+    u.sunk = sunk.at;
     if (!t->dry) {
         pare_parallel(o->cx, batch.sequences * c->kv_heads, 1, undo_heads, &u);
+        if (u.sunk)
+            pare__sum_columns(t, u.sunk, NULL, batch.sequences, c->heads,
+                              pare__tape_leaf(t, s->attend.sinks));
         unrotate(t, &s->attend, s->x, u.dq);
         unrotate(t, &s->attend, s->other, u.dk);
         add_given(t, s, &u);

@@ -60,7 +60,7 @@ void pare__sum_columns(const pare_tape *t, const float *a, const float *b, size_
 PARE_CHECKED pare_status pare__tape_undo_bf16(pare_tape *t, const pare_linear *w, const float *dy,
                                               size_t rows, float *dx);
 
-/* Back through attention: d of q, k and v, before their rotation. */
+/* Back through attention: d of q, k and v, before their rotation, and of the sinks. */
 PARE_CHECKED pare_status pare__tape_attend(pare_tape *t, const pare_step *s);
 
 /* Back through what experts add. */

@@ -29,6 +29,10 @@ static const char notes[] =
     "and trains such a model, and other passes take it, in the same recipe or in one of their "
     "own,\n"
     "but for rotate and passes that make a checkpoint smaller. Its only export is safetensors.\n"
+    "With a pass behind it, evaluate: held_out, which a job that prunes has where evaluate: is "
+    "not\n"
+    "given, measures the model behind the widths and behind the rest: stages in run.json and\n"
+    "a table in report.html.\n"
     "With speedup or tokens_s the step stands alone. compress takes the channels of each block "
     "out\n"
     "on the float model and records the error at each width, times the MLP of each width and a\n"
@@ -44,7 +48,7 @@ static const char notes[] =
 
 const char pare_search_alone[] =
     "ziplm: with speedup or tokens_s it stands alone in passes: times are those of the model as it "
-    "is; leave the other passes out";
+    "is; run it alone, then append the other passes to recipe.yaml of its output";
 
 static pare_pass_structure structure(const double *value)
 {

@@ -371,6 +371,20 @@ static pare_status evaluate_all(pare_run *run, const pare_model *after, pare_rep
     return pare__run_samples(run, after, &r->samples);
 }
 
+/* The finished weights, as a user will open them. What their files are told to say was told of the
+ * model they come from. */
+static pare_status open_finished(pare_run *run, pare_arena *a, pare_checkpoint *ck,
+                                 pare_model *after)
+{
+    const pare_progress told = run->cx->progress;
+    run->cx->progress.warn = NULL;
+    pare_status s = pare_checkpoint_open(run->cx, a, run->plan->place.partial, ck);
+    if (s == PARE_OK)
+        s = pare_model_load(run->cx, a, ck, after);
+    run->cx->progress.warn = told.warn;
+    return s;
+}
+
 pare_status pare__run_evaluate_part(pare_run *run, const pare_tokens *tokens, size_t window,
                                     bool kl)
 {
@@ -380,25 +394,20 @@ pare_status pare__run_evaluate_part(pare_run *run, const pare_tokens *tokens, si
     pare_report_eval out = {.kind = kl ? PARE_EVALUATE_KL : PARE_EVALUATE_PERPLEXITY,
                             .data = "a text",
                             .window = window};
-    pare_status s = pare_checkpoint_open(run->cx, &run->scratch, run->plan->place.partial, &ck);
-    if (s == PARE_OK)
-        s = pare_model_load(run->cx, &run->scratch, &ck, &after);
+    pare_status s = open_finished(run, &run->scratch, &ck, &after);
     if (s == PARE_OK)
         s = evaluate_shared(run, &m, tokens, &out);
     pare_checkpoint_close(&ck);
     return s;
 }
 
-/* The finished weights are opened as a user will open them. */
 pare_status pare__run_evaluate(pare_run *run, pare_report *r)
 {
     if (!run->plan->recipe.evaluations && !run->plan->held_out)
         return PARE_OK;
     pare_checkpoint ck;
     pare_model after;
-    pare_status s = pare_checkpoint_open(run->cx, run->a, run->plan->place.partial, &ck);
-    if (s == PARE_OK)
-        s = pare_model_load(run->cx, run->a, &ck, &after);
+    pare_status s = open_finished(run, run->a, &ck, &after);
     if (s == PARE_OK)
         s = evaluate_all(run, &after, r);
     if (s == PARE_OK)

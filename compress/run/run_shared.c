@@ -96,13 +96,13 @@ static void keep(pare_run *run, const kept *k, int fd, const char *path)
     pare_ctx_clear(run->cx);
 }
 
-/* Opens what is kept; *fd below 0 where it is to be found here, which is told with the reason. */
+/* Opens what is kept; *fd below 0 where it is to be computed now, which is told with the reason. */
 static pare_status take(pare_run *run, const kept *k, int *fd)
 {
     const char *why;
     PARE_TRY(pare_kept_open(run->cx, &run->scratch, k->path, k->key, k->bytes, fd, &why));
     if (why)
-        pare__notify(run, PARE_EVENT_NOTICE, "%s: found here: %s: %s", k->what, k->path, why);
+        pare__notify(run, PARE_EVENT_NOTICE, "%s: computed now: %s: %s", k->what, k->path, why);
     else
         pare__notify(run, PARE_EVENT_NOTICE, "%s: taken from %s", k->what, k->path);
     return PARE_OK;
@@ -155,7 +155,7 @@ pare_status pare__run_token_weights(pare_run *run)
         return find(run);
     if (run->plan->training) {
         pare__notify(run, PARE_EVENT_NOTICE,
-                     "weights of tokens: found here: a job that trains shares none");
+                     "weights of tokens: computed now: a job that trains shares none");
         return find(run);
     }
     PARE_TRY(pare_json_writer_new(run->cx, &w));

@@ -212,7 +212,7 @@ static pare_status op_norm(op_run *r, size_t i)
     return op_keep(r, y);
 }
 
-/* Those that devices compute. */
+/* Only these does a device compute. */
 enum { ACTS = PARE_ACT_CLAMPED };
 
 static pare_status op_activate(op_run *r, size_t i)

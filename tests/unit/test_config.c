@@ -439,12 +439,12 @@ static const struct {
     const char *scaling, *told;
 } odd_scaling[] = {
     {"\"type\": \"linear\", \"factor\": 0.5",
-     "c: linear scaling by a factor of 0.5 draws positions apart, where 1 or more brings them "
+     "c: linear scaling by a factor of 0.5 moves positions apart, where 1 or more brings them "
      "together; it is computed as it stands, as in transformers\n"},
     {"\"type\": \"linear\", \"factor\": 1", ""},
     {"\"type\": \"yarn\", \"factor\": 2, \"original_max_position_embeddings\": 1000000",
-     "c: original_max_position_embeddings 1000000 is above the context of 512 positions, so "
-     "nothing was stretched; factor 2 is taken as it stands, as in transformers\n"},
+     "c: original_max_position_embeddings 1000000 is above max_position_embeddings 512; pare "
+     "applies factor 2 all the same, as transformers does\n"},
     {"\"type\": \"yarn\", \"factor\": 2, \"original_max_position_embeddings\": 16", ""},
     {"\"type\": \"yarn\", \"factor\": 2", ""},
 };

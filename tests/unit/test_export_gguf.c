@@ -119,7 +119,7 @@ static const kind kinds[] = {
     REFUSED("gemma3", GEMMA3_BLOCKS, GEMMA3_PERIOD "\"attention_bias\":true,",
             "has a bias, which readers of files of gemma3_text have no place for"),
     REFUSED("smollm3", "\"pad_token_id\":0", "\"no_rope_layer_interval\":2",
-            "blocks without positions"),
+            "such a file has no place for which blocks have no positions"),
     REFUSED("gpt_neox", "\"hidden_act\":\"gelu\"", "\"hidden_act\":\"relu\"", "the activation"),
     REFUSED("gpt_neox_serial", NULL, NULL,
             "has no bias, which readers of files of gpt_neox ask for"),

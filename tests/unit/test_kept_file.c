@@ -58,7 +58,7 @@ static const char *take(const char *key)
 
 START_TEST(what_is_kept_is_taken_by_its_key)
 {
-    ck_assert_str_eq(take("key"), "no job has kept it yet");
+    ck_assert_str_eq(take("key"), "there is no such file yet");
     ck_assert(put("key"));
     ck_assert_ptr_null(take("key"));
     ck_assert_str_eq(take("another"), "it is of another job");
@@ -72,7 +72,7 @@ START_TEST(two_do_not_write_at_once)
     const int other = open(job_path(&place, "kept.tmp"), O_RDWR | O_CREAT, 0666);
     ck_assert_int_eq(flock(other, LOCK_EX), 0);
     ck_assert(!put("key"));
-    ck_assert_str_eq(take("key"), "no job has kept it yet");
+    ck_assert_str_eq(take("key"), "there is no such file yet");
     (void)close(other);
     ck_assert(put("key"));
     ck_assert_ptr_null(take("key"));

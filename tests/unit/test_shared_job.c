@@ -151,7 +151,7 @@ START_TEST(the_original_is_evaluated_once)
     run_shared("other", "the original on the text: taken from");
     change_byte(kept_file(), 1000);
     recipe(kind[_i], "");
-    run_shared("four", "the original on the text: found here");
+    run_shared("four", "the original on the text: computed now");
     check_same_figures("one", "four");
 }
 END_TEST

@@ -5,7 +5,7 @@
 #include "runtime/tape.h"
 #include "tests/unit/mixture.h"
 
-enum { ROWS = 6, WIDTH = 24, INPUTS = 3, SIDE = 40 };
+enum { ROWS = 6, WIDTH = 24, INPUTS = 3, SIDE = 40, HEADS = 4 };
 
 /* An operation: makes y from the inputs in x. */
 typedef struct operation {
@@ -21,7 +21,7 @@ static struct {
     float *w, *bias;
     pare_kv kv;
     pare_act act;
-    const float *sinks;
+    float *sinks; /* [HEADS], or NULL */
 } on;
 
 static pare_status like(const pare_ops *o, pare_array x, pare_array *y)
@@ -206,9 +206,34 @@ static double loss_of(tiny_home *h, const operation *op, const pare_array *x)
     return loss;
 }
 
+static const double step = 1.0 / 128;
+
+static double slope_of(tiny_home *h, const operation *op, const pare_array *x, float *at)
+{
+    const float old = *at;
+    *at = (float)((double)old + step);
+    const double above = loss_of(h, op, x);
+    *at = (float)((double)old - step);
+    const double below = loss_of(h, op, x);
+    *at = old;
+    return (above - below) / (2 * step);
+}
+
+/* What a sink gets from both sequences. */
+static void compare_sinks(tiny_home *h, const operation *op, const pare_array *x, const float *d)
+{
+    for (size_t i = 0; i < HEADS; i++) {
+        const double slope = slope_of(h, op, x, &on.sinks[i]);
+        ck_assert_double_gt(fabs(slope), 1e-2);
+        ck_assert_msg(fabs(slope - (double)d[i]) <= 2e-3 * fmax(1, fabs(slope)),
+                      "%s, sink %zu: %g, by differences %g", op->name, i, (double)d[i], slope);
+    }
+}
+
 static void compare(tiny_home *h, const operation *op)
 {
-    const double step = 1.0 / 128;
+    float dsinks[HEADS] = {0};
+    const pare_leaf_gradient leaf = {on.sinks, dsinks};
     float *const values = tiny_take(&h->arena, INPUTS * ROWS * SIDE, sizeof *values);
     pare_array x[INPUTS] = {0}, y, on_tape[INPUTS] = {0};
     pare_tape t;
@@ -227,7 +252,10 @@ static void compare(tiny_home *h, const operation *op)
     float *const dy = tiny_take(&h->arena, y.rows * y.width, sizeof *dy);
     for (size_t i = 0; i < y.rows * y.width; i++)
         dy[i] = (float)pare_random_normal(22, 0, i);
-    ck_assert_int_eq(pare_tape_back(&t, y, dy, &(pare_gradients){0}), PARE_OK);
+    ck_assert_int_eq(pare_tape_back(&t, y, dy, &(pare_gradients){.leaf = &leaf, .leaves = 1}),
+                     PARE_OK);
+    if (on.sinks)
+        compare_sinks(h, op, x, dsinks);
     for (size_t i = 0; i < INPUTS && x[i].at; i++) {
         const float *const d = pare_tape_gradient(on_tape[i]);
         double largest = 0;
@@ -236,12 +264,7 @@ static void compare(tiny_home *h, const operation *op)
             largest = fmax(largest, fabs((double)d[j]));
         ck_assert_double_gt(largest, 0.05);
         for (size_t j = 0; j < ROWS * x[i].width; j++) {
-            const float old = x[i].at[j];
-            x[i].at[j] = (float)((double)old + step);
-            double slope = loss_of(h, op, x);
-            x[i].at[j] = (float)((double)old - step);
-            slope = (slope - loss_of(h, op, x)) / (2 * step);
-            x[i].at[j] = old;
+            const double slope = slope_of(h, op, x, &x[i].at[j]);
             ck_assert_msg(fabs(slope - (double)d[j]) <= 2e-3 * largest,
                           "%s, input %zu, number %zu: %g, by differences %g (largest %g)", op->name,
                           i, j, (double)d[j], slope, largest);
@@ -287,14 +310,14 @@ START_TEST(attention_equals_central_differences)
     begin(&h);
     on.model.config = (pare_config){.arch = pare_arch_find(kinds[_i].family),
                                     .hidden = WIDTH,
-                                    .heads = 4,
+                                    .heads = HEADS,
                                     .kv_heads = 2,
                                     .head_dim = WIDTH / 4,
                                     .window = kinds[_i].window,
                                     .attention_cap = kinds[_i].cap,
                                     .attention_scale = kinds[_i].scale,
                                     .rope = {.theta = 100, .rotary = kinds[_i].rotary}};
-    static const float sinks[] = {1, -0.5f, 0.25f, 2};
+    float sinks[HEADS] = {1, -0.5f, 0.25f, 2};
     on.sinks = kinds[_i].sinks ? sinks : NULL;
     on.model.positions.n = SIDE;
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &on.model, ROWS / 2, true, &on.f), PARE_OK);
