@@ -32,13 +32,18 @@ job() {
         > recipe.yaml
     shift 5
     plan=$(planned "$@")
-    "$peak" took "$pare" compress recipe.yaml --restart "$@" --ram-limit "$plan" > log.txt 2>&1 || {
-        cat log.txt
-        echo "e2e.plan_memory: $name: does not run with the $plan bytes that its plan says"
-        failed=1
-        return
-    }
-    took=$(cat took)
+    most=0
+    for turn in 1 2 3; do # on a busy machine threads are not all at their peaks at once: the most counts
+        "$peak" took "$pare" compress recipe.yaml --restart "$@" --ram-limit "$plan" > log.txt 2>&1 || {
+            cat log.txt
+            echo "e2e.plan_memory: $name: does not run with the $plan bytes that its plan says"
+            failed=1
+            return
+        }
+        [ "$(cat took)" -le $most ] || most=$(cat took)
+        [ "$plan" -gt $((most + most / 10 + 2 * 1024 * 1024)) ] || break
+    done
+    took=$most
     echo "e2e.plan_memory: $name: planned $plan, took $took bytes"
     if [ "$plan" -lt "$took" ] || [ "$plan" -gt $((took + took / 10 + 2 * 1024 * 1024)) ]; then
         echo "e2e.plan_memory: $name: expected $took to $((took + took / 10 + 2 * 1024 * 1024))"
