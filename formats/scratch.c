@@ -129,10 +129,28 @@ static bool fits(uint64_t bytes, uint64_t beside, size_t *need)
     return true;
 }
 
+/* Bytes of a new piece that holds `need`: as many as there are, so that pieces stay few. */
+static size_t piece_size(uint64_t reserved, size_t need)
+{
+    size_t size = reserved < PIECE_MIN ? PIECE_MIN : (size_t)reserved;
+    size = size < PIECE_MAX ? size : PIECE_MAX;
+    size = need + PARE_ALIGN < size ? size : need + PARE_ALIGN;
+    return (size + GRAIN - 1) & ~(size_t)(GRAIN - 1);
+}
+
 void pare_scratch_count(pare_scratch *s, uint64_t bytes)
 {
     size_t need;
-    s->counted = fits(bytes, s->counted, &need) ? s->counted + need : UINT64_MAX;
+    if (!fits(bytes, s->counted, &need)) {
+        s->counted = UINT64_MAX;
+        return;
+    }
+    if (s->counted == 0 || s->counted_left < need) {
+        const size_t size = piece_size(s->counted, need);
+        s->counted += size;
+        s->counted_left = size - PARE_ALIGN;
+    }
+    s->counted_left -= need;
 }
 
 pare_status pare_scratch_check_free(pare_ctx *cx, uint64_t bytes)
@@ -158,12 +176,8 @@ pare_status pare_scratch_take(pare_scratch *s, uint64_t bytes, void **out)
     if (!fits(bytes, s->reserved, &need))
         return pare_fail(s->cx, PARE_ENOMEM, "%llu bytes of temporary data cannot be mapped",
                          (unsigned long long)bytes);
-    if (!s->newest || s->newest->bytes - s->newest->used < need) {
-        size_t size = s->reserved < PIECE_MIN ? PIECE_MIN : (size_t)s->reserved;
-        size = size < PIECE_MAX ? size : PIECE_MAX;
-        size = need + PARE_ALIGN < size ? size : need + PARE_ALIGN;
-        PARE_TRY(add_piece(s, (size + GRAIN - 1) & ~(size_t)(GRAIN - 1)));
-    }
+    if (!s->newest || s->newest->bytes - s->newest->used < need)
+        PARE_TRY(add_piece(s, piece_size(s->reserved, need)));
     piece *const p = s->newest;
     *out = (unsigned char *)p + p->used;
     p->used += need;

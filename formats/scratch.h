@@ -18,7 +18,8 @@ typedef struct pare_scratch {
     pare_ctx *cx;
     struct pare_scratch_piece *newest; /* NULL: nothing was taken yet */
     uint64_t reserved;                 /* bytes of the file */
-    uint64_t counted;                  /* bytes that a listing would have taken */
+    uint64_t counted;                  /* `reserved` of a scratch that took what was counted */
+    size_t counted_left;               /* bytes of its last piece that are left */
     int fd;
     bool open; /* fd is the file */
 } pare_scratch;
@@ -40,7 +41,7 @@ void pare_scratch_close(pare_scratch *s);
  * Memory   pages of the file, which the system may write out. */
 PARE_CHECKED pare_status pare_scratch_take(pare_scratch *s, uint64_t bytes, void **out);
 
-/* Adds to s->counted what pare_scratch_take would take of the disk, and takes nothing. */
+/* Adds to s->counted what pare_scratch_take would reserve of the disk, and takes nothing. */
 void pare_scratch_count(pare_scratch *s, uint64_t bytes);
 
 /* Whether `bytes` are free where the file would go. PARE_ENOSPC with both figures and what to do;

@@ -124,24 +124,14 @@ START_TEST(a_listing_converts_nothing)
 }
 END_TEST
 
-static bool is_viewed(const void *data)
-{
-    const uint8_t *const at = data, *const file = ck.file[0].data;
-    return at >= file && at < file + ck.file[0].bytes;
-}
-
 START_TEST(a_listing_counts_what_is_decoded)
 {
-    uint64_t decoded = 0;
     open_corpus("model_llama");
-    for (size_t i = 0; i < ck.tensors; i++)
-        if (!is_viewed(ck.tensor[i].data))
-            decoded += (ck.tensor[i].bytes + PARE_ALIGN - 1) / PARE_ALIGN * PARE_ALIGN;
-    ck_assert_uint_gt(decoded, 0);
-    ck_assert_uint_le(decoded, ck.scratch.reserved);
+    const uint64_t reserved = ck.scratch.reserved;
+    ck_assert_uint_gt(reserved, 0);
     pare_checkpoint_close(&ck);
     ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("model_llama"), &ck), PARE_OK);
-    ck_assert_uint_eq(ck.scratch.counted, decoded);
+    ck_assert_uint_eq(ck.scratch.counted, reserved);
 }
 END_TEST
 

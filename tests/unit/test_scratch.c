@@ -147,10 +147,16 @@ END_TEST
 
 START_TEST(what_is_counted_takes_nothing)
 {
-    static const uint64_t size[] = {0, 1, PARE_ALIGN, PARE_ALIGN + 1, 5 << 20};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+    static const uint64_t size[] = {0, 1, PARE_ALIGN, PARE_ALIGN + 1, 5 << 20, 1 << 20, 9 << 20};
+    pare_scratch taken;
+    void *p;
+    pare_scratch_init(&cx, &taken);
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
         pare_scratch_count(&scratch, size[i]);
-    ck_assert_uint_eq(scratch.counted, 4 * PARE_ALIGN + (5 << 20));
+        ck_assert_int_eq(pare_scratch_take(&taken, size[i], &p), PARE_OK);
+        ck_assert_uint_eq(scratch.counted, taken.reserved);
+    }
+    pare_scratch_close(&taken);
     ck_assert(!scratch.open && scratch.reserved == 0);
     pare_scratch_count(&scratch, UINT64_MAX);
     ck_assert_uint_eq(scratch.counted, UINT64_MAX);
