@@ -371,8 +371,8 @@ static pare_status evaluate_all(pare_run *run, const pare_model *after, pare_rep
     return pare__run_samples(run, after, &r->samples);
 }
 
-/* The finished weights, as a user will open them. What their files are told to say was told of the
- * model they come from. */
+/* The finished weights, as a user will open them. Warnings about their files are left out: they
+ * were printed for the model that the weights come from. */
 static pare_status open_finished(pare_run *run, pare_arena *a, pare_checkpoint *ck,
                                  pare_model *after)
 {
