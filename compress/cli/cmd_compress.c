@@ -260,6 +260,14 @@ static void print_evaluation(const pare_report_eval *e)
     (void)printf("   (%s%s)\n", e->data, pare_report_notes(e, ", ", notes));
 }
 
+/* What each part of the recipe cost, on the calibration windows held out. */
+static void print_stages(const pare_report *r)
+{
+    for (size_t i = 1; i < r->stages; i++) /* the first is the original */
+        (void)printf("%-17s KL %.6f, perplexity %.4f   (behind: %s)\n", i == 1 ? "held out" : "",
+                     r->stage[i].kl, exp(r->stage[i].nll), r->stage[i].passes);
+}
+
 static void print_repaired(const pare_report *r)
 {
     const unsigned long long weights = pare_report_repaired(r);
@@ -329,6 +337,7 @@ static void print_text(const pare_cli *cli, const pare_compress_result *result)
                      100 * pare_report_stability(r));
     for (size_t i = 0; i < r->evaluations; i++)
         print_evaluation(&r->evaluation[i]);
+    print_stages(r);
     print_repaired(r);
     print_exports(result);
     if (numeric_steps(r))

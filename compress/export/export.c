@@ -34,8 +34,9 @@ static pare_status open_artifact(pare__export *e)
     PARE_TRY(pare_checkpoint_open(e->cx, e->a, e->job->artifact, &e->ck));
     if (!e->ck.packed)
         return pare_fail(e->cx, PARE_ENOTSUP,
-                         "%s: not a packed artifact; export writes what a quantizer of pare "
-                         "compress has made, and a plain checkpoint needs none",
+                         "%s: not a packed artifact; export writes what pare compress has made. "
+                         "Give a checkpoint in floats to pare compress, with a quantizer and "
+                         "export: [{format: FORMAT, path: PATH}] in its recipe",
                          e->job->artifact);
     PARE_TRY(pare_inputs_watch(e->a, &e->ck));
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));

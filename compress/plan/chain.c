@@ -122,9 +122,9 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
         rest.stand_in = true;
     }
     pare_status s = pare_plan_make(cx, &a, &rest, &plan);
+    pare_plan_close(&plan); /* before another is opened: both may hold decoded weights on disk */
     if (s == PARE_OK && rest.stand_in && plan.exports)
         s = check_smaller(cx, &a, chain, &plan);
-    pare_plan_close(&plan);
     pare_arena_release(&a);
     return s;
 }

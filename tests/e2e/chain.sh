@@ -47,6 +47,7 @@ is=$(sed -n 's/^packed  *\([0-9]*\) bytes.* exact: .*/\1/p' out.log)
 
 # One recipe does what two do, and any number of threads.
 does compress chain.yaml --threads 1
+grep -q '^held out  *KL 0\.[0-9]*, perplexity [0-9.]*   (behind: channels)$' out.log || fail "$(cat out.log)"
 does compress first.yaml --threads 5
 does compress second.yaml --threads 5
 cmp out.smaller/model.safetensors small/model.safetensors || fail 'another smaller model'

@@ -565,8 +565,9 @@ START_TEST(only_artifacts_are_exported)
     const tiny_model tiny = wide(PARE_F16);
     pare_export_result r;
     ck_assert(tiny_model_write(&tiny, from.path));
-    check_says(export_as(pare_export_find("gptq"), false, &r), PARE_ENOTSUP,
-               "not a packed artifact; export writes what a quantizer of pare compress has made");
+    check_says(
+        export_as(pare_export_find("gptq"), false, &r), PARE_ENOTSUP,
+        "not a packed artifact; export writes what pare compress has made. Give a checkpoint");
     end();
 }
 END_TEST
