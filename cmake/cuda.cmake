@@ -21,6 +21,13 @@ else()
     message(STATUS "CUDA: no kernels")
 endif()
 
+# Where what nvcc makes lies. It does not depend on the flags of the C compiler, so a build that takes
+# the golden tests of another one (PARE_GOLDEN) takes the kernels of that one, too.
+set(pare_cuda_folder ${PROJECT_BINARY_DIR}/kernels)
+if(PARE_GOLDEN)
+    cmake_path(SET pare_cuda_folder NORMALIZE ${PARE_GOLDEN}/../../kernels)
+endif()
+
 # --fmad=false: as -ffp-contract=off of the C compiler.
 set(pare_nvcc_flags -O3 -std=c++17 --fmad=false -lineinfo -I${pare_root})
 set(pare_nvcc_targets -gencode=arch=compute_80,code=[sm_80,compute_80] -gencode=arch=compute_90a,code=sm_90a)
@@ -40,21 +47,24 @@ function(pare_cuda_images list)
         endif()
         cmake_path(GET source STEM name)
         cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
-        set(base ${CMAKE_CURRENT_BINARY_DIR}/${name})
-        add_custom_command(OUTPUT ${base}.fatbin DEPENDS ${path} DEPFILE ${base}.fatbin.d VERBATIM
-            BYPRODUCTS ${base}.ptxas
-            COMMAND sh -c "\"$@\" 2> \"$0\" || { cat \"$0\" >&2; exit 1; }" ${base}.ptxas
-                    ${PARE_NVCC} ${pare_nvcc_flags} ${pare_nvcc_targets} -Xptxas -v -fatbin
-                    -MD -MF ${base}.fatbin.d -o ${base}.fatbin ${path})
-        add_custom_command(OUTPUT ${base}.ptx DEPENDS ${path} DEPFILE ${base}.ptx.d VERBATIM
-            COMMAND ${PARE_NVCC} ${pare_nvcc_flags} -arch=compute_80 -ptx -MD -MF ${base}.ptx.d
-                    -o ${base}.ptx ${path})
-        add_custom_command(OUTPUT ${base}_image.c DEPENDS ${base}.fatbin VERBATIM
+        set(base ${pare_cuda_folder}/${name})
+        set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}_image.c)
+        if(NOT PARE_GOLDEN)
+            add_custom_command(OUTPUT ${base}.fatbin DEPENDS ${path} DEPFILE ${base}.fatbin.d VERBATIM
+                BYPRODUCTS ${base}.ptxas
+                COMMAND sh -c "\"$@\" 2> \"$0\" || { cat \"$0\" >&2; exit 1; }" ${base}.ptxas
+                        ${PARE_NVCC} ${pare_nvcc_flags} ${pare_nvcc_targets} -Xptxas -v -fatbin
+                        -MD -MF ${base}.fatbin.d -o ${base}.fatbin ${path})
+            add_custom_command(OUTPUT ${base}.ptx DEPENDS ${path} DEPFILE ${base}.ptx.d VERBATIM
+                COMMAND ${PARE_NVCC} ${pare_nvcc_flags} -arch=compute_80 -ptx -MD -MF ${base}.ptx.d
+                        -o ${base}.ptx ${path})
+        endif()
+        add_custom_command(OUTPUT ${image} DEPENDS ${base}.fatbin VERBATIM
             COMMAND sh -c "\"$0\" --const --type longlong --name \"pare__image_$1\" \"$2\" > \"$3\""
-                    ${PARE_BIN2C} ${name} ${base}.fatbin ${base}_image.c)
+                    ${PARE_BIN2C} ${name} ${base}.fatbin ${image})
         string(APPEND declarations "extern const unsigned long long pare__image_${name}[];\n")
         string(APPEND names "    pare__image_${name},\n")
-        list(APPEND files ${base}_image.c)
+        list(APPEND files ${image})
         list(APPEND ptx ${base}.ptx)
     endforeach()
     file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/cuda_images.c @ONLY CONTENT
