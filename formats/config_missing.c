@@ -14,7 +14,7 @@ static const missing list[] = {
     {"llama4 llama4_text",
      "blocks without rotary positions, attention in chunks, and a router that scales the input of "
      "its experts"},
-    {"deepseek_v2 deepseek_v3 deepseek2 kimi_k2 kimi_k25 glm4_moe_lite mistral4",
+    {"deepseek2 deepseek_v32 deepseek_v4 kimi_k25 kimi_linear glm4_moe_lite mistral4",
      "latent attention (keys and values made from one narrow vector), and dense blocks among "
      "those with experts"},
     {"gemma3n gemma3n_text",

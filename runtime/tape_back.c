@@ -442,6 +442,7 @@ static pare_status undo(pare_tape *t, const pare_step *s)
     case PARE__OP_scatter: return undo_scatter(t, s);
     case PARE__OP_share: return pare__tape_share(t, s);
     case PARE__OP_round: /* passes as it is, and is not recorded */
+    case PARE__OP_pieces: /* not on a tape */
     case PARE__OP_mark:
     case PARE__OP_rewind:
     case PARE__OP_kv_take:

@@ -99,13 +99,14 @@ static void undo_route_row(const pare_routes *to, size_t row, const float *logit
     }
     for (size_t j = 0; j < to->used; j++) {
         const double p = pare_exp((double)logit[picked[j]] - most) / total;
-        mean += p * (to->norm ? ((double)dw[j] - shared) / share : (double)dw[j]);
+        mean += p * (to->router.norm ? ((double)dw[j] - shared) / share : (double)dw[j]);
     }
     for (size_t e = 0; e < to->experts; e++)
         d[e] -= (float)(pare_exp((double)logit[e] - most) / total * mean);
     for (size_t j = 0; j < to->used; j++) {
         const double p = pare_exp((double)logit[picked[j]] - most) / total;
-        d[picked[j]] += (float)(p * (to->norm ? ((double)dw[j] - shared) / share : (double)dw[j]));
+        d[picked[j]] +=
+            (float)(p * (to->router.norm ? ((double)dw[j] - shared) / share : (double)dw[j]));
     }
 }
 

@@ -46,7 +46,7 @@ START_TEST(the_router_gives_the_largest_of_the_softmax)
         for (size_t i = 0; i < n; i++)
             logit[i] = (float)(3 * pare_random_normal(5, round, i));
         by_definition(logit, n, used, norm, wanted);
-        pare__route(logit, n, used, norm, picked, weight);
+        pare__route(logit, n, &(pare_router){.used = used, .norm = norm}, picked, weight);
         for (size_t i = 0; i < used; i++) {
             ck_assert_uint_lt(picked[i], n);
             ck_assert(wanted[picked[i]] > 0);
@@ -65,7 +65,7 @@ static void check_route(const float *logit, size_t n, size_t used, const uint32_
     float copy[8], weight[8];
     uint32_t picked[8];
     memcpy(copy, logit, n * sizeof *copy);
-    pare__route(copy, n, used, true, picked, weight);
+    pare__route(copy, n, &(pare_router){.used = used, .norm = true}, picked, weight);
     for (size_t i = 0; i < used; i++)
         ck_assert_uint_eq(picked[i], wanted[i]);
 }
@@ -91,7 +91,7 @@ START_TEST(a_router_without_numbers_gives_the_first_experts_no_number)
         float logit[4], weight[2];
         uint32_t picked[2];
         memcpy(logit, broken[i / 2], sizeof logit);
-        pare__route(logit, 4, 2, i % 2, picked, weight);
+        pare__route(logit, 4, &(pare_router){.used = 2, .norm = i % 2}, picked, weight);
         ck_assert(picked[0] == 0 && picked[1] == 1);
         ck_assert(isnan(weight[0]) && isnan(weight[1]));
     }
@@ -117,7 +117,8 @@ static void row_by_hand(tiny_home *h, const pare_forward *f, const pare_block *b
     for (size_t j = 0; j < HIDDEN; j++)
         out[j] = shared[j] * share;
     APPLY(&b->router, x, logit);
-    pare__route(logit, c->experts, c->experts_used, c->expert_norm, picked, weight);
+    pare__route(logit, c->experts, &(pare_router){.used = c->experts_used, .norm = c->expert_norm},
+                picked, weight);
     for (size_t e = 0; e < c->experts; e++)
         for (size_t i = 0; i < c->experts_used; i++) {
             if (picked[i] != e)

@@ -127,7 +127,7 @@ static pare_status experts(const pare_ops *o, bool share_out, const pare_array *
     PARE_TRY(o->op->zero(o, zero));
     PARE_TRY(like(o, x[1], &logit)); /* routing writes over them */
     PARE_TRY(o->op->add(o, zero, x[1], logit));
-    PARE_TRY(o->op->route(o, logit, 2, share_out, r));
+    PARE_TRY(o->op->route(o, logit, &(pare_router){.used = 2, .norm = share_out}, r));
     PARE_TRY(like(o, x[0], y));
     PARE_TRY(o->op->zero(o, *y));
     for (size_t e = 0; e < x[1].width; e++) {
