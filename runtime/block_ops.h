@@ -103,7 +103,7 @@ typedef struct pare_ops pare_ops;
  * activate y = act(gate) up, or act(gate) where up.at is NULL; CLAMPED as pare_act says, with up;
  *          y may be gate
  * add      y = a + b; y may be b
- * pieces   some channels of y are some of x; the others stay. Not on a tape
+ * pieces   some channels of y are some of x; the others stay
  * turn     x <- Q x, the rotation of runtime/hadamard.h
  * round    x <- x rounded to int8 with a scale for each row
  * route    the experts of each row and their weights, from the outputs of the router, which are

@@ -174,11 +174,11 @@ static pare_status tape_add(const pare_ops *o, pare_array a, pare_array b, pare_
     return t->unread ? PARE_OK : t->inner.op->add(&t->inner, a, b, y);
 }
 
-/* Its gradient is not there; models that need it are not trained. */
 static pare_status tape_pieces(const pare_ops *o, const pare_pieces *p, pare_array x, pare_array y)
 {
-    (void)p, (void)x, (void)y;
-    return pare_fail(o->cx, PARE_ENOTSUP, "gradients through latent attention are not supported");
+    pare_tape *const t = tape_of(o);
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_pieces, .pieces = *p, .x = x, .y = y}));
+    return t->inner.op->pieces(&t->inner, p, x, y);
 }
 
 static pare_status tape_turn(const pare_ops *o, pare_array x)
