@@ -12,8 +12,6 @@
 
 /* Linear layers of a block, in the order in which they run. */
 typedef enum pare_role {
-    PARE_ROLE_Q_A,  /* with latent attention: what q is made from, and */
-    PARE_ROLE_KV_A, /* what k and v are */
     PARE_ROLE_Q,
     PARE_ROLE_K, /* with latent attention: of k and v */
     PARE_ROLE_V,
@@ -21,7 +19,10 @@ typedef enum pare_role {
     PARE_ROLE_GATE, /* absent where the MLP has no gate */
     PARE_ROLE_UP,
     PARE_ROLE_DOWN,
-    PARE_ROLES
+    PARE_ROLE_Q_A,  /* of latent attention, in front of all others: what q is made from, */
+    PARE_ROLE_KV_A, /* and what k and v are made from */
+    PARE_ROLES,
+    PARE_COMMON_ROLES = PARE_ROLE_Q_A /* those without latent attention */
 } pare_role;
 
 /* Inputs of linear layers. Linears of one site see the same x, so they share its statistics. */
@@ -82,9 +83,9 @@ typedef enum pare_norm_kind {
 
 /* Norms inside a block, beside those in front of its halves; RMS all. */
 typedef enum pare_norm {
-    PARE_NORM_Q,               /* each head of q, or all together, before they turn */
-    PARE_NORM_K,               /* likewise */
-    PARE_NORM_Q_LATENT,        /* with an epsilon of their own */
+    PARE_NORM_Q,        /* each head of q, or all together, before they turn */
+    PARE_NORM_K,        /* likewise */
+    PARE_NORM_Q_LATENT, /* with an epsilon of their own */
     PARE_NORM_KV_LATENT,
     PARE_NORM_ATTENDED,        /* in front of o */
     PARE_NORM_ACTIVATED,       /* in front of down */
@@ -174,8 +175,8 @@ typedef enum pare_window_rule {
 
 /* One family. Checkpoint names are printf patterns; block_prefix has one %zu. */
 typedef struct pare_arch {
-    const char *model_type; /* config.json "model_type" */
-    const char *also;       /* another model_type with the same configuration; or NULL */
+    const char *model_type;         /* config.json "model_type" */
+    const char *also;               /* another model_type with the same configuration; or NULL */
     const struct pare_arch *direct; /* the family where q_lora_rank is null; NULL: as it is here */
     const struct pare_arch *dense;  /* its first blocks, which have no experts; NULL: as the rest */
     const char *summary;

@@ -303,8 +303,8 @@ static void route_rows(void *arg, size_t begin, size_t end, size_t worker)
     const row_call *const r = arg;
     const pare_routes *const to = r->routes;
     for (size_t t = begin; t < end; t++)
-        pare__route(r->y.at + t * to->experts, to->experts, &to->router,
-                    to->picked + t * to->used, to->weight + t * to->used);
+        pare__route(r->y.at + t * to->experts, to->experts, &to->router, to->picked + t * to->used,
+                    to->weight + t * to->used);
 }
 
 static pare_status cpu_route(const pare_ops *o, pare_array logit, const pare_router *how,

@@ -29,9 +29,9 @@ typedef enum pare_leaf_kind {
     PARE_LEAF_ROUTER_BIAS,
     PARE_LEAF_SINKS,
     PARE_LEAF_CORRECTION, /* of the router */
-    PARE_LEAF_WEIGHT, /* index: pare_role; of the model: the head */
-    PARE_LEAF_BIAS,   /* the same */
-    PARE_LEAF_TABLE   /* of the model, rows are looked up: index 0 embedding, 1 positions */
+    PARE_LEAF_WEIGHT,     /* index: pare_role; of the model: the head */
+    PARE_LEAF_BIAS,       /* the same */
+    PARE_LEAF_TABLE       /* of the model, rows are looked up: index 0 embedding, 1 positions */
 } pare_leaf_kind;
 
 typedef struct pare_leaf {
