@@ -6,7 +6,8 @@
 #include "calib/stats_file_names.h"
 #include "formats/json.h"
 
-const char *const pare_stats_site_names[PARE_SITES] = {"attention", "attended", "mlp", "activated"};
+const char *const pare_stats_site_names[PARE_SITES] = {"attention", "q_latent", "kv_latent",
+                                                       "attended",  "mlp",      "activated"};
 
 const char *pare_stats_group_name(size_t block, size_t part, char name[PARE_STATS_GROUP])
 {

@@ -20,7 +20,8 @@ typedef struct arranger {
     size_t count;
 } arranger;
 
-static const char role_name[PARE_ROLES][5] = {"q", "k", "v", "o", "gate", "up", "down"};
+static const char role_name[PARE_ROLES][5] = {"q",  "k",    "v",   "o",   "gate",
+                                              "up", "down", "q_a", "kv_a"};
 
 static bool starts_with(const char *text, const char *start)
 {

@@ -6,48 +6,6 @@
 
 #include "formats/config_internal.h"
 
-static pare_status read_size(const pare__config_file *f, const char *key, size_t max, size_t *out)
-{
-    const pare_json *const v = pare_json_get(f->json, key);
-    if (pare__config_absent(v))
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is missing", f->name, key);
-    const int64_t n = pare_json_integer(v, -1);
-    if (n < 1 || (uint64_t)n > max)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a whole number from 1 to %zu", f->name,
-                         key, max);
-    *out = (size_t)n;
-    return PARE_OK;
-}
-
-static pare_status read_size_or(const pare__config_file *f, const char *key, size_t max,
-                                size_t fallback, size_t *out)
-{
-    *out = fallback;
-    return pare__config_absent(pare_json_get(f->json, key)) ? PARE_OK : read_size(f, key, max, out);
-}
-
-pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
-                                  const char *key, double *out)
-{
-    const pare_json *const v = pare_json_get(object, key);
-    if (pare__config_absent(v))
-        return PARE_OK;
-    const double x = pare_json_number(v, -1);
-    if (!(x > 0) || !isfinite(x))
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a number above 0", f->name, key);
-    *out = x;
-    return PARE_OK;
-}
-
-static pare_status read_flag(const pare__config_file *f, const char *key, bool fallback, bool *out)
-{
-    const pare_json *const v = pare_json_get(f->json, key);
-    if (!pare__config_absent(v) && pare_json_type_of(v) != PARE_JSON_BOOL)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not true or false", f->name, key);
-    *out = pare_json_bool(v, fallback);
-    return PARE_OK;
-}
-
 /* The families that there are, for a message. */
 static const char *families(char text[512])
 {
@@ -90,6 +48,8 @@ static pare_status read_family(const pare__config_file *f, pare_config *c)
     if (!c->arch)
         return pare_fail(f->cx, PARE_ENOTSUP, "%s: model_type %.64s is not supported (%s are)",
                          f->name, type, families(known));
+    if (c->arch->direct && pare__config_is_direct(f))
+        c->arch = c->arch->direct;
     c->residual = c->arch->residual;
     return PARE_OK;
 }
@@ -97,19 +57,22 @@ static pare_status read_family(const pare__config_file *f, pare_config *c)
 static pare_status read_heads(const pare__config_file *f, pare_config *c)
 {
     const pare_config_words *const w = c->arch->words;
-    PARE_TRY(read_size(f, w->heads, PARE__CONFIG_SIZE_MAX, &c->heads));
+    PARE_TRY(pare__config_size(f, w->heads, PARE__CONFIG_SIZE_MAX, &c->heads));
     c->kv_heads = c->heads;
     if (w->kv_heads)
-        PARE_TRY(read_size_or(f, w->kv_heads, PARE__CONFIG_SIZE_MAX, c->heads, &c->kv_heads));
+        PARE_TRY(
+            pare__config_size_or(f, w->kv_heads, PARE__CONFIG_SIZE_MAX, c->heads, &c->kv_heads));
     if (c->heads % c->kv_heads != 0)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s %zu is not a multiple of %s %zu", f->name,
                          w->heads, c->heads, w->kv_heads, c->kv_heads);
+    if (c->arch->latent_eps > 0)
+        return pare__config_latent(f, c);
     if (pare__config_absent(pare_json_get(f->json, "head_dim")) && c->hidden % c->heads != 0)
         return pare_fail(f->cx, PARE_EFORMAT,
                          "%s: head_dim is missing, and %s %zu does not divide %s %zu", f->name,
                          w->heads, c->heads, w->hidden, c->hidden);
-    PARE_TRY(
-        read_size_or(f, "head_dim", PARE__CONFIG_SIZE_MAX, c->hidden / c->heads, &c->head_dim));
+    PARE_TRY(pare__config_size_or(f, "head_dim", PARE__CONFIG_SIZE_MAX, c->hidden / c->heads,
+                                  &c->head_dim));
     if (c->head_dim % 2 != 0)
         return pare_fail(f->cx, PARE_EFORMAT,
                          "%s: head_dim %zu is odd, rotary positions need pairs", f->name,
@@ -170,7 +133,7 @@ static pare_status read_intermediate(const pare__config_file *f, pare_config *c)
     } else if (pare_json_type_of(v) == PARE_JSON_ARRAY) {
         return read_widths(f, w->intermediate, v, c);
     } else {
-        return read_size(f, w->intermediate, PARE__CONFIG_SIZE_MAX, &c->intermediate);
+        return pare__config_size(f, w->intermediate, PARE__CONFIG_SIZE_MAX, &c->intermediate);
     }
     return PARE_OK;
 }
@@ -178,11 +141,12 @@ static pare_status read_intermediate(const pare__config_file *f, pare_config *c)
 static pare_status read_sizes(const pare__config_file *f, pare_config *c)
 {
     const pare_config_words *const w = c->arch->words;
-    PARE_TRY(read_size(f, w->hidden, PARE__CONFIG_SIZE_MAX, &c->hidden));
-    PARE_TRY(read_size(f, w->blocks, PARE_BLOCKS_MAX, &c->blocks));
+    PARE_TRY(pare__config_size(f, w->hidden, PARE__CONFIG_SIZE_MAX, &c->hidden));
+    PARE_TRY(pare__config_size(f, w->blocks, PARE_BLOCKS_MAX, &c->blocks));
     PARE_TRY(read_intermediate(f, c));
-    PARE_TRY(read_size(f, "vocab_size", PARE__CONFIG_SIZE_MAX, &c->vocab));
-    PARE_TRY(read_size_or(f, w->context, PARE__CONFIG_SIZE_MAX, c->arch->context, &c->context));
+    PARE_TRY(pare__config_size(f, "vocab_size", PARE__CONFIG_SIZE_MAX, &c->vocab));
+    PARE_TRY(
+        pare__config_size_or(f, w->context, PARE__CONFIG_SIZE_MAX, c->arch->context, &c->context));
     return read_heads(f, c);
 }
 
@@ -191,7 +155,7 @@ static pare_status read_expert_count(const pare__config_file *f, const pare_expe
 {
     for (size_t i = 0; i < sizeof e->count / sizeof *e->count; i++) {
         size_t count;
-        PARE_TRY(read_size_or(f, e->count[i], PARE_EXPERTS_MAX, c->experts, &count));
+        PARE_TRY(pare__config_size_or(f, e->count[i], PARE_EXPERTS_MAX, c->experts, &count));
         if (c->experts && count != c->experts)
             return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is %zu, but %s is %zu", f->name,
                              e->count[0], c->experts, e->count[i], count);
@@ -216,7 +180,7 @@ static pare_status refuse_dense_blocks(const pare__config_file *f, const pare_ex
                          f->name, e->dense_blocks, pare_json_count(list),
                          pare_plural(pare_json_count(list)));
     if (e->step)
-        PARE_TRY(read_size_or(f, e->step, PARE__CONFIG_SIZE_MAX, 1, &step));
+        PARE_TRY(pare__config_size_or(f, e->step, PARE__CONFIG_SIZE_MAX, 1, &step));
     if (step != 1)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: %s %zu leaves blocks without experts; only models with experts in "
@@ -231,12 +195,13 @@ static pare_status read_experts(const pare__config_file *f, pare_config *c)
     if (!e)
         return PARE_OK;
     PARE_TRY(read_expert_count(f, e, c));
-    PARE_TRY(read_size(f, e->used, c->experts, &c->experts_used));
-    PARE_TRY(read_size(f, e->width, PARE__CONFIG_SIZE_MAX, &c->expert_width));
+    PARE_TRY(pare__config_size(f, e->used, c->experts, &c->experts_used));
+    PARE_TRY(pare__config_size(f, e->width, PARE__CONFIG_SIZE_MAX, &c->expert_width));
     c->expert_norm = true;
     if (e->norm)
-        PARE_TRY(read_flag(f, e->norm, false, &c->expert_norm));
-    return refuse_dense_blocks(f, e);
+        PARE_TRY(pare__config_flag(f, e->norm, e->correction != NULL, &c->expert_norm));
+    PARE_TRY(refuse_dense_blocks(f, e));
+    return c->arch->dense ? pare__config_router(f, c) : PARE_OK;
 }
 
 static pare_status read_norm_eps(const pare__config_file *f, pare_config *c)
@@ -416,7 +381,7 @@ static pare_status read_layer_types(const pare__config_file *f, const pare_json 
 static pare_status read_period(const pare__config_file *f, const pare_config *c, size_t *period)
 {
     static const char key[] = "sliding_window_pattern";
-    PARE_TRY(read_size_or(f, key, PARE__CONFIG_SIZE_MAX, *period, period));
+    PARE_TRY(pare__config_size_or(f, key, PARE__CONFIG_SIZE_MAX, *period, period));
     if (c->window == 0 && *period > 1)
         return pare_fail(f->cx, PARE_EFORMAT,
                          "%s: %s %zu leaves windows to blocks, and there is no sliding_window",
@@ -434,15 +399,15 @@ static pare_status read_window(const pare__config_file *f, pare_config *c)
     size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0, period = 6;
     if (rule == PARE_WINDOW_NONE)
         return PARE_OK;
-    PARE_TRY(read_flag(f, "use_sliding_window", on, &on));
+    PARE_TRY(pare__config_flag(f, "use_sliding_window", on, &on));
     if (given && on)
-        PARE_TRY(read_size(f, "sliding_window", SIZE_MAX, &c->window));
+        PARE_TRY(pare__config_size(f, "sliding_window", SIZE_MAX, &c->window));
     else if (pare_json_type_of(width) == PARE_JSON_ABSENT && on)
         c->window = c->arch->window_width;
     if (!pare__config_absent(types))
         return read_layer_types(f, types, c);
     if (rule == PARE_WINDOW_SWITCHED && c->window)
-        PARE_TRY(read_size_or(f, "max_window_layers", PARE__CONFIG_SIZE_MAX, 28, &from));
+        PARE_TRY(pare__config_size_or(f, "max_window_layers", PARE__CONFIG_SIZE_MAX, 28, &from));
     if (rule == PARE_WINDOW_EVEN)
         period = 2;
     if (rule == PARE_WINDOW_PERIOD)
@@ -484,13 +449,13 @@ static pare_status refuse_options(const pare__config_file *f, const pare_config 
     bool is;
     PARE_TRY(refuse_quantized(f, c));
     for (const pare_demand *d = c->arch->demands; d && d->key; d++) {
-        PARE_TRY(read_flag(f, d->key, d->value, &is));
+        PARE_TRY(pare__config_flag(f, d->key, d->value, &is));
         if (is != d->value)
             return pare_fail(f->cx, PARE_ENOTSUP, "%s: %s: %s is not supported", f->name, d->key,
                              is ? "true" : "false");
     }
-    PARE_TRY(read_flag(f, "attention_bias", false, &is));
-    return read_flag(f, "mlp_bias", false, &is);
+    PARE_TRY(pare__config_flag(f, "attention_bias", false, &is));
+    return pare__config_flag(f, "mlp_bias", false, &is);
 }
 
 static pare_status read_residual(const pare__config_file *f, pare_config *c)
@@ -498,7 +463,7 @@ static pare_status read_residual(const pare__config_file *f, pare_config *c)
     bool parallel = true;
     if (c->arch->residual != PARE_RESIDUAL_PARALLEL)
         return PARE_OK;
-    PARE_TRY(read_flag(f, "use_parallel_residual", true, &parallel));
+    PARE_TRY(pare__config_flag(f, "use_parallel_residual", true, &parallel));
     c->residual = parallel ? PARE_RESIDUAL_PARALLEL : PARE_RESIDUAL_SERIAL;
     return PARE_OK;
 }
@@ -507,7 +472,8 @@ static pare_status read_residual(const pare__config_file *f, pare_config *c)
 static pare_status check_embedding(const pare__config_file *f, const pare_config *c)
 {
     size_t width = c->hidden;
-    PARE_TRY(read_size_or(f, "word_embed_proj_dim", PARE__CONFIG_SIZE_MAX, c->hidden, &width));
+    PARE_TRY(
+        pare__config_size_or(f, "word_embed_proj_dim", PARE__CONFIG_SIZE_MAX, c->hidden, &width));
     if (width != c->hidden)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: word_embed_proj_dim %zu other than %s %zu is not supported", f->name,
@@ -573,7 +539,7 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     PARE_TRY(read_norm_eps(&f, out));
     PARE_TRY(pare__config_multipliers(&f, out));
     PARE_TRY(pare__config_rope(&f, out));
-    PARE_TRY(read_flag(&f, "tie_word_embeddings", out->arch->tied, &out->tied));
+    PARE_TRY(pare__config_flag(&f, "tie_word_embeddings", out->arch->tied, &out->tied));
     out->bos_id = -1;
     for (size_t i = 0; i < sizeof out->eos_id / sizeof out->eos_id[0]; i++)
         out->eos_id[i] = -1;

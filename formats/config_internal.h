@@ -20,6 +20,16 @@ static inline bool pare__config_absent(const pare_json *v)
     return t == PARE_JSON_ABSENT || t == PARE_JSON_NULL;
 }
 
+/* A whole number from 1 to max. PARE_EFORMAT, _or: not where the key is absent. */
+PARE_CHECKED pare_status pare__config_size(const pare__config_file *f, const char *key, size_t max,
+                                           size_t *out);
+PARE_CHECKED pare_status pare__config_size_or(const pare__config_file *f, const char *key,
+                                              size_t max, size_t fallback, size_t *out);
+
+/* True or false. PARE_EFORMAT. */
+PARE_CHECKED pare_status pare__config_flag(const pare__config_file *f, const char *key,
+                                           bool fallback, bool *out);
+
 /* A finite number above zero; *out stays when the key is absent. PARE_EFORMAT. */
 PARE_CHECKED pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
                                                const char *key, double *out);
@@ -46,6 +56,17 @@ void pare__config_scaling_warn(const pare__config_file *f, const pare_config *c)
 /* c->rope of a configuration that has its sizes. PARE_EFORMAT for a setting that is missing, wrong
  * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */
 PARE_CHECKED pare_status pare__config_rope(const pare__config_file *f, pare_config *c);
+
+/* Latent attention: whether q is made of the hidden vector itself; the widths of a configuration
+ * that has its heads; the scale of scores of one that has its positions. PARE_EFORMAT, PARE_ENOTSUP
+ * for what the runtime does not compute. */
+bool pare__config_is_direct(const pare__config_file *f);
+PARE_CHECKED pare_status pare__config_latent(const pare__config_file *f, pare_config *c);
+PARE_CHECKED pare_status pare__config_latent_scale(const pare__config_file *f, pare_config *c);
+
+/* How experts in groups are picked, and the first blocks, which have none; of a configuration that
+ * has the sizes of its experts. As pare__config_latent. */
+PARE_CHECKED pare_status pare__config_router(const pare__config_file *f, pare_config *c);
 
 /* What multiplies embedding, scores, halves and logits, of a configuration that has its epsilon.
  * PARE_EFORMAT, PARE_ENOTSUP for factors that do not fit F32. */

@@ -14,9 +14,10 @@ static const missing list[] = {
     {"llama4 llama4_text",
      "blocks without rotary positions, attention in chunks, and a router that scales the input of "
      "its experts"},
-    {"deepseek_v2 deepseek_v3 deepseek2 kimi_k2 kimi_k25 glm4_moe_lite mistral4",
-     "latent attention (keys and values made from one narrow vector), and dense blocks among "
-     "those with experts"},
+    {"deepseek2", "latent attention as GGUF files hold it; take the model's own safetensors files"},
+    {"deepseek_v32 deepseek_v4", "sparse attention, whose keys an indexer picks"},
+    {"kimi_k25 glm4_moe_lite mistral4",
+     "latent attention under the names of this type (deepseek_v3 and kimi_k2 it does)"},
     {"gemma3n gemma3n_text",
      "parallel streams (AltUp), embeddings for each block, and keys and values that blocks share"},
     {"gemma4 gemma4_text",

@@ -71,7 +71,8 @@ static bool same_scaling(const pare_rope *a, const pare_rope *b)
            a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
            a->original_context == b->original_context && a->beta_fast == b->beta_fast &&
            a->beta_slow == b->beta_slow && a->exact_bounds == b->exact_bounds &&
-           a->attention == b->attention && memcmp(a->divisor, b->divisor, sizeof a->divisor) == 0;
+           a->attention == b->attention && a->scores == b->scores &&
+           memcmp(a->divisor, b->divisor, sizeof a->divisor) == 0;
 }
 
 /* The share of the channels of a head that turn stands at the top under two names or, in newer
@@ -216,7 +217,10 @@ pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
         PARE_TRY(pare__config_needs_scaling(f));
     PARE_TRY(pare__config_positive(f, f->json, "rotary_emb_base", &top.theta));
     PARE_TRY(pare__config_positive(f, f->json, "rope_theta", &top.theta));
-    PARE_TRY(read_rotary(f, c, &top.rotary));
+    if (c->arch->latent_eps > 0)
+        top.rotary = c->rope.rotary;
+    else
+        PARE_TRY(read_rotary(f, c, &top.rotary));
     scaling = parameters = top;
     PARE_TRY(read_object(f, older, c, &scaling));
     PARE_TRY(read_object(f, newer, c, &parameters));
@@ -230,5 +234,7 @@ pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
     if (!pare__config_absent(pare_json_get(f->json, "rope_theta")) && c->rope.theta != top.theta)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: rope_theta is given twice, %g and %g", f->name,
                          top.theta, c->rope.theta);
+    if (c->arch->latent_eps > 0)
+        return pare__config_latent_scale(f, c);
     return c->arch->unturned_period ? read_unturned(f, c) : PARE_OK;
 }

@@ -97,6 +97,7 @@ static pare_status read_yarn_attention(const object *o, pare_rope *r)
             return pare_fail(o->f->cx, PARE_EFORMAT, "%s: %s: %s is not a number of at least 0",
                              o->f->name, o->key, keys[i]);
     }
+    r->scores = entropy_scale(r->factor, scale[1]);
     const double both = entropy_scale(r->factor, scale[0]) / entropy_scale(r->factor, scale[1]);
     return read_attention(o, scale[0] > 0 && scale[1] > 0 ? both : entropy_scale(r->factor, 1), r);
 }

@@ -140,7 +140,14 @@ pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
                                      const pare_config *c)
 {
     const bool plain = t->kind == PARE_EXPORT_DIRECTORY && t->fate == PARE_EXPORT_ROUNDED;
-    if (!c->uneven || plain)
+    if (plain)
+        return PARE_OK;
+    if (c->arch && c->arch->latent_eps > 0)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: models of type %s have latent attention and are written in the "
+                         "format safetensors only",
+                         t->name, c->arch->model_type);
+    if (!c->uneven)
         return PARE_OK;
     return pare_fail(
         cx, PARE_ENOTSUP,

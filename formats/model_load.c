@@ -238,7 +238,8 @@ static pare_status load_leaf(loader *l, size_t block, const pare_leaf *leaf, par
         return load_norm(l, name, leaf->n, leaf->vector, NULL);
     if (leaf->kind == PARE_LEAF_ROUTER)
         return load_matrix(l, name, leaf->n, leaf->k, leaf->linear);
-    if (leaf->kind == PARE_LEAF_ROUTER_BIAS || leaf->kind == PARE_LEAF_SINKS)
+    if (leaf->kind == PARE_LEAF_ROUTER_BIAS || leaf->kind == PARE_LEAF_SINKS ||
+        leaf->kind == PARE_LEAF_CORRECTION)
         return load_vector(l, name, pare_leaf_suffix(leaf), leaf->n, leaf->vector);
     const pare_linear_desc *const d = pare_arch_linear(l->arch, leaf->part, (pare_role)leaf->index);
     const bool bias = pare_linear_has_bias(l->ck->config, d);

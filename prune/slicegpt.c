@@ -64,7 +64,7 @@ void pare_slicegpt_readers(const pare_ctx *cx, const pare_slicegpt *s, const flo
 
 pare_status pare_slicegpt_fold_block(pare_ctx *cx, const pare_config *c, pare_block *block)
 {
-    for (pare_role r = PARE_ROLE_Q; r < PARE_ROLES; r++) {
+    for (pare_role r = PARE_ROLE_Q; r < PARE_COMMON_ROLES; r++) {
         const int norm = pare_site_norm(c, c->arch->linear[r].site);
         size_t n, k;
         if (norm < 0)
@@ -111,7 +111,7 @@ pare_status pare_slicegpt_block(pare_ctx *cx, pare_arena *scratch, const pare_co
                                 const pare_slicegpt *s, pare_block *block)
 {
     PARE_TRY(pare_slicegpt_fold_block(cx, c, block));
-    for (pare_role r = PARE_ROLE_Q; r < PARE_ROLES; r++) {
+    for (pare_role r = PARE_ROLE_Q; r < PARE_COMMON_ROLES; r++) {
         const bool reads = pare_site_norm(c, c->arch->linear[r].site) >= 0;
         const pare_mark mark = pare_arena_mark(scratch);
         size_t n, k;

@@ -172,7 +172,7 @@ pare_status pare_rotation_block(pare_ctx *cx, pare_arena *scratch, const pare_ro
     float *const buffer = PARE_NEW(scratch, float, pare_threads(cx) * COLUMNS * widest_output(c));
     if (!buffer)
         return PARE_ENOMEM;
-    for (size_t role = 0; role < PARE_ROLES; role++)
+    for (size_t role = 0; role < PARE_COMMON_ROLES; role++)
         rotate_linear(cx, r, (pare_role)role, block, buffer);
     for (size_t i = 0; i < 2; i++)
         for (size_t j = 0; j < c->hidden; j++)

@@ -1,11 +1,11 @@
 #include "runtime/arch.h"
 
-#include "runtime/arch_gpt_oss.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/arch_beside_llama.h"
+#include "runtime/arch_deepseek.h"
+#include "runtime/arch_gpt_oss.h"
 
 #define ATTENTION(name, out, bias)                                                                 \
     {                                                                                              \
@@ -28,12 +28,15 @@
         .name = NULL, .site = PARE_SITES, .bias = PARE_BIAS_NEVER                                  \
     }
 
+/* Where there is no latent attention. */
+#define NO_LATENT [PARE_ROLE_Q_A] = ABSENT, [PARE_ROLE_KV_A] = ABSENT
+
 /* Attention named as llama names it. */
 #define ATTENTION_LINEARS(qkv, o)                                                                  \
-    [PARE_ROLE_Q] = ATTENTION("self_attn.q_proj", PARE_WIDTH_Q, qkv),                              \
-    [PARE_ROLE_K] = ATTENTION("self_attn.k_proj", PARE_WIDTH_KV, qkv),                             \
-    [PARE_ROLE_V] = ATTENTION("self_attn.v_proj", PARE_WIDTH_KV, qkv),                             \
-    [PARE_ROLE_O] = ATTENDED("self_attn.o_proj", o)
+    NO_LATENT, [PARE_ROLE_Q] = ATTENTION("self_attn.q_proj", PARE_WIDTH_Q, qkv),                   \
+               [PARE_ROLE_K] = ATTENTION("self_attn.k_proj", PARE_WIDTH_KV, qkv),                  \
+               [PARE_ROLE_V] = ATTENTION("self_attn.v_proj", PARE_WIDTH_KV, qkv),                  \
+               [PARE_ROLE_O] = ATTENDED("self_attn.o_proj", o)
 
 /* Linears named as llama names them. */
 #define LLAMA_LINEARS(qkv, o, mlp)                                                                 \
@@ -53,12 +56,14 @@
 /* Names of gate, up and down of an expert. */
 #define EXPERT_LINEARS(gate, up, down, bias)                                                       \
     {                                                                                              \
-        [PARE_ROLE_Q] = ABSENT, [PARE_ROLE_K] = ABSENT, [PARE_ROLE_V] = ABSENT,                    \
-        [PARE_ROLE_O] = ABSENT,                                                                    \
-        [PARE_ROLE_GATE] = {gate, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN, bias},      \
-        [PARE_ROLE_UP] = {up, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN, bias},          \
-        [PARE_ROLE_DOWN] = {down, PARE_SITE_ACTIVATED, PARE_WIDTH_HIDDEN, PARE_WIDTH_EXPERT,       \
-                            bias},                                                                 \
+        NO_LATENT, [PARE_ROLE_Q] = ABSENT, [PARE_ROLE_K] = ABSENT, [PARE_ROLE_V] = ABSENT,         \
+                   [PARE_ROLE_O] = ABSENT,                                                         \
+                   [PARE_ROLE_GATE] = {gate, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN,  \
+                                       bias},                                                      \
+                   [PARE_ROLE_UP] = {up, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN,      \
+                                     bias},                                                        \
+                   [PARE_ROLE_DOWN] = {down, PARE_SITE_ACTIVATED, PARE_WIDTH_HIDDEN,               \
+                                       PARE_WIDTH_EXPERT, bias},                                   \
     }
 
 #define LLAMA_TENSORS                                                                              \
@@ -101,145 +106,10 @@
         [PARE_SITE_ATTENDED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_V},                                \
     }
 
-static const pare_config_words llama_words = {
-    .hidden = "hidden_size",
-    .blocks = "num_hidden_layers",
-    .heads = "num_attention_heads",
-    .context = "max_position_embeddings",
-    .act = "hidden_act",
-    .intermediate = "intermediate_size",
-    .kv_heads = "num_key_value_heads",
-    .norm_eps = "rms_norm_eps",
-};
+#include "runtime/arch_words.h"
 
-static const pare_config_words gemma2_words = {
-    .hidden = "hidden_size",
-    .blocks = "num_hidden_layers",
-    .heads = "num_attention_heads",
-    .context = "max_position_embeddings",
-    .act = "hidden_activation",
-    .intermediate = "intermediate_size",
-    .kv_heads = "num_key_value_heads",
-    .norm_eps = "rms_norm_eps",
-};
-
-static const pare_config_words gpt2_words = {
-    .hidden = "n_embd",
-    .blocks = "n_layer",
-    .heads = "n_head",
-    .context = "n_positions",
-    .act = "activation_function",
-    .intermediate = "n_inner",
-    .norm_eps = "layer_norm_epsilon",
-    .may_lack_intermediate = true,
-};
-
-static const pare_demand gpt2_demands[] = {{"scale_attn_weights", true},
-                                           {"scale_attn_by_inverse_layer_idx", false},
-                                           {"add_cross_attention", false},
-                                           {.key = NULL}};
-
-static const pare_config_words opt_words = {
-    .hidden = "hidden_size",
-    .blocks = "num_hidden_layers",
-    .heads = "num_attention_heads",
-    .context = "max_position_embeddings",
-    .act = "activation_function",
-    .intermediate = "ffn_dim",
-};
-
-static const pare_demand opt_demands[] = {{"do_layer_norm_before", true},
-                                          {"enable_bias", true},
-                                          {"layer_norm_elementwise_affine", true},
-                                          {"_remove_final_layer_norm", false},
-                                          {.key = NULL}};
-
-static const pare_config_words neox_words = {
-    .hidden = "hidden_size",
-    .blocks = "num_hidden_layers",
-    .heads = "num_attention_heads",
-    .context = "max_position_embeddings",
-    .act = "hidden_act",
-    .intermediate = "intermediate_size",
-    .norm_eps = "layer_norm_eps",
-};
-
-static const pare_config_words phi_words = {
-    .hidden = "hidden_size",
-    .blocks = "num_hidden_layers",
-    .heads = "num_attention_heads",
-    .context = "max_position_embeddings",
-    .act = "hidden_act",
-    .intermediate = "intermediate_size",
-    .kv_heads = "num_key_value_heads",
-    .norm_eps = "layer_norm_eps",
-};
-
-/* The experts alone: no MLP that every token runs. */
-static const pare_config_words mixture_words = {
-    .hidden = "hidden_size",
-    .blocks = "num_hidden_layers",
-    .heads = "num_attention_heads",
-    .context = "max_position_embeddings",
-    .act = "hidden_act",
-    .kv_heads = "num_key_value_heads",
-    .norm_eps = "rms_norm_eps",
-};
-
-static const pare_config_words qwen2_moe_words = {
-    .hidden = "hidden_size",
-    .blocks = "num_hidden_layers",
-    .heads = "num_attention_heads",
-    .context = "max_position_embeddings",
-    .act = "hidden_act",
-    .intermediate = "shared_expert_intermediate_size",
-    .kv_heads = "num_key_value_heads",
-    .norm_eps = "rms_norm_eps",
-};
-
-static const pare_experts mixtral_experts = {
-    .prefix = "block_sparse_moe.experts.%zu.",
-    .linear = EXPERT_LINEARS("w1", "w3", "w2", PARE_BIAS_NEVER),
-    .router = "block_sparse_moe.gate",
-    .count = {"num_local_experts", "num_experts"},
-    .used = "num_experts_per_tok",
-    .width = "intermediate_size",
-};
-
-static const pare_experts qwen2_experts = {
-    .prefix = "mlp.experts.%zu.",
-    .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj", PARE_BIAS_NEVER),
-    .router = "mlp.gate",
-    .shared_gate = "mlp.shared_expert_gate",
-    .count = {"num_experts", "num_local_experts"},
-    .used = "num_experts_per_tok",
-    .width = "moe_intermediate_size",
-    .norm = "norm_topk_prob",
-    .dense_blocks = "mlp_only_layers",
-    .step = "decoder_sparse_step",
-};
-
-static const pare_experts qwen3_experts = {
-    .prefix = "mlp.experts.%zu.",
-    .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj", PARE_BIAS_NEVER),
-    .router = "mlp.gate",
-    .count = {"num_experts", "num_local_experts"},
-    .used = "num_experts_per_tok",
-    .width = "moe_intermediate_size",
-    .norm = "norm_topk_prob",
-    .dense_blocks = "mlp_only_layers",
-    .step = "decoder_sparse_step",
-};
-
-static const pare_experts gpt_oss_experts = ARCH_GPT_OSS_EXPERTS;
-
-/* Which blocks a window is for differs between versions of these families. */
-static const pare_demand qwen2_moe_demands[] = {
-    {"use_sliding_window", false}, {"qkv_bias", true}, {.key = NULL}};
-static const pare_demand qwen3_moe_demands[] = {{"use_sliding_window", false}, {.key = NULL}};
-
-static const pare_demand gemma3_demands[] = {{"use_bidirectional_attention", false}, {.key = NULL}};
-static const pare_demand phi_demands[] = {{"qk_layernorm", false}, {.key = NULL}};
+static const pare_arch deepseek_forms[6];
+static const pare_arch deepseek_forms[6] = DEEPSEEK_FORMS;
 
 const pare_arch pare_archs[] = {
     {
@@ -351,6 +221,7 @@ const pare_arch pare_archs[] = {
         .mlp_norm = "ln_2",
         .linear =
             {
+                NO_LATENT,
                 [PARE_ROLE_Q] = ATTENTION("attn.c_attn.q", PARE_WIDTH_Q, PARE_BIAS_ALWAYS),
                 [PARE_ROLE_K] = ATTENTION("attn.c_attn.k", PARE_WIDTH_KV, PARE_BIAS_ALWAYS),
                 [PARE_ROLE_V] = ATTENTION("attn.c_attn.v", PARE_WIDTH_KV, PARE_BIAS_ALWAYS),
@@ -384,6 +255,7 @@ const pare_arch pare_archs[] = {
         .mlp_norm = "final_layer_norm",
         .linear =
             {
+                NO_LATENT,
                 [PARE_ROLE_Q] = ATTENTION("self_attn.q_proj", PARE_WIDTH_Q, PARE_BIAS_ALWAYS),
                 [PARE_ROLE_K] = ATTENTION("self_attn.k_proj", PARE_WIDTH_KV, PARE_BIAS_ALWAYS),
                 [PARE_ROLE_V] = ATTENTION("self_attn.v_proj", PARE_WIDTH_KV, PARE_BIAS_ALWAYS),
@@ -415,6 +287,7 @@ const pare_arch pare_archs[] = {
         .mlp_norm = "post_attention_layernorm",
         .linear =
             {
+                NO_LATENT,
                 [PARE_ROLE_Q] =
                     ATTENTION("attention.query_key_value.q", PARE_WIDTH_Q, PARE_BIAS_UNLESS),
                 [PARE_ROLE_K] =
@@ -451,6 +324,7 @@ const pare_arch pare_archs[] = {
         .attention_norm = "input_layernorm",
         .linear =
             {
+                NO_LATENT,
                 [PARE_ROLE_Q] = ATTENTION("self_attn.q_proj", PARE_WIDTH_Q, PARE_BIAS_ALWAYS),
                 [PARE_ROLE_K] = ATTENTION("self_attn.k_proj", PARE_WIDTH_KV, PARE_BIAS_ALWAYS),
                 [PARE_ROLE_V] = ATTENTION("self_attn.v_proj", PARE_WIDTH_KV, PARE_BIAS_ALWAYS),
@@ -477,6 +351,7 @@ const pare_arch pare_archs[] = {
         LLAMA_TENSORS,
         .linear =
             {
+                NO_LATENT,
                 [PARE_ROLE_Q] = ATTENTION("self_attn.qkv_proj.q", PARE_WIDTH_Q, PARE_BIAS_NEVER),
                 [PARE_ROLE_K] = ATTENTION("self_attn.qkv_proj.k", PARE_WIDTH_KV, PARE_BIAS_NEVER),
                 [PARE_ROLE_V] = ATTENTION("self_attn.qkv_proj.v", PARE_WIDTH_KV, PARE_BIAS_NEVER),
@@ -559,13 +434,15 @@ const pare_arch pare_archs[] = {
         .window = PARE_WINDOW_SWITCHED,
     },
     ARCH_GPT_OSS,
+    DEEPSEEK_V2,
+    DEEPSEEK_V3,
     {.model_type = NULL},
 };
 
 const pare_arch *pare_arch_find(const char *model_type)
 {
     for (const pare_arch *a = pare_archs; a->model_type; a++) {
-        if (strcmp(a->model_type, model_type) == 0)
+        if (strcmp(a->model_type, model_type) == 0 || (a->also && strcmp(a->also, model_type) == 0))
             return a;
     }
     return NULL;

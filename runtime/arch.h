@@ -13,18 +13,24 @@
 /* Linear layers of a block, in the order in which they run. */
 typedef enum pare_role {
     PARE_ROLE_Q,
-    PARE_ROLE_K,
+    PARE_ROLE_K, /* with latent attention: of k and v */
     PARE_ROLE_V,
     PARE_ROLE_O,
     PARE_ROLE_GATE, /* absent where the MLP has no gate */
     PARE_ROLE_UP,
     PARE_ROLE_DOWN,
-    PARE_ROLES
+    PARE_ROLE_Q_A,  /* of latent attention, in front of all others: what q is made from, */
+    PARE_ROLE_KV_A, /* and what k and v are made from */
+    PARE_ROLES,
+    PARE_COMMON_ROLES = PARE_ROLE_Q_A /* those without latent attention */
 } pare_role;
 
 /* Inputs of linear layers. Linears of one site see the same x, so they share its statistics. */
 typedef enum pare_site {
-    PARE_SITE_ATTENTION, /* normed input of q, k, v; of gate and up too where they share the norm */
+    PARE_SITE_ATTENTION, /* normed input of q, k, v; of gate and up too where they share the norm;
+                            with latent attention of q_a (or q) and kv_a */
+    PARE_SITE_Q_LATENT,  /* normed output of q_a */
+    PARE_SITE_KV_LATENT, /* the same of kv_a, without the channels that turn */
     PARE_SITE_ATTENDED,  /* attention output, input of o */
     PARE_SITE_MLP,       /* normed input of gate, up */
     PARE_SITE_ACTIVATED, /* act(gate) * up or act(up), input of down */
@@ -36,7 +42,12 @@ typedef enum pare_width {
     PARE_WIDTH_Q,
     PARE_WIDTH_KV,
     PARE_WIDTH_MLP,
-    PARE_WIDTH_EXPERT
+    PARE_WIDTH_EXPERT,
+    PARE_WIDTH_Q_LATENT, /* the rest with latent attention */
+    PARE_WIDTH_KV_LATENT,
+    PARE_WIDTH_KV_A, /* the latent, and the channels of keys that turn */
+    PARE_WIDTH_KV_B, /* the other channels of keys, and values */
+    PARE_WIDTH_VALUES
 } pare_width;
 
 typedef enum pare_bias_rule {
@@ -72,8 +83,10 @@ typedef enum pare_norm_kind {
 
 /* Norms inside a block, beside those in front of its halves; RMS all. */
 typedef enum pare_norm {
-    PARE_NORM_Q,               /* each head of q, or all together, before they turn */
-    PARE_NORM_K,               /* likewise */
+    PARE_NORM_Q,        /* each head of q, or all together, before they turn */
+    PARE_NORM_K,        /* likewise */
+    PARE_NORM_Q_LATENT, /* with an epsilon of their own */
+    PARE_NORM_KV_LATENT,
     PARE_NORM_ATTENDED,        /* in front of o */
     PARE_NORM_ACTIVATED,       /* in front of down */
     PARE_NORM_AFTER_ATTENTION, /* what attention adds to the stream */
@@ -124,6 +137,8 @@ typedef struct pare_experts {
     pare_linear_desc linear[PARE_ROLES]; /* behind it */
     const char *router; /* [experts, hidden], behind the block prefix, without ".weight" */
     bool router_bias;
+    const char *correction;  /* [experts], the name of the whole tensor behind the block prefix: the
+                                router gives sigmoids, and picks by their sums with these; NULL */
     bool stacked;            /* files may hold them as formats/expert_stack.c says */
     const char *shared_gate; /* [1, hidden], likewise: its sigmoid scales the MLP of part 0; NULL */
     const char *count[2];    /* words of config.json for the number of experts, one of them given */
@@ -160,7 +175,10 @@ typedef enum pare_window_rule {
 
 /* One family. Checkpoint names are printf patterns; block_prefix has one %zu. */
 typedef struct pare_arch {
-    const char *model_type; /* config.json "model_type" */
+    const char *model_type;         /* config.json "model_type" */
+    const char *also;               /* another model_type with the same configuration; or NULL */
+    const struct pare_arch *direct; /* the family where q_lora_rank is null; NULL: as it is here */
+    const struct pare_arch *dense;  /* its first blocks, which have no experts; NULL: as the rest */
     const char *summary;
     const char *embed, *norm, *head; /* without ".weight" */
     const char *block_prefix;        /* "model.layers.%zu." */
@@ -174,6 +192,7 @@ typedef struct pare_arch {
                           take part in every softmax of attention and stand for no value; NULL */
     const char *positions;  /* learned, without ".weight"; NULL: rotary */
     size_t position_offset; /* row of position 0 */
+    double latent_eps; /* latent attention, with this epsilon in its norms; 0: there is none such */
     pare_norm_kind norm_kind;
     float norm_offset; /* added to the weights of every norm as they stand in the file */
     const char *inner_norm[PARE_NORMS];

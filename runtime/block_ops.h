@@ -41,6 +41,23 @@ typedef struct pare_attend {
     const float *sinks; /* [heads], or NULL */
 } pare_attend;
 
+/* Channels that go from rows of x to rows of y: of each row `count` pieces of `width`. */
+typedef struct pare_pieces {
+    size_t count, width;
+    size_t from, from_step; /* channel where the first begins, from one to the next; of x */
+    size_t to, to_step;     /* likewise, of y */
+    bool pairs;             /* channel 2i goes to i, channel 2i + 1 to width / 2 + i */
+} pare_pieces;
+
+/* How a router picks experts (route.c). */
+typedef struct pare_router {
+    size_t used;                /* by a row */
+    bool norm;                  /* the weights of a row sum to 1, before the scale */
+    size_t groups, groups_used; /* of equal size; groups 0: there are none */
+    double scale;               /* of weights; 0: 1 */
+    const float *correction;    /* [experts], with sigmoids; NULL: a softmax */
+} pare_router;
+
 /* A row that an expert runs. */
 typedef struct pare_visit {
     uint32_t row;
@@ -51,7 +68,7 @@ typedef struct pare_visit {
  * Those of expert e are visit[start[e]] .. visit[start[e + 1] - 1]. */
 typedef struct pare_routes {
     size_t rows, experts, used;
-    bool norm;         /* the weights of a row sum to 1 */
+    pare_router router;
     uint32_t *picked;  /* [rows, used] */
     float *weight;     /* [rows, used] */
     pare_visit *visit; /* [rows used] */
@@ -86,10 +103,11 @@ typedef struct pare_ops pare_ops;
  * activate y = act(gate) up, or act(gate) where up.at is NULL; CLAMPED as pare_act says, with up;
  *          y may be gate
  * add      y = a + b; y may be b
+ * pieces   some channels of y are some of x; the others stay
  * turn     x <- Q x, the rotation of runtime/hadamard.h
  * round    x <- x rounded to int8 with a scale for each row
- * route    softmax of the router's outputs and the `used` largest of each row; logit is overwritten
- *          (route.c has the formula). r comes from the scratch. PARE_ENOMEM.
+ * route    the experts of each row and their weights, from the outputs of the router, which are
+ *          overwritten (route.c has the formula). r comes from the scratch. PARE_ENOMEM.
  * gather   y[i] = x[row of visit i of an expert]
  * scatter  y[row of visit i] += weight of visit i x[i]
  * share    y = sigmoid(gate) x, gate [rows, 1]; y may be x
@@ -119,7 +137,8 @@ typedef struct pare_ops pare_ops;
     X(add, (const pare_ops *o, pare_array a, pare_array b, pare_array y))                          \
     X(turn, (const pare_ops *o, pare_array x))                                                     \
     X(round, (const pare_ops *o, pare_array x))                                                    \
-    X(route, (const pare_ops *o, pare_array logit, size_t used, bool norm, pare_routes *r))        \
+    X(pieces, (const pare_ops *o, const pare_pieces *p, pare_array x, pare_array y))               \
+    X(route, (const pare_ops *o, pare_array logit, const pare_router *how, pare_routes *r))        \
     X(gather,                                                                                      \
       (const pare_ops *o, const pare_routes *r, size_t expert, pare_array x, pare_array y))        \
     X(scatter,                                                                                     \

@@ -130,11 +130,12 @@ static pare_status count_attend(const pare_ops *o, const pare_attend *a, pare_ar
 
 /* The most that rows can do: all of them choose the same experts. For the work of a model, they are
  * spread over all experts. */
-static pare_status count_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
+static pare_status count_route(const pare_ops *o, pare_array logit, const pare_router *how,
                                pare_routes *r)
 {
     pare_count *const n = count_of(o);
-    *r = (pare_routes){.rows = logit.rows, .experts = logit.width, .used = used, .norm = norm};
+    const size_t used = how->used;
+    *r = (pare_routes){.rows = logit.rows, .experts = logit.width, .used = used, .router = *how};
     pare__count_add(o, logit.rows, used * (sizeof *r->picked + sizeof *r->weight));
     pare__count_add(o, logit.rows, used * sizeof *r->visit);
     pare__count_add(o, r->experts + 1, sizeof *r->start);

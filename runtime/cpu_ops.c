@@ -14,6 +14,7 @@ typedef struct row_call {
     const pare_ops *o;
     const pare_norm_of *norm;
     const pare_attend *attend;
+    const pare_pieces *pieces;
     const pare_routes *routes;
     const pare_visit *visit; /* of an expert */
     const int32_t *target;
@@ -247,6 +248,32 @@ static pare_status cpu_add(const pare_ops *o, pare_array a, pare_array b, pare_a
     return PARE_OK;
 }
 
+static void piece_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    const pare_pieces *const p = r->pieces;
+    const size_t half = p->width / 2;
+    for (size_t i = begin; i < end; i++)
+        for (size_t piece = 0; piece < p->count; piece++) {
+            const float *const x = r->x.at + i * r->x.width + p->from + piece * p->from_step;
+            float *const y = r->y.at + i * r->y.width + p->to + piece * p->to_step;
+            for (size_t j = 0; p->pairs && j < half; j++) {
+                y[j] = x[2 * j];
+                y[half + j] = x[2 * j + 1];
+            }
+            if (!p->pairs)
+                memcpy(y, x, p->width * sizeof *y);
+        }
+}
+
+static pare_status cpu_pieces(const pare_ops *o, const pare_pieces *p, pare_array x, pare_array y)
+{
+    row_call r = {.pieces = p, .x = x, .y = y};
+    for_rows(o, piece_rows, &r, 1);
+    return PARE_OK;
+}
+
 static pare_status cpu_turn(const pare_ops *o, pare_array x)
 {
     pare_hadamard h;
@@ -276,14 +303,14 @@ static void route_rows(void *arg, size_t begin, size_t end, size_t worker)
     const row_call *const r = arg;
     const pare_routes *const to = r->routes;
     for (size_t t = begin; t < end; t++)
-        pare__route(r->y.at + t * to->experts, to->experts, to->used, to->norm,
-                    to->picked + t * to->used, to->weight + t * to->used);
+        pare__route(r->y.at + t * to->experts, to->experts, &to->router, to->picked + t * to->used,
+                    to->weight + t * to->used);
 }
 
-static pare_status cpu_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
+static pare_status cpu_route(const pare_ops *o, pare_array logit, const pare_router *how,
                              pare_routes *r)
 {
-    PARE_TRY(pare__routes_take(o, logit, used, norm, r));
+    PARE_TRY(pare__routes_take(o, logit, how, r));
     row_call call = {.routes = r, .y = logit};
     for_rows(o, route_rows, &call, 16);
     pare__routes_sort(r);

@@ -156,17 +156,25 @@ static pare_status cuda_round(const pare_ops *o, pare_array x)
 
 /* Experts are picked on the device, and sorted on the host, which has to know how many rows each of
  * them has. */
-static pare_status cuda_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
+/* Of latent attention, which pare_cuda_open refuses. */
+static pare_status cuda_pieces(const pare_ops *o, const pare_pieces *p, pare_array x, pare_array y)
+{
+    (void)p, (void)x, (void)y;
+    return pare_fail(o->cx, PARE_ENOTSUP, "%s: no kernels for latent attention",
+                     pare__cuda_of(o)->d->name);
+}
+
+static pare_status cuda_route(const pare_ops *o, pare_array logit, const pare_router *how,
                               pare_routes *r)
 {
     pare_cuda *const c = pare__cuda_of(o);
-    const size_t picks = logit.rows * used;
+    const size_t used = how->used, picks = logit.rows * used;
     void *picked, *weight;
-    PARE_TRY(pare__routes_take(o, logit, used, norm, r));
+    PARE_TRY(pare__routes_take(o, logit, how, r));
     PARE_TRY(pare__cuda_scratch_take(c, picks * sizeof *r->picked, &picked));
     PARE_TRY(pare__cuda_scratch_take(c, picks * sizeof *r->weight, &weight));
     PARE__CUDA_RUN(c, route, .logit = logit.at, .picked = picked, .weight = weight,
-                   .rows = logit.rows, .experts = logit.width, .used = used, .norm = norm);
+                   .rows = logit.rows, .experts = logit.width, .used = used, .norm = how->norm);
     PARE_TRY(c->d->op->get(o->cx, c->d, r->picked, address(picked), picks * sizeof *r->picked));
     PARE_TRY(c->d->op->get(o->cx, c->d, r->weight, address(weight), picks * sizeof *r->weight));
     pare__routes_sort(r);
@@ -378,6 +386,11 @@ static pare_status open_model(pare_cuda *c)
         return pare_fail(c->cx, PARE_ENOTSUP,
                          "%s: models of type %s have attention sinks or a clamped SwiGLU, for "
                          "which there are no kernels here; take the CPU",
+                         c->d->name, config->arch->model_type);
+    if (config->arch->latent_eps > 0)
+        return pare_fail(c->cx, PARE_ENOTSUP,
+                         "%s: models of type %s have latent attention, for which there are no "
+                         "kernels here; take the CPU",
                          c->d->name, config->arch->model_type);
     PARE_TRY(find_kernels(c));
     PARE_TRY(weigh(c));

@@ -96,8 +96,9 @@ static pare_status apply(const block_call *p, pare_role first, size_t count, par
 /* Norms the pieces of the rows of *x; nothing when the family has no such norm. */
 static pare_status inner_norm(const block_call *p, pare_norm norm, size_t pieces, pare_array *x)
 {
+    const bool latent = norm == PARE_NORM_Q_LATENT || norm == PARE_NORM_KV_LATENT;
     const pare_norm_of n = {PARE_NORM_RMS, p->weights->inner_norm[norm], NULL, pieces,
-                            p->c->norm_eps};
+                            latent ? p->c->arch->latent_eps : p->c->norm_eps};
     const pare_array from = *x;
     if (!n.w)
         return PARE_OK;
@@ -132,13 +133,78 @@ static pare_status join(const block_call *p, pare_norm after, pare_array out, pa
     return p->o->op->add(p->o, out, before, *h);
 }
 
+/* Latent attention: what linears make of the normed stream. q has heads of [nope | rope] channels;
+ * a, [latent | rope], is what k and v come from; kv has heads of [nope | value] channels. */
+typedef struct latent {
+    pare_array q, a, kv;
+} latent;
+
+static pare_status make_latent(const block_call *p, pare_array normed, latent *l)
+{
+    const pare_config *const c = p->c;
+    const bool direct = !pare_arch_has(c->arch, PARE_ROLE_Q_A);
+    const pare_pieces front = {.count = 1, .width = c->kv_rank};
+    const pare_linear *const w = p->weights->linear;
+    const pare_linear *const first[] = {&w[direct ? PARE_ROLE_Q : PARE_ROLE_Q_A],
+                                        &w[PARE_ROLE_KV_A]};
+    pare_array narrow;
+    PARE_TRY(take(p, first[0]->n, &l->q));
+    PARE_TRY(take(p, first[1]->n, &l->a));
+    PARE_TRY(
+        p->o->op->linears(p->o, first, 2, p->f->exact, normed, (const pare_array[]){l->q, l->a}));
+    if (!direct) {
+        narrow = l->q;
+        PARE_TRY(inner_norm(p, PARE_NORM_Q_LATENT, 1, &narrow));
+        PARE_TRY(see(p, PARE_SITE_Q_LATENT, narrow));
+        PARE_TRY(take(p, w[PARE_ROLE_Q].n, &l->q));
+        PARE_TRY(apply(p, PARE_ROLE_Q, 1, narrow, &l->q));
+    }
+    PARE_TRY(take(p, c->kv_rank, &narrow));
+    PARE_TRY(p->o->op->pieces(p->o, &front, l->a, narrow));
+    PARE_TRY(inner_norm(p, PARE_NORM_KV_LATENT, 1, &narrow));
+    PARE_TRY(see(p, PARE_SITE_KV_LATENT, narrow));
+    PARE_TRY(take(p, w[PARE_ROLE_K].n, &l->kv));
+    return apply(p, PARE_ROLE_K, 1, narrow, &l->kv);
+}
+
+/* Heads of [rope | nope] channels, the first of which turn, and values with zeros behind them, as
+ * attention and caches take them. All heads of k share the channels that turn. */
+static pare_status spread_latent(const block_call *p, const latent *l, const pare_array *qkv)
+{
+    const pare_config *const c = p->c;
+    const size_t rope = c->rope.rotary, d = c->head_dim, nope = d - rope;
+    const struct {
+        pare_array from, to;
+        pare_pieces pieces;
+    } moves[] = {
+        {l->q, qkv[0], {c->heads, rope, nope, d, 0, d, c->rope_pairs}},
+        {l->q, qkv[0], {c->heads, nope, 0, d, rope, d, false}},
+        {l->a, qkv[1], {c->heads, rope, c->kv_rank, 0, 0, d, c->rope_pairs}},
+        {l->kv, qkv[1], {c->heads, nope, 0, nope + c->value_dim, rope, d, false}},
+        {l->kv, qkv[2], {c->heads, c->value_dim, nope, nope + c->value_dim, 0, d, false}},
+    };
+    PARE_TRY(p->o->op->zero(p->o, qkv[2]));
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        PARE_TRY(p->o->op->pieces(p->o, &moves[i].pieces, moves[i].from, moves[i].to));
+    return PARE_OK;
+}
+
+static pare_status project(const block_call *p, pare_array normed, const pare_array *qkv)
+{
+    latent l;
+    if (!(p->c->arch->latent_eps > 0))
+        return apply(p, PARE_ROLE_Q, 3, normed, qkv);
+    PARE_TRY(make_latent(p, normed, &l));
+    return spread_latent(p, &l, qkv);
+}
+
 static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *qkv)
 {
     const pare_config *const c = p->c;
     PARE_TRY(take_wide(p, c->heads * c->head_dim, c->hidden, &qkv[0]));
     PARE_TRY(take(p, c->kv_heads * c->head_dim, &qkv[1]));
     PARE_TRY(take(p, c->kv_heads * c->head_dim, &qkv[2]));
-    PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, qkv));
+    PARE_TRY(project(p, normed, qkv));
     const bool whole = c->arch->whole_qk_norms;
     PARE_TRY(inner_norm(p, PARE_NORM_Q, whole ? 1 : c->heads, &qkv[0]));
     PARE_TRY(inner_norm(p, PARE_NORM_K, whole ? 1 : c->kv_heads, &qkv[1]));
@@ -151,6 +217,21 @@ static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *
     return p->tap->last == PARE_SITE_ATTENTION ? PARE__STOPPED : PARE_OK;
 }
 
+/* Without the zeros behind the values of each head. */
+static pare_status narrow_values(const block_call *p, pare_array *attended)
+{
+    const pare_config *const c = p->c;
+    const pare_array wide = *attended;
+    const pare_pieces values = {.count = c->heads,
+                                .width = c->value_dim,
+                                .from_step = c->head_dim,
+                                .to_step = c->value_dim};
+    if (!(c->arch->latent_eps > 0))
+        return PARE_OK;
+    PARE_TRY(take(p, c->heads * c->value_dim, attended));
+    return p->o->op->pieces(p->o, &values, wide, *attended);
+}
+
 static pare_status attend(const block_call *p, const pare_array *qkv, pare_array *attended)
 {
     const pare_attend a = {.f = p->f,
@@ -161,6 +242,7 @@ static pare_status attend(const block_call *p, const pare_array *qkv, pare_array
                            .kv = p->kv,
                            .sinks = p->weights->sinks};
     PARE_TRY(p->o->op->attend(p->o, &a, qkv[0], qkv[1], qkv[2], *attended));
+    PARE_TRY(narrow_values(p, attended));
     PARE_TRY(inner_norm(p, PARE_NORM_ATTENDED, 1, attended));
     return turn(p, PARE_ROLE_O, *attended);
 }
@@ -237,7 +319,7 @@ static pare_status mlp_half(const block_call *p, pare_array *h, const pare_array
         PARE_TRY(mlp_norm(p, *h, &normed));
     else
         normed = *aside;
-    if (p->c->experts) {
+    if (p->weights->router.name) {
         PARE_TRY(take(p, p->c->hidden, &out));
         PARE_TRY(mixture(p, normed, &out));
     } else {

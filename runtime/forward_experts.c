@@ -80,7 +80,13 @@ static pare_status route(experts *e)
     pare_array logit;
     PARE_TRY(o->op->take(o, e->x.rows, e->c->experts, &logit));
     PARE_TRY(o->op->linears(o, &router, 1, e->f->exact, e->x, &logit));
-    return o->op->route(o, logit, e->c->experts_used, e->c->expert_norm, &e->routes);
+    const pare_router how = {.used = e->c->experts_used,
+                             .norm = e->c->expert_norm,
+                             .groups = e->c->expert_groups,
+                             .groups_used = e->c->expert_groups_used,
+                             .scale = e->c->expert_scale,
+                             .correction = e->weights->correction};
+    return o->op->route(o, logit, &how, &e->routes);
 }
 
 /* out[t] *= sigmoid(gate . x[t]): the share of the MLP that every token runs. */

@@ -90,14 +90,14 @@ PARE_CHECKED pare_status pare__linear_apply_bf16(pare_ctx *cx, pare_arena *scrat
                                                  const pare__product *product, size_t count,
                                                  const float *x, size_t ldx, size_t m);
 
-/* The experts of one row: softmax of the router's outputs logit [n], which are overwritten; the
- * `used` <= n picked ones and their weights, largest first (route.c says how). */
-void pare__route(float *logit, size_t n, size_t used, bool norm, uint32_t *picked, float *weight);
+/* The experts of one row: of the router's outputs logit [n], which are overwritten, the
+ * how->used <= n picked ones and their weights, best first (route.c says how). */
+void pare__route(float *logit, size_t n, const pare_router *how, uint32_t *picked, float *weight);
 
 /* Room in the scratch for the routes of logit.rows rows; PARE_ENOMEM. Then, behind picked and
  * weight, visit and start: what was picked, sorted by expert. */
-PARE_CHECKED pare_status pare__routes_take(const pare_ops *o, pare_array logit, size_t used,
-                                           bool norm, pare_routes *r);
+PARE_CHECKED pare_status pare__routes_take(const pare_ops *o, pare_array logit,
+                                           const pare_router *how, pare_routes *r);
 void pare__routes_sort(pare_routes *r);
 
 /* Scales the rows of out, what the MLP of part 0 gave, by the shared gate where there is one, and

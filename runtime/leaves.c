@@ -10,7 +10,8 @@ enum {
     INNER = PARE_OWN_LEAVES,
     ROUTER = INNER + PARE_NORMS,
     SINKS = ROUTER + 3,
-    EXPERT = SINKS + 1
+    CORRECTION = SINKS + 1,
+    EXPERT = CORRECTION + 1
 };
 
 /* Who has a model or block const does not write through its leaves. */
@@ -77,6 +78,8 @@ pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i)
         return vector(PARE_LEAF_SINKS, 0, a->sinks, c->heads, &b->sinks);
     if (!a->experts)
         return (pare_leaf){0};
+    if (i == CORRECTION)
+        return vector(PARE_LEAF_CORRECTION, 0, a->experts->correction, c->experts, &b->correction);
     if (i == ROUTER + 2)
         return vector(PARE_LEAF_ROUTER_BIAS, 0, a->experts->router_bias ? a->experts->router : NULL,
                       c->experts, &b->router.bias);
@@ -115,7 +118,8 @@ const char *pare_leaf_suffix(const pare_leaf *leaf)
     case PARE_LEAF_BIAS:
     case PARE_LEAF_NORM_BIAS:
     case PARE_LEAF_ROUTER_BIAS: return ".bias";
-    case PARE_LEAF_SINKS: return "";
+    case PARE_LEAF_SINKS:
+    case PARE_LEAF_CORRECTION: return "";
     case PARE_LEAF_NORM:
     case PARE_LEAF_INNER_NORM:
     case PARE_LEAF_ROUTER:

@@ -6,7 +6,8 @@
  *
  *   norms in front of attention and MLP, each with its bias
  *   the linears of part 0 (runtime/arch.h), role by role, each with its bias
- *   inner norms;  router, shared gate, bias of the router;  sinks;  the linears of each expert
+ *   inner norms;  router, shared gate, bias of the router;  sinks;  its correction;  the linears of
+ *   each expert
  *
  * which is the same for all blocks of a configuration, so that leaf i of a block and leaf i of
  * another, or of the gradients of the first, belong together:
@@ -27,9 +28,10 @@ typedef enum pare_leaf_kind {
     PARE_LEAF_ROUTER,     /* index 0 the router, 1 the shared gate */
     PARE_LEAF_ROUTER_BIAS,
     PARE_LEAF_SINKS,
-    PARE_LEAF_WEIGHT, /* index: pare_role; of the model: the head */
-    PARE_LEAF_BIAS,   /* the same */
-    PARE_LEAF_TABLE   /* of the model, rows are looked up: index 0 embedding, 1 positions */
+    PARE_LEAF_CORRECTION, /* of the router */
+    PARE_LEAF_WEIGHT,     /* index: pare_role; of the model: the head */
+    PARE_LEAF_BIAS,       /* the same */
+    PARE_LEAF_TABLE       /* of the model, rows are looked up: index 0 embedding, 1 positions */
 } pare_leaf_kind;
 
 typedef struct pare_leaf {
@@ -58,7 +60,7 @@ enum { PARE_OWN_LEAVES = 4 + 2 * PARE_ROLES };
 enum { PARE_MODEL_LEAVES = 6 };
 pare_leaf pare_model_leaf(const pare_model *m, size_t i);
 
-/* ".weight", ".bias"; "" of sinks. */
+/* ".weight", ".bias"; "" of sinks and corrections. */
 const char *pare_leaf_suffix(const pare_leaf *leaf);
 
 /* The values in floats: NULL where there are none, or a matrix is not F32. */

@@ -10,6 +10,11 @@ static size_t width_of(const pare_config *c, pare_width w)
     case PARE_WIDTH_KV: return c->kv_heads * c->head_dim;
     case PARE_WIDTH_MLP: return c->intermediate;
     case PARE_WIDTH_EXPERT: return c->expert_width;
+    case PARE_WIDTH_Q_LATENT: return c->q_rank;
+    case PARE_WIDTH_KV_LATENT: return c->kv_rank;
+    case PARE_WIDTH_KV_A: return c->kv_rank + c->rope.rotary;
+    case PARE_WIDTH_KV_B: return c->heads * (c->head_dim - c->rope.rotary + c->value_dim);
+    case PARE_WIDTH_VALUES: return c->heads * c->value_dim;
     }
     return 0;
 }
@@ -50,6 +55,11 @@ void pare_block_config(const pare_config *c, size_t block, pare_config *out)
     *out = *c;
     out->intermediate = pare_config_mlp(c, block);
     out->uneven = false;
+    if (block < c->dense_blocks) {
+        out->arch = c->arch->dense;
+        out->experts = 0;
+    }
+    out->dense_blocks = 0;
 }
 
 size_t pare_site_width(const pare_config *c, size_t part, pare_site site)
@@ -70,7 +80,7 @@ uint64_t pare_config_idle_weights(const pare_config *c)
         pare_linear_shape(c, 1, role, &n, &k);
         expert += (uint64_t)n * k;
     }
-    const uint64_t idle = (uint64_t)(c->experts - c->experts_used) * c->blocks;
+    const uint64_t idle = (uint64_t)(c->experts - c->experts_used) * (c->blocks - c->dense_blocks);
     return __builtin_mul_overflow(expert, idle, &all) ? UINT64_MAX : all;
 }
 
@@ -81,6 +91,8 @@ size_t pare_norm_width(const pare_config *c, pare_norm norm)
     case PARE_NORM_K: return c->arch->whole_qk_norms ? c->kv_heads * c->head_dim : c->head_dim;
     case PARE_NORM_ATTENDED: return c->heads * c->head_dim;
     case PARE_NORM_ACTIVATED: return c->intermediate;
+    case PARE_NORM_Q_LATENT: return c->q_rank;
+    case PARE_NORM_KV_LATENT: return c->kv_rank;
     case PARE_NORM_AFTER_ATTENTION:
     case PARE_NORM_AFTER_MLP:
     case PARE_NORMS: break;
@@ -181,6 +193,8 @@ static const char other_widths[] = "MLPs of its blocks differ in width";
 static const char *beside_llama(const pare_config *c)
 {
     const pare_arch *const a = c->arch;
+    if (a->latent_eps > 0)
+        return "its keys and values come from one narrow vector (latent attention)";
     if (a->multiplies)
         return "it multiplies what its halves make, and its logits";
     if (a->experts)

@@ -38,6 +38,7 @@ typedef struct pare_rope {
     double beta_fast, beta_slow;              /* YARN: turns in original_context positions */
     bool exact_bounds;                        /* YARN: not rounded to whole pairs */
     double attention; /* cosines and sines times it, so scores times its square; 0: 1 */
+    double scores;    /* YARN: m of mscale_all_dim; its square scales scores of latent attention */
     float divisor[2][PARE_ROPE_DIVISORS_MAX]; /* LONGROPE: of sequences of up to original_context
                                                  positions, of longer ones */
 } pare_rope;
@@ -48,10 +49,17 @@ typedef struct pare_config {
     size_t intermediate; /* of the MLP of part 0; 0: there is none */
     bool uneven;    /* MLPs of the blocks differ: `mlp` has theirs, `intermediate` the widest */
     size_t experts; /* 0: one MLP for all tokens; the next three only with experts */
-    size_t experts_used; /* by a token */
-    size_t expert_width; /* as intermediate, of each */
-    bool expert_norm;    /* weights of the experts that a token uses sum to 1 */
+    size_t experts_used;                      /* by a token */
+    size_t expert_width;                      /* as intermediate, of each */
+    size_t expert_groups, expert_groups_used; /* only the best groups of equal size are picked from;
+                                                 0: there are no groups */
+    double expert_scale;                      /* of the weights of experts; 0: 1 */
+    size_t dense_blocks;                      /* the first ones, without experts: arch->dense */
+    bool expert_norm; /* weights of the experts that a token uses sum to 1 */
     double norm_eps;
+    size_t q_rank, kv_rank; /* of latent attention, as the next two; q_rank 0: q is direct */
+    size_t value_dim;       /* channels of a value, of head_dim; the rest is 0 */
+    bool rope_pairs;        /* the channels that turn, the last of a head, turn as (2i, 2i + 1) */
     pare_rope rope;
     pare_rope rope_local; /* of the blocks of pare_config_turns_apart; theta 0: the same */
     bool tied;
@@ -206,6 +214,7 @@ typedef struct pare_block {
     float *norm_bias[2];             /* [hidden], added behind the norm; or NULL */
     float *inner_norm[PARE_NORMS];   /* those of arch->inner_norm; else NULL */
     float *sinks;                    /* [heads], arch->sinks; or NULL */
+    float *correction;               /* [experts], of the router; or NULL */
     size_t window;                   /* pare_config_window */
     bool apart;                      /* pare_config_turns_apart */
     pare_kv_levels kv;               /* with PARE_KV_KVQUANT */

@@ -4,6 +4,11 @@
  *   ascending;  picked: the `used` largest p, of equal ones the lower index;  w = p, or
  *   (float)(p / sum of the picked p), the sum in double from the largest down.
  *
+ * With a correction b:  p_j = (float)(1 / (1 + e^-r_j)), picked by t = p + b, the sum begins at
+ * 1e-20. With groups of experts, as many as lie side by side: only those of the best are picked, a
+ * group being as good as its largest p, or as the sum of its two largest t; of equal groups the
+ * lower is kept. A scale multiplies the weights in the end.
+ *
  * A row whose p are not numbers takes the experts 0 .. used - 1 with the weight NaN: it becomes NaN
  * and no other row does. */
 #include <math.h>
@@ -28,26 +33,103 @@ static bool softmax(float *r, size_t n)
     return total > 0; /* not of NaN */
 }
 
-void pare__route(float *logit, size_t n, size_t used, bool norm, uint32_t *picked, float *weight)
+static void sigmoid(float *r, size_t n)
 {
-    const bool numbers = softmax(logit, n);
-    double total = 0;
-    for (size_t i = 0; i < used; i++) {
-        const size_t j = numbers ? pare_argmax(logit, n) : i;
+    for (size_t i = 0; i < n; i++)
+        r[i] = (float)(1.0 / (1.0 + pare_exp(-(double)r[i])));
+}
+
+/* What experts are picked by. */
+static float choice(const float *p, const pare_router *how, size_t j)
+{
+    return how->correction ? p[j] + how->correction[j] : p[j];
+}
+
+/* How good a group of experts is: its best one, or its two best. -INFINITY: left out. */
+static float group_score(const float *p, const pare_router *how, size_t first, size_t count)
+{
+    float best = -INFINITY, second = -INFINITY;
+    for (size_t j = first; j < first + count; j++) {
+        const float t = p[j] < 0 ? -INFINITY : choice(p, how, j);
+        second = t > best ? best : t > second ? t : second;
+        best = t > best ? t : best;
+    }
+    return how->correction ? best + second : best;
+}
+
+/* Leaves out the experts of all groups but the best: their p becomes -1. */
+static void keep_groups(float *p, size_t n, const pare_router *how)
+{
+    const size_t each = n / how->groups;
+    for (size_t left = how->groups; left > how->groups_used; left--) {
+        size_t worst = 0;
+        float least = INFINITY;
+        for (size_t g = 0; g < how->groups; g++) {
+            const float score = group_score(p, how, g * each, each);
+            if (score > -INFINITY && score <= least) {
+                least = score;
+                worst = g;
+            }
+        }
+        for (size_t j = worst * each; j < (worst + 1) * each; j++)
+            p[j] = -1;
+    }
+}
+
+/* The expert with the largest choice that is not left out, the first of equal ones. */
+static size_t best_of(const float *p, size_t n, const pare_router *how)
+{
+    size_t best = 0;
+    float most = -INFINITY;
+    for (size_t j = 0; j < n; j++) {
+        const float t = choice(p, how, j);
+        if (p[j] >= 0 && t > most) {
+            most = t;
+            best = j;
+        }
+    }
+    return best;
+}
+
+static bool all_numbers(const float *p, size_t n)
+{
+    bool numbers = true;
+    for (size_t j = 0; j < n; j++)
+        numbers &= !isnan(p[j]);
+    return numbers;
+}
+
+void pare__route(float *logit, size_t n, const pare_router *how, uint32_t *picked, float *weight)
+{
+    bool numbers;
+    double total = how->correction ? 1e-20 : 0;
+    if (how->correction) {
+        sigmoid(logit, n);
+        numbers = all_numbers(logit, n);
+    } else {
+        numbers = softmax(logit, n);
+    }
+    if (numbers && how->groups)
+        keep_groups(logit, n, how);
+    for (size_t i = 0; i < how->used; i++) {
+        const size_t j = numbers ? best_of(logit, n, how) : i;
         picked[i] = (uint32_t)j;
         weight[i] = numbers ? logit[j] : NAN;
         total += (double)weight[i];
         logit[j] = -1; /* below every p */
     }
-    for (size_t i = 0; i < used && norm; i++)
+    for (size_t i = 0; i < how->used && how->norm; i++)
         weight[i] = (float)((double)weight[i] / total);
+    for (size_t i = 0; i < how->used && how->scale > 0; i++)
+        weight[i] = (float)((double)weight[i] * how->scale);
 }
 
-pare_status pare__routes_take(const pare_ops *o, pare_array logit, size_t used, bool norm,
+pare_status pare__routes_take(const pare_ops *o, pare_array logit, const pare_router *how,
                               pare_routes *r)
 {
-    const size_t picks = logit.rows * used;
-    *r = (pare_routes){.rows = logit.rows, .experts = logit.width, .used = used, .norm = norm};
+    const size_t picks = logit.rows * how->used;
+    *r = (pare_routes){
+        .rows = logit.rows, .experts = logit.width, .used = how->used, .router = *how};
     r->picked = pare_arena_take_raw(o->scratch, picks, sizeof *r->picked);
     r->weight = pare_arena_take_raw(o->scratch, picks, sizeof *r->weight);
     r->visit = pare_arena_take_raw(o->scratch, picks, sizeof *r->visit);

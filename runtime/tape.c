@@ -174,6 +174,13 @@ static pare_status tape_add(const pare_ops *o, pare_array a, pare_array b, pare_
     return t->unread ? PARE_OK : t->inner.op->add(&t->inner, a, b, y);
 }
 
+static pare_status tape_pieces(const pare_ops *o, const pare_pieces *p, pare_array x, pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_pieces, .pieces = *p, .x = x, .y = y}));
+    return t->inner.op->pieces(&t->inner, p, x, y);
+}
+
 static pare_status tape_turn(const pare_ops *o, pare_array x)
 {
     pare_tape *const t = tape_of(o);
@@ -199,7 +206,7 @@ static void count_experts(pare_tape *t, const pare_routes *r)
 }
 
 /* The operation writes over its logits, so it gets a copy. */
-static pare_status tape_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
+static pare_status tape_route(const pare_ops *o, pare_array logit, const pare_router *how,
                               pare_routes *r)
 {
     pare_tape *const t = tape_of(o);
@@ -208,9 +215,9 @@ static pare_status tape_route(const pare_ops *o, pare_array logit, size_t used, 
     pare_array copy;
     PARE_TRY(inner->op->take(inner, logit.rows, logit.width, &copy));
     PARE_TRY(inner->op->rows(inner, NULL, logit, copy));
-    PARE_TRY(inner->op->route(inner, copy, used, norm, r));
+    PARE_TRY(inner->op->route(inner, copy, how, r));
     s.routes = *r;
-    s.dweight = pare__tape_new(t, logit.rows * used, sizeof *s.dweight);
+    s.dweight = pare__tape_new(t, logit.rows * how->used, sizeof *s.dweight);
     if (!s.dweight)
         return PARE_ENOMEM;
     if (t->dry)

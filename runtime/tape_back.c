@@ -310,6 +310,35 @@ static pare_status undo_turn(pare_tape *t, const pare_step *s)
     return PARE_OK;
 }
 
+/* Pieces of x may go to many places: they run one after the other. */
+static void undo_piece_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    const pare_pieces *const p = &r->s->pieces;
+    const size_t half = p->width / 2;
+    for (size_t i = begin; i < end; i++)
+        for (size_t piece = 0; piece < p->count; piece++) {
+            float *const dx = r->y + i * r->s->x.width + p->from + piece * p->from_step;
+            const float *const dy = r->dy + i * r->s->y.width + p->to + piece * p->to_step;
+            for (size_t j = 0; j < p->width; j++)
+                dx[p->pairs ? j % half * 2 + j / half : j] += dy[j];
+        }
+}
+
+/* Other steps may have filled the rest of y, which is not released here. */
+static pare_status undo_pieces(pare_tape *t, const pare_step *s)
+{
+    row_call r = {.s = s, .rows = s->x.rows, .width = s->y.width};
+    float *dy;
+    PARE_TRY(pare__tape_d(t, s->y, &dy));
+    PARE_TRY(pare__tape_d(t, s->x, &r.y));
+    r.dy = dy;
+    if (r.y)
+        for_rows(t, undo_piece_rows, &r, 2);
+    return PARE_OK;
+}
+
 static void undo_cap_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
@@ -435,6 +464,7 @@ static pare_status undo(pare_tape *t, const pare_step *s)
     case PARE__OP_activate: return undo_activation(t, s);
     case PARE__OP_add: return undo_add(t, s);
     case PARE__OP_turn: return undo_turn(t, s);
+    case PARE__OP_pieces: return undo_pieces(t, s);
     case PARE__OP_rows: return undo_rows(t, s);
     case PARE__OP_cap: return undo_cap(t, s);
     case PARE__OP_route: return pare__tape_route(t, s);

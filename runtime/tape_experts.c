@@ -83,29 +83,60 @@ pare_status pare__tape_scatter(pare_tape *t, const pare_step *s)
     return PARE_OK;
 }
 
+/* What a row gives to the weights of its experts before their scale. */
+static double given(const pare_routes *to, const float *dw, size_t j)
+{
+    return (to->router.scale > 0 ? to->router.scale : 1) * (double)dw[j];
+}
+
+/* The sum of weights times what they are given. */
+static double sum_given(const pare_routes *to, size_t row, const float *dw)
+{
+    double sum = 0;
+    for (size_t j = 0; j < to->used; j++)
+        sum += (double)to->weight[row * to->used + j] * (double)dw[j];
+    return sum;
+}
+
+/* As undo_route_row, for sigmoids: each depends on its own logit. */
+static void undo_sigmoid_row(const pare_routes *to, size_t row, const float *logit, const float *dw,
+                             float *d)
+{
+    const uint32_t *const picked = to->picked + row * to->used;
+    const double shared = sum_given(to, row, dw);
+    double total = 1e-20;
+    for (size_t j = 0; j < to->used; j++)
+        total += 1.0 / (1.0 + pare_exp(-(double)logit[picked[j]]));
+    for (size_t j = 0; j < to->used; j++) {
+        const double p = 1.0 / (1.0 + pare_exp(-(double)logit[picked[j]]));
+        const double dp = to->router.norm ? (given(to, dw, j) - shared) / total : given(to, dw, j);
+        d[picked[j]] += (float)(dp * p * (1 - p));
+    }
+}
+
 /* dlogit of one row; dw [used] that of the weights of the picked. */
 static void undo_route_row(const pare_routes *to, size_t row, const float *logit, const float *dw,
                            float *d)
 {
     const uint32_t *const picked = to->picked + row * to->used;
-    double most = (double)logit[0], total = 0, share = 0, shared = 0, mean = 0;
+    const double shared = sum_given(to, row, dw);
+    double most = (double)logit[0], total = 0, share = 0, mean = 0;
     for (size_t e = 1; e < to->experts; e++)
         most = (double)logit[e] > most ? (double)logit[e] : most;
     for (size_t e = 0; e < to->experts; e++)
         total += pare_exp((double)logit[e] - most);
-    for (size_t j = 0; j < to->used; j++) {
+    for (size_t j = 0; j < to->used; j++)
         share += pare_exp((double)logit[picked[j]] - most) / total;
-        shared += (double)to->weight[row * to->used + j] * (double)dw[j];
-    }
     for (size_t j = 0; j < to->used; j++) {
         const double p = pare_exp((double)logit[picked[j]] - most) / total;
-        mean += p * (to->norm ? ((double)dw[j] - shared) / share : (double)dw[j]);
+        mean += p * (to->router.norm ? (given(to, dw, j) - shared) / share : given(to, dw, j));
     }
     for (size_t e = 0; e < to->experts; e++)
         d[e] -= (float)(pare_exp((double)logit[e] - most) / total * mean);
     for (size_t j = 0; j < to->used; j++) {
         const double p = pare_exp((double)logit[picked[j]] - most) / total;
-        d[picked[j]] += (float)(p * (to->norm ? ((double)dw[j] - shared) / share : (double)dw[j]));
+        d[picked[j]] +=
+            (float)(p * (to->router.norm ? (given(to, dw, j) - shared) / share : given(to, dw, j)));
     }
 }
 
@@ -115,8 +146,8 @@ static void undo_route_rows(void *arg, size_t begin, size_t end, size_t worker)
     const row_call *const r = arg;
     const pare_routes *const to = &r->s->routes;
     for (size_t i = begin; i < end; i++)
-        undo_route_row(to, i, r->x + i * r->width, r->s->dweight + i * to->used,
-                       r->dx + i * r->width);
+        (to->router.correction ? undo_sigmoid_row : undo_route_row)(
+            to, i, r->x + i * r->width, r->s->dweight + i * to->used, r->dx + i * r->width);
 }
 
 pare_status pare__tape_route(pare_tape *t, const pare_step *s)

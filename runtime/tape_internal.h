@@ -28,6 +28,7 @@ typedef struct pare_step {
     size_t count, expert;
     pare_norm_of norm;
     pare_attend attend;
+    pare_pieces pieces;
     pare_act act;
     pare_routes routes;
     float *dweight;                /* route: [rows, used] */

@@ -55,7 +55,8 @@ static pare_status count_excluded(pare_ctx *cx, const pare_model *model, const m
         PARE_TRY(matcher_any(cx, m, names[i], &any));
     for (size_t b = 0; b < model->config.blocks && arch->experts; b++) {
         const pare_block *const block = &model->block[b];
-        PARE_TRY(matcher_any(cx, m, block->router.name, &any));
+        if (block->router.name)
+            PARE_TRY(matcher_any(cx, m, block->router.name, &any));
         if (block->shared_gate.name)
             PARE_TRY(matcher_any(cx, m, block->shared_gate.name, &any));
     }

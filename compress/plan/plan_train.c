@@ -76,6 +76,8 @@ static const char *recipe_fault(const pare_plan *plan)
     if (!aware && plan->train.aware)
         return "aware: true trains the codes of a quantizer before it, and there is none; add one, "
                "or leave aware out";
+    if (plan->model.config.arch->latent_eps > 0)
+        return "pare does not train models with latent attention; leave the pass out";
     if (plan->linears == 0)
         return "no pass before it prunes a linear and none behind it quantizes one; add one, or "
                "take \"pare train\", which writes a trained checkpoint of floats";

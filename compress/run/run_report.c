@@ -38,7 +38,7 @@ static pare_report_part part_of(size_t part, pare_role role)
 {
     if (part > 0)
         return PARE_REPORT_EXPERTS;
-    return role <= PARE_ROLE_O ? PARE_REPORT_ATTENTION : PARE_REPORT_MLP;
+    return role <= PARE_ROLE_O || role >= PARE_ROLE_Q_A ? PARE_REPORT_ATTENTION : PARE_REPORT_MLP;
 }
 
 /* Bytes of a linear of the original, in blocks where it was quantized before. */

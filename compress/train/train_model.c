@@ -165,6 +165,11 @@ pare_status pare__train_open(pare_training *t)
     t->fresh = t->recipe.config.text;
     PARE_TRY(t->fresh ? open_config(t) : open_model(t));
     PARE_TRY(check_kind(t));
+    if (t->source.config.arch->latent_eps > 0)
+        return pare_fail(t->cx, PARE_ENOTSUP,
+                         "train: models of type %s have latent attention, which pare runs and "
+                         "compresses but does not train",
+                         t->source.config.arch->model_type);
     if (t->recipe.blocks) {
         const char *const why = pare_config_no_structure(&t->source.config);
         if (t->recipe.blocks > t->source.config.blocks)

@@ -64,12 +64,14 @@ static inline bool family_tensor(const family *f, size_t i, family_shape *out)
         const char *const block = strstr(text, "%zu");
         const char *const expert = block ? strstr(block + 3, "%zu") : NULL;
         const size_t each = expert ? f->size[FAMILY_EXPERTS] : 1;
-        const size_t copies = block ? f->blocks * each : 1;
+        const bool mixed = strstr(text, "experts.") || strstr(text, "mlp.gate.");
+        const size_t first = mixed && f->how & FAMILY_DENSE ? 1 : 0;
+        const size_t copies = block ? (f->blocks - first) * each : 1;
         if (i >= copies) {
             i -= copies;
             continue;
         }
-        family_name(out->name, text, space, i / each, i % each);
+        family_name(out->name, text, space, first + i / each, i % each);
         const bool deep = space[2] && space[3] && space[3] != '*';
         const bool codes = space[2] && space[3] && !deep;
         out->rows = f->size[strchr(family_letters, space[1]) - family_letters] / (codes ? 4 : 1);

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "tests/data/family_deepseek.h"
 #include "tests/data/family_dense.h"
 #include "tests/data/family_gemma3.h"
 #include "tests/data/family_gpt_oss.h"
@@ -11,22 +12,25 @@
 /* Tensors are "NAME SHAPE", %zu in a name standing for every block, a second one for every expert;
  * a shape is one to three letters: H hidden, Q query width, K key width, M inner width, V
  * vocabulary, P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner
- * width of an expert, E experts, N heads. A star behind it: ternary codes, four rows in one. */
+ * width of an expert, E experts, N heads; of latent attention R and L the vectors that q, and k and
+ * v, come from, T L and the channels that turn, B keys and values, W values; S all shared experts.
+ * A star behind it: ternary codes, four rows in one. */
 enum {
     FAMILY_ZERO_NORMS = 1, /* norms lie around zero */
-    FAMILY_FLOATS = 2      /* all tensors in F32 instead of F16 */
+    FAMILY_FLOATS = 2,     /* all tensors in F32 instead of F16 */
+    FAMILY_DENSE = 4       /* block 0 has no experts */
 };
 
 typedef struct family {
     const char *name;
     const char *config; /* behind the sizes */
-    size_t size[13];    /* in the order of family_letters */
+    size_t size[19];    /* in the order of family_letters */
     size_t blocks;
     unsigned how; /* FAMILY_* bits */
-    const char *tensor[24];
+    const char *tensor[28];
 } family;
 
-static const char family_letters[] = "HQKMVPDAG1XEN";
+static const char family_letters[] = "HQKMVPDAG1XENRLTBWS";
 enum { FAMILY_EXPERTS = 11 };
 
 #define FAMILY_VOCAB 128
@@ -83,11 +87,6 @@ enum { FAMILY_EXPERTS = 11 };
 /* A router close to a tie would pick by the last bits of its input: with these names and
  * configurations no two of the probabilities between which it decides are closer than 5e-4 of the
  * larger (families.py looks). */
-#define FAMILY_EXPERTS_MLP                                                                         \
-    "model.layers.%zu.mlp.gate.weight EH", "model.layers.%zu.mlp.experts.%zu.gate_proj.weight XH", \
-        "model.layers.%zu.mlp.experts.%zu.up_proj.weight XH",                                      \
-        "model.layers.%zu.mlp.experts.%zu.down_proj.weight HX"
-
 static const family families[] = {
     {"llama",
      "\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"],\"hidden_act\":\"silu\","
@@ -291,6 +290,7 @@ static const family families[] = {
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_HEAD, FAMILY_EXPERTS_MLP,
       "model.layers.%zu.self_attn.q_norm.weight D", "model.layers.%zu.self_attn.k_norm.weight D"}},
     FAMILY_GPT_OSS,
+    FAMILY_DEEPSEEK,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

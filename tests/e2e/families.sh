@@ -51,7 +51,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
     cache=0.5
     case $name in
     gemma3*) near=0.002 fair=0.1 cache=0.06 ;; # keys are turned behind the cache, by one of two bases
-    mixtral | *_moe) near=0.01 fair=0.3 ;; # rounding sends some tokens to other experts
+    mixtral | *_moe | deepseek*) near=0.01 fair=0.3 ;; # rounding sends some tokens to other experts
     gpt_oss) near=0.03 fair=0.3 ;; # likewise, and wide gates meet their clamps
     *) near=0.002 fair=0.1 ;;
     esac
@@ -89,6 +89,19 @@ for name in $("$make") llama_yarn phi3_longrope; do
             grep -q "models of type gpt_oss are not written" log.txt || { cat log.txt; exit 1; }
         done
         ;;
+    deepseek*)
+        refuses "names .*gate: what picks experts stays" '  - rtn: {targets: "*.gate"}'
+        recipe '  - wanda: {sparsity: 0.5, targets: "*.experts.*"}
+  - gptq: {bits: 4, group: 32, targets: "*_proj"}'
+        run compress recipe.yaml --restart
+        run verify out
+        run export out --format safetensors --output floats --restart
+        run eval floats --tokens tokens.i32 --window 32 --baseline out --exact
+        for target in gptq awq compressed-tensors gguf:q4_0 gguf:f16; do
+            if "$pare" export out --format $target --output never > log.txt 2>&1; then exit 1; fi
+            grep -q "are written in the format safetensors only" log.txt || { cat log.txt; exit 1; }
+        done
+        ;;
     mixtral | *_moe) # an expert that is calibrated on all tokens counts as a fallback
         recipe '  - gptq: {bits: 4, group: 32, targets: "*.experts.*"}'
         status=0
@@ -120,7 +133,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
         below $cache "$kv"
     done
     case $name in
-    mixtral | *_moe | gpt_oss) refuses "does not learn on the blocks of a model of type $name: its MLP is a mixture" "$learned" ;;
+    mixtral | *_moe | gpt_oss | deepseek*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$learned" ;;
     *)
         recipe "$learned"
         run compress recipe.yaml --restart

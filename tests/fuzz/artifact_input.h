@@ -132,7 +132,7 @@ static inline int packed_input_by_name(const void *a, const void *b)
 
 static inline pare_status packed_input_read(pare_ctx *cx, pare_arena *a, const pare_model *m)
 {
-    for (size_t r = 0; r < PARE_ROLES; r++) {
+    for (size_t r = 0; r < PARE_COMMON_ROLES; r++) {
         const pare_linear *const l = &m->block[0].linear[r];
         float *const w = PARE_NEW(a, float, l->n * l->k);
         if (!w)

@@ -138,8 +138,11 @@ static void add_leaves(whole *w)
                      .name = c->arch->head, .n = c->vocab, .k = c->hidden, .linear = &w->m.head});
     for (size_t b = 0; b < c->blocks; b++)
         for (size_t i = 0; i < pare_block_leaves(c); i++) {
-            const pare_leaf leaf = pare_block_leaf(c, &w->m.block[b], i);
-            add_leaf(w, (long)b, &leaf);
+            pare_config own;
+            pare_block_config(c, b, &own);
+            const pare_leaf leaf = pare_block_leaf(&own, &w->m.block[b], i);
+            if (leaf.kind != PARE_LEAF_CORRECTION) /* picks, and has no gradient */
+                add_leaf(w, (long)b, &leaf);
         }
 }
 

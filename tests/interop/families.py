@@ -34,13 +34,27 @@ class Margins:
 
     def watch(self, model):
         for module in model.modules():
-            if type(module).__name__.endswith("TopKRouter"):
+            if type(module).__name__.lower().endswith("topkrouter"):
                 module.register_forward_hook(self.look)
 
-    def look(self, module, inputs, outputs):
-        p = torch.softmax(outputs[0].double(), dim=-1).sort(dim=-1, descending=True).values
-        last, following = p[:, module.top_k - 1], p[:, module.top_k]
+    def compare(self, p, count):
+        p = p.sort(dim=-1, descending=True).values
+        last, following = p[:, count - 1], p[:, count]
         self.least = min(self.least, ((last - following) / last).min().item())
+
+    def look(self, module, inputs, outputs):
+        correction = getattr(module, "e_score_correction_bias", None)
+        p = torch.softmax(outputs[0].double(), dim=-1)
+        if correction is not None:
+            p = torch.sigmoid(outputs[0].double()) + correction
+        if getattr(module, "num_group", None):
+            groups = p.view(len(p), module.num_group, -1)
+            best = groups.sort(dim=-1, descending=True).values
+            score = best[..., 0] if correction is None else best[..., :2].sum(dim=-1)
+            self.compare(score, module.topk_group)
+            kept = score >= score.sort(dim=-1, descending=True).values[:, [module.topk_group - 1]]
+            p = (groups * kept.unsqueeze(-1)).flatten(1)
+        self.compare(p, module.top_k)
 
     def check(self, directory):
         if self.least < 5e-4:

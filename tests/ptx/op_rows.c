@@ -335,7 +335,7 @@ static pare_status op_route(op_run *r, size_t i)
         logit[k] = 1;
     PARE_TRY(op_begin(r, 1));
     PARE_TRY(op_put(r, logit, rows, n, &x));
-    PARE_TRY(r->o.op->route(&r->o, x, used, i % 2, &routes));
+    PARE_TRY(r->o.op->route(&r->o, x, &(pare_router){.used = used, .norm = i % 2}, &routes));
     for (size_t k = 0; k < rows * used; k++)
         routes.weight[k] = isnan(routes.weight[k]) ? (float)NAN : routes.weight[k];
     op_keep_bytes(r, routes.picked, rows * used * sizeof *routes.picked);

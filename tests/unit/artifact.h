@@ -17,8 +17,8 @@ typedef struct artifact {
     pare_arena a;
     pare_checkpoint ck;
     pare_model model;
-    pare_packed_linear linear[2 * PARE_ROLES];
-    size_t linears, unit[2 * PARE_ROLES];
+    pare_packed_linear linear[2 * PARE_COMMON_ROLES];
+    size_t linears, unit[2 * PARE_COMMON_ROLES];
     pare_tensor kept[64];
     size_t kept_unit[64], keeps;
     pare_packed_layout layout;
@@ -42,13 +42,14 @@ static inline bool artifact_packs(const artifact *m, const char *tensor)
 /* A linear of the model, stored like `kind`. */
 static inline void artifact_add(artifact *m, size_t i, const pare_packed_linear *kind)
 {
-    const pare_linear *const l = &m->model.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+    const pare_linear *const l =
+        &m->model.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
     pare_packed_linear *const to = &m->linear[m->linears];
     *to = *kind;
     to->name = l->name;
     to->n = l->n;
     to->k = l->k;
-    m->unit[m->linears++] = i / PARE_ROLES;
+    m->unit[m->linears++] = i / PARE_COMMON_ROLES;
 }
 
 /* Lays out the linears that were added and what is left of the checkpoint. */
@@ -184,20 +185,20 @@ static inline void artifact_write(pare_ctx *cx, folder *dir, unsigned bits, size
     static artifact m;
     const pare_packed_linear kind = UNIFORM(NULL, 0, 0, bits, group, symmetric);
     artifact_open(&m, cx, dir);
-    for (size_t i = 0; i < 2 * PARE_ROLES; i++)
+    for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++)
         artifact_add(&m, i, &kind);
     artifact_plan(&m, shard_bytes);
     artifact_finish(&m, dir, artifact_fill);
 }
 
 /* The linear that artifact_write_encoded leaves as it was, but for a bias. */
-enum { ARTIFACT_DENSE = PARE_ROLES + PARE_ROLE_V };
+enum { ARTIFACT_DENSE = PARE_COMMON_ROLES + PARE_ROLE_V };
 
 /* What linear i of artifact_write_encoded is stored like. */
 static inline pare_packed_linear artifact_kind(size_t i)
 {
     pare_packed_linear kind = encoded_kinds[i % ENCODED_KINDS];
-    kind.rotated = i % PARE_ROLES == PARE_ROLE_O || i % PARE_ROLES == PARE_ROLE_DOWN;
+    kind.rotated = i % PARE_COMMON_ROLES == PARE_ROLE_O || i % PARE_COMMON_ROLES == PARE_ROLE_DOWN;
     return kind;
 }
 
@@ -215,7 +216,7 @@ static inline void artifact_write_encoded(pare_ctx *cx, folder *dir, uint64_t sh
                                         "model.layers.1.post_attention_layernorm.bias",
                                         "model.layers.1.self_attn.v_proj.bias"};
     artifact_open(&m, cx, dir);
-    for (size_t i = 0; i < 2 * PARE_ROLES; i++) {
+    for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++) {
         const pare_packed_linear kind = artifact_kind(i);
         if (i != ARTIFACT_DENSE)
             artifact_add(&m, i, &kind);

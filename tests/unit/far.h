@@ -180,10 +180,16 @@ static inline pare_status far_round(const pare_ops *o, pare_array x)
     FAR_RUN(round(&cpu, x), x);
 }
 
-static inline pare_status far_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
+static inline pare_status far_pieces(const pare_ops *o, const pare_pieces *p, pare_array x,
+                                     pare_array y)
+{
+    FAR_RUN(pieces(&cpu, p, x, y), x, y);
+}
+
+static inline pare_status far_route(const pare_ops *o, pare_array logit, const pare_router *how,
                                     pare_routes *r)
 {
-    FAR_RUN(route(&cpu, logit, used, norm, r), logit);
+    FAR_RUN(route(&cpu, logit, how, r), logit);
 }
 
 static inline pare_status far_gather(const pare_ops *o, const pare_routes *r, size_t expert,

@@ -21,15 +21,15 @@ static inline pare_model mixture_of(pare_arena *a, const char *family, tiny_kind
     c->intermediate = shared ? c->intermediate : 0;
     for (size_t b = 0; b < c->blocks; b++) {
         pare_block *const block = &m.block[b];
-        for (pare_role r = PARE_ROLE_GATE; r < PARE_ROLES && !shared; r++)
+        for (pare_role r = PARE_ROLE_GATE; r < PARE_COMMON_ROLES && !shared; r++)
             block->linear[r] = (pare_linear){.name = NULL};
         block->router = tiny_dense(a, kind.dtype, 2000 + b, c->experts, c->hidden);
         if (c->arch->experts->shared_gate)
             block->shared_gate = tiny_dense(a, kind.dtype, 2010 + b, 1, c->hidden);
-        block->expert = tiny_take(a, c->experts * PARE_ROLES, sizeof *block->expert);
+        block->expert = tiny_take(a, c->experts * PARE_COMMON_ROLES, sizeof *block->expert);
         for (size_t part = 1; part < pare_block_parts(c); part++)
-            for (pare_role r = PARE_ROLE_GATE; r < PARE_ROLES; r++) {
-                const uint64_t stream = 3000 + (b * 100 + part) * PARE_ROLES + r;
+            for (pare_role r = PARE_ROLE_GATE; r < PARE_COMMON_ROLES; r++) {
+                const uint64_t stream = 3000 + (b * 100 + part) * PARE_COMMON_ROLES + r;
                 size_t n, k;
                 pare_linear_shape(c, part, r, &n, &k);
                 *pare_block_linear_mutable(block, part, r) =

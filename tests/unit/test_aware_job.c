@@ -57,8 +57,9 @@ static void check_stored(const float *masters, const float *trained, const char 
     pare_checkpoint ck[2];
     pare_model m[2];
     open_two(&cx, &a, output, output, ck, m);
-    for (size_t i = 0; i < m[0].config.blocks * PARE_ROLES; i++) {
-        const pare_linear *const l = &m[0].block[i / PARE_ROLES].linear[i % PARE_ROLES];
+    for (size_t i = 0; i < m[0].config.blocks * PARE_COMMON_ROLES; i++) {
+        const pare_linear *const l =
+            &m[0].block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
         const size_t count = l->n * l->k, group = aware[at].group ? aware[at].group : l->k;
         const size_t kept = count + 2 * l->n * ((l->k + group - 1) / group);
         float *const w = PARE_NEW(&a, float, count);
@@ -95,7 +96,7 @@ START_TEST(codes_that_were_trained_are_those_that_are_stored)
                  after = figure("five", "training", "kl_after");
     ck_assert_msg(after < aware[_i].gain * before, "KL %g before, %g after", before, after);
     ck_assert_double_eq_tol(figure("five", "kl", "mean"), after, .02 * after);
-    ck_assert_double_eq(figure("five", "training", "aware_linears"), 2 * PARE_ROLES);
+    ck_assert_double_eq(figure("five", "training", "aware_linears"), 2 * PARE_COMMON_ROLES);
     ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
@@ -131,7 +132,7 @@ START_TEST(codes_that_were_stopped_go_on_to_the_same_bytes)
            "\"*.o_proj\", \"*.v_proj\"]}\n" AWARE
            "  - rtn: {bits: 8, group: 32, targets: [\"*.v_proj\"]}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
-    ck_assert_double_eq(figure("one", "training", "aware_linears"), 2 * (PARE_ROLES - 1));
+    ck_assert_double_eq(figure("one", "training", "aware_linears"), 2 * (PARE_COMMON_ROLES - 1));
     ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
     if (aware_stops[_i].broken)
         damage(aware_stops[_i].broken);

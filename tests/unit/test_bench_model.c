@@ -111,10 +111,11 @@ START_TEST(a_synthetic_model_has_the_weights_that_were_asked_for)
     must_make(&t, kinds[_i].weights, kinds[_i].group, &m, &f);
     ck_assert_str_eq(pare_bench_weights_name(&m, &group), kinds[_i].weights);
     ck_assert_uint_eq(group, kinds[_i].usual);
-    for (size_t i = 0; i <= m.config.blocks * PARE_ROLES; i++) {
-        const pare_linear *const w = i < m.config.blocks * PARE_ROLES
-                                         ? &m.block[i / PARE_ROLES].linear[i % PARE_ROLES]
-                                         : &m.head;
+    for (size_t i = 0; i <= m.config.blocks * PARE_COMMON_ROLES; i++) {
+        const pare_linear *const w =
+            i < m.config.blocks * PARE_COMMON_ROLES
+                ? &m.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES]
+                : &m.head;
         float *const x = PARE_NEW(&t.arena, float, w->n * w->k);
         ck_assert_msg(pare_linear_check(&t.cx, w) == PARE_OK, "%s", t.cx.what);
         pare_linear_to_f32(&t.cx, w, x);

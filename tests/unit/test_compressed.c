@@ -86,10 +86,12 @@ static void check_run(const job_place *p, const loaded *was, const loaded *float
     loaded is;
     load_to_run(p, "ct", &is);
     const pare_config *const c = &was->model.config;
-    for (size_t i = 0; i < c->blocks * PARE_ROLES; i++) {
-        const pare_role r = (pare_role)(i % PARE_ROLES);
-        const pare_linear *const a = pare_block_linear(&is.model.block[i / PARE_ROLES], 0, r);
-        const pare_linear *const b = pare_block_linear(&was->model.block[i / PARE_ROLES], 0, r);
+    for (size_t i = 0; i < c->blocks * PARE_COMMON_ROLES; i++) {
+        const pare_role r = (pare_role)(i % PARE_COMMON_ROLES);
+        const pare_linear *const a =
+            pare_block_linear(&is.model.block[i / PARE_COMMON_ROLES], 0, r);
+        const pare_linear *const b =
+            pare_block_linear(&was->model.block[i / PARE_COMMON_ROLES], 0, r);
         ck_assert_int_eq(a->bits > 0, b->bits > 0 && !cut);
         if (!a->bits)
             continue;
@@ -124,7 +126,7 @@ START_TEST(an_export_is_read_as_the_artifact)
     const pare_config *const c = &was.model.config;
     for (size_t i = 0; i < c->blocks; i++)
         for (size_t part = 0; part < pare_block_parts(c); part++)
-            for (pare_role r = 0; r < PARE_ROLES; r++) {
+            for (pare_role r = 0; r < PARE_COMMON_ROLES; r++) {
                 const pare_linear *const l = pare_block_linear(&was.model.block[i], part, r);
                 if (!l->name)
                     continue;

@@ -96,6 +96,20 @@ static const char *const messages[] = {
     "rope_parameters of sliding_attention: a rope_type that goes by the length of the sequence is",
     "embedding_multiplier is not a number above 0",
     "residual_multiplier 1e-30 and logits_scaling 1 do not fit F32",
+    "num_key_value_heads 2 is not supported with latent attention (num_attention_heads, 4, is)",
+    "qk_rope_head_dim 7 is odd, rotary positions need pairs",
+    "qk_nope_head_dim 16 with qk_rope_head_dim 8 and v_head_dim 64 is not supported: keys of an",
+    "keys and values of 1048576 heads of 24 are more than 16777216",
+    "partial_rotary_factor 0.5 is not supported in models of type deepseek_v3 (1 is)",
+    "positions of models of type deepseek_v3 are scaled by yarn or not at all",
+    "topk_method greedy is not supported (noaux_tc is)",
+    "scoring_func sigmoid is not supported (softmax is)",
+    "norm_topk_prob: true is not supported in models of type deepseek_v2",
+    "8 experts in 3 groups (n_group), 2 of which are picked from (topk_group), do not fit together "
+    "with 3 experts for a token; a group needs two experts at least",
+    "first_k_dense_replace is not a whole number from 0 to 2: one block at least has experts",
+    "n_shared_experts is missing",
+    "q_lora_rank is missing",
     "no_rope_layers is not a list",
     "no_rope_layers has 2 items for 3 blocks (num_hidden_layers)",
     "no_rope_layers: item 1 is neither 0 nor 1",
@@ -532,10 +546,11 @@ START_TEST(the_table_of_families_is_complete)
         ck_assert(!a->experts || strstr(a->experts->prefix, "%zu"));
         for (pare_role r = 0; r < PARE_ROLES; r++) {
             ck_assert((a->linear[r].name != NULL) == (a->linear[r].site < PARE_SITES));
-            ck_assert(a->linear[r].name || r == PARE_ROLE_GATE ||
+            ck_assert(a->linear[r].name || r == PARE_ROLE_GATE || r >= PARE_ROLE_Q_A ||
+                      (a->latent_eps > 0 && r == PARE_ROLE_V) ||
                       (a->experts && r > PARE_ROLE_GATE && !a->words->intermediate));
             ck_assert_int_eq(pare_arch_linear(a, 1, r)->name != NULL,
-                             a->experts && r >= PARE_ROLE_GATE);
+                             a->experts && r >= PARE_ROLE_GATE && r <= PARE_ROLE_DOWN);
         }
     }
 }

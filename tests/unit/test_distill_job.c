@@ -25,9 +25,10 @@ static void check_zeros(const char *pruned, const char *trained, pare_sparsity_s
     pare_checkpoint ck[2];
     pare_model m[2];
     open_two(&cx, &a, pruned, trained, ck, m);
-    for (size_t i = 0; i < m[0].config.blocks * PARE_ROLES; i++) {
-        const pare_linear *const l = &m[0].block[i / PARE_ROLES].linear[i % PARE_ROLES],
-                                 *const t = &m[1].block[i / PARE_ROLES].linear[i % PARE_ROLES];
+    for (size_t i = 0; i < m[0].config.blocks * PARE_COMMON_ROLES; i++) {
+        const pare_linear
+            *const l = &m[0].block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES],
+                   *const t = &m[1].block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
         const size_t count = l->n * l->k;
         float *const w = PARE_NEW(&a, float, count), *const v = PARE_NEW(&a, float, count);
         ck_assert(w && v);

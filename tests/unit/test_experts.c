@@ -46,7 +46,7 @@ START_TEST(the_router_gives_the_largest_of_the_softmax)
         for (size_t i = 0; i < n; i++)
             logit[i] = (float)(3 * pare_random_normal(5, round, i));
         by_definition(logit, n, used, norm, wanted);
-        pare__route(logit, n, used, norm, picked, weight);
+        pare__route(logit, n, &(pare_router){.used = used, .norm = norm}, picked, weight);
         for (size_t i = 0; i < used; i++) {
             ck_assert_uint_lt(picked[i], n);
             ck_assert(wanted[picked[i]] > 0);
@@ -65,7 +65,7 @@ static void check_route(const float *logit, size_t n, size_t used, const uint32_
     float copy[8], weight[8];
     uint32_t picked[8];
     memcpy(copy, logit, n * sizeof *copy);
-    pare__route(copy, n, used, true, picked, weight);
+    pare__route(copy, n, &(pare_router){.used = used, .norm = true}, picked, weight);
     for (size_t i = 0; i < used; i++)
         ck_assert_uint_eq(picked[i], wanted[i]);
 }
@@ -81,6 +81,47 @@ START_TEST(of_equal_experts_the_lower_index_wins)
 }
 END_TEST
 
+/* The router of DeepSeek V3: 8 experts in 4 groups, of which 2 stay; by hand. */
+START_TEST(sigmoids_pick_by_their_corrected_sums_from_the_best_groups)
+{
+    static const float correction[] = {0, 0, 0.3F, 0.3F, 0, 0, 0, 0.9F};
+    float logit[] = {4, -4, 0, 0.5F, 3, -5, -2, -3}, weight[3];
+    uint32_t picked[3];
+    const pare_router how = {.used = 3,
+                             .norm = true,
+                             .groups = 4,
+                             .groups_used = 2,
+                             .scale = 2.5,
+                             .correction = correction};
+    /* sums of groups: 1.00, 1.72, 0.96, 1.07: experts 2, 3, 6 and 7 are left, by 0.8, 0.92, 0.12
+       and 0.95 */
+    pare__route(logit, 8, &how, picked, weight);
+    ck_assert(picked[0] == 7 && picked[1] == 3 && picked[2] == 2);
+    const double s[] = {1 / (1 + exp(3)), 1 / (1 + exp(-0.5)), 0.5};
+    for (size_t i = 0; i < 3; i++)
+        ck_assert(fabs((double)weight[i] - 2.5 * s[i] / (s[0] + s[1] + s[2])) < 1e-6);
+}
+END_TEST
+
+/* That of V2: the best expert speaks for its group, weights are those of all experts. */
+START_TEST(groups_of_a_softmax_are_as_good_as_their_best_expert)
+{
+    float logit[] = {1, 2.9F, 3, -9, 2, 2.5F}, weight[2], all = 0;
+    uint32_t picked[2];
+    for (size_t i = 0; i < 6; i++)
+        all += expf(logit[i]);
+    const double wanted[] = {exp(3) / (double)all, exp(2.9F) / (double)all};
+    const pare_router how = {.used = 2, .groups = 3, .groups_used = 2};
+    pare__route(logit, 6, &how, picked, weight);
+    ck_assert(picked[0] == 2 && picked[1] == 1);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert(fabs((double)weight[i] - wanted[i]) < 1e-6);
+    float again[] = {1, 2.9F, 3, -9, 2, 2.5F};
+    pare__route(again, 6, &(pare_router){.used = 2, .groups = 3, .groups_used = 1}, picked, weight);
+    ck_assert(picked[0] == 2 && picked[1] == 3);
+}
+END_TEST
+
 START_TEST(a_router_without_numbers_gives_the_first_experts_no_number)
 {
     static const float broken[][4] = {{NAN, 1, 2, 3},
@@ -91,7 +132,7 @@ START_TEST(a_router_without_numbers_gives_the_first_experts_no_number)
         float logit[4], weight[2];
         uint32_t picked[2];
         memcpy(logit, broken[i / 2], sizeof logit);
-        pare__route(logit, 4, 2, i % 2, picked, weight);
+        pare__route(logit, 4, &(pare_router){.used = 2, .norm = i % 2}, picked, weight);
         ck_assert(picked[0] == 0 && picked[1] == 1);
         ck_assert(isnan(weight[0]) && isnan(weight[1]));
     }
@@ -117,7 +158,8 @@ static void row_by_hand(tiny_home *h, const pare_forward *f, const pare_block *b
     for (size_t j = 0; j < HIDDEN; j++)
         out[j] = shared[j] * share;
     APPLY(&b->router, x, logit);
-    pare__route(logit, c->experts, c->experts_used, c->expert_norm, picked, weight);
+    pare__route(logit, c->experts, &(pare_router){.used = c->experts_used, .norm = c->expert_norm},
+                picked, weight);
     for (size_t e = 0; e < c->experts; e++)
         for (size_t i = 0; i < c->experts_used; i++) {
             if (picked[i] != e)
@@ -473,6 +515,8 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, the_router_gives_the_largest_of_the_softmax);
     tcase_add_test(t, of_equal_experts_the_lower_index_wins);
+    tcase_add_test(t, sigmoids_pick_by_their_corrected_sums_from_the_best_groups);
+    tcase_add_test(t, groups_of_a_softmax_are_as_good_as_their_best_expert);
     tcase_add_test(t, a_router_without_numbers_gives_the_first_experts_no_number);
     tcase_add_loop_test(t, experts_add_in_ascending_order_what_one_row_alone_gives, 0,
                         2 * TINY_KINDS);

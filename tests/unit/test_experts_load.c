@@ -43,7 +43,7 @@ START_TEST(every_expert_and_the_router_are_bound)
         ck_assert(m.block[b].router.n == c->experts && m.block[b].router.k == c->hidden);
         ck_assert_int_eq(m.block[b].shared_gate.name != NULL, _i == 1);
         for (size_t part = 1; part < pare_block_parts(c); part++)
-            for (pare_role r = 0; r < PARE_ROLES; r++) {
+            for (pare_role r = 0; r < PARE_COMMON_ROLES; r++) {
                 const pare_linear *const l = pare_block_linear(&m.block[b], part, r);
                 char name[128];
                 ck_assert_int_eq(l->name != NULL, r >= PARE_ROLE_GATE);

@@ -58,7 +58,7 @@ static void write_artifact(const pare_packed_linear *kind, size_t kinds, const t
 {
     static artifact m;
     artifact_open_tiny(&m, &cx, &from, tiny);
-    for (size_t i = 0; i < 2 * PARE_ROLES; i++)
+    for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++)
         if (kind[i % kinds].bits)
             artifact_add(&m, i, &kind[i % kinds]);
     artifact_plan(&m, 1 << 16);

@@ -129,6 +129,8 @@ static bool check_floats(const job_place *p, loaded *was)
         return false;
     }
     ck_assert_msg(s == PARE_OK, "%s", cx.what);
+    if (was->model.config.arch->latent_eps > 0)
+        check_refused(export_to(p, "gguf:q4_0", &r), "are written in the format safetensors only");
     load(p, "safetensors", &is);
     check_model(&is, was);
     check_names(p);

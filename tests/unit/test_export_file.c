@@ -77,7 +77,7 @@ static void write_artifact(const pare_packed_linear *kind, size_t hidden, pare_d
                              .shards = 1,
                              .seed = 1};
     artifact_open_tiny(&m, &cx, &from, &tiny);
-    for (size_t i = 0; i < 2 * PARE_ROLES; i++)
+    for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++)
         artifact_add(&m, i, kind);
     artifact_plan(&m, 1 << 20);
     artifact_finish(&m, &from, artifact_fill_encoded);
@@ -190,9 +190,10 @@ static double distance(void)
     double square = 0, difference = 0;
     ck_assert_msg(load(from.path, &a, &was) == PARE_OK, "%s", cx.what);
     ck_assert_msg(load(to, &b, &is) == PARE_OK, "%s", cx.what);
-    for (size_t i = 0; i < 2 * PARE_ROLES; i++) {
-        const pare_linear *const x = &was.block[i / PARE_ROLES].linear[i % PARE_ROLES];
-        const pare_linear *const y = &is.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+    for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++) {
+        const pare_linear *const x =
+            &was.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
+        const pare_linear *const y = &is.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
         ck_assert(x->n == y->n && x->k == y->k);
         float *const w = PARE_NEW(&arena, float, x->n * x->k);
         float *const v = PARE_NEW(&arena, float, x->n * x->k);

@@ -246,10 +246,10 @@ static void check_window(const kind *k, const loaded *is)
 static void check_packed(const pare_model *m)
 {
     const size_t parts = pare_block_parts(&m->config);
-    for (size_t i = 0; i < m->config.blocks * parts * PARE_ROLES; i++) {
-        const pare_block *const b = &m->block[i / (parts * PARE_ROLES)];
+    for (size_t i = 0; i < m->config.blocks * parts * PARE_COMMON_ROLES; i++) {
+        const pare_block *const b = &m->block[i / (parts * PARE_COMMON_ROLES)];
         const pare_linear *const l =
-            pare_block_linear(b, i / PARE_ROLES % parts, (pare_role)(i % PARE_ROLES));
+            pare_block_linear(b, i / PARE_COMMON_ROLES % parts, (pare_role)(i % PARE_COMMON_ROLES));
         ck_assert(!l->name || (l->bits == 8 && l->panel.group == 32));
         ck_assert(b->router.bits == 0 && b->shared_gate.bits == 0);
     }
@@ -366,7 +366,7 @@ START_TEST(experts_share_a_tensor_and_keep_their_fates)
     ck_assert_uint_eq(r.count[PARE_EXPORT_ROUNDED], 2 * blocks * (experts - 1));
     ck_assert_uint_eq(r.count[PARE_EXPORT_LOSSLESS], blocks * (experts - 1));
     for (size_t e = 0; e < experts; e++)
-        for (pare_role role = PARE_ROLE_GATE; role < PARE_ROLES; role++)
+        for (pare_role role = PARE_ROLE_GATE; role < PARE_COMMON_ROLES; role++)
             if (e != 3 || role != PARE_ROLE_UP)
                 check_linear(pare_block_linear(&is.model.block[1], 1 + e, role),
                              pare_block_linear(&was.model.block[1], 1 + e, role),

@@ -64,7 +64,7 @@ START_TEST(blocks_get_the_types_of_llama_cpp)
     is_mixed("gguf:q2_k_m", &c, PARE_ROLE_O, "", "", "Q3_K");
     is_mixed("gguf:q2_k_s", &c, PARE_ROLE_V, "", "", "Q2_K");
     is_mixed("gguf:q2_k_s", &c, PARE_ROLE_DOWN, "Q4_K", " 0 1 2 3", "Q2_K");
-    for (pare_role r = 0; r < PARE_ROLES; r++)
+    for (pare_role r = 0; r < PARE_COMMON_ROLES; r++)
         if (r == PARE_ROLE_Q || r == PARE_ROLE_K || r == PARE_ROLE_GATE || r == PARE_ROLE_UP)
             for (size_t t = PARE__GGUF_Q2_K_S; t <= PARE__GGUF_Q5_K_M; t++)
                 is_mixed(pare__export_gguf[t].name, &c, r, "", "", pare__export_gguf[t].block);

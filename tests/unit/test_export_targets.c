@@ -526,14 +526,14 @@ START_TEST(asymmetric_codes_are_refused_by_the_first_version_of_gptq)
 END_TEST
 
 /* One block and the head; `kind[i]` 0: left out, else bits, 8: with int8 inputs. */
-enum { LINEARS = PARE_ROLES + 1 };
+enum { LINEARS = PARE_COMMON_ROLES + 1 };
 static void describe(pare_export_linear linear[LINEARS], const unsigned kind[LINEARS])
 {
     static const char *const name[] = {"b.q", "b.k", "b.v", "b.o", "b.gate", "b.up", "b.down", "h"};
     for (size_t i = 0; i < LINEARS; i++) {
         const pare_packed_linear l = UNIFORM(name[i], 32, 64, kind[i], kind[i] == 8 ? 0 : 32, true);
         linear[i] = (pare_export_linear){.name = name[i],
-                                         .block = i / PARE_ROLES,
+                                         .block = i / PARE_COMMON_ROLES,
                                          .role = (pare_role)i,
                                          .is_packed = kind[i] != 0,
                                          .packed = l};

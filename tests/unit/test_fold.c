@@ -14,7 +14,7 @@ typedef struct rig {
     int32_t *tokens;
 } rig;
 
-static const pare_biases all_room = {(1u << PARE_ROLES) - 1, 3};
+static const pare_biases all_room = {(1u << PARE_COMMON_ROLES) - 1, 3};
 
 static void rig_begin(rig *r)
 {
@@ -232,7 +232,7 @@ START_TEST(orders_of_channels_leave_the_logits_of_the_float_model_alone)
     const pare_block *const block = &r.block[0];
     const float up = block->linear[PARE_ROLE_UP].floats[0],
                 gate = block->linear[PARE_ROLE_GATE].floats[0];
-    for (size_t role = 0; role < PARE_ROLES; role++)
+    for (size_t role = 0; role < PARE_COMMON_ROLES; role++)
         for (size_t i = 0; i < c->kv_heads * c->head_dim; i++) /* biases that differ */
             block->linear[role].bias[i] += (float)pare_random_normal(9, role, i);
     const float *const biased = logits(&r, NULL);

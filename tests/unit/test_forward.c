@@ -5,7 +5,7 @@
  * sequence at once, no cache, RoPE by complex rotation. x [length][hidden] in and out. */
 typedef struct plain {
     const pare_config *c;
-    double w[PARE_ROLES][70 * 70];
+    double w[PARE_COMMON_ROLES][70 * 70];
     const pare_block *block;
 } plain;
 
@@ -14,7 +14,7 @@ static void plain_load(plain *p, pare_ctx *cx, const pare_config *c, const pare_
     float dense[70 * 70];
     p->c = c;
     p->block = b;
-    for (size_t r = 0; r < PARE_ROLES; r++) {
+    for (size_t r = 0; r < PARE_COMMON_ROLES; r++) {
         pare_linear_to_f32(cx, &b->linear[r], dense);
         for (size_t i = 0; i < b->linear[r].n * b->linear[r].k; i++)
             p->w[r][i] = (double)dense[i];

@@ -80,6 +80,7 @@ static void check_place(const pare_block *b, const pare_leaf *l)
     case PARE_LEAF_INNER_NORM: ck_assert(l->vector == &b->inner_norm[l->index]); break;
     case PARE_LEAF_ROUTER_BIAS: ck_assert(l->vector == &b->router.bias); break;
     case PARE_LEAF_SINKS: ck_assert(l->vector == &b->sinks); break;
+    case PARE_LEAF_CORRECTION: ck_assert(l->vector == &b->correction); break;
     case PARE_LEAF_ROUTER: ck_assert(l->linear == (l->index ? &b->shared_gate : &b->router)); break;
     case PARE_LEAF_WEIGHT: ck_assert(l->linear == linear); break;
     case PARE_LEAF_BIAS: ck_assert(l->vector == &linear->bias); break;
@@ -97,7 +98,9 @@ static void walk_model(walk *w)
     }
     for (size_t b = 0; b < c->blocks; b++)
         for (size_t i = 0; i < pare_block_leaves(c); i++) {
-            const pare_leaf leaf = pare_block_leaf(c, &model.block[b], i);
+            pare_config own;
+            pare_block_config(c, b, &own);
+            const pare_leaf leaf = pare_block_leaf(&own, &model.block[b], i);
             if (!leaf.name)
                 continue;
             ck_assert_uint_gt(
@@ -171,7 +174,7 @@ static void check_copy(const pare_leaf *is, const pare_leaf *was, bool own)
 /* With room for every bias: those that the family lacks are 0. */
 START_TEST(a_block_in_floats_owns_the_first_leaves)
 {
-    static const pare_biases every = {(1u << PARE_ROLES) - 1, 3};
+    static const pare_biases every = {(1u << PARE_COMMON_ROLES) - 1, 3};
     load(&families[_i]);
     const pare_config *const c = &model.config;
     pare_block b;
@@ -187,15 +190,17 @@ START_TEST(a_block_in_floats_owns_the_first_leaves)
             for (size_t j = 0; j < old.n * old.k; j++)
                 pare_leaf_floats(&old)[j] = 7;
         }
+        pare_config own;
+        pare_block_config(c, at, &own);
         pare_block_load(&cx, c, &model.block[at], &b);
         for (size_t i = 0; i < pare_block_leaves(c); i++) {
-            const pare_leaf is = pare_block_leaf(c, &b, i);
-            const pare_leaf was = pare_block_leaf(c, &model.block[at], i);
+            const pare_leaf is = pare_block_leaf(&own, &b, i);
+            const pare_leaf was = pare_block_leaf(&own, &model.block[at], i);
             check_copy(&is, &was, i < PARE_OWN_LEAVES);
         }
     }
     const pare_biases has = pare_block_biases(&b);
-    for (unsigned role = 0; role < PARE_ROLES; role++)
+    for (unsigned role = 0; role < PARE_COMMON_ROLES; role++)
         ck_assert_int_eq(has.linear >> role & 1, pare_arch_has(c->arch, (pare_role)role));
     ck_assert_uint_eq(has.norm, c->arch->mlp_norm ? 3 : c->arch->attention_norm ? 1 : 0);
     pare_arena_release(&a);

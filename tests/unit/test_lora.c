@@ -2,7 +2,7 @@
  * differences of the loss, and what stays as it was. */
 #include "tests/unit/train_rig.h"
 
-enum { RANK = 3, ADAPTED = BLOCKS * (PARE_ROLES - 1), STEPS = 12 };
+enum { RANK = 3, ADAPTED = BLOCKS * (PARE_COMMON_ROLES - 1), STEPS = 12 };
 
 static bool all_but_k(void *self, size_t block, const pare_leaf *leaf)
 {

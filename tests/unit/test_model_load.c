@@ -225,7 +225,7 @@ START_TEST(biases_are_loaded_when_the_configuration_has_them)
     refuses(PARE_EFORMAT, "tensor model.layers.0.self_attn.k_proj.bias has no place in a model");
     edit("config.json", "{", "{\"attention_bias\": true, ");
     ck_assert_msg(load(dir.path, &m) == PARE_OK, "%s", cx.what);
-    for (pare_role r = 0; r < PARE_ROLES; r++)
+    for (pare_role r = 0; r < PARE_COMMON_ROLES; r++)
         ck_assert_int_eq(m.block[0].linear[r].bias != NULL, r <= PARE_ROLE_O);
     ck_assert(m.block[0].linear[PARE_ROLE_O].bias[3] == 3);
 }
@@ -286,8 +286,8 @@ START_TEST(an_artifact_gives_back_the_weights_that_went_in)
     ck_assert(ck.packed);
     ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
     ck_assert(m.embed.bits == 0 && m.head.bits == 0);
-    for (size_t i = 0; i < 2 * PARE_ROLES; i++) {
-        const pare_linear *const l = &m.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+    for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++) {
+        const pare_linear *const l = &m.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
         ck_assert_uint_eq(l->bits, packs[_i].bits);
         const pare_packed_linear p =
             UNIFORM(l->name, l->n, l->k, packs[_i].bits, packs[_i].group, packs[_i].symmetric);
@@ -309,8 +309,8 @@ START_TEST(an_artifact_of_every_encoding_gives_back_what_its_codes_stand_for)
     artifact_write_encoded(&cx, &dir, _i ? 8192 : 1 << 20);
     ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
     ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
-    for (size_t i = 0, seed = 0; i < 2 * PARE_ROLES; i++) {
-        const pare_linear *const l = &m.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+    for (size_t i = 0, seed = 0; i < 2 * PARE_COMMON_ROLES; i++) {
+        const pare_linear *const l = &m.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
         if (i == ARTIFACT_DENSE) {
             ck_assert_uint_eq(l->bits, 0);
             continue;

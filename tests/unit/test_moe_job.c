@@ -111,9 +111,10 @@ static bool same_experts(const char *first, const char *second)
     open_pair(&two, second);
     size_t same = 0, count = 0;
     const pare_config *const c = &one.before.config;
-    for (size_t i = 0; i < c->blocks * c->experts * PARE_ROLES; i++) {
-        const size_t part = i / PARE_ROLES % c->experts + 1, b = i / PARE_ROLES / c->experts;
-        const pare_role role = (pare_role)(i % PARE_ROLES);
+    for (size_t i = 0; i < c->blocks * c->experts * PARE_COMMON_ROLES; i++) {
+        const size_t part = i / PARE_COMMON_ROLES % c->experts + 1,
+                     b = i / PARE_COMMON_ROLES / c->experts;
+        const pare_role role = (pare_role)(i % PARE_COMMON_ROLES);
         const pare_linear *const l = pare_block_linear(&one.after.block[b], part, role);
         if (!l->name)
             continue;

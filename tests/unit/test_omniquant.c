@@ -138,7 +138,7 @@ static void begin(home *m, size_t threads, unsigned bits)
                        .head_dim = 16,
                        .norm_eps = 1e-5,
                        .rope = {.theta = 10000}};
-    for (unsigned r = 0; r < PARE_ROLES; r++) {
+    for (unsigned r = 0; r < PARE_COMMON_ROLES; r++) {
         size_t n, k;
         pare_linear_shape(c, 0, (pare_role)r, &n, &k);
         m->block.linear[r] = tiny_dense(a, PARE_F32, r, n, k);
@@ -159,7 +159,7 @@ static void begin(home *m, size_t threads, unsigned bits)
                                      .window = WINDOW,
                                      .read = read_windows,
                                      .self = m};
-    for (size_t r = 0; r < PARE_ROLES; r++)
+    for (size_t r = 0; r < PARE_COMMON_ROLES; r++)
         m->data.grid[r] = &m->grid;
 }
 
@@ -175,7 +175,7 @@ static double stored_loss(home *m, const pare_omniquant_found *found)
         if (found->scale[s])
             ck_assert_int_eq(pare_fold_scale(&m->h.cx, c, &b, (pare_site)s, found->scale[s]),
                              PARE_OK);
-    for (size_t r = 0; r < PARE_ROLES; r++) {
+    for (size_t r = 0; r < PARE_COMMON_ROLES; r++) {
         const size_t n = m->block.linear[r].n, k = m->block.linear[r].k;
         if (found->low[r])
             pare_omniquant_clamp(
@@ -262,7 +262,7 @@ START_TEST(any_thread_count_learns_the_same_bytes)
     begin(&m, 3, 3);
     ck_assert_int_eq(learn(&m, &opts, &found), PARE_OK);
     ck_assert(want.after == found.after && want.before == found.before);
-    for (size_t r = 0; r < PARE_ROLES; r++) {
+    for (size_t r = 0; r < PARE_COMMON_ROLES; r++) {
         const size_t bytes = m.block.linear[r].n * (m.block.linear[r].k / 32) * sizeof(float);
         ck_assert_mem_eq(want.low[r], found.low[r], bytes);
         ck_assert_mem_eq(want.high[r], found.high[r], bytes);
@@ -284,7 +284,7 @@ START_TEST(plain_rounding_is_kept_when_nothing_better_is_found)
     pare_omniquant_found found;
     ck_assert_int_eq(learn(&m, &opts, &found), PARE_OK);
     ck_assert(found.kept && found.before == found.after);
-    for (size_t r = 0; r < PARE_ROLES; r++)
+    for (size_t r = 0; r < PARE_COMMON_ROLES; r++)
         ck_assert_ptr_null(found.low[r]);
     tiny_end(&m.h);
 }

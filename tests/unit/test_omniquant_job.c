@@ -69,7 +69,7 @@ static void check_notes(const char *output, size_t blocks)
         rows++;
     }
     ck_assert_int_eq(fclose(f), 0);
-    ck_assert_uint_eq(rows, blocks * PARE_ROLES);
+    ck_assert_uint_eq(rows, blocks * PARE_COMMON_ROLES);
 }
 
 START_TEST(learned_ranges_and_scales_bring_the_model_nearer_than_plain_rounding)

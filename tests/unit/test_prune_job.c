@@ -187,8 +187,9 @@ static void check_zeros(const char *output, nm rule)
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, output), &ck), PARE_OK);
     ck_assert_msg(pare_model_load(&cx, &a, &ck, &model) == PARE_OK, "%s", cx.what);
-    for (size_t i = 0; i < model.config.blocks * PARE_ROLES; i++) {
-        const pare_linear *const l = &model.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+    for (size_t i = 0; i < model.config.blocks * PARE_COMMON_ROLES; i++) {
+        const pare_linear *const l =
+            &model.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
         float *const w = PARE_NEW(&a, float, l->n * l->k);
         ck_assert_ptr_nonnull(w);
         pare_linear_to_f32(&cx, l, w);

@@ -38,7 +38,8 @@ static void recipe(const char *passes)
 }
 
 typedef struct counts {
-    double zeros[BLOCKS_MOST][PARE_ROLES], weights[BLOCKS_MOST][PARE_ROLES], total, all;
+    double zeros[BLOCKS_MOST][PARE_COMMON_ROLES], weights[BLOCKS_MOST][PARE_COMMON_ROLES], total,
+        all;
 } counts;
 
 static counts count_zeros(const char *output)
@@ -54,8 +55,8 @@ static counts count_zeros(const char *output)
     ck_assert_msg(pare_model_load(&cx, &a, &ck, &model) == PARE_OK, "%s", cx.what);
     config = model.config;
     ck_assert_uint_le(config.blocks, BLOCKS_MOST);
-    for (size_t i = 0; i < config.blocks * PARE_ROLES; i++) {
-        const size_t block = i / PARE_ROLES, role = i % PARE_ROLES;
+    for (size_t i = 0; i < config.blocks * PARE_COMMON_ROLES; i++) {
+        const size_t block = i / PARE_COMMON_ROLES, role = i % PARE_COMMON_ROLES;
         const pare_linear *const l = &model.block[block].linear[role];
         float *const w = PARE_NEW(&a, float, l->n * l->k);
         ck_assert_ptr_nonnull(w);
@@ -167,7 +168,7 @@ START_TEST(a_block_with_outliers_keeps_more)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
     const counts c = count_zeros("out");
     for (size_t block = 0; block < config.blocks; block++)
-        for (size_t role = 0; role < PARE_ROLES; role++) {
+        for (size_t role = 0; role < PARE_COMMON_ROLES; role++) {
             const double share = c.zeros[block][role] / c.weights[block][role];
             const double unit = 1.0 / (double)config.hidden;
             ck_assert_double_le(fabs(share - 0.6), 0.1 + unit);
@@ -186,11 +187,11 @@ START_TEST(what_has_large_inputs_keeps_more)
     recipe("  - magnitude: {sparsity: 0.6, ratios: isc, spread: 0.1}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
     const counts c = count_zeros("out");
-    double share[BLOCKS_MOST * PARE_ROLES], least = 1, most = 0;
-    const size_t count = config.blocks * PARE_ROLES;
+    double share[BLOCKS_MOST * PARE_COMMON_ROLES], least = 1, most = 0;
+    const size_t count = config.blocks * PARE_COMMON_ROLES;
     for (size_t i = 0; i < count; i++) {
-        share[i] =
-            c.zeros[i / PARE_ROLES][i % PARE_ROLES] / c.weights[i / PARE_ROLES][i % PARE_ROLES];
+        share[i] = c.zeros[i / PARE_COMMON_ROLES][i % PARE_COMMON_ROLES] /
+                   c.weights[i / PARE_COMMON_ROLES][i % PARE_COMMON_ROLES];
         least = fmin(least, share[i]);
         most = fmax(most, share[i]);
     }
@@ -203,7 +204,7 @@ START_TEST(what_has_large_inputs_keeps_more)
         for (size_t j = 0; j < i; j++)
             ck_assert_double_gt(fabs(share[i] - share[j]), step - 3 * unit);
     }
-    for (size_t b = 0; b < count; b += PARE_ROLES) {
+    for (size_t b = 0; b < count; b += PARE_COMMON_ROLES) {
         ck_assert_double_gt(share[b + PARE_ROLE_Q], share[b + PARE_ROLE_K]);
         ck_assert_double_gt(share[b + PARE_ROLE_K], share[b + PARE_ROLE_V]);
         ck_assert_double_gt(share[b + PARE_ROLE_GATE], share[b + PARE_ROLE_UP]);
@@ -218,7 +219,7 @@ START_TEST(a_search_takes_from_where_it_costs_least)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
     const counts c = count_zeros("out");
     const double unit = 1.0 / (double)config.hidden;
-    for (size_t role = 0; role < PARE_ROLES; role++) {
+    for (size_t role = 0; role < PARE_COMMON_ROLES; role++) {
         ck_assert_double_le(fabs(c.zeros[0][role] / c.weights[0][role] - 0.5), unit);
         ck_assert_double_le(fabs(c.zeros[1][role] / c.weights[1][role] - 0.7), 2 * unit);
     }
@@ -272,7 +273,7 @@ START_TEST(other_steps_keep_their_ratio)
     const counts c = count_zeros("out");
     double gone = 0, all = 0;
     for (size_t block = 0; block < config.blocks; block++)
-        for (size_t role = 0; role < PARE_ROLES; role++) {
+        for (size_t role = 0; role < PARE_COMMON_ROLES; role++) {
             const bool mlp =
                 role == PARE_ROLE_GATE || role == PARE_ROLE_UP || role == PARE_ROLE_DOWN;
             gone += mlp ? c.zeros[block][role] : 0;

@@ -55,7 +55,7 @@ static pare_block rotate_block(rig *r, const pare_rotation *rot, const pare_bloc
     pare_block out;
     ck_assert_int_eq(pare_block_take(a, c, pare_block_biases(from), &out), PARE_OK);
     pare_block_load(&r->home.cx, c, from, &out);
-    for (size_t i = 0; i < PARE_ROLES; i++)
+    for (size_t i = 0; i < PARE_COMMON_ROLES; i++)
         out.linear[i].rotated = pare_rotation_is_online(rot, (pare_role)i);
     ck_assert_int_eq(pare_rotation_block(&r->home.cx, a, rot, &out), PARE_OK);
     for (size_t i = 0; i < c->hidden; i++)
@@ -219,7 +219,7 @@ START_TEST(threads_do_not_change_a_bit_and_the_seed_does)
     const pare_block a = rotate_block(&r, rotation(&r, 5, false), &r.model.block[0]);
     const pare_block b = rotate_block(&s, rotation(&s, 5, false), &s.model.block[0]);
     const pare_block other = rotate_block(&s, rotation(&s, 6, false), &s.model.block[0]);
-    for (size_t i = 0; i < PARE_ROLES; i++) {
+    for (size_t i = 0; i < PARE_COMMON_ROLES; i++) {
         const size_t bytes = a.linear[i].n * a.linear[i].k * sizeof(float);
         ck_assert_mem_eq(a.linear[i].data, b.linear[i].data, bytes);
         ck_assert_mem_ne(a.linear[i].data, other.linear[i].data, bytes);

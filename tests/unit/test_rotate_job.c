@@ -104,7 +104,7 @@ START_TEST(the_head_is_untied_and_the_norms_are_one)
     ck_assert(same > 0.9 * norms && same < 1.1 * norms); /* weights of the norm are about one */
     for (size_t i = 0; i < m.config.hidden; i++)
         ck_assert(m.norm[i] == 1.0f && m.block[1].norm[1][i] == 1.0f);
-    for (size_t role = 0; role < PARE_ROLES; role++)
+    for (size_t role = 0; role < PARE_COMMON_ROLES; role++)
         ck_assert(m.block[0].linear[role].rotated ==
                   (role == PARE_ROLE_O || role == PARE_ROLE_DOWN));
     pare_checkpoint_close(&ck);

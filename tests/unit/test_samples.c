@@ -114,7 +114,8 @@ START_TEST(lambda_is_the_share_of_steps_that_learn_from_samples)
     rig r;
     rig_begin(&r, 2);
     for (size_t i = 0; i < LEAVES; i++)
-        memcpy(r.leaf[i].value, r.teacher.block[i / PARE_ROLES].linear[i % PARE_ROLES].data,
+        memcpy(r.leaf[i].value,
+               r.teacher.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES].data,
                r.leaf[i].count * sizeof(float));
     pare_train_opts o = usual();
     pare_train_state state = {0};

@@ -539,17 +539,17 @@ START_TEST(ranks_get_whole_pieces_or_the_linear_is_named)
                            .head_dim = head_dim,
                            .hidden = hidden,
                            .vocab = splits[_i].vocab};
-    pare_export_linear linear[PARE_ROLES + 1];
+    pare_export_linear linear[PARE_COMMON_ROLES + 1];
     const pare_linear weights = {.dtype = PARE_F16};
-    for (size_t i = 0; i <= PARE_ROLES; i++)
+    for (size_t i = 0; i <= PARE_COMMON_ROLES; i++)
         linear[i] = (pare_export_linear){
             .name = name[i],
-            .block = i / PARE_ROLES,
+            .block = i / PARE_COMMON_ROLES,
             .role = (pare_role)i,
-            .is_packed = i < PARE_ROLES || splits[_i].head,
+            .is_packed = i < PARE_COMMON_ROLES || splits[_i].head,
             .packed = UNIFORM(name[i], n[i], k[i], splits[_i].bits, splits[_i].group, true),
             .weights = &weights};
-    const pare_export_model m = {.config = &c, .linear = linear, .linears = PARE_ROLES + 1};
+    const pare_export_model m = {.config = &c, .linear = linear, .linears = PARE_COMMON_ROLES + 1};
     const pare_export_target *const t = pare_export_find(splits[_i].target);
     ck_assert_int_eq(pare_export_check_ranks(&cx, t, &m, 1), PARE_OK);
     const pare_status s = pare_export_check_ranks(&cx, t, &m, splits[_i].ranks);

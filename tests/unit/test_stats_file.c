@@ -79,7 +79,7 @@ static pare_status put_block(pare_hdf5_writer *w, size_t block)
     static const uint64_t routed[2] = {7, ROWS};
     pare_output_curvature outputs;
     PARE_TRY(pare_output_curvature_take(&arena, &config, &outputs));
-    for (size_t i = 0; i < outputs.first[PARE_ROLES]; i++)
+    for (size_t i = 0; i < outputs.first[PARE_COMMON_ROLES]; i++)
         outputs.o[i] = (float)i + 1;
     const pare_stats_block b = {stream, &outputs, routed};
     config.experts = 2;
@@ -172,7 +172,8 @@ START_TEST(what_belongs_to_a_block_comes_back)
     ck_assert_mem_eq(x, stream, sizeof x);
     ck_assert_int_eq(pare_output_curvature_take(&arena, &config, &outputs), PARE_OK);
     ck_assert_int_eq(pare_stats_group_outputs(&g, &outputs), PARE_OK);
-    ck_assert(outputs.o[outputs.first[PARE_ROLES] - 1] == (float)outputs.first[PARE_ROLES]);
+    ck_assert(outputs.o[outputs.first[PARE_COMMON_ROLES] - 1] ==
+              (float)outputs.first[PARE_COMMON_ROLES]);
     ck_assert_int_eq(pare_stats_group_routed(&g, 2, ROWS, routed), PARE_OK);
     ck_assert(routed[0] == 7 && routed[1] == ROWS);
     ck_assert_int_eq(pare_stats_group_routed(&g, 2, ROWS - 1, routed), PARE_EFORMAT);

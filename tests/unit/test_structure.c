@@ -42,9 +42,9 @@ static void make(model *to, size_t threads)
                           .head_dim = DIM,
                           .vocab = 8,
                           .context = 64};
-    const pare_biases room = {.linear = (1u << PARE_ROLES) - 1};
+    const pare_biases room = {.linear = (1u << PARE_COMMON_ROLES) - 1};
     ck_assert_int_eq(pare_block_take(&to->a, &to->c, room, &to->block), PARE_OK);
-    for (pare_role r = PARE_ROLE_Q; r < PARE_ROLES; r++) {
+    for (pare_role r = PARE_ROLE_Q; r < PARE_COMMON_ROLES; r++) {
         size_t n, k;
         pare_linear_shape(&to->c, 0, r, &n, &k);
         fill(to->block.linear[r].floats, n * k, r);
@@ -286,7 +286,7 @@ START_TEST(what_stays_stands_in_front_in_its_order)
     make(&was, 1);
     pare_structure_move(&m.c, &m.block, PARE_PART_HEADS, heads);
     pare_structure_move(&m.c, &m.block, PARE_PART_CHANNELS, mlp);
-    for (pare_role r = PARE_ROLE_Q; r < PARE_ROLES; r++) {
+    for (pare_role r = PARE_ROLE_Q; r < PARE_COMMON_ROLES; r++) {
         const bool attention = r <= PARE_ROLE_O, reads = r == PARE_ROLE_O || r == PARE_ROLE_DOWN;
         size_t n, k;
         pare_linear_shape(&m.c, 0, r, &n, &k);

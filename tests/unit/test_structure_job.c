@@ -88,9 +88,9 @@ START_TEST(the_configuration_and_every_tensor_have_the_new_shapes)
     ck_assert_int_eq(pare_json_type_of(pare_json_get(o.ck.config, "quantization_config")),
                      PARE_JSON_ABSENT);
     ck_assert_uint_eq(o.cuts, 4);
-    ck_assert_uint_eq(o.ck.tensors, 2 + 2 * (2 + 2 * PARE_ROLES));
+    ck_assert_uint_eq(o.ck.tensors, 2 + 2 * (2 + 2 * PARE_COMMON_ROLES));
     for (size_t b = 0; b < 2; b++)
-        for (size_t role = 0; role < PARE_ROLES; role++) {
+        for (size_t role = 0; role < PARE_COMMON_ROLES; role++) {
             const pare_linear *const l = &o.m.block[b].linear[role];
             const bool filled = role == PARE_ROLE_O || role == PARE_ROLE_DOWN;
             bool any = false;

@@ -13,7 +13,7 @@ enum {
     Q_WIDTH = HEADS * DIM,
     KV_WIDTH = KV_HEADS * DIM,
     ROWS_MAX = 144,
-    PARTS = 2 * PARE_ROLES + 5
+    PARTS = 2 * PARE_COMMON_ROLES + 5
 };
 
 typedef struct part {
@@ -28,7 +28,7 @@ typedef struct plain {
     double offset[PARE_SITES]; /* added to the inputs of a site */
 } plain;
 
-static const size_t shape[PARE_ROLES][2] = {
+static const size_t shape[PARE_COMMON_ROLES][2] = {
     {Q_WIDTH, HIDDEN}, {KV_WIDTH, HIDDEN}, {KV_WIDTH, HIDDEN}, {HIDDEN, Q_WIDTH},
     {INNER, HIDDEN},   {INNER, HIDDEN},    {HIDDEN, INNER}};
 
@@ -40,7 +40,8 @@ static const double *plain_part(const plain *p, size_t i)
 static void plain_linear(const plain *p, size_t role, const double *x, double *y)
 {
     const size_t n = shape[role][0], k = shape[role][1];
-    const double *const w = plain_part(p, role), *const bias = plain_part(p, PARE_ROLES + role);
+    const double *const w = plain_part(p, role), *const bias =
+                                                     plain_part(p, PARE_COMMON_ROLES + role);
     for (size_t i = 0; i < n; i++) {
         y[i] = bias[i];
         for (size_t j = 0; j < k; j++)
@@ -50,8 +51,8 @@ static void plain_linear(const plain *p, size_t role, const double *x, double *y
 
 static void plain_norm(const plain *p, size_t which, pare_site site, const double *x, double *y)
 {
-    const double *const w = plain_part(p, 2 * PARE_ROLES + which);
-    const double *const bias = plain_part(p, 2 * PARE_ROLES + 2 + which);
+    const double *const w = plain_part(p, 2 * PARE_COMMON_ROLES + which);
+    const double *const bias = plain_part(p, 2 * PARE_COMMON_ROLES + 2 + which);
     double squares = 0;
     for (size_t i = 0; i < HIDDEN; i++)
         squares += x[i] * x[i];
@@ -147,17 +148,17 @@ typedef struct home {
 static void build(home *m)
 {
     pare_block *const b = &m->block;
-    float *const *const norm = m->given + 2 * PARE_ROLES;
+    float *const *const norm = m->given + 2 * PARE_COMMON_ROLES;
     *b = (pare_block){.norm = {norm[0], norm[1]}, .norm_bias = {norm[2], norm[3]}};
     for (size_t i = 0; i < PARTS - 1; i++)
         m->leaf[i] = (pare_leaf_gradient){m->given[i], m->got[i]};
-    for (size_t r = 0; r < PARE_ROLES; r++)
+    for (size_t r = 0; r < PARE_COMMON_ROLES; r++)
         b->linear[r] = (pare_linear){.name = "tiny",
                                      .n = shape[r][0],
                                      .k = shape[r][1],
                                      .dtype = PARE_F32,
                                      .data = m->given[r],
-                                     .bias = m->given[PARE_ROLES + r]};
+                                     .bias = m->given[PARE_COMMON_ROLES + r]};
     m->x = m->given[PARTS - 1];
     m->dx = m->got[PARTS - 1];
 }
@@ -179,10 +180,10 @@ static void begin(home *m, size_t threads, size_t sequences, size_t length)
     const size_t rows = sequences * length;
     size_t total = 0;
     for (size_t i = 0; i < PARTS; i++) {
-        const size_t count = i < PARE_ROLES           ? shape[i][0] * shape[i][1]
-                             : i < 2 * PARE_ROLES     ? shape[i - PARE_ROLES][0]
-                             : i < 2 * PARE_ROLES + 4 ? HIDDEN
-                                                      : rows * HIDDEN;
+        const size_t count = i < PARE_COMMON_ROLES           ? shape[i][0] * shape[i][1]
+                             : i < 2 * PARE_COMMON_ROLES     ? shape[i - PARE_COMMON_ROLES][0]
+                             : i < 2 * PARE_COMMON_ROLES + 4 ? HIDDEN
+                                                             : rows * HIDDEN;
         m->plain.part[i] = (part){total, count};
         m->given[i] = tiny_take(a, count, sizeof(float));
         m->got[i] = tiny_take(a, count, sizeof(float));
@@ -191,7 +192,8 @@ static void begin(home *m, size_t threads, size_t sequences, size_t length)
     m->values = tiny_take(a, total, sizeof *m->values);
     for (size_t i = 0; i < PARTS; i++)
         for (size_t j = 0; j < m->plain.part[i].count; j++) {
-            const double middle = i / 2 == PARE_ROLES ? 1 : 0, spread = i < PARE_ROLES ? 0.4 : 0.5;
+            const double middle = i / 2 == PARE_COMMON_ROLES ? 1 : 0,
+                         spread = i < PARE_COMMON_ROLES ? 0.4 : 0.5;
             m->given[i][j] = (float)(middle + spread * pare_random_normal(3, i, j));
             m->values[m->plain.part[i].first + j] = (double)m->given[i][j];
         }
@@ -325,13 +327,13 @@ START_TEST(gradients_are_added_and_those_not_asked_for_are_not_needed)
     ck_assert_int_eq(descend(&once, NULL), PARE_OK);
     ck_assert_int_eq(descend(&m, NULL), PARE_OK);
     m.leaf[PARE_ROLE_GATE].gradient = NULL;
-    m.leaf[PARE_ROLES + PARE_ROLE_O].gradient = NULL;
-    m.leaf[2 * PARE_ROLES + 1].gradient = NULL;
+    m.leaf[PARE_COMMON_ROLES + PARE_ROLE_O].gradient = NULL;
+    m.leaf[2 * PARE_COMMON_ROLES + 1].gradient = NULL;
     m.dx = NULL;
     ck_assert_int_eq(descend(&m, NULL), PARE_OK);
     for (size_t i = 0; i < PARTS; i++) {
-        const bool left_out = i == PARE_ROLE_GATE || i == PARE_ROLES + PARE_ROLE_O ||
-                              i == 2 * PARE_ROLES + 1 || i == PARTS - 1;
+        const bool left_out = i == PARE_ROLE_GATE || i == PARE_COMMON_ROLES + PARE_ROLE_O ||
+                              i == 2 * PARE_COMMON_ROLES + 1 || i == PARTS - 1;
         for (size_t j = 0; j < m.plain.part[i].count; j++) {
             const float want = once.got[i][j] * (left_out ? 1 : 2);
             ck_assert_msg(fabsf(m.got[i][j] - want) <= 1e-5F * (1 + fabsf(want)), "%zu %zu: %g %g",

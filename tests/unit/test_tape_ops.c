@@ -117,7 +117,8 @@ static pare_status rows(const pare_ops *o, const pare_array *x, pare_array *y)
 }
 
 /* Experts that scale what they get by 1 + their number: router's outputs x[1], rows x[0]. */
-static pare_status experts(const pare_ops *o, bool share_out, const pare_array *x, pare_array *y)
+static pare_status experts(const pare_ops *o, const pare_router *how, const pare_array *x,
+                           pare_array *y)
 {
     pare_routes *const r = PARE_NEW(o->scratch, pare_routes, 1);
     pare_array logit, zero;
@@ -127,7 +128,7 @@ static pare_status experts(const pare_ops *o, bool share_out, const pare_array *
     PARE_TRY(o->op->zero(o, zero));
     PARE_TRY(like(o, x[1], &logit)); /* routing writes over them */
     PARE_TRY(o->op->add(o, zero, x[1], logit));
-    PARE_TRY(o->op->route(o, logit, 2, share_out, r));
+    PARE_TRY(o->op->route(o, logit, how, r));
     PARE_TRY(like(o, x[0], y));
     PARE_TRY(o->op->zero(o, *y));
     for (size_t e = 0; e < x[1].width; e++) {
@@ -150,12 +151,37 @@ static pare_status experts(const pare_ops *o, bool share_out, const pare_array *
 
 static pare_status routed(const pare_ops *o, const pare_array *x, pare_array *y)
 {
-    return experts(o, false, x, y);
+    return experts(o, &(pare_router){.used = 2}, x, y);
 }
 
 static pare_status routed_to_one(const pare_ops *o, const pare_array *x, pare_array *y)
 {
-    return experts(o, true, x, y);
+    return experts(o, &(pare_router){.used = 2, .norm = true}, x, y);
+}
+
+static const float correction[] = {0, 0.01F, -0.01F, 0.02F, 0};
+
+static pare_status routed_by_sigmoids(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    return experts(o, &(pare_router){.used = 2, .scale = 2.5, .correction = correction}, x, y);
+}
+
+static pare_status routed_by_shares(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    return experts(
+        o, &(pare_router){.used = 2, .norm = true, .scale = 2.5, .correction = correction}, x, y);
+}
+
+/* A piece that goes to two places, and pairs. */
+static pare_status pieces(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    static const pare_pieces p[] = {{.count = 2, .width = 3, .from = 1, .to_step = 4},
+                                    {.count = 1, .width = 4, .from = 2, .to = 8, .pairs = true}};
+    PARE_TRY(like(o, x[0], y));
+    PARE_TRY(o->op->zero(o, *y));
+    for (size_t i = 0; i < 2; i++)
+        PARE_TRY(o->op->pieces(o, &p[i], x[0], *y));
+    return PARE_OK;
 }
 
 static const operation operations[] = {
@@ -170,6 +196,9 @@ static const operation operations[] = {
     {"rows", rows, {WIDTH}},
     {"experts", routed, {WIDTH, 5}},
     {"experts whose weights sum to 1", routed_to_one, {WIDTH, 5}},
+    {"experts by sigmoids", routed_by_sigmoids, {WIDTH, 5}},
+    {"experts by shares of sigmoids", routed_by_shares, {WIDTH, 5}},
+    {"pieces", pieces, {WIDTH}},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 

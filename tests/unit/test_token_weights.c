@@ -181,8 +181,8 @@ END_TEST
 /* Gradients behind the linears of a block, as they come. */
 typedef struct seen {
     const pare_block *block;
-    float *dy[PARE_ROLES];
-    size_t n[PARE_ROLES];
+    float *dy[PARE_COMMON_ROLES];
+    size_t n[PARE_COMMON_ROLES];
 } seen;
 
 static void keep(void *self, const pare_linear *w, const float *dy, size_t rows, size_t n)
@@ -219,7 +219,7 @@ static void plain_window(rig *r, size_t window, double *w, const pare_output_cur
     seen s;
     for (size_t b = 0; b <= blocks; b++)
         x[b] = tiny_take(a, WINDOW * hidden, sizeof *x[b]);
-    for (size_t role = 0; role < PARE_ROLES; role++)
+    for (size_t role = 0; role < PARE_COMMON_ROLES; role++)
         s.dy[role] = tiny_take(a, WINDOW * MOST, sizeof *s.dy[role]);
     ck_assert_int_eq(pare_embed_batch(cx, &r->model, r->tokens + window * WINDOW, one, x[0]),
                      PARE_OK);
@@ -238,9 +238,10 @@ static void plain_window(rig *r, size_t window, double *w, const pare_output_cur
         s.block = &r->model.block[b];
         ck_assert_int_eq(pare_tape_back(&tape[b], behind[b], dy, &g), PARE_OK);
         memcpy(dy, pare_tape_gradient(in[b]), WINDOW * hidden * sizeof *dy);
-        for (size_t role = 0; role < PARE_ROLES; role++) {
+        for (size_t role = 0; role < PARE_COMMON_ROLES; role++) {
             const size_t site = r->model.config.arch->linear[role].site, n = s.n[role];
-            plain_outputs(s.dy[role], n, o + b * like->first[PARE_ROLES] + like->first[role]);
+            plain_outputs(s.dy[role], n,
+                          o + b * like->first[PARE_COMMON_ROLES] + like->first[role]);
             double *const out = w + (b * PARE_SITES + site) * TOTAL + window * WINDOW;
             for (size_t i = 0; i < n; i++) {
                 double mean = 0;
@@ -279,8 +280,8 @@ START_TEST(weights_and_curvature_equal_those_of_each_window_by_itself)
     ck_assert_uint_eq(found.tokens, TOTAL);
     const size_t sites = r.model.config.blocks * PARE_SITES;
     double *const w = tiny_take(&r.home.arena, sites * TOTAL, sizeof *w);
-    const size_t linears = r.model.config.blocks * PARE_ROLES;
-    const size_t of_block = found.outputs.first[PARE_ROLES];
+    const size_t linears = r.model.config.blocks * PARE_COMMON_ROLES;
+    const size_t of_block = found.outputs.first[PARE_COMMON_ROLES];
     double *const o = tiny_take(&r.home.arena, r.model.config.blocks * of_block, sizeof *o);
     for (size_t window = 0; window < SAMPLES; window++) {
         const pare_mark mark = pare_arena_mark(&r.home.arena);
@@ -288,12 +289,12 @@ START_TEST(weights_and_curvature_equal_those_of_each_window_by_itself)
         pare_arena_rewind(&r.home.arena, mark);
     }
     for (size_t l = 0; l < linears; l++) {
-        const pare_role role = l % PARE_ROLES;
+        const pare_role role = l % PARE_COMMON_ROLES;
         size_t n, k;
         pare_linear_shape(&r.model.config, 0, role, &n, &k);
-        load(&r, l / PARE_ROLES, &found);
+        load(&r, l / PARE_COMMON_ROLES, &found);
         check_outputs(pare_output_curvature_at(&found.outputs, role),
-                      o + l / PARE_ROLES * of_block + found.outputs.first[role], n);
+                      o + l / PARE_COMMON_ROLES * of_block + found.outputs.first[role], n);
     }
     for (size_t s = 0; s < sites; s++) {
         load(&r, s / PARE_SITES, &found);
@@ -327,7 +328,7 @@ START_TEST(any_thread_count_gives_the_same_bytes)
         load(&r[1], b, &found[1]);
         ck_assert_mem_eq(found[0].weight, found[1].weight, PARE_SITES * TOTAL * sizeof(float));
         ck_assert_mem_eq(found[0].outputs.o, found[1].outputs.o,
-                         found[0].outputs.first[PARE_ROLES] * sizeof(float));
+                         found[0].outputs.first[PARE_COMMON_ROLES] * sizeof(float));
     }
     for (size_t i = 0; i < 2; i++) {
         pare_token_weights_close(&found[i]);
@@ -352,7 +353,7 @@ static int find_together(pare_ctx *cx)
             load(&r, b, &alone);
             wrong = memcmp(found.weight, alone.weight, PARE_SITES * TOTAL * sizeof(float)) != 0 ||
                     memcmp(found.outputs.o, alone.outputs.o,
-                           found.outputs.first[PARE_ROLES] * sizeof(float)) != 0;
+                           found.outputs.first[PARE_COMMON_ROLES] * sizeof(float)) != 0;
         }
     }
     pare_token_weights_close(&found);

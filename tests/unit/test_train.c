@@ -373,7 +373,7 @@ START_TEST(what_diverges_stops)
         for (size_t i = 0; i < LEAVES; i++)
             for (size_t j = 0; j < r.leaf[i].count; j++) {
                 const pare_linear *const l =
-                    &r.teacher.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+                    &r.teacher.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
                 r.leaf[i].value[j] = 1.1F * ((const float *)l->data)[j];
             }
         o.schedule = (pare_schedule){.peak = 1e4, .last = 1e4, .steps = 9};
@@ -482,7 +482,8 @@ START_TEST(codes_are_trained_and_are_what_the_student_reads)
                          r[0].leaf[i].count * sizeof(float));
     for (size_t i = 0; i < LEAVES; i++) {
         const pare_aware *const t = &r[0].trainee.aware[i];
-        const pare_linear *const l = &r[0].student.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        const pare_linear *const l =
+            &r[0].student.block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
         float *const q = floats(&r[0].home.arena, t->master->count);
         ck_assert_ptr_eq(l->floats, t->seen);
         pare_codes_values(&grids[_i], &t->codes, q);

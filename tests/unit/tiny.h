@@ -221,19 +221,19 @@ static inline pare_model tiny_model_of(pare_arena *a, tiny_kind kind, size_t hid
                                .eos_ids = 1}};
     const pare_config *const c = &m.config;
     const size_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
-    const size_t shape[PARE_ROLES][2] = {{q, c->hidden},
-                                         {kv, c->hidden},
-                                         {kv, c->hidden},
-                                         {c->hidden, q},
-                                         {c->intermediate, c->hidden},
-                                         {c->intermediate, c->hidden},
-                                         {c->hidden, c->intermediate}};
+    const size_t shape[PARE_COMMON_ROLES][2] = {{q, c->hidden},
+                                                {kv, c->hidden},
+                                                {kv, c->hidden},
+                                                {c->hidden, q},
+                                                {c->intermediate, c->hidden},
+                                                {c->intermediate, c->hidden},
+                                                {c->hidden, c->intermediate}};
     m.embed = tiny_dense(a, kind.dtype, 1000, c->vocab, c->hidden);
     m.head = tiny_dense(a, kind.dtype, 1001, c->vocab, c->hidden);
     m.norm = tiny_ones(a, 1002, c->hidden);
     m.block = tiny_take(a, c->blocks, sizeof *m.block);
     for (size_t b = 0; b < c->blocks; b++) {
-        for (size_t r = 0; r < PARE_ROLES; r++) {
+        for (size_t r = 0; r < PARE_COMMON_ROLES; r++) {
             const uint64_t stream = b * 20 + r;
             m.block[b].linear[r] =
                 kind.bits ? tiny_packed(a, kind, stream, shape[r][0], shape[r][1])

@@ -6,7 +6,7 @@
 #include "tests/unit/hashed.h"
 #include "tests/unit/tiny.h"
 
-enum { WINDOWS = 30, WINDOW = 90, BLOCKS = 2, LEAVES = BLOCKS * PARE_ROLES };
+enum { WINDOWS = 30, WINDOW = 90, BLOCKS = 2, LEAVES = BLOCKS * PARE_COMMON_ROLES };
 
 /* A teacher, and a student that is the teacher with half of its weights gone. */
 typedef struct rig {
