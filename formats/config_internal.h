@@ -20,6 +20,14 @@ static inline bool pare__config_absent(const pare_json *v)
     return t == PARE_JSON_ABSENT || t == PARE_JSON_NULL;
 }
 
+/* A whole number from 1 to max; PARE_EFORMAT, also where the key is absent. */
+PARE_CHECKED pare_status pare__config_size(const pare__config_file *f, const char *key, size_t max,
+                                           size_t *out);
+
+/* The same, `fallback` where the key is absent. */
+PARE_CHECKED pare_status pare__config_size_or(const pare__config_file *f, const char *key,
+                                              size_t max, size_t fallback, size_t *out);
+
 /* A finite number above zero; *out stays when the key is absent. PARE_EFORMAT. */
 PARE_CHECKED pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
                                                const char *key, double *out);
@@ -46,6 +54,10 @@ void pare__config_scaling_warn(const pare__config_file *f, const pare_config *c)
 /* c->rope of a configuration that has its sizes. PARE_EFORMAT for a setting that is missing, wrong
  * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */
 PARE_CHECKED pare_status pare__config_rope(const pare__config_file *f, pare_config *c);
+
+/* Which blocks have a recurrent state, and its sizes, of a configuration that has its activation
+ * and blocks. PARE_EFORMAT, PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare__config_recurrent(const pare__config_file *f, pare_config *c);
 
 /* What multiplies embedding, scores, halves and logits, of a configuration that has its epsilon.
  * PARE_EFORMAT, PARE_ENOTSUP for factors that do not fit F32. */

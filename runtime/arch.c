@@ -1,6 +1,7 @@
 #include "runtime/arch.h"
 
 #include "runtime/arch_gpt_oss.h"
+#include "runtime/arch_qwen3_5.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -294,6 +295,7 @@ const pare_arch pare_archs[] = {
     SMOLLM3,
     OLMO2,
     GRANITE,
+    QWEN3_5_TEXT,
     {
         .model_type = "gemma",
         .summary = "Gemma: llama with GeGLU, a scaled embedding and norms of 1 + w",

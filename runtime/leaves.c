@@ -10,7 +10,8 @@ enum {
     INNER = PARE_OWN_LEAVES,
     ROUTER = INNER + PARE_NORMS,
     SINKS = ROUTER + 3,
-    EXPERT = SINKS + 1
+    STATE = SINKS + 1,
+    EXPERT = STATE + 2 + PARE_STATE_VECTORS
 };
 
 /* Who has a model or block const does not write through its leaves. */
@@ -55,6 +56,32 @@ static pare_leaf linear_leaf(const pare_config *c, const pare_block *b, size_t p
     return leaf;
 }
 
+/* Leaf i of a recurrent state. */
+static pare_leaf state_leaf(const pare_config *c, const pare_block *b, size_t i)
+{
+    const pare_recurrence_names *const names = c->arch->recurrence;
+    const pare_recurrence_sizes *const r = &c->recurrence;
+    const pare_recurrence *const is = &b->recurrence;
+    if (!names)
+        return (pare_leaf){0};
+    if (i < 2)
+        return matrix(PARE_LEAF_STATE_LINEAR, i, i ? names->decay : names->beta, r->value_heads,
+                      c->hidden, i ? &is->decay : &is->beta);
+    const pare_state_vector which = (pare_state_vector)(i - 2);
+    switch (which) {
+    case PARE_STATE_CONV:
+        return vector(PARE_LEAF_STATE_VECTOR, which, names->conv, pare_mixed_width(c) * r->taps,
+                      &is->conv);
+    case PARE_STATE_NORM:
+        return vector(PARE_LEAF_STATE_VECTOR, which, names->norm, r->value_width, &is->norm);
+    case PARE_STATE_RATE:
+        return vector(PARE_LEAF_STATE_VECTOR, which, names->rate, r->value_heads, &is->rate);
+    case PARE_STATE_SHIFT:
+    case PARE_STATE_VECTORS: break;
+    }
+    return vector(PARE_LEAF_STATE_VECTOR, which, names->shift, r->value_heads, &is->shift);
+}
+
 pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i)
 {
     const pare_arch *const a = c->arch;
@@ -75,6 +102,8 @@ pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i)
                            (i - EXPERT) % (2 * PARE_ROLES));
     if (i == SINKS)
         return vector(PARE_LEAF_SINKS, 0, a->sinks, c->heads, &b->sinks);
+    if (i >= STATE)
+        return state_leaf(c, b, i - STATE);
     if (!a->experts)
         return (pare_leaf){0};
     if (i == ROUTER + 2)
@@ -116,6 +145,9 @@ const char *pare_leaf_suffix(const pare_leaf *leaf)
     case PARE_LEAF_NORM_BIAS:
     case PARE_LEAF_ROUTER_BIAS: return ".bias";
     case PARE_LEAF_SINKS: return "";
+    case PARE_LEAF_STATE_VECTOR:
+        return leaf->index == PARE_STATE_RATE || leaf->index == PARE_STATE_SHIFT ? "" : ".weight";
+    case PARE_LEAF_STATE_LINEAR:
     case PARE_LEAF_NORM:
     case PARE_LEAF_INNER_NORM:
     case PARE_LEAF_ROUTER:

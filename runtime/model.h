@@ -42,6 +42,12 @@ typedef struct pare_rope {
                                                  positions, of longer ones */
 } pare_rope;
 
+/* Heads of a recurrent state: value heads i r .. i r + r - 1 share key head i. */
+typedef struct pare_recurrence_sizes {
+    size_t key_heads, value_heads, key_width, value_width; /* widths of a head */
+    size_t taps;                                           /* inputs of the convolution */
+} pare_recurrence_sizes;
+
 typedef struct pare_config {
     const pare_arch *arch;
     size_t hidden, blocks, heads, kv_heads, head_dim, vocab, context;
@@ -70,7 +76,11 @@ typedef struct pare_config {
     uint64_t wide[PARE_BLOCKS_MAX / 64];     /* bit i: block i sees all, whatever the window */
     uint64_t unturned[PARE_BLOCKS_MAX / 64]; /* bit i: block i has no positions; rope_local is NONE
                                                 where one has its bit */
-    int64_t bos_id, eos_id[8];               /* -1: none */
+    pare_recurrence_sizes recurrence;        /* of arch->recurrent */
+    bool mixed; /* blocks may have a recurrent state in place of attention, and be as
+                   arch->recurrent says */
+    uint64_t recurrent[PARE_BLOCKS_MAX / 64]; /* with `mixed`: bit i: block i does */
+    int64_t bos_id, eos_id[8];                /* -1: none */
     size_t eos_ids;
     uint32_t mlp[PARE_BLOCKS_MAX]; /* with `uneven` */
 } pare_config;
@@ -81,7 +91,17 @@ static inline size_t pare_block_parts(const pare_config *c)
     return 1 + c->experts;
 }
 
-/* Rows and columns of a linear: *n outputs, *k inputs; 0 and 0 when the part has none such. */
+/* The family of block `block`: that of the model, or of its recurrent blocks. */
+const pare_arch *pare_block_arch(const pare_config *c, size_t block);
+
+/* Blocks with attention. */
+size_t pare_config_attentions(const pare_config *c);
+
+/* Values that go through the convolution of a recurrent state: q, k and v. */
+size_t pare_mixed_width(const pare_config *c);
+
+/* Rows and columns of a linear: *n outputs, *k inputs; 0 and 0 when the part has none such. Where
+ * kinds of blocks differ, the most of each. */
 void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t *n, size_t *k);
 
 /* Channels of the MLP of a block, and the shape of a linear there: as pare_linear_shape where all
@@ -95,7 +115,8 @@ void pare_block_shape(const pare_config *c, size_t block, size_t part, pare_role
  * at a time. */
 void pare_block_config(const pare_config *c, size_t block, pare_config *out);
 
-/* Columns of the input of a site; 0 when no linear of the part reads it. */
+/* Columns of the input of a site, the most where kinds of blocks differ; 0 when no linear of the
+ * part reads it. */
 size_t pare_site_width(const pare_config *c, size_t part, pare_site site);
 
 /* Weights of experts that a token does not use; 0 where all tokens use all weights, UINT64_MAX for
@@ -195,6 +216,14 @@ static inline float pare_norm_factor(const pare_config *c, bool last)
     return last && c->logit_divisor > 0 ? (float)(1 / c->logit_divisor) : 1;
 }
 
+/* What a block with a recurrent state has of its own (runtime/arch.h). */
+typedef struct pare_recurrence {
+    pare_linear beta, decay; /* dense; name NULL: the block has attention */
+    float *conv;             /* [channels, taps], the newest input behind the others */
+    float *norm;             /* [value width] */
+    float *rate, *shift;     /* [value heads] */
+} pare_recurrence;
+
 /* Norms hold what is multiplied with: the offset of the family is in them. */
 typedef struct pare_block {
     pare_linear linear[PARE_ROLES];  /* part 0; name NULL: there is none such */
@@ -206,9 +235,10 @@ typedef struct pare_block {
     float *norm_bias[2];             /* [hidden], added behind the norm; or NULL */
     float *inner_norm[PARE_NORMS];   /* those of arch->inner_norm; else NULL */
     float *sinks;                    /* [heads], arch->sinks; or NULL */
-    size_t window;                   /* pare_config_window */
-    bool apart;                      /* pare_config_turns_apart */
-    pare_kv_levels kv;               /* with PARE_KV_KVQUANT */
+    pare_recurrence recurrence;
+    size_t window;     /* pare_config_window */
+    bool apart;        /* pare_config_turns_apart */
+    pare_kv_levels kv; /* with PARE_KV_KVQUANT */
 } pare_block;
 
 /* The linear `role` of a part, parts counted as pare_block_parts does. */

@@ -7,11 +7,13 @@
 #include "tests/data/family_dense.h"
 #include "tests/data/family_gemma3.h"
 #include "tests/data/family_gpt_oss.h"
+#include "tests/data/family_qwen3_5.h"
 
 /* Tensors are "NAME SHAPE", %zu in a name standing for every block, a second one for every expert;
  * a shape is one to three letters: H hidden, Q query width, K key width, M inner width, V
  * vocabulary, P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner
- * width of an expert, E experts, N heads. A star behind it: ternary codes, four rows in one. */
+ * width of an expert, E experts, N heads, W a value head of a state, T taps. A star behind it:
+ * ternary codes, four rows in one. */
 enum {
     FAMILY_ZERO_NORMS = 1, /* norms lie around zero */
     FAMILY_FLOATS = 2      /* all tensors in F32 instead of F16 */
@@ -20,13 +22,13 @@ enum {
 typedef struct family {
     const char *name;
     const char *config; /* behind the sizes */
-    size_t size[13];    /* in the order of family_letters */
+    size_t size[15];    /* in the order of family_letters */
     size_t blocks;
     unsigned how; /* FAMILY_* bits */
-    const char *tensor[24];
+    const char *tensor[40];
 } family;
 
-static const char family_letters[] = "HQKMVPDAG1XEN";
+static const char family_letters[] = "HQKMVPDAG1XENWT";
 enum { FAMILY_EXPERTS = 11 };
 
 #define FAMILY_VOCAB 128
@@ -291,6 +293,7 @@ static const family families[] = {
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_HEAD, FAMILY_EXPERTS_MLP,
       "model.layers.%zu.self_attn.q_norm.weight D", "model.layers.%zu.self_attn.k_norm.weight D"}},
     FAMILY_GPT_OSS,
+    FAMILY_QWEN3_5,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
