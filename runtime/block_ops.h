@@ -195,6 +195,10 @@ static inline pare_array pare_array_rows(pare_array x, size_t first, size_t coun
     return (pare_array){.at = x.at + first * x.width, .rows = count, .width = x.width};
 }
 
+/* An empty cache of block `block` of a model: kv_take by the configuration of that block. */
+PARE_CHECKED pare_status pare_block_kv_take(const pare_ops *o, const pare_model *m, size_t block,
+                                            size_t sequences, size_t capacity, pare_kv *kv);
+
 /* y = the embeddings of the tokens of a batch (pare_embed_batch). */
 PARE_CHECKED pare_status pare_embed_run(const pare_ops *o, const pare_model *m,
                                         const int32_t *tokens, pare_batch batch, pare_array y);

@@ -234,7 +234,7 @@ void pare_block_load(pare_ctx *cx, const pare_config *c, const pare_block *from,
     describe(from, to);
     for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
         const pare_leaf f = pare_block_leaf(c, from, i), t = pare_block_leaf(c, to, i);
-        if (t.linear)
+        if (t.linear && f.linear->n) /* 0: this kind of block has none */
             pare_linear_to_f32(cx, f.linear, t.linear->floats);
         else if (t.vector && *t.vector && *f.vector)
             memcpy(*t.vector, *f.vector, t.n * sizeof **t.vector);

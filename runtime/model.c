@@ -223,12 +223,17 @@ size_t pare_rope_table_rows(const pare_config *c, size_t positions)
 
 static const char other_widths[] = "MLPs of its blocks differ in width";
 
+const char *pare_config_no_gradient(const pare_config *c)
+{
+    return c->mixed ? "some of its blocks have a recurrent state in place of attention" : NULL;
+}
+
 /* What every method below computes with. */
 static const char *beside_llama(const pare_config *c)
 {
     const pare_arch *const a = c->arch;
-    if (a->recurrent)
-        return "some of its blocks have a recurrent state in place of attention";
+    if (pare_config_no_gradient(c))
+        return pare_config_no_gradient(c);
     if (a->multiplies)
         return "it multiplies what its halves make, and its logits";
     if (a->experts)

@@ -166,8 +166,9 @@ size_t pare_rope_rows(const pare_rope *r, size_t positions);
 /* Those of a model, and behind them `positions` of rope_local, where it has one. */
 size_t pare_rope_table_rows(const pare_config *c, size_t positions);
 
-/* Why it cannot be rotated (quant/rotate.h), why a smaller plain checkpoint of it cannot be written
- * (prune/structure.h). NULL: it can. */
+/* Why it has no gradients (runtime/tape.h), why it cannot be rotated (quant/rotate.h), why a
+ * smaller plain checkpoint of it cannot be written (prune/structure.h). NULL: it can. */
+const char *pare_config_no_gradient(const pare_config *c);
 const char *pare_config_no_rotation(const pare_config *c);
 const char *pare_config_no_structure(const pare_config *c);
 
