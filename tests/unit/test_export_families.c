@@ -133,7 +133,11 @@ static bool check_floats(const job_place *p, loaded *was)
     check_model(&is, was);
     check_names(p);
     pare_checkpoint_close(&is.ck);
-    return true;
+    if (!was->model.config.mixed)
+        return true;
+    check_refused(export_to(p, "gptq_v2", &r), "models of type qwen3_5_text are not written");
+    check_refused(export_to(p, "gguf:q4_0", &r), "models of type qwen3_5_text are not written");
+    return false;
 }
 
 START_TEST(linears_are_joined_as_the_family_has_them)
