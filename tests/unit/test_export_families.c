@@ -94,6 +94,8 @@ static void check_names(const job_place *p)
             char whole[256];
             (void)snprintf(whole, sizeof whole, "language_model.%s", is.tensor[i].name);
             t = pare_checkpoint_find(&was, whole);
+            (void)snprintf(whole, sizeof whole, "model.language_model.%s", dot + 1);
+            t = t ? t : pare_checkpoint_find(&was, whole);
         }
         ck_assert_msg(t != NULL, "%s", is.tensor[i].name);
         ck_assert_msg(t->rank == is.tensor[i].rank &&
