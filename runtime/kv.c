@@ -196,8 +196,8 @@ pare_status pare__kv_copy_by(pare__kv_copier *copy, void *place, const pare_conf
         PARE_TRY(copy_bytes(&by, to->state, from->state, state_values(c) * sizeof(float)));
         PARE_TRY(copy_bytes(&by, to->past, from->past, past_values(c) * sizeof(float)));
     }
-    if (c->arch && c->arch->recurrence)
-        return PARE_OK;
+    if (!from->keys && !from->value.codes && !from->value.recent)
+        return PARE_OK; /* a state alone */
     if (from->format.method == PARE_KV_FLOAT) {
         const size_t token = c->kv_heads * c->head_dim * sizeof(float);
         PARE_TRY(copy_bytes(&by, to->keys, from->keys, pare_kv_key_room(from->capacity) * token));
