@@ -1,6 +1,6 @@
-/* tests/data/family_qwen3_5.h - Qwen 3.5 in the table of family_table.h: a text model with attention
- * in block 1 of 3, and the text part of a model of texts and images, with attention in its last
- * block, beside tensors of other parts. */
+/* tests/data/family_qwen3_5.h - Qwen 3.5 in the table of family_table.h: a text model with
+ * attention in block 1 of 3, and the text part of a model of texts and images, with attention in
+ * its last block, beside tensors of other parts. */
 #ifndef PARE_TESTS_FAMILY_QWEN3_5_H
 #define PARE_TESTS_FAMILY_QWEN3_5_H
 
