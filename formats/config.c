@@ -535,6 +535,7 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     PARE_TRY(read_experts(&f, out));
     PARE_TRY(check_embedding(&f, out));
     PARE_TRY(read_window(&f, out));
+    PARE_TRY(pare__config_recurrent(&f, out));
     PARE_TRY(read_scales(&f, out));
     PARE_TRY(read_norm_eps(&f, out));
     PARE_TRY(pare__config_multipliers(&f, out));

@@ -68,6 +68,10 @@ PARE_CHECKED pare_status pare__config_latent_scale(const pare__config_file *f, p
  * has the sizes of its experts. As pare__config_latent. */
 PARE_CHECKED pare_status pare__config_router(const pare__config_file *f, pare_config *c);
 
+/* Which blocks have a recurrent state, and its sizes, of a configuration that has its activation
+ * and blocks. PARE_EFORMAT, PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare__config_recurrent(const pare__config_file *f, pare_config *c);
+
 /* What multiplies embedding, scores, halves and logits, of a configuration that has its epsilon.
  * PARE_EFORMAT, PARE_ENOTSUP for factors that do not fit F32. */
 PARE_CHECKED pare_status pare__config_multipliers(const pare__config_file *f, pare_config *c);

@@ -23,8 +23,9 @@ static const missing list[] = {
     {"gemma4 gemma4_text",
      "heads of other widths in blocks with a window, embeddings for each block, and keys and "
      "values that blocks share"},
-    {"qwen3_next qwen3next qwen3_5 qwen3_5_text qwen35 qwen3_5_moe qwen3_5_moe_text qwen35moe",
-     "linear attention with a recurrent state (Gated DeltaNet), and gated attention"},
+    {"qwen3_next qwen3next qwen3_5_moe qwen3_5_moe_text qwen35moe",
+     "a recurrent state (Gated DeltaNet) in blocks with experts"},
+    {"qwen35", "a recurrent state (Gated DeltaNet) from GGUF files"},
     {"glm4", "rotary positions in neighbouring channels"},
     {"glm4_moe glm4moe",
      "rotary positions in neighbouring channels, and routers that pick by sigmoid and a bias"},

@@ -1,24 +1,53 @@
 /* The text part of a model of texts and images: its configuration as that of a model of its own.
  * What is written of it, an artifact or an export, is the text model alone.
  *
- * Source  transformers 5, models/gemma3/configuration_gemma3.py: the sizes that text_config may
- * leave out. */
+ * Source  transformers 5, models/gemma3/configuration_gemma3.py and
+ *         models/qwen3_5/configuration_qwen3_5.py: the sizes that text_config may leave out. */
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
 #include "formats/config_internal.h"
 
-static const char whole_type[] = "gemma3", text_type[] = "gemma3_text";
-static const char architecture[] = "Gemma3ForCausalLM";
+enum { USUAL = 13 };
 
-/* Sizes of a text_config that does not say them. */
-static const struct {
-    const char *key;
-    int64_t value;
-} usual[] = {{"vocab_size", 262208},      {"hidden_size", 2304},
-             {"intermediate_size", 9216}, {"num_hidden_layers", 26},
-             {"num_attention_heads", 8},  {"num_key_value_heads", 4},
-             {"head_dim", 256},           {"max_position_embeddings", 131072}};
+/* A model of texts and images, its text part, and sizes of a text_config that does not say them. */
+typedef struct whole {
+    const char *type, *text, *architecture;
+    struct {
+        const char *key;
+        int64_t value;
+    } usual[USUAL];
+} whole;
+
+static const whole wholes[] = {
+    {"gemma3",
+     "gemma3_text",
+     "Gemma3ForCausalLM",
+     {{"vocab_size", 262208},
+      {"hidden_size", 2304},
+      {"intermediate_size", 9216},
+      {"num_hidden_layers", 26},
+      {"num_attention_heads", 8},
+      {"num_key_value_heads", 4},
+      {"head_dim", 256},
+      {"max_position_embeddings", 131072}}},
+    {"qwen3_5",
+     "qwen3_5_text",
+     "Qwen3_5ForCausalLM",
+     {{"vocab_size", 248320},
+      {"hidden_size", 4096},
+      {"intermediate_size", 12288},
+      {"num_hidden_layers", 32},
+      {"num_attention_heads", 16},
+      {"num_key_value_heads", 4},
+      {"head_dim", 256},
+      {"max_position_embeddings", 32768},
+      {"linear_num_key_heads", 16},
+      {"linear_num_value_heads", 32},
+      {"linear_key_head_dim", 128},
+      {"linear_value_head_dim", 128},
+      {"linear_conv_kernel_dim", 4}}},
+};
 static const double usual_eps = 1e-6;
 
 /* What the whole says for its text part, too. */
@@ -34,52 +63,60 @@ static bool is_shared(const char *key)
     return false;
 }
 
-static void put(pare_json_writer *w, const pare_json *whole, const pare_json *text)
+static void put(pare_json_writer *w, const whole *kind, const pare_json *all, const pare_json *text)
 {
     const char *key;
     const pare_json *value;
     pare_json_open_object(w, NULL);
     pare_json_open_array(w, "architectures");
-    pare_json_put_text(w, NULL, architecture);
+    pare_json_put_text(w, NULL, kind->architecture);
     pare_json_close(w);
-    pare_json_put_text(w, "model_type", text_type);
+    pare_json_put_text(w, "model_type", kind->text);
     for (pare_json_iter it = {0}; pare_json_next(text, &it, &key, &value);)
         if (strcmp(key, "architectures") != 0 && strcmp(key, "model_type") != 0 &&
-            !(is_shared(key) && !pare__config_absent(pare_json_get(whole, key))))
+            !(is_shared(key) && !pare__config_absent(pare_json_get(all, key))))
             pare_json_put_copy(w, key, value);
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        if (!pare__config_absent(pare_json_get(whole, shared[i])))
-            pare_json_put_copy(w, shared[i], pare_json_get(whole, shared[i]));
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (pare_json_type_of(pare_json_get(text, usual[i].key)) == PARE_JSON_ABSENT)
-            pare_json_put_integer(w, usual[i].key, usual[i].value);
+        if (!pare__config_absent(pare_json_get(all, shared[i])))
+            pare_json_put_copy(w, shared[i], pare_json_get(all, shared[i]));
+    for (size_t i = 0; i < USUAL && kind->usual[i].key; i++)
+        if (pare_json_type_of(pare_json_get(text, kind->usual[i].key)) == PARE_JSON_ABSENT)
+            pare_json_put_integer(w, kind->usual[i].key, kind->usual[i].value);
     if (pare_json_type_of(pare_json_get(text, "rms_norm_eps")) == PARE_JSON_ABSENT)
         pare_json_put_number(w, "rms_norm_eps", usual_eps);
     pare_json_close(w);
 }
 
+static const whole *find(const char *type)
+{
+    for (size_t i = 0; type && i < sizeof wholes / sizeof *wholes; i++)
+        if (strcmp(type, wholes[i].type) == 0)
+            return &wholes[i];
+    return NULL;
+}
+
 pare_status pare__config_take_text(pare_ctx *cx, const char *name, pare_json **config, bool *part)
 {
-    const char *const type = pare_json_text(pare_json_get(*config, "model_type"), NULL);
+    const whole *const kind = find(pare_json_text(pare_json_get(*config, "model_type"), NULL));
     const pare_json *const text = pare_json_get(*config, "text_config");
     const char *const is = pare_json_text(pare_json_get(text, "model_type"), NULL);
     pare_json_writer *w = NULL;
     pare_json *doc = NULL;
     const char *words;
     size_t len;
-    *part = type && strcmp(type, whole_type) == 0;
+    *part = kind;
     if (!*part)
         return PARE_OK;
     if (pare_json_type_of(text) != PARE_JSON_OBJECT)
         return pare_fail(cx, PARE_EFORMAT,
                          "%s: model_type is %s, but text_config is missing or not an object", name,
-                         whole_type);
-    if (is && strcmp(is, text_type) != 0)
+                         kind->type);
+    if (is && strcmp(is, kind->text) != 0)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: text_config: model_type %.64s is not supported (%s is)", name, is,
-                         text_type);
+                         kind->text);
     PARE_TRY(pare_json_writer_new(cx, &w));
-    put(w, *config, text);
+    put(w, kind, *config, text);
     pare_status s = pare_json_writer_finish(w, &words, &len);
     if (s == PARE_OK)
         s = pare_json_parse(cx, name, words, len, len, &doc);

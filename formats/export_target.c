@@ -179,6 +179,12 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
                          "block in one tensor with biases, which pare takes apart and does not put "
                          "together; the artifact itself runs in pare",
                          t->name, m->config->arch->model_type);
+    if (m->config->mixed && t != &pare__export_safetensors)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: models of type %s are not written: pare does not know how engines "
+                         "read blocks with a recurrent state in this format; safetensors has their "
+                         "floats, and the artifact itself runs in pare",
+                         t->name, m->config->arch->model_type);
     if (m->biased)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linear %s: a pass made a bias for it, and engines have no place for "

@@ -73,14 +73,15 @@ static pare_status align_data(const loader *l, const pare_tensor *t, size_t size
     return PARE_OK;
 }
 
-static pare_status load_vector(const loader *l, const char *base, const char *suffix, size_t len,
-                               float **out)
+/* All values of a tensor that has the shape. */
+static pare_status load_values(const loader *l, const char *base, const char *suffix, size_t rank,
+                               const uint64_t *shape, size_t len, float **out)
 {
     const pare_tensor *const t = find(l, base, suffix);
     if (!t)
         return fail_missing(l, base, suffix);
     PARE_TRY(check_dtype(l, t));
-    PARE_TRY(check_shape(l, t, 1, (const uint64_t[]){len}));
+    PARE_TRY(check_shape(l, t, rank, shape));
     float *const v = PARE_NEW(l->arena, float, len);
     if (!v)
         return PARE_ENOMEM;
@@ -92,6 +93,12 @@ static pare_status load_vector(const loader *l, const char *base, const char *su
     }
     *out = v;
     return PARE_OK;
+}
+
+static pare_status load_vector(const loader *l, const char *base, const char *suffix, size_t len,
+                               float **out)
+{
+    return load_values(l, base, suffix, 1, (const uint64_t[]){len}, len, out);
 }
 
 /* Whether an artifact has a vector that its configuration does not ask for: folding made it. */
@@ -224,8 +231,18 @@ bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d)
     return false;
 }
 
-/* A leaf of block `block`; biases come with what they belong to. */
-static pare_status load_leaf(loader *l, size_t block, const pare_leaf *leaf, pare_block *b)
+/* A vector of a recurrent state: the convolution is [channels, 1, taps]. */
+static pare_status load_state(const loader *l, const pare_config *c, const char *name,
+                              const pare_leaf *leaf)
+{
+    const bool conv = leaf->index == PARE_STATE_CONV;
+    const uint64_t shape[3] = {conv ? pare_mixed_width(c) : leaf->n, 1, c->recurrence.taps};
+    return load_values(l, name, pare_leaf_suffix(leaf), conv ? 3 : 1, shape, leaf->n, leaf->vector);
+}
+
+/* A leaf of block `block`, whose configuration is c; biases come with what they belong to. */
+static pare_status load_leaf(loader *l, const pare_config *c, size_t block, const pare_leaf *leaf,
+                             pare_block *b)
 {
     char text[NAME];
     const size_t len = pare_arch_name_in(l->arch, block, leaf->part, leaf->name, text, sizeof text);
@@ -236,12 +253,14 @@ static pare_status load_leaf(loader *l, size_t block, const pare_leaf *leaf, par
         return load_norm(l, name, leaf->n, leaf->vector, &b->norm_bias[leaf->index]);
     if (leaf->kind == PARE_LEAF_INNER_NORM)
         return load_norm(l, name, leaf->n, leaf->vector, NULL);
-    if (leaf->kind == PARE_LEAF_ROUTER)
+    if (leaf->kind == PARE_LEAF_ROUTER || leaf->kind == PARE_LEAF_STATE_LINEAR)
         return load_matrix(l, name, leaf->n, leaf->k, leaf->linear);
     if (leaf->kind == PARE_LEAF_ROUTER_BIAS || leaf->kind == PARE_LEAF_SINKS ||
         leaf->kind == PARE_LEAF_CORRECTION)
         return load_vector(l, name, pare_leaf_suffix(leaf), leaf->n, leaf->vector);
-    const pare_linear_desc *const d = pare_arch_linear(l->arch, leaf->part, (pare_role)leaf->index);
+    if (leaf->kind == PARE_LEAF_STATE_VECTOR)
+        return load_state(l, c, name, leaf);
+    const pare_linear_desc *const d = pare_arch_linear(c->arch, leaf->part, (pare_role)leaf->index);
     const bool bias = pare_linear_has_bias(l->ck->config, d);
     PARE_TRY(load_linear(l, name, leaf->n, leaf->k, bias, leaf->linear));
     return check_rotated(l, leaf->part, leaf->linear, d->site);
@@ -258,10 +277,10 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
         if (!b->expert)
             return PARE_ENOMEM;
     }
-    for (size_t at = 0; at < pare_block_leaves(c); at++) {
+    for (size_t at = 0; at < pare_block_leaves(&own); at++) {
         const pare_leaf leaf = pare_block_leaf(&own, b, at);
         if (leaf.name && leaf.kind != PARE_LEAF_BIAS && leaf.kind != PARE_LEAF_NORM_BIAS)
-            PARE_TRY(load_leaf(l, i, &leaf, b));
+            PARE_TRY(load_leaf(l, &own, i, &leaf, b));
     }
     return PARE_OK;
 }
@@ -407,132 +426,6 @@ static pare_status load_head(loader *l, pare_model *m)
     return check_rotated(l, 0, &m->head, PARE_SITE_MLP);
 }
 
-/* Frequencies of rotary positions that older files keep: they follow from the configuration. */
-static bool is_frequencies(const char *name)
-{
-    static const char end[] = ".rotary_emb.inv_freq";
-    const size_t len = strlen(name);
-    return len >= sizeof end - 1 && strcmp(name + len - (sizeof end - 1), end) == 0;
-}
-
-/* Whether a tensor of a block that the model has is a norm or an expert inside blocks of some
- * family: then the type is the wrong one, or there are experts too many. */
-static bool is_known(const loader *l, size_t blocks, const char *name)
-{
-    const size_t len = strcspn(l->arch->block_prefix, "%");
-    if (strncmp(name, l->arch->block_prefix, len) != 0 || strtoull(name + len, NULL, 10) >= blocks)
-        return false;
-    for (const pare_arch *a = pare_archs; a->model_type; a++) {
-        const char *const expert = a->experts ? a->experts->prefix : "%";
-        const char *const rest = strchr(name + len, '.');
-        if (rest && expert[0] != '%' && strncmp(rest + 1, expert, strcspn(expert, "%")) == 0)
-            return true;
-        for (pare_norm n = 0; n < PARE_NORMS; n++) {
-            const char *const at = a->inner_norm[n] ? strstr(name, a->inner_norm[n]) : NULL;
-            if (at && strcmp(at + strlen(a->inner_norm[n]), ".weight") == 0)
-                return true;
-        }
-    }
-    return false;
-}
-
-/* Whether a tensor belongs to a linear or norm that the model has: NAME.bias, NAME.weight_scale,
- * NAME.lora_A.weight beside NAME.weight; or to its head, tied or not. */
-static bool belongs_to_used(const loader *l, const char *name)
-{
-    char base[NAME];
-    const size_t head = strlen(l->arch->head);
-    if (strncmp(name, l->arch->head, head) == 0 && name[head] == '.')
-        return true;
-    for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
-        const int n = snprintf(base, sizeof base, "%.*s.weight", (int)(dot - name), name);
-        const pare_tensor *const t =
-            n > 0 && (size_t)n < sizeof base ? pare_checkpoint_find(l->ck, base) : NULL;
-        if (t && l->used[t - l->ck->tensor])
-            return true;
-    }
-    return false;
-}
-
-/* Scales of a cache of keys and values, whose form is chosen when the model runs, under the names
- * that programs gave them beside the projections. */
-static bool is_cache_scale(const char *name)
-{
-    static const char *const ends[] = {".k_proj.k_scale",      ".v_proj.v_scale",
-                                       ".k_proj.output_scale", ".v_proj.output_scale",
-                                       ".qkv_proj.k_scale",    ".qkv_proj.v_scale"};
-    const size_t len = strlen(name);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (len > strlen(ends[i]) && strcmp(name + len - strlen(ends[i]), ends[i]) == 0)
-            return true;
-    return false;
-}
-
-/* A bias of zeros, as GPTQ files have beside linears without one, changes nothing. */
-static bool is_zero_bias(const pare_tensor *t)
-{
-    static const char end[] = ".bias";
-    const size_t len = strlen(t->name);
-    const char *const data = t->data;
-    if (len < sizeof end - 1 || strcmp(t->name + len - (sizeof end - 1), end) != 0 || !data)
-        return false;
-    for (uint64_t i = 0; i < t->bytes; i++)
-        if (data[i])
-            return false;
-    return true;
-}
-
-static void warn_unused(const loader *l, const size_t *unused, size_t count)
-{
-    enum { NAMED = 3 };
-    char names[NAMED * (NAME + 2)] = "";
-    size_t at = 0;
-    for (size_t i = 0; i < NAMED && i < count; i++) {
-        const int n = snprintf(names + at, sizeof names - at, "%s%.*s", i ? ", " : "", NAME - 1,
-                               l->ck->tensor[unused[i]].name);
-        at += n > 0 ? (size_t)n : 0;
-    }
-    pare_warn(l->cx,
-              "%s: %zu tensor%s left out: a model of type %s with this config.json does not "
-              "use %s (%s%s)",
-              l->ck->path, count, count == 1 ? " is" : "s are", l->arch->model_type,
-              count == 1 ? "it" : "them", names, count > NAMED ? ", ..." : "");
-}
-
-/* What the model does not use is left out with a warning, as transformers does. Refused is what
- * would change what the model computes: a part of something that it does use, a norm inside a
- * block; and any tensor of an artifact or a GGUF file, whose engine refuses it, too. */
-static pare_status check_all_used(const loader *l, pare_arena *scratch, size_t blocks)
-{
-    const pare_checkpoint *const ck = l->ck;
-    size_t *const unused = PARE_NEW(scratch, size_t, ck->tensors + 1);
-    size_t count = 0;
-    if (!unused)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < ck->tensors; i++) {
-        const char *const name = ck->tensor[i].name;
-        l->used[i] =
-            l->used[i] || is_frequencies(name) || (ck->unpacked && is_zero_bias(&ck->tensor[i]));
-        if (l->used[i])
-            continue;
-        unused[count++] = i;
-        if (ck->packed || ck->arranged || (belongs_to_used(l, name) && !is_cache_scale(name)) ||
-            is_known(l, blocks, name))
-            return pare_fail(l->cx, PARE_EFORMAT,
-                             "%s: tensor %s has no place in a model of type %s with this "
-                             "config.json",
-                             file_of(l, &ck->tensor[i]), name, l->arch->model_type);
-    }
-    if (count)
-        warn_unused(l, unused, count);
-    if (l->packed != pare_json_count(l->linears))
-        return pare_fail(l->cx, PARE_EFORMAT,
-                         "%s: the index describes %zu packed linear%s, the model has %zu of them",
-                         l->ck->path, pare_json_count(l->linears),
-                         pare_plural(pare_json_count(l->linears)), l->packed);
-    return PARE_OK;
-}
-
 static pare_status check_packed_index(loader *l)
 {
     const pare_checkpoint *const ck = l->ck;
@@ -571,7 +464,13 @@ static pare_status load_all(loader *l, pare_arena *scratch, pare_model *m)
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(load_block(l, c, i, &m->block[i]));
     PARE_TRY(load_kv(l, m));
-    return check_all_used(l, scratch, c->blocks);
+    PARE_TRY(pare__model_check_used(l->ck, scratch, l->arch, c->blocks, l->used));
+    if (l->packed != pare_json_count(l->linears))
+        return pare_fail(l->cx, PARE_EFORMAT,
+                         "%s: the index describes %zu packed linear%s, the model has %zu of them",
+                         l->ck->path, pare_json_count(l->linears),
+                         pare_plural(pare_json_count(l->linears)), l->packed);
+    return PARE_OK;
 }
 
 pare_status pare_model_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck, pare_model *out)

@@ -6,6 +6,7 @@
 #include "runtime/arch_beside_llama.h"
 #include "runtime/arch_deepseek.h"
 #include "runtime/arch_gpt_oss.h"
+#include "runtime/arch_qwen3_5.h"
 
 #define ATTENTION(name, out, bias)                                                                 \
     {                                                                                              \
@@ -164,6 +165,7 @@ const pare_arch pare_archs[] = {
     SMOLLM3,
     OLMO2,
     GRANITE,
+    QWEN3_5_TEXT,
     {
         .model_type = "gemma",
         .summary = "Gemma: llama with GeGLU, a scaled embedding and norms of 1 + w",

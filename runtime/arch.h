@@ -40,6 +40,7 @@ typedef enum pare_site {
 typedef enum pare_width {
     PARE_WIDTH_HIDDEN,
     PARE_WIDTH_Q,
+    PARE_WIDTH_GATED_Q, /* head by head q and a gate for each of its channels */
     PARE_WIDTH_KV,
     PARE_WIDTH_MLP,
     PARE_WIDTH_EXPERT,
@@ -47,7 +48,9 @@ typedef enum pare_width {
     PARE_WIDTH_KV_LATENT,
     PARE_WIDTH_KV_A, /* the latent, and the channels of keys that turn */
     PARE_WIDTH_KV_B, /* the other channels of keys, and values */
-    PARE_WIDTH_VALUES
+    PARE_WIDTH_VALUES,
+    PARE_WIDTH_MIXED, /* q, k and v of a recurrent state, one behind the other */
+    PARE_WIDTH_STATE  /* values of all heads of a recurrent state */
 } pare_width;
 
 typedef enum pare_bias_rule {
@@ -110,6 +113,15 @@ typedef enum pare_residual {
     PARE_RESIDUAL_PARALLEL, /* y = x + attention(n1 x) + mlp(n2 x) */
     PARE_RESIDUAL_SHARED    /* the same with one norm: n2 = n1 */
 } pare_residual;
+
+/* What a block with a recurrent state in place of attention (block_ops.h, recur) has beside its
+ * linears, of which Q makes q, k and v of the state, K the gate of its output, O reads that, and V
+ * is none. Behind the block prefix. */
+typedef struct pare_recurrence_names {
+    const char *beta, *decay; /* [value heads, hidden], without ".weight" */
+    const char *conv, *norm;  /* [channels, 1, taps], [value width], likewise */
+    const char *rate, *shift; /* [value heads], whole tensors */
+} pare_recurrence_names;
 
 /* How the rows of several linears lie in one tensor. */
 typedef enum pare_fusion {
@@ -188,6 +200,9 @@ typedef struct pare_arch {
     pare_producer producer[PARE_SITES];
     const pare_experts *experts; /* NULL: one MLP for all tokens */
 
+    const struct pare_arch *recurrent; /* what holds for the blocks with a recurrent state, which
+                                          config.json names; NULL: the family has none */
+    const pare_recurrence_names *recurrence; /* of an entry that stands there; else NULL */
     const char *sinks; /* [heads], the name of the whole tensor behind the block prefix: logits that
                           take part in every softmax of attention and stand for no value; NULL */
     const char *positions;  /* learned, without ".weight"; NULL: rotary */

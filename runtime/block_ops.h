@@ -58,6 +58,16 @@ typedef struct pare_router {
     const float *correction;    /* [experts], with sigmoids; NULL: a softmax */
 } pare_router;
 
+/* What a recurrent state needs beside its inputs. */
+typedef struct pare_recur {
+    const pare_forward *f;
+    const pare_recurrence *weights;
+    pare_batch batch;
+    pare_kv *kv;
+} pare_recur;
+
+enum { PARE_RECUR_INPUTS = 4 };
+
 /* A row that an expert runs. */
 typedef struct pare_visit {
     uint32_t row;
@@ -100,6 +110,18 @@ typedef struct pare_ops pare_ops;
  * attend   y = attention of q over the cache, to which k and v are added (runtime/kv.h); q and k
  *          come without their rotation, and q, k and v are overwritten. With sinks the weights of
  *          head h are e^s_j / (e^sinks[h] + sum e^s_j)
+ * split    y[0] and y[1] are the halves of each of `pieces` pieces of the rows of x
+ * recur    what a recurrent state makes of its inputs, token by token (gated delta rule), which the
+ *          cache takes along. x: mixed, made by the linears Q of the block, and gate z, beta b,
+ *          decay a, which are those of K, weights->beta and weights->decay.
+ *            c_t = silu(sum_i conv[i] mixed_(t - taps + 1 + i)),  channels q | k | v
+ *          and for each value head, with q and k those of its key head:
+ *            q = q / sqrt(sum q^2 + 1e-6) / sqrt(key_width),  k = k / sqrt(sum k^2 + 1e-6)
+ *            S = S exp(-exp(rate) ln(1 + exp(a + shift)))
+ *            S = S + k (sigmoid(b) (v - S^T k))^T
+ *            y = norm(S^T q) silu(z)
+ *          S [key_width, value_width] begins as 0 where the batch starts at 0, and what stands in
+ *          front of the first mixed, too. PARE_EINVAL for a batch that does not continue the last
  * activate y = act(gate) up, or act(gate) where up.at is NULL; CLAMPED as pare_act says, with up;
  *          y may be gate
  * add      y = a + b; y may be b
@@ -110,7 +132,7 @@ typedef struct pare_ops pare_ops;
  *          overwritten (route.c has the formula). r comes from the scratch. PARE_ENOMEM.
  * gather   y[i] = x[row of visit i of an expert]
  * scatter  y[row of visit i] += weight of visit i x[i]
- * share    y = sigmoid(gate) x, gate [rows, 1]; y may be x
+ * share    y = sigmoid(gate) x, gate [rows, 1] or as wide as x; y may be x
  * rows     y[i] = x[row[i]]; row NULL: the first rows
  * cap      x <- cap tanh(x / cap)
  * score    out[i] of row i of logit, the token target[i] (target NULL: token 0) and row i of base;
@@ -133,6 +155,8 @@ typedef struct pare_ops pare_ops;
                 pare_array x, const pare_array *y))                                                \
     X(attend, (const pare_ops *o, const pare_attend *a, pare_array q, pare_array k, pare_array v,  \
                pare_array y))                                                                      \
+    X(split, (const pare_ops *o, size_t pieces, pare_array x, const pare_array *y))                \
+    X(recur, (const pare_ops *o, const pare_recur *r, const pare_array *x, pare_array y))          \
     X(activate, (const pare_ops *o, pare_act act, pare_array gate, pare_array up, pare_array y))   \
     X(add, (const pare_ops *o, pare_array a, pare_array b, pare_array y))                          \
     X(turn, (const pare_ops *o, pare_array x))                                                     \
@@ -189,6 +213,10 @@ static inline pare_array pare_array_rows(pare_array x, size_t first, size_t coun
 {
     return (pare_array){.at = x.at + first * x.width, .rows = count, .width = x.width};
 }
+
+/* An empty cache of block `block` of a model: kv_take by the configuration of that block. */
+PARE_CHECKED pare_status pare_block_kv_take(const pare_ops *o, const pare_model *m, size_t block,
+                                            size_t sequences, size_t capacity, pare_kv *kv);
 
 /* y = the embeddings of the tokens of a batch (pare_embed_batch). */
 PARE_CHECKED pare_status pare_embed_run(const pare_ops *o, const pare_model *m,

@@ -148,6 +148,16 @@ static pare_status count_route(const pare_ops *o, pare_array logit, const pare_r
     return PARE_OK;
 }
 
+/* Decay, what k reads, what is written, what q reads: a state takes no scratch. */
+static pare_status count_recur(const pare_ops *o, const pare_recur *r, const pare_array *x,
+                               pare_array y)
+{
+    (void)r, (void)x;
+    const double key = (double)count_of(o)->model.config.recurrence.key_width;
+    count_of(o)->work.attend += 7.0 * (double)y.rows * (double)y.width * key;
+    return PARE_OK;
+}
+
 static void describe(const pare_config *c, size_t part, pare_role role, pare_dtype dtype,
                      pare_linear *w)
 {
@@ -155,16 +165,30 @@ static void describe(const pare_config *c, size_t part, pare_role role, pare_dty
     pare_linear_shape(c, part, role, &w->n, &w->k);
 }
 
+void pare__count_kind(pare_count *n, const pare_arch *arch)
+{
+    pare_config own = n->model.config;
+    pare_block *const b = &n->block;
+    own.arch = arch;
+    own.mixed = false;
+    for (size_t i = 0; i < PARE_NORMS; i++)
+        b->inner_norm[i] = arch->inner_norm[i] ? n->anywhere : NULL;
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        describe(&own, 0, (pare_role)role, PARE_F32, &b->linear[role]);
+    b->recurrence.beta = (pare_linear){.name = arch->recurrence ? arch->recurrence->beta : NULL,
+                                       .n = own.recurrence.value_heads,
+                                       .k = own.hidden,
+                                       .dtype = PARE_F32};
+    b->recurrence.decay = b->recurrence.beta;
+}
+
 /* Dense linears in floats; those of experts as files have them. */
 static pare_status describe_block(pare_count *n)
 {
     const pare_config *const c = &n->model.config;
     pare_block *const b = &n->block;
-    for (size_t i = 0; i < PARE_NORMS; i++)
-        b->inner_norm[i] = c->arch->inner_norm[i] ? n->anywhere : NULL;
     n->model.head = (pare_linear){.n = c->vocab, .k = c->hidden, .dtype = PARE_F32};
-    for (size_t role = 0; role < PARE_ROLES; role++)
-        describe(c, 0, (pare_role)role, PARE_F32, &b->linear[role]);
+    pare__count_kind(n, c->arch);
     if (c->experts == 0)
         return PARE_OK;
     b->expert = PARE_NEW(&n->arena, pare_linear, c->experts * PARE_ROLES);
@@ -190,6 +214,7 @@ static pare_block_table table_of(void)
     t.kv_take = count_kv_take;
     t.linears = count_linears;
     t.attend = count_attend;
+    t.recur = count_recur;
     t.route = count_route;
     return t;
 }
@@ -234,6 +259,7 @@ static pare_status run_model(pare_count *n, pare_batch batch, pare_site last)
     pare_array x = {.at = n->anywhere, .width = m->config.hidden}, y;
     x.rows = batch.sequences * batch.length;
     for (size_t i = 0; i < m->config.blocks; i++) {
+        pare__count_kind(n, pare_block_arch(&m->config, i));
         n->block.window = pare_config_window(&m->config, i);
         n->block.apart = pare_config_turns_apart(&m->config, i);
         n->part = PARE_WORK_COMMON;

@@ -7,6 +7,7 @@
 #include "runtime/kv_internal.h"
 #include "runtime/linear.h"
 #include "runtime/linear_internal.h"
+#include "runtime/recur.h"
 #include "runtime/threads.h"
 
 /* Arguments of the loops over rows. */
@@ -21,6 +22,7 @@ typedef struct row_call {
     pare_score *score;
     pare_act act;
     pare_array x, up, k, v, y;
+    size_t pieces;
     double cap;
 } row_call;
 
@@ -208,6 +210,30 @@ static pare_status cpu_attend(const pare_ops *o, const pare_attend *a, pare_arra
     return PARE_OK;
 }
 
+static void split_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    const size_t half = r->y.width / r->pieces, bytes = half * sizeof *r->y.at;
+    for (size_t i = begin * r->pieces; i < end * r->pieces; i++) {
+        memcpy(r->y.at + i * half, r->x.at + 2 * i * half, bytes);
+        memcpy(r->up.at + i * half, r->x.at + (2 * i + 1) * half, bytes);
+    }
+}
+
+static pare_status cpu_split(const pare_ops *o, size_t pieces, pare_array x, const pare_array *y)
+{
+    row_call r = {.pieces = pieces, .x = x, .y = y[0], .up = y[1]};
+    for_rows(o, split_rows, &r, 2);
+    return PARE_OK;
+}
+
+static pare_status cpu_recur(const pare_ops *o, const pare_recur *r, const pare_array *x,
+                             pare_array y)
+{
+    return pare__recur(o->cx, r, x, y.at);
+}
+
 static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
@@ -357,8 +383,8 @@ static void share_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
     const row_call *const r = arg;
-    const size_t width = r->y.width;
-    for (size_t t = begin; t < end; t++) {
+    const size_t width = r->y.width / r->up.width; /* channels of a gate */
+    for (size_t t = begin * r->up.width; t < end * r->up.width; t++) {
         const float share = (float)(1.0 / (1.0 + pare_exp(-(double)r->up.at[t])));
         for (size_t j = t * width; j < (t + 1) * width; j++)
             r->y.at[j] = r->x.at[j] * share;

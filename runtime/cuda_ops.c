@@ -236,6 +236,25 @@ static bool are_first(const size_t *row, size_t count)
     return true;
 }
 
+/* A model with such blocks is not opened. */
+static pare_status refuse_recurrent(const pare_ops *o)
+{
+    return pare_fail(o->cx, PARE_ENOTSUP, "there are no kernels for blocks with a recurrent state");
+}
+
+static pare_status cuda_split(const pare_ops *o, size_t pieces, pare_array x, const pare_array *y)
+{
+    (void)pieces, (void)x, (void)y;
+    return refuse_recurrent(o);
+}
+
+static pare_status cuda_recur(const pare_ops *o, const pare_recur *r, const pare_array *x,
+                              pare_array y)
+{
+    (void)r, (void)x, (void)y;
+    return refuse_recurrent(o);
+}
+
 static pare_status cuda_rows(const pare_ops *o, const size_t *row, pare_array x, pare_array y)
 {
     pare_device *const d = pare__cuda_of(o)->d;
@@ -382,6 +401,12 @@ static pare_status find_room(pare_cuda *c)
 static pare_status open_model(pare_cuda *c)
 {
     const pare_config *const config = &c->f->model->config;
+    if (config->mixed)
+        return pare_fail(
+            c->cx, PARE_ENOTSUP,
+            "%s: models of type %s have blocks with a recurrent state, for which there "
+            "are no kernels here; take the CPU",
+            c->d->name, config->arch->model_type);
     if (config->arch->sinks || config->act == PARE_ACT_CLAMPED)
         return pare_fail(c->cx, PARE_ENOTSUP,
                          "%s: models of type %s have attention sinks or a clamped SwiGLU, for "

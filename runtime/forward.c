@@ -81,6 +81,14 @@ pare_status pare_embed(pare_ctx *cx, const pare_model *m, const int32_t *tokens,
     return pare_embed_batch(cx, m, tokens, (pare_batch){.sequences = 1, .length = count}, x);
 }
 
+pare_status pare_block_kv_take(const pare_ops *o, const pare_model *m, size_t block,
+                               size_t sequences, size_t capacity, pare_kv *kv)
+{
+    pare_config own;
+    pare_block_config(&m->config, block, &own);
+    return o->op->kv_take(o, &own, &m->kv, sequences, capacity, kv);
+}
+
 pare_status pare_model_run(const pare_ops *o, const pare_forward *f, pare_batch batch, pare_array x,
                            pare_kv *kv, size_t kvs)
 {

@@ -1,6 +1,7 @@
 /* One block:  h = x + O attention(norm(x)),  y = h + Down(silu(Gate n) * Up n), n = norm(h), with
  * what the family has beside it (runtime/arch.h): norms inside, another activation, no gate, both
- * halves on x, experts. Written in block operations only, so that every backend runs it. */
+ * halves on x, experts, gates on attention, a recurrent state in its place. Written in block
+ * operations only, so that every backend runs it. */
 #include <assert.h>
 
 #include "runtime/forward_internal.h"
@@ -189,22 +190,38 @@ static pare_status spread_latent(const block_call *p, const latent *l, const par
     return PARE_OK;
 }
 
-static pare_status project(const block_call *p, pare_array normed, const pare_array *qkv)
+/* What linear Q makes: q, or q and *gate head by head. */
+static pare_status make_q(const block_call *p, pare_array normed, const pare_array *qkv,
+                          pare_array *gate)
+{
+    const size_t q_width = p->c->heads * p->c->head_dim;
+    pare_array made[3] = {qkv[0], qkv[1], qkv[2]};
+    if (p->c->arch->linear[PARE_ROLE_Q].out != PARE_WIDTH_GATED_Q)
+        return apply(p, PARE_ROLE_Q, 3, normed, qkv);
+    PARE_TRY(take(p, q_width, gate));
+    PARE_TRY(take(p, 2 * q_width, &made[0]));
+    PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, made));
+    return p->o->op->split(p->o, p->c->heads, made[0], (const pare_array[]){qkv[0], *gate});
+}
+
+static pare_status project(const block_call *p, pare_array normed, const pare_array *qkv,
+                           pare_array *gate)
 {
     latent l;
     if (!(p->c->arch->latent_eps > 0))
-        return apply(p, PARE_ROLE_Q, 3, normed, qkv);
+        return make_q(p, normed, qkv, gate);
     PARE_TRY(make_latent(p, normed, &l));
     return spread_latent(p, &l, qkv);
 }
 
-static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *qkv)
+static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *qkv,
+                            pare_array *gate)
 {
     const pare_config *const c = p->c;
     PARE_TRY(take_wide(p, c->heads * c->head_dim, c->hidden, &qkv[0]));
     PARE_TRY(take(p, c->kv_heads * c->head_dim, &qkv[1]));
     PARE_TRY(take(p, c->kv_heads * c->head_dim, &qkv[2]));
-    PARE_TRY(project(p, normed, qkv));
+    PARE_TRY(project(p, normed, qkv, gate));
     const bool whole = c->arch->whole_qk_norms;
     PARE_TRY(inner_norm(p, PARE_NORM_Q, whole ? 1 : c->heads, &qkv[0]));
     PARE_TRY(inner_norm(p, PARE_NORM_K, whole ? 1 : c->kv_heads, &qkv[1]));
@@ -232,7 +249,8 @@ static pare_status narrow_values(const block_call *p, pare_array *attended)
     return p->o->op->pieces(p->o, &values, wide, *attended);
 }
 
-static pare_status attend(const block_call *p, const pare_array *qkv, pare_array *attended)
+static pare_status attend(const block_call *p, const pare_array *qkv, pare_array gate,
+                          pare_array *attended)
 {
     const pare_attend a = {.f = p->f,
                            .levels = &p->weights->kv,
@@ -244,7 +262,42 @@ static pare_status attend(const block_call *p, const pare_array *qkv, pare_array
     PARE_TRY(p->o->op->attend(p->o, &a, qkv[0], qkv[1], qkv[2], *attended));
     PARE_TRY(narrow_values(p, attended));
     PARE_TRY(inner_norm(p, PARE_NORM_ATTENDED, 1, attended));
+    if (gate.at)
+        PARE_TRY(p->o->op->share(p->o, gate, *attended, *attended));
     return turn(p, PARE_ROLE_O, *attended);
+}
+
+/* *y, the input of O: attention over the cache; *spent is an array that is not read again. */
+static pare_status attention(const block_call *p, pare_array normed, pare_array *spent,
+                             pare_array *y)
+{
+    const size_t q_width = p->c->heads * p->c->head_dim;
+    pare_array qkv[3], gate = {0};
+    PARE_TRY(make_qkv(p, normed, qkv, &gate));
+    PARE_TRY(p->c->residual == PARE_RESIDUAL_SHARED ? take(p, q_width, y)
+                                                    : pare__reuse(p->o, normed, q_width, y));
+    *spent = qkv[0];
+    return attend(p, qkv, gate, y);
+}
+
+/* The same with a recurrent state. */
+static pare_status recurrence(const block_call *p, pare_array normed, pare_array *spent,
+                              pare_array *y)
+{
+    const pare_recurrence *const r = &p->weights->recurrence;
+    const pare_linear *const more[] = {&r->beta, &r->decay};
+    const pare_recur call = {p->f, r, p->batch, p->kv};
+    pare_array in[PARE_RECUR_INPUTS];
+    PARE_TRY(take_wide(p, p->weights->linear[PARE_ROLE_Q].n, p->c->hidden, &in[0]));
+    PARE_TRY(take(p, p->weights->linear[PARE_ROLE_K].n, &in[1]));
+    PARE_TRY(take(p, r->beta.n, &in[2]));
+    PARE_TRY(take(p, r->decay.n, &in[3]));
+    PARE_TRY(apply(p, PARE_ROLE_Q, 2, normed, in));
+    PARE_TRY(p->o->op->linears(p->o, more, 2, p->f->exact, normed, &in[2]));
+    PARE_TRY(take(p, in[1].width, y));
+    *spent = in[0];
+    PARE_TRY(p->o->op->recur(p->o, &call, in, *y));
+    return turn(p, PARE_ROLE_O, *y);
 }
 
 /* *aside: the input of the MLP where it does not follow from the new h. */
@@ -253,19 +306,19 @@ static pare_status attention_half(const block_call *p, pare_array *h, pare_array
     const pare_config *const c = p->c;
     const size_t q_width = c->heads * c->head_dim;
     const bool shared = c->residual == PARE_RESIDUAL_SHARED;
-    pare_array normed = *aside, qkv[3], attended, out;
+    const bool recurs = p->weights->recurrence.beta.name;
+    pare_array normed = *aside, spent, attended, out;
     if (!shared)
         PARE_TRY(take_wide(p, c->hidden, q_width, &normed));
     PARE_TRY(front_norm(p, p->weights->norm[0], p->weights->norm_bias[0], *h, normed));
     const pare_status s = see(p, PARE_SITE_ATTENTION, normed);
-    PARE_TRY(s == PARE__STOPPED && p->tap->see_qkv ? PARE_OK : s);
+    PARE_TRY(s == PARE__STOPPED && p->tap->see_qkv && !recurs ? PARE_OK : s);
     if (c->residual == PARE_RESIDUAL_PARALLEL)
         PARE_TRY(front_norm(p, p->weights->norm[1], p->weights->norm_bias[1], *h, *aside));
-    PARE_TRY(make_qkv(p, normed, qkv));
-    PARE_TRY(shared ? take(p, q_width, &attended) : pare__reuse(p->o, normed, q_width, &attended));
-    PARE_TRY(attend(p, qkv, &attended));
+    PARE_TRY(recurs ? recurrence(p, normed, &spent, &attended)
+                    : attention(p, normed, &spent, &attended));
     PARE_TRY(see(p, PARE_SITE_ATTENDED, attended));
-    PARE_TRY(pare__reuse(p->o, qkv[0], c->hidden, &out));
+    PARE_TRY(pare__reuse(p->o, spent, c->hidden, &out));
     PARE_TRY(apply(p, PARE_ROLE_O, 1, attended, &out));
     return join(p, PARE_NORM_AFTER_ATTENTION, out, h);
 }

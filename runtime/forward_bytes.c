@@ -45,6 +45,13 @@ size_t pare_block_forward_bytes(const pare_ctx *cx, const pare_config *c, pare_b
                                 pare_inputs inputs)
 {
     pare_count n;
-    const pare_status s = pare_count_begin(cx, c, batch, inputs, &n);
-    return pare_count_end(&n, s == PARE_OK ? run(&n, batch) : s);
+    pare_status s = pare_count_begin(cx, c, batch, inputs, &n);
+    if (s == PARE_OK)
+        s = run(&n, batch);
+    if (s == PARE_OK && c->mixed) {
+        n.used = 0;
+        pare__count_kind(&n, c->arch->recurrent);
+        s = run(&n, batch);
+    }
+    return pare_count_end(&n, s);
 }

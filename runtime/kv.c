@@ -73,7 +73,7 @@ static size_t row_bytes(const pare_kv_format *f, const pare_kv_side *s)
 
 double pare_kv_token_bytes(const pare_config *c, const pare_kv_format *f)
 {
-    const double planes = (double)c->blocks * (double)c->kv_heads;
+    const double planes = (double)pare_config_attentions(c) * (double)c->kv_heads;
     double bytes = 0;
     if (f->method == PARE_KV_FLOAT)
         return planes * 2 * (double)c->head_dim * sizeof(float);
@@ -95,8 +95,25 @@ static size_t slots_of(const pare_kv_format *f, size_t capacity)
 
 uint64_t pare_kv_float_bytes(const pare_config *c, const pare_kv_format *f)
 {
-    return (uint64_t)c->blocks * c->kv_heads * c->head_dim * 2 * F16_BYTES *
+    return (uint64_t)pare_config_attentions(c) * c->kv_heads * c->head_dim * 2 * F16_BYTES *
            (slots_of(f, SIZE_MAX) + f->sink);
+}
+
+/* Values of a state, and of the inputs in front of its convolution. */
+static size_t state_values(const pare_config *c)
+{
+    return c->recurrence.value_heads * c->recurrence.key_width * c->recurrence.value_width;
+}
+
+static size_t past_values(const pare_config *c)
+{
+    return (c->recurrence.taps - 1) * pare_mixed_width(c);
+}
+
+uint64_t pare_kv_state_bytes(const pare_config *c)
+{
+    const uint64_t blocks = c->blocks - pare_config_attentions(c);
+    return blocks ? blocks * (state_values(c) + past_values(c)) * sizeof(float) : 0;
 }
 
 /* Adds up what is taken; takes nothing without a place to take it from. */
@@ -174,6 +191,13 @@ pare_status pare__kv_copy_by(pare__kv_copier *copy, void *place, const pare_conf
     const copier by = {copy, place, f, t};
     assert(from->capacity == to->capacity && from->format.method == to->format.method);
     assert(f < from->sequences && t < to->sequences);
+    if (from->state) {
+        to->seen = from->seen;
+        PARE_TRY(copy_bytes(&by, to->state, from->state, state_values(c) * sizeof(float)));
+        PARE_TRY(copy_bytes(&by, to->past, from->past, past_values(c) * sizeof(float)));
+    }
+    if (!from->keys && !from->value.codes && !from->value.recent)
+        return PARE_OK; /* a state alone */
     if (from->format.method == PARE_KV_FLOAT) {
         const size_t token = c->kv_heads * c->head_dim * sizeof(float);
         PARE_TRY(copy_bytes(&by, to->keys, from->keys, pare_kv_key_room(from->capacity) * token));
@@ -198,6 +222,12 @@ void pare_kv_copy(const pare_config *c, const pare_kv *from, size_t f, pare_kv *
 static void take_all(taker *t, const pare_config *c, const pare_kv_format *f, pare_kv *kv)
 {
     size_t planes;
+    if (c->mixed || (c->arch && c->arch->recurrence)) {
+        kv->state = take(t, kv->sequences, state_values(c), sizeof(float));
+        kv->past = take(t, kv->sequences, past_values(c), sizeof(float));
+    }
+    if (c->arch && c->arch->recurrence)
+        return;
     if (__builtin_mul_overflow(kv->sequences, c->kv_heads, &planes)) {
         t->bytes = SIZE_MAX;
         t->status = PARE_ENOMEM;

@@ -22,16 +22,21 @@ typedef struct pare_kv_side {
 
 enum { PARE_KV_BLOCK = 64 /* positions that attention takes at once */ };
 
-/* The cache of one block. FLOAT: keys after RoPE, block by block transposed, so that attention
- * reads along: [sequences][kv_heads][blocks][head_dim][PARE_KV_BLOCK], capacity rounded up; values
- * [sequences][kv_heads][capacity][head_dim]; `key` and `value` are empty. Else keys and values are
- * NULL. */
+/* The cache of one block. Of a block with a recurrent state it is that state and the last inputs of
+ * its convolution, of one with attention its keys and values; by a configuration of both kinds of
+ * blocks it has room for either. FLOAT: keys after RoPE, block by block transposed, so that
+ * attention reads along: [sequences][kv_heads][blocks][head_dim][PARE_KV_BLOCK], capacity rounded
+ * up; values [sequences][kv_heads][capacity][head_dim]; `key` and `value` are empty. Else keys and
+ * values are NULL. */
 typedef struct pare_kv {
     float *keys, *values;
     size_t sequences, capacity;
     pare_kv_format format;
     pare_kv_side key, value;
     size_t slots;
+    float *state; /* [sequences][value_heads][key_width][value_width], or NULL */
+    float *past;  /* [sequences][taps - 1][channels], the newest last */
+    size_t seen;  /* positions that the state stands for */
 } pare_kv;
 
 /* Keys that a plane of an F32 cache has room for. */
@@ -59,6 +64,9 @@ uint64_t pare_kv_float_bytes(const pare_config *c, const pare_kv_format *f);
 /* Of the first `length` tokens, how many are coded (those below `sink` stay in F16 all the same).
  */
 size_t pare_kv_coded(const pare_kv_format *f, bool key, size_t length);
+
+/* Bytes of the recurrent states of all blocks, for one sequence. */
+uint64_t pare_kv_state_bytes(const pare_config *c);
 
 /* Zeroed F32 cache of one block in the arena. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_kv_take(pare_arena *a, const pare_config *c, size_t sequences,

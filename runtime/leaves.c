@@ -11,7 +11,8 @@ enum {
     ROUTER = INNER + PARE_NORMS,
     SINKS = ROUTER + 3,
     CORRECTION = SINKS + 1,
-    EXPERT = CORRECTION + 1
+    STATE = CORRECTION + 1,
+    EXPERT = STATE + 2 + PARE_STATE_VECTORS
 };
 
 /* Who has a model or block const does not write through its leaves. */
@@ -56,6 +57,32 @@ static pare_leaf linear_leaf(const pare_config *c, const pare_block *b, size_t p
     return leaf;
 }
 
+/* Leaf i of a recurrent state. */
+static pare_leaf state_leaf(const pare_config *c, const pare_block *b, size_t i)
+{
+    const pare_recurrence_names *const names = c->arch->recurrence;
+    const pare_recurrence_sizes *const r = &c->recurrence;
+    const pare_recurrence *const is = &b->recurrence;
+    if (!names)
+        return (pare_leaf){0};
+    if (i < 2)
+        return matrix(PARE_LEAF_STATE_LINEAR, i, i ? names->decay : names->beta, r->value_heads,
+                      c->hidden, i ? &is->decay : &is->beta);
+    const pare_state_vector which = (pare_state_vector)(i - 2);
+    switch (which) {
+    case PARE_STATE_CONV:
+        return vector(PARE_LEAF_STATE_VECTOR, which, names->conv, pare_mixed_width(c) * r->taps,
+                      &is->conv);
+    case PARE_STATE_NORM:
+        return vector(PARE_LEAF_STATE_VECTOR, which, names->norm, r->value_width, &is->norm);
+    case PARE_STATE_RATE:
+        return vector(PARE_LEAF_STATE_VECTOR, which, names->rate, r->value_heads, &is->rate);
+    case PARE_STATE_SHIFT:
+    case PARE_STATE_VECTORS: break;
+    }
+    return vector(PARE_LEAF_STATE_VECTOR, which, names->shift, r->value_heads, &is->shift);
+}
+
 pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i)
 {
     const pare_arch *const a = c->arch;
@@ -76,6 +103,8 @@ pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i)
                            (i - EXPERT) % (2 * PARE_ROLES));
     if (i == SINKS)
         return vector(PARE_LEAF_SINKS, 0, a->sinks, c->heads, &b->sinks);
+    if (i >= STATE)
+        return state_leaf(c, b, i - STATE);
     if (!a->experts)
         return (pare_leaf){0};
     if (i == CORRECTION)
@@ -120,6 +149,9 @@ const char *pare_leaf_suffix(const pare_leaf *leaf)
     case PARE_LEAF_ROUTER_BIAS: return ".bias";
     case PARE_LEAF_SINKS:
     case PARE_LEAF_CORRECTION: return "";
+    case PARE_LEAF_STATE_VECTOR:
+        return leaf->index == PARE_STATE_RATE || leaf->index == PARE_STATE_SHIFT ? "" : ".weight";
+    case PARE_LEAF_STATE_LINEAR:
     case PARE_LEAF_NORM:
     case PARE_LEAF_INNER_NORM:
     case PARE_LEAF_ROUTER:
@@ -206,7 +238,7 @@ void pare_block_load(pare_ctx *cx, const pare_config *c, const pare_block *from,
     describe(from, to);
     for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
         const pare_leaf f = pare_block_leaf(c, from, i), t = pare_block_leaf(c, to, i);
-        if (t.linear)
+        if (t.linear && f.linear->n) /* 0: this kind of block has none */
             pare_linear_to_f32(cx, f.linear, t.linear->floats);
         else if (t.vector && *t.vector && *f.vector)
             memcpy(*t.vector, *f.vector, t.n * sizeof **t.vector);

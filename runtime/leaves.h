@@ -6,10 +6,11 @@
  *
  *   norms in front of attention and MLP, each with its bias
  *   the linears of part 0 (runtime/arch.h), role by role, each with its bias
- *   inner norms;  router, shared gate, bias of the router;  sinks;  its correction;  the linears of
- *   each expert
+ *   inner norms;  router, shared gate, bias of the router;  sinks;  its correction;  what a
+ *   recurrent state has; the linears of each expert
  *
- * which is the same for all blocks of a configuration, so that leaf i of a block and leaf i of
+ * which is the same for all blocks of a configuration (of their own, pare_block_config, where kinds
+ * of blocks differ), so that leaf i of a block and leaf i of
  * another, or of the gradients of the first, belong together:
  *
  *   for (size_t i = 0; i < pare_block_leaves(c); i++) {
@@ -28,11 +29,22 @@ typedef enum pare_leaf_kind {
     PARE_LEAF_ROUTER,     /* index 0 the router, 1 the shared gate */
     PARE_LEAF_ROUTER_BIAS,
     PARE_LEAF_SINKS,
-    PARE_LEAF_CORRECTION, /* of the router */
-    PARE_LEAF_WEIGHT,     /* index: pare_role; of the model: the head */
-    PARE_LEAF_BIAS,       /* the same */
-    PARE_LEAF_TABLE       /* of the model, rows are looked up: index 0 embedding, 1 positions */
+    PARE_LEAF_CORRECTION,   /* of the router */
+    PARE_LEAF_STATE_LINEAR, /* of a recurrent state: index 0 beta, 1 decay */
+    PARE_LEAF_STATE_VECTOR, /* index: pare_state_vector */
+    PARE_LEAF_WEIGHT,       /* index: pare_role; of the model: the head */
+    PARE_LEAF_BIAS,         /* the same */
+    PARE_LEAF_TABLE         /* of the model, rows are looked up: index 0 embedding, 1 positions */
 } pare_leaf_kind;
+
+/* Vectors of a recurrent state. */
+typedef enum pare_state_vector {
+    PARE_STATE_CONV, /* [channels taps], row by row */
+    PARE_STATE_NORM,
+    PARE_STATE_RATE,
+    PARE_STATE_SHIFT,
+    PARE_STATE_VECTORS
+} pare_state_vector;
 
 typedef struct pare_leaf {
     pare_leaf_kind kind;
@@ -60,7 +72,7 @@ enum { PARE_OWN_LEAVES = 4 + 2 * PARE_ROLES };
 enum { PARE_MODEL_LEAVES = 6 };
 pare_leaf pare_model_leaf(const pare_model *m, size_t i);
 
-/* ".weight", ".bias"; "" of sinks and corrections. */
+/* ".weight", ".bias"; "" of a whole tensor: sinks, correction, rate, shift. */
 const char *pare_leaf_suffix(const pare_leaf *leaf);
 
 /* The values in floats: NULL where there are none, or a matrix is not F32. */
@@ -85,8 +97,8 @@ uint64_t pare_block_float_bytes(const pare_config *c);
 
 /* Fills `to`, which was taken, from a block: matrices copied, converted or decoded, vectors copied;
  * a bias that the block lacks becomes 0. `to` has room for all that the block has, and its linears
- * get the shapes of those of `from`. Inner norms, router, sinks and experts are those of `from`;
- * tables of a cache are not taken over. Threads over rows; exact. */
+ * get the shapes of those of `from`. Inner norms, router, sinks, what a recurrent state has and
+ * experts are those of `from`; tables of a cache are not taken over. Threads over rows; exact. */
 void pare_block_load(pare_ctx *cx, const pare_config *c, const pare_block *from, pare_block *to);
 
 #endif

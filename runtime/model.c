@@ -2,6 +2,34 @@
 
 #include <math.h>
 
+#include "runtime/small.h"
+
+static bool is_recurrent(const pare_config *c, size_t block)
+{
+    return c->mixed && (c->recurrent[block / 64] >> block % 64 & 1);
+}
+
+const pare_arch *pare_block_arch(const pare_config *c, size_t block)
+{
+    if (block < c->dense_blocks)
+        return c->arch->dense;
+    return is_recurrent(c, block) ? c->arch->recurrent : c->arch;
+}
+
+size_t pare_config_attentions(const pare_config *c)
+{
+    size_t blocks = c->arch && c->arch->recurrence ? 0 : c->blocks;
+    for (size_t i = 0; blocks && i < c->blocks; i++)
+        blocks -= is_recurrent(c, i);
+    return blocks;
+}
+
+size_t pare_mixed_width(const pare_config *c)
+{
+    const pare_recurrence_sizes *const r = &c->recurrence;
+    return 2 * r->key_heads * r->key_width + r->value_heads * r->value_width;
+}
+
 static size_t width_of(const pare_config *c, pare_width w)
 {
     switch (w) {
@@ -15,15 +43,30 @@ static size_t width_of(const pare_config *c, pare_width w)
     case PARE_WIDTH_KV_A: return c->kv_rank + c->rope.rotary;
     case PARE_WIDTH_KV_B: return c->heads * (c->head_dim - c->rope.rotary + c->value_dim);
     case PARE_WIDTH_VALUES: return c->heads * c->value_dim;
+    case PARE_WIDTH_GATED_Q: return 2 * c->heads * c->head_dim;
+    case PARE_WIDTH_MIXED: return pare_mixed_width(c);
+    case PARE_WIDTH_STATE: return c->recurrence.value_heads * c->recurrence.value_width;
     }
     return 0;
 }
 
-void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t *n, size_t *k)
+static void shape_in(const pare_config *c, const pare_arch *arch, size_t part, pare_role role,
+                     size_t *n, size_t *k)
 {
-    const pare_linear_desc *const d = pare_arch_linear(c->arch, part, role);
+    const pare_linear_desc *const d = pare_arch_linear(arch, part, role);
     *n = d->name ? width_of(c, d->out) : 0;
     *k = d->name ? width_of(c, d->in) : 0;
+}
+
+void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t *n, size_t *k)
+{
+    size_t rows, columns;
+    shape_in(c, c->arch, part, role, n, k);
+    if (!c->mixed)
+        return;
+    shape_in(c, c->arch->recurrent, part, role, &rows, &columns);
+    *n = pare_larger(*n, rows);
+    *k = pare_larger(*k, columns);
 }
 
 size_t pare_config_mlp(const pare_config *c, size_t block)
@@ -42,8 +85,9 @@ size_t pare_config_channels(const pare_config *c)
 void pare_block_shape(const pare_config *c, size_t block, size_t part, pare_role role, size_t *n,
                       size_t *k)
 {
-    const pare_linear_desc *const d = pare_arch_linear(c->arch, part, role);
-    pare_linear_shape(c, part, role, n, k);
+    const pare_arch *const arch = pare_block_arch(c, block);
+    const pare_linear_desc *const d = pare_arch_linear(arch, part, role);
+    shape_in(c, arch, part, role, n, k);
     if (d->name && d->out == PARE_WIDTH_MLP)
         *n = pare_config_mlp(c, block);
     if (d->name && d->in == PARE_WIDTH_MLP)
@@ -55,21 +99,23 @@ void pare_block_config(const pare_config *c, size_t block, pare_config *out)
     *out = *c;
     out->intermediate = pare_config_mlp(c, block);
     out->uneven = false;
-    if (block < c->dense_blocks) {
-        out->arch = c->arch->dense;
+    out->arch = pare_block_arch(c, block);
+    out->mixed = false;
+    if (block < c->dense_blocks)
         out->experts = 0;
-    }
     out->dense_blocks = 0;
 }
 
 size_t pare_site_width(const pare_config *c, size_t part, pare_site site)
 {
+    size_t width = 0;
     for (pare_role role = 0; role < PARE_ROLES; role++) {
-        const pare_linear_desc *const d = pare_arch_linear(c->arch, part, role);
-        if (d->name && d->site == site)
-            return width_of(c, d->in);
+        size_t n, k;
+        pare_linear_shape(c, part, role, &n, &k);
+        if (k && pare_arch_linear(c->arch, part, role)->site == site)
+            width = pare_larger(width, k);
     }
-    return 0;
+    return width;
 }
 
 uint64_t pare_config_idle_weights(const pare_config *c)
@@ -189,10 +235,17 @@ size_t pare_rope_table_rows(const pare_config *c, size_t positions)
 
 static const char other_widths[] = "MLPs of its blocks differ in width";
 
+const char *pare_config_no_gradient(const pare_config *c)
+{
+    return c->mixed ? "some of its blocks have a recurrent state in place of attention" : NULL;
+}
+
 /* What every method below computes with. */
 static const char *beside_llama(const pare_config *c)
 {
     const pare_arch *const a = c->arch;
+    if (pare_config_no_gradient(c))
+        return pare_config_no_gradient(c);
     if (a->latent_eps > 0)
         return "its keys and values come from one narrow vector (latent attention)";
     if (a->multiplies)

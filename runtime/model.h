@@ -13,35 +13,16 @@
 #include "runtime/arena.h"
 #include "runtime/encoding.h"
 #include "runtime/kv_format.h"
+#include "runtime/rope.h"
 #include "runtime/tensor.h"
 
-enum { PARE_BLOCKS_MAX = 4096, PARE_EXPERTS_MAX = 1024, PARE_ROPE_DIVISORS_MAX = 128 };
+enum { PARE_BLOCKS_MAX = 4096, PARE_EXPERTS_MAX = 1024 };
 
-/* How frequencies are scaled; the words of config.json. */
-typedef enum pare_rope_kind {
-    PARE_ROPE_LINEAR, /* by `stretch`; or not at all */
-    PARE_ROPE_LLAMA3,
-    PARE_ROPE_DYNAMIC, /* by the length of the sequence, as LONGROPE */
-    PARE_ROPE_YARN,
-    PARE_ROPE_LONGROPE,
-    PARE_ROPE_NONE /* no position turns: frequencies 0 */
-} pare_rope_kind;
-
-typedef struct pare_rope {
-    double theta;
-    size_t rotary;  /* channels of a head that turn; 0: all of them */
-    double stretch; /* positions count 1 / stretch; 0: as they are */
-    pare_rope_kind kind;
-    double factor;                            /* not LINEAR */
-    size_t original_context;                  /* likewise */
-    double low_freq_factor, high_freq_factor; /* LLAMA3 */
-    double beta_fast, beta_slow;              /* YARN: turns in original_context positions */
-    bool exact_bounds;                        /* YARN: not rounded to whole pairs */
-    double attention; /* cosines and sines times it, so scores times its square; 0: 1 */
-    double scores;    /* YARN: m of mscale_all_dim; its square scales scores of latent attention */
-    float divisor[2][PARE_ROPE_DIVISORS_MAX]; /* LONGROPE: of sequences of up to original_context
-                                                 positions, of longer ones */
-} pare_rope;
+/* Heads of a recurrent state: value heads i r .. i r + r - 1 share key head i. */
+typedef struct pare_recurrence_sizes {
+    size_t key_heads, value_heads, key_width, value_width; /* widths of a head */
+    size_t taps;                                           /* inputs of the convolution */
+} pare_recurrence_sizes;
 
 typedef struct pare_config {
     const pare_arch *arch;
@@ -78,7 +59,11 @@ typedef struct pare_config {
     uint64_t wide[PARE_BLOCKS_MAX / 64];     /* bit i: block i sees all, whatever the window */
     uint64_t unturned[PARE_BLOCKS_MAX / 64]; /* bit i: block i has no positions; rope_local is NONE
                                                 where one has its bit */
-    int64_t bos_id, eos_id[8];               /* -1: none */
+    pare_recurrence_sizes recurrence;        /* of arch->recurrent */
+    bool mixed; /* blocks may have a recurrent state in place of attention, and be as
+                   arch->recurrent says */
+    uint64_t recurrent[PARE_BLOCKS_MAX / 64]; /* with `mixed`: bit i: block i does */
+    int64_t bos_id, eos_id[8];                /* -1: none */
     size_t eos_ids;
     uint32_t mlp[PARE_BLOCKS_MAX]; /* with `uneven` */
 } pare_config;
@@ -89,7 +74,17 @@ static inline size_t pare_block_parts(const pare_config *c)
     return 1 + c->experts;
 }
 
-/* Rows and columns of a linear: *n outputs, *k inputs; 0 and 0 when the part has none such. */
+/* The family of block `block`: that of the model, or of its recurrent blocks. */
+const pare_arch *pare_block_arch(const pare_config *c, size_t block);
+
+/* Blocks with attention. */
+size_t pare_config_attentions(const pare_config *c);
+
+/* Values that go through the convolution of a recurrent state: q, k and v. */
+size_t pare_mixed_width(const pare_config *c);
+
+/* Rows and columns of a linear: *n outputs, *k inputs; 0 and 0 when the part has none such. Where
+ * kinds of blocks differ, the most of each. */
 void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t *n, size_t *k);
 
 /* Channels of the MLP of a block, and the shape of a linear there: as pare_linear_shape where all
@@ -103,7 +98,8 @@ void pare_block_shape(const pare_config *c, size_t block, size_t part, pare_role
  * at a time. */
 void pare_block_config(const pare_config *c, size_t block, pare_config *out);
 
-/* Columns of the input of a site; 0 when no linear of the part reads it. */
+/* Columns of the input of a site, the most where kinds of blocks differ; 0 when no linear of the
+ * part reads it. */
 size_t pare_site_width(const pare_config *c, size_t part, pare_site site);
 
 /* Weights of experts that a token does not use; 0 where all tokens use all weights, UINT64_MAX for
@@ -123,38 +119,13 @@ bool pare_config_turns_apart(const pare_config *c, size_t block);
 /* Pairs of channels of a head that turn with the position; 0 where positions are learned. */
 size_t pare_rope_pairs(const pare_config *c);
 
-/* Angular frequency of pair i of `pairs`, radians per position, f = theta^(-i / pairs) without
- * scaling, in a sequence of `length` positions L; C is original_context.
- *   LINEAR    f / stretch
- *   LLAMA3    wavelengths above C / low_freq_factor are stretched by `factor`, those below
- *             C / high_freq_factor are kept, and in between the two are mixed linearly
- *   DYNAMIC   L > C: theta times (factor L / C - factor + 1)^(pairs / (pairs - 1)) for theta
- *   YARN      (1 - m) f + m f / factor, m = (i - a) / (b - a) held in 0 .. 1; a and b are the pairs
- *             that turn beta_fast and beta_slow times in C positions, rounded down and up
- *   LONGROPE  f / divisor[L > C][i]
- *   NONE      0
- * Source  transformers, modeling_rope_utils.py; Peng et al., YaRN, 2023; Ding et al., LongRoPE,
- *         2024. */
-double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs, size_t length);
-
-/* The bounds a and b of YARN. */
-void pare_rope_ramp(const pare_rope *r, size_t pairs, double bound[2]);
-
-/* Whether sequences of more than original_context positions turn otherwise than shorter ones. */
-static inline bool pare_rope_by_length(const pare_rope *r)
-{
-    return r->kind == PARE_ROPE_DYNAMIC || r->kind == PARE_ROPE_LONGROPE;
-}
-
-/* Rows of the tables of angles for sequences of up to `positions`: one table, or first that of the
- * sequences of up to original_context positions, then that of the longer ones. */
-size_t pare_rope_rows(const pare_rope *r, size_t positions);
-
-/* Those of a model, and behind them `positions` of rope_local, where it has one. */
+/* Rows of the tables of angles of a model (pare_rope_rows): those of rope, and behind them
+ * `positions` of rope_local, where it has one. */
 size_t pare_rope_table_rows(const pare_config *c, size_t positions);
 
-/* Why it cannot be rotated (quant/rotate.h), why a smaller plain checkpoint of it cannot be written
- * (prune/structure.h). NULL: it can. */
+/* Why it has no gradients (runtime/tape.h), why it cannot be rotated (quant/rotate.h), why a
+ * smaller plain checkpoint of it cannot be written (prune/structure.h). NULL: it can. */
+const char *pare_config_no_gradient(const pare_config *c);
 const char *pare_config_no_rotation(const pare_config *c);
 const char *pare_config_no_structure(const pare_config *c);
 
@@ -203,6 +174,14 @@ static inline float pare_norm_factor(const pare_config *c, bool last)
     return last && c->logit_divisor > 0 ? (float)(1 / c->logit_divisor) : 1;
 }
 
+/* What a block with a recurrent state has of its own (runtime/arch.h). */
+typedef struct pare_recurrence {
+    pare_linear beta, decay; /* dense; name NULL: the block has attention */
+    float *conv;             /* [channels, taps], the newest input behind the others */
+    float *norm;             /* [value width] */
+    float *rate, *shift;     /* [value heads] */
+} pare_recurrence;
+
 /* Norms hold what is multiplied with: the offset of the family is in them. */
 typedef struct pare_block {
     pare_linear linear[PARE_ROLES];  /* part 0; name NULL: there is none such */
@@ -215,9 +194,10 @@ typedef struct pare_block {
     float *inner_norm[PARE_NORMS];   /* those of arch->inner_norm; else NULL */
     float *sinks;                    /* [heads], arch->sinks; or NULL */
     float *correction;               /* [experts], of the router; or NULL */
-    size_t window;                   /* pare_config_window */
-    bool apart;                      /* pare_config_turns_apart */
-    pare_kv_levels kv;               /* with PARE_KV_KVQUANT */
+    pare_recurrence recurrence;
+    size_t window;     /* pare_config_window */
+    bool apart;        /* pare_config_turns_apart */
+    pare_kv_levels kv; /* with PARE_KV_KVQUANT */
 } pare_block;
 
 /* The linear `role` of a part, parts counted as pare_block_parts does. */

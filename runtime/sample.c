@@ -81,7 +81,7 @@ static pare_status take_states(generation *g, size_t prompt)
     }
     PARE_TRY(g->state.op->take(&g->state, rows, c->hidden, &g->x));
     for (size_t i = 0; i < c->blocks; i++)
-        PARE_TRY(g->state.op->kv_take(&g->state, c, &g->f->model->kv, n, length, &g->kv[i]));
+        PARE_TRY(pare_block_kv_take(&g->state, g->f->model, i, n, length, &g->kv[i]));
     g->running = n;
     const pare_batch widest = {n, chunk, length - chunk};
     PARE_TRY(pare_arena_init(g->cx, &g->work, pare_block_forward_scratch(g->cx, c, widest)));

@@ -161,6 +161,11 @@ static pare_status check(pare_ctx *cx, const pare_forward *target, const pare_fo
         if (o->length > both[i]->positions)
             return pare_fail(cx, PARE_EINVAL, "%zu tokens asked for, this model takes %zu",
                              o->length, both[i]->positions);
+        if (both[i]->model->config.mixed)
+            return pare_fail(cx, PARE_ENOTSUP,
+                             "models of type %s have blocks with a recurrent state, which cannot "
+                             "take drafted tokens back",
+                             both[i]->model->config.arch->model_type);
         if (both[i]->model->kv.method != PARE_KV_FLOAT)
             return pare_fail(cx, PARE_EINVAL, "a cache in %s cannot take drafted tokens back",
                              pare_kv_method_name(both[i]->model->kv.method));

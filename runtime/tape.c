@@ -158,6 +158,25 @@ static pare_status tape_attend(const pare_ops *o, const pare_attend *a, pare_arr
     return t->inner.op->attend(&t->inner, a, q, k, v, y);
 }
 
+static pare_status refuse_recurrent(const pare_ops *o)
+{
+    return pare_fail(o->cx, PARE_ENOTSUP,
+                     "gradients of models with a recurrent state are not computed");
+}
+
+static pare_status tape_split(const pare_ops *o, size_t pieces, pare_array x, const pare_array *y)
+{
+    (void)pieces, (void)x, (void)y;
+    return refuse_recurrent(o);
+}
+
+static pare_status tape_recur(const pare_ops *o, const pare_recur *r, const pare_array *x,
+                              pare_array y)
+{
+    (void)r, (void)x, (void)y;
+    return refuse_recurrent(o);
+}
+
 static pare_status tape_activate(const pare_ops *o, pare_act act, pare_array gate, pare_array up,
                                  pare_array y)
 {

@@ -476,6 +476,8 @@ static pare_status undo(pare_tape *t, const pare_step *s)
     case PARE__OP_rewind:
     case PARE__OP_kv_take:
     case PARE__OP_kv_copy:
+    case PARE__OP_split:
+    case PARE__OP_recur:
     case PARE__OP_score:
     case PARE__OP_take:
     case PARE__OP_put:

@@ -73,8 +73,7 @@ static pare_status take_state(bench *b, side *s)
         return PARE_ENOMEM;
     PARE_TRY(s->state.op->take(&s->state, batch * prompt, c->hidden, &s->x));
     for (size_t i = 0; i < c->blocks; i++)
-        PARE_TRY(
-            s->state.op->kv_take(&s->state, c, &s->f->model->kv, batch, prompt + steps, &s->kv[i]));
+        PARE_TRY(pare_block_kv_take(&s->state, s->f->model, i, batch, prompt + steps, &s->kv[i]));
     for (size_t i = 0; i < batch * prompt; i++)
         s->prompt[i] = (int32_t)(pare_random_u64(SEED, 0, i) % s->f->model->embed.n);
     return pare_arena_init(b->cx, &s->work, pare_block_forward_scratch(b->cx, c, widest));

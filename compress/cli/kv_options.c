@@ -55,13 +55,17 @@ void pare_kv_text(const pare_config *c, const pare_kv_format *f, char text[PARE_
 {
     char bytes[PARE_UNIT_TEXT];
     const char *const name = f->method == PARE_KV_FLOAT ? "floats" : pare_kv_method_name(f->method);
+    const size_t blocks = pare_config_attentions(c), states = c->blocks - blocks;
     int n = snprintf(text, PARE_KV_TEXT, "%s, %.6g bytes per token in %zu block%s of %zu KV head%s",
-                     name, pare_kv_token_bytes(c, f), c->blocks, pare_plural(c->blocks),
-                     c->kv_heads, pare_plural(c->kv_heads));
+                     name, pare_kv_token_bytes(c, f), blocks, pare_plural(blocks), c->kv_heads,
+                     pare_plural(c->kv_heads));
     if (f->window)
         n += snprintf(text + n, PARE_KV_TEXT - (size_t)n,
                       "; newest %zu token%s in F16 (%s at most)", f->window, pare_plural(f->window),
                       pare_units_bytes(pare_kv_float_bytes(c, f), bytes));
+    if (states)
+        n += snprintf(text + n, PARE_KV_TEXT - (size_t)n, "; %s of recurrent state in %zu block%s",
+                      pare_units_bytes(pare_kv_state_bytes(c), bytes), states, pare_plural(states));
     if (f->sink)
         (void)snprintf(text + n, PARE_KV_TEXT - (size_t)n, "; first %zu token%s in F16", f->sink,
                        pare_plural(f->sink));

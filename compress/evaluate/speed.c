@@ -33,8 +33,8 @@ static pare_status take_state(stopwatch *s)
         return PARE_ENOMEM;
     PARE_TRY(s->state.op->take(&s->state, s->prompt_count, c->hidden, &s->x));
     for (size_t i = 0; i < c->blocks; i++)
-        PARE_TRY(s->state.op->kv_take(&s->state, c, &s->f->model->kv, 1,
-                                      s->prompt_count + s->decoded, &s->kv[i]));
+        PARE_TRY(pare_block_kv_take(&s->state, s->f->model, i, 1, s->prompt_count + s->decoded,
+                                    &s->kv[i]));
     for (size_t i = 0; i < s->prompt_count; i++)
         s->prompt[i] = (int32_t)(pare_random_u64(0, 0, i) % s->f->model->embed.n);
     const pare_batch widest = {1, s->prompt_count, s->decoded};

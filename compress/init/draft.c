@@ -47,23 +47,28 @@ void pare__draft_end(pare__draft *d)
         pare_checkpoint_close(&d->checkpoint);
 }
 
-/* Inputs of `role` in the block (0) or in each expert (1); 0: there is none such. */
+/* Parts with linears of their own: a block with attention, one with a recurrent state, an expert.
+ */
+enum { STATE = 1, EXPERT = 2, PARTS = 3 };
+
+/* Inputs of `role` in a part; 0: there is none such. */
 static size_t width(const pare__draft *d, size_t part, size_t role)
 {
+    pare_config c = d->model.config;
     size_t n, k;
-    pare_linear_shape(&d->model.config, part, (pare_role)role, &n, &k);
+    if ((part == STATE && !c.mixed) || (part == EXPERT && !c.experts))
+        return 0;
+    c.mixed = false;
+    if (part == STATE)
+        c.arch = c.arch->recurrent;
+    pare_linear_shape(&c, part == EXPERT, (pare_role)role, &n, &k);
     return k;
-}
-
-static size_t parts(const pare__draft *d)
-{
-    return d->model.config.experts ? 2 : 1;
 }
 
 bool pare__draft_divides(const pare__draft *d, size_t divisor)
 {
     bool all = true;
-    for (size_t part = 0; part < parts(d); part++)
+    for (size_t part = 0; part < PARTS; part++)
         for (size_t role = 0; role < PARE_ROLES; role++)
             all = all && width(d, part, role) % divisor == 0;
     return all;
@@ -79,8 +84,8 @@ size_t pare__draft_group(const pare__draft *d)
 
 void pare__draft_put_widths(pare__draft *d, size_t divisor, pare_text_out *t)
 {
-    size_t seen[2 * PARE_ROLES], count = 0;
-    for (size_t part = 0; part < parts(d); part++)
+    size_t seen[PARTS * PARE_ROLES], count = 0;
+    for (size_t part = 0; part < PARTS; part++)
         for (size_t role = 0; role < PARE_ROLES; role++) {
             const size_t k = width(d, part, role);
             bool known = k == 0 || (divisor && k % divisor == 0);
@@ -124,22 +129,23 @@ bool pare__draft_transforms(const pare__draft *d, const pare_pass *pass, size_t 
     return part == 0 && (sites_of(c, pass) & 1u << l->site);
 }
 
-size_t pare__draft_fixed(const pare__draft *d, const char *pass_name, const char *name[PARE_ROLES],
-                         bool *none)
+size_t pare__draft_fixed(const pare__draft *d, const char *pass_name,
+                         const char *name[PARE__DRAFT_FIXED], bool *none)
 {
     const pare_config *const c = &d->model.config;
     const unsigned sites = sites_of(c, pare_pass_find(pass_name));
     size_t count = 0;
     *none = true;
-    for (size_t role = 0; role < PARE_ROLES; role++) {
-        const pare_linear_desc *const l = &c->arch->linear[role];
-        if (!l->name || !(sites & 1u << l->site))
-            continue;
-        if (pare_fold_channels(c, l->site))
-            *none = false;
-        else
-            name[count++] = l->name;
-    }
+    for (const pare_arch *a = c->arch; a; a = a->recurrent)
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            const pare_linear_desc *const l = &a->linear[role];
+            if (!l->name || !(sites & 1u << l->site))
+                continue;
+            if (pare_fold_channels(c, l->site))
+                *none = false;
+            else
+                name[count++] = l->name;
+        }
     return count;
 }
 

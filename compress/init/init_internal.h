@@ -57,7 +57,8 @@ void pare__draft_put_widths(pare__draft *d, size_t divisor, pare_text_out *t);
 
 /* Linears (names inside a block) whose inputs a transform with its defaults cannot scale, because
  * nothing in front of them takes a scale; returns their number. *none: it can scale no input. */
-size_t pare__draft_fixed(const pare__draft *d, const char *pass, const char *name[PARE_ROLES],
-                         bool *none);
+enum { PARE__DRAFT_FIXED = 2 * PARE_ROLES /* of two kinds of blocks */ };
+size_t pare__draft_fixed(const pare__draft *d, const char *pass,
+                         const char *name[PARE__DRAFT_FIXED], bool *none);
 
 #endif

@@ -7,7 +7,7 @@
 /* A transform, of the inputs that it can scale; false: none. */
 static bool put_transform(pare__draft *d, const char *why, const char *pass, const char *params)
 {
-    const char *name[PARE_ROLES];
+    const char *name[PARE__DRAFT_FIXED];
     bool none;
     const size_t fixed = pare__draft_fixed(d, pass, name, &none);
     if (fixed)

@@ -159,7 +159,7 @@ static void leave_others(pare__translation *t, const pare_yaml *modifier, const 
 static bool read_skip(pare__translation *t, const pare_yaml *modifier, const char *pass,
                       pare__patterns *skip)
 {
-    const char *name[PARE_ROLES];
+    const char *name[PARE__DRAFT_FIXED];
     const pare_yaml *const own = pare_yaml_get(modifier, "ignore");
     char text[128];
     bool none;

@@ -188,6 +188,11 @@ static pare_status check_kv(pare_ctx *cx, const pare_plan *plan)
                                 "of a head; take a multiple of 8 that does%s",
                                 r->kv.group, method, c->head_dim,
                                 r->kv.method == PARE_KV_INT4 ? ", or head" : ", or another method");
+    if (r->kv.method == PARE_KV_KVQUANT && c->mixed)
+        return pare_recipe_fail(cx, r->kv_place,
+                                "kv_cache: method kvquant is not done for models of type %s, some "
+                                "of whose blocks have no keys; take int8, int4 or kivi",
+                                c->arch->model_type);
     const size_t exact = r->kv.window + r->kv.sink;
     if (exact && exact >= c->context)
         return pare_recipe_fail(cx, r->kv_place,

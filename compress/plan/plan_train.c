@@ -40,7 +40,10 @@ pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan)
         return PARE_OK;
     const pare_step *const step = pare__plan_step(plan, at);
     const char *const name = pare__plan_pass(plan, at)->name;
+    const char *const none = pare_config_no_gradient(&plan->model.config);
     PARE_TRY(check_behind(cx, plan, at));
+    if (none)
+        return pare__plan_refuse_family(cx, plan, step, "does not train", none);
     if (step->targets.count || step->skip.count)
         return pare_recipe_fail(cx, step->place,
                                 "%s trains what the passes before it pruned or quantized, or else "

@@ -72,7 +72,7 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
         if (reads(plan, role, site) && selected[role])
             some = linear_name(plan, block, role);
     for (size_t role = 0; role < PARE_ROLES; role++) {
-        if (!reads(plan, role, site))
+        if (!reads(plan, role, site) || !linear_name(plan, block, role))
             continue;
         if (!selected[role])
             return pare_recipe_fail(
@@ -167,6 +167,10 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
         return pare__plan_refuse_family(cx, plan, pare__plan_step(plan, step),
                                         "does not learn on the blocks of",
                                         "its MLP is a mixture of experts");
+    const char *const none = pare_config_no_gradient(&plan->model.config);
+    if (pass->transform->block && none)
+        return pare__plan_refuse_family(cx, plan, pare__plan_step(plan, step),
+                                        "does not learn on the blocks of", none);
     if (plan->model.config.experts)
         PARE_TRY(leave_experts(cx, plan, step, selected, &sites));
     for (size_t block = 0; block < plan->model.config.blocks; block++)

@@ -170,6 +170,10 @@ pare_status pare__train_open(pare_training *t)
                          "train: models of type %s have latent attention, which pare runs and "
                          "compresses but does not train",
                          t->source.config.arch->model_type);
+    const char *const none = pare_config_no_gradient(&t->source.config);
+    if (none)
+        return pare_fail(t->cx, PARE_ENOTSUP, "%s: pare does not train models of type %s: %s",
+                         t->model_path, t->source.config.arch->model_type, none);
     if (t->recipe.blocks) {
         const char *const why = pare_config_no_structure(&t->source.config);
         if (t->recipe.blocks > t->source.config.blocks)

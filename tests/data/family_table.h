@@ -8,13 +8,14 @@
 #include "tests/data/family_dense.h"
 #include "tests/data/family_gemma3.h"
 #include "tests/data/family_gpt_oss.h"
+#include "tests/data/family_qwen3_5.h"
 
 /* Tensors are "NAME SHAPE", %zu in a name standing for every block, a second one for every expert;
  * a shape is one to three letters: H hidden, Q query width, K key width, M inner width, V
  * vocabulary, P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner
  * width of an expert, E experts, N heads; of latent attention R and L the vectors that q, and k and
- * v, come from, T L and the channels that turn, B keys and values, W values; S all shared experts.
- * A star behind it: ternary codes, four rows in one. */
+ * v, come from, T L and the channels that turn, B keys and values, W values; S all shared experts; of
+ * a recurrent state U a value head, C taps. A star behind it: ternary codes, four rows in one. */
 enum {
     FAMILY_ZERO_NORMS = 1, /* norms lie around zero */
     FAMILY_FLOATS = 2,     /* all tensors in F32 instead of F16 */
@@ -24,13 +25,13 @@ enum {
 typedef struct family {
     const char *name;
     const char *config; /* behind the sizes */
-    size_t size[19];    /* in the order of family_letters */
+    size_t size[21];    /* in the order of family_letters */
     size_t blocks;
     unsigned how; /* FAMILY_* bits */
-    const char *tensor[28];
+    const char *tensor[40];
 } family;
 
-static const char family_letters[] = "HQKMVPDAG1XENRLTBWS";
+static const char family_letters[] = "HQKMVPDAG1XENRLTBWSUC";
 enum { FAMILY_EXPERTS = 11 };
 
 #define FAMILY_VOCAB 128
@@ -291,6 +292,7 @@ static const family families[] = {
       "model.layers.%zu.self_attn.q_norm.weight D", "model.layers.%zu.self_attn.k_norm.weight D"}},
     FAMILY_GPT_OSS,
     FAMILY_DEEPSEEK,
+    FAMILY_QWEN3_5,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

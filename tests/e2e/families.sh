@@ -34,6 +34,8 @@ refuses() {
 
 smooth='  - smoothquant: {alpha: 0.5, attended: false, activated: false}
   - rtn: {bits: 8, group: 32}'
+inner='  - smoothquant: {alpha: 0.5, targets: "*.mlp.*"}
+  - rtn: {bits: 8, group: 32}'
 rotated='  - rotate: {}
   - rtn: {bits: 8}'
 learned='  - omniquant: {}
@@ -70,6 +72,19 @@ for name in $("$make") llama_yarn phi3_longrope; do
         recipe '  - ternary: {}'
         run compress recipe.yaml --restart
         below 0.0002 "ternary"
+        ;;
+    qwen3_5*) # beta and decay read the input of attention, too
+        refuses "nothing in front of .* can take a scale or a shift" "$smooth"
+        recipe "$inner"
+        run compress recipe.yaml --restart
+        below $near "smoothquant int8 of MLPs"
+        refuses "method kvquant is not done for models of type qwen3_5_text" '  - rtn: {bits: 8}
+kv_cache: {method: kvquant}'
+        refuses "does not train a model of type qwen3_5_text" '  - distill: {}
+  - rtn: {bits: 8}'
+        recipe '  - wanda: {pattern: "2:4"}'
+        run compress recipe.yaml --restart
+        below 2 "wanda 2:4"
         ;;
     olmo2) refuses "nothing in front of .* can take a scale or a shift" "$smooth" ;;
     *)
@@ -127,6 +142,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
     esac
     run eval model --tokens tokens.i32 --window 32 --baseline model --kv int8
     for kv in 'method: int4, group: 8' 'method: kivi, group: 8, window: 8' 'method: kvquant'; do
+        case $name$kv in qwen3_5*kvquant) continue ;; esac
         recipe '  - rtn: {bits: 8, group: 32}'
         echo "kv_cache: {$kv}" >> recipe.yaml
         run compress recipe.yaml --restart
@@ -134,6 +150,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
     done
     case $name in
     mixtral | *_moe | gpt_oss | deepseek*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$learned" ;;
+    qwen3_5*) refuses "does not learn on the blocks of a model of type qwen3_5_text: some of" "$learned" ;;
     *)
         recipe "$learned"
         run compress recipe.yaml --restart

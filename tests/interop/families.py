@@ -63,7 +63,8 @@ class Margins:
 
 def sees(name):
     """Whether a tensor belongs to what turns images into tokens, which no text passes."""
-    return name.startswith(("model.vision_tower.", "model.multi_modal_projector."))
+    parts = "model.vision_tower.", "model.multi_modal_projector.", "model.visual.", "mtp."
+    return name.startswith(parts)
 
 
 def load(directory, dtype):

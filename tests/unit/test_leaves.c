@@ -51,8 +51,9 @@ static void check(walk *w, const char *name, const pare_leaf *leaf)
     ck_assert_msg(!w->met[t - ck.tensor], "%s twice", full);
     w->met[t - ck.tensor] = true;
     w->values += leaf->n * leaf->k;
-    ck_assert_uint_eq(t->shape[0], leaf->n);
-    ck_assert_uint_eq(t->rank == 2 ? t->shape[1] : 1, leaf->k);
+    const bool conv = t->rank == 3; /* [channels, 1, taps] */
+    ck_assert_uint_eq(t->shape[0] * (conv ? t->shape[2] : 1), leaf->n);
+    ck_assert_uint_eq(t->rank == 1 ? 1 : t->shape[1], leaf->k);
     if (leaf->linear) {
         ck_assert_str_eq(leaf->linear->name, name);
         ck_assert(leaf->linear->n == leaf->n && leaf->linear->k == leaf->k);
@@ -65,6 +66,12 @@ static void check(walk *w, const char *name, const pare_leaf *leaf)
         ck_assert_float_eq(pare_leaf_floats(leaf)[i],
                            (value[i] + (norm ? model.config.arch->norm_offset : 0)) *
                                pare_norm_factor(&model.config, leaf->vector == &model.norm));
+}
+
+static void check_state(const pare_recurrence *r, const pare_leaf *l)
+{
+    float *const *const vector[PARE_STATE_VECTORS] = {&r->conv, &r->norm, &r->rate, &r->shift};
+    ck_assert(l->vector == vector[l->index]);
 }
 
 /* Where a leaf of a block lies in it. */
@@ -82,6 +89,10 @@ static void check_place(const pare_block *b, const pare_leaf *l)
     case PARE_LEAF_SINKS: ck_assert(l->vector == &b->sinks); break;
     case PARE_LEAF_CORRECTION: ck_assert(l->vector == &b->correction); break;
     case PARE_LEAF_ROUTER: ck_assert(l->linear == (l->index ? &b->shared_gate : &b->router)); break;
+    case PARE_LEAF_STATE_LINEAR:
+        ck_assert(l->linear == (l->index ? &b->recurrence.decay : &b->recurrence.beta));
+        break;
+    case PARE_LEAF_STATE_VECTOR: check_state(&b->recurrence, l); break;
     case PARE_LEAF_WEIGHT: ck_assert(l->linear == linear); break;
     case PARE_LEAF_BIAS: ck_assert(l->vector == &linear->bias); break;
     case PARE_LEAF_TABLE: ck_abort_msg("no table in a block");
@@ -96,10 +107,10 @@ static void walk_model(walk *w)
         const pare_leaf leaf = pare_model_leaf(&model, i);
         check(w, leaf.name, &leaf);
     }
-    for (size_t b = 0; b < c->blocks; b++)
-        for (size_t i = 0; i < pare_block_leaves(c); i++) {
-            pare_config own;
-            pare_block_config(c, b, &own);
+    for (size_t b = 0; b < c->blocks; b++) {
+        pare_config own;
+        pare_block_config(c, b, &own);
+        for (size_t i = 0; i < pare_block_leaves(&own); i++) {
             const pare_leaf leaf = pare_block_leaf(&own, &model.block[b], i);
             if (!leaf.name)
                 continue;
@@ -108,12 +119,17 @@ static void walk_model(walk *w)
             check_place(&model.block[b], &leaf);
             check(w, name, &leaf);
         }
+    }
 }
 
 /* Of a model of several parts, what is not of its language model. */
 static bool is_of_another_part(const char *name)
 {
-    return strncmp(name, "vision_tower.", 13) == 0;
+    static const char *const parts[] = {"vision_tower.", "model.visual.", "mtp."};
+    bool is = false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        is |= strncmp(name, parts[i], strlen(parts[i])) == 0;
+    return is;
 }
 
 /* Neither a mask of attention nor the scale of ternary weights, which goes into their codes. */
@@ -193,7 +209,7 @@ START_TEST(a_block_in_floats_owns_the_first_leaves)
         pare_config own;
         pare_block_config(c, at, &own);
         pare_block_load(&cx, c, &model.block[at], &b);
-        for (size_t i = 0; i < pare_block_leaves(c); i++) {
+        for (size_t i = 0; i < pare_block_leaves(&own); i++) {
             const pare_leaf is = pare_block_leaf(&own, &b, i);
             const pare_leaf was = pare_block_leaf(&own, &model.block[at], i);
             check_copy(&is, &was, i < PARE_OWN_LEAVES);

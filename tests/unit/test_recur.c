@@ -1,0 +1,143 @@
+/* Blocks with a recurrent state: batches of several sequences, threads, copies of a cache, and what
+ * is refused. That their numbers are right is in golden.families. */
+#include "formats/checkpoint.h"
+#include "runtime/speculate.h"
+#include "runtime/tape.h"
+#include "runtime/threads.h"
+#include "tests/data/families.h"
+#include "tests/unit/folder.h"
+
+enum { LENGTH = 9, SEQUENCES = 3 };
+
+static pare_ctx cx;
+static pare_arena arena;
+static folder dir;
+static pare_checkpoint ck;
+static pare_model model;
+static pare_forward f;
+
+static void begin(void)
+{
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    folder_make(&dir);
+    ck_assert(family_write(family_find("qwen3_5_text"), dir.path));
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_model_load(&cx, &arena, &ck, &model) == PARE_OK, "%s", cx.what);
+    ck_assert_int_eq(pare_forward_init(&cx, &arena, &model, 2 * LENGTH, false, &f), PARE_OK);
+}
+
+static void end(void)
+{
+    pare_checkpoint_close(&ck);
+    folder_remove(&dir);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+/* A cache of each block. */
+static pare_kv *caches(size_t sequences)
+{
+    const pare_ops o = pare_ops_of(&cx, &arena, &f);
+    pare_kv *const kv = PARE_NEW(&arena, pare_kv, model.config.blocks);
+    ck_assert_ptr_nonnull(kv);
+    for (size_t b = 0; b < model.config.blocks; b++) {
+        ck_assert_int_eq(pare_block_kv_take(&o, &model, b, sequences, 2 * LENGTH, &kv[b]), PARE_OK);
+        const bool recurrent = pare_block_arch(&model.config, b) != model.config.arch;
+        ck_assert((kv[b].state != NULL) == recurrent && (kv[b].keys == NULL) == recurrent);
+    }
+    return kv;
+}
+
+/* The stream behind the tokens of sequences `first` and later; x [rows, hidden]. */
+static pare_status run(pare_kv *kv, pare_batch batch, size_t first, float *x)
+{
+    int32_t token[SEQUENCES * LENGTH];
+    for (size_t s = 0; s < batch.sequences; s++)
+        for (size_t t = 0; t < batch.length; t++)
+            token[s * batch.length + t] = family_token(40 * (first + s) + batch.start + t);
+    ck_assert_int_eq(pare_embed_batch(&cx, &model, token, batch, x), PARE_OK);
+    return pare_model_forward(&cx, &arena, &f, batch, x, kv, model.config.blocks);
+}
+
+static float *stream(void)
+{
+    float *const x = PARE_NEW(&arena, float, SEQUENCES *LENGTH *model.config.hidden);
+    ck_assert_ptr_nonnull(x);
+    return x;
+}
+
+START_TEST(sequences_and_threads_do_not_matter)
+{
+    const size_t each = LENGTH * model.config.hidden;
+    float *const all = stream(), *const one = stream();
+    ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
+    ck_assert_int_eq(run(caches(SEQUENCES), (pare_batch){SEQUENCES, LENGTH, 0}, 0, all), PARE_OK);
+    pare_pool_free(&cx, cx.pool);
+    cx.pool = NULL;
+    for (size_t s = 0; s < SEQUENCES; s++) {
+        ck_assert_int_eq(run(caches(1), (pare_batch){1, LENGTH, 0}, s, one), PARE_OK);
+        ck_assert_mem_eq(one, all + s * each, each * sizeof *one);
+    }
+}
+END_TEST
+
+/* Of the second of two sequences; a cache that is used again begins anew. */
+START_TEST(a_copied_cache_goes_on)
+{
+    const size_t bytes = LENGTH * model.config.hidden * sizeof(float);
+    float *const went = stream(), *const copied = stream(), *const first = stream();
+    pare_kv *const from = caches(2), *const to = caches(1);
+    ck_assert_int_eq(run(to, (pare_batch){1, LENGTH, 0}, 2, copied), PARE_OK); /* other tokens */
+    ck_assert_int_eq(run(from, (pare_batch){2, LENGTH, 0}, 0, first), PARE_OK);
+    for (size_t b = 0; b < model.config.blocks; b++)
+        pare_kv_copy(&model.config, &from[b], 1, &to[b], 0);
+    ck_assert_int_eq(run(from, (pare_batch){2, LENGTH, LENGTH}, 0, went), PARE_OK);
+    ck_assert_int_eq(run(to, (pare_batch){1, LENGTH, LENGTH}, 1, copied), PARE_OK);
+    ck_assert_mem_eq(copied, (const char *)went + bytes, bytes);
+    ck_assert_int_eq(run(from, (pare_batch){2, LENGTH, 0}, 0, went), PARE_OK);
+    ck_assert_mem_eq(went, first, 2 * bytes);
+}
+END_TEST
+
+START_TEST(what_a_state_cannot_do_is_refused)
+{
+    float *const x = stream();
+    pare_kv *const kv = caches(1);
+    pare_speculate_counts counts;
+    int32_t token[LENGTH] = {1};
+    const pare_speculate_opts opts = {.length = LENGTH, .drafted = 2};
+    ck_assert_int_eq(run(kv, (pare_batch){1, LENGTH, 0}, 0, x), PARE_OK);
+    ck_assert_int_eq(run(kv, (pare_batch){1, 1, LENGTH - 1}, 0, x), PARE_EINVAL);
+    ck_assert_str_eq(cx.what, "a batch from position 8 on, where a recurrent state stands for 9");
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_speculate_run(&cx, &arena, &f, &f, &opts, 1, token, &counts),
+                     PARE_ENOTSUP);
+    ck_assert_ptr_nonnull(strstr(cx.what, "cannot take drafted tokens back"));
+    pare_ctx_clear(&cx);
+    pare_tape t;
+    pare_array in, out;
+    pare_tape_begin(&cx, &arena, NULL, &t);
+    ck_assert_int_eq(pare_tape_input(&t, x, LENGTH, model.config.hidden, true, &in), PARE_OK);
+    for (size_t b = 0; b < 2; b++) { /* a state; attention with a gate */
+        ck_assert_int_eq(
+            pare_tape_block(&t, &f, &model.block[b], (pare_batch){1, LENGTH, 0}, in, NULL, &out),
+            PARE_ENOTSUP);
+        ck_assert_str_eq(cx.what, "gradients of models with a recurrent state are not computed");
+        pare_ctx_clear(&cx);
+    }
+    pare_tape_end(&t);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("recur");
+    TCase *const t = tcase_create("recurrent");
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_test(t, sequences_and_threads_do_not_matter);
+    tcase_add_test(t, a_copied_cache_goes_on);
+    tcase_add_test(t, what_a_state_cannot_do_is_refused);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
