@@ -26,7 +26,7 @@ static inline pare_model mixture_of(pare_arena *a, const char *family, tiny_kind
         block->router = tiny_dense(a, kind.dtype, 2000 + b, c->experts, c->hidden);
         if (c->arch->experts->shared_gate)
             block->shared_gate = tiny_dense(a, kind.dtype, 2010 + b, 1, c->hidden);
-        block->expert = tiny_take(a, c->experts * PARE_COMMON_ROLES, sizeof *block->expert);
+        block->expert = tiny_take(a, c->experts * PARE_ROLES, sizeof *block->expert);
         for (size_t part = 1; part < pare_block_parts(c); part++)
             for (pare_role r = PARE_ROLE_GATE; r < PARE_COMMON_ROLES; r++) {
                 const uint64_t stream = 3000 + (b * 100 + part) * PARE_COMMON_ROLES + r;

@@ -190,7 +190,7 @@ static void check_copy(const pare_leaf *is, const pare_leaf *was, bool own)
 /* With room for every bias: those that the family lacks are 0. */
 START_TEST(a_block_in_floats_owns_the_first_leaves)
 {
-    static const pare_biases every = {(1u << PARE_COMMON_ROLES) - 1, 3};
+    static const pare_biases every = {(1u << PARE_ROLES) - 1, 3};
     load(&families[_i]);
     const pare_config *const c = &model.config;
     pare_block b;
