@@ -6,7 +6,7 @@
 
 #include "formats/config_internal.h"
 
-static pare_status read_size(const pare__config_file *f, const char *key, size_t max, size_t *out)
+pare_status pare__config_size(const pare__config_file *f, const char *key, size_t max, size_t *out)
 {
     const pare_json *const v = pare_json_get(f->json, key);
     if (pare__config_absent(v))
@@ -19,11 +19,12 @@ static pare_status read_size(const pare__config_file *f, const char *key, size_t
     return PARE_OK;
 }
 
-static pare_status read_size_or(const pare__config_file *f, const char *key, size_t max,
-                                size_t fallback, size_t *out)
+pare_status pare__config_size_or(const pare__config_file *f, const char *key, size_t max,
+                                 size_t fallback, size_t *out)
 {
     *out = fallback;
-    return pare__config_absent(pare_json_get(f->json, key)) ? PARE_OK : read_size(f, key, max, out);
+    return pare__config_absent(pare_json_get(f->json, key)) ? PARE_OK
+                                                            : pare__config_size(f, key, max, out);
 }
 
 pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
@@ -39,7 +40,7 @@ pare_status pare__config_positive(const pare__config_file *f, const pare_json *o
     return PARE_OK;
 }
 
-static pare_status read_flag(const pare__config_file *f, const char *key, bool fallback, bool *out)
+pare_status pare__config_flag(const pare__config_file *f, const char *key, bool fallback, bool *out)
 {
     const pare_json *const v = pare_json_get(f->json, key);
     if (!pare__config_absent(v) && pare_json_type_of(v) != PARE_JSON_BOOL)
@@ -97,10 +98,11 @@ static pare_status read_family(const pare__config_file *f, pare_config *c)
 static pare_status read_heads(const pare__config_file *f, pare_config *c)
 {
     const pare_config_words *const w = c->arch->words;
-    PARE_TRY(read_size(f, w->heads, PARE__CONFIG_SIZE_MAX, &c->heads));
+    PARE_TRY(pare__config_size(f, w->heads, PARE__CONFIG_SIZE_MAX, &c->heads));
     c->kv_heads = c->heads;
     if (w->kv_heads)
-        PARE_TRY(read_size_or(f, w->kv_heads, PARE__CONFIG_SIZE_MAX, c->heads, &c->kv_heads));
+        PARE_TRY(
+            pare__config_size_or(f, w->kv_heads, PARE__CONFIG_SIZE_MAX, c->heads, &c->kv_heads));
     if (c->heads % c->kv_heads != 0)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s %zu is not a multiple of %s %zu", f->name,
                          w->heads, c->heads, w->kv_heads, c->kv_heads);
@@ -108,8 +110,8 @@ static pare_status read_heads(const pare__config_file *f, pare_config *c)
         return pare_fail(f->cx, PARE_EFORMAT,
                          "%s: head_dim is missing, and %s %zu does not divide %s %zu", f->name,
                          w->heads, c->heads, w->hidden, c->hidden);
-    PARE_TRY(
-        read_size_or(f, "head_dim", PARE__CONFIG_SIZE_MAX, c->hidden / c->heads, &c->head_dim));
+    PARE_TRY(pare__config_size_or(f, "head_dim", PARE__CONFIG_SIZE_MAX, c->hidden / c->heads,
+                                  &c->head_dim));
     if (c->head_dim % 2 != 0)
         return pare_fail(f->cx, PARE_EFORMAT,
                          "%s: head_dim %zu is odd, rotary positions need pairs", f->name,
@@ -170,7 +172,7 @@ static pare_status read_intermediate(const pare__config_file *f, pare_config *c)
     } else if (pare_json_type_of(v) == PARE_JSON_ARRAY) {
         return read_widths(f, w->intermediate, v, c);
     } else {
-        return read_size(f, w->intermediate, PARE__CONFIG_SIZE_MAX, &c->intermediate);
+        return pare__config_size(f, w->intermediate, PARE__CONFIG_SIZE_MAX, &c->intermediate);
     }
     return PARE_OK;
 }
@@ -178,11 +180,12 @@ static pare_status read_intermediate(const pare__config_file *f, pare_config *c)
 static pare_status read_sizes(const pare__config_file *f, pare_config *c)
 {
     const pare_config_words *const w = c->arch->words;
-    PARE_TRY(read_size(f, w->hidden, PARE__CONFIG_SIZE_MAX, &c->hidden));
-    PARE_TRY(read_size(f, w->blocks, PARE_BLOCKS_MAX, &c->blocks));
+    PARE_TRY(pare__config_size(f, w->hidden, PARE__CONFIG_SIZE_MAX, &c->hidden));
+    PARE_TRY(pare__config_size(f, w->blocks, PARE_BLOCKS_MAX, &c->blocks));
     PARE_TRY(read_intermediate(f, c));
-    PARE_TRY(read_size(f, "vocab_size", PARE__CONFIG_SIZE_MAX, &c->vocab));
-    PARE_TRY(read_size_or(f, w->context, PARE__CONFIG_SIZE_MAX, c->arch->context, &c->context));
+    PARE_TRY(pare__config_size(f, "vocab_size", PARE__CONFIG_SIZE_MAX, &c->vocab));
+    PARE_TRY(
+        pare__config_size_or(f, w->context, PARE__CONFIG_SIZE_MAX, c->arch->context, &c->context));
     return read_heads(f, c);
 }
 
@@ -191,7 +194,7 @@ static pare_status read_expert_count(const pare__config_file *f, const pare_expe
 {
     for (size_t i = 0; i < sizeof e->count / sizeof *e->count; i++) {
         size_t count;
-        PARE_TRY(read_size_or(f, e->count[i], PARE_EXPERTS_MAX, c->experts, &count));
+        PARE_TRY(pare__config_size_or(f, e->count[i], PARE_EXPERTS_MAX, c->experts, &count));
         if (c->experts && count != c->experts)
             return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is %zu, but %s is %zu", f->name,
                              e->count[0], c->experts, e->count[i], count);
@@ -216,7 +219,7 @@ static pare_status refuse_dense_blocks(const pare__config_file *f, const pare_ex
                          f->name, e->dense_blocks, pare_json_count(list),
                          pare_plural(pare_json_count(list)));
     if (e->step)
-        PARE_TRY(read_size_or(f, e->step, PARE__CONFIG_SIZE_MAX, 1, &step));
+        PARE_TRY(pare__config_size_or(f, e->step, PARE__CONFIG_SIZE_MAX, 1, &step));
     if (step != 1)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: %s %zu leaves blocks without experts; only models with experts in "
@@ -231,11 +234,11 @@ static pare_status read_experts(const pare__config_file *f, pare_config *c)
     if (!e)
         return PARE_OK;
     PARE_TRY(read_expert_count(f, e, c));
-    PARE_TRY(read_size(f, e->used, c->experts, &c->experts_used));
-    PARE_TRY(read_size(f, e->width, PARE__CONFIG_SIZE_MAX, &c->expert_width));
+    PARE_TRY(pare__config_size(f, e->used, c->experts, &c->experts_used));
+    PARE_TRY(pare__config_size(f, e->width, PARE__CONFIG_SIZE_MAX, &c->expert_width));
     c->expert_norm = true;
     if (e->norm)
-        PARE_TRY(read_flag(f, e->norm, false, &c->expert_norm));
+        PARE_TRY(pare__config_flag(f, e->norm, false, &c->expert_norm));
     return refuse_dense_blocks(f, e);
 }
 
@@ -377,83 +380,6 @@ static pare_status read_act(const pare__config_file *f, pare_config *c)
     return PARE_OK;
 }
 
-static void set_wide(pare_config *c, size_t block)
-{
-    c->wide[block / 64] |= (uint64_t)1 << block % 64;
-}
-
-/* Which blocks have the window, where the file says it block by block. */
-static pare_status read_layer_types(const pare__config_file *f, const pare_json *list,
-                                    pare_config *c)
-{
-    if (pare_json_type_of(list) != PARE_JSON_ARRAY)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: layer_types is not a list", f->name);
-    if (pare_json_count(list) != c->blocks)
-        return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: layer_types has %zu item%s for %zu block%s (%s); it needs one for "
-                         "each block, so leave out those of blocks that were cut",
-                         f->name, pare_json_count(list), pare_plural(pare_json_count(list)),
-                         c->blocks, pare_plural(c->blocks), c->arch->words->blocks);
-    for (size_t i = 0; i < c->blocks; i++) {
-        const char *const type = pare_json_text(pare_json_at(list, i), NULL);
-        if (type && strcmp(type, "full_attention") == 0)
-            set_wide(c, i);
-        else if (!type || strcmp(type, "sliding_attention") != 0)
-            return pare_fail(f->cx, PARE_ENOTSUP,
-                             "%s: layer_types: item %zu is not supported (full_attention and "
-                             "sliding_attention are)",
-                             f->name, i);
-        else if (c->window == 0)
-            return pare_fail(f->cx, PARE_EFORMAT,
-                             "%s: layer_types: item %zu is sliding_attention, and there is no "
-                             "sliding_window",
-                             f->name, i);
-    }
-    return PARE_OK;
-}
-
-/* Blocks in a period, of which the last has no window. Where some have one it must have a width. */
-static pare_status read_period(const pare__config_file *f, const pare_config *c, size_t *period)
-{
-    static const char key[] = "sliding_window_pattern";
-    PARE_TRY(read_size_or(f, key, PARE__CONFIG_SIZE_MAX, *period, period));
-    if (c->window == 0 && *period > 1)
-        return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: %s %zu leaves windows to blocks, and there is no sliding_window",
-                         f->name, key, *period);
-    return PARE_OK;
-}
-
-static pare_status read_window(const pare__config_file *f, pare_config *c)
-{
-    const pare_window_rule rule = c->arch->window;
-    const pare_json *const types = pare_json_get(f->json, "layer_types");
-    const pare_json *const width = pare_json_get(f->json, "sliding_window");
-    const bool given = !pare__config_absent(width);
-    bool on = rule != PARE_WINDOW_SWITCHED;
-    size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0, period = 6;
-    if (rule == PARE_WINDOW_NONE)
-        return PARE_OK;
-    PARE_TRY(read_flag(f, "use_sliding_window", on, &on));
-    if (given && on)
-        PARE_TRY(read_size(f, "sliding_window", SIZE_MAX, &c->window));
-    else if (pare_json_type_of(width) == PARE_JSON_ABSENT && on)
-        c->window = c->arch->window_width;
-    if (!pare__config_absent(types))
-        return read_layer_types(f, types, c);
-    if (rule == PARE_WINDOW_SWITCHED && c->window)
-        PARE_TRY(read_size_or(f, "max_window_layers", PARE__CONFIG_SIZE_MAX, 28, &from));
-    if (rule == PARE_WINDOW_EVEN)
-        period = 2;
-    if (rule == PARE_WINDOW_PERIOD)
-        PARE_TRY(read_period(f, c, &period));
-    const bool some = rule == PARE_WINDOW_EVEN || rule == PARE_WINDOW_PERIOD;
-    for (size_t i = 0; i < c->blocks; i++)
-        if (i < from || (some && (i + 1) % period == 0))
-            set_wide(c, i);
-    return PARE_OK;
-}
-
 /* `usual` where the key is absent, 0 for null; a family with the usual value 0 has no such key, and
  * below 0 it stands for none. */
 static pare_status read_scale(const pare__config_file *f, const char *key, double usual,
@@ -484,13 +410,13 @@ static pare_status refuse_options(const pare__config_file *f, const pare_config 
     bool is;
     PARE_TRY(refuse_quantized(f, c));
     for (const pare_demand *d = c->arch->demands; d && d->key; d++) {
-        PARE_TRY(read_flag(f, d->key, d->value, &is));
+        PARE_TRY(pare__config_flag(f, d->key, d->value, &is));
         if (is != d->value)
             return pare_fail(f->cx, PARE_ENOTSUP, "%s: %s: %s is not supported", f->name, d->key,
                              is ? "true" : "false");
     }
-    PARE_TRY(read_flag(f, "attention_bias", false, &is));
-    return read_flag(f, "mlp_bias", false, &is);
+    PARE_TRY(pare__config_flag(f, "attention_bias", false, &is));
+    return pare__config_flag(f, "mlp_bias", false, &is);
 }
 
 static pare_status read_residual(const pare__config_file *f, pare_config *c)
@@ -498,7 +424,7 @@ static pare_status read_residual(const pare__config_file *f, pare_config *c)
     bool parallel = true;
     if (c->arch->residual != PARE_RESIDUAL_PARALLEL)
         return PARE_OK;
-    PARE_TRY(read_flag(f, "use_parallel_residual", true, &parallel));
+    PARE_TRY(pare__config_flag(f, "use_parallel_residual", true, &parallel));
     c->residual = parallel ? PARE_RESIDUAL_PARALLEL : PARE_RESIDUAL_SERIAL;
     return PARE_OK;
 }
@@ -507,7 +433,8 @@ static pare_status read_residual(const pare__config_file *f, pare_config *c)
 static pare_status check_embedding(const pare__config_file *f, const pare_config *c)
 {
     size_t width = c->hidden;
-    PARE_TRY(read_size_or(f, "word_embed_proj_dim", PARE__CONFIG_SIZE_MAX, c->hidden, &width));
+    PARE_TRY(
+        pare__config_size_or(f, "word_embed_proj_dim", PARE__CONFIG_SIZE_MAX, c->hidden, &width));
     if (width != c->hidden)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: word_embed_proj_dim %zu other than %s %zu is not supported", f->name,
@@ -568,12 +495,12 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     PARE_TRY(read_sizes(&f, out));
     PARE_TRY(read_experts(&f, out));
     PARE_TRY(check_embedding(&f, out));
-    PARE_TRY(read_window(&f, out));
+    PARE_TRY(pare__config_window(&f, out));
     PARE_TRY(read_scales(&f, out));
     PARE_TRY(read_norm_eps(&f, out));
     PARE_TRY(pare__config_multipliers(&f, out));
     PARE_TRY(pare__config_rope(&f, out));
-    PARE_TRY(read_flag(&f, "tie_word_embeddings", out->arch->tied, &out->tied));
+    PARE_TRY(pare__config_flag(&f, "tie_word_embeddings", out->arch->tied, &out->tied));
     out->bos_id = -1;
     for (size_t i = 0; i < sizeof out->eos_id / sizeof out->eos_id[0]; i++)
         out->eos_id[i] = -1;

@@ -20,6 +20,16 @@ static inline bool pare__config_absent(const pare_json *v)
     return t == PARE_JSON_ABSENT || t == PARE_JSON_NULL;
 }
 
+/* A whole number from 1 to `max`; `fallback` when the key is absent. PARE_EFORMAT. */
+PARE_CHECKED pare_status pare__config_size(const pare__config_file *f, const char *key, size_t max,
+                                           size_t *out);
+PARE_CHECKED pare_status pare__config_size_or(const pare__config_file *f, const char *key,
+                                              size_t max, size_t fallback, size_t *out);
+
+/* true or false; `fallback` when the key is absent. PARE_EFORMAT. */
+PARE_CHECKED pare_status pare__config_flag(const pare__config_file *f, const char *key,
+                                           bool fallback, bool *out);
+
 /* A finite number above zero; *out stays when the key is absent. PARE_EFORMAT. */
 PARE_CHECKED pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
                                                const char *key, double *out);
@@ -42,6 +52,9 @@ PARE_CHECKED pare_status pare__config_scaling(const pare__config_file *f, const 
 /* Warns of positions that are computed as the file says and that it can hardly mean: a stretch
  * below 1, more positions before they were stretched than there are now. */
 void pare__config_scaling_warn(const pare__config_file *f, const pare_config *c);
+
+/* Windows of a configuration that has its sizes. PARE_EFORMAT, PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare__config_window(const pare__config_file *f, pare_config *c);
 
 /* c->rope of a configuration that has its sizes. PARE_EFORMAT for a setting that is missing, wrong
  * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */

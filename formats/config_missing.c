@@ -28,8 +28,6 @@ static const missing list[] = {
     {"glm4_moe glm4moe",
      "rotary positions in neighbouring channels, and routers that pick by sigmoid and a bias"},
     {"mistral3 ministral3", "a scale of queries that grows with the position"},
-    {"olmo3", "blocks with a window that turn unscaled beside others that do not, without norms in "
-              "front of attention and MLP"},
     {"granitemoe", "experts in one tensor, and multipliers of the embedding, the scores, the "
                    "stream and the logits"},
     {"cohere cohere2 command-r", "norms that take the mean away and have no bias, and a scale of "

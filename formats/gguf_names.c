@@ -456,9 +456,23 @@ bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PA
     return true;
 }
 
+static const pare__gguf_windowed windowed[] = {{"llama", "mistral", "MistralForCausalLM"},
+                                               {"olmo2", "olmo3", "Olmo3ForCausalLM"}};
+
+const pare__gguf_windowed *pare__gguf_windowed_of(const pare__gguf_family *f)
+{
+    for (size_t i = 0; i < sizeof windowed / sizeof *windowed; i++)
+        if (strcmp(windowed[i].plain, f->model_type) == 0)
+            return &windowed[i];
+    return NULL;
+}
+
 const pare__gguf_family *pare__gguf_family_for(const char *model_type)
 {
-    const char *const name = strcmp(model_type, "mistral") == 0 ? "llama" : model_type;
+    const char *name = model_type;
+    for (size_t i = 0; i < sizeof windowed / sizeof *windowed; i++)
+        if (strcmp(windowed[i].model_type, model_type) == 0)
+            name = windowed[i].plain;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         if (strcmp(families[i].model_type, name) == 0)
             return &families[i];

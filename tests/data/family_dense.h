@@ -17,6 +17,13 @@
         }                                                                                          \
     }
 
+#define FAMILY_OLMO_TENSORS                                                                        \
+    "model.embed_tokens.weight VH", "model.norm.weight H", FAMILY_HEAD,                            \
+        "model.layers.%zu.post_attention_layernorm.weight H",                                      \
+        "model.layers.%zu.post_feedforward_layernorm.weight H",                                    \
+        "model.layers.%zu.self_attn.q_norm.weight Q",                                              \
+        "model.layers.%zu.self_attn.k_norm.weight K", FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP
+
 #define FAMILY_OLMO2                                                                               \
     {                                                                                              \
         "olmo2",                                                                                   \
@@ -25,12 +32,25 @@
             "0," FAMILY_LLAMA_SIZES,                                                               \
             FAMILY_LLAMA_NUMBERS, 0,                                                               \
         {                                                                                          \
-            "model.embed_tokens.weight VH", "model.norm.weight H", FAMILY_HEAD,                    \
-                "model.layers.%zu.post_attention_layernorm.weight H",                              \
-                "model.layers.%zu.post_feedforward_layernorm.weight H",                            \
-                "model.layers.%zu.self_attn.q_norm.weight Q",                                      \
-                "model.layers.%zu.self_attn.k_norm.weight K", FAMILY_LLAMA_ATTENTION,              \
-                FAMILY_LLAMA_MLP                                                                   \
+            FAMILY_OLMO_TENSORS                                                                    \
+        }                                                                                          \
+    }
+
+/* Block 3 of 5 has no window, and scaled positions. */
+#define FAMILY_OLMO3                                                                               \
+    {                                                                                              \
+        "olmo3",                                                                                   \
+            "\"model_type\":\"olmo3\",\"architectures\":[\"Olmo3ForCausalLM\"],"                   \
+            "\"hidden_act\":\"silu\",\"rope_theta\":500000,\"hidden_size\":64,"                    \
+            "\"intermediate_size\":96,\"num_hidden_layers\":5,\"num_attention_heads\":4,"          \
+            "\"num_key_value_heads\":2,\"max_position_embeddings\":256,\"pad_token_id\":0,"        \
+            "\"sliding_window\":9,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8.0,"        \
+            "\"attention_factor\":1.2079441541679836,\"beta_fast\":32.0,\"beta_slow\":1.0,"        \
+            "\"original_max_position_embeddings\":32},"                                            \
+            "\"rms_norm_eps\":1e-05" FAMILY_TOKENS,                                                \
+            {64, 64, 32, 96, FAMILY_VOCAB, 256, 16, 128, 192}, 5, 0,                               \
+        {                                                                                          \
+            FAMILY_OLMO_TENSORS                                                                    \
         }                                                                                          \
     }
 

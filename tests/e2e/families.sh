@@ -71,7 +71,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
         run compress recipe.yaml --restart
         below 0.0002 "ternary"
         ;;
-    olmo2) refuses "nothing in front of .* can take a scale or a shift" "$smooth" ;;
+    olmo[23]) refuses "nothing in front of .* can take a scale or a shift" "$smooth" ;;
     *)
         recipe "$smooth"
         run compress recipe.yaml --restart
@@ -126,7 +126,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
         run compress recipe.yaml --restart
         below $fair "omniquant and rtn int4"
         case $name in
-        gpt2 | bitnet | olmo2)
+        gpt2 | bitnet | olmo[23])
             refuses "nothing in front of .* can take a scale or a shift" "$scaled"
             ;;
         esac
