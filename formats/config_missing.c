@@ -24,9 +24,8 @@ static const missing list[] = {
      "values that blocks share"},
     {"qwen3_next qwen3next qwen3_5 qwen3_5_text qwen35 qwen3_5_moe qwen3_5_moe_text qwen35moe",
      "linear attention with a recurrent state (Gated DeltaNet), and gated attention"},
-    {"glm4", "rotary positions in neighbouring channels"},
     {"glm4_moe glm4moe",
-     "rotary positions in neighbouring channels, and routers that pick by sigmoid and a bias"},
+     "routers that pick by sigmoid and a bias, and dense blocks among those with experts"},
     {"mistral3 ministral3", "a scale of queries that grows with the position"},
     {"granitemoe", "experts in one tensor, and multipliers of the embedding, the scores, the "
                    "stream and the logits"},

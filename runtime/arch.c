@@ -294,6 +294,7 @@ const pare_arch pare_archs[] = {
     SMOLLM3,
     OLMO2,
     OLMO3,
+    GLM4,
     GRANITE,
     {
         .model_type = "gemma",

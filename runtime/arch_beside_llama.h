@@ -46,6 +46,25 @@
         .rope_word_local = "rope_theta", .window = PARE_WINDOW_FOURTH, .window_width = 4096,       \
     }
 
+#define GLM4                                                                                       \
+    {                                                                                              \
+        .model_type = "glm4",                                                                      \
+        .summary = "GLM 4: llama with norms behind both halves too, half of each head turning, "   \
+                   "gate and up in one tensor",                                                    \
+        LLAMA_TENSORS,                                                                             \
+        .linear = {ATTENTION_LINEARS(PARE_BIAS_UNLESS, PARE_BIAS_NEVER),                           \
+                   [PARE_ROLE_GATE] =                                                              \
+                       INNER("mlp.gate_up_proj.gate", PARE_SITE_MLP, PARE_BIAS_NEVER),             \
+                   [PARE_ROLE_UP] = INNER("mlp.gate_up_proj.up", PARE_SITE_MLP, PARE_BIAS_NEVER),  \
+                   [PARE_ROLE_DOWN] = ACTIVATED("mlp.down_proj", PARE_BIAS_NEVER)},                \
+        .producer = GATED_PRODUCERS,                                                               \
+        .inner_norm = {[PARE_NORM_AFTER_ATTENTION] = "post_self_attn_layernorm",                   \
+                       [PARE_NORM_AFTER_MLP] = "post_mlp_layernorm"},                              \
+        .fused = {{"mlp.gate_up_proj", PARE_FUSION_STACKED, PARE_ROLE_GATE, 2}},                   \
+        .context = 131072, .words = &llama_words, .norm_eps = 1.5625e-07, .rope_theta = 10000,     \
+        .rotary_share = 0.5, .turns_neighbours = true,                                             \
+    }
+
 #define GRANITE                                                                                    \
     {                                                                                              \
         .model_type = "granite",                                                                   \

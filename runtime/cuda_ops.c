@@ -374,6 +374,11 @@ static pare_status find_room(pare_cuda *c)
 static pare_status open_model(pare_cuda *c)
 {
     const pare_config *const config = &c->f->model->config;
+    if (config->arch->turns_neighbours)
+        return pare_fail(c->cx, PARE_ENOTSUP,
+                         "%s: in models of type %s neighbouring channels turn together, for which "
+                         "there are no kernels here; take the CPU",
+                         c->d->name, config->arch->model_type);
     if (config->arch->sinks || config->act == PARE_ACT_CLAMPED)
         return pare_fail(c->cx, PARE_ENOTSUP,
                          "%s: models of type %s have attention sinks or a clamped SwiGLU, for "

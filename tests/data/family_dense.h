@@ -54,6 +54,26 @@
         }                                                                                          \
     }
 
+#define FAMILY_GLM4                                                                                \
+    {                                                                                              \
+        "glm4",                                                                                    \
+            "\"model_type\":\"glm4\",\"architectures\":[\"Glm4ForCausalLM\"],"                     \
+            "\"hidden_act\":\"silu\",\"rope_theta\":5000.0,\"head_dim\":24,"                       \
+            "\"partial_rotary_factor\":0.5,\"attention_bias\":true,\"pad_token_id\":"              \
+            "0," FAMILY_LLAMA_SIZES,                                                               \
+            {64, 96, 48, 96, FAMILY_VOCAB, 256, 24, 0, 192}, 3, 0,                                 \
+        {                                                                                          \
+            FAMILY_LLAMA_REST, FAMILY_HEAD, FAMILY_LLAMA_ATTENTION,                                \
+                "model.layers.%zu.self_attn.q_proj.bias Q",                                        \
+                "model.layers.%zu.self_attn.k_proj.bias K",                                        \
+                "model.layers.%zu.self_attn.v_proj.bias K",                                        \
+                "model.layers.%zu.post_self_attn_layernorm.weight H",                              \
+                "model.layers.%zu.post_mlp_layernorm.weight H",                                    \
+                "model.layers.%zu.mlp.gate_up_proj.weight GH",                                     \
+                "model.layers.%zu.mlp.down_proj.weight HM"                                         \
+        }                                                                                          \
+    }
+
 #define FAMILY_GRANITE                                                                             \
     {                                                                                              \
         "granite",                                                                                 \

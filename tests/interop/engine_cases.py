@@ -82,6 +82,7 @@ FAMILIES = {
     "smollm3": ({}, None),
     "olmo2": ({}, None),
     "olmo3": ({}, None),
+    "glm4": ({}, None),
     "granite": ({}, None),
     "gpt2": ({}, None),
     "opt": ({}, None),

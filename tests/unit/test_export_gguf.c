@@ -57,6 +57,7 @@ static const kind kinds[] = {
     AS_IS("smollm3"),
     AS_IS("olmo2"),
     AS_IS("olmo3"),
+    AS_IS("glm4"),
     AS_IS("granite"),
     AS_IS("gpt2"),
     AS_IS("gpt_neox"),
