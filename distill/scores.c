@@ -36,7 +36,7 @@ pare_status pare_qk_take(pare_arena *a, const pare_forward *f, size_t block, siz
 }
 
 /* Turns the heads of x [rows, width] by the positions of their tokens, or back. */
-static void turn(const pare_qk *of, void (*by)(float *, const float *, const float *, size_t),
+static void turn(const pare_qk *of, void (*by)(float *, const float *, const float *, size_t, bool),
                  float *x, size_t rows, size_t width)
 {
     const size_t d = of->f->model->config.head_dim, half = pare_rope_pairs(&of->f->model->config);
@@ -44,7 +44,8 @@ static void turn(const pare_qk *of, void (*by)(float *, const float *, const flo
     for (size_t i = 0; half && i < rows; i++) {
         const size_t at = table + i % of->length * half;
         for (size_t h = 0; h < width; h += d)
-            by(x + i * width + h, of->f->rope_cos + at, of->f->rope_sin + at, half);
+            by(x + i * width + h, of->f->rope_cos + at, of->f->rope_sin + at, half,
+               of->f->model->config.arch->turns_neighbours);
     }
 }
 

@@ -342,83 +342,6 @@ static pare_status read_act(const pare__config_file *f, pare_config *c)
     return PARE_OK;
 }
 
-static void set_wide(pare_config *c, size_t block)
-{
-    c->wide[block / 64] |= (uint64_t)1 << block % 64;
-}
-
-/* Which blocks have the window, where the file says it block by block. */
-static pare_status read_layer_types(const pare__config_file *f, const pare_json *list,
-                                    pare_config *c)
-{
-    if (pare_json_type_of(list) != PARE_JSON_ARRAY)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: layer_types is not a list", f->name);
-    if (pare_json_count(list) != c->blocks)
-        return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: layer_types has %zu item%s for %zu block%s (%s); it needs one for "
-                         "each block, so leave out those of blocks that were cut",
-                         f->name, pare_json_count(list), pare_plural(pare_json_count(list)),
-                         c->blocks, pare_plural(c->blocks), c->arch->words->blocks);
-    for (size_t i = 0; i < c->blocks; i++) {
-        const char *const type = pare_json_text(pare_json_at(list, i), NULL);
-        if (type && strcmp(type, "full_attention") == 0)
-            set_wide(c, i);
-        else if (!type || strcmp(type, "sliding_attention") != 0)
-            return pare_fail(f->cx, PARE_ENOTSUP,
-                             "%s: layer_types: item %zu is not supported (full_attention and "
-                             "sliding_attention are)",
-                             f->name, i);
-        else if (c->window == 0)
-            return pare_fail(f->cx, PARE_EFORMAT,
-                             "%s: layer_types: item %zu is sliding_attention, and there is no "
-                             "sliding_window",
-                             f->name, i);
-    }
-    return PARE_OK;
-}
-
-/* Blocks in a period, of which the last has no window. Where some have one it must have a width. */
-static pare_status read_period(const pare__config_file *f, const pare_config *c, size_t *period)
-{
-    static const char key[] = "sliding_window_pattern";
-    PARE_TRY(pare__config_size_or(f, key, PARE__CONFIG_SIZE_MAX, *period, period));
-    if (c->window == 0 && *period > 1)
-        return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: %s %zu leaves windows to blocks, and there is no sliding_window",
-                         f->name, key, *period);
-    return PARE_OK;
-}
-
-static pare_status read_window(const pare__config_file *f, pare_config *c)
-{
-    const pare_window_rule rule = c->arch->window;
-    const pare_json *const types = pare_json_get(f->json, "layer_types");
-    const pare_json *const width = pare_json_get(f->json, "sliding_window");
-    const bool given = !pare__config_absent(width);
-    bool on = rule != PARE_WINDOW_SWITCHED;
-    size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0, period = 6;
-    if (rule == PARE_WINDOW_NONE)
-        return PARE_OK;
-    PARE_TRY(pare__config_flag(f, "use_sliding_window", on, &on));
-    if (given && on)
-        PARE_TRY(pare__config_size(f, "sliding_window", SIZE_MAX, &c->window));
-    else if (pare_json_type_of(width) == PARE_JSON_ABSENT && on)
-        c->window = c->arch->window_width;
-    if (!pare__config_absent(types))
-        return read_layer_types(f, types, c);
-    if (rule == PARE_WINDOW_SWITCHED && c->window)
-        PARE_TRY(pare__config_size_or(f, "max_window_layers", PARE__CONFIG_SIZE_MAX, 28, &from));
-    if (rule == PARE_WINDOW_EVEN)
-        period = 2;
-    if (rule == PARE_WINDOW_PERIOD)
-        PARE_TRY(read_period(f, c, &period));
-    const bool some = rule == PARE_WINDOW_EVEN || rule == PARE_WINDOW_PERIOD;
-    for (size_t i = 0; i < c->blocks; i++)
-        if (i < from || (some && (i + 1) % period == 0))
-            set_wide(c, i);
-    return PARE_OK;
-}
-
 /* `usual` where the key is absent, 0 for null; a family with the usual value 0 has no such key, and
  * below 0 it stands for none. */
 static pare_status read_scale(const pare__config_file *f, const char *key, double usual,
@@ -534,7 +457,7 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     PARE_TRY(read_sizes(&f, out));
     PARE_TRY(read_experts(&f, out));
     PARE_TRY(check_embedding(&f, out));
-    PARE_TRY(read_window(&f, out));
+    PARE_TRY(pare__config_window(&f, out));
     PARE_TRY(pare__config_recurrent(&f, out));
     PARE_TRY(read_scales(&f, out));
     PARE_TRY(read_norm_eps(&f, out));

@@ -53,6 +53,9 @@ PARE_CHECKED pare_status pare__config_scaling(const pare__config_file *f, const 
  * below 1, more positions before they were stretched than there are now. */
 void pare__config_scaling_warn(const pare__config_file *f, const pare_config *c);
 
+/* Windows of a configuration that has its sizes. PARE_EFORMAT, PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare__config_window(const pare__config_file *f, pare_config *c);
+
 /* c->rope of a configuration that has its sizes. PARE_EFORMAT for a setting that is missing, wrong
  * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */
 PARE_CHECKED pare_status pare__config_rope(const pare__config_file *f, pare_config *c);

@@ -26,12 +26,9 @@ static const missing list[] = {
     {"qwen3_next qwen3next qwen3_5_moe qwen3_5_moe_text qwen35moe",
      "a recurrent state (Gated DeltaNet) in blocks with experts"},
     {"qwen35", "a recurrent state (Gated DeltaNet) from GGUF files"},
-    {"glm4", "rotary positions in neighbouring channels"},
     {"glm4_moe glm4moe",
-     "rotary positions in neighbouring channels, and routers that pick by sigmoid and a bias"},
+     "routers that pick by sigmoid and a bias, and dense blocks among those with experts"},
     {"mistral3 ministral3", "a scale of queries that grows with the position"},
-    {"olmo3", "blocks with a window that turn unscaled beside others that do not, without norms in "
-              "front of attention and MLP"},
     {"granitemoe", "experts in one tensor, and multipliers of the embedding, the scores, the "
                    "stream and the logits"},
     {"cohere cohere2 command-r", "norms that take the mean away and have no bias, and a scale of "

@@ -118,9 +118,9 @@ static pare_status read_kind(const pare__config_file *f, const pare__config_file
     return PARE_OK;
 }
 
-/* Families whose blocks with a window turn by a base of their own: an object for each kind of
- * block, or rope_theta and rope_local_base_freq with a rope_scaling that blocks with a window do
- * not have. */
+/* Families whose blocks with a window turn unscaled, by a base of their own: an object for each
+ * kind of block, or the words of the bases with a rope_scaling that blocks with a window do not
+ * have. */
 static pare_status read_kinds(const pare__config_file *f, pare_config *c)
 {
     static const char newer[] = "rope_parameters", older[] = "rope_scaling";
@@ -140,7 +140,7 @@ static pare_status read_kinds(const pare__config_file *f, pare_config *c)
     c->rope = (pare_rope){.theta = c->arch->rope_theta};
     c->rope_local = (pare_rope){.theta = c->arch->rope_theta_local};
     PARE_TRY(read_kind(f, &kinds, c, all, "rope_theta", &c->rope));
-    PARE_TRY(read_kind(f, &kinds, c, local, "rope_local_base_freq", &c->rope_local));
+    PARE_TRY(read_kind(f, &kinds, c, local, c->arch->rope_word_local, &c->rope_local));
     if (pare_rope_by_length(&c->rope_local)) /* their table is the same for all lengths */
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: %s of %s: a rope_type that goes by the length of the sequence is "

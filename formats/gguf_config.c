@@ -411,16 +411,17 @@ static void put_ends(const translation *t)
     pare_json_close(t->w);
 }
 
-/* Llama with a window goes by another name; a window of 0 is none. */
+/* A window of 0 is none. */
 static void put_family(const translation *t)
 {
     int64_t window = 0;
     const bool given = pare__gguf_integer(t->g, "attention.sliding_window", &window);
-    const bool mistral = given && window != 0 && strcmp(t->family->model_type, "llama") == 0;
+    const pare__gguf_windowed *const other =
+        given && window != 0 ? pare__gguf_windowed_of(t->family) : NULL;
     pare_json_open_array(t->w, "architectures");
-    pare_json_put_text(t->w, NULL, mistral ? "MistralForCausalLM" : t->family->architecture);
+    pare_json_put_text(t->w, NULL, other ? other->architecture : t->family->architecture);
     pare_json_close(t->w);
-    pare_json_put_text(t->w, "model_type", mistral ? "mistral" : t->family->model_type);
+    pare_json_put_text(t->w, "model_type", other ? other->model_type : t->family->model_type);
     if (given && window != 0)
         pare_json_put_integer(t->w, "sliding_window", window);
     else if (given)
@@ -479,11 +480,6 @@ static pare_status put_all(const translation *t)
                          "%s: granite.rope.scaling.finetuned of 0 is not supported: none of its "
                          "blocks would have positions",
                          t->name);
-    /* OLMo 3 has OLMo 2's architecture, and a window */
-    if (t->shape.window && strcmp(t->family->model_type, "olmo2") == 0)
-        return pare_fail(t->cx, PARE_ENOTSUP,
-                         "%s: model_type olmo3 is not supported: pare does not compute %s", t->name,
-                         pare__config_missing("olmo3"));
     PARE_TRY(pare__gguf_settings(t->cx, t->name, t->g, t->family, &t->shape));
     put_family(t);
     PARE_TRY(put_words(t));

@@ -69,6 +69,12 @@ typedef struct pare__gguf_family {
     unsigned how;
 } pare__gguf_family;
 
+/* Models of `plain` with a window go by another name, and are written as files of it. */
+typedef struct pare__gguf_windowed {
+    const char *plain, *model_type, *architecture; /* of config.json */
+} pare__gguf_windowed;
+const pare__gguf_windowed *pare__gguf_windowed_of(const pare__gguf_family *f); /* or NULL */
+
 /* NULL when the file's architecture is none that is known. */
 const pare__gguf_family *pare__gguf_family_of(const pare_gguf *g);
 

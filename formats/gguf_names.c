@@ -146,6 +146,20 @@ static const pare__gguf_name olmo2_block[] = {
     {NULL, NULL, PARE__GGUF_SAME},
 };
 
+static const pare__gguf_name glm4_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"post_attention_norm", "post_self_attn_layernorm", PARE__GGUF_SAME},
+    {"ffn_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.gate_up_proj", PARE__GGUF_GATE_UP},
+    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
+    {"post_ffw_norm", "post_mlp_layernorm", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
 static const pare__gguf_name gpt2_global[] = {
     {"token_embd", "transformer.wte", PARE__GGUF_SAME},
     {"position_embd", "transformer.wpe", PARE__GGUF_F32},
@@ -379,6 +393,8 @@ static const pare__gguf_family families[] = {
      llama_words, "hidden_act", "silu", NULL, ROTARY | NO_BIAS},
     {"olmo2", "olmo2", "Olmo2ForCausalLM", "model.layers.%zu.", llama_global, olmo2_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | NO_BIAS},
+    {"glm4", "glm4", "Glm4ForCausalLM", "model.layers.%zu.", llama_global, glm4_block, llama_words,
+     "hidden_act", "silu", "partial_rotary_factor", ROTARY},
     {"granite", "granite", "GraniteForCausalLM", "model.layers.%zu.", llama_global, llama_block,
      granite_words, "hidden_act", "silu", NULL, ROTARY | DIVISORS},
     {"gemma", "gemma", "GemmaForCausalLM", "model.layers.%zu.", gemma_global, gemma_block,
@@ -456,9 +472,23 @@ bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PA
     return true;
 }
 
+static const pare__gguf_windowed windowed[] = {{"llama", "mistral", "MistralForCausalLM"},
+                                               {"olmo2", "olmo3", "Olmo3ForCausalLM"}};
+
+const pare__gguf_windowed *pare__gguf_windowed_of(const pare__gguf_family *f)
+{
+    for (size_t i = 0; i < sizeof windowed / sizeof *windowed; i++)
+        if (strcmp(windowed[i].plain, f->model_type) == 0)
+            return &windowed[i];
+    return NULL;
+}
+
 const pare__gguf_family *pare__gguf_family_for(const char *model_type)
 {
-    const char *const name = strcmp(model_type, "mistral") == 0 ? "llama" : model_type;
+    const char *name = model_type;
+    for (size_t i = 0; i < sizeof windowed / sizeof *windowed; i++)
+        if (strcmp(windowed[i].model_type, model_type) == 0)
+            name = windowed[i].plain;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         if (strcmp(families[i].model_type, name) == 0)
             return &families[i];

@@ -124,12 +124,16 @@ static pare_status check_pattern(pare_ctx *cx, const char *name, const pare_gguf
                                  const pare__gguf_family *f, const pare__gguf_shape *s)
 {
     int64_t x;
-    const bool even = pare_arch_find(f->model_type)->window == PARE_WINDOW_EVEN;
+    const pare__gguf_windowed *const other = pare__gguf_windowed_of(f);
+    const pare_window_rule rule = pare_arch_find(other ? other->model_type : f->model_type)->window;
+    const int64_t period = rule == PARE_WINDOW_EVEN     ? 2
+                           : rule == PARE_WINDOW_FOURTH ? 4
+                                                        : INT64_MAX;
     bool same = v && (!v->array || v->count >= (uint64_t)s->blocks);
     for (int64_t i = 0; v && same && s->window && i < s->blocks; i++) {
         same = pare_gguf_integer(v, v->array ? (uint64_t)i : 0, &x) && (v->array || x >= 0);
         const bool local = same && (v->array ? x != 0 : x == 0 || i % x < x - 1);
-        same = same && local == (!even || i % 2 == 0);
+        same = same && local == ((i + 1) % period != 0);
     }
     if (!v || same || !s->window)
         return PARE_OK;

@@ -164,6 +164,8 @@ const pare_arch pare_archs[] = {
     },
     SMOLLM3,
     OLMO2,
+    OLMO3,
+    GLM4,
     GRANITE,
     QWEN3_5_TEXT,
     {
@@ -208,6 +210,7 @@ const pare_arch pare_archs[] = {
         .demands = gemma3_demands,
         .rope_theta = 1000000,
         .rope_theta_local = 10000,
+        .rope_word_local = "rope_local_base_freq",
         .window = PARE_WINDOW_PERIOD,
         .logit_cap = -1,
     },

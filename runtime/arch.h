@@ -182,6 +182,7 @@ typedef enum pare_window_rule {
     PARE_WINDOW_ALL,      /* all */
     PARE_WINDOW_SWITCHED, /* with use_sliding_window those from max_window_layers on */
     PARE_WINDOW_EVEN,     /* blocks 0, 2, 4 ... */
+    PARE_WINDOW_FOURTH,   /* all but every fourth, which must have a width */
     PARE_WINDOW_PERIOD    /* all but every sliding_window_pattern-th, the sixth by default */
 } pare_window_rule;
 
@@ -224,10 +225,13 @@ typedef struct pare_arch {
     double norm_eps;            /* 0: must be given */
     size_t context;             /* positions where nothing is said of them */
     double rope_theta, rotary_share;
+    bool turns_neighbours;   /* channels 2 i and 2 i + 1 of a head turn together; else i and that
+                                half of the turning ones further */
     bool rope_given;         /* config.json must describe the scaling of positions */
-    double rope_theta_local; /* of blocks with a window; 0: the same */
-    size_t unturned_period;  /* 0: all blocks turn; else every so-many-th does not, unless
-                                no_rope_layer_interval or no_rope_layers says otherwise */
+    double rope_theta_local; /* of blocks with a window, which turn unscaled; 0: as all do */
+    const char *rope_word_local; /* its word beside rope_theta */
+    size_t unturned_period;      /* 0: all blocks turn; else every so-many-th does not, unless
+                                    no_rope_layer_interval or no_rope_layers says otherwise */
     pare_act act;
     bool gelu_means_tanh; /* "gelu" in the file is the approximation */
     pare_residual residual;

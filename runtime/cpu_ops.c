@@ -166,7 +166,7 @@ static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
     const pare_attend *const a = r->attend;
     const pare_config *const c = &a->f->model->config;
     const size_t d = c->head_dim, half = pare_rope_pairs(c), width = r->k.width;
-    const bool coded = a->kv->format.method != PARE_KV_FLOAT;
+    const bool coded = a->kv->format.method != PARE_KV_FLOAT, beside = c->arch->turns_neighbours;
     const size_t rotated = pare__kv_before_rope(&a->kv->format) ? 0 : c->kv_heads;
     const size_t table = pare_rope_table(a->f, a->apart, a->kv->capacity);
     for (size_t i = begin; i < end; i++) {
@@ -175,9 +175,9 @@ static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
         const float *const sine = half ? a->f->rope_sin + at : NULL;
         float *const k = r->k.at + i * width, *const v = r->v.at + i * width;
         for (size_t h = 0; h < c->heads; h++)
-            pare_rope_apply(r->y.at + (i * c->heads + h) * d, cosine, sine, half);
+            pare_rope_apply(r->y.at + (i * c->heads + h) * d, cosine, sine, half, beside);
         for (size_t h = 0; h < rotated; h++)
-            pare_rope_apply(k + h * d, cosine, sine, half);
+            pare_rope_apply(k + h * d, cosine, sine, half, beside);
         if (coded) {
             pare__kv_round(&r->o->cx->kernels, k, width);
             pare__kv_round(&r->o->cx->kernels, v, width);

@@ -407,6 +407,11 @@ static pare_status open_model(pare_cuda *c)
             "%s: models of type %s have blocks with a recurrent state, for which there "
             "are no kernels here; take the CPU",
             c->d->name, config->arch->model_type);
+    if (config->arch->turns_neighbours)
+        return pare_fail(c->cx, PARE_ENOTSUP,
+                         "%s: in models of type %s neighbouring channels turn together, for which "
+                         "there are no kernels here; take the CPU",
+                         c->d->name, config->arch->model_type);
     if (config->arch->sinks || config->act == PARE_ACT_CLAMPED)
         return pare_fail(c->cx, PARE_ENOTSUP,
                          "%s: models of type %s have attention sinks or a clamped SwiGLU, for "

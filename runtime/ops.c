@@ -185,22 +185,32 @@ void pare_soft_cap(float *x, size_t n, double scale, double cap)
         x[i] = (float)(cap - 2.0 * cap / (exp_clamped((double)x[i] * twice) + 1.0));
 }
 
-void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half)
+/* The pairs (x[step i], x[step i + away]); sign -1: back. */
+static inline void rotate(float *x, const float *cosine, const float *sine, size_t half,
+                          size_t step, size_t away, float sign)
 {
     for (size_t i = 0; i < half; i++) {
-        const float a = x[i], b = x[i + half];
-        x[i] = a * cosine[i] - b * sine[i];
-        x[i + half] = b * cosine[i] + a * sine[i];
+        float *const at = x + step * i;
+        const float a = at[0], b = at[away], s = sign * sine[i];
+        at[0] = a * cosine[i] - b * s;
+        at[away] = b * cosine[i] + a * s;
     }
 }
 
-void pare_rope_undo(float *x, const float *cosine, const float *sine, size_t half)
+void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half, bool neighbours)
 {
-    for (size_t i = 0; i < half; i++) {
-        const float a = x[i], b = x[i + half];
-        x[i] = a * cosine[i] + b * sine[i];
-        x[i + half] = b * cosine[i] - a * sine[i];
-    }
+    if (neighbours)
+        rotate(x, cosine, sine, half, 2, 1, 1);
+    else
+        rotate(x, cosine, sine, half, 1, half, 1);
+}
+
+void pare_rope_undo(float *x, const float *cosine, const float *sine, size_t half, bool neighbours)
+{
+    if (neighbours)
+        rotate(x, cosine, sine, half, 2, 1, -1);
+    else
+        rotate(x, cosine, sine, half, 1, half, -1);
 }
 
 /* act'(x) */

@@ -34,8 +34,10 @@ void pare_round_token(float *x, size_t n);
 /* x[i] = cap tanh(x[i] scale / cap), in double. */
 void pare_soft_cap(float *x, size_t n, double scale, double cap);
 
-/* Rotates the pairs (x[i], x[i + half]), i < half, of one head by the angles of one position. */
-void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half);
+/* Rotates the pairs (x[i], x[i + half]), i < half, of one head by the angles of one position;
+ * neighbours: the pairs (x[2 i], x[2 i + 1]). */
+void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half,
+                     bool neighbours);
 
 /* Gradient of a norm: dx[i] += s (w[i] dy[i] - a - t m), t = (x[i] - mean) s, m = mean of w dy t,
  * a = mean of w dy; RMS: mean and a are 0. Means in double. dx is not dy; NULL: not asked for.
@@ -50,7 +52,7 @@ void pare_activate_backward(const pare_kernels *k, pare_act act, float *dgate, f
                             const float *d, const float *gate, const float *up, size_t n);
 
 /* The transposed rotation of pare_rope_apply. */
-void pare_rope_undo(float *x, const float *cosine, const float *sine, size_t half);
+void pare_rope_undo(float *x, const float *cosine, const float *sine, size_t half, bool neighbours);
 
 /* ln(sum e^x[i]), n >= 1: blocks of 64 by the kernel softmax_f32, exponentials and the sum of a
  * block in F32, the sum of the blocks in double; log of the library. Within 1.7e-6 of the exact

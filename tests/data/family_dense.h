@@ -17,6 +17,13 @@
         }                                                                                          \
     }
 
+#define FAMILY_OLMO_TENSORS                                                                        \
+    "model.embed_tokens.weight VH", "model.norm.weight H", FAMILY_HEAD,                            \
+        "model.layers.%zu.post_attention_layernorm.weight H",                                      \
+        "model.layers.%zu.post_feedforward_layernorm.weight H",                                    \
+        "model.layers.%zu.self_attn.q_norm.weight Q",                                              \
+        "model.layers.%zu.self_attn.k_norm.weight K", FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP
+
 #define FAMILY_OLMO2                                                                               \
     {                                                                                              \
         "olmo2",                                                                                   \
@@ -25,12 +32,45 @@
             "0," FAMILY_LLAMA_SIZES,                                                               \
             FAMILY_LLAMA_NUMBERS, 0,                                                               \
         {                                                                                          \
-            "model.embed_tokens.weight VH", "model.norm.weight H", FAMILY_HEAD,                    \
-                "model.layers.%zu.post_attention_layernorm.weight H",                              \
-                "model.layers.%zu.post_feedforward_layernorm.weight H",                            \
-                "model.layers.%zu.self_attn.q_norm.weight Q",                                      \
-                "model.layers.%zu.self_attn.k_norm.weight K", FAMILY_LLAMA_ATTENTION,              \
-                FAMILY_LLAMA_MLP                                                                   \
+            FAMILY_OLMO_TENSORS                                                                    \
+        }                                                                                          \
+    }
+
+/* Block 3 of 5 has no window, and scaled positions. */
+#define FAMILY_OLMO3                                                                               \
+    {                                                                                              \
+        "olmo3",                                                                                   \
+            "\"model_type\":\"olmo3\",\"architectures\":[\"Olmo3ForCausalLM\"],"                   \
+            "\"hidden_act\":\"silu\",\"rope_theta\":500000,\"hidden_size\":64,"                    \
+            "\"intermediate_size\":96,\"num_hidden_layers\":5,\"num_attention_heads\":4,"          \
+            "\"num_key_value_heads\":2,\"max_position_embeddings\":256,\"pad_token_id\":0,"        \
+            "\"sliding_window\":9,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8.0,"        \
+            "\"attention_factor\":1.2079441541679836,\"beta_fast\":32.0,\"beta_slow\":1.0,"        \
+            "\"original_max_position_embeddings\":32},"                                            \
+            "\"rms_norm_eps\":1e-05" FAMILY_TOKENS,                                                \
+            {64, 64, 32, 96, FAMILY_VOCAB, 256, 16, 128, 192}, 5, 0,                               \
+        {                                                                                          \
+            FAMILY_OLMO_TENSORS                                                                    \
+        }                                                                                          \
+    }
+
+#define FAMILY_GLM4                                                                                \
+    {                                                                                              \
+        "glm4",                                                                                    \
+            "\"model_type\":\"glm4\",\"architectures\":[\"Glm4ForCausalLM\"],"                     \
+            "\"hidden_act\":\"silu\",\"rope_theta\":5000.0,\"head_dim\":24,"                       \
+            "\"partial_rotary_factor\":0.5,\"attention_bias\":true,\"pad_token_id\":"              \
+            "0," FAMILY_LLAMA_SIZES,                                                               \
+            {64, 96, 48, 96, FAMILY_VOCAB, 256, 24, 0, 192}, 3, 0,                                 \
+        {                                                                                          \
+            FAMILY_LLAMA_REST, FAMILY_HEAD, FAMILY_LLAMA_ATTENTION,                                \
+                "model.layers.%zu.self_attn.q_proj.bias Q",                                        \
+                "model.layers.%zu.self_attn.k_proj.bias K",                                        \
+                "model.layers.%zu.self_attn.v_proj.bias K",                                        \
+                "model.layers.%zu.post_self_attn_layernorm.weight H",                              \
+                "model.layers.%zu.post_mlp_layernorm.weight H",                                    \
+                "model.layers.%zu.mlp.gate_up_proj.weight GH",                                     \
+                "model.layers.%zu.mlp.down_proj.weight HM"                                         \
         }                                                                                          \
     }
 

@@ -149,6 +149,8 @@ static const family families[] = {
     FAMILY_GEMMA3,
     FAMILY_SMOLLM3,
     FAMILY_OLMO2,
+    FAMILY_OLMO3,
+    FAMILY_GLM4,
     FAMILY_GRANITE,
     {"gpt2",
      "\"model_type\":\"gpt2\",\"architectures\":[\"GPT2LMHeadModel\"],\"n_embd\":64,\"n_layer\":2,"

@@ -86,7 +86,7 @@ kv_cache: {method: kvquant}'
         run compress recipe.yaml --restart
         below 2 "wanda 2:4"
         ;;
-    olmo2) refuses "nothing in front of .* can take a scale or a shift" "$smooth" ;;
+    olmo[23]) refuses "nothing in front of .* can take a scale or a shift" "$smooth" ;;
     *)
         recipe "$smooth"
         run compress recipe.yaml --restart
@@ -156,7 +156,7 @@ kv_cache: {method: kvquant}'
         run compress recipe.yaml --restart
         below $fair "omniquant and rtn int4"
         case $name in
-        gpt2 | bitnet | olmo2)
+        gpt2 | bitnet | olmo[23])
             refuses "nothing in front of .* can take a scale or a shift" "$scaled"
             ;;
         esac

@@ -81,6 +81,8 @@ FAMILIES = {
     "gemma3_text": ({"query_pre_attn_scalar": 24}, None),
     "smollm3": ({}, None),
     "olmo2": ({}, None),
+    "olmo3": ({}, None),
+    "glm4": ({}, None),
     "granite": ({}, None),
     "gpt2": ({}, None),
     "opt": ({}, None),

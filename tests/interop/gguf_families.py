@@ -28,7 +28,7 @@ ARCH = {
     "llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "gemma": "gemma",
     "gemma2": "gemma2", "gemma3_text": "gemma3", "gpt2": "gpt2", "gpt_neox": "gptneox", "phi": "phi2", "phi3": "phi3",
     "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe",
-    "smollm3": "smollm3", "olmo2": "olmo2", "granite": "granite",
+    "smollm3": "smollm3", "olmo2": "olmo2", "olmo3": "olmo2", "glm4": "glm4", "granite": "granite",
 }
 # What of config.json the format has no word for.
 CHANGES = {"qwen2": {"use_sliding_window": False}, "gemma2": {"query_pre_attn_scalar": 24},

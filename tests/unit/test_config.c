@@ -93,6 +93,7 @@ static const char *const messages[] = {
     "layer_types has 1 item for 3 blocks (num_hidden_layers)",
     "layer_types: item 1 is not supported",
     "layer_types: item 1 is sliding_attention, and there is no sliding_window",
+    "sliding_window is null, and three of four blocks of a model of type olmo3 have one unless",
     "rope_parameters of sliding_attention: a rope_type that goes by the length of the sequence is",
     "embedding_multiplier is not a number above 0",
     "residual_multiplier 1e-30 and logits_scaling 1 do not fit F32",

@@ -56,6 +56,8 @@ static const kind kinds[] = {
             "\"sliding_attention\",\"sliding_attention\"],"),
     AS_IS("smollm3"),
     AS_IS("olmo2"),
+    AS_IS("olmo3"),
+    AS_IS("glm4"),
     AS_IS("granite"),
     AS_IS("gpt2"),
     AS_IS("gpt_neox"),

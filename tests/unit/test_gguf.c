@@ -86,7 +86,7 @@ static const char *const messages[] = {
     "gemma3.attention.sliding_window_pattern is missing, or not one number for all blocks",
     "gemma3.rope.freq_base_swa is missing, or not one number for all blocks",
     "granite.rope.scaling.finetuned of 0 is not supported",
-    "model_type olmo3 is not supported: pare does not compute blocks with a window that turn",
+    "olmo2.attention.sliding_window_pattern: windows in other blocks than this architecture has",
     "general.type is adapter, a model is needed",
     "llama.attention.head_count is missing, or not one number for all blocks",
     "llama.attention.layer_norm_rms_epsilon is missing, or not one number for all blocks",

@@ -109,6 +109,35 @@ START_TEST(a_soft_cap_is_a_scaled_tanh)
 }
 END_TEST
 
+/* Pairs lie half a head apart or side by side; what turns behind both stays as it is. */
+START_TEST(pairs_turn_as_complex_numbers_and_back)
+{
+    enum { HALF = 3, WIDTH = 8 };
+    for (int beside = 0; beside < 2; beside++) {
+        float x[WIDTH], was[WIDTH], cosine[HALF], sine[HALF];
+        for (size_t i = 0; i < WIDTH; i++)
+            was[i] = x[i] = (float)(i + 1);
+        for (size_t i = 0; i < HALF; i++) {
+            cosine[i] = (float)cos(0.5 + (double)i);
+            sine[i] = (float)sin(0.5 + (double)i);
+        }
+        pare_rope_apply(x, cosine, sine, HALF, beside);
+        for (size_t i = 0; i < HALF; i++) {
+            const size_t a = beside ? 2 * i : i, b = beside ? 2 * i + 1 : i + HALF;
+            const double angle = 0.5 + (double)i;
+            const double real = (double)was[a] * cos(angle) - (double)was[b] * sin(angle);
+            const double other = (double)was[a] * sin(angle) + (double)was[b] * cos(angle);
+            ck_assert_double_le(fabs((double)x[a] - real), 2e-6);
+            ck_assert_double_le(fabs((double)x[b] - other), 2e-6);
+        }
+        ck_assert(x[6] == was[6] && x[7] == was[7]);
+        pare_rope_undo(x, cosine, sine, HALF, beside);
+        for (size_t i = 0; i < WIDTH; i++)
+            ck_assert_double_le(fabs((double)x[i] - (double)was[i]), 2e-6);
+    }
+}
+END_TEST
+
 START_TEST(a_rounded_token_lies_on_255_steps)
 {
     enum { N = 100 };
@@ -135,6 +164,7 @@ int main(void)
     tcase_add_test(c, the_clamped_swiglu_is_its_formula_and_so_is_its_gradient);
     tcase_add_test(c, a_layer_norm_has_mean_0_and_variance_1_times_its_weights);
     tcase_add_test(c, a_soft_cap_is_a_scaled_tanh);
+    tcase_add_test(c, pairs_turn_as_complex_numbers_and_back);
     tcase_add_test(c, a_rounded_token_lies_on_255_steps);
     suite_add_tcase(s, c);
     return unit_main(s);
