@@ -45,7 +45,7 @@ static void turn(const pare_qk *of, void (*by)(float *, const float *, const flo
         const size_t at = table + i % of->length * half;
         for (size_t h = 0; h < width; h += d)
             by(x + i * width + h, of->f->rope_cos + at, of->f->rope_sin + at, half,
-               of->f->model->config.arch->turns_neighbours);
+               of->f->model->config.turns_neighbours);
     }
 }
 

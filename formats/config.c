@@ -51,6 +51,7 @@ static pare_status read_family(const pare__config_file *f, pare_config *c)
     if (c->arch->direct && pare__config_is_direct(f))
         c->arch = c->arch->direct;
     c->residual = c->arch->residual;
+    c->turns_neighbours = c->arch->turns_neighbours;
     return PARE_OK;
 }
 

@@ -225,10 +225,9 @@ typedef struct pare_arch {
     double norm_eps;            /* 0: must be given */
     size_t context;             /* positions where nothing is said of them */
     double rope_theta, rotary_share;
-    bool turns_neighbours;   /* channels 2 i and 2 i + 1 of a head turn together; else i and that
-                                half of the turning ones further */
-    bool rope_given;         /* config.json must describe the scaling of positions */
-    double rope_theta_local; /* of blocks with a window, which turn unscaled; 0: as all do */
+    bool turns_neighbours;       /* as pare_config says */
+    bool rope_given;             /* config.json must describe the scaling of positions */
+    double rope_theta_local;     /* of blocks with a window, which turn unscaled; 0: as all do */
     const char *rope_word_local; /* its word beside rope_theta */
     size_t unturned_period;      /* 0: all blocks turn; else every so-many-th does not, unless
                                     no_rope_layer_interval or no_rope_layers says otherwise */

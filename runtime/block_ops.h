@@ -46,7 +46,6 @@ typedef struct pare_pieces {
     size_t count, width;
     size_t from, from_step; /* channel where the first begins, from one to the next; of x */
     size_t to, to_step;     /* likewise, of y */
-    bool pairs;             /* channel 2i goes to i, channel 2i + 1 to width / 2 + i */
 } pare_pieces;
 
 /* How a router picks experts (route.c). */
@@ -110,7 +109,6 @@ typedef struct pare_ops pare_ops;
  * attend   y = attention of q over the cache, to which k and v are added (runtime/kv.h); q and k
  *          come without their rotation, and q, k and v are overwritten. With sinks the weights of
  *          head h are e^s_j / (e^sinks[h] + sum e^s_j)
- * split    y[0] and y[1] are the halves of each of `pieces` pieces of the rows of x
  * recur    what a recurrent state makes of its inputs, token by token (gated delta rule), which the
  *          cache takes along. x: mixed, made by the linears Q of the block, and gate z, beta b,
  *          decay a, which are those of K, weights->beta and weights->decay.
@@ -155,7 +153,6 @@ typedef struct pare_ops pare_ops;
                 pare_array x, const pare_array *y))                                                \
     X(attend, (const pare_ops *o, const pare_attend *a, pare_array q, pare_array k, pare_array v,  \
                pare_array y))                                                                      \
-    X(split, (const pare_ops *o, size_t pieces, pare_array x, const pare_array *y))                \
     X(recur, (const pare_ops *o, const pare_recur *r, const pare_array *x, pare_array y))          \
     X(activate, (const pare_ops *o, pare_act act, pare_array gate, pare_array up, pare_array y))   \
     X(add, (const pare_ops *o, pare_array a, pare_array b, pare_array y))                          \

@@ -22,7 +22,6 @@ typedef struct row_call {
     pare_score *score;
     pare_act act;
     pare_array x, up, k, v, y;
-    size_t pieces;
     double cap;
 } row_call;
 
@@ -166,7 +165,7 @@ static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
     const pare_attend *const a = r->attend;
     const pare_config *const c = &a->f->model->config;
     const size_t d = c->head_dim, half = pare_rope_pairs(c), width = r->k.width;
-    const bool coded = a->kv->format.method != PARE_KV_FLOAT, beside = c->arch->turns_neighbours;
+    const bool coded = a->kv->format.method != PARE_KV_FLOAT, beside = c->turns_neighbours;
     const size_t rotated = pare__kv_before_rope(&a->kv->format) ? 0 : c->kv_heads;
     const size_t table = pare_rope_table(a->f, a->apart, a->kv->capacity);
     for (size_t i = begin; i < end; i++) {
@@ -207,24 +206,6 @@ static pare_status cpu_attend(const pare_ops *o, const pare_attend *a, pare_arra
     PARE_TRY(pare__kv_store(o->scratch, &b));
     PARE_TRY(pare__attention(o->scratch, &b, q.at, y.at));
     pare__kv_keep(&b);
-    return PARE_OK;
-}
-
-static void split_rows(void *arg, size_t begin, size_t end, size_t worker)
-{
-    (void)worker;
-    const row_call *const r = arg;
-    const size_t half = r->y.width / r->pieces, bytes = half * sizeof *r->y.at;
-    for (size_t i = begin * r->pieces; i < end * r->pieces; i++) {
-        memcpy(r->y.at + i * half, r->x.at + 2 * i * half, bytes);
-        memcpy(r->up.at + i * half, r->x.at + (2 * i + 1) * half, bytes);
-    }
-}
-
-static pare_status cpu_split(const pare_ops *o, size_t pieces, pare_array x, const pare_array *y)
-{
-    row_call r = {.pieces = pieces, .x = x, .y = y[0], .up = y[1]};
-    for_rows(o, split_rows, &r, 2);
     return PARE_OK;
 }
 
@@ -279,17 +260,11 @@ static void piece_rows(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     const row_call *const r = arg;
     const pare_pieces *const p = r->pieces;
-    const size_t half = p->width / 2;
     for (size_t i = begin; i < end; i++)
         for (size_t piece = 0; piece < p->count; piece++) {
             const float *const x = r->x.at + i * r->x.width + p->from + piece * p->from_step;
             float *const y = r->y.at + i * r->y.width + p->to + piece * p->to_step;
-            for (size_t j = 0; p->pairs && j < half; j++) {
-                y[j] = x[2 * j];
-                y[half + j] = x[2 * j + 1];
-            }
-            if (!p->pairs)
-                memcpy(y, x, p->width * sizeof *y);
+            memcpy(y, x, p->width * sizeof *y);
         }
 }
 

@@ -242,12 +242,6 @@ static pare_status refuse_recurrent(const pare_ops *o)
     return pare_fail(o->cx, PARE_ENOTSUP, "there are no kernels for blocks with a recurrent state");
 }
 
-static pare_status cuda_split(const pare_ops *o, size_t pieces, pare_array x, const pare_array *y)
-{
-    (void)pieces, (void)x, (void)y;
-    return refuse_recurrent(o);
-}
-
 static pare_status cuda_recur(const pare_ops *o, const pare_recur *r, const pare_array *x,
                               pare_array y)
 {
@@ -407,11 +401,6 @@ static pare_status open_model(pare_cuda *c)
             "%s: models of type %s have blocks with a recurrent state, for which there "
             "are no kernels here; take the CPU",
             c->d->name, config->arch->model_type);
-    if (config->arch->turns_neighbours)
-        return pare_fail(c->cx, PARE_ENOTSUP,
-                         "%s: in models of type %s neighbouring channels turn together, for which "
-                         "there are no kernels here; take the CPU",
-                         c->d->name, config->arch->model_type);
     if (config->arch->sinks || config->act == PARE_ACT_CLAMPED)
         return pare_fail(c->cx, PARE_ENOTSUP,
                          "%s: models of type %s have attention sinks or a clamped SwiGLU, for "
@@ -421,6 +410,11 @@ static pare_status open_model(pare_cuda *c)
         return pare_fail(c->cx, PARE_ENOTSUP,
                          "%s: models of type %s have latent attention, for which there are no "
                          "kernels here; take the CPU",
+                         c->d->name, config->arch->model_type);
+    if (config->turns_neighbours)
+        return pare_fail(c->cx, PARE_ENOTSUP,
+                         "%s: in models of type %s neighbouring channels turn together, for which "
+                         "there are no kernels here; take the CPU",
                          c->d->name, config->arch->model_type);
     PARE_TRY(find_kernels(c));
     PARE_TRY(weigh(c));

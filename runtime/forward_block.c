@@ -178,11 +178,11 @@ static pare_status spread_latent(const block_call *p, const latent *l, const par
         pare_array from, to;
         pare_pieces pieces;
     } moves[] = {
-        {l->q, qkv[0], {c->heads, rope, nope, d, 0, d, c->rope_pairs}},
-        {l->q, qkv[0], {c->heads, nope, 0, d, rope, d, false}},
-        {l->a, qkv[1], {c->heads, rope, c->kv_rank, 0, 0, d, c->rope_pairs}},
-        {l->kv, qkv[1], {c->heads, nope, 0, nope + c->value_dim, rope, d, false}},
-        {l->kv, qkv[2], {c->heads, c->value_dim, nope, nope + c->value_dim, 0, d, false}},
+        {l->q, qkv[0], {c->heads, rope, nope, d, 0, d}},
+        {l->q, qkv[0], {c->heads, nope, 0, d, rope, d}},
+        {l->a, qkv[1], {c->heads, rope, c->kv_rank, 0, 0, d}},
+        {l->kv, qkv[1], {c->heads, nope, 0, nope + c->value_dim, rope, d}},
+        {l->kv, qkv[2], {c->heads, c->value_dim, nope, nope + c->value_dim, 0, d}},
     };
     PARE_TRY(p->o->op->zero(p->o, qkv[2]));
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
@@ -201,7 +201,13 @@ static pare_status make_q(const block_call *p, pare_array normed, const pare_arr
     PARE_TRY(take(p, q_width, gate));
     PARE_TRY(take(p, 2 * q_width, &made[0]));
     PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, made));
-    return p->o->op->split(p->o, p->c->heads, made[0], (const pare_array[]){qkv[0], *gate});
+    pare_pieces halves = {.count = p->c->heads,
+                          .width = p->c->head_dim,
+                          .from_step = 2 * p->c->head_dim,
+                          .to_step = p->c->head_dim};
+    PARE_TRY(p->o->op->pieces(p->o, &halves, made[0], qkv[0]));
+    halves.from = p->c->head_dim;
+    return p->o->op->pieces(p->o, &halves, made[0], *gate);
 }
 
 static pare_status project(const block_call *p, pare_array normed, const pare_array *qkv,

@@ -114,7 +114,7 @@ const float *pare__kv_keys(const pare__kv_reader *r, pare__kv_source s, size_t t
     for (size_t p = begin; half && pare__kv_before_rope(&b->kv->format) && p < end; p++)
         pare_rope_apply(from + (p - begin) * d, b->f->rope_cos + table + p * half,
                         b->f->rope_sin + table + p * half, half,
-                        b->f->model->config.arch->turns_neighbours);
+                        b->f->model->config.turns_neighbours);
     b->cx->kernels.transpose_f32(r->keys + begin - c0, PARE_KV_BLOCK, from, d, end - begin, d);
     return r->keys;
 }

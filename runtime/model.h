@@ -40,7 +40,8 @@ typedef struct pare_config {
     double norm_eps;
     size_t q_rank, kv_rank; /* of latent attention, as the next two; q_rank 0: q is direct */
     size_t value_dim;       /* channels of a value, of head_dim; the rest is 0 */
-    bool rope_pairs;        /* the channels that turn, the last of a head, turn as (2i, 2i + 1) */
+    bool turns_neighbours; /* channels 2 i and 2 i + 1 of a head turn together; else i and that half
+                              of the turning ones further */
     pare_rope rope;
     pare_rope rope_local; /* of the blocks of pare_config_turns_apart; theta 0: the same */
     bool tied;

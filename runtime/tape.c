@@ -164,12 +164,6 @@ static pare_status refuse_recurrent(const pare_ops *o)
                      "gradients of models with a recurrent state are not computed");
 }
 
-static pare_status tape_split(const pare_ops *o, size_t pieces, pare_array x, const pare_array *y)
-{
-    (void)pieces, (void)x, (void)y;
-    return refuse_recurrent(o);
-}
-
 static pare_status tape_recur(const pare_ops *o, const pare_recur *r, const pare_array *x,
                               pare_array y)
 {

@@ -148,7 +148,7 @@ static void unrotate_rows(void *arg, size_t begin, size_t end, size_t worker)
         const size_t at = table + i % r->a->batch.length * half;
         for (size_t h = 0; h < r->heads; h++)
             pare_rope_undo(r->x + (i * r->heads + h) * d, f->rope_cos + at, f->rope_sin + at, half,
-                           f->model->config.arch->turns_neighbours);
+                           f->model->config.turns_neighbours);
     }
 }
 

@@ -316,13 +316,12 @@ static void undo_piece_rows(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     const row_call *const r = arg;
     const pare_pieces *const p = &r->s->pieces;
-    const size_t half = p->width / 2;
     for (size_t i = begin; i < end; i++)
         for (size_t piece = 0; piece < p->count; piece++) {
             float *const dx = r->y + i * r->s->x.width + p->from + piece * p->from_step;
             const float *const dy = r->dy + i * r->s->y.width + p->to + piece * p->to_step;
             for (size_t j = 0; j < p->width; j++)
-                dx[p->pairs ? j % half * 2 + j / half : j] += dy[j];
+                dx[j] += dy[j];
         }
 }
 
@@ -476,7 +475,6 @@ static pare_status undo(pare_tape *t, const pare_step *s)
     case PARE__OP_rewind:
     case PARE__OP_kv_take:
     case PARE__OP_kv_copy:
-    case PARE__OP_split:
     case PARE__OP_recur:
     case PARE__OP_score:
     case PARE__OP_take:

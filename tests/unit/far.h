@@ -159,12 +159,6 @@ static inline pare_status far_attend(const pare_ops *o, const pare_attend *a, pa
     FAR_RUN(attend(&cpu, a, q, k, v, y), q, k, v, y);
 }
 
-static inline pare_status far_split(const pare_ops *o, size_t pieces, pare_array x,
-                                    const pare_array *y)
-{
-    FAR_RUN(split(&cpu, pieces, x, y), x, y[0], y[1]);
-}
-
 static inline pare_status far_recur(const pare_ops *o, const pare_recur *r, const pare_array *x,
                                     pare_array y)
 {

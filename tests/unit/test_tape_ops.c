@@ -172,11 +172,11 @@ static pare_status routed_by_shares(const pare_ops *o, const pare_array *x, pare
         o, &(pare_router){.used = 2, .norm = true, .scale = 2.5, .correction = correction}, x, y);
 }
 
-/* A piece that goes to two places, and pairs. */
+/* Channels that go to two places, and some that go nowhere. */
 static pare_status pieces(const pare_ops *o, const pare_array *x, pare_array *y)
 {
     static const pare_pieces p[] = {{.count = 2, .width = 3, .from = 1, .to_step = 4},
-                                    {.count = 1, .width = 4, .from = 2, .to = 8, .pairs = true}};
+                                    {.count = 1, .width = 4, .from = 2, .to = 8}};
     PARE_TRY(like(o, x[0], y));
     PARE_TRY(o->op->zero(o, *y));
     for (size_t i = 0; i < 2; i++)
