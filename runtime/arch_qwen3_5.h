@@ -16,9 +16,9 @@
     .rope_theta = 10000, .rotary_share = 0.25
 
 #define QWEN3_5_MLP                                                                                \
-    [PARE_ROLE_GATE] = INNER("mlp.gate_proj", PARE_SITE_MLP, PARE_BIAS_NEVER),                     \
-    [PARE_ROLE_UP] = INNER("mlp.up_proj", PARE_SITE_MLP, PARE_BIAS_NEVER),                         \
-    [PARE_ROLE_DOWN] = ACTIVATED("mlp.down_proj", PARE_BIAS_NEVER)
+    NO_LATENT, [PARE_ROLE_GATE] = INNER("mlp.gate_proj", PARE_SITE_MLP, PARE_BIAS_NEVER),          \
+               [PARE_ROLE_UP] = INNER("mlp.up_proj", PARE_SITE_MLP, PARE_BIAS_NEVER),              \
+               [PARE_ROLE_DOWN] = ACTIVATED("mlp.down_proj", PARE_BIAS_NEVER)
 
 #define QWEN3_5_RECURRENT                                                                          \
     {                                                                                              \

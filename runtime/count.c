@@ -165,21 +165,20 @@ static void describe(const pare_config *c, size_t part, pare_role role, pare_dty
     pare_linear_shape(c, part, role, &w->n, &w->k);
 }
 
-void pare__count_kind(pare_count *n, const pare_arch *arch)
+void pare__count_kind(pare_count *n, const pare_config *own)
 {
-    pare_config own = n->model.config;
+    const pare_arch *const arch = own->arch;
     pare_block *const b = &n->block;
-    own.arch = arch;
-    own.mixed = false;
     for (size_t i = 0; i < PARE_NORMS; i++)
         b->inner_norm[i] = arch->inner_norm[i] ? n->anywhere : NULL;
     for (size_t role = 0; role < PARE_ROLES; role++)
-        describe(&own, 0, (pare_role)role, PARE_F32, &b->linear[role]);
+        describe(own, 0, (pare_role)role, PARE_F32, &b->linear[role]);
     b->recurrence.beta = (pare_linear){.name = arch->recurrence ? arch->recurrence->beta : NULL,
-                                       .n = own.recurrence.value_heads,
-                                       .k = own.hidden,
+                                       .n = own->recurrence.value_heads,
+                                       .k = own->hidden,
                                        .dtype = PARE_F32};
     b->recurrence.decay = b->recurrence.beta;
+    b->router.name = own->experts ? arch->experts->router : NULL;
 }
 
 /* Dense linears in floats; those of experts as files have them. */
@@ -188,7 +187,7 @@ static pare_status describe_block(pare_count *n)
     const pare_config *const c = &n->model.config;
     pare_block *const b = &n->block;
     n->model.head = (pare_linear){.n = c->vocab, .k = c->hidden, .dtype = PARE_F32};
-    pare__count_kind(n, c->arch);
+    pare__count_kind(n, c);
     if (c->experts == 0)
         return PARE_OK;
     b->expert = PARE_NEW(&n->arena, pare_linear, c->experts * PARE_ROLES);
@@ -257,9 +256,11 @@ static pare_status run_model(pare_count *n, pare_batch batch, pare_site last)
     const pare_tap tap = {.see = look, .last = last, .parts = 1};
     pare_kv kv = {.sequences = batch.sequences, .capacity = batch.start + batch.length};
     pare_array x = {.at = n->anywhere, .width = m->config.hidden}, y;
+    pare_config own;
     x.rows = batch.sequences * batch.length;
     for (size_t i = 0; i < m->config.blocks; i++) {
-        pare__count_kind(n, pare_block_arch(&m->config, i));
+        pare_block_config(&m->config, i, &own);
+        pare__count_kind(n, &own);
         n->block.window = pare_config_window(&m->config, i);
         n->block.apart = pare_config_turns_apart(&m->config, i);
         n->part = PARE_WORK_COMMON;

@@ -63,8 +63,8 @@ size_t pare_count_end(pare_count *n, pare_status s);
 PARE_CHECKED pare_status pare_work_of(pare_ctx *cx, const pare_model *m, pare_batch batch,
                                       pare_site last, const pare_work_visit *visit, pare_work *out);
 
-/* Gives the block of a count the linears of a kind of blocks: config.arch, or its `recurrent`. */
-void pare__count_kind(pare_count *n, const pare_arch *arch);
+/* Gives the block of a count the linears of a block of this configuration. */
+void pare__count_kind(pare_count *n, const pare_config *own);
 
 /* Adds `count` objects of `size` bytes, with room for alignment, to a count's operations. */
 void pare__count_add(const pare_ops *o, size_t count, size_t size);

@@ -273,6 +273,8 @@ static pare_status tape_scatter(const pare_ops *o, const pare_routes *r, size_t 
 static pare_status tape_share(const pare_ops *o, pare_array gate, pare_array x, pare_array y)
 {
     pare_tape *const t = tape_of(o);
+    if (gate.width != 1) /* of attention beside a recurrent state */
+        return refuse_recurrent(o);
     PARE_TRY(record(t, &(pare_step){.op = PARE__OP_share, .other = gate, .x = x, .y = y}));
     return t->inner.op->share(&t->inner, gate, x, y);
 }

@@ -7,7 +7,8 @@
 /* Recipes: every linear; and the first piece of what some families keep in one tensor. */
 static const char *const recipes[] = {
     "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: 32, symmetric: false}]\n",
-    "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: 32, targets: 're:.*[.]q(_proj)?$'}]\n",
+    "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: 32, targets: "
+    "'re:.*[.]q(_b)?(_proj)?$'}]\n",
 };
 
 static const char *const mixtures[] = {"mixtral", "qwen2_moe", "qwen3_moe"};
@@ -138,7 +139,7 @@ static bool check_floats(const job_place *p, loaded *was)
     check_names(p);
     pare_checkpoint_close(&is.ck);
     if (!was->model.config.mixed)
-        return true;
+        return !(was->model.config.arch->latent_eps > 0);
     check_refused(export_to(p, "gptq_v2", &r), "models of type qwen3_5_text are not written");
     check_refused(export_to(p, "gguf:q4_0", &r), "models of type qwen3_5_text are not written");
     return false;
@@ -180,7 +181,8 @@ START_TEST(codes_and_floats_in_one_tensor_become_floats_only)
     loaded was;
     if (check_floats(&p, &was)) {
         const pare_status s = export_to(&p, "gptq_v2", &r);
-        if (was.model.config.arch->fused[0].name)
+        if (was.model.config.arch->fused[0].name &&
+            was.model.config.arch->fused[0].first == PARE_ROLE_Q)
             check_refused(s, "lie in one tensor of this family");
         else
             check_refused(s, "vLLM runs them as one matrix and refuses files in which only one");
