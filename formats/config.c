@@ -1,4 +1,4 @@
-/* config.json of the families in runtime/arch.c; what the runtime does not compute is refused
+/* config.json of the families of runtime/arch.h; what the runtime does not compute is refused
  * by name. */
 #include <math.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 static const char *families(char text[512])
 {
     size_t at = 0;
-    for (const pare_arch *a = pare_archs; a->model_type && at < 512; a++) {
-        const int n = snprintf(text + at, 512 - at, "%s%s", at ? ", " : "", a->model_type);
+    for (const pare_arch *const *a = pare_archs; *a && at < 512; a++) {
+        const int n = snprintf(text + at, 512 - at, "%s%s", at ? ", " : "", (*a)->model_type);
         at += n > 0 ? (size_t)n : 0;
     }
     return text;

@@ -28,7 +28,8 @@ static bool is_known(const leftovers *l, size_t blocks, const char *name)
     const size_t len = strcspn(l->arch->block_prefix, "%");
     if (strncmp(name, l->arch->block_prefix, len) != 0 || strtoull(name + len, NULL, 10) >= blocks)
         return false;
-    for (const pare_arch *a = pare_archs; a->model_type; a++) {
+    for (const pare_arch *const *family = pare_archs; *family; family++) {
+        const pare_arch *const a = *family;
         const char *const expert = a->experts ? a->experts->prefix : "%";
         const char *const rest = strchr(name + len, '.');
         if (rest && expert[0] != '%' && strncmp(rest + 1, expert, strcspn(expert, "%")) == 0)

@@ -22,7 +22,7 @@ pare_status op_begin(op_run *r, size_t positions)
 {
     if (!r->model.config.arch)
         r->model.config = (pare_config){
-            .arch = pare_archs, .heads = 1, .kv_heads = 1, .head_dim = 8, .rope.theta = 10000};
+            .arch = pare_archs[0], .heads = 1, .kv_heads = 1, .head_dim = 8, .rope.theta = 10000};
     PARE_TRY(pare_forward_init(r->o.cx, &r->arena, &r->model, positions, false, &r->f));
     if (r->d)
         PARE_TRY(pare_cuda_open(r->o.cx, r->d, 0, &r->f, &r->cuda));

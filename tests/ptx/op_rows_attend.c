@@ -85,7 +85,7 @@ pare_status op_attend(op_run *r, size_t i)
     pare_kv_levels levels = {.key = NULL};
     for (size_t b = 0; b < BATCHES; b++)
         capacity += c->length[b];
-    r->model.config = (pare_config){.arch = pare_archs,
+    r->model.config = (pare_config){.arch = pare_archs[0],
                                     .heads = c->heads,
                                     .kv_heads = c->kv_heads,
                                     .head_dim = c->head_dim,

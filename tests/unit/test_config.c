@@ -542,7 +542,8 @@ END_TEST
 START_TEST(the_table_of_families_is_complete)
 {
     ck_assert_ptr_null(pare_arch_find("bert"));
-    for (const pare_arch *a = pare_archs; a->model_type; a++) {
+    for (const pare_arch *const *family = pare_archs; *family; family++) {
+        const pare_arch *const a = *family;
         ck_assert_ptr_eq(pare_arch_find(a->model_type), a);
         ck_assert_uint_gt(a->context, 0);
         ck_assert(a->summary && a->embed && a->norm && a->head);

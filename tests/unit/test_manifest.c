@@ -400,7 +400,7 @@ static pare_status manifest(pare_ctx *cx, pare_arena *a, const char *name, doubl
     const pare_kept_hash kept = {name, {0xab}};
     const pare_file_digest file = {"model.safetensors", 1234, "00ff"};
     pare_config c = config;
-    c.arch = &pare_archs[0];
+    c.arch = pare_archs[0];
     pare_packed_layout layout;
     PARE_TRY(pare_packed_layout_make(cx, a, &norm, unit, 1, linear, unit, 3, UINT64_MAX, &layout));
     const pare_manifest m = {.version = "0.1.0",

@@ -2,6 +2,7 @@
 
 #include "compress/report/report.h"
 #include "compress/text/units.h"
+#include "runtime/arch_internal.h"
 #include "runtime/file.h"
 #include "tests/unit/uniform.h"
 #include "tests/unit/unit.h"
@@ -40,7 +41,7 @@ static pare_linear_result rows[] = {
      .support = {.loudest = 0.5}},
 };
 static const pare_config config = {
-    .arch = pare_archs, .blocks = 2, .hidden = 64, .kv_heads = 2, .head_dim = 16};
+    .arch = &pare__arch_llama, .blocks = 2, .hidden = 64, .kv_heads = 2, .head_dim = 16};
 static const pare_kv_format cache = {.method = PARE_KV_INT8};
 static const pare_report_eval evaluation[] = {
     {.kind = PARE_EVALUATE_KL,

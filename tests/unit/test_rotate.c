@@ -16,7 +16,7 @@ static void rig_begin(rig *r, size_t threads)
 {
     tiny_begin(&r->home, threads);
     r->model = tiny_model(&r->home.arena, tiny_kinds[0]);
-    r->model.config.arch = &pare_archs[0];
+    r->model.config.arch = pare_archs[0];
 }
 
 /* The same of a model in files; false when it is not there. */

@@ -168,7 +168,7 @@ static void begin(home *m, size_t threads, size_t sequences, size_t length)
     *m = (home){.batch = {sequences, length, 0}};
     tiny_begin(&m->h, threads);
     pare_arena *const a = &m->h.arena;
-    m->model.config = (pare_config){.arch = pare_archs,
+    m->model.config = (pare_config){.arch = pare_archs[0],
                                     .hidden = HIDDEN,
                                     .intermediate = INNER,
                                     .blocks = 1,

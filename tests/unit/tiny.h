@@ -205,7 +205,7 @@ static inline float *tiny_ones(pare_arena *a, uint64_t stream, size_t n)
 /* The model, `hidden` wide, in the arena; the same weights for the same kind. */
 static inline pare_model tiny_model_of(pare_arena *a, tiny_kind kind, size_t hidden)
 {
-    pare_model m = {.config = {.arch = pare_archs,
+    pare_model m = {.config = {.arch = pare_archs[0],
                                .hidden = hidden,
                                .intermediate = 70,
                                .blocks = 2,

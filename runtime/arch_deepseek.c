@@ -1,10 +1,8 @@
-/* runtime/arch_deepseek.h - the entries of DeepSeek in the table of arch.c, which alone uses them
- * and whose macros they use. Each has four forms: q from a narrow vector or direct, blocks with
- * experts or without.
+/* DeepSeek. Each family has four forms: q from a narrow vector or direct, blocks with experts or
+ * without.
  *
  * Source  transformers, modeling_deepseek_v2.py and modeling_deepseek_v3.py. */
-#ifndef PARE_RUNTIME_ARCH_DEEPSEEK_H
-#define PARE_RUNTIME_ARCH_DEEPSEEK_H
+#include "runtime/arch_internal.h"
 
 #define DEEPSEEK_EXPERTS(corrected)                                                                \
     {                                                                                              \
@@ -14,6 +12,11 @@
         .count = {"n_routed_experts", "num_experts"}, .used = "num_experts_per_tok",               \
         .width = "moe_intermediate_size", .norm = "norm_topk_prob", .step = "moe_layer_freq",      \
     }
+
+static const pare_experts deepseek_v2_experts = DEEPSEEK_EXPERTS(NULL);
+
+static const pare_experts deepseek_v3_experts =
+    DEEPSEEK_EXPERTS("mlp.gate.e_score_correction_bias");
 
 #define DEEPSEEK_Q_NARROW                                                                          \
     [PARE_ROLE_Q_A] = ATTENTION("self_attn.q_a_proj", PARE_WIDTH_Q_LATENT, PARE_BIAS_ASKED),       \
@@ -41,7 +44,7 @@
 
 #define DEEPSEEK_COMMON                                                                            \
     LLAMA_TENSORS, .producer = {[PARE_SITE_ATTENTION] = {.kind = PARE_PRODUCER_NORM}},             \
-                   .latent_eps = 1e-6, .words = &llama_words, .norm_eps = 1e-6,                    \
+                   .latent_eps = 1e-6, .words = &pare__llama_words, .norm_eps = 1e-6,              \
                    .rope_theta = 10000, .rotary_share = 1
 #define DEEPSEEK_V2_COMMON                                                                         \
     .model_type = "deepseek_v2",                                                                   \
@@ -62,29 +65,29 @@
     .linear = DEEPSEEK_LINEARS(DEEPSEEK_Q_DIRECT, mlp, bias), .inner_norm = {DEEPSEEK_NORM_KV}
 
 /* Of V2 direct, without experts, both; then of V3. */
-#define DEEPSEEK_FORMS                                                                             \
-    {                                                                                              \
-        {DEEPSEEK_V2_COMMON, DEEPSEEK_DIRECT("mlp.shared_experts.", PARE_BIAS_ASKED),              \
-         .experts = &deepseek_v2_experts, .dense = &deepseek_forms[2]},                            \
-            {DEEPSEEK_V2_COMMON, DEEPSEEK_NARROW("mlp.", PARE_BIAS_ASKED)},                        \
-            {DEEPSEEK_V2_COMMON, DEEPSEEK_DIRECT("mlp.", PARE_BIAS_ASKED)},                        \
-            {DEEPSEEK_V3_COMMON, DEEPSEEK_DIRECT("mlp.shared_experts.", PARE_BIAS_NEVER),          \
-             .experts = &deepseek_v3_experts, .dense = &deepseek_forms[5]},                        \
-            {DEEPSEEK_V3_COMMON, DEEPSEEK_NARROW("mlp.", PARE_BIAS_NEVER)},                        \
-            {DEEPSEEK_V3_COMMON, DEEPSEEK_DIRECT("mlp.", PARE_BIAS_NEVER)},                        \
-    }
+static const pare_arch deepseek_forms[] = {
+    {DEEPSEEK_V2_COMMON, DEEPSEEK_DIRECT("mlp.shared_experts.", PARE_BIAS_ASKED),
+     .experts = &deepseek_v2_experts, .dense = &deepseek_forms[2]},
+    {DEEPSEEK_V2_COMMON, DEEPSEEK_NARROW("mlp.", PARE_BIAS_ASKED)},
+    {DEEPSEEK_V2_COMMON, DEEPSEEK_DIRECT("mlp.", PARE_BIAS_ASKED)},
+    {DEEPSEEK_V3_COMMON, DEEPSEEK_DIRECT("mlp.shared_experts.", PARE_BIAS_NEVER),
+     .experts = &deepseek_v3_experts, .dense = &deepseek_forms[5]},
+    {DEEPSEEK_V3_COMMON, DEEPSEEK_NARROW("mlp.", PARE_BIAS_NEVER)},
+    {DEEPSEEK_V3_COMMON, DEEPSEEK_DIRECT("mlp.", PARE_BIAS_NEVER)},
+};
 
-#define DEEPSEEK_V2                                                                                \
-    {                                                                                              \
-        DEEPSEEK_V2_COMMON, DEEPSEEK_NARROW("mlp.shared_experts.", PARE_BIAS_ASKED),               \
-            .experts = &deepseek_v2_experts, .direct = &deepseek_forms[0],                         \
-            .dense = &deepseek_forms[1],                                                           \
-    }
-#define DEEPSEEK_V3                                                                                \
-    {                                                                                              \
-        DEEPSEEK_V3_COMMON, DEEPSEEK_NARROW("mlp.shared_experts.", PARE_BIAS_NEVER),               \
-            .experts = &deepseek_v3_experts, .direct = &deepseek_forms[3],                         \
-            .dense = &deepseek_forms[4],                                                           \
-    }
+const pare_arch pare__arch_deepseek_v2 = {
+    DEEPSEEK_V2_COMMON,
+    DEEPSEEK_NARROW("mlp.shared_experts.", PARE_BIAS_ASKED),
+    .experts = &deepseek_v2_experts,
+    .direct = &deepseek_forms[0],
+    .dense = &deepseek_forms[1],
+};
 
-#endif
+const pare_arch pare__arch_deepseek_v3 = {
+    DEEPSEEK_V3_COMMON,
+    DEEPSEEK_NARROW("mlp.shared_experts.", PARE_BIAS_NEVER),
+    .experts = &deepseek_v3_experts,
+    .direct = &deepseek_forms[3],
+    .dense = &deepseek_forms[4],
+};
