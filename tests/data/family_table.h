@@ -13,9 +13,9 @@
 /* Tensors are "NAME SHAPE", %zu in a name standing for every block, a second one for every expert;
  * a shape is one to three letters: H hidden, Q query width, K key width, M inner width, V
  * vocabulary, P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner
- * width of an expert, E experts, N heads; of latent attention R and L the vectors that q, and k and
- * v, come from, T L and the channels that turn, B keys and values, W values; S all shared experts; of
- * a recurrent state U a value head, C taps. A star behind it: ternary codes, four rows in one. */
+ * width of an expert, E experts, N heads; of latent attention R and L the vectors of q and of k and
+ * v, T L and the channels that turn, B keys and values, W values, S all shared experts; of a state
+ * U a value head, C taps. A star behind it: ternary codes, four rows in one. */
 enum {
     FAMILY_ZERO_NORMS = 1, /* norms lie around zero */
     FAMILY_FLOATS = 2,     /* all tensors in F32 instead of F16 */
@@ -33,7 +33,6 @@ typedef struct family {
 
 static const char family_letters[] = "HQKMVPDAG1XENRLTBWSUC";
 enum { FAMILY_EXPERTS = 11 };
-
 #define FAMILY_VOCAB 128
 #define FAMILY_TOKENS                                                                              \
     ",\"vocab_size\":128,\"bos_token_id\":1,\"eos_token_id\":2,\"torch_dtype\":\"float16\""
@@ -293,8 +292,8 @@ static const family families[] = {
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_HEAD, FAMILY_EXPERTS_MLP,
       "model.layers.%zu.self_attn.q_norm.weight D", "model.layers.%zu.self_attn.k_norm.weight D"}},
     FAMILY_GPT_OSS,
-    FAMILY_DEEPSEEK,
     FAMILY_QWEN3_5,
+    FAMILY_DEEPSEEK,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
