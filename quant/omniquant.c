@@ -110,7 +110,7 @@ static pare_status build(learner *l, bool plain)
         if (clip.grid)
             pare_omniquant_round(l->cx, &clip, l->folded.linear[r].floats,
                                  l->rounded.linear[r].floats);
-        else
+        else if (w->n)
             memcpy(l->rounded.linear[r].floats, l->folded.linear[r].floats,
                    w->n * w->k * sizeof(float));
     }

@@ -180,7 +180,8 @@ uint64_t pare_bench_synthetic_bytes(const pare_model *m, const pare_bench_spec *
     for (size_t i = 0; i < pare_block_parts(c) * PARE_ROLES; i++) {
         size_t n, k;
         pare_linear_shape(c, i / PARE_ROLES, (pare_role)(i % PARE_ROLES), &n, &k);
-        block += pare__bench_weights_bytes(&s, n, k);
+        if (n)
+            block += pare__bench_weights_bytes(&s, n, k);
     }
     return block * c->blocks +
            pare__bench_weights_bytes(ends_of(&s), c->vocab, c->hidden) * (c->tied ? 1 : 2);

@@ -256,17 +256,18 @@ START_TEST(a_tap_sees_the_inputs_of_the_linears_and_stops_where_it_says)
     ck_assert_int_eq(pare_block_forward(&h.cx, &h.arena, &f, m.block, batch, x, kv, NULL), PARE_OK);
     ck_assert_int_eq(pare_block_forward(&h.cx, &h.arena, &f, m.block, batch, y, kv, &tap), PARE_OK);
     ck_assert_mem_eq(x, y, bytes);
-    ck_assert_uint_eq(whole.calls, PARE_SITES);
     const size_t widths[] = {hidden, 40, hidden, m.config.intermediate};
-    for (size_t last = 0; last < PARE_SITES; last++) {
+    ck_assert_uint_eq(whole.calls, 4);
+    for (size_t i = 0; i < whole.calls; i++) {
+        const pare_site last = whole.site[i];
         w.calls = 0;
-        tap = (pare_tap){.see = look, .self = &w, .last = (pare_site)last};
+        tap = (pare_tap){.see = look, .self = &w, .last = last};
         ck_assert_int_eq(
             pare_block_forward(&h.cx, &h.arena, &f, m.block, batch, untouched, kv, &tap), PARE_OK);
-        ck_assert_uint_eq(w.calls, last + 1);
-        ck_assert_int_eq(w.site[last], (int)last);
-        ck_assert_uint_eq(w.k[last], widths[last]);
-        ck_assert_mem_eq(w.x[last], whole.x[last], 30 * widths[last] * sizeof(float));
+        ck_assert_uint_eq(w.calls, i + 1);
+        ck_assert_int_eq(w.site[i], (int)last);
+        ck_assert_uint_eq(w.k[last], widths[i]);
+        ck_assert_mem_eq(w.x[last], whole.x[last], 30 * widths[i] * sizeof(float));
     }
     ck_assert_mem_eq(untouched, embedded(&h, &m, 2, 15), bytes);
     w.answer = PARE_ENUMERIC;
