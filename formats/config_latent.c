@@ -53,7 +53,8 @@ pare_status pare__config_latent(const pare__config_file *f, pare_config *c)
                          "is)",
                          f->name, share, c->arch->model_type);
     c->head_dim = nope + c->rope.rotary;
-    PARE_TRY(pare__config_flag(f, "rope_interleave", true, &c->turns_neighbours));
+    if (c->arch->experts->correction) /* V2 does not look at it */
+        PARE_TRY(pare__config_flag(f, "rope_interleave", true, &c->turns_neighbours));
     return check_heads(f, c, nope);
 }
 

@@ -1,5 +1,5 @@
 /* DeepSeek. Each family has four forms: q from a narrow vector or direct, blocks with experts or
- * without.
+ * without; the one with a narrow vector and experts names the three others.
  *
  * Source  transformers, modeling_deepseek_v2.py and modeling_deepseek_v3.py. */
 #include "runtime/arch_internal.h"
@@ -45,7 +45,7 @@ static const pare_experts deepseek_v3_experts =
 #define DEEPSEEK_COMMON                                                                            \
     LLAMA_TENSORS, .producer = {[PARE_SITE_ATTENTION] = {.kind = PARE_PRODUCER_NORM}},             \
                    .latent_eps = 1e-6, .words = &pare__llama_words, .norm_eps = 1e-6,              \
-                   .rope_theta = 10000, .rotary_share = 1
+                   .rope_theta = 10000, .rotary_share = 1, .turns_neighbours = true
 #define DEEPSEEK_V2_COMMON                                                                         \
     .model_type = "deepseek_v2",                                                                   \
     .summary = "DeepSeek V2: latent attention, experts in groups beside shared ones",              \
@@ -64,7 +64,7 @@ static const pare_experts deepseek_v3_experts =
 #define DEEPSEEK_DIRECT(mlp, bias)                                                                 \
     .linear = DEEPSEEK_LINEARS(DEEPSEEK_Q_DIRECT, mlp, bias), .inner_norm = {DEEPSEEK_NORM_KV}
 
-/* Of V2 direct, without experts, both; then of V3. */
+/* Of V2: q direct; without experts; q direct and without experts. Then of V3. */
 static const pare_arch deepseek_forms[] = {
     {DEEPSEEK_V2_COMMON, DEEPSEEK_DIRECT("mlp.shared_experts.", PARE_BIAS_ASKED),
      .experts = &deepseek_v2_experts, .dense = &deepseek_forms[2]},

@@ -154,16 +154,16 @@ static pare_status cuda_round(const pare_ops *o, pare_array x)
     return PARE_OK;
 }
 
-/* Experts are picked on the device, and sorted on the host, which has to know how many rows each of
- * them has. */
-/* Of latent attention, which pare_cuda_open refuses. */
+/* Of latent attention and of gates, which pare_cuda_open refuses. */
 static pare_status cuda_pieces(const pare_ops *o, const pare_pieces *p, pare_array x, pare_array y)
 {
     (void)p, (void)x, (void)y;
-    return pare_fail(o->cx, PARE_ENOTSUP, "%s: no kernels for latent attention",
+    return pare_fail(o->cx, PARE_ENOTSUP, "%s: no kernels for channels that change places",
                      pare__cuda_of(o)->d->name);
 }
 
+/* Experts are picked on the device, and sorted on the host, which has to know how many rows each of
+ * them has. */
 static pare_status cuda_route(const pare_ops *o, pare_array logit, const pare_router *how,
                               pare_routes *r)
 {

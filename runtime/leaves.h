@@ -6,12 +6,12 @@
  *
  *   norms in front of attention and MLP, each with its bias
  *   the linears of part 0 (runtime/arch.h), role by role, each with its bias
- *   inner norms;  router, shared gate, bias of the router;  sinks;  its correction;  what a
- *   recurrent state has; the linears of each expert
+ *   inner norms;  router, shared gate, bias of the router;  sinks;  correction of the router;  what
+ *   a recurrent state has;  the linears of each expert
  *
  * which is the same for all blocks of a configuration (of their own, pare_block_config, where kinds
- * of blocks differ), so that leaf i of a block and leaf i of
- * another, or of the gradients of the first, belong together:
+ * of blocks differ), so that leaf i of a block and leaf i of another, or of the gradients of the
+ * first, belong together:
  *
  *   for (size_t i = 0; i < pare_block_leaves(c); i++) {
  *       const pare_leaf value = pare_block_leaf(c, block, i), slope = pare_block_leaf(c, d, i);

@@ -240,6 +240,11 @@ const char *pare_config_no_gradient(const pare_config *c)
     return c->mixed ? "some of its blocks have a recurrent state in place of attention" : NULL;
 }
 
+const char *pare_config_no_training(const pare_config *c)
+{
+    return c->arch->latent_eps > 0 ? "it has latent attention" : pare_config_no_gradient(c);
+}
+
 /* What every method below computes with. */
 static const char *beside_llama(const pare_config *c)
 {

@@ -3,7 +3,8 @@
 #ifndef PARE_RUNTIME_ROLES_H
 #define PARE_RUNTIME_ROLES_H
 
-/* Linear layers of a block, in the order in which they run; but for the last two. */
+/* Linear layers of a block, in the order in which they run; only the last two, which families
+ * without latent attention have not, run in front of all others. */
 typedef enum pare_role {
     PARE_ROLE_Q,
     PARE_ROLE_K, /* with latent attention: of k and v */
@@ -12,8 +13,8 @@ typedef enum pare_role {
     PARE_ROLE_GATE, /* absent where the MLP has no gate */
     PARE_ROLE_UP,
     PARE_ROLE_DOWN,
-    PARE_ROLE_Q_A,  /* with latent attention, what q is made from; runs in front of all others */
-    PARE_ROLE_KV_A, /* likewise, what k and v are made from */
+    PARE_ROLE_Q_A,  /* makes what q is made from */
+    PARE_ROLE_KV_A, /* makes what k and v are made from, and the channels of keys that turn */
     PARE_ROLES,
     PARE_COMMON_ROLES = PARE_ROLE_Q_A /* those without latent attention */
 } pare_role;

@@ -45,12 +45,12 @@ static float choice(const float *p, const pare_router *how, size_t j)
     return how->correction ? p[j] + how->correction[j] : p[j];
 }
 
-/* How good a group of experts is: its best one, or its two best. -INFINITY: left out. */
-static float group_score(const float *p, const pare_router *how, size_t first, size_t count)
+/* How good a group of experts is: its best one, or its two best. */
+static double group_score(const float *p, const pare_router *how, size_t first, size_t count)
 {
-    float best = -INFINITY, second = -INFINITY;
+    double best = -INFINITY, second = -INFINITY;
     for (size_t j = first; j < first + count; j++) {
-        const float t = p[j] < 0 ? -INFINITY : choice(p, how, j);
+        const double t = (double)choice(p, how, j);
         second = t > best ? best : t > second ? t : second;
         best = t > best ? t : best;
     }
@@ -63,10 +63,11 @@ static void keep_groups(float *p, size_t n, const pare_router *how)
     const size_t each = n / how->groups;
     for (size_t left = how->groups; left > how->groups_used; left--) {
         size_t worst = 0;
-        float least = INFINITY;
+        double least = INFINITY;
         for (size_t g = 0; g < how->groups; g++) {
-            const float score = group_score(p, how, g * each, each);
-            if (score > -INFINITY && score <= least) {
+            const bool out = p[g * each] < 0;
+            const double score = out ? INFINITY : group_score(p, how, g * each, each);
+            if (!out && score <= least) {
                 least = score;
                 worst = g;
             }
@@ -91,11 +92,11 @@ static size_t best_of(const float *p, size_t n, const pare_router *how)
     return best;
 }
 
-static bool all_numbers(const float *p, size_t n)
+static bool all_numbers(const float *p, size_t n, const pare_router *how)
 {
     bool numbers = true;
     for (size_t j = 0; j < n; j++)
-        numbers &= !isnan(p[j]);
+        numbers &= isfinite(choice(p, how, j)) != 0;
     return numbers;
 }
 
@@ -105,7 +106,7 @@ void pare__route(float *logit, size_t n, const pare_router *how, uint32_t *picke
     double total = how->correction ? 1e-20 : 0;
     if (how->correction) {
         sigmoid(logit, n);
-        numbers = all_numbers(logit, n);
+        numbers = all_numbers(logit, n, how);
     } else {
         numbers = softmax(logit, n);
     }

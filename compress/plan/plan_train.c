@@ -40,7 +40,7 @@ pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan)
         return PARE_OK;
     const pare_step *const step = pare__plan_step(plan, at);
     const char *const name = pare__plan_pass(plan, at)->name;
-    const char *const none = pare_config_no_gradient(&plan->model.config);
+    const char *const none = pare_config_no_training(&plan->model.config);
     PARE_TRY(check_behind(cx, plan, at));
     if (none)
         return pare__plan_refuse_family(cx, plan, step, "does not train", none);
@@ -79,8 +79,6 @@ static const char *recipe_fault(const pare_plan *plan)
     if (!aware && plan->train.aware)
         return "aware: true trains the codes of a quantizer before it, and there is none; add one, "
                "or leave aware out";
-    if (plan->model.config.arch->latent_eps > 0)
-        return "pare does not train models with latent attention; leave the pass out";
     if (plan->linears == 0)
         return "no pass before it prunes a linear and none behind it quantizes one; add one, or "
                "take \"pare train\", which writes a trained checkpoint of floats";

@@ -165,12 +165,7 @@ pare_status pare__train_open(pare_training *t)
     t->fresh = t->recipe.config.text;
     PARE_TRY(t->fresh ? open_config(t) : open_model(t));
     PARE_TRY(check_kind(t));
-    if (t->source.config.arch->latent_eps > 0)
-        return pare_fail(t->cx, PARE_ENOTSUP,
-                         "train: models of type %s have latent attention, which pare runs and "
-                         "compresses but does not train",
-                         t->source.config.arch->model_type);
-    const char *const none = pare_config_no_gradient(&t->source.config);
+    const char *const none = pare_config_no_training(&t->source.config);
     if (none)
         return pare_fail(t->cx, PARE_ENOTSUP, "%s: pare does not train models of type %s: %s",
                          t->model_path, t->source.config.arch->model_type, none);
