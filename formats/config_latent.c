@@ -78,7 +78,7 @@ static pare_status check_word(const pare__config_file *f, const char *key, const
     if (pare__config_absent(v) || (text && strcmp(text, is) == 0))
         return PARE_OK;
     return pare_fail(f->cx, PARE_ENOTSUP, "%s: %s %.64s is not supported (%s is)", f->name, key,
-                     text ? text : "that is no text", is);
+                     text ? text : "with a value that is no text", is);
 }
 
 /* Whether experts are picked from the best groups only. */
@@ -109,10 +109,12 @@ static pare_status read_groups(const pare__config_file *f, pare_config *c)
     const size_t each = c->experts / groups;
     if (c->experts % groups != 0 || (sums && each < 2) || c->experts_used > used * each)
         return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: %zu experts in %zu groups (n_group), %zu of which are picked from "
+                         "%s: %zu experts in %zu groups (n_group%s), %zu of which are picked from "
                          "(topk_group), do not fit together with %zu experts for a token%s",
-                         f->name, c->experts, groups, used, c->experts_used,
-                         sums ? "; a group needs two experts at least" : "");
+                         f->name, c->experts, groups,
+                         pare__config_absent(pare_json_get(f->json, "n_group")) ? ", 8 by default"
+                                                                                : "",
+                         used, c->experts_used, sums ? "; a group needs two experts at least" : "");
     c->expert_groups = used < groups ? groups : 0;
     c->expert_groups_used = used < groups ? used : 0;
     return PARE_OK;
@@ -123,14 +125,16 @@ static pare_status read_dense(const pare__config_file *f, pare_config *c)
 {
     static const char key[] = "first_k_dense_replace";
     const pare_json *const v = pare_json_get(f->json, key);
+    const bool absent = pare__config_absent(v);
     const int64_t dense =
-        pare__config_absent(v) ? (c->arch->experts->correction ? 3 : 0) : pare_json_integer(v, -1);
+        absent ? (c->arch->experts->correction ? 3 : 0) : pare_json_integer(v, -1);
     size_t shared;
     if (dense < 0 || (uint64_t)dense >= c->blocks)
         return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: %s is not a whole number from 0 to %zu: one block at least has "
+                         "%s: %s %sis not a whole number from 0 to %zu: one block at least has "
                          "experts",
-                         f->name, key, c->blocks - 1);
+                         f->name, key, absent ? "is missing, and its default 3 " : "",
+                         c->blocks - 1);
     PARE_TRY(
         pare__config_size(f, "n_shared_experts", PARE__CONFIG_SIZE_MAX / c->expert_width, &shared));
     shared *= c->expert_width;

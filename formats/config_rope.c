@@ -89,10 +89,11 @@ static pare_status read_rotary(const pare__config_file *f, const pare_config *c,
     const double channels = share * (double)c->head_dim;
     *rotary = channels >= 1 && channels <= (double)c->head_dim ? (size_t)channels : 0;
     if (*rotary == 0 || *rotary % 2 != 0)
-        return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: rotary positions of %g of %zu channels: an even number from 2 to all "
-                         "of them is supported",
-                         f->name, share, c->head_dim);
+        return pare_fail(
+            f->cx, PARE_ENOTSUP,
+            "%s: rotary positions of %g times %zu channels: an even number from 2 to all "
+            "of them is supported",
+            f->name, share, c->head_dim);
     return PARE_OK;
 }
 

@@ -89,9 +89,11 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
     const bool unscaled =
         t->works_unscaled && t->works_unscaled(pare__plan_step(plan, step)->value);
     if (folds && !unscaled && pare_fold_channels(&plan->model.config, site) == 0)
-        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
-                                "%s: nothing in front of %s can take a scale or a shift",
-                                pare__plan_pass(plan, step)->name, some);
+        return pare_recipe_fail(
+            cx, pare__plan_step(plan, step)->place,
+            "%s: nothing in front of %s can take a scale or a shift; leave it out "
+            "with skip, or choose others with targets",
+            pare__plan_pass(plan, step)->name, some);
     if ((folds & PARE_FOLDS_SHIFT) && site == PARE_SITE_ACTIVATED)
         return pare_recipe_fail(
             cx, pare__plan_step(plan, step)->place,

@@ -10,11 +10,13 @@
 #include "compress/text/text_out.h"
 
 /* "sparsegpt + gptq": `count` passes of the recipe; NULL without memory. */
-static const char *names_of(pare_run *run, const pare_step *step, size_t count)
+static const char *names_of(pare_run *run, const pare_step *step, size_t count, bool cache)
 {
     pare_text_out t = {.cx = run->cx};
     for (size_t i = 0; i < count; i++)
         pare__text_put(&t, "%s%s", i ? " + " : "", pare_passes[step[i].pass]->name);
+    if (cache)
+        pare__text_put(&t, ", with kv_cache");
     const char *const names = t.status == PARE_OK ? pare_arena_text(run->a, t.text, t.len) : NULL;
     pare__text_free(&t);
     return names;
@@ -71,9 +73,10 @@ static pare_status put_training(pare_run *run, pare_report *r)
     const pare_training_result *const t = run->training;
     const size_t front = pare_plan_front(plan);
     if (front > 0 || !plan->recipe.lead)
-        PARE_TRY(put_stage(r, front ? names_of(run, plan->recipe.step, front) : "none: the model",
-                           t->kl_before, t->nll_before));
-    return put_stage(r, names_of(run, plan->training, 1), t->kl_after, t->nll_after);
+        PARE_TRY(
+            put_stage(r, front ? names_of(run, plan->recipe.step, front, false) : "none: the model",
+                      t->kl_before, t->nll_before));
+    return put_stage(r, names_of(run, plan->training, 1, false), t->kl_after, t->nll_after);
 }
 
 /* What the job was given: a smaller model, and the cache with it. */
@@ -84,7 +87,7 @@ static pare_status put_given(pare_run *run, const pare_model *after, pare_report
     pare_report_stage s;
     if (lead) {
         PARE_TRY(measure(run, &run->model, &s));
-        PARE_TRY(put_stage(r, names_of(run, plan->recipe.step - lead, lead), s.kl, s.nll));
+        PARE_TRY(put_stage(r, names_of(run, plan->recipe.step - lead, lead, false), s.kl, s.nll));
     }
     if (plan->recipe.kv.method == PARE_KV_FLOAT)
         return PARE_OK;
@@ -111,7 +114,9 @@ pare_status pare__run_stages(pare_run *run, const pare_model *after, pare_report
     if (run->training)
         PARE_TRY(put_training(run, r));
     return put_stage(r,
-                     behind < steps ? names_of(run, plan->recipe.step + behind, steps - behind)
-                                    : "none: as packed",
+                     behind < steps
+                         ? names_of(run, plan->recipe.step + behind, steps - behind, cache)
+                     : cache ? "none: as packed, with kv_cache"
+                             : "none: as packed",
                      held_out->after.kl_mean, held_out->after.nll);
 }

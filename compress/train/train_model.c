@@ -29,7 +29,7 @@ static const char *why_not(const pare_checkpoint *ck, const pare_config *c)
     if (!ck->config)
         return "has no config.json; give a checkpoint with one";
     if (c->arch->fused[0].name)
-        return "is of a family whose checkpoints hold several linears in one tensor, which pare "
+        return "is of a family whose checkpoints hold several linears in one tensor, which train "
                "does not write";
     if (c->arch->transposed)
         return "is of a family whose linears lie transposed in the file, which pare does not write";

@@ -63,7 +63,7 @@ static const char *const messages[] = {
     "llama3 needs factor >= 1 and low_freq_factor < high_freq_factor",
     "rope_scaling and rope_parameters contradict each other",
     "rope_theta is given twice, 10000 and 500000",
-    "rotary positions of 0.05 of 8 channels",
+    "rotary positions of 0.05 times 8 channels",
     "rope_theta is 10000, and rope_theta of full_attention is 500000",
     "rope_parameters: rope_type is neither full_attention nor sliding_attention, the kinds of "
     "blocks "
