@@ -266,6 +266,8 @@ static pare_status change_linear(pare_arena *a, pare_plan *plan, size_t block, s
     const pare_dtype dtype = plan->model.block[block].linear[role].dtype;
     const bool attention = d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED;
     size_t n, k;
+    if (!d->name)
+        return PARE_OK;
     pare_block_shape(&plan->out, block, 0, (pare_role)role, &n, &k);
     PARE_TRY(change(a, plan,
                     (pare_plan_changed){.kind = PARE_CHANGED_WEIGHT,

@@ -317,6 +317,8 @@ START_TEST(what_is_no_order_of_channels_is_refused_and_nothing_changes)
     const pare_config *const c = &r.model.config;
     const float *const before = logits(&r, NULL);
     for (pare_site site = PARE_SITE_ATTENTION; site < PARE_SITES; site++) {
+        if (!pare_site_width(c, 0, site))
+            continue;
         uint32_t *const from = turned(&r, site);
         const bool norm = pare_site_norm(c, site) >= 0;
         const uint32_t first = from[0];
