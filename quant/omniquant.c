@@ -368,9 +368,10 @@ static pare_status take_shares(learner *l, size_t r)
 static pare_status take_found(learner *l)
 {
     for (unsigned s = 0; s < PARE_SITES; s++) {
-        if (!(l->opts->scales & (1u << s)))
+        const size_t channels = pare_fold_channels(l->c, (pare_site)s);
+        if (!channels || !(l->opts->scales & (1u << s)))
             continue;
-        l->scale[s] = PARE_NEW(l->a, float, pare_fold_channels(l->c, (pare_site)s));
+        l->scale[s] = PARE_NEW(l->a, float, channels);
         if (!l->scale[s])
             return PARE_ENOMEM;
     }

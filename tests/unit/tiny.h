@@ -15,6 +15,11 @@
 
 enum { TINY_CONTEXT = 96, TINY_VOCAB = 53 };
 
+/* The sites that it has. */
+static const pare_site tiny_sites[] = {PARE_SITE_ATTENTION, PARE_SITE_ATTENDED, PARE_SITE_MLP,
+                                       PARE_SITE_ACTIVATED};
+enum { TINY_SITES = sizeof tiny_sites / sizeof *tiny_sites };
+
 /* Kind of the linears of the blocks; embedding and head are F32, F16 or BF16 likewise (F16 for the
  * packed ones). */
 typedef struct tiny_kind {
