@@ -16,7 +16,7 @@ static const char *names_of(pare_run *run, const pare_step *step, size_t count, 
     for (size_t i = 0; i < count; i++)
         pare__text_put(&t, "%s%s", i ? " + " : "", pare_passes[step[i].pass]->name);
     if (cache)
-        pare__text_put(&t, ", with kv_cache");
+        pare__text_put(&t, " with kv_cache");
     const char *const names = t.status == PARE_OK ? pare_arena_text(run->a, t.text, t.len) : NULL;
     pare__text_free(&t);
     return names;
@@ -116,7 +116,7 @@ pare_status pare__run_stages(pare_run *run, const pare_model *after, pare_report
     return put_stage(r,
                      behind < steps
                          ? names_of(run, plan->recipe.step + behind, steps - behind, cache)
-                     : cache ? "none: as packed, with kv_cache"
+                     : cache ? "none: as packed with kv_cache"
                              : "none: as packed",
                      held_out->after.kl_mean, held_out->after.nll);
 }

@@ -58,7 +58,7 @@ grep -q '"original/model.safetensors"' out/manifest.json || fail 'the manifest d
 # What each part cost: training wins back, the cache takes.
 stages out/run.json >found
 [ "$(sed -n 'p;n' found | tr '\n' ';')" = \
-    'none: the original;channels;the same with kv_cache;distill;rtn, with kv_cache;' ] || fail "$(cat found)"
+    'none: the original;channels;the same with kv_cache;distill;rtn with kv_cache;' ] || fail "$(cat found)"
 cut=$(sed -n 4p found) taught=$(sed -n 8p found) last=$(sed -n 10p found)
 below 0.001 "$cut" 'KL behind channels'
 below "$taught" "$cut" 'KL behind distill'
@@ -108,7 +108,7 @@ cmp out/packed-00001-of-00001.safetensors stopped/packed-00001-of-00001.safetens
 does compress chain.yaml --output cache --set 'passes=[{rtn: {bits: 4, group: 32}}]' --set evaluate=held_out
 stages cache/run.json >found
 [ "$(sed -n 'p;n' found | tr '\n' ';')" = \
-    'none: the original;kv_cache alone (weights in floats);rtn, with kv_cache;' ] || fail "$(cat found)"
+    'none: the original;kv_cache alone (weights in floats);rtn with kv_cache;' ] || fail "$(cat found)"
 below "$(sed -n 4p found)" "$(sed -n 6p found)" 'KL of the cache alone'
 
 # What cannot be.
