@@ -49,6 +49,8 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
     for (unsigned i = 0; i < PARE_SITES; i++) {
         pare_site_stats *const s = &out->site[i];
         s->k = pare_site_width(c, part, (pare_site)i);
+        if (s->k == 0) /* the part has no such site */
+            continue;
         out->active |= kinds[i] ? 1u << i : 0u;
         if (kinds[i] & PARE_STATS_HESSIAN) {
             s->h = PARE_NEW(a, float, s->k * s->k);

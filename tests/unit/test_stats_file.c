@@ -44,7 +44,8 @@ static void begin_stats(void)
         kinds[s] = PARE_STATS_FILE_KINDS;
     ck_assert_int_eq(pare_stats_take(&cx, &arena, &config, 0, kinds, ROWS, &stats), PARE_OK);
     for (unsigned s = 0; s < PARE_SITES; s++)
-        ck_assert_int_eq(see((pare_site)s, stats.site[s].k), PARE_OK);
+        if (stats.site[s].k)
+            ck_assert_int_eq(see((pare_site)s, stats.site[s].k), PARE_OK);
     tokens = (pare_tokens){.id = PARE_NEW(&arena, int32_t, ROWS), .count = ROWS};
     for (size_t i = 0; i < ROWS; i++)
         tokens.id[i] = (int32_t)(i % VOCAB);
@@ -140,6 +141,8 @@ START_TEST(statistics_come_back_to_the_bit)
     write_file();
     ck_assert_msg(read_block(&now) == PARE_OK, "%s", cx.what);
     for (unsigned i = 0; i < PARE_SITES; i++) {
+        if (!stats.site[i].k)
+            continue;
         const pare_site_stats *const a = &stats.site[i], *const b = &now.site[i];
         const size_t k = a->k, f = k * sizeof(float), d = k * sizeof(double);
         same_triangle(a->h, b->h, k);
