@@ -307,7 +307,7 @@ START_TEST(codes_and_floats_in_one_tensor_become_floats)
     if (s == PARE_OK) {
         load(&p, "out", &was);
         const pare_config *const c = &was.model.config;
-        const bool joined = c->arch->fused[0].name;
+        const bool joined = c->arch->fused[0].name && c->arch->fused[0].first == PARE_ROLE_Q;
         ck_assert_uint_eq(r.fallbacks, joined ? c->blocks : 0);
         ck_assert_uint_eq(r.beside_floats, r.fallbacks);
         load(&p, "x.gguf", &is);
