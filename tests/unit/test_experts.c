@@ -122,6 +122,21 @@ START_TEST(groups_of_a_softmax_are_as_good_as_their_best_expert)
 }
 END_TEST
 
+/* Sums of a group may leave F32; a correction that is no number makes the row none. */
+START_TEST(corrections_of_any_size_pick_from_what_is_left)
+{
+    float correction[] = {-3e38F, -3e38F, 0, 0, -1, -1}, weight[2];
+    const pare_router how = {.used = 2, .groups = 3, .groups_used = 1, .correction = correction};
+    uint32_t picked[2];
+    pare__route((float[]){9, 9, -1, 1, 9, 9}, 6, &how, picked, weight);
+    ck_assert(picked[0] == 3 && picked[1] == 2);
+    ck_assert(fabs((double)weight[0] - 1 / (1 + exp(-1))) < 1e-6 && weight[1] > 0);
+    correction[5] = NAN;
+    pare__route((float[]){9, 9, -1, 1, 9, 9}, 6, &how, picked, weight);
+    ck_assert(picked[0] == 0 && picked[1] == 1 && isnan(weight[0]) && isnan(weight[1]));
+}
+END_TEST
+
 START_TEST(a_router_without_numbers_gives_the_first_experts_no_number)
 {
     static const float broken[][4] = {{NAN, 1, 2, 3},
@@ -522,6 +537,7 @@ int main(void)
     tcase_add_test(t, of_equal_experts_the_lower_index_wins);
     tcase_add_test(t, sigmoids_pick_by_their_corrected_sums_from_the_best_groups);
     tcase_add_test(t, groups_of_a_softmax_are_as_good_as_their_best_expert);
+    tcase_add_test(t, corrections_of_any_size_pick_from_what_is_left);
     tcase_add_test(t, a_router_without_numbers_gives_the_first_experts_no_number);
     tcase_add_loop_test(t, experts_add_in_ascending_order_what_one_row_alone_gives, 0,
                         2 * TINY_KINDS);
