@@ -50,7 +50,7 @@ static bool is_taken(const pare_run *run, size_t block, size_t part)
 {
     size_t begin, end;
     pare_plan_range(run->plan, block, part, &begin, &end);
-    return begin < end || run->kept.to;
+    return begin < end || run->walk.keeps;
 }
 
 /* Says which experts too few tokens reach; as many as a line holds. */
@@ -89,7 +89,7 @@ pare_status pare__run_experts_count(pare_run *run, size_t block)
 {
     const pare_calibration *const c = &run->plan->recipe.calibration;
     const size_t experts = run->model.config.experts;
-    const bool keeps = run->kept.to && c->cold == PARE_COLD_RTN;
+    const bool keeps = run->walk.keeps && c->cold == PARE_COLD_RTN;
     if (run->plan->kept.used)
         PARE_TRY(pare_stats_group_routed(&run->kept.group, experts,
                                          (uint64_t)run->settled.samples * run->plan->window,
