@@ -50,7 +50,7 @@ static bool is_taken(const pare_run *run, size_t block, size_t part)
 {
     size_t begin, end;
     pare_plan_range(run->plan, block, part, &begin, &end);
-    return begin < end || run->kept.to;
+    return begin < end || run->walk.keeps;
 }
 
 /* Says which experts too few tokens reach; as many as a line holds. */
@@ -83,20 +83,24 @@ static void tell_cold(pare_run *run, size_t block)
 }
 
 /* How many tokens reach each expert of the block as it is now, or did in the model that statistics
- * were kept of, and what that means for it. Those that count as white noise are kept as they are.
- */
+ * were kept of, and what that means for it: none in a dense block. Those that count as white noise
+ * are kept as they are. */
 pare_status pare__run_experts_count(pare_run *run, size_t block)
 {
     const pare_calibration *const c = &run->plan->recipe.calibration;
     const size_t experts = run->model.config.experts;
-    const bool keeps = run->kept.to && c->cold == PARE_COLD_RTN;
+    const bool keeps = run->walk.keeps && c->cold == PARE_COLD_RTN;
+    run->experts.counted = true;
+    if (!run->shape.experts) {
+        memset(run->experts.routed, 0, experts * sizeof *run->experts.routed);
+        return PARE_OK;
+    }
     if (run->plan->kept.used)
         PARE_TRY(pare_stats_group_routed(&run->kept.group, experts,
                                          (uint64_t)run->settled.samples * run->plan->window,
                                          run->experts.routed));
     else
         PARE_TRY(pare__mixture_count(run, block));
-    run->experts.counted = true;
     for (size_t e = 0; e < experts; e++) {
         const bool cold =
             !keeps && run->experts.routed[e] < c->min_tokens && is_taken(run, block, e + 1);
@@ -140,7 +144,7 @@ static pare_status see(pare_run *run, size_t block, const chunk *k, unsigned sit
 {
     for (size_t i = 0; run->plan->kept.used && i < k->count; i++)
         PARE_TRY(pare__kept_expert(run, block, k->first + i + 1, &k->stats[i]));
-    if (run->plan->kept.used)
+    if (run->plan->kept.used || !run->shape.experts)
         return PARE_OK;
     pare_stats_parts parts = {k->stats, k->first + 1, k->count};
     pare_tap tap = pare_stats_tap_parts(&parts);

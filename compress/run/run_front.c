@@ -19,12 +19,20 @@ void pare__front_walk(pare_run *run, bool front)
         run->units = run->front;
         run->front = units;
     }
-    run->walk =
-        !plan->training
-            ? (pare_run_walk){false, 0, at, plan->kinds, plan->calibrated && !plan->kept.used}
-        : front ? (pare_run_walk){true, 0, at, at ? plan->kinds : none, pare_plan_looks_first(plan)}
-                : (pare_run_walk){false, at + 1, plan->recipe.steps, plan->later,
-                                  pare_plan_looks(plan->later) || pare_plan_looks_at_head(plan)};
+    if (!plan->training)
+        run->walk = (pare_run_walk){
+            .end = at, .kinds = plan->kinds, .calibrated = plan->calibrated && !plan->kept.used};
+    else if (front)
+        run->walk = (pare_run_walk){.front = true,
+                                    .end = at,
+                                    .kinds = at ? plan->kinds : none,
+                                    .calibrated = pare_plan_looks_first(plan)};
+    else
+        run->walk = (pare_run_walk){.begin = at + 1,
+                                    .end = plan->recipe.steps,
+                                    .kinds = plan->later,
+                                    .calibrated = pare_plan_looks(plan->later) ||
+                                                  pare_plan_looks_at_head(plan)};
 }
 
 /* --- what an earlier run left ------------------------------------------------------------------

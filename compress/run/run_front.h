@@ -21,6 +21,7 @@ typedef struct pare_run_walk {
     size_t begin, end;     /* steps of the recipe */
     const unsigned *kinds; /* [PARE_SITES] PARE_STATS_* */
     bool calibrated;       /* activations go along */
+    bool keeps;            /* every statistic goes to a file (compress/run/run_keep.h) */
 } pare_run_walk;
 
 /* The step of the recipe that trains, behind the walk that prunes: from run->pruned to

@@ -13,6 +13,7 @@
 #include "compress/output/output.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_serve.h"
 #include "compress/run/run_walk.h"
 #include "compress/text/units.h"
 #include "runtime/machine.h"
@@ -20,23 +21,21 @@
 /* --- the walk ----------------------------------------------------------------------------------
  */
 
-/* Statistics of what every token runs: one pass of the wave, which stays in front of the block. */
-static pare_status gather(pare_run *run, size_t block, pare_stats *stats)
+void pare__keep_walk(pare_run *run, pare_plan *stage)
 {
-    PARE_TRY(pare_token_weights_load(run->cx, block, &run->weights));
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->shape, 0, run->plan->kinds,
-                             (uint64_t)run->settled.samples * run->plan->window, stats));
-    for (unsigned site = 0; site < PARE_SITES; site++)
-        stats->site[site].weight = pare_token_weights_at(&run->weights, (pare_site)site);
-    const pare_tap tap = pare_stats_tap(stats);
-    return pare__run_wave(run, &tap, "gathering statistics");
+    pare_plan_stage(run->plan, stage);
+    run->plan = stage;
+    run->walk = (pare_run_walk){.kinds = stage->kinds, .calibrated = true, .keeps = true};
 }
 
+/* Statistics of what every token runs: one pass of the wave, which stays in front of the block. */
 static pare_status keep_part(pare_run *run, size_t block)
 {
     const size_t window = run->plan->window, hidden = run->model.config.hidden;
     pare_stats stats;
-    PARE_TRY(gather(run, block, &stats));
+    PARE_TRY(pare_token_weights_load(run->cx, block, &run->weights));
+    PARE_TRY(pare__run_take_sites(run, (1u << PARE_SITES) - 1, &stats));
+    PARE_TRY(pare__run_gather(run, block, &stats));
     float *const stream = PARE_NEW(&run->scratch, float, window *hidden);
     if (!stream)
         return PARE_ENOMEM;
@@ -58,8 +57,7 @@ static pare_status keep_block(pare_run *run, size_t block)
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
     PARE_TRY(pare__run_experts_keep(run, block));
-    return block + 1 < blocks ? pare__run_wave(run, NULL, "carrying activations of the float model")
-                              : PARE_OK;
+    return block + 1 < blocks ? pare__run_carry(run, block) : PARE_OK;
 }
 
 static pare_status keep_blocks(pare_run *run, const pare_stats_about *about)
@@ -82,9 +80,7 @@ static pare_status keep_all(pare_run *run, const pare_stats_about *about)
 {
     const pare_plan *const plan = run->plan;
     pare_plan stage;
-    pare_plan_stage(plan, &stage);
-    run->plan = &stage;
-    run->walk = (pare_run_walk){.kinds = stage.kinds, .calibrated = true};
+    pare__keep_walk(run, &stage);
     const pare_status s = keep_blocks(run, about);
     pare__walk_end(run);
     run->wave = run->floats = (pare_wave){0};

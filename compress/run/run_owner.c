@@ -85,7 +85,7 @@ static bool may_go(const pare_run *run, const pare_plan_linear *l, size_t begin,
     const pare_site_stats *const s = &stats->site[pare_plan_site(plan, l)];
     const bool prunes = pare__owner_prunes(l, begin, end),
                quantizes = pare__owner_quantizes(l, begin, end);
-    if (!run->walk.calibrated || run->walk.front || s->identity || (!prunes && !quantizes))
+    if (!run->plan->calibrated || run->walk.front || s->identity || (!prunes && !quantizes))
         return false;
     if (prunes && !pare_need_is_met(plan, &run->settled, &plan->recipe.step[l->prune_step], s))
         return false;

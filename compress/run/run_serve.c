@@ -3,6 +3,7 @@
 
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_keep.h"
 #include "compress/run/run_mixture.h"
 #include "compress/run/run_walk.h"
 #include "runtime/machine.h"
@@ -10,17 +11,18 @@
 
 static pare_status begin(pare_run *run, const pare_team_order *o)
 {
-    const size_t count = (size_t)o->samples * run->plan->window;
+    const size_t count = (size_t)o->tokens;
     run->settled.samples = (size_t)o->samples;
     run->units.found = (size_t)o->found;
     run->source = run->model;
+    run->team.block = 0;
     int32_t *const id = PARE_NEW(run->a, int32_t, count);
-    PARE_TRY(pare_world_agree(run->cx, id ? PARE_OK : PARE_ENOMEM));
+    PARE_TRY(pare_world_agree(run->cx, id || !count ? PARE_OK : PARE_ENOMEM));
     run->data.tokens = (pare_tokens){.id = id, .count = count};
-    pare_world_broadcast(run->cx, id, count * sizeof *id);
+    if (count)
+        pare_world_broadcast(run->cx, id, count * sizeof *id);
     const uint64_t chunk = run->settled.memory.chunk;
     pare_world_send(run->cx, 0, &chunk, sizeof chunk);
-    pare__front_walk(run, false);
     return pare__walk_begin(run);
 }
 
@@ -115,13 +117,28 @@ static pare_status obey(pare_run *run, const pare_team_order *o)
     return pare_world_agree(run->cx, s);
 }
 
+/* The walk that begins, behind the one that was there. */
+static void turn_to(pare_run *run, const pare_plan *plan, bool keeps, pare_plan *stage)
+{
+    pare__walk_end(run);
+    run->plan = plan;
+    if (keeps)
+        pare__keep_walk(run, stage);
+    else
+        pare__front_walk(run, false);
+}
+
 pare_status pare__team_serve(pare_run *run)
 {
+    const pare_plan *const plan = run->plan;
+    pare_plan stage;
     pare_team_order o = {.op = PARE_TEAM_BEGIN};
     pare_status s = PARE_OK;
     pare__front_walk(run, false);
     while (s == PARE_OK && o.op != PARE_TEAM_STOP) {
         pare_world_receive(run->cx, 0, &o, sizeof o);
+        if (o.op == PARE_TEAM_BEGIN)
+            turn_to(run, plan, o.keeps != 0, &stage);
         s = obey(run, &o);
     }
     return s;

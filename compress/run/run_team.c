@@ -12,14 +12,6 @@
 #include "runtime/machine.h"
 #include "runtime/world.h"
 
-static size_t windows_of(const pare_run *run, size_t rank)
-{
-    size_t first, end;
-    pare_share_range(pare_world_size(run->cx), rank, &first, &end);
-    return pare_share_begin(run->settled.samples, end) -
-           pare_share_begin(run->settled.samples, first);
-}
-
 void pare__team_windows(const pare_run *run, size_t *first, size_t *end)
 {
     pare_share_range(pare_world_size(run->cx), pare_world_rank(run->cx), first, end);
@@ -55,7 +47,6 @@ static const char *refused(const pare_plan *plan)
            : plan->job->variants    ? "a budget"
            : plan->job->share       ? "--share"
            : plan->recipe.fallbacks ? "fallback"
-           : plan->kept.used        ? "keep and from of the calibration"
            : pare_plan_looks_at_head(plan)             ? "a head that is quantized by its inputs"
            : plan->recipe.nan != PARE_NAN_ERROR        ? "nan"
            : plan->recipe.kv.method == PARE_KV_KVQUANT ? "kv_cache: kvquant"
@@ -65,10 +56,21 @@ static const char *refused(const pare_plan *plan)
 /* --- what is the same in all --------------------------------------------------------------------
  */
 
-enum { PROGRAM, RECIPE, MODEL, PARTS, HASH = 16 };
+enum { PROGRAM, RECIPE, MODEL, STATISTICS, PARTS, HASH = 16 };
 
 /* Files of the model by config.json and by their sizes: their bytes take too long. Data of the
  * recipe is left out, because process 0 sends it. */
+/* What a file of statistics says that messages depend on; nothing of one that the job makes. */
+static void identify_statistics(const pare_plan *plan, uint8_t hash[HASH])
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    const bool given = plan->kept.used && !plan->kept.made;
+    const uint64_t about[] = {plan->kept.about.samples, plan->window,
+                              plan->token_weights,      plan->bf16,
+                              (uint64_t)c->cold,        c->min_tokens};
+    pare_xxh3(about, given ? sizeof about : 0, hash);
+}
+
 static pare_status identify(pare_run *run, uint8_t hash[PARTS][HASH])
 {
     const pare_checkpoint *const ck = &run->plan->checkpoint;
@@ -81,12 +83,13 @@ static pare_status identify(pare_run *run, uint8_t hash[PARTS][HASH])
     for (size_t i = 0; i < ck->files; i++)
         pare_xxh3_add(&model, &ck->file[i].bytes, sizeof ck->file[i].bytes);
     pare_xxh3_end(&model, hash[MODEL]);
+    identify_statistics(run->plan, hash[STATISTICS]);
     return PARE_OK;
 }
 
 static pare_status compare(pare_run *run, uint8_t own[PARTS][HASH])
 {
-    static const char *const names[] = {"program", "recipe", "model"};
+    static const char *const names[] = {"program", "recipe", "model", "file of statistics"};
     uint8_t first[PARTS][HASH];
     memcpy(first, own, sizeof first);
     pare_world_broadcast(run->cx, first, sizeof first);
@@ -138,16 +141,20 @@ pare_status pare__team_begin(pare_run *run)
     const size_t samples = run->settled.samples;
     if (!leads(run))
         return PARE_OK;
-    if (samples < PARE_SHARES)
+    const size_t tokens = run->walk.calibrated ? samples * run->plan->window : 0;
+    if (tokens && samples < PARE_SHARES)
         return pare_fail(run->cx, PARE_ENOTSUP,
                          "a calibration of %zu windows cannot be shared by processes: give %d "
                          "samples or more, or start one process",
                          samples, PARE_SHARES);
-    give(run,
-         &(pare_team_order){.op = PARE_TEAM_BEGIN, .samples = samples, .found = run->units.found});
+    give(run, &(pare_team_order){.op = PARE_TEAM_BEGIN,
+                                 .keeps = run->walk.keeps,
+                                 .samples = samples,
+                                 .tokens = tokens,
+                                 .found = run->units.found});
     PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
-    pare_world_broadcast(run->cx, run->data.tokens.id,
-                         samples * run->plan->window * sizeof *run->data.tokens.id);
+    if (tokens)
+        pare_world_broadcast(run->cx, run->data.tokens.id, tokens * sizeof *run->data.tokens.id);
     for (size_t r = 1; r < pare_world_size(run->cx); r++) { /* experts that all have room for */
         uint64_t chunk;
         pare_world_receive(run->cx, r, &chunk, sizeof chunk);
@@ -322,11 +329,11 @@ pare_status pare__team_join(pare_run *run, pare_stats_parts *parts, unsigned cha
 
 pare_report_rank pare__team_own_figures(const pare_run *run)
 {
-    return (pare_report_rank){
-        .windows = run->plan->calibrated ? windows_of(run, pare_world_rank(run->cx)) : 0,
-        .linears = run->team.linears,
-        .seconds = run->team.seconds + (leads(run) ? run->calibration_seconds : 0),
-        .peak_bytes = pare_machine_peak_resident()};
+    return (pare_report_rank){.windows = run->team.windows,
+                              .linears = run->team.linears,
+                              .seconds =
+                                  run->team.seconds + (leads(run) ? run->calibration_seconds : 0),
+                              .peak_bytes = pare_machine_peak_resident()};
 }
 
 pare_status pare__team_figures(pare_run *run, const pare_report_rank **rank, size_t *count)

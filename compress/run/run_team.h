@@ -18,7 +18,7 @@ typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 
 typedef enum pare_team_op {
     PARE_TEAM_STOP,    /* the job is over */
-    PARE_TEAM_BEGIN,   /* the walk: tokens, and the inputs of the first block */
+    PARE_TEAM_BEGIN,   /* a walk: tokens and the inputs of the first block, where it runs windows */
     PARE_TEAM_GATHER,  /* statistics */
     PARE_TEAM_MIDWAY,  /* activations go through the attention of the block */
     PARE_TEAM_CARRY,   /* .. or through all that is left of it */
@@ -33,6 +33,7 @@ typedef enum pare_team_op {
 typedef struct pare_team_order {
     uint64_t op, status; /* of a job that is over */
     uint64_t block, active;
+    uint64_t keeps;          /* the walk that keeps statistics in a file */
     uint64_t samples, found; /* of the calibration; units of an earlier run */
     uint64_t tokens, window, kl;
     uint64_t first, count; /* experts, from 0 */
@@ -42,7 +43,8 @@ typedef struct pare_team_order {
 /* What a process keeps of it. */
 typedef struct pare_run_team {
     double seconds;         /* spent on orders; process 0: on evaluations */
-    size_t block;           /* that the last of them was about, from 1 */
+    size_t windows;         /* of the calibration that were run here */
+    size_t block;           /* that the last order was about, from 1 */
     size_t linears;         /* pruned or quantized here, once for each step */
     struct pare_held *held; /* [size] what others have (compress/run/run_owner.h), once they had */
     struct pare_hand *hand; /* [PARE_ROLES] what came back and is at hand, or NULL */

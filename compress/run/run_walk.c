@@ -52,6 +52,7 @@ static pare_status open_waves(pare_run *run)
     const size_t samples = run->settled.samples;
     size_t first, end;
     pare__team_windows(run, &first, &end);
+    run->team.windows = end - first;
     PARE_TRY(pare_wave_open_part(run->cx, &run->stage, samples, first, end, plan->window, c->hidden,
                                  spill, &run->wave));
     run->wave.stored = run->settled.memory.sparing;
@@ -105,7 +106,7 @@ static pare_status take_all(pare_run *run)
 
 pare_status pare__walk_begin(pare_run *run)
 {
-    if (!run->walk.calibrated)
+    if (!run->plan->calibrated)
         return take_all(run);
     PARE_TRY(pare__team_begin(run));
     return pare__team_end(run, take_all(run));

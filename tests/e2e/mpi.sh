@@ -96,6 +96,30 @@ for name in wanda small joint; do
     done
 done
 
+# kept PASSES: the file of statistics that one process makes; the bytes of a job that makes it, and of
+# one that is given it.
+kept() {
+    [ -x "${pare%/*}/pare-hdf5" ] || return 0
+    recipe kept "$1" ', keep: kept.h5'
+    sed 's/^calibration:.*/calibration: {from: kept.h5}/' kept.yaml > from.yaml
+    rm -f kept.h5
+    alone kept
+    alone from
+    mv kept.h5 alone.h5
+    for ranks in 2 3; do
+        rm -f kept.h5
+        together $ranks kept
+        cmp -s alone.h5 kept.h5 || fail "$ranks processes keep other statistics"
+        if grep -q '"windows": 0,' out/run.json; then fail 'a process ran no windows for the statistics'; fi
+    done
+    together 3 from
+    busy 1
+    [ "$(grep -c '"windows": 0,' out/run.json)" = 3 ] || fail "windows were run: $(cat out/run.json)"
+}
+kept '  - awq: {}
+  - wanda: {sparsity: 0.5}
+  - gptq: {bits: 4, group: 32}'
+
 # Mixtures: windows of each process, experts to owners, of all tokens where few reach them.
 mv model dense
 mv tokens.i32 dense.i32
@@ -118,6 +142,7 @@ for ranks in 2 3; do
 done
 for name in cold noise; do together 3 $name; done
 grep -q 'experts get' log.txt || fail "no expert was cold: $(cat log.txt)"
+kept '  - gptq: {bits: 4, group: 32}'
 together 9 experts
 # a mixture that is stopped goes on, with what is stored of its experts
 rm -rf out out.partial
@@ -133,6 +158,24 @@ run 3 "$pare" compress each.yaml --threads 1 > log.txt 2>&1 || fail "continued: 
 grep -q 'continuing: [123] of 3 blocks' log.txt || fail "what was done is done again: $(cat log.txt)"
 sums > now.txt
 cmp -s each.txt now.txt || fail 'a mixture that went on has other bytes'
+rm -rf model
+# blocks that are not alike: dense ones in front of experts, recurrent ones, MLPs of several widths
+"$make" deepseek_v3 model > log.txt
+kept '  - wanda: {sparsity: 0.5}
+  - gptq: {bits: 4, group: 32}'
+rm -rf model
+"$make" qwen3_5 model > log.txt
+alone each
+together 3 each
+rm -rf model
+cp -r dense model
+recipe narrow '  - ziplm: {ratio: 0.34, targets: "*.layers.1.*"}'
+"$pare" compress narrow.yaml --output narrow > log.txt 2>&1 || fail "narrow: $(cat log.txt)"
+rm -rf model
+mv narrow model
+grep -q '"intermediate_size": \[' model/config.json || fail "one width: $(cat model/config.json)"
+alone thinned
+together 3 thinned
 rm -rf model
 mv dense model
 mv dense.i32 tokens.i32
@@ -165,13 +208,6 @@ recipe trained '  - wanda: {sparsity: 0.5}
 recipe head '  - gptq: {bits: 4, group: 32}'
 echo 'head: {gptq: {bits: 4, group: 32}}' >> head.yaml
 refused 2 4 'a head that is quantized by its inputs: 2 processes' compress head.yaml
-if [ -x "${pare%/*}/pare-hdf5" ]; then
-    recipe keep '  - gptq: {bits: 4, group: 32}' ', keep: kept.h5'
-    sed 's/^calibration:.*/calibration: {from: kept.h5}/' keep.yaml > from.yaml
-    refused 2 4 'keep and from of the calibration: 2 processes' compress keep.yaml
-    "$pare" compress keep.yaml --threads 2 > log.txt 2>&1 || fail "keep: $(cat log.txt)"
-    refused 2 4 'keep and from of the calibration: 2 processes' compress from.yaml
-fi
 refused 2 4 'omniquant: 2 processes cannot share this' compress learned.yaml
 refused 3 4 'a step that trains: 3 processes' compress trained.yaml
 refused 2 4 '--share: 2 processes' compress gptq.yaml --share shared
@@ -196,6 +232,7 @@ cat > other.sh << 'END'
 case "$OMPI_COMM_WORLD_RANK $1" in
 "1 recipe") shift; exec "$@" --set seed=7 ;;
 "2 model") cd other ;;
+"1 statistics") cd apart ;;
 esac
 shift
 exec "$@"
@@ -210,6 +247,34 @@ for what in recipe model; do
     grep -q "rank [12]: the $what here is not that of rank 0" log.txt || fail "$(cat log.txt)"
     [ ! -d out ] && [ ! -d out.partial ] || fail "another $what left an output"
 done
+
+# Statistics that a killed process leaves unfinished are made anew.
+if [ -x "${pare%/*}/pare-hdf5" ]; then
+    sed -i 's/samples: 27/samples: 480/' kept.yaml
+    rm -rf out out.partial kept.h5
+    alone kept
+    mv kept.h5 alone.h5
+    rm -rf out
+    run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress kept.yaml --threads 1 > log.txt 2>&1 &
+    job=$!
+    until [ -s kept.h5.partial ]; do
+        kill -0 $job 2> err.txt || fail "a job ended before it was stopped: $(cat log.txt)"
+    done
+    kill -KILL "$(cat pid.1)"
+    if wait $job; then fail 'a job without process 1 ended well'; fi
+    [ ! -e kept.h5 ] || fail 'statistics were whole before the job was stopped'
+    together 3 kept
+    cmp -s alone.h5 kept.h5 || fail 'statistics that were begun again are others'
+    [ ! -e kept.h5.partial ] || fail 'what a stopped job left of statistics stays'
+    # a process that sees another file of statistics
+    mkdir -p apart
+    cp -r model few.i32 from.yaml apart
+    "$pare" compress kept.yaml --set calibration.samples=9 --set calibration.keep=apart/kept.h5 \
+        --output apart/out > log.txt 2>&1 || fail "$(cat log.txt)"
+    rm -rf out
+    run 3 sh other.sh statistics "$pare" compress from.yaml > log.txt 2>&1 && fail 'other statistics were not seen'
+    grep -q 'rank 1: the file of statistics here is not that of rank 0' log.txt || fail "$(cat log.txt)"
+fi
 
 # Killed and interrupted at some time, then continued by other numbers of processes; PARE_KILLS=100 does it longer.
 samples=480 recipe long '  - gptq: {bits: 4, group: 32}'
