@@ -176,7 +176,7 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
     if (m->config->arch && m->config->arch->experts && m->config->arch->experts->stacked)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: models of type %s are not written: engines want all experts of a "
-                         "block in one tensor with biases, which pare takes apart and does not put "
+                         "block in one tensor, which pare takes apart and does not put "
                          "together; the artifact itself runs in pare",
                          t->name, m->config->arch->model_type);
     if (m->config->mixed && t != &pare__export_safetensors)
