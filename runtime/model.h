@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "runtime/arch.h"
 #include "runtime/arena.h"
+#include "runtime/block_set.h"
 #include "runtime/encoding.h"
 #include "runtime/kv_format.h"
 #include "runtime/rope.h"
@@ -75,17 +76,6 @@ typedef struct pare_config {
     size_t eos_ids;
     uint32_t mlp[PARE_BLOCKS_MAX]; /* with `uneven` */
 } pare_config;
-
-/* Sets of blocks, one bit each. */
-static inline bool pare_blocks_have(const uint64_t *set, size_t block)
-{
-    return set[block / 64] >> block % 64 & 1;
-}
-
-static inline void pare_blocks_add(uint64_t *set, size_t block)
-{
-    set[block / 64] |= (uint64_t)1 << block % 64;
-}
 
 /* Parts of a block (runtime/arch.h): 0 and one for each expert. */
 static inline size_t pare_block_parts(const pare_config *c)
