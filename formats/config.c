@@ -202,6 +202,8 @@ static pare_status read_experts(const pare__config_file *f, pare_config *c)
     if (e->norm)
         PARE_TRY(pare__config_flag(f, e->norm, e->correction != NULL, &c->expert_norm));
     PARE_TRY(refuse_dense_blocks(f, e));
+    if (e->inward)
+        return pare__config_interleaved(f, c);
     return c->arch->dense ? pare__config_router(f, c) : PARE_OK;
 }
 
@@ -458,12 +460,13 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     PARE_TRY(read_sizes(&f, out));
     PARE_TRY(read_experts(&f, out));
     PARE_TRY(check_embedding(&f, out));
-    PARE_TRY(pare__config_window(&f, out));
     PARE_TRY(pare__config_recurrent(&f, out));
     PARE_TRY(read_scales(&f, out));
     PARE_TRY(read_norm_eps(&f, out));
     PARE_TRY(pare__config_multipliers(&f, out));
     PARE_TRY(pare__config_rope(&f, out));
+    PARE_TRY(pare__config_window(&f, out));
+    PARE_TRY(pare__config_chunks(&f, out));
     PARE_TRY(pare__config_flag(&f, "tie_word_embeddings", out->arch->tied, &out->tied));
     out->bos_id = -1;
     for (size_t i = 0; i < sizeof out->eos_id / sizeof out->eos_id[0]; i++)

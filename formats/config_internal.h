@@ -71,6 +71,16 @@ PARE_CHECKED pare_status pare__config_latent_scale(const pare__config_file *f, p
  * has the sizes of its experts. As pare__config_latent. */
 PARE_CHECKED pare_status pare__config_router(const pare__config_file *f, pare_config *c);
 
+/* The widths of the MLPs of blocks with and without experts, where c->intermediate is that of the
+ * latter and c->dense names them. */
+void pare__config_dense(pare_config *c, size_t shared);
+
+/* Attention in chunks and what comes with it, of a configuration that has its positions; blocks
+ * without experts, of one that has the sizes of its experts. Nothing for other families.
+ * PARE_EFORMAT, PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare__config_chunks(const pare__config_file *f, pare_config *c);
+PARE_CHECKED pare_status pare__config_interleaved(const pare__config_file *f, pare_config *c);
+
 /* Which blocks have a recurrent state, and its sizes, of a configuration that has its activation
  * and blocks. PARE_EFORMAT, PARE_ENOTSUP. */
 PARE_CHECKED pare_status pare__config_recurrent(const pare__config_file *f, pare_config *c);

@@ -139,10 +139,9 @@ static pare_status read_dense(const pare__config_file *f, pare_config *c)
         pare__config_size(f, "n_shared_experts", PARE__CONFIG_SIZE_MAX / c->expert_width, &shared));
     shared *= c->expert_width;
     c->dense_blocks = (size_t)dense;
-    for (size_t i = 0; i < c->blocks; i++)
-        c->mlp[i] = (uint32_t)(i < c->dense_blocks ? c->intermediate : shared);
-    c->uneven = dense > 0 && shared != c->intermediate;
-    c->intermediate = dense > 0 && c->intermediate > shared ? c->intermediate : shared;
+    for (size_t i = 0; i < c->dense_blocks; i++)
+        pare_blocks_add(c->dense, i);
+    pare__config_dense(c, shared);
     return PARE_OK;
 }
 

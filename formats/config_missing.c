@@ -11,9 +11,7 @@ typedef struct missing {
 } missing;
 
 static const missing list[] = {
-    {"llama4 llama4_text",
-     "blocks without rotary positions, attention in chunks, and a router that scales the input of "
-     "its experts"},
+    {"llama4", "Llama 4 as GGUF files hold it; take the model's own safetensors files"},
     {"deepseek2", "latent attention as GGUF files hold it; take the model's own safetensors files"},
     {"deepseek_v32 deepseek_v4", "sparse attention, whose keys an indexer picks"},
     {"kimi_k25 glm4_moe_lite mistral4",

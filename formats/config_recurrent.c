@@ -7,11 +7,6 @@
 #include "formats/config_internal.h"
 #include "runtime/recur.h"
 
-static void set_recurrent(pare_config *c, size_t block)
-{
-    c->recurrent[block / 64] |= (uint64_t)1 << block % 64;
-}
-
 static pare_status read_types(const pare__config_file *f, const pare_json *list, pare_config *c)
 {
     if (pare_json_type_of(list) != PARE_JSON_ARRAY)
@@ -23,7 +18,7 @@ static pare_status read_types(const pare__config_file *f, const pare_json *list,
     for (size_t i = 0; i < c->blocks; i++) {
         const char *const type = pare_json_text(pare_json_at(list, i), NULL);
         if (type && strcmp(type, "linear_attention") == 0)
-            set_recurrent(c, i);
+            pare_blocks_add(c->recurrent, i);
         else if (!type || strcmp(type, "full_attention") != 0)
             return pare_fail(f->cx, PARE_ENOTSUP,
                              "%s: layer_types: item %zu is not supported (full_attention and "
@@ -41,7 +36,7 @@ static pare_status read_interval(const pare__config_file *f, pare_config *c)
                                   &interval));
     for (size_t i = 0; i < c->blocks; i++)
         if ((i + 1) % interval != 0)
-            set_recurrent(c, i);
+            pare_blocks_add(c->recurrent, i);
     return PARE_OK;
 }
 

@@ -176,7 +176,8 @@ static pare_status read_unturned_list(const pare__config_file *f, const pare_jso
         if (turns != 0 && turns != 1)
             return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: item %zu is neither 0 nor 1", f->name,
                              key, i);
-        c->unturned[i / 64] |= (uint64_t)!turns << i % 64;
+        if (!turns)
+            pare_blocks_add(c->unturned, i);
     }
     return PARE_OK;
 }
@@ -189,16 +190,20 @@ static pare_status read_unturned(const pare__config_file *f, pare_config *c)
     const pare_json *const given = pare_json_get(f->json, key);
     const int64_t period = pare__config_absent(given) ? (int64_t)c->arch->unturned_period
                                                       : pare_json_integer(given, -1);
+    /* In Llama 4 an empty list is none. */
+    const bool listed = !pare__config_absent(list) &&
+                        !(c->arch->window == PARE_WINDOW_CHUNKS &&
+                          pare_json_type_of(list) == PARE_JSON_ARRAY && pare_json_count(list) == 0);
     bool some = false;
-    if (pare__config_absent(list) && period < 1)
+    if (!listed && period < 1)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a whole number from 1 on", f->name,
                          key);
-    if (!pare__config_absent(list))
+    if (listed)
         PARE_TRY(read_unturned_list(f, list, c));
     for (size_t i = 0; i < c->blocks; i++) {
-        if (pare__config_absent(list) && (int64_t)(i + 1) % period == 0)
-            c->unturned[i / 64] |= (uint64_t)1 << i % 64;
-        some |= c->unturned[i / 64] >> i % 64 & 1;
+        if (!listed && (int64_t)(i + 1) % period == 0)
+            pare_blocks_add(c->unturned, i);
+        some |= pare_blocks_have(c->unturned, i);
     }
     if (some)
         c->rope_local = (pare_rope){.theta = 1, .kind = PARE_ROPE_NONE};

@@ -1,8 +1,9 @@
 /* The text part of a model of texts and images: its configuration as that of a model of its own.
  * What is written of it, an artifact or an export, is the text model alone.
  *
- * Source  transformers 5, models/gemma3/configuration_gemma3.py and
- *         models/qwen3_5/configuration_qwen3_5.py: the sizes that text_config may leave out. */
+ * Source  transformers 5, models/gemma3/configuration_gemma3.py, models/qwen3_5/
+ *         configuration_qwen3_5.py, models/llama4/configuration_llama4.py: the sizes that
+ *         text_config may leave out. */
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
@@ -17,6 +18,7 @@ typedef struct whole {
         const char *key;
         int64_t value;
     } usual[USUAL];
+    double eps; /* rms_norm_eps likewise */
 } whole;
 
 static const whole wholes[] = {
@@ -30,7 +32,8 @@ static const whole wholes[] = {
       {"num_attention_heads", 8},
       {"num_key_value_heads", 4},
       {"head_dim", 256},
-      {"max_position_embeddings", 131072}}},
+      {"max_position_embeddings", 131072}},
+     1e-6},
     {"qwen3_5",
      "qwen3_5_text",
      "Qwen3_5ForCausalLM",
@@ -46,9 +49,24 @@ static const whole wholes[] = {
       {"linear_num_value_heads", 32},
       {"linear_key_head_dim", 128},
       {"linear_value_head_dim", 128},
-      {"linear_conv_kernel_dim", 4}}},
+      {"linear_conv_kernel_dim", 4}},
+     1e-6},
+    {"llama4",
+     "llama4_text",
+     "Llama4ForCausalLM",
+     {{"vocab_size", 202048},
+      {"hidden_size", 5120},
+      {"intermediate_size", 8192},
+      {"intermediate_size_mlp", 16384},
+      {"num_hidden_layers", 48},
+      {"num_attention_heads", 40},
+      {"num_key_value_heads", 8},
+      {"head_dim", 128},
+      {"max_position_embeddings", 131072},
+      {"num_local_experts", 16},
+      {"num_experts_per_tok", 1}},
+     1e-5},
 };
-static const double usual_eps = 1e-6;
 
 /* What the whole says for its text part, too. */
 static const char *const shared[] = {"bos_token_id",        "eos_token_id",        "pad_token_id",
@@ -83,7 +101,7 @@ static void put(pare_json_writer *w, const whole *kind, const pare_json *all, co
         if (pare_json_type_of(pare_json_get(text, kind->usual[i].key)) == PARE_JSON_ABSENT)
             pare_json_put_integer(w, kind->usual[i].key, kind->usual[i].value);
     if (pare_json_type_of(pare_json_get(text, "rms_norm_eps")) == PARE_JSON_ABSENT)
-        pare_json_put_number(w, "rms_norm_eps", usual_eps);
+        pare_json_put_number(w, "rms_norm_eps", kind->eps);
     pare_json_close(w);
 }
 

@@ -3,15 +3,11 @@
 
 #include "formats/config_internal.h"
 
-static void set_wide(pare_config *c, size_t block)
-{
-    c->wide[block / 64] |= (uint64_t)1 << block % 64;
-}
-
 /* Which blocks have the window, where the file says it block by block. */
-static pare_status read_layer_types(const pare__config_file *f, const pare_json *list,
-                                    pare_config *c)
+static pare_status read_layer_types(const pare__config_file *f, const char *width,
+                                    const pare_json *list, pare_config *c)
 {
+    const char *const local = c->chunked ? "chunked_attention" : "sliding_attention";
     if (pare_json_type_of(list) != PARE_JSON_ARRAY)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: layer_types is not a list", f->name);
     if (pare_json_count(list) != c->blocks)
@@ -23,17 +19,16 @@ static pare_status read_layer_types(const pare__config_file *f, const pare_json 
     for (size_t i = 0; i < c->blocks; i++) {
         const char *const type = pare_json_text(pare_json_at(list, i), NULL);
         if (type && strcmp(type, "full_attention") == 0)
-            set_wide(c, i);
-        else if (!type || strcmp(type, "sliding_attention") != 0)
+            pare_blocks_add(c->wide, i);
+        else if (!type || strcmp(type, local) != 0)
             return pare_fail(f->cx, PARE_ENOTSUP,
-                             "%s: layer_types: item %zu is not supported (full_attention and "
-                             "sliding_attention are)",
-                             f->name, i);
+                             "%s: layer_types: item %zu is not supported (full_attention and %s "
+                             "are)",
+                             f->name, i, local);
         else if (c->window == 0)
             return pare_fail(f->cx, PARE_EFORMAT,
-                             "%s: layer_types: item %zu is sliding_attention, and there is no "
-                             "sliding_window",
-                             f->name, i);
+                             "%s: layer_types: item %zu is %s, and there is no %s", f->name, i,
+                             local, width);
     }
     return PARE_OK;
 }
@@ -54,19 +49,24 @@ pare_status pare__config_window(const pare__config_file *f, pare_config *c)
 {
     const pare_window_rule rule = c->arch->window;
     const pare_json *const types = pare_json_get(f->json, "layer_types");
-    const pare_json *const width = pare_json_get(f->json, "sliding_window");
+    c->chunked = rule == PARE_WINDOW_CHUNKS;
+    const char *const key = c->chunked ? "attention_chunk_size" : "sliding_window";
+    const pare_json *const width = pare_json_get(f->json, key);
     const bool given = !pare__config_absent(width);
     bool on = rule != PARE_WINDOW_SWITCHED;
     size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0, period = 6;
     if (rule == PARE_WINDOW_NONE)
         return PARE_OK;
-    PARE_TRY(pare__config_flag(f, "use_sliding_window", on, &on));
+    if (!c->chunked)
+        PARE_TRY(pare__config_flag(f, "use_sliding_window", on, &on));
     if (given && on)
-        PARE_TRY(pare__config_size(f, "sliding_window", SIZE_MAX, &c->window));
+        PARE_TRY(pare__config_size(f, key, SIZE_MAX, &c->window));
     else if (pare_json_type_of(width) == PARE_JSON_ABSENT && on)
         c->window = c->arch->window_width;
     if (!pare__config_absent(types))
-        return read_layer_types(f, types, c);
+        return read_layer_types(f, key, types, c);
+    if (c->chunked)
+        memcpy(c->wide, c->unturned, sizeof c->wide);
     if (rule == PARE_WINDOW_SWITCHED && c->window)
         PARE_TRY(pare__config_size_or(f, "max_window_layers", PARE__CONFIG_SIZE_MAX, 28, &from));
     if (rule == PARE_WINDOW_FOURTH && c->window == 0)
@@ -78,9 +78,9 @@ pare_status pare__config_window(const pare__config_file *f, pare_config *c)
         period = rule == PARE_WINDOW_EVEN ? 2 : 4;
     if (rule == PARE_WINDOW_PERIOD)
         PARE_TRY(read_period(f, c, &period));
-    const bool some = rule >= PARE_WINDOW_EVEN;
+    const bool some = rule >= PARE_WINDOW_EVEN && !c->chunked;
     for (size_t i = 0; i < c->blocks; i++)
         if (i < from || (some && (i + 1) % period == 0))
-            set_wide(c, i);
+            pare_blocks_add(c->wide, i);
     return PARE_OK;
 }

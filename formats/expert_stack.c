@@ -16,7 +16,8 @@ typedef enum form { FORM_DENSE, FORM_BIAS, FORM_BLOCKS, FORM_SCALES, FORMS } for
 
 static const char *const endings[FORMS] = {"", "_bias", "_blocks", "_scales"};
 
-/* A kind of stack: the linears of an expert whose outputs take turns in it. */
+/* A kind of stack: the linears of an expert whose outputs take turns in it, or lie behind each
+ * other in halves. */
 typedef struct stack {
     const char *name; /* behind the stem */
     pare_role first;
@@ -71,7 +72,7 @@ static bool look(const splitter *s, const pare_tensor *t, found *f)
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
         const size_t len = strlen(stacks[i].name);
         for (form e = 0; rest && strncmp(rest, stacks[i].name, len) == 0 && e < FORMS; e++) {
-            if (strcmp(rest + len, endings[e]) != 0)
+            if (strcmp(rest + len, endings[e]) != 0 || (e != FORM_DENSE && s->experts->halves))
                 continue;
             *f = (found){.t = t, .is = &stacks[i], .form = e, .before = (size_t)(at - t->name)};
             pare_linear_shape(&s->config, 1, f->is->first, &f->n, &f->k);
@@ -144,6 +145,12 @@ typedef struct fill {
     size_t size; /* of an element */
 } fill;
 
+/* Where output i of a linear stands among those of its stack. */
+static size_t column_of(const fill *p, size_t i)
+{
+    return p->s->experts->halves ? p->turn * p->f->n + i : i * p->f->is->count + p->turn;
+}
+
 /* Rows of outputs from columns of outputs. */
 static void turn_tiles(void *arg, size_t begin, size_t end, size_t worker)
 {
@@ -156,7 +163,7 @@ static void turn_tiles(void *arg, size_t begin, size_t end, size_t worker)
             for (size_t i = i0; i < n && i < i0 + TILE; i++)
                 for (size_t j = j0; j < k && j < j0 + TILE; j++)
                     memcpy(p->to + (i * k + j) * p->size,
-                           from + ((j * n + i) * step + p->turn) * p->size, p->size);
+                           from + (j * n * step + column_of(p, i)) * p->size, p->size);
 }
 
 static void decode_tiles(void *arg, size_t begin, size_t end, size_t worker)

@@ -1,16 +1,18 @@
-/* formats/expert_stack.h - all experts of a block in one tensor, as files of gpt-oss have them, and
- * how they come apart.
+/* formats/expert_stack.h - all experts of a block in one tensor, as files of gpt-oss and Llama 4
+ * have them, and how they come apart.
  *
  *   mlp.experts.gate_up_proj       [experts, hidden, 2 width], columns gate, up, gate, up ...
  *   mlp.experts.gate_up_proj_bias  [experts, 2 width] in the same order
  *   mlp.experts.down_proj          [experts, width, hidden]
  *   mlp.experts.down_proj_bias     [experts, hidden]
  *
+ * (in files of Llama 4, feed_forward.experts, all columns of gate in front of those of up, and no
+ * biases);
  * or in place of a matrix, MXFP4 with its outputs in rows: NAME_blocks U8 [experts, rows,
  * columns / 32, 16], byte b of a group being columns 2 b (low bits) and 2 b + 1, and NAME_scales U8
  * [experts, rows, columns / 32]. A weight is E2M1(code) 2^(scale - 127), which BF16 holds exactly.
  *
- * Source  transformers, modeling_gpt_oss.py and integrations/mxfp4.py. */
+ * Source  transformers, modeling_gpt_oss.py, modeling_llama4.py and integrations/mxfp4.py. */
 #ifndef PARE_FORMATS_EXPERT_STACK_H
 #define PARE_FORMATS_EXPERT_STACK_H
 

@@ -135,11 +135,18 @@ static pare_status check_strict(pare_ctx *cx, const pare_export_target *t,
                      t->name, l->name, text);
 }
 
-/* Floats in safetensors are for pare, too, and it reads a width for each block. */
+/* Experts must lie apart in the files of the family. Floats in safetensors are for pare, too, and
+ * it reads a width for each block. */
 pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
                                      const pare_config *c)
 {
     const bool plain = t->kind == PARE_EXPORT_DIRECTORY && t->fate == PARE_EXPORT_ROUNDED;
+    if (c->arch && c->arch->experts && c->arch->experts->stacked)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: models of type %s are not written: engines want all experts of a "
+                         "block in one tensor, which pare takes apart and does not put together; "
+                         "the artifact itself runs in pare",
+                         t->name, c->arch->model_type);
     if (plain)
         return PARE_OK;
     if (c->arch && c->arch->latent_eps > 0)
@@ -172,12 +179,6 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linears of type %s round their inputs, which engines do not do with "
                          "weights in this format; gguf:tq2_0 and gguf:tq1_0 are for them",
-                         t->name, m->config->arch->model_type);
-    if (m->config->arch && m->config->arch->experts && m->config->arch->experts->stacked)
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "%s: models of type %s are not written: engines want all experts of a "
-                         "block in one tensor with biases, which pare takes apart and does not put "
-                         "together; the artifact itself runs in pare",
                          t->name, m->config->arch->model_type);
     if (m->config->mixed && t != &pare__export_safetensors)
         return pare_fail(cx, PARE_ENOTSUP,

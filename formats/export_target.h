@@ -154,7 +154,8 @@ void pare_export_bias(const pare_export_model *m, const pare_export_linear *l, f
 /* The embedding where it is packed, else NULL. */
 const pare_export_linear *pare_export_packed_embedding(const pare_export_model *m);
 
-/* Whether a target can hold MLPs of these widths: floats any, other formats one for all blocks.
+/* Whether a target can hold MLPs of these widths: floats any, other formats one for all blocks, and
+ * none those of a family whose files have all experts of a block in one tensor.
  * PARE_ENOTSUP. */
 PARE_CHECKED pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
                                                   const pare_config *c);

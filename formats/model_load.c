@@ -19,6 +19,7 @@ typedef struct loader {
     bool *used;               /* [ck->tensors] has a place in the model */
     const pare_json *linears; /* of packed.index.json, or NULL */
     size_t packed;            /* linears of it that were bound */
+    float *ones;              /* [head_dim], of unit norms; or NULL */
 } loader;
 
 static const char *file_of(const loader *l, const pare_tensor *t)
@@ -272,6 +273,8 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
     pare_block_config(c, i, &own);
     b->window = pare_config_window(c, i);
     b->apart = pare_config_turns_apart(c, i);
+    if (c->unit_norms && !b->apart)
+        b->inner_norm[PARE_NORM_Q] = b->inner_norm[PARE_NORM_K] = l->ones;
     if (c->experts) {
         b->expert = PARE_NEW(l->arena, pare_linear, c->experts * PARE_ROLES);
         if (!b->expert)
@@ -445,6 +448,14 @@ static pare_status check_packed_index(loader *l)
     return PARE_OK;
 }
 
+static pare_status take_ones(loader *l, size_t count)
+{
+    l->ones = PARE_NEW(l->arena, float, count);
+    for (size_t i = 0; l->ones && i < count; i++)
+        l->ones[i] = 1;
+    return l->ones ? PARE_OK : PARE_ENOMEM;
+}
+
 static pare_status load_all(loader *l, pare_arena *scratch, pare_model *m)
 {
     const pare_config *const c = &m->config;
@@ -461,6 +472,8 @@ static pare_status load_all(loader *l, pare_arena *scratch, pare_model *m)
     PARE_TRY(load_norm(l, l->arch->norm, c->hidden, &m->norm, &m->norm_bias));
     for (size_t i = 0; i < c->hidden; i++)
         m->norm[i] *= pare_norm_factor(c, true);
+    if (c->unit_norms)
+        PARE_TRY(take_ones(l, c->head_dim));
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(load_block(l, c, i, &m->block[i]));
     PARE_TRY(load_kv(l, m));

@@ -6,19 +6,15 @@
 #include "runtime/arch_internal.h"
 
 const pare_arch *const pare_archs[] = {
-    &pare__arch_llama,       &pare__arch_mistral,
-    &pare__arch_qwen2,       &pare__arch_qwen3,
-    &pare__arch_smollm3,     &pare__arch_olmo2,
-    &pare__arch_olmo3,       &pare__arch_glm4,
-    &pare__arch_granite,     &pare__arch_qwen3_5_text,
-    &pare__arch_gemma,       &pare__arch_gemma2,
-    &pare__arch_gemma3_text, &pare__arch_gpt2,
-    &pare__arch_opt,         &pare__arch_gpt_neox,
-    &pare__arch_phi,         &pare__arch_phi3,
-    &pare__arch_bitnet,      &pare__arch_mixtral,
-    &pare__arch_qwen2_moe,   &pare__arch_qwen3_moe,
-    &pare__arch_gpt_oss,     &pare__arch_deepseek_v2,
-    &pare__arch_deepseek_v3, NULL,
+    &pare__arch_llama,        &pare__arch_mistral,     &pare__arch_qwen2,
+    &pare__arch_qwen3,        &pare__arch_smollm3,     &pare__arch_olmo2,
+    &pare__arch_olmo3,        &pare__arch_glm4,        &pare__arch_granite,
+    &pare__arch_qwen3_5_text, &pare__arch_gemma,       &pare__arch_gemma2,
+    &pare__arch_gemma3_text,  &pare__arch_gpt2,        &pare__arch_opt,
+    &pare__arch_gpt_neox,     &pare__arch_phi,         &pare__arch_phi3,
+    &pare__arch_bitnet,       &pare__arch_mixtral,     &pare__arch_qwen2_moe,
+    &pare__arch_qwen3_moe,    &pare__arch_gpt_oss,     &pare__arch_deepseek_v2,
+    &pare__arch_deepseek_v3,  &pare__arch_llama4_text, NULL,
 };
 
 const pare_arch *pare_arch_find(const char *model_type)

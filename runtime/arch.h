@@ -74,9 +74,12 @@ typedef struct pare_experts {
     pare_linear_desc linear[PARE_ROLES]; /* behind it */
     const char *router; /* [experts, hidden], behind the block prefix, without ".weight" */
     bool router_bias;
-    const char *correction;  /* [experts], the name of the whole tensor behind the block prefix: the
-                                router gives sigmoids, and picks by their sums with these; NULL */
-    bool stacked;            /* files may hold them as formats/expert_stack.c says */
+    const char *correction; /* [experts], the name of the whole tensor behind the block prefix: the
+                               router gives sigmoids, and picks by their sums with these; NULL */
+    bool stacked;           /* files may hold them as formats/expert_stack.c says */
+    bool halves;            /* there all of gate stands in front of all of up */
+    bool inward; /* the router gives each picked expert the sigmoid of its logit, which scales the
+                    input of the expert, not its output */
     const char *shared_gate; /* [1, hidden], likewise: its sigmoid scales the MLP of part 0; NULL */
     const char *count[2];    /* words of config.json for the number of experts, one of them given */
     const char *used;        /* for those that each token runs */
@@ -108,7 +111,9 @@ typedef enum pare_window_rule {
     PARE_WINDOW_SWITCHED, /* with use_sliding_window those from max_window_layers on */
     PARE_WINDOW_EVEN,     /* blocks 0, 2, 4 ... */
     PARE_WINDOW_FOURTH,   /* all but every fourth, which must have a width */
-    PARE_WINDOW_PERIOD    /* all but every sliding_window_pattern-th, the sixth by default */
+    PARE_WINDOW_PERIOD,   /* all but every sliding_window_pattern-th, the sixth by default */
+    PARE_WINDOW_CHUNKS    /* attention_chunk_size: chunks in blocks that turn; what comes with it:
+                             formats/config_chunks.c */
 } pare_window_rule;
 
 /* One family. Checkpoint names are printf patterns; block_prefix has one %zu. */
@@ -116,7 +121,7 @@ typedef struct pare_arch {
     const char *model_type;         /* config.json "model_type" */
     const char *also;               /* another model_type with the same configuration; or NULL */
     const struct pare_arch *direct; /* the family where q_lora_rank is null; NULL: as it is here */
-    const struct pare_arch *dense;  /* its first blocks, which have no experts; NULL: as the rest */
+    const struct pare_arch *dense;  /* its blocks without experts; NULL: there are none */
     const char *summary;
     const char *embed, *norm, *head; /* without ".weight" */
     const char *block_prefix;        /* "model.layers.%zu." */

@@ -122,5 +122,6 @@ extern const pare_arch pare__arch_qwen3_moe;
 extern const pare_arch pare__arch_gpt_oss;
 extern const pare_arch pare__arch_deepseek_v2;
 extern const pare_arch pare__arch_deepseek_v3;
+extern const pare_arch pare__arch_llama4_text;
 
 #endif

@@ -55,6 +55,7 @@ typedef struct pare_router {
     size_t groups, groups_used; /* of equal size; groups 0: there are none */
     double scale;               /* of weights; 0: 1 */
     const float *correction;    /* [experts], with sigmoids; NULL: a softmax */
+    bool inward; /* none of this: the largest logits, weights 1, and logits stay as they are */
 } pare_router;
 
 /* What a recurrent state needs beside its inputs. */

@@ -1,5 +1,7 @@
 #include "runtime/count.h"
 
+#include <math.h>
+
 #include "kernels/layout.h"
 #include "runtime/kv_internal.h"
 #include "runtime/linear_internal.h"
@@ -105,8 +107,12 @@ static pare_status count_linears(const pare_ops *o, const pare_linear *const *w,
 }
 
 /* Pairs of the first `tokens` and what they attend to. */
-static double pairs_of(double tokens, double window)
+static double pairs_of(const pare_config *c, double tokens, double window)
 {
+    if (c->chunked && window > 0) {
+        const double whole = floor(tokens / window), rest = tokens - whole * window;
+        return whole * window * (window + 1) / 2 + rest * (rest + 1) / 2;
+    }
     const double growing = window > 0 && window < tokens ? window : tokens;
     return growing * (growing + 1) / 2 + (tokens - growing) * window;
 }
@@ -118,9 +124,9 @@ static pare_status count_attend(const pare_ops *o, const pare_attend *a, pare_ar
     const size_t attention = pare__attention_bytes(&n->model.config, a->batch);
     const size_t store = pare__kv_store_bytes(&n->model.config);
     const double start = (double)a->batch.start, window = (double)a->window;
-    const double pairs =
-        (double)a->batch.sequences *
-        (pairs_of(start + (double)a->batch.length, window) - pairs_of(start, window));
+    const double pairs = (double)a->batch.sequences *
+                         (pairs_of(&n->model.config, start + (double)a->batch.length, window) -
+                          pairs_of(&n->model.config, start, window));
     (void)k, (void)v, (void)y;
     n->work.pairs += pairs;
     n->work.attend += 4.0 * pairs * (double)q.width; /* scores, and values mixed by them */
@@ -171,6 +177,8 @@ void pare__count_kind(pare_count *n, const pare_config *own)
     pare_block *const b = &n->block;
     for (size_t i = 0; i < PARE_NORMS; i++)
         b->inner_norm[i] = arch->inner_norm[i] ? n->anywhere : NULL;
+    if (own->unit_norms)
+        b->inner_norm[PARE_NORM_Q] = b->inner_norm[PARE_NORM_K] = n->anywhere;
     for (size_t role = 0; role < PARE_ROLES; role++)
         describe(own, 0, (pare_role)role, PARE_F32, &b->linear[role]);
     b->recurrence.beta = (pare_linear){.name = arch->recurrence ? arch->recurrence->beta : NULL,

@@ -173,6 +173,9 @@ static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
         const float *const cosine = half ? a->f->rope_cos + at : NULL;
         const float *const sine = half ? a->f->rope_sin + at : NULL;
         float *const k = r->k.at + i * width, *const v = r->v.at + i * width;
+        const float scale = pare_config_temperature(c, a->apart, position);
+        for (size_t j = 0; scale != 1 && j < c->heads * d; j++)
+            r->y.at[i * c->heads * d + j] *= scale;
         for (size_t h = 0; h < c->heads; h++)
             pare_rope_apply(r->y.at + (i * c->heads + h) * d, cosine, sine, half, beside);
         for (size_t h = 0; h < rotated; h++)

@@ -1,5 +1,6 @@
 /* The experts of a block:  out[t] += sum w[t, e] Down_e(act(Gate_e x[t]) * Up_e x[t])  over the
- * experts e that the router picked for row t (route.c).
+ * experts e that the router picked for row t (route.c). Inward, w is 1 and the expert reads
+ * sigmoid(r[t, e]) x[t], r being the logits of the router.
  *
  * Rows are sorted by expert, so that each expert is one product; experts run in ascending order, a
  * row's sum therefore has one order, whatever else is in the batch. */
@@ -13,6 +14,7 @@ typedef struct experts {
     const pare_block *weights;
     const pare_tap *tap;
     pare_array x, out; /* [rows, hidden] */
+    pare_array logit;  /* [rows, experts] of an inward router */
     pare_routes routes;
 } experts;
 
@@ -39,15 +41,40 @@ static pare_status apply(const experts *e, size_t expert, pare_role role, size_t
     return e->o->op->linears(e->o, w, count, e->f->exact, x, y);
 }
 
+/* Those rows of x that an expert runs; x itself where it sees all. */
+static pare_status rows_for(const experts *e, size_t expert, size_t rows, pare_array x,
+                            pare_array *y)
+{
+    const pare_ops *const o = e->o;
+    *y = x;
+    if (sees_all(e, expert))
+        return PARE_OK;
+    PARE_TRY(o->op->take(o, rows, x.width, y));
+    return o->op->gather(o, &e->routes, expert, x, *y);
+}
+
+/* *in, the input of an expert, times the sigmoid of its logit. */
+static pare_status scale_input(const experts *e, size_t expert, size_t rows, pare_array *in)
+{
+    const pare_ops *const o = e->o;
+    const pare_pieces own = {.count = 1, .width = 1, .from = expert};
+    const pare_array x = *in;
+    pare_array logit, gate;
+    PARE_TRY(rows_for(e, expert, rows, e->logit, &logit));
+    PARE_TRY(o->op->take(o, rows, 1, &gate));
+    PARE_TRY(o->op->pieces(o, &own, logit, gate));
+    PARE_TRY(o->op->take(o, rows, x.width, in)); /* x may be that of all experts */
+    return o->op->share(o, gate, x, *in);
+}
+
 static pare_status run_expert(experts *e, size_t expert, size_t rows)
 {
     const pare_ops *const o = e->o;
     const size_t width = e->c->expert_width;
-    pare_array in = e->x, gate, up, inner, out;
-    if (!sees_all(e, expert)) {
-        PARE_TRY(o->op->take(o, rows, e->c->hidden, &in));
-        PARE_TRY(o->op->gather(o, &e->routes, expert, e->x, in));
-    }
+    pare_array in, gate, up, inner, out;
+    PARE_TRY(rows_for(e, expert, rows, e->x, &in));
+    if (e->c->arch->experts->inward)
+        PARE_TRY(scale_input(e, expert, rows, &in));
     PARE_TRY(pare__see(o, e->tap, expert + 1, PARE_SITE_MLP, in));
     PARE_TRY(o->op->take(o, rows, width, &gate));
     PARE_TRY(o->op->take(o, rows, width, &up));
@@ -85,7 +112,10 @@ static pare_status route(experts *e)
                              .groups = e->c->expert_groups,
                              .groups_used = e->c->expert_groups_used,
                              .scale = e->c->expert_scale,
-                             .correction = e->weights->correction};
+                             .correction = e->weights->correction,
+                             .inward = e->c->arch->experts->inward};
+    if (how.inward)
+        e->logit = logit;
     return o->op->route(o, logit, &how, &e->routes);
 }
 

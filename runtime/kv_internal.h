@@ -90,8 +90,7 @@ typedef struct pare__kv_reader {
 /* First position that query t sees. */
 static inline size_t pare__kv_low(const pare__kv_reader *r, size_t t)
 {
-    const size_t window = r->b->window, next = r->first + t + 1;
-    return window && next > window ? next - window : 0;
+    return pare_window_low(&r->b->f->model->config, r->b->window, r->first + t);
 }
 
 /* Columns of [c0, c1) that query t reads from a source, if it sees so far: [*begin, *end). Both

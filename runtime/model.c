@@ -6,12 +6,17 @@
 
 static bool is_recurrent(const pare_config *c, size_t block)
 {
-    return c->mixed && (c->recurrent[block / 64] >> block % 64 & 1);
+    return c->mixed && pare_blocks_have(c->recurrent, block);
+}
+
+static bool is_dense(const pare_config *c, size_t block)
+{
+    return c->dense_blocks && pare_blocks_have(c->dense, block);
 }
 
 const pare_arch *pare_block_arch(const pare_config *c, size_t block)
 {
-    if (block < c->dense_blocks)
+    if (is_dense(c, block))
         return c->arch->dense;
     return is_recurrent(c, block) ? c->arch->recurrent : c->arch;
 }
@@ -101,7 +106,7 @@ void pare_block_config(const pare_config *c, size_t block, pare_config *out)
     out->uneven = false;
     out->arch = pare_block_arch(c, block);
     out->mixed = false;
-    if (block < c->dense_blocks)
+    if (is_dense(c, block))
         out->experts = 0;
     out->dense_blocks = 0;
 }
@@ -148,13 +153,21 @@ size_t pare_norm_width(const pare_config *c, pare_norm norm)
 
 size_t pare_config_window(const pare_config *c, size_t block)
 {
-    return c->wide[block / 64] >> block % 64 & 1 ? 0 : c->window;
+    return pare_blocks_have(c->wide, block) ? 0 : c->window;
+}
+
+float pare_config_temperature(const pare_config *c, bool apart, size_t position)
+{
+    if (!apart || !(c->temperature > 0))
+        return 1;
+    const size_t steps = (position + 1) / c->temperature_step;
+    return (float)(1 + c->temperature * log1p((double)steps));
 }
 
 bool pare_config_turns_apart(const pare_config *c, size_t block)
 {
     if (c->rope_local.kind == PARE_ROPE_NONE)
-        return c->unturned[block / 64] >> block % 64 & 1;
+        return pare_blocks_have(c->unturned, block);
     return c->rope_local.theta > 0 && pare_config_window(c, block) > 0;
 }
 
@@ -242,6 +255,8 @@ const char *pare_config_no_gradient(const pare_config *c)
 
 const char *pare_config_no_training(const pare_config *c)
 {
+    if (c->arch->window == PARE_WINDOW_CHUNKS)
+        return "it has attention in chunks";
     return c->arch->latent_eps > 0 ? "it has latent attention" : pare_config_no_gradient(c);
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "runtime/arch.h"
 #include "runtime/arena.h"
+#include "runtime/block_set.h"
 #include "runtime/encoding.h"
 #include "runtime/kv_format.h"
 #include "runtime/rope.h"
@@ -35,7 +36,8 @@ typedef struct pare_config {
     size_t expert_groups, expert_groups_used; /* only the best groups of equal size are picked from;
                                                  0: there are no groups */
     double expert_scale;                      /* of the weights of experts; 0: 1 */
-    size_t dense_blocks;                      /* the first ones, without experts: arch->dense */
+    size_t dense_blocks;                      /* those without experts: arch->dense */
+    uint64_t dense[PARE_BLOCKS_MAX / 64];     /* with dense_blocks: bit i: block i is one */
     bool expert_norm; /* weights of the experts that a token uses sum to 1 */
     double norm_eps;
     size_t q_rank, kv_rank; /* of latent attention, as the next two; q_rank 0: q is direct */
@@ -57,6 +59,12 @@ typedef struct pare_config {
     double attention_cap;   /* scores s become cap tanh(s / cap); 0: no cap */
     double logit_cap;       /* the same for logits */
     size_t window;          /* positions that a token sees, itself included; 0: all before it */
+    bool chunked;           /* it sees those of its own chunk of `window` positions, up to itself */
+    bool
+        unit_norms; /* q and k of each head are normed, by weights of 1, in blocks with positions */
+    double temperature; /* of blocks without positions: q of position p is multiplied by
+                           1 + temperature ln(1 + floor((p + 1) / temperature_step)); 0: by 1 */
+    size_t temperature_step;
     uint64_t wide[PARE_BLOCKS_MAX / 64];     /* bit i: block i sees all, whatever the window */
     uint64_t unturned[PARE_BLOCKS_MAX / 64]; /* bit i: block i has no positions; rope_local is NONE
                                                 where one has its bit */
@@ -75,8 +83,8 @@ static inline size_t pare_block_parts(const pare_config *c)
     return 1 + c->experts;
 }
 
-/* The entry of block `block`: that of the model, of its recurrent blocks, or of the first ones
- * without experts. */
+/* The entry of block `block`: that of the model, of its recurrent blocks, or of those without
+ * experts. */
 const pare_arch *pare_block_arch(const pare_config *c, size_t block);
 
 /* Blocks with attention. */
@@ -111,8 +119,19 @@ uint64_t pare_config_idle_weights(const pare_config *c);
 /* Values of a norm. */
 size_t pare_norm_width(const pare_config *c, pare_norm norm);
 
-/* Positions that block `block` sees, itself included; 0: all. */
+/* Positions that block `block` sees, itself included, or of its chunks; 0: all. */
 size_t pare_config_window(const pare_config *c, size_t block);
+
+/* The first position that one sees, with the window of its block. */
+static inline size_t pare_window_low(const pare_config *c, size_t window, size_t position)
+{
+    if (window == 0 || position < window)
+        return 0;
+    return c->chunked ? position / window * window : position + 1 - window;
+}
+
+/* What q of a position is multiplied with where a block turns apart (pare_config.temperature). */
+float pare_config_temperature(const pare_config *c, bool apart, size_t position);
 
 /* Whether block `block` turns by rope_local: with a window, or without positions where some blocks
  * have none. */

@@ -9,6 +9,9 @@
  * group being as good as its largest p, or as the sum of its two largest t; of equal groups the
  * lower is kept. A scale multiplies the weights in the end.
  *
+ * Inward:  picked: the `used` largest r, of equal ones the lower index;  w = 1. The inputs of
+ * experts are scaled instead (forward_experts.c).
+ *
  * A row whose p are not numbers takes the experts 0 .. used - 1 with the weight NaN: it becomes NaN
  * and no other row does. */
 #include <math.h>
@@ -100,8 +103,40 @@ static bool all_numbers(const float *p, size_t n, const pare_router *how)
     return numbers;
 }
 
+/* The largest of the logits that is none of the `count` picked. */
+static size_t largest(const float *r, size_t n, const uint32_t *picked, size_t count)
+{
+    size_t best = 0;
+    float most = -INFINITY;
+    for (size_t j = 0; j < n; j++) {
+        bool taken = false;
+        for (size_t i = 0; i < count; i++)
+            taken |= picked[i] == j;
+        if (!taken && r[j] > most) {
+            most = r[j];
+            best = j;
+        }
+    }
+    return best;
+}
+
+static void route_inward(const float *logit, size_t n, size_t used, uint32_t *picked, float *weight)
+{
+    bool numbers = true;
+    for (size_t j = 0; j < n; j++)
+        numbers &= isfinite(logit[j]) != 0;
+    for (size_t i = 0; i < used; i++) {
+        picked[i] = (uint32_t)(numbers ? largest(logit, n, picked, i) : i);
+        weight[i] = numbers ? 1 : NAN;
+    }
+}
+
 void pare__route(float *logit, size_t n, const pare_router *how, uint32_t *picked, float *weight)
 {
+    if (how->inward) {
+        route_inward(logit, n, how->used, picked, weight);
+        return;
+    }
     bool numbers;
     double total = how->correction ? 1e-20 : 0;
     if (how->correction) {

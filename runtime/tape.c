@@ -208,14 +208,15 @@ static pare_status tape_round(const pare_ops *o, pare_array x)
 }
 
 /* A dry run sends all rows to as few experts as it can. In a real one more of them have rows, and
- * steps and arrays of their own: gather, linears, activate, linears, scatter. */
+ * steps and arrays of their own: gather, linears, activate, linears, scatter; and, inward, gather,
+ * pieces and share of the logits. */
 static void count_experts(pare_tape *t, const pare_routes *r)
 {
-    enum { OF_EXPERT = 5 };
+    const size_t steps = r->router.inward ? 8 : 5, arrays = steps - 1;
     const size_t most = r->used * r->rows < r->experts ? r->used * r->rows : r->experts;
-    const size_t each = sizeof(pare_step) + sizeof(struct pare_slot) + (size_t)4 * PARE_ALIGN;
+    const size_t each = sizeof(pare_step) + sizeof(struct pare_slot) + arrays * PARE_ALIGN;
     if (most > r->used)
-        pare__count_add(&t->inner, OF_EXPERT * (most - r->used), each);
+        pare__count_add(&t->inner, steps * (most - r->used), each);
 }
 
 /* The operation writes over its logits, so it gets a copy. */

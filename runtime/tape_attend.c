@@ -33,8 +33,7 @@ typedef struct tile {
 /* The first key that a query sees. */
 static size_t low_of(const undo_call *u, size_t query)
 {
-    const size_t window = u->s->attend.window;
-    return window && query + 1 > window ? query + 1 - window : 0;
+    return pare_window_low(u->c, u->s->attend.window, query);
 }
 
 /* From q k^T to the weights of attention, row by row; 0 where a query does not see a key. A sink
@@ -134,6 +133,7 @@ static void undo_heads(void *arg, size_t begin, size_t end, size_t worker)
 typedef struct turn_call {
     const pare_attend *a;
     size_t heads;
+    bool query; /* x belongs to q */
     float *x;
 } turn_call;
 
@@ -145,17 +145,20 @@ static void unrotate_rows(void *arg, size_t begin, size_t end, size_t worker)
     const size_t table = pare_rope_table(f, r->a->apart, r->a->kv->capacity);
     const size_t half = pare_rope_pairs(&f->model->config), d = f->model->config.head_dim;
     for (size_t i = begin; i < end; i++) {
-        const size_t at = table + i % r->a->batch.length * half;
+        const size_t position = i % r->a->batch.length, at = table + position * half;
+        const float scale = pare_config_temperature(&f->model->config, r->a->apart, position);
+        for (size_t j = i * r->heads * d; r->query && scale != 1 && j < (i + 1) * r->heads * d; j++)
+            r->x[j] *= scale;
         for (size_t h = 0; h < r->heads; h++)
             pare_rope_undo(r->x + (i * r->heads + h) * d, f->rope_cos + at, f->rope_sin + at, half,
                            f->model->config.turns_neighbours);
     }
 }
 
-static void unrotate(const pare_tape *t, const pare_attend *a, pare_array x, float *d)
+static void unrotate(const pare_tape *t, const pare_attend *a, bool query, pare_array x, float *d)
 {
     const pare_config *const c = &a->f->model->config;
-    turn_call r = {.a = a, .heads = x.width / c->head_dim, .x = d};
+    turn_call r = {.a = a, .heads = x.width / c->head_dim, .query = query, .x = d};
     if (pare_rope_pairs(c) > 0)
         pare_parallel(t->inner.cx, x.rows, pare__chunk(x.width * 4), unrotate_rows, &r);
 }
@@ -198,8 +201,8 @@ pare_status pare__tape_attend(pare_tape *t, const pare_step *s)
         if (u.sunk)
             pare__sum_columns(t, u.sunk, NULL, batch.sequences, c->heads,
                               pare__tape_leaf(t, s->attend.sinks));
-        unrotate(t, &s->attend, s->x, u.dq);
-        unrotate(t, &s->attend, s->other, u.dk);
+        unrotate(t, &s->attend, true, s->x, u.dq);
+        unrotate(t, &s->attend, false, s->other, u.dk);
         add_given(t, s, &u);
     }
     return o->op->rewind(o, mark);

@@ -154,7 +154,8 @@ pare_status pare__tape_route(pare_tape *t, const pare_step *s)
 {
     row_call r = {.s = s, .x = s->x.at, .rows = s->x.rows, .width = s->x.width};
     PARE_TRY(pare__tape_d(t, s->x, &r.dx));
-    for_rows(t, undo_route_rows, &r, 24);
+    if (!s->routes.router.inward) /* else weights are 1 */
+        for_rows(t, undo_route_rows, &r, 24);
     return PARE_OK;
 }
 

@@ -4,12 +4,6 @@
 #define PARE_TESTS_FAMILY_DEEPSEEK_H
 
 // clang-format off
-/* Of other families, too. */
-#define FAMILY_EXPERTS_MLP                                                                         \
-    "model.layers.%zu.mlp.gate.weight EH", "model.layers.%zu.mlp.experts.%zu.gate_proj.weight XH", \
-        "model.layers.%zu.mlp.experts.%zu.up_proj.weight XH",                                      \
-        "model.layers.%zu.mlp.experts.%zu.down_proj.weight HX"
-
 #define FAMILY_DEEPSEEK_SIZES                                                                      \
     "\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":3,"                         \
     "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"max_position_embeddings\":512,"         \

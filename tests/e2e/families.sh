@@ -53,7 +53,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
     cache=0.5
     case $name in
     gemma3*) near=0.002 fair=0.1 cache=0.06 ;; # keys are turned behind the cache, by one of two bases
-    mixtral | *_moe | deepseek*) near=0.01 fair=0.3 ;; # rounding sends some tokens to other experts
+    mixtral | *_moe | deepseek* | llama4*) near=0.01 fair=0.3 ;; # rounding sends some tokens to other experts
     gpt_oss) near=0.03 fair=0.3 ;; # likewise, and wide gates meet their clamps
     *) near=0.002 fair=0.1 ;;
     esac
@@ -104,6 +104,20 @@ kv_cache: {method: kvquant}'
             grep -q "models of type gpt_oss are not written" log.txt || { cat log.txt; exit 1; }
         done
         ;;
+    llama4*)
+        refuses "names .*router: what picks experts stays" '  - rtn: {targets: "*.router"}'
+        refuses "does not train a model of type llama4_text: it has attention in chunks" '  - distill: {}
+  - rtn: {bits: 8}'
+        recipe '  - wanda: {sparsity: 0.5, targets: "*.experts.*"}
+  - gptq: {bits: 4, group: 32}'
+        run compress recipe.yaml --restart --set 'calibration.experts={min_tokens: 40}' # some see all
+        run verify out
+        run eval out --tokens tokens.i32 --window 32 --baseline model
+        for target in safetensors compressed-tensors gguf:q4_0; do
+            if "$pare" export out --format $target --output never > log.txt 2>&1; then exit 1; fi
+            grep -q "models of type llama4_text are not written" log.txt || { cat log.txt; exit 1; }
+        done
+        ;;
     deepseek*)
         refuses "names .*gate: what picks experts stays" '  - rtn: {targets: "*.gate"}'
         recipe '  - wanda: {sparsity: 0.5, targets: "*.experts.*"}
@@ -149,7 +163,7 @@ kv_cache: {method: kvquant}'
         below $cache "$kv"
     done
     case $name in
-    mixtral | *_moe | gpt_oss | deepseek*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$learned" ;;
+    mixtral | *_moe | gpt_oss | deepseek* | llama4*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$learned" ;;
     qwen3_5*) refuses "does not learn on the blocks of a model of type qwen3_5_text: some of" "$learned" ;;
     *)
         recipe "$learned"

@@ -128,6 +128,7 @@ static bool is_refused(pare_device *d, const pare_model *m)
     const char *const why = m->config.mixed              ? "a recurrent state"
                             : a->sinks                   ? "attention sinks"
                             : a->latent_eps > 0          ? "latent attention"
+                            : m->config.chunked          ? "attention in chunks"
                             : m->config.turns_neighbours ? "neighbouring channels"
                                                          : NULL;
     if (!why)

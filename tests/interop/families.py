@@ -34,7 +34,7 @@ class Margins:
 
     def watch(self, model):
         for module in model.modules():
-            if type(module).__name__.lower().endswith("topkrouter"):
+            if type(module).__name__.lower().endswith(("topkrouter", "llama4router")):
                 module.register_forward_hook(self.look)
 
     def compare(self, p, count):
@@ -44,9 +44,10 @@ class Margins:
 
     def look(self, module, inputs, outputs):
         correction = getattr(module, "e_score_correction_bias", None)
-        p = torch.softmax(outputs[0].double(), dim=-1)
+        logits = outputs[1] if type(module).__name__ == "Llama4Router" else outputs[0]
+        p = torch.softmax(logits.double(), dim=-1)
         if correction is not None:
-            p = torch.sigmoid(outputs[0].double()) + correction
+            p = torch.sigmoid(logits.double()) + correction
         if getattr(module, "num_group", None):
             groups = p.view(len(p), module.num_group, -1)
             best = groups.sort(dim=-1, descending=True).values
@@ -63,8 +64,8 @@ class Margins:
 
 def sees(name):
     """Whether a tensor belongs to what turns images into tokens, which no text passes."""
-    parts = "model.vision_tower.", "model.multi_modal_projector.", "model.visual.", "mtp."
-    return name.startswith(parts)
+    parts = "vision_tower.", "vision_model.", "multi_modal_projector.", "visual.", "mtp."
+    return name.removeprefix("model.").startswith(parts)
 
 
 def load(directory, dtype):

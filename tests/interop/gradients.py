@@ -53,8 +53,12 @@ ActQuant, WeightQuant = bitnet.ActQuant, bitnet.WeightQuant
 STARTS, LENGTH = (14, 84), 20
 STEP = 1e-6  # of central differences
 LAST_NORMS = ("norm", "ln_f", "final_layer_norm", "final_layernorm")
-EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2")}
-OTHER_EXPERTS = ("mlp", "gate_proj", "up_proj", "down_proj")
+PARTS = ("gate_proj", "up_proj", "down_proj")
+EXPERTS = {
+    "mixtral": ("block_sparse_moe", "w1", "w3", "w2"),
+    "llama4_text": ("feed_forward", *PARTS),
+}
+OTHER_EXPERTS = ("mlp", *PARTS)
 
 
 @contextlib.contextmanager
@@ -129,6 +133,7 @@ class Model:
         self.inputs, self.moved = [], {}
         base = self.model.base_model
         base = getattr(base, "decoder", getattr(base, "language_model", base))
+        base = getattr(base, "model", base)
         readers = list(base.h if hasattr(base, "h") else base.layers)
         readers += [getattr(base, name) for name in LAST_NORMS if hasattr(base, name)]
         for module in readers:
@@ -170,12 +175,13 @@ class Model:
         name = name.removesuffix(".weight").removesuffix(".bias").replace(".language_model", "")
         path, last = name.rpartition(".")[::2]
         mlp, gate, up, down = EXPERTS.get(self.config.model_type, OTHER_EXPERTS)
-        block = path.removesuffix(".experts").removesuffix(".mlp")
+        block = path.removesuffix(".experts").removesuffix(".mlp").removesuffix(".feed_forward")
         if last in ("c_attn", "c_proj", "c_fc") and not bias:
             t = t.t()
         if path.endswith(".experts"):
             names = (gate, up) if last == "gate_up_proj" else (down,)
-            for e, expert in enumerate(t):
+            turned = self.config.model_type == "llama4_text"  # inputs stand in rows
+            for e, expert in enumerate(t.transpose(1, 2) if turned else t):
                 for part, view in zip(names, expert.chunk(len(names))):
                     yield f"{block}.{mlp}.experts.{e}.{part}", view
         elif last in ("c_attn", "qkv_proj"):

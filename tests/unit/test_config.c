@@ -1,5 +1,6 @@
-#include "formats/checkpoint.h"
+#include <math.h>
 
+#include "formats/checkpoint.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/heard.h"
 
@@ -14,8 +15,8 @@ static const char *const messages[] = {
     "c: is not a JSON object",
     "model_type is missing or not a text",
     "model_type bert is not supported (llama, mistral, qwen2",
-    "model_type llama4 is not supported: pare does not compute blocks without rotary positions, "
-    "attention in chunks, and a router that scales the input of its experts (it computes llama",
+    "model_type gemma4 is not supported: pare does not compute heads of other widths in blocks "
+    "with a window, embeddings for each block",
     "swiglu_limit 5 is not supported (7 is)",
     "swiglu_alpha 1.5 is not supported (1.702 is)",
     "neither rope_scaling nor rope_parameters is there, and models of this type scale their",
@@ -120,6 +121,20 @@ static const char *const messages[] = {
     "linear_conv_kernel_dim 1 is not supported: 2 to 16 are",
     "full_attention_interval is not a whole number from 1 to 16777216",
     "layer_types: item 2 is not supported (full_attention and linear_attention are)",
+    "moe_layers is not a list",
+    "moe_layers: item 1 is not a block from 0 to 3",
+    "no block has experts (moe_layers, interleave_moe_layer_step); at least one needs them",
+    "interleave_moe_layer_step is not a whole number from 1 to 16777216",
+    "floor_scale is not a whole number from 1 to 16777216",
+    "attn_scale is not a number of at least 0",
+    "attn_temperature_tuning is not true or false",
+    "use_qk_norm with positions of a type that scales attention by 1.20794 is not supported",
+    "use_qk_norm is not true or false",
+    "layer_types: item 2 is not supported (full_attention and chunked_attention are)",
+    "layer_types: item 0 is chunked_attention, and there is no attention_chunk_size",
+    "attention_chunk_size is not a whole number",
+    "intermediate_size_mlp is missing",
+    "intermediate_size_mlp is a list, which is not supported for models of type llama4_text",
     "no_rope_layers is not a list",
     "no_rope_layers has 2 items for 3 blocks (num_hidden_layers)",
     "no_rope_layers: item 1 is neither 0 nor 1",
@@ -445,6 +460,51 @@ START_TEST(blocks_without_positions)
 }
 END_TEST
 
+/* Right values: those of transformers, Llama4TextConfig. */
+START_TEST(chunks_and_blocks_without_experts)
+{
+#define LLAMA4                                                                                     \
+    SIZES_OF("llama4_text")                                                                        \
+    ", \"intermediate_size_mlp\": 300, \"num_local_experts\": 4, \"num_experts_per_tok\": 1"
+    static const struct {
+        const char *text;
+        uint64_t dense, chunks;
+        size_t window, step;
+        double temperature;
+        bool norms;
+    } cases[] = {
+        {LLAMA4 "}", 0, 0x17, 8192, 8192, 0.1, true},
+        {LLAMA4 ", \"interleave_moe_layer_step\": 2, \"floor_scale\": 8, \"attn_scale\": 0.5}",
+         0x15, 0x17, 8192, 8, 0.5, true},
+        {LLAMA4 ", \"moe_layers\": [0, 4], \"attention_chunk_size\": 5, \"no_rope_layers\": [0, 1, "
+                "0, 1, 1], \"use_qk_norm\": false, \"attn_temperature_tuning\": 0}",
+         0xe, 0x1a, 5, 8192, 0, false},
+        {LLAMA4 ", \"attention_chunk_size\": null, \"attn_temperature_tuning\": 4}", 0, 0, 0, 8192,
+         0.1, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        parse_ok(cases[i].text);
+        for (size_t b = 0; b < 5; b++) {
+            ck_assert((pare_block_arch(&config, b)->experts == NULL) == (cases[i].dense >> b & 1));
+            ck_assert_uint_eq(pare_config_mlp(&config, b),
+                              cases[i].dense >> b & 1 ? 300 : config.expert_width);
+            ck_assert_uint_eq(pare_config_window(&config, b),
+                              cases[i].chunks >> b & 1 ? cases[i].window : 0);
+        }
+        ck_assert(config.unit_norms == cases[i].norms);
+        ck_assert(config.temperature == cases[i].temperature);
+        ck_assert_uint_eq(config.temperature_step, cases[i].step);
+    }
+    parse_ok(cases[1].text);
+    ck_assert(pare_config_temperature(&config, false, 100) == 1);
+    ck_assert(pare_config_temperature(&config, true, 6) == 1);
+    ck_assert(pare_config_temperature(&config, true, 7) == (float)(1 + 0.5 * log(2)));
+    ck_assert_uint_eq(pare_window_low(&config, 8, 7), 0);
+    ck_assert_uint_eq(pare_window_low(&config, 8, 23), 16);
+    ck_assert_uint_eq(pare_window_low(&config, 0, 23), 0);
+}
+END_TEST
+
 /* The configuration is taken, and what pare_config_warn says of it stands in `warned`. */
 static void parse_heard(const char *text)
 {
@@ -619,6 +679,7 @@ int main(void)
                         sizeof odd_scaling / sizeof *odd_scaling);
     tcase_add_test(t, what_the_model_does_not_use_is_left_out_and_told);
     tcase_add_test(t, blocks_without_positions);
+    tcase_add_test(t, chunks_and_blocks_without_experts);
     tcase_add_test(t, the_number_of_positions_may_be_that_of_the_family);
     tcase_add_test(t, end_tokens_of_generation_take_the_place_of_others);
     tcase_add_test(t, what_is_not_computed_is_not_supported_rather_than_malformed);

@@ -141,7 +141,9 @@ static pare_status attend(const pare_ops *o, const pare_attend *a, pare_array q,
 {
     for (size_t i = 0; i < q.rows; i++)
         for (size_t at = a->batch.start + i % a->batch.length, j = 0; j <= at; j++)
-            seen.pairs += !a->window || at - j < a->window ? 1 : 0;
+            seen.pairs +=
+                a->window == 0 || (a->f->model->config.chunked ? at / a->window == j / a->window
+                                                               : at - j < a->window);
     return pare_cpu.op->attend(o, a, q, k, v, y);
 }
 

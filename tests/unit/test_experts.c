@@ -137,6 +137,27 @@ START_TEST(corrections_of_any_size_pick_from_what_is_left)
 }
 END_TEST
 
+/* Logits far apart stay apart, which their softmax and their sigmoids would not. */
+START_TEST(inward_routers_pick_the_largest_logits_and_weigh_one)
+{
+    static const float logits[] = {-3, 200, 300, 200, -7, -500};
+    static const uint32_t order[] = {2, 1, 3, 0, 4, 5};
+    const pare_router how = {.used = 6, .norm = true, .inward = true};
+    float logit[6], weight[6];
+    uint32_t picked[6];
+    memcpy(logit, logits, sizeof logit);
+    pare__route(logit, 6, &how, picked, weight);
+    ck_assert_mem_eq(picked, order, sizeof order);
+    ck_assert_mem_eq(logit, logits, sizeof logits);
+    for (size_t i = 0; i < 6; i++)
+        ck_assert(weight[i] == 1);
+    logit[4] = NAN;
+    pare__route(logit, 6, &how, picked, weight);
+    for (uint32_t i = 0; i < 6; i++)
+        ck_assert(picked[i] == i && isnan(weight[i]));
+}
+END_TEST
+
 START_TEST(a_router_without_numbers_gives_the_first_experts_no_number)
 {
     static const float broken[][4] = {{NAN, 1, 2, 3},
@@ -538,6 +559,7 @@ int main(void)
     tcase_add_test(t, sigmoids_pick_by_their_corrected_sums_from_the_best_groups);
     tcase_add_test(t, groups_of_a_softmax_are_as_good_as_their_best_expert);
     tcase_add_test(t, corrections_of_any_size_pick_from_what_is_left);
+    tcase_add_test(t, inward_routers_pick_the_largest_logits_and_weigh_one);
     tcase_add_test(t, a_router_without_numbers_gives_the_first_experts_no_number);
     tcase_add_loop_test(t, experts_add_in_ascending_order_what_one_row_alone_gives, 0,
                         2 * TINY_KINDS);

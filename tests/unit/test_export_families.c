@@ -126,9 +126,10 @@ static bool check_floats(const job_place *p, loaded *was)
         check_refused(s, "round their inputs");
         return false;
     }
-    if (was->model.config.arch->sinks) {
-        check_refused(s, "models of type gpt_oss are not written");
-        check_refused(export_to(p, "gguf:q4_0", &r), "models of type gpt_oss are not written");
+    const pare_experts *const experts = was->model.config.arch->experts;
+    if (experts && experts->stacked) {
+        check_refused(s, "are not written: engines want all experts of a block in one tensor");
+        check_refused(export_to(p, "gguf:q4_0", &r), "are not written: engines want all experts");
         return false;
     }
     ck_assert_msg(s == PARE_OK, "%s", cx.what);

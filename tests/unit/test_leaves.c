@@ -125,7 +125,8 @@ static void walk_model(walk *w)
 /* Of a model of several parts, what is not of its language model. */
 static bool is_of_another_part(const char *name)
 {
-    static const char *const parts[] = {"vision_tower.", "model.visual.", "mtp."};
+    static const char *const parts[] = {"vision_tower.", "model.visual.", "mtp.", "vision_model.",
+                                        "multi_modal_projector."};
     bool is = false;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         is |= strncmp(name, parts[i], strlen(parts[i])) == 0;
