@@ -26,10 +26,6 @@ GPTQMODEL = {  # options of QuantizeConfig
     "gptqmodel-actorder": {"desc_act": True, "act_group_aware": False},
     "gptqmodel-v2": {"format": "gptq_v2"},
     "gptqmodel-v2-zero": {"format": "gptq_v2", "sym": False},
-    "gptqmodel-v2-actorder": {"format": "gptq_v2", "desc_act": True, "act_group_aware": False},
-    "gptqmodel-dynamic": {"dynamic": {r"+:.*\.down_proj": {"bits": 8, "group_size": 64},
-                                      r"-:.*\.o_proj": {}}},
-    "gptqmodel-awq": {"method": "awq", "format": "gemm"},
 }
 
 
