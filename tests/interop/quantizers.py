@@ -4,11 +4,13 @@ by transformers and by `pare eval --exact`. By hand, in an environment that has 
     quantizers.py PARE MODEL CALIBRATION TEXT WORK NAME ...
 
 NAME: llmc-gptq, llmc-actorder, llmc-w8a8, llmc-fp8 (llm-compressor), auto_round, auto_gptq, auto_awq
-(auto-round, by its formats). Fails when a perplexity is further from that of transformers than
+(auto-round, by its formats), or one of GPTQMODEL (GPTQModel; transformers loads its files by its
+linears and computes in F32). Fails when a perplexity is further from that of transformers than
 PERCENT."""
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +19,14 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 PERCENT, WINDOW, WINDOWS, LENGTH, SAMPLES = 0.01, 256, 8, 128, 16
+TEXTS = 32  # of LENGTH tokens, for GPTQModel
 GROUPS = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 64}
+GPTQMODEL = {  # options of QuantizeConfig
+    "gptqmodel-gptq": {},
+    "gptqmodel-actorder": {"desc_act": True, "act_group_aware": False},
+    "gptqmodel-v2": {"format": "gptq_v2"},
+    "gptqmodel-v2-zero": {"format": "gptq_v2", "sym": False},
+}
 
 
 def tokens(tokenizer, path):
@@ -56,6 +65,18 @@ def by_auto_round(model, tokenizer, samples, name, out):
     return next(p.parent for p in out.rglob("config.json"))
 
 
+def by_gptqmodel(source, samples, name, out):
+    os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")  # by itself it fails on two processors
+    from gptqmodel import BACKEND, GPTQModel, QuantizeConfig
+
+    config = QuantizeConfig(bits=4, group_size=128, pack_impl="original",  # compiles nothing
+                            **GPTQMODEL[name])
+    job = GPTQModel.load(source, config, device="cpu", dtype=torch.float32)
+    job.quantize([{"input_ids": s, "attention_mask": [1] * LENGTH} for s in samples], batch_size=1,
+                 backend=BACKEND.TORCH)
+    job.save(str(out))
+
+
 def perplexity(model, ids):
     nll = 0.0
     with torch.no_grad():
@@ -70,14 +91,17 @@ def main():
     pare, source, calibration, text, work, *names = sys.argv[1:]
     tokenizer = AutoTokenizer.from_pretrained(source)
     ids = tokens(tokenizer, calibration)
-    samples = [ids[i * LENGTH:(i + 1) * LENGTH] for i in range(SAMPLES)]
+    samples = [ids[i * LENGTH:(i + 1) * LENGTH] for i in range(TEXTS)]
     ids, worst = tokens(tokenizer, text), 0.0
     for name in names:
         out = Path(work) / name
         if not out.exists():
-            model = AutoModelForCausalLM.from_pretrained(source, torch_dtype=torch.float32)
-            make = by_llm_compressor if name.startswith("llmc-") else by_auto_round
-            make(model, tokenizer, samples, name, out)
+            if name in GPTQMODEL:
+                by_gptqmodel(source, samples, name, out)
+            else:
+                model = AutoModelForCausalLM.from_pretrained(source, torch_dtype=torch.float32)
+                make = by_llm_compressor if name.startswith("llmc-") else by_auto_round
+                make(model, tokenizer, samples[:SAMPLES], name, out)
         out = next(p.parent for p in sorted(out.rglob("config.json")))
         theirs = perplexity(AutoModelForCausalLM.from_pretrained(out, torch_dtype=torch.float32).eval(), ids)
         run = subprocess.run([pare, "eval", str(out), "--text", text, "--window", str(WINDOW), "--limit",
