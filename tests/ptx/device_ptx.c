@@ -303,27 +303,52 @@ static pare_status load_all(pare_ctx *cx, device_ptx *x, const char *files)
     return PARE_OK;
 }
 
-pare_status pare_device_ptx_open(pare_ctx *cx, const char *files,
-                                 const pare_device_ptx_options *options, pare_device **d)
+/* A machine with the kernels of files. */
+static pare_status read_files(pare_ctx *cx, const char *files, device_ptx **d)
 {
     device_ptx *const x = calloc(1, sizeof *x);
     *d = NULL;
     if (!x)
         return pare_fail(cx, PARE_ENOMEM, "out of memory");
+    x->machine = ptx_machine_new();
+    const pare_status s = load_all(cx, x, files);
+    if (s == PARE_OK)
+        *d = x;
+    else
+        release(x);
+    return s;
+}
+
+static struct {
+    device_ptx *device;
+    const char *files;
+} ahead;
+
+pare_status pare_device_ptx_read_ahead(pare_ctx *cx, const char *files)
+{
+    ahead.files = files;
+    return read_files(cx, files, &ahead.device);
+}
+
+pare_status pare_device_ptx_open(pare_ctx *cx, const char *files,
+                                 const pare_device_ptx_options *options, pare_device **d)
+{
+    device_ptx *x = ahead.device && strcmp(files, ahead.files) == 0 ? ahead.device : NULL;
+    *d = NULL;
+    if (x)
+        ahead.device = NULL;
+    else
+        PARE_TRY(read_files(cx, files, &x));
     x->device = (pare_device){.op = &table,
                               .name = "interpreter of PTX",
                               .major = 8,
                               .processors = 4,
                               .shared = (size_t)163 << 10};
-    x->machine = ptx_machine_new();
     x->run = options->run;
     x->total = options->memory ? options->memory : (size_t)64 << 30;
-    pare_status s = load_all(cx, x, files);
-    if (s == PARE_OK && options->counts && !(x->counts = fopen(options->counts, "a")))
-        s = pare_fail(cx, PARE_EINVAL, "'%s' cannot be opened", options->counts);
-    if (s != PARE_OK) {
+    if (options->counts && !(x->counts = fopen(options->counts, "a"))) {
         release(x);
-        return s;
+        return pare_fail(cx, PARE_EINVAL, "'%s' cannot be opened", options->counts);
     }
     *d = &x->device;
     return PARE_OK;

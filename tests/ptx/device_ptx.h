@@ -21,6 +21,10 @@ PARE_CHECKED pare_status pare_device_ptx_open(pare_ctx *cx, const char *files,
                                               const pare_device_ptx_options *options,
                                               pare_device **d);
 
+/* Reads the files for the first device that is opened with them. Each case of a test runs in a
+ * fork: what main() has read, none of them reads again. `files` must stay. */
+PARE_CHECKED pare_status pare_device_ptx_read_ahead(pare_ctx *cx, const char *files);
+
 /* What the environment says: PARE_PTX_CHECKS=full (light), PARE_PTX_SEED=n (warps and blocks in the
  * random order of that seed), PARE_PTX_ORDER=ascending or descending, PARE_PTX_MODEL=a100 or h100
  * (exact), PARE_PTX_EARLY=1, PARE_PTX_THREADS=n (all that the process may use),
