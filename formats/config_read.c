@@ -9,6 +9,7 @@ pare_status pare__config_size(const pare__config_file *f, const char *key, size_
     if (pare__config_absent(v))
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is missing", f->name, key);
     const int64_t n = pare_json_integer(v, -1);
+    max = max > INT64_MAX ? INT64_MAX : max; /* integers of JSON end there */
     if (n < 1 || (uint64_t)n > max)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a whole number from 1 to %zu", f->name,
                          key, max);

@@ -86,6 +86,11 @@ static pare_status read_rotary(const pare__config_file *f, const pare_config *c,
                                    "partial_rotary_factor", &share));
     PARE_TRY(pare__config_positive(f, pare_json_get(f->json, "rope_parameters"),
                                    "partial_rotary_factor", &share));
+    if (share != 1 && !c->arch->turns_part) /* as transformers, where some turn all channels then */
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: partial_rotary_factor %g is not supported in models of type %s (1 "
+                         "is)",
+                         f->name, share, c->arch->model_type);
     const double channels = share * (double)c->head_dim;
     *rotary = channels >= 1 && channels <= (double)c->head_dim ? (size_t)channels : 0;
     if (*rotary == 0 || *rotary % 2 != 0)

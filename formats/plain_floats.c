@@ -113,7 +113,7 @@ static void warn_of_no_scales(const pare_checkpoint *ck)
     size_t count = 0, first = 0;
     for (size_t i = ck->tensors; i-- > 0;) {
         const pare_tensor *const t = &ck->tensor[i];
-        if (!is_read(t->dtype) || t->dtype == PARE_F64 || t->rank != 2)
+        if (!is_read(t->dtype) || t->dtype == PARE_F64 || t->rank < 2)
             continue;
         count++;
         first = i;

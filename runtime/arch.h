@@ -155,6 +155,7 @@ typedef struct pare_arch {
     double norm_eps;            /* 0: must be given */
     size_t context;             /* positions where nothing is said of them */
     double rope_theta, rotary_share;
+    bool turns_part;             /* partial_rotary_factor may be less than 1 */
     bool turns_neighbours;       /* as pare_config says */
     bool rope_given;             /* config.json must describe the scaling of positions */
     double rope_theta_local;     /* of blocks with a window, which turn unscaled; 0: as all do */

@@ -143,6 +143,7 @@ const pare_arch pare__arch_gpt_neox = {
     .norm_eps = 1e-5,
     .rope_theta = 10000,
     .rotary_share = 0.25,
+    .turns_part = true,
     .act = PARE_ACT_GELU,
     .residual = PARE_RESIDUAL_PARALLEL,
 };
@@ -189,6 +190,7 @@ const pare_arch pare__arch_phi = {
     .norm_eps = 1e-5,
     .rope_theta = 10000,
     .rotary_share = 0.5,
+    .turns_part = true,
     .act = PARE_ACT_GELU_TANH,
     .residual = PARE_RESIDUAL_SHARED,
 };

@@ -87,6 +87,7 @@ const pare_arch pare__arch_phi3 = {
     .words = &pare__llama_words,
     .rope_theta = 10000,
     .rotary_share = 1,
+    .turns_part = true,
     .window = PARE_WINDOW_ALL,
 };
 
@@ -175,6 +176,7 @@ const pare_arch pare__arch_glm4 = {
     .norm_eps = 1.5625e-07,
     .rope_theta = 10000,
     .rotary_share = 0.5,
+    .turns_part = true,
     .turns_neighbours = true,
 };
 

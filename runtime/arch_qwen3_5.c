@@ -12,7 +12,7 @@ static const pare_demand qwen3_5_demands[] = {{"attn_output_gate", true}, {.key 
     .producer = {[PARE_SITE_MLP] = {.kind = PARE_PRODUCER_NORM},                                   \
                  [PARE_SITE_ACTIVATED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_UP}},                    \
     .context = 32768, .words = &pare__llama_words, .demands = qwen3_5_demands, .norm_eps = 1e-6,   \
-    .rope_theta = 10000, .rotary_share = 0.25
+    .rope_theta = 10000, .rotary_share = 0.25, .turns_part = true
 
 #define QWEN3_5_MLP                                                                                \
     NO_LATENT, [PARE_ROLE_GATE] = INNER("mlp.gate_proj", PARE_SITE_MLP, PARE_BIAS_NEVER),          \

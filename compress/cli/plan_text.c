@@ -168,7 +168,7 @@ static void print_evaluation(const pare_plan *p)
                      "evaluation", p->held_out, pare_plural(p->held_out));
     if (p->held_out && !p->recipe.held_out && !p->recipe.evaluations &&
         p->job->part == PARE_JOB_WHOLE)
-        (void)printf(": what is\n%-17s %s is always evaluated, and the recipe has no evaluate:", "",
+        (void)printf(": what is\n%-17s %s is always evaluated, and \"evaluate:\" names nothing", "",
                      p->training ? "trained" : "pruned");
     if (p->held_out)
         (void)printf("\n");
