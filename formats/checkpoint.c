@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "formats/archive.h"
 #include "formats/checkpoint_internal.h"
 #include "formats/expert_stack.h"
 #include "formats/format_version.h"
@@ -384,7 +385,14 @@ static pare_status open_file(pare_checkpoint *ck, pare_arena *a)
     pare_file f; /* opening it says why not */
     PARE_TRY(pare_file_map(ck->cx, a, ck->path, &f));
     const pare__container *const kind = pare__container_of(&f);
+    const bool archive =
+        f.bytes >= PARE_ARCHIVE_HEAD && memcmp(f.data, pare_archive_head, PARE_ARCHIVE_HEAD) == 0;
     pare_file_unmap(&f);
+    if (archive)
+        return pare_fail(ck->cx, PARE_ENOTSUP,
+                         "%s: an archive of \"pare pack\"; \"pare unpack\" writes the directory of "
+                         "the model, which is read",
+                         ck->path);
     if (!kind)
         return pare_fail(ck->cx, PARE_ENOTSUP,
                          "%s: neither a directory nor a file of a known kind, by its name or by "

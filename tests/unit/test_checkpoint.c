@@ -1,3 +1,4 @@
+#include "formats/archive.h"
 #include "tests/fuzz/index_input.h"
 #include "tests/unit/load_case.h"
 
@@ -89,6 +90,9 @@ START_TEST(what_is_no_checkpoint_is_refused)
     folder_put_text(&dir, "model.onnx", "\x08\x07");
     ck_assert_int_eq(load(dir.file, &model), PARE_ENOTSUP);
     ck_assert_ptr_nonnull(strstr(cx.what, "neither a directory nor a file of a known kind"));
+    folder_put(&dir, "model.pare.zst", pare_archive_head, PARE_ARCHIVE_HEAD);
+    ck_assert_int_eq(load(dir.file, &model), PARE_ENOTSUP);
+    ck_assert_ptr_nonnull(strstr(cx.what, "an archive of \"pare pack\""));
     folder_put_text(&dir, "config.json", "{}");
     refuses(PARE_ENOTFOUND, "no file model.safetensors, pytorch_model.bin, model.npz, model.h5, "
                             "no index of shards and no .gguf is there; ");
