@@ -61,7 +61,7 @@ static const char *const messages[] = {
     "rope_scaling: longrope with 512 channels of a head that turn is not supported (up to 256 are)",
     "rope_scaling: rope_type is llama3, but type is linear",
     "original_max_position_embeddings is not a whole number",
-    "llama3 needs factor >= 1 and low_freq_factor < high_freq_factor",
+    "llama3 needs factor >= 1 and low_freq_factor <= high_freq_factor",
     "rope_scaling and rope_parameters contradict each other",
     "rope_theta is given twice, 10000 and 500000",
     "rotary positions of 0.05 times 8 channels",
