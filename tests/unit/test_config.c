@@ -103,6 +103,7 @@ static const char *const messages[] = {
     "qk_nope_head_dim 16 with qk_rope_head_dim 8 and v_head_dim 64 is not supported: keys of an",
     "keys and values of 1048576 heads of 24 are more than 16777216",
     "partial_rotary_factor 0.5 is not supported in models of type deepseek_v3 (1 is)",
+    "partial_rotary_factor 0.5 is not supported in models of type llama4_text (1 is)",
     "positions of models of type deepseek_v3 are scaled by yarn or not at all",
     "topk_method greedy is not supported (noaux_tc is)",
     "scoring_func sigmoid is not supported (softmax is)",
