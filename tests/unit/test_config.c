@@ -128,6 +128,7 @@ static const char *const messages[] = {
     "interleave_moe_layer_step is not a whole number from 1 to 16777216",
     "floor_scale is not a whole number from 1 to 16777216",
     "attn_scale is not a number of at least 0",
+    "attn_scale 1e+38 scales queries by more than fits F32",
     "attn_temperature_tuning is not true or false",
     "use_qk_norm with positions of a type that scales attention by 1.20794 is not supported",
     "use_qk_norm is not true or false",
