@@ -145,6 +145,7 @@ static const char *const messages[] = {
     "already quantized by hqq, which pare does not read; give the checkpoint in F32",
     "quantization_config.quant_method is missing or not a text; where the weights are floats,",
     "num_experts is missing",
+    "num_local_experts is missing",
     "num_experts is not a whole number from 1 to 1024",
     "num_experts is 8, but num_local_experts is 9",
     "num_experts_per_tok is missing",
