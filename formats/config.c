@@ -154,7 +154,7 @@ static pare_status read_sizes(const pare__config_file *f, pare_config *c)
 static pare_status read_expert_count(const pare__config_file *f, const pare_experts *e,
                                      pare_config *c)
 {
-    for (size_t i = 0; i < sizeof e->count / sizeof *e->count; i++) {
+    for (size_t i = 0; i < sizeof e->count / sizeof *e->count && e->count[i]; i++) {
         size_t count;
         PARE_TRY(pare__config_size_or(f, e->count[i], PARE_EXPERTS_MAX, c->experts, &count));
         if (c->experts && count != c->experts)

@@ -39,6 +39,9 @@ static pare_status read_temperature(const pare__config_file *f, pare_config *c)
     if (!(scale >= 0) || !isfinite(scale))
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a number of at least 0", f->name, key);
     c->temperature = on ? scale : 0;
+    if (!isfinite(pare_config_temperature(c, true, PARE__CONFIG_SIZE_MAX)))
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s %g scales queries by more than fits F32",
+                         f->name, key, scale);
     return PARE_OK;
 }
 

@@ -44,6 +44,10 @@ PARE_CHECKED pare_status pare__config_needs_scaling(const pare__config_file *f);
 /* What pare does not compute of a family that is known by name only; NULL for other names. */
 const char *pare__config_missing(const char *model_type);
 
+/* Refuses another share of the channels of a head that turn than all of them. PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare__config_all_turn(const pare__config_file *f, const pare_config *c,
+                                               double share);
+
 /* What the object `key` of the file says of the scaling of positions, of a type that it names; *r
  * has theta and rotary. As pare__config_rope. */
 PARE_CHECKED pare_status pare__config_scaling(const pare__config_file *f, const char *key,

@@ -47,11 +47,7 @@ pare_status pare__config_latent(const pare__config_file *f, pare_config *c)
     PARE_TRY(pare__config_size(f, "qk_rope_head_dim", MOST, &c->rope.rotary));
     PARE_TRY(pare__config_size(f, "v_head_dim", MOST, &c->value_dim));
     PARE_TRY(pare__config_positive(f, f->json, "partial_rotary_factor", &share));
-    if (share != 1)
-        return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: partial_rotary_factor %g is not supported in models of type %s (1 "
-                         "is)",
-                         f->name, share, c->arch->model_type);
+    PARE_TRY(pare__config_all_turn(f, c, share));
     c->head_dim = nope + c->rope.rotary;
     if (c->arch->experts->correction) /* V2 does not look at it */
         PARE_TRY(pare__config_flag(f, "rope_interleave", true, &c->turns_neighbours));

@@ -75,6 +75,16 @@ static bool same_scaling(const pare_rope *a, const pare_rope *b)
            memcmp(a->divisor, b->divisor, sizeof a->divisor) == 0;
 }
 
+pare_status pare__config_all_turn(const pare__config_file *f, const pare_config *c, double share)
+{
+    if (share != 1)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: partial_rotary_factor %g is not supported in models of type %s (1 "
+                         "is)",
+                         f->name, share, c->arch->model_type);
+    return PARE_OK;
+}
+
 /* The share of the channels of a head that turn stands at the top under two names or, in newer
  * files, inside rope_parameters. */
 static pare_status read_rotary(const pare__config_file *f, const pare_config *c, size_t *rotary)
@@ -86,11 +96,8 @@ static pare_status read_rotary(const pare__config_file *f, const pare_config *c,
                                    "partial_rotary_factor", &share));
     PARE_TRY(pare__config_positive(f, pare_json_get(f->json, "rope_parameters"),
                                    "partial_rotary_factor", &share));
-    if (share != 1 && !c->arch->turns_part) /* as transformers, where some turn all channels then */
-        return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: partial_rotary_factor %g is not supported in models of type %s (1 "
-                         "is)",
-                         f->name, share, c->arch->model_type);
+    if (!c->arch->turns_part) /* transformers turns all of these, whatever is said */
+        PARE_TRY(pare__config_all_turn(f, c, share));
     const double channels = share * (double)c->head_dim;
     *rotary = channels >= 1 && channels <= (double)c->head_dim ? (size_t)channels : 0;
     if (*rotary == 0 || *rotary % 2 != 0)
@@ -111,11 +118,7 @@ static pare_status read_kind(const pare__config_file *f, const pare__config_file
     PARE_TRY(pare__config_positive(f, f->json, "partial_rotary_factor", &share));
     PARE_TRY(pare__config_positive(f, pare_json_get(kinds->json, kind), "partial_rotary_factor",
                                    &share));
-    if (share != 1)
-        return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: partial_rotary_factor %g is not supported in models of type %s (1 "
-                         "is)",
-                         f->name, share, c->arch->model_type);
+    PARE_TRY(pare__config_all_turn(f, c, share));
     r->theta = top;
     PARE_TRY(read_object(kinds, kind, c, r));
     if (!pare__config_absent(pare_json_get(f->json, base)) && r->theta != top)

@@ -50,9 +50,9 @@ static pare_status read_llama3(const object *o, const pare_config *c, pare_rope 
     PARE_TRY(read_needed(o, "low_freq_factor", &r->low_freq_factor));
     PARE_TRY(read_needed(o, "high_freq_factor", &r->high_freq_factor));
     PARE_TRY(read_original(o, c, &r->original_context));
-    if (r->factor < 1 || r->high_freq_factor <= r->low_freq_factor)
+    if (r->factor < 1 || r->high_freq_factor < r->low_freq_factor)
         return pare_fail(o->f->cx, PARE_EFORMAT,
-                         "%s: %s: llama3 needs factor >= 1 and low_freq_factor < high_freq_factor",
+                         "%s: %s: llama3 needs factor >= 1 and low_freq_factor <= high_freq_factor",
                          o->f->name, o->key);
     return PARE_OK;
 }

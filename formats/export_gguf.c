@@ -388,6 +388,17 @@ static pare_status add_divisors(listing *l, const char *name, const float *value
     return PARE_OK;
 }
 
+/* What Llama 3 divides a frequency by: `turns` in original_context positions. */
+static double llama3_divisor(const pare_rope *r, double turns)
+{
+    if (turns >= r->high_freq_factor)
+        return 1;
+    if (turns < r->low_freq_factor)
+        return r->factor;
+    const double smooth = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+    return 1 / ((1 - smooth) / r->factor + smooth);
+}
+
 /* The scaling of frequencies that readers take from tensors. */
 static pare_status add_scaling(listing *l)
 {
@@ -403,11 +414,7 @@ static pare_status add_scaling(listing *l)
     for (size_t i = 0; i < pairs; i++) {
         const double wave = 2 * 3.14159265358979323846 * pow(r->theta, (double)i / (double)pairs);
         const double turns = (double)r->original_context / wave;
-        const double smooth =
-            (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
-        values[i] = (float)(turns > r->high_freq_factor  ? 1
-                            : turns < r->low_freq_factor ? r->factor
-                                                         : 1 / ((1 - smooth) / r->factor + smooth));
+        values[i] = (float)llama3_divisor(r, turns);
     }
     return add_divisors(l, "rope_freqs.weight", values, pairs);
 }

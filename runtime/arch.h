@@ -81,7 +81,7 @@ typedef struct pare_experts {
     bool inward; /* the router gives each picked expert the sigmoid of its logit, which scales the
                     input of the expert, not its output */
     const char *shared_gate; /* [1, hidden], likewise: its sigmoid scales the MLP of part 0; NULL */
-    const char *count[2];    /* words of config.json for the number of experts, one of them given */
+    const char *count[2];    /* words of config.json for the number of experts: one or two */
     const char *used;        /* for those that each token runs */
     const char *width;       /* for the rows of GATE and UP */
     const char *norm;        /* whether weights of the picked ones sum to 1; NULL: they do */

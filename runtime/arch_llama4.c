@@ -10,7 +10,7 @@ static const pare_experts llama4_experts = {
     .stacked = true,
     .halves = true,
     .inward = true,
-    .count = {"num_local_experts", "num_experts"},
+    .count = {"num_local_experts"},
     .used = "num_experts_per_tok",
     .width = "intermediate_size",
 };

@@ -185,7 +185,7 @@ static double llama3_frequency(const pare_rope *r, double plain)
     const double turns = (double)r->original_context * plain / two_pi;
     if (turns < r->low_freq_factor)
         return plain / r->factor;
-    if (turns > r->high_freq_factor)
+    if (turns >= r->high_freq_factor) /* also where nothing is in between */
         return plain;
     const double keep = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
     return (1 - keep) * plain / r->factor + keep * plain;

@@ -36,8 +36,8 @@ typedef struct pare_rope {
 /* Angular frequency of pair i of `pairs`, radians per position, f = theta^(-i / pairs) without
  * scaling, in a sequence of `length` positions L; C is original_context.
  *   LINEAR    f / stretch
- *   LLAMA3    wavelengths above C / low_freq_factor are stretched by `factor`, those below
- *             C / high_freq_factor are kept, and in between the two are mixed linearly
+ *   LLAMA3    wavelengths above C / low_freq_factor are stretched by `factor`, those up
+ *             to C / high_freq_factor are kept, and in between the two are mixed linearly
  *   DYNAMIC   L > C: theta times (factor L / C - factor + 1)^(pairs / (pairs - 1)) for theta
  *   YARN      (1 - m) f + m f / factor, m = (i - a) / (b - a) held in 0 .. 1; a and b are the pairs
  *             that turn beta_fast and beta_slow times in C positions, rounded down and up

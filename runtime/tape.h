@@ -53,8 +53,8 @@ typedef struct pare_tape {
     unsigned char *slab; /* room for records */
     size_t slab_left;
     const pare_gradients *wanted;
-    bool in_expert; /* on the way back, and where its gradients begin */
-    pare_mark expert;
+    const struct pare_step *in_expert; /* on the way back: its first gather, or NULL */
+    pare_mark expert;                  /* where its gradients begin */
     bool unread; /* what linears and sums from here on make is not computed: nobody reads it */
     bool bf16;   /* dx = dy W, dW = dy^T x of what is rounded to BF16: over pare_cpu_bf16 */
     bool dry;    /* only counts what it would take: pare_tape_block_bytes */

@@ -418,27 +418,22 @@ static pare_status undo_attend(pare_tape *t, const pare_step *s)
 }
 
 /* Experts have rows of their own number, whose room fits no other: what the gradients of one took
- * is free behind it. What they add to outside is there before. */
+ * is free behind the first of its gathers. What any of its gathers adds to outside is there
+ * before. */
 static pare_status enter_expert(pare_tape *t, const pare_step *scatter)
 {
-    const pare_step *s = scatter;
+    const pare_step *first = NULL;
     float *d;
-    while (s && !(s->op == PARE__OP_gather && s->route == scatter->route &&
-                  s->expert == scatter->expert))
-        s = s->before;
-    if (!s)
+    for (const pare_step *s = scatter; s && s != scatter->route; s = s->before)
+        if (s->op == PARE__OP_gather && s->route == scatter->route &&
+            s->expert == scatter->expert) {
+            PARE_TRY(pare__tape_d(t, s->x, &d));
+            first = s;
+        }
+    if (!first)
         return PARE_OK;
-    PARE_TRY(pare__tape_d(t, s->x, &d));
-    t->in_expert = true;
+    t->in_expert = first;
     return t->inner.op->mark(&t->inner, &t->expert);
-}
-
-static pare_status leave_expert(pare_tape *t)
-{
-    if (!t->in_expert)
-        return PARE_OK;
-    t->in_expert = false;
-    return t->inner.op->rewind(&t->inner, t->expert);
 }
 
 static pare_status undo_scatter(pare_tape *t, const pare_step *s)
@@ -450,7 +445,10 @@ static pare_status undo_scatter(pare_tape *t, const pare_step *s)
 static pare_status undo_gather(pare_tape *t, const pare_step *s)
 {
     PARE_TRY(pare__tape_gather(t, s));
-    return leave_expert(t);
+    if (s != t->in_expert)
+        return PARE_OK;
+    t->in_expert = NULL;
+    return t->inner.op->rewind(&t->inner, t->expert);
 }
 
 static pare_status undo(pare_tape *t, const pare_step *s)

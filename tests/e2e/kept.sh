@@ -257,9 +257,9 @@ printf '\377\377\377\377' | dd of=damaged.h5 bs=1 seek=$((size / 2)) conv=notrun
 recipe wrong 'from: damaged.h5' "$gptq"
 refuses 4 'damaged.h5: block0000.*: its data cannot be read' wrong
 
-# Families: experts, biases, blocks with both halves side by side.
+# Families: experts, with dense blocks between, biases, blocks with both halves side by side.
 extra=''
-for family in mixtral qwen3_moe gpt2 gpt_neox; do
+for family in mixtral qwen3_moe llama4_text gpt2 gpt_neox; do
     rm -rf model tokens.i32 f.h5 fkeep ffrom fplain
     "$make" $family model
     "$pare" generate model --tokens 60 --count 6 --seed 1 --output tokens.i32 >/dev/null 2>&1

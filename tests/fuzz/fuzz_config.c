@@ -37,7 +37,7 @@ static void check(const pare_config *c)
     if (c->rope.kind != PARE_ROPE_LINEAR)
         require(c->rope.factor > 0 && c->rope.original_context >= 1);
     if (c->rope.kind == PARE_ROPE_LLAMA3)
-        require(c->rope.factor >= 1 && c->rope.high_freq_factor > c->rope.low_freq_factor);
+        require(c->rope.factor >= 1 && c->rope.high_freq_factor >= c->rope.low_freq_factor);
     require(c->rope.kind != PARE_ROPE_LONGROPE || c->rope.divisor[1][c->rope.rotary / 2 - 1] > 0);
     require(c->eos_ids <= sizeof c->eos_id / sizeof c->eos_id[0]);
     require(c->bos_id < (int64_t)c->vocab && c->bos_id >= -1);

@@ -376,31 +376,47 @@ START_TEST(llama_3_scaling_stretches_the_long_waves_only)
     m.config.rope = (pare_rope){.theta = 500000};
     pare_forward plain_f, scaled;
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 2, true, &plain_f), PARE_OK);
+    const double factor = _i ? 16 : 8, high = _i ? 1 : 4; /* of Llama 4 Scout; of Llama 3.1 */
     m.config.rope = (pare_rope){.theta = 500000,
                                 .kind = PARE_ROPE_LLAMA3,
-                                .factor = 8,
+                                .factor = factor,
                                 .low_freq_factor = 1,
-                                .high_freq_factor = 4,
+                                .high_freq_factor = high,
                                 .original_context = 8192};
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 2, true, &scaled), PARE_OK);
     size_t kept = 0, between = 0, stretched = 0;
     for (size_t i = 0; i < 64; i++) {
         const double before = pow(500000, -(double)i / 64), wave = 6.283185307179586 / before;
         const double now = asin((double)scaled.rope_sin[64 + i]);
-        if (wave < 8192.0 / 4) {
+        if (wave < 8192 / high) {
             kept++;
             ck_assert(scaled.rope_sin[64 + i] == plain_f.rope_sin[64 + i]);
         } else if (wave > 8192) {
             stretched++;
-            ck_assert_double_eq_tol(now, before / 8, before * 1e-6);
+            ck_assert_double_eq_tol(now, before / factor, before * 1e-6);
         } else {
-            const double mix = (8192 / wave - 1) / 3;
+            const double mix = (8192 / wave - 1) / (high - 1);
             between++;
-            ck_assert_double_eq_tol(now, (1 - mix) * before / 8 + mix * before, before * 1e-6);
+            ck_assert_double_eq_tol(now, (1 - mix) * before / factor + mix * before, before * 1e-6);
         }
     }
-    ck_assert(kept > 20 && between > 2 && stretched > 20);
+    ck_assert(kept > 20 && (_i ? between == 0 : between > 2) && stretched > 20);
     tiny_end(&h);
+}
+END_TEST
+
+/* A wave as long as both bounds is neither between them nor stretched. */
+START_TEST(llama_3_scaling_without_a_band_keeps_the_wave_at_its_bound)
+{
+    const double bound = 8192 / 6.283185307179586;
+    const pare_rope r = {.theta = 500000,
+                         .kind = PARE_ROPE_LLAMA3,
+                         .factor = 16,
+                         .low_freq_factor = bound,
+                         .high_freq_factor = bound,
+                         .original_context = 8192};
+    ck_assert_double_eq(pare_rope_frequency(&r, 0, 64, 0), 1);
+    ck_assert_double_eq_tol(pare_rope_frequency(&r, 1, 64, 0), pow(500000, -1.0 / 64) / 16, 1e-12);
 }
 END_TEST
 
@@ -598,7 +614,8 @@ int main(void)
     tcase_add_loop_test(c, linears_of_one_input_may_be_of_different_kinds, 0, 2 * TINY_KINDS);
     tcase_add_test(c, logits_are_the_head_times_the_normed_rows_asked_for);
     tcase_add_test(c, a_token_outside_the_vocabulary_is_refused_by_number);
-    tcase_add_test(c, llama_3_scaling_stretches_the_long_waves_only);
+    tcase_add_loop_test(c, llama_3_scaling_stretches_the_long_waves_only, 0, 2);
+    tcase_add_test(c, llama_3_scaling_without_a_band_keeps_the_wave_at_its_bound);
     tcase_add_loop_test(c, planned_scratch_is_enough_for_one_block, 0, TINY_KINDS * 2);
     tcase_add_loop_test(c, every_refused_allocation_of_a_block_is_reported_and_nothing_leaks, 0, 2);
     tcase_add_test(c, an_interrupt_ends_the_pass);

@@ -116,6 +116,21 @@ static pare_status rows(const pare_ops *o, const pare_array *x, pare_array *y)
     return o->op->rows(o, row, x[0], *y);
 }
 
+/* Rows of an inward expert: x[0] times the sigmoids of its column of x[1]. */
+static pare_status scale_rows(const pare_ops *o, const pare_routes *r, size_t e,
+                              const pare_array *x, pare_array *in)
+{
+    const pare_pieces own = {.count = 1, .width = 1, .from = e};
+    const pare_array whole = *in;
+    pare_array logit, gate;
+    PARE_TRY(o->op->take(o, whole.rows, x[1].width, &logit));
+    PARE_TRY(o->op->gather(o, r, e, x[1], logit));
+    PARE_TRY(o->op->take(o, whole.rows, 1, &gate));
+    PARE_TRY(o->op->pieces(o, &own, logit, gate));
+    PARE_TRY(like(o, whole, in));
+    return o->op->share(o, gate, whole, *in);
+}
+
 /* Experts that scale what they get by 1 + their number: router's outputs x[1], rows x[0]. */
 static pare_status experts(const pare_ops *o, const pare_router *how, const pare_array *x,
                            pare_array *y)
@@ -137,6 +152,8 @@ static pare_status experts(const pare_ops *o, const pare_router *how, const pare
         PARE_TRY(o->op->take(o, count, WIDTH, &in));
         PARE_TRY(o->op->take(o, count, WIDTH, &out));
         PARE_TRY(o->op->gather(o, r, e, x[0], in));
+        if (how->inward)
+            PARE_TRY(scale_rows(o, r, e, x, &in));
         PARE_TRY(o->op->add(o, in, in, out));
         for (size_t i = 0; i < e; i++) {
             pare_array more;
@@ -172,6 +189,12 @@ static pare_status routed_by_shares(const pare_ops *o, const pare_array *x, pare
         o, &(pare_router){.used = 2, .norm = true, .scale = 2.5, .correction = correction}, x, y);
 }
 
+/* They gather twice: rows, then logits. */
+static pare_status routed_inward(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    return experts(o, &(pare_router){.used = 2, .inward = true}, x, y);
+}
+
 /* Channels that go to two places, and some that go nowhere. */
 static pare_status pieces(const pare_ops *o, const pare_array *x, pare_array *y)
 {
@@ -198,6 +221,7 @@ static const operation operations[] = {
     {"experts whose weights sum to 1", routed_to_one, {WIDTH, 5}},
     {"experts by sigmoids", routed_by_sigmoids, {WIDTH, 5}},
     {"experts by shares of sigmoids", routed_by_shares, {WIDTH, 5}},
+    {"experts whose inputs are scaled", routed_inward, {WIDTH, 5}},
     {"pieces", pieces, {WIDTH}},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
