@@ -259,7 +259,7 @@ refuses 4 'damaged.h5: block0000.*: its data cannot be read' wrong
 
 # Families: experts, biases, blocks with both halves side by side.
 extra=''
-for family in mixtral qwen3_moe gpt2 gpt_neox; do
+for family in mixtral qwen3_moe llama4 gpt2 gpt_neox; do
     rm -rf model tokens.i32 f.h5 fkeep ffrom fplain
     "$make" $family model
     "$pare" generate model --tokens 60 --count 6 --seed 1 --output tokens.i32 >/dev/null 2>&1
@@ -270,6 +270,10 @@ for family in mixtral qwen3_moe gpt2 gpt_neox; do
     run 0 ffrom
     packed fkeep ffrom
     "$pare" inspect f.h5 >inspect.log 2>&1 || fail "inspect f.h5: $(cat inspect.log)"
+    "$pare" verify f.h5 >verify.log 2>&1 || fail "verify f.h5: $(cat verify.log)"
+    if [ $family = llama4 ]; then # experts in block 1 alone
+        [ "$(grep -ao 'block0000._expert' f.h5 | sort -u)" = block00001_expert ] || fail 'dense blocks have experts'
+    fi
     refuses 4 's.h5: statistics of another model' ffrom --set calibration.from=s.h5 --output none
 done
 echo "e2e.kept: passed"
