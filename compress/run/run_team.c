@@ -58,8 +58,6 @@ static const char *refused(const pare_plan *plan)
 
 enum { PROGRAM, RECIPE, MODEL, STATISTICS, PARTS, HASH = 16 };
 
-/* Files of the model by config.json and by their sizes: their bytes take too long. Data of the
- * recipe is left out, because process 0 sends it. */
 /* What a file of statistics says that messages depend on; nothing of one that the job makes. */
 static void identify_statistics(const pare_plan *plan, uint8_t hash[HASH])
 {
@@ -71,6 +69,8 @@ static void identify_statistics(const pare_plan *plan, uint8_t hash[HASH])
     pare_xxh3(about, given ? sizeof about : 0, hash);
 }
 
+/* Files of the model by config.json and by their sizes: their bytes take too long. Data of the
+ * recipe is left out, because process 0 sends it. */
 static pare_status identify(pare_run *run, uint8_t hash[PARTS][HASH])
 {
     const pare_checkpoint *const ck = &run->plan->checkpoint;
