@@ -89,16 +89,20 @@ static pare_status identify(pare_run *run, uint8_t hash[PARTS][HASH])
 
 static pare_status compare(pare_run *run, uint8_t own[PARTS][HASH])
 {
-    static const char *const names[] = {"program", "recipe", "model", "file of statistics"};
+    static const struct {
+        const char *name, *hint;
+    } part[PARTS] = {
+        [PROGRAM] = {"program", "start the same version of pare on all machines"},
+        [RECIPE] = {"recipe", "give all machines the same recipe and options"},
+        [MODEL] = {"model", "give all machines the same files of the model"},
+        [STATISTICS] = {"file of statistics", "give all machines the same file for \"from\""}};
     uint8_t first[PARTS][HASH];
     memcpy(first, own, sizeof first);
     pare_world_broadcast(run->cx, first, sizeof first);
     for (size_t i = 0; i < PARTS; i++)
         if (memcmp(first[i], own[i], HASH) != 0)
             return pare_fail(run->cx, PARE_EUSAGE,
-                             "the %s here is not that of rank 0: start the same program with the "
-                             "same recipe and model on all machines",
-                             names[i]);
+                             "the %s here is not that of rank 0: %s", part[i].name, part[i].hint);
     return PARE_OK;
 }
 
