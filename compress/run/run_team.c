@@ -101,8 +101,8 @@ static pare_status compare(pare_run *run, uint8_t own[PARTS][HASH])
     pare_world_broadcast(run->cx, first, sizeof first);
     for (size_t i = 0; i < PARTS; i++)
         if (memcmp(first[i], own[i], HASH) != 0)
-            return pare_fail(run->cx, PARE_EUSAGE,
-                             "the %s here is not that of rank 0: %s", part[i].name, part[i].hint);
+            return pare_fail(run->cx, PARE_EUSAGE, "the %s here is not that of rank 0: %s",
+                             part[i].name, part[i].hint);
     return PARE_OK;
 }
 
