@@ -164,6 +164,10 @@ rm -rf model
 kept '  - wanda: {sparsity: 0.5}
   - gptq: {bits: 4, group: 32}'
 rm -rf model
+# dense ones around experts
+"$make" llama4 model > log.txt
+kept '  - gptq: {bits: 4, group: 32}'
+rm -rf model
 "$make" qwen3_5 model > log.txt
 alone each
 together 3 each
