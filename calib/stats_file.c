@@ -85,12 +85,12 @@ uint64_t pare_stats_file_bytes(const pare_config *c, const pare_stats_about *abo
 {
     enum { HEAD = 1 << 20, GROUP = 16384 };
     const uint64_t window = about->window;
-    uint64_t block = part_bytes(c, 0) + GROUP + window * c->hidden * sizeof(float) +
-                     pare_output_curvature_floats(c) * sizeof(float);
-    if (c->experts)
-        block += c->experts * (part_bytes(c, 1) + GROUP);
+    const uint64_t block = part_bytes(c, 0) + GROUP + window * c->hidden * sizeof(float) +
+                           pare_output_curvature_floats(c) * sizeof(float);
+    const uint64_t experts = (c->blocks - c->dense_blocks) * c->experts;
+    const uint64_t expert = experts ? part_bytes(c, 1) + GROUP : 0;
     const uint64_t ids = ((uint64_t)about->samples + about->held_out) * window * sizeof(int32_t);
-    const uint64_t all = HEAD + c->blocks * block + ids;
+    const uint64_t all = HEAD + c->blocks * block + experts * expert + ids;
     return all + all / 32;
 }
 

@@ -7,7 +7,8 @@
  *     stream    F32 [window, hidden]         inputs of the block for the first window
  *     outputs   F32 [rows, 64]               curvature in the outputs (calib/output_curvature.h);
  *                                            with weights of tokens by the loss
- *     experts   U64 [experts]                tokens that the router sends to each; with experts
+ *     experts   U64 [experts]                tokens that the router sends to each; where the block
+ *                                            has experts
  *     SITE      a group for each of attention, attended, mlp, activated that a linear reads, of k
  *               columns:
  *       tokens   U64 [1]                     seen
@@ -17,7 +18,7 @@
  *       sum, abs_sum  F64 [k]          sum of x, and of |x|
  *       sample        F32 [rows, k]    inputs, evenly spread over all tokens
  *       loudness      F64 [2]          energy of all tokens (w |x|^2), and most of one
- *   blockIIIII_expertEEEEE  the same sites of an expert
+ *   blockIIIII_expertEEEEE  the same sites of an expert; where the block has experts
  *
  * The words are those of calib/stats.h. The file is untrusted: whatever is used of it is checked,
  * and a message names the file, the dataset and the element. */
@@ -69,14 +70,14 @@ enum { PARE_STATS_GROUP = 32 };
 const char *pare_stats_group_name(size_t block, size_t part, char name[PARE_STATS_GROUP]);
 
 /* Writing, in this order: the head; of each block its statistics, with what belongs to the block,
- * and of its experts. Statuses of pare_hdf5_put, PARE_ENOMEM. */
+ * and of its experts, if it has some. Statuses of pare_hdf5_put, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_stats_file_begin(pare_hdf5_writer *w, const pare_stats_about *about,
                                                const pare_tokens *tokens,
                                                const pare_tokens *held_out);
 typedef struct pare_stats_block {
     const float *stream;                  /* [window, hidden] */
     const pare_output_curvature *outputs; /* or NULL */
-    const uint64_t *routed;               /* [experts], or NULL */
+    const uint64_t *routed;               /* [experts]; NULL: the block has none */
 } pare_stats_block;
 PARE_CHECKED pare_status pare_stats_file_put_block(pare_hdf5_writer *w, const pare_config *c,
                                                    size_t window, size_t block,
@@ -117,6 +118,9 @@ void pare_stats_group_close(pare_stats_group *g);
 /* Columns of the sites that it has, 0 for the others, and the tokens that all of them saw. */
 PARE_CHECKED pare_status pare_stats_group_shape(const pare_stats_group *g, size_t width[PARE_SITES],
                                                 uint64_t *tokens);
+
+/* Whether the block of this group has experts, and the file a group for each. */
+bool pare_stats_group_experts(const pare_stats_group *g);
 
 /* Fills the statistics of the active sites (pare_stats_take), as if the taps had seen the tokens:
  * s->total is how many that must be. PARE_EFORMAT. Held and drift cannot be filled. */

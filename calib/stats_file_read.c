@@ -504,6 +504,13 @@ pare_status pare_stats_group_outputs(const pare_stats_group *g, pare_output_curv
     return PARE_OK;
 }
 
+bool pare_stats_group_experts(const pare_stats_group *g)
+{
+    char text[2 * PARE_STATS_GROUP];
+    (void)snprintf(text, sizeof text, "%s." PARE__STATS_EXPERTS, g->name);
+    return find(&g->file, text) != NULL;
+}
+
 pare_status pare_stats_group_routed(const pare_stats_group *g, size_t experts, uint64_t most,
                                     uint64_t *routed)
 {

@@ -7,6 +7,7 @@
 typedef struct side {
     const char *path;
     pare_stats_group group;
+    bool experts; /* of the current block */
     size_t width[PARE_SITES];
     uint64_t tokens;
 } side;
@@ -85,8 +86,14 @@ static pare_status compare_site(pare_ctx *cx, pare_arena *scratch, const side of
 static pare_status compare_groups(pare_ctx *cx, pare_arena *scratch, side of[2], size_t block,
                                   size_t part, pare_stats_diff *out)
 {
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2; i++) {
         PARE_TRY(pare_stats_group_shape(&of[i].group, of[i].width, &of[i].tokens));
+        if (part == 0)
+            of[i].experts = pare_stats_group_experts(&of[i].group);
+    }
+    if (of[0].experts != of[1].experts)
+        return pare_fail(cx, PARE_EFORMAT, "%s: %s %s experts, unlike that in %s", of[1].path,
+                         of[1].group.name, of[1].experts ? "has" : "has no", of[0].path);
     if (memcmp(of[0].width, of[1].width, sizeof of[0].width) != 0)
         return pare_fail(cx, PARE_EFORMAT, "%s: %s is of other widths than in %s", of[1].path,
                          of[1].group.name, of[0].path);
@@ -164,7 +171,8 @@ pare_status pare_diff_stats(pare_ctx *cx, pare_arena *a, const char *first, cons
         return PARE_ENOMEM;
     for (size_t block = 0; block < x->blocks; block++) {
         pare_ctx_progress(cx, "comparing statistics", (double)block, (double)x->blocks);
-        for (size_t part = 0; part <= x->experts; part++)
+        PARE_TRY(compare_part(cx, of, block, 0, out));
+        for (size_t part = 1; of[0].experts && part <= x->experts; part++)
             PARE_TRY(compare_part(cx, of, block, part, out));
     }
     return summarize(a, out);

@@ -22,7 +22,7 @@ static pare_status check_block(pare_verify_run *v, const pare_stats_about *about
     pare_status s = pare_stats_group_open(v->cx, &v->arena, v->path, block, 0, &g);
     if (s == PARE_OK)
         s = pare_stats_group_stream(&g, about->window, about->hidden, x);
-    if (s == PARE_OK && about->experts)
+    if (s == PARE_OK && pare_stats_group_experts(&g))
         s = pare_stats_group_routed(&g, about->experts, (uint64_t)about->samples * about->window,
                                     routed);
     pare_stats_group_close(&g);

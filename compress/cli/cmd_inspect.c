@@ -36,8 +36,9 @@ static void print_config(const pare_inspection *in)
     (void)printf("                  vocabulary %zu, context %zu, %s head\n", c->vocab, c->context,
                  c->tied ? "tied" : "separate");
     if (c->experts)
-        (void)printf("experts           %zu of width %zu in each block, a token uses %zu\n",
-                     c->experts, c->expert_width, c->experts_used);
+        (void)printf("experts           %zu of width %zu in %zu of %zu blocks, a token uses %zu\n",
+                     c->experts, c->expert_width, c->blocks - c->dense_blocks, c->blocks,
+                     c->experts_used);
     char cache[PARE_KV_TEXT];
     pare_kv_text(c, &in->kv, cache);
     (void)printf("KV cache          %s\n", cache);
@@ -117,6 +118,7 @@ static void put_config(pare_json_writer *w, const pare_inspection *in)
     pare_json_put_integer(w, "head_dim", (int64_t)c->head_dim);
     if (c->experts) {
         pare_json_put_integer(w, "experts", (int64_t)c->experts);
+        pare_json_put_integer(w, "expert_blocks", (int64_t)(c->blocks - c->dense_blocks));
         pare_json_put_integer(w, "experts_used", (int64_t)c->experts_used);
         pare_json_put_integer(w, "expert_width", (int64_t)c->expert_width);
     }

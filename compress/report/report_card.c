@@ -391,8 +391,9 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "%zu head%s (%zu key/value), head size %zu, vocabulary %zu, context %zu.\n",
                    c->heads, pare_plural(c->heads), c->kv_heads, c->head_dim, c->vocab, c->context);
     if (c->experts)
-        pare__text_put(t, "%zu experts of width %zu in a block, of which a token runs %zu.\n",
-                       c->experts, c->expert_width, c->experts_used);
+        pare__text_put(
+            t, "%zu experts of width %zu in %zu of %zu blocks, of which a token runs %zu.\n",
+            c->experts, c->expert_width, c->blocks - c->dense_blocks, c->blocks, c->experts_used);
     if (r->calibration_windows)
         put_calibration(t, r);
     put_warnings(t, r);

@@ -93,6 +93,8 @@ pare_status pare__run_experts_count(pare_run *run, size_t block)
     run->experts.counted = true;
     if (!run->shape.experts) {
         memset(run->experts.routed, 0, experts * sizeof *run->experts.routed);
+        memset(run->experts.cold, 0, experts * sizeof *run->experts.cold);
+        memset(run->experts.all_rows, 0, run->plan->parts * sizeof *run->experts.all_rows);
         return PARE_OK;
     }
     if (run->plan->kept.used)

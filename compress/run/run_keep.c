@@ -41,7 +41,7 @@ static pare_status keep_part(pare_run *run, size_t block)
         return PARE_ENOMEM;
     PARE_TRY(pare_wave_window(run->cx, &run->wave, 0, stream));
     const pare_stats_block b = {stream, run->weights.outputs.o ? &run->weights.outputs : NULL,
-                                run->experts.counted ? run->experts.routed : NULL};
+                                run->shape.experts ? run->experts.routed : NULL};
     PARE_TRY(pare_stats_file_put_block(run->kept.to, &run->model.config, window, block, &b));
     return pare_stats_file_put_part(run->kept.to, &run->scratch, block, 0, &stats);
 }
@@ -56,7 +56,8 @@ static pare_status keep_block(pare_run *run, size_t block)
     const pare_status s = keep_part(run, block);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
-    PARE_TRY(pare__run_experts_keep(run, block));
+    if (run->shape.experts)
+        PARE_TRY(pare__run_experts_keep(run, block));
     return block + 1 < blocks ? pare__run_carry(run, block) : PARE_OK;
 }
 

@@ -141,5 +141,6 @@ pare_status pare__team_serve(pare_run *run)
             turn_to(run, plan, o.keeps != 0, &stage);
         s = obey(run, &o);
     }
+    run->plan = plan; /* `stage` ends here */
     return s;
 }

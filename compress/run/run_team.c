@@ -58,8 +58,6 @@ static const char *refused(const pare_plan *plan)
 
 enum { PROGRAM, RECIPE, MODEL, STATISTICS, PARTS, HASH = 16 };
 
-/* Files of the model by config.json and by their sizes: their bytes take too long. Data of the
- * recipe is left out, because process 0 sends it. */
 /* What a file of statistics says that messages depend on; nothing of one that the job makes. */
 static void identify_statistics(const pare_plan *plan, uint8_t hash[HASH])
 {
@@ -71,6 +69,8 @@ static void identify_statistics(const pare_plan *plan, uint8_t hash[HASH])
     pare_xxh3(about, given ? sizeof about : 0, hash);
 }
 
+/* Files of the model by config.json and by their sizes: their bytes take too long. Data of the
+ * recipe is left out, because process 0 sends it. */
 static pare_status identify(pare_run *run, uint8_t hash[PARTS][HASH])
 {
     const pare_checkpoint *const ck = &run->plan->checkpoint;
@@ -89,16 +89,20 @@ static pare_status identify(pare_run *run, uint8_t hash[PARTS][HASH])
 
 static pare_status compare(pare_run *run, uint8_t own[PARTS][HASH])
 {
-    static const char *const names[] = {"program", "recipe", "model", "file of statistics"};
+    static const struct {
+        const char *name, *hint;
+    } part[PARTS] = {
+        [PROGRAM] = {"program", "start the same version of pare on all machines"},
+        [RECIPE] = {"recipe", "give all machines the same recipe and options"},
+        [MODEL] = {"model", "give all machines the same files of the model"},
+        [STATISTICS] = {"file of statistics", "give all machines the same file for \"from\""}};
     uint8_t first[PARTS][HASH];
     memcpy(first, own, sizeof first);
     pare_world_broadcast(run->cx, first, sizeof first);
     for (size_t i = 0; i < PARTS; i++)
         if (memcmp(first[i], own[i], HASH) != 0)
-            return pare_fail(run->cx, PARE_EUSAGE,
-                             "the %s here is not that of rank 0: start the same program with the "
-                             "same recipe and model on all machines",
-                             names[i]);
+            return pare_fail(run->cx, PARE_EUSAGE, "the %s here is not that of rank 0: %s",
+                             part[i].name, part[i].hint);
     return PARE_OK;
 }
 

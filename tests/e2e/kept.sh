@@ -270,6 +270,10 @@ for family in mixtral qwen3_moe llama4_text gpt2 gpt_neox; do
     run 0 ffrom
     packed fkeep ffrom
     "$pare" inspect f.h5 >inspect.log 2>&1 || fail "inspect f.h5: $(cat inspect.log)"
+    "$pare" verify f.h5 >verify.log 2>&1 || fail "verify f.h5: $(cat verify.log)"
+    if [ $family = llama4 ]; then # experts in block 1 alone
+        [ "$(grep -ao 'block0000._expert' f.h5 | sort -u)" = block00001_expert ] || fail 'dense blocks have experts'
+    fi
     refuses 4 's.h5: statistics of another model' ffrom --set calibration.from=s.h5 --output none
 done
 echo "e2e.kept: passed"

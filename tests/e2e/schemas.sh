@@ -1,8 +1,8 @@
 #!/bin/bash
 # What every command prints as JSON, and every file of JSON that a job leaves, against docs/schema:
-# schemas.sh PARE ROOT
+# schemas.sh PARE ROOT MAKE_FAMILY
 set -euo pipefail
-pare=$(realpath "$1") root=$(realpath "$2")
+pare=$(realpath "$1") root=$(realpath "$2") make=$(realpath "$3")
 if ! python3 -c 'import jsonschema' 2> /dev/null; then
     echo "skipped: python3-jsonschema is not installed"
     exit 77
@@ -128,6 +128,8 @@ put train_dry_run train lora.yaml --dry-run --output adapters --format json
 put train train lora.yaml --output adapters --format json
 put inspect inspect out --format json
 put inspect inspect demo/hedge --format json
+"$make" llama4 mixture > log.txt
+put inspect inspect mixture --format json
 put export export out --format gguf:q8_0 --output more.gguf --tensor-parallel 2 --json
 put verify verify out --format json
 openssl genpkey -algorithm ed25519 -out private.pem 2> err

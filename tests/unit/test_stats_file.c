@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "calib/stats_file.h"
+#include "compress/artifact/diff_stats.h"
 #include "compress/artifact/verify.h"
 #include "runtime/random.h"
 #include "tests/unit/load_case.h"
@@ -19,6 +20,7 @@ static char sha256[PARE_SHA256_HEX];
 static float inputs[ROWS * 4 * K], stream[WINDOW * K];
 static const char *const files[2] = {"model.safetensors xxh3 00", "config.json xxh3 11"};
 static const char *path;
+static size_t mixtures; /* blocks with experts, in front of those without */
 
 static pare_status see(pare_site site, size_t k)
 {
@@ -32,6 +34,7 @@ static void begin_stats(void)
 {
     unsigned kinds[PARE_SITES];
     begin();
+    mixtures = 0;
     config = (pare_config){.arch = pare_arch_find("llama"),
                            .hidden = K,
                            .blocks = 2,
@@ -74,7 +77,7 @@ static void begin_stats(void)
         stream[i] = (float)i;
 }
 
-/* A block of the file: what was seen, its outputs and the tokens of two experts. */
+/* A block of the file: what was seen, its outputs, and what two experts got and saw. */
 static pare_status put_block(pare_hdf5_writer *w, size_t block)
 {
     static const uint64_t routed[2] = {7, ROWS};
@@ -82,12 +85,14 @@ static pare_status put_block(pare_hdf5_writer *w, size_t block)
     PARE_TRY(pare_output_curvature_take(&arena, &config, &outputs));
     for (size_t i = 0; i < outputs.first[PARE_COMMON_ROLES]; i++)
         outputs.o[i] = (float)i + 1;
-    const pare_stats_block b = {stream, &outputs, routed};
-    config.experts = 2;
+    const pare_stats_block b = {stream, &outputs, block < mixtures ? routed : NULL};
+    config.experts = about.experts;
     const pare_status s = pare_stats_file_put_block(w, &config, WINDOW, block, &b);
     config.experts = 0;
     PARE_TRY(s);
-    return pare_stats_file_put_part(w, &arena, block, 0, &stats);
+    for (size_t part = 0; part <= (b.routed ? about.experts : 0); part++)
+        PARE_TRY(pare_stats_file_put_part(w, &arena, block, part, &stats));
+    return PARE_OK;
 }
 
 static pare_status create(uint64_t most, pare_hdf5_writer *w)
@@ -114,6 +119,14 @@ static void write_file(void)
     ck_assert_msg(s == PARE_OK, "%s", cx.what);
 }
 
+/* The same with two experts in the first blocks. */
+static void write_mixture(size_t blocks)
+{
+    about.experts = 2;
+    mixtures = blocks;
+    write_file();
+}
+
 /* Reads block 1 into fresh statistics. */
 static pare_status read_block(pare_stats *out)
 {
@@ -127,6 +140,13 @@ static pare_status read_block(pare_stats *out)
         s = pare_stats_group_fill(&g, out);
     pare_stats_group_close(&g);
     return s;
+}
+
+static pare_verify_result verify(void)
+{
+    pare_verify_result r;
+    ck_assert_msg(pare_verify(&cx, path, NULL, NULL, &r) == PARE_OK, "%s", cx.what);
+    return r;
 }
 
 static void same_triangle(const float *a, const float *b, size_t k)
@@ -169,7 +189,7 @@ START_TEST(what_belongs_to_a_block_comes_back)
     pare_output_curvature outputs;
     uint64_t routed[2];
     static float x[WINDOW * K];
-    write_file();
+    write_mixture(1);
     ck_assert_int_eq(pare_stats_group_open(&cx, &arena, path, 0, 0, &g), PARE_OK);
     ck_assert_int_eq(pare_stats_group_stream(&g, WINDOW, K, x), PARE_OK);
     ck_assert_mem_eq(x, stream, sizeof x);
@@ -189,6 +209,48 @@ START_TEST(what_belongs_to_a_block_comes_back)
     ck_assert_int_eq(pare_stats_group_open(&cx, &arena, path, 2, 0, &g), PARE_EFORMAT);
     ck_assert_ptr_nonnull(strstr(cx.what, "nothing called block00002 is in it"));
     pare_stats_group_close(&g);
+}
+END_TEST
+
+START_TEST(a_block_without_experts_has_no_groups_for_them)
+{
+    pare_stats_group g;
+    pare_stats_diff d;
+    size_t sites = 0;
+    const char *const first = path;
+    for (size_t i = 0; i < PARE_SITES; i++)
+        sites += stats.site[i].k != 0;
+    write_mixture(1);
+    for (size_t block = 0; block < 2; block++) {
+        ck_assert_int_eq(pare_stats_group_open(&cx, &arena, path, block, 0, &g), PARE_OK);
+        ck_assert(pare_stats_group_experts(&g) == (block == 0));
+        pare_stats_group_close(&g);
+    }
+    const pare_verify_result r = verify();
+    ck_assert(r.statistics && r.findings == 0);
+    ck_assert_msg(pare_diff_stats(&cx, &arena, path, path, &d) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(d.rows, (1 + 2 + 1) * sites);
+    folder_put_text(&dir, "t.h5", "");
+    path = folder_file(&dir, "t.h5");
+    write_mixture(2);
+    ck_assert_int_eq(pare_diff_stats(&cx, &arena, first, path, &d), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "t.h5: block00001 has experts, unlike that in "));
+}
+END_TEST
+
+START_TEST(blocks_without_experts_take_no_room_for_them)
+{
+    uint64_t bytes[3];
+    config.arch = pare_arch_find("llama4_text");
+    config.expert_width = K;
+    config.experts = 2;
+    for (config.dense_blocks = 0; config.dense_blocks < 3; config.dense_blocks++)
+        bytes[config.dense_blocks] = pare_stats_file_bytes(&config, &about);
+    ck_assert_uint_gt(bytes[0], bytes[1]);
+    ck_assert_uint_le(bytes[0] - bytes[1], bytes[1] - bytes[2] + 1); /* rounded */
+    ck_assert_uint_le(bytes[1] - bytes[2], bytes[0] - bytes[1] + 1);
+    config.experts = 0;
+    ck_assert_uint_eq(bytes[2], pare_stats_file_bytes(&config, &about));
 }
 END_TEST
 
@@ -337,13 +399,6 @@ static void tokens_less(pare_site_stats *s)
     s->tokens--;
 }
 
-static pare_verify_result verify(void)
-{
-    pare_verify_result r;
-    ck_assert_msg(pare_verify(&cx, path, NULL, NULL, &r) == PARE_OK, "%s", cx.what);
-    return r;
-}
-
 static const fault faults[] = {
     {h_nan, "attended.h: element 7 is not finite, or larger than its row"},
     {h_nan_diagonal, "attended.h: element 9 is on the diagonal and no finite number"},
@@ -446,6 +501,8 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, statistics_come_back_to_the_bit);
     tcase_add_test(t, what_belongs_to_a_block_comes_back);
+    tcase_add_test(t, a_block_without_experts_has_no_groups_for_them);
+    tcase_add_test(t, blocks_without_experts_take_no_room_for_them);
     tcase_add_test(t, the_head_comes_back);
     tcase_add_test(t, each_difference_is_named);
     tcase_add_test(t, a_column_of_tiny_inputs_comes_back);
