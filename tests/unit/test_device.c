@@ -9,6 +9,7 @@
 #define HAS_CUDA_H 1
 #endif
 #include "kernels/cuda/cuda_images.h"
+#include "runtime/cuda.h"
 #include "runtime/device_driver_internal.h"
 #include "tests/unit/fake_cuda.h"
 #include "tests/unit/unit.h"
@@ -227,6 +228,32 @@ START_TEST(an_old_gpu_is_refused)
     ck_assert_int_eq(pare__device_driver_open(&cx, PARE_FAKE_CUDA, images, &d), PARE_EDEVICE);
     ck_assert_str_eq(cx.what,
                      "Fake GPU 7 has compute capability 7.0; the kernels need 8.0 or higher");
+    nothing_is_left();
+}
+END_TEST
+
+/* What there are no kernels for is refused by its own name, before any other reason. */
+START_TEST(models_without_kernels_are_refused)
+{
+    static const struct {
+        const char *family, *what;
+        bool mixed, turns_neighbours;
+    } cases[] = {{"qwen3_5_text", "a recurrent state", true, false},
+                 {"gpt_oss", "attention sinks or a clamped SwiGLU", false, false},
+                 {"deepseek_v3", "latent attention", false, true},
+                 {"llama4_text", "attention in chunks", false, true},
+                 {"glm4", "neighbouring channels turn together", false, true}};
+    pare_device *const d = opened();
+    const pare_model m = {.config = {.arch = pare_arch_find(cases[_i].family),
+                                     .mixed = cases[_i].mixed,
+                                     .turns_neighbours = cases[_i].turns_neighbours}};
+    pare_forward f = {.model = &m};
+    pare_cuda *c;
+    ck_assert_int_eq(pare_cuda_open(&cx, d, 0, &f, &c), PARE_ENOTSUP);
+    ck_assert_ptr_null(c);
+    ck_assert_msg(strstr(cx.what, cases[_i].what) && strstr(cx.what, cases[_i].family), "%s",
+                  cx.what);
+    d->op->close(&cx, d);
     nothing_is_left();
 }
 END_TEST
@@ -462,6 +489,7 @@ int main(void)
     tcase_add_test(t, a_kernel_gets_its_arguments_and_its_shape);
     tcase_add_test(t, what_a_kernel_did_is_told_with_its_name);
     tcase_add_test(t, an_old_gpu_is_refused);
+    tcase_add_loop_test(t, models_without_kernels_are_refused, 0, 5);
     tcase_add_loop_test(t, an_opening_that_fails_leaves_nothing, 0,
                         sizeof openings / sizeof *openings);
     tcase_add_test(t, every_call_that_fails_is_told);
