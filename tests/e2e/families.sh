@@ -105,11 +105,13 @@ kv_cache: {method: kvquant}'
         done
         ;;
     llama4*)
+        experts=4 blocks=1
+        [ "$name" = llama4 ] || experts=6 blocks=2
         run inspect model
-        grep -q '^experts .* in 1 of 3 blocks, a token uses 2' log.txt || { cat log.txt; exit 1; }
+        grep -q "^experts  *$experts .* in $blocks of 3 blocks, a token uses" log.txt || { cat log.txt; exit 1; }
         run inspect model --format json
-        [ "$(number expert_blocks)" = 1 ] || { cat log.txt; exit 1; }
-        grep -q '^4 experts .* in 1 of 3 blocks, of which' out/README.md || { cat out/README.md; exit 1; }
+        [ "$(number expert_blocks)" = $blocks ] || { cat log.txt; exit 1; }
+        grep -q "^$experts experts .* in $blocks of 3 blocks, of which" out/README.md || { cat out/README.md; exit 1; }
         refuses "names .*router: what picks experts stays" '  - rtn: {targets: "*.router"}'
         refuses "does not train a model of type llama4_text: it has attention in chunks" '  - distill: {}
   - rtn: {bits: 8}'
