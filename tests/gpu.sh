@@ -135,7 +135,7 @@ test_step 60 'products, decoding and rotations against references' "$(at kernels
 test_step 30 'products of F16 within their bound' "$(at f16)"
 test_step 60 'models of every kind of weights' "$(at model)"
 if [ -n "$trial" ]; then
-    step 60 'times of kernels' "$(at speed)" --small
+    step 200 'times of kernels' "$(at speed)" --small
 else
     step 110 'times of kernels' "$(at speed)" --seconds 90
 fi
