@@ -390,8 +390,8 @@ static pare_status open_file(pare_checkpoint *ck, pare_arena *a)
     pare_file_unmap(&f);
     if (archive)
         return pare_fail(ck->cx, PARE_ENOTSUP,
-                         "%s: an archive of \"pare pack\"; \"pare unpack\" writes the directory of "
-                         "the model, which is read",
+                         "%s: an archive of \"pare pack\": unpack it with \"pare unpack\", and "
+                         "give the directory that it writes",
                          ck->path);
     if (!kind)
         return pare_fail(ck->cx, PARE_ENOTSUP,
