@@ -36,12 +36,17 @@ static void group_dot(int32_t d[MT][8], const pare_panel *w, size_t row, const i
     for (size_t k = k0; k < k1; k += PARE_ATOM_K) {
         uint8_t u[PARE_ATOM_N][PARE_ATOM_K];
         unpack(u, w, row, k, bits);
-        for (size_t t = 0; t < nt; t++)
-            for (size_t j = 0; j < PARE_ATOM_K; j++) {
-                const int32_t q = x_at(x, w, t0 + t, k + j, bits);
-                for (size_t r = 0; r < PARE_ATOM_N; r++)
-                    d[t][r] += (u[r][j] - z[r]) * q;
+        for (size_t t = 0; t < nt; t++) {
+            int32_t q[PARE_ATOM_K];
+            for (size_t j = 0; j < PARE_ATOM_K; j++)
+                q[j] = x_at(x, w, t0 + t, k + j, bits);
+            for (size_t r = 0; r < PARE_ATOM_N; r++) {
+                int32_t sum = 0;
+                for (size_t j = 0; j < PARE_ATOM_K; j++)
+                    sum += (u[r][j] - z[r]) * q[j];
+                d[t][r] += sum;
             }
+        }
     }
 }
 

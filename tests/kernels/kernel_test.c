@@ -196,9 +196,9 @@ typedef struct options {
     bool bench, self_test;
 } options;
 
-/* Kernels of a table, but not those that are still the references of `without`. */
+/* Kernels of a table, but not those that it has from the table `below`, which may be NULL. */
 static size_t run_level(const options *o, const pare_kernels *now, const char *level,
-                        const pare_kernels *without, size_t *ran)
+                        const pare_kernels *below, bool any_nan, size_t *ran)
 {
     enum { EACH = sizeof(pare_kernels) / KERNELS };
     pare_kernels ref;
@@ -206,8 +206,8 @@ static size_t run_level(const options *o, const pare_kernels *now, const char *l
     size_t failed = 0;
     for (size_t i = 0; i < KERNELS; i++) {
         if ((o->kernel && strcmp(o->kernel, kernels[i].name) != 0) ||
-            (without &&
-             memcmp((const char *)now + i * EACH, (const char *)without + i * EACH, EACH) == 0))
+            (below &&
+             memcmp((const char *)now + i * EACH, (const char *)below + i * EACH, EACH) == 0))
             continue;
         kt t = {.ref = &ref,
                 .now = now,
@@ -216,7 +216,7 @@ static size_t run_level(const options *o, const pare_kernels *now, const char *l
                 .seed = o->seed,
                 .state = o->seed,
                 .bench = o->bench,
-                .any_nan = without != NULL};
+                .any_nan = any_nan};
         kernels[i].body(&t);
         if (!o->bench)
             printf("%-7s %-16s %6zu checks %s\n", t.level, t.kernel, t.checks,
@@ -234,20 +234,24 @@ static size_t run_levels(const options *o, size_t *ran)
     pare_kernels_init(&ref, 0);
     now = ref;
     kt_device(&now);
-    return o->level && strcmp(o->level, "cuda") != 0 ? 0 : run_level(o, &now, "cuda", &ref, ran);
+    return o->level && strcmp(o->level, "cuda") != 0 ? 0
+                                                     : run_level(o, &now, "cuda", &ref, true, ran);
 }
 #else
 static size_t run_levels(const options *o, size_t *ran)
 {
     const unsigned have = pare_cpu_detect();
-    pare_kernels now;
+    pare_kernels now, below;
     size_t failed = 0;
     for (size_t l = 0; l < PARE_CPU_LEVELS; l++) {
         const pare_cpu_level *const level = &pare_cpu_levels[l];
-        if (level->cpu & ~have || (o->level && strcmp(o->level, level->name) != 0))
+        if (level->cpu & ~have)
             continue;
         pare_kernels_init(&now, level->cpu);
-        failed += run_level(o, &now, level->name, NULL, ran);
+        if (!o->level || strcmp(o->level, level->name) == 0)
+            failed +=
+                run_level(o, &now, level->name, l > 0 && !o->kernel ? &below : NULL, false, ran);
+        below = now;
     }
     return failed;
 }
