@@ -8,7 +8,7 @@
 #define DEMO  PARE_SOURCE_DIR "/recipes/demo"
 #define HEDGE DEMO "/hedge"
 
-enum { WINDOWS = 24, SAMPLES = 32 };
+enum { WINDOWS = 8, SAMPLES = 12 };
 
 static inline void open_model(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck,
                               pare_model *model)

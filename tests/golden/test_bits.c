@@ -11,8 +11,8 @@
 #include "tests/unit/unit.h"
 
 enum {
-    BLOCKS = 2,
-    VOCAB = 4096,
+    BLOCKS = 1,
+    VOCAB = 1024,
     PROMPT = 66, /* two tiles of tokens, two blocks of keys */
     STEPS = 3,
     BRIEF = 2, /* prompt and, behind it, one step of the references, which are slow */

@@ -7,7 +7,7 @@
 enum { TEXT_BYTES = 1500, CALIBRATION_BYTES = 3000, SAMPLES = 3 };
 static const bool enough_for_perplexity = false;
 #else
-enum { TEXT_BYTES = 12000, CALIBRATION_BYTES = 30000, SAMPLES = 32 };
+enum { TEXT_BYTES = 6000, CALIBRATION_BYTES = 15000, SAMPLES = 16 };
 static const bool enough_for_perplexity = true;
 #endif
 enum { WINDOW = 128 };
