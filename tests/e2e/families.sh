@@ -111,6 +111,7 @@ kv_cache: {method: kvquant}'
         grep -q "^experts  *$experts .* in $blocks of 3 blocks, a token uses" log.txt || { cat log.txt; exit 1; }
         run inspect model --format json
         [ "$(number expert_blocks)" = $blocks ] || { cat log.txt; exit 1; }
+        [ "$name" = llama4_text ] || [ "$(number unused_weights)" = 4160 ] || { cat log.txt; exit 1; } # of images
         grep -q "^$experts experts .* in $blocks of 3 blocks, of which" out/README.md || { cat out/README.md; exit 1; }
         refuses "names .*router: what picks experts stays" '  - rtn: {targets: "*.router"}'
         refuses "does not train a model of type llama4_text: it has attention in chunks" '  - distill: {}
