@@ -107,7 +107,8 @@ const pare_tensor *pare__find_tensor(const pare_tensor *tensor, size_t tensors, 
 PARE_CHECKED pare_status pare__checkpoint_names(pare_checkpoint *ck, pare_arena *a);
 
 /* PARE_EFORMAT for a tensor that is missing, with what tells why: one file of several, names with
- * another beginning, all experts in one tensor (PARE_ENOTSUP). */
+ * another beginning, blocks with experts that the file has without or the other way round, all
+ * experts in one tensor (PARE_ENOTSUP). */
 PARE_CHECKED pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck,
                                                        const pare_arch *arch, const char *base,
                                                        const char *suffix);
