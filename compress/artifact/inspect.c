@@ -229,6 +229,7 @@ static pare_status describe_config(inspector *in)
     if (s == PARE_OK || s == PARE_ENOMEM)
         return s;
     out->config = (pare_config){0};
+    out->config_broken = s == PARE_EFORMAT;
     out->config_problem = pare_arena_text(in->arena, in->cx->what, strlen(in->cx->what));
     if (!out->config_problem)
         return PARE_ENOMEM;

@@ -48,6 +48,7 @@ typedef struct pare_inspection {
     bool has_config;
     pare_config config;
     const char *config_problem; /* NULL with has_config */
+    bool config_broken;         /* it is there, and a field of it is missing or wrong */
 } pare_inspection;
 
 /* The verdict of an artifact ("REGRESSION", "unknown"), from its run.json; NULL where its recipe

@@ -209,5 +209,6 @@ pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
         return pare__importance_inspect(cli, args->operand[0]);
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
     PARE_TRY(pare_inspect_verdict(&cli->cx, &cli->arena, args->operand[0], &verdict));
-    return cli->json ? print_json(cli, &in, verdict) : print_text(cli, &in, verdict);
+    PARE_TRY(cli->json ? print_json(cli, &in, verdict) : print_text(cli, &in, verdict));
+    return in.config_broken ? pare_fail(&cli->cx, PARE_EFORMAT, "%s", in.config_problem) : PARE_OK;
 }

@@ -190,9 +190,13 @@ START_TEST(another_family_is_shown_with_the_reason)
     ck_assert(tiny_model_write(&m, dir.path));
     folder_put_text(&dir, "config.json", "{\"model_type\": \"mamba\"}");
     ck_assert_int_eq(pare_inspect(&cx, &arena, dir.path, &in), PARE_OK);
-    ck_assert(!in.has_config);
+    ck_assert(!in.has_config && !in.config_broken);
     ck_assert_ptr_nonnull(strstr(in.config_problem, "model_type mamba is not supported"));
     ck_assert_str_eq(cx.what, "");
+    folder_put_text(&dir, "config.json", "{\"model_type\": \"llama\"}");
+    ck_assert_int_eq(pare_inspect(&cx, &arena, dir.path, &in), PARE_OK);
+    ck_assert(!in.has_config && in.config_broken);
+    ck_assert_ptr_nonnull(strstr(in.config_problem, "hidden_size is missing"));
     ck_assert_int_eq(unlink(dir.file), 0);
     char path[384];
     (void)snprintf(path, sizeof path, "%s", folder_file(&dir, "model.safetensors"));
