@@ -115,14 +115,11 @@ END_TEST
  * with a bias. */
 START_TEST(every_family_uses_its_tensors)
 {
-    for (size_t i = 0; i < FAMILIES; i++) {
-        pare_inspection in;
-        const char *const name = families[i].name;
-        ck_assert(family_write(&families[i], dir.path));
-        ck_assert_msg(pare_inspect(&cx, &arena, dir.path, &in) == PARE_OK, "%s", cx.what);
-        const bool images = strstr(families[i].config, "\"vision_config\"");
-        ck_assert_msg((in.unused > 0) == images, "%s: %zu", name, in.unused);
-    }
+    pare_inspection in;
+    const bool images = strstr(families[_i].config, "\"vision_config\"");
+    ck_assert(family_write(&families[_i], dir.path));
+    ck_assert_msg(pare_inspect(&cx, &arena, dir.path, &in) == PARE_OK, "%s", cx.what);
+    ck_assert_msg((in.unused > 0) == images, "%s: %zu", families[_i].name, in.unused);
 }
 END_TEST
 
@@ -267,7 +264,7 @@ int main(void)
     tcase_add_test(t, words_that_are_not_read_are_told);
     tcase_add_test(t, weights_that_a_token_does_not_use_are_counted);
     tcase_add_test(t, what_the_model_has_no_place_for_is_counted_apart);
-    tcase_add_test(t, every_family_uses_its_tensors);
+    tcase_add_loop_test(t, every_family_uses_its_tensors, 0, FAMILIES);
     tcase_add_test(t, blocks_beyond_those_of_the_configuration_are_counted_apart);
     tcase_add_test(t, an_artifact_shows_one_row_per_packed_linear);
     tcase_add_test(t, rows_and_signs_stand_in_the_encoding);
