@@ -49,14 +49,17 @@ function(pare_cuda_images variable)
         cmake_path(ABSOLUTE_PATH kernel OUTPUT_VARIABLE path)
         set(base ${pare_cuda_folder}/${name})
         if(NOT PARE_GOLDEN)
-            # The PTX is what nvcc keeps of its own steps.
+            # The PTX is what nvcc keeps of its own steps, under a name that no manual promises.
+            set(compile ${PARE_NVCC} ${pare_nvcc_flags} ${pare_nvcc_targets} -Xptxas -v -fatbin
+                        --keep --keep-dir ${base}.steps -MD -MF ${base}.fatbin.d -o ${base}.fatbin ${path})
+            set(kept ${base}.steps/${name}.compute_80.ptx)
             add_custom_command(OUTPUT ${base}.fatbin ${base}.ptx DEPENDS ${path} DEPFILE ${base}.fatbin.d
                 BYPRODUCTS ${base}.ptxas VERBATIM
                 COMMAND ${CMAKE_COMMAND} -E make_directory ${base}.steps
-                COMMAND sh -c "\"$@\" 2> \"$0\" || { cat \"$0\" >&2; exit 1; }" ${base}.ptxas
-                        ${PARE_NVCC} ${pare_nvcc_flags} ${pare_nvcc_targets} -Xptxas -v -fatbin
-                        --keep --keep-dir ${base}.steps -MD -MF ${base}.fatbin.d -o ${base}.fatbin ${path}
-                COMMAND ${CMAKE_COMMAND} -E rename ${base}.steps/${name}.compute_80.ptx ${base}.ptx
+                COMMAND sh -c "\"$@\" 2> \"$0\" || { cat \"$0\" >&2; exit 1; }" ${base}.ptxas ${compile}
+                COMMAND sh -c "test -f \"$0\" || { echo \"no $0: nvcc names the PTX that it keeps otherwise; \
+it keeps\" \"\${0%/*}\"/*.ptx \"after: $*\" >&2; exit 1; }" ${kept} ${compile}
+                COMMAND ${CMAKE_COMMAND} -E rename ${kept} ${base}.ptx
                 COMMAND ${CMAKE_COMMAND} -E rm -r ${base}.steps)
         endif()
         # The compiler would need seconds for each as an array.

@@ -49,7 +49,7 @@ static pare_status read_config(pare_checkpoint *ck, pare_arena *a, bool required
     PARE_TRY(pare_file_map(ck->cx, a, path, &ck->config_file));
     PARE_TRY(pare_watch_mapped(a, &ck->watch, &ck->config_file));
     PARE_TRY(read_json(ck, path, CONFIG_MAX, &ck->config));
-    return pare__config_take_text(ck->cx, path, &ck->config, &ck->is_part);
+    return pare_config_take_text(ck->cx, path, &ck->config, &ck->is_part);
 }
 
 static bool says_packed(const pare_json *config)

@@ -107,7 +107,8 @@ const pare_tensor *pare__find_tensor(const pare_tensor *tensor, size_t tensors, 
 PARE_CHECKED pare_status pare__checkpoint_names(pare_checkpoint *ck, pare_arena *a);
 
 /* PARE_EFORMAT for a tensor that is missing, with what tells why: one file of several, names with
- * another beginning, all experts in one tensor (PARE_ENOTSUP). */
+ * another beginning, blocks with experts that the file has without or the other way round, all
+ * experts in one tensor (PARE_ENOTSUP). */
 PARE_CHECKED pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck,
                                                        const pare_arch *arch, const char *base,
                                                        const char *suffix);
@@ -128,12 +129,6 @@ PARE_CHECKED pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_aren
  * have it under the name of the head alone. Names are as pare__checkpoint_arrange leaves them. Not
  * for an artifact, nor when ck->arranged is set. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__checkpoint_head(pare_checkpoint *ck, pare_arena *a);
-
-/* Of a model of texts and images (model_type gemma3, qwen3_5, llama4) *config becomes that of its
- * text part, a model of its own, and *part is true; other configurations stay. PARE_EFORMAT and
- * PARE_ENOTSUP with the field; PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__config_take_text(pare_ctx *cx, const char *name, pare_json **config,
-                                                bool *part);
 
 /* What the model of a family with so many blocks does not use is left out with a warning, or
  * refused; used[i], of tensor i, becomes true for what stands beside the weights and changes

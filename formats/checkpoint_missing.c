@@ -1,6 +1,7 @@
 /* A tensor that a model needs and a checkpoint lacks, in words that say what to do. */
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
@@ -40,6 +41,72 @@ static const char *stacked(const pare_checkpoint *ck, const pare_arch *arch, con
     return found;
 }
 
+/* What stands behind the prefix of a block, and its number; NULL outside the blocks. */
+static const char *inside(const pare_arch *arch, const char *name, size_t *block)
+{
+    char prefix[NAME];
+    const size_t before = strcspn(arch->block_prefix, "%");
+    if (strncmp(name, arch->block_prefix, before) != 0)
+        return NULL;
+    *block = (size_t)strtoull(name + before, NULL, 10);
+    const int len = snprintf(prefix, sizeof prefix, arch->block_prefix, *block);
+    return strncmp(name, prefix, (size_t)len) == 0 ? name + len : NULL;
+}
+
+/* Whether `rest` is of an expert, and the bytes in front of its number. */
+static bool is_expert(const pare_arch *arch, const char *rest, size_t *stem)
+{
+    *stem = arch->experts ? strcspn(arch->experts->prefix, "%") : 0;
+    return *stem && strncmp(rest, arch->experts->prefix, *stem) == 0;
+}
+
+/* Of a family that has blocks with and without experts: a tensor of the other kind of block than
+ * config.json says. */
+static pare_status fail_kind(const pare_checkpoint *ck, const pare_arch *arch, const char *base,
+                             const char *suffix)
+{
+    char name[NAME];
+    size_t block, stem;
+    const char *const rest = arch->dense ? inside(arch, base, &block) : NULL;
+    if (!rest)
+        return PARE_OK;
+    const char *const shared = arch->linear[PARE_ROLE_GATE].name;
+    const char *const dense = arch->dense->linear[PARE_ROLE_GATE].name;
+    const char *const router = arch->experts->router;
+    const bool mixed = is_expert(arch, rest, &stem) || strcmp(rest, router) == 0 ||
+                       (shared && strcmp(rest, shared) == 0);
+    if (!mixed && strcmp(rest, dense) != 0)
+        return PARE_OK;
+    (void)snprintf(name, sizeof name, "%.*s%s.weight", (int)(rest - base), base,
+                   mixed ? dense : router);
+    if (!pare_checkpoint_find(ck, name))
+        return PARE_OK;
+    return pare_fail(ck->cx, PARE_EFORMAT,
+                     "%s: tensor %s%s is missing: block %zu has %sexperts by config.json (%s), but "
+                     "the file has %s, of a block %s experts",
+                     ck->path, base, suffix, block, mixed ? "" : "no ",
+                     arch->experts->inward ? "moe_layers, interleave_moe_layer_step"
+                                           : "first_k_dense_replace",
+                     name, mixed ? "without" : "with");
+}
+
+/* Of the first expert of a block, in a family whose files hold all of them in one tensor. */
+static pare_status fail_stack(const pare_checkpoint *ck, const pare_arch *arch, const char *base,
+                              const char *suffix)
+{
+    size_t block, stem;
+    const char *const rest = inside(arch, base, &block);
+    if (!rest || !is_expert(arch, rest, &stem) || !arch->experts->stacked ||
+        strncmp(rest + stem, "0.", 2) != 0)
+        return PARE_OK;
+    const bool down = strcmp(rest + stem + 2, arch->experts->linear[PARE_ROLE_DOWN].name) == 0;
+    return pare_fail(ck->cx, PARE_EFORMAT,
+                     "%s: tensor %.*s%s%s is missing, which holds all experts of block %zu; nor is "
+                     "there one for each of them, %s%s and so on",
+                     ck->path, (int)(rest + stem - base), base, down ? "down_proj" : "gate_up_proj",
+                     strcmp(suffix, ".bias") == 0 ? "_bias" : "", block, base, suffix);
+}
+
 pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck, const pare_arch *arch,
                                           const char *base, const char *suffix)
 {
@@ -53,6 +120,8 @@ pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck, const pare_
                          "%s: tensor %s is missing: by its name this is one of several files of a "
                          "model; give their directory",
                          ck->path, name);
+    PARE_TRY(fail_kind(ck, arch, base, suffix));
+    PARE_TRY(fail_stack(ck, arch, base, suffix));
     if ((is = stacked(ck, arch, name)) != NULL)
         return pare_fail(ck->cx, PARE_ENOTSUP,
                          "%s: tensor %s is missing: %s holds all experts of a block in one "

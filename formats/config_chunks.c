@@ -61,10 +61,14 @@ static pare_status read_list(const pare__config_file *f, const pare_json *list, 
     if (pare_json_type_of(list) != PARE_JSON_ARRAY)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a list", f->name, key);
     for (size_t i = 0; i < pare_json_count(list); i++) {
-        const int64_t block = pare_json_integer(pare_json_at(list, i), -1);
+        const int64_t block = pare_json_integer(pare_json_at(list, i), INT64_MIN);
+        if (block == INT64_MIN)
+            return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: item %zu is not a whole number", f->name,
+                             key, i);
         if (block < 0 || (uint64_t)block >= c->blocks)
-            return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: item %zu is not a block from 0 to %zu",
-                             f->name, key, i, c->blocks - 1);
+            return pare_fail(f->cx, PARE_EFORMAT,
+                             "%s: %s: item %zu is %lld, not a block from 0 to %zu", f->name, key, i,
+                             (long long)block, c->blocks - 1);
         experts[block] = true;
     }
     return PARE_OK;

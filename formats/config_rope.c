@@ -168,7 +168,7 @@ static pare_status read_kinds(const pare__config_file *f, pare_config *c)
     return PARE_OK;
 }
 
-/* no_rope_layers has 1 for a block that turns and 0 for one that does not. */
+/* no_rope_layers has 1, or true, for a block that turns and 0, or false, for one that does not. */
 static pare_status read_unturned_list(const pare__config_file *f, const pare_json *list,
                                       pare_config *c)
 {
@@ -180,7 +180,9 @@ static pare_status read_unturned_list(const pare__config_file *f, const pare_jso
                          key, pare_json_count(list), pare_plural(pare_json_count(list)), c->blocks,
                          pare_plural(c->blocks), c->arch->words->blocks);
     for (size_t i = 0; i < c->blocks; i++) {
-        const int64_t turns = pare_json_integer(pare_json_at(list, i), -1);
+        const pare_json *const v = pare_json_at(list, i);
+        const int64_t turns = pare_json_type_of(v) == PARE_JSON_BOOL ? pare_json_bool(v, false)
+                                                                     : pare_json_integer(v, -1);
         if (turns != 0 && turns != 1)
             return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: item %zu is neither 0 nor 1", f->name,
                              key, i);

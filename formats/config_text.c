@@ -113,11 +113,12 @@ static const whole *find(const char *type)
     return NULL;
 }
 
-pare_status pare__config_take_text(pare_ctx *cx, const char *name, pare_json **config, bool *part)
+pare_status pare_config_take_text(pare_ctx *cx, const char *name, pare_json **config, bool *part)
 {
     const whole *const kind = find(pare_json_text(pare_json_get(*config, "model_type"), NULL));
     const pare_json *const text = pare_json_get(*config, "text_config");
-    const char *const is = pare_json_text(pare_json_get(text, "model_type"), NULL);
+    const pare_json *const type = pare_json_get(text, "model_type");
+    const char *const is = pare_json_text(type, NULL);
     pare_json_writer *w = NULL;
     pare_json *doc = NULL;
     const char *words;
@@ -129,6 +130,8 @@ pare_status pare__config_take_text(pare_ctx *cx, const char *name, pare_json **c
         return pare_fail(cx, PARE_EFORMAT,
                          "%s: model_type is %s, but text_config is missing or not an object", name,
                          kind->type);
+    if (!is && !pare__config_absent(type))
+        return pare_fail(cx, PARE_EFORMAT, "%s: text_config: model_type is not a text", name);
     if (is && strcmp(is, kind->text) != 0)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: text_config: model_type %.64s is not supported (%s is)", name, is,

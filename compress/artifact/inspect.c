@@ -25,11 +25,32 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* Whether a name, of a tensor or of a packed linear, lies neither inside a block that the model has
+ * nor in what stands outside of blocks. */
+static bool is_unused(const pare_inspection *out, const char *name)
+{
+    const pare_arch *const a = out->config.arch;
+    if (!out->has_config)
+        return false;
+    const char *const outside[] = {a->embed, a->positions, a->norm, a->head};
+    const size_t before = strcspn(a->block_prefix, "%");
+    if (strncmp(name, a->block_prefix, before) == 0)
+        return strtoull(name + before, NULL, 10) >= out->config.blocks;
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        const size_t len = outside[i] ? strlen(outside[i]) : 0;
+        if (len && strncmp(name, outside[i], len) == 0 && (!name[len] || name[len] == '.'))
+            return false;
+    }
+    return true;
+}
+
 static void add_sizes(pare_inspection *out, pare_inspect_row *row)
 {
     row->bits_per_weight = row->weights ? 8 * (double)row->bytes / (double)row->weights : 0;
-    out->tensor_bytes += row->bytes;
-    out->weights += row->weights;
+    row->unused = is_unused(out, row->name);
+    *(row->unused ? &out->unused_bytes : &out->tensor_bytes) += row->bytes;
+    *(row->unused ? &out->unused_weights : &out->weights) += row->weights;
+    out->unused += row->unused;
     out->rows++;
 }
 
@@ -156,12 +177,15 @@ static int compare_digits(const char **x, const char **y)
     return order;
 }
 
-/* Numbers inside names count by value; equal ones fall back to the plain order. */
-static int by_name(const void *a, const void *b)
+/* What is used comes first. Numbers inside names count by value; equal ones fall back to the plain
+ * order. */
+static int by_use_and_name(const void *a, const void *b)
 {
-    const char *const first = ((const pare_inspect_row *)a)->name;
-    const char *const second = ((const pare_inspect_row *)b)->name;
+    const pare_inspect_row *const p = a, *const q = b;
+    const char *const first = p->name, *const second = q->name;
     const char *x = first, *y = second;
+    if (p->unused != q->unused)
+        return p->unused ? 1 : -1;
     while (*x && *y) {
         const bool digits = *x >= '0' && *x <= '9' && *y >= '0' && *y <= '9';
         const int order = digits ? compare_digits(&x, &y) : (unsigned char)*x - (unsigned char)*y;
@@ -205,6 +229,7 @@ static pare_status describe_config(inspector *in)
     if (s == PARE_OK || s == PARE_ENOMEM)
         return s;
     out->config = (pare_config){0};
+    out->config_broken = s == PARE_EFORMAT;
     out->config_problem = pare_arena_text(in->arena, in->cx->what, strlen(in->cx->what));
     if (!out->config_problem)
         return PARE_ENOMEM;
@@ -229,9 +254,10 @@ static pare_status list_rows(inspector *in)
             PARE_TRY(add_tensor(in, i));
     }
     if (out->rows > 1)
-        qsort(out->row, out->rows, sizeof *out->row, by_name);
+        qsort(out->row, out->rows, sizeof *out->row, by_use_and_name);
     for (size_t i = 0; i < ck->tensors; i++)
-        out->mapped_bytes += ck->stored ? ck->stored[i].run_bytes : ck->tensor[i].bytes;
+        if (!is_unused(out, ck->tensor[i].name))
+            out->mapped_bytes += ck->stored ? ck->stored[i].run_bytes : ck->tensor[i].bytes;
     out->bits_per_weight = out->weights ? 8 * (double)out->tensor_bytes / (double)out->weights : 0;
     return PARE_OK;
 }
@@ -244,10 +270,10 @@ static pare_status describe(inspector *in)
     if (!in->shown)
         return PARE_ENOMEM;
     PARE_TRY(list_files(in));
+    PARE_TRY(describe_config(in));
     PARE_TRY(list_rows(in));
     if (in->ck->packed && pare_packed_kv_read(in->cx, in->ck->index, &in->out->kv) != PARE_OK)
         return pare_fail_context(in->cx, PARE_EFORMAT, "%s: packed.index.json", in->ck->path);
-    PARE_TRY(describe_config(in));
     const uint64_t idle = in->out->has_config ? pare_config_idle_weights(&in->out->config) : 0;
     in->out->idle_weights = idle < in->out->weights ? idle : 0; /* files may hold less */
     return PARE_OK;

@@ -13,6 +13,7 @@ typedef struct pare_inspect_row {
                              engines */
     const char *file;     /* without directory; of the codes when packed */
     bool packed;
+    bool unused; /* the model has no place for it: a part for images, blocks beyond its own */
     uint32_t rank;
     uint64_t shape[PARE_RANK_MAX]; /* true sizes, without padding */
     uint64_t weights;              /* product of the shape; of words those that they hold */
@@ -29,19 +30,25 @@ typedef struct pare_inspect_file {
 typedef struct pare_inspection {
     const char *path;
     bool packed;
-    pare_inspect_row *row; /* by name, numbers in it by value: layers.2 before layers.10 */
-    size_t rows;
+    /* By name, numbers in it by value: layers.2 before layers.10; the last `unused` are not used.
+     */
+    pare_inspect_row *row;
+    size_t rows, unused;
     pare_inspect_file *file;
     size_t files;
-    uint64_t file_bytes, tensor_bytes, weights;
-    uint64_t mapped_bytes;  /* of the tensors in memory when the model runs */
-    uint64_t idle_weights;  /* of experts that a token does not use */
-    double bits_per_weight; /* of all tensors */
+    uint64_t file_bytes;
+    /* Of the tensors that the model uses. */
+    uint64_t tensor_bytes, weights;
+    uint64_t mapped_bytes;                 /* in memory when the model runs */
+    uint64_t idle_weights;                 /* of experts that a token does not use */
+    double bits_per_weight;                /* over all */
+    uint64_t unused_bytes, unused_weights; /* of the others */
     pare_kv_format kv;
     /* The configuration, or why there is none: no config.json, another family, a wrong field. */
     bool has_config;
     pare_config config;
     const char *config_problem; /* NULL with has_config */
+    bool config_broken;         /* it is there, and a field of it is missing or wrong */
 } pare_inspection;
 
 /* The verdict of an artifact ("REGRESSION", "unknown"), from its run.json; NULL where its recipe

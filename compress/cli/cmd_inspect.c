@@ -9,6 +9,8 @@
 #include "compress/output/inputs.h"
 #include "compress/text/units.h"
 
+enum { SHAPE = 160 };
+
 static void shape_text(const pare_inspect_row *row, char *text, size_t size)
 {
     size_t used = 0;
@@ -44,34 +46,67 @@ static void print_config(const pare_inspection *in)
     (void)printf("KV cache          %s\n", cache);
 }
 
-static pare_status print_text(pare_cli *cli, const pare_inspection *in, const char *verdict)
+/* Widths of the columns that texts fill. Of a longer name, the row alone is longer. */
+typedef struct columns {
+    int name, encoding, shape;
+} columns;
+
+enum { NAME_MOST = 100 };
+
+static int wider(int width, const char *text, size_t most)
 {
-    char text[160], mapped[PARE_UNIT_TEXT];
-    int width = 16;
+    const size_t len = strnlen(text, most);
+    return len > (size_t)width ? (int)len : width;
+}
+
+static columns columns_of(const pare_inspection *in)
+{
+    columns c = {52, 16, 14};
+    char text[SHAPE];
     for (size_t i = 0; i < in->rows; i++) {
-        const int len = (int)strlen(in->row[i].encoding);
-        width = len > width ? len : width;
+        c.name = wider(c.name, in->row[i].name, NAME_MOST);
+        c.encoding = wider(c.encoding, in->row[i].encoding, NAME_MOST);
+        shape_text(&in->row[i], text, sizeof text);
+        c.shape = wider(c.shape, text, sizeof text);
     }
-    (void)printf("%s\n", in->path);
-    print_config(in);
-    if (verdict)
-        (void)printf("verdict           %s (pare help require)\n", verdict);
-    (void)printf("\n%-52s %-*s %14s %8s %12s\n", "tensor", width, "encoding", "shape", "bits/w",
-                 "bytes");
+    return c;
+}
+
+static pare_status print_rows(pare_cli *cli, const pare_inspection *in, const columns *c)
+{
+    char text[SHAPE];
+    (void)printf("\n%-*s %-*s %*s %8s %12s\n", c->name, "tensor", c->encoding, "encoding", c->shape,
+                 "shape", "bits/w", "bytes");
     for (size_t i = 0; i < in->rows; i++) {
         const pare_inspect_row *const row = &in->row[i];
         char *const name = pare_arena_text(&cli->arena, row->name, strlen(row->name));
         if (!name)
             return PARE_ENOMEM;
+        if (i == in->rows - in->unused)
+            (void)printf("left out, for a model of type %s does not use them:\n",
+                         in->config.arch->model_type);
         shape_text(row, text, sizeof text);
-        (void)printf("%-52s %-*s %14s %8.3f %12llu\n", pare_text_printable(name), width,
-                     row->encoding, text, row->bits_per_weight, (unsigned long long)row->bytes);
+        (void)printf("%-*s %-*s %*s %8.3f %12llu\n", c->name, pare_text_printable(name),
+                     c->encoding, row->encoding, c->shape, text, row->bits_per_weight,
+                     (unsigned long long)row->bytes);
     }
+    return PARE_OK;
+}
+
+static pare_status print_text(pare_cli *cli, const pare_inspection *in, const char *verdict)
+{
+    char text[PARE_UNIT_TEXT], mapped[PARE_UNIT_TEXT];
+    const columns c = columns_of(in);
+    (void)printf("%s\n", in->path);
+    print_config(in);
+    if (verdict)
+        (void)printf("verdict           %s (pare help require)\n", verdict);
+    PARE_TRY(print_rows(cli, in, &c));
     (void)printf("\n");
     for (size_t i = 0; i < in->files; i++)
-        (void)printf("%-52s %zu tensor%s, %s\n", in->file[i].name, in->file[i].tensors,
+        (void)printf("%-*s %zu tensor%s, %s\n", c.name, in->file[i].name, in->file[i].tensors,
                      pare_plural(in->file[i].tensors), pare_units_bytes(in->file[i].bytes, text));
-    (void)printf("%llu weights, %s, %.3f bits per weight over all tensors",
+    (void)printf("%llu weights, %s, %.3f bits per weight over all of them",
                  (unsigned long long)in->weights, pare_units_bytes(in->tensor_bytes, text),
                  in->bits_per_weight);
     (void)pare_units_bytes(in->mapped_bytes, mapped);
@@ -81,6 +116,10 @@ static pare_status print_text(pare_cli *cli, const pare_inspection *in, const ch
     if (in->idle_weights)
         (void)printf("%llu of them are used by a token\n",
                      (unsigned long long)(in->weights - in->idle_weights));
+    if (in->unused)
+        (void)printf("left out: %zu tensor%s, %llu weights, %s\n", in->unused,
+                     pare_plural(in->unused), (unsigned long long)in->unused_weights,
+                     pare_units_bytes(in->unused_bytes, text));
     return PARE_OK;
 }
 
@@ -90,6 +129,7 @@ static void put_row(pare_json_writer *w, const pare_inspect_row *row)
     pare_json_put_text(w, "name", row->name);
     pare_json_put_text(w, "encoding", row->encoding);
     pare_json_put_bool(w, "packed", row->packed);
+    pare_json_put_bool(w, "used", !row->unused);
     pare_json_open_array(w, "shape");
     for (uint32_t d = 0; d < row->rank; d++)
         pare_json_put_integer(w, NULL, (int64_t)row->shape[d]);
@@ -142,6 +182,8 @@ static pare_status print_json(pare_cli *cli, const pare_inspection *in, const ch
     pare_json_put_integer(w, "weights", (int64_t)in->weights);
     pare_json_put_integer(w, "active_weights", (int64_t)(in->weights - in->idle_weights));
     pare_json_put_finite(w, "model_bits_per_weight", in->bits_per_weight);
+    pare_json_put_integer(w, "unused_weights", (int64_t)in->unused_weights);
+    pare_json_put_integer(w, "unused_bytes", (int64_t)in->unused_bytes);
     put_config(w, in);
     if (verdict)
         pare_json_put_text(w, "verdict", verdict);
@@ -167,5 +209,6 @@ pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
         return pare__importance_inspect(cli, args->operand[0]);
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
     PARE_TRY(pare_inspect_verdict(&cli->cx, &cli->arena, args->operand[0], &verdict));
-    return cli->json ? print_json(cli, &in, verdict) : print_text(cli, &in, verdict);
+    PARE_TRY(cli->json ? print_json(cli, &in, verdict) : print_text(cli, &in, verdict));
+    return in.config_broken ? pare_fail(&cli->cx, PARE_EFORMAT, "%s", in.config_problem) : PARE_OK;
 }

@@ -210,8 +210,13 @@ void pare_help_needle(void)
 void pare_help_presets(void)
 {
     (void)printf("preset: recipes that \"pare init MODEL --preset NAME\" writes for a model\n\n");
-    for (size_t i = 0; i < pare_init_preset_count(); i++)
-        pare_help_row(11, pare_init_preset_at(i).name, pare_init_preset_at(i).summary);
+    for (size_t i = 0; i < pare_init_preset_count(); i++) {
+        const pare_init_preset_row row = pare_init_preset_at(i);
+        char text[128];
+        (void)snprintf(text, sizeof text, "%s%s%s%s", row.summary, row.engines ? ", for " : "",
+                       row.engines ? row.engines : "", row.engines ? ", too" : "");
+        pare_help_row(11, row.name, text);
+    }
     (void)printf("\nA preset chooses groups that divide the widths of the model, as much "
                  "calibration as the passes\nneed, and an export that can hold the result. It "
                  "says why in comments. 2:4 needs --text or\n--tokens, because pare evaluates a "

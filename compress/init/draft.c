@@ -190,6 +190,8 @@ static pare_status compose(pare__draft *d, const char *data, const char *format,
                                     : "");
     pare__text_put(&t, "pare: 1\nmodel: %s\noutput: %s\n%spasses:\n", model, output, data);
     append(&t, &d->passes);
+    if (format && d->engines)
+        pare__text_put(&t, "# The export is for %s.\n", d->engines);
     if (format)
         pare__text_put(&t, "export:\n  - {format: \"%s\", path: %s}\n", format, export);
     append(&t, &d->tail);
@@ -213,7 +215,8 @@ static void look_at_needs(const pare_plan *plan, demand *need)
     }
 }
 
-/* A machine that is too small for the job says nothing against the recipe. */
+/* A machine that is too small for the job says nothing against the recipe. What a plan warns of in
+ * the model was told when the draft began. */
 static pare_status try_plan(pare__draft *d, const char *text, demand *need)
 {
     const pare_job job = {
@@ -221,7 +224,10 @@ static pare_status try_plan(pare__draft *d, const char *text, demand *need)
     pare_arena arena;
     pare_plan plan = {0};
     PARE_TRY(pare_arena_init(d->cx, &arena, 0));
+    void (*const warn_of)(void *self, const char *text) = d->cx->progress.warn;
+    d->cx->progress.warn = NULL;
     const pare_status s = pare_plan_make(d->cx, &arena, &job, &plan);
+    d->cx->progress.warn = warn_of;
     if (s == PARE_OK && need)
         look_at_needs(&plan, need);
     pare_plan_close(&plan);
@@ -455,7 +461,11 @@ pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
     if (d->needs_export)
         return fail_plan(d, PARE_EUSAGE, *text, "the preset does not fit this model: ");
     size_t line;
-    pare__text_put(&d->tail, "# No export to %s: %s.\n", d->format, reason(d, &line));
+    const char *why = reason(d, &line);
+    const size_t named = strlen(d->format);
+    if (strncmp(why, d->format, named) == 0 && strncmp(why + named, ": ", 2) == 0)
+        why += named + 2;
+    pare__text_put(&d->tail, "# No export to %s: %s.\n", d->format, why);
     pare_ctx_clear(d->cx);
     PARE_TRY(compose(d, data, NULL, text, len));
     return try_plan(d, *text, NULL);

@@ -39,6 +39,7 @@ typedef struct pare_init_result {
 
 typedef struct pare_init_preset_row {
     const char *name, *summary;
+    const char *engines; /* that its export is for, beside those the summary names; or NULL */
 } pare_init_preset_row;
 
 /* Every preset, ended by a NULL name. */

@@ -21,6 +21,7 @@ typedef struct pare__draft {
     pare_text_out passes; /* entries of the list, with comments */
     pare_text_out tail;   /* sections and comments behind it */
     const char *format;   /* of the export; NULL: none */
+    const char *engines;  /* that run the export; NULL: it does not say which */
     bool needs_export;    /* without it the recipe is not what was asked for */
     const char *warning;  /* of too little data, or NULL */
     bool tables;          /* embeddings and head are quantized, too */

@@ -165,17 +165,14 @@ typedef struct preset {
 } preset;
 
 static const preset presets[] = {
-    {{"w4a16", "4-bit weights by AWQ and GPTQ, for vLLM and SGLang, too"},
-     "w4a16",
-     write_w4a16,
-     false},
-    {{"w8a8", "8-bit weights and inputs by SmoothQuant, for vLLM and SGLang, too"},
+    {{"w4a16", "4-bit weights by AWQ and GPTQ", "vLLM and SGLang"}, "w4a16", write_w4a16, false},
+    {{"w8a8", "8-bit weights and inputs by SmoothQuant", "vLLM and SGLang"},
      "w8a8",
      write_w8a8,
      false},
-    {{"gguf-q4", "a GGUF file of 4 bits for llama.cpp"}, "q4", write_gguf_q4, true},
-    {{"2:4", "two of four weights pruned, the rest in 4 bits"}, "2of4", write_2of4, false},
-    {{"w2", "2-bit weights; loses much"}, "w2", write_w2, false},
+    {{"gguf-q4", "a GGUF file of 4 bits for llama.cpp", NULL}, "q4", write_gguf_q4, true},
+    {{"2:4", "two of four weights pruned, the rest in 4 bits", NULL}, "2of4", write_2of4, false},
+    {{"w2", "2-bit weights; loses much", NULL}, "w2", write_w2, false},
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 
@@ -213,6 +210,7 @@ pare_status pare_init_preset(pare_ctx *cx, pare_arena *a, const pare_init *init,
     pare_status s = pare__draft_begin(cx, a, init, &d);
     if (s == PARE_OK) {
         d.suffix = p->suffix;
+        d.engines = p->row.engines;
         d.needs_export = p->only;
         pare__text_put(&d.head,
                        "# %s: %s. Written for a model of type %s with %zu block%s;\n"

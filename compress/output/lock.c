@@ -238,40 +238,6 @@ static pare_status try_lock(pare_ctx *cx, pare_arena *a, const char *output, con
     return s;
 }
 
-/* The parents of the output, and which of them was the first that had to be made. */
-static pare_status make_parents(pare_ctx *cx, pare_arena *a, const char *output, char **made)
-{
-    struct stat st;
-    char *const last = pare_path_directory(a, output);
-    if (!last)
-        return PARE_ENOMEM;
-    if (lstat(last, &st) == 0)
-        return PARE_OK;
-    for (size_t i = 1; !*made && output[i]; i++) {
-        if (output[i] != '/')
-            continue;
-        char *const parent = pare_arena_text(a, output, i);
-        if (!parent)
-            return PARE_ENOMEM;
-        if (lstat(parent, &st) != 0)
-            *made = parent;
-    }
-    return pare_output_make(cx, a, last);
-}
-
-/* The directories from that of the file up to `made`, as far as they are empty. */
-static void remove_made(const pare_lock *l)
-{
-    char path[4096];
-    const size_t most = l->made ? strlen(l->made) : 0;
-    (void)snprintf(path, sizeof path, "%s", l->path);
-    for (char *slash; most && (slash = strrchr(path, '/')) && (size_t)(slash - path) >= most;) {
-        *slash = '\0';
-        if (rmdir(path) != 0)
-            return;
-    }
-}
-
 pare_status pare_lock_take(pare_ctx *cx, pare_arena *a, const char *output, const char *command,
                            const pare_teller *teller, pare_lock *out)
 {
@@ -283,7 +249,7 @@ pare_status pare_lock_take(pare_ctx *cx, pare_arena *a, const char *output, cons
         return PARE_ENOMEM;
     pare_status s = PARE_OK;
     for (int i = 0; s == PARE_OK && again && i < TRIES; i++) {
-        s = make_parents(cx, a, output, &l.made);
+        s = pare_output_make_parents(cx, a, output, &l.made);
         if (s == PARE_OK)
             s = try_lock(cx, a, output, command, teller, i == TRIES - 1, &l, &again);
         if (s != PARE_OK || again)
@@ -295,7 +261,7 @@ pare_status pare_lock_take(pare_ctx *cx, pare_arena *a, const char *output, cons
     if (l.held)
         *out = l;
     else
-        remove_made(&l);
+        pare_output_remove_made(l.path, l.made);
     return s;
 }
 
@@ -308,6 +274,6 @@ void pare_lock_release(pare_lock *l)
         mine.st_dev == there.st_dev)
         (void)unlink(l->path); /* before the lock goes: nobody else has begun to use the file */
     drop(l);
-    remove_made(l);
+    pare_output_remove_made(l->path, l->made);
     *l = (pare_lock){0};
 }

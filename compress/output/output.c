@@ -141,6 +141,38 @@ pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path)
     return pare_file_sync_parent(cx, path);
 }
 
+pare_status pare_output_make_parents(pare_ctx *cx, pare_arena *a, const char *path, char **made)
+{
+    struct stat st;
+    char *const last = pare_path_directory(a, path);
+    if (!last)
+        return PARE_ENOMEM;
+    if (!*last || lstat(last, &st) == 0)
+        return PARE_OK;
+    for (size_t i = 1; !*made && path[i]; i++) {
+        if (path[i] != '/')
+            continue;
+        char *const parent = pare_arena_text(a, path, i);
+        if (!parent)
+            return PARE_ENOMEM;
+        if (lstat(parent, &st) != 0)
+            *made = parent;
+    }
+    return pare_output_make(cx, a, last);
+}
+
+void pare_output_remove_made(const char *path, const char *made)
+{
+    char at[4096];
+    const size_t most = made ? strlen(made) : 0;
+    (void)snprintf(at, sizeof at, "%s", path);
+    for (char *slash; most && (slash = strrchr(at, '/')) && (size_t)(slash - at) >= most;) {
+        *slash = '\0';
+        if (rmdir(at) != 0)
+            return;
+    }
+}
+
 bool pare_output_fits(const char *path)
 {
     const char *end = path + strlen(path);

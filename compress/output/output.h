@@ -37,6 +37,14 @@ PARE_CHECKED pare_status pare_output_copy_all(pare_arena *a, const pare_checkpoi
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path);
 
+/* Makes the parents of a path that are not there; *made is the first of them, in the arena, and
+ * stays when there is none. As pare_output_make. */
+PARE_CHECKED pare_status pare_output_make_parents(pare_ctx *cx, pare_arena *a, const char *path,
+                                                  char **made);
+
+/* Removes the parents of a path up to `made` (NULL: none) as far as they are empty. */
+void pare_output_remove_made(const char *path, const char *made);
+
 /* The absolute path without links, "." and "..", in which those of its directories that are not
  * there count as made; false when it is too long. */
 bool pare_output_real(const char *path, char real[PATH_MAX]);

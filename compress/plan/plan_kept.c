@@ -186,6 +186,17 @@ pare_status pare_plan_kept_fail(pare_ctx *cx, const pare_plan *plan, const char 
                      plan->kept.path, what, values[0], values[1]);
 }
 
+static const char other_name[] = "give \"keep\" another name, or remove the file";
+
+pare_status pare_plan_kept_read(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                pare_stats_about *found)
+{
+    const pare_status s = pare_stats_file_about(cx, a, plan->kept.path, found);
+    return plan->kept.made && (s == PARE_EFORMAT || s == PARE_ENOTSUP)
+               ? pare_fail_after(cx, s, "%s", other_name)
+               : s;
+}
+
 /* One that is there: the tokens and the bytes of the model are looked at when the job runs. */
 pare_status pare__plan_kept_look(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
 {
@@ -194,14 +205,15 @@ pare_status pare__plan_kept_look(pare_ctx *cx, pare_arena *a, const pare_plan *p
     if (!plan->kept.used || !plan->kept.made || plan->settled.finished ||
         !pare_path_is_file(plan->kept.path))
         return PARE_OK;
-    PARE_TRY(pare_stats_file_about(cx, a, plan->kept.path, &found));
+    pare_status s = pare_plan_kept_read(cx, a, plan, &found);
+    if (s == PARE_OK && check_shape(cx, plan, &found) != PARE_OK)
+        s = pare_fail_after(cx, PARE_EFORMAT, "%s", other_name);
+    if (s != PARE_OK)
+        return s;
     pare_stats_about own = found;
     pare_plan_kept_asks(plan, &plan->settled, seed, &own);
     if (!own.samples) /* all that the text gives */
         own.samples = found.samples;
-    const pare_status s = check_shape(cx, plan, &found);
-    if (s != PARE_OK)
-        return pare_fail_after(cx, s, "give \"keep\" another name, or remove the file");
     const char *const what = pare_stats_about_differ(&found, &own, values);
     return what ? pare_plan_kept_fail(cx, plan, what, values) : PARE_OK;
 }

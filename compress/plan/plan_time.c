@@ -383,6 +383,16 @@ static void count_linears(estimate *e)
         over((double)e->settled->packed_bytes, e->rate.copy); /* tensors that stay as they are */
 }
 
+/* What is held out is scored by both models in floats, before the training and behind it. */
+static double training_scores(const estimate *e, const pare_work *w)
+{
+    const pare_plan *const p = e->plan;
+    const double tokens = 2.0 * (double)p->held_out * (double)p->window;
+    const double products = 2 * (common_of(w) + w->products[PARE_WORK_HEAD]);
+    return beside_products * over(tokens * products, e->rate.gemm) +
+           over(tokens * (double)p->model.config.vocab, parallel(e, e->rate.compare));
+}
+
 /* Of each token: both models forward, each block of one once more unless it was kept, and back to
  * its inputs and to its weights, which takes as much as two; the head forward twice and back once;
  * probabilities. Each step moves all weights; codes in place are chosen, decoded and undone. */
@@ -400,12 +410,13 @@ static pare_status count_training(estimate *e)
     for (size_t i = 0; i < p->linears; i++)
         weights += (pare_plan_aware(p, &p->linear[i]) ? 2.5 : 1.0) * (double)p->linear[i].packed.n *
                    (double)p->linear[i].packed.k;
+    const double scores = training_scores(e, &w);
     for (size_t i = 0; p->train.bf16 && i < PARE_WORK_PARTS; i++)
         w.products[i] *= bf16_operations(e);
     const double passes = e->settled->memory.keep ? 5 : 6;
     const double products = passes * common_of(&w) + 3.0 * w.products[PARE_WORK_HEAD];
     e->phase[PARE_PHASE_TRAIN] =
-        beside_products * over(tokens * products, e->rate.gemm) +
+        scores + beside_products * over(tokens * products, e->rate.gemm) +
         over(2.0 * tokens * (double)c->vocab, parallel(e, e->rate.compare)) +
         over(2.0 * steps * weights, e->rate.round);
     return PARE_OK;

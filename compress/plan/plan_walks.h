@@ -110,6 +110,11 @@ const char *pare_plan_nan(const pare_plan *plan);
 void pare_plan_kept_asks(const pare_plan *plan, const pare_settled *settled, char seed[24],
                          pare_stats_about *out);
 
+/* Reads what the file that is there is of (pare_stats_file_about); of one that the job would make,
+ * a failure says what to do. */
+PARE_CHECKED pare_status pare_plan_kept_read(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                             pare_stats_about *found);
+
 /* Records how a file that is there differs (pare_stats_about_differ). PARE_EEXISTS. */
 pare_status pare_plan_kept_fail(pare_ctx *cx, const pare_plan *plan, const char *what,
                                 char values[2][128]);

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -198,6 +199,45 @@ pare_status pare__run_check_found(pare_run *run)
     return run->walk.front ? PARE_OK : pare__run_check_tables(run);
 }
 
+/* The linear of the plan that a result of the block is of; NULL: the plan has none such. */
+static const pare_plan_linear *planned(const pare_run *run, size_t block,
+                                       const pare_linear_result *r)
+{
+    const pare_plan *const plan = run->plan;
+    size_t i, end;
+    for (pare_plan_range(plan, block, 0, &i, &end); i < plan->linears; i++)
+        if (strcmp(run->settled.linear[i].packed.name, r->linear.name) == 0)
+            return &run->settled.linear[i];
+    return NULL;
+}
+
+/* With how many min_tokens the experts that are warm and yet have too little would see all tokens,
+ * and have enough; 0: none would. */
+static uint64_t min_tokens_for(const pare_run *run, size_t block)
+{
+    const pare_plan *const plan = run->plan;
+    const pare_calibration *const c = &plan->recipe.calibration;
+    const pare_unit_result *const unit = &run->units.result[block];
+    const uint64_t all = (uint64_t)run->settled.samples * plan->window;
+    const uint64_t fresh = pare_need_fresh(plan, &run->settled, all);
+    uint64_t most = 0;
+    if (c->kind == PARE_CALIBRATION_FROM || c->cold != PARE_COLD_ALL_TOKENS)
+        return 0;
+    for (size_t i = 0; i < unit->rows; i++) {
+        const pare_linear_result *const r = &unit->row[i];
+        const bool warm = r->tokens >= 0 && r->cold == PARE_COLD_NOT;
+        const pare_plan_linear *const l = r->thin && warm ? planned(run, block, r) : NULL;
+        pare_need need;
+        if (!l)
+            continue;
+        (void)pare_need_first(plan, &run->settled, l, &r->support, &need);
+        if (need.tokens <= fresh && need.tokens > most &&
+            pare_need_fresh(plan, &run->settled, (uint64_t)r->tokens) < need.tokens)
+            most = need.tokens;
+    }
+    return most ? (uint64_t)ceil((double)most * (double)all / (double)fresh) : 0;
+}
+
 /* Says how many linears of a block get too little calibration, and what the first of them got. */
 static void tell_first_thin(pare_run *run, size_t block, size_t count, const pare_plan_linear *l,
                             const pare_linear_result *r)
@@ -205,7 +245,8 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
     const pare_plan *const plan = run->plan;
     const pare_support *const h = &r->support;
     const uint64_t tokens = h->known ? h->tokens : (uint64_t)run->settled.samples * plan->window;
-    char is[80] = "", needs[80] = "";
+    const uint64_t min_tokens = min_tokens_for(run, block);
+    char is[80] = "", needs[80] = "", experts[128] = "";
     pare_need need;
     const pare_step *const step =
         &plan->recipe.step[pare_need_first(plan, &run->settled, l, h, &need)];
@@ -214,16 +255,21 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
                        r->linear.k, pare_need_effective(plan, &run->settled, h));
         (void)snprintf(needs, sizeof needs, ", %zu and %zu", need.rank, need.samples);
     }
+    if (min_tokens)
+        (void)snprintf(experts, sizeof experts,
+                       ", or calibration: {experts: {min_tokens: %llu}}, with which experts of "
+                       "fewer see all tokens",
+                       (unsigned long long)min_tokens);
     pare__notify(
         run, PARE_EVENT_NOTICE,
         "warning: calibration: block %zu of %zu: too little for %zu of %zu linears; the first, %s, "
         "saw %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; give more text or "
-        "samples; layers.csv lists the linears of all blocks",
+        "samples%s; layers.csv lists the linears of all blocks",
         block + 1, plan->out.blocks, count, run->units.result[block].rows, r->linear.name,
         (unsigned long long)tokens, pare_plural(tokens),
         (unsigned long long)pare_need_fresh(plan, &run->settled, tokens), is,
         pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,
-        pare_need_outcome(step, false));
+        pare_need_outcome(step, false), experts);
 }
 
 /* Whether a block in front of this one was told of: the first stands for all. */
@@ -238,18 +284,15 @@ static bool was_told(const pare_run *run, size_t block)
 
 static void tell_thin(pare_run *run, size_t block)
 {
-    const pare_plan *const plan = run->plan;
     const pare_unit_result *const unit = &run->units.result[block];
     const pare_linear_result *first = NULL;
-    size_t i, end, count = 0;
+    size_t count = 0;
     for (size_t r = was_told(run, block) ? 0 : unit->rows; r-- > 0;)
         if (unit->row[r].thin)
             count++, first = &unit->row[r];
-    for (pare_plan_range(plan, block, 0, &i, &end); first && i < plan->linears; i++)
-        if (strcmp(run->settled.linear[i].packed.name, first->linear.name) == 0) {
-            tell_first_thin(run, block, count, &run->settled.linear[i], first);
-            return;
-        }
+    const pare_plan_linear *const l = first ? planned(run, block, first) : NULL;
+    if (l)
+        tell_first_thin(run, block, count, l, first);
 }
 
 static void tell_block(pare_run *run, size_t block)

@@ -201,20 +201,22 @@ pare_status pare__keep_file(pare_run *run)
 {
     const char *const path = run->plan->kept.path;
     char *const partial = pare_path_suffix(run->a, path, ".partial");
-    char *const directory = pare_path_directory(run->a, path);
+    char *made = NULL;
     pare_path_kind kind;
     int fd = -1;
-    if (!partial || !directory)
+    if (!partial)
         return PARE_ENOMEM;
     PARE_TRY(pare_path_look(run->cx, path, &kind));
     if (kind != PARE_PATH_ABSENT)
         return PARE_OK;
-    if (*directory)
-        PARE_TRY(pare_output_make(run->cx, run->a, directory));
-    pare_status s = open_partial(run, partial, &fd);
+    pare_status s = pare_output_make_parents(run->cx, run->a, path, &made);
+    if (s == PARE_OK)
+        s = open_partial(run, partial, &fd);
     if (s == PARE_OK)
         s = make(run, partial, fd);
     if (fd >= 0)
         (void)close(fd);
+    if (s != PARE_OK)
+        pare_output_remove_made(path, made);
     return s;
 }

@@ -16,7 +16,8 @@ void pare__keep_walk(pare_run *run, pare_plan *stage);
 
 /* Makes the file unless something has its name: all statistics of the model in floats, in one walk.
  * It is FILE.partial until it is whole and durable; who else comes to make it waits. A file of that
- * name that pare left is made anew, and another one is not touched: PARE_EEXISTS. */
+ * name that pare left is made anew, and another one is not touched: PARE_EEXISTS. Directories that
+ * were made for it go when it is not. */
 PARE_CHECKED pare_status pare__keep_file(pare_run *run);
 
 #endif

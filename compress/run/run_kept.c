@@ -57,7 +57,7 @@ static pare_status compare(pare_run *run)
     pare_stats_about own = kept->about, found;
     char values[2][128];
     PARE_TRY(kept->made ? pare__keep_about(run, &own) : list_model(run, &own));
-    PARE_TRY(pare_stats_file_about(run->cx, run->a, kept->path, &found));
+    PARE_TRY(pare_plan_kept_read(run->cx, run->a, run->plan, &found));
     const char *const what = pare_stats_about_differ(&found, &own, values);
     if (what && kept->made)
         return pare_plan_kept_fail(run->cx, run->plan, what, values);

@@ -19,6 +19,12 @@ static pare_job_path recipe_path(const pare_training *t, const char *key, const 
 /* --- what is there -----------------------------------------------------------------------------
  */
 
+/* A family of checkpoints of another form than pare writes. */
+static bool is_written_otherwise(const pare_arch *a)
+{
+    return a->fused[0].name || a->transposed || a->rounds_inputs;
+}
+
 /* Why the weights of such a model cannot be trained and written; NULL: they can. */
 static const char *why_not(const pare_checkpoint *ck, const pare_config *c)
 {
@@ -64,6 +70,30 @@ static pare_status read_deviation(pare_training *t)
     return PARE_OK;
 }
 
+/* The families whose models can be trained, for a message. */
+static const char *families(char text[512])
+{
+    size_t at = 0;
+    for (const pare_arch *const *a = pare_archs; *a && at < 512; a++) {
+        const pare_config c = {.arch = *a, .mixed = (*a)->recurrent != NULL};
+        if (pare_config_no_training(&c) || is_written_otherwise(*a))
+            continue;
+        const int n = snprintf(text + at, 512 - at, "%s%s", at ? ", " : "", (*a)->model_type);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return text;
+}
+
+static pare_status check_family(const pare_training *t)
+{
+    char known[512];
+    const char *const none = pare_config_no_training(&t->source.config);
+    return none ? pare_fail(t->cx, PARE_ENOTSUP,
+                            "%s: pare does not train models of type %s: %s (it trains %s)",
+                            t->model_path, t->source.config.arch->model_type, none, families(known))
+                : PARE_OK;
+}
+
 /* The model of the recipe, or the config.json, as a checkpoint without tensors. */
 static pare_status open_config(pare_training *t)
 {
@@ -82,7 +112,9 @@ static pare_status open_config(pare_training *t)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_read(t->cx, t->a, t->model_path, CONFIG_CAP, &text, &len));
     PARE_TRY(pare_json_parse(t->cx, t->model_path, text, len, CONFIG_CAP, &ck->config));
+    PARE_TRY(pare_config_take_text(t->cx, t->model_path, &ck->config, &ck->is_part));
     PARE_TRY(pare_config_parse(t->cx, t->model_path, ck->config, &t->source.config));
+    PARE_TRY(check_family(t));
     if (t->source.config.experts)
         return pare_fail(t->cx, PARE_ENOTSUP,
                          "%s: pare does not make random weights for a mixture of experts; give a "
@@ -104,7 +136,8 @@ static pare_status open_model(pare_training *t)
     PARE_TRY(pare_job_path_pick(t->cx, t->a, &model, &t->model_path));
     PARE_TRY(pare_job_check_model(t->cx, t->a, &model, t->model_path));
     PARE_TRY(pare_checkpoint_open(t->cx, t->a, t->model_path, &t->model));
-    return pare_model_load(t->cx, t->a, &t->model, &t->source);
+    PARE_TRY(pare_model_load(t->cx, t->a, &t->model, &t->source));
+    return check_family(t);
 }
 
 /* The teacher: that of the recipe, else the model. */
@@ -165,10 +198,6 @@ pare_status pare__train_open(pare_training *t)
     t->fresh = t->recipe.config.text;
     PARE_TRY(t->fresh ? open_config(t) : open_model(t));
     PARE_TRY(check_kind(t));
-    const char *const none = pare_config_no_training(&t->source.config);
-    if (none)
-        return pare_fail(t->cx, PARE_ENOTSUP, "%s: pare does not train models of type %s: %s",
-                         t->model_path, t->source.config.arch->model_type, none);
     if (t->recipe.blocks) {
         const char *const why = pare_config_no_structure(&t->source.config);
         if (t->recipe.blocks > t->source.config.blocks)

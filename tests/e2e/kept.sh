@@ -110,9 +110,23 @@ refuses 2 'own.h5.partial: is in the way' other
 [ "$(cat own.h5.partial)" = mine ] || fail "own.h5.partial was written to"
 rm own.h5.partial
 echo mine >own.h5
-refuses 4 'own.h5: not an HDF5 file' other
+refuses 4 'own.h5: not an HDF5 file.*; give "keep" another name, or remove the file' other
+"$pare" plan other.yaml 2>&1 | grep -q 'give "keep" another name' || fail "plan takes own.h5"
 [ "$(cat own.h5)" = mine ] || fail "own.h5 was written to"
+
+# Its folders are made as those of an output are: not through a file, and not left behind without one.
+recipe other "$data, keep: own.h5/s.h5" "$gptq"
+refuses 2 'the path leads through .*own.h5, which is no directory' other
+name=$(printf '%0250d' 0) # a file may have it, and the one in the making has no room for its end
+recipe other "$data, keep: folder/in/$name" "$gptq"
+run 4 other
+grep -q "$name.partial: cannot" other.log || fail "$(cat other.log)"
+[ ! -e folder ] || fail "folders of a file that is not there are left"
 rm -rf own.h5 other
+recipe other "$data, keep: folder/in/s.h5" "$gptq"
+run 0 other
+[ -f folder/in/s.h5 ] || fail "no folder/in/s.h5"
+rm -rf folder other
 
 
 # Statistics are no part of a model: neither of the output and its unfinished work, nor of others.

@@ -63,6 +63,16 @@ timeout 20 "$pare" inspect pipe >out.log 2>&1 || code=$?
 [ "$code" = 4 ] || fail "inspect of a pipe: exit $code: $(cat out.log)"
 shows 'pipe: is not a regular file'
 
+# A model whose config.json is broken is listed, and is bad input all the same; one of an unknown family is not.
+cp -r "$demo/hedge" broken
+sed 's/"hidden_size"/"hidden_sise"/' "$demo/hedge/config.json" >broken/config.json
+for format in text json; do
+    refuses 4 'model.layers.0.mlp.down_proj.weight' inspect broken --format "$format"
+    shows 'error: .*config.json: hidden_size is missing'
+done
+sed 's/"llama"/"lama"/' "$demo/hedge/config.json" >broken/config.json
+does inspect broken
+
 # What runs no jobs tells of none.
 printf 'pare: 1\nrecipe: {model: %s, passes: [rtn]}\noutput: jobs\nmatrix: {bits: [4]}\n' "$demo/hedge" >jobs.yaml
 refuses 2 '--notify tells of the end of jobs, and --emit runs none' batch jobs.yaml --emit make --notify true

@@ -38,7 +38,17 @@ done
 sed 's/"vocab_size": 400/"vocab_size": 300/' config.json >small.json
 says 'scratch.yaml:3:13: "vocabulary" is 400, above "vocab_size" of ./small.json, which is 300' \
     "$pare" train scratch.yaml --output x --set config=small.json
+# Of a model of texts and images it is the text part that counts.
+echo '{"model_type": "llama4", "text_config": {}}' >llama4.json
+says 'llama4.json: pare does not train models of type llama4_text: it has attention in chunks (it trains llama, ' \
+    "$pare" train scratch.yaml --output x --set config=llama4.json
 [ ! -e x ] && [ ! -e x.partial ] || fail "a refused job left files"
+cat >gemma3.json <<END
+{"model_type": "gemma3", "text_config": {"vocab_size": 400, "hidden_size": 32, "intermediate_size": 64, "head_dim": 8,
+ "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128}}
+END
+trains scratch.yaml --output gemma3 --set config=gemma3.json --set train.tokens=1024
+grep -q '"model_type": "gemma3_text"' gemma3/config.json || fail "$(cat gemma3/config.json)"
 
 # A weight that F16 cannot hold: the training is not lost, and ends in another type, to the same bytes as one
 # that had it from the start. The token of the weight is in no text.

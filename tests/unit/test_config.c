@@ -124,7 +124,8 @@ static const char *const messages[] = {
     "full_attention_interval is not a whole number from 1 to 16777216",
     "layer_types: item 2 is not supported (full_attention and linear_attention are)",
     "moe_layers is not a list",
-    "moe_layers: item 1 is not a block from 0 to 3",
+    "moe_layers: item 1 is not a whole number",
+    "moe_layers: item 1 is 4, not a block from 0 to 3",
     "no block has experts (moe_layers, interleave_moe_layer_step); at least one needs them",
     "interleave_moe_layer_step is not a whole number from 1 to 16777216",
     "floor_scale is not a whole number from 1 to 16777216",
@@ -449,6 +450,7 @@ START_TEST(blocks_without_positions)
         {SMOLLM3 ", \"no_rope_layer_interval\": 6}", 0},
         {SMOLLM3 ", \"no_rope_layers\": [0, 1, 1, 1, 0], \"no_rope_layer_interval\": 2}", 0x11},
         {SMOLLM3 ", \"no_rope_layers\": [1, 1, 1, 1, 1]}", 0},
+        {SMOLLM3 ", \"no_rope_layers\": [true, false, true, 0, true]}", 0xa},
         {SMOLLM3 ", \"no_rope_layers\": [0, 1, 1, 1, 1], \"no_rope_layer_interval\": 0}", 0x1},
         {SIZES ", \"no_rope_layer_interval\": 2}", 0},
     };

@@ -113,6 +113,8 @@ static const struct {
     {"{\"model_type\": \"gemma3\", \"text_config\": []}",
      "config.json: model_type is gemma3, but text_config is missing or not an object",
      PARE_EFORMAT},
+    {"{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": 3}}",
+     "config.json: text_config: model_type is not a text", PARE_EFORMAT},
     {"{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma2\"}}",
      "config.json: text_config: model_type gemma2 is not supported (gemma3_text is)", PARE_ENOTSUP},
 };

@@ -241,6 +241,58 @@ START_TEST(stacks_that_are_broken_are_refused_by_name)
 }
 END_TEST
 
+/* A tensor gets another name of the same length. */
+static void rename_tensor(const char *from, const char *to)
+{
+    enum { LENGTH = 8 }; /* of the header, in front of it */
+    size_t len;
+    char *const bytes = folder_get(folder_file(&dir, "model.safetensors"), &len);
+    char *const at = strstr(bytes + LENGTH, from);
+    ck_assert_ptr_nonnull(at);
+    memcpy(at, to, strlen(to));
+    folder_put(&dir, "model.safetensors", bytes, len);
+    free(bytes);
+}
+
+START_TEST(a_missing_stack_is_named_as_the_file_should_have_it)
+{
+    ck_assert(family_write(family_find("llama4_text"), dir.path));
+    rename_tensor("2.feed_forward.experts.gate_up_proj", "2.feed_forward.experts.gate_up_pros");
+    refuses(PARE_EFORMAT,
+            "tensor model.layers.2.feed_forward.experts.gate_up_proj is missing, which holds all "
+            "experts of block 2; nor is there one for each of them, "
+            "model.layers.2.feed_forward.experts.0.gate_proj.weight and so on");
+    ck_assert(family_write(family_find("llama4_text"), dir.path));
+    rename_tensor("2.feed_forward.experts.down_proj", "2.feed_forward.experts.down_pros");
+    refuses(PARE_EFORMAT, "tensor model.layers.2.feed_forward.experts.down_proj is missing, which");
+    ck_assert(family_write(family_find("gpt_oss"), dir.path));
+    rename_tensor("1.mlp.experts.gate_up_proj_bias", "1.mlp.experts.gate_up_proj_bits");
+    refuses(PARE_EFORMAT, "tensor model.layers.1.mlp.experts.gate_up_proj_bias is missing, which");
+}
+END_TEST
+
+START_TEST(a_block_of_the_other_kind_is_named)
+{
+    ck_assert(family_write(family_find("llama4_text"), dir.path));
+    edit("config.json", "\"moe_layers\":[0,2]", "\"moe_layers\":[0,1,2]");
+    refuses(PARE_EFORMAT,
+            "tensor model.layers.1.feed_forward.shared_expert.gate_proj.weight is missing: block 1 "
+            "has experts by config.json (moe_layers, interleave_moe_layer_step), but the file has "
+            "model.layers.1.feed_forward.gate_proj.weight, of a block without experts");
+    edit("config.json", "[0,1,2]", "[0]");
+    refuses(PARE_EFORMAT,
+            "tensor model.layers.2.feed_forward.gate_proj.weight is missing: block 2 has no "
+            "experts by config.json (moe_layers, interleave_moe_layer_step), but the file has "
+            "model.layers.2.feed_forward.router.weight, of a block with experts");
+    ck_assert(family_write(family_find("deepseek_v3"), dir.path));
+    edit("config.json", "\"first_k_dense_replace\":1", "\"first_k_dense_replace\":0");
+    refuses(PARE_EFORMAT, "block 0 has experts by config.json (first_k_dense_replace), but the "
+                          "file has model.layers.0.mlp.gate_proj.weight");
+    edit("config.json", "\"first_k_dense_replace\":0", "\"first_k_dense_replace\":2");
+    refuses(PARE_EFORMAT, "but the file has model.layers.1.mlp.gate.weight, of a block with");
+}
+END_TEST
+
 /* --- GGUF --------------------------------------------------------------------------------------
  */
 
@@ -404,6 +456,8 @@ int main(void)
     tcase_add_test(t, mxfp4_becomes_the_weights_that_its_codes_stand_for);
     tcase_add_test(t, floats_keep_their_bits_and_their_biases);
     tcase_add_test(t, stacks_that_are_broken_are_refused_by_name);
+    tcase_add_test(t, a_missing_stack_is_named_as_the_file_should_have_it);
+    tcase_add_test(t, a_block_of_the_other_kind_is_named);
     tcase_add_test(t, a_gguf_file_is_the_same_model);
     suite_add_tcase(s, t);
     return unit_main(s);

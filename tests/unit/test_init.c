@@ -106,6 +106,33 @@ START_TEST(a_preset_of_the_demo_model_says_what_it_chose)
 }
 END_TEST
 
+static void count_warning(void *self, const char *text)
+{
+    (void)text;
+    ++*(size_t *)self;
+}
+
+/* Images are left out, which is told once; no engine is named where none can run the result. */
+START_TEST(a_model_without_exports_gets_none)
+{
+    const pare_init init = {
+        .recipe = HOME "/r.yaml", .model_path = HOME "/model", .model = "model", .name = "model"};
+    pare_init_result r;
+    size_t warnings = 0;
+    ck_assert(family_write(family_find("llama4"), HOME "/model"));
+    cx.progress.warn = count_warning;
+    cx.progress.self = &warnings;
+    ck_assert_msg(pare_init_preset(&cx, &arena, &init, "w4a16", &r) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(warnings, 1);
+    check_holds(&r, "\n# No export to compressed-tensors: models of type llama4_text are not");
+    ck_assert_ptr_null(strstr(r.text, "vLLM"));
+    check_planned(&r, "llama4");
+    ck_assert(family_write(family_find("llama"), HOME "/model"));
+    ck_assert_int_eq(pare_init_preset(&cx, &arena, &init, "w4a16", &r), PARE_OK);
+    check_holds(&r, "# The export is for vLLM and SGLang.\nexport:\n");
+}
+END_TEST
+
 /* A transform that cannot scale all inputs of a family skips the others, or is left out. */
 START_TEST(a_transform_is_fitted_to_the_family)
 {
@@ -262,6 +289,7 @@ int main(void)
     tcase_add_loop_test(t, every_preset_fits_every_family_or_says_why_not, 0, FAMILIES);
     tcase_add_test(t, the_group_is_the_largest_that_divides_the_inputs);
     tcase_add_test(t, a_preset_of_the_demo_model_says_what_it_chose);
+    tcase_add_test(t, a_model_without_exports_gets_none);
     tcase_add_test(t, a_transform_is_fitted_to_the_family);
     tcase_add_test(t, a_machine_that_is_too_small_changes_no_recipe);
     tcase_add_test(t, a_short_text_gives_what_it_has);

@@ -91,6 +91,64 @@ START_TEST(weights_that_a_token_does_not_use_are_counted)
 }
 END_TEST
 
+START_TEST(what_the_model_has_no_place_for_is_counted_apart)
+{
+    pare_inspection in;
+    ck_assert(family_write(family_find("llama4"), dir.path));
+    ck_assert_msg(pare_inspect(&cx, &arena, dir.path, &in) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(in.unused, 2);
+    ck_assert_str_eq(in.row[in.rows - 2].name, "multi_modal_projector.linear_1.weight");
+    ck_assert_str_eq(in.row[in.rows - 1].name, "vision_model.layernorm_pre.weight");
+    ck_assert(in.row[in.rows - 1].unused && !in.row[in.rows - 3].unused);
+    ck_assert_uint_eq(in.unused_weights, 64 * 64 + 64);
+    ck_assert_uint_eq(in.unused_bytes, 2 * in.unused_weights);
+    ck_assert(!find(&in, "lm_head.weight")->unused);
+    uint64_t weights = 0;
+    for (size_t i = 0; i < in.rows; i++)
+        weights += in.row[i].weights;
+    ck_assert_uint_eq(in.weights + in.unused_weights, weights);
+    ck_assert_uint_eq(in.mapped_bytes, in.tensor_bytes);
+}
+END_TEST
+
+/* Of no family but those of texts and images, though one has tables of positions, and one a head
+ * with a bias. */
+START_TEST(every_family_uses_its_tensors)
+{
+    pare_inspection in;
+    const bool images = strstr(families[_i].config, "\"vision_config\"");
+    ck_assert(family_write(&families[_i], dir.path));
+    ck_assert_msg(pare_inspect(&cx, &arena, dir.path, &in) == PARE_OK, "%s", cx.what);
+    ck_assert_msg((in.unused > 0) == images, "%s: %zu", families[_i].name, in.unused);
+}
+END_TEST
+
+START_TEST(blocks_beyond_those_of_the_configuration_are_counted_apart)
+{
+    pare_inspection in;
+    tiny_model m = tiny_model_default();
+    ck_assert(tiny_model_write(&m, dir.path));
+    ck_assert_int_eq(pare_inspect(&cx, &arena, dir.path, &in), PARE_OK);
+    const uint64_t weights = in.weights;
+    const size_t blocks = m.blocks;
+    m.blocks = 11;
+    ck_assert(tiny_model_write(&m, dir.path));
+    size_t len;
+    char *const text = folder_get(folder_file(&dir, "config.json"), &len);
+    static const char key[] = "\"num_hidden_layers\": ";
+    char *const at = strstr(text, key);
+    ck_assert_ptr_nonnull(at);
+    at[sizeof key - 1] = ' ';
+    at[sizeof key] = (char)('0' + blocks);
+    folder_put(&dir, "config.json", text, len);
+    free(text);
+    ck_assert_msg(pare_inspect(&cx, &arena, dir.path, &in) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(in.config.blocks, blocks);
+    ck_assert_uint_eq(in.weights, weights);
+    ck_assert_uint_eq(in.unused, (11 - blocks) * 9);
+}
+END_TEST
+
 START_TEST(an_artifact_shows_one_row_per_packed_linear)
 {
     pare_inspection in;
@@ -129,9 +187,13 @@ START_TEST(another_family_is_shown_with_the_reason)
     ck_assert(tiny_model_write(&m, dir.path));
     folder_put_text(&dir, "config.json", "{\"model_type\": \"mamba\"}");
     ck_assert_int_eq(pare_inspect(&cx, &arena, dir.path, &in), PARE_OK);
-    ck_assert(!in.has_config);
+    ck_assert(!in.has_config && !in.config_broken);
     ck_assert_ptr_nonnull(strstr(in.config_problem, "model_type mamba is not supported"));
     ck_assert_str_eq(cx.what, "");
+    folder_put_text(&dir, "config.json", "{\"model_type\": \"llama\"}");
+    ck_assert_int_eq(pare_inspect(&cx, &arena, dir.path, &in), PARE_OK);
+    ck_assert(!in.has_config && in.config_broken);
+    ck_assert_ptr_nonnull(strstr(in.config_problem, "hidden_size is missing"));
     ck_assert_int_eq(unlink(dir.file), 0);
     char path[384];
     (void)snprintf(path, sizeof path, "%s", folder_file(&dir, "model.safetensors"));
@@ -201,6 +263,9 @@ int main(void)
     tcase_add_test(t, a_checkpoint_shows_its_tensors_in_order);
     tcase_add_test(t, words_that_are_not_read_are_told);
     tcase_add_test(t, weights_that_a_token_does_not_use_are_counted);
+    tcase_add_test(t, what_the_model_has_no_place_for_is_counted_apart);
+    tcase_add_loop_test(t, every_family_uses_its_tensors, 0, FAMILIES);
+    tcase_add_test(t, blocks_beyond_those_of_the_configuration_are_counted_apart);
     tcase_add_test(t, an_artifact_shows_one_row_per_packed_linear);
     tcase_add_test(t, rows_and_signs_stand_in_the_encoding);
     tcase_add_test(t, another_family_is_shown_with_the_reason);
