@@ -129,8 +129,8 @@ PARE_CHECKED pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_aren
  * for an artifact, nor when ck->arranged is set. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__checkpoint_head(pare_checkpoint *ck, pare_arena *a);
 
-/* Of a model of texts and images (model_type gemma3, qwen3_5, llama4) *config becomes that of its
- * text part, a model of its own, and *part is true; other configurations stay. PARE_EFORMAT and
+/* Of a model of texts and images (model_type gemma3, qwen3_5, qwen3_5_moe, llama4) *config becomes
+ * that of its text part, a model of its own, and *part is true; other configurations stay. PARE_EFORMAT and
  * PARE_ENOTSUP with the field; PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__config_take_text(pare_ctx *cx, const char *name, pare_json **config,
                                                 bool *part);
