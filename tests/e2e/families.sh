@@ -193,8 +193,8 @@ kv_cache: {method: kvquant}'
         below $cache "$kv"
     done
     case $name in
-    qwen3_5* | qwen3_next) refuses "does not learn on the blocks of a model of type qwen3_.*: some of" "$learned" ;;
-    mixtral | *_moe | gpt_oss | deepseek* | llama4*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$learned" ;;
+    qwen3_5 | qwen3_5_text) refuses "does not learn on the blocks of a model of type qwen3_5_text: some of" "$learned" ;;
+    mixtral | *_moe | qwen3_next | gpt_oss | deepseek* | llama4*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$learned" ;;
     *)
         recipe "$learned"
         run compress recipe.yaml --restart
