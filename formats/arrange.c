@@ -113,19 +113,33 @@ static pare_status refuse_shape(const arranger *r, const pare_tensor *t, size_t 
                      ck->file[ck->tensor_file[t - ck->tensor]].path, t->name, n, k);
 }
 
-/* The rows [p->first ..) of every piece, k wide, from a tensor with outputs in rows, or in columns
- * when it is transposed. Viewed where they lie together in the right order. */
-static pare_status cut(arranger *r, const pare_tensor *t, const part *p, size_t k, bool transposed,
-                       pare_tensor *out)
+static void copy_part(const pare_tensor *t, const part *p, size_t k, bool transposed, char *to)
 {
     const size_t size = pare_dtype_bits(t->dtype) / 8, all = p->step * p->count;
-    const size_t rows = p->rows * p->count;
+    for (size_t i = 0; i < p->count; i++, to += p->rows * k * size) {
+        const size_t from = i * p->step + p->first;
+        if (transposed)
+            transpose(to, (const char *)t->data + from * size, p->rows, k, all, size);
+        else
+            memcpy(to, (const char *)t->data + from * k * size, p->rows * k * size);
+    }
+}
+
+/* The rows [p->first ..) of every piece, part after part, k wide, from a tensor with outputs in
+ * rows, or in columns when it is transposed. Viewed where they lie together in the right order. */
+static pare_status cut(arranger *r, const pare_tensor *t, const part *p, size_t parts, size_t k,
+                       bool transposed, pare_tensor *out)
+{
+    const size_t size = pare_dtype_bits(t->dtype) / 8;
+    size_t rows = 0;
     void *room;
+    for (size_t i = 0; i < parts; i++)
+        rows += p[i].rows * p[i].count;
     out->shape[0] = rows;
     if (out->rank == 2)
         out->shape[1] = k;
     out->bytes = (uint64_t)rows * k * size;
-    const bool viewed = !transposed && p->count == 1;
+    const bool viewed = !transposed && parts == 1 && p->count == 1;
     if (r->ck->listed) { /* what it is counts, not what it holds, which may be nowhere yet */
         if (!viewed)
             pare_scratch_count(&r->ck->scratch, out->bytes);
@@ -137,15 +151,10 @@ static pare_status cut(arranger *r, const pare_tensor *t, const part *p, size_t 
         return PARE_OK;
     }
     PARE_TRY(pare_scratch_take(&r->ck->scratch, out->bytes, &room));
-    for (size_t i = 0; i < p->count; i++) {
-        const size_t from = i * p->step + p->first;
-        char *const to = (char *)room + i * p->rows * k * size;
-        if (transposed)
-            transpose(to, (const char *)t->data + from * size, p->rows, k, all, size);
-        else
-            memcpy(to, (const char *)t->data + from * k * size, p->rows * k * size);
-    }
     out->data = room;
+    char *to = room;
+    for (size_t i = 0; i < parts; to += p[i].rows * p[i].count * k * size, i++)
+        copy_part(t, &p[i], k, transposed, to);
     return PARE_OK;
 }
 
@@ -182,7 +191,45 @@ static pare_status split(arranger *r, const pare_tensor *t, const char *name, co
         out.name = join(r->arena, name, (size_t)(suffix - name), part_name, suffix);
         if (!out.name)
             return PARE_ENOMEM;
-        PARE_TRY(cut(r, t, &p, matrix ? k : 1, matrix && r->arch->transposed, &out));
+        PARE_TRY(cut(r, t, &p, 1, matrix ? k : 1, matrix && r->arch->transposed, &out));
+        add(r, &out, file);
+    }
+    return PARE_OK;
+}
+
+/* Names of the linears of a recurrent state that lie in one tensor, or NULL. */
+static const char *const *fused_states(const pare_arch *arch)
+{
+    return arch->recurrent && arch->recurrent->recurrence->fused[0]
+               ? arch->recurrent->recurrence->fused
+               : NULL;
+}
+
+/* Both linears of such a tensor: all spans of its key heads but the last, and the last. */
+static pare_status split_state(arranger *r, const pare_tensor *t, const char *name,
+                               const char *suffix, size_t which, uint32_t file)
+{
+    enum { SPANS = 4 };
+    static const char *const names[2][2] = {{".qkv", ".z"}, {".b", ".a"}};
+    const pare_recurrence_sizes *const s = &r->c->recurrence;
+    const size_t each = s->value_heads / s->key_heads, values = each * s->value_width;
+    const size_t rows[2][SPANS] = {{s->key_width, s->key_width, values, values}, {each, each}};
+    const size_t spans = which ? 2 : SPANS;
+    part p[SPANS];
+    size_t step = 0;
+    for (size_t i = 0; i < spans; i++) {
+        p[i] = (part){.first = step, .rows = rows[which][i], .count = s->key_heads};
+        step += rows[which][i];
+    }
+    for (size_t i = 0; i < spans; i++)
+        p[i].step = step;
+    PARE_TRY(check(r, t, suffix, step * s->key_heads, r->c->hidden));
+    for (size_t i = 0; i < 2; i++) {
+        pare_tensor out = *t;
+        out.name = join(r->arena, name, (size_t)(suffix - name), names[which][i], suffix);
+        if (!out.name)
+            return PARE_ENOMEM;
+        PARE_TRY(cut(r, t, i ? &p[spans - 1] : p, i ? 1 : spans - 1, r->c->hidden, false, &out));
         add(r, &out, file);
     }
     return PARE_OK;
@@ -236,7 +283,7 @@ static pare_status turn(arranger *r, const pare_tensor *t, const char *name, con
         pare_linear_shape(r->c, 0, role, &n, &k);
         PARE_TRY(check(r, t, ".weight", n, k));
         const part p = {.rows = n, .step = n, .count = 1};
-        PARE_TRY(cut(r, t, &p, k, true, &out));
+        PARE_TRY(cut(r, t, &p, 1, k, true, &out));
     }
     add(r, &out, file);
     return PARE_OK;
@@ -271,6 +318,12 @@ static pare_status arrange_one(arranger *r, const pare_tensor *t, uint32_t file)
         const char *const suffix = suffix_of(rest, r->arch->fused[i].name);
         if (suffix)
             return split(r, t, name, suffix, &r->arch->fused[i], file);
+    }
+    const char *const *const states = fused_states(r->arch);
+    for (size_t i = 0; states && i < 2; i++) {
+        const char *const suffix = suffix_of(rest, states[i]);
+        if (suffix && strcmp(suffix, ".weight") == 0)
+            return split_state(r, t, name, suffix, i, file);
     }
     return r->arch->rounds_inputs ? unpack(r, t, name, rest, file) : turn(r, t, name, rest, file);
 }
@@ -335,7 +388,7 @@ bool pare__checkpoint_arranges(const pare_checkpoint *ck)
     const pare_arch *const arch = arch_of(ck);
     return arch && !ck->packed && !ck->arranged &&
            (ck->is_part || missing_prefix(ck, arch)[0] || arch->fused[0].name || arch->transposed ||
-            arch->rounds_inputs);
+            arch->rounds_inputs || fused_states(arch));
 }
 
 pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a)

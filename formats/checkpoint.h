@@ -126,9 +126,9 @@ PARE_CHECKED pare_status pare_checkpoint_tokenizer(const pare_checkpoint *ck, pa
 PARE_CHECKED pare_status pare_checkpoint_tokenizer_of(pare_ctx *cx, const char *path,
                                                       const char *named, pare_tokenizer **out);
 
-/* Of a model of texts and images (model_type gemma3, qwen3_5, llama4) *config becomes that of its
- * text part, a model of its own, and *part is true; other configurations stay. PARE_EFORMAT and
- * PARE_ENOTSUP with the field; PARE_ENOMEM. */
+/* Of a model of texts and images (model_type gemma3, qwen3_5, qwen3_5_moe, llama4) *config becomes
+ * that of its text part, a model of its own, and *part is true; other configurations stay.
+ * PARE_EFORMAT and PARE_ENOTSUP with the field; PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_config_take_text(pare_ctx *cx, const char *name, pare_json **config,
                                                bool *part);
 

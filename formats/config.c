@@ -48,8 +48,7 @@ static pare_status read_family(const pare__config_file *f, pare_config *c)
     if (!c->arch)
         return pare_fail(f->cx, PARE_ENOTSUP, "%s: model_type %.64s is not supported (%s are)",
                          f->name, type, families(known));
-    if (c->arch->direct && pare__config_is_direct(f))
-        c->arch = c->arch->direct;
+    PARE_TRY(pare__config_plain(f, c));
     c->residual = c->arch->residual;
     c->turns_neighbours = c->arch->turns_neighbours;
     return PARE_OK;
@@ -200,7 +199,7 @@ static pare_status read_experts(const pare__config_file *f, pare_config *c)
     PARE_TRY(pare__config_size(f, e->width, PARE__CONFIG_SIZE_MAX, &c->expert_width));
     c->expert_norm = true;
     if (e->norm)
-        PARE_TRY(pare__config_flag(f, e->norm, e->correction != NULL, &c->expert_norm));
+        PARE_TRY(pare__config_flag(f, e->norm, e->norms, &c->expert_norm));
     PARE_TRY(refuse_dense_blocks(f, e));
     if (e->inward)
         return pare__config_interleaved(f, c);
@@ -296,7 +295,7 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
         if (strcmp(method, read[i]) == 0)
             return PARE_OK;
-    if (e && e->stacked && strcmp(method, "mxfp4") == 0)
+    if (e && e->stacking == PARE_STACKING_TURNS && strcmp(method, "mxfp4") == 0)
         return PARE_OK;
     return pare_fail(f->cx, PARE_ENOTSUP,
                      "%s: the model is already quantized by %.64s, which pare does not read; give "

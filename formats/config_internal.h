@@ -64,10 +64,11 @@ PARE_CHECKED pare_status pare__config_window(const pare__config_file *f, pare_co
  * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */
 PARE_CHECKED pare_status pare__config_rope(const pare__config_file *f, pare_config *c);
 
-/* Latent attention: whether q is made of the hidden vector itself; the widths of a configuration
- * that has its heads; the scale of scores of one that has its positions. PARE_EFORMAT, PARE_ENOTSUP
- * for what the runtime does not compute. */
-bool pare__config_is_direct(const pare__config_file *f);
+/* c->arch becomes its plain form where the file says so. PARE_EFORMAT. */
+PARE_CHECKED pare_status pare__config_plain(const pare__config_file *f, pare_config *c);
+
+/* Latent attention: the widths of a configuration that has its heads; the scale of scores of one
+ * that has its positions. PARE_EFORMAT, PARE_ENOTSUP for what the runtime does not compute. */
 PARE_CHECKED pare_status pare__config_latent(const pare__config_file *f, pare_config *c);
 PARE_CHECKED pare_status pare__config_latent_scale(const pare__config_file *f, pare_config *c);
 

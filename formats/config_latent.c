@@ -1,14 +1,23 @@
-/* Latent attention, experts in groups and dense first blocks, as DeepSeek's files describe them.
+/* Latent attention, experts in groups and dense first blocks, as files of DeepSeek and GLM describe
+ * them.
  *
- * Source  transformers, configuration_ and modeling_deepseek_v2.py, _deepseek_v3.py. */
+ * Source  transformers, configuration_ and modeling_deepseek_v2.py, _deepseek_v3.py, _glm4_moe.py.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "formats/config_internal.h"
 
-bool pare__config_is_direct(const pare__config_file *f)
+pare_status pare__config_plain(const pare__config_file *f, pare_config *c)
 {
-    return pare_json_type_of(pare_json_get(f->json, "q_lora_rank")) == PARE_JSON_NULL;
+    bool whole = pare_json_type_of(pare_json_get(f->json, "q_lora_rank")) != PARE_JSON_NULL;
+    if (!c->arch->plain)
+        return PARE_OK;
+    if (!(c->arch->latent_eps > 0))
+        PARE_TRY(pare__config_flag(f, "use_qk_norm", false, &whole));
+    if (!whole)
+        c->arch = c->arch->plain;
+    return PARE_OK;
 }
 
 /* Heads of keys and values are as many as those of queries, and their widths fit together. */
@@ -99,7 +108,7 @@ static pare_status read_method(const pare__config_file *f, const pare_config *c,
 static pare_status read_groups(const pare__config_file *f, pare_config *c)
 {
     const bool sums = c->arch->experts->correction; /* two experts of a group speak for it */
-    size_t groups = 8, used = 4;
+    size_t groups = c->arch->experts->groups, used = c->arch->experts->groups_used;
     PARE_TRY(pare__config_size_or(f, "n_group", c->experts, groups, &groups));
     PARE_TRY(pare__config_size_or(f, "topk_group", groups, used < groups ? used : groups, &used));
     const size_t each = c->experts / groups;
@@ -108,7 +117,7 @@ static pare_status read_groups(const pare__config_file *f, pare_config *c)
                          "%s: %zu experts in %zu groups (n_group%s), %zu of which are picked from "
                          "(topk_group), do not fit together with %zu experts for a token%s",
                          f->name, c->experts, groups,
-                         pare__config_absent(pare_json_get(f->json, "n_group")) ? ", 8 by default"
+                         pare__config_absent(pare_json_get(f->json, "n_group")) ? ", by default"
                                                                                 : "",
                          used, c->experts_used, sums ? "; a group needs two experts at least" : "");
     c->expert_groups = used < groups ? groups : 0;
@@ -123,14 +132,13 @@ static pare_status read_dense(const pare__config_file *f, pare_config *c)
     const pare_json *const v = pare_json_get(f->json, key);
     const bool absent = pare__config_absent(v);
     const int64_t dense =
-        absent ? (c->arch->experts->correction ? 3 : 0) : pare_json_integer(v, -1);
+        absent ? (int64_t)c->arch->experts->first_dense : pare_json_integer(v, -1);
     size_t shared;
     if (dense < 0 || (uint64_t)dense >= c->blocks)
         return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: %s %sis not a whole number from 0 to %zu: one block at least has "
+                         "%s: %s%s is not a whole number from 0 to %zu: one block at least has "
                          "experts",
-                         f->name, key, absent ? "is missing, and its default 3 " : "",
-                         c->blocks - 1);
+                         f->name, key, absent ? " is missing, and its default" : "", c->blocks - 1);
     PARE_TRY(
         pare__config_size(f, "n_shared_experts", PARE__CONFIG_SIZE_MAX / c->expert_width, &shared));
     shared *= c->expert_width;
@@ -144,7 +152,7 @@ static pare_status read_dense(const pare__config_file *f, pare_config *c)
 pare_status pare__config_router(const pare__config_file *f, pare_config *c)
 {
     bool groups;
-    c->expert_scale = c->arch->experts->correction ? 2.5 : 1;
+    c->expert_scale = c->arch->experts->scale;
     PARE_TRY(pare__config_positive(f, f->json, "routed_scaling_factor", &c->expert_scale));
     PARE_TRY(read_method(f, c, &groups));
     if (groups)

@@ -21,11 +21,8 @@ static const missing list[] = {
     {"gemma4 gemma4_text",
      "heads of other widths in blocks with a window, embeddings for each block, and keys and "
      "values that blocks share"},
-    {"qwen3_next qwen3next qwen3_5_moe qwen3_5_moe_text qwen35moe",
-     "a recurrent state (Gated DeltaNet) in blocks with experts"},
-    {"qwen35", "a recurrent state (Gated DeltaNet) from GGUF files"},
-    {"glm4_moe glm4moe",
-     "routers that pick by sigmoid and a bias, and dense blocks among those with experts"},
+    {"qwen35 qwen35moe qwen3next", "a recurrent state (Gated DeltaNet) from GGUF files"},
+    {"glm4moe", "GLM 4.5 as GGUF files hold it; take the model's own safetensors files"},
     {"mistral3 ministral3", "a scale of queries that grows with the position"},
     {"granitemoe", "experts in one tensor, and multipliers of the embedding, the scores, the "
                    "stream and the logits"},

@@ -1,7 +1,7 @@
 /* Families in which some blocks have a recurrent state in place of attention: which blocks, and the
  * sizes of the state.
  *
- * Source  transformers 5, models/qwen3_5/configuration_qwen3_5.py. */
+ * Source  transformers 5, configuration_qwen3_5.py, _qwen3_5_moe.py, _qwen3_next.py. */
 #include <string.h>
 
 #include "formats/config_internal.h"

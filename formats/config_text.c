@@ -2,14 +2,14 @@
  * What is written of it, an artifact or an export, is the text model alone.
  *
  * Source  transformers 5, models/gemma3/configuration_gemma3.py, models/qwen3_5/
- *         configuration_qwen3_5.py, models/llama4/configuration_llama4.py: the sizes that
- *         text_config may leave out. */
+ *         configuration_qwen3_5.py, models/qwen3_5_moe/configuration_qwen3_5_moe.py,
+ *         models/llama4/configuration_llama4.py: the sizes that text_config may leave out. */
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
 #include "formats/config_internal.h"
 
-enum { USUAL = 13 };
+enum { USUAL = 16 };
 
 /* A model of texts and images, its text part, and sizes of a text_config that does not say them. */
 typedef struct whole {
@@ -50,6 +50,26 @@ static const whole wholes[] = {
       {"linear_key_head_dim", 128},
       {"linear_value_head_dim", 128},
       {"linear_conv_kernel_dim", 4}},
+     1e-6},
+    {"qwen3_5_moe",
+     "qwen3_5_moe_text",
+     "Qwen3_5MoeForCausalLM",
+     {{"vocab_size", 248320},
+      {"hidden_size", 2048},
+      {"num_hidden_layers", 40},
+      {"num_attention_heads", 16},
+      {"num_key_value_heads", 2},
+      {"head_dim", 256},
+      {"max_position_embeddings", 32768},
+      {"linear_num_key_heads", 16},
+      {"linear_num_value_heads", 32},
+      {"linear_key_head_dim", 128},
+      {"linear_value_head_dim", 128},
+      {"linear_conv_kernel_dim", 4},
+      {"moe_intermediate_size", 512},
+      {"shared_expert_intermediate_size", 512},
+      {"num_experts_per_tok", 8},
+      {"num_experts", 256}},
      1e-6},
     {"llama4",
      "llama4_text",

@@ -72,7 +72,8 @@ static bool look(const splitter *s, const pare_tensor *t, found *f)
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
         const size_t len = strlen(stacks[i].name);
         for (form e = 0; rest && strncmp(rest, stacks[i].name, len) == 0 && e < FORMS; e++) {
-            if (strcmp(rest + len, endings[e]) != 0 || (e != FORM_DENSE && s->experts->halves))
+            if (strcmp(rest + len, endings[e]) != 0 ||
+                (e != FORM_DENSE && s->experts->stacking != PARE_STACKING_TURNS))
                 continue;
             *f = (found){.t = t, .is = &stacks[i], .form = e, .before = (size_t)(at - t->name)};
             pare_linear_shape(&s->config, 1, f->is->first, &f->n, &f->k);
@@ -121,6 +122,8 @@ static pare_status check(const splitter *s, const found *f)
     PARE_TRY(check_type(s, f->t, coded));
     if (f->form == FORM_BIAS)
         return check_shape(s, f->t, 2, (const uint64_t[]){experts, all});
+    if (s->experts->stacking == PARE_STACKING_ROWS)
+        return check_shape(s, f->t, 3, (const uint64_t[]){experts, all, f->k});
     if (!coded)
         return check_shape(s, f->t, 3, (const uint64_t[]){experts, f->k, all});
     if (!f->scales)
@@ -148,7 +151,8 @@ typedef struct fill {
 /* Where output i of a linear stands among those of its stack. */
 static size_t column_of(const fill *p, size_t i)
 {
-    return p->s->experts->halves ? p->turn * p->f->n + i : i * p->f->is->count + p->turn;
+    const bool halves = p->s->experts->stacking == PARE_STACKING_HALVES;
+    return halves ? p->turn * p->f->n + i : i * p->f->is->count + p->turn;
 }
 
 /* Rows of outputs from columns of outputs. */
@@ -197,6 +201,11 @@ static pare_status fill_data(splitter *s, const found *f, size_t expert, size_t 
                              pare_tensor *out)
 {
     void *room;
+    if (s->experts->stacking == PARE_STACKING_ROWS) { /* viewed where they lie */
+        const char *const all = f->t->data;
+        out->data = all ? all + (expert * f->is->count + turn) * out->bytes : NULL;
+        return PARE_OK;
+    }
     if (s->ck->listed) {
         pare_scratch_count(&s->ck->scratch, out->bytes);
         return PARE_OK;
@@ -356,7 +365,7 @@ pare_status pare__expert_stack(pare_checkpoint *ck, pare_arena *a)
     const char *const type =
         ck->config ? pare_json_text(pare_json_get(ck->config, "model_type"), NULL) : NULL;
     const pare_arch *const arch = type ? pare_arch_find(type) : NULL;
-    if (!arch || !arch->experts || !arch->experts->stacked || ck->packed || ck->arranged)
+    if (!arch || !arch->experts || !arch->experts->stacking || ck->packed || ck->arranged)
         return PARE_OK;
     pare_arena scratch;
     pare_status status = pare_arena_init(ck->cx, &scratch, 0);

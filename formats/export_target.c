@@ -141,19 +141,27 @@ pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
                                      const pare_config *c)
 {
     const bool plain = t->kind == PARE_EXPORT_DIRECTORY && t->fate == PARE_EXPORT_ROUNDED;
-    if (c->arch && c->arch->experts && c->arch->experts->stacked)
+    if (c->arch && c->arch->experts && c->arch->experts->stacking)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: models of type %s are not written: engines want all experts of a "
                          "block in one tensor, which pare takes apart and does not put together; "
                          "the artifact itself runs in pare",
                          t->name, c->arch->model_type);
+    if (c->arch && c->arch->recurrent && c->arch->recurrent->recurrence->fused[0])
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: models of type %s are not written: engines want the inputs of a "
+                         "recurrent state in one tensor, which pare takes apart and does not put "
+                         "together; the artifact itself runs in pare",
+                         t->name, c->arch->model_type);
     if (plain)
         return PARE_OK;
-    if (c->arch && c->arch->latent_eps > 0)
+    const bool corrected = c->arch && c->arch->experts && c->arch->experts->correction;
+    if (corrected || (c->arch && c->arch->latent_eps > 0))
         return pare_fail(cx, PARE_ENOTSUP,
-                         "%s: models of type %s have latent attention and are written in the "
-                         "format safetensors only",
-                         t->name, c->arch->model_type);
+                         "%s: models of type %s have %s and are written in the format safetensors "
+                         "only",
+                         t->name, c->arch->model_type,
+                         corrected ? "a router with a correction" : "latent attention");
     if (!c->uneven)
         return PARE_OK;
     return pare_fail(

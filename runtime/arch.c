@@ -14,7 +14,8 @@ const pare_arch *const pare_archs[] = {
     &pare__arch_gpt_neox,     &pare__arch_phi,         &pare__arch_phi3,
     &pare__arch_bitnet,       &pare__arch_mixtral,     &pare__arch_qwen2_moe,
     &pare__arch_qwen3_moe,    &pare__arch_gpt_oss,     &pare__arch_deepseek_v2,
-    &pare__arch_deepseek_v3,  &pare__arch_llama4_text, NULL,
+    &pare__arch_deepseek_v3,  &pare__arch_llama4_text, &pare__arch_qwen3_5_moe_text,
+    &pare__arch_qwen3_next,   &pare__arch_glm4_moe,    NULL,
 };
 
 const pare_arch *pare_arch_find(const char *model_type)

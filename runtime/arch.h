@@ -46,6 +46,8 @@ typedef struct pare_recurrence_names {
     const char *beta, *decay; /* [value heads, hidden], without ".weight" */
     const char *conv, *norm;  /* [channels, 1, taps], [value width], likewise */
     const char *rate, *shift; /* [value heads], whole tensors */
+    const char *fused[2]; /* tensors that hold Q and K, and beta and decay, key head after key head:
+                             of each its rows of q, k, v and K, and of beta and decay; or NULL */
 } pare_recurrence_names;
 
 /* How the rows of several linears lie in one tensor. */
@@ -64,6 +66,14 @@ typedef struct pare_fused {
 } pare_fused;
 enum { PARE_FUSED_MAX = 2 };
 
+/* How files may hold all experts of a block, in two tensors (formats/expert_stack.h). */
+typedef enum pare_stacking {
+    PARE_STACKING_NONE,   /* every expert has tensors of its own */
+    PARE_STACKING_TURNS,  /* outputs in columns: gate, up, gate, up ... */
+    PARE_STACKING_HALVES, /* outputs in columns, all of gate in front of all of up */
+    PARE_STACKING_ROWS    /* the same with outputs in rows */
+} pare_stacking;
+
 /* An MLP of many experts, of which a router picks some for each token.
  *
  * The linears of a block have parts: part 0 is what every token runs (attention, and the MLP of
@@ -76,8 +86,7 @@ typedef struct pare_experts {
     bool router_bias;
     const char *correction; /* [experts], the name of the whole tensor behind the block prefix: the
                                router gives sigmoids, and picks by their sums with these; NULL */
-    bool stacked;           /* files may hold them as formats/expert_stack.c says */
-    bool halves;            /* there all of gate stands in front of all of up */
+    pare_stacking stacking;
     bool inward; /* the router gives each picked expert the sigmoid of its logit, which scales the
                     input of the expert, not its output */
     const char *shared_gate; /* [1, hidden], likewise: its sigmoid scales the MLP of part 0; NULL */
@@ -85,7 +94,12 @@ typedef struct pare_experts {
     const char *used;        /* for those that each token runs */
     const char *width;       /* for the rows of GATE and UP */
     const char *norm;        /* whether weights of the picked ones sum to 1; NULL: they do */
+    bool norms;              /* what holds where nothing is said of that */
     const char *dense_blocks, *step; /* words that would make some blocks dense: refused; or NULL */
+    /* What holds where nothing is said of n_group, topk_group, first_k_dense_replace and
+     * routed_scaling_factor, in a family with blocks without experts. */
+    size_t groups, groups_used, first_dense;
+    double scale;
 } pare_experts;
 
 /* Words of config.json. */
@@ -118,10 +132,11 @@ typedef enum pare_window_rule {
 
 /* One family. Checkpoint names are printf patterns; block_prefix has one %zu. */
 typedef struct pare_arch {
-    const char *model_type;         /* config.json "model_type" */
-    const char *also;               /* another model_type with the same configuration; or NULL */
-    const struct pare_arch *direct; /* the family where q_lora_rank is null; NULL: as it is here */
-    const struct pare_arch *dense;  /* its blocks without experts; NULL: there are none */
+    const char *model_type;        /* config.json "model_type" */
+    const char *also;              /* another model_type with the same configuration; or NULL */
+    const struct pare_arch *plain; /* the family where q_lora_rank is null, or use_qk_norm is not
+                                      true; NULL: as it is here */
+    const struct pare_arch *dense; /* its blocks without experts; NULL: there are none */
     const char *summary;
     const char *embed, *norm, *head; /* without ".weight" */
     const char *block_prefix;        /* "model.layers.%zu." */

@@ -4,19 +4,20 @@
  * Source  transformers, modeling_deepseek_v2.py and modeling_deepseek_v3.py. */
 #include "runtime/arch_internal.h"
 
-#define DEEPSEEK_EXPERTS(corrected)                                                                \
+#define DEEPSEEK_EXPERTS(corrected, usual, first, by)                                              \
     {                                                                                              \
         .prefix = "mlp.experts.%zu.",                                                              \
         .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj", PARE_BIAS_NEVER),            \
-        .router = "mlp.gate", .correction = corrected,                                             \
+        .router = "mlp.gate", .correction = corrected, .norms = usual,                             \
         .count = {"n_routed_experts", "num_experts"}, .used = "num_experts_per_tok",               \
         .width = "moe_intermediate_size", .norm = "norm_topk_prob", .step = "moe_layer_freq",      \
+        .groups = 8, .groups_used = 4, .first_dense = first, .scale = by,                          \
     }
 
-static const pare_experts deepseek_v2_experts = DEEPSEEK_EXPERTS(NULL);
+static const pare_experts deepseek_v2_experts = DEEPSEEK_EXPERTS(NULL, false, 0, 1);
 
 static const pare_experts deepseek_v3_experts =
-    DEEPSEEK_EXPERTS("mlp.gate.e_score_correction_bias");
+    DEEPSEEK_EXPERTS("mlp.gate.e_score_correction_bias", true, 3, 2.5);
 
 #define DEEPSEEK_Q_NARROW                                                                          \
     [PARE_ROLE_Q_A] = ATTENTION("self_attn.q_a_proj", PARE_WIDTH_Q_LATENT, PARE_BIAS_ASKED),       \
@@ -80,7 +81,7 @@ const pare_arch pare__arch_deepseek_v2 = {
     DEEPSEEK_V2_COMMON,
     DEEPSEEK_NARROW("mlp.shared_experts.", PARE_BIAS_ASKED),
     .experts = &deepseek_v2_experts,
-    .direct = &deepseek_forms[0],
+    .plain = &deepseek_forms[0],
     .dense = &deepseek_forms[1],
 };
 
@@ -88,6 +89,6 @@ const pare_arch pare__arch_deepseek_v3 = {
     DEEPSEEK_V3_COMMON,
     DEEPSEEK_NARROW("mlp.shared_experts.", PARE_BIAS_NEVER),
     .experts = &deepseek_v3_experts,
-    .direct = &deepseek_forms[3],
+    .plain = &deepseek_forms[3],
     .dense = &deepseek_forms[4],
 };

@@ -94,8 +94,9 @@
         [PARE_SITE_ATTENDED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_V},                                \
     }
 
-/* Words of config.json: as llama has them; with experts alone, and no MLP that every token runs. */
-extern const pare_config_words pare__llama_words, pare__mixture_words;
+/* Words of config.json: as llama has them; with experts alone, and no MLP that every token runs;
+ * with experts beside a shared one. */
+extern const pare_config_words pare__llama_words, pare__mixture_words, pare__shared_words;
 
 extern const pare_arch pare__arch_llama;
 extern const pare_arch pare__arch_mistral;
@@ -107,6 +108,9 @@ extern const pare_arch pare__arch_olmo3;
 extern const pare_arch pare__arch_glm4;
 extern const pare_arch pare__arch_granite;
 extern const pare_arch pare__arch_qwen3_5_text;
+extern const pare_arch pare__arch_qwen3_5_moe_text;
+extern const pare_arch pare__arch_qwen3_next;
+extern const pare_arch pare__arch_glm4_moe;
 extern const pare_arch pare__arch_gemma;
 extern const pare_arch pare__arch_gemma2;
 extern const pare_arch pare__arch_gemma3_text;

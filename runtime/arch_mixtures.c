@@ -35,7 +35,8 @@ const pare_arch pare__arch_mixtral = {
     .window = PARE_WINDOW_ALL,
 };
 
-static const pare_config_words qwen2_moe_words = {
+/* Experts beside a shared one. */
+const pare_config_words pare__shared_words = {
     .hidden = "hidden_size",
     .blocks = "num_hidden_layers",
     .heads = "num_attention_heads",
@@ -77,7 +78,7 @@ const pare_arch pare__arch_qwen2_moe = {
     .producer = SHARED_PRODUCERS,
     .experts = &qwen2_experts,
     .context = 32768,
-    .words = &qwen2_moe_words,
+    .words = &pare__shared_words,
     .demands = qwen2_moe_demands,
     .rope_theta = 10000,
     .rotary_share = 1,

@@ -416,6 +416,11 @@ static pare_status open_model(pare_cuda *c)
                          "%s: models of type %s have attention in chunks, for which there are no "
                          "kernels here; take the CPU",
                          c->d->name, config->arch->model_type);
+    if (config->arch->experts && config->arch->experts->correction)
+        return pare_fail(c->cx, PARE_ENOTSUP,
+                         "%s: routers of models of type %s pick by sigmoids and a correction, for "
+                         "which there are no kernels here; take the CPU",
+                         c->d->name, config->arch->model_type);
     if (config->turns_neighbours)
         return pare_fail(c->cx, PARE_ENOTSUP,
                          "%s: in models of type %s neighbouring channels turn together, for which "

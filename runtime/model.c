@@ -257,7 +257,11 @@ const char *pare_config_no_training(const pare_config *c)
 {
     if (c->arch->window == PARE_WINDOW_CHUNKS)
         return "it has attention in chunks";
-    return c->arch->latent_eps > 0 ? "it has latent attention" : pare_config_no_gradient(c);
+    if (c->arch->latent_eps > 0)
+        return "it has latent attention";
+    if (c->arch->experts && c->arch->experts->correction)
+        return "its router has a correction, which no gradient reaches";
+    return pare_config_no_gradient(c);
 }
 
 /* What every method below computes with. */

@@ -282,7 +282,7 @@ static void print_experts(void)
     (void)printf(
         "experts: how pare calibrates a mixture of experts (mixtral, qwen2_moe, qwen3_moe, "
         "gpt_oss,\n"
-        "deepseek_v2, deepseek_v3, llama4_text)\n"
+        "deepseek_v2, deepseek_v3, llama4_text, qwen3_5_moe_text, qwen3_next, glm4_moe)\n"
         "\n"
         "In each block pare first compresses what every token runs (attention, a shared expert), "
         "then the\n"

@@ -7,6 +7,7 @@
 #include "tests/data/family_deepseek.h"
 #include "tests/data/family_dense.h"
 #include "tests/data/family_gemma3.h"
+#include "tests/data/family_glm4_moe.h"
 #include "tests/data/family_gpt_oss.h"
 #include "tests/data/family_llama4.h"
 #include "tests/data/family_mixtures.h"
@@ -259,6 +260,7 @@ static const family families[] = {
     FAMILY_QWEN3_5,
     FAMILY_DEEPSEEK,
     FAMILY_LLAMA4,
+    FAMILY_GLM4_MOE,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

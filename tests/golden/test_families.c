@@ -125,12 +125,13 @@ static bool is_refused(pare_device *d, const pare_model *m)
     pare_forward f = {.model = m};
     pare_cuda *c;
     const pare_arch *const a = m->config.arch;
-    const char *const why = m->config.mixed              ? "a recurrent state"
-                            : a->sinks                   ? "attention sinks"
-                            : a->latent_eps > 0          ? "latent attention"
-                            : m->config.chunked          ? "attention in chunks"
-                            : m->config.turns_neighbours ? "neighbouring channels"
-                                                         : NULL;
+    const char *const why = m->config.mixed                        ? "a recurrent state"
+                            : a->sinks                             ? "attention sinks"
+                            : a->latent_eps > 0                    ? "latent attention"
+                            : a->experts && a->experts->correction ? "sigmoids and a correction"
+                            : m->config.chunked                    ? "attention in chunks"
+                            : m->config.turns_neighbours           ? "neighbouring channels"
+                                                                   : NULL;
     if (!why)
         return false;
     ck_assert_int_eq(pare_cuda_open(&cx, d, 0, &f, &c), PARE_ENOTSUP);

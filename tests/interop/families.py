@@ -38,6 +38,8 @@ class Margins:
                 module.register_forward_hook(self.look)
 
     def compare(self, p, count):
+        if count == p.shape[1]:
+            return  # all are taken
         p = p.sort(dim=-1, descending=True).values
         last, following = p[:, count - 1], p[:, count]
         self.least = min(self.least, ((last - following) / last).min().item())

@@ -121,6 +121,39 @@ START_TEST(heads_that_lie_one_after_the_other_are_taken_apart)
 }
 END_TEST
 
+/* Rows of tensor `part` begin in the tensor `whole` of two key heads where `first` says, head after
+ * head in steps of `step`. */
+static void check_span(const family *f, const pare_checkpoint *ck, const char *part,
+                       const char *whole, size_t at, size_t rows, size_t first, size_t step)
+{
+    char name[96], from[96];
+    (void)snprintf(name, sizeof name, "model.layers.1.linear_attn.%s.weight", part);
+    (void)snprintf(from, sizeof from, "model.layers.1.linear_attn.%s.weight", whole);
+    const pare_tensor *const t = tensor(ck, name);
+    for (size_t r = 0; r < 2 * rows; r++)
+        for (size_t j = 0; j < 64; j += 9)
+            ck_assert_uint_eq(half_at(t, (at + r) * 64 + j),
+                              element(f, from, (r / rows * step + first + r % rows) * 64 + j));
+}
+
+START_TEST(inputs_of_a_state_are_taken_apart_by_key_heads)
+{
+    static const char qkv[] = "in_proj_qkvz.qkv", all[] = "in_proj_qkvz";
+    pare_checkpoint ck;
+    const family f = copy_of("qwen3_next");
+    write_family(&f);
+    open_ok(&ck);
+    check_span(&f, &ck, qkv, all, 0, 12, 0, 104);
+    check_span(&f, &ck, qkv, all, 24, 12, 12, 104);
+    check_span(&f, &ck, qkv, all, 48, 40, 24, 104);
+    check_span(&f, &ck, "in_proj_qkvz.z", all, 0, 40, 64, 104);
+    check_span(&f, &ck, "in_proj_ba.b", "in_proj_ba", 0, 2, 0, 4);
+    check_span(&f, &ck, "in_proj_ba.a", "in_proj_ba", 0, 2, 2, 4);
+    ck_assert_ptr_null(pare_checkpoint_find(&ck, "model.layers.1.linear_attn.in_proj_ba.weight"));
+    pare_checkpoint_close(&ck);
+}
+END_TEST
+
 START_TEST(ternary_codes_become_floats_of_the_scale)
 {
     pare_checkpoint ck;
@@ -144,7 +177,8 @@ END_TEST
 
 START_TEST(a_list_of_tensors_has_the_same_names_and_shapes)
 {
-    static const char *const name[] = {"gpt2", "phi3", "gpt_neox", "bitnet", "bitnet_master"};
+    static const char *const name[] = {"gpt2",   "phi3",          "gpt_neox",
+                                       "bitnet", "bitnet_master", "qwen3_next"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         pare_checkpoint ck, list;
         write_family(family_find(name[i]));
@@ -189,6 +223,11 @@ START_TEST(what_does_not_fit_the_configuration_is_refused)
     f = copy_of("gpt2");
     f.tensor[9] = "h.%zu.attn.c_attn.weight AH";
     refused(&f, "does not have the shape [64, 192] that config.json asks for");
+    f = copy_of("qwen3_next");
+    (void)snprintf(config, sizeof config, "%s", f.config);
+    f.config = config;
+    replace(config, "\"linear_value_head_dim\":20", "\"linear_value_head_dim\":24");
+    refused(&f, "does not have the shape [240, 64] that config.json asks for");
     f = copy_of("gpt2");
     f.tensor[17] = "h.%zu.attn.c_attn.k.bias H";
     refused(&f, "tensor transformer.h.0.attn.c_attn.k.bias is there twice");
@@ -258,6 +297,7 @@ int main(void)
     tcase_add_test(t, rows_that_lie_together_are_views);
     tcase_add_test(t, transposed_linears_are_turned_and_names_get_their_prefix);
     tcase_add_test(t, heads_that_lie_one_after_the_other_are_taken_apart);
+    tcase_add_test(t, inputs_of_a_state_are_taken_apart_by_key_heads);
     tcase_add_test(t, ternary_codes_become_floats_of_the_scale);
     tcase_add_test(t, a_list_of_tensors_has_the_same_names_and_shapes);
     tcase_add_test(t, what_does_not_fit_the_configuration_is_refused);

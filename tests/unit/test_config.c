@@ -112,6 +112,7 @@ static const char *const messages[] = {
     "8 experts in 3 groups (n_group), 2 of which are picked from (topk_group), do not fit together "
     "with 3 experts for a token; a group needs two experts at least",
     "first_k_dense_replace is not a whole number from 0 to 2: one block at least has experts",
+    "first_k_dense_replace is missing, and its default is not a whole number from 0 to 0: one",
     "n_shared_experts is missing",
     "q_lora_rank is missing",
     "attn_output_gate: false is not supported",
@@ -595,7 +596,7 @@ START_TEST(what_is_not_computed_is_not_supported_rather_than_malformed)
         SIZES ", \"hidden_act\": \"tanh\"}",
         SIZES ", \"rope_scaling\": {\"type\": \"ntk\", \"factor\": 2}}",
         SIZES ", \"quantization_config\": {\"quant_method\": \"hqq\"}}",
-        "{\"model_type\": \"qwen3_next\"}",
+        "{\"model_type\": \"gemma4\"}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         pare_ctx cx;

@@ -103,6 +103,27 @@ START_TEST(a_head_may_stand_beside_or_for_the_embedding)
 }
 END_TEST
 
+/* Right values: those of transformers, Qwen3_5MoeTextConfig. */
+START_TEST(a_text_part_that_says_nothing_gets_the_sizes_of_its_family)
+{
+    static const char text[] = "{\"model_type\": \"qwen3_5_moe\", \"text_config\": {}}";
+    pare_config c;
+    folder_put(&dir, "config.json", text, sizeof text - 1);
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_config_parse(&cx, "c", ck.config, &c) == PARE_OK, "%s", cx.what);
+    ck_assert_str_eq(c.arch->model_type, "qwen3_5_moe_text");
+    ck_assert_str_eq(pare_json_text(pare_json_at(word("architectures"), 0), NULL),
+                     "Qwen3_5MoeForCausalLM");
+    ck_assert(c.vocab == 248320 && c.hidden == 2048 && c.blocks == 40 && c.context == 32768);
+    ck_assert(c.heads == 16 && c.kv_heads == 2 && c.head_dim == 256 && c.rope.rotary == 64);
+    ck_assert(c.experts == 256 && c.experts_used == 8 && c.expert_width == 512);
+    ck_assert(c.intermediate == 512 && c.norm_eps == 1e-6 && !c.tied);
+    ck_assert(c.recurrence.key_heads == 16 && c.recurrence.value_heads == 32);
+    ck_assert(c.recurrence.key_width == 128 && c.recurrence.value_width == 128);
+    ck_assert(c.recurrence.taps == 4 && pare_config_attentions(&c) == 10);
+}
+END_TEST
+
 static const struct {
     const char *config, *says;
     pare_status status;
@@ -159,6 +180,7 @@ int main(void)
     tcase_add_test(t, the_text_model_stands_alone);
     tcase_add_test(t, tensors_may_have_the_newer_names);
     tcase_add_loop_test(t, a_head_may_stand_beside_or_for_the_embedding, 0, 4);
+    tcase_add_test(t, a_text_part_that_says_nothing_gets_the_sizes_of_its_family);
     tcase_add_loop_test(t, other_text_parts_are_refused, 0, sizeof refused / sizeof *refused);
     tcase_add_test(t, every_failed_allocation_is_reported);
     suite_add_tcase(s, t);

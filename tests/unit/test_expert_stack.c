@@ -195,6 +195,35 @@ START_TEST(floats_keep_their_bits_and_their_biases)
 }
 END_TEST
 
+/* Outputs in rows: those of gate in front of those of up. */
+START_TEST(rows_of_outputs_stay_where_they_lie)
+{
+    pare_checkpoint ck, plain;
+    char name[128];
+    ck_assert(family_write(family_find("qwen3_5_moe"), dir.path));
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_int_eq(pare_checkpoint_open_plain(&cx, &arena, dir.path, &plain), PARE_OK);
+    ck_assert_uint_eq(ck.scratch.reserved, 0);
+    for (size_t i = 0; i < 18; i++) {
+        static const char *const part[] = {"gate_proj", "up_proj", "down_proj"};
+        const size_t expert = i / 3, p = i % 3, bytes = (size_t)64 * 64 * 2;
+        (void)snprintf(name, sizeof name, "model.layers.2.mlp.experts.%zu.%s.weight", expert,
+                       part[p]);
+        const pare_tensor *const t = pare_checkpoint_find(&ck, name);
+        const pare_tensor *const all = pare_checkpoint_find(
+            &plain, p == 2 ? "model.language_model.layers.2.mlp.experts.down_proj"
+                           : "model.language_model.layers.2.mlp.experts.gate_up_proj");
+        ck_assert(t && all && t->rank == 2 && t->shape[0] == 64 && t->shape[1] == 64);
+        ck_assert_mem_eq(
+            t->data, (const char *)all->data + (p == 2 ? expert : 2 * expert + p) * bytes, bytes);
+    }
+    pare_checkpoint_close(&plain);
+    pare_checkpoint_close(&ck);
+    edit("config.json", "\"num_experts\":6", "\"num_experts\":5");
+    refuses(PARE_EFORMAT, "has shape [6, 64, 64], config.json asks for [5, 64, 64]");
+}
+END_TEST
+
 static size_t find(const char *end)
 {
     size_t i = 0;
@@ -455,6 +484,7 @@ int main(void)
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, mxfp4_becomes_the_weights_that_its_codes_stand_for);
     tcase_add_test(t, floats_keep_their_bits_and_their_biases);
+    tcase_add_test(t, rows_of_outputs_stay_where_they_lie);
     tcase_add_test(t, stacks_that_are_broken_are_refused_by_name);
     tcase_add_test(t, a_missing_stack_is_named_as_the_file_should_have_it);
     tcase_add_test(t, a_block_of_the_other_kind_is_named);

@@ -127,20 +127,26 @@ static bool check_floats(const job_place *p, loaded *was)
         return false;
     }
     const pare_experts *const experts = was->model.config.arch->experts;
-    if (experts && experts->stacked) {
+    if (experts && experts->stacking) {
         check_refused(s, "are not written: engines want all experts of a block in one tensor");
         check_refused(export_to(p, "gguf:q4_0", &r), "are not written: engines want all experts");
         return false;
     }
+    const pare_arch *const recurrent = was->model.config.arch->recurrent;
+    if (recurrent && recurrent->recurrence->fused[0]) {
+        check_refused(s, "are not written: engines want the inputs of a recurrent state in one");
+        return false;
+    }
+    const bool plain = was->model.config.arch->latent_eps > 0 || (experts && experts->correction);
     ck_assert_msg(s == PARE_OK, "%s", cx.what);
-    if (was->model.config.arch->latent_eps > 0)
+    if (plain)
         check_refused(export_to(p, "gguf:q4_0", &r), "are written in the format safetensors only");
     load(p, "safetensors", &is);
     check_model(&is, was);
     check_names(p);
     pare_checkpoint_close(&is.ck);
     if (!was->model.config.mixed)
-        return !(was->model.config.arch->latent_eps > 0);
+        return !plain;
     check_refused(export_to(p, "gptq_v2", &r), "models of type qwen3_5_text are not written");
     check_refused(export_to(p, "gguf:q4_0", &r), "models of type qwen3_5_text are not written");
     return false;
