@@ -96,7 +96,7 @@ static pare_status fail_stack(const pare_checkpoint *ck, const pare_arch *arch, 
 {
     size_t block, stem;
     const char *const rest = inside(arch, base, &block);
-    if (!rest || !is_expert(arch, rest, &stem) || !arch->experts->stacked ||
+    if (!rest || !is_expert(arch, rest, &stem) || !arch->experts->stacking ||
         strncmp(rest + stem, "0.", 2) != 0)
         return PARE_OK;
     const bool down = strcmp(rest + stem + 2, arch->experts->linear[PARE_ROLE_DOWN].name) == 0;
