@@ -141,7 +141,7 @@ done
 together 4 top # one of them has no lot
 # a training that is stopped goes on
 recipe goes_on "  - wanda: {sparsity: 0.5}
-  - distill: {tokens: 192000, batch: 150, rate: 2e-4, save: 0}
+  - distill: {tokens: 57600, batch: 150, rate: 2e-4, save: 0}
   - gptq: {bits: 4, group: 32}"
 alone goes_on
 rm -rf out out.partial
