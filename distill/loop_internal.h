@@ -54,9 +54,8 @@ static inline size_t pare__beside(const pare_config *c, const pare_config *teach
 
 /* A gradient of the tape: what a lot adds to it, apart from what the lots before it came to. */
 typedef struct pare__lot_part {
-    float *read; /* [count] the value */
-    float *total,
-        *apart; /* [count]; apart: 0 but while a lot adds to it; NULL: a step is one lot */
+    float *read;          /* [count] the value */
+    float *total, *apart; /* [count]; apart: 0 but while a lot adds to it, or NULL */
     size_t count, block;
 } pare__lot_part;
 
@@ -68,7 +67,7 @@ typedef struct pare__lot_sum {
 } pare__lot_sum;
 
 /* For what the model reads of the trainee: leaves, adapted matrices. `apart`: takes room for one
- * block and for what lies outside. PARE_ENOMEM. */
+ * block and for what lies outside; else this process runs one lot of a step. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__lot_sum_take(pare_arena *a, const pare_trainee *t, bool apart,
                                             pare__lot_sum *out);
 
@@ -81,7 +80,7 @@ void pare__lot_sum_add(const pare_ctx *cx, pare__lot_sum *s, size_t block);
 /* Values of the leaves from process 0 to all. All call it. */
 void pare__lot_sum_spread(const pare_ctx *cx, const pare__lot_sum *s);
 
-/* The gradient of a lot, in `total` of another process, to process 0, which adds it: `at most`
+/* The gradient of a lot, in `total` of another process, to process 0, which adds it: at most
  * `piece` floats at once, as many on both sides, in `room`. It is 0 then. */
 void pare__lot_sum_send(const pare_ctx *cx, const pare__lot_sum *s, size_t piece);
 void pare__lot_sum_receive(const pare_ctx *cx, const pare__lot_sum *s, size_t from, size_t piece,

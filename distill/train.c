@@ -1,12 +1,9 @@
 #include "distill/train.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "distill/loop_internal.h"
-#include "runtime/ops.h"
 #include "runtime/random.h"
-#include "runtime/sample.h"
 #include "runtime/small.h"
 #include "runtime/world.h"
 
