@@ -4,7 +4,8 @@
  * forward, and the inputs of the student's blocks are kept; the head makes logits and their
  * gradient, a few rows at once, so the logits of a lot are never all there; then each block runs
  * once more, on a tape, for its gradient (runtime/tape.h); with `keep` the first run was on it.
- * Gradients of all lots add up in the leaves before the optimizer moves them. A row counts when its
+ * The gradient of a step is the sum of those of its lots, in their order: each is summed apart,
+ * block by block, and then added, so that another process may make it. A row counts when its
  * window has a token behind it: the loss of a step is the mean over those rows; that of hidden
  * states and that of attention are means over blocks, that of relations the mean over all rows.
  *
@@ -14,8 +15,11 @@
  * of the tokens as they came out (GKD: Agarwal et al., 2023). With `teacher_share` a, tokens come
  * from (1 - a) q + a p, both at one temperature (MiniLLM: Gu et al., 2023; with reverse_kl its
  * single-step part, without its policy gradient). Which steps, and what is drawn,
- * follows from the seed, the number of the step and the weights alone. The same bytes for any
- * number of threads. */
+ * follows from the seed, the number of the step and the weights alone.
+ *
+ * Several processes (runtime/world.h) deal the lots of a step in turn. Process 0 has masters,
+ * moments and the state; it sends what the model reads, gets loss and gradient of each lot, and
+ * adds them. The same bytes for any number of threads and processes. */
 #ifndef PARE_DISTILL_TRAIN_H
 #define PARE_DISTILL_TRAIN_H
 
@@ -66,6 +70,8 @@ typedef struct pare_choice {
     bool (*grid)(void *self, size_t block, const pare_leaf *leaf, pare_grid *grid);
     void *self;
     bool moments8; /* of all leaves but tables (pare_trained_take) */
+    bool follows;  /* the leaves of another process than 0: floats that the model reads, and their
+                      gradients, whatever the grid */
 } pare_choice;
 
 /* Two models of one vocabulary. With `hidden` they have one
@@ -94,10 +100,9 @@ static inline bool pare_train_projects(const pare_losses *l, const pare_config *
 /* Gives each leaf that is wanted, by block and then in the order of runtime/leaves.h, and behind
  * them those outside the blocks, floats of its own: its values, copied or decoded, lie there from
  * now on; with codes in place, the masters. Those need zero points and steps, and
- * pare_trainee_round. Only matrices decay and keep their zeros. A tied head reads what the
- * embedding reads. Model and blocks are the caller's, to write. Fills all but the models and the
- * projection.
- * PARE_ENOMEM. */
+ * pare_trainee_round. With `follows`, values come from process 0. Only matrices decay and keep
+ * their zeros. A tied head reads what the embedding reads. Model and blocks are the caller's, to
+ * write. Fills all but the models and the projection. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m,
                                            const pare_choice *choice, pare_trainee *out);
 
@@ -146,20 +151,24 @@ PARE_CHECKED pare_status pare_train_check_pair(pare_ctx *cx, const pare_config *
                                                const pare_config *teacher,
                                                const pare_train_opts *o);
 
-/* Runs the steps of the schedule that are left.
+/* Runs the steps of the schedule that are left. Every process calls it, with the same data and
+ * options; others than 0 with a trainee that follows, adapted or not, and their state stays.
  *   state  where it goes on: all 0 at first, with moments of 0; then what it has come to
  * As pare_train_check, and PARE_EINVAL for a teacher that does not go with the student;
  * PARE_ENUMERIC when a loss or a gradient is not finite, when a norm is 10000
  * times the smallest before it, or a loss above 1 is 10 times the first: the weights are those
- * before that step. PARE_ENOMEM, PARE_EINTERRUPTED, PARE_ENOTSUP (a linear that is not dense), what
- * `see` returns. Memory: pare_train_bytes of scratch, rewound. */
+ * before that step. PARE_ENOMEM, PARE_EINTERRUPTED, PARE_ENOTSUP (a linear that is not dense, or a
+ * projection in several processes), what `see` returns, what another process failed of. Memory:
+ * pare_train_bytes of scratch, rewound. */
 PARE_CHECKED pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
                                     const pare_train_data *data, const pare_train_opts *o,
                                     pare_train_state *state, const pare_train_watch *watch);
 
 /* Upper bound of its scratch, beside the leaves themselves, for a student and a teacher (NULL:
- * none) of these configurations. leaves: of the trainee, and adapters. */
+ * none) of these configurations. leaves: of the trainee, and adapters. apart: the most weights of
+ * one block that have a gradient, and those outside the blocks that have one. */
 uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_config *teacher,
-                          const pare_train_data *data, const pare_train_opts *o, size_t leaves);
+                          const pare_train_data *data, const pare_train_opts *o, size_t leaves,
+                          uint64_t apart);
 
 #endif

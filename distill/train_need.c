@@ -174,7 +174,8 @@ static uint64_t kept_bytes(const pare_config *c, const pare_train_data *data, si
 }
 
 uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_config *teacher,
-                          const pare_train_data *data, const pare_train_opts *o, size_t leaves)
+                          const pare_train_data *data, const pare_train_opts *o, size_t leaves,
+                          uint64_t apart)
 {
     const pare_batch b = {.sequences = pare__lot_windows(data, o), .length = data->window};
     const uint64_t rows = (uint64_t)b.sequences * b.length;
@@ -189,7 +190,9 @@ uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_c
            (t && o->teacher_top ? kept_bytes(c, data, o->teacher_top, rows) : 0) +
            (o->lambda > 0 ? draw_bytes(cx, c, b) : 0) +
            (o->lambda > 0 && t && o->teacher_share > 0 ? draw_bytes(cx, t, b) : 0) +
-           pare__work_bytes(cx, c, t, b, o) + leaves * sizeof(pare_leaf_gradient) +
+           pare__work_bytes(cx, c, t, b, o) +
+           leaves * (sizeof(pare_leaf_gradient) + sizeof(pare__lot_part)) +
+           (pare__lots(data, o) > 1 ? apart * sizeof(float) + leaves * (uint64_t)PARE_ALIGN : 0) +
            c->blocks * (sizeof(pare__waiting) + 2 * sizeof(pare_qk) + (uint64_t)4 * PARE_ALIGN) +
            (uint64_t)1024 * PARE_ALIGN;
 }

@@ -13,7 +13,8 @@ static bool is_trained(const pare_leaf *leaf, const pare_choice *choice, size_t 
 
 static bool on_grid(const pare_leaf *leaf, const pare_choice *choice, size_t block, pare_grid *grid)
 {
-    return leaf->linear && choice->grid && choice->grid(choice->self, block, leaf, grid);
+    return leaf->linear && choice->grid && !choice->follows &&
+           choice->grid(choice->self, block, leaf, grid);
 }
 
 /* Leaves that are wanted, those with codes in place, and those that have steps. */
@@ -53,12 +54,21 @@ static counts count_leaves(const pare_model *m, const pare_choice *choice)
     return c;
 }
 
+static pare_status take_floats(pare_arena *a, size_t count, pare_trained *out)
+{
+    *out = (pare_trained){
+        .value = PARE_NEW(a, float, count), .gradient = PARE_NEW(a, float, count), .count = count};
+    return out->value && out->gradient ? PARE_OK : PARE_ENOMEM;
+}
+
 /* From here on the model reads the floats of the leaf. */
 static pare_status take_leaf(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf, float *seen,
-                             bool moments8, pare_trained *out)
+                             const pare_choice *choice, pare_trained *out)
 {
     const size_t count = leaf->n * leaf->k;
-    PARE_TRY(pare_trained_take(a, count, moments8 && leaf->kind != PARE_LEAF_TABLE, out));
+    const bool moments8 = choice->moments8 && leaf->kind != PARE_LEAF_TABLE;
+    PARE_TRY(choice->follows ? take_floats(a, count, out)
+                             : pare_trained_take(a, count, moments8, out));
     out->read = seen ? seen : out->value;
     out->decays = out->keeps_zeros = leaf->linear != NULL;
     if (leaf->linear) {
@@ -79,8 +89,8 @@ static pare_status take_leaf(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf,
 
 /* Leaf `at` of those that are wanted; *step is where its steps go. */
 static pare_status take_one(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf,
-                            const pare_grid *grid, bool moments8, pare_trainee *out, size_t at,
-                            size_t *step)
+                            const pare_grid *grid, const pare_choice *choice, pare_trainee *out,
+                            size_t at, size_t *step)
 {
     pare_aware *aware = NULL;
     if (grid) {
@@ -90,9 +100,10 @@ static pare_status take_one(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf,
     }
     if (grid && pare_encodings[grid->encoding].uniform) {
         aware->step = &out->leaf[(*step)++];
-        PARE_TRY(pare_trained_take(a, leaf->n * aware->codes.groups, moments8, aware->step));
+        PARE_TRY(
+            pare_trained_take(a, leaf->n * aware->codes.groups, choice->moments8, aware->step));
     }
-    return take_leaf(cx, a, leaf, aware ? aware->seen : NULL, moments8, &out->leaf[at]);
+    return take_leaf(cx, a, leaf, aware ? aware->seen : NULL, choice, &out->leaf[at]);
 }
 
 /* The head that reads the embedding as it lies now. */
@@ -123,7 +134,8 @@ pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m, const 
         if (!is_trained(&one, choice, block))
             continue;
         const bool aware = on_grid(&one, choice, block, &grid);
-        PARE_TRY(take_one(cx, a, &one, aware ? &grid : NULL, choice->moments8, out, at++, &step));
+        PARE_TRY(take_one(cx, a, &one, aware ? &grid : NULL, choice, out, at, &step));
+        out->leaf[at++].block = block;
         out->tables |= one.kind == PARE_LEAF_TABLE;
     }
     if (out->tables && m->config.tied)
@@ -157,6 +169,7 @@ pare_status pare_trainee_adapt(pare_arena *a, pare_model *m, const pare_choice *
             continue;
         pare_trained *const leaf = &out->leaf[2 * out->loras];
         PARE_TRY(pare_lora_take(a, one.linear, o, leaf, leaf + 1, &out->lora[out->loras++]));
+        leaf->block = block;
     }
     return PARE_OK;
 }

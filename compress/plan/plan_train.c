@@ -168,17 +168,19 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
 }
 
 /* Weights that are trained, those of them with codes in place, scales and zero points of these, the
- * most weights of one linear, and the bytes of all as leaves. */
+ * most weights of one linear and of one block, and the bytes of all as leaves. */
 typedef struct trained {
-    uint64_t weights, aware, steps, most, bytes;
+    uint64_t weights, aware, steps, most, block, bytes;
 } trained;
 
 static trained count_trained(const pare_plan *plan)
 {
     trained t = {0};
+    uint64_t block = 0;
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
         const uint64_t count = (uint64_t)l->packed.n * l->packed.k;
+        block = i > 0 && l->block == l[-1].block ? block : 0;
         if (!pare_plan_trains(plan, l))
             continue;
         t.weights += count;
@@ -187,6 +189,8 @@ static trained count_trained(const pare_plan *plan)
         t.aware += pare_plan_aware(plan, l) ? count : 0;
         t.steps += pare_plan_steps(plan, l);
         t.most = count > t.most ? count : t.most;
+        block += count;
+        t.block = block > t.block ? block : t.block;
     }
     return t;
 }
@@ -226,7 +230,7 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
         return 0;
     o.keep = settled->memory.keep;
     const uint64_t beside[] = {
-        pare_train_bytes(cx, c, teacher, &data, &o, 2 * plan->linears),
+        pare_train_bytes(cx, c, teacher, &data, &o, 2 * plan->linears, t.block),
         pare_evaluate_bytes(cx, &side, &taught_by, plan->window, plan->held_out * plan->window),
         COPIES * t.most * sizeof(float) + pare_plan_stored_bytes(plan)};
     uint64_t largest = 0;

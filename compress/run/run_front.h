@@ -29,6 +29,9 @@ typedef struct pare_run_walk {
  * PARE_ENUMERIC when training diverges, PARE_ENOMEM, PARE_EINTERRUPTED, PARE_EIO, PARE_ENOSPC. */
 PARE_CHECKED pare_status pare__run_train(pare_run *run);
 
+/* The part of it that another process than 0 does (compress/run/run_team.h). */
+PARE_CHECKED pare_status pare__run_train_part(pare_run *run, const pare_tokens *tokens);
+
 /* The walk over the blocks that begins: of a job with a training the one in front of it, or behind;
  * their units change places. */
 void pare__front_walk(pare_run *run, bool front);

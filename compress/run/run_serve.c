@@ -9,15 +9,25 @@
 #include "runtime/machine.h"
 #include "runtime/world.h"
 
+/* What process 0 has written. */
+static pare_status take_trained(pare_run *run)
+{
+    PARE_TRY(pare__floats_open(run, PARE_FLOATS_TRAINED, &run->trained));
+    return pare__front_source(run);
+}
+
 static pare_status begin(pare_run *run, const pare_team_order *o)
 {
     const size_t count = (size_t)o->tokens;
     run->settled.samples = (size_t)o->samples;
-    run->units.found = (size_t)o->found;
+    run->units.found = run->front.found = (size_t)o->found;
     run->source = run->model;
     run->team.block = 0;
     int32_t *const id = PARE_NEW(run->a, int32_t, count);
-    PARE_TRY(pare_world_agree(run->cx, id || !count ? PARE_OK : PARE_ENOMEM));
+    pare_status s = id || !count ? PARE_OK : PARE_ENOMEM;
+    if (s == PARE_OK && o->trained)
+        s = take_trained(run);
+    PARE_TRY(pare_world_agree(run->cx, s));
     run->data.tokens = (pare_tokens){.id = id, .count = count};
     if (count)
         pare_world_broadcast(run->cx, id, count * sizeof *id);
@@ -75,8 +85,8 @@ static pare_status carry(pare_run *run, const pare_team_order *o)
                                      : pare__run_carry(run, (size_t)o->block);
 }
 
-/* Behind the blocks. */
-static pare_status evaluate(pare_run *run, const pare_team_order *o)
+/* Behind the blocks: an evaluation, or a training. */
+static pare_status run_text(pare_run *run, const pare_team_order *o)
 {
     pare__walk_end(run);
     const pare_mark mark = pare_arena_mark(&run->scratch);
@@ -85,7 +95,9 @@ static pare_status evaluate(pare_run *run, const pare_team_order *o)
     pare_status s = pare_world_agree(run->cx, tokens.id ? PARE_OK : PARE_ENOMEM);
     if (s == PARE_OK) {
         pare_world_broadcast(run->cx, tokens.id, tokens.count * sizeof *tokens.id);
-        s = pare__run_evaluate_part(run, &tokens, (size_t)o->window, o->kl != 0);
+        s = o->op == PARE_TEAM_TRAIN
+                ? pare__run_train_part(run, &tokens)
+                : pare__run_evaluate_part(run, &tokens, (size_t)o->window, o->kl != 0);
     }
     pare_arena_rewind(&run->scratch, mark);
     return s;
@@ -104,7 +116,8 @@ static pare_status obey(pare_run *run, const pare_team_order *o)
     case PARE_TEAM_MIDWAY:
     case PARE_TEAM_CARRY: s = carry(run, o); break;
     case PARE_TEAM_SOLVE: pare__run_solve(run); break;
-    case PARE_TEAM_EVALUATE: s = evaluate(run, o); break;
+    case PARE_TEAM_EVALUATE:
+    case PARE_TEAM_TRAIN: s = run_text(run, o); break;
     case PARE_TEAM_FIGURES: {
         const pare_report_rank r = pare__team_own_figures(run);
         pare_world_send(run->cx, 0, &r, sizeof r);
@@ -118,14 +131,15 @@ static pare_status obey(pare_run *run, const pare_team_order *o)
 }
 
 /* The walk that begins, behind the one that was there. */
-static void turn_to(pare_run *run, const pare_plan *plan, bool keeps, pare_plan *stage)
+static void turn_to(pare_run *run, const pare_plan *plan, const pare_team_order *o,
+                    pare_plan *stage)
 {
     pare__walk_end(run);
     run->plan = plan;
-    if (keeps)
+    if (o->keeps)
         pare__keep_walk(run, stage);
     else
-        pare__front_walk(run, false);
+        pare__front_walk(run, o->front != 0);
 }
 
 pare_status pare__team_serve(pare_run *run)
@@ -138,7 +152,7 @@ pare_status pare__team_serve(pare_run *run)
     while (s == PARE_OK && o.op != PARE_TEAM_STOP) {
         pare_world_receive(run->cx, 0, &o, sizeof o);
         if (o.op == PARE_TEAM_BEGIN)
-            turn_to(run, plan, o.keeps != 0, &stage);
+            turn_to(run, plan, &o, &stage);
         s = obey(run, &o);
     }
     run->plan = plan; /* `stage` ends here */

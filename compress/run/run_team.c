@@ -6,6 +6,7 @@
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_mixture.h"
+#include "compress/run/run_original.h"
 #include "compress/run/run_owner.h"
 #include "compress/text/version.h"
 #include "formats/hash.h"
@@ -41,8 +42,7 @@ static const char *refused_step(const pare_plan *plan)
 
 static const char *refused(const pare_plan *plan)
 {
-    return plan->training           ? "a step that trains"
-           : plan->structured       ? "structured pruning"
+    return plan->structured         ? "structured pruning"
            : plan->ratios           ? "a choice that the float model makes first (ratios, columns)"
            : plan->job->variants    ? "a budget"
            : plan->job->share       ? "--share"
@@ -69,19 +69,24 @@ static void identify_statistics(const pare_plan *plan, uint8_t hash[HASH])
     pare_xxh3(about, given ? sizeof about : 0, hash);
 }
 
-/* Files of the model by config.json and by their sizes: their bytes take too long. Data of the
- * recipe is left out, because process 0 sends it. */
+/* Files of a model by config.json and by their sizes: their bytes take too long. */
+static void add_model(pare_xxh3_state *hash, const pare_checkpoint *ck)
+{
+    pare_xxh3_add(hash, ck->config_file.data, (size_t)ck->config_file.bytes);
+    for (size_t i = 0; i < ck->files; i++)
+        pare_xxh3_add(hash, &ck->file[i].bytes, sizeof ck->file[i].bytes);
+}
+
+/* Data of the recipe is left out, because process 0 sends it. */
 static pare_status identify(pare_run *run, uint8_t hash[PARTS][HASH])
 {
-    const pare_checkpoint *const ck = &run->plan->checkpoint;
     pare_xxh3_state model;
     PARE_TRY(pare__run_identify(run));
     pare_xxh3(PARE_VERSION, strlen(PARE_VERSION), hash[PROGRAM]);
     pare_xxh3(run->recipe_portable, strlen(run->recipe_portable), hash[RECIPE]);
     pare_xxh3_begin(&model);
-    pare_xxh3_add(&model, ck->config_file.data, (size_t)ck->config_file.bytes);
-    for (size_t i = 0; i < ck->files; i++)
-        pare_xxh3_add(&model, &ck->file[i].bytes, sizeof ck->file[i].bytes);
+    add_model(&model, &run->plan->checkpoint);
+    add_model(&model, pare__run_original_files(run));
     pare_xxh3_end(&model, hash[MODEL]);
     identify_statistics(run->plan, hash[STATISTICS]);
     return PARE_OK;
@@ -143,6 +148,7 @@ void pare__team_stop(const pare_run *run, pare_status s)
 pare_status pare__team_begin(pare_run *run)
 {
     const size_t samples = run->settled.samples;
+    const size_t found = run->walk.front ? run->front.found : run->units.found;
     if (!leads(run))
         return PARE_OK;
     const size_t tokens = run->walk.calibrated ? samples * run->plan->window : 0;
@@ -153,9 +159,11 @@ pare_status pare__team_begin(pare_run *run)
                          samples, PARE_SHARES);
     give(run, &(pare_team_order){.op = PARE_TEAM_BEGIN,
                                  .keeps = run->walk.keeps,
+                                 .front = run->walk.front,
+                                 .trained = !run->walk.front && run->trained.map.data,
                                  .samples = samples,
                                  .tokens = tokens,
-                                 .found = run->units.found});
+                                 .found = found});
     PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
     if (tokens)
         pare_world_broadcast(run->cx, run->data.tokens.id, tokens * sizeof *run->data.tokens.id);
@@ -208,15 +216,27 @@ pare_status pare__team_experts(pare_run *run, size_t block, size_t first, size_t
                                              .active = active});
 }
 
-pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens, size_t window, bool kl)
+/* An order and the tokens that it is about. */
+static pare_status give_tokens(const pare_run *run, const pare_tokens *tokens, pare_team_order o)
 {
     if (!leads(run))
         return PARE_OK;
-    give(run, &(pare_team_order){
-                  .op = PARE_TEAM_EVALUATE, .tokens = tokens->count, .window = window, .kl = kl});
+    o.tokens = tokens->count;
+    give(run, &o);
     PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
     pare_world_broadcast(run->cx, tokens->id, tokens->count * sizeof *tokens->id);
     return PARE_OK;
+}
+
+pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens, size_t window, bool kl)
+{
+    return give_tokens(run, tokens,
+                       (pare_team_order){.op = PARE_TEAM_EVALUATE, .window = window, .kl = kl});
+}
+
+pare_status pare__team_train(const pare_run *run)
+{
+    return give_tokens(run, &run->data.training, (pare_team_order){.op = PARE_TEAM_TRAIN});
 }
 
 void pare__team_linears(const pare_run *run, size_t to, size_t block, const pare_held *list)

@@ -26,6 +26,7 @@ typedef enum pare_team_op {
     PARE_TEAM_EXPERTS, /* statistics of some of them */
     PARE_TEAM_SOLVE,   /* a list of linears, of one process alone (compress/run/run_owner.h) */
     PARE_TEAM_EVALUATE,
+    PARE_TEAM_TRAIN,  /* lots of windows, until process 0 has no more */
     PARE_TEAM_FIGURES /* what each process did */
 } pare_team_op;
 
@@ -34,6 +35,7 @@ typedef struct pare_team_order {
     uint64_t op, status; /* of a job that is over */
     uint64_t block, active;
     uint64_t keeps;          /* the walk that keeps statistics in a file */
+    uint64_t front, trained; /* the walk in front of a training; blocks are read as trained */
     uint64_t samples, found; /* of the calibration; units of an earlier run */
     uint64_t tokens, window, kl;
     uint64_t first, count; /* experts, from 0 */
@@ -67,6 +69,7 @@ PARE_CHECKED pare_status pare__team_experts(pare_run *run, size_t block, size_t 
                                             unsigned active);
 PARE_CHECKED pare_status pare__team_text(const pare_run *run, const pare_tokens *tokens,
                                          size_t window, bool kl);
+PARE_CHECKED pare_status pare__team_train(const pare_run *run);
 
 /* Process 0: the order that one other process works on a list of linears. */
 void pare__team_linears(const pare_run *run, size_t to, size_t block, const struct pare_held *list);

@@ -7,8 +7,10 @@
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_original.h"
+#include "compress/run/run_team.h"
 #include "compress/run/run_training.h"
 #include "runtime/machine.h"
+#include "runtime/world.h"
 
 /* Notices on the way. */
 enum { NOTICES = 10 };
@@ -97,11 +99,16 @@ static pare_status read_leaf(training *t, size_t i, pare_trained *leaf, pare_awa
     return PARE_OK;
 }
 
-static pare_status take_student(training *t)
+/* The student, with values that are to come, and the teacher. */
+static pare_status take_models(training *t)
 {
     pare_run *const run = t->run;
     const size_t blocks = run->model.config.blocks;
-    const pare_choice choice = {is_trained, is_aware, run, run->plan->train.moments8};
+    const pare_choice choice = {.wants = is_trained,
+                                .grid = is_aware,
+                                .self = run,
+                                .moments8 = run->plan->train.moments8,
+                                .follows = pare_world_rank(run->cx) > 0};
     t->student = run->model;
     t->student.block = PARE_NEW(&t->own, pare_block, blocks);
     if (!t->student.block)
@@ -110,13 +117,18 @@ static pare_status take_student(training *t)
     PARE_TRY(pare_trainee_take(run->cx, &t->own, &t->student, &choice, &t->trainee));
     t->trainee.student = &t->student_f;
     t->trainee.teacher = &t->teacher_f;
-    t->state.leaf = t->trainee.leaf;
-    t->state.leaves = t->trainee.leaves;
-    PARE_TRY(each_leaf(t, read_leaf));
     PARE_TRY(
         pare_forward_init(run->cx, &t->own, &t->student, run->plan->window, false, &t->student_f));
     return pare_forward_init(run->cx, &t->own, pare__run_original(run), run->plan->window, false,
                              &t->teacher_f);
+}
+
+static pare_status take_student(training *t)
+{
+    PARE_TRY(take_models(t));
+    t->state.leaf = t->trainee.leaf;
+    t->state.leaves = t->trainee.leaves;
+    return each_leaf(t, read_leaf);
 }
 
 /* On the windows that are held out: mean KL from the teacher, mean -ln p of the next token. */
@@ -193,18 +205,27 @@ static pare_status find_state(training *t)
     return PARE_OK;
 }
 
+/* What every process does. */
+static pare_status train_on(training *t, const pare_tokens *tokens)
+{
+    pare_run *const run = t->run;
+    const size_t window = run->plan->window;
+    const pare_train_data data = {tokens->id, tokens->count / window, window};
+    pare_train_opts o = run->plan->train;
+    o.keep = run->settled.memory.keep;
+    return pare_train(run->cx, &run->scratch, &t->trainee, &data, &o, &t->state.at,
+                      &(pare_train_watch){see, t});
+}
+
 static pare_status run_steps(training *t)
 {
     pare_run *const run = t->run;
-    const pare_train_data data = {run->data.training.id,
-                                  run->data.training.count / run->plan->window, run->plan->window};
-    const pare_train_watch watch = {see, t};
-    pare_train_opts o = run->plan->train;
-    o.keep = run->settled.memory.keep;
+    PARE_TRY(pare__team_train(run));
     t->started = t->saved = pare_seconds();
-    const pare_status s =
-        pare_train(run->cx, &run->scratch, &t->trainee, &data, &o, &t->state.at, &watch);
-    t->state.result.seconds = t->spent + pare_seconds() - t->started;
+    const pare_status s = pare__team_end(run, train_on(t, &run->data.training));
+    const double seconds = pare_seconds() - t->started;
+    run->team.seconds += seconds;
+    t->state.result.seconds = t->spent + seconds;
     if (s == PARE_EINTERRUPTED && t->state.at.steps > t->begun)
         PARE_TRY(save_state(t));
     if (s == PARE_ENUMERIC)
@@ -265,6 +286,18 @@ pare_status pare__run_train(pare_run *run)
     pare_status s = pare_arena_init(run->cx, &t.own, 0);
     if (s == PARE_OK)
         s = train(&t);
+    pare_arena_release(&t.own);
+    return s;
+}
+
+pare_status pare__run_train_part(pare_run *run, const pare_tokens *tokens)
+{
+    training t = {.run = run};
+    pare_status s = pare_arena_init(run->cx, &t.own, 0);
+    if (s == PARE_OK)
+        s = take_models(&t);
+    if (s == PARE_OK)
+        s = train_on(&t, tokens);
     pare_arena_release(&t.own);
     return s;
 }

@@ -44,6 +44,7 @@ typedef struct pare_training {
 
     pare_train_opts opts;
     uint64_t weights, leaf_bytes; /* that are trained; their values, gradients and moments */
+    uint64_t inside, outside;     /* of them: the most of a block; of what lies outside */
     size_t window;
     pare_tokens windows, held_out; /* [, window] each */
     char windows_sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX];

@@ -113,10 +113,12 @@ static void pick_dtype(pare_training *t)
 /* --- room --------------------------------------------------------------------------------------
  */
 
-static void count_leaf(pare_training *t, const pare_leaf *leaf)
+/* `all`: of its block, or of those outside. */
+static void count_leaf(pare_training *t, const pare_leaf *leaf, uint64_t *all)
 {
     const uint64_t count = leaf->name ? (uint64_t)leaf->n * leaf->k : 0;
     t->weights += count;
+    *all += count;
     t->leaf_bytes += pare_trained_bytes(count, t->opts.moments8 && leaf->kind != PARE_LEAF_TABLE);
 }
 
@@ -136,15 +138,17 @@ static pare_status count_weights(pare_training *t)
     }
     for (size_t b = 0; shape.block && b < c->blocks; b++) {
         pare_config own;
+        uint64_t all = 0;
         pare_block_config(c, b, &own);
         for (size_t i = 0; i < pare_block_leaves(c); i++) {
             const pare_leaf leaf = pare_block_leaf(&own, &shape.block[b], i);
-            count_leaf(t, &leaf);
+            count_leaf(t, &leaf, &all);
         }
+        t->inside = all > t->inside ? all : t->inside;
     }
     for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
         const pare_leaf leaf = pare_model_leaf(&shape, i);
-        count_leaf(t, &leaf);
+        count_leaf(t, &leaf, &t->outside);
     }
     pare_arena_rewind(&t->scratch, mark);
     return shape.block ? PARE_OK : PARE_ENOMEM;
@@ -184,8 +188,11 @@ static uint64_t needed_bytes(const pare_training *t)
     const pare_train_data data = {NULL, t->windows.count / t->window, t->window};
     const size_t leaves = c->blocks * pare_block_leaves(c) + PARE_MODEL_LEAVES;
     const uint64_t largest = (uint64_t)c->vocab * c->hidden * 2 * sizeof(float);
+    const uint64_t apart = t->adapter ? pare_smaller((size_t)t->inside, (size_t)t->adapter->base)
+                                      : t->inside + t->outside;
     const uint64_t beside[] = {
-        pare_train_bytes(t->cx, c, teacher, &data, &t->opts, t->adapter ? 2 * leaves : leaves),
+        pare_train_bytes(t->cx, c, teacher, &data, &t->opts, t->adapter ? 3 * leaves : leaves,
+                         apart),
         pare_evaluate_bytes(t->cx, &side, teacher ? &other : NULL, t->window, t->held_out.count),
         (t->fresh ? t->weights * sizeof(float) : 0), largest};
     uint64_t most = 0;

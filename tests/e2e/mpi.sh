@@ -120,6 +120,44 @@ kept '  - awq: {}
   - wanda: {sparsity: 0.5}
   - gptq: {bits: 4, group: 32}'
 
+# Steps that train, three lots of windows each: behind a pruner, with codes in place, of samples.
+train='tokens: 9600, batch: 150, rate: 2e-4'
+recipe taught "  - wanda: {sparsity: 0.5}
+  - distill: {$train}
+  - gptq: {bits: 4, group: 32}"
+recipe aware "  - gptq: {bits: 4, group: 32}
+  - distill: {$train, aware: true, moments: 8bit}"
+recipe ternary "  - ternary: {}
+  - distill: {$train, aware: true, ce: 1, hidden: 1, lambda: 0.6}" ', token_weights: even'
+recipe top "  - distill: {$train, kl: 1, ce: 1, teacher_top: 8, precision: bf16}
+  - rtn: {bits: 4, group: 32}"
+for name in taught aware ternary top; do
+    alone $name
+    grep -q '"steps": 2,' out/run.json || fail "$name did not train: $(cat out/run.json)"
+done
+for ranks in 2 3; do
+    for name in taught aware ternary; do together $ranks $name; done
+done
+together 4 top # one of them has no lot
+# a training that is stopped goes on
+recipe goes_on "  - wanda: {sparsity: 0.5}
+  - distill: {tokens: 57600, batch: 150, rate: 2e-4, save: 0}
+  - gptq: {bits: 4, group: 32}"
+alone goes_on
+rm -rf out out.partial
+run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress goes_on.yaml --threads 1 > log.txt 2>&1 &
+job=$!
+until [ -s out.partial/training.state ]; do
+    kill -0 $job 2> err.txt || fail "a training ended before it was stopped: $(cat log.txt)"
+done
+kill -KILL "$(cat pid.1)"
+if wait $job; then fail 'a training without process 1 ended well'; fi
+rm -f pid.*
+run 3 "$pare" compress goes_on.yaml --threads 1 > log.txt 2>&1 || fail "continued: $(cat log.txt)"
+grep -q 'continues after step' log.txt || fail "training begins anew: $(cat log.txt)"
+sums > now.txt
+cmp -s goes_on.txt now.txt || fail 'a training that went on has other bytes'
+
 # Mixtures: windows of each process, experts to owners, of all tokens where few reach them.
 mv model dense
 mv tokens.i32 dense.i32
@@ -207,13 +245,10 @@ refused() {
 }
 recipe learned '  - omniquant: {epochs: 2}
   - rtn: {bits: 4, group: 32}'
-recipe trained '  - wanda: {sparsity: 0.5}
-  - distill: {tokens: 512, batch: 4}'
 recipe head '  - gptq: {bits: 4, group: 32}'
 echo 'head: {gptq: {bits: 4, group: 32}}' >> head.yaml
 refused 2 4 'a head that is quantized by its inputs: 2 processes' compress head.yaml
 refused 2 4 'omniquant: 2 processes cannot share this' compress learned.yaml
-refused 3 4 'a step that trains: 3 processes' compress trained.yaml
 refused 2 4 '--share: 2 processes' compress gptq.yaml --share shared
 refused 2 2 'plan runs in one process' plan gptq.yaml
 refused 2 2 'no-such' compress gptq.yaml --no-such

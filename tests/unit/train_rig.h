@@ -83,6 +83,19 @@ static inline pare_status train(rig *r, const pare_train_opts *o)
     return pare_train(&r->home.cx, &r->home.arena, &r->trainee, &r->data, o, &state, &watch);
 }
 
+/* The most weights of a block that have a gradient. */
+static inline uint64_t widest(const pare_trainee *t)
+{
+    uint64_t block[BLOCKS] = {0}, most = 0;
+    for (size_t i = 0; i < t->leaves; i++)
+        block[t->leaf[i].block] += t->leaf[i].read ? t->leaf[i].count : 0;
+    for (size_t i = 0; i < t->loras; i++)
+        block[t->lora[i].a->block] += t->lora[i].base.n * t->lora[i].base.k;
+    for (size_t b = 0; b < BLOCKS; b++)
+        most = block[b] > most ? block[b] : most;
+    return most;
+}
+
 /* Trains within what pare_train_bytes says, and within nothing less; leaves: of the trainee, and
  * adapters. */
 static inline void check_memory(rig *r, const pare_train_opts *o, size_t leaves)
@@ -92,8 +105,8 @@ static inline void check_memory(rig *r, const pare_train_opts *o, size_t leaves)
     pare_ctx *const cx = &r->home.cx;
     const size_t before = cx->live_bytes;
     ck_assert_int_eq(pare_arena_init(cx, &own, 0), PARE_OK);
-    const size_t most =
-        (size_t)pare_train_bytes(cx, &r->student.config, &r->teacher.config, &r->data, o, leaves);
+    const size_t most = (size_t)pare_train_bytes(cx, &r->student.config, &r->teacher.config,
+                                                 &r->data, o, leaves, widest(&r->trainee));
     for (size_t i = 1; i <= PARTS; i++) {
         pare_train_state state = {0};
         cx->limit_bytes = before + most * i / PARTS;
