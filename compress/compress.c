@@ -114,7 +114,7 @@ static pare_status claim(pare_run *run)
     const pare_plan *const plan = run->plan;
     bool unfinished;
     PARE_TRY(pare_output_check_room(run->cx, plan->place.output));
-    if (plan->kept.used && plan->kept.made)
+    if (plan->kept.used && plan->kept.made && !pare_path_is_file(plan->kept.path))
         PARE_TRY(pare_output_check_room(run->cx, plan->kept.path));
     if (!run->lock->held)
         PARE_TRY(pare_lock_take(run->cx, run->a, plan->place.output, "compress", &run->teller,

@@ -1,5 +1,7 @@
 /* The gradient of a step as the sum of those of its lots. Room for that of one lot is needed for
  * one block at a time, because a lot goes through a block once. */
+#include <string.h>
+
 #include "distill/loop_internal.h"
 #include "runtime/threads.h"
 #include "runtime/world.h"
@@ -11,6 +13,7 @@ static void note(pare__lot_sum *s, float *read, float *gradient, size_t count, s
 {
     if (!read)
         return;
+    memset(gradient, 0, count * sizeof *gradient); /* a step that failed may have left some */
     s->gradient[s->count] = (pare_leaf_gradient){read, gradient};
     s->part[s->count++] =
         (pare__lot_part){.read = read, .total = gradient, .count = count, .block = block};

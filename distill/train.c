@@ -79,7 +79,8 @@ static double norm_of(const pare__trainer *r)
     return of > 0 ? sqrt(norm * norm + of * of) : norm;
 }
 
-/* What process 0 has the others do: the lots of a step, with its values; or no more. */
+/* What process 0 has the others do: the lots of a step, with its values; or no more. Of a step of
+ * one lot they have nothing to do. */
 typedef struct order {
     uint64_t step, over;
 } order;
@@ -87,7 +88,8 @@ typedef struct order {
 static void order_step(pare__trainer *r, size_t step, bool over)
 {
     order o = {.step = step, .over = over};
-    if (pare_world_size(r->cx) == 1 || r->cx->world->ended)
+    if (pare_world_size(r->cx) == 1 || r->cx->world->ended ||
+        (!over && pare__lots(r->data, r->o) == 1))
         return;
     for (size_t to = 1; to < pare_world_size(r->cx); to++)
         pare_world_send(r->cx, to, &o, sizeof o);

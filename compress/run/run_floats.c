@@ -8,20 +8,28 @@
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 
-pare_status pare__floats_open(pare_run *run, const char *name, pare_run_floats *out)
+static pare_status open_floats(pare_run *run, const char *name, bool makes, pare_run_floats *out,
+                               struct stat *st)
 {
-    struct stat st;
+    const int how = makes ? O_RDWR | O_CREAT : O_RDONLY;
     *out =
         (pare_run_floats){.path = pare_path_join(run->a, run->plan->place.partial, name), .fd = -1};
     if (!out->path)
         return PARE_ENOMEM;
-    out->fd = open(out->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    out->fd = open(out->path, how | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (out->fd < 0)
-        return pare_file_fail(run->cx, out->path, "create");
-    if (fstat(out->fd, &st) != 0)
+        return pare_file_fail(run->cx, out->path, makes ? "create" : "open");
+    if (fstat(out->fd, st) != 0)
         return pare_file_fail(run->cx, out->path, "look at");
-    if (!S_ISREG(st.st_mode))
+    if (!S_ISREG(st->st_mode))
         return pare_fail(run->cx, PARE_EFORMAT, "%s: is not a regular file", out->path);
+    return PARE_OK;
+}
+
+pare_status pare__floats_open(pare_run *run, const char *name, pare_run_floats *out)
+{
+    struct stat st;
+    PARE_TRY(open_floats(run, name, true, out, &st));
     return pare_file_sync_parent(run->cx, out->path);
 }
 
@@ -52,6 +60,18 @@ static uint64_t place_of(const pare_run *run, size_t i)
         if (pare_plan_trains(run->plan, &run->settled.linear[j]))
             at += weight_bytes(run, j) + step_bytes(run, j);
     return at;
+}
+
+pare_status pare__floats_look(pare_run *run, const char *name, pare_run_floats *out)
+{
+    struct stat st;
+    PARE_TRY(open_floats(run, name, false, out, &st));
+    const uint64_t all = place_of(run, run->plan->linears), bytes = (uint64_t)st.st_size;
+    return bytes >= all ? PARE_OK
+                        : pare_fail(run->cx, PARE_EFORMAT,
+                                    "%s: has %llu bytes here and %llu where process 0 wrote it: do "
+                                    "all processes see the same folder?",
+                                    out->path, (unsigned long long)bytes, (unsigned long long)all);
 }
 
 static void hash_of(const pare_run *run, size_t i, const float *w, const float *steps,

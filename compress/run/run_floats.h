@@ -26,6 +26,9 @@ typedef struct pare_run_floats {
 /* Opens a file in the directory of the job, or makes it. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM,
  * PARE_EFORMAT for what is no regular file. Close it in any case. */
 PARE_CHECKED pare_status pare__floats_open(pare_run *run, const char *name, pare_run_floats *out);
+/* Opens what another process has written, to read it. Errors as above, and PARE_EFORMAT where it
+ * has not all linears. */
+PARE_CHECKED pare_status pare__floats_look(pare_run *run, const char *name, pare_run_floats *out);
 void pare__floats_close(pare_run_floats *f);
 
 /* Linear i of the plan, w [n, k] and `steps` (pare_plan_steps; NULL where there are none): written,

@@ -12,7 +12,7 @@
 /* What process 0 has written. */
 static pare_status take_trained(pare_run *run)
 {
-    PARE_TRY(pare__floats_open(run, PARE_FLOATS_TRAINED, &run->trained));
+    PARE_TRY(pare__floats_look(run, PARE_FLOATS_TRAINED, &run->trained));
     return pare__front_source(run);
 }
 

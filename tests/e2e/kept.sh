@@ -117,15 +117,21 @@ refuses 4 'own.h5: not an HDF5 file.*; give "keep" another name, or remove the f
 # Its folders are made as those of an output are: not through a file, and not left behind without one.
 recipe other "$data, keep: own.h5/s.h5" "$gptq"
 refuses 2 'the path leads through .*own.h5, which is no directory' other
-name=$(printf '%0250d' 0) # a file may have it, and the one in the making has no room for its end
-recipe other "$data, keep: folder/in/$name" "$gptq"
+long=$(printf "%0250d" 0) # a file may have it, and the one in the making has no room for its end
+recipe other "$data, keep: folder/in/$long" "$gptq"
 run 4 other
-grep -q "$name.partial: cannot" other.log || fail "$(cat other.log)"
+grep -q "$long.partial: cannot" other.log || fail "$(cat other.log)"
 [ ! -e folder ] || fail "folders of a file that is not there are left"
 rm -rf own.h5 other
 recipe other "$data, keep: folder/in/s.h5" "$gptq"
 run 0 other
 [ -f folder/in/s.h5 ] || fail "no folder/in/s.h5"
+# What is there is only read, also from a folder that nobody writes to.
+if [ "$(id -u)" != 0 ]; then
+    chmod 555 folder/in
+    run 0 other --restart
+    chmod 755 folder/in
+fi
 rm -rf folder other
 
 

@@ -94,7 +94,7 @@ all() {
 }
 all v "$least $((least + 2048)) $((least + 6144)) $((least + 65536)) \
     $((least + 163840)) $((least + 266240)) 524288"
-all d "1280 3072 6144 65536 266240 524288"
+all d "1536 3072 6144 65536 266240 524288"
 # Where libraries just fit or just do not: what keeps every command from its start, or 5.
 starts=0 code=0
 rm -rf out

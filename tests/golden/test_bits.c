@@ -11,7 +11,7 @@
 #include "tests/unit/unit.h"
 
 enum {
-    BLOCKS = 1,
+    BLOCKS = 2,
     VOCAB = 1024,
     PROMPT = 66, /* two tiles of tokens, two blocks of keys */
     STEPS = 3,

@@ -120,6 +120,16 @@ START_TEST(bytes_are_the_same_for_any_number_of_threads)
 }
 END_TEST
 
+START_TEST(it_keeps_to_its_memory)
+{
+    rig r;
+    const pare_train_opts o = options(_i);
+    begin(&r, _i, 2, false);
+    check_memory(&r, &o, r.trainee.leaves);
+    tiny_end(&r.home);
+}
+END_TEST
+
 /* --- four processes ----------------------------------------------------------------------------
  */
 
@@ -182,8 +192,6 @@ static int stop_one(pare_ctx *cx)
         ck_assert_uint_eq(state.steps, 1);
         r.home.cx.world = NULL; /* the rest alone */
         pare_ctx_clear(&r.home.cx);
-        for (size_t i = 0; i < r.trainee.leaves; i++)
-            memset(r.leaf[i].gradient, 0, r.leaf[i].count * sizeof(float));
         ck_assert_int_eq(pare_train(&r.home.cx, &r.home.arena, &r.trainee, &r.data, &o, &state,
                                     &(pare_train_watch){see, &r}),
                          PARE_OK);
@@ -211,6 +219,7 @@ int main(void)
     Suite *const s = suite_create("lot_sum");
     TCase *const t = tcase_create("lot_sum");
     tcase_add_test(t, bytes_are_the_same_for_any_number_of_threads);
+    tcase_add_loop_test(t, it_keeps_to_its_memory, ALL, TIED + 1);
     tcase_add_loop_test(t, four_processes_give_the_bytes_of_one, 0, KINDS);
     tcase_add_test(t, what_stops_one_process_stops_all);
     suite_add_tcase(s, t);

@@ -83,17 +83,18 @@ static inline pare_status train(rig *r, const pare_train_opts *o)
     return pare_train(&r->home.cx, &r->home.arena, &r->trainee, &r->data, o, &state, &watch);
 }
 
-/* The most weights of a block that have a gradient. */
+/* The most weights of a block that have a gradient, and those outside the blocks. */
 static inline uint64_t widest(const pare_trainee *t)
 {
-    uint64_t block[BLOCKS] = {0}, most = 0;
+    uint64_t block[BLOCKS] = {0}, most = 0, outside = 0;
     for (size_t i = 0; i < t->leaves; i++)
-        block[t->leaf[i].block] += t->leaf[i].read ? t->leaf[i].count : 0;
+        *(t->leaf[i].block == PARE_OUTSIDE ? &outside : &block[t->leaf[i].block]) +=
+            t->leaf[i].read ? t->leaf[i].count : 0;
     for (size_t i = 0; i < t->loras; i++)
         block[t->lora[i].a->block] += t->lora[i].base.n * t->lora[i].base.k;
     for (size_t b = 0; b < BLOCKS; b++)
         most = block[b] > most ? block[b] : most;
-    return most;
+    return most + outside;
 }
 
 /* Trains within what pare_train_bytes says, and within nothing less; leaves: of the trainee, and
