@@ -1,5 +1,6 @@
 /* What a training needs: settings that teach, a teacher that goes with the student, memory. */
 #include "distill/loop_internal.h"
+#include "runtime/block_set.h"
 
 pare_status pare_train_check(pare_ctx *cx, const pare_train_data *data, const pare_train_opts *o)
 {
@@ -49,6 +50,23 @@ static pare_status check_pieces(pare_ctx *cx, const pare_config *c, const pare_c
     return PARE_OK;
 }
 
+/* Of a teacher, whose blocks with a recurrent state have no queries and keys to compare with. */
+static pare_status check_queries(pare_ctx *cx, const pare_config *c, const pare_config *tc,
+                                 const pare_train_opts *o)
+{
+    for (size_t b = 0; tc->mixed && b < c->blocks; b++) {
+        const bool last = b + 1 == c->blocks;
+        const size_t beside = last ? tc->blocks : pare__beside(c, tc, b);
+        if ((o->losses.attention > 0 || (last && o->losses.relations > 0)) &&
+            pare_blocks_have(tc->recurrent, beside - 1))
+            return pare_fail(cx, PARE_EINVAL,
+                             "block %zu of the teacher has a recurrent state and no queries and "
+                             "keys for the loss %s; take hidden instead",
+                             beside - 1, o->losses.attention > 0 ? "attention" : "relations");
+    }
+    return PARE_OK;
+}
+
 pare_status pare_train_check_pair(pare_ctx *cx, const pare_config *c, const pare_config *tc,
                                   const pare_train_opts *o)
 {
@@ -69,6 +87,7 @@ pare_status pare_train_check_pair(pare_ctx *cx, const pare_config *c, const pare
                          "the teacher has %zu blocks and the student %zu; the loss attention needs "
                          "a block of the teacher for each of the student",
                          tc->blocks, c->blocks);
+    PARE_TRY(check_queries(cx, c, tc, o));
     return o->losses.relations > 0 ? check_pieces(cx, c, tc, pare__pieces_of(c, o)) : PARE_OK;
 }
 

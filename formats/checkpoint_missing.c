@@ -21,14 +21,16 @@ static const char *ends_in(const pare_checkpoint *ck, const char *end)
     return NULL;
 }
 
-/* The same tensor under a name with another beginning. */
+/* The same tensor under a name with another beginning, which has no number of a block in it. */
 static const char *elsewhere(const pare_checkpoint *ck, const pare_arch *arch, const char *name)
 {
     char end[NAME + 1];
     const size_t prefix = arch->prefix ? strlen(arch->prefix) : 0;
     const bool has = prefix && strncmp(name, arch->prefix, prefix) == 0;
     (void)snprintf(end, sizeof end, ".%s", name + (has ? prefix : 0));
-    return ends_in(ck, end);
+    const char *const found = ends_in(ck, end);
+    const char *const number = found ? strpbrk(found, "0123456789") : NULL;
+    return number && number < found + strlen(found) - strlen(end) ? NULL : found;
 }
 
 /* All experts of a block in one tensor, as transformers 5 has them in memory. */

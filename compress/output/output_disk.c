@@ -38,7 +38,7 @@ pare_status pare_output_disk_find(pare_ctx *cx, pare_arena *a, const pare_output
     if (statvfs(directory, &fs) != 0)
         return pare_file_fail(cx, directory, "tell the free space");
     if (fs.f_blocks == 0) /* as /proc */
-        return pare_fail(cx, PARE_EIO, "%s: no file can be written there; give another --output",
+        return pare_fail(cx, PARE_EIO, "%s: no file can be written there; give another folder",
                          directory);
     *out = (pare_output_disk){directory, (uint64_t)fs.f_bavail * fs.f_frsize,
                               held_bytes(place->partial)};

@@ -6,6 +6,7 @@
 #ifndef PARE_COMPRESS_RUN_RUN_FRONT_H
 #define PARE_COMPRESS_RUN_RUN_FRONT_H
 
+#include "calib/tokens.h"
 #include "compress/run/run_floats.h"
 
 /* Blocks, and behind them what lies outside, or what trained them. */

@@ -1,6 +1,7 @@
 /* The training loop on the tiny model: its loss against a plain one, its gradients against
  * differences of the loss, and what a user relies on. */
 #include "kernels/half.h"
+#include "runtime/block_set.h"
 #include "runtime/linalg.h"
 #include "solve/scales.h"
 #include "tests/unit/train_rig.h"
@@ -256,7 +257,9 @@ END_TEST
 START_TEST(a_teacher_that_does_not_fit_is_refused)
 {
     static const char *const says[] = {"a vocabulary of 52 tokens",
-                                       "needs a projection between them", "there is none"};
+                                       "needs a projection between them", "there is none",
+                                       "block 1 of the teacher has a recurrent state",
+                                       "block 0 of the teacher has a recurrent state"};
     rig r;
     pare_train_opts o = usual();
     rig_begin(&r, 1);
@@ -268,6 +271,11 @@ START_TEST(a_teacher_that_does_not_fit_is_refused)
     }
     if (_i == 2)
         r.trainee.teacher = NULL;
+    if (_i == 3 || _i == 4) {
+        r.teacher.config.mixed = true;
+        pare_blocks_add(r.teacher.config.recurrent, _i == 3);
+        o.losses = (pare_losses){.relations = _i == 3, .attention = _i == 4, .temperature = 1};
+    }
     ck_assert_int_eq(train(&r, &o), PARE_EINVAL);
     ck_assert_ptr_nonnull(strstr(r.home.cx.what, says[_i]));
     tiny_end(&r.home);
@@ -586,7 +594,7 @@ int main(void)
     tcase_add_loop_test(t, loss_and_gradients_are_those_of_a_plain_one, 0,
                         sizeof mixes / sizeof *mixes);
     tcase_add_loop_test(t, every_leaf_has_its_gradient, 0, 2);
-    tcase_add_loop_test(t, a_teacher_that_does_not_fit_is_refused, 0, 3);
+    tcase_add_loop_test(t, a_teacher_that_does_not_fit_is_refused, 0, 5);
     tcase_add_test(t, training_lowers_the_loss_and_zeros_stay);
     tcase_add_test(t, bytes_are_the_same_for_any_number_of_threads);
     tcase_add_test(t, bf16_gradients_are_off_by_rounding);
