@@ -113,6 +113,7 @@ kv_cache: {method: kvquant}'
         experts=4 blocks=1
         [ "$name" = llama4 ] || experts=6 blocks=2
         run inspect model
+        [ "$name" = llama4_text ] || grep -q "^left out, outside the blocks and tables of a model of type llama4" log.txt || { cat log.txt; exit 1; }
         grep -q "^experts  *$experts .* in $blocks of 3 blocks, a token uses" log.txt || { cat log.txt; exit 1; }
         run inspect model --format json
         [ "$(number expert_blocks)" = $blocks ] || { cat log.txt; exit 1; }
