@@ -133,6 +133,11 @@ kv_cache: {method: kvquant}'
         done
         ;;
     qwen3_5_moe | qwen3_next)
+        if [ $name = qwen3_next ]; then # beta and decay are no linears that passes choose
+            refuses 'in_proj_ba.b" matches no linear of the model' '  - rtn: {targets: "*.in_proj_ba.b"}'
+            recipe '  - rtn: {targets: ["*.in_proj_qkvz.qkv", "*.in_proj_qkvz.z"]}'
+            run plan recipe.yaml
+        fi
         refuses "names .*gate: what picks experts stays" '  - rtn: {targets: "*.gate"}'
         recipe '  - wanda: {sparsity: 0.5, targets: "*.experts.*"}
   - gptq: {bits: 4, group: 32, targets: "*_proj*"}'
