@@ -41,18 +41,6 @@ static char *join(pare_arena *a, const char *x, size_t len, const char *y, const
     return text;
 }
 
-/* What stands behind the block prefix of a name, NULL outside the blocks. */
-static const char *inside_block(const pare_arch *arch, const char *name)
-{
-    const char *const percent = strchr(arch->block_prefix, '%');
-    const size_t len = (size_t)(percent - arch->block_prefix);
-    if (strncmp(name, arch->block_prefix, len) != 0)
-        return NULL;
-    const char *const digits = name + len, *const rest = digits + strspn(digits, "0123456789");
-    const char *const behind = percent + 3; /* %zu */
-    return rest > digits && starts_with(rest, behind) ? rest + strlen(behind) : NULL;
-}
-
 /* ".weight" or ".bias" when `rest` is one of these of `base`. */
 static const char *suffix_of(const char *rest, const char *base)
 {
@@ -303,7 +291,8 @@ static pare_status arrange_one(arranger *r, const pare_tensor *t, uint32_t file)
     const char *name = r->ck->is_part ? pare__text_tensor(r->arena, t->name) : t->name;
     if (name && r->prefix[0] && !starts_with(name, r->arch->head))
         name = join(r->arena, r->prefix, strlen(r->prefix), name, "");
-    const char *const rest = name ? inside_block(r->arch, name) : NULL;
+    size_t block;
+    const char *const rest = name ? pare_arch_inside(r->arch, name, &block) : NULL;
     if (!name)
         return PARE_ENOMEM;
     if (!rest) {

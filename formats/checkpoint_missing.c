@@ -1,7 +1,6 @@
 /* A tensor that a model needs and a checkpoint lacks, in words that say what to do. */
 #include <fnmatch.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
@@ -43,18 +42,6 @@ static const char *stacked(const pare_checkpoint *ck, const pare_arch *arch, con
     return found;
 }
 
-/* What stands behind the prefix of a block, and its number; NULL outside the blocks. */
-static const char *inside(const pare_arch *arch, const char *name, size_t *block)
-{
-    char prefix[NAME];
-    const size_t before = strcspn(arch->block_prefix, "%");
-    if (strncmp(name, arch->block_prefix, before) != 0)
-        return NULL;
-    *block = (size_t)strtoull(name + before, NULL, 10);
-    const int len = snprintf(prefix, sizeof prefix, arch->block_prefix, *block);
-    return strncmp(name, prefix, (size_t)len) == 0 ? name + len : NULL;
-}
-
 /* Whether `rest` is of an expert, and the bytes in front of its number. */
 static bool is_expert(const pare_arch *arch, const char *rest, size_t *stem)
 {
@@ -69,7 +56,7 @@ static pare_status fail_kind(const pare_checkpoint *ck, const pare_arch *arch, c
 {
     char name[NAME];
     size_t block, stem;
-    const char *const rest = arch->dense ? inside(arch, base, &block) : NULL;
+    const char *const rest = arch->dense ? pare_arch_inside(arch, base, &block) : NULL;
     if (!rest)
         return PARE_OK;
     const char *const shared = arch->linear[PARE_ROLE_GATE].name;
@@ -97,7 +84,7 @@ static pare_status fail_stack(const pare_checkpoint *ck, const pare_arch *arch, 
                               const char *suffix)
 {
     size_t block, stem;
-    const char *const rest = inside(arch, base, &block);
+    const char *const rest = pare_arch_inside(arch, base, &block);
     if (!rest || !is_expert(arch, rest, &stem) || !arch->experts->stacking ||
         strncmp(rest + stem, "0.", 2) != 0)
         return PARE_OK;

@@ -3,6 +3,7 @@
  *
  * Source  transformers, configuration_ and modeling_deepseek_v2.py, _deepseek_v3.py, _glm4_moe.py.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -114,10 +115,10 @@ static pare_status read_groups(const pare__config_file *f, pare_config *c)
     const size_t each = c->experts / groups;
     if (c->experts % groups != 0 || (sums && each < 2) || c->experts_used > used * each)
         return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: %zu experts in %zu groups (n_group%s), %zu of which are picked from "
+                         "%s: %zu experts in %zu groups (%sn_group), %zu of which are picked from "
                          "(topk_group), do not fit together with %zu experts for a token%s",
                          f->name, c->experts, groups,
-                         pare__config_absent(pare_json_get(f->json, "n_group")) ? ", by default"
+                         pare__config_absent(pare_json_get(f->json, "n_group")) ? "the default of "
                                                                                 : "",
                          used, c->experts_used, sums ? "; a group needs two experts at least" : "");
     c->expert_groups = used < groups ? groups : 0;
@@ -134,11 +135,16 @@ static pare_status read_dense(const pare__config_file *f, pare_config *c)
     const int64_t dense =
         absent ? (int64_t)c->arch->experts->first_dense : pare_json_integer(v, -1);
     size_t shared;
+    if (absent && (uint64_t)dense >= c->blocks)
+        return pare_fail(f->cx, PARE_EFORMAT,
+                         "%s: %s is missing, and its default %" PRId64 " is not from 0 to %zu: one "
+                         "block at least has experts",
+                         f->name, key, dense, c->blocks - 1);
     if (dense < 0 || (uint64_t)dense >= c->blocks)
         return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: %s%s is not a whole number from 0 to %zu: one block at least has "
+                         "%s: %s is not a whole number from 0 to %zu: one block at least has "
                          "experts",
-                         f->name, key, absent ? " is missing, and its default" : "", c->blocks - 1);
+                         f->name, key, c->blocks - 1);
     PARE_TRY(
         pare__config_size(f, "n_shared_experts", PARE__CONFIG_SIZE_MAX / c->expert_width, &shared));
     shared *= c->expert_width;

@@ -63,15 +63,17 @@ static const pare_tensor *beside(const splitter *s, const pare_tensor *t, form f
     return n > 0 && (size_t)n < sizeof name ? pare_checkpoint_find(s->ck, name) : NULL;
 }
 
-/* Whether a name is that of a stack. */
+/* Whether a name is that of a stack in a block of the model; a part for images may have its own. */
 static bool look(const splitter *s, const pare_tensor *t, found *f)
 {
-    char stem[64];
-    (void)snprintf(stem, sizeof stem, "%.*s", (int)s->stem, s->experts->prefix);
-    const char *const at = strstr(t->name, stem), *const rest = at ? at + s->stem : NULL;
+    size_t block;
+    const char *const at = pare_arch_inside(s->config.arch, t->name, &block);
+    if (!at || block >= s->config.blocks || strncmp(at, s->experts->prefix, s->stem) != 0)
+        return false;
+    const char *const rest = at + s->stem;
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
         const size_t len = strlen(stacks[i].name);
-        for (form e = 0; rest && strncmp(rest, stacks[i].name, len) == 0 && e < FORMS; e++) {
+        for (form e = 0; strncmp(rest, stacks[i].name, len) == 0 && e < FORMS; e++) {
             if (strcmp(rest + len, endings[e]) != 0 ||
                 (e != FORM_DENSE && s->experts->stacking != PARE_STACKING_TURNS))
                 continue;

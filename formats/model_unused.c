@@ -1,6 +1,5 @@
 /* Tensors of a checkpoint that have no place in its model. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
@@ -10,6 +9,7 @@ enum { NAME = 256 };
 typedef struct leftovers {
     const pare_checkpoint *ck;
     const pare_arch *arch;
+    size_t blocks;
     bool *used; /* [ck->tensors] */
 } leftovers;
 
@@ -23,22 +23,49 @@ static bool is_frequencies(const char *name)
 
 /* Whether a tensor of a block that the model has is a norm or an expert inside blocks of some
  * family: then the type is the wrong one, or there are experts too many. */
-static bool is_known(const leftovers *l, size_t blocks, const char *name)
+static bool is_known(const leftovers *l, const char *name)
 {
-    const size_t len = strcspn(l->arch->block_prefix, "%");
-    if (strncmp(name, l->arch->block_prefix, len) != 0 || strtoull(name + len, NULL, 10) >= blocks)
+    size_t block;
+    const char *const rest = pare_arch_inside(l->arch, name, &block);
+    if (!rest || block >= l->blocks)
         return false;
     for (const pare_arch *const *family = pare_archs; *family; family++) {
         const pare_arch *const a = *family;
         const char *const expert = a->experts ? a->experts->prefix : "%";
-        const char *const rest = strchr(name + len, '.');
-        if (rest && expert[0] != '%' && strncmp(rest + 1, expert, strcspn(expert, "%")) == 0)
+        if (expert[0] != '%' && strncmp(rest, expert, strcspn(expert, "%")) == 0)
             return true;
         for (pare_norm n = 0; n < PARE_NORMS; n++) {
             const char *const at = a->inner_norm[n] ? strstr(name, a->inner_norm[n]) : NULL;
             if (at && strcmp(at + strlen(a->inner_norm[n]), ".weight") == 0)
                 return true;
         }
+    }
+    return false;
+}
+
+/* Whether the model uses a tensor whose name begins like this. */
+static bool uses_any(const leftovers *l, const char *start, size_t len)
+{
+    for (size_t i = 0; i < l->ck->tensors; i++)
+        if (l->used[i] && strncmp(l->ck->tensor[i].name, start, len) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a tensor belongs to several linears that lay in one NAME.weight of the file, which were
+ * taken apart: NAME.weight_scale, NAME.lora_A.weight. */
+static bool belongs_to_fused(const leftovers *l, const char *name)
+{
+    const pare_arch *const a = l->arch;
+    const pare_recurrence_names *const state = a->recurrent ? a->recurrent->recurrence : NULL;
+    const char *const fused[] = {a->fused[0].name, a->fused[1].name, state ? state->fused[0] : NULL,
+                                 state ? state->fused[1] : NULL};
+    size_t block;
+    const char *const rest = pare_arch_inside(a, name, &block);
+    for (size_t i = 0; rest && i < sizeof fused / sizeof *fused; i++) {
+        const size_t len = fused[i] ? strlen(fused[i]) : 0;
+        if (len && strncmp(rest, fused[i], len) == 0 && rest[len] == '.')
+            return uses_any(l, name, (size_t)(rest - name) + len + 1);
     }
     return false;
 }
@@ -58,7 +85,7 @@ static bool belongs_to_used(const leftovers *l, const char *name)
         if (t && l->used[t - l->ck->tensor])
             return true;
     }
-    return false;
+    return belongs_to_fused(l, name);
 }
 
 /* Scales of a cache of keys and values, whose form is chosen when the model runs, under the names
@@ -112,7 +139,7 @@ static void warn_unused(const leftovers *l, const size_t *unused, size_t count)
 pare_status pare__model_check_used(const pare_checkpoint *ck, pare_arena *scratch,
                                    const pare_arch *arch, size_t blocks, bool *used)
 {
-    const leftovers all = {ck, arch, used}, *const l = &all;
+    const leftovers all = {ck, arch, blocks, used}, *const l = &all;
     size_t *const unused = PARE_NEW(scratch, size_t, ck->tensors + 1);
     size_t count = 0;
     if (!unused)
@@ -125,7 +152,7 @@ pare_status pare__model_check_used(const pare_checkpoint *ck, pare_arena *scratc
             continue;
         unused[count++] = i;
         if (ck->packed || ck->arranged || (belongs_to_used(l, name) && !is_cache_scale(name)) ||
-            is_known(l, blocks, name))
+            is_known(l, name))
             return pare_fail(l->ck->cx, PARE_EFORMAT,
                              "%s: tensor %s has no place in a model of type %s with this "
                              "config.json",

@@ -1,6 +1,7 @@
 #include "runtime/arch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/arch_internal.h"
@@ -46,4 +47,15 @@ size_t pare_arch_name_in(const pare_arch *a, size_t block, size_t part, const ch
         return 0;
     const int length = snprintf(text, size, "%s%s%s", before, inside, name);
     return length > 0 && (size_t)length < size ? (size_t)length : 0;
+}
+
+const char *pare_arch_inside(const pare_arch *a, const char *name, size_t *block)
+{
+    char prefix[64];
+    const size_t before = strcspn(a->block_prefix, "%");
+    if (strncmp(name, a->block_prefix, before) != 0)
+        return NULL;
+    *block = (size_t)strtoull(name + before, NULL, 10);
+    const int len = snprintf(prefix, sizeof prefix, a->block_prefix, *block);
+    return strncmp(name, prefix, (size_t)len) == 0 ? name + len : NULL;
 }

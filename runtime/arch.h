@@ -205,6 +205,10 @@ const pare_linear_desc *pare_arch_linear(const pare_arch *a, size_t part, pare_r
 size_t pare_arch_name_in(const pare_arch *a, size_t block, size_t part, const char *name,
                          char *text, size_t size);
 
+/* What stands behind the prefix of a block in the name of a tensor, and the number of the block,
+ * the model may have it or not; NULL outside of blocks. */
+const char *pare_arch_inside(const pare_arch *a, const char *name, size_t *block);
+
 /* In part 0. */
 static inline bool pare_arch_has(const pare_arch *a, pare_role role)
 {

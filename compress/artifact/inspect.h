@@ -13,7 +13,8 @@ typedef struct pare_inspect_row {
                              engines */
     const char *file;     /* without directory; of the codes when packed */
     bool packed;
-    bool unused; /* the model has no place for it: a part for images, blocks beyond its own */
+    bool unused; /* outside the blocks and tables of the model: a part for images, blocks beyond
+                    its own */
     uint32_t rank;
     uint64_t shape[PARE_RANK_MAX]; /* true sizes, without padding */
     uint64_t weights;              /* product of the shape; of words those that they hold */
@@ -30,14 +31,14 @@ typedef struct pare_inspect_file {
 typedef struct pare_inspection {
     const char *path;
     bool packed;
-    /* By name, numbers in it by value: layers.2 before layers.10; the last `unused` are not used.
-     */
+    /* By name, numbers in it by value: layers.2 before layers.10; the last `unused` are outside of
+     * the model. */
     pare_inspect_row *row;
     size_t rows, unused;
     pare_inspect_file *file;
     size_t files;
     uint64_t file_bytes;
-    /* Of the tensors that the model uses. */
+    /* Of the tensors in its blocks and tables. */
     uint64_t tensor_bytes, weights;
     uint64_t mapped_bytes;                 /* in memory when the model runs */
     uint64_t idle_weights;                 /* of experts that a token does not use */

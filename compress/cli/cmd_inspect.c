@@ -83,7 +83,7 @@ static pare_status print_rows(pare_cli *cli, const pare_inspection *in, const co
         if (!name)
             return PARE_ENOMEM;
         if (i == in->rows - in->unused)
-            (void)printf("left out, for a model of type %s does not use them:\n",
+            (void)printf("left out, outside the blocks and tables of a model of type %s:\n",
                          in->config.arch->model_type);
         shape_text(row, text, sizeof text);
         (void)printf("%-*s %-*s %*s %8.3f %12llu\n", c->name, pare_text_printable(name),

@@ -113,6 +113,7 @@ kv_cache: {method: kvquant}'
         experts=4 blocks=1
         [ "$name" = llama4 ] || experts=6 blocks=2
         run inspect model
+        [ "$name" = llama4_text ] || grep -q "^left out, outside the blocks and tables of a model of type llama4" log.txt || { cat log.txt; exit 1; }
         grep -q "^experts  *$experts .* in $blocks of 3 blocks, a token uses" log.txt || { cat log.txt; exit 1; }
         run inspect model --format json
         [ "$(number expert_blocks)" = $blocks ] || { cat log.txt; exit 1; }
@@ -132,6 +133,11 @@ kv_cache: {method: kvquant}'
         done
         ;;
     qwen3_5_moe | qwen3_next)
+        if [ $name = qwen3_next ]; then # beta and decay are no linears that passes choose
+            refuses 'in_proj_ba.b" matches no linear of the model' '  - rtn: {targets: "*.in_proj_ba.b"}'
+            recipe '  - rtn: {targets: ["*.in_proj_qkvz.qkv", "*.in_proj_qkvz.z"]}'
+            run plan recipe.yaml
+        fi
         refuses "names .*gate: what picks experts stays" '  - rtn: {targets: "*.gate"}'
         recipe '  - wanda: {sparsity: 0.5, targets: "*.experts.*"}
   - gptq: {bits: 4, group: 32, targets: "*_proj*"}'

@@ -237,6 +237,46 @@ START_TEST(what_does_not_fit_the_configuration_is_refused)
 }
 END_TEST
 
+static void add_tensor(family *f, const char *shape)
+{
+    size_t i = 0;
+    while (f->tensor[i])
+        i++;
+    ck_assert_uint_lt(i, sizeof f->tensor / sizeof *f->tensor);
+    f->tensor[i] = shape;
+}
+
+/* Of several linears in one tensor, which is no more in the list when parts of it are found. */
+START_TEST(parts_of_linears_that_were_taken_apart_are_refused)
+{
+    static const char *const part[][3] = {
+        {"qwen3_next", "model.layers.1.linear_attn.in_proj_qkvz.bias H", "qkvz.bias"},
+        {"qwen3_next", "model.layers.1.linear_attn.in_proj_qkvz.weight_scale_inv 11",
+         "qkvz.weight_scale_inv"},
+        {"qwen3_next", "model.layers.0.linear_attn.in_proj_ba.lora_A.weight 1H",
+         "in_proj_ba.lora_A.weight"},
+        {"phi3", "model.layers.0.self_attn.qkv_proj.weight_scale 1", "qkv_proj.weight_scale"},
+        {"phi3", "model.layers.2.mlp.gate_up_proj.lora_B.weight G1", "gate_up_proj.lora_B.weight"}};
+    static const char *const other[] = {"model.layers.0.self_attn.qkv_proj.k_scale 1",
+                                        "model.layers.0.self_attn.qkv_projector.weight_scale 1",
+                                        "model.layers.3.self_attn.qkv_proj.weight_scale 1"};
+    char message[128];
+    pare_model m;
+    family f;
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        f = copy_of(part[i][0]);
+        add_tensor(&f, part[i][1]);
+        (void)snprintf(message, sizeof message, "%s has no place in a model of type", part[i][2]);
+        refused(&f, message);
+    }
+    f = copy_of("phi3");
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        add_tensor(&f, other[i]);
+    write_family(&f);
+    ck_assert_msg(load(dir.path, &m) == PARE_OK, "%s", cx.what);
+}
+END_TEST
+
 START_TEST(ternary_linears_that_say_too_little_are_refused)
 {
     char config[2048];
@@ -301,6 +341,7 @@ int main(void)
     tcase_add_test(t, ternary_codes_become_floats_of_the_scale);
     tcase_add_test(t, a_list_of_tensors_has_the_same_names_and_shapes);
     tcase_add_test(t, what_does_not_fit_the_configuration_is_refused);
+    tcase_add_test(t, parts_of_linears_that_were_taken_apart_are_refused);
     tcase_add_test(t, ternary_linears_that_say_too_little_are_refused);
     tcase_add_test(t, a_failing_allocation_leaves_nothing_behind);
     suite_add_tcase(s, t);

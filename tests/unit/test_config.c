@@ -111,8 +111,10 @@ static const char *const messages[] = {
     "norm_topk_prob: true is not supported in models of type deepseek_v2",
     "8 experts in 3 groups (n_group), 2 of which are picked from (topk_group), do not fit together "
     "with 3 experts for a token; a group needs two experts at least",
+    "12 experts in 8 groups (the default of n_group), 2 of which are picked from (topk_group), do",
     "first_k_dense_replace is not a whole number from 0 to 2: one block at least has experts",
-    "first_k_dense_replace is missing, and its default is not a whole number from 0 to 0: one",
+    "first_k_dense_replace is missing, and its default 1 is not from 0 to 0: one block",
+    "first_k_dense_replace is missing, and its default 3 is not from 0 to 2: one block",
     "n_shared_experts is missing",
     "q_lora_rank is missing",
     "attn_output_gate: false is not supported",

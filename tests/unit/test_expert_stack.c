@@ -224,6 +224,29 @@ START_TEST(rows_of_outputs_stay_where_they_lie)
 }
 END_TEST
 
+/* As those of the part for images, of further tokens and of blocks beyond those of the model. */
+START_TEST(stacks_that_the_model_does_not_use_are_left_out)
+{
+    static const char *const kept[] = {"model.visual.blocks.0.mlp.experts.gate_up_proj",
+                                       "model.layers.3.mlp.experts.down_proj",
+                                       "mtp.layers.0.mlp.experts.gate_up_proj"};
+    pare_checkpoint ck;
+    pare_model m;
+    family f = *family_find("qwen3_5_moe");
+    size_t end = 0;
+    while (f.tensor[end])
+        end++;
+    f.tensor[end - 3] = "model.visual.blocks.0.mlp.experts.gate_up_proj DHH";
+    f.tensor[end - 2] = "model.language_model.layers.3.mlp.experts.down_proj DHH";
+    ck_assert(family_write(&f, dir.path));
+    ck_assert_msg(load(dir.path, &m) == PARE_OK, "%s", cx.what);
+    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, dir.path, &ck), PARE_OK);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        ck_assert_ptr_nonnull(pare_checkpoint_find(&ck, kept[i]));
+    pare_checkpoint_close(&ck);
+}
+END_TEST
+
 static size_t find(const char *end)
 {
     size_t i = 0;
@@ -485,6 +508,7 @@ int main(void)
     tcase_add_test(t, mxfp4_becomes_the_weights_that_its_codes_stand_for);
     tcase_add_test(t, floats_keep_their_bits_and_their_biases);
     tcase_add_test(t, rows_of_outputs_stay_where_they_lie);
+    tcase_add_test(t, stacks_that_the_model_does_not_use_are_left_out);
     tcase_add_test(t, stacks_that_are_broken_are_refused_by_name);
     tcase_add_test(t, a_missing_stack_is_named_as_the_file_should_have_it);
     tcase_add_test(t, a_block_of_the_other_kind_is_named);
