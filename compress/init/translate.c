@@ -515,8 +515,10 @@ pare_status pare_init_translate(pare_ctx *cx, pare_arena *a, const pare_init *in
     if (s == PARE_OK) {
         pare__text_put(&t.draft.head, "# Translated from a recipe of llm-compressor; \"pare plan\" "
                                       "says what it will do.\n");
-        s = translate(&t, root, &out->lost);
+        s = pare__names_read(&t);
     }
+    if (s == PARE_OK)
+        s = translate(&t, root, &out->lost);
     if (s == PARE_OK)
         s = pare__draft_finish(&t.draft, &out->text, &out->len);
     out->left = t.left;

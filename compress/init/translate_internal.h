@@ -4,12 +4,19 @@
 
 #include "compress/init/init_internal.h"
 #include "compress/passes/pass.h"
+#include "recipes/pattern.h"
 
 /* Who works on a linear; modifier NULL: nobody. */
 typedef struct pare__taker {
     const char *modifier;
     size_t line; /* of the other recipe */
 } pare__taker;
+
+/* A tensor of the files that pare has under other names. They are without language_model. */
+typedef struct pare__stored_name {
+    const char *whole, *module; /* without ".weight"; without the last word */
+    const char *part;           /* the first linear of pare in that module, or NULL */
+} pare__stored_name;
 
 /* Errors are sticky, as those of texts: `status`. */
 typedef struct pare__translation {
@@ -22,12 +29,30 @@ typedef struct pare__translation {
     const pare_yaml *ignore;         /* of the first modifier that quantizes, or NULL */
     bool cached;                     /* a kv_cache stands in the recipe */
     pare__taker *quantizer, *pruner; /* [slots of the draft]; NULL: of none yet */
+    pare__stored_name *stored;       /* [storeds] */
+    size_t storeds;
 } pare__translation;
 
 /* Lists a node as left out. */
 void pare__leave(pare__translation *t, const pare_yaml *node, const char *why);
 /* Lists a node that needs no counterpart, because what it asks for is always so. */
 void pare__imply(pare__translation *t, const pare_yaml *node, const char *why);
+
+/* Reads t->stored. The statuses of pare_checkpoint_open_plain. */
+PARE_CHECKED pare_status pare__names_read(pare__translation *t);
+
+/* `text`, a name or an expression, without language_model. ; NULL: no memory. */
+char *pare__name_in_text(pare_arena *a, const char *text);
+
+/* What a pattern of the other tool means by our names and by those of the files. */
+typedef struct pare__named {
+    bool *linear; /* [slots of the draft] */
+    bool head, router;
+    const pare__stored_name *stored; /* the first that it matches, or NULL */
+    const pare__stored_name *lost;   /* one whose linears nothing tells, or NULL */
+} pare__named;
+PARE_CHECKED pare_status pare__names_match(const pare__translation *t, const pare_pattern *p,
+                                           pare__named *out);
 
 /* Patterns over the linears of this model. */
 typedef struct pare__patterns {

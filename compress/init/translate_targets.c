@@ -1,5 +1,5 @@
 /* Targets and names to ignore: exact names, classes of modules, and "re:" with an expression of
- * Python that must match the beginning of a name, as ours must. */
+ * Python that must match the beginning of a name, as ours must. Names may be those of the files. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,28 +35,19 @@ static char *expression(pare_arena *a, const char *their)
     return out;
 }
 
-/* What lies below the modules that an expression of ours matches, which ends with them ($). */
+/* What lies below the modules that a pattern of ours matches; an expression may end with $. */
 static char *below(pare_arena *a, const char *text)
 {
-    const char *const inner = text + strlen("re:");
+    const bool is_expression = strncmp(text, "re:", 3) == 0;
+    const char *const inner = text + (is_expression ? 3 : 0);
     const size_t len = strlen(inner), size = len + sizeof "re:(?:)\\.";
     const bool closed = ends_with(inner, len, "$") && !ends_with(inner, len, "\\$");
     char *const out = PARE_NEW(a, char, size);
-    if (out)
+    if (out && is_expression)
         (void)snprintf(out, size, "re:(?:%.*s)\\.", (int)(closed ? len - 1 : len), inner);
+    else if (out)
+        (void)snprintf(out, size, "%s.*", inner);
     return out;
-}
-
-/* *hit: the pattern selects a linear of some block. */
-static pare_status selects(const pare__draft *d, const pare_pattern *p, bool *hit)
-{
-    *hit = false;
-    for (size_t slot = 0; slot < pare__draft_slots(d) && !*hit; slot++) {
-        const char *const name = pare__draft_linear(d, slot)->name;
-        if (name)
-            PARE_TRY(pare_pattern_matches(d->cx, p, name, hit));
-    }
-    return PARE_OK;
 }
 
 static void add(pare__translation *t, const char *text, pare__patterns *out)
@@ -84,24 +75,85 @@ static bool is_all(const char *text)
            strcmp(text, "__ALL_PRUNABLE__") == 0;
 }
 
-static const char no_head[] = "lm_head keeps its type: add a key \"head\" (pare help tables)";
-
-/* What is not among the linears of the blocks. */
-static void leave_other(pare__translation *t, const pare_yaml *node, bool skip, bool head)
+/* Adds the pattern if it selects linears of the blocks, which become true in got [slots]. */
+static pare_status add_selecting(pare__translation *t, const char *text, bool *got,
+                                 pare__patterns *out)
 {
-    if (skip)
-        pare__imply(t, node,
-                    head ? no_head
-                         : "no linear in the blocks of this model has such a name, so there is "
-                           "nothing to skip");
-    else
-        pare__leave(t, node,
-                    head ? no_head
-                         : "no linear in the blocks of this model has such a name; other tensors "
-                           "keep their type");
+    const pare__draft *const d = &t->draft;
+    pare_pattern *p = NULL;
+    bool any = false;
+    if (!text)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_pattern_new(d->cx, d->a, text, &p));
+    for (size_t slot = 0; slot < pare__draft_slots(d); slot++) {
+        const char *const name = pare__draft_linear(d, slot)->name;
+        bool hit = false;
+        if (name)
+            PARE_TRY(pare_pattern_matches(d->cx, p, name, &hit));
+        got[slot] = got[slot] || hit;
+        any = any || hit;
+    }
+    if (any)
+        add(t, text, out);
+    return PARE_OK;
 }
 
-/* `text` as our pattern, whose selection it is. PARE_EUSAGE: not understood. */
+/* Adds what selects want [slots]: `text`, and what lies below, for a tensor of several linears.
+ * *exact: they select that and no more. */
+static pare_status add_both(pare__translation *t, const char *text, const bool *want,
+                            pare__patterns *out, bool *exact)
+{
+    const size_t slots = pare__draft_slots(&t->draft), size = slots * sizeof *want;
+    bool *const got = PARE_NEW(t->draft.a, bool, slots);
+    if (!got)
+        return PARE_ENOMEM;
+    PARE_TRY(add_selecting(t, text, got, out));
+    *exact = memcmp(got, want, size) == 0;
+    if (*exact)
+        return PARE_OK;
+    PARE_TRY(add_selecting(t, below(t->draft.a, text), got, out));
+    *exact = memcmp(got, want, size) == 0;
+    return PARE_OK;
+}
+
+static const char *why_other(const pare__named *is, bool skip)
+{
+    if (is->head)
+        return "lm_head keeps its type: add a key \"head\" (pare help tables)";
+    if (is->router)
+        return "routers keep their type";
+    return skip ? "no linear in the blocks of this model has such a name, so there is nothing to "
+                  "skip"
+                : "no linear in the blocks of this model has such a name; other tensors keep "
+                  "their type";
+}
+
+/* What is not among the linears of the blocks. Targets may be whole blocks: all linears in them. */
+static pare_status take_other(pare__translation *t, const pare_yaml *node, const char *text,
+                              const pare__named *is, bool skip, pare__patterns *out)
+{
+    const size_t before = out->count;
+    if (!skip && !is->head && strncmp(text, "re:", 3) == 0)
+        PARE_TRY(add_selecting(t, below(t->draft.a, text), is->linear, out));
+    if (out->count == before)
+        (skip ? pare__imply : pare__leave)(t, node, why_other(is, skip));
+    return PARE_OK;
+}
+
+/* Refuses a name of the files that does not tell linears of ours. */
+static pare_status refuse(const pare__translation *t, const pare_yaml *node, bool skip,
+                          const pare__named *is)
+{
+    const pare__stored_name *const s = is->lost ? is->lost : is->stored;
+    return pare_recipe_fail(
+        t->draft.cx, node->place,
+        "%s: \"%s\" matches %s by a name of the checkpoint, and pare gives the linears in it names "
+        "of their own%s%s: write names that \"pare inspect\" lists",
+        skip ? "ignore" : "targets", node->text, s ? s->whole : "linears",
+        s && s->part ? ", such as " : "", s && s->part ? s->part : "");
+}
+
+/* `node` as our patterns, whose selection it is. PARE_EUSAGE: not understood. */
 static pare_status take_pattern(pare__translation *t, const pare_yaml *node, bool skip,
                                 pare__patterns *out)
 {
@@ -111,26 +163,26 @@ static pare_status take_pattern(pare__translation *t, const pare_yaml *node, boo
     char *text = is_expression ? expression(d->a, node->text + 3)
                                : pare_arena_text(d->a, node->text, cut_weight(node->text, len));
     pare_pattern *p = NULL;
-    bool hit, head;
+    pare__named is;
+    bool any = false, exact = true;
     if (!text)
         return PARE_ENOMEM;
     PARE_TRY(pare_pattern_new(d->cx, d->a, text, &p));
-    PARE_TRY(selects(d, p, &hit));
-    PARE_TRY(pare_pattern_matches(d->cx, p, d->model.config.arch->head, &head));
-    if (!hit && !head && is_expression && !skip) {
-        /* targets may be whole blocks: all linears in them */
-        text = below(d->a, text);
-        if (!text)
-            return PARE_ENOMEM;
-        PARE_TRY(pare_pattern_new(d->cx, d->a, text, &p));
-        PARE_TRY(selects(d, p, &hit));
+    PARE_TRY(pare__names_match(t, p, &is));
+    for (size_t slot = 0; slot < pare__draft_slots(d); slot++)
+        any = any || is.linear[slot];
+    if (d->checkpoint.is_part)
+        text = pare__name_in_text(d->a, text);
+    if (!text)
+        return PARE_ENOMEM;
+    if (any)
+        PARE_TRY(add_both(t, text, is.linear, out, &exact));
+    if (!exact || is.lost || (!any && !is.head && is.stored)) {
+        t->status = refuse(t, node, skip, &is);
+        return PARE_OK;
     }
-    if (hit)
-        add(t, text, out);
-    else
-        leave_other(t, node, skip, head);
-    out->head |= head && (hit || skip);
-    return PARE_OK;
+    out->head |= is.head && (any || skip);
+    return any ? PARE_OK : take_other(t, node, text, &is, skip, out);
 }
 
 static void read_one(pare__translation *t, const pare_yaml *node, bool skip, pare__patterns *out)

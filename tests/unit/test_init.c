@@ -268,6 +268,70 @@ START_TEST(a_mistake_says_what_to_do)
 }
 END_TEST
 
+/* An entry of "ignore" of another tool by a name of the files: what is translated, what is said of
+ * it, or the refusal. */
+static const struct {
+    const char *family, *ignore, *skip, *why, *refusal;
+} named[] = {
+    {"qwen3_next", "re:.*linear_attn.in_proj_qkvz$",
+     "skip: [\"re:(?:.*linear_attn.in_proj_qkvz)\\\\.\"]", NULL, NULL},
+    {"qwen3_next", "re:.*(out_proj|in_proj_qkvz)$",
+     "skip: [\"re:.*(out_proj|in_proj_qkvz)$\", \"re:(?:.*(out_proj|in_proj_qkvz))\\\\.\"]", NULL,
+     NULL},
+    {"qwen3_next", "re:(.*in_proj_qkvz$)", NULL, NULL,
+     ".linear_attn.in_proj_qkvz by a name of the checkpoint, and pare gives the linears in it "
+     "names "
+     "of their own, such as model.layers."},
+    {"qwen3_next", "re:.*mlp.gate$", NULL, "routers keep their type", NULL},
+    {"qwen3_next", "re:.*shared_expert_gate$", NULL, "routers keep their type", NULL},
+    {"qwen3_next", "re:.*conv1d$", NULL, "nothing to skip", NULL},
+    {"phi3", "re:.*qkv_proj$", "skip: [\"re:(?:.*qkv_proj)\\\\.\"]", NULL, NULL},
+    {"phi3", "model.layers.0.self_attn.qkv_proj", "skip: [\"model.layers.0.self_attn.qkv_proj.*\"]",
+     NULL, NULL},
+    {"gpt_neox", "re:.*query_key_value$", "skip: [\"re:(?:.*query_key_value)\\\\.\"]", NULL, NULL},
+    {"gpt_oss", "re:.*mlp.experts$", "skip: [\"re:(?:.*mlp.experts)\\\\.\"]", NULL, NULL},
+    {"gpt_oss", "re:.*mlp.experts.gate_up_proj$", NULL, NULL,
+     "their.yaml:2:59: ignore: \"re:.*mlp.experts.gate_up_proj$\" matches model.layers."},
+    {"llama4", "re:model.language_model.layers.0.self_attn.q_proj$",
+     "skip: [\"re:model.layers.0.self_attn.q_proj$\"]", NULL, NULL},
+    {"gemma3", "model.language_model.layers.1.mlp.down_proj",
+     "skip: [\"model.layers.1.mlp.down_proj\"]", NULL, NULL},
+    {"gemma3", "re:.*vision_tower.*", NULL, "nothing to skip", NULL},
+    {"qwen3_5_moe", "re:model\\.language_model\\.layers\\.0\\.linear_attn\\..*",
+     "skip: [\"re:model\\\\.layers\\\\.0\\\\.linear_attn\\\\..*\"]", NULL, NULL},
+    {"llama", "re:.*input_layernorm$", NULL, "nothing to skip", NULL},
+};
+
+START_TEST(what_another_tool_ignores_by_names_of_the_files_is_skipped_or_refused)
+{
+    const pare_init init = {.recipe = HOME "/r.yaml",
+                            .model_path = HOME "/model",
+                            .data_path = HOME "/data.i32",
+                            .tokens = true,
+                            .model = "model",
+                            .data = "data.i32",
+                            .name = "model"};
+    char text[256];
+    pare_init_result r;
+    ck_assert(family_write(family_find(named[_i].family), HOME "/model"));
+    ck_assert(tiny_tokens_write(HOME "/data.i32", FAMILY_VOCAB, 40 * 256, 1));
+    (void)snprintf(
+        text, sizeof text,
+        "q_modifiers:\n  GPTQModifier: {scheme: W8A16, targets: Linear, ignore: ['%s']}\n",
+        named[_i].ignore);
+    const pare_status s =
+        pare_init_translate(&cx, &arena, &init, "their.yaml", text, strlen(text), &r);
+    if (named[_i].refusal) {
+        ck_assert_msg(s == PARE_EUSAGE && strstr(cx.what, named[_i].refusal), "%d %s", s, cx.what);
+        return;
+    }
+    ck_assert_msg(s == PARE_OK, "%s: %s", named[_i].ignore, cx.what);
+    ck_assert_msg(!strstr(r.text, "skip: [") == !named[_i].skip, "%s", r.text);
+    check_holds(&r, named[_i].skip ? named[_i].skip : named[_i].why);
+    check_planned(&r, named[_i].family);
+}
+END_TEST
+
 START_TEST(an_option_is_completed_by_the_words_that_its_command_takes)
 {
     static const char *const line[] = {
@@ -293,6 +357,8 @@ int main(void)
     tcase_add_test(t, a_transform_is_fitted_to_the_family);
     tcase_add_test(t, a_machine_that_is_too_small_changes_no_recipe);
     tcase_add_test(t, a_short_text_gives_what_it_has);
+    tcase_add_loop_test(t, what_another_tool_ignores_by_names_of_the_files_is_skipped_or_refused, 0,
+                        sizeof named / sizeof *named);
     tcase_add_test(t, an_option_is_completed_by_the_words_that_its_command_takes);
     tcase_add_test(t, the_program_writes_a_recipe_that_it_can_plan);
     tcase_add_test(t, a_mistake_says_what_to_do);
