@@ -50,7 +50,7 @@ static pare_status run_lots(pare__trainer *r, size_t step, bool drawn, double *l
     for (size_t first = 0; first < lots; first += pare_world_size(r->cx)) {
         const bool one = first + rank < lots;
         const pare_status s = one ? pare__run_lot(r, step, drawn, first + rank) : PARE_OK;
-        PARE_TRY(pare_world_agree(r->cx, s));
+        PARE_TRY(lots > 1 ? pare_world_agree(r->cx, s) : s);
         join_lots(r, first, loss);
     }
     return PARE_OK;

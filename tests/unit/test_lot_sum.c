@@ -12,7 +12,7 @@ enum {
     LOT = 22,           /* windows of 90 tokens */
     BATCH = 4 * LOT + 5 /* two lots of process 0 of four, one of the others; a small one */
 };
-enum { MIXED, CODES, TERNARY, ADAPTERS, SAMPLES, TOP, ALL, TIED, KINDS };
+enum { MIXED, CODES, TERNARY, ADAPTERS, SAMPLES, TOP, ALL, TIED, ONE_LOT, KINDS };
 
 static bool is_any(void *self, size_t block, const pare_leaf *leaf)
 {
@@ -34,7 +34,7 @@ static pare_grid grids[] = {
 static pare_train_opts options(int kind)
 {
     pare_train_opts o = usual();
-    o.batch = BATCH;
+    o.batch = kind == ONE_LOT ? LOT : BATCH;
     o.schedule.steps = 2;
     o.keep = kind == CODES || kind == ALL;
     if (kind == MIXED)
