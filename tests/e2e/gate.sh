@@ -199,7 +199,7 @@ head -c 2500 text > few
 recipe odd 'kl: "<= 9"' 'calibration: {text: few, samples: 4, window: 128, precision: f32}' \
     'passes:' '  - magnitude: {sparsity: 0.1}' \
     '  - distill: {kl: 0, ce: 1, tokens: 4096, batch: 2, rate: 2e-3}'
-sed -i '/^passes: .rtn/d; s/{kl: {text: text/{kl: {text: few/' odd.yaml
+sed -i '/^passes: .rtn/d; s/kl: {text: text/kl: {text: few/' odd.yaml
 run 6 odd
 says out "verdict           ANOMALOUS: perplexity .* is lower than the .* of the original"
 says odd/report.html "Verdict: ANOMALOUS"
