@@ -50,19 +50,21 @@ static pare_status check_pieces(pare_ctx *cx, const pare_config *c, const pare_c
     return PARE_OK;
 }
 
-/* Of a teacher, whose blocks with a recurrent state have no queries and keys to compare with. */
+/* Blocks with a recurrent state have no queries and keys to compare. */
 static pare_status check_queries(pare_ctx *cx, const pare_config *c, const pare_config *tc,
                                  const pare_train_opts *o)
 {
-    for (size_t b = 0; tc->mixed && b < c->blocks; b++) {
+    for (size_t b = 0; b < c->blocks; b++) {
         const bool last = b + 1 == c->blocks;
-        const size_t beside = last ? tc->blocks : pare__beside(c, tc, b);
-        if ((o->losses.attention > 0 || (last && o->losses.relations > 0)) &&
-            pare_blocks_have(tc->recurrent, beside - 1))
+        const size_t beside = (last ? tc->blocks : pare__beside(c, tc, b)) - 1;
+        const bool teacher = tc->mixed && pare_blocks_have(tc->recurrent, beside);
+        const bool student = c->mixed && pare_blocks_have(c->recurrent, b);
+        if ((o->losses.attention > 0 || (last && o->losses.relations > 0)) && (teacher || student))
             return pare_fail(cx, PARE_EINVAL,
-                             "block %zu of the teacher has a recurrent state and no queries and "
-                             "keys for the loss %s; take hidden instead",
-                             beside - 1, o->losses.attention > 0 ? "attention" : "relations");
+                             "block %zu of the %s has a recurrent state and no queries and keys "
+                             "for the loss %s; take hidden instead",
+                             teacher ? beside : b, teacher ? "teacher" : "student",
+                             o->losses.attention > 0 ? "attention" : "relations");
     }
     return PARE_OK;
 }

@@ -28,7 +28,7 @@ static pare_leaf leaf_at(const pare_model *m, size_t i, size_t *block)
     const pare_config *const c = &m->config;
     const size_t each = pare_block_leaves(c), inside = c->blocks * each;
     *block = i < inside ? i / each : PARE_OUTSIDE;
-    return i < inside ? pare_block_leaf(c, &m->block[i / each], i % each)
+    return i < inside ? pare_model_block_leaf(c, i / each, &m->block[i / each], i % each)
                       : pare_model_leaf(m, i - inside);
 }
 

@@ -64,8 +64,7 @@ static const pare_param token_weights = {
     .words = token_words,
     .fallback = PARE_TOKENS_AUTO,
     .help = "how tokens count in Hessians: all alike (even), or by the gradient of the loss behind "
-            "each linear (loss); auto: loss for gptq, unless the head is packed or blocks have a "
-            "recurrent state"};
+            "each linear (loss); auto: loss for gptq, unless the head is packed"};
 static const pare_param precision = {
     .name = "precision",
     .type = PARE_PARAM_CHOICE,

@@ -131,7 +131,7 @@ typedef struct pare_ops pare_ops;
  *          overwritten (route.c has the formula). r comes from the scratch. PARE_ENOMEM.
  * gather   y[i] = x[row of visit i of an expert]
  * scatter  y[row of visit i] += weight of visit i x[i]
- * share    y = sigmoid(gate) x, gate [rows, 1] or as wide as x; y may be x
+ * share    y = sigmoid(gate) x, gate [rows, 1]; or gate as wide as x, and y is x
  * rows     y[i] = x[row[i]]; row NULL: the first rows
  * cap      x <- cap tanh(x / cap)
  * score    out[i] of row i of logit, the token target[i] (target NULL: token 0) and row i of base;

@@ -184,7 +184,7 @@ void pare__count_kind(pare_count *n, const pare_config *own)
     b->recurrence.beta = (pare_linear){.name = arch->recurrence ? arch->recurrence->beta : NULL,
                                        .n = own->recurrence.value_heads,
                                        .k = own->hidden,
-                                       .dtype = PARE_F32};
+                                       .dtype = PARE_BF16}; /* as the router */
     b->recurrence.decay = b->recurrence.beta;
     b->router.name = own->experts ? arch->experts->router : NULL;
 }

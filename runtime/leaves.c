@@ -118,6 +118,13 @@ pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i)
                         &b->shared_gate);
 }
 
+pare_leaf pare_model_block_leaf(const pare_config *c, size_t block, const pare_block *b, size_t i)
+{
+    pare_config own;
+    pare_block_config(c, block, &own);
+    return i < pare_block_leaves(&own) ? pare_block_leaf(&own, b, i) : (pare_leaf){0};
+}
+
 size_t pare_block_leaves(const pare_config *c)
 {
     return EXPERT + 2 * PARE_ROLES * c->experts;

@@ -61,6 +61,10 @@ typedef struct pare_leaf {
  * configuration. */
 pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i);
 
+/* Leaf i of a block of a model, whose blocks may be of several kinds: {0} where this kind has none.
+ */
+pare_leaf pare_model_block_leaf(const pare_config *c, size_t block, const pare_block *b, size_t i);
+
 /* How many a block has, those that its family lacks included. */
 size_t pare_block_leaves(const pare_config *c);
 

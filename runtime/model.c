@@ -248,11 +248,6 @@ size_t pare_rope_table_rows(const pare_config *c, size_t positions)
 
 static const char other_widths[] = "MLPs of its blocks differ in width";
 
-const char *pare_config_no_gradient(const pare_config *c)
-{
-    return c->mixed ? "some of its blocks have a recurrent state in place of attention" : NULL;
-}
-
 const char *pare_config_no_training(const pare_config *c)
 {
     if (c->arch->window == PARE_WINDOW_CHUNKS)
@@ -261,15 +256,15 @@ const char *pare_config_no_training(const pare_config *c)
         return "it has latent attention";
     if (c->arch->experts && c->arch->experts->correction)
         return "its router has a correction, which no gradient reaches";
-    return pare_config_no_gradient(c);
+    return NULL;
 }
 
 /* What every method below computes with. */
 static const char *beside_llama(const pare_config *c)
 {
     const pare_arch *const a = c->arch;
-    if (pare_config_no_gradient(c))
-        return pare_config_no_gradient(c);
+    if (c->mixed)
+        return "some of its blocks have a recurrent state in place of attention";
     if (a->latent_eps > 0)
         return "its keys and values come from one narrow vector (latent attention)";
     if (a->multiplies)

@@ -158,17 +158,21 @@ static pare_status tape_attend(const pare_ops *o, const pare_attend *a, pare_arr
     return t->inner.op->attend(&t->inner, a, q, k, v, y);
 }
 
-static pare_status refuse_recurrent(const pare_ops *o)
-{
-    return pare_fail(o->cx, PARE_ENOTSUP,
-                     "gradients of models with a recurrent state are not computed");
-}
-
 static pare_status tape_recur(const pare_ops *o, const pare_recur *r, const pare_array *x,
                               pare_array y)
 {
-    (void)r, (void)x, (void)y;
-    return refuse_recurrent(o);
+    pare_tape *const t = tape_of(o);
+    if (r->batch.start > 0)
+        return pare_fail(t->inner.cx, PARE_ENOTSUP,
+                         "a gradient needs a recurrent state that begins with the batch");
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_recur,
+                                    .recur = *r,
+                                    .x = x[0],
+                                    .other = x[1],
+                                    .third = x[2],
+                                    .outs = {x[3]},
+                                    .y = y}));
+    return t->inner.op->recur(&t->inner, r, x, y);
 }
 
 static pare_status tape_activate(const pare_ops *o, pare_act act, pare_array gate, pare_array up,
@@ -274,10 +278,15 @@ static pare_status tape_scatter(const pare_ops *o, const pare_routes *r, size_t 
 static pare_status tape_share(const pare_ops *o, pare_array gate, pare_array x, pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    if (gate.width != 1) /* of attention beside a recurrent state */
-        return refuse_recurrent(o);
-    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_share, .other = gate, .x = x, .y = y}));
-    return t->inner.op->share(&t->inner, gate, x, y);
+    const pare_ops *const inner = &t->inner;
+    pare_array from = x;
+    if (x.slot == y.slot) { /* written over: the way back reads a copy */
+        PARE_TRY(inner->op->take(inner, x.rows, x.width, &from));
+        PARE_TRY(inner->op->rows(inner, NULL, x, from));
+        from.slot = x.slot;
+    }
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_share, .other = gate, .x = from, .y = y}));
+    return inner->op->share(inner, gate, x, y);
 }
 
 static pare_status tape_rows(const pare_ops *o, const size_t *row, pare_array x, pare_array y)
@@ -398,7 +407,16 @@ static pare_status dry_run(pare_count *n, pare_batch batch, bool bf16)
 size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16)
 {
     pare_count n;
-    const pare_status s =
-        pare_count_begin(cx, c, batch, bf16 ? PARE_INPUTS_BF16 : PARE_INPUTS_NONE, &n);
-    return pare_count_end(&n, s == PARE_OK ? dry_run(&n, batch, bf16) : s);
+    pare_status s = pare_count_begin(cx, c, batch, bf16 ? PARE_INPUTS_BF16 : PARE_INPUTS_NONE, &n);
+    if (s == PARE_OK)
+        s = dry_run(&n, batch, bf16);
+    if (s == PARE_OK && c->mixed) {
+        pare_config own = *c;
+        own.arch = c->arch->recurrent;
+        own.mixed = false;
+        n.used = 0;
+        pare__count_kind(&n, &own);
+        s = dry_run(&n, batch, bf16);
+    }
+    return pare_count_end(&n, s);
 }

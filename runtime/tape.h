@@ -8,6 +8,7 @@
  *   attend    P = softmax(S), S = c tanh(s q k^T / c) or s q k^T, masked as the forward pass:
  *             dv += P^T dy,  dS = P (dy v^T - rowsum(dy v^T P)),  dU = dS (1 - (S / c)^2),
  *             dq += s dU k,  dk += s dU^T q, both rotated back
+ *   recur     runtime/tape_recur.c
  *   activate  runtime/ops.h
  *   add       da += dy,  db += dy          turn   dx = Q^T dy
  *   round     dx = dy (straight-through)   cap    dx = dy (1 - (y / c)^2)
@@ -15,7 +16,8 @@
  *   scatter   dx[i] += w dy[row],  dw = <dy[row], x[i]>
  *   route     dp = dw, or (dw - sum of w dw) / sum of the picked p; 0 where not picked;
  *             dlogit += p (dp - <p, dp>). Which experts are picked has no gradient.
- *   share     dx += s dy,  dgate += <dy, x> s (1 - s),  s = sigmoid(gate)
+ *   share     dx += s dy,  dgate += <dy, x> s (1 - s),  s = sigmoid(gate); a gate for each channel:
+ *             dx = s dy in place,  dgate += dy x s (1 - s)
  *   embed     dE[token] += scale dy,  dposition += dy
  *
  * Attention's P is made again tile by tile. The same bytes for any number of threads. Memory: all

@@ -167,7 +167,7 @@ static pare_status undo_product(pare_tape *t, const pare_linear *w, const float 
     pare_mark mark;
     pare_array panel;
     PARE_TRY(o->op->mark(o, &mark));
-    PARE_TRY(o->op->take(o, PANEL, w->k, &panel));
+    PARE_TRY(o->op->take(o, w->n < PANEL ? w->n : PANEL, w->k, &panel));
     for (size_t first = 0; !t->dry && first < w->n; first += PANEL) {
         pare_linear part = *w;
         part.data = (const uint8_t *)w->data + first * bytes;
@@ -458,6 +458,7 @@ static pare_status undo(pare_tape *t, const pare_step *s)
     case PARE__OP_norm: return undo_norm(t, s);
     case PARE__OP_linears: return undo_linears(t, s);
     case PARE__OP_attend: return undo_attend(t, s);
+    case PARE__OP_recur: return pare__tape_recur(t, s);
     case PARE__OP_activate: return undo_activation(t, s);
     case PARE__OP_add: return undo_add(t, s);
     case PARE__OP_turn: return undo_turn(t, s);
@@ -473,7 +474,6 @@ static pare_status undo(pare_tape *t, const pare_step *s)
     case PARE__OP_rewind:
     case PARE__OP_kv_take:
     case PARE__OP_kv_copy:
-    case PARE__OP_recur:
     case PARE__OP_score:
     case PARE__OP_take:
     case PARE__OP_put:

@@ -1,5 +1,5 @@
 /* Back through experts: rows that were sorted to them, the weights that the router gave, the share
- * of the MLP that every token runs. */
+ * of the MLP that every token runs; and through the gate of attention. */
 #include <string.h>
 
 #include "runtime/tape_internal.h"
@@ -172,6 +172,19 @@ static void undo_share_rows(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
+/* The same in place, with a gate for each channel: dx is dy, times s. */
+static void undo_gated_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    for (size_t i = begin * r->width; i < end * r->width; i++) {
+        const double s = 1.0 / (1.0 + pare_exp(-(double)r->gate[i]));
+        const double dy = (double)r->dx[i];
+        r->dgate[i] += (float)(dy * (double)r->x[i] * s * (1.0 - s));
+        r->dx[i] = (float)(dy * s);
+    }
+}
+
 pare_status pare__tape_share(pare_tape *t, const pare_step *s)
 {
     row_call r = {.x = s->x.at, .gate = s->other.at, .rows = s->x.rows, .width = s->x.width};
@@ -180,6 +193,10 @@ pare_status pare__tape_share(pare_tape *t, const pare_step *s)
     PARE_TRY(pare__tape_d(t, s->x, &r.dx));
     PARE_TRY(pare__tape_d(t, s->other, &r.dgate));
     r.dy = dy;
+    if (s->x.slot == s->y.slot) {
+        for_rows(t, undo_gated_rows, &r, 24);
+        return PARE_OK;
+    }
     for_rows(t, undo_share_rows, &r, 2);
     return pare__tape_release(t, s->y);
 }

@@ -28,6 +28,7 @@ typedef struct pare_step {
     size_t count, expert;
     pare_norm_of norm;
     pare_attend attend;
+    pare_recur recur; /* its last input is outs[0] */
     pare_pieces pieces;
     pare_act act;
     pare_routes routes;
@@ -63,6 +64,9 @@ PARE_CHECKED pare_status pare__tape_undo_bf16(pare_tape *t, const pare_linear *w
 
 /* Back through attention: d of q, k and v, before their rotation, and of the sinks. */
 PARE_CHECKED pare_status pare__tape_attend(pare_tape *t, const pare_step *s);
+
+/* Back through a recurrent state, whose sequences begin with the batch. */
+PARE_CHECKED pare_status pare__tape_recur(pare_tape *t, const pare_step *s);
 
 /* Back through what experts add. */
 PARE_CHECKED pare_status pare__tape_route(pare_tape *t, const pare_step *s);

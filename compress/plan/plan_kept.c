@@ -382,8 +382,7 @@ const char *pare_plan_kept_idle(const pare_plan *plan)
 bool pare__plan_kept_weighs(const pare_plan *plan)
 {
     const pare_token_weighing asked = plan->recipe.calibration.token_weights;
-    return asked == PARE_TOKENS_LOSS || (asked == PARE_TOKENS_AUTO && plan->model.head.bits == 0 &&
-                                         !pare_config_no_gradient(&plan->model.config));
+    return asked == PARE_TOKENS_LOSS || (asked == PARE_TOKENS_AUTO && plan->model.head.bits == 0);
 }
 
 void pare_plan_stage(const pare_plan *plan, pare_plan *stage)

@@ -432,19 +432,13 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
     const bool packed = plan->model.head.bits > 0;
     bool better;
     const bool reads = reads_hessian(plan, &better);
-    const char *const none = pare_config_no_gradient(&plan->model.config);
-    if (none && c->token_weights == PARE_TOKENS_LOSS)
-        return pare_recipe_fail(cx, c->token_weights_place,
-                                "token_weights: loss needs gradients, and pare does not take those "
-                                "of a model of type %s: %s; say even",
-                                plan->model.config.arch->model_type, none);
     if (plan->kept.path) {
         plan->token_weights = plan->calibrated && pare__plan_kept_weighs(plan);
         return PARE_OK;
     }
     plan->token_weights =
         c->token_weights == PARE_TOKENS_LOSS ||
-        (c->token_weights == PARE_TOKENS_AUTO && reads && better && !packed && !shift && !none);
+        (c->token_weights == PARE_TOKENS_AUTO && reads && better && !packed && !shift);
     if (c->token_weights != PARE_TOKENS_LOSS)
         return PARE_OK;
     if (packed)

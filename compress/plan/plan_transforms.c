@@ -169,10 +169,10 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
         return pare__plan_refuse_family(cx, plan, pare__plan_step(plan, step),
                                         "does not learn on the blocks of",
                                         "its MLP is a mixture of experts");
-    const char *const none = pare_config_no_gradient(&plan->model.config);
-    if (pass->transform->block && none)
-        return pare__plan_refuse_family(cx, plan, pare__plan_step(plan, step),
-                                        "does not learn on the blocks of", none);
+    if (pass->transform->block && plan->model.config.mixed)
+        return pare__plan_refuse_family(
+            cx, plan, pare__plan_step(plan, step), "does not learn on the blocks of",
+            "some of its blocks have a recurrent state in place of attention");
     if (plan->model.config.experts)
         PARE_TRY(leave_experts(cx, plan, step, selected, &sites));
     for (size_t block = 0; block < plan->model.config.blocks; block++)

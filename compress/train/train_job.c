@@ -137,11 +137,9 @@ static pare_status count_weights(pare_training *t)
             shape.block = NULL;
     }
     for (size_t b = 0; shape.block && b < c->blocks; b++) {
-        pare_config own;
         uint64_t all = 0;
-        pare_block_config(c, b, &own);
         for (size_t i = 0; i < pare_block_leaves(c); i++) {
-            const pare_leaf leaf = pare_block_leaf(&own, &shape.block[b], i);
+            const pare_leaf leaf = pare_model_block_leaf(c, b, &shape.block[b], i);
             count_leaf(t, &leaf, &all);
         }
         t->inside = all > t->inside ? all : t->inside;

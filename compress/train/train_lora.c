@@ -33,7 +33,8 @@ static bool next_linear(const pare_training *t, size_t *at, size_t *block, pare_
     while (*at < blocks * each) {
         const size_t i = (*at)++;
         *block = i / each;
-        *leaf = pare_block_leaf(c, &t->source.block[pare__train_kept(t, *block)], i % each);
+        const size_t kept = pare__train_kept(t, *block);
+        *leaf = pare_model_block_leaf(c, kept, &t->source.block[kept], i % each);
         if (leaf->kind != PARE_LEAF_WEIGHT || !leaf->name || !leaf->linear->name)
             continue;
         (void)pare_arch_name_in(c->arch, *block, leaf->part, leaf->name, name, PARE_TRAIN_NAME);

@@ -19,10 +19,16 @@ static pare_job_path recipe_path(const pare_training *t, const char *key, const 
 /* --- what is there -----------------------------------------------------------------------------
  */
 
+/* Whose checkpoints hold several linears in one tensor. */
+static bool holds_several(const pare_arch *a)
+{
+    return a->fused[0].name || (a->recurrent && a->recurrent->recurrence->fused[0]);
+}
+
 /* A family of checkpoints of another form than pare writes. */
 static bool is_written_otherwise(const pare_arch *a)
 {
-    return a->fused[0].name || a->transposed || a->rounds_inputs;
+    return holds_several(a) || a->transposed || a->rounds_inputs;
 }
 
 /* Why the weights of such a model cannot be trained and written; NULL: they can. */
@@ -34,7 +40,7 @@ static const char *why_not(const pare_checkpoint *ck, const pare_config *c)
         return "is quantized already; give the checkpoint that it was made of";
     if (!ck->config)
         return "has no config.json; give a checkpoint with one";
-    if (c->arch->fused[0].name)
+    if (holds_several(c->arch))
         return "is of a family whose checkpoints hold several linears in one tensor, which train "
                "does not write";
     if (c->arch->transposed)
@@ -261,7 +267,7 @@ bool pare__train_leaf(const pare_training *t, size_t *at, pare_leaf *leaf,
     const size_t each = pare_block_leaves(c), inside = c->blocks * each;
     while (*at < inside + PARE_MODEL_LEAVES) {
         const size_t i = (*at)++, block = i / each;
-        *leaf = i < inside ? pare_block_leaf(c, &m->block[block], i % each)
+        *leaf = i < inside ? pare_model_block_leaf(c, block, &m->block[block], i % each)
                            : pare_model_leaf(m, i - inside);
         if (!leaf->name || !(leaf->linear ? leaf->linear->name != NULL : *leaf->vector != NULL))
             continue;
@@ -307,6 +313,19 @@ static bool has_vector(const pare_training *t, const pare_leaf *leaf)
                                       pare_arch_linear(a, leaf->part, (pare_role)leaf->index));
 }
 
+/* As the family begins: decays of ln(u), u between 0 and 16; shifts and norms of 1. */
+static void fill_state(const pare_training *t, const pare_leaf *leaf, const char *name, float *x)
+{
+    const uint64_t stream = pare_random_stream(name);
+    if (leaf->index == PARE_STATE_CONV)
+        fill_matrix(t, leaf, name, x);
+    for (size_t i = 0; leaf->index == PARE_STATE_RATE && i < leaf->n; i++)
+        x[i] = (float)log(16 * pare_random_unit(t->recipe.common.seed, stream, i) + 1e-6);
+    for (size_t i = 0; i < leaf->n; i++)
+        if (leaf->index == PARE_STATE_SHIFT || leaf->index == PARE_STATE_NORM)
+            x[i] = 1;
+}
+
 static pare_status make_leaf(pare_training *t, const pare_leaf *leaf, const char *name)
 {
     if (!leaf->linear && !has_vector(t, leaf))
@@ -330,6 +349,8 @@ static pare_status make_leaf(pare_training *t, const pare_leaf *leaf, const char
     const pare_config *const c = &t->source.config;
     for (size_t i = 0; norm && i < leaf->n; i++)
         value[i] = pare_norm_factor(c, leaf->name == c->arch->norm);
+    if (leaf->kind == PARE_LEAF_STATE_VECTOR)
+        fill_state(t, leaf, name, value);
     *leaf->vector = value;
     return PARE_OK;
 }

@@ -46,6 +46,12 @@ static pare_status describe_leaf(const pare_training *t, size_t at, const pare_l
                               .dtype = t->dtype,
                               .rank = leaf->linear ? 2 : 1,
                               .shape = {leaf->n, leaf->linear ? leaf->k : 0}};
+    if (leaf->kind == PARE_LEAF_STATE_VECTOR && leaf->index == PARE_STATE_CONV) {
+        w->tensor.rank = 3; /* [channels, 1, taps] */
+        w->tensor.shape[0] = leaf->n / c->recurrence.taps;
+        w->tensor.shape[1] = 1;
+        w->tensor.shape[2] = c->recurrence.taps;
+    }
     w->offset = offset_of(t, leaf);
     w->factor = pare_norm_factor(c, leaf->name == c->arch->norm);
     if (!t->adapter) {

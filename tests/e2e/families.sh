@@ -85,8 +85,24 @@ for name in $("$make") llama_yarn phi3_longrope; do
         esac
         refuses "method kvquant is not done for models of type qwen3_" '  - rtn: {bits: 8}
 kv_cache: {method: kvquant}'
-        refuses "does not train a model of type qwen3_" '  - distill: {}
-  - rtn: {bits: 8}'
+        case $name in
+        qwen3_5 | qwen3_5_text) # gradients through the state
+            recipe '  - rtn: {bits: 2, group: 32}'
+            run compress recipe.yaml --restart
+            below 2 "rtn int2"
+            most=$(awk "BEGIN { print .9 * $kl }")
+            recipe '  - rtn: {bits: 2, group: 32}
+  - distill: {aware: true, tokens: 4096, batch: 4, rate: 1e-3}'
+            run compress recipe.yaml --restart
+            below "$most" "distill"
+            rm -rf trained
+            printf 'pare: 1\nmodel: model\noutput: trained\ndata: {tokens: tokens.i32, window: 32, held_out: 2}\ntrain: {tokens: 1024, batch: 4}\n' > train.yaml
+            run train train.yaml
+            run eval trained --tokens tokens.i32 --window 32
+            ;;
+        *) refuses "does not train mixtures of experts" '  - distill: {}
+  - rtn: {bits: 8}' ;;
+        esac
         recipe '  - wanda: {pattern: "2:4"}'
         run compress recipe.yaml --restart
         below 2 "wanda 2:4"

@@ -11,7 +11,8 @@
 #include "tests/unit/folder.h"
 
 enum { SEQUENCES = 2, LENGTH = 20, ROWS = SEQUENCES * LENGTH, LEAVES = 512, NAME = 96 };
-static const double most = 1e-5, none = 1e-7; /* of the norm; where the gradient is zero */
+/* Of the norm; with a recurrent state, where torch in F32 differs by 8e-6, too; where it is zero. */
+static const double most = 1e-5, most_recurrent = 3e-5, none = 1e-7;
 
 /* A line of the file. */
 typedef struct golden {
@@ -71,7 +72,6 @@ static void read_lines(whole *w)
             ck_assert_uint_lt(++w->lines, LEAVES);
     }
     ck_assert_int_eq(fclose(in), 0);
-    ck_assert_uint_gt(w->lines, 0);
 }
 
 static double sign(size_t i)
@@ -96,7 +96,7 @@ static void check(whole *w, const char *name, const float *x, size_t count, doub
         dot += sign(i) * (double)x[i] * scale;
     }
     const double off = fmax(fabs(sqrt(square) - g->norm), fabs(dot - g->dot));
-    ck_assert_msg(off <= most * g->norm + none, "%s %s: norm %.9g and %.9g, dot %.9g and %.9g",
+    ck_assert_msg(off <= (w->m.config.mixed ? most_recurrent : most) * g->norm + none, "%s %s: norm %.9g and %.9g, dot %.9g and %.9g",
                   w->family, name, sqrt(square), g->norm, dot, g->dot);
     w->worst = fmax(w->worst, off / (g->norm + none / most));
 }
@@ -296,16 +296,16 @@ static void check_sum(whole *w)
 static const char *const scaled[] = {"neox_yarn", "phi3_longrope"};
 enum { SCALED = sizeof scaled / sizeof *scaled };
 
-/* gpt_oss has no torch values: sinks are in unit.tape_ops, the clamped SwiGLU in unit.ops. Models
- * with a recurrent state have no gradients. For glm4_moe torch's tokens lie too near to ties of the
- * router, which is that of deepseek_v3; both of its models end the table. */
-enum { TRAINED = FAMILIES - 7 };
-
-static const family *nth_trained(size_t n)
+/* Without torch values: sinks of gpt_oss are in unit.tape_ops, its clamped SwiGLU in unit.ops;
+ * qwen3_next is qwen3_5_moe with other tensors in its files; for glm4_moe, whose router is that of
+ * deepseek_v3, torch's tokens lie too near to ties. */
+static bool is_left_out(const char *name)
 {
-    const family *const left_out = family_find("gpt_oss"); /* and the four behind it */
-    const family *const f = &families[n];
-    return f < left_out ? f : f + 5;
+    static const char *const without[] = {"gpt_oss", "qwen3_next", "glm4_moe", "glm4_moe_air"};
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+        if (strcmp(without[i], name) == 0)
+            return true;
+    return false;
 }
 
 START_TEST(gradients_are_those_of_torch)
@@ -314,15 +314,18 @@ START_TEST(gradients_are_those_of_torch)
     whole *const w = PARE_NEW(&arena, whole, 1);
     ck_assert_ptr_nonnull(w);
     const family *const f =
-        _i < TRAINED ? nth_trained((size_t)_i) : family_find(scaled[_i - TRAINED]);
+        _i < (int)FAMILIES ? &families[_i] : family_find(scaled[_i - (int)FAMILIES]);
     w->family = f->name;
+    read_lines(w);
+    ck_assert_msg((w->lines == 0) == is_left_out(f->name), "%s: %zu lines", f->name, w->lines);
+    if (w->lines == 0)
+        return;
     ck_assert(family_write(f, dir.path));
     good(pare_checkpoint_open(&cx, &arena, dir.path, &ck));
     good(pare_model_load(&cx, &arena, &ck, &w->m));
     good(pare_forward_init(&cx, &arena, &w->m, LENGTH, false, &w->f));
     for (size_t i = 0; i < ROWS; i++)
         w->token[i] = family_token(14 + i / LENGTH * 70 + i % LENGTH);
-    read_lines(w);
     add_leaves(w);
     walk(w);
     for (size_t i = 0; i < w->leaves; i++)
@@ -343,7 +346,7 @@ int main(void)
     Suite *const s = suite_create("gradients");
     TCase *const t = tcase_create("gradients");
     tcase_add_checked_fixture(t, begin, end);
-    tcase_add_loop_test(t, gradients_are_those_of_torch, 0, (int)TRAINED + (int)SCALED);
+    tcase_add_loop_test(t, gradients_are_those_of_torch, 0, (int)FAMILIES + (int)SCALED);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -1,6 +1,7 @@
 /* Blocks with a recurrent state: batches of several sequences, threads, copies of a cache, and what
  * is refused. That their numbers are right is in golden.families. */
 #include "formats/checkpoint.h"
+#include "runtime/leaves.h"
 #include "runtime/speculate.h"
 #include "runtime/tape.h"
 #include "runtime/threads.h"
@@ -115,17 +116,122 @@ START_TEST(what_a_state_cannot_do_is_refused)
                      PARE_ENOTSUP);
     ck_assert_ptr_nonnull(strstr(cx.what, "cannot take drafted tokens back"));
     pare_ctx_clear(&cx);
+}
+END_TEST
+
+enum { ROWS = SEQUENCES * LENGTH, VECTORS = PARE_STATE_VECTORS };
+
+/* The values of the vectors of a block with a state, and room for their gradients. */
+static void take_vectors(const pare_block *b, pare_leaf_gradient *leaf, size_t *count)
+{
+    pare_config own;
+    size_t found = 0;
+    pare_block_config(&model.config, 0, &own);
+    for (size_t i = 0; i < pare_block_leaves(&own); i++) {
+        const pare_leaf l = pare_block_leaf(&own, b, i);
+        if (l.kind != PARE_LEAF_STATE_VECTOR || !l.name)
+            continue;
+        count[found] = l.n;
+        leaf[found++] = (pare_leaf_gradient){*l.vector, PARE_NEW(&arena, float, l.n)};
+    }
+    ck_assert_uint_eq(found, VECTORS);
+}
+
+/* The gradient of sum(dy y), dy [ROWS, hidden], behind block b of inputs x: to dx, and added to
+ * what leaves get. */
+static void gradient(size_t b, const float *x, const float *dy, const pare_leaf_gradient *leaf,
+                     float *dx)
+{
     pare_tape t;
     pare_array in, out;
     pare_tape_begin(&cx, &arena, NULL, &t);
-    ck_assert_int_eq(pare_tape_input(&t, x, LENGTH, model.config.hidden, true, &in), PARE_OK);
-    for (size_t b = 0; b < 2; b++) { /* a state; attention with a gate */
-        ck_assert_int_eq(
-            pare_tape_block(&t, &f, &model.block[b], (pare_batch){1, LENGTH, 0}, in, NULL, &out),
-            PARE_ENOTSUP);
-        ck_assert_str_eq(cx.what, "gradients of models with a recurrent state are not computed");
-        pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_tape_input(&t, x, ROWS, model.config.hidden, true, &in), PARE_OK);
+    ck_assert_int_eq(pare_tape_block(&t, &f, &model.block[b], (pare_batch){SEQUENCES, LENGTH, 0},
+                                     in, NULL, &out),
+                     PARE_OK);
+    ck_assert_int_eq(
+        pare_tape_back(&t, out, dy, &(pare_gradients){.leaf = leaf, .leaves = leaf ? VECTORS : 0}),
+        PARE_OK);
+    memcpy(dx, pare_tape_gradient(in), ROWS * model.config.hidden * sizeof *dx);
+    pare_tape_end(&t);
+}
+
+static double loss(size_t b, const float *x, const float *dy)
+{
+    const size_t floats = ROWS * model.config.hidden;
+    const pare_mark mark = pare_arena_mark(&arena);
+    float *const y = stream();
+    double sum = 0;
+    memcpy(y, x, floats * sizeof *y);
+    ck_assert_int_eq(pare_block_forward(&cx, &arena, &f, &model.block[b],
+                                        (pare_batch){SEQUENCES, LENGTH, 0}, y,
+                                        &caches(SEQUENCES)[b], NULL),
+                     PARE_OK);
+    for (size_t i = 0; i < floats; i++)
+        sum += (double)dy[i] * (double)y[i];
+    pare_arena_rewind(&arena, mark);
+    return sum;
+}
+
+/* Along the gradient of one value: by half the step to both sides. */
+static void compare(size_t b, float *at, double slope, const float *x, const float *dy)
+{
+    const double step = 1.0 / 256;
+    const float was = *at;
+    *at = (float)((double)was + step);
+    const double above = loss(b, x, dy);
+    *at = (float)((double)was - step);
+    const double by = (above - loss(b, x, dy)) / (2 * step);
+    *at = was;
+    ck_assert_msg(fabs(by - slope) <= 2e-2 * fmax(1, fabs(slope)),
+                  "block %zu: %g, by differences %g", b, slope, by);
+}
+
+/* A block with a state, one with attention and a gate for each channel. */
+START_TEST(gradients_are_differences_for_any_number_of_threads)
+{
+    const size_t b = (size_t)_i, floats = ROWS * model.config.hidden;
+    float *const x = stream(), *const dy = stream(), *const dx = stream(), *const again = stream();
+    pare_leaf_gradient leaf[VECTORS], threads[VECTORS];
+    size_t count[VECTORS];
+    for (size_t i = 0; i < floats; i++) {
+        x[i] = (float)pare_random_normal(3, 0, i);
+        dy[i] = (float)pare_random_normal(3, 1, i);
     }
+    if (b == 0) {
+        take_vectors(&model.block[b], leaf, count);
+        take_vectors(&model.block[b], threads, count);
+    }
+    gradient(b, x, dy, b ? NULL : leaf, dx);
+    ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
+    gradient(b, x, dy, b ? NULL : threads, again);
+    pare_pool_free(&cx, cx.pool);
+    cx.pool = NULL;
+    ck_assert_mem_eq(dx, again, floats * sizeof *dx);
+    for (size_t i = 0; i < 12; i++) {
+        const size_t at = (i * 211 + 5) % floats;
+        compare(b, &x[at], (double)dx[at], x, dy);
+    }
+    for (size_t v = 0; b == 0 && v < VECTORS; v++) {
+        ck_assert_mem_eq(leaf[v].gradient, threads[v].gradient, count[v] * sizeof(float));
+        for (size_t i = 0; i < 4; i++) {
+            const size_t at = i * (count[v] - 1) / 3;
+            compare(b, (float *)(uintptr_t)leaf[v].value + at, (double)leaf[v].gradient[at], x, dy);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_gradient_needs_the_first_token)
+{
+    const pare_recur later = {.batch = {1, LENGTH, 1}};
+    const pare_array none[PARE_RECUR_INPUTS] = {{0}};
+    pare_tape t;
+    pare_tape_begin(&cx, &arena, NULL, &t);
+    const pare_ops o = pare_tape_ops(&t);
+    ck_assert_int_eq(o.op->recur(&o, &later, none, none[0]), PARE_ENOTSUP);
+    ck_assert_str_eq(cx.what, "a gradient needs a recurrent state that begins with the batch");
+    pare_ctx_clear(&cx);
     pare_tape_end(&t);
 }
 END_TEST
@@ -138,6 +244,8 @@ int main(void)
     tcase_add_test(t, sequences_and_threads_do_not_matter);
     tcase_add_test(t, a_copied_cache_goes_on);
     tcase_add_test(t, what_a_state_cannot_do_is_refused);
+    tcase_add_loop_test(t, gradients_are_differences_for_any_number_of_threads, 0, 2);
+    tcase_add_test(t, a_gradient_needs_the_first_token);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -109,6 +109,13 @@ static pare_status share(const pare_ops *o, const pare_array *x, pare_array *y)
     return o->op->share(o, x[1], x[0], *y);
 }
 
+/* A gate for each channel, in place. */
+static pare_status gate(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    PARE_TRY(rms_norm(o, x, y));
+    return o->op->share(o, x[1], *y, *y);
+}
+
 static pare_status rows(const pare_ops *o, const pare_array *x, pare_array *y)
 {
     static const size_t row[] = {4, 0, 4, 2};
@@ -216,6 +223,7 @@ static const operation operations[] = {
     {"turn", turn, {WIDTH}},
     {"cap", cap, {WIDTH}},
     {"share", share, {WIDTH, 1}},
+    {"gate", gate, {WIDTH, WIDTH}},
     {"rows", rows, {WIDTH}},
     {"experts", routed, {WIDTH, 5}},
     {"experts whose weights sum to 1", routed_to_one, {WIDTH, 5}},
