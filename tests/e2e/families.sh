@@ -100,7 +100,8 @@ kv_cache: {method: kvquant}'
             run train train.yaml
             run eval trained --tokens tokens.i32 --window 32
             ;;
-        *) refuses "does not train mixtures of experts" '  - distill: {}
+        *) refuses "does not train mixtures of experts" '  - wanda: {}
+  - distill: {}
   - rtn: {bits: 8}' ;;
         esac
         recipe '  - wanda: {pattern: "2:4"}'
