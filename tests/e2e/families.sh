@@ -80,6 +80,15 @@ for name in $("$make") llama_yarn phi3_longrope; do
     qwen3_5* | qwen3_next) # beta and decay read the input of attention, too
         refuses "nothing in front of .* can take a scale or a shift" "$smooth"
         case $name in
+        qwen3_5_moe | qwen3_next) # at once, whatever is left out
+            for pass in awq smoothquant outlier_suppression permute; do
+                for choice in '' 'targets: "*.experts.*"' 'skip: "*.linear_attn.*"'; do
+                    refuses "$pass: does not work on the inputs of a model of type qwen3_.*: routers read" \
+                        "  - $pass: {$choice}
+  - rtn: {bits: 8}"
+                done
+            done
+            ;;
         qwen3_5 | qwen3_5_text)
             recipe "$inner"
             run compress recipe.yaml --restart
