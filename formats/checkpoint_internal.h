@@ -113,6 +113,15 @@ PARE_CHECKED pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck
                                                        const pare_arch *arch, const char *base,
                                                        const char *suffix);
 
+/* Bytes of the name of several linears in one tensor that `rest`, a name inside a block, begins
+ * with in front of a dot; 0: none. */
+size_t pare__fused_stem(const pare_arch *arch, const char *rest);
+
+/* The name that a tensor has in the files, in text [256]: for a part of several linears in one
+ * tensor that of the whole. */
+const char *pare__name_in_files(const pare_checkpoint *ck, const pare_arch *arch, const char *name,
+                                char *text);
+
 /* PARE_EFORMAT for a tensor of another shape than [rank] shape. */
 PARE_CHECKED pare_status pare__checkpoint_fail_shape(const pare_checkpoint *ck,
                                                      const pare_tensor *t, size_t rank,

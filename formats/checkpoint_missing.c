@@ -96,6 +96,46 @@ static pare_status fail_stack(const pare_checkpoint *ck, const pare_arch *arch, 
                      strcmp(suffix, ".bias") == 0 ? "_bias" : "", block, base, suffix);
 }
 
+size_t pare__fused_stem(const pare_arch *arch, const char *rest)
+{
+    const pare_recurrence_names *const state = arch->recurrent ? arch->recurrent->recurrence : NULL;
+    const char *const fused[] = {arch->fused[0].name, arch->fused[1].name,
+                                 state ? state->fused[0] : NULL, state ? state->fused[1] : NULL};
+    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++) {
+        const size_t len = fused[i] ? strlen(fused[i]) : 0;
+        if (len && strncmp(rest, fused[i], len) == 0 && rest[len] == '.')
+            return len;
+    }
+    return 0;
+}
+
+/* What stands behind the name of a linear at the start of `rest`; NULL: it is of another. */
+static const char *suffix_of(const char *rest, const char *linear)
+{
+    const size_t len = linear ? strlen(linear) : 0;
+    return len && strncmp(rest, linear, len) == 0 && rest[len] == '.' ? rest + len : NULL;
+}
+
+const char *pare__name_in_files(const pare_checkpoint *ck, const pare_arch *arch, const char *name,
+                                char *text)
+{
+    size_t block;
+    const char *const rest = ck->packed ? NULL : pare_arch_inside(arch, name, &block);
+    const size_t stem = rest ? pare__fused_stem(arch, rest) : 0;
+    const char *suffix = NULL;
+    for (const pare_arch *a = stem ? arch : NULL; a && !suffix; a = a->recurrent) {
+        for (size_t role = 0; role < PARE_ROLES && !suffix; role++)
+            suffix = suffix_of(rest, a->linear[role].name);
+        if (a->recurrence && !suffix)
+            suffix = suffix_of(rest, a->recurrence->beta);
+        if (a->recurrence && !suffix)
+            suffix = suffix_of(rest, a->recurrence->decay);
+    }
+    (void)snprintf(text, NAME, "%.*s%s", suffix ? (int)(rest + stem - name) : NAME - 1, name,
+                   suffix ? suffix : "");
+    return text;
+}
+
 pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck, const pare_arch *arch,
                                           const char *base, const char *suffix)
 {
@@ -123,7 +163,9 @@ pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck, const pare_
                          "those of a model of type %s, as in a model with more parts or saved "
                          "inside a wrapper; save the language model by itself",
                          ck->path, name, is, arch->model_type);
-    return pare_fail(ck->cx, PARE_EFORMAT, "%s: tensor %s is missing", ck->path, name);
+    char whole[NAME];
+    return pare_fail(ck->cx, PARE_EFORMAT, "%s: tensor %s is missing", ck->path,
+                     pare__name_in_files(ck, arch, name, whole));
 }
 
 /* Who writes such a tensor. */

@@ -57,8 +57,10 @@ static pare_status check_dtype(const loader *l, const pare_tensor *t)
 {
     if (t->dtype == PARE_F32 || t->dtype == PARE_F16 || t->dtype == PARE_BF16)
         return PARE_OK;
+    char whole[NAME];
     return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s has dtype %s, expected F32, F16 or BF16",
-                     file_of(l, t), t->name, pare_dtype_name(t->dtype));
+                     file_of(l, t), pare__name_in_files(l->ck, l->arch, t->name, whole),
+                     pare_dtype_name(t->dtype));
 }
 
 /* Data where a pointer to elements of `size` bytes may go: the file's own when it is aligned. */
