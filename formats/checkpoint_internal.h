@@ -145,6 +145,10 @@ PARE_CHECKED pare_status pare__checkpoint_head(pare_checkpoint *ck, pare_arena *
 PARE_CHECKED pare_status pare__model_check_used(const pare_checkpoint *ck, pare_arena *scratch,
                                                 const pare_arch *arch, size_t blocks, bool *used);
 
+/* Puts behind a failure that config.json may have caused which sizes of a text_config it does not
+ * say, with the defaults that stand for them. Returns `s`, or PARE_ENOMEM. */
+pare_status pare__config_fail_usual(const pare_checkpoint *ck, pare_status s);
+
 /* The name that a tensor of such a model has in a text model: without language_model. in it. NULL
  * when there is no memory. */
 const char *pare__text_tensor(pare_arena *a, const char *name);

@@ -164,8 +164,9 @@ pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck, const pare_
                          "inside a wrapper; save the language model by itself",
                          ck->path, name, is, arch->model_type);
     char whole[NAME];
-    return pare_fail(ck->cx, PARE_EFORMAT, "%s: tensor %s is missing", ck->path,
-                     pare__name_in_files(ck, arch, name, whole));
+    const pare_status s = pare_fail(ck->cx, PARE_EFORMAT, "%s: tensor %s is missing", ck->path,
+                                    pare__name_in_files(ck, arch, name, whole));
+    return pare__config_fail_usual(ck, s);
 }
 
 /* Who writes such a tensor. */
@@ -185,11 +186,12 @@ pare_status pare__checkpoint_fail_shape(const pare_checkpoint *ck, const pare_te
     char text[2][NAME] = {"", ""};
     const uint64_t *const sizes[2] = {t->shape, shape};
     const size_t ranks[2] = {t->rank, rank};
-    for (size_t s = 0; s < 2; s++)
-        for (size_t i = 0, at = 0; i < ranks[s] && at < NAME; i++)
-            at += (size_t)snprintf(text[s] + at, NAME - at, "%s%llu", i ? ", " : "",
-                                   (unsigned long long)sizes[s][i]);
-    return pare_fail(
+    for (size_t j = 0; j < 2; j++)
+        for (size_t i = 0, at = 0; i < ranks[j] && at < NAME; i++)
+            at += (size_t)snprintf(text[j] + at, NAME - at, "%s%llu", i ? ", " : "",
+                                   (unsigned long long)sizes[j][i]);
+    const pare_status s = pare_fail(
         ck->cx, PARE_EFORMAT, "%s: tensor %s has shape [%s], config.json asks for [%s]%s",
         ck->file[ck->tensor_file[t - ck->tensor]].path, t->name, text[0], text[1], why_shape(t));
+    return pare__config_fail_usual(ck, s);
 }

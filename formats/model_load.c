@@ -493,7 +493,10 @@ pare_status pare_model_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *
     *out = (pare_model){0};
     if (!ck->config)
         return pare_fail(cx, PARE_EFORMAT, "%s: there is no config.json beside it", ck->path);
-    PARE_TRY(pare_config_parse(cx, ck->config_file.path, ck->config, &out->config));
+    const pare_status parsed =
+        pare_config_parse(cx, ck->config_file.path, ck->config, &out->config);
+    if (parsed != PARE_OK)
+        return pare__config_fail_usual(ck, parsed);
     pare_config_warn(cx, ck->config_file.path, ck->config, &out->config);
     pare_arena scratch;
     loader l = {.cx = cx, .arena = a, .ck = ck};
