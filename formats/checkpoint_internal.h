@@ -122,6 +122,14 @@ size_t pare__fused_stem(const pare_arch *arch, const char *rest);
 const char *pare__name_in_files(const pare_checkpoint *ck, const pare_arch *arch, const char *name,
                                 char *text);
 
+/* The flag of config.json that asks for a bias of such a linear, or says that there is none. */
+const char *pare__config_bias_key(const pare_linear_desc *d);
+
+/* The entry of config.json by which a model has this tensor or not, in text [128]:
+ * ": attention_bias is false"; "" where none says so. */
+const char *pare__config_entry(const pare_checkpoint *ck, const pare_arch *arch, const char *name,
+                               char *text);
+
 /* PARE_EFORMAT for a tensor of another shape than [rank] shape. */
 PARE_CHECKED pare_status pare__checkpoint_fail_shape(const pare_checkpoint *ck,
                                                      const pare_tensor *t, size_t rank,

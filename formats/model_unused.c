@@ -127,12 +127,13 @@ static void warn_unused(const leftovers *l, const size_t *unused, size_t count)
 
 static pare_status fail_place(const leftovers *l, size_t i)
 {
-    char whole[NAME];
+    char whole[NAME], entry[NAME];
     return pare_fail(l->ck->cx, PARE_EFORMAT,
-                     "%s: tensor %s has no place in a model of type %s with this config.json",
+                     "%s: tensor %s has no place in a model of type %s with this config.json%s",
                      l->ck->file[l->ck->tensor_file[i]].path,
                      pare__name_in_files(l->ck, l->arch, l->ck->tensor[i].name, whole),
-                     l->arch->model_type);
+                     l->arch->model_type,
+                     pare__config_entry(l->ck, l->arch, l->ck->tensor[i].name, entry));
 }
 
 /* What the model does not use is left out with a warning, as transformers does. Refused is what

@@ -258,6 +258,39 @@ START_TEST(several_linears_that_are_missing_have_one_name)
 }
 END_TEST
 
+/* A tensor that a model has or not by an entry of config.json; texts of one length. */
+START_TEST(the_entry_that_asks_for_a_tensor_is_named)
+{
+    static const char *const by[][4] = {
+        {"qwen3_5", "\"full_attention_interval\":3", "\"full_attention_interval\":4",
+         "block 2 has a recurrent state by config.json (full_attention_interval), but the file has "
+         "model.layers.2.self_attn.q_proj.weight, of a block with attention"},
+        {"qwen3_next", "\"full_attention_interval\":3,", "\"full_attention_interval\":2,",
+         "model.layers.1.self_attn.q_proj.weight is missing: block 1 has attention by config.json"},
+        {"qwen3_next", "\"full_attention_interval\":3", "\"full_attention_intervax\":3",
+         "tensor model.layers.2.linear_attn.in_proj_qkvz.weight is missing: block 2 has a "
+         "recurrent "
+         "state by config.json (the default of full_attention_interval)"},
+        {"llama", "\"attention_bias\":true", "\"attention_bias\":null",
+         "k_proj.bias has no place in a model of type llama with this config.json: attention_bias "
+         "is null"},
+        {"llama", "\"mlp_bias\":true", "\"mlp_bias\":null", "config.json: mlp_bias is null"},
+        {"glm4_moe", "\"use_qk_norm\":true", "\"use_qk_nort\":true",
+         "k_norm.weight has no place in a model of type glm4_moe with this config.json: "
+         "use_qk_norm is not there"},
+        {"glm4_moe_air", "\"use_qk_norm\":false", "\"use_qk_norm\": true",
+         "q_norm.weight is missing, which config.json asks for: use_qk_norm is true"}};
+    char config[4096];
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        family f = copy_of(by[i][0]);
+        (void)snprintf(config, sizeof config, "%s", f.config);
+        f.config = config;
+        replace(config, by[i][1], by[i][2]);
+        refused(&f, by[i][3]);
+    }
+}
+END_TEST
+
 static void add_tensor(family *f, const char *shape)
 {
     size_t i = 0;
@@ -364,6 +397,7 @@ int main(void)
     tcase_add_test(t, a_list_of_tensors_has_the_same_names_and_shapes);
     tcase_add_test(t, what_does_not_fit_the_configuration_is_refused);
     tcase_add_test(t, several_linears_that_are_missing_have_one_name);
+    tcase_add_test(t, the_entry_that_asks_for_a_tensor_is_named);
     tcase_add_test(t, parts_of_linears_that_were_taken_apart_are_refused);
     tcase_add_test(t, ternary_linears_that_say_too_little_are_refused);
     tcase_add_test(t, a_failing_allocation_leaves_nothing_behind);
