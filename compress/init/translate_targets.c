@@ -122,7 +122,7 @@ static const char *why_other(const pare__named *is, bool skip)
         return skip ? "the head keeps its type without a key \"head\" (pare help tables)"
                     : "the head keeps its type: add a key \"head\" (pare help tables)";
     if (is->router)
-        return "routers keep their type";
+        return "routers and gates of shared experts keep their type";
     return skip ? "no linear in the blocks of this model has such a name, so there is nothing to "
                   "skip"
                 : "no linear in the blocks of this model has such a name; other tensors keep "

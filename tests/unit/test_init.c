@@ -286,8 +286,10 @@ static const struct {
      ".linear_attn.in_proj_qkvz by a name of the checkpoint, and pare gives the linears in it "
      "names "
      "of their own, such as model.layers."},
-    {"qwen3_next", "re:.*mlp.gate$", NULL, "routers keep their type", NULL},
-    {"qwen3_next", "re:.*shared_expert_gate$", NULL, "routers keep their type", NULL},
+    {"qwen3_next", "re:.*mlp.gate$", NULL, "routers and gates of shared experts keep their type",
+     NULL},
+    {"qwen3_next", "re:.*shared_expert_gate$", NULL,
+     "routers and gates of shared experts keep their type", NULL},
     {"qwen3_next", "re:.*conv1d$", NULL, "nothing to skip", NULL},
     {"phi3", "re:.*qkv_proj$", "skip: [\"re:(?:.*qkv_proj)\\\\.\"]", NULL, NULL},
     {"phi3", "model.layers.0.self_attn.qkv_proj", "skip: [\"model.layers.0.self_attn.qkv_proj.*\"]",
