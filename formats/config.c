@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/checkpoint_internal.h"
 #include "formats/config_internal.h"
 
 /* The families that there are, for a message. */
@@ -485,4 +486,22 @@ pare_status pare_config_generation(pare_ctx *cx, const char *name, const pare_js
     PARE_TRY(read_tokens(&f, config));
     warn_tokens(&f, config->vocab);
     return PARE_OK;
+}
+
+const char *pare__config_bias_key(const pare_linear_desc *d)
+{
+    return d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED ? "attention_bias"
+                                                                           : "mlp_bias";
+}
+
+bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d)
+{
+    const pare_json *const v = pare_json_get(config, pare__config_bias_key(d));
+    switch (d->bias) {
+    case PARE_BIAS_ASKED: return pare_json_bool(v, false);
+    case PARE_BIAS_UNLESS: return pare_json_bool(v, true);
+    case PARE_BIAS_ALWAYS: return true;
+    case PARE_BIAS_NEVER: break;
+    }
+    return false;
 }

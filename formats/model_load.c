@@ -221,24 +221,6 @@ static pare_status load_linear(loader *l, const char *base, size_t n, size_t k, 
                : PARE_OK;
 }
 
-const char *pare__config_bias_key(const pare_linear_desc *d)
-{
-    return d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED ? "attention_bias"
-                                                                           : "mlp_bias";
-}
-
-bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d)
-{
-    const pare_json *const v = pare_json_get(config, pare__config_bias_key(d));
-    switch (d->bias) {
-    case PARE_BIAS_ASKED: return pare_json_bool(v, false);
-    case PARE_BIAS_UNLESS: return pare_json_bool(v, true);
-    case PARE_BIAS_ALWAYS: return true;
-    case PARE_BIAS_NEVER: break;
-    }
-    return false;
-}
-
 /* A vector of a recurrent state: the convolution is [channels, 1, taps]. */
 static pare_status load_state(const loader *l, const pare_config *c, const char *name,
                               const pare_leaf *leaf)
