@@ -113,6 +113,23 @@ PARE_CHECKED pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck
                                                        const pare_arch *arch, const char *base,
                                                        const char *suffix);
 
+/* Bytes of the name of several linears in one tensor that `rest`, a name inside a block, begins
+ * with in front of a dot; 0: none. */
+size_t pare__fused_stem(const pare_arch *arch, const char *rest);
+
+/* The name that a tensor has in the files, in text [256]: for a part of several linears in one
+ * tensor that of the whole. */
+const char *pare__name_in_files(const pare_checkpoint *ck, const pare_arch *arch, const char *name,
+                                char *text);
+
+/* The flag of config.json that asks for a bias of such a linear, or says that there is none. */
+const char *pare__config_bias_key(const pare_linear_desc *d);
+
+/* The entry of config.json by which a model has this tensor or not, in text [128]:
+ * ": attention_bias is false"; "" where none says so. */
+const char *pare__config_entry(const pare_checkpoint *ck, const pare_arch *arch, const char *name,
+                               char *text);
+
 /* PARE_EFORMAT for a tensor of another shape than [rank] shape. */
 PARE_CHECKED pare_status pare__checkpoint_fail_shape(const pare_checkpoint *ck,
                                                      const pare_tensor *t, size_t rank,
@@ -135,6 +152,10 @@ PARE_CHECKED pare_status pare__checkpoint_head(pare_checkpoint *ck, pare_arena *
  * nothing. PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__model_check_used(const pare_checkpoint *ck, pare_arena *scratch,
                                                 const pare_arch *arch, size_t blocks, bool *used);
+
+/* Puts behind a failure that config.json may have caused which sizes of a text_config it does not
+ * say, with the defaults that stand for them. Returns `s`, or PARE_ENOMEM. */
+pare_status pare__config_fail_usual(const pare_checkpoint *ck, pare_status s);
 
 /* The name that a tensor of such a model has in a text model: without language_model. in it. NULL
  * when there is no memory. */

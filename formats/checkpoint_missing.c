@@ -6,7 +6,7 @@
 #include "formats/checkpoint_internal.h"
 #include "runtime/arch.h"
 
-enum { NAME = 256 };
+enum { NAME = 256, ENTRY = 128 };
 
 /* The first name that ends in `end`, which begins with a dot; NULL without one. */
 static const char *ends_in(const pare_checkpoint *ck, const char *end)
@@ -49,6 +49,93 @@ static bool is_expert(const pare_arch *arch, const char *rest, size_t *stem)
     return *stem && strncmp(rest, arch->experts->prefix, *stem) == 0;
 }
 
+size_t pare__fused_stem(const pare_arch *arch, const char *rest)
+{
+    const pare_recurrence_names *const state = arch->recurrent ? arch->recurrent->recurrence : NULL;
+    const char *const fused[] = {arch->fused[0].name, arch->fused[1].name,
+                                 state ? state->fused[0] : NULL, state ? state->fused[1] : NULL};
+    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++) {
+        const size_t len = fused[i] ? strlen(fused[i]) : 0;
+        if (len && strncmp(rest, fused[i], len) == 0 && rest[len] == '.')
+            return len;
+    }
+    return 0;
+}
+
+/* What stands behind the name of a linear at the start of `rest`; NULL: it is of another. */
+static const char *suffix_of(const char *rest, const char *linear)
+{
+    const size_t len = linear ? strlen(linear) : 0;
+    return len && strncmp(rest, linear, len) == 0 && rest[len] == '.' ? rest + len : NULL;
+}
+
+const char *pare__name_in_files(const pare_checkpoint *ck, const pare_arch *arch, const char *name,
+                                char *text)
+{
+    size_t block;
+    const char *const rest = ck->packed ? NULL : pare_arch_inside(arch, name, &block);
+    const size_t stem = rest ? pare__fused_stem(arch, rest) : 0;
+    const char *suffix = NULL;
+    for (const pare_arch *a = stem ? arch : NULL; a && !suffix; a = a->recurrent) {
+        for (size_t role = 0; role < PARE_ROLES && !suffix; role++)
+            suffix = suffix_of(rest, a->linear[role].name);
+        if (a->recurrence && !suffix)
+            suffix = suffix_of(rest, a->recurrence->beta);
+        if (a->recurrence && !suffix)
+            suffix = suffix_of(rest, a->recurrence->decay);
+    }
+    (void)snprintf(text, NAME, "%.*s%s", suffix ? (int)(rest + stem - name) : NAME - 1, name,
+                   suffix ? suffix : "");
+    return text;
+}
+
+static bool says(const pare_checkpoint *ck, const char *key)
+{
+    const pare_json_type is = pare_json_type_of(pare_json_get(ck->config, key));
+    return is != PARE_JSON_ABSENT && is != PARE_JSON_NULL;
+}
+
+/* Whether blocks of the family have a linear or norm of this name. */
+static bool has_part(const pare_arch *arch, const char *rest)
+{
+    bool has = false;
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        has |= suffix_of(rest, arch->linear[role].name) != NULL;
+    for (pare_norm n = 0; n < PARE_NORMS; n++)
+        has |= suffix_of(rest, arch->inner_norm[n]) != NULL;
+    return has;
+}
+
+const char *pare__config_entry(const pare_checkpoint *ck, const pare_arch *arch, const char *name,
+                               char *text)
+{
+    size_t block;
+    const char *key = NULL;
+    const pare_arch *const whole = pare_arch_find(arch->model_type);
+    const char *const rest =
+        ck->packed || ck->arranged ? NULL : pare_arch_inside(arch, name, &block);
+    for (size_t role = 0; rest && role < PARE_ROLES; role++) {
+        const pare_linear_desc *const d = &arch->linear[role];
+        const char *const suffix = suffix_of(rest, d->name);
+        if (suffix && strcmp(suffix, ".bias") == 0 &&
+            (d->bias == PARE_BIAS_ASKED || d->bias == PARE_BIAS_UNLESS))
+            key = pare__config_bias_key(d);
+    }
+    if (rest && !key && whole && whole->plain &&
+        has_part(whole, rest) != has_part(whole->plain, rest))
+        key = whole->latent_eps > 0 ? "q_lora_rank" : "use_qk_norm";
+    const pare_json *const v = key ? pare_json_get(ck->config, key) : NULL;
+    const pare_json_type is = pare_json_type_of(v);
+    (void)snprintf(text, ENTRY, "%s%s%s", key ? ": " : "", key ? key : "",
+                   !key                       ? ""
+                   : is == PARE_JSON_ABSENT   ? " is not there"
+                   : is == PARE_JSON_NULL     ? " is null"
+                   : is != PARE_JSON_BOOL     ? " is a number"
+                   : pare_json_bool(v, false) ? " is true"
+                                              : " is false");
+    return text;
+}
+
 /* Of a family that has blocks with and without experts: a tensor of the other kind of block than
  * config.json says. */
 static pare_status fail_kind(const pare_checkpoint *ck, const pare_arch *arch, const char *base,
@@ -77,6 +164,36 @@ static pare_status fail_kind(const pare_checkpoint *ck, const pare_arch *arch, c
                      arch->experts->inward ? "moe_layers, interleave_moe_layer_step"
                                            : "first_k_dense_replace",
                      name, mixed ? "without" : "with");
+}
+
+/* Of a family that has blocks with attention and with a recurrent state: likewise. */
+static pare_status fail_state(const pare_checkpoint *ck, const pare_arch *arch, const char *base,
+                              const char *suffix)
+{
+    char name[NAME], text[2][NAME];
+    size_t block;
+    const char *const rest = arch->recurrent ? pare_arch_inside(arch, base, &block) : NULL;
+    if (!rest)
+        return PARE_OK;
+    const char *const query = arch->linear[PARE_ROLE_Q].name;
+    const bool state = strcmp(rest, arch->recurrent->linear[PARE_ROLE_Q].name) == 0;
+    if (!state && strcmp(rest, query) != 0)
+        return PARE_OK;
+    (void)snprintf(name, sizeof name, "%.*s%s.weight", (int)(rest - base), base,
+                   state ? query : arch->recurrent->recurrence->conv);
+    if (!pare_checkpoint_find(ck, name))
+        return PARE_OK;
+    (void)snprintf(text[0], NAME, "%s%s", base, suffix);
+    return pare_fail(
+        ck->cx, PARE_EFORMAT,
+        "%s: tensor %s is missing: block %zu has %s by config.json (%s), but the file has %s, of a "
+        "block with %s",
+        ck->path, pare__name_in_files(ck, arch, text[0], text[1]), block,
+        state ? "a recurrent state" : "attention",
+        says(ck, "layer_types")               ? "layer_types"
+        : says(ck, "full_attention_interval") ? "full_attention_interval"
+                                              : "the default of full_attention_interval",
+        name, state ? "attention" : "a recurrent state");
 }
 
 /* Of the first expert of a block, in a family whose files hold all of them in one tensor. */
@@ -110,6 +227,7 @@ pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck, const pare_
                          "model; give their directory",
                          ck->path, name);
     PARE_TRY(fail_kind(ck, arch, base, suffix));
+    PARE_TRY(fail_state(ck, arch, base, suffix));
     PARE_TRY(fail_stack(ck, arch, base, suffix));
     if ((is = stacked(ck, arch, name)) != NULL)
         return pare_fail(ck->cx, PARE_ENOTSUP,
@@ -123,7 +241,12 @@ pare_status pare__checkpoint_fail_missing(const pare_checkpoint *ck, const pare_
                          "those of a model of type %s, as in a model with more parts or saved "
                          "inside a wrapper; save the language model by itself",
                          ck->path, name, is, arch->model_type);
-    return pare_fail(ck->cx, PARE_EFORMAT, "%s: tensor %s is missing", ck->path, name);
+    char whole[NAME], text[ENTRY];
+    const char *const entry = pare__config_entry(ck, arch, name, text);
+    const pare_status s = pare_fail(ck->cx, PARE_EFORMAT, "%s: tensor %s is missing%s%s", ck->path,
+                                    pare__name_in_files(ck, arch, name, whole),
+                                    entry[0] ? ", which config.json asks for" : "", entry);
+    return pare__config_fail_usual(ck, s);
 }
 
 /* Who writes such a tensor. */
@@ -143,11 +266,12 @@ pare_status pare__checkpoint_fail_shape(const pare_checkpoint *ck, const pare_te
     char text[2][NAME] = {"", ""};
     const uint64_t *const sizes[2] = {t->shape, shape};
     const size_t ranks[2] = {t->rank, rank};
-    for (size_t s = 0; s < 2; s++)
-        for (size_t i = 0, at = 0; i < ranks[s] && at < NAME; i++)
-            at += (size_t)snprintf(text[s] + at, NAME - at, "%s%llu", i ? ", " : "",
-                                   (unsigned long long)sizes[s][i]);
-    return pare_fail(
+    for (size_t j = 0; j < 2; j++)
+        for (size_t i = 0, at = 0; i < ranks[j] && at < NAME; i++)
+            at += (size_t)snprintf(text[j] + at, NAME - at, "%s%llu", i ? ", " : "",
+                                   (unsigned long long)sizes[j][i]);
+    const pare_status s = pare_fail(
         ck->cx, PARE_EFORMAT, "%s: tensor %s has shape [%s], config.json asks for [%s]%s",
         ck->file[ck->tensor_file[t - ck->tensor]].path, t->name, text[0], text[1], why_shape(t));
+    return pare__config_fail_usual(ck, s);
 }

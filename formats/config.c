@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/checkpoint_internal.h"
 #include "formats/config_internal.h"
 
 /* The families that there are, for a message. */
@@ -167,12 +168,14 @@ static pare_status read_expert_count(const pare__config_file *f, const pare_expe
 }
 
 /* Blocks without experts among others with them are refused. */
-static pare_status refuse_dense_blocks(const pare__config_file *f, const pare_experts *e)
+static pare_status refuse_dense_blocks(const pare__config_file *f, const pare_experts *e,
+                                       const pare_config *c)
 {
     size_t step = 1;
+    bool named[PARE_BLOCKS_MAX];
     const pare_json *const list = e->dense_blocks ? pare_json_get(f->json, e->dense_blocks) : NULL;
-    if (!pare__config_absent(list) && pare_json_type_of(list) != PARE_JSON_ARRAY)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a list", f->name, e->dense_blocks);
+    if (list)
+        PARE_TRY(pare__config_blocks(f, e->dense_blocks, c, named));
     if (!pare__config_absent(list) && pare_json_count(list) > 0)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: %s names %zu block%s without experts; only models with experts in "
@@ -200,7 +203,7 @@ static pare_status read_experts(const pare__config_file *f, pare_config *c)
     c->expert_norm = true;
     if (e->norm)
         PARE_TRY(pare__config_flag(f, e->norm, e->norms, &c->expert_norm));
-    PARE_TRY(refuse_dense_blocks(f, e));
+    PARE_TRY(refuse_dense_blocks(f, e, c));
     if (e->inward)
         return pare__config_interleaved(f, c);
     return c->arch->dense ? pare__config_router(f, c) : PARE_OK;
@@ -483,4 +486,22 @@ pare_status pare_config_generation(pare_ctx *cx, const char *name, const pare_js
     PARE_TRY(read_tokens(&f, config));
     warn_tokens(&f, config->vocab);
     return PARE_OK;
+}
+
+const char *pare__config_bias_key(const pare_linear_desc *d)
+{
+    return d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED ? "attention_bias"
+                                                                           : "mlp_bias";
+}
+
+bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d)
+{
+    const pare_json *const v = pare_json_get(config, pare__config_bias_key(d));
+    switch (d->bias) {
+    case PARE_BIAS_ASKED: return pare_json_bool(v, false);
+    case PARE_BIAS_UNLESS: return pare_json_bool(v, true);
+    case PARE_BIAS_ALWAYS: return true;
+    case PARE_BIAS_NEVER: break;
+    }
+    return false;
 }

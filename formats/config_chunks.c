@@ -53,11 +53,12 @@ pare_status pare__config_chunks(const pare__config_file *f, pare_config *c)
     return read_temperature(f, c);
 }
 
-/* moe_layers names the blocks with experts. */
-static pare_status read_list(const pare__config_file *f, const pare_json *list, bool *experts,
-                             const pare_config *c)
+pare_status pare__config_blocks(const pare__config_file *f, const char *key, const pare_config *c,
+                                bool *named)
 {
-    static const char key[] = "moe_layers";
+    const pare_json *const list = pare_json_get(f->json, key);
+    if (pare__config_absent(list))
+        return PARE_OK;
     if (pare_json_type_of(list) != PARE_JSON_ARRAY)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a list", f->name, key);
     for (size_t i = 0; i < pare_json_count(list); i++) {
@@ -69,7 +70,7 @@ static pare_status read_list(const pare__config_file *f, const pare_json *list, 
             return pare_fail(f->cx, PARE_EFORMAT,
                              "%s: %s: item %zu is %lld, not a block from 0 to %zu", f->name, key, i,
                              (long long)block, c->blocks - 1);
-        experts[block] = true;
+        named[block] = true;
     }
     return PARE_OK;
 }
@@ -90,8 +91,7 @@ pare_status pare__config_interleaved(const pare__config_file *f, pare_config *c)
     size_t step = 1;
     PARE_TRY(
         pare__config_size_or(f, "interleave_moe_layer_step", PARE__CONFIG_SIZE_MAX, step, &step));
-    if (!pare__config_absent(list))
-        PARE_TRY(read_list(f, list, experts, c));
+    PARE_TRY(pare__config_blocks(f, "moe_layers", c, experts));
     for (size_t i = 0; i < c->blocks; i++) {
         if (pare__config_absent(list) && (i + 1) % step == 0)
             experts[i] = true;

@@ -80,6 +80,11 @@ PARE_CHECKED pare_status pare__config_router(const pare__config_file *f, pare_co
  * latter and c->dense names them. */
 void pare__config_dense(pare_config *c, size_t shared);
 
+/* The blocks that the list `key` names, if it is there: named[block] becomes true. PARE_EFORMAT for
+ * an item that is no block of the model. */
+PARE_CHECKED pare_status pare__config_blocks(const pare__config_file *f, const char *key,
+                                             const pare_config *c, bool *named);
+
 /* Attention in chunks and what comes with it, of a configuration that has its positions; blocks
  * without experts, of one that has the sizes of its experts. Nothing for other families.
  * PARE_EFORMAT, PARE_ENOTSUP. */

@@ -15,7 +15,7 @@ static const missing list[] = {
     {"deepseek2", "latent attention as GGUF files hold it; take the model's own safetensors files"},
     {"deepseek_v32 deepseek_v4", "sparse attention, whose keys an indexer picks"},
     {"kimi_k25 glm4_moe_lite mistral4",
-     "latent attention under the names of this type (deepseek_v3 and kimi_k2 it does)"},
+     "latent attention under the names of this type, only under those of deepseek_v3 and kimi_k2"},
     {"gemma3n gemma3n_text",
      "parallel streams (AltUp), embeddings for each block, and keys and values that blocks share"},
     {"gemma4 gemma4_text",

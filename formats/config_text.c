@@ -4,6 +4,8 @@
  * Source  transformers 5, models/gemma3/configuration_gemma3.py, models/qwen3_5/
  *         configuration_qwen3_5.py, models/qwen3_5_moe/configuration_qwen3_5_moe.py,
  *         models/llama4/configuration_llama4.py: the sizes that text_config may leave out. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
@@ -167,6 +169,29 @@ pare_status pare_config_take_text(pare_ctx *cx, const char *name, pare_json **co
     pare_json_free(*config);
     *config = doc;
     return PARE_OK;
+}
+
+pare_status pare__config_fail_usual(const pare_checkpoint *ck, pare_status s)
+{
+    char names[512] = "";
+    pare_json *all = NULL;
+    const pare_file *const f = &ck->config_file;
+    if (!ck->is_part || s == PARE_ENOMEM)
+        return s;
+    PARE_TRY(pare_json_parse(ck->cx, f->path, (const char *)f->data, f->bytes, f->bytes, &all));
+    const whole *const kind = find(pare_json_text(pare_json_get(all, "model_type"), NULL));
+    const pare_json *const text = pare_json_get(all, "text_config");
+    for (size_t i = 0, at = 0; kind && i < USUAL && kind->usual[i].key; i++)
+        if (pare_json_type_of(pare_json_get(text, kind->usual[i].key)) == PARE_JSON_ABSENT &&
+            at < sizeof names)
+            at += (size_t)snprintf(names + at, sizeof names - at, "%s%s %" PRId64, at ? ", " : "",
+                                   kind->usual[i].key, kind->usual[i].value);
+    pare_json_free(all);
+    return names[0] ? pare_fail_after(ck->cx, s,
+                                      "text_config does not say all sizes, and these are defaults: "
+                                      "%s",
+                                      names)
+                    : s;
 }
 
 const char *pare__text_tensor(pare_arena *a, const char *name)

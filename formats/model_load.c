@@ -57,8 +57,10 @@ static pare_status check_dtype(const loader *l, const pare_tensor *t)
 {
     if (t->dtype == PARE_F32 || t->dtype == PARE_F16 || t->dtype == PARE_BF16)
         return PARE_OK;
+    char whole[NAME];
     return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s has dtype %s, expected F32, F16 or BF16",
-                     file_of(l, t), t->name, pare_dtype_name(t->dtype));
+                     file_of(l, t), pare__name_in_files(l->ck, l->arch, t->name, whole),
+                     pare_dtype_name(t->dtype));
 }
 
 /* Data where a pointer to elements of `size` bytes may go: the file's own when it is aligned. */
@@ -217,19 +219,6 @@ static pare_status load_linear(loader *l, const char *base, size_t n, size_t k, 
     return bias || (!v && has_added(l, base, ".bias"))
                ? load_vector(l, base, ".bias", n, &out->bias)
                : PARE_OK;
-}
-
-bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d)
-{
-    const bool attention = d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED;
-    const pare_json *const v = pare_json_get(config, attention ? "attention_bias" : "mlp_bias");
-    switch (d->bias) {
-    case PARE_BIAS_ASKED: return pare_json_bool(v, false);
-    case PARE_BIAS_UNLESS: return pare_json_bool(v, true);
-    case PARE_BIAS_ALWAYS: return true;
-    case PARE_BIAS_NEVER: break;
-    }
-    return false;
 }
 
 /* A vector of a recurrent state: the convolution is [channels, 1, taps]. */
@@ -491,7 +480,10 @@ pare_status pare_model_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *
     *out = (pare_model){0};
     if (!ck->config)
         return pare_fail(cx, PARE_EFORMAT, "%s: there is no config.json beside it", ck->path);
-    PARE_TRY(pare_config_parse(cx, ck->config_file.path, ck->config, &out->config));
+    const pare_status parsed =
+        pare_config_parse(cx, ck->config_file.path, ck->config, &out->config);
+    if (parsed != PARE_OK)
+        return pare__config_fail_usual(ck, parsed);
     pare_config_warn(cx, ck->config_file.path, ck->config, &out->config);
     pare_arena scratch;
     loader l = {.cx = cx, .arena = a, .ck = ck};

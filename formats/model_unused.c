@@ -56,18 +56,10 @@ static bool uses_any(const leftovers *l, const char *start, size_t len)
  * taken apart: NAME.weight_scale, NAME.lora_A.weight. */
 static bool belongs_to_fused(const leftovers *l, const char *name)
 {
-    const pare_arch *const a = l->arch;
-    const pare_recurrence_names *const state = a->recurrent ? a->recurrent->recurrence : NULL;
-    const char *const fused[] = {a->fused[0].name, a->fused[1].name, state ? state->fused[0] : NULL,
-                                 state ? state->fused[1] : NULL};
     size_t block;
-    const char *const rest = pare_arch_inside(a, name, &block);
-    for (size_t i = 0; rest && i < sizeof fused / sizeof *fused; i++) {
-        const size_t len = fused[i] ? strlen(fused[i]) : 0;
-        if (len && strncmp(rest, fused[i], len) == 0 && rest[len] == '.')
-            return uses_any(l, name, (size_t)(rest - name) + len + 1);
-    }
-    return false;
+    const char *const rest = pare_arch_inside(l->arch, name, &block);
+    const size_t len = rest ? pare__fused_stem(l->arch, rest) : 0;
+    return len && uses_any(l, name, (size_t)(rest - name) + len + 1);
 }
 
 /* Whether a tensor belongs to a linear or norm that the model has: NAME.bias, NAME.weight_scale,
@@ -133,6 +125,17 @@ static void warn_unused(const leftovers *l, const size_t *unused, size_t count)
               count == 1 ? "it" : "them", names, count > NAMED ? ", ..." : "");
 }
 
+static pare_status fail_place(const leftovers *l, size_t i)
+{
+    char whole[NAME], entry[NAME];
+    return pare_fail(l->ck->cx, PARE_EFORMAT,
+                     "%s: tensor %s has no place in a model of type %s with this config.json%s",
+                     l->ck->file[l->ck->tensor_file[i]].path,
+                     pare__name_in_files(l->ck, l->arch, l->ck->tensor[i].name, whole),
+                     l->arch->model_type,
+                     pare__config_entry(l->ck, l->arch, l->ck->tensor[i].name, entry));
+}
+
 /* What the model does not use is left out with a warning, as transformers does. Refused is what
  * would change what the model computes: a part of something that it does use, a norm inside a
  * block; and any tensor of an artifact or a GGUF file, whose engine refuses it, too. */
@@ -153,10 +156,7 @@ pare_status pare__model_check_used(const pare_checkpoint *ck, pare_arena *scratc
         unused[count++] = i;
         if (ck->packed || ck->arranged || (belongs_to_used(l, name) && !is_cache_scale(name)) ||
             is_known(l, name))
-            return pare_fail(l->ck->cx, PARE_EFORMAT,
-                             "%s: tensor %s has no place in a model of type %s with this "
-                             "config.json",
-                             ck->file[ck->tensor_file[i]].path, name, l->arch->model_type);
+            return fail_place(l, i);
     }
     if (count)
         warn_unused(l, unused, count);

@@ -458,8 +458,10 @@ pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
         return s;
     if (!d->format)
         return fail_plan(d, s, *text, "");
-    if (d->needs_export)
-        return fail_plan(d, PARE_EUSAGE, *text, "the preset does not fit this model: ");
+    if (d->instead) {
+        s = fail_plan(d, PARE_EUSAGE, *text, "the preset does not fit this model: ");
+        return pare_fail_after(d->cx, s, "presets that do without an export fit: %s", d->instead);
+    }
     size_t line;
     const char *why = reason(d, &line);
     const size_t named = strlen(d->format);

@@ -22,7 +22,7 @@ typedef struct pare__draft {
     pare_text_out tail;   /* sections and comments behind it */
     const char *format;   /* of the export; NULL: none */
     const char *engines;  /* that run the export; NULL: it does not say which */
-    bool needs_export;    /* without it the recipe is not what was asked for */
+    const char *instead;  /* presets without the export, which this one is for; or NULL */
     const char *warning;  /* of too little data, or NULL */
     bool tables;          /* embeddings and head are quantized, too */
     bool prunes;          /* which is always evaluated, on windows that are held out */

@@ -156,23 +156,42 @@ static void write_w2(pare__draft *d)
     d->format = "gptq_v2";
 }
 
-/* `only`: what the preset is for; without the export the preset does not fit. */
+/* `pass` is the transform that the summary names, and `without` the summary where a model has
+ * nothing that takes its scales; NULL: it names none. `instead`: the presets that fit where the
+ * export, which is what this one is for, does not; NULL: the preset does without it. */
 typedef struct preset {
     pare_init_preset_row row;
     const char *suffix;
     void (*write)(pare__draft *d);
-    bool only;
+    const char *pass, *without, *instead;
 } preset;
 
 static const preset presets[] = {
-    {{"w4a16", "4-bit weights by AWQ and GPTQ", "vLLM and SGLang"}, "w4a16", write_w4a16, false},
+    {{"w4a16", "4-bit weights by AWQ and GPTQ", "vLLM and SGLang"},
+     "w4a16",
+     write_w4a16,
+     "awq",
+     "4-bit weights by GPTQ",
+     NULL},
     {{"w8a8", "8-bit weights and inputs by SmoothQuant", "vLLM and SGLang"},
      "w8a8",
      write_w8a8,
-     false},
-    {{"gguf-q4", "a GGUF file of 4 bits for llama.cpp", NULL}, "q4", write_gguf_q4, true},
-    {{"2:4", "two of four weights pruned, the rest in 4 bits", NULL}, "2of4", write_2of4, false},
-    {{"w2", "2-bit weights; loses much", NULL}, "w2", write_w2, false},
+     "smoothquant",
+     "8-bit weights and inputs",
+     NULL},
+    {{"gguf-q4", "a GGUF file of 4 bits for llama.cpp", NULL},
+     "q4",
+     write_gguf_q4,
+     NULL,
+     NULL,
+     "w4a16, w8a8, 2:4 and w2"},
+    {{"2:4", "two of four weights pruned, the rest in 4 bits", NULL},
+     "2of4",
+     write_2of4,
+     NULL,
+     NULL,
+     NULL},
+    {{"w2", "2-bit weights; loses much", NULL}, "w2", write_w2, NULL, NULL, NULL},
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 
@@ -200,6 +219,15 @@ static pare_status find(pare_ctx *cx, const char *name, const preset **out)
                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+static const char *summary_of(const pare__draft *d, const preset *p)
+{
+    const char *name[PARE__DRAFT_FIXED];
+    bool none = false;
+    if (p->pass)
+        (void)pare__draft_fixed(d, p->pass, name, &none);
+    return none ? p->without : p->row.summary;
+}
+
 pare_status pare_init_preset(pare_ctx *cx, pare_arena *a, const pare_init *init, const char *name,
                              pare_init_result *out)
 {
@@ -211,12 +239,12 @@ pare_status pare_init_preset(pare_ctx *cx, pare_arena *a, const pare_init *init,
     if (s == PARE_OK) {
         d.suffix = p->suffix;
         d.engines = p->row.engines;
-        d.needs_export = p->only;
+        d.instead = p->instead;
         pare__text_put(&d.head,
                        "# %s: %s. Written for a model of type %s with %zu block%s;\n"
                        "# \"pare plan\" says what it will do, \"pare help recipe\" what "
                        "else can stand here.\n",
-                       p->row.name, p->row.summary, d.model.config.arch->model_type,
+                       p->row.name, summary_of(&d, p), d.model.config.arch->model_type,
                        d.model.config.blocks, pare_plural(d.model.config.blocks));
         if (d.model.config.arch->rounds_inputs)
             pare__text_put(&d.head, "# The weights of this model are ternary: the pass ternary "

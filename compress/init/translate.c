@@ -338,6 +338,16 @@ static void translate_quantizer(pare__translation *t, const pare_yaml *m, bool g
     pare__translate_quantizer(t, m, gptq);
 }
 
+static void leave_rotation(pare__translation *t, const pare_yaml *m)
+{
+    char why[256];
+    const char *const none = pare_config_no_rotation(&t->draft.model.config);
+    (void)snprintf(why, sizeof why, "the pass rotate comes nearest%s%s",
+                   none ? ", which cannot rotate this model: " : "; put \"- rotate: {}\" in front",
+                   none ? none : "");
+    pare__leave(t, m, why);
+}
+
 static void translate_modifier(pare__translation *t, const pare_yaml *m)
 {
     static const pare_yaml nothing = {.kind = PARE_YAML_MAPPING};
@@ -366,7 +376,7 @@ static void translate_modifier(pare__translation *t, const pare_yaml *m)
     else if (strcmp(name, "ConstantPruningModifier") == 0)
         pare__imply(t, m, "zeros stay zeros in every later pass");
     else if (strcmp(name, "SpinQuantModifier") == 0 || strcmp(name, "QuIPModifier") == 0)
-        pare__leave(t, m, "the pass rotate comes nearest; put \"- rotate: {}\" in front");
+        leave_rotation(t, m);
     else
         pare__leave(t, m, "no counterpart; \"pare help\" lists the passes");
 }

@@ -119,9 +119,10 @@ static pare_status add_both(pare__translation *t, const char *text, const bool *
 static const char *why_other(const pare__named *is, bool skip)
 {
     if (is->head)
-        return "lm_head keeps its type: add a key \"head\" (pare help tables)";
+        return skip ? "the head keeps its type without a key \"head\" (pare help tables)"
+                    : "the head keeps its type: add a key \"head\" (pare help tables)";
     if (is->router)
-        return "routers keep their type";
+        return "routers and gates of shared experts keep their type";
     return skip ? "no linear in the blocks of this model has such a name, so there is nothing to "
                   "skip"
                 : "no linear in the blocks of this model has such a name; other tensors keep "
@@ -223,11 +224,15 @@ static void read_one(pare__translation *t, const pare_yaml *node, bool skip, par
 void pare__patterns_leave_head(pare__translation *t, const pare_yaml *node,
                                const pare__patterns *targets, const pare__patterns *skip)
 {
-    if ((targets->all || targets->head) && !skip->head)
-        pare__leave(
-            t, node,
-            "lm_head is among its targets, which passes do not quantize: it keeps its type; add a "
-            "key \"head\" (pare help tables)");
+    char why[256];
+    if (!(targets->all || targets->head) || skip->head)
+        return;
+    (void)snprintf(why, sizeof why,
+                   "%.64s, the head of this model, is among its targets, which passes do not "
+                   "quantize: it keeps its type; put it into ignore by this name, or add a key "
+                   "\"head\" (pare help tables)",
+                   t->draft.model.config.arch->head);
+    pare__leave(t, node, why);
 }
 
 void pare__patterns_read(pare__translation *t, const pare_yaml *list, bool skip,

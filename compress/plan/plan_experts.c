@@ -13,11 +13,12 @@ pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
                 PARE_TRY(pare_pattern_matches(cx, pattern, name[i], &hit));
             if (hit)
                 return pare_recipe_fail(
-                    cx, text->place,
-                    "targets: \"%s\" names %s: what picks experts stays as it is in the "
-                    "checkpoint, since its smallest error sends tokens to other experts, and it "
-                    "is a few thousandths of the weights",
-                    text->text, name[i]);
+                    cx, text->place, "targets: \"%s\" names %s: %s", text->text, name[i],
+                    i ? "the gate of a shared expert stays as it is in the checkpoint: it is one "
+                        "row of weights"
+                      : "what picks experts stays as it is in the checkpoint, since its smallest "
+                        "error sends tokens to other experts, and it is a few thousandths of the "
+                        "weights");
         }
     }
     return PARE_OK;

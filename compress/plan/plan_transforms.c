@@ -4,6 +4,9 @@
 
 #include "compress/plan/plan_internal.h"
 
+/* Sites that transforms work on where a model has experts. */
+static const unsigned attention_sites = 1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED;
+
 static unsigned folds_of(const pare_plan *plan, size_t step)
 {
     const pare_pass *const pass = pare__plan_pass(plan, step);
@@ -132,16 +135,43 @@ static pare_status refuse_nothing(pare_ctx *cx, const pare_plan *plan, size_t st
                             pare__plan_pass(plan, step)->name, names);
 }
 
+/* A family in which nothing takes what the step folds, whatever its targets: said at once, since
+ * each linear that a user leaves out would only give the next one. */
+static pare_status check_family(pare_ctx *cx, const pare_plan *plan, size_t step, unsigned sites)
+{
+    const pare_config *const c = &plan->model.config;
+    const pare_step *const s = pare__plan_step(plan, step);
+    const pare_pass_transform *const t = pare__plan_pass(plan, step)->transform;
+    bool others = false;
+    if (!folds_of(plan, step) || (t->works_unscaled && t->works_unscaled(s->value)))
+        return PARE_OK;
+    for (pare_site site = 0; site < PARE_SITES; site++) {
+        if (!pare_fold_channels(c, site) || (c->experts && !(attention_sites & (1u << site))))
+            continue;
+        if (sites & (1u << site))
+            return PARE_OK;
+        others = true;
+    }
+    return pare__plan_refuse_family(
+        cx, plan, s, "does not work on the inputs of",
+        others ? "nothing in front of those that it changes with these parameters can take a scale "
+                 "or a shift; leave the pass out, quantizers and pruners work without it"
+        : c->experts
+            ? "routers read those of MLPs, too, and nothing in front of the others can take a "
+              "scale or a shift; leave the pass out, quantizers and pruners work without it"
+            : "nothing in front of them can take a scale or a shift; leave the pass out, "
+              "quantizers and pruners work without it");
+}
+
 /* Where a block has experts a transform works on attention only: what changes the input of the MLPs
  * changes that of the router, and activated inputs differ by expert. What a recipe names is
  * refused, what it takes with everything else is left alone. */
 static pare_status leave_experts(pare_ctx *cx, pare_plan *plan, size_t step, const bool *selected,
                                  unsigned *sites)
 {
-    static const unsigned attention = 1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED;
     const pare_arch *const arch = plan->model.config.arch;
-    const unsigned left = *sites & ~attention;
-    *sites &= attention;
+    const unsigned left = *sites & ~attention_sites;
+    *sites &= attention_sites;
     for (size_t i = 0; i < pare_plan_slots(plan); i++) {
         const pare_role role = (pare_role)(i % PARE_ROLES);
         const pare_site site = pare_arch_linear(arch, i / PARE_ROLES % plan->parts, role)->site;
@@ -173,6 +203,7 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
         return pare__plan_refuse_family(
             cx, plan, pare__plan_step(plan, step), "does not learn on the blocks of",
             "some of its blocks have a recurrent state in place of attention");
+    PARE_TRY(check_family(cx, plan, step, sites));
     if (plan->model.config.experts)
         PARE_TRY(leave_experts(cx, plan, step, selected, &sites));
     for (size_t block = 0; block < plan->model.config.blocks; block++)

@@ -69,9 +69,9 @@ void pare__report_experts_card(pare_text_out *t, const pare_report *r)
                    (long long)e->median);
     if (e->cold)
         pare__text_put(t,
-                       "\nFewer than %zu token%s reach %zu of them; %s.\n\n"
+                       "\nFewer than %zu token%s reach %zu of the %zu experts; %s.\n\n"
                        "| block | expert | tokens |\n|---|---|---|\n",
-                       e->min_tokens, pare_plural(e->min_tokens), e->cold, instead(e));
+                       e->min_tokens, pare_plural(e->min_tokens), e->cold, e->count, instead(e));
     for (size_t i = 0; i < r->rows; i++)
         if (is_expert(r->row, i) && is_cold(r->row, r->rows, i) && told++ < MOST_COLD)
             pare__text_put(t, "| %zu | %zu | %lld |\n", r->row[i].block, r->row[i].part - 1,

@@ -94,7 +94,8 @@ static void take_sizes(const pare_run *run, pare_report_sizes *s)
     const pare_linear *const embed = &run->model.embed, *const head = &run->model.head;
     uint64_t was = 0, is = 0;
     for (size_t i = 0; i < ck->tensors; i++)
-        was += ck->stored ? ck->stored[i].bytes : ck->tensor[i].bytes;
+        if (pare__run_original(run)->used[i])
+            was += ck->stored ? ck->stored[i].bytes : ck->tensor[i].bytes;
     for (uint32_t i = 0; i < run->settled.layout.shards; i++)
         is += run->settled.layout.file_bytes[i] - run->settled.layout.header_bytes[i];
     add_stored(run, s->before);

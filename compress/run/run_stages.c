@@ -116,7 +116,7 @@ pare_status pare__run_stages(pare_run *run, const pare_model *after, pare_report
     return put_stage(r,
                      behind < steps
                          ? names_of(run, plan->recipe.step + behind, steps - behind, cache)
-                     : cache ? "none: as packed with kv_cache"
-                             : "none: as packed",
+                     : cache ? "packing with kv_cache"
+                             : "packing",
                      held_out->after.kl_mean, held_out->after.nll);
 }

@@ -49,7 +49,8 @@ for name in $("$make") llama_yarn phi3_longrope; do
     rm -rf model out tokens.i32 again.i32
     "$make" "$name" model
     run generate model --tokens 60 --count 6 --seed 1 --output tokens.i32
-    run inspect model
+    run inspect model --format json
+    bytes=$(number tensor_bytes) # of tensors that the model uses
     run verify model
     cache=0.5
     case $name in
@@ -60,6 +61,8 @@ for name in $("$make") llama_yarn phi3_longrope; do
     esac
     recipe '  - rtn: {bits: 8, group: 32}'
     run compress recipe.yaml --restart
+    was=$(sed -n '/"baseline"/,$s/.*"weight_bytes": *\([0-9]*\).*/\1/p' out/run.json)
+    [ "$was" = "$bytes" ] || { echo "e2e.families: $name: $was bytes before, not $bytes"; exit 1; }
     below $near "rtn int8"
     run verify out
     run inspect out
@@ -77,6 +80,15 @@ for name in $("$make") llama_yarn phi3_longrope; do
     qwen3_5* | qwen3_next) # beta and decay read the input of attention, too
         refuses "nothing in front of .* can take a scale or a shift" "$smooth"
         case $name in
+        qwen3_5_moe | qwen3_next) # at once, whatever is left out
+            for pass in awq smoothquant outlier_suppression permute; do
+                for choice in '' 'targets: "*.experts.*"' 'skip: "*.linear_attn.*"'; do
+                    refuses "$pass: does not work on the inputs of a model of type qwen3_.*: routers read" \
+                        "  - $pass: {$choice}
+  - rtn: {bits: 8}"
+                done
+            done
+            ;;
         qwen3_5 | qwen3_5_text)
             recipe "$inner"
             run compress recipe.yaml --restart

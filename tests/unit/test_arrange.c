@@ -233,7 +233,61 @@ START_TEST(what_does_not_fit_the_configuration_is_refused)
     refused(&f, "tensor transformer.h.0.attn.c_attn.k.bias is there twice");
     f = copy_of("gpt2");
     f.tensor[9] = NULL; /* and what stands behind it */
-    refused(&f, "tensor transformer.h.0.attn.c_attn.q.weight is missing");
+    refused(&f, "tensor transformer.h.0.attn.c_attn.weight is missing");
+}
+END_TEST
+
+/* The name in the file, not that of a part inside. */
+START_TEST(several_linears_that_are_missing_have_one_name)
+{
+    static const char *const whole[][2] = {{"phi3", "self_attn.qkv_proj.weight"},
+                                           {"phi3", "mlp.gate_up_proj.weight"},
+                                           {"gpt_neox", "attention.query_key_value.bias"},
+                                           {"qwen3_next", "linear_attn.in_proj_qkvz.weight"},
+                                           {"qwen3_next", "linear_attn.in_proj_ba.weight"}};
+    char message[128];
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        family f = copy_of(whole[i][0]);
+        size_t at = 0;
+        while (!strstr(f.tensor[at], whole[i][1]))
+            at++;
+        f.tensor[at] = "other 1";
+        (void)snprintf(message, sizeof message, "layers.0.%s is missing", whole[i][1]);
+        refused(&f, message);
+    }
+}
+END_TEST
+
+/* A tensor that a model has or not by an entry of config.json; texts of one length. */
+START_TEST(the_entry_that_asks_for_a_tensor_is_named)
+{
+    static const char *const by[][4] = {
+        {"qwen3_5", "\"full_attention_interval\":3", "\"full_attention_interval\":4",
+         "block 2 has a recurrent state by config.json (full_attention_interval), but the file has "
+         "model.layers.2.self_attn.q_proj.weight, of a block with attention"},
+        {"qwen3_next", "\"full_attention_interval\":3,", "\"full_attention_interval\":2,",
+         "model.layers.1.self_attn.q_proj.weight is missing: block 1 has attention by config.json"},
+        {"qwen3_next", "\"full_attention_interval\":3", "\"full_attention_intervax\":3",
+         "tensor model.layers.2.linear_attn.in_proj_qkvz.weight is missing: block 2 has a "
+         "recurrent "
+         "state by config.json (the default of full_attention_interval)"},
+        {"llama", "\"attention_bias\":true", "\"attention_bias\":null",
+         "k_proj.bias has no place in a model of type llama with this config.json: attention_bias "
+         "is null"},
+        {"llama", "\"mlp_bias\":true", "\"mlp_bias\":null", "config.json: mlp_bias is null"},
+        {"glm4_moe", "\"use_qk_norm\":true", "\"use_qk_nort\":true",
+         "k_norm.weight has no place in a model of type glm4_moe with this config.json: "
+         "use_qk_norm is not there"},
+        {"glm4_moe_air", "\"use_qk_norm\":false", "\"use_qk_norm\": true",
+         "q_norm.weight is missing, which config.json asks for: use_qk_norm is true"}};
+    char config[4096];
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        family f = copy_of(by[i][0]);
+        (void)snprintf(config, sizeof config, "%s", f.config);
+        f.config = config;
+        replace(config, by[i][1], by[i][2]);
+        refused(&f, by[i][3]);
+    }
 }
 END_TEST
 
@@ -256,6 +310,7 @@ START_TEST(parts_of_linears_that_were_taken_apart_are_refused)
         {"qwen3_next", "model.layers.0.linear_attn.in_proj_ba.lora_A.weight 1H",
          "in_proj_ba.lora_A.weight"},
         {"phi3", "model.layers.0.self_attn.qkv_proj.weight_scale 1", "qkv_proj.weight_scale"},
+        {"phi3", "model.layers.0.self_attn.qkv_proj.bias A", "self_attn.qkv_proj.bias"},
         {"phi3", "model.layers.2.mlp.gate_up_proj.lora_B.weight G1", "gate_up_proj.lora_B.weight"}};
     static const char *const other[] = {"model.layers.0.self_attn.qkv_proj.k_scale 1",
                                         "model.layers.0.self_attn.qkv_projector.weight_scale 1",
@@ -341,6 +396,8 @@ int main(void)
     tcase_add_test(t, ternary_codes_become_floats_of_the_scale);
     tcase_add_test(t, a_list_of_tensors_has_the_same_names_and_shapes);
     tcase_add_test(t, what_does_not_fit_the_configuration_is_refused);
+    tcase_add_test(t, several_linears_that_are_missing_have_one_name);
+    tcase_add_test(t, the_entry_that_asks_for_a_tensor_is_named);
     tcase_add_test(t, parts_of_linears_that_were_taken_apart_are_refused);
     tcase_add_test(t, ternary_linears_that_say_too_little_are_refused);
     tcase_add_test(t, a_failing_allocation_leaves_nothing_behind);

@@ -159,6 +159,8 @@ static const char *const messages[] = {
     "shared_expert_intermediate_size is missing",
     "norm_topk_prob is not true or false",
     "mlp_only_layers is not a list",
+    "mlp_only_layers: item 0 is not a whole number",
+    "mlp_only_layers: item 1 is 7, not a block from 0 to 2",
     "mlp_only_layers names 2 blocks without experts",
     "decoder_sparse_step 2 leaves blocks without experts",
     "use_sliding_window: true is not supported",

@@ -124,6 +124,31 @@ START_TEST(a_text_part_that_says_nothing_gets_the_sizes_of_its_family)
 }
 END_TEST
 
+/* Sizes that a text_config of Gemma 3 does not say are not blamed on it. */
+static const char *const unsaid[][3] = {
+    {"\"intermediate_size\":96,", "gate_proj.weight has shape [96, 64], config.json asks for",
+     "intermediate_size 9216, num_attention_heads 8, num_key_value_heads 4"},
+    {"\"num_hidden_layers\":3,", "layer_types has 3 items for 26 blocks", "num_hidden_layers 26"}};
+
+START_TEST(sizes_that_nothing_says_are_named_as_defaults)
+{
+    size_t len;
+    pare_model m;
+    char *const text = folder_get(folder_file(&dir, "config.json"), &len);
+    char *const at = strstr(text, unsaid[_i][0]);
+    ck_assert_msg(at != NULL, "%s", text);
+    memset(at, ' ', strlen(unsaid[_i][0]));
+    folder_put(&dir, "config.json", text, len);
+    free(text);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert_int_eq(pare_model_load(&cx, &arena, &ck, &m), PARE_EFORMAT);
+    ck_assert_msg(strstr(cx.what, unsaid[_i][1]), "%s", cx.what);
+    const char *const defaults = strstr(cx.what, "; text_config does not say all sizes");
+    ck_assert_msg(defaults && strstr(defaults, unsaid[_i][2]), "%s", cx.what);
+    ck_assert_ptr_null(strstr(defaults, "head_dim")); /* said */
+}
+END_TEST
+
 static const struct {
     const char *config, *says;
     pare_status status;
@@ -181,6 +206,8 @@ int main(void)
     tcase_add_test(t, tensors_may_have_the_newer_names);
     tcase_add_loop_test(t, a_head_may_stand_beside_or_for_the_embedding, 0, 4);
     tcase_add_test(t, a_text_part_that_says_nothing_gets_the_sizes_of_its_family);
+    tcase_add_loop_test(t, sizes_that_nothing_says_are_named_as_defaults, 0,
+                        sizeof unsaid / sizeof *unsaid);
     tcase_add_loop_test(t, other_text_parts_are_refused, 0, sizeof refused / sizeof *refused);
     tcase_add_test(t, every_failed_allocation_is_reported);
     suite_add_tcase(s, t);

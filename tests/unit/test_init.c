@@ -48,6 +48,8 @@ START_TEST(every_preset_fits_every_family_or_says_why_not)
         if (s == PARE_EUSAGE && strcmp(preset, "gguf-q4") == 0) {
             ck_assert_msg(strstr(cx.what, "the preset does not fit this model: gguf:"), "%s: %s",
                           f->name, cx.what);
+            ck_assert_msg(strstr(cx.what, "; presets that do without an export fit: w4a16, w8a8, "),
+                          "%s", cx.what);
             ck_assert_msg(strcmp(f->name, "llama") != 0, "%s", cx.what);
             pare_ctx_clear(&cx);
             continue;
@@ -140,6 +142,8 @@ START_TEST(a_transform_is_fitted_to_the_family)
         {"phi", "w4a16", "  - awq: {clip: false, skip: [\"*.mlp.fc2\"]}\n", ""},
         {"llama", "w4a16", "  - awq: {clip: false}\n", ""},
         {"bitnet", "w8a8", "takes scales of smoothquant: it is left out", "  - smoothquant"},
+        {"bitnet", "w8a8", "# w8a8: 8-bit weights and inputs. Written for", "SmoothQuant"},
+        {"qwen3_5_moe", "w4a16", "# w4a16: 4-bit weights by GPTQ. Written for", "AWQ"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         const pare_init init = {.recipe = HOME "/r.yaml",
@@ -282,13 +286,20 @@ static const struct {
      ".linear_attn.in_proj_qkvz by a name of the checkpoint, and pare gives the linears in it "
      "names "
      "of their own, such as model.layers."},
-    {"qwen3_next", "re:.*mlp.gate$", NULL, "routers keep their type", NULL},
-    {"qwen3_next", "re:.*shared_expert_gate$", NULL, "routers keep their type", NULL},
+    {"qwen3_next", "re:.*mlp.gate$", NULL, "routers and gates of shared experts keep their type",
+     NULL},
+    {"qwen3_next", "re:.*shared_expert_gate$", NULL,
+     "routers and gates of shared experts keep their type", NULL},
     {"qwen3_next", "re:.*conv1d$", NULL, "nothing to skip", NULL},
     {"phi3", "re:.*qkv_proj$", "skip: [\"re:(?:.*qkv_proj)\\\\.\"]", NULL, NULL},
     {"phi3", "model.layers.0.self_attn.qkv_proj", "skip: [\"model.layers.0.self_attn.qkv_proj.*\"]",
      NULL, NULL},
     {"gpt_neox", "re:.*query_key_value$", "skip: [\"re:(?:.*query_key_value)\\\\.\"]", NULL, NULL},
+    {"gpt_neox", "embed_out", NULL, "the head keeps its type without a key", NULL},
+    {"gpt_neox", "lm_head", NULL,
+     "scheme: W8A16: embed_out, the head of this model, is among its targets, which passes do not "
+     "quantize: it keeps its type; put it into ignore by this name",
+     NULL},
     {"gpt_oss", "re:.*mlp.experts$", "skip: [\"re:(?:.*mlp.experts)\\\\.\"]", NULL, NULL},
     {"gpt_oss", "re:.*mlp.experts.gate_up_proj$", NULL, NULL,
      "their.yaml:2:59: ignore: \"re:.*mlp.experts.gate_up_proj$\" matches model.layers."},
@@ -332,6 +343,28 @@ START_TEST(what_another_tool_ignores_by_names_of_the_files_is_skipped_or_refused
 }
 END_TEST
 
+START_TEST(a_rotation_is_advised_where_the_model_can_be_rotated)
+{
+    static const char *const row[][2] = {
+        {"llama", "comes nearest; put \"- rotate: {}\" in front"},
+        {"gemma2", "which cannot rotate this model: it has norms"}};
+    static const char text[] = "q_modifiers:\n  SpinQuantModifier: {}\n"
+                               "  QuantizationModifier: {scheme: W8A16, targets: Linear}\n";
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const pare_init init = {.recipe = HOME "/r.yaml",
+                                .model_path = HOME "/model",
+                                .model = "model",
+                                .name = "model"};
+        pare_init_result r;
+        ck_assert(family_write(family_find(row[i][0]), HOME "/model"));
+        ck_assert_msg(pare_init_translate(&cx, &arena, &init, "their.yaml", text, sizeof text - 1,
+                                          &r) == PARE_OK,
+                      "%s", cx.what);
+        check_holds(&r, row[i][1]);
+    }
+}
+END_TEST
+
 START_TEST(an_option_is_completed_by_the_words_that_its_command_takes)
 {
     static const char *const line[] = {
@@ -359,6 +392,7 @@ int main(void)
     tcase_add_test(t, a_short_text_gives_what_it_has);
     tcase_add_loop_test(t, what_another_tool_ignores_by_names_of_the_files_is_skipped_or_refused, 0,
                         sizeof named / sizeof *named);
+    tcase_add_test(t, a_rotation_is_advised_where_the_model_can_be_rotated);
     tcase_add_test(t, an_option_is_completed_by_the_words_that_its_command_takes);
     tcase_add_test(t, the_program_writes_a_recipe_that_it_can_plan);
     tcase_add_test(t, a_mistake_says_what_to_do);

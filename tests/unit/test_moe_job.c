@@ -349,7 +349,7 @@ START_TEST(what_cannot_be_done_to_experts_is_refused)
         {HEAD("") "  - rtn: {targets: [\"*.experts.*\", \"*.mlp.gate\"]}\n",
          "targets: \"*.mlp.gate\" names model.layers.0.mlp.gate: what picks experts stays"},
         {HEAD("") "  - rtn: {targets: \"*.shared_expert_gate\"}\n",
-         "names model.layers.0.mlp.shared_expert_gate: what picks experts stays"},
+         "names model.layers.0.mlp.shared_expert_gate: the gate of a shared expert stays as it is"},
         {HEAD("") "  - awq: {targets: \"*.gate_proj\"}\n  - rtn: {}\n",
          "awq: model.layers.0.mlp.shared_expert.gate_proj: the input of MLPs is that of the "
          "router"},
@@ -414,6 +414,7 @@ START_TEST(the_report_says_how_many_tokens_reach_experts)
     check_text("README.md",
                "Each token runs 4 of the 8 experts of a block. Tokens of the calibration");
     check_text("README.md", "Fewer than 370 tokens reach ");
+    check_text("README.md", " experts; all tokens stand in for theirs.");
     check_text("manifest.json", "\"cold\": \"all_tokens\"");
     check_text("manifest.json", "\"expert\": 7");
     check_text("report.html", "4 of 8 run for a token; least ");
