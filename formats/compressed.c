@@ -1,12 +1,16 @@
 /* compressed-tensors.
  *
- *   pack-quantized   weight_packed I32 [n, k bits / 32]: codes of 2, 4 or 8 bits along a row, the
- *                    first in the lowest bits, each 2^(bits - 1) above the integer q; weight_shape
- *                    [n, k]; weight_zero_point I32 [n bits / 32, groups], in the same way down a
- *                    column, or I8 [n, groups]; weight_g_idx I32 [k], the group of each column
- *   int-quantized    weight I8 [n, k]; weight_zero_point I8 [n, 1]
- *   float-quantized  weight F8_E4M3 [n, k]
- *   all              weight_scale [n, groups], [1] or a value for each block; w = (q - zero) scale
+ *   pack-quantized   weight_packed I32 [n, k bits / 32]: codes of 2 to 8 bits along a row, the
+ * first in the lowest bits, each 2^(bits - 1) above the integer q; before version 0.18 [n, k / (32
+ * / bits)], no code across two words; weight_shape [n, k]; weight_zero_point I32 in the same way
+ * down a column, or I8 [n, groups]; weight_g_idx I32 [k], the group of each column int-quantized
+ * weight I8 [n, k]; weight_zero_point I8 [n, 1] float-quantized  weight F8_E4M3 [n, k] all of these
+ * weight_scale [n, groups], [1] or a value for each block; w = (q - zero) scale
+ *
+ *   nvfp4-pack-quantized   weight_packed U8 [n, k / 2]: E2M1, the first code in the lower bits;
+ *                          weight_scale F8_E4M3 [n, k / 16], weight_global_scale F32 [1];
+ *                          w = q (scale / global scale), both rounded to F32
+ *   mxfp4-pack-quantized   the same codes; weight_scale U8 [n, k / 32], powers of two plus 127
  *
  * quantization_config of config.json says which; what it says and this file does not compute is
  * refused by name. Rounding of inputs (input_activations) is that of our kernels where they have it
@@ -18,10 +22,35 @@
 #include <string.h>
 
 #include "formats/quantized_internal.h"
+#include "kernels/levels.h"
 
 static const char zero_point[] = ".weight_zero_point";
 
 enum { GROUPS_MAX = 64, EXPRESSIONS_MAX = 1024 };
+
+/* How a format stores the codes of a linear: in words, each in a byte, or two of E2M1 in one. ANY:
+ * in words or bytes, as the linear has them. */
+typedef enum form { ANY, WORDS, BYTES, PAIRS } form;
+
+typedef struct layout {
+    const char *name;
+    form form;
+    const char *strategy; /* this and what follows: of PAIRS, which have no other */
+    size_t group;
+    pare_dtype scales;
+} layout;
+
+/* Formats that are not here store weights in another way. */
+static const layout layouts[] = {
+    {.name = "pack-quantized", .form = WORDS},
+    {.name = "int-quantized", .form = BYTES},
+    {.name = "float-quantized", .form = BYTES},
+    {.name = "naive-quantized", .form = BYTES},
+    {"nvfp4-pack-quantized", PAIRS, "tensor_group", 16, PARE_F8_E4M3},
+    {"mxfp4-pack-quantized", PAIRS, "group", 32, PARE_U8},
+    {.name = "mixed-precision", .form = ANY},
+    {.name = "dense", .form = ANY},
+};
 
 /* Which weights share a scale. */
 typedef enum strategy { BY_ROW, BY_GROUP, BY_BLOCK, WHOLE } strategy;
@@ -30,9 +59,9 @@ typedef enum strategy { BY_ROW, BY_GROUP, BY_BLOCK, WHOLE } strategy;
 typedef struct scheme {
     const char *name;
     const pare_json *targets;
+    const layout *layout;
     unsigned bits;
     bool is_float, symmetric, reordered, rounds_inputs;
-    bool whole;        /* its format has no words */
     bool bits_missing; /* 8, which is said of bytes alone */
     strategy strategy;
     size_t group, rows;         /* columns that share a scale, and rows of a block */
@@ -44,6 +73,7 @@ typedef struct schemes {
     pare__expression expression[EXPRESSIONS_MAX]; /* of targets "re:TEXT" */
     const scheme *of[EXPRESSIONS_MAX];
     size_t count, expressions;
+    const layout *layout; /* of groups that say nothing */
 } schemes;
 
 /* Absent, null, {} or []. */
@@ -60,19 +90,24 @@ static bool says(const pare_json *object, const char *key, const char *word)
     return text && strcmp(text, word) == 0;
 }
 
+/* Whether columns are stored in their order, whatever that of the rounding was. */
+static bool in_order(const pare_json *weights)
+{
+    return is_empty(pare_json_get(weights, "actorder")) || says(weights, "actorder", "static") ||
+           says(weights, "actorder", "weight");
+}
+
 /* Columns in groups, in their order or another. */
 static pare_status read_group(const pare__quantized *q, const pare_json *weights, scheme *out)
 {
     const int64_t group = pare_json_integer(pare_json_get(weights, "group_size"), -1);
-    const pare_json *const order = pare_json_get(weights, "actorder");
     if (group < 1 || group > PARE__SIDE_MAX)
         return pare__quantized_refuse(q, out->name, "weights.group_size",
                                       "a number of columns of 1 to 2^24 is expected");
     out->strategy = BY_GROUP;
     out->group = (size_t)group;
     out->reordered = says(weights, "actorder", "group") || says(weights, "actorder", "dynamic");
-    if (!out->reordered && !is_empty(order) && !says(weights, "actorder", "static") &&
-        !says(weights, "actorder", "weight"))
+    if (!out->reordered && !in_order(weights))
         return pare__quantized_refuse(q, out->name, "weights.actorder",
                                       "only group and weight are read");
     return PARE_OK;
@@ -93,8 +128,32 @@ static pare_status read_block(const pare__quantized *q, const pare_json *weights
     return PARE_OK;
 }
 
+/* Formats of pairs have one description, of which the first that differs is told. */
+static pare_status read_pairs(const pare__quantized *q, const pare_json *weights, scheme *out)
+{
+    char what[160];
+    const layout *const l = out->layout;
+    const int64_t group = pare_json_integer(pare_json_get(weights, "group_size"), -1);
+    const char *const wrong = !out->is_float                            ? "weights.type"
+                              : out->bits != 4                          ? "weights.num_bits"
+                              : !says(weights, "strategy", l->strategy) ? "weights.strategy"
+                              : group != (int64_t)l->group              ? "weights.group_size"
+                              : !in_order(weights)                      ? "weights.actorder"
+                                                                        : NULL;
+    out->strategy = BY_GROUP;
+    out->group = l->group;
+    if (!wrong)
+        return PARE_OK;
+    (void)snprintf(what, sizeof what,
+                   "%s has floats of 4 bits, strategy %s, group_size %zu and columns in order",
+                   l->name, l->strategy, l->group);
+    return pare__quantized_refuse(q, out->name, wrong, what);
+}
+
 static pare_status read_strategy(const pare__quantized *q, const pare_json *weights, scheme *out)
 {
+    if (out->layout->form == PAIRS)
+        return read_pairs(q, weights, out);
     if (says(weights, "strategy", "group"))
         return read_group(q, weights, out);
     if (says(weights, "strategy", "block"))
@@ -123,31 +182,22 @@ static pare_status read_expressions(const pare__quantized *q, const scheme *s)
     return PARE_OK;
 }
 
-/* Names of formats; those that are not here hold weights in another way. */
-static pare_status check_format(const pare__quantized *q, const char *where, const pare_json *of)
+/* The format that a group or, in its place, quantization_config names; `absent` without one. */
+static pare_status read_layout(const pare__quantized *q, const char *where, const pare_json *of,
+                               const layout *absent, const layout **out)
 {
-    static const char *const known[] = {"dense",           "pack-quantized",  "int-quantized",
-                                        "float-quantized", "naive-quantized", "mixed-precision"};
-    char what[256];
-    bool found = is_empty(pare_json_get(of, "format"));
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        found |= says(of, "format", known[i]);
-    if (found)
-        return PARE_OK;
     const char *const is = pare_json_text(pare_json_get(of, "format"), NULL);
+    char what[256];
+    *out = is_empty(pare_json_get(of, "format")) ? absent : NULL;
+    for (size_t i = 0; is && i < sizeof layouts / sizeof *layouts; i++)
+        *out = strcmp(is, layouts[i].name) == 0 ? &layouts[i] : *out;
+    if (*out)
+        return PARE_OK;
     (void)snprintf(what, sizeof what,
-                   "%.64s is not read; pack-quantized, int-quantized, float-quantized and "
-                   "naive-quantized are",
+                   "%.64s is not read; pack-quantized, int-quantized, float-quantized, "
+                   "naive-quantized, nvfp4-pack-quantized and mxfp4-pack-quantized are",
                    is ? is : "what is no text");
     return pare__quantized_refuse(q, where, "format", what);
-}
-
-/* Whether a format stores each code in a byte; that of a group goes before that of all. */
-static bool is_whole(const pare__quantized *q, const pare_json *group)
-{
-    const pare_json *const of = is_empty(pare_json_get(group, "format")) ? q->config : group;
-    return says(of, "format", "int-quantized") || says(of, "format", "float-quantized") ||
-           says(of, "format", "naive-quantized");
 }
 
 /* Rounding of inputs that our kernels do as well: to 8 bits, a scale per token or one for all,
@@ -187,9 +237,11 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
         !is_empty(pare_json_get(weights, "type")))
         return pare__quantized_refuse(q, name, "weights.type", "only int and float are read");
     out->bits_missing = is_empty(width);
-    if (bits != 8 && ((bits != 2 && bits != 4) || out->is_float))
+    PARE_TRY(read_layout(q, name, v, all->layout, &out->layout));
+    if (out->layout->form != PAIRS && (bits < 2 || bits > 8 || (out->is_float && bits != 8)))
         return pare__quantized_refuse(q, name, "weights.num_bits",
-                                      "only integers of 2, 4 and 8 bits and floats of 8 are read");
+                                      "integers of 2 to 8 bits and floats of 8 are read; floats "
+                                      "of 4 in nvfp4-pack-quantized and mxfp4-pack-quantized");
     if (pare_json_bool(pare_json_get(weights, "dynamic"), false))
         return pare__quantized_refuse(q, name, "weights.dynamic",
                                       "scales that are not stored are not read");
@@ -197,8 +249,6 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
         return pare__quantized_refuse(q, name, "output_activations",
                                       "outputs that are rounded are not computed");
     all->count++;
-    PARE_TRY(check_format(q, name, v));
-    out->whole = is_whole(q, v);
     PARE_TRY(read_expressions(q, out));
     PARE_TRY(read_strategy(q, weights, out));
     read_inputs(v, out);
@@ -208,10 +258,11 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
 static pare_status begin(pare__quantized *q)
 {
     static const char *const none[] = {"sparsity_config", "transform_config"};
+    static const layout unnamed = {.form = ANY};
     const pare_json *const groups = pare_json_get(q->config, "config_groups"), *v;
     const char *name;
-    q->settings = PARE_NEW(q->scratch, schemes, 1);
-    if (!q->settings)
+    schemes *const all = q->settings = PARE_NEW(q->scratch, schemes, 1);
+    if (!all)
         return PARE_ENOMEM;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         if (!is_empty(
@@ -223,7 +274,7 @@ static pare_status begin(pare__quantized *q)
                   "%s: quantization_config: kv_cache_scheme is left out: pare keeps keys and "
                   "values as --kv says, in floats without it",
                   q->file);
-    PARE_TRY(check_format(q, "", q->config));
+    PARE_TRY(read_layout(q, "", q->config, &unnamed, &all->layout));
     if (pare_json_type_of(groups) != PARE_JSON_OBJECT)
         return pare__quantized_refuse(q, "", "config_groups", "an object is expected");
     for (pare_json_iter it = {0}; pare_json_next(groups, &it, &name, &v);)
@@ -287,23 +338,29 @@ static pare_status read_shape(const pare__quantized *q, pare__coded *c)
     return PARE_OK;
 }
 
+/* Words of a line of fields. */
+static size_t words_of(size_t count, unsigned bits, size_t per)
+{
+    return per ? (count + per - 1) / per : (count * bits + 31) / 32;
+}
+
 /* Zero points lie in words down the rows, or in bytes; a vector of one is that of all. */
 static pare_status take_zeros(const pare__quantized *q, const scheme *s, bool packed,
                               pare__coded *c)
 {
     const pare_tensor *const t = pare__quantized_find(q, c->name, zero_point);
-    const size_t per = 32 / c->bits;
     const bool words = packed && t && t->dtype == PARE_I32;
     const bool one = s->strategy == WHOLE && t && t->rank == 1;
     PARE_TRY(pare__quantized_take(q, c->name, zero_point, words ? PARE_I32 : PARE_I8,
                                   one     ? 0
-                                  : words ? (c->n + per - 1) / per
+                                  : words ? words_of(c->n, c->bits, c->code.per)
                                           : c->n,
                                   c->groups, &c->zeros));
     c->zero = (pare__fields){.data = t->data,
                              .line = !one,
                              .step = one ? 0 : c->groups,
                              .bits = words ? c->bits : 8,
+                             .per = words ? c->code.per : 0,
                              .bytes = !words,
                              .flip = words ? 0 : 0x80,
                              .add = words ? 0 : (1 << (c->bits - 1)) - 0x80};
@@ -323,11 +380,33 @@ static pare_status check_no_zeros(const pare__quantized *q, const pare__coded *c
     return PARE_OK;
 }
 
+/* A single number that must be positive; 0 where a listing comes without data. */
+static pare_status take_number(const pare__quantized *q, const char *suffix, pare__coded *c,
+                               float *out)
+{
+    const pare_tensor *t;
+    PARE_TRY(pare__quantized_scales(q, c->name, suffix, 1, 1, &t));
+    c->bytes += t->bytes;
+    if (!t->data)
+        return PARE_OK;
+    PARE_TRY(pare_tensor_to_f32(q->cx, t, 0, 1, out));
+    return isfinite(*out) && *out > 0
+               ? PARE_OK
+               : pare__quantized_wrong(q, c->name, suffix, "is no positive number");
+}
+
 static pare_status take_scales(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
+    static const char suffix[] = ".weight_scale";
     const size_t rows = s->strategy == BY_BLOCK ? s->rows : s->strategy == WHOLE ? c->n : 1;
-    PARE_TRY(pare__quantized_scales(q, c->name, ".weight_scale", (c->n + rows - 1) / rows,
-                                    c->groups, &c->scales));
+    if (s->layout->form == PAIRS)
+        PARE_TRY(pare__quantized_take(q, c->name, suffix, s->layout->scales, c->n, c->groups,
+                                      &c->scales));
+    else
+        PARE_TRY(pare__quantized_scales(q, c->name, suffix, (c->n + rows - 1) / rows, c->groups,
+                                        &c->scales));
+    if (c->scales->dtype == PARE_F8_E4M3)
+        PARE_TRY(take_number(q, ".weight_global_scale", c, &c->divisor));
     c->scale_rows = rows;
     c->scale_line = c->groups;
     c->scale_step = 1;
@@ -335,25 +414,17 @@ static pare_status take_scales(const pare__quantized *q, const scheme *s, pare__
     return PARE_OK;
 }
 
-/* The step of inputs, fixed at calibration. */
+/* The step of inputs is fixed at calibration. */
 static pare_status take_inputs(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
-    static const char suffix[] = ".input_scale";
-    const pare_tensor *t;
     c->rounds_inputs = s->rounds_inputs;
     c->activation = s->activation;
     if (s->activation.mode != PARE_ACTIVATION_TENSOR || !s->activation.bits)
         return PARE_OK;
-    PARE_TRY(pare__quantized_scales(q, c->name, suffix, 1, 1, &t));
-    if (!t->data)
-        return PARE_OK;
-    PARE_TRY(pare_tensor_to_f32(q->cx, t, 0, 1, &c->activation.scale));
-    return isfinite(c->activation.scale) && c->activation.scale > 0
-               ? PARE_OK
-               : pare__quantized_wrong(q, c->name, suffix, "is no positive number");
+    return take_number(q, ".input_scale", c, &c->activation.scale);
 }
 
-static pare_status describe_packed(const pare__quantized *q, const scheme *s, pare__coded *c)
+static pare_status describe_words(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
     const size_t per = 32 / s->bits;
     if (s->is_float || s->strategy == BY_BLOCK)
@@ -361,27 +432,56 @@ static pare_status describe_packed(const pare__quantized *q, const scheme *s, pa
     if (s->bits_missing)
         return pare__quantized_refuse(q, s->name, "weights.num_bits",
                                       "missing; the bits of codes in words are expected");
-    if (s->whole)
+    if (s->layout->form == BYTES)
         return pare__quantized_wrong(q, c->name, ".weight_packed",
                                      "is there, but the format of quantization_config is one "
                                      "without words");
     PARE_TRY(read_shape(q, c));
     c->code = (pare__fields){
-        .data = c->codes->data, .line = (c->k + per - 1) / per, .step = 1, .bits = s->bits};
+        .data = c->codes->data, .line = words_of(c->k, s->bits, 0), .step = 1, .bits = s->bits};
+    if (c->codes->shape[1] != c->code.line && c->codes->shape[1] == words_of(c->k, s->bits, per)) {
+        c->code.per = per;
+        c->code.line = words_of(c->k, s->bits, per);
+    }
     return pare__quantized_take(q, c->name, ".weight_packed", PARE_I32, c->n, c->code.line,
                                 &c->codes);
 }
 
-static pare_status describe_whole(const pare__quantized *q, const scheme *s, pare__coded *c)
+/* Sizes of a linear from those of its codes, of which `per` lie in an element. */
+static pare_status read_sizes(const pare__quantized *q, const char *suffix, size_t per,
+                              pare__coded *c)
 {
-    if (c->codes->rank != 2 || !c->codes->shape[0] || !c->codes->shape[1] ||
-        c->codes->shape[0] > PARE__SIDE_MAX || c->codes->shape[1] > PARE__SIDE_MAX)
-        return pare__quantized_wrong(q, c->name, ".weight", "is no matrix of codes");
+    const pare_tensor *const t = c->codes;
+    if (t->rank != 2 || !t->shape[0] || t->shape[0] > PARE__SIDE_MAX || !t->shape[1] ||
+        t->shape[1] > PARE__SIDE_MAX / per)
+        return pare__quantized_wrong(q, c->name, suffix, "is no matrix of codes");
+    c->n = (size_t)t->shape[0];
+    c->k = (size_t)t->shape[1] * per;
+    return PARE_OK;
+}
+
+/* Whole groups of pairs are whole words. */
+static pare_status describe_pairs(const pare__quantized *q, const scheme *s, pare__coded *c)
+{
+    static const char suffix[] = ".weight_packed";
+    char what[96];
+    PARE_TRY(read_sizes(q, suffix, 2, c));
+    PARE_TRY(pare__quantized_take(q, c->name, suffix, PARE_U8, c->n, c->k / 2, &c->codes));
+    if (c->k % s->group == 0) {
+        c->code = (pare__fields){.data = c->codes->data, .line = c->k / 8, .step = 1, .bits = 4};
+        return PARE_OK;
+    }
+    (void)snprintf(what, sizeof what, "rows of %zu weights are no whole groups of %zu", c->k,
+                   s->group);
+    return pare__quantized_wrong(q, c->name, suffix, what);
+}
+
+static pare_status describe_bytes(const pare__quantized *q, const scheme *s, pare__coded *c)
+{
+    PARE_TRY(read_sizes(q, ".weight", 1, c));
     if (s->bits != 8)
         return pare__quantized_wrong(q, c->name, ".weight",
                                      "holds 8 bits, quantization_config says fewer");
-    c->n = (size_t)c->codes->shape[0];
-    c->k = (size_t)c->codes->shape[1];
     c->code = (pare__fields){.data = c->codes->data,
                              .line = c->k,
                              .step = 1,
@@ -394,12 +494,16 @@ static pare_status describe_whole(const pare__quantized *q, const scheme *s, par
 
 static pare_status describe(pare__quantized *q, pare__coded *c)
 {
+    static const char order[] = ".weight_g_idx";
     const scheme *s;
-    const bool packed = c->codes->dtype == PARE_I32;
+    const bool words = c->codes->dtype == PARE_I32;
     PARE_TRY(find_scheme(q, c->name, &s));
+    const bool pairs = s->layout->form == PAIRS;
     c->bits = s->bits;
-    c->is_float = s->is_float;
-    PARE_TRY(packed ? describe_packed(q, s, c) : describe_whole(q, s, c));
+    c->level = !s->is_float ? NULL : pairs ? pare_levels_e2m1 : pare_levels_e4m3;
+    PARE_TRY(pairs   ? describe_pairs(q, s, c)
+             : words ? describe_words(q, s, c)
+                     : describe_bytes(q, s, c));
     c->group = s->group;
     c->groups = s->group ? (c->k + s->group - 1) / s->group : 1;
     PARE_TRY(take_scales(q, s, c));
@@ -407,22 +511,28 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     if (s->is_float)
         PARE_TRY(check_no_zeros(q, c));
     else if (!s->symmetric || pare__quantized_find(q, c->name, zero_point))
-        PARE_TRY(take_zeros(q, s, packed, c));
-    if (s->reordered || pare__quantized_find(q, c->name, ".weight_g_idx"))
-        PARE_TRY(pare__quantized_index(q, ".weight_g_idx", true, c));
+        PARE_TRY(take_zeros(q, s, words, c));
+    const bool ordered = s->reordered || pare__quantized_find(q, c->name, order);
+    if (ordered && pairs)
+        return pare__quantized_wrong(q, c->name, order,
+                                     "is there, but columns of the format lie in order");
+    if (ordered)
+        PARE_TRY(pare__quantized_index(q, order, true, c));
     return take_inputs(q, s, c);
 }
 
 /* Bytes under this name hold codes, floats do not. */
 static bool holds(const pare_tensor *t)
 {
-    return t->dtype == PARE_I32 || t->dtype == PARE_I8 || t->dtype == PARE_F8_E4M3;
+    return t->dtype == PARE_I32 || t->dtype == PARE_I8 || t->dtype == PARE_U8 ||
+           t->dtype == PARE_F8_E4M3;
 }
 
 static const char *const codes[] = {".weight_packed", ".weight", NULL};
 static const char *const beside[] = {
-    ".weight_scale", ".weight_shape",     ".weight_zero_point",  ".weight_g_idx",
-    ".input_scale",  ".input_zero_point", ".input_global_scale", NULL};
+    ".weight_scale",     ".weight_shape",        ".weight_zero_point",
+    ".weight_g_idx",     ".weight_global_scale", ".input_scale",
+    ".input_zero_point", ".input_global_scale",  NULL};
 
 const pare__method pare__compressed_tensors = {.name = "compressed-tensors",
                                                .codes = codes,

@@ -54,8 +54,11 @@ static bool is_multiplied(const pare__quantized *q, const char *name)
 
 static const char *type_of(const pare__coded *c)
 {
-    static const char *const integers[] = {[2] = "int2", [3] = "int3", [4] = "int4", [8] = "int8"};
-    return c->is_float ? "fp8" : integers[c->bits];
+    static const char *const integers[] = {[2] = "int2", [3] = "int3", [4] = "int4", [5] = "int5",
+                                           [6] = "int6", [7] = "int7", [8] = "int8"};
+    if (!c->level)
+        return integers[c->bits];
+    return c->bits == 8 ? "fp8" : c->scales->dtype == PARE_U8 ? "mxfp4" : "nvfp4";
 }
 
 static void add(listing *l, size_t i, const pare_tensor *t, const pare_stored *stored, bool linear)

@@ -7,8 +7,9 @@
 #include "kernels/layout.h"
 #include "kernels/levels.h"
 #include "runtime/threads.h"
+#include "solve/scales.h"
 
-enum { CHUNK = 16, WORD = 32, E4M3_NAN = 0x7f };
+enum { CHUNK = 16, WORD = 32, E4M3_NAN = 0x7f, E8M0_NAN = 0xff, E8M0_BIAS = 127 };
 
 static uint32_t word_at(const void *data, size_t i)
 {
@@ -17,11 +18,19 @@ static uint32_t word_at(const void *data, size_t i)
     return w;
 }
 
+/* Where field i of a line of words begins. */
+static inline size_t bit_of(const pare__fields *f, size_t i)
+{
+    if (f->order)
+        return i / 8 * WORD + f->order[i % 8] * f->bits;
+    return f->per ? i / f->per * WORD + i % f->per * f->bits : i * f->bits;
+}
+
 static inline int field(const pare__fields *f, size_t line, size_t i)
 {
     if (f->bytes)
         return (((const uint8_t *)f->data)[line * f->line + i * f->step] ^ f->flip) + f->add;
-    const size_t bit = f->order ? i / 8 * WORD + f->order[i % 8] * f->bits : i * f->bits;
+    const size_t bit = bit_of(f, i);
     const size_t word = line * f->line + bit / WORD * f->step;
     const unsigned shift = bit % WORD;
     uint64_t w = word_at(f->data, word);
@@ -57,11 +66,25 @@ static size_t scale_count(const pare__coded *c)
     return (size_t)(8 * c->scales->bytes / pare_dtype_bits(c->scales->dtype));
 }
 
+static float small_scale(const pare__coded *c, uint8_t code)
+{
+    if (c->scales->dtype == PARE_F8_E4M3)
+        return pare_levels_e4m3[code] / c->divisor;
+    return code == E8M0_NAN ? NAN : ldexpf(1, code - E8M0_BIAS);
+}
+
 /* All scales as floats. */
 static pare_status take_scales(const pare__quantized *q, const pare__coded *c, float **out)
 {
-    *out = PARE_NEW(q->scratch, float, scale_count(c));
-    return *out ? pare_tensor_to_f32(q->cx, c->scales, 0, scale_count(c), *out) : PARE_ENOMEM;
+    const size_t count = scale_count(c);
+    float *const scale = *out = PARE_NEW(q->scratch, float, count);
+    if (!scale)
+        return PARE_ENOMEM;
+    if (pare_dtype_bits(c->scales->dtype) > 8)
+        return pare_tensor_to_f32(q->cx, c->scales, 0, count, scale);
+    for (size_t i = 0; i < count; i++)
+        scale[i] = small_scale(c, ((const uint8_t *)c->scales->data)[i]);
+    return PARE_OK;
 }
 
 /* --- what the file may hold --------------------------------------------------------------------
@@ -74,13 +97,24 @@ static pare_status fail_value(const pare__quantized *q, const pare_tensor *t, si
                      what);
 }
 
+static pare_encoding encoding_of(const pare__coded *c)
+{
+    if (!c->level)
+        return PARE_ENCODING_UNIFORM;
+    return c->bits == 8 ? PARE_ENCODING_FP8 : PARE_ENCODING_MXFP4;
+}
+
 static pare_status check_scales(const pare__quantized *q, const pare__coded *c)
 {
+    const float most = c->level ? pare_encodings[encoding_of(c)].most : (float)(1 << c->bits);
     float *scale;
     PARE_TRY(take_scales(q, c, &scale));
     for (size_t i = 0; i < scale_count(c); i++)
-        if (!isfinite(scale[i]))
-            return fail_value(q, c->scales, i, isnan(scale[i]) ? "NaN" : "infinite");
+        if (!isfinite(scale[i] * most))
+            return fail_value(q, c->scales, i,
+                              isnan(scale[i])   ? "NaN"
+                              : isinf(scale[i]) ? "infinite"
+                                                : "so large that a weight may not be finite");
     return PARE_OK;
 }
 
@@ -97,9 +131,10 @@ static pare_status check_floats(const pare__quantized *q, const pare__coded *c)
 static pare_status check_ends(const pare__quantized *q, const pare_tensor *t, const pare__fields *f,
                               size_t lines, size_t fields)
 {
-    const unsigned used = (unsigned)(fields * f->bits % WORD);
-    for (size_t i = 0; used && !f->bytes && i < lines; i++) {
-        const size_t last = i * f->line + fields * f->bits / WORD * f->step;
+    const size_t end = f->bytes ? 0 : bit_of(f, fields - 1) + f->bits;
+    const unsigned used = end % WORD;
+    for (size_t i = 0; used && i < lines; i++) {
+        const size_t last = i * f->line + end / WORD * f->step;
         if (word_at(f->data, last) >> used)
             return pare_fail(q->cx, PARE_EFORMAT,
                              "%s: tensor %s: word %zu has bits behind the last of %zu weights",
@@ -138,8 +173,8 @@ pare_status pare__coded_check(const pare__quantized *q, const pare__coded *c)
     if (!c->codes->data || !c->scales->data || (c->zero.bits && !c->zero.data))
         return PARE_OK;
     PARE_TRY(check_scales(q, c));
-    if (c->is_float)
-        return check_floats(q, c);
+    if (c->level)
+        return c->bits == 8 ? check_floats(q, c) : PARE_OK;
     if (c->zero.data)
         PARE_TRY(check_zeros(q, c));
     if (c->symmetric && !is_symmetric(c))
@@ -172,11 +207,11 @@ static void decode_rows(void *arg, size_t begin, size_t end, size_t worker)
             const size_t g = group_of(c, j);
             if (g != last) {
                 scale = d->scale[scale_of(c, r, g)];
-                zero = c->is_float ? 0 : zero_at(c, r, g);
+                zero = c->level ? 0 : zero_at(c, r, g);
                 last = g;
             }
             const int code = code_at(c, r, j);
-            const float value = c->is_float ? pare_levels_e4m3[code] : (float)(code - zero);
+            const float value = c->level ? c->level[code] : (float)(code - zero);
             d->w[d->turned ? j * c->n + r : r * c->k + j] = value * scale;
         }
     }
@@ -206,9 +241,10 @@ static bool all_in_f16(const float *scale, size_t count)
 pare_status pare__coded_packs(const pare__quantized *q, const pare__coded *c, bool *packs,
                               pare_packed_linear *out)
 {
+    const pare_encoding encoding = encoding_of(c); /* groups of 16 are NVFP4's, which is none */
     float *scale;
-    *packs =
-        q->packs && c->codes->data && c->scales->data && !c->index && c->group % PARE_ATOM_K == 0;
+    *packs = q->packs && c->codes->data && c->scales->data && !c->index &&
+             c->group % PARE_ATOM_K == 0 && pare_encoding_fits(encoding, c->bits);
     if (!*packs)
         return PARE_OK;
     PARE_TRY(take_scales(q, c, &scale));
@@ -219,10 +255,10 @@ pare_status pare__coded_packs(const pare__quantized *q, const pare__coded *c, bo
         .k = c->k,
         .bits = c->bits,
         .group = c->group,
-        .symmetric = c->is_float || is_symmetric(c),
-        .encoding = c->is_float ? PARE_ENCODING_FP8 : PARE_ENCODING_UNIFORM,
-        .activation = {.mode = c->is_float ? PARE_ACTIVATION_FLOAT : PARE_ACTIVATION_GROUP,
-                       .bits = c->is_float ? 0 : 8}};
+        .symmetric = c->level || is_symmetric(c),
+        .encoding = encoding,
+        .activation = {.mode = c->level ? PARE_ACTIVATION_FLOAT : PARE_ACTIVATION_GROUP,
+                       .bits = c->level ? 0 : 8}};
     if (c->activation.bits)
         out->activation = c->activation;
     return PARE_OK;
@@ -244,7 +280,7 @@ static void fill_rows(void *arg, size_t begin, size_t end, size_t worker)
             f->to->codes[r * c->k + j] = (uint8_t)code_at(c, r, j);
         for (size_t g = 0; g < c->groups; g++) {
             f->to->scales[r * c->groups + g] = f->scale[scale_of(c, r, g)];
-            f->to->zeros[r * c->groups + g] = c->is_float ? 0 : (uint8_t)zero_at(c, r, g);
+            f->to->zeros[r * c->groups + g] = c->level ? 0 : (uint8_t)zero_at(c, r, g);
         }
     }
 }
@@ -272,22 +308,20 @@ pare_status pare__coded_pack(const pare__quantized *q, const pare__coded *c,
                              const pare_packed_linear *l, pare_tensor *t,
                              const pare_linear **packed)
 {
-    pare_codes codes = {.n = c->n,
-                        .k = c->k,
-                        .groups = c->groups,
-                        .codes = pare_arena_take(q->scratch, c->n, c->k),
-                        .scales = pare_arena_take(q->scratch, c->n, c->groups * sizeof(float)),
-                        .zeros = pare_arena_take(q->scratch, c->n, c->groups),
-                        .input_scale = l->activation.scale};
+    const pare_grid grid = {.bits = c->bits, .group = c->group, .encoding = l->encoding};
+    pare_codes codes;
     pare_packed_planes planes;
     void *plane[PARE_PLANES];
     float *scale;
     pare_linear *const w = PARE_NEW(q->arena, pare_linear, 1);
-    if (!codes.codes || !codes.scales || !codes.zeros || !w)
+    if (!w)
         return PARE_ENOMEM;
+    PARE_TRY(pare_codes_take(q->scratch, &grid, c->n, c->k, &codes));
     PARE_TRY(take_scales(q, c, &scale));
     filling f = {.c = c, .scale = scale, .to = &codes};
     pare_parallel(q->cx, c->n, CHUNK, fill_rows, &f);
+    pare_scales_finish(&grid, &codes);
+    codes.input_scale = l->activation.scale;
     PARE_TRY(pare_packed_pack(q->cx, q->scratch, l, &codes, &planes));
     PARE_TRY(keep_planes(q, &planes, t, plane));
     PARE_TRY(pare_packed_view(q->cx, q->arena, l, plane, w));

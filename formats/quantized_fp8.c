@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "formats/quantized_internal.h"
+#include "kernels/levels.h"
 
 /* Rows and columns that share a scale; 0: not said. */
 typedef struct settings {
@@ -51,7 +52,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     c->n = (size_t)t->shape[0];
     c->k = (size_t)t->shape[1];
     c->bits = 8;
-    c->is_float = true;
+    c->level = pare_levels_e4m3;
     c->code = (pare__fields){.data = t->data, .line = c->k, .step = 1, .bits = 8, .bytes = true};
     c->group = s->columns;
     c->groups = s->columns ? (c->k + s->columns - 1) / s->columns : 1;

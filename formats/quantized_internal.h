@@ -1,8 +1,8 @@
 /* formats/quantized_internal.h - linears that other programs quantized, as their files hold them:
- * integer codes or E4M3 bytes, zero points, scales; and how they become linears of ours.
+ * integer codes or small floats, zero points, scales; and how they become linears of ours.
  *
  *   integers  w[r, j] = (code - zero) scale,  code and zero 0 .. 2^bits - 1
- *   floats    w[r, j] = E4M3(code) scale
+ *   floats    w[r, j] = level[code] scale
  *
  * in F32, where zero and scale are those of row r and of the group of column j. A method (gptq,
  * ...) knows settings and names of tensors, and describes each linear; everything else is here
@@ -16,13 +16,14 @@
 
 enum { PARE__SIDE_MAX = 1 << 24, PARE__TENSOR_NAME = 1024 };
 
-/* Fields in lines: words of 32 bits, filled from their lowest bit, a field may lie across two of
- * them; or bytes. Field i of a line begins at bit i * bits. */
+/* Fields in lines: words of 32 bits, filled from their lowest bit; or bytes. Field i of a line
+ * begins at bit i * bits and may lie across two words, but with `per`. */
 typedef struct pare__fields {
     const void *data; /* not aligned; NULL: there are none */
     size_t line;      /* words (bytes) from one line to the next */
     size_t step;      /* and from one word (byte) of a line to the next */
     unsigned bits;
+    size_t per; /* fields of a word, whose upper bits are left over; 0: they follow each other */
     bool bytes;
     uint8_t flip;         /* bytes: exclusive or, 0x80 for numbers with a sign */
     int add;              /* what a field lacks */
@@ -33,7 +34,7 @@ typedef struct pare__coded {
     const char *name; /* of the linear; its tensors begin so */
     size_t n, k;
     unsigned bits;
-    bool is_float;        /* E4M3 */
+    const float *level;   /* values of the codes: those of E4M3 or E2M1; NULL: integers */
     size_t group, groups; /* columns of a group, 0: all, the last may have fewer; groups of a row */
     pare__fields code;    /* a line is a row, field j column j; or: */
     bool down;            /* a line is a column, field r row r */
@@ -42,6 +43,7 @@ typedef struct pare__coded {
     const pare_tensor *codes, *zeros, *scales, *index; /* for messages; index may be NULL */
     /* Element of `scales` for row r and group g: r / scale_rows * scale_line + g * scale_step. */
     size_t scale_rows, scale_line, scale_step;
+    float divisor;              /* of scales in E4M3; those in U8 are powers of two, plus 127 */
     pare_activation activation; /* of inputs when it runs; bits 0: not said */
     bool rounds_inputs;         /* its program rounds them, in this way or another */
     uint64_t bytes;             /* of all its tensors */
@@ -136,8 +138,8 @@ PARE_CHECKED pare_status pare__quantized_index(const pare__quantized *q, const c
                                                bool may_be_unset, pare__coded *c);
 
 /* quantized_decode.c: what a description and its data do not promise: scales that are finite, codes
- * that are numbers, zero points on the grid, words without bits behind the last field.
- * PARE_EFORMAT. Data that a listing lacks are not looked at. */
+ * that are numbers, weights in F32, zero points on the grid, words without bits behind the last
+ * field. PARE_EFORMAT. Data that a listing lacks are not looked at. */
 PARE_CHECKED pare_status pare__coded_check(const pare__quantized *q, const pare__coded *c);
 
 /* Its weights, f32 [n, k], [k, n] when `turned`. Threads over rows; exact. PARE_ENOMEM. */
@@ -145,7 +147,8 @@ PARE_CHECKED pare_status pare__coded_floats(const pare__quantized *q, const pare
                                             bool turned, float *w);
 
 /* Whether our kernels multiply it as it is: *out then describes it. The grid must be ours: columns
- * in order, groups of a multiple of 32, scales that F16 holds. PARE_ENOMEM. */
+ * in order, groups of a multiple of 32, bits of our encodings, scales that F16 holds. PARE_ENOMEM.
+ */
 PARE_CHECKED pare_status pare__coded_packs(const pare__quantized *q, const pare__coded *c,
                                            bool *packs, pare_packed_linear *out);
 

@@ -36,6 +36,17 @@ def grid(w, bits, group, symmetric):
     return scale, (torch.round(-low / scale) - top).clamp(-top, top - 1).to(torch.int8)
 
 
+def pairs(w, kind):
+    """What the package's compressor of E2M1 asks for, by the rules of its observer."""
+    if kind == "nvfp4-pack-quantized":
+        most = w.abs().amax().reshape(1)
+        scale = w.reshape(len(w), -1, 16).abs().amax(-1) / 6 * (448 * 6 / most)
+        return {"weight_scale": scale.to(torch.float8_e4m3fn).float().clamp(min=2**-9),
+                "weight_global_scale": 448 * 6 / most}
+    most = w.reshape(len(w), -1, 32).abs().amax(-1).clamp(min=1e-6)
+    return {"weight_scale": 2 ** (torch.floor(torch.log2(most)) - 2)}
+
+
 def compressed_tensors(weights, inputs=None, kind="pack-quantized", dtype=torch.bfloat16):
     """Linears by the package's own compressor, and quantization_config."""
     from compressed_tensors import compressors
@@ -43,10 +54,15 @@ def compressed_tensors(weights, inputs=None, kind="pack-quantized", dtype=torch.
 
     compressor = {"pack-quantized": compressors.PackedQuantizationCompressor,
                   "int-quantized": compressors.IntQuantizationCompressor,
-                  "float-quantized": compressors.FloatQuantizationCompressor}[kind]
+                  "float-quantized": compressors.FloatQuantizationCompressor,
+                  "nvfp4-pack-quantized": compressors.NVFP4PackedCompressor,
+                  "mxfp4-pack-quantized": compressors.MXFP4PackedCompressor}[kind]
     scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**weights))
 
     def write(name, w):
+        if weights["num_bits"] == 4 and weights["type"] == "float":
+            done = compressor.compress({"weight": w, **pairs(w, kind)}, scheme)
+            return {f"{name}.{k}": v for k, v in done.items()}
         if weights["type"] == "float":
             top = 448.0
             if weights["strategy"] == "block":
@@ -81,6 +97,10 @@ def integers(bits, group, symmetric=True):
 def floats(strategy, **more):
     return {"num_bits": 8, "type": "float", "symmetric": True, "dynamic": False,
             "strategy": strategy} | more
+
+
+def floats4(strategy, group):
+    return floats(strategy, group_size=group) | {"num_bits": 4}
 
 
 def words(fields, bits):
@@ -164,6 +184,14 @@ CASES = {
                                                 dtype=torch.float32), "dequantize"),
     "ct-fp8-block": (lambda: compressed_tensors(floats("block", block_structure=[64, 64]),
                                                 kind="float-quantized"), "dequantize"),
+    "ct-int3-zero": (lambda: compressed_tensors(integers(3, 64, False), dtype=torch.float32),
+                     "dequantize"),
+    "ct-int6-row": (lambda: compressed_tensors(integers(6, None), dtype=torch.float32),
+                    "dequantize"),
+    "ct-nvfp4": (lambda: compressed_tensors(floats4("tensor_group", 16),
+                                            kind="nvfp4-pack-quantized"), "dequantize"),
+    "ct-mxfp4": (lambda: compressed_tensors(floats4("group", 32), kind="mxfp4-pack-quantized"),
+                 "dequantize"),
     "gptq-4": (lambda: gptq(4, 64), "transformers"),
     "gptq-4-act-order": (lambda: gptq(4, 32, act_order=True), "transformers"),
     "gptq-4-zero": (lambda: gptq(4, 64, False), "transformers"),

@@ -85,6 +85,47 @@ static double ct8_zeros(size_t r, size_t j)
     return ct8(r, j) - zero[r] * scales[r % 3];
 }
 
+/* Codes of 3 bits behind each other, and ten in a word: words [3, 6] and [16, 7]. */
+static double ct3(size_t r, size_t j)
+{
+    return ((int)bits_of(words, 3, 3 * j, 3) - 4) * scales[(r * 2 + j / 32) % 3];
+}
+
+static const uint32_t apart[] = {0x12345678, 0xdabcdef1, 0xffffffff, 7, 0x8f1e2d3f, 0, 0xabc};
+static const uint32_t zeros_apart[] = {0x2a3c5d7f, 0xd91e0c42, 0x2a5c1, 0x15e2d};
+
+static double ct3_apart(size_t r, size_t j)
+{
+    const size_t g = j / 32;
+    const int q = (int)(apart[j / 10] >> 3 * (j % 10) & 7);
+    return (q - (int)(zeros_apart[r / 10 * 2 + g] >> 3 * (r % 10) & 7)) * scales[(r * 2 + g) % 3];
+}
+
+/* 0x21: 0.5, and 1 in the upper half of the byte. */
+static double e2m1(size_t r, size_t j)
+{
+    static const double value[] = {0.5, 1, 1.5, 2, 6, -6, -1, -0.0, 3, 0};
+    return value[(r * K / 2 + j / 2) % 5 * 2 + j % 2];
+}
+
+static double nvfp4(size_t r, size_t j)
+{
+    static const float scale[] = {1, 0x1p-9F, -448};
+    return e2m1(r, j) * (double)(scale[(r * 4 + j / 16) % 3] / 3.0F);
+}
+
+static double mxfp4(size_t r, size_t j)
+{
+    static const double scale[] = {1, 0x1p-24, 0x1p15};
+    return e2m1(r, j) * scale[(r * 2 + j / 32) % 3];
+}
+
+static double mxfp4_wide(size_t r, size_t j)
+{
+    static const double scale[] = {0x1p-127, 0x1p-25, 0x1p125};
+    return e2m1(r, j) * scale[(r * 2 + j / 32) % 3];
+}
+
 /* 1.0, 2^-9, -448, 2 */
 static double e4m3(size_t r, size_t j)
 {
@@ -170,7 +211,11 @@ static double awq(size_t r, size_t j)
 #define WHOLE8                                                                                     \
     "\0" LAYER ".weight I8 3 64 = 1 -128 127 0 -1\n" LAYER ".weight_scale BF16 3 1 = 0.5 -0.25 "   \
     "3\n"
-#define FLOATS8    "\0" LAYER ".weight F8_E4M3 3 64 = 0x38 0x01 0xfe 0x40\n" LAYER
+#define FLOATS8 "\0" LAYER ".weight F8_E4M3 3 64 = 0x38 0x01 0xfe 0x40\n" LAYER
+#define PAIRS(format, strategy, group)                                                             \
+    CT("\"num_bits\": 4, \"type\": \"float\", \"strategy\": \"" strategy                           \
+       "\", \"group_size\": " group "}, \"format\": \"" format "-pack-quantized\", \"none\": {")   \
+    "\0" LAYER ".weight_packed U8 3 32 = 0x21 0x43 0xf7 0x8a 0x05\n" LAYER
 #define ROWS(more) CT("\"num_bits\": 8, \"strategy\": \"channel\"" more)
 #define TEXT(t)    t, sizeof t - 1
 
@@ -192,6 +237,24 @@ static const struct {
     {TEXT(GROUPS(4, ", \"actorder\": \"group\"") PACKED4("I64") LAYER
           ".weight_g_idx I32 64 = 0 1\n"),
      3, ct4_reordered, false, "int4"},
+    {TEXT(GROUPS(3, "") "\0" LAYER ".weight_packed I32 3 6 " VALUES LAYER
+                        ".weight_scale F16 3 2 " SCALES LAYER ".weight_shape I64 2 = 3 64\n"),
+     3, ct3, true, "int3"},
+    {TEXT(GROUPS(3, ", \"symmetric\": false") "\0" LAYER
+                                              ".weight_packed I32 16 7 = 0x12345678 0xdabcdef1 "
+                                              "0xffffffff 7 0x8f1e2d3f 0 0xabc\n" LAYER
+                                              ".weight_scale F16 16 2 " SCALES LAYER
+                                              ".weight_shape I64 2 = 16 64\n" LAYER
+                                              ".weight_zero_point I32 2 2 = 0x2a3c5d7f 0xd91e0c42 "
+                                              "0x2a5c1 0x15e2d\n"),
+     16, ct3_apart, true, "int3"},
+    {TEXT(PAIRS("nvfp4", "tensor_group", "16") ".weight_scale F8_E4M3 3 4 = 0x38 0x01 0xfe\n" LAYER
+                                               ".weight_global_scale F32 1 = 3\n"),
+     3, nvfp4, false, "nvfp4"},
+    {TEXT(PAIRS("mxfp4", "group", "32") ".weight_scale U8 3 2 = 127 103 142\n"), 3, mxfp4, true,
+     "mxfp4"},
+    {TEXT(PAIRS("mxfp4", "group", "32") ".weight_scale U8 3 2 = 0 102 252\n"), 3, mxfp4_wide, false,
+     "mxfp4"},
     {TEXT(ROWS("") WHOLE8), 3, ct8, true, "int8"},
     {TEXT(ROWS(", \"symmetric\": false") WHOLE8 LAYER ".weight_zero_point I8 3 1 = -128 127 5\n"),
      3, ct8_zeros, true, "int8"},
@@ -410,12 +473,12 @@ static const char *const messages[] = {
     "quantization_config: config_groups: an object is expected",
     "quantization_config: config_groups: more than 64 groups",
     "quantization_config: format: marlin-24 is not read; pack-quantized,",
-    "quantization_config: g.format: nvfp4-pack-quantized is not read",
+    "quantization_config: g.format: mxfp6-pack-quantized is not read",
     "quantization_config: format: what is no text is not read",
     "quantization_config: g.weights: a description of the weights is expected",
     "quantization_config: g.weights: floats in words are not read",
     "quantization_config: g.weights.type: only int and float are read",
-    "quantization_config: g.weights.num_bits: only integers of 2, 4 and 8",
+    "quantization_config: g.weights.num_bits: integers of 2 to 8 bits and floats of 8 are read",
     "quantization_config: g.weights.dynamic: scales that are not stored",
     "quantization_config: g.weights.strategy: only tensor, channel, group and block",
     "quantization_config: g.weights.group_size: a number of columns of 1 to 2^24",
@@ -446,6 +509,34 @@ static const char *const messages[] = {
     "down_proj.weight_g_idx: column 2 is of group 2, there are 2",
     "down_proj.weight_g_idx: column 1 is of group -1, there are 2",
     "down_proj.weight_g_idx is I32 [63], quantization_config asks for I32 [64]",
+    "quantization_config: g.weights.type: nvfp4-pack-quantized has floats of 4 bits, strategy "
+    "tensor_group, group_size 16 and columns in order",
+    "quantization_config: g.weights.num_bits: nvfp4-pack-quantized has floats",
+    "quantization_config: g.weights.strategy: nvfp4-pack-quantized has floats",
+    "quantization_config: g.weights.group_size: nvfp4-pack-quantized has floats",
+    "quantization_config: g.weights.actorder: nvfp4-pack-quantized has floats",
+    "quantization_config: g.weights.strategy: mxfp4-pack-quantized has floats of 4 bits, strategy "
+    "group, group_size 32 and",
+    "quantization_config: g.weights.group_size: mxfp4-pack-quantized has floats",
+    "down_proj.weight_packed: rows of 24 weights are no whole groups of 16",
+    "down_proj.weight_packed: is no matrix of codes",
+    "down_proj.weight_packed is I32 [5, 8], quantization_config asks for U8 [5, 8]",
+    "down_proj.weight_packed is I32 [5, 8], quantization_config asks for I32 [5, 6]",
+    "down_proj.weight_packed is missing beside",
+    "down_proj.weight_packed: word 6 has bits behind the last of 64",
+    "down_proj.weight_zero_point: word 1 has bits behind the last of 5",
+    "down_proj.weight_scale is F16 [5, 4], quantization_config asks for F8_E4M3 [5, 4]",
+    "down_proj.weight_scale is F8_E4M3 [5, 2], quantization_config asks for F8_E4M3 [5, 4]",
+    "down_proj.weight_scale is F8_E4M3 [5, 2], quantization_config asks for U8 [5, 2]",
+    "down_proj.weight_scale: value 1 is NaN",
+    "down_proj.weight_scale: value 2 is so large that a weight may not be finite",
+    "down_proj.weight_global_scale is missing beside the quantized weights of " LAYER,
+    "down_proj.weight_global_scale: is no positive number",
+    "down_proj.weight_global_scale is F32 [2], quantization_config asks for F16, BF16 or F32 [1, "
+    "1]",
+    "down_proj.weight_global_scale: there are no quantized weights beside it",
+    "down_proj.weight_g_idx: is there, but columns of the format lie in order",
+    "down_proj.weight is U8 [5, 64], quantization_config asks for I8 [5, 64]",
     "down_proj.weight: is no matrix of codes",
     "down_proj.weight: holds 8 bits, quantization_config says fewer",
     "down_proj.weight is F8_E4M3 [5, 7], quantization_config asks for I8 [5, 7]",
