@@ -28,7 +28,7 @@
 
 /* A probe runs so long, or so often: the median leaves out what a neighbour takes now and then, and
  * has what one takes all the time. */
-static const double least_seconds = 0.1;
+static const double least_seconds = 0.03;
 enum {
     RUNS_LEAST = 3,
     RUNS_MOST = 128,

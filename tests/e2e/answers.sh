@@ -2,7 +2,7 @@
 # What pare eval asks beyond perplexity, as users ask it: numbers in long texts, continuations, answers
 # that a model writes, answers by a field. answers.sh PARE DEMO
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2")
+pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -25,9 +25,10 @@ evaluate() {
     cmp 1.json 3.json || fail "other figures with 3 threads: $*"
 }
 
-# The demo's model with more positions than it was trained for, and the same in 3 bits.
-cp -r "$demo/hedge" long
-sed 's/"max_position_embeddings": 256/"max_position_embeddings": 600/' "$demo/hedge/config.json" >long/config.json
+# A model with more positions than it was trained for, and the same in 3 bits.
+. "$here/blocks.sh"
+cp -r hedge long
+sed 's/"max_position_embeddings": 256/"max_position_embeddings": 600/' hedge/config.json >long/config.json
 printf 'pare: 1\nmodel: long\noutput: few\npasses: [rtn: {bits: 3, group: 64}]\n' >few.yaml
 "$pare" compress few.yaml >out.log 2>&1 || fail "$(cat out.log)"
 
@@ -119,7 +120,7 @@ done
 [ "$(member needle both.json few | grep -c '"length"')" = 10 ] || fail "cells of the last model: $(cat both.json)"
 [ "$(sed -n 's/^asked,.*,\(10,[^,]*,[^,]*,[0-9]*,[0-9]*\),[^,]*,5,.*/\1/p' both.csv | wc -l)" = 1 ] || fail "$(cat both.csv)"
 code=0
-"$pare" compare long "$demo/hedge" --needle "$demo/evaluation.txt" --lengths 512 >out.log 2>&1 || code=$?
+"$pare" compare long hedge --needle "$demo/evaluation.txt" --lengths 512 >out.log 2>&1 || code=$?
 [ $code = 2 ] || fail "a model of a smaller context: exit $code"
 shows 'the context of .*hedge is 256 tokens'
 

@@ -7,6 +7,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 . "$here/train_checks.sh"
+. "$here/blocks.sh"
 
 does() { "$pare" "$@" >out.log 2>&1 || fail "$* $(cat out.log)"; }
 
@@ -15,7 +16,7 @@ stages() { sed -n '/"stages"/,/\]/s/^ *"\(passes\|kl\)": *"\{0,1\}\([^",]*\).*/\
 
 cat >chain.yaml <<END
 pare: 1
-model: $demo/hedge
+model: hedge
 output: out
 calibration: {text: [$demo/calibration.txt], samples: 16, window: 64}
 passes:
@@ -25,7 +26,7 @@ passes:
 kv_cache: {method: int8}
 END
 sed 's/^output.*/output: small/; /distill/d; /rtn/d; /kv_cache/d' chain.yaml >first.yaml
-sed "s,^model.*,model: small,; s,^output.*,original: $demo/hedge\noutput: second,; /channels/d" chain.yaml >second.yaml
+sed "s,^model.*,model: small,; s,^output.*,original: hedge\noutput: second,; /channels/d" chain.yaml >second.yaml
 
 # The plan of both jobs, before there is a smaller model.
 does plan chain.yaml
@@ -116,7 +117,7 @@ says 'the model would learn only from itself' "$pare" compress chain.yaml --outp
     --set 'passes=[{distill: {}}, {rtn: {}}]'
 cat >gate.yaml <<END
 pare: 1
-model: $demo/hedge
+model: hedge
 output: gate
 calibration: {text: [$demo/calibration.txt], samples: 16, window: 64}
 passes:
@@ -134,9 +135,9 @@ mkdir fresh
 does train scratch.yaml --set train.tokens=512 --output fresh/model
 says 'has a vocabulary of 400 tokens and the model one of' "$pare" compress second.yaml --output x \
     --set original=fresh/model
-sed 's/"max_position_embeddings": *[0-9]*/"max_position_embeddings": 32/' "$demo/hedge/config.json" >config.json
+sed 's/"max_position_embeddings": *[0-9]*/"max_position_embeddings": 32/' "hedge/config.json" >config.json
 mkdir short
-cp "$demo/hedge/"* short
+cp "hedge/"* short
 mv config.json short
 says 'windows have 64 tokens, and "original" a context of 32' "$pare" compress second.yaml --output x \
     --set original=short

@@ -3,7 +3,7 @@
 # for digit, the same tokens; and what is said where there is no device.
 #   device.sh PARE INTERPRETED MAKE_CHECKPOINT DEMO
 set -eu
-pare=$1 device=$2 make=$3 demo=$4
+pare=$1 device=$2 make=$3 demo=$4 here=$(realpath "$(dirname "$0")")
 if [ ! -x "$device" ]; then
     echo "e2e.device: skipped: pare was built without nvcc"
     exit 77
@@ -71,7 +71,8 @@ END
 cp "$demo/hedge/tokenizer.json" "$demo/hedge/tokenizer_config.json" small/
 
 # The model of the demo, whole commands.
-hedge=$demo/hedge
+. "$here/blocks.sh"
+hedge=hedge
 for passes in 'rtn: {bits: 4, group: 64}' 'rtn: {bits: 8, group: 64}' 'ternary: {group: 32}' \
     'wanda: {pattern: "2:4"}|rtn: {bits: 4, group: 64}'; do
     first=${passes%%|*}

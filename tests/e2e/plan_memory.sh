@@ -129,14 +129,14 @@ sparing 30MiB wide "$exact" '[{gptq: {bits: 4, group: 64, correct: qronos}}]' --
 sparing 28MiB wide "$even" '[{gptq: {bits: 4, group: 64, correct: none, true_sequential: true}}]' \
     --threads 1
 
-# KL over one window of 32768 tokens: logits of all of them are 512 MiB for each model, caches of all
-# blocks 8 MiB more for each block.
+# KL over one window of 16384 tokens: logits of all of them are 256 MiB for each model, caches of all
+# blocks 4 MiB more for each block.
 "$make" long hidden=64 intermediate=96 blocks=2 heads=2 kv_heads=1 head_dim=32 vocab=4096 \
-    context=32768 tied=1 shards=1 tokens=32768 > log.txt 2>&1 || { cat log.txt; exit 1; }
-job "32768 positions, KL" long '' '[{rtn: {bits: 4, group: 32}}]' \
-    'evaluate: [{kl: {tokens: long/tokens.i32, window: 32768}}]' --threads 2
-if [ "$took" -gt 67108864 ]; then
-    echo "e2e.plan_memory: 32768 positions take $took bytes; they need hidden states, the cache of a block, some logits"
+    context=16384 tied=1 shards=1 tokens=16384 > log.txt 2>&1 || { cat log.txt; exit 1; }
+job "16384 positions, KL" long '' '[{rtn: {bits: 4, group: 32}}]' \
+    'evaluate: [{kl: {tokens: long/tokens.i32, window: 16384}}]' --threads 2
+if [ "$took" -gt 41943040 ]; then
+    echo "e2e.plan_memory: 16384 positions take $took bytes; they need hidden states, the cache of a block, some logits"
     failed=1
 fi
 
@@ -144,9 +144,9 @@ fi
 # weights of tokens and floats are those of one block, and files hold the rest.
 for blocks in 2 12; do
     "$make" deep$blocks hidden=256 intermediate=704 blocks=$blocks heads=4 kv_heads=2 head_dim=64 \
-        vocab=1024 context=256 tied=1 shards=1 tokens=8192 > log.txt 2>&1 || { cat log.txt; exit 1; }
+        vocab=1024 context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
     job "gptq of $blocks blocks" deep$blocks \
-        "calibration: {tokens: deep$blocks/tokens.i32, samples: 16, window: 256}" \
+        "calibration: {tokens: deep$blocks/tokens.i32, samples: 8, window: 256}" \
         '[{gptq: {bits: 4, group: 64}}]' '' --threads 2
     eval "plan$blocks=$plan took$blocks=$took"
 done

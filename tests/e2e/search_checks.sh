@@ -1,5 +1,5 @@
-# What tests of searches share: . search_checks.sh, with $pare, $demo, $here set, in an empty folder. Makes
-# the text that they calibrate on.
+# What tests of searches share: . search_checks.sh, with $pare, $demo, $here and $model
+# set, in an empty folder. Makes the text that they calibrate on.
 
 . "$here/job_checks.sh"
 
@@ -10,7 +10,7 @@ recipe() {
     name=$1 pass=$2
     shift 2
     {
-        printf 'pare: 1\nmodel: %s/hedge\noutput: %s\n' "$demo" "$name"
+        printf 'pare: 1\nmodel: %s\noutput: %s\n' "$model" "$name"
         printf 'calibration: {text: [text], samples: 16, window: 128}\npasses: [{%s}]\n' "$pass"
         for line in "$@"; do printf '%s\n' "$line"; done
     } > "$name.yaml"

@@ -9,6 +9,7 @@ home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 cd "$home"
 
+model=$demo/hedge
 . "$here/search_checks.sh"
 
 weights() { sha256sum < "$1/model.safetensors"; }
@@ -163,12 +164,16 @@ run 0 broken --threads 2
 [ "$(packed broken)" = "$(packed int4)" ] || fail "a killed recipe on such a model comes to other bytes"
 
 # --- damage
-for wrong in '{' '{}' "$(sed 's/"threads": 2/"threads": 3/' before.json)" \
+for wrong in '{}' "$(sed 's/"threads": 2/"threads": 3/' before.json)" \
     "$(sed 's/"weight": [0-9.e-]*/"weight": -1/' before.json)" "$(sed 's/"ps": [0-9]*/"ps": 0/' before.json)"; do
     printf '%s\n' "$wrong" > whole.variants/widths.json
-    run 0 whole --threads 2 --restart --set passes.0.ziplm.speedup=1.01
+    run 2 whole --threads 2 --restart --set passes.0.ziplm.speedup=50
     says err 'widths are measured anew'
+    says err 'too many for MLPs to give'
 done
+echo '{' > whole.variants/widths.json
+run 0 whole --threads 2 --restart --set passes.0.ziplm.speedup=1.01
+says err 'widths are measured anew'
 mkdir other.variants && touch other.variants/mine
 recipe other 'ziplm: {speedup: 1.2}'
 run 2 other
