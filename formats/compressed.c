@@ -1,11 +1,14 @@
 /* compressed-tensors.
  *
  *   pack-quantized   weight_packed I32 [n, k bits / 32]: codes of 2 to 8 bits along a row, the
- * first in the lowest bits, each 2^(bits - 1) above the integer q; before version 0.18 [n, k / (32
- * / bits)], no code across two words; weight_shape [n, k]; weight_zero_point I32 in the same way
- * down a column, or I8 [n, groups]; weight_g_idx I32 [k], the group of each column int-quantized
- * weight I8 [n, k]; weight_zero_point I8 [n, 1] float-quantized  weight F8_E4M3 [n, k] all of these
- * weight_scale [n, groups], [1] or a value for each block; w = (q - zero) scale
+ *                    first in the lowest bits, each 2^(bits - 1) above the integer q; before
+ *                    version 0.18 [n, k / (32 / bits)], no code across two words
+ *                    weight_shape [n, k]; weight_zero_point I32 in the same way down a column, or
+ *                    I8 [n, groups]; weight_g_idx I32 [k], the group of each column
+ *   int-quantized    weight I8 [n, k]; weight_zero_point I8 [n, 1]
+ *   float-quantized  weight F8_E4M3 [n, k]
+ *
+ *   all of these     weight_scale [n, groups], [1] or a value for each block; w = (q - zero) scale
  *
  *   nvfp4-pack-quantized   weight_packed U8 [n, k / 2]: E2M1, the first code in the lower bits;
  *                          weight_scale F8_E4M3 [n, k / 16], weight_global_scale F32 [1];
@@ -16,7 +19,6 @@
  * refused by name. Rounding of inputs (input_activations) is that of our kernels where they have it
  * (int8 per token or fixed, weights with a scale per row); other rounding is left out, with a
  * warning. Source: the documentation of compressed-tensors, and what its package reads. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,11 +271,7 @@ static pare_status begin(pare__quantized *q)
                 pare_json_get(q->config, none[i])) && /* dense: zeros are stored as others are */
             !says(pare_json_get(q->config, none[i]), "format", "dense"))
             return pare__quantized_refuse(q, "", none[i], "is not read");
-    if (!is_empty(pare_json_get(q->config, "kv_cache_scheme")) && !q->ck->listed)
-        pare_warn(q->cx,
-                  "%s: quantization_config: kv_cache_scheme is left out: pare keeps keys and "
-                  "values as --kv says, in floats without it",
-                  q->file);
+    pare__quantized_warn_cache(q);
     PARE_TRY(read_layout(q, "", q->config, &unnamed, &all->layout));
     if (pare_json_type_of(groups) != PARE_JSON_OBJECT)
         return pare__quantized_refuse(q, "", "config_groups", "an object is expected");
@@ -380,21 +378,6 @@ static pare_status check_no_zeros(const pare__quantized *q, const pare__coded *c
     return PARE_OK;
 }
 
-/* A single number that must be positive; 0 where a listing comes without data. */
-static pare_status take_number(const pare__quantized *q, const char *suffix, pare__coded *c,
-                               float *out)
-{
-    const pare_tensor *t;
-    PARE_TRY(pare__quantized_scales(q, c->name, suffix, 1, 1, &t));
-    c->bytes += t->bytes;
-    if (!t->data)
-        return PARE_OK;
-    PARE_TRY(pare_tensor_to_f32(q->cx, t, 0, 1, out));
-    return isfinite(*out) && *out > 0
-               ? PARE_OK
-               : pare__quantized_wrong(q, c->name, suffix, "is no positive number");
-}
-
 static pare_status take_scales(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
     static const char suffix[] = ".weight_scale";
@@ -406,7 +389,7 @@ static pare_status take_scales(const pare__quantized *q, const scheme *s, pare__
         PARE_TRY(pare__quantized_scales(q, c->name, suffix, (c->n + rows - 1) / rows, c->groups,
                                         &c->scales));
     if (c->scales->dtype == PARE_F8_E4M3)
-        PARE_TRY(take_number(q, ".weight_global_scale", c, &c->divisor));
+        PARE_TRY(pare__quantized_number(q, ".weight_global_scale", c, &c->divisor));
     c->scale_rows = rows;
     c->scale_line = c->groups;
     c->scale_step = 1;
@@ -421,7 +404,7 @@ static pare_status take_inputs(const pare__quantized *q, const scheme *s, pare__
     c->activation = s->activation;
     if (s->activation.mode != PARE_ACTIVATION_TENSOR || !s->activation.bits)
         return PARE_OK;
-    return take_number(q, ".input_scale", c, &c->activation.scale);
+    return pare__quantized_number(q, ".input_scale", c, &c->activation.scale);
 }
 
 static pare_status describe_words(const pare__quantized *q, const scheme *s, pare__coded *c)
@@ -447,38 +430,9 @@ static pare_status describe_words(const pare__quantized *q, const scheme *s, par
                                 &c->codes);
 }
 
-/* Sizes of a linear from those of its codes, of which `per` lie in an element. */
-static pare_status read_sizes(const pare__quantized *q, const char *suffix, size_t per,
-                              pare__coded *c)
-{
-    const pare_tensor *const t = c->codes;
-    if (t->rank != 2 || !t->shape[0] || t->shape[0] > PARE__SIDE_MAX || !t->shape[1] ||
-        t->shape[1] > PARE__SIDE_MAX / per)
-        return pare__quantized_wrong(q, c->name, suffix, "is no matrix of codes");
-    c->n = (size_t)t->shape[0];
-    c->k = (size_t)t->shape[1] * per;
-    return PARE_OK;
-}
-
-/* Whole groups of pairs are whole words. */
-static pare_status describe_pairs(const pare__quantized *q, const scheme *s, pare__coded *c)
-{
-    static const char suffix[] = ".weight_packed";
-    char what[96];
-    PARE_TRY(read_sizes(q, suffix, 2, c));
-    PARE_TRY(pare__quantized_take(q, c->name, suffix, PARE_U8, c->n, c->k / 2, &c->codes));
-    if (c->k % s->group == 0) {
-        c->code = (pare__fields){.data = c->codes->data, .line = c->k / 8, .step = 1, .bits = 4};
-        return PARE_OK;
-    }
-    (void)snprintf(what, sizeof what, "rows of %zu weights are no whole groups of %zu", c->k,
-                   s->group);
-    return pare__quantized_wrong(q, c->name, suffix, what);
-}
-
 static pare_status describe_bytes(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
-    PARE_TRY(read_sizes(q, ".weight", 1, c));
+    PARE_TRY(pare__quantized_sizes(q, ".weight", 1, c));
     if (s->bits != 8)
         return pare__quantized_wrong(q, c->name, ".weight",
                                      "holds 8 bits, quantization_config says fewer");
@@ -501,10 +455,10 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     const bool pairs = s->layout->form == PAIRS;
     c->bits = s->bits;
     c->level = !s->is_float ? NULL : pairs ? pare_levels_e2m1 : pare_levels_e4m3;
-    PARE_TRY(pairs   ? describe_pairs(q, s, c)
+    c->group = s->group;
+    PARE_TRY(pairs   ? pare__quantized_pairs(q, ".weight_packed", c)
              : words ? describe_words(q, s, c)
                      : describe_bytes(q, s, c));
-    c->group = s->group;
     c->groups = s->group ? (c->k + s->group - 1) / s->group : 1;
     PARE_TRY(take_scales(q, s, c));
     c->symmetric = s->symmetric && !s->is_float;

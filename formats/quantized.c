@@ -8,8 +8,9 @@
 
 enum { TYPES = 8 };
 
-static const pare__method *const methods[] = {&pare__compressed_tensors, &pare__gptq, &pare__awq,
-                                              &pare__fp8, &pare__auto_round};
+static const pare__method *const methods[] = {
+    &pare__compressed_tensors, &pare__gptq,    &pare__awq, &pare__fp8,
+    &pare__auto_round,         &pare__modelopt};
 
 /* A tensor of the list that is made. */
 typedef struct entry {
@@ -306,7 +307,7 @@ static pare_status refuse_words(const pare_checkpoint *ck, const char *method)
         return pare_fail(ck->cx, PARE_ENOTSUP,
                          "%s: tensor %s holds quantized weights, and the quant_method of "
                          "quantization_config is %.64s, which pare does not read; it reads "
-                         "compressed-tensors, gptq, awq, fp8 and auto-round",
+                         "compressed-tensors, gptq, awq, fp8, auto-round and modelopt",
                          ck->path, t->name, method);
     return pare_fail(ck->cx, PARE_ENOTSUP,
                      "%s: tensor %s holds quantized weights, but config.json has no "

@@ -69,7 +69,8 @@ static size_t scale_count(const pare__coded *c)
 static float small_scale(const pare__coded *c, uint8_t code)
 {
     if (c->scales->dtype == PARE_F8_E4M3)
-        return pare_levels_e4m3[code] / c->divisor;
+        return c->divisor != 0 ? pare_levels_e4m3[code] / c->divisor
+                               : pare_levels_e4m3[code] * c->factor;
     return code == E8M0_NAN ? NAN : ldexpf(1, code - E8M0_BIAS);
 }
 

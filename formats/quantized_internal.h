@@ -43,7 +43,9 @@ typedef struct pare__coded {
     const pare_tensor *codes, *zeros, *scales, *index; /* for messages; index may be NULL */
     /* Element of `scales` for row r and group g: r / scale_rows * scale_line + g * scale_step. */
     size_t scale_rows, scale_line, scale_step;
-    float divisor;              /* of scales in E4M3; those in U8 are powers of two, plus 127 */
+    /* Scales in E4M3 are divided by the one or multiplied by the other, which is not 0; those in U8
+     * are powers of two, plus 127. */
+    float divisor, factor;
     pare_activation activation; /* of inputs when it runs; bits 0: not said */
     bool rounds_inputs;         /* its program rounds them, in this way or another */
     uint64_t bytes;             /* of all its tensors */
@@ -79,7 +81,7 @@ struct pare__method {
 };
 
 extern const pare__method pare__compressed_tensors, pare__gptq, pare__awq, pare__fp8,
-    pare__auto_round;
+    pare__auto_round, pare__modelopt;
 
 /* A text of the settings; `absent` where there is none, "?" for what is no text. */
 const char *pare__quantized_word(const pare_json *v, const char *absent);
@@ -107,6 +109,22 @@ PARE_CHECKED pare_status pare__quantized_take(const pare__quantized *q, const ch
 PARE_CHECKED pare_status pare__quantized_scales(const pare__quantized *q, const char *name,
                                                 const char *suffix, uint64_t rows, uint64_t columns,
                                                 const pare_tensor **out);
+
+/* A single number that must be positive; 0 where a listing comes without data. Adds its bytes. */
+PARE_CHECKED pare_status pare__quantized_number(const pare__quantized *q, const char *suffix,
+                                                pare__coded *c, float *out);
+
+/* n and k from the shape of the codes, of which `per` lie in an element. */
+PARE_CHECKED pare_status pare__quantized_sizes(const pare__quantized *q, const char *suffix,
+                                               size_t per, pare__coded *c);
+
+/* Codes of 4 bits in U8 [n, k / 2], the first in the lower bits: n, k, groups and code, from
+ * c->group. */
+PARE_CHECKED pare_status pare__quantized_pairs(const pare__quantized *q, const char *suffix,
+                                               pare__coded *c);
+
+/* Says that settings of the cache are left out. */
+void pare__quantized_warn_cache(const pare__quantized *q);
 
 /* true or false of the settings, `absent` where there is none or null; PARE_ENOTSUP for another. */
 PARE_CHECKED pare_status pare__quantized_flag(const pare__quantized *q, const char *where,

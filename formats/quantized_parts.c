@@ -1,6 +1,7 @@
 /* What methods share: tensors of a linear by their names, and how what is wrong with them is told.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -155,4 +156,60 @@ pare_status pare__quantized_index(const pare__quantized *q, const char *suffix, 
     if (ascending)
         c->index = NULL;
     return PARE_OK;
+}
+
+pare_status pare__quantized_number(const pare__quantized *q, const char *suffix, pare__coded *c,
+                                   float *out)
+{
+    const pare_tensor *t;
+    PARE_TRY(pare__quantized_scales(q, c->name, suffix, 1, 1, &t));
+    c->bytes += t->bytes;
+    if (!t->data)
+        return PARE_OK;
+    PARE_TRY(pare_tensor_to_f32(q->cx, t, 0, 1, out));
+    return isfinite(*out) && *out > 0
+               ? PARE_OK
+               : pare__quantized_wrong(q, c->name, suffix, "is no positive number");
+}
+
+pare_status pare__quantized_sizes(const pare__quantized *q, const char *suffix, size_t per,
+                                  pare__coded *c)
+{
+    const pare_tensor *const t = c->codes;
+    if (t->rank != 2 || !t->shape[0] || t->shape[0] > PARE__SIDE_MAX || !t->shape[1] ||
+        t->shape[1] > PARE__SIDE_MAX / per)
+        return pare__quantized_wrong(q, c->name, suffix, "is no matrix of codes");
+    c->n = (size_t)t->shape[0];
+    c->k = (size_t)t->shape[1] * per;
+    return PARE_OK;
+}
+
+/* Whole groups are whole words. */
+pare_status pare__quantized_pairs(const pare__quantized *q, const char *suffix, pare__coded *c)
+{
+    char what[96];
+    PARE_TRY(pare__quantized_sizes(q, suffix, 2, c));
+    PARE_TRY(pare__quantized_take(q, c->name, suffix, PARE_U8, c->n, c->k / 2, &c->codes));
+    c->groups = c->k / c->group;
+    c->code = (pare__fields){.data = c->codes->data, .line = c->k / 8, .step = 1, .bits = 4};
+    if (c->k % c->group == 0)
+        return PARE_OK;
+    (void)snprintf(what, sizeof what, "rows of %zu weights are no whole groups of %zu", c->k,
+                   c->group);
+    return pare__quantized_wrong(q, c->name, suffix, what);
+}
+
+void pare__quantized_warn_cache(const pare__quantized *q)
+{
+    static const char *const key[] = {"kv_cache_scheme", "kv_cache_quant_algo"};
+    for (size_t i = 0; !q->ck->listed && i < sizeof key / sizeof *key; i++) {
+        const pare_json *const v = pare_json_get(q->config, key[i]);
+        const pare_json_type is = pare_json_type_of(v);
+        const bool object = is == PARE_JSON_OBJECT || is == PARE_JSON_ARRAY;
+        if (is != PARE_JSON_ABSENT && is != PARE_JSON_NULL && !(object && !pare_json_count(v)))
+            pare_warn(q->cx,
+                      "%s: quantization_config: %s is left out: pare keeps keys and values as "
+                      "--kv says, in floats without it",
+                      q->file, key[i]);
+    }
 }

@@ -114,6 +114,13 @@ static double nvfp4(size_t r, size_t j)
     return e2m1(r, j) * (double)(scale[(r * 4 + j / 16) % 3] / 3.0F);
 }
 
+/* The scale beside the scales multiplies them. */
+static double modelopt(size_t r, size_t j)
+{
+    static const float scale[] = {1, 0x1p-9F, -448};
+    return e2m1(r, j) * (double)(scale[(r * 4 + j / 16) % 3] * 0.3F);
+}
+
 static double mxfp4(size_t r, size_t j)
 {
     static const double scale[] = {1, 0x1p-24, 0x1p15};
@@ -216,6 +223,10 @@ static double awq(size_t r, size_t j)
     CT("\"num_bits\": 4, \"type\": \"float\", \"strategy\": \"" strategy                           \
        "\", \"group_size\": " group "}, \"format\": \"" format "-pack-quantized\", \"none\": {")   \
     "\0" LAYER ".weight_packed U8 3 32 = 0x21 0x43 0xf7 0x8a 0x05\n" LAYER
+#define MODELOPT(more)                                                                             \
+    CONFIG("\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\"" more)                       \
+    "\0" LAYER ".weight U8 3 32 = 0x21 0x43 0xf7 0x8a 0x05\n" LAYER                                \
+    ".weight_scale F8_E4M3 3 4 = 0x38 0x01 0xfe\n" LAYER ".weight_scale_2 F32 1 = 0.3\n"
 #define ROWS(more) CT("\"num_bits\": 8, \"strategy\": \"channel\"" more)
 #define TEXT(t)    t, sizeof t - 1
 
@@ -288,6 +299,13 @@ static const struct {
              "4, \"extra_config\": {\"down\": {\"bits\": 8}, \"" LAYER "\": {\"bits\": 3}}") GPTQ3),
      32, gptq3, true, "int3"},
     {TEXT(AR(":auto_awq", "4") AWQ4), 16, awq, true, "int4"},
+    {TEXT(MODELOPT("")), 3, modelopt, false, "nvfp4"},
+    {TEXT(MODELOPT(", \"kv_cache_scheme\": {\"num_bits\": 8}") LAYER
+          ".input_scale F32 1 = 2\n" LAYER ".k_scale F32 1 = 2\n"),
+     3, modelopt, false, "nvfp4"},
+    {TEXT(CONFIG("\"quant_method\": \"modelopt\", \"quant_algo\": \"FP8\"") FLOATS8
+          ".weight_scale F32 1 = 0.1\n"),
+     3, fp8_whole, false, "fp8"},
     {TEXT(CONFIG("\"quant_method\": \"fp8\", \"weight_block_size\": [2, 32]") FLOATS8
           ".weight_scale_inv F32 2 2 = 1 2 3 4\n"),
      3, fp8_block, true, "fp8"},
@@ -591,6 +609,12 @@ static const char *const messages[] = {
     "down_proj.weight_scale is F32 [2, 2], quantization_config asks for F16, BF16 or F32 [1, 1]",
     "down_proj.weight_scale_inv is F32 [2, 3], quantization_config asks for F16, BF16 or F32 [3, "
     "2]",
+    "quantization_config: quant_algo: only NVFP4, FP8,",
+    "down_proj.weight_scale_2 is missing beside",
+    "down_proj.weight_scale_2: is no positive number",
+    "down_proj.weight_scale is F8_E4M3 [5, 2], quantization_config asks for F8_E4M3 [5, 4]",
+    "down_proj.weight: rows of 24 weights are no whole groups of 16",
+    "down_proj.pre_quant_scale: scales of inputs are not read",
     "quantization_config: zero_point: false is not read",
     "quantization_config: zero_point: true or false",
     "quantization_config: g.weights.symmetric: true or false",
