@@ -16,8 +16,9 @@ enum { GROUP = 16 };
 
 static pare_status begin(pare__quantized *q)
 {
-    static const char *const known[] = {"NVFP4", "FP8", "FP8_PER_CHANNEL_PER_TOKEN",
-                                        "MIXED_PRECISION"};
+    static const char *const known[] = {
+        "NVFP4",          "W4A16_NVFP4", "W4A8_NVFP4_FP8", "FP8", "FP8_PER_CHANNEL_PER_TOKEN",
+        "MIXED_PRECISION"};
     const char *const algo =
         pare__quantized_word(pare_json_get(q->config, "quant_algo"), "MIXED_PRECISION");
     bool found = false;
@@ -26,7 +27,8 @@ static pare_status begin(pare__quantized *q)
     if (!found)
         return pare__quantized_refuse(
             q, "", "quant_algo",
-            "only NVFP4, FP8, FP8_PER_CHANNEL_PER_TOKEN and MIXED_PRECISION are read");
+            "only NVFP4, W4A16_NVFP4, W4A8_NVFP4_FP8, FP8, FP8_PER_CHANNEL_PER_TOKEN and "
+            "MIXED_PRECISION are read");
     pare__quantized_warn_cache(q);
     return pare__fp8.begin(q);
 }
@@ -41,7 +43,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     c->bits = 4;
     c->level = pare_levels_e2m1;
     c->group = GROUP;
-    c->rounds_inputs = true; /* in groups of 16, before every product */
+    c->rounds_inputs = pare__quantized_find(q, c->name, ".input_scale") != NULL;
     PARE_TRY(pare__quantized_pairs(q, ".weight", c));
     PARE_TRY(pare__quantized_take(q, c->name, ".weight_scale", PARE_F8_E4M3, c->n, c->groups,
                                   &c->scales));

@@ -609,7 +609,7 @@ static const char *const messages[] = {
     "down_proj.weight_scale is F32 [2, 2], quantization_config asks for F16, BF16 or F32 [1, 1]",
     "down_proj.weight_scale_inv is F32 [2, 3], quantization_config asks for F16, BF16 or F32 [3, "
     "2]",
-    "quantization_config: quant_algo: only NVFP4, FP8,",
+    "quantization_config: quant_algo: only NVFP4, W4A16_NVFP4,",
     "down_proj.weight_scale_2 is missing beside",
     "down_proj.weight_scale_2: is no positive number",
     "down_proj.weight_scale is F8_E4M3 [5, 2], quantization_config asks for F8_E4M3 [5, 4]",
