@@ -11,7 +11,7 @@ cd "$home"
 day=$(date +%F)
 
 echo date,commit,family,bits,group,seed,token_weights,kl
-for family in llama qwen3 gemma2 phi gpt2 opt gpt_neox mixtral qwen2_moe; do
+for family in llama qwen3 gemma2 phi gpt2 opt gpt_neox mixtral qwen2_moe qwen3_5_text qwen3_5_moe; do
     rm -rf model calibration.i32 test.i32
     "$make" $family model
     "$pare" generate model --tokens 60 --count 24 --seed 1 --output calibration.i32 > log.txt 2>&1
