@@ -56,10 +56,12 @@ static pare_status check_queries(pare_ctx *cx, const pare_config *c, const pare_
 {
     for (size_t b = 0; b < c->blocks; b++) {
         const bool last = b + 1 == c->blocks;
+        if (!(o->losses.attention > 0 || (last && o->losses.relations > 0)))
+            continue;
         const size_t beside = (last ? tc->blocks : pare__beside(c, tc, b)) - 1;
         const bool teacher = tc->mixed && pare_blocks_have(tc->recurrent, beside);
         const bool student = c->mixed && pare_blocks_have(c->recurrent, b);
-        if ((o->losses.attention > 0 || (last && o->losses.relations > 0)) && (teacher || student))
+        if (teacher || student)
             return pare_fail(cx, PARE_EINVAL,
                              "block %zu of the %s has a recurrent state and no queries and keys "
                              "for the loss %s; take hidden instead",
@@ -133,7 +135,8 @@ static uint64_t panel_bytes(const pare_config *c)
 {
     const uint64_t widest = larger(larger(c->hidden, (uint64_t)c->heads * c->head_dim),
                                    larger(c->intermediate, c->expert_width));
-    return 1024 * widest * sizeof(float) + PARE_ALIGN;
+    const uint64_t state = (uint64_t)c->recurrence.value_heads * c->recurrence.value_width;
+    return 1024 * larger(widest, state) * sizeof(float) + PARE_ALIGN;
 }
 
 static uint64_t forward_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b, bool bf16)

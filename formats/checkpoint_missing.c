@@ -111,6 +111,7 @@ const char *pare__config_entry(const pare_checkpoint *ck, const pare_arch *arch,
 {
     size_t block;
     const char *key = NULL;
+    bool unless = false;
     const pare_arch *const whole = pare_arch_find(arch->model_type);
     const char *const rest =
         ck->packed || ck->arranged ? NULL : pare_arch_inside(arch, name, &block);
@@ -118,8 +119,10 @@ const char *pare__config_entry(const pare_checkpoint *ck, const pare_arch *arch,
         const pare_linear_desc *const d = &arch->linear[role];
         const char *const suffix = suffix_of(rest, d->name);
         if (suffix && strcmp(suffix, ".bias") == 0 &&
-            (d->bias == PARE_BIAS_ASKED || d->bias == PARE_BIAS_UNLESS))
+            (d->bias == PARE_BIAS_ASKED || d->bias == PARE_BIAS_UNLESS)) {
             key = pare__config_bias_key(d);
+            unless = d->bias == PARE_BIAS_UNLESS;
+        }
     }
     if (rest && !key && whole && whole->plain &&
         has_part(whole, rest) != has_part(whole->plain, rest))
@@ -128,6 +131,7 @@ const char *pare__config_entry(const pare_checkpoint *ck, const pare_arch *arch,
     const pare_json_type is = pare_json_type_of(v);
     (void)snprintf(text, ENTRY, "%s%s%s", key ? ": " : "", key ? key : "",
                    !key                       ? ""
+                   : unless && !says(ck, key) ? " is not false"
                    : is == PARE_JSON_ABSENT   ? " is not there"
                    : is == PARE_JSON_NULL     ? " is null"
                    : is != PARE_JSON_BOOL     ? " is a number"

@@ -62,6 +62,7 @@ typedef struct scheme {
     const char *name;
     const pare_json *targets;
     const layout *layout;
+    int64_t said; /* num_bits; 8 without */
     unsigned bits;
     bool is_float, symmetric, reordered, rounds_inputs;
     bool bits_missing; /* 8, which is said of bytes alone */
@@ -76,6 +77,7 @@ typedef struct schemes {
     const scheme *of[EXPRESSIONS_MAX];
     size_t count, expressions;
     const layout *layout; /* of groups that say nothing */
+    bool apart;           /* version before 0.18: no code across two words */
 } schemes;
 
 /* Absent, null, {} or []. */
@@ -137,7 +139,8 @@ static pare_status read_pairs(const pare__quantized *q, const pare_json *weights
     const layout *const l = out->layout;
     const int64_t group = pare_json_integer(pare_json_get(weights, "group_size"), -1);
     const char *const wrong = !out->is_float                            ? "weights.type"
-                              : out->bits != 4                          ? "weights.num_bits"
+                              : out->said != 4                          ? "weights.num_bits"
+                              : !out->symmetric                         ? "weights.symmetric"
                               : !says(weights, "strategy", l->strategy) ? "weights.strategy"
                               : group != (int64_t)l->group              ? "weights.group_size"
                               : !in_order(weights)                      ? "weights.actorder"
@@ -146,9 +149,10 @@ static pare_status read_pairs(const pare__quantized *q, const pare_json *weights
     out->group = l->group;
     if (!wrong)
         return PARE_OK;
-    (void)snprintf(what, sizeof what,
-                   "%s has floats of 4 bits, strategy %s, group_size %zu and columns in order",
-                   l->name, l->strategy, l->group);
+    (void)snprintf(
+        what, sizeof what,
+        "%s has symmetric floats of 4 bits, strategy %s, group_size %zu and columns in order",
+        l->name, l->strategy, l->group);
     return pare__quantized_refuse(q, out->name, wrong, what);
 }
 
@@ -228,7 +232,8 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
     const int64_t bits = is_empty(width) ? 8 : pare_json_integer(width, 0);
     if (all->count == GROUPS_MAX)
         return pare__quantized_refuse(q, "", "config_groups", "more than 64 groups are not read");
-    *out = (scheme){.name = name, .targets = pare_json_get(v, "targets"), .bits = (unsigned)bits};
+    *out = (scheme){
+        .name = name, .targets = pare_json_get(v, "targets"), .said = bits, .bits = (unsigned)bits};
     if (pare_json_type_of(weights) != PARE_JSON_OBJECT)
         return pare__quantized_refuse(q, name, "weights",
                                       "a description of the weights is expected");
@@ -257,6 +262,17 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
     return PARE_OK;
 }
 
+/* Whether it names a version before 0.18. */
+static bool packs_apart(const pare__quantized *q)
+{
+    const char *const version = pare_json_text(pare_json_get(q->config, "version"), NULL);
+    char *end;
+    if (!version || strncmp(version, "0.", 2) != 0)
+        return false;
+    const unsigned long minor = strtoul(version + 2, &end, 10);
+    return end != version + 2 && minor < 18;
+}
+
 static pare_status begin(pare__quantized *q)
 {
     static const char *const none[] = {"sparsity_config", "transform_config"};
@@ -273,6 +289,7 @@ static pare_status begin(pare__quantized *q)
             return pare__quantized_refuse(q, "", none[i], "is not read");
     pare__quantized_warn_cache(q);
     PARE_TRY(read_layout(q, "", q->config, &unnamed, &all->layout));
+    all->apart = packs_apart(q);
     if (pare_json_type_of(groups) != PARE_JSON_OBJECT)
         return pare__quantized_refuse(q, "", "config_groups", "an object is expected");
     for (pare_json_iter it = {0}; pare_json_next(groups, &it, &name, &v);)
@@ -380,7 +397,7 @@ static pare_status check_no_zeros(const pare__quantized *q, const pare__coded *c
 
 static pare_status take_scales(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
-    static const char suffix[] = ".weight_scale";
+    static const char suffix[] = ".weight_scale", global[] = ".weight_global_scale";
     const size_t rows = s->strategy == BY_BLOCK ? s->rows : s->strategy == WHOLE ? c->n : 1;
     if (s->layout->form == PAIRS)
         PARE_TRY(pare__quantized_take(q, c->name, suffix, s->layout->scales, c->n, c->groups,
@@ -389,7 +406,9 @@ static pare_status take_scales(const pare__quantized *q, const scheme *s, pare__
         PARE_TRY(pare__quantized_scales(q, c->name, suffix, (c->n + rows - 1) / rows, c->groups,
                                         &c->scales));
     if (c->scales->dtype == PARE_F8_E4M3)
-        PARE_TRY(pare__quantized_number(q, ".weight_global_scale", c, &c->divisor));
+        PARE_TRY(pare__quantized_number(q, global, c, &c->divisor));
+    else if (pare__quantized_find(q, c->name, global))
+        return pare__quantized_wrong(q, c->name, global, "is there, but the format has none");
     c->scale_rows = rows;
     c->scale_line = c->groups;
     c->scale_step = 1;
@@ -422,7 +441,9 @@ static pare_status describe_words(const pare__quantized *q, const scheme *s, par
     PARE_TRY(read_shape(q, c));
     c->code = (pare__fields){
         .data = c->codes->data, .line = words_of(c->k, s->bits, 0), .step = 1, .bits = s->bits};
-    if (c->codes->shape[1] != c->code.line && c->codes->shape[1] == words_of(c->k, s->bits, per)) {
+    const bool dense = c->codes->shape[1] == c->code.line; /* both may have as many words */
+    const bool apart = c->codes->shape[1] == words_of(c->k, s->bits, per);
+    if (apart && (!dense || ((const schemes *)q->settings)->apart)) {
         c->code.per = per;
         c->code.line = words_of(c->k, s->bits, per);
     }

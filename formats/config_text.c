@@ -176,7 +176,7 @@ pare_status pare__config_fail_usual(const pare_checkpoint *ck, pare_status s)
     char names[512] = "";
     pare_json *all = NULL;
     const pare_file *const f = &ck->config_file;
-    if (!ck->is_part || s == PARE_ENOMEM)
+    if (!ck->is_part || s == PARE_ENOMEM || s == PARE_ENOTSUP)
         return s;
     PARE_TRY(pare_json_parse(ck->cx, f->path, (const char *)f->data, f->bytes, f->bytes, &all));
     const whole *const kind = find(pare_json_text(pare_json_get(all, "model_type"), NULL));

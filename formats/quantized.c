@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TYPES = 8 };
+enum { TYPES = 16 };
 
 static const pare__method *const methods[] = {
     &pare__compressed_tensors, &pare__gptq,    &pare__awq, &pare__fp8,

@@ -121,6 +121,8 @@ pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i)
 pare_leaf pare_model_block_leaf(const pare_config *c, size_t block, const pare_block *b, size_t i)
 {
     pare_config own;
+    if (!c->mixed && !c->uneven && !c->dense_blocks) /* all alike */
+        return pare_block_leaf(c, b, i);
     pare_block_config(c, block, &own);
     return i < pare_block_leaves(&own) ? pare_block_leaf(&own, b, i) : (pare_leaf){0};
 }

@@ -144,9 +144,8 @@ size_t pare_rope_pairs(const pare_config *c);
  * `positions` of rope_local, where it has one. */
 size_t pare_rope_table_rows(const pare_config *c, size_t positions);
 
-/* Why pare does not train it, why it cannot be rotated
- * (quant/rotate.h), why a smaller plain checkpoint of it cannot be written (prune/structure.h).
- * NULL: it can. */
+/* Why pare does not train it, why it cannot be rotated (quant/rotate.h), why a smaller plain
+ * checkpoint of it cannot be written (prune/structure.h). NULL: it can. */
 const char *pare_config_no_training(const pare_config *c);
 const char *pare_config_no_rotation(const pare_config *c);
 const char *pare_config_no_structure(const pare_config *c);

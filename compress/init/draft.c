@@ -460,7 +460,7 @@ pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
         return fail_plan(d, s, *text, "");
     if (d->instead) {
         s = fail_plan(d, PARE_EUSAGE, *text, "the preset does not fit this model: ");
-        return pare_fail_after(d->cx, s, "presets that do without an export fit: %s", d->instead);
+        return pare_fail_after(d->cx, s, "presets without an export: %s", d->instead);
     }
     size_t line;
     const char *why = reason(d, &line);

@@ -299,9 +299,9 @@ static void fill_matrix(const pare_training *t, const pare_leaf *leaf, const cha
         w[i] = (float)(deviation * pare_random_normal(t->recipe.common.seed, stream, i));
 }
 
-static bool has_vector(const pare_training *t, const pare_leaf *leaf)
+/* a: the family, or a kind of its blocks. */
+static bool has_vector(const pare_training *t, const pare_arch *a, const pare_leaf *leaf)
 {
-    const pare_arch *const a = t->source.config.arch;
     if (leaf->kind == PARE_LEAF_NORM_BIAS)
         return a->norm_kind == PARE_NORM_LAYER;
     if (leaf->kind != PARE_LEAF_BIAS)
@@ -313,22 +313,23 @@ static bool has_vector(const pare_training *t, const pare_leaf *leaf)
                                       pare_arch_linear(a, leaf->part, (pare_role)leaf->index));
 }
 
-/* As the family begins: decays of ln(u), u between 0 and 16; shifts and norms of 1. */
+/* As transformers 5 begins: decays of ln(u), u between 0.01 and 16; shifts and norms of 1. */
 static void fill_state(const pare_training *t, const pare_leaf *leaf, const char *name, float *x)
 {
     const uint64_t stream = pare_random_stream(name);
     if (leaf->index == PARE_STATE_CONV)
         fill_matrix(t, leaf, name, x);
     for (size_t i = 0; leaf->index == PARE_STATE_RATE && i < leaf->n; i++)
-        x[i] = (float)log(16 * pare_random_unit(t->recipe.common.seed, stream, i) + 1e-6);
+        x[i] = (float)log(0.01 + 15.99 * pare_random_unit(t->recipe.common.seed, stream, i));
     for (size_t i = 0; i < leaf->n; i++)
         if (leaf->index == PARE_STATE_SHIFT || leaf->index == PARE_STATE_NORM)
             x[i] = 1;
 }
 
-static pare_status make_leaf(pare_training *t, const pare_leaf *leaf, const char *name)
+static pare_status make_leaf(pare_training *t, const pare_arch *a, const pare_leaf *leaf,
+                             const char *name)
 {
-    if (!leaf->linear && !has_vector(t, leaf))
+    if (!leaf->linear && !has_vector(t, a, leaf))
         return PARE_OK;
     float *const value = PARE_NEW(&t->begin, float, leaf->n * leaf->k);
     char *const linear = pare_arena_text(t->a, name, strlen(name));
@@ -369,7 +370,7 @@ static pare_status make_block(pare_training *t, size_t block)
         if (!leaf.name)
             continue;
         (void)pare_arch_name_in(c->arch, block, leaf.part, leaf.name, name, sizeof name);
-        PARE_TRY(make_leaf(t, &leaf, name));
+        PARE_TRY(make_leaf(t, c->arch, &leaf, name));
     }
     return PARE_OK;
 }
@@ -386,7 +387,7 @@ static pare_status make_weights(pare_training *t)
     for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
         const pare_leaf leaf = pare_model_leaf(m, i);
         if (leaf.name)
-            PARE_TRY(make_leaf(t, &leaf, leaf.name));
+            PARE_TRY(make_leaf(t, m->config.arch, &leaf, leaf.name));
     }
     if (m->config.tied)
         m->head = m->embed;

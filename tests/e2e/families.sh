@@ -10,6 +10,8 @@ cd "$home"
 
 run() { "$pare" "$@" > log.txt 2>&1 || { cat log.txt; echo "e2e.families: pare $* failed"; exit 1; }; }
 
+run_any() { "$pare" "$@" > log.txt 2>&1 || true; }
+
 # number KEY: of the last JSON.
 number() { sed -n "s/.*\"$1\": *\([-0-9.e+]*\).*/\1/p" log.txt | head -n 1; }
 
@@ -111,6 +113,16 @@ kv_cache: {method: kvquant}'
             printf 'pare: 1\nmodel: model\noutput: trained\ndata: {tokens: tokens.i32, window: 32, held_out: 2}\ntrain: {tokens: 1024, batch: 4}\n' > train.yaml
             run train train.yaml
             run eval trained --tokens tokens.i32 --window 32
+            run_any diff model trained # exit code 1: they differ
+            for vector in A_log conv1d dt_bias norm; do
+                grep -q "linear_attn.$vector  *- *[1-9]" log.txt || { cat log.txt; echo "e2e.families: $vector did not move"; exit 1; }
+            done
+            rm -rf fresh # random weights, of more blocks than the teacher has
+            sed 's/"num_hidden_layers":3/"num_hidden_layers":6/; s/"layer_types":\[[^]]*\],//; s/.*"text_config":\({.*}\)}$/\1/' model/config.json > deep.json
+            printf 'pare: 1\nconfig: deep.json\nteacher: model\noutput: fresh\ndata: {tokens: tokens.i32, window: 32, held_out: 2}\ntrain: {tokens: 1024, batch: 4, kl: 1}\n' > train.yaml
+            run train train.yaml
+            run eval fresh --tokens tokens.i32 --window 32
+            run verify fresh
             ;;
         *) refuses "does not train mixtures of experts" '  - wanda: {}
   - distill: {}

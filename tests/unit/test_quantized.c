@@ -527,15 +527,17 @@ static const char *const messages[] = {
     "down_proj.weight_g_idx: column 2 is of group 2, there are 2",
     "down_proj.weight_g_idx: column 1 is of group -1, there are 2",
     "down_proj.weight_g_idx is I32 [63], quantization_config asks for I32 [64]",
-    "quantization_config: g.weights.type: nvfp4-pack-quantized has floats of 4 bits, strategy "
+    "quantization_config: g.weights.type: nvfp4-pack-quantized has symmetric floats of 4 bits, "
+    "strategy "
     "tensor_group, group_size 16 and columns in order",
-    "quantization_config: g.weights.num_bits: nvfp4-pack-quantized has floats",
-    "quantization_config: g.weights.strategy: nvfp4-pack-quantized has floats",
-    "quantization_config: g.weights.group_size: nvfp4-pack-quantized has floats",
-    "quantization_config: g.weights.actorder: nvfp4-pack-quantized has floats",
-    "quantization_config: g.weights.strategy: mxfp4-pack-quantized has floats of 4 bits, strategy "
+    "quantization_config: g.weights.num_bits: nvfp4-pack-quantized has symmetric floats",
+    "quantization_config: g.weights.strategy: nvfp4-pack-quantized has symmetric floats",
+    "quantization_config: g.weights.group_size: nvfp4-pack-quantized has symmetric floats",
+    "quantization_config: g.weights.actorder: nvfp4-pack-quantized has symmetric floats",
+    "quantization_config: g.weights.strategy: mxfp4-pack-quantized has symmetric floats of 4 bits, "
+    "strategy "
     "group, group_size 32 and",
-    "quantization_config: g.weights.group_size: mxfp4-pack-quantized has floats",
+    "quantization_config: g.weights.group_size: mxfp4-pack-quantized has symmetric floats",
     "down_proj.weight_packed: rows of 24 weights are no whole groups of 16",
     "down_proj.weight_packed: is no matrix of codes",
     "down_proj.weight_packed is I32 [5, 8], quantization_config asks for U8 [5, 8]",
@@ -609,6 +611,8 @@ static const char *const messages[] = {
     "down_proj.weight_scale is F32 [2, 2], quantization_config asks for F16, BF16 or F32 [1, 1]",
     "down_proj.weight_scale_inv is F32 [2, 3], quantization_config asks for F16, BF16 or F32 [3, "
     "2]",
+    "quantization_config: g.weights.symmetric: nvfp4-pack-quantized has symmetric floats",
+    "down_proj.weight_global_scale: is there, but the format has none",
     "quantization_config: quant_algo: only NVFP4, W4A16_NVFP4,",
     "down_proj.weight_scale_2 is missing beside",
     "down_proj.weight_scale_2: is no positive number",
