@@ -48,8 +48,8 @@ START_TEST(every_preset_fits_every_family_or_says_why_not)
         if (s == PARE_EUSAGE && strcmp(preset, "gguf-q4") == 0) {
             ck_assert_msg(strstr(cx.what, "the preset does not fit this model: gguf:"), "%s: %s",
                           f->name, cx.what);
-            ck_assert_msg(strstr(cx.what, "; presets without an export: w4a16, w8a8, "),
-                          "%s", cx.what);
+            ck_assert_msg(strstr(cx.what, "; presets without an export: w4a16, w8a8, "), "%s",
+                          cx.what);
             ck_assert_msg(strcmp(f->name, "llama") != 0, "%s", cx.what);
             pare_ctx_clear(&cx);
             continue;
