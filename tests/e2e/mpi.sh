@@ -209,6 +209,11 @@ rm -rf model
 "$make" qwen3_5 model > log.txt
 alone each
 together 3 each
+recipe state '  - wanda: {pattern: "2:4"}
+  - distill: {tokens: 9600, batch: 75, windows: 100}
+  - gptq: {bits: 4, group: 32}'
+alone state # two lots a step, tokens weighed through the state
+together 3 state
 rm -rf model
 cp -r dense model
 recipe narrow '  - ziplm: {ratio: 0.34, targets: "*.layers.1.*"}'
