@@ -99,6 +99,37 @@ START_TEST(weights_have_the_bits_of_the_reference)
 }
 END_TEST
 
+#define LAYER "model.layers.0.mlp.down_proj"
+#define FITS_BOTH(version)                                                                         \
+    "{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": "                     \
+    "\"compressed-tensors\", \"version\": \"" version                                              \
+    "\", \"config_groups\": {\"g\": {\"targets\": [\"Linear\"], \"weights\": {\"num_bits\": 3, "   \
+    "\"strategy\": \"channel\"}}}}}\0" LAYER ".weight_packed I32 1 8 = 0x09249249\n" LAYER         \
+    ".weight_scale F32 1 1 = 1\n" LAYER ".weight_shape I64 2 = 1 80\n"
+
+/* Eighty codes of 3 bits take 8 words, whether ten of them lie in each or they follow each other.
+ */
+START_TEST(words_that_fit_both_packings_go_by_the_version)
+{
+    static const char old[] = FITS_BOTH("0.17.1"), new[] = FITS_BOTH("0.18.0");
+    quantized_input *const in = PARE_NEW(&arena, quantized_input, 2);
+    pare_checkpoint ck;
+    ck_assert_int_eq(quantized_parse(&cx, &arena, old, sizeof old - 1, &in[0]), PARE_OK);
+    ck_assert_msg(quantized_open(&cx, &arena, &in[0], false, false, &ck) == PARE_OK, "%s", cx.what);
+    const pare_tensor *const t = pare_checkpoint_find(&ck, LAYER ".weight");
+    ck_assert(t && t->shape[0] == 1 && t->shape[1] == 80);
+    for (size_t i = 0; i < 80; i++)
+        ck_assert(((const float *)t->data)[i] == -3); /* all codes are 1 */
+    pare_scratch_close(&ck.scratch);
+    ck_assert_int_eq(quantized_parse(&cx, &arena, new, sizeof new - 1, &in[1]), PARE_OK);
+    ck_assert_int_eq(quantized_open(&cx, &arena, &in[1], false, false, &ck), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "word 7 has bits behind the last of 80"));
+    pare_ctx_clear(&cx);
+    pare_json_free(in[0].config);
+    pare_json_free(in[1].config);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("compressed_linears");
@@ -106,6 +137,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, weights_have_the_bits_of_the_reference, 0, LINEARS);
+    tcase_add_test(t, words_that_fit_both_packings_go_by_the_version);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
