@@ -189,6 +189,18 @@ void pare__count_kind(pare_count *n, const pare_config *own)
     b->router.name = own->experts ? arch->experts->router : NULL;
 }
 
+bool pare__count_recurrent(pare_count *n)
+{
+    pare_config own = n->model.config;
+    if (!own.mixed)
+        return false;
+    own.arch = own.arch->recurrent;
+    own.mixed = false;
+    n->used = 0;
+    pare__count_kind(n, &own);
+    return true;
+}
+
 /* Dense linears in floats; those of experts as files have them. */
 static pare_status describe_block(pare_count *n)
 {

@@ -66,6 +66,10 @@ PARE_CHECKED pare_status pare_work_of(pare_ctx *cx, const pare_model *m, pare_ba
 /* Gives the block of a count the linears of a block of this configuration. */
 void pare__count_kind(pare_count *n, const pare_config *own);
 
+/* From here on it counts, from 0 again, a block with a recurrent state of a configuration that has
+ * both kinds; false where there are none. */
+bool pare__count_recurrent(pare_count *n);
+
 /* Adds `count` objects of `size` bytes, with room for alignment, to a count's operations. */
 void pare__count_add(const pare_ops *o, size_t count, size_t size);
 

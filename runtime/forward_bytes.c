@@ -48,13 +48,7 @@ size_t pare_block_forward_bytes(const pare_ctx *cx, const pare_config *c, pare_b
     pare_status s = pare_count_begin(cx, c, batch, inputs, &n);
     if (s == PARE_OK)
         s = run(&n, batch);
-    if (s == PARE_OK && c->mixed) {
-        pare_config own = *c;
-        own.arch = c->arch->recurrent;
-        own.mixed = false;
-        n.used = 0;
-        pare__count_kind(&n, &own);
+    if (s == PARE_OK && pare__count_recurrent(&n))
         s = run(&n, batch);
-    }
     return pare_count_end(&n, s);
 }

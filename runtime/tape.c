@@ -410,13 +410,7 @@ size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batc
     pare_status s = pare_count_begin(cx, c, batch, bf16 ? PARE_INPUTS_BF16 : PARE_INPUTS_NONE, &n);
     if (s == PARE_OK)
         s = dry_run(&n, batch, bf16);
-    if (s == PARE_OK && c->mixed) {
-        pare_config own = *c;
-        own.arch = c->arch->recurrent;
-        own.mixed = false;
-        n.used = 0;
-        pare__count_kind(&n, &own);
+    if (s == PARE_OK && pare__count_recurrent(&n))
         s = dry_run(&n, batch, bf16);
-    }
     return pare_count_end(&n, s);
 }
