@@ -10,7 +10,7 @@
 
 static const char example_recipe[] =
     "pare: 1\n"
-    "config: config.json            # the shape: a config.json of a family that train writes\n"
+    "config: config.json            # the shape: a config.json of a family that pare trains\n"
     "vocabulary: 4096               # train a tokenizer; or tokenizer: PATH\n"
     "output: tiny                   # a checkpoint that any program loads\n"
     "data: {text: [prose.txt], window: 256}\n"
