@@ -160,6 +160,12 @@ static void dense_tile(const pare__work *w, const pare__job *j, size_t r0, size_
         w->kernels->gemm_f32_f32(y, j->ldy, x, ldx, (const float *)data + first, k, m, n, k);
 }
 
+/* Whether one token meets weights that are decoded in registers. */
+static bool fuses(const pare__work *w, const pare__job *j)
+{
+    return j->decode && w->m == 1 && pare__linear_fuses(w->cpu, j->w);
+}
+
 static void tile(const pare__work *w, const pare__job *j, size_t row_tile, size_t token_tile,
                  size_t worker)
 {
@@ -167,7 +173,7 @@ static void tile(const pare__work *w, const pare__job *j, size_t row_tile, size_
     const size_t r1 = j->w->n - r0 < PARE__TILE_ROWS ? j->w->n : r0 + PARE__TILE_ROWS;
     const size_t t1 = w->m - t0 < j->tile_tokens ? w->m : t0 + j->tile_tokens;
     float *const buffer = w->buffer ? w->buffer + worker * w->buffer_floats : NULL;
-    if (j->decode && w->m == 1 && pare__linear_fuses(w->cpu, j->w))
+    if (fuses(w, j))
         fused_tile(w, j, r0, r1);
     else if (j->decode)
         decoded_tile(w, j, r0, r1, buffer);
@@ -248,11 +254,11 @@ pare_status pare_linear_check(pare_ctx *cx, const pare_linear *w)
 }
 
 /* Floats that a worker needs for one job: a panel, or the inputs of outliers of a tile. */
-static size_t buffer_floats(const pare__job *j)
+static size_t buffer_floats(const pare__work *w, const pare__job *j)
 {
     const size_t wide = j->w->bits ? j->w->panel.k : 0, gathered = j->w->outliers.count;
     if (j->decode)
-        return PARE__TILE_ROWS * wide;
+        return fuses(w, j) ? 0 : PARE__TILE_ROWS * wide;
     if (pare__linear_tiled(j->w))
         return (wide + sizeof(float) - 1) / sizeof(float);
     if (!gathered)
@@ -280,11 +286,12 @@ static pare_status prepare(pare_ctx *cx, pare_arena *scratch, bool exact, pare__
         j->decode = j->w->bits && (exact || j->w->activation.mode == PARE_ACTIVATION_FLOAT);
         j->tile_tokens = tile_tokens(w, j);
         j->token_tiles = (w->m + j->tile_tokens - 1) / j->tile_tokens;
-        const size_t floats = buffer_floats(j);
+        const size_t floats = buffer_floats(w, j);
         w->buffer_floats = floats > w->buffer_floats ? floats : w->buffer_floats;
     }
     if (w->buffer_floats) {
-        w->buffer = pare_arena_take(scratch, pare_threads(cx), w->buffer_floats * sizeof(float));
+        w->buffer =
+            pare_arena_take_raw(scratch, pare_threads(cx), w->buffer_floats * sizeof(float));
         if (!w->buffer)
             return PARE_ENOMEM;
     }
