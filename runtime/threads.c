@@ -35,23 +35,29 @@ enum {
 #define ACTIVE  (OPEN - 1)
 #define TURN(s) ((s) >> 32)
 
+/* Each worker has a share of the chunks, one stretch of the loop, and takes from those of others
+ * when it has none left. So memory behind a chunk, which its kernel asks for ahead of time, is
+ * mostly read by the same worker. */
+typedef struct worker {
+    pare_pool *pool;
+    pthread_t thread; /* of a helper */
+    size_t end;
+    atomic_size_t next; /* first chunk of the share not yet handed out */
+    char apart[64];     /* no two of them in one line of the cache */
+} worker;
+
 struct pare_pool {
     size_t helpers;
     pare_task *task;
     void *arg;
     size_t count, chunk;
-    atomic_size_t next;                  /* first item not yet handed out */
     int64_t alone_until, pause, stalled; /* ns; the caller's: see STALL_NS */
     int64_t last_ns;                     /* length of the last loop */
     _Atomic uint64_t state;
     atomic_bool stop;
     pthread_mutex_t lock;
     pthread_cond_t turn_changed, all_idle;
-    struct pare_helper {
-        pare_pool *pool;
-        size_t worker;
-        pthread_t thread;
-    } helper[];
+    worker worker[]; /* the caller, then the helpers */
 };
 
 static inline void pause_cpu(void)
@@ -68,15 +74,42 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Runs the next chunk; false when none is left. */
-static bool run_chunk(pare_pool *p, size_t worker)
+static void share_out(pare_pool *p)
 {
-    const size_t begin = atomic_fetch_add(&p->next, p->chunk);
-    if (begin >= p->count)
+    const size_t workers = p->helpers + 1;
+    const size_t chunks = p->count / p->chunk + (p->count % p->chunk ? 1 : 0);
+    const size_t each = chunks / workers,
+                 more = chunks % workers; /* the first ones take one more */
+    size_t begin = 0;
+    for (size_t i = 0; i < workers; i++) {
+        p->worker[i].end = begin + each + (i < more ? 1 : 0);
+        atomic_store(&p->worker[i].next, begin);
+        begin = p->worker[i].end;
+    }
+}
+
+/* Runs the next chunk of a share; false when none is left. */
+static bool run_chunk_of(pare_pool *p, worker *of, size_t self)
+{
+    if (atomic_load(&of->next) >= of->end)
         return false;
-    const size_t left = p->count - begin;
-    p->task(p->arg, begin, begin + (left < p->chunk ? left : p->chunk), worker);
+    const size_t chunk = atomic_fetch_add(&of->next, 1);
+    if (chunk >= of->end)
+        return false;
+    const size_t begin = chunk * p->chunk, left = p->count - begin;
+    p->task(p->arg, begin, begin + (left < p->chunk ? left : p->chunk), self);
     return true;
+}
+
+/* Runs a chunk of the worker's own share, or of the next one that has any; false when none is left.
+ */
+static bool run_chunk(pare_pool *p, size_t self)
+{
+    const size_t workers = p->helpers + 1;
+    for (size_t i = 0; i < workers; i++)
+        if (run_chunk_of(p, &p->worker[(self + i) % workers], self))
+            return true;
+    return false;
 }
 
 /* Waits for a turn other than `seen`; returns the state that showed it. */
@@ -118,13 +151,13 @@ static void leave_turn(pare_pool *p)
 
 static void *helper_main(void *arg)
 {
-    const struct pare_helper *const self = arg;
+    const worker *const self = arg;
     pare_pool *const p = self->pool;
     for (uint64_t seen = 0; !atomic_load(&p->stop);) {
         const uint64_t s = wait_turn(p, seen);
         seen = TURN(s);
         if (join_turn(p, s)) {
-            while (run_chunk(p, self->worker))
+            while (run_chunk(p, (size_t)(self - p->worker)))
                 ;
             leave_turn(p);
         }
@@ -166,7 +199,7 @@ static void stop_helpers(pare_pool *p, size_t started)
     open_turn(p, 0);
     wake_sleepers(p);
     for (size_t i = 0; i < started; i++)
-        (void)pthread_join(p->helper[i].thread, NULL);
+        (void)pthread_join(p->worker[i + 1].thread, NULL);
     (void)pthread_mutex_destroy(&p->lock);
     (void)pthread_cond_destroy(&p->turn_changed);
     (void)pthread_cond_destroy(&p->all_idle);
@@ -181,7 +214,7 @@ size_t pare_cpu_count(void)
 
 static size_t pool_bytes(size_t helpers)
 {
-    return sizeof(pare_pool) + helpers * sizeof(struct pare_helper);
+    return sizeof(pare_pool) + (helpers + 1) * sizeof(worker);
 }
 
 uint64_t pare_pool_room(size_t threads)
@@ -197,8 +230,8 @@ static size_t start_helpers(pare_pool *p)
     if (pthread_attr_init(&attr) != 0)
         return 0;
     if (pthread_attr_setstacksize(&attr, STACK_BYTES) == 0)
-        while (started < p->helpers && pthread_create(&p->helper[started].thread, &attr,
-                                                      helper_main, &p->helper[started]) == 0)
+        while (started < p->helpers && pthread_create(&p->worker[started + 1].thread, &attr,
+                                                      helper_main, &p->worker[started + 1]) == 0)
             started++;
     (void)pthread_attr_destroy(&attr);
     return started;
@@ -225,10 +258,8 @@ pare_status pare_pool_new(pare_ctx *cx, size_t threads, pare_pool **pool)
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_cond_init(&p->turn_changed, NULL);
     (void)pthread_cond_init(&p->all_idle, NULL);
-    for (size_t i = 0; i < want; i++) {
-        p->helper[i].pool = p;
-        p->helper[i].worker = i + 1;
-    }
+    for (size_t i = 0; i <= want; i++)
+        p->worker[i].pool = p;
     const size_t started = start_helpers(p);
     if (started < want) {
         stop_helpers(p, started);
@@ -278,7 +309,7 @@ void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *ta
     p->arg = arg;
     p->count = count;
     p->chunk = chunk;
-    atomic_store(&p->next, 0);
+    share_out(p);
     const int64_t start = now_ns(), alone = start < p->alone_until ? ALONE_NS : 0;
     bool open = !alone, awake = false;
     size_t chunks = 0;

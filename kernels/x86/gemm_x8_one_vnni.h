@@ -30,7 +30,7 @@ PARE_INLINE void one_token(float *y, const pare_x8 *x, const pare_panel *w, size
             d[i] = VS(setzero)();
         for (; k < end; k += PARE_ATOM_K, atom += size) {
             for (size_t line = 0; line < size; line += 64)
-                _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T0);
+                _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T1);
             add_atom(d, atom, x->codes + k, bits);
         }
         const __m256i zero = z >= 0 ? _mm256_set1_epi32(z)
