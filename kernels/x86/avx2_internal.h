@@ -19,6 +19,16 @@ PARE_KERNEL_LIST(X)
 
 #define PARE_INLINE static inline __attribute__((always_inline))
 
+enum { NEAR = 512 /* bytes of prefetch distance to the first-level cache */ };
+
+/* Asks for a line of memory that is read once, as a stream: `far` bytes ahead to the second-level
+ * cache, which waits for more lines at a time than the first, and from there to the first. */
+PARE_INLINE void prefetch_stream(const void *at, size_t far)
+{
+    _mm_prefetch((const char *)at + far, _MM_HINT_T1);
+    _mm_prefetch((const char *)at + NEAR, _MM_HINT_T0);
+}
+
 /* The first n (at most 8) of 8 lanes. */
 PARE_INLINE __m256i mask_first(size_t n)
 {

@@ -129,9 +129,11 @@ void pare_gemv_24_avx512(float *y, const float *x, size_t k, const pare_panel *w
             acc[p] = _mm512_setzero_ps();
         const uint8_t *at = indices;
         for (size_t j = 0; j < k; j += ATOM, at += INDICES, next += PARE_ATOM_N * ATOM) {
-            _mm_prefetch((const char *)at + AHEAD, _MM_HINT_T0);
-            for (size_t line = 0; line < PARE_ATOM_N; line++)
-                _mm_prefetch(next + 64 * line, _MM_HINT_T0);
+            prefetch_stream(at, AHEAD);
+            for (size_t r = 0; r < PARE_ATOM_N; r++) {
+                _mm_prefetch(next + 64 * r, _MM_HINT_T1);
+                _mm_prefetch((const char *)(value + r * w->ldv + j / 2) + NEAR, _MM_HINT_T0);
+            }
             if (k - j >= ATOM)
                 add_atom(acc, x + j, ATOM, value + j / 2, w->ldv, at);
             else
@@ -196,7 +198,7 @@ PARE_INLINE void rows_mask(float *y, const float *x, const pare_mask *w, size_t 
         acc[p] = _mm512_setzero_ps();
     for (size_t j = 0; j < whole; j += 16) {
         for (size_t line = 0; line < lines; line++, next += 64)
-            _mm_prefetch(next, _MM_HINT_T0);
+            _mm_prefetch(next, _MM_HINT_T1);
         add_16(acc, x, bits, row_bytes, value, end, j, 16, pairs);
     }
     if (whole < w->k)

@@ -81,7 +81,7 @@ PARE_INLINE void rows_dot(float *y, size_t ldy, const float *x, size_t ldx, cons
         for (size_t r = 0; r < lines; r++)
             _mm_prefetch(next + r * LINE, _MM_HINT_T1);
         for (size_t r = 0; r < lines; r++)
-            _mm_prefetch((const char *)w + r * row_bytes + j * size + 512, _MM_HINT_T0);
+            _mm_prefetch((const char *)w + r * row_bytes + j * size + NEAR, _MM_HINT_T0);
         for (size_t i = 0; i < step; i += 8)
             add_8(acc, x, ldx, w, row_bytes, j + i, lines, tokens, ty);
     }

@@ -124,8 +124,8 @@ PARE_INLINE __m256i span_dot(const uint8_t *codes, const uint8_t *indices, const
         const uint8_t *const atom = codes + k / 64 * size, *const e = indices + k / 64 * INDICES;
         if (k % 64 == 0 && end - k >= 64) {
             for (size_t line = 0; line < size; line += 64)
-                _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T0);
-            _mm_prefetch((const char *)e + AHEAD * INDICES / size, _MM_HINT_T0);
+                prefetch_stream(atom + line, AHEAD);
+            prefetch_stream(e, AHEAD * INDICES / size);
             add_half(&sums, atom, e, x + k, 0, bits);
             add_half(&sums, atom, e, x + k + HALF, 1, bits);
             k += 64;

@@ -66,8 +66,8 @@ PARE_INLINE __m256i group_dot(const uint8_t *codes, const uint8_t *indices, cons
         const uint8_t *const atom = codes + k / 64 * size, *const e = indices + k / 64 * INDICES;
         const size_t next = end - k / 64 * 64 < 64 ? end : k / 64 * 64 + 64;
         for (size_t line = 0; line < size; line += 64)
-            _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T0);
-        _mm_prefetch((const char *)e + AHEAD / 2, _MM_HINT_T0);
+            prefetch_stream(atom + line, AHEAD);
+        prefetch_stream(e, AHEAD / 2);
         if (next - k == 64)
             s = add_atom(s, atom, e, x + k, 3, bits);
         else if (k % 64 == 0)

@@ -92,7 +92,7 @@ PARE_INLINE void tile(float *y, size_t ldy, const pare_x8 *x, const pare_panel *
         for (; k < end; k += 32, atom += size) {
             if (mt == 1)
                 for (size_t line = 0; line < size; line += 64)
-                    _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T0);
+                    prefetch_stream(atom + line, AHEAD);
             add_atom(d, atom, codes + k, x->k, bits, mt);
         }
         const __m256 s = load_scales(w->scales + g);

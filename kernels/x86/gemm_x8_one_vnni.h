@@ -13,7 +13,7 @@
 
 #ifdef PARE_VNNI
 
-enum { AHEAD = 4096, NEAR = 512 /* bytes of prefetch distance to L2 and to L1 */ };
+enum { AHEAD = 4096 /* bytes of prefetch distance */ };
 
 /* Eight rows by one token. z: zero point of all weights, or -1. */
 PARE_INLINE void one_token(float *y, const pare_x8 *x, const pare_panel *w, size_t row,
@@ -29,10 +29,8 @@ PARE_INLINE void one_token(float *y, const pare_x8 *x, const pare_panel *w, size
         for (size_t i = 0; i < FIELDS; i++)
             d[i] = VS(setzero)();
         for (; k < end; k += PARE_ATOM_K, atom += size) {
-            for (size_t line = 0; line < size; line += 64) {
-                _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T1);
-                _mm_prefetch((const char *)atom + NEAR + line, _MM_HINT_T0);
-            }
+            for (size_t line = 0; line < size; line += 64)
+                prefetch_stream(atom + line, AHEAD);
             add_atom(d, atom, x->codes + k, bits);
         }
         const __m256i zero = z >= 0 ? _mm256_set1_epi32(z)

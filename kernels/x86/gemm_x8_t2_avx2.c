@@ -59,7 +59,7 @@ PARE_INLINE __m256i atoms_dot(const uint8_t *atom, const int8_t *x, size_t atoms
 #pragma GCC unroll 4
     for (size_t i = 0; i < atoms; i++) {
         const uint8_t *const at = atom + i * ATOM;
-        _mm_prefetch((const char *)at + AHEAD, _MM_HINT_T0);
+        prefetch_stream(at, AHEAD);
         add_half(&f, at, x + i * PARE_ATOM_K, i == 0);
         add_half(&f, at + ATOM / 2, x + i * PARE_ATOM_K + PARE_ATOM_K / 2, false);
     }

@@ -5,7 +5,7 @@
 #ifdef __AVX2__
 #include "kernels/x86/decode_avx2.h"
 
-enum { AHEAD = 1024 /* bytes of prefetch distance */ };
+enum { AHEAD = 4096 /* bytes of prefetch distance */ };
 
 /* Eight columns from x on, of which the first n count; a lane without a column keeps its value. */
 PARE_INLINE __m256 add_8(__m256 acc, const float *x, __m256 w, size_t n)
@@ -51,7 +51,7 @@ PARE_INLINE void gemv(float *y, const float *x, size_t k, const pare_panel *w, u
             book_levels(own, w->book + (row << bits), bits);
         for (size_t j = 0; j < w->k; j += PARE_ATOM_K, atom += size) {
             for (size_t line = 0; line < size; line += 64)
-                _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T0);
+                prefetch_stream(atom + line, AHEAD);
             if (kd == PARE_DECODE_SUPER)
                 super_values(values, w, row * groups + j / w->group * PARE_ATOM_N,
                              row / PARE_ATOM_N * (w->k / PARE_ATOM_K) + j / PARE_ATOM_K, bits);

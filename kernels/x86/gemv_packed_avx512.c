@@ -50,7 +50,11 @@ PARE_INLINE void prefetch_atoms(const pair *p, const uint8_t *atom, unsigned bit
     const size_t ahead = p->stride < AHEAD ? AHEAD : p->stride;
     const char *const from = (const char *)p->codes + 2 * (ahead + (size_t)(atom - p->codes));
     for (size_t line = 0; line < 2 * pare_atom_bytes(bits); line += 64)
-        _mm_prefetch(from + line, _MM_HINT_T0);
+        _mm_prefetch(from + line, _MM_HINT_T1);
+    for (size_t line = 0; line < pare_atom_bytes(bits); line += 64) {
+        _mm_prefetch((const char *)atom + NEAR + line, _MM_HINT_T0);
+        _mm_prefetch((const char *)atom + p->stride + NEAR + line, _MM_HINT_T0);
+    }
 }
 
 /* --- a column of 16 rows ---------------------------------------------------------------------- */
@@ -516,7 +520,7 @@ PARE_INLINE void gemv_book(float *y, const float *x, size_t k, const pare_panel 
             acc[i] = _mm512_setzero_ps();
         for (size_t j = 0; j < k; j += PARE_ATOM_K, atom += size) {
             for (size_t line = 0; line < size; line += 64)
-                _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T0);
+                prefetch_stream(atom + line, AHEAD);
             if (k - j >= PARE_ATOM_K)
                 add_book(acc, x + j, PARE_ATOM_K, atom, &b, bits);
             else
