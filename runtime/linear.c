@@ -15,7 +15,7 @@
 #include "runtime/threads.h"
 
 enum {
-    FEW_TOKENS = 4,     /* below, the time goes into decoding: panels stay small */
+    FEW_TOKENS = 9,     /* below, the time goes into decoding: panels stay small */
     DENSE_TOKENS = 128, /* that meet rows of floats once they are packed, where there are many */
     TOKENS_MIN = 96,
     TOKENS_MAX = 512,

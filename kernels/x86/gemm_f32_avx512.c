@@ -1,17 +1,17 @@
-/* F32 activations with F32, F16 or BF16 weights, many tokens. The eight lanes of an output are half
- * of a vector: it holds eight columns of two rows, and meets those of a token twice. As with AVX2,
- * a panel of 2 PAIRS x DEPTH weights is converted into the second-level cache; tiles are of 2 pairs
- * of rows by 8 tokens. Few tokens are a matter of memory. */
+/* F32 activations with F32, F16 or BF16 weights, two tokens and more; one is a matter of memory.
+ * The eight lanes of an output are half of a vector: it holds eight columns of two rows, and meets
+ * those of a token twice. Tiles are of 2 pairs of rows by 8 tokens. Few tokens meet weights as they
+ * lie; for many, as with AVX2, a panel of 2 PAIRS x DEPTH weights is converted into the
+ * second-level cache. */
 #define PARE_VNNI_BITS 512
-#include "kernels/x86/vnni_internal.h"
+#include "kernels/x86/gemv_avx512.h"
 
 #ifdef PARE_VNNI
 
 enum {
-    TR = 2,         /* pairs of rows of a register tile */
-    TT = 8,         /* tokens of a register tile */
-    FEW = 6,        /* tokens of F32 weights, which may lie in a cache */
-    FEW_HALVES = 8, /* of halves: where they lie in memory, a panel costs more than it saves */
+    TR = 2,  /* pairs of rows of a register tile */
+    TT = 8,  /* tokens of a register tile */
+    FEW = 8, /* tokens that are few: a panel would cost more than it saves */
     PAIRS = 32,
     TOKENS = 128, /* with the panel, 390 KB of stack */
     DEPTH = 512,
@@ -204,31 +204,114 @@ PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const vo
                   m - t < TOKENS ? m - t : TOKENS, n - r < rows ? n - r : rows, k, ty);
 }
 
+/* --- few tokens ------------------------------------------------------------------------------- */
+
+/* Columns [j, j + 8) of TR pairs of rows; of the last columns, n of them. */
+PARE_INLINE void load_pairs(__m512 v[TR], const uint8_t *w, size_t row_bytes, size_t j, size_t n,
+                            type ty)
+{
+    for (size_t r = 0; r < TR; r++, w += 2 * row_bytes)
+        v[r] = _mm512_insertf32x8(twice(load_first(w + j * type_bytes(ty), n, ty)),
+                                  load_first(w + row_bytes + j * type_bytes(ty), n, ty), 1);
+}
+
+/* y[t, r] of 2 TR rows and `tokens` tokens, at most FEW. As with AVX2, the rows are one stretch of
+ * memory, asked for from its begin to its end, `ahead` bytes before. */
+PARE_INLINE void few_rows(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
+                          size_t row_bytes, size_t k, size_t ahead, size_t tokens, type ty)
+{
+    enum { LINE = 64 };
+    const size_t whole = k / 8 * 8, step = LINE / type_bytes(ty);
+    const char *next = (const char *)w + ahead;
+    __m512 acc[FEW * TR], v[TR];
+    for (size_t i = 0; i < FEW * TR; i++)
+        acc[i] = _mm512_setzero_ps();
+    for (size_t j = 0; j < whole; j += 8) {
+        if (j % step == 0)
+            for (size_t r = 0; r < (size_t)2 * TR; r++, next += LINE) {
+                _mm_prefetch(next, _MM_HINT_T1);
+                _mm_prefetch((const char *)w + r * row_bytes + j * type_bytes(ty) + NEAR,
+                             _MM_HINT_T0);
+            }
+        load_pairs(v, w, row_bytes, j, 8, ty);
+        for (size_t t = 0; t < tokens; t++)
+            for (size_t r = 0; r < TR; r++)
+                acc[t * TR + r] = add_8(acc[t * TR + r], x + t * ldx + j, v[r], 8);
+    }
+    if (whole < k) {
+        load_pairs(v, w, row_bytes, whole, k - whole, ty);
+        for (size_t t = 0; t < tokens; t++)
+            for (size_t r = 0; r < TR; r++)
+                acc[t * TR + r] = add_8(acc[t * TR + r], x + t * ldx + whole, v[r], k - whole);
+    }
+    for (size_t t = 0; t < tokens; t += 4) {
+        float sum[4][2 * TR];
+        _mm512_storeu_ps(sum, sum_rows(acc + t * TR));
+        for (size_t i = t; i < tokens && i < t + 4; i++)
+            memcpy(y + i * ldy, sum[i - t], sizeof sum[0]);
+    }
+}
+
+PARE_INLINE void few_tokens(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
+                            size_t row_bytes, size_t tokens, size_t n, size_t k, type ty)
+{
+    const size_t rows = 2 * (size_t)TR, ahead = rows * row_bytes;
+    for (size_t r = 0; r < n; r += rows, w += rows * row_bytes)
+        few_rows(y + r, ldy, x, ldx, w, row_bytes, k, ahead, tokens, ty);
+}
+
+/* Rows that `few_rows` takes together; those behind them are left to AVX2. */
+PARE_INLINE size_t few(float *y, size_t ldy, const float *x, size_t ldx, const void *w, size_t ldw,
+                       size_t m, size_t n, size_t k, type ty)
+{
+    const size_t rows = n / (2 * TR) * (2 * TR), bytes = ldw * type_bytes(ty);
+    switch (m) {
+    case 2: few_tokens(y, ldy, x, ldx, w, bytes, 2, rows, k, ty); break;
+    case 3: few_tokens(y, ldy, x, ldx, w, bytes, 3, rows, k, ty); break;
+    case 4: few_tokens(y, ldy, x, ldx, w, bytes, 4, rows, k, ty); break;
+    case 5: few_tokens(y, ldy, x, ldx, w, bytes, 5, rows, k, ty); break;
+    case 6: few_tokens(y, ldy, x, ldx, w, bytes, 6, rows, k, ty); break;
+    case 7: few_tokens(y, ldy, x, ldx, w, bytes, 7, rows, k, ty); break;
+    case 8: few_tokens(y, ldy, x, ldx, w, bytes, 8, rows, k, ty); break;
+    default: return 0;
+    }
+    return rows;
+}
+
 void pare_gemm_f32_f32_avx512(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
                               size_t ldw, size_t m, size_t n, size_t k)
 {
-    if (m <= FEW || k == 0)
-        pare_gemm_f32_f32_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
-    else
+    if (m > FEW && k > 0) {
         gemm(y, ldy, x, ldx, w, ldw, m, n, k, F32);
+        return;
+    }
+    const size_t done = few(y, ldy, x, ldx, w, ldw, m, n, k, F32);
+    if (done < n)
+        pare_gemm_f32_f32_avx2(y + done, ldy, x, ldx, w + done * ldw, ldw, m, n - done, k);
 }
 
 void pare_gemm_f32_f16_avx512(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
                               size_t ldw, size_t m, size_t n, size_t k)
 {
-    if (m <= FEW_HALVES || k == 0)
-        pare_gemm_f32_f16_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
-    else
+    if (m > FEW && k > 0) {
         gemm(y, ldy, x, ldx, w, ldw, m, n, k, F16);
+        return;
+    }
+    const size_t done = few(y, ldy, x, ldx, w, ldw, m, n, k, F16);
+    if (done < n)
+        pare_gemm_f32_f16_avx2(y + done, ldy, x, ldx, w + done * ldw, ldw, m, n - done, k);
 }
 
 void pare_gemm_f32_bf16_avx512(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
                                size_t ldw, size_t m, size_t n, size_t k)
 {
-    if (m <= FEW_HALVES || k == 0)
-        pare_gemm_f32_bf16_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
-    else
+    if (m > FEW && k > 0) {
         gemm(y, ldy, x, ldx, w, ldw, m, n, k, BF16);
+        return;
+    }
+    const size_t done = few(y, ldy, x, ldx, w, ldw, m, n, k, BF16);
+    if (done < n)
+        pare_gemm_f32_bf16_avx2(y + done, ldy, x, ldx, w + done * ldw, ldw, m, n - done, k);
 }
 
 #endif
