@@ -13,10 +13,13 @@
 enum {
     ROWS = 8 * WIDE, /* of a vector */
 #if PARE_VNNI_BITS == 512
-    MT = 8, /* tokens of a register tile: with VT vectors of rows, 16 of 32 registers */
+    MT = 8,       /* tokens of a register tile: with VT vectors of rows, 16 of 32 registers */
+    MT_SHORT = 6, /* where groups are short: more is scaled at once */
 #else
     MT = 6, /* 12 of 16 registers */
+    MT_SHORT = 6,
 #endif
+    SHORT = 64, /* columns; shorter groups are short */
     TILES = 8,
     VT = 2, /* vectors of rows of a register tile */
 #ifdef PARE_TILES
@@ -36,6 +39,7 @@ typedef struct span {
     size_t begin, end, group; /* columns */
     size_t b;                 /* first activation group */
     bool first, last;         /* span of its groups */
+    bool even;                /* all rows have the same zero point */
 } span;
 
 /* Of a register tile: sums so far, codes, scales and sums of its tokens at the span. */

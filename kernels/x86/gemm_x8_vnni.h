@@ -98,6 +98,7 @@ PARE_INLINE void unpack_span(span *s, const pare_panel *w, size_t row, size_t bl
 {
     const size_t size = pare_atom_bytes(bits), groups = (w->k + w->group - 1) / w->group;
     const size_t stride = w->k / PARE_ATOM_K * size;
+    s->even = z >= 0;
     for (size_t v = 0; v < VT; v++) {
         const size_t first = v * WIDE < blocks ? v * WIDE : 0, at = row / 8 + first;
         const size_t wide = first + WIDE <= blocks ? 1 : 0;
@@ -128,17 +129,31 @@ PARE_INLINE void add_quads(vec d[TILES][VT], const vec (*w)[VT], const int8_t *x
             }
 }
 
+/* d of token t at first: what zero points take away, or what went before of a long group. */
+PARE_INLINE void start_group(const span *s, size_t g, const tokens *p, vec d[VT], size_t t)
+{
+    const vec sum = V(set1_epi32)(s->first ? p->sums[t * p->xgroups + g] : 0);
+    if (!s->first) {
+        for (size_t v = 0; v < VT; v++)
+            d[v] = p->carry[t][v];
+    } else if (s->even) {
+        const vec all = V(mullo_epi32)(s->less[g][0], sum);
+        for (size_t v = 0; v < VT; v++)
+            d[v] = all;
+    } else {
+        for (size_t v = 0; v < VT; v++)
+            d[v] = V(mullo_epi32)(s->less[g][v], sum);
+    }
+}
+
 PARE_INLINE void tile(const span *s, const tokens *p, size_t mt)
 {
     for (size_t k = s->begin, g = 0; k < s->end; k += s->group, g++) {
         const size_t width = s->end - k < s->group ? s->end - k : s->group;
         const size_t quad = (k - s->begin) / 4;
         vec d[TILES][VT];
-        for (size_t i = 0; i < mt * VT; i++)
-            d[i / VT][i % VT] =
-                s->first ? V(mullo_epi32)(s->less[g][i % VT],
-                                          V(set1_epi32)(p->sums[i / VT * p->xgroups + g]))
-                         : p->carry[i / VT][i % VT];
+        for (size_t t = 0; t < mt; t++)
+            start_group(s, g, p, d[t], t);
         add_quads(d, s->w + quad, p->x + 4 * quad, p->ldx, width / 4, mt);
         finish_group(s, g, p, d, mt);
     }
@@ -164,6 +179,7 @@ TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8)
 PARE_INLINE void block(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, size_t row,
                        size_t blocks, size_t t0, size_t t1, unsigned bits, int z)
 {
+    const size_t step = x->group < SHORT ? MT_SHORT : MT;
     vecf acc[TOKENS][VT];
     vec carry[TOKENS][VT];
     span s;
@@ -172,10 +188,10 @@ PARE_INLINE void block(float *y, size_t ldy, const pare_x8 *x, const pare_panel 
     for (size_t k = 0; k < x->k; k = s.end) {
         set_span(&s, x, k);
         unpack_span(&s, w, row, blocks, bits, z);
-        for (size_t t = t0; t < t1; t += MT) {
+        for (size_t t = t0; t < t1; t += step) {
             tokens p = tokens_at(x, t, s.b, acc + (t - t0), carry + (t - t0));
             p.x = x->codes + t * x->k + k;
-            tiles[t1 - t < MT ? t1 - t - 1 : MT - 1](&s, &p);
+            tiles[(t1 - t < step ? t1 - t : step) - 1](&s, &p);
         }
     }
     store_tokens(y, ldy, row, blocks, t0, t1, acc);
