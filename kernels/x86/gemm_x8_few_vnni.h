@@ -58,7 +58,9 @@ PARE_INLINE void prefetch_blocks(const uint8_t *first, size_t at, size_t bytes)
     if (ahead >= bytes)
         ahead += (VT * WIDE - 1) * bytes;
     for (size_t i = 0; i < VT * WIDE; i++)
-        _mm_prefetch((const char *)first + i * bytes + ahead, _MM_HINT_T0);
+        _mm_prefetch((const char *)first + i * bytes + ahead, _MM_HINT_T1);
+    for (size_t i = 0; i < VT * WIDE; i++)
+        _mm_prefetch((const char *)first + i * bytes + at + NEAR, _MM_HINT_T0);
 }
 
 /* Sets d to the sums of columns [k, end), activation group b. */
