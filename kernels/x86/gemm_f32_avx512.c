@@ -28,24 +28,30 @@ PARE_INLINE size_t type_bytes(type ty)
     return ty == F32 ? 4 : 2;
 }
 
-PARE_INLINE __m256 load_8(const uint8_t *w, type ty)
+/* Eight columns of two rows. */
+PARE_INLINE __m512 load_pair(const uint8_t *one, const uint8_t *two, type ty)
 {
     if (ty == F32)
-        return _mm256_loadu_ps((const float *)(const void *)w);
-    const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)w);
+        return _mm512_insertf32x8(
+            _mm512_castps256_ps512(_mm256_loadu_ps((const float *)(const void *)one)),
+            _mm256_loadu_ps((const float *)(const void *)two), 1);
+    const __m256i h = _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)one)),
+        _mm_loadu_si128((const __m128i *)(const void *)two), 1);
     if (ty == F16)
-        return _mm256_cvtph_ps(h);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+        return _mm512_cvtph_ps(h);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* The first n weights, zeros behind. */
-PARE_INLINE __m256 load_first(const uint8_t *w, size_t n, type ty)
+/* The first n columns of both, zeros behind. */
+PARE_INLINE __m512 load_first(const uint8_t *one, const uint8_t *two, size_t n, type ty)
 {
     if (n >= 8)
-        return load_8(w, ty);
-    uint8_t full[32] = {0};
-    memcpy(full, w, n * type_bytes(ty));
-    return load_8(full, ty);
+        return load_pair(one, two, ty);
+    uint8_t full[2][32] = {{0}};
+    memcpy(full[0], one, n * type_bytes(ty));
+    memcpy(full[1], two, n * type_bytes(ty));
+    return load_pair(full[0], full[1], ty);
 }
 
 PARE_INLINE __m512 twice(__m256 v)
@@ -64,8 +70,7 @@ PARE_INLINE void fill_panel(panel p, const uint8_t *w, size_t row_bytes, size_t 
         const uint8_t *const two = w + (2 * i + 1 < rows ? 2 * i + 1 : rows - 1) * row_bytes;
         for (size_t j = 0; j < depth; j += 8) {
             const size_t at = j * type_bytes(ty);
-            p[i / TR][j / 8][i % TR] = _mm512_insertf32x8(
-                twice(load_first(one + at, depth - j, ty)), load_first(two + at, depth - j, ty), 1);
+            p[i / TR][j / 8][i % TR] = load_first(one + at, two + at, depth - j, ty);
         }
     }
 }
@@ -211,8 +216,7 @@ PARE_INLINE void load_pairs(__m512 v[TR], const uint8_t *w, size_t row_bytes, si
                             type ty)
 {
     for (size_t r = 0; r < TR; r++, w += 2 * row_bytes)
-        v[r] = _mm512_insertf32x8(twice(load_first(w + j * type_bytes(ty), n, ty)),
-                                  load_first(w + row_bytes + j * type_bytes(ty), n, ty), 1);
+        v[r] = load_first(w + j * type_bytes(ty), w + row_bytes + j * type_bytes(ty), n, ty);
 }
 
 /* y[t, r] of 2 TR rows and `tokens` tokens, at most FEW. As with AVX2, the rows are one stretch of
