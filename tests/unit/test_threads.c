@@ -1,5 +1,6 @@
 #include "runtime/threads.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -115,6 +116,42 @@ START_TEST(helpers_wake_up_after_a_long_rest)
 }
 END_TEST
 
+/* What a helper that is held up does not get to; the first chunk of a helper waits for it. */
+typedef struct held {
+    atomic_size_t done;
+    atomic_bool held;
+    size_t waited_for;
+} held;
+
+static void hold_up_a_helper(void *arg, size_t begin, size_t end, size_t worker)
+{
+    held *const h = arg;
+    const struct timespec nap = {0, 1000000};
+    if (worker > 0 && !atomic_exchange(&h->held, true)) {
+        for (int i = 0; i < 5000 && atomic_load(&h->done) + 1 < ITEMS; i++)
+            (void)nanosleep(&nap, NULL);
+        h->waited_for = atomic_load(&h->done);
+    } else if (worker == 0 && begin < 2) {
+        (void)nanosleep(&nap, NULL); /* so long that the pool wakes up helpers */
+    }
+    for (int i = 0; i < 5000 && worker == 0 && begin == 2 && !atomic_load(&h->held); i++)
+        (void)nanosleep(&nap, NULL);
+    atomic_fetch_add(&h->done, end - begin);
+}
+
+START_TEST(a_helper_that_is_held_up_loses_its_share_to_others)
+{
+    pare_ctx cx;
+    start(&cx, 3);
+    held h = {.waited_for = 0};
+    pare_parallel(&cx, ITEMS, 1, hold_up_a_helper, &h);
+    ck_assert_uint_eq(h.done, ITEMS);
+    ck_assert(atomic_load(&h.held));
+    ck_assert_uint_eq(h.waited_for, ITEMS - 1);
+    stop(&cx);
+}
+END_TEST
+
 START_TEST(two_pools_do_not_disturb_each_other)
 {
     static tally t[2];
@@ -190,6 +227,7 @@ int main(void)
     tcase_add_loop_test(c, every_item_runs_once_in_chunks_of_the_asked_size, 1, 9);
     tcase_add_loop_test(c, many_tiny_loops_see_the_results_of_the_loops_before, 1, 9);
     tcase_add_test(c, helpers_wake_up_after_a_long_rest);
+    tcase_add_test(c, a_helper_that_is_held_up_loses_its_share_to_others);
     tcase_add_test(c, two_pools_do_not_disturb_each_other);
     tcase_add_loop_test(c, a_pool_that_never_runs_is_freed, 1, 9);
     tcase_add_test(c, a_context_without_a_pool_has_one_worker);
