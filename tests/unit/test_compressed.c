@@ -153,7 +153,7 @@ static const struct {
     {"\"sparsity_config\": {}", "\"sparsity_config\": {\"format\": \"dense\"}", NULL},
     {"\"transform_config\": {}", "\"transform_config\": {\"a\": 1}",
      "transform_config: is not read"},
-    {"\"num_bits\": 4", "\"num_bits\": 9", "group_0.weights.num_bits: integers of 2 to 8 bits"},
+    {"\"num_bits\": 4", "\"num_bits\": 9", "num_bits: 9 is not read; integers of 2 to 8 bits"},
     {"\"num_bits\": 4", "\"num_bits\": 6", "weight_packed is I32 [64, 12], quantization_config"},
     {"\"type\": \"int\"", "\"type\": \"log\"", "group_0.weights.type: only int and float are read"},
     {"\"strategy\": \"group\"", "\"strategy\": \"block\"",
