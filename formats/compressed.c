@@ -230,11 +230,13 @@ static int64_t said_bits(const pare_json *weights)
     return is_empty(width) ? 8 : pare_json_integer(width, 0);
 }
 
-static pare_status refuse_bits(const pare__quantized *q, const char *name, const pare_json *weights)
+static pare_status refuse_bits(const pare__quantized *q, const char *name, const pare_json *weights,
+                               bool is_float)
 {
-    char is[32] = "what is no whole number", what[192];
+    char is[48] = "what is no whole number", what[192];
     if (pare_json_type_of(pare_json_get(weights, "num_bits")) == PARE_JSON_INTEGER)
-        (void)snprintf(is, sizeof is, "%" PRId64, said_bits(weights));
+        (void)snprintf(is, sizeof is, "%" PRId64 " of %s", said_bits(weights),
+                       is_float ? "floats" : "integers");
     (void)snprintf(what, sizeof what,
                    "%s is not read; integers of 2 to 8 bits and floats of 8 are, and floats of 4 "
                    "in nvfp4-pack-quantized and mxfp4-pack-quantized",
@@ -264,7 +266,7 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
     out->bits_missing = is_empty(pare_json_get(weights, "num_bits"));
     PARE_TRY(read_layout(q, name, v, all->layout, &out->layout));
     if (out->layout->form != PAIRS && (bits < 2 || bits > 8 || (out->is_float && bits != 8)))
-        return refuse_bits(q, name, weights);
+        return refuse_bits(q, name, weights, out->is_float);
     if (pare_json_bool(pare_json_get(weights, "dynamic"), false))
         return pare__quantized_refuse(q, name, "weights.dynamic",
                                       "scales that are not stored are not read");
