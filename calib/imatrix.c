@@ -1,5 +1,6 @@
 #include "calib/imatrix.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,17 +109,40 @@ static size_t columns_of(const pare_gguf_tensor *t)
 }
 
 /* The counts of the sums in t, as many as matrices. */
-static const pare_gguf_tensor *counts_of(const pare_gguf *g, const pare_gguf_tensor *t, size_t len)
+static pare_status find_counts(const pare_imatrix *m, const pare_gguf *g, const pare_gguf_tensor *t,
+                               size_t len, const pare_gguf_tensor **out)
 {
     char name[NAME_MOST + sizeof counts];
-    if (len > NAME_MOST)
-        return NULL;
-    (void)snprintf(name, sizeof name, "%.*s%s", (int)len, t->name, counts);
-    const pare_gguf_tensor *const found = pare_gguf_tensor_find(g, name);
     const size_t k = columns_of(t);
-    return k && found && found->type->dtype == PARE_F32 && found->elements == t->elements / k
-               ? found
-               : NULL;
+    if (t->type->dtype != PARE_F32 || !k || len > NAME_MOST)
+        return pare_fail(m->cx, PARE_EFORMAT,
+                         "%s: %s is no matrix of sums in F32, or its name has more than %d bytes",
+                         m->file.path, t->name, NAME_MOST);
+    (void)snprintf(name, sizeof name, "%.*s%s", (int)len, t->name, counts);
+    const pare_gguf_tensor *const found = *out = pare_gguf_tensor_find(g, name);
+    if (!found)
+        return pare_fail(m->cx, PARE_EFORMAT, "%s: %s is there, but not %s, which belongs to it",
+                         m->file.path, t->name, name);
+    if (found->type->dtype != PARE_F32 || found->elements != t->elements / k)
+        return pare_fail(m->cx, PARE_EFORMAT,
+                         "%s: %s is not in F32, or not a count for each of %" PRIu64 " matrices",
+                         m->file.path, name, t->elements / k);
+    return PARE_OK;
+}
+
+/* A whole number of the head, from 1 to `most`. */
+static pare_status read_head(const pare_imatrix *m, const pare_gguf *g, const char *key,
+                             int64_t most, size_t *out)
+{
+    int64_t is;
+    const pare_gguf_value *const v = pare_gguf_find(g, key);
+    if (!pare_gguf_integer(v, 0, &is) || is < 1 || is > most)
+        return pare_fail(m->cx, PARE_EFORMAT,
+                         "%s: no importance matrix that pare reads: %s is %s; a whole number from "
+                         "1 to %" PRId64 " is expected",
+                         m->file.path, key, v ? "something else" : "missing", most);
+    *out = (size_t)is;
+    return PARE_OK;
 }
 
 static pare_status add_dataset(pare_arena *a, pare_imatrix *m, const char *text, size_t len)
@@ -150,17 +174,11 @@ static pare_status list_gguf(pare_arena *a, pare_imatrix *m)
 {
     pare_gguf g;
     size_t len;
-    int64_t chunks, chunk;
     PARE_TRY(pare_gguf_parse(m->cx, a, m->file.path, m->file.data, m->file.bytes, &g));
     if (!is_matrix(&g))
         return fault(m, "its general.type is not \"imatrix\"");
-    if (!pare_gguf_integer(pare_gguf_find(&g, "imatrix.chunk_count"), 0, &chunks) ||
-        !pare_gguf_integer(pare_gguf_find(&g, "imatrix.chunk_size"), 0, &chunk) || chunks < 1 ||
-        chunks > INT32_MAX || chunk < 1 || chunk > 1 << 24)
-        return fault(m, "imatrix.chunk_count or imatrix.chunk_size is missing or no number of "
-                        "tokens");
-    m->chunks = (size_t)chunks;
-    m->chunk = (size_t)chunk;
+    PARE_TRY(read_head(m, &g, "imatrix.chunk_count", INT32_MAX, &m->chunks));
+    PARE_TRY(read_head(m, &g, "imatrix.chunk_size", 1 << 24, &m->chunk));
     PARE_TRY(list_datasets(a, &g, m));
     m->entry = PARE_NEW(a, pare_imatrix_entry, g.tensors);
     if (!m->entry)
@@ -169,11 +187,8 @@ static pare_status list_gguf(pare_arena *a, pare_imatrix *m)
         const pare_gguf_tensor *const t = &g.tensor[i];
         if (!ends_in(t->name, sums, &len))
             continue;
-        const pare_gguf_tensor *const n = counts_of(&g, t, len);
-        if (t->type->dtype != PARE_F32 || !n)
-            return pare_fail(m->cx, PARE_EFORMAT,
-                             "%s: %s is not in F32, or has no count in F32 for each matrix",
-                             m->file.path, t->name);
+        const pare_gguf_tensor *n;
+        PARE_TRY(find_counts(m, &g, t, len, &n));
         char *const name = pare_arena_text(a, t->name, len);
         if (!name)
             return PARE_ENOMEM;

@@ -98,6 +98,7 @@ typedef struct pare__trainer {
     const pare_config *c, *tc; /* of the student, of the teacher */
     pare_forward student, teacher;
     size_t begun;           /* steps of an earlier run */
+    size_t step, lot;       /* that run now, from 0 on */
     size_t rows;            /* of the current lot */
     size_t prompt;          /* of the current step: tokens of the text in a window */
     pare_losses losses;     /* of the current step */
@@ -121,6 +122,9 @@ typedef struct pare__trainer {
     pare_projection *projection; /* of t, where it is needed; else NULL */
     double loss;                 /* of the lot so far */
 } pare__trainer;
+
+/* Says how far the training is when `share` of the current lot is done. */
+void pare__lot_tell(const pare__trainer *r, double share);
 
 /* Lot `lot` of a step: its part of the loss, and its gradient to where the tape adds it. The
  * statuses of pare_train. */

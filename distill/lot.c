@@ -114,6 +114,23 @@ static pare_status run_waiting(pare__trainer *r, pare__waiting *w, size_t block,
     return PARE_OK;
 }
 
+void pare__lot_tell(const pare__trainer *r, double share)
+{
+    const double lots = (double)pare__lots(r->data, r->o);
+    const char *const what = r->begun ? "training the rest" : "training";
+    if (pare_world_rank(r->cx) == 0)
+        pare_ctx_progress(r->cx, r->o->what ? r->o->what : what,
+                          (double)(r->step - r->begun) + ((double)r->lot + share) / lots,
+                          (double)(r->o->schedule.steps - r->begun));
+}
+
+/* Of the time of a lot; the way back takes twice as long, and runs blocks again that it has not
+ * kept. */
+static double forward_share(const pare__trainer *r)
+{
+    return r->o->keep ? 1 / 3. : 1 / 4.;
+}
+
 /* A model on the lot. `apart`: the inputs of each block stay, x [blocks + 1, rows, hidden]; else x
  * [rows, hidden] is what is behind the last. `wait` [blocks]: the way back begins with them; NULL:
  * there is none. */
@@ -128,6 +145,8 @@ static pare_status run_forward(pare__trainer *r, const pare_forward *f, bool apa
         const pare_tap taken = {.self = &k, .last = PARE_SITES, .see_qkv = keep};
         const pare_tap *const tap = k.qk || k.qkv ? &taken : NULL;
         PARE_TRY(pare_ctx_interrupted(r->cx));
+        if (f == &r->student)
+            pare__lot_tell(r, forward_share(r) * (double)b / (double)c->blocks);
         if (wait) {
             PARE_TRY(run_waiting(r, &wait[b], b, x, tap, x + floats));
             x += floats;
@@ -287,6 +306,7 @@ static pare_status run_backward(pare__trainer *r, double share)
         const float *const x = r->x + b * floats;
         pare__waiting *const w = &r->block[r->o->keep ? b : 0];
         PARE_TRY(pare_ctx_interrupted(r->cx));
+        pare__lot_tell(r, 1 - (1 - forward_share(r)) * (double)(b + 1) / (double)r->c->blocks);
         PARE_TRY(compare_attention(r, b, share));
         PARE_TRY(compare_streams(r, b, x + floats, weight));
         if (!r->o->keep)

@@ -49,6 +49,7 @@ static pare_status run_lots(pare__trainer *r, size_t step, bool drawn, double *l
     *loss = 0;
     for (size_t first = 0; first < lots; first += pare_world_size(r->cx)) {
         const bool one = first + rank < lots;
+        r->lot = first;
         const pare_status s = one ? pare__run_lot(r, step, drawn, first + rank) : PARE_OK;
         PARE_TRY(lots > 1 ? pare_world_agree(r->cx, s) : s);
         join_lots(r, first, loss);
@@ -119,8 +120,9 @@ static pare_status run_step(pare__trainer *r, pare_train_state *state,
     const pare_train_state none = {0, INFINITY, INFINITY};
     if (state->steps == 0)
         *state = none;
-    pare_ctx_progress(r->cx, r->begun ? "training the rest" : "training",
-                      (double)(state->steps - r->begun), (double)(schedule->steps - r->begun));
+    r->step = state->steps;
+    r->lot = 0;
+    pare__lot_tell(r, 0);
     order_step(r, state->steps, false);
     const bool drawn = choose(r, state->steps);
     const bool alike = r->losses.ce == r->o->losses.ce; /* comparable with the other steps */

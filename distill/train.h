@@ -58,6 +58,7 @@ typedef struct pare_train_opts {
     bool adapters;        /* the same: adapters are trained, linears beside them may be F16, BF16 */
     bool keep; /* blocks keep what they computed for the way back, all at once, instead of computing
                   it again: a step takes 6 flops per weight and token instead of 8. Same bytes. */
+    const char *what; /* is reported as this; NULL: as training */
 } pare_train_opts;
 
 /* Which leaves of a model are trained, and how. The block of those outside the blocks is

@@ -19,6 +19,7 @@
  * refused by name. Rounding of inputs (input_activations) is that of our kernels where they have it
  * (int8 per token or fixed, weights with a scale per row); other rounding is left out, with a
  * warning. Source: the documentation of compressed-tensors, and what its package reads. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,13 +224,32 @@ static void read_inputs(const pare_json *v, scheme *out)
         out->activation = (pare_activation){.mode = PARE_ACTIVATION_TENSOR, .bits = 8};
 }
 
+static int64_t said_bits(const pare_json *weights)
+{
+    const pare_json *const width = pare_json_get(weights, "num_bits");
+    return is_empty(width) ? 8 : pare_json_integer(width, 0);
+}
+
+static pare_status refuse_bits(const pare__quantized *q, const char *name, const pare_json *weights,
+                               bool is_float)
+{
+    char is[48] = "what is no whole number", what[192];
+    if (pare_json_type_of(pare_json_get(weights, "num_bits")) == PARE_JSON_INTEGER)
+        (void)snprintf(is, sizeof is, "%" PRId64 " of %s", said_bits(weights),
+                       is_float ? "floats" : "integers");
+    (void)snprintf(what, sizeof what,
+                   "%s is not read; integers of 2 to 8 bits and floats of 8 are, and floats of 4 "
+                   "in nvfp4-pack-quantized and mxfp4-pack-quantized",
+                   is);
+    return pare__quantized_refuse(q, name, "weights.num_bits", what);
+}
+
 static pare_status read_scheme(const pare__quantized *q, const char *name, const pare_json *v)
 {
     schemes *const all = q->settings;
     scheme *const out = &all->scheme[all->count];
     const pare_json *const weights = pare_json_get(v, "weights");
-    const pare_json *const width = pare_json_get(weights, "num_bits");
-    const int64_t bits = is_empty(width) ? 8 : pare_json_integer(width, 0);
+    const int64_t bits = said_bits(weights);
     if (all->count == GROUPS_MAX)
         return pare__quantized_refuse(q, "", "config_groups", "more than 64 groups are not read");
     *out = (scheme){
@@ -243,12 +263,10 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
     if (!out->is_float && !says(weights, "type", "int") &&
         !is_empty(pare_json_get(weights, "type")))
         return pare__quantized_refuse(q, name, "weights.type", "only int and float are read");
-    out->bits_missing = is_empty(width);
+    out->bits_missing = is_empty(pare_json_get(weights, "num_bits"));
     PARE_TRY(read_layout(q, name, v, all->layout, &out->layout));
     if (out->layout->form != PAIRS && (bits < 2 || bits > 8 || (out->is_float && bits != 8)))
-        return pare__quantized_refuse(q, name, "weights.num_bits",
-                                      "integers of 2 to 8 bits and floats of 8 are read; floats "
-                                      "of 4 in nvfp4-pack-quantized and mxfp4-pack-quantized");
+        return refuse_bits(q, name, weights, out->is_float);
     if (pare_json_bool(pare_json_get(weights, "dynamic"), false))
         return pare__quantized_refuse(q, name, "weights.dynamic",
                                       "scales that are not stored are not read");
@@ -273,6 +291,23 @@ static bool packs_apart(const pare__quantized *q)
     return end != version + 2 && minor < 18;
 }
 
+/* Names that hold no codes say nothing that is needed, but one that no program can read hides what
+ * was meant. */
+static pare_status check_ignored(const pare__quantized *q)
+{
+    const pare_json *const list = pare_json_get(q->config, "ignore");
+    for (size_t i = 0; i < pare_json_count(list); i++) {
+        const char *const text = pare_json_text(pare_json_at(list, i), NULL);
+        if (!text || strncmp(text, "re:", 3) != 0)
+            continue;
+        const pare_mark mark = pare_arena_mark(q->scratch);
+        pare__expression e;
+        PARE_TRY(pare__quantized_expression(q, "ignore re:", text + 3, &e));
+        pare_arena_rewind(q->scratch, mark);
+    }
+    return PARE_OK;
+}
+
 static pare_status begin(pare__quantized *q)
 {
     static const char *const none[] = {"sparsity_config", "transform_config"};
@@ -287,6 +322,7 @@ static pare_status begin(pare__quantized *q)
                 pare_json_get(q->config, none[i])) && /* dense: zeros are stored as others are */
             !says(pare_json_get(q->config, none[i]), "format", "dense"))
             return pare__quantized_refuse(q, "", none[i], "is not read");
+    PARE_TRY(check_ignored(q));
     pare__quantized_warn_cache(q);
     PARE_TRY(read_layout(q, "", q->config, &unnamed, &all->layout));
     all->apart = packs_apart(q);

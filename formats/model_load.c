@@ -76,6 +76,16 @@ static pare_status align_data(const loader *l, const pare_tensor *t, size_t size
     return PARE_OK;
 }
 
+/* What nobody packed a recipe may repair, as it may matrices. */
+static pare_status fail_value(const loader *l, const pare_tensor *t, size_t i, float value)
+{
+    return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s: value %zu is %s%s", file_of(l, t),
+                     t->name, i, isnan(value) ? "NaN" : "infinite",
+                     l->linears ? ""
+                                : "; \"nan: zero\" or \"nan: clamp\" in a recipe of \"pare "
+                                  "compress\" repairs such values");
+}
+
 /* All values of a tensor that has the shape. */
 static pare_status load_values(const loader *l, const char *base, const char *suffix, size_t rank,
                                const uint64_t *shape, size_t len, float **out)
@@ -89,11 +99,9 @@ static pare_status load_values(const loader *l, const char *base, const char *su
     if (!v)
         return PARE_ENOMEM;
     PARE_TRY(pare_tensor_to_f32(l->cx, t, 0, len, v));
-    for (size_t i = 0; i < len && !l->ck->nonfinite; i++) {
+    for (size_t i = 0; i < len && !l->ck->nonfinite; i++)
         if (!isfinite(v[i]))
-            return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s: value %zu is %s", file_of(l, t),
-                             t->name, i, isnan(v[i]) ? "NaN" : "infinite");
-    }
+            return fail_value(l, t, i, v[i]);
     *out = v;
     return PARE_OK;
 }

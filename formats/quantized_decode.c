@@ -105,17 +105,34 @@ static pare_encoding encoding_of(const pare__coded *c)
     return c->bits == 8 ? PARE_ENCODING_FP8 : PARE_ENCODING_MXFP4;
 }
 
+/* Scales in E4M3 are finite: the number beside them takes the weights out of what F32 holds. */
+static pare_status fail_beside(const pare__quantized *q, const pare__coded *c, size_t i)
+{
+    const bool divides = c->divisor != 0;
+    return pare_fail(
+        q->cx, PARE_EFORMAT,
+        "%s: tensor %s.%s: %g is too %s: value %zu of weight_scale %s it gives weights "
+        "that do not fit F32",
+        q->ck->path, c->name, divides ? "weight_global_scale" : "weight_scale_2",
+        (double)(divides ? c->divisor : c->factor), divides ? "small" : "large", i,
+        divides ? "divided by" : "times");
+}
+
 static pare_status check_scales(const pare__quantized *q, const pare__coded *c)
 {
     const float most = c->level ? pare_encodings[encoding_of(c)].most : (float)(1 << c->bits);
     float *scale;
     PARE_TRY(take_scales(q, c, &scale));
-    for (size_t i = 0; i < scale_count(c); i++)
-        if (!isfinite(scale[i] * most))
-            return fail_value(q, c->scales, i,
-                              isnan(scale[i])   ? "NaN"
-                              : isinf(scale[i]) ? "infinite"
-                                                : "so large that a weight may not be finite");
+    for (size_t i = 0; i < scale_count(c); i++) {
+        if (isfinite(scale[i] * most))
+            continue;
+        if (c->scales->dtype == PARE_F8_E4M3 && !isnan(scale[i]))
+            return fail_beside(q, c, i);
+        return fail_value(q, c->scales, i,
+                          isnan(scale[i])   ? "NaN"
+                          : isinf(scale[i]) ? "infinite"
+                                            : "so large that a weight may not be finite");
+    }
     return PARE_OK;
 }
 

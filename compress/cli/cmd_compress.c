@@ -361,12 +361,7 @@ static void print_text(const pare_cli *cli, const pare_compress_result *result)
         (void)printf("note              " PARE_CLI_UNTOKENIZED "\n");
     print_time(result);
     pare_cli_print_energy(cli, r->joules);
-    (void)printf("memory            at most %s allocated",
-                 pare_units_bytes(r->peak_anonymous_bytes, a));
-    if (r->peak_rss_bytes)
-        (void)printf("; at most %s at once, mapped files included",
-                     pare_units_bytes(r->peak_rss_bytes, b));
-    (void)printf("\n");
+    pare_cli_print_memory(r->peak_anonymous_bytes, r->peak_rss_bytes);
 }
 
 /* A line for --notify. */

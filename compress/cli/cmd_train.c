@@ -7,6 +7,7 @@
 #include "compress/text/units.h"
 #include "compress/train/train_job.h"
 #include "recipes/train_recipe.h"
+#include "runtime/machine.h"
 
 static const char example_recipe[] =
     "pare: 1\n"
@@ -166,6 +167,7 @@ static void print_text(const pare_cli *cli, const pare_train_done *d)
                      pare_plural(d->resumed));
     (void)printf("\n");
     pare_cli_print_energy(cli, d->joules);
+    pare_cli_print_memory(cli->cx.peak_bytes, pare_machine_peak_resident());
 }
 
 pare_status pare_train_run(pare_cli *cli, const pare_args *args)

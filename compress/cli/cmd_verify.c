@@ -68,19 +68,30 @@ static pare_status verify_json(pare_cli *cli, const char *path, const char *key,
     return pare_cli_print(f.json);
 }
 
+/* What was checked, and the end of it. Weights that cannot be opened leave nothing to count. */
+static void print_checked(const char *path, const pare_verify_result *r, const char *end)
+{
+    char bytes[PARE_UNIT_TEXT];
+    if (!r->files)
+        (void)printf("%s: nothing else could be checked\n", path);
+    else if (!r->tensors && r->findings && !r->importance)
+        (void)printf("%s: %zu file%s, %s: %s; no weights could be opened, so no tensor was "
+                     "checked\n",
+                     path, r->files, pare_plural(r->files), pare_units_bytes(r->bytes, bytes), end);
+    else
+        (void)printf("%s: %zu file%s, %zu tensor%s, %s: %s\n", path, r->files,
+                     pare_plural(r->files), r->tensors, pare_plural(r->tensors),
+                     pare_units_bytes(r->bytes, bytes), end);
+}
+
 static pare_status verify_text(pare_cli *cli, const char *path, const char *key,
                                pare_verify_result *r)
 {
     findings f = {.cli = cli, .key = key};
-    char bytes[PARE_UNIT_TEXT];
     PARE_TRY(verify(&f, path, r));
     if (f.count > FINDINGS_SHOWN)
         (void)printf("... and %zu more\n", f.count - FINDINGS_SHOWN);
-    (void)printf("%s: %zu file%s, %zu tensor%s, %s: %s\n", path, r->files, pare_plural(r->files),
-                 r->tensors, pare_plural(r->tensors), pare_units_bytes(r->bytes, bytes),
-                 !r->findings ? "all good"
-                 : key        ? "not what the key signed"
-                              : "damaged");
+    print_checked(path, r, !r->findings ? "all good" : key ? "not what the key signed" : "damaged");
     if (key && !r->findings)
         (void)printf("signed    by the key with SHA-256 %s\n", f.signer.id);
     if (r->statistics)

@@ -4,9 +4,23 @@
 #include <stdio.h>
 
 #include "compress/cli/measure_steps.h"
+#include "compress/evaluate/drafts.h"
 #include "recipes/recipe.h"
 
 enum { PROMPTS_MAX = 1 << 20, TOKENS = 128 };
+
+/* --continue-tokens is of --continuations alone. */
+static pare_status fail_without(pare_ctx *cx, const pare_args *args, const char *command)
+{
+    if (!pare_args_given(args, "draft"))
+        return pare_fail(cx, PARE_EUSAGE, "%s: --continue-tokens needs --continuations", command);
+    return pare_fail(
+        cx, PARE_EUSAGE,
+        "%s: --continue-tokens needs --continuations; --draft continues each prompt to "
+        "the end of its window, by at most %d tokens: give a smaller --window for "
+        "fewer, or --continuations N for continuations without the draft",
+        command, PARE_DRAFT_TOKENS);
+}
 
 pare_status pare_eval_continue_options(pare_cli *cli, const pare_args *args, const char *command,
                                        const pare_measure *m, pare_eval_continue *c)
@@ -16,7 +30,7 @@ pare_status pare_eval_continue_options(pare_cli *cli, const pare_args *args, con
     *c = (pare_eval_continue){.given = pare_args_given(args, "continue-tokens")};
     PARE_TRY(pare_args_count(cx, args, "continuations", 1, PROMPTS_MAX, &prompts));
     if (!prompts && c->given)
-        return pare_fail(cx, PARE_EUSAGE, "%s: --continue-tokens needs --continuations", command);
+        return fail_without(cx, args, command);
     if (prompts && !m->text && !m->tokens)
         return pare_fail(cx, PARE_EUSAGE,
                          "%s: --continuations needs --text or --tokens, from which its prompts "

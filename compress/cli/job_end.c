@@ -41,6 +41,15 @@ void pare_cli_print_energy(const pare_cli *cli, double joules)
                      pare_plural(cli->end.energy.count));
 }
 
+void pare_cli_print_memory(uint64_t allocated, uint64_t resident)
+{
+    char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
+    (void)printf("memory            at most %s allocated", pare_units_bytes(allocated, a));
+    if (resident)
+        (void)printf("; at most %s at once, mapped files included", pare_units_bytes(resident, b));
+    (void)printf("\n");
+}
+
 static const char *status_word(int code)
 {
     switch (code) {

@@ -1,6 +1,9 @@
-/* compress/cli/job_end.h - what compress, batch and train do around a job: --notify, energy. */
+/* compress/cli/job_end.h - what compress, batch and train do around a job: --notify, energy,
+ * memory. */
 #ifndef PARE_COMPRESS_JOB_END_H
 #define PARE_COMPRESS_JOB_END_H
+
+#include <stdint.h>
 
 #include "runtime/energy.h"
 #include "runtime/status.h"
@@ -27,6 +30,9 @@ void pare_job_told(struct pare_cli *cli, const char *output, const char *fmt, ..
 
 /* A line on stdout; nothing where it is 0. */
 void pare_cli_print_energy(const struct pare_cli *cli, double joules);
+
+/* A line on stdout: what was allocated at most, and resident (0: not known). */
+void pare_cli_print_memory(uint64_t allocated, uint64_t resident);
 
 /* The command is over with this exit code: runs --notify, unless it is `refused` for how it was
  * asked, with code 2. `what`: why it failed. A command of the user's that fails is a warning. */

@@ -187,13 +187,6 @@ pare_status pare_measure_same_ids(pare_cli *cli, const pare_measure *m, const pa
     return apart.differ ? fail_tokens(cli, first, other, m->tokens, apart.at) : PARE_OK;
 }
 
-static const pare_tensor *find(const pare_checkpoint *ck, const char *name, const char *suffix)
-{
-    char full[1024];
-    const int n = snprintf(full, sizeof full, "%s.%s", name, suffix);
-    return n > 0 && (size_t)n < sizeof full ? pare_checkpoint_find(ck, full) : NULL;
-}
-
 /* Bits of a linear that pare did not pack: as its file has them. */
 static double unpacked_bits(const pare_stored *stored, const pare_linear *w)
 {
@@ -201,42 +194,43 @@ static double unpacked_bits(const pare_stored *stored, const pare_linear *w)
     return stored ? 8 * (double)stored->bytes : weights * pare_dtype_bits(w->dtype);
 }
 
-/* Bits per weight of the packed linears, every plane counted; of all linears of the blocks when
- * none is packed. */
-static double bits_per_weight(const pare_loaded *l)
+/* Bits per weight of the packed linears as compress counts them: all that the index says is stored
+ * for one, which leaves out biases that the model had; of all linears of the blocks when none is
+ * packed. */
+static pare_status count_bits(pare_cli *cli, const pare_loaded *l, double *out)
 {
     const pare_checkpoint *const ck = &l->checkpoint;
-    double packed_bytes = 0, packed_weights = 0, bits = 0, other_weights = 0;
+    const pare_json *const linears = pare_json_get(ck->index, "linears");
+    double packed_bits = 0, packed_weights = 0, bits = 0, weights = 0;
     for (size_t b = 0; b < l->model.config.blocks; b++)
         for (size_t i = 0; i < pare_block_parts(&l->model.config) * PARE_ROLES; i++) {
             const pare_linear *const w =
                 pare_block_linear(&l->model.block[b], i / PARE_ROLES, (pare_role)(i % PARE_ROLES));
-            const double weights = (double)w->n * (double)w->k;
-            if (!w->name)
-                continue;
-            const pare_stored *const stored = pare_checkpoint_stored(ck, w->name);
-            if (stored || (w->bits == 0 && !find(ck, w->name, "values"))) {
-                bits += unpacked_bits(stored, w);
-                other_weights += weights;
-                continue;
+            const pare_json *const entry = w->name ? pare_json_get(linears, w->name) : NULL;
+            if (entry) {
+                pare_packed_linear p;
+                PARE_TRY(pare_packed_linear_read(&cli->cx, w->name, entry, &p));
+                packed_bits += 8 * (double)pare_packed_linear_bytes(&p).total;
+                packed_weights += (double)w->n * (double)w->k;
+            } else if (w->name) {
+                bits += unpacked_bits(pare_checkpoint_stored(ck, w->name), w);
+                weights += (double)w->n * (double)w->k;
             }
-            for (pare_plane p = 0; p < PARE_PLANES; p++) {
-                const pare_tensor *const t = find(ck, w->name, pare_packed_plane_name(p));
-                packed_bytes += t ? (double)t->bytes : 0;
-            }
-            packed_weights += weights;
         }
-    return packed_weights > 0 ? packed_bytes * 8 / packed_weights : bits / other_weights;
+    *out = packed_weights > 0 ? packed_bits / packed_weights : bits / weights;
+    return PARE_OK;
 }
 
 pare_status pare_measure_sizes(pare_cli *cli, const pare_loaded *l, pare_figures *f)
 {
     pare_inspection in;
     const pare_mark mark = pare_arena_mark(&cli->arena);
+    double bits;
+    PARE_TRY(count_bits(cli, l, &bits));
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, f->model, &in));
     f->disk_bytes = in.file_bytes;
     f->memory = (pare_memory_figures){.weight_bytes = in.tensor_bytes,
-                                      .bits_per_weight = bits_per_weight(l),
+                                      .bits_per_weight = bits,
                                       .model_bits_per_weight = in.bits_per_weight,
                                       .mapped_bytes = in.mapped_bytes};
     pare_arena_rewind(&cli->arena, mark);

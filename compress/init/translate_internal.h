@@ -16,6 +16,7 @@ typedef struct pare__taker {
 typedef struct pare__stored_name {
     const char *whole, *module; /* without ".weight"; without the last word */
     const char *part;           /* the first linear of pare in that module, or NULL */
+    bool kept;                  /* no part, but other matrices of pare, which keep their type */
 } pare__stored_name;
 
 /* Errors are sticky, as those of texts: `status`. */
@@ -47,7 +48,7 @@ char *pare__name_in_text(pare_arena *a, const char *text);
 /* What a pattern of the other tool means by our names and by those of the files. */
 typedef struct pare__named {
     bool *linear; /* [slots of the draft] */
-    bool head, router;
+    bool head, router, kept;
     const pare__stored_name *stored; /* the first that it matches, or NULL */
     const pare__stored_name *lost;   /* one whose linears nothing tells, or NULL */
 } pare__named;

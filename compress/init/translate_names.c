@@ -48,6 +48,15 @@ static char *join(pare_arena *a, const char *name, const char *end)
     return out;
 }
 
+/* Whether pare has matrices in the module, under names of their own. */
+static bool has_matrix(const pare_checkpoint *ck, const char *module)
+{
+    for (size_t i = 0; i < ck->tensors; i++)
+        if (ck->tensor[i].rank == 2 && lies_in(ck->tensor[i].name, module))
+            return true;
+    return false;
+}
+
 /* Notes a tensor of the files, unless pare has it under its name. Vectors are no linears. */
 static pare_status note(pare__translation *t, const pare_tensor *tensor)
 {
@@ -74,11 +83,13 @@ static pare_status note(pare__translation *t, const pare_tensor *tensor)
     if (!weight)
         return PARE_ENOMEM;
     pare__stored_name *const out = &t->stored[t->storeds];
-    *out = (pare__stored_name){strcmp(dot, ".weight") == 0 ? module : name, module, NULL};
+    *out =
+        (pare__stored_name){.whole = strcmp(dot, ".weight") == 0 ? module : name, .module = module};
     for (size_t slot = 0; slot < pare__draft_slots(d) && !out->part; slot++) {
         const char *const linear = pare__draft_linear(d, slot)->name;
         out->part = linear && lies_in(linear, module) ? linear : NULL;
     }
+    out->kept = !out->part && has_matrix(&d->checkpoint, module);
     /* scales and zeros of a linear lie under its name */
     t->storeds += !pare_checkpoint_find(&d->checkpoint, weight);
     return PARE_OK;
@@ -108,7 +119,8 @@ static pare_status match_stored(const pare__translation *t, const pare_pattern *
         PARE_TRY(matches(d, p, stored->whole, &whole));
         if (stored->part)
             PARE_TRY(matches(d, p, stored->module, &module));
-        if ((whole || module) && !out->stored)
+        out->kept |= whole && stored->kept;
+        if ((whole || module) && !stored->kept && !out->stored)
             out->stored = stored;
         if (whole && !module && stored->part && !out->lost)
             out->lost = stored;

@@ -123,6 +123,8 @@ static const char *why_other(const pare__named *is, bool skip)
                     : "the head keeps its type: add a key \"head\" (pare help tables)";
     if (is->router)
         return "routers and gates of shared experts keep their type";
+    if (is->kept)
+        return "no pass takes what this tensor of the checkpoint holds, so it keeps its type";
     return skip ? "no linear in the blocks of this model has such a name, so there is nothing to "
                   "skip"
                 : "no linear in the blocks of this model has such a name; other tensors keep "

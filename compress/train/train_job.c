@@ -454,6 +454,7 @@ static pare_status time_kind(pare_training *t, bool drawn, timing *out)
     opts.batch = pare_smaller(batch, threads > FEW ? threads : FEW);
     opts.schedule.steps = opts.teacher_top ? 2 : 1;
     opts.lambda = drawn;
+    opts.what = "timing a part of a step";
     opts.teacher_share = drawn ? opts.teacher_share : 0;
     const pare_train_data data = {
         t->windows.id, opts.teacher_top ? pare_smaller(windows, opts.batch) : windows, t->window};

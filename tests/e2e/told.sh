@@ -40,6 +40,16 @@ cmp second/out/recipe.yaml second/made/own/recipe.yaml || fail 'another recipe'
 rm -r second/out second/model
 refuses 2 'second/made/own/recipe.yaml:2:8: .*second/made/own/../../recipes/../model: there is no such model' plan second/made/own/recipe.yaml
 
+# What cannot be opened is not counted as checked.
+mkdir bare
+refuses 4 'bare: no config.json and no .gguf file is there' verify bare
+shows '^bare: nothing else could be checked$'
+silent ' 0 files'
+cp -r second/made/own hollow
+echo '{' >hollow/packed.index.json
+refuses 4 'packed.index.json: ' verify hollow
+shows ' files, .*: damaged; no weights could be opened, so no tensor was checked$'
+
 # Importance matrices of llama.cpp.
 does inspect "$corpus/q_older"
 shows '^importance matrix of llama.cpp, the older kind of file: sums of squares of the inputs of 1 linear$'

@@ -18,6 +18,8 @@ static const struct {
     {"eval x --needle a --lengths 16777217", 2, "from 128 to 16777216"},
     {"export x --format gguf:Q4_K_M --output y", 2, "did you mean \"gguf:q4_k_m\"?"},
     {"eval x --text a --continue-tokens 3", 2, "--continue-tokens needs --continuations"},
+    {"eval x --text a --draft y --continue-tokens 3", 2,
+     "by at most 64 tokens: give a smaller --window for fewer, or --continuations N"},
     {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 64 --continuations 2 "
      "--continue-tokens 225",
      2, "a prompt takes 32; give 224 or less"},

@@ -9,11 +9,16 @@ enum { K = IMATRIX_COLUMNS };
 static const char *const messages[] = {
     "file: no importance matrix that pare reads: it begins as neither kind of file does",
     "file: no importance matrix that pare reads: its general.type is not \"imatrix\"",
-    "file: no importance matrix that pare reads: imatrix.chunk_count or imatrix.chunk_size is "
-    "missing or no number of tokens",
+    "file: no importance matrix that pare reads: imatrix.chunk_count is missing; a whole number",
+    "file: no importance matrix that pare reads: imatrix.chunk_count is something else; a whole "
+    "number from 1 to 2147483647 is expected",
+    "file: no importance matrix that pare reads: imatrix.chunk_size is something else; a whole "
+    "number from 1 to 16777216 is expected",
     "file: no importance matrix that pare reads: it has no entry",
     "file: no importance matrix that pare reads: no entry has a call",
-    "file: blk.0.attn_q.weight.in_sum2 is not in F32, or has no count in F32 for each matrix",
+    "file: blk.0.attn_q.weight.in_sum2 is no matrix of sums in F32, or its name has more than 512",
+    "file: blk.0.attn_q.weight.in_sum2 is there, but not blk.0.attn_q.weight.counts, which belongs",
+    "file: blk.0.attn_q.weight.counts is not in F32, or not a count for each of 1 matrices",
     "file: entry 1 of 2 ends behind the file, or has a length or a number of calls that cannot be",
     "file: blk.0.attn_q.weight is there twice",
     "file: importance of model.layers.0.self_attn.q_proj (blk.0.attn_q.weight) is missing",

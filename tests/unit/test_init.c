@@ -286,6 +286,12 @@ static const struct {
      ".linear_attn.in_proj_qkvz by a name of the checkpoint, and pare gives the linears in it "
      "names "
      "of their own, such as model.layers."},
+    {"qwen3_next", "re:.*linear_attn.in_proj_ba$", NULL,
+     "no pass takes what this tensor of the checkpoint holds, so it keeps its type", NULL},
+    {"qwen3_next", "model.layers.0.linear_attn.in_proj_ba", NULL,
+     "no pass takes what this tensor of the checkpoint holds, so it keeps its type", NULL},
+    {"qwen3_next", "re:.*in_proj_(ba|qkvz)$", "skip: [\"re:(?:.*in_proj_(ba|qkvz))\\\\.\"]", NULL,
+     NULL},
     {"qwen3_next", "re:.*mlp.gate$", NULL, "routers and gates of shared experts keep their type",
      NULL},
     {"qwen3_next", "re:.*shared_expert_gate$", NULL,

@@ -2,6 +2,7 @@
  * whose figures are no numbers; what pare generate makes of a prompt. */
 #include <math.h>
 
+#include "tests/data/families.h"
 #include "tests/unit/job_tiny.h"
 #include "tests/unit/program.h"
 
@@ -323,6 +324,23 @@ START_TEST(bits_of_a_gguf_file_are_those_of_the_file)
 }
 END_TEST
 
+/* Biases of the model are no bits of its linears. */
+START_TEST(bits_per_weight_are_those_that_compress_told)
+{
+    pare_ctx cx;
+    ck_assert(family_write(family_find("qwen2"), job_path(&place, "biased")));
+    ck_assert(tiny_tokens_write(job_path(&place, "few.i32"), FAMILY_VOCAB, 64, 3));
+    job_recipe(&place, "pare: 1\nmodel: biased\noutput: o\npasses: [rtn: {bits: 4, group: 32}]\n");
+    pare_json *json = parse(&cx, filled("compress %/recipe.yaml --format json"));
+    const double told = number_in(json, "memory", "bits_per_weight");
+    pare_json_free(json);
+    json = parse(&cx, filled("eval %/o --tokens %/few.i32 --window 16 --format json"));
+    ck_assert_double_eq(number_in(json, "memory", "bits_per_weight"), told);
+    ck_assert_double_eq_tol(told, 4.5, 0.01);
+    pare_json_free(json);
+}
+END_TEST
+
 static size_t generated(const char *prompt, char text[256])
 {
     char command[2048];
@@ -376,6 +394,7 @@ int main(void)
     tcase_add_test(t, a_byte_order_mark_is_no_text);
     tcase_add_test(t, what_a_text_was_not_meant_to_have_is_told);
     tcase_add_loop_test(t, bits_of_a_gguf_file_are_those_of_the_file, 0, 5);
+    tcase_add_test(t, bits_per_weight_are_those_that_compress_told);
     tcase_add_test(t, a_prompt_that_begins_with_bos_gets_no_second_one);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -496,7 +496,10 @@ static const char *const messages[] = {
     "quantization_config: g.weights: a description of the weights is expected",
     "quantization_config: g.weights: floats in words are not read",
     "quantization_config: g.weights.type: only int and float are read",
-    "quantization_config: g.weights.num_bits: integers of 2 to 8 bits and floats of 8 are read",
+    "quantization_config: g.weights.num_bits: 9 of integers is not read; integers of 2 to 8 bits",
+    "quantization_config: g.weights.num_bits: 1 of integers is not read; integers of 2 to 8 bits",
+    "quantization_config: g.weights.num_bits: 4 of floats is not read; integers of 2 to 8 bits and",
+    "quantization_config: g.weights.num_bits: what is no whole number is not read; integers of 2",
     "quantization_config: g.weights.dynamic: scales that are not stored",
     "quantization_config: g.weights.strategy: only tensor, channel, group and block",
     "quantization_config: g.weights.group_size: a number of columns of 1 to 2^24",
@@ -552,6 +555,9 @@ static const char *const messages[] = {
     "down_proj.weight_scale: value 2 is so large that a weight may not be finite",
     "down_proj.weight_global_scale is missing beside the quantized weights of " LAYER,
     "down_proj.weight_global_scale: is no positive number",
+    "down_proj.weight_global_scale: 9.80909e-45 is too small: value 0 of weight_scale divided by "
+    "it",
+    "down_proj.weight_scale_2: 3e+38 is too large: value 0 of weight_scale times it gives weights",
     "down_proj.weight_global_scale is F32 [2], quantization_config asks for F16, BF16 or F32 [1, "
     "1]",
     "down_proj.weight_global_scale: there are no quantized weights beside it",
@@ -627,6 +633,7 @@ static const char *const messages[] = {
     "quantization_config: g.weights.num_bits: missing; the bits of codes in words",
     "down_proj.weight_packed: is there, but the format of quantization_config",
     "quantization_config: ignore: a list of names",
+    "quantization_config: ignore re:(: missing closing parenthesis at byte 1",
     "quantization_config: ignore names the linear " LAYER ", whose weights are quantized",
     "quantization_config: modules_to_not_convert names the linear " LAYER ",",
     "down_proj.weight_packed holds quantized weights, and the quant_method of quantization_config "

@@ -587,6 +587,40 @@ START_TEST(it_keeps_to_its_memory)
 }
 END_TEST
 
+/* What was reported of a training, and how much of it lay within its first step. */
+typedef struct reports {
+    const char *what;
+    double last;
+    size_t within;
+} reports;
+
+static void report(void *self, const char *what, double done, double total)
+{
+    reports *const r = self;
+    ck_assert_str_eq(what, r->what);
+    ck_assert_double_ge(done, r->last);
+    ck_assert_double_le(done, total);
+    r->within += done > 0 && done < 1;
+    r->last = done;
+}
+
+/* Blocks there and back, in two lots, with what they computed kept or computed again. */
+START_TEST(a_long_step_says_how_far_it_is)
+{
+    rig r;
+    pare_train_opts o = one_step((pare_losses){.ce = 1, .temperature = 1}, WINDOWS);
+    reports said = {.what = "timing"};
+    rig_begin(&r, 2);
+    o.keep = _i == 1;
+    o.what = said.what;
+    r.home.cx.progress = (pare_progress){.report = report, .self = &said};
+    ck_assert_int_eq(train(&r, &o), PARE_OK);
+    ck_assert_uint_ge(said.within, 2 * BLOCKS - 1);
+    ck_assert_double_lt(said.last, 1);
+    tiny_end(&r.home);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("train");
@@ -602,6 +636,7 @@ int main(void)
     tcase_add_loop_test(t, what_diverges_stops, 0, 2);
     tcase_add_loop_test(t, gradients_of_codes_are_those_of_their_values, 0, GRIDS);
     tcase_add_loop_test(t, codes_are_trained_and_are_what_the_student_reads, 0, GRIDS);
+    tcase_add_loop_test(t, a_long_step_says_how_far_it_is, 0, 2);
     tcase_add_test(t, leaves_are_taken_in_their_order);
     tcase_add_loop_test(t, what_cannot_be_learned_from_is_refused, 0, 4);
     tcase_add_loop_test(t, it_keeps_to_its_memory, 0, 4);
