@@ -35,12 +35,13 @@ PARE_INLINE __m512 load_pair(const uint8_t *one, const uint8_t *two, type ty)
         return _mm512_insertf32x8(
             _mm512_castps256_ps512(_mm256_loadu_ps((const float *)(const void *)one)),
             _mm256_loadu_ps((const float *)(const void *)two), 1);
-    const __m256i h = _mm256_inserti128_si256(
-        _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)one)),
-        _mm_loadu_si128((const __m128i *)(const void *)two), 1);
+    const __m128i a = _mm_loadu_si128((const __m128i *)(const void *)one);
+    const __m128i b = _mm_loadu_si128((const __m128i *)(const void *)two);
     if (ty == F16)
-        return _mm512_cvtph_ps(h);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+        return _mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
+    const __m512i wide = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_cvtepu16_epi32(a)),
+                                            _mm256_cvtepu16_epi32(b), 1);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
 /* The first n columns of both, zeros behind. */
