@@ -15,7 +15,8 @@
 #include "runtime/threads.h"
 
 enum {
-    FEW_TOKENS = 9,     /* below, the time goes into decoding: panels stay small */
+    FEW_TOKENS = 4,     /* below, the time goes into decoding: panels stay small; x86: FEW_X86, */
+    FEW_X86 = 9,        /* up to 8 tokens meet rows of floats as they lie */
     DENSE_TOKENS = 128, /* that meet rows of floats once they are packed, where there are many */
     TOKENS_MIN = 96,
     TOKENS_MAX = 512,
@@ -136,7 +137,8 @@ static void fused_tile(const pare__work *w, const pare__job *j, size_t r0, size_
 static void decoded_tile(const pare__work *w, const pare__job *j, size_t r0, size_t r1,
                          float *panel)
 {
-    const size_t step = w->m < FEW_TOKENS ? PARE_ATOM_N : PARE__TILE_ROWS, ldw = j->w->panel.k;
+    const size_t few = w->cpu & PARE_CPU_AVX2 ? FEW_X86 : FEW_TOKENS;
+    const size_t step = w->m < few ? PARE_ATOM_N : PARE__TILE_ROWS, ldw = j->w->panel.k;
     for (size_t r = r0; r < r1; r += step) {
         const size_t rows = r1 - r < step ? r1 - r : step;
         pare__linear_decode(w->kernels, j->w, r, rows, panel);
@@ -316,8 +318,8 @@ pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratch, const pare
             tiles += row_tiles(w.job[i].w) * w.job[i].token_tiles;
             tokens = w.job[i].tile_tokens < tokens ? w.job[i].tile_tokens : tokens;
         }
-        pare_parallel(cx, tiles, pare__chunk(PARE__TILE_ROWS * tokens * product->w->k), run_tiles,
-                      &w);
+        pare_parallel_apart(cx, tiles, pare__chunk(PARE__TILE_ROWS * tokens * product->w->k),
+                            run_tiles, &w);
     }
     pare_arena_rewind(scratch, mark);
     return s;

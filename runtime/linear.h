@@ -24,8 +24,8 @@
  *
  * Returns PARE_OK, PARE_ENOMEM (scratch), or what pare_linear_check says.
  * Memory   scratch: dense none; packed m * (k32 + 8 k32 / group32) bytes, for int8 outliers as much
- *          for their columns, for F16 ones threads * 64 * count floats; decoded threads * 64 k32
- *          floats. Rewound before it returns.
+ *          for their columns, for F16 ones threads * 64 * count floats; decoded, but for
+ *          one token in registers, threads * 64 k32 floats. Rewound before it returns.
  * Threads  over tiles of rows and tokens; Exact: same bytes for any thread count, m and CPU. */
 PARE_CHECKED pare_status pare_linear_apply(pare_ctx *cx, pare_arena *scratch, const pare_linear *w,
                                            bool exact, const float *x, size_t ldx, size_t m,

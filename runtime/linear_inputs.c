@@ -64,7 +64,6 @@ static void quantize_inner(const pare__work *w, const pare__job *j, size_t t, co
         tiled ? (int8_t *)(w->buffer + worker * w->buffer_floats) : j->planes.codes + t * j->x8.k;
     float *const scales = j->planes.scales + t * groups;
     int32_t *const sums = j->planes.sums + t * groups;
-    memset(codes + k, 0, j->x8.k - k);
     if (a->mode == PARE_ACTIVATION_TENSOR)
         w->kernels->quant_x8_fixed(codes, scales, sums, x, k, group, a->scale, top);
     else

@@ -35,9 +35,8 @@ enum {
 #define ACTIVE  (OPEN - 1)
 #define TURN(s) ((s) >> 32)
 
-/* Each worker has a share of the chunks, one stretch of the loop, and takes from those of others
- * when it has none left. So memory behind a chunk, which its kernel asks for ahead of time, is
- * mostly read by the same worker. */
+/* A share is a stretch of the chunks. With pare_parallel_apart each worker has one of its own, and
+ * takes from those of others when it is through; else all chunks are the first share. */
 typedef struct worker {
     pare_pool *pool;
     pthread_t thread; /* of a helper */
@@ -50,7 +49,7 @@ struct pare_pool {
     size_t helpers;
     pare_task *task;
     void *arg;
-    size_t count, chunk;
+    size_t count, chunk, shares;
     int64_t alone_until, pause, stalled; /* ns; the caller's: see STALL_NS */
     int64_t last_ns;                     /* length of the last loop */
     _Atomic uint64_t state;
@@ -76,13 +75,11 @@ static int64_t now_ns(void)
 
 static void share_out(pare_pool *p)
 {
-    const size_t workers = p->helpers + 1;
     const size_t chunks = p->count / p->chunk + (p->count % p->chunk ? 1 : 0);
-    const size_t each = chunks / workers,
-                 more = chunks % workers; /* the first ones take one more */
     size_t begin = 0;
-    for (size_t i = 0; i < workers; i++) {
-        p->worker[i].end = begin + each + (i < more ? 1 : 0);
+    for (size_t i = 0; i < p->shares; i++) {
+        const size_t one_more = i < chunks % p->shares ? 1 : 0;
+        p->worker[i].end = begin + chunks / p->shares + one_more;
         atomic_store(&p->worker[i].next, begin);
         begin = p->worker[i].end;
     }
@@ -105,9 +102,8 @@ static bool run_chunk_of(pare_pool *p, worker *of, size_t self)
  */
 static bool run_chunk(pare_pool *p, size_t self)
 {
-    const size_t workers = p->helpers + 1;
-    for (size_t i = 0; i < workers; i++)
-        if (run_chunk_of(p, &p->worker[(self + i) % workers], self))
+    for (size_t i = 0; i < p->shares; i++)
+        if (run_chunk_of(p, &p->worker[(self + i) % p->shares], self))
             return true;
     return false;
 }
@@ -296,7 +292,8 @@ static void note_wait(pare_pool *p, int64_t now, int64_t waited, int64_t chunk_n
     }
 }
 
-void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *task, void *arg)
+static void run_loop(const pare_ctx *cx, size_t count, size_t chunk, pare_task *task, void *arg,
+                     bool apart)
 {
     assert(chunk > 0);
     pare_pool *const p = cx->pool;
@@ -309,6 +306,7 @@ void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *ta
     p->arg = arg;
     p->count = count;
     p->chunk = chunk;
+    p->shares = apart ? p->helpers + 1 : 1;
     share_out(p);
     const int64_t start = now_ns(), alone = start < p->alone_until ? ALONE_NS : 0;
     bool open = !alone, awake = false;
@@ -336,4 +334,14 @@ void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *ta
         return;
     close_turn(p);
     note_wait(p, now, now_ns() - now, chunks ? (now - start) / (int64_t)chunks : 0);
+}
+
+void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *task, void *arg)
+{
+    run_loop(cx, count, chunk, task, arg, false);
+}
+
+void pare_parallel_apart(const pare_ctx *cx, size_t count, size_t chunk, pare_task *task, void *arg)
+{
+    run_loop(cx, count, chunk, task, arg, true);
 }

@@ -1,6 +1,6 @@
 /* runtime/threads.h - one pool of threads and a parallel loop over chunks.
  *
- * Each worker runs a stretch of the chunks in order, then what is left of others'. What a chunk
+ * Chunks are handed out in order to whoever is free. What a chunk
  * computes must not depend on the worker that runs it nor on the number of workers: then results
  * are the same for every thread count. Waiting spins for a bounded time and then sleeps, and after
  * a helper was held up by a busy neighbour on its core short loops run without it for a while, so
@@ -38,5 +38,11 @@ size_t pare_cpu_count(void);
 /* Runs task over [0, count) in chunks of `chunk` items (the last may be shorter) and returns when
  * all are done. Not reentrant: a task must not start a loop on the same pool. */
 void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *task, void *arg);
+
+/* The same for tasks that ask for memory ahead of time: each worker begins with a stretch of the
+ * loop of its own, so what it asked for behind a chunk it mostly reads itself. When it is through,
+ * it takes from the stretches of others. */
+void pare_parallel_apart(const pare_ctx *cx, size_t count, size_t chunk, pare_task *task,
+                         void *arg);
 
 #endif

@@ -330,7 +330,7 @@ static void print_text(const pare_cli *cli, const evaluation *e)
     if (e->baseline)
         print_device("  baseline", cli, e->baseline);
     if (e->peak_rss_bytes)
-        (void)printf("memory            at most %s at once, %smapped files included\n",
+        (void)printf("memory            at most %s in memory at once, %smapped files included\n",
                      pare_units_bytes(e->peak_rss_bytes, bytes),
                      is_alone(e)                    ? ""
                      : e->baseline && e->draft.path ? "all models and "

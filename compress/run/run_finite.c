@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/run/run_internal.h"
@@ -100,10 +101,12 @@ static pare_status look_for_first(const pare_run *run, const pare_tensor *t, con
                      run->plan->model_path, t->name);
 }
 
-/* Infinities become the largest finite number of the type (clamp) or 0; NaN becomes 0. */
-static void repair(const pare_tensor *t, unsigned char *copy, bool clamp)
+/* Infinities become the largest finite number of the type (clamp) or 0; NaN becomes 0. Returns the
+ * number of infinities. */
+static uint64_t repair(const pare_tensor *t, unsigned char *copy, bool clamp)
 {
     const size_t size = pare_dtype_bits(t->dtype) / 8;
+    uint64_t infinite = 0;
     for (uint64_t j = 0; j < t->bytes / size; j++) {
         uint32_t exponent;
         const uint32_t bits = element(t, j, &exponent);
@@ -111,6 +114,7 @@ static void repair(const pare_tensor *t, unsigned char *copy, bool clamp)
             continue;
         const uint32_t mantissa = bits & 0x7fffffffu & ~exponent;
         uint32_t fixed = 0;
+        infinite += mantissa == 0;
         if (clamp && mantissa == 0) /* one below the bits of infinity, in units of the type */
             fixed = (bits & 0x80000000u) | (exponent - (size == 4 ? 1u : 0x10000u));
         const uint16_t half = (uint16_t)(fixed >> 16);
@@ -119,6 +123,22 @@ static void repair(const pare_tensor *t, unsigned char *copy, bool clamp)
         else
             memcpy(copy + 2 * j, &half, 2);
     }
+    return infinite;
+}
+
+/* Says what became of how many. */
+static void tell_repair(pare_run *run, const pare_tensor *t, uint64_t bad, uint64_t infinite)
+{
+    const char *const to =
+        run->plan->recipe.nan == PARE_NAN_CLAMP ? "the largest finite number" : "0";
+    char nans[64] = "", infinities[96] = "";
+    if (bad > infinite)
+        (void)snprintf(nans, sizeof nans, "%llu NaN set to 0%s",
+                       (unsigned long long)(bad - infinite), infinite ? ", " : "");
+    if (infinite)
+        (void)snprintf(infinities, sizeof infinities, "%llu infinite weight%s set to %s",
+                       (unsigned long long)infinite, pare_plural(infinite), to);
+    pare__notify(run, PARE_EVENT_NOTICE, "%s: %s%s", t->name, nans, infinities);
 }
 
 static pare_status refuse_or_repair(pare_run *run, pare_tensor *t, const finding *f)
@@ -134,13 +154,10 @@ static pare_status refuse_or_repair(pare_run *run, pare_tensor *t, const finding
     if (!copy)
         return PARE_ENOMEM;
     memcpy(copy, t->data, (size_t)t->bytes);
-    repair(t, copy, policy == PARE_NAN_CLAMP);
+    const uint64_t infinite = repair(t, copy, policy == PARE_NAN_CLAMP);
     t->data = copy;
     run->repair[run->repairs++] = (pare_repair){t->name, f->bad};
-    const bool one = f->bad == 1;
-    pare__notify(run, PARE_EVENT_NOTICE, "%s: %llu weight%s NaN or infinite and %s set to %s",
-                 t->name, (unsigned long long)f->bad, one ? " was" : "s were", one ? "was" : "were",
-                 pare_repair_text(policy));
+    tell_repair(run, t, f->bad, infinite);
     return PARE_OK;
 }
 

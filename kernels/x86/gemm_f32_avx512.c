@@ -1,8 +1,8 @@
-/* F32 activations with F32, F16 or BF16 weights, two tokens and more; one is a matter of memory.
- * The eight lanes of an output are half of a vector: it holds eight columns of two rows, and meets
- * those of a token twice. Tiles are of 2 pairs of rows by 8 tokens. Few tokens meet weights as they
- * lie; for many, as with AVX2, a panel of 2 PAIRS x DEPTH weights is converted into the
- * second-level cache. */
+/* F32 activations with F32, F16 or BF16 weights, two tokens and more; AVX2 takes one token, and the
+ * last n % 4 rows of a few. The eight lanes of an output are half of a vector: it holds eight
+ * columns of two rows, and meets those of a token twice. Tiles are of 2 pairs of rows by 8 tokens.
+ * Few tokens meet weights as they lie; for many, as with AVX2, a panel of 2 PAIRS x DEPTH weights
+ * is converted into the second-level cache. */
 #define PARE_VNNI_BITS 512
 #include "kernels/x86/gemv_avx512.h"
 
@@ -220,14 +220,14 @@ PARE_INLINE void load_pairs(__m512 v[TR], const uint8_t *w, size_t row_bytes, si
         v[r] = load_first(w + j * type_bytes(ty), w + row_bytes + j * type_bytes(ty), n, ty);
 }
 
-/* y[t, r] of 2 TR rows and `tokens` tokens, at most FEW. As with AVX2, the rows are one stretch of
- * memory, asked for from its begin to its end, `ahead` bytes before. */
+/* y[t, r] of 2 TR rows and `tokens` tokens, at most FEW. The rows are one stretch of memory, asked
+ * for from its begin to its end, as many bytes before as they take. */
 PARE_INLINE void few_rows(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
-                          size_t row_bytes, size_t k, size_t ahead, size_t tokens, type ty)
+                          size_t row_bytes, size_t k, size_t tokens, type ty)
 {
     enum { LINE = 64 };
     const size_t whole = k / 8 * 8, step = LINE / type_bytes(ty);
-    const char *next = (const char *)w + ahead;
+    const char *next = (const char *)w + 2 * TR * row_bytes;
     __m512 acc[FEW * TR], v[TR];
     for (size_t i = 0; i < FEW * TR; i++)
         acc[i] = _mm512_setzero_ps();
@@ -260,9 +260,9 @@ PARE_INLINE void few_rows(float *y, size_t ldy, const float *x, size_t ldx, cons
 PARE_INLINE void few_tokens(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
                             size_t row_bytes, size_t tokens, size_t n, size_t k, type ty)
 {
-    const size_t rows = 2 * (size_t)TR, ahead = rows * row_bytes;
+    const size_t rows = 2 * (size_t)TR;
     for (size_t r = 0; r < n; r += rows, w += rows * row_bytes)
-        few_rows(y + r, ldy, x, ldx, w, row_bytes, k, ahead, tokens, ty);
+        few_rows(y + r, ldy, x, ldx, w, row_bytes, k, tokens, ty);
 }
 
 /* Rows that `few_rows` takes together; those behind them are left to AVX2. */

@@ -50,8 +50,8 @@ static few few_rows(const pare_x8 *x, const pare_panel *w, size_t row, int z)
     return f;
 }
 
-/* The line `at` bytes into blocks of that many bytes from `first` on, and what is FEW_AHEAD: near
- * the end of a block that is in the blocks of the next rows. */
+/* Asks for lines behind byte `at` of blocks of that many bytes from `first` on: NEAR bytes behind,
+ * and FEW_AHEAD, which near the end of a block is in the blocks of the next rows. */
 PARE_INLINE void prefetch_blocks(const uint8_t *first, size_t at, size_t bytes)
 {
     size_t ahead = at + FEW_AHEAD;

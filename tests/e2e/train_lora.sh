@@ -41,7 +41,7 @@ END
 [ ! -e untouched ] || fail "--dry-run leaves untouched"
 memory=$(field plan.json memory_bytes)
 "$pare" train lora.yaml --ram-limit "$memory" >told 2>out.log || fail "within $memory bytes: $(cat out.log)"
-grep -q '^memory  *at most .* allocated; at most .* at once, mapped files included$' told || fail "memory: $(cat told)"
+grep -q '^memory  *at most .* allocated; at most .* in memory at once, mapped files included$' told || fail "memory: $(cat told)"
 below "$(field lora/run.json perplexity_after)" "$(field lora/run.json perplexity_before)" "perplexity"
 "$pare" verify lora >/dev/null || fail "verify does not accept lora"
 "$pare" eval lora --text "$demo/evaluation.txt" --window 64 --limit 8 >eval.log || fail "eval does not load lora"

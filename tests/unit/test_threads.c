@@ -56,13 +56,14 @@ START_TEST(every_item_runs_once_in_chunks_of_the_asked_size)
             t.count = counts[c];
             t.workers = (size_t)_i;
             pare_parallel(&cx, t.count, t.chunk, visit, &t);
+            pare_parallel_apart(&cx, t.count, t.chunk, visit, &t);
             ck_assert(!t.bad);
             size_t items = 0;
             for (size_t i = 0; i < ITEMS; i++)
-                ck_assert_uint_eq(t.visits[i], i < t.count);
+                ck_assert_uint_eq(t.visits[i], i < t.count ? 2 : 0);
             for (size_t w = 0; w < t.workers; w++)
                 items += t.worker_items[w];
-            ck_assert_uint_eq(items, t.count);
+            ck_assert_uint_eq(items, 2 * t.count);
         }
     stop(&cx);
 }
@@ -116,11 +117,11 @@ START_TEST(helpers_wake_up_after_a_long_rest)
 }
 END_TEST
 
-/* What a helper that is held up does not get to; the first chunk of a helper waits for it. */
+/* The first chunk of a helper holds it up until all other chunks are done. */
 typedef struct held {
     atomic_size_t done;
     atomic_bool held;
-    size_t waited_for;
+    size_t waited_for, first; /* of that helper: chunks done by others, its first chunk */
 } held;
 
 static void hold_up_a_helper(void *arg, size_t begin, size_t end, size_t worker)
@@ -131,6 +132,7 @@ static void hold_up_a_helper(void *arg, size_t begin, size_t end, size_t worker)
         for (int i = 0; i < 5000 && atomic_load(&h->done) + 1 < ITEMS; i++)
             (void)nanosleep(&nap, NULL);
         h->waited_for = atomic_load(&h->done);
+        h->first = begin;
     } else if (worker == 0 && begin < 2) {
         (void)nanosleep(&nap, NULL); /* so long that the pool wakes up helpers */
     }
@@ -144,10 +146,11 @@ START_TEST(a_helper_that_is_held_up_loses_its_share_to_others)
     pare_ctx cx;
     start(&cx, 3);
     held h = {.waited_for = 0};
-    pare_parallel(&cx, ITEMS, 1, hold_up_a_helper, &h);
+    pare_parallel_apart(&cx, ITEMS, 1, hold_up_a_helper, &h);
     ck_assert_uint_eq(h.done, ITEMS);
     ck_assert(atomic_load(&h.held));
     ck_assert_uint_eq(h.waited_for, ITEMS - 1);
+    ck_assert(h.first == 334 || h.first == 667); /* where the second and the third share begin */
     stop(&cx);
 }
 END_TEST
