@@ -274,9 +274,9 @@ static pare_status list_older(pare_arena *a, pare_imatrix *m)
             continue;
         }
         return memory ? pare_fail(m->cx, PARE_EFORMAT,
-                                  "%s: entry %zu of %d ends behind the file, or has a length or a "
-                                  "number of calls that cannot be",
-                                  m->file.path, m->entries, entries)
+                                  "%s: entry %zu of %d goes past the end of the file, or has a "
+                                  "length or a number of calls that cannot be",
+                                  m->file.path, m->entries + 1, entries)
                       : PARE_ENOMEM;
     }
     m->chunks = (size_t)chunks;

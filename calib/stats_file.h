@@ -91,6 +91,9 @@ PARE_CHECKED pare_status pare_stats_file_put_part(pare_hdf5_writer *w, pare_aren
 PARE_CHECKED pare_status pare_stats_file_about(pare_ctx *cx, pare_arena *a, const char *path,
                                                pare_stats_about *out);
 
+/* Whether a path leads to a file that begins as HDF5 files do. */
+bool pare_stats_file_begins(const char *path);
+
 /* Whether a path leads to an HDF5 file whose root has settings and a block. What cannot be read is
  * none: whoever takes it for a model says why. PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare_stats_file_is_one(pare_ctx *cx, pare_arena *a, const char *path,

@@ -147,6 +147,19 @@ static pare_status parse_about(pare_ctx *cx, pare_arena *a, const char *path, co
     return status;
 }
 
+bool pare_stats_file_begins(const char *path)
+{
+    unsigned char first[PARE_HDF5_SIGNATURE_BYTES];
+    if (!pare_path_is_file(path))
+        return false;
+    FILE *const f = fopen(path, "rb");
+    const bool is = f && fread(first, sizeof first, 1, f) == 1 &&
+                    memcmp(first, PARE_HDF5_SIGNATURE, sizeof first) == 0;
+    if (f)
+        (void)fclose(f);
+    return is;
+}
+
 /* One member of the root; scratch is opened here. */
 static pare_status read_member(pare_ctx *cx, pare_arena *a, const char *path, const char *name,
                                pare_scratch *scratch, pare_hdf5 *out)
@@ -157,6 +170,10 @@ static pare_status read_member(pare_ctx *cx, pare_arena *a, const char *path, co
         return pare_file_fail_input(cx, path, "open");
     if (!pare_path_bytes(path, &bytes))
         return pare_fail(cx, PARE_EFORMAT, "%s: is no regular file", path);
+    if (!pare_stats_file_begins(path))
+        return pare_fail(cx, PARE_EFORMAT,
+                         "%s: is %s, and no statistics that pare kept (an HDF5 file)", path,
+                         bytes ? "another kind of file" : "empty");
     return pare_hdf5_read_only(cx, a, scratch, path, bytes, name, out);
 }
 
@@ -182,26 +199,13 @@ static bool lists_statistics(const pare_tensor *tensor, size_t tensors)
     return head && block;
 }
 
-static bool has_signature(const char *path)
-{
-    unsigned char first[PARE_HDF5_SIGNATURE_BYTES];
-    if (!pare_path_is_file(path))
-        return false;
-    FILE *const f = fopen(path, "rb");
-    const bool is = f && fread(first, sizeof first, 1, f) == 1 &&
-                    memcmp(first, PARE_HDF5_SIGNATURE, sizeof first) == 0;
-    if (f)
-        (void)fclose(f);
-    return is;
-}
-
 pare_status pare_stats_file_is_one(pare_ctx *cx, pare_arena *a, const char *path, bool *is)
 {
     pare_scratch scratch;
     pare_hdf5 file;
     uint64_t bytes;
     *is = false;
-    if (!has_signature(path) || !pare_path_bytes(path, &bytes))
+    if (!pare_stats_file_begins(path) || !pare_path_bytes(path, &bytes))
         return PARE_OK;
     pare_scratch_init(cx, &scratch);
     const pare_status s = pare_hdf5_read(cx, a, &scratch, path, bytes, true, &file);

@@ -77,6 +77,8 @@ typedef struct schemes {
     pare__expression expression[EXPRESSIONS_MAX]; /* of targets "re:TEXT" */
     const scheme *of[EXPRESSIONS_MAX];
     size_t count, expressions;
+    pare__expression *ignored; /* of names "re:TEXT" to ignore */
+    size_t ignoreds;
     const layout *layout; /* of groups that say nothing */
     bool apart;           /* version before 0.18: no code across two words */
 } schemes;
@@ -233,14 +235,13 @@ static int64_t said_bits(const pare_json *weights)
 static pare_status refuse_bits(const pare__quantized *q, const char *name, const pare_json *weights,
                                bool is_float)
 {
-    char is[48] = "what is no whole number", what[192];
+    char is[64] = "a whole number is expected", what[192];
     if (pare_json_type_of(pare_json_get(weights, "num_bits")) == PARE_JSON_INTEGER)
-        (void)snprintf(is, sizeof is, "%" PRId64 " of %s", said_bits(weights),
-                       is_float ? "floats" : "integers");
-    (void)snprintf(what, sizeof what,
-                   "%s is not read; integers of 2 to 8 bits and floats of 8 are, and floats of 4 "
-                   "in nvfp4-pack-quantized and mxfp4-pack-quantized",
-                   is);
+        (void)snprintf(is, sizeof is, "%" PRId64 " bit%s for %s", said_bits(weights),
+                       said_bits(weights) == 1 ? "" : "s", is_float ? "floats" : "integers");
+    (void)snprintf(what, sizeof what, "%s; %s", is,
+                   is_float ? "8 are read, and 4 in nvfp4-pack-quantized and mxfp4-pack-quantized"
+                            : "2 to 8 are read");
     return pare__quantized_refuse(q, name, "weights.num_bits", what);
 }
 
@@ -292,20 +293,37 @@ static bool packs_apart(const pare__quantized *q)
 }
 
 /* Names that hold no codes say nothing that is needed, but one that no program can read hides what
- * was meant. */
-static pare_status check_ignored(const pare__quantized *q)
+ * was meant, and one that a linear with codes has contradicts it. */
+static pare_status read_ignored(const pare__quantized *q)
 {
     const pare_json *const list = pare_json_get(q->config, "ignore");
+    schemes *const all = q->settings;
+    all->ignored = PARE_NEW(q->scratch, pare__expression, pare_json_count(list));
+    if (!all->ignored)
+        return PARE_ENOMEM;
     for (size_t i = 0; i < pare_json_count(list); i++) {
         const char *const text = pare_json_text(pare_json_at(list, i), NULL);
-        if (!text || strncmp(text, "re:", 3) != 0)
-            continue;
-        const pare_mark mark = pare_arena_mark(q->scratch);
-        pare__expression e;
-        PARE_TRY(pare__quantized_expression(q, "ignore re:", text + 3, &e));
-        pare_arena_rewind(q->scratch, mark);
+        if (text && strncmp(text, "re:", 3) == 0)
+            PARE_TRY(pare__quantized_expression(q, "ignore re:", text + 3,
+                                                &all->ignored[all->ignoreds++]));
     }
     return PARE_OK;
+}
+
+/* Names themselves are compared for every method. */
+static pare_status check_not_ignored(const pare__quantized *q, const char *name)
+{
+    const schemes *const all = q->settings;
+    size_t which;
+    if (!all->ignoreds)
+        return PARE_OK;
+    PARE_TRY(pare__quantized_match(q, all->ignored, all->ignoreds, name, &which));
+    if (which == all->ignoreds)
+        return PARE_OK;
+    return pare_fail(q->cx, PARE_EFORMAT,
+                     "%s: quantization_config: ignore re:%.200s names the linear %s, whose weights "
+                     "are quantized",
+                     q->file, all->ignored[which].text, name);
 }
 
 static pare_status begin(pare__quantized *q)
@@ -322,7 +340,7 @@ static pare_status begin(pare__quantized *q)
                 pare_json_get(q->config, none[i])) && /* dense: zeros are stored as others are */
             !says(pare_json_get(q->config, none[i]), "format", "dense"))
             return pare__quantized_refuse(q, "", none[i], "is not read");
-    PARE_TRY(check_ignored(q));
+    PARE_TRY(read_ignored(q));
     pare__quantized_warn_cache(q);
     PARE_TRY(read_layout(q, "", q->config, &unnamed, &all->layout));
     all->apart = packs_apart(q);
@@ -503,11 +521,24 @@ static pare_status describe_bytes(const pare__quantized *q, const scheme *s, par
                                 c->k, &c->codes);
 }
 
+/* A number of groups fits many sizes; only whole groups tell the right one. A row that is shorter
+ * than a group is one. */
+static pare_status check_group(const pare__quantized *q, const scheme *s, const pare__coded *c)
+{
+    char what[256];
+    if (s->strategy != BY_GROUP || c->k <= s->group || c->k % s->group == 0)
+        return PARE_OK;
+    (void)snprintf(what, sizeof what, "%zu does not divide the %zu columns of %.128s", s->group,
+                   c->k, c->name);
+    return pare__quantized_refuse(q, s->name, "weights.group_size", what);
+}
+
 static pare_status describe(pare__quantized *q, pare__coded *c)
 {
     static const char order[] = ".weight_g_idx";
     const scheme *s;
     const bool words = c->codes->dtype == PARE_I32;
+    PARE_TRY(check_not_ignored(q, c->name));
     PARE_TRY(find_scheme(q, c->name, &s));
     const bool pairs = s->layout->form == PAIRS;
     c->bits = s->bits;
@@ -516,6 +547,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     PARE_TRY(pairs   ? pare__quantized_pairs(q, ".weight_packed", c)
              : words ? describe_words(q, s, c)
                      : describe_bytes(q, s, c));
+    PARE_TRY(check_group(q, s, c));
     c->groups = s->group ? (c->k + s->group - 1) / s->group : 1;
     PARE_TRY(take_scales(q, s, c));
     c->symmetric = s->symmetric && !s->is_float;

@@ -96,10 +96,19 @@ enum { LISTS = sizeof left_out / sizeof *left_out };
 
 static pare_status check_lists(const pare__quantized *q)
 {
+    char what[64];
     for (size_t i = 0; i < LISTS; i++) {
-        const pare_json_type is = pare_json_type_of(pare_json_get(q->config, left_out[i]));
+        const pare_json *const list = pare_json_get(q->config, left_out[i]);
+        const pare_json_type is = pare_json_type_of(list);
         if (is != PARE_JSON_ABSENT && is != PARE_JSON_NULL && is != PARE_JSON_ARRAY)
             return pare__quantized_refuse(q, "", left_out[i], "a list of names is expected");
+        for (size_t j = 0; j < pare_json_count(list); j++) {
+            if (pare_json_text(pare_json_at(list, j), NULL))
+                continue;
+            (void)snprintf(what, sizeof what, "entry %zu is no text; a list of names is expected",
+                           j + 1);
+            return pare__quantized_refuse(q, "", left_out[i], what);
+        }
     }
     return PARE_OK;
 }

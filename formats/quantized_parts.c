@@ -169,7 +169,7 @@ pare_status pare__quantized_number(const pare__quantized *q, const char *suffix,
     PARE_TRY(pare_tensor_to_f32(q->cx, t, 0, 1, out));
     return isfinite(*out) && *out > 0
                ? PARE_OK
-               : pare__quantized_wrong(q, c->name, suffix, "is no positive number");
+               : pare__quantized_wrong(q, c->name, suffix, "is no finite positive number");
 }
 
 pare_status pare__quantized_sizes(const pare__quantized *q, const char *suffix, size_t per,

@@ -365,7 +365,9 @@ pare_status pare_verify(pare_ctx *cx, const char *path, void (*found)(void *self
     *out = (pare_verify_result){0};
     pare_path_kind kind;
     PARE_TRY(pare_path_look(cx, path, &kind));
-    if (kind != PARE_PATH_DIRECTORY && kind != PARE_PATH_FILE) {
+    if (kind == PARE_PATH_OTHER)
+        return pare_fail(cx, PARE_EFORMAT, "%s: is neither a regular file nor a directory", path);
+    if (kind == PARE_PATH_ABSENT) {
         errno = ENOENT;
         return pare_file_fail(cx, path, "verify");
     }

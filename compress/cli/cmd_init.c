@@ -174,8 +174,11 @@ pare_status pare_init_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(make(cli, args, &init, &r));
     for (size_t i = 0; i < r.lefts; i++)
         pare_screen_say(&cli->screen, "pare: %s: %s:%zu: %s: %s",
-                        r.left[i].implied ? "always so" : "left out", pare_args_text(args, "from"),
-                        r.left[i].line, r.left[i].what, r.left[i].why);
+                        r.left[i].unknown   ? "warning"
+                        : r.left[i].implied ? "always so"
+                                            : "left out",
+                        pare_args_text(args, "from"), r.left[i].line, r.left[i].what,
+                        r.left[i].why);
     if (r.warning)
         pare_screen_say(&cli->screen, "pare: warning: %s", r.warning);
     cli->fallback = r.lost > 0;

@@ -113,6 +113,9 @@ static void print_plan(const pare_train_done *d)
                  "as it is now\n",
                  pare_units_seconds(d->step_seconds * (double)r->steps, a),
                  (double)r->tokens / ((double)r->steps * d->step_seconds));
+    if (d->finished)
+        (void)printf("output            is finished already; give another output, or --restart to "
+                     "train anew and replace it\n");
 }
 
 static pare_status print_plan_json(pare_cli *cli, const pare_train_done *d)
@@ -131,6 +134,7 @@ static pare_status print_plan_json(pare_cli *cli, const pare_train_done *d)
     pare_json_put_integer(w, "disk_free_bytes", (int64_t)d->disk_free);
     pare_json_put_finite(w, "step_seconds", d->step_seconds);
     pare_json_put_finite(w, "seconds", d->step_seconds * (double)r->steps);
+    pare_json_put_bool(w, "finished", d->finished);
     pare_json_close(w);
     pare_json_close(w);
     return pare_cli_print(w);

@@ -25,6 +25,7 @@ typedef struct pare_init_left {
     size_t line, column;    /* of the other recipe; each place is listed once */
     const char *what, *why; /* why: and what to choose instead */
     bool implied;           /* nothing is lost: what it asks for is always so */
+    bool unknown;           /* so is this one, but as its name is nowhere, it may be misspelt */
 } pare_init_left;
 
 /* In the arena. */

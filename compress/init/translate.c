@@ -70,7 +70,7 @@ static void list(pare__translation *t, const pare_yaml *node, const char *why, b
         t->left = more;
     }
     pare_init_left *const left = &t->left[t->lefts];
-    *left = (pare_init_left){place.line, place.column, describe(a, node), why, implied};
+    *left = (pare_init_left){place.line, place.column, describe(a, node), why, implied, false};
     if (!left->what)
         t->status = PARE_ENOMEM;
     else
@@ -85,6 +85,14 @@ void pare__leave(pare__translation *t, const pare_yaml *node, const char *why)
 void pare__imply(pare__translation *t, const pare_yaml *node, const char *why)
 {
     list(t, node, why, true);
+}
+
+void pare__doubt(pare__translation *t, const pare_yaml *node, const char *why)
+{
+    const size_t at = t->lefts;
+    list(t, node, why, true);
+    if (t->lefts > at)
+        t->left[at].unknown = true;
 }
 
 bool pare__node_number(const pare_yaml *node, double *out)
@@ -454,12 +462,12 @@ static int by_line(const void *a, const void *b)
     return (x->line > y->line) - (x->line < y->line);
 }
 
-static void put_list(pare__translation *t, const char *title, bool implied)
+static void put_list(pare__translation *t, const char *title, bool implied, bool unknown)
 {
     pare_text_out *const out = &t->draft.tail;
     bool any = false;
     for (size_t i = 0; i < t->lefts; i++) {
-        if (t->left[i].implied != implied)
+        if (t->left[i].implied != implied || t->left[i].unknown != unknown)
             continue;
         pare__text_put(out, "%s#   %zu: %s: %s\n", any ? "" : title, t->left[i].line,
                        t->left[i].what, t->left[i].why);
@@ -503,9 +511,10 @@ static pare_status translate(pare__translation *t, const pare_yaml *root, size_t
     for (size_t i = 0; i < t->lefts; i++)
         *lost += !t->left[i].implied;
     PARE_TRY(check_passes(t, *lost));
-    put_list(t, "# Left out, by line of the other recipe:\n", false);
+    put_list(t, "# Left out, by line of the other recipe:\n", false, false);
+    put_list(t, "# Names nothing in this model; by line of the other recipe:\n", true, true);
     put_list(t, "# Needs no key here, because it is always so; by line of the other recipe:\n",
-             true);
+             true, false);
     return PARE_OK;
 }
 

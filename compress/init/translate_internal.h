@@ -32,14 +32,18 @@ typedef struct pare__translation {
     pare__taker *quantizer, *pruner; /* [slots of the draft]; NULL: of none yet */
     pare__stored_name *stored;       /* [storeds] */
     size_t storeds;
+    const char **known; /* [knowns] every tensor of the files, as they and as pare name it */
+    size_t knowns;
 } pare__translation;
 
 /* Lists a node as left out. */
 void pare__leave(pare__translation *t, const pare_yaml *node, const char *why);
 /* Lists a node that needs no counterpart, because what it asks for is always so. */
 void pare__imply(pare__translation *t, const pare_yaml *node, const char *why);
+/* The same for a name to be ignored that is nowhere in the model: it may be misspelt. */
+void pare__doubt(pare__translation *t, const pare_yaml *node, const char *why);
 
-/* Reads t->stored. The statuses of pare_checkpoint_open_plain. */
+/* Reads t->stored and t->known. The statuses of pare_checkpoint_open_plain. */
 PARE_CHECKED pare_status pare__names_read(pare__translation *t);
 
 /* `text`, a name or an expression, without language_model. ; NULL: no memory. */
@@ -54,6 +58,9 @@ typedef struct pare__named {
 } pare__named;
 PARE_CHECKED pare_status pare__names_match(const pare__translation *t, const pare_pattern *p,
                                            pare__named *out);
+/* *known: the pattern matches a tensor of the files, or a module that one lies in. */
+PARE_CHECKED pare_status pare__names_known(const pare__translation *t, const pare_pattern *p,
+                                           bool *known);
 
 /* Patterns over the linears of this model. */
 typedef struct pare__patterns {

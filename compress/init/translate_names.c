@@ -95,6 +95,21 @@ static pare_status note(pare__translation *t, const pare_tensor *tensor)
     return PARE_OK;
 }
 
+/* Notes what the files call a tensor, and that with the prefix of the family. */
+static pare_status note_known(pare__translation *t, const pare_tensor *tensor)
+{
+    pare_arena *const a = t->draft.a;
+    const char *const prefix = t->draft.model.config.arch->prefix;
+    const char *const name = pare_arena_text(a, tensor->name, strlen(tensor->name));
+    if (!name)
+        return PARE_ENOMEM;
+    t->known[t->knowns++] = name;
+    if (!prefix || strncmp(name, prefix, strlen(prefix)) == 0)
+        return PARE_OK;
+    t->known[t->knowns] = join(a, prefix, name);
+    return t->known[t->knowns++] ? PARE_OK : PARE_ENOMEM;
+}
+
 pare_status pare__names_read(pare__translation *t)
 {
     pare_checkpoint files = {0};
@@ -102,10 +117,13 @@ pare_status pare__names_read(pare__translation *t)
         pare_checkpoint_open_plain(t->draft.cx, t->draft.a, t->draft.init->model_path, &files);
     if (s == PARE_OK) {
         t->stored = PARE_NEW(t->draft.a, pare__stored_name, files.tensors);
-        s = t->stored ? PARE_OK : PARE_ENOMEM;
+        t->known = PARE_NEW(t->draft.a, const char *, 2 * files.tensors);
+        s = t->stored && t->known ? PARE_OK : PARE_ENOMEM;
     }
-    for (size_t i = 0; i < files.tensors && s == PARE_OK; i++)
+    for (size_t i = 0; i < files.tensors && s == PARE_OK; i++) {
         s = note(t, &files.tensor[i]);
+        s = s == PARE_OK ? note_known(t, &files.tensor[i]) : s;
+    }
     pare_checkpoint_close(&files);
     return s;
 }
@@ -159,4 +177,19 @@ pare_status pare__names_match(const pare__translation *t, const pare_pattern *p,
     PARE_TRY(match_stored(t, p, out));
     PARE_TRY(match_routers(d, p, &out->router));
     return matches(d, p, d->model.config.arch->head, &out->head);
+}
+
+pare_status pare__names_known(const pare__translation *t, const pare_pattern *p, bool *known)
+{
+    char name[512];
+    *known = false;
+    for (size_t i = 0; i < t->knowns && !*known; i++) {
+        PARE_TRY(matches(&t->draft, p, t->known[i], known));
+        (void)snprintf(name, sizeof name, "%s", t->known[i]);
+        for (char *dot = strrchr(name, '.'); dot && !*known; dot = strrchr(name, '.')) {
+            *dot = '\0';
+            PARE_TRY(matches(&t->draft, p, name, known));
+        }
+    }
+    return PARE_OK;
 }

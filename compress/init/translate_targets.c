@@ -133,9 +133,19 @@ static const char *why_other(const pare__named *is, bool skip)
 
 /* What is not among the linears of the blocks. Targets may be whole blocks: all linears in them. */
 static pare_status take_other(pare__translation *t, const pare_yaml *node, const char *text,
-                              const pare__named *is, bool skip, pare__patterns *out)
+                              const pare_pattern *p, const pare__named *is, bool skip,
+                              pare__patterns *out)
 {
     const size_t before = out->count;
+    bool known = true;
+    if (skip && !is->head && !is->router && !is->kept)
+        PARE_TRY(pare__names_known(t, p, &known));
+    if (!known) {
+        pare__doubt(t, node,
+                    "no tensor of this model has such a name, so there is nothing to skip; correct "
+                    "it if it is misspelt");
+        return PARE_OK;
+    }
     if (!skip && !is->head && strncmp(text, "re:", 3) == 0)
         PARE_TRY(add_selecting(t, below(t->draft.a, text), is->linear, out));
     if (out->count == before)
@@ -185,12 +195,14 @@ static pare_status take_pattern(pare__translation *t, const pare_yaml *node, boo
         return PARE_OK;
     }
     out->head |= is.head && (any || skip);
-    return any ? PARE_OK : take_other(t, node, text, &is, skip, out);
+    return any ? PARE_OK : take_other(t, node, text, p, &is, skip, out);
 }
 
 static void read_one(pare__translation *t, const pare_yaml *node, bool skip, pare__patterns *out)
 {
     pare_ctx *const cx = t->draft.cx;
+    if (t->status != PARE_OK) /* a second failure would add to the message, or take it away */
+        return;
     if (node->kind != PARE_YAML_SCALAR || node->text[0] == '\0') {
         pare__leave(t, node, "expected the name of a module or re: and an expression");
         return;

@@ -123,7 +123,12 @@ pare_status pare__plan_kept_open(pare_ctx *cx, pare_arena *a, pare_plan *plan)
                                 plan->kept.path, file->text);
     if (pare_imatrix_is_one(plan->kept.path))
         return adopt_imatrix(cx, a, plan);
-    PARE_TRY(pare_stats_file_about(cx, a, plan->kept.path, &plan->kept.about));
+    const pare_status s = pare_stats_file_about(cx, a, plan->kept.path, &plan->kept.about);
+    if (s == PARE_EFORMAT && !pare_stats_file_begins(plan->kept.path))
+        return pare_fail_after(cx, s,
+                               "nor does it begin as an importance matrix of llama.cpp (GGUF, or "
+                               "the older kind); \"from\" reads these two");
+    PARE_TRY(s);
     PARE_TRY(check_shape(cx, plan, &plan->kept.about));
     PARE_TRY(check_configuration(cx, plan, &plan->kept.about));
     return adopt(cx, plan);

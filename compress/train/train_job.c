@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compress/evaluate/evaluate.h"
 #include "compress/output/inventory.h"
@@ -262,6 +263,20 @@ static pare_status claim(pare_training *t)
                     : PARE_OK;
 }
 
+/* The same for a plan to be looked at: it writes nothing, and a finished output is told. */
+static pare_status look_at_output(pare_training *t, bool *finished)
+{
+    const pare_job_path output = output_path(t);
+    char *const journal = pare_path_join(t->a, t->place.partial, PARE_JOURNAL_NAME);
+    struct stat st;
+    if (!journal)
+        return PARE_ENOMEM;
+    const bool unfinished = stat(journal, &st) == 0 && st.st_size > 0;
+    t->replaces = pare_path_is_directory(t->place.output) && (t->job->restart || unfinished);
+    PARE_TRY(pare_output_check_room(t->cx, t->place.output));
+    return pare_job_check_replacing(t->cx, t->a, &output, &t->place, t->replaces, true, finished);
+}
+
 /* --- training ----------------------------------------------------------------------------------
  */
 
@@ -394,7 +409,7 @@ static pare_status prepare(pare_training *t, pare_train_done *out)
     PARE_TRY(count_weights(t));
     out->weights = t->weights;
     if (t->job->plan_only)
-        PARE_TRY(pare_output_check_room(t->cx, t->place.output));
+        PARE_TRY(look_at_output(t, &out->finished));
     else
         PARE_TRY(claim(t));
     PARE_TRY(pare__train_data(t));

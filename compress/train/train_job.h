@@ -28,6 +28,7 @@ typedef struct pare_train_done {
     uint64_t memory, memory_limit, disk, disk_free; /* bytes */
     const char *memory_limit_name;
     double step_seconds; /* of a step on this machine, as it is now */
+    bool finished;       /* a finished output is there, which stays without job.restart */
 } pare_train_done;
 
 /* Its members of an open object: those known before it begins, and all. */

@@ -99,6 +99,12 @@ recipe none 'from: s.h5, window: 64' "$gptq"
 refuses 2 'leave "window" out' none
 recipe none 'from: t.h5' "$gptq"
 refuses 2 't.h5: no such file; "keep: t.h5" beside the data' none
+for from in other.dat empty.dat; do # neither HDF5 nor an importance matrix
+    rm -f "$from"
+    printf %s "${from#empty.dat}" >"$from"
+    recipe none "from: $from" "$gptq"
+    refuses 4 "$from: is .*, and no statistics that pare kept (an HDF5 file); nor does it begin as an importance matrix" none
+done
 
 # What is there is not written over: another calibration, a file of somebody else.
 recipe other "text: [$demo/calibration.txt], samples: 31, window: 64, keep: s.h5" "$gptq"
@@ -111,7 +117,7 @@ refuses 2 'own.h5.partial: is in the way' other
 [ "$(cat own.h5.partial)" = mine ] || fail "own.h5.partial was written to"
 rm own.h5.partial
 echo mine >own.h5
-refuses 4 'own.h5: not an HDF5 file.*; give "keep" another name, or remove the file' other
+refuses 4 'own.h5: is another kind of file, and no statistics that pare kept.*; give "keep" another name, or remove the file' other
 "$pare" plan other.yaml 2>&1 | grep -q 'give "keep" another name' || fail "plan takes own.h5"
 [ "$(cat own.h5)" = mine ] || fail "own.h5 was written to"
 

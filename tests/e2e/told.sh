@@ -64,9 +64,10 @@ refuses 4 'blk.0.attn_q.weight: element 2 is negative or not finite' verify "$co
 refuses 4 'count of 0 tokens' verify "$corpus/count_0"
 cut=$(($(wc -c <"$corpus/q_and_k_older") - 20))
 head -c "$cut" "$corpus/q_and_k_older" >cut.dat
-refuses 4 'entry 1 of 2 ends behind the file' verify cut.dat
+refuses 4 'entry 2 of 2 goes past the end of the file' verify cut.dat
 silent 'count of 0 tokens'
 shows ': 1 finding$'
+refuses 4 '/dev/null: is neither a regular file nor a directory' verify /dev/null
 mkfifo pipe
 code=0
 timeout 20 "$pare" inspect pipe >out.log 2>&1 || code=$?

@@ -21,6 +21,11 @@ for f in README.md report.html run.json recipe.yaml tokenizer.json tokenizer_con
 done
 grep -q '<polyline' scratch/report.html || fail "report.html has no curve"
 says "is finished; give another output, or --restart" "$pare" train scratch.yaml
+for finished in scratch untouched; do # a plan says so, too
+    "$pare" train scratch.yaml --dry-run --output $finished >out.log 2>&1 || fail "$(cat out.log)"
+    grep -q '^output  *is finished already' out.log && said=scratch || said=untouched
+    [ $said = $finished ] || fail "--dry-run of $finished: $(cat out.log)"
+done
 
 survives scratch.yaml scratch
 

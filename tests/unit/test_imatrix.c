@@ -19,7 +19,8 @@ static const char *const messages[] = {
     "file: blk.0.attn_q.weight.in_sum2 is no matrix of sums in F32, or its name has more than 512",
     "file: blk.0.attn_q.weight.in_sum2 is there, but not blk.0.attn_q.weight.counts, which belongs",
     "file: blk.0.attn_q.weight.counts is not in F32, or not a count for each of 1 matrices",
-    "file: entry 1 of 2 ends behind the file, or has a length or a number of calls that cannot be",
+    "file: entry 2 of 2 goes past the end of the file, or has a length or a number of calls that "
+    "cannot be",
     "file: blk.0.attn_q.weight is there twice",
     "file: importance of model.layers.0.self_attn.q_proj (blk.0.attn_q.weight) is missing",
     "file: importance of another model: blk.0.attn_q.weight has 3 columns of 1, not 4 of 1",

@@ -356,6 +356,34 @@ START_TEST(what_is_no_recipe_of_the_other_tool_is_refused_with_its_place)
 }
 END_TEST
 
+/* A failure is told as it was found, whatever the modifiers behind it hold. */
+START_TEST(the_first_broken_expression_is_told_once)
+{
+    static const char *const row[][2] = {
+        {"q_modifiers:\n"
+         "  SmoothQuantModifier: {smoothing_strength: 0.8, ignore: ['re:(']}\n"
+         "  GPTQModifier: {scheme: W4A16, targets: ['re:[', 're:.*q_proj']}\n",
+         "their.yaml:2:59: regular expression \"(\": missing closing parenthesis at byte 1: "
+         "correct "
+         "it, or take it out"},
+        {"q_modifiers:\n"
+         "  SmoothQuantModifier: {smoothing_strength: 0.8}\n"
+         "  GPTQModifier: {scheme: W8A8, targets: [Linear], ignore: [lm_head, 're:(']}\n",
+         "their.yaml:3:69: regular expression \"(\": missing closing parenthesis at byte 1: "
+         "correct "
+         "it, or take it out"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        pare_init_result r;
+        pare_ctx_clear(&cx);
+        ck_assert_int_eq(pare_init_translate(&cx, &arena, &hedge, "their.yaml", row[i][0],
+                                             strlen(row[i][0]), &r),
+                         PARE_EUSAGE);
+        ck_assert_str_eq(cx.what, row[i][1]);
+    }
+}
+END_TEST
+
 START_TEST(a_linear_that_two_modifiers_want_is_told_by_both)
 {
     static const char *const row[][2] = {
@@ -447,6 +475,7 @@ int main(void)
     tcase_add_loop_test(t, recipes_of_another_tool_are_translated_and_the_rest_is_listed, 0,
                         RECIPES);
     tcase_add_test(t, what_is_no_recipe_of_the_other_tool_is_refused_with_its_place);
+    tcase_add_test(t, the_first_broken_expression_is_told_once);
     tcase_add_test(t, a_linear_that_two_modifiers_want_is_told_by_both);
     tcase_add_test(t, memory_that_runs_out_is_an_error);
     tcase_add_test(t, what_was_left_out_is_told_and_ends_with_3);
