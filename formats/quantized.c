@@ -96,7 +96,7 @@ enum { LISTS = sizeof left_out / sizeof *left_out };
 
 static pare_status check_lists(const pare__quantized *q)
 {
-    char what[64];
+    char what[96];
     for (size_t i = 0; i < LISTS; i++) {
         const pare_json *const list = pare_json_get(q->config, left_out[i]);
         const pare_json_type is = pare_json_type_of(list);
