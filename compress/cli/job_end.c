@@ -46,7 +46,8 @@ void pare_cli_print_memory(uint64_t allocated, uint64_t resident)
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
     (void)printf("memory            at most %s allocated", pare_units_bytes(allocated, a));
     if (resident)
-        (void)printf("; at most %s in memory at once, mapped files included", pare_units_bytes(resident, b));
+        (void)printf("; at most %s in memory at once, mapped files included",
+                     pare_units_bytes(resident, b));
     (void)printf("\n");
 }
 
