@@ -15,8 +15,8 @@
 #include "runtime/threads.h"
 
 enum {
-    FEW_TOKENS = 4,     /* below, the time goes into decoding: panels stay small; x86: FEW_X86, */
-    FEW_X86 = 9,        /* up to 8 tokens meet rows of floats as they lie */
+    FEW_TOKENS = 4,     /* below, the time goes into decoding: panels stay small */
+    FEW_X86 = 9,        /* the same there, where 8 tokens meet rows of floats as they lie */
     DENSE_TOKENS = 128, /* that meet rows of floats once they are packed, where there are many */
     TOKENS_MIN = 96,
     TOKENS_MAX = 512,

@@ -1,10 +1,10 @@
 /* runtime/threads.h - one pool of threads and a parallel loop over chunks.
  *
- * Chunks are handed out in order to whoever is free. What a chunk
- * computes must not depend on the worker that runs it nor on the number of workers: then results
- * are the same for every thread count. Waiting spins for a bounded time and then sleeps, and after
- * a helper was held up by a busy neighbour on its core short loops run without it for a while, so
- * that a neighbour costs about its share and no more. */
+ * Chunks are handed out in order to whoever is free. What a chunk computes must not depend on the
+ * worker that runs it nor on the number of workers: then results are the same for every thread
+ * count. Waiting spins for a bounded time and then sleeps, and after a helper was held up by a busy
+ * neighbour on its core short loops run without it for a while, so that a neighbour costs about its
+ * share and no more. */
 #ifndef PARE_RUNTIME_THREADS_H
 #define PARE_RUNTIME_THREADS_H
 

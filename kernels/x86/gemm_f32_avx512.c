@@ -265,7 +265,8 @@ PARE_INLINE void few_tokens(float *y, size_t ldy, const float *x, size_t ldx, co
         few_rows(y + r, ldy, x, ldx, w, row_bytes, k, tokens, ty);
 }
 
-/* Rows that `few_rows` takes together; those behind them are left to AVX2. */
+/* Computes the rows that `few_rows` takes, of 2 to FEW tokens, and returns their number; those
+ * behind them are left to AVX2, as is one token. */
 PARE_INLINE size_t few(float *y, size_t ldy, const float *x, size_t ldx, const void *w, size_t ldw,
                        size_t m, size_t n, size_t k, type ty)
 {
