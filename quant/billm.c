@@ -205,12 +205,13 @@ static float nearest(const float *magnitude, bool salient, float x, uint8_t *cod
 static void sweep_row(const billm_job *job, float *restrict w, uint8_t *codes,
                       const float *magnitude)
 {
+    const pare_factor *const f = job->factor;
     for (size_t j = 0; j < job->cols; j++) {
-        const float *restrict const u = job->factor->u + (job->c0 + j) * job->k + job->c0;
+        const float *restrict const u = f->u ? f->u + (job->c0 + j) * job->k + job->c0 : NULL;
         const float q = nearest(magnitude, job->out->salient[job->c0 + j], w[j], &codes[j]);
-        const float e = (w[j] - q) / job->factor->pivot[job->c0 + j];
+        const float e = (w[j] - q) / f->pivot[job->c0 + j];
         w[j] = e;
-        for (size_t i = j + 1; i < job->cols; i++)
+        for (size_t i = j + 1; u && i < job->cols; i++)
             w[i] -= e * u[i];
     }
 }
@@ -240,7 +241,7 @@ static void quantize_tiles(void *arg, size_t begin, size_t end, size_t worker)
             sweep_row(job, job->w + i * k + c0, job->out->codes + i * k + c0, magnitude);
             check_errors(job, tile, i);
         }
-        if (c1 < k)
+        if (c1 < k && job->factor->u)
             pare_gemm_sub(job->kernels, job->w + r0 * k + c1, k, job->w + r0 * k + c0, k,
                           job->factor->u + c0 * k + c1, k, r1 - r0, k - c1, job->cols);
     }
@@ -276,7 +277,7 @@ pare_status pare_billm_quantize(pare_ctx *cx, pare_arena *scratch, const pare_fa
 {
     const pare_grid grid = pare_billm_grid();
     PARE_TRY(pare_grid_check(cx, &grid, out->n, out->k, out));
-    if (!factor->u || factor->order)
+    if (factor->damping.failed || factor->order)
         return pare_fail(cx, PARE_EINVAL,
                          "binary weights need a factor of the Hessian in the "
                          "order of its columns");

@@ -278,7 +278,7 @@ static void sweep(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows
     const size_t of = job->sparsity ? job->sparsity->of : 0, row = r0 % TILE;
     s->loaded = SIZE_MAX;
     for (size_t j = c0; j < c1; j++) {
-        const float *const u = job->factor->u + j * job->k;
+        const float *const u = job->factor->u ? job->factor->u + j * job->k : NULL;
         float *const e = s->t + (j - c0) * STRIP;
         uint8_t *const keep = job->sparsity ? s->keep + (j - c0) * STRIP : NULL;
         if (job->keep_zeros)
@@ -297,7 +297,7 @@ static void sweep(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows
             keep_column(job, s, e, row, rows, j - c0);
         if (keep)
             pare__sweep_lose_held(s, e, keep, job->factor->pivot[j]);
-        for (size_t i = j + 1; i < c1; i++)
+        for (size_t i = j + 1; u && i < c1; i++)
             take_error(s->t + (i - c0) * STRIP, e, u[i]);
         if (job->spread)
             pare__sweep_spread_column(job, s, row, rows, c0, c1, j);
@@ -401,7 +401,7 @@ static void walk_tile(const pare__sweep *job, size_t tile, pare__strip *s)
         if (!fit_block(job, r0, r1, c0, c1, fault))
             return;
         sweep_block(job, s, r0, r1, c0, c1, &job->loss[tile]);
-        if (c1 < k)
+        if (c1 < k && job->factor->u)
             pare_gemm_sub(job->kernels, job->w + r0 * k + c1, k, job->w + r0 * k + c0, k,
                           job->factor->u + c0 * k + c1, k, r1 - r0, k - c1, c1 - c0);
         if (c1 < k && job->spread)
@@ -534,13 +534,13 @@ static pare_status check(pare_ctx *cx, const pare_compensate *c, size_t n, size_
         PARE_TRY(pare_sparsity_check(cx, c->sparsity));
     if (c->block == 0 || c->block % 32 != 0)
         return pare_fail(cx, PARE_EINVAL, "block of %zu columns is not a multiple of 32", c->block);
-    if (!c->factor->u)
+    if (c->factor->damping.failed)
         return pare_fail(cx, PARE_EINVAL, "the Hessian has no factor: round to nearest instead");
     if (c->factor->k != k)
         return pare_fail(cx, PARE_ESHAPE, "factor of %zu columns given for %zu", c->factor->k, k);
     if (!c->grid && !c->sparsity)
         return pare_fail(cx, PARE_EINVAL, "neither a grid nor a sparsity: nothing would change");
-    if ((c->spread || c->start || c->fitted_to) && (!c->grid || c->sparsity))
+    if ((c->spread || c->start || c->fitted_to) && (!c->grid || c->sparsity || !c->factor->u))
         return pare_fail(cx, PARE_EINVAL, "what inputs have moved is made up for on a grid only");
     if (c->spread && (c->spread->n != k || c->spread->panel % c->block || c->factor->apart))
         return pare_fail(cx, PARE_EINVAL,

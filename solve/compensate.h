@@ -91,6 +91,7 @@ typedef struct pare_compensate {
  * Any encoding but BINARY. Where scales depend on the whole matrix (NF4's are quantized
  * themselves) they are fitted to the original weights beforehand, whatever the order. Weights that
  * go or stay 0 have the code of 0; CODEBOOK and Q4_K have none.
+ * With a factor that is diagonal a column makes up for no other: weights are rounded to nearest.
  *
  *   w     [n, k] f32; with a grid destroyed; without: the result, 0 where a weight went
  *   out   with a grid: planes from pare_codes_take for it; written. Without: NULL. With columns
@@ -100,14 +101,15 @@ typedef struct pare_compensate {
  * Returns PARE_OK, PARE_EINVAL (bits, block, sparsity, a factor that failed, what does not
  * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK or Q4_K, sparsity and
  * Q4_K or Q6_K, columns kept apart and a sparsity, another grid or clip
- * weighted; spread, start or fitted_to without a grid or with a sparsity, a
- * panel of spread that no multiple of `block` is), PARE_ESHAPE (group, or k
+ * weighted; spread, start or fitted_to without a grid or with a sparsity
+ * or a diagonal factor, a panel of spread that no multiple of `block` is), PARE_ESHAPE (group, or k
  * or the columns kept apart differ from the factor), PARE_ENUMERIC when a weight is not finite or a
  * scale cannot be stored, by row, group and value, also when the compensated weights overflow or
  * one kept apart exceeds 65504, PARE_ENOMEM. Memory  per worker block x 320 bytes and one row; with
  * sparsity block x 64 bytes, keep_zeros k x 128 bytes, without a grid block x 512 bytes more, with
  * spread block x 768; one number per group; unstructured n x block x 5 bytes.   Work  n k^2 / 2
- * multiply-adds. Threads over tiles of 128 rows; Exact as the factor. */
+ * multiply-adds, with a diagonal factor n k. Threads over tiles of 128 rows; Exact as the factor.
+ */
 PARE_CHECKED pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch,
                                              const pare_compensate *c, float *w, size_t n, size_t k,
                                              pare_codes *out, double *loss);

@@ -68,15 +68,24 @@ static size_t first_bad_row(const pare_ctx *cx, const pare_lower *l)
     return atomic_load(&job.bad_row);
 }
 
-static pare_status check_finite(pare_ctx *cx, float *h, size_t k)
+static pare_status check_entry(pare_ctx *cx, const float *h, size_t k, size_t row, size_t column)
 {
-    const size_t row = first_bad_row(cx, &(pare_lower){h, k, k, false});
+    const float x = h[row * k + column];
+    return fabsf(x) <= FLT_MAX
+               ? PARE_OK
+               : pare_fail(cx, PARE_ENUMERIC,
+                           "H[%zu, %zu] is %g: the inputs of this linear were not finite or too "
+                           "large during calibration",
+                           row, column, (double)x);
+}
+
+static pare_status check_finite(pare_ctx *cx, float *h, size_t k, bool diagonal)
+{
+    const size_t row = diagonal ? k : first_bad_row(cx, &(pare_lower){h, k, k, false});
     for (size_t j = 0; row < k && j <= row; j++)
-        if (!(fabsf(h[row * k + j]) <= FLT_MAX))
-            return pare_fail(cx, PARE_ENUMERIC,
-                             "H[%zu, %zu] is %g: the inputs of this linear were not finite or too "
-                             "large during calibration",
-                             row, j, (double)h[row * k + j]);
+        PARE_TRY(check_entry(cx, h, k, row, j));
+    for (size_t j = 0; diagonal && j < k; j++)
+        PARE_TRY(check_entry(cx, h, k, j, j));
     return PARE_OK;
 }
 
@@ -216,6 +225,20 @@ static pare_status climb_apart(pare_ctx *cx, pare_arena *scratch, factor_job *jo
     return s;
 }
 
+/* U of a diagonal H, of which only U_jj are kept. Its columns have nothing to do with each other,
+ * so that there is no rung but the first. */
+static void invert_diagonal(const factor_job *job, float damp, pare_factor *out)
+{
+    const size_t k = job->k;
+    out->damping.damp = damp;
+    out->damping.lambda = (double)damp * job->mean;
+    for (size_t i = 0; i < k; i++) {
+        const size_t column = job->order[i];
+        const double h = job->dead[column] ? job->mean : (double)job->h[column * (k + 1)];
+        out->pivot[i] = 1 / sqrtf((float)(h + out->damping.lambda));
+    }
+}
+
 uint64_t pare_factor_bytes(size_t k)
 {
     const pare_lower l = {.n = k, .panel = pare_lower_panel(k)};
@@ -305,7 +328,7 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
     if (opts->apart > k || (opts->apart && opts->act_order))
         return pare_fail(cx, PARE_EINVAL, "%zu of %zu columns cannot be kept apart%s", opts->apart,
                          k, opts->act_order ? " in the order of the diagonal" : "");
-    PARE_TRY(check_finite(cx, h, k));
+    PARE_TRY(check_finite(cx, h, k, opts->diagonal));
     uint32_t *const order = PARE_NEW(scratch, uint32_t, k);
     out->diagonal = order ? PARE_NEW(scratch, float, k) : NULL;
     out->pivot = out->diagonal ? PARE_NEW(scratch, float, k) : NULL;
@@ -320,7 +343,10 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
     pare_damping *const d = &out->damping;
     factor_job job = {.cx = cx, .h = h, .k = k, .order = order, .dead = out->dead};
     job.mean = survey(h, k, out->diagonal, out->dead, &d->dead);
-    PARE_TRY(climb_apart(cx, scratch, &job, false, opts, h, out));
+    if (opts->diagonal)
+        invert_diagonal(&job, opts->damp, out);
+    else
+        PARE_TRY(climb_apart(cx, scratch, &job, false, opts, h, out));
     if (d->failed)
         PARE_TRY(climb_apart(cx, scratch, &job, true, opts, h, out));
     out->order = opts->act_order || opts->apart || opts->order ? order : NULL;

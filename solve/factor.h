@@ -27,13 +27,15 @@ typedef struct pare_factor_opts {
                        k, 0 with act_order */
     const uint32_t *order; /* [k] column of each position, each once; NULL: the two above say */
     bool above; /* U lies above the diagonal of h: nobody else writes there as long as it lives */
+    bool diagonal; /* H is diagonal: nothing else of it is read, and U, diagonal too, is not stored
+                    */
 } pare_factor_opts;
 
 /* A factor is shared by all linears of a site. */
 typedef struct pare_factor {
     size_t k;
-    float *u;        /* [k, k] in the order of `order`; H^-1 = U^T U; or NULL. On its diagonal and 0
-                        below, but h with `above` */
+    float *u;        /* [k, k] in the order of `order`; H^-1 = U^T U. On its diagonal and 0 below,
+                        but h with `above`. NULL when U is diagonal, or there is none */
     float *pivot;    /* [k] U_jj, in that order */
     uint32_t *order; /* [k] original column of each position, or NULL for natural order */
     float *diagonal; /* [k] H_jj, natural order, without damping */
@@ -57,10 +59,10 @@ typedef struct pare_factor {
  * `order` is none, or PARE_ENUMERIC when H holds a NaN or an infinity (the message names the
  * entry). Memory   u; while it is made also a triangle, k^2 / 2 floats or doubles and an eighth
  * more: pare_factor_bytes, vectors included.
- * Work     2/3 k^3 per rung.   Threads over tiles.   Exact: on every CPU, any thread count.
- * Source   U by one factorization of the reversed matrix: if R is the reversal and
- *          R H R = L L^T, then U = R L^-1 R is upper triangular and U^T U = H^-1.
- *          The original puts 1 on the diagonal of a dead column; its weights are 0 either way. */
+ * Work     2/3 k^3 per rung, k with `diagonal`.   Threads over tiles.   Exact: on every CPU, any
+ * thread count. Source   U by one factorization of the reversed matrix: if R is the reversal and R
+ * H R = L L^T, then U = R L^-1 R is upper triangular and U^T U = H^-1. The original puts 1 on the
+ * diagonal of a dead column; its weights are 0 either way. */
 PARE_CHECKED pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch,
                                         const pare_factor_opts *opts, float *h, size_t k,
                                         pare_factor *out);

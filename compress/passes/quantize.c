@@ -112,8 +112,10 @@ pare_status pare_quantize_factor(pare_ctx *cx, const pare_factor_opts *opts,
                                  const pare_site_stats *stats, pare_arena *scratch, void **state)
 {
     pare_factor *const factor = PARE_NEW(scratch, pare_factor, 1);
+    pare_factor_opts known = *opts;
+    known.diagonal = stats->identity;
     *state = factor;
-    return factor ? pare_factorize(cx, scratch, opts, stats->h, stats->k, factor) : PARE_ENOMEM;
+    return factor ? pare_factorize(cx, scratch, &known, stats->h, stats->k, factor) : PARE_ENOMEM;
 }
 
 size_t pare_quantize_factor_bytes(size_t k)
