@@ -2,14 +2,14 @@
  * this machine. The numbers beside them were fitted to jobs on three models; README says how far
  * the sum is off. */
 #include "compress/plan/plan_time.h"
-#include "compress/evaluate/continuations.h"
 
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "calib/shares.h"
+#include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_time_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "prune/ratio_search.h"
 #include "runtime/count.h"
@@ -18,9 +18,6 @@
 
 /* Output errors that a search of ratios takes of each linear. */
 enum { SEARCH_ERRORS = PARE_RATIO_POINTS + 1 };
-
-/* Time of norms, positions and activation functions beside that of products. */
-static const double beside_products = 1.1;
 
 /* Attention does so many of its operations while a product does one. */
 static const double attention_speed = 0.8;
@@ -39,16 +36,6 @@ enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
 /* Widths: tokens of prompts that are timed, and passes through all weights; and how much slower
  * than a product of matrices the sweep is. */
 enum { TIMED_PROMPTS = 4608, TIMED_TOKENS = 2048, SWEEP_SLOWER = 12 };
-
-/* What is the same for all phases. */
-typedef struct estimate {
-    pare_ctx *cx;
-    const pare_plan *plan;
-    const pare_settled *settled;
-    pare_plan_rates rate;
-    double threads;
-    double *phase;
-} estimate;
 
 const char *pare_plan_phase_name(pare_plan_phase phase)
 {
@@ -69,36 +56,24 @@ const char *pare_plan_phase_name(pare_plan_phase phase)
     return name[phase];
 }
 
-static double over(double amount, double rate)
-{
-    return amount > 0 && rate > 0 ? amount / rate : 0;
-}
-
-static double parallel(const estimate *e, double rate)
-{
-    return rate * e->threads;
-}
-
-/* Tokens of a text or a file of tokens. */
-static double tokens_in(const estimate *e, uint64_t bytes, bool text)
+double pare__tokens_in(const pare__estimate *e, uint64_t bytes, bool text)
 {
     return text ? (double)bytes * e->rate.tokens : (double)bytes / sizeof(int32_t);
 }
 
 /* Tokens of the calibration, all of them when the recipe asks for all. */
-static double calibration_tokens(const estimate *e)
+static double calibration_tokens(const pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     if (!p->calibrated)
         return 0;
-    return e->settled->samples
-               ? (double)e->settled->samples * (double)p->window
-               : tokens_in(e, p->data.text_bytes, true) + tokens_in(e, p->data.token_bytes, false);
+    return e->settled->samples ? (double)e->settled->samples * (double)p->window
+                               : pare__tokens_in(e, p->data.text_bytes, true) +
+                                     pare__tokens_in(e, p->data.token_bytes, false);
 }
 
-/* Operations of a token of a window, on average, in all blocks up to a site and in the head. */
-static pare_status work_of(const estimate *e, const pare_config *c, size_t window, pare_site last,
-                           pare_work *w)
+pare_status pare__work_of(const pare__estimate *e, const pare_config *c, size_t window,
+                          pare_site last, pare_work *w)
 {
     const pare_model m = {.config = *c};
     const size_t tokens = window ? window : 1; /* choice files have no windows */
@@ -109,42 +84,36 @@ static pare_status work_of(const estimate *e, const pare_config *c, size_t windo
     return PARE_OK;
 }
 
-/* What all tokens do in the blocks, without experts. */
-static double common_of(const pare_work *w)
-{
-    return w->products[PARE_WORK_COMMON] + w->attend;
-}
-
 /* Weight files hashed by XXH3 from where they lie, at the end again, from memory if they fit; and
  * looked at for NaN in between. */
-static void count_checks(estimate *e)
+static void count_checks(pare__estimate *e)
 {
     const double bytes = (double)e->plan->input_bytes;
     const bool slow = e->rate.read < e->rate.copy / 4; /* from a disk: threads do not help */
     const bool stays = bytes < 0.9 * (double)e->settled->memory.limit_bytes;
-    const double once = over(bytes, slow ? e->rate.read : parallel(e, e->rate.read));
-    const double again = slow && stays ? over(bytes, parallel(e, e->rate.copy)) : once;
-    e->phase[PARE_PHASE_CHECK] =
-        once + again + (slow && !stays ? once : 0) + over(bytes, parallel(e, e->rate.scan));
+    const double once = pare__over(bytes, slow ? e->rate.read : pare__parallel(e, e->rate.read));
+    const double again = slow && stays ? pare__over(bytes, pare__parallel(e, e->rate.copy)) : once;
+    e->phase[PARE_PHASE_CHECK] = once + again + (slow && !stays ? once : 0) +
+                                 pare__over(bytes, pare__parallel(e, e->rate.scan));
 }
 
 /* A thread of its own hashes beside everything else: on a CPU that would be idle only what is left
  * when the rest is done is waited for, else it takes its share of the CPUs. Behind all others. */
-static void count_hashing(estimate *e)
+static void count_hashing(pare__estimate *e)
 {
     const double bytes = (double)e->plan->input_bytes + (double)e->settled->packed_bytes;
-    const double all = over(bytes, e->rate.sha256);
+    const double all = pare__over(bytes, e->rate.sha256);
     double rest = 0;
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
         rest += i == PARE_PHASE_EVALUATE || i == PARE_PHASE_EXPORT ? 0 : e->phase[i];
     if ((double)pare_cpu_count() > e->threads)
         e->phase[PARE_PHASE_HASH] = all > rest ? all - rest : 0;
     else
-        e->phase[PARE_PHASE_HASH] = over(all, (double)pare_cpu_count());
+        e->phase[PARE_PHASE_HASH] = pare__over(all, (double)pare_cpu_count());
 }
 
 /* Texts are read before the work, those of evaluations once more when their turn comes. */
-static void count_tokens(estimate *e)
+static void count_tokens(pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     const pare_calibration *const c = &p->recipe.calibration;
@@ -159,26 +128,27 @@ static void count_tokens(estimate *e)
             loads += 2;
         }
     double *const phase = &e->phase[PARE_PHASE_TOKENS];
-    *phase = loads * e->rate.tokenizer + over(bytes, e->rate.encode);
+    *phase = loads * e->rate.tokenizer + pare__over(bytes, e->rate.encode);
     if ((p->calibrated || p->held_out) && c->kind == PARE_CALIBRATION_GENERATE)
         /* token by token of 16 windows */
         *phase += (double)p->window * (double)((e->settled->samples + p->held_out + 15) / 16) *
-                  over((double)p->input_bytes, parallel(e, e->rate.copy));
+                  pare__over((double)p->input_bytes, pare__parallel(e, e->rate.copy));
 }
 
 /* Operations in F32 that take as long as one in BF16 with what goes beside it, which stays as it
  * is. */
-static double bf16_operations(const estimate *e)
+static double bf16_operations(const pare__estimate *e)
 {
-    return (over(e->rate.gemm, e->rate.gemm_bf16) + beside_products - 1) / beside_products;
+    return (pare__over(e->rate.gemm, e->rate.gemm_bf16) + PARE_BESIDE_PRODUCTS - 1) /
+           PARE_BESIDE_PRODUCTS;
 }
 
 /* The same of the calibration, whose products may be in BF16: as operations in F32. */
-static pare_status calibration_work(const estimate *e, pare_site last, pare_work *w)
+static pare_status calibration_work(const pare__estimate *e, pare_site last, pare_work *w)
 {
     const pare_plan *const p = e->plan;
     const double each = p->bf16 ? bf16_operations(e) : 1;
-    PARE_TRY(work_of(e, &p->model.config, p->window, last, w));
+    PARE_TRY(pare__work_of(e, &p->model.config, p->window, last, w));
     for (size_t i = 0; i < PARE_WORK_PARTS; i++)
         w->products[i] *= each;
     return PARE_OK;
@@ -187,20 +157,20 @@ static pare_status calibration_work(const estimate *e, pare_site last, pare_work
 /* Forward passes of a token through the blocks, sites one by one: of the compressed model up to
  * each site with statistics, from the middle of the block where waves halt there, and to its end;
  * the same of the float model beside, which goes through each half once where waves halt. */
-static pare_status sites_of(const estimate *e, double whole, double *common)
+static pare_status sites_of(const pare__estimate *e, double whole, double *common)
 {
     const pare_plan *const p = e->plan;
     pare_work before;
     double middle = 0, sites = 0;
     if (p->halves) {
         PARE_TRY(calibration_work(e, PARE_SITE_MLP, &before));
-        middle = common_of(&before);
+        middle = pare__common_of(&before);
     }
     for (pare_site s = 0; s < PARE_SITES; s++) {
         if (!p->kinds[s])
             continue;
         PARE_TRY(calibration_work(e, s, &before));
-        sites += common_of(&before) - (s >= PARE_SITE_MLP ? middle : 0);
+        sites += pare__common_of(&before) - (s >= PARE_SITE_MLP ? middle : 0);
     }
     *common = whole + sites;
     if (p->drift)
@@ -210,13 +180,13 @@ static pare_status sites_of(const estimate *e, double whole, double *common)
 
 /* Forward passes of a token: through part 0 of the blocks (statistics, outputs) and through the
  * experts; where they have statistics, a pass counts tokens and each chunk has its own. */
-static pare_status passes_of(const estimate *e, const pare_work *all, double *operations)
+static pare_status passes_of(const pare__estimate *e, const pare_work *all, double *operations)
 {
     const pare_plan *const p = e->plan;
     const size_t experts = p->model.config.experts, chunk = e->settled->memory.chunk;
     const double looks = p->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
     const double each = p->sequential ? 2.0 : 1.0;
-    const double whole = common_of(all);
+    const double whole = pare__common_of(all);
     double common = (p->drift ? 4.0 : 2.0) * whole;
     bool counts = false;
     for (pare_site s = 0; s < PARE_SITES; s++)
@@ -231,18 +201,18 @@ static pare_status passes_of(const estimate *e, const pare_work *all, double *op
 
 /* The file of drift of a sparing job is written behind each share of the windows, and once more; it
  * is read from memory where there is some left. */
-static double spared_seconds(const estimate *e)
+static double spared_seconds(const pare__estimate *e)
 {
     const double blocks = (double)e->plan->model.config.blocks, passes = PARE_SHARES + 1;
     return e->settled->memory.sparing
-               ? over(blocks * passes * (double)pare_plan_drift_file(e->plan), e->rate.write)
+               ? pare__over(blocks * passes * (double)pare_plan_drift_file(e->plan), e->rate.write)
                : 0;
 }
 
 /* Passes of the wave, and statistics: half of k^2 per token and site, all of it for drift. For
  * token weights a block runs forward, and again on its way back, which takes as much as two; the
  * head forward and back. */
-static pare_status count_passes(estimate *e)
+static pare_status count_passes(pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     const double tokens = calibration_tokens(e);
@@ -252,20 +222,22 @@ static pare_status count_passes(estimate *e)
         return PARE_OK;
     PARE_TRY(calibration_work(e, PARE_SITES, &all));
     PARE_TRY(passes_of(e, &all, &forward));
-    const double weigh = 4.0 * (common_of(&all) + all.products[PARE_WORK_EXPERTS]) +
+    const double weigh = 4.0 * (pare__common_of(&all) + all.products[PARE_WORK_EXPERTS]) +
                          2.0 * all.products[PARE_WORK_HEAD];
     if (p->token_weights)
-        e->phase[PARE_PHASE_WEIGH] = beside_products * over(tokens * weigh, e->rate.gemm);
+        e->phase[PARE_PHASE_WEIGH] =
+            PARE_BESIDE_PRODUCTS * pare__over(tokens * weigh, e->rate.gemm);
     const double walks = !p->training ? 1.0 : pare_plan_looks_first(p) + pare_plan_looks(p->later);
-    e->phase[PARE_PHASE_WAVE] = walks * beside_products * over(tokens * forward, e->rate.gemm);
-    e->phase[PARE_PHASE_STATS] = walks * over(tokens * pare__plan_stats_flops(p),
-                                              p->bf16 ? e->rate.gram_bf16 : e->rate.gram) +
+    e->phase[PARE_PHASE_WAVE] =
+        walks * PARE_BESIDE_PRODUCTS * pare__over(tokens * forward, e->rate.gemm);
+    e->phase[PARE_PHASE_STATS] = walks * pare__over(tokens * pare__plan_stats_flops(p),
+                                                    p->bf16 ? e->rate.gram_bf16 : e->rate.gram) +
                                  spared_seconds(e);
     return PARE_OK;
 }
 
 /* Statistics out of a file: only what makes it. */
-static pare_status count_calibration(estimate *e)
+static pare_status count_calibration(pare__estimate *e)
 {
     static const pare_plan_phase phase[] = {PARE_PHASE_WEIGH, PARE_PHASE_WAVE, PARE_PHASE_STATS};
     const pare_plan_kept *const kept = &e->plan->kept;
@@ -274,7 +246,7 @@ static pare_status count_calibration(estimate *e)
     if (!kept->made || pare_path_is_file(kept->path))
         return PARE_OK;
     pare_plan plan;
-    estimate stage = *e;
+    pare__estimate stage = *e;
     pare_plan_stage(e->plan, &plan);
     stage.plan = &plan;
     PARE_TRY(count_passes(&stage));
@@ -283,16 +255,17 @@ static pare_status count_calibration(estimate *e)
     return PARE_OK;
 }
 
-static pare_pass_cost cost_of(const estimate *e, size_t step, size_t n, size_t k)
+static pare_pass_cost cost_of(const pare__estimate *e, size_t step, size_t n, size_t k)
 {
     const pare_step *const s = &e->plan->recipe.step[step];
     return pare_passes[s->pass]->cost(s->value, n, k, pare_threads(e->cx));
 }
 
-static void add_cost(estimate *e, const pare_pass_cost *c, bool first)
+static void add_cost(pare__estimate *e, const pare_pass_cost *c, bool first)
 {
     e->phase[PARE_PHASE_PASSES] +=
-        over(c->flops + (first ? c->site_flops : 0), e->rate.gram) + over(c->rounds, e->rate.round);
+        pare__over(c->flops + (first ? c->site_flops : 0), e->rate.gram) +
+        pare__over(c->rounds, e->rate.round);
 }
 
 /* Whether no linear before `i` of the same step reads the same input. */
@@ -311,7 +284,7 @@ static bool is_first(const pare_plan *p, size_t i)
 
 /* ZipLM: a sweep, which waits for memory rather than for products; H of the inputs of down; where
  * widths are chosen, a walk more, and tokens that are timed. */
-static pare_status count_widths(estimate *e)
+static pare_status count_widths(pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     const double k = (double)p->model.config.intermediate, flops = pare__plan_ziplm_flops(p);
@@ -319,20 +292,23 @@ static pare_status count_widths(estimate *e)
     pare_work all;
     if (flops <= 0)
         return PARE_OK;
-    e->phase[PARE_PHASE_PASSES] += over(SWEEP_SLOWER * flops, e->rate.gram);
+    e->phase[PARE_PHASE_PASSES] += pare__over(SWEEP_SLOWER * flops, e->rate.gram);
     e->phase[PARE_PHASE_STATS] +=
-        walks * over(calibration_tokens(e) * (double)p->model.config.blocks * k * k, e->rate.gram);
+        walks *
+        pare__over(calibration_tokens(e) * (double)p->model.config.blocks * k * k, e->rate.gram);
     if (walks < 2)
         return PARE_OK;
     PARE_TRY(calibration_work(e, PARE_SITES, &all));
-    const double forward = common_of(&all), bytes = (double)p->input_bytes;
+    const double forward = pare__common_of(&all), bytes = (double)p->input_bytes;
     e->phase[PARE_PHASE_WAVE] +=
-        beside_products * over((2 * calibration_tokens(e) + TIMED_PROMPTS) * forward, e->rate.gemm);
-    e->phase[PARE_PHASE_PASSES] += TIMED_TOKENS * over(bytes, parallel(e, 2 * e->rate.read));
+        PARE_BESIDE_PRODUCTS *
+        pare__over((2 * calibration_tokens(e) + TIMED_PROMPTS) * forward, e->rate.gemm);
+    e->phase[PARE_PHASE_PASSES] +=
+        TIMED_TOKENS * pare__over(bytes, pare__parallel(e, 2 * e->rate.read));
     return PARE_OK;
 }
 
-static void count_transforms(estimate *e)
+static void count_transforms(pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const c = &p->model.config;
@@ -350,15 +326,43 @@ static void count_transforms(estimate *e)
     }
 }
 
-/* Measuring what a step did to the outputs: two products of W and H. */
-static double error_flops(const pare_plan *p, const pare_plan_linear *l)
+/* Whether a step gives the linear its plain form, because too few tokens of the calibration reach
+ * it: an expert its share of them, or all where that is less than a mixture's statistics need. */
+static bool is_thin(const pare__estimate *e, size_t step, const pare_plan_linear *l)
 {
-    const unsigned *const kinds = l->part ? p->expert_kinds : p->kinds;
-    const double n = (double)l->packed.n, k = (double)l->packed.k;
-    return kinds[pare_plan_site(p, l)] & PARE_STATS_HESSIAN ? 4.0 * n * k * k : 0;
+    const pare_plan *const p = e->plan;
+    const pare_config *const c = &p->model.config;
+    const size_t k = l->packed.k;
+    const pare_need need = pare_need_of(&p->recipe.step[step], k, k, c->vocab);
+    double tokens = calibration_tokens(e);
+    if (!p->calibrated || p->kept.used || !pare_need_trusts(&p->recipe.step[step]))
+        return false;
+    const double share = l->part ? tokens * (double)c->experts_used / (double)c->experts : tokens;
+    if (share >= (double)p->recipe.calibration.min_tokens)
+        tokens = share;
+    return pare_need_fresh(p, e->settled, (uint64_t)tokens) < need.tokens;
 }
 
-static void count_linears(estimate *e)
+/* What a step does to a linear: its plain form is rounding alone. */
+static void add_step(pare__estimate *e, size_t step, const pare_plan_linear *l, bool first)
+{
+    pare_pass_cost cost = cost_of(e, step, l->packed.n, l->packed.k);
+    if (is_thin(e, step, l))
+        cost.flops = cost.site_flops = 0;
+    add_cost(e, &cost, first);
+}
+
+/* Measuring what a step did to the outputs: two products of W and H. */
+static double error_flops(const pare__estimate *e, const pare_plan_linear *l)
+{
+    const pare_plan *const p = e->plan;
+    const unsigned *const kinds = l->part ? p->expert_kinds : p->kinds;
+    const double n = (double)l->packed.n, k = (double)l->packed.k;
+    const bool has = kinds[pare_plan_site(p, l)] & PARE_STATS_HESSIAN && !is_thin(e, l->step, l);
+    return has ? 4.0 * n * k * k : 0;
+}
+
+static void count_linears(pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     double *const store = &e->phase[PARE_PHASE_STORE];
@@ -367,36 +371,34 @@ static void count_linears(estimate *e)
         const size_t n = l->packed.n, k = l->packed.k;
         const double weights = (double)n * (double)k;
         const bool first = is_first(p, i), twice = l->pruned && l->prune_step != l->step;
-        const pare_pass_cost cost = cost_of(e, l->step, n, k);
-        add_cost(e, &cost, first);
-        if (twice) {
-            const pare_pass_cost prune = cost_of(e, l->prune_step, n, k);
-            add_cost(e, &prune, first);
-        }
+        add_step(e, l->step, l, first);
+        if (twice)
+            add_step(e, l->prune_step, l, first);
         if (l->pruned && pare_plan_ratios(p, l->prune_step).rule == PARE_RATIOS_SEARCH)
-            e->phase[PARE_PHASE_PASSES] += over(SEARCH_ERRORS * weights * (double)k, e->rate.gram);
-        *store += over(weights, e->rate.store) +
-                  over(l->pruned ? pruned_rounds * weights : 0, e->rate.round) +
-                  over((twice ? 2.0 : 1.0) * error_flops(p, l), e->rate.gram);
+            e->phase[PARE_PHASE_PASSES] +=
+                pare__over(SEARCH_ERRORS * weights * (double)k, e->rate.gram);
+        *store += pare__over(weights, e->rate.store) +
+                  pare__over(l->pruned ? pruned_rounds * weights : 0, e->rate.round) +
+                  pare__over((twice ? 2.0 : 1.0) * error_flops(e, l), e->rate.gram);
     }
-    *store +=
-        over((double)e->settled->packed_bytes, e->rate.copy); /* tensors that stay as they are */
+    *store += pare__over((double)e->settled->packed_bytes,
+                         e->rate.copy); /* tensors that stay as they are */
 }
 
 /* What is held out is scored by both models in floats, before the training and behind it. */
-static double training_scores(const estimate *e, const pare_work *w)
+static double training_scores(const pare__estimate *e, const pare_work *w)
 {
     const pare_plan *const p = e->plan;
     const double tokens = 2.0 * (double)p->held_out * (double)p->window;
-    const double products = 2 * (common_of(w) + w->products[PARE_WORK_HEAD]);
-    return beside_products * over(tokens * products, e->rate.gemm) +
-           over(tokens * (double)p->model.config.vocab, parallel(e, e->rate.compare));
+    const double products = 2 * (pare__common_of(w) + w->products[PARE_WORK_HEAD]);
+    return PARE_BESIDE_PRODUCTS * pare__over(tokens * products, e->rate.gemm) +
+           pare__over(tokens * (double)p->model.config.vocab, pare__parallel(e, e->rate.compare));
 }
 
 /* Of each token: both models forward, each block of one once more unless it was kept, and back to
  * its inputs and to its weights, which takes as much as two; the head forward twice and back once;
  * probabilities. Each step moves all weights; codes in place are chosen, decoded and undone. */
-static pare_status count_training(estimate *e)
+static pare_status count_training(pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const c = &p->model.config;
@@ -406,7 +408,7 @@ static pare_status count_training(estimate *e)
     pare_work w;
     if (!p->training)
         return PARE_OK;
-    PARE_TRY(work_of(e, c, p->window, PARE_SITES, &w));
+    PARE_TRY(pare__work_of(e, c, p->window, PARE_SITES, &w));
     for (size_t i = 0; i < p->linears; i++)
         weights += (pare_plan_aware(p, &p->linear[i]) ? 2.5 : 1.0) * (double)p->linear[i].packed.n *
                    (double)p->linear[i].packed.k;
@@ -414,126 +416,24 @@ static pare_status count_training(estimate *e)
     for (size_t i = 0; p->train.bf16 && i < PARE_WORK_PARTS; i++)
         w.products[i] *= bf16_operations(e);
     const double passes = e->settled->memory.keep ? 5 : 6;
-    const double products = passes * common_of(&w) + 3.0 * w.products[PARE_WORK_HEAD];
+    const double products = passes * pare__common_of(&w) + 3.0 * w.products[PARE_WORK_HEAD];
     e->phase[PARE_PHASE_TRAIN] =
-        scores + beside_products * over(tokens * products, e->rate.gemm) +
-        over(2.0 * tokens * (double)c->vocab, parallel(e, e->rate.compare)) +
-        over(2.0 * steps * weights, e->rate.round);
+        scores + PARE_BESIDE_PRODUCTS * pare__over(tokens * products, e->rate.gemm) +
+        pare__over(2.0 * tokens * (double)c->vocab, pare__parallel(e, e->rate.compare)) +
+        pare__over(2.0 * steps * weights, e->rate.round);
     return PARE_OK;
 }
 
-static void count_writing(estimate *e)
+static void count_writing(pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     e->phase[PARE_PHASE_WRITE] =
-        over((double)(e->settled->packed_bytes + e->settled->other_bytes), e->rate.write) +
+        pare__over((double)(e->settled->packed_bytes + e->settled->other_bytes), e->rate.write) +
         (BLOCK_SYNCS * (double)(p->out.blocks + 1) + END_SYNCS) * e->rate.sync;
 }
 
-/* Products with the original weights as they are stored. */
-static double dense_rate(const estimate *e)
-{
-    return e->plan->model.block[0].linear[PARE_ROLE_Q].dtype == PARE_F32 ? e->rate.gemm
-                                                                         : e->rate.gemm_half;
-}
-
-/* Seconds of a token in the products of the blocks as they will be, `rest` operations. */
-static double packed_seconds(const estimate *e, double rest)
-{
-    const pare_plan *const p = e->plan;
-    const pare_config *const c = &p->out;
-    double seconds = 0;
-    for (size_t i = 0; i < p->linears; i++) {
-        const pare_packed_linear *const l = &p->linear[i].packed;
-        const double share = p->linear[i].part ? (double)c->experts_used / (double)c->experts : 1;
-        const double operations = 2.0 * share * (double)l->n * (double)l->k;
-        const bool floats = l->activation.mode == PARE_ACTIVATION_FLOAT;
-        seconds += over(operations, floats ? e->rate.gemm : e->rate.gemm_codes);
-        rest -= operations;
-    }
-    return seconds + over(rest, dense_rate(e));
-}
-
-static double products_of(const pare_work *w)
-{
-    return w->products[PARE_WORK_COMMON] + w->products[PARE_WORK_EXPERTS];
-}
-
-/* Adds one evaluation: the model before and the one after. */
-static pare_status add_evaluation(estimate *e, double tokens, size_t window, bool kl)
-{
-    const pare_plan *const p = e->plan;
-    pare_work b, a;
-    PARE_TRY(work_of(e, &p->model.config, window, PARE_SITES, &b));
-    PARE_TRY(work_of(e, &p->out, window, PARE_SITES, &a));
-    const double dense = products_of(&b) + b.products[PARE_WORK_HEAD] + a.products[PARE_WORK_HEAD];
-    const double products = over(dense, dense_rate(e)) + packed_seconds(e, products_of(&a)) +
-                            over(b.attend + a.attend, e->rate.gemm);
-    const double scores =
-        kl ? over((double)p->model.config.vocab, parallel(e, e->rate.compare)) : 0;
-    e->phase[PARE_PHASE_EVALUATE] += tokens * (beside_products * products + scores);
-    return PARE_OK;
-}
-
-/* Texts in JSON take as many bytes for a token as others do, each once. */
-static double evaluated_tokens(const estimate *e, size_t evaluation)
-{
-    const pare_evaluation *const v = &e->plan->recipe.evaluation[evaluation];
-    const bool choice = pare_evaluation_asks(v->kind);
-    if (v->kind == PARE_EVALUATE_NEEDLE)
-        return (double)e->plan->data.choice[evaluation].bytes;
-    const uint64_t bytes =
-        choice ? e->plan->data.choice[evaluation].bytes : e->plan->data.evaluated_bytes[evaluation];
-    const double tokens = tokens_in(e, bytes, !v->tokens.text);
-    const double most = (double)v->limit * (double)v->window;
-    if (choice)
-        return tokens;
-    const double windows = floor((most > 0 && most < tokens ? most : tokens) / (double)v->window);
-    return windows * (double)v->window; /* a partial one is dropped */
-}
-
-/* Samples of both models read all weights for each token of a sequence. */
-static double sample_seconds(const estimate *e)
-{
-    enum { SAMPLED = 48 };
-    const double bytes = (double)e->plan->input_bytes + (double)e->settled->packed_bytes;
-    return SAMPLED * over(bytes, parallel(e, 2 * e->rate.read));
-}
-
-/* Prompts and continuations run like other tokens; both models read all weights again for each
- * token that a batch of prompts is continued by. */
-static pare_status add_continuations(estimate *e, const pare_evaluation *v, double tokens)
-{
-    const double windows = floor(tokens / (double)v->window);
-    const double prompts = windows < (double)v->prompts ? windows : (double)v->prompts;
-    const size_t length = pare_continue_prompt(v->window) + v->most;
-    const double bytes = (double)e->plan->input_bytes + (double)e->settled->packed_bytes;
-    const double steps = ceil(prompts / PARE_CONTINUE_TOGETHER) * (double)v->most;
-    e->phase[PARE_PHASE_EVALUATE] += steps * over(bytes, parallel(e, e->rate.read));
-    return add_evaluation(e, prompts * (double)length, length, false);
-}
-
-static pare_status count_evaluations(estimate *e)
-{
-    const pare_plan *const p = e->plan;
-    bool texts = p->held_out > 0;
-    for (size_t i = 0; i < p->recipe.evaluations; i++) {
-        const pare_evaluation *const v = &p->recipe.evaluation[i];
-        if (v->kind == PARE_EVALUATE_CONTINUATIONS) {
-            PARE_TRY(add_continuations(e, v, evaluated_tokens(e, i)));
-            continue;
-        }
-        PARE_TRY(add_evaluation(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL));
-        texts |= pare_evaluation_scores(v->kind);
-    }
-    if (p->held_out)
-        PARE_TRY(add_evaluation(e, (double)p->held_out * (double)p->window, p->window, true));
-    e->phase[PARE_PHASE_EVALUATE] += texts ? sample_seconds(e) : 0;
-    return PARE_OK;
-}
-
 /* Decoded and rounded anew, written, read back, decoded and compared. */
-static void count_exports(estimate *e)
+static void count_exports(pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     double weights = 0;
@@ -541,11 +441,11 @@ static void count_exports(estimate *e)
         weights += (double)p->linear[i].packed.n * (double)p->linear[i].packed.k;
     for (size_t i = 0; i < p->exports; i++) {
         const double bytes = (double)p->export[i].result.bytes;
-        e->phase[PARE_PHASE_EXPORT] += over(EXPORT_ROUNDS * weights, e->rate.round) +
-                                       over(EXPORT_STORES * weights, e->rate.store) +
-                                       over(bytes, e->rate.write) + over(bytes, e->rate.sha256) +
-                                       over((double)e->settled->packed_bytes, e->rate.copy) +
-                                       END_SYNCS * e->rate.sync;
+        e->phase[PARE_PHASE_EXPORT] +=
+            pare__over(EXPORT_ROUNDS * weights, e->rate.round) +
+            pare__over(EXPORT_STORES * weights, e->rate.store) + pare__over(bytes, e->rate.write) +
+            pare__over(bytes, e->rate.sha256) +
+            pare__over((double)e->settled->packed_bytes, e->rate.copy) + END_SYNCS * e->rate.sync;
     }
 }
 
@@ -553,12 +453,12 @@ pare_status pare_plan_time_at(pare_ctx *cx, const pare_plan *plan, const pare_se
                               const pare_plan_rates *rate, pare_plan_estimate *out)
 {
     *out = (pare_plan_estimate){.seconds = 0};
-    estimate e = {.cx = cx,
-                  .plan = plan,
-                  .settled = settled,
-                  .rate = *rate,
-                  .threads = (double)pare_threads(cx),
-                  .phase = out->phase};
+    pare__estimate e = {.cx = cx,
+                        .plan = plan,
+                        .settled = settled,
+                        .rate = *rate,
+                        .threads = (double)pare_threads(cx),
+                        .phase = out->phase};
     count_checks(&e);
     count_tokens(&e);
     PARE_TRY(count_calibration(&e));
@@ -567,7 +467,7 @@ pare_status pare_plan_time_at(pare_ctx *cx, const pare_plan *plan, const pare_se
     PARE_TRY(count_widths(&e));
     PARE_TRY(count_training(&e));
     count_writing(&e);
-    PARE_TRY(count_evaluations(&e));
+    PARE_TRY(pare__estimate_evaluations(&e));
     count_exports(&e);
     count_hashing(&e);
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++)

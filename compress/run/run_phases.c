@@ -7,22 +7,24 @@
 #include "compress/run/run_internal.h"
 
 /* Of two cores, as plan_rates.c measured them once. */
-static const pare_plan_rates typical = {.read = 8e9,
-                                        .scan = 5e9,
-                                        .sha256 = 1e9,
-                                        .copy = 3e9,
-                                        .write = 5e8,
-                                        .sync = 2e-3,
-                                        .gemm = 6e10,
-                                        .gemm_half = 6e10,
-                                        .gemm_codes = 2e11,
-                                        .gram = 6e10,
-                                        .round = 5e8,
-                                        .store = 1e8,
-                                        .compare = 3e8,
-                                        .tokenizer = 0.05,
-                                        .encode = 2e6,
-                                        .tokens = 0.25};
+const pare_plan_rates pare__typical_rates = {.read = 8e9,
+                                             .scan = 5e9,
+                                             .sha256 = 1e9,
+                                             .copy = 3e9,
+                                             .write = 5e8,
+                                             .sync = 2e-3,
+                                             .gemm = 6e10,
+                                             .gemm_half = 6e10,
+                                             .gemm_bf16 = 6e10,
+                                             .gemm_codes = 2e11,
+                                             .gram = 6e10,
+                                             .gram_bf16 = 6e10,
+                                             .round = 5e8,
+                                             .store = 1e8,
+                                             .compare = 3e8,
+                                             .tokenizer = 0.05,
+                                             .encode = 2e6,
+                                             .tokens = 0.25};
 
 static void expect(pare_run *run, size_t phase, const char *name, double seconds, size_t steps)
 {
@@ -38,7 +40,7 @@ pare_status pare__run_phases(pare_run *run)
     const double share = blocks ? (double)(found ? found : pruned) / (double)blocks : 0;
     const double walks = pare_plan_looks(plan->later) ? 2 : 1;
     pare_plan_estimate all;
-    PARE_TRY(pare_plan_time_at(run->cx, plan, &run->settled, &typical, &all));
+    PARE_TRY(pare_plan_time_at(run->cx, plan, &run->settled, &pare__typical_rates, &all));
     const double *const s = all.phase;
     const bool kept = plan->kept.used, keeps = pare_plan_gathers(plan) && kept;
     const double gather = s[PARE_PHASE_WAVE] + s[PARE_PHASE_STATS];

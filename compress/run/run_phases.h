@@ -2,7 +2,7 @@
 #ifndef PARE_COMPRESS_RUN_RUN_PHASES_H
 #define PARE_COMPRESS_RUN_RUN_PHASES_H
 
-#include "runtime/status.h"
+#include "compress/plan/plan_rates.h"
 
 typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 
@@ -24,6 +24,9 @@ enum {
     PARE__PHASE_EXPORT,
     PARE__PHASES
 };
+
+/* Rates that say how phases compare before any of them is measured; none is 0. */
+extern const pare_plan_rates pare__typical_rates;
 
 /* Says what the job comes to (pare_ctx_job), without what an earlier run is known to have done. */
 PARE_CHECKED pare_status pare__run_phases(pare_run *run);

@@ -1,5 +1,8 @@
 /* The time of a job from rates that are given: what each phase is made of. */
+#include <stddef.h>
+
 #include "compress/plan/plan_time.h"
+#include "compress/run/run_phases.h"
 #include "tests/unit/job_tiny.h"
 
 /* One of everything in a second, but 0.25 tokens in a byte of text. */
@@ -122,16 +125,16 @@ END_TEST
 START_TEST(calibration_takes_as_long_as_it_has_tokens)
 {
     const planned few =
-        plan_of(GPTQ "calibration: {tokens: tokens.i32, samples: 8, window: 32}", 1);
+        plan_of(GPTQ "calibration: {tokens: tokens.i32, samples: 20, window: 32}", 1);
     const planned many =
-        plan_of(GPTQ "calibration: {tokens: tokens.i32, samples: 16, window: 32}", 1);
+        plan_of(GPTQ "calibration: {tokens: tokens.i32, samples: 40, window: 32}", 1);
     const planned all =
         plan_of(GPTQ "calibration: {tokens: tokens.i32, samples: all, window: 32}", 1);
     static const pare_plan_phase linear[] = {PARE_PHASE_WAVE, PARE_PHASE_STATS};
     for (size_t i = 0; i < 2; i++) {
         const double one = few.time.phase[linear[i]];
         ck_assert_double_eq_tol(many.time.phase[linear[i]] / one, 2, 1e-9);
-        ck_assert_double_eq_tol(all.time.phase[linear[i]] / one, 64.0 * 24 / (8 * 32), 1e-9);
+        ck_assert_double_eq_tol(all.time.phase[linear[i]] / one, 64.0 * 24 / (20 * 32), 1e-9);
     }
     ck_assert_double_eq(few.time.phase[PARE_PHASE_PASSES], many.time.phase[PARE_PHASE_PASSES]);
 }
@@ -203,6 +206,36 @@ START_TEST(a_transform_and_an_export_come_on_top)
     ck_assert_double_gt(more.time.phase[PARE_PHASE_PASSES],
                         1.5 * plain.time.phase[PARE_PHASE_PASSES]);
     ck_assert_double_gt(more.time.phase[PARE_PHASE_EXPORT], (double)more.packed);
+}
+END_TEST
+
+/* With 128 tokens all linears get it, with 256 down alone, whose inputs are the most. */
+START_TEST(the_plain_form_of_a_linear_is_rounding_alone)
+{
+    double passes[3];
+    for (int i = 0; i < 3; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof text,
+                       GPTQ "calibration: {tokens: tokens.i32, samples: %d, window: 32}",
+                       (int[]){4, 8, 17}[i]);
+        passes[i] = plan_of(text, 1).time.phase[PARE_PHASE_PASSES];
+    }
+    const double rounding = plan_of("passes: [{rtn: {bits: 4, group: 32, clip: weighted}}]\n"
+                                    "calibration: {tokens: tokens.i32, samples: 4, window: 32}",
+                                    1)
+                                .time.phase[PARE_PHASE_PASSES];
+    ck_assert_double_gt(passes[1], 2 * passes[0]);
+    ck_assert_double_gt(passes[2], 1.5 * passes[1]);
+    ck_assert_double_eq_tol(passes[0], rounding, 1e-6 * rounding);
+}
+END_TEST
+
+/* A rate of 0 would make what it measures take no time. */
+START_TEST(typical_rates_are_all_there)
+{
+    const double *const rate = (const double *)&pare__typical_rates;
+    for (size_t i = 0; i < offsetof(pare_plan_rates, disk) / sizeof *rate; i++)
+        ck_assert_msg(rate[i] > 0, "rate %zu", i);
 }
 END_TEST
 
@@ -340,6 +373,8 @@ int main(void)
     tcase_add_test(t, an_evaluation_counts_whole_windows_and_each_model_that_runs);
     tcase_add_test(t, a_choice_evaluation_runs_both_models);
     tcase_add_test(t, a_transform_and_an_export_come_on_top);
+    tcase_add_test(t, the_plain_form_of_a_linear_is_rounding_alone);
+    tcase_add_test(t, typical_rates_are_all_there);
     tcase_add_test(t, rates_of_this_machine_are_all_there);
     tcase_add_test(t, a_busy_machine_makes_the_range_wider);
     tcase_add_test(t, a_model_narrower_than_a_group_of_the_probe_has_a_plan);
