@@ -5,7 +5,10 @@
 
 #include "compress/plan/plan.h"
 
-enum { PARE_RATES_WHY = 256 };
+enum {
+    PARE_RATES_WHY = 256,
+    PARE_RATES_BYTES = 40 << 20 /* of memory, that the probes take at most */
+};
 
 /* What is 0 was not asked for. Over the pool unless it says one thread. */
 typedef struct pare_plan_rates {
