@@ -117,6 +117,32 @@ bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const 
            (h->rank >= need.rank && pare_need_effective(plan, settled, h) >= (double)need.samples);
 }
 
+/* Whether a step that trusts Hessians gets too few tokens for k inputs. */
+static bool is_starved(const pare_plan *plan, size_t step, size_t k, uint64_t fresh)
+{
+    const pare_step *const s = &plan->recipe.step[step];
+    return pare_need_trusts(s) && fresh < pare_need_of(s, k, k, plan->model.config.vocab).tokens;
+}
+
+bool pare_need_is_hopeless(const pare_plan *plan, const pare_settled *settled, size_t block,
+                           size_t part, pare_site site, uint64_t tokens)
+{
+    enum { HESSIANS = PARE_STATS_HESSIAN | PARE_STATS_HELD | PARE_STATS_BF16 };
+    const uint64_t fresh = pare_need_fresh(plan, settled, tokens);
+    size_t i, end;
+    if (plan->expert_kinds[site] & ~(unsigned)HESSIANS)
+        return false;
+    for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const size_t k = l->packed.k;
+        if (pare_plan_site(plan, l) == site &&
+            ((l->quantized && !is_starved(plan, l->step, k, fresh)) ||
+             (l->pruned && !is_starved(plan, l->prune_step, k, fresh))))
+            return false;
+    }
+    return true;
+}
+
 const char *pare_need_outcome(const pare_step *step, bool one)
 {
     const pare_pass *const pass = pare_passes[step->pass];

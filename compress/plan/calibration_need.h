@@ -35,6 +35,11 @@ double pare_need_effective(const pare_plan *plan, const pare_settled *settled,
 bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const pare_step *step,
                       const pare_site_stats *stats);
 
+/* Whether no step on linears of an expert that read a site will get enough from so many tokens, and
+ * none looks at more than Hessians: then nobody looks at the statistics of the site. */
+bool pare_need_is_hopeless(const pare_plan *plan, const pare_settled *settled, size_t block,
+                           size_t part, pare_site site, uint64_t tokens);
+
 /* What becomes of linears that a step gets too little for: "stay as they are"; of one: "stays as it
  * is". */
 const char *pare_need_outcome(const pare_step *step, bool one);

@@ -3,6 +3,7 @@
  * the sum is off. */
 #include "compress/plan/plan_time.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -178,12 +179,38 @@ static pare_status sites_of(const pare__estimate *e, double whole, double *commo
     return PARE_OK;
 }
 
+/* Tokens of the calibration that an expert sees: its share of them, or all where that is less than
+ * a mixture's statistics need. */
+static double expert_tokens(const pare__estimate *e)
+{
+    const pare_config *const c = &e->plan->model.config;
+    const double all = calibration_tokens(e);
+    const double share = all * (double)c->experts_used / (double)c->experts;
+    return share >= (double)e->plan->recipe.calibration.min_tokens ? share : all;
+}
+
+/* Passes of the wave for statistics of the experts of a block: as many of them share one as fit
+ * into the memory of `chunk` whose linears all get enough tokens. */
+static double expert_passes(const pare__estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    const pare_config *const c = &p->model.config;
+    const uint64_t tokens = (uint64_t)expert_tokens(e);
+    unsigned kinds[PARE_SITES];
+    for (unsigned s = 0; s < PARE_SITES; s++)
+        kinds[s] = pare_need_is_hopeless(p, e->settled, c->blocks - 1, 1, (pare_site)s, tokens)
+                       ? 0
+                       : p->expert_kinds[s];
+    const double room =
+        (double)e->settled->memory.chunk * (double)pare_stats_bytes(c, 1, p->expert_kinds);
+    return room > 0 ? ceil((double)c->experts * (double)pare_stats_bytes(c, 1, kinds) / room) : 0;
+}
+
 /* Forward passes of a token: through part 0 of the blocks (statistics, outputs) and through the
  * experts; where they have statistics, a pass counts tokens and each chunk has its own. */
 static pare_status passes_of(const pare__estimate *e, const pare_work *all, double *operations)
 {
     const pare_plan *const p = e->plan;
-    const size_t experts = p->model.config.experts, chunk = e->settled->memory.chunk;
     const double looks = p->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
     const double each = p->sequential ? 2.0 : 1.0;
     const double whole = pare__common_of(all);
@@ -194,8 +221,9 @@ static pare_status passes_of(const pare__estimate *e, const pare_work *all, doub
     if (p->sequential)
         PARE_TRY(sites_of(e, whole, &common));
     common += 2.0 * looks * whole;
-    common += counts ? (1.0 + each * (double)((experts + chunk - 1) / chunk)) * whole : 0.0;
-    *operations = common + (1.0 + (counts ? each : 0.0)) * all->products[PARE_WORK_EXPERTS];
+    const double gathers = counts ? expert_passes(e) : 0;
+    common += counts ? (1.0 + each * gathers) * whole : 0.0;
+    *operations = common + (1.0 + (gathers > 0 ? each : 0.0)) * all->products[PARE_WORK_EXPERTS];
     return PARE_OK;
 }
 
@@ -327,20 +355,18 @@ static void count_transforms(pare__estimate *e)
 }
 
 /* Whether a step gives the linear its plain form, because too few tokens of the calibration reach
- * it: an expert its share of them, or all where that is less than a mixture's statistics need. */
+ * it. */
 static bool is_thin(const pare__estimate *e, size_t step, const pare_plan_linear *l)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const c = &p->model.config;
     const size_t k = l->packed.k;
-    const pare_need need = pare_need_of(&p->recipe.step[step], k, k, c->vocab);
-    double tokens = calibration_tokens(e);
-    if (!p->calibrated || p->kept.used || !pare_need_trusts(&p->recipe.step[step]))
+    const pare_step *const s = &p->recipe.step[step];
+    if (!p->calibrated || p->kept.used || !pare_need_trusts(s))
         return false;
-    const double share = l->part ? tokens * (double)c->experts_used / (double)c->experts : tokens;
-    if (share >= (double)p->recipe.calibration.min_tokens)
-        tokens = share;
-    return pare_need_fresh(p, e->settled, (uint64_t)tokens) < need.tokens;
+    const double tokens = l->part ? expert_tokens(e) : calibration_tokens(e);
+    return pare_need_fresh(p, e->settled, (uint64_t)tokens) <
+           pare_need_of(s, k, k, c->vocab).tokens;
 }
 
 /* What a step does to a linear: its plain form is rounding alone. */

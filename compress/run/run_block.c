@@ -244,7 +244,8 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
 {
     const pare_plan *const plan = run->plan;
     const pare_support *const h = &r->support;
-    const uint64_t tokens = h->known ? h->tokens : (uint64_t)run->settled.samples * plan->window;
+    const uint64_t all = (uint64_t)run->settled.samples * plan->window,
+                   tokens = h->known || h->tokens ? h->tokens : all;
     const uint64_t min_tokens = min_tokens_for(run, block);
     char is[80] = "", needs[80] = "", experts[128] = "";
     pare_need need;

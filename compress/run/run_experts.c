@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/shares.h"
+#include "compress/plan/calibration_need.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_mixture.h"
 #include "compress/run/run_serve.h"
@@ -116,20 +117,59 @@ pare_status pare__run_experts_count(pare_run *run, size_t block)
 /* Experts that share passes of the wave. */
 typedef struct chunk {
     size_t first, count;
-    pare_stats *stats; /* [count] */
+    pare_stats *stats;           /* [count] */
+    float *identity[PARE_SITES]; /* H of sites without statistics, one for all; or NULL */
 } chunk;
 
-/* Empty statistics, or those with H the identity. */
-static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
+/* Tokens that an expert sees. */
+static uint64_t tokens_of(const pare_run *run, size_t e)
+{
+    return run->experts.all_rows[e + 1] ? (uint64_t)run->settled.samples * run->plan->window
+                                        : run->experts.routed[e];
+}
+
+/* What is gathered of an expert: nothing of a site whose linears get their plain form for want of
+ * tokens. */
+static void kinds_of(const pare_run *run, size_t block, size_t e, unsigned kinds[PARE_SITES])
 {
     const pare_plan *const plan = run->plan;
-    const uint64_t all = (uint64_t)run->settled.samples * plan->window;
+    const bool all = run->walk.keeps || plan->kept.used || run->experts.cold[e] == PARE_COLD_RTN;
+    for (unsigned site = 0; site < PARE_SITES; site++)
+        kinds[site] = all || !pare_need_is_hopeless(plan, &run->settled, block, e + 1,
+                                                    (pare_site)site, tokens_of(run, e))
+                          ? plan->expert_kinds[site]
+                          : 0;
+}
+
+/* The identity in place of an H that is not gathered. */
+static pare_status put_identity(pare_run *run, chunk *k, size_t e, size_t site, pare_site_stats *s)
+{
+    float **const h = &k->identity[site];
+    if (!*h) {
+        *h = PARE_NEW(&run->scratch, float, s->k * s->k);
+        for (size_t j = 0; *h && j < s->k; j++)
+            (*h)[j * (s->k + 1)] = 1;
+    }
+    s->h = *h;
+    s->identity = true;
+    s->tokens = s->support.tokens = tokens_of(run, e);
+    return *h ? PARE_OK : PARE_ENOMEM;
+}
+
+/* Empty statistics, or those with H the identity. */
+static pare_status take_stats(pare_run *run, size_t block, chunk *k)
+{
+    const pare_plan *const plan = run->plan;
     for (size_t i = 0; i < k->count; i++) {
         const size_t e = k->first + i;
+        unsigned kinds[PARE_SITES];
         pare_stats *const s = &k->stats[i];
-        PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, e + 1,
-                                 plan->expert_kinds,
-                                 run->experts.all_rows[e + 1] ? all : run->experts.routed[e], s));
+        kinds_of(run, block, e, kinds);
+        PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, e + 1, kinds,
+                                 tokens_of(run, e), s));
+        for (size_t site = 0; site < PARE_SITES; site++)
+            if (s->site[site].k && plan->expert_kinds[site] && !kinds[site])
+                PARE_TRY(put_identity(run, k, e, site, &s->site[site]));
         if (!is_taken(run, block, e + 1))
             s->active = 0;
         if (run->experts.cold[e] != PARE_COLD_RTN)
@@ -191,7 +231,7 @@ pare_status pare__run_experts_gather(pare_run *run, size_t block, size_t first, 
                                      unsigned sites)
 {
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    chunk k = {first, count, PARE_NEW(&run->scratch, pare_stats, count)};
+    chunk k = {first, count, PARE_NEW(&run->scratch, pare_stats, count), {NULL}};
     pare_status s = k.stats ? take_stats(run, block, &k) : PARE_ENOMEM;
     if (s == PARE_OK)
         s = gather(run, block, &k, sites);
@@ -248,6 +288,31 @@ static pare_status run_sites(pare_run *run, size_t block, const chunk *k, unsign
     return pare__mixture_run(run, &work, load, compress_expert);
 }
 
+/* How many experts from the first on fit into the memory of a chunk. */
+static size_t experts_that_fit(const pare_run *run, size_t block, size_t first)
+{
+    enum { BESIDE = sizeof(pare_stats) + 64 }; /* as plan_memory.c counts it */
+    const pare_config *const c = &run->model.config;
+    const unsigned *const asked = run->plan->expert_kinds;
+    const uint64_t room = run->settled.memory.chunk * (pare_stats_bytes(c, 1, asked) + BESIDE);
+    uint64_t used = 0;
+    unsigned identities = 0;
+    size_t count = 0;
+    for (; first + count < c->experts; count++) {
+        unsigned kinds[PARE_SITES];
+        kinds_of(run, block, first + count, kinds);
+        used += pare_stats_bytes(c, 1, kinds) + BESIDE;
+        for (unsigned site = 0; site < PARE_SITES; site++) {
+            const uint64_t k = pare_site_width(c, 1, (pare_site)site), bit = 1u << site;
+            if (asked[site] && !kinds[site] && !(identities & bit))
+                used += k * k * sizeof(float) + PARE_ALIGN, identities |= (unsigned)bit;
+        }
+        if (count && used > room)
+            break;
+    }
+    return count;
+}
+
 static pare_status run_chunk(pare_run *run, size_t block, chunk *k, pare_unit_result *unit)
 {
     k->stats = PARE_NEW(&run->scratch, pare_stats, k->count);
@@ -300,10 +365,9 @@ pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *uni
         return PARE_OK;
     if (counts)
         PARE_TRY(pare__run_experts_count(run, block));
-    for (size_t first = 0; first < experts; first += run->settled.memory.chunk) {
-        const size_t left = experts - first;
-        chunk k = {.first = first,
-                   .count = left < run->settled.memory.chunk ? left : run->settled.memory.chunk};
+    chunk k = {.count = 0};
+    for (size_t first = 0; first < experts; first += k.count) {
+        k = (chunk){.first = first, .count = experts_that_fit(run, block, first)};
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = run_chunk(run, block, &k, unit);
         pare_arena_rewind(&run->scratch, mark);

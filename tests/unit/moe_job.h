@@ -41,7 +41,7 @@ typedef struct told {
     int64_t tokens;
     pare_cold_policy cold;
     double error;
-    bool thin;
+    bool thin, known; /* too little for the pass; its statistics were gathered */
 } told;
 
 enum { TOLD = 3 * 8 * 3 };
@@ -78,7 +78,7 @@ static inline void listen(void *self, const pare_event *e)
         ck_assert_uint_lt(l->rows, TOLD);
         l->row[l->rows++] =
             (told){r->block,        r->part, role_of(r->linear.name), r->tokens, r->cold,
-                   r->output_error, r->thin};
+                   r->output_error, r->thin, r->support.known};
     }
 }
 

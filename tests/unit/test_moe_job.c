@@ -74,6 +74,8 @@ START_TEST(results_do_not_depend_on_who_shares_a_pass)
                                                                              "true_sequential: "
                                                                              "true, act_order: "
                                                                              "true}\n",
+        /* some see too few tokens: nothing is gathered of them, and more of them share a pass */
+        HEAD(", token_weights: even, experts: {min_tokens: 1}") "  - gptq: {bits: 3, group: 32}\n",
     };
     job_recipe(&place, recipes[_i]);
     const planned all = plan_of(0);
@@ -165,6 +167,28 @@ START_TEST(white_inputs_round_to_nearest)
     job_recipe(&place, text);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "warm"}, NULL), PARE_OK);
     ck_assert(!same_experts("warm", "plain"));
+}
+END_TEST
+
+/* gptq needs three tokens for each input. */
+START_TEST(nothing_is_gathered_of_experts_that_get_too_little)
+{
+    job_recipe(&place, HEAD(", experts: {min_tokens: 1}") "  - gptq: {bits: 4, group: 32}\n");
+    listener *const l = calloc(1, sizeof *l);
+    ck_assert_ptr_nonnull(l);
+    const pare_events events = {listen, l};
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .events = &events}, NULL),
+                     PARE_OK);
+    size_t few = 0;
+    for (size_t i = 0; i < l->rows; i++) {
+        const told *const r = &l->row[i];
+        const bool starved = r->tokens < 3 * (r->role == PARE_ROLE_DOWN ? 32 : 64);
+        ck_assert_msg(r->known == !starved && (r->thin || !starved), "block %zu, part %zu: %lld",
+                      r->block, r->part, (long long)r->tokens);
+        few += starved;
+    }
+    ck_assert(few > 0 && few < l->rows);
+    free(l);
 }
 END_TEST
 
@@ -428,7 +452,8 @@ int main(void)
     TCase *const t = tcase_create("moe_job");
     tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_loop_test(t, results_do_not_depend_on_who_shares_a_pass, 0, 2);
+    tcase_add_loop_test(t, results_do_not_depend_on_who_shares_a_pass, 0, 3);
+    tcase_add_test(t, nothing_is_gathered_of_experts_that_get_too_little);
     tcase_add_loop_test(t, white_inputs_round_to_nearest, 0, 3);
     tcase_add_loop_test(t, every_method_gives_the_same_for_any_threads_and_breaks, 0, METHODS);
     tcase_add_test(t, a_break_between_experts_costs_the_block_and_no_bytes);
