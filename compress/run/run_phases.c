@@ -26,8 +26,8 @@ const pare_plan_rates pare__typical_rates = {.read = 8e9,
                                              .encode = 2e6,
                                              .tokens = 0.25};
 
-/* A job that takes so many seconds spends one on the rates of this machine. */
-static const double LONG_JOB = 60;
+/* A job that takes so many seconds at typical rates spends one on those of this machine. */
+static const double LONG_JOB = 600;
 
 /* Measures the rates of this machine once, where that is worth the time and fits into the memory of
  * the job. */
