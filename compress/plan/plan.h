@@ -105,7 +105,8 @@ typedef struct pare_plan {
     size_t batch;                       /* windows per forward batch, at most */
     unsigned kinds[PARE_SITES];         /* PARE_STATS_* that some step needs, of part 0 */
     unsigned later[PARE_SITES];         /* those of them that steps behind the training need */
-    unsigned expert_kinds[PARE_SITES];  /* the same of experts */
+    unsigned expert_kinds[PARE_SITES];  /* the same of experts: of all steps, */
+    unsigned later_experts[PARE_SITES]; /* and of those behind the training */
     size_t experts;                     /* linears of experts in the plan */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
     pare_plan_data data;

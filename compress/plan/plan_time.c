@@ -256,7 +256,7 @@ static pare_status count_passes(estimate *e)
                          2.0 * all.products[PARE_WORK_HEAD];
     if (p->token_weights)
         e->phase[PARE_PHASE_WEIGH] = beside_products * over(tokens * weigh, e->rate.gemm);
-    const double walks = !p->training ? 1.0 : pare_plan_looks_first(p) + pare_plan_looks(p->later);
+    const double walks = !p->training ? 1.0 : pare_plan_looks_first(p) + pare_plan_looks_later(p);
     e->phase[PARE_PHASE_WAVE] = walks * beside_products * over(tokens * forward, e->rate.gemm);
     e->phase[PARE_PHASE_STATS] = walks * over(tokens * pare__plan_stats_flops(p),
                                               p->bf16 ? e->rate.gram_bf16 : e->rate.gram) +
@@ -407,6 +407,7 @@ static pare_status count_training(estimate *e)
     if (!p->training)
         return PARE_OK;
     PARE_TRY(work_of(e, c, p->window, PARE_SITES, &w));
+    w.products[PARE_WORK_COMMON] += w.products[PARE_WORK_EXPERTS];
     for (size_t i = 0; i < p->linears; i++)
         weights += (pare_plan_aware(p, &p->linear[i]) ? 2.5 : 1.0) * (double)p->linear[i].packed.n *
                    (double)p->linear[i].packed.k;

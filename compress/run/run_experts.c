@@ -128,7 +128,7 @@ static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
         const size_t e = k->first + i;
         pare_stats *const s = &k->stats[i];
         PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, e + 1,
-                                 plan->expert_kinds,
+                                 run->walk.expert_kinds,
                                  run->experts.all_rows[e + 1] ? all : run->experts.routed[e], s));
         if (!is_taken(run, block, e + 1))
             s->active = 0;
@@ -209,10 +209,15 @@ static void load_expert(pare_run *run, size_t block, size_t part, unsigned sites
         const size_t bytes = l->packed.n * l->packed.k * sizeof(float);
         if (!(sites & (1u << pare_plan_site(plan, l))))
             continue;
-        float *const w = run->experts.floats[l->role].floats;
+        float *const w = run->experts.floats[l->role].floats, *const reference =
+                                                                  run->experts.reference[l->role]
+                                                                      .floats;
         pare_linear_to_f32(run->cx, &run->experts.linear[(part - 1) * PARE_ROLES + l->role], w);
-        if (plan->reference)
-            memcpy(run->experts.reference[l->role].floats, w, bytes);
+        if (plan->training)
+            pare_linear_to_f32(run->cx, pare_block_linear(&run->model.block[block], part, l->role),
+                               reference);
+        else if (plan->reference)
+            memcpy(reference, w, bytes);
     }
 }
 
@@ -227,7 +232,9 @@ static pare_status run_steps(pare_run *run, const pare_mixture_work *w, size_t i
     PARE_TRY(pare_ctx_interrupted(run->cx));
     load(run, w, i);
     pare__run_part_begin(&run->experts.part);
-    for (size_t step = 0; step < run->plan->recipe.steps; step++)
+    if (run->plan->training && !run->walk.front)
+        PARE_TRY(pare__front_take_over(run, w->block, part, w->sites));
+    for (size_t step = run->walk.begin; step < run->walk.end; step++)
         PARE_TRY(pare__run_step(run, w->block, part, step, w->sites, &w->stats[i], w->unit));
     return pare__run_rest(run, w->block, part, w->sites, &w->stats[i], w->unit);
 }
@@ -295,7 +302,7 @@ pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *uni
     const size_t experts = run->model.config.experts;
     bool counts = false;
     for (size_t site = 0; site < PARE_SITES; site++)
-        counts |= plan->expert_kinds[site] != 0;
+        counts |= run->walk.expert_kinds[site] != 0;
     if (!plan->experts)
         return PARE_OK;
     if (counts)
