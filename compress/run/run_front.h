@@ -7,6 +7,7 @@
 #define PARE_COMPRESS_RUN_RUN_FRONT_H
 
 #include "calib/tokens.h"
+#include "compress/plan/plan.h"
 #include "compress/run/run_floats.h"
 
 /* Blocks, and behind them what lies outside, or what trained them. */
