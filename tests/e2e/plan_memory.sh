@@ -173,9 +173,10 @@ own small '' '[{nf4: {group: 64}}]' '' --threads 16
 
 # Training of a mixture: every expert is a leaf, and in front of it those of a block are floats.
 "$family" qwen2_moe mixture
+"$pare" generate mixture --tokens 60 --count 30 --seed 1 --output mixture.i32 > log.txt
 for passes in '[{wanda: {pattern: "2:4"}}, {distill: {tokens: 1024}}, {gptq: {bits: 4, group: 32}}]' \
     '[{rtn: {bits: 2, group: 32}}, {distill: {tokens: 1024, aware: true, moments: 8bit}}]'; do
-    own mixture 'calibration: {generate: {}, samples: 24, window: 64}' "$passes" '' --threads 2
+    own mixture 'calibration: {tokens: mixture.i32, samples: 24, window: 32}' "$passes" '' --threads 2
 done
 
 # A head that was tied gets weights of its own, a piece at a time: more than such small blocks take.
