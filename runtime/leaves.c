@@ -127,6 +127,30 @@ pare_leaf pare_model_block_leaf(const pare_config *c, size_t block, const pare_b
     return i < pare_block_leaves(&own) ? pare_block_leaf(&own, b, i) : (pare_leaf){0};
 }
 
+pare_status pare_block_copy(pare_arena *a, const pare_config *c, const pare_block *from,
+                            pare_block *out)
+{
+    const size_t count = c->experts * PARE_ROLES;
+    *out = *from;
+    if (!count || !from->expert)
+        return PARE_OK;
+    out->expert = PARE_NEW(a, pare_linear, count);
+    if (!out->expert)
+        return PARE_ENOMEM;
+    memcpy(out->expert, from->expert, count * sizeof *out->expert);
+    return PARE_OK;
+}
+
+pare_status pare_blocks_copy(pare_arena *a, const pare_model *m, pare_block **out)
+{
+    *out = PARE_NEW(a, pare_block, m->config.blocks);
+    if (!*out)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < m->config.blocks; i++)
+        PARE_TRY(pare_block_copy(a, &m->config, &m->block[i], &(*out)[i]));
+    return PARE_OK;
+}
+
 size_t pare_block_leaves(const pare_config *c)
 {
     return EXPERT + 2 * PARE_ROLES * c->experts;

@@ -82,6 +82,12 @@ const char *pare_leaf_suffix(const pare_leaf *leaf);
 /* The values in floats: NULL where there are none, or a matrix is not F32. */
 float *pare_leaf_floats(const pare_leaf *leaf);
 
+/* A copy of a block, or of all blocks of a model, with experts of its own: leaves are written into
+ * it, and `from` stays as it is. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_block_copy(pare_arena *a, const pare_config *c,
+                                         const pare_block *from, pare_block *out);
+PARE_CHECKED pare_status pare_blocks_copy(pare_arena *a, const pare_model *m, pare_block **out);
+
 /* Which biases the own linears and the norms of a block have, or have room for. */
 typedef struct pare_biases {
     unsigned linear; /* bit per pare_role */

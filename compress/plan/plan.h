@@ -105,9 +105,9 @@ typedef struct pare_plan {
     size_t batch;                       /* windows per forward batch, at most */
     unsigned kinds[PARE_SITES];         /* PARE_STATS_* that some step needs, of part 0 */
     unsigned later[PARE_SITES];         /* those of them that steps behind the training need */
-    unsigned expert_kinds[PARE_SITES];  /* the same of experts */
-    size_t experts;                     /* linears of experts in the plan */
-    size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
+    unsigned expert_kinds[PARE_SITES], later_experts[PARE_SITES]; /* both of experts */
+    size_t experts; /* linears of experts in the plan */
+    size_t *left;   /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
     pare_plan_data data;
     const char *device;          /* the name of the GPU that evaluations are to run on, or NULL */
     const char *device_fallback; /* why some that say auto are to run on the CPU, or NULL */

@@ -404,7 +404,7 @@ void pare_plan_stage(const pare_plan *plan, pare_plan *stage)
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const unsigned kinds = PARE_STATS_FILE_KINDS | (plan->bf16 ? PARE_STATS_BF16 : 0u);
         stage->kinds[s] = pare_site_width(c, 0, (pare_site)s) ? kinds : 0;
-        stage->later[s] = 0;
+        stage->later[s] = stage->later_experts[s] = 0;
         stage->expert_kinds[s] = c->experts && pare_site_width(c, 1, (pare_site)s) ? kinds : 0;
     }
 }

@@ -6,6 +6,7 @@
 #include "calib/support.h"
 #include "calib/token_weights.h"
 #include "calib/wave.h"
+#include "compress/artifact/manifest.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "kernels/layout.h"
@@ -226,17 +227,19 @@ static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan,
 }
 
 /* What views of the stored experts of a block take beside the file; other processes than 0 have
- * their planes in memory. */
+ * their planes in memory, and in front of a training they are floats. */
 static uint64_t view_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
-    const bool sent = pare_world_size(cx) > 1;
+    const bool sent = pare_world_size(cx) > 1,
+               walks = plan->training && pare_plan_looks_first(plan);
     uint64_t most = 0;
     for (size_t i = 0, bytes = 0; i < plan->linears; i++) {
         if (i == 0 || plan->linear[i].block != plan->linear[i - 1].block)
             bytes = 0;
         if (plan->linear[i].part)
             bytes += pare__plan_view_bytes(&plan->linear[i].packed) +
-                     (sent ? plane_bytes(plan, &plan->linear[i]) + PARE_PLANES * PARE_ALIGN : 0);
+                     (sent ? plane_bytes(plan, &plan->linear[i]) + PARE_PLANES * PARE_ALIGN : 0) +
+                     (walks ? matrix_bytes(&plan->linear[i]) + PARE_ALIGN : 0);
         most = larger(most, bytes);
     }
     return most;
@@ -472,6 +475,16 @@ static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan, const pa
 /* Of what the head reads: as wide as what attention reads. */
 static const unsigned head_kinds[PARE_SITES] = {[PARE_SITE_ATTENTION] = PARE_STATS_HESSIAN};
 
+/* Of a training: results of the walk in front, and the blocks with what was trained. */
+static uint64_t walk_bytes(const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    return plan->training ? plan->linears * (sizeof(pare_linear_result) + sizeof(pare_kept_hash)) +
+                                c->blocks * (sizeof(pare_block) +
+                                             c->experts * PARE_ROLES * sizeof(pare_linear))
+                          : 0;
+}
+
 /* What the job keeps to its end: the plan, tokens of the calibration, a result of each linear. */
 static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
 {
@@ -479,7 +492,7 @@ static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
     return settled->memory.held_bytes + job_bytes + plan->linears * sizeof(pare_linear_result) +
            (windows + plan->held_out + plan->train.windows) * plan->window * sizeof(int32_t) +
            (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0) +
-           (plan->ratios ? plan->linears * sizeof *plan->linear : 0) +
+           (plan->ratios ? plan->linears * sizeof *plan->linear : 0) + walk_bytes(plan) +
            (pare_plan_looks_at_head(plan) ? pare_stats_bytes(&plan->model.config, 0, head_kinds)
                                           : 0);
 }

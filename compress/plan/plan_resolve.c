@@ -275,7 +275,7 @@ static void ask_step(pare_plan *plan, pare_plan_linear *l, size_t which)
     unsigned *const kinds = l->part ? plan->expert_kinds : plan->kinds;
     kinds[site] |= kinds_of(pare__plan_facts(step));
     if (which > pare_plan_front(plan))
-        plan->later[site] |= kinds_of(pare__plan_facts(step));
+        (l->part ? plan->later_experts : plan->later)[site] |= kinds_of(pare__plan_facts(step));
     l->calibrated |= kinds_of(pare__plan_facts(step)) != 0;
     if (pare_plan_ratios(plan, which).rule == PARE_RATIOS_SEARCH) {
         /* What its half of the block adds to the stream weighs the error of a linear. */
@@ -509,13 +509,14 @@ static bool any_coarse(const pare_plan *plan)
 static void decide_precision(pare_plan *plan)
 {
     const pare_precision asked = plan->recipe.calibration.precision;
-    const bool waves = plan->training ? pare_plan_looks_first(plan) || pare_plan_looks(plan->later)
+    const bool waves = plan->training ? pare_plan_looks_first(plan) || pare_plan_looks_later(plan)
                                       : plan->calibrated;
     plan->bf16 = waves && (asked == PARE_PRECISION_BF16 ||
                            (asked == PARE_PRECISION_AUTO && plan->kept.path) ||
                            (asked == PARE_PRECISION_AUTO && !plan->structured && any_coarse(plan)));
     for (size_t s = 0; s < PARE_SITES && plan->bf16; s++) {
-        unsigned *const kinds[] = {&plan->kinds[s], &plan->later[s], &plan->expert_kinds[s]};
+        unsigned *const kinds[] = {&plan->kinds[s], &plan->later[s], &plan->expert_kinds[s],
+                                   &plan->later_experts[s]};
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             *kinds[i] |= *kinds[i] & PARE_STATS_HESSIAN ? PARE_STATS_BF16 : 0u;
     }

@@ -255,7 +255,7 @@ static pare_status count_passes(pare__estimate *e)
     if (p->token_weights)
         e->phase[PARE_PHASE_WEIGH] =
             PARE_BESIDE_PRODUCTS * pare__over(tokens * weigh, e->rate.gemm);
-    const double walks = !p->training ? 1.0 : pare_plan_looks_first(p) + pare_plan_looks(p->later);
+    const double walks = !p->training ? 1.0 : pare_plan_looks_first(p) + pare_plan_looks_later(p);
     e->phase[PARE_PHASE_WAVE] =
         walks * PARE_BESIDE_PRODUCTS * pare__over(tokens * forward, e->rate.gemm);
     e->phase[PARE_PHASE_STATS] = walks * pare__over(tokens * pare__plan_stats_flops(p),
@@ -435,6 +435,7 @@ static pare_status count_training(pare__estimate *e)
     if (!p->training)
         return PARE_OK;
     PARE_TRY(pare__work_of(e, c, p->window, PARE_SITES, &w));
+    w.products[PARE_WORK_COMMON] += w.products[PARE_WORK_EXPERTS];
     for (size_t i = 0; i < p->linears; i++)
         weights += (pare_plan_aware(p, &p->linear[i]) ? 2.5 : 1.0) * (double)p->linear[i].packed.n *
                    (double)p->linear[i].packed.k;

@@ -108,11 +108,8 @@ static const char *model_fault(const pare_plan *plan)
 {
     const pare_model *const m = &plan->model;
     bool packed = m->head.bits > 0;
-    for (size_t b = 0; b < m->config.blocks; b++)
-        for (size_t role = 0; role < PARE_ROLES; role++)
-            packed |= m->block[b].linear[role].bits > 0;
-    if (m->config.experts)
-        return "pare does not train mixtures of experts yet";
+    for (size_t i = 0; i < pare_plan_slots(plan); i++)
+        packed |= pare_plan_at(plan, i)->bits > 0;
     return packed ? "the model is quantized already, and pare does not take gradients through "
                     "packed weights; take a checkpoint of floats"
                   : NULL;
@@ -237,6 +234,6 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         largest = beside[i] > largest ? beside[i] : largest;
     return t.bytes + aware_bytes(plan, &t) + plan->linears * OF_LEAF +
-           c->blocks * sizeof(pare_block) + 2 * pare__plan_rope_bytes(c, plan->window) + ROUNDING +
-           largest;
+           c->blocks * (sizeof(pare_block) + c->experts * PARE_ROLES * sizeof(pare_linear)) +
+           2 * pare__plan_rope_bytes(c, plan->window) + ROUNDING + largest;
 }

@@ -84,7 +84,14 @@ static inline bool pare_plan_looks_at_head(const pare_plan *plan)
 /* Likewise with the walk in front of the training; of ratios the rule looks. */
 static inline bool pare_plan_looks_first(const pare_plan *plan)
 {
-    return pare_plan_front(plan) > 0 && (pare_plan_looks(plan->kinds) || plan->ratios);
+    return pare_plan_front(plan) > 0 &&
+           (pare_plan_looks(plan->kinds) || pare_plan_looks(plan->expert_kinds) || plan->ratios);
+}
+
+/* And with the walk behind it. */
+static inline bool pare_plan_looks_later(const pare_plan *plan)
+{
+    return pare_plan_looks(plan->later) || pare_plan_looks(plan->later_experts);
 }
 
 /* Whether the reference is what the float model beside runs; behind a training that is the trained

@@ -54,7 +54,7 @@ pare_status pare__aware_values(pare_run *run, const pare_plan_linear *l, const f
 void pare__aware_masters(pare_run *run, const pare_plan_linear *l, const pare_codes *c, float *w)
 {
     const pare_grid grid = pare_plan_grid(run->plan, l);
-    const uint8_t *const zero = l->pruned ? run->part.zero[l->role] : NULL;
+    const uint8_t *const zero = l->pruned ? pare__run_part(run, l)->zero[l->role] : NULL;
     for (size_t i = 0; i < c->n * c->k; i++) {
         const size_t row = i / c->k, column = i % c->k;
         const size_t at = row * c->groups + (grid.group ? column / grid.group : 0);

@@ -20,7 +20,7 @@ static pare_status begin_block(pare_run *run, size_t block)
                         &run->reference);
     pare__run_part_begin(&run->part);
     if (run->plan->training && !run->walk.front && block >= run->units.found)
-        PARE_TRY(pare__front_take_over(run, block));
+        PARE_TRY(pare__front_take_over(run, block, 0, (1u << PARE_SITES) - 1));
     return pare__rotate_check_block(run, block);
 }
 

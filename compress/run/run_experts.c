@@ -137,7 +137,7 @@ static void kinds_of(const pare_run *run, size_t block, size_t e, unsigned kinds
     for (unsigned site = 0; site < PARE_SITES; site++)
         kinds[site] = all || !pare_need_is_hopeless(plan, &run->settled, block, e + 1,
                                                     (pare_site)site, tokens_of(run, e))
-                          ? plan->expert_kinds[site]
+                          ? run->walk.expert_kinds[site]
                           : 0;
 }
 
@@ -168,7 +168,7 @@ static pare_status take_stats(pare_run *run, size_t block, chunk *k)
         PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, e + 1, kinds,
                                  tokens_of(run, e), s));
         for (size_t site = 0; site < PARE_SITES; site++)
-            if (s->site[site].k && plan->expert_kinds[site] && !kinds[site])
+            if (s->site[site].k && run->walk.expert_kinds[site] && !kinds[site])
                 PARE_TRY(put_identity(run, k, e, site, &s->site[site]));
         if (!is_taken(run, block, e + 1))
             s->active = 0;
@@ -249,10 +249,15 @@ static void load_expert(pare_run *run, size_t block, size_t part, unsigned sites
         const size_t bytes = l->packed.n * l->packed.k * sizeof(float);
         if (!(sites & (1u << pare_plan_site(plan, l))))
             continue;
-        float *const w = run->experts.floats[l->role].floats;
+        float *const w = run->experts.floats[l->role].floats, *const reference =
+                                                                  run->experts.reference[l->role]
+                                                                      .floats;
         pare_linear_to_f32(run->cx, &run->experts.linear[(part - 1) * PARE_ROLES + l->role], w);
-        if (plan->reference)
-            memcpy(run->experts.reference[l->role].floats, w, bytes);
+        if (plan->training)
+            pare_linear_to_f32(run->cx, pare_block_linear(&run->model.block[block], part, l->role),
+                               reference);
+        else if (plan->reference)
+            memcpy(reference, w, bytes);
     }
 }
 
@@ -267,7 +272,9 @@ static pare_status run_steps(pare_run *run, const pare_mixture_work *w, size_t i
     PARE_TRY(pare_ctx_interrupted(run->cx));
     load(run, w, i);
     pare__run_part_begin(&run->experts.part);
-    for (size_t step = 0; step < run->plan->recipe.steps; step++)
+    if (run->plan->training && !run->walk.front)
+        PARE_TRY(pare__front_take_over(run, w->block, part, w->sites));
+    for (size_t step = run->walk.begin; step < run->walk.end; step++)
         PARE_TRY(pare__run_step(run, w->block, part, step, w->sites, &w->stats[i], w->unit));
     return pare__run_rest(run, w->block, part, w->sites, &w->stats[i], w->unit);
 }
@@ -293,8 +300,8 @@ static size_t experts_that_fit(const pare_run *run, size_t block, size_t first)
 {
     enum { BESIDE = sizeof(pare_stats) + 64 }; /* as plan_memory.c counts it */
     const pare_config *const c = &run->model.config;
-    const unsigned *const asked = run->plan->expert_kinds;
-    const uint64_t room = run->settled.memory.chunk * (pare_stats_bytes(c, 1, asked) + BESIDE);
+    const uint64_t room =
+        run->settled.memory.chunk * (pare_stats_bytes(c, 1, run->plan->expert_kinds) + BESIDE);
     uint64_t used = 0;
     unsigned identities = 0;
     size_t count = 0;
@@ -304,7 +311,7 @@ static size_t experts_that_fit(const pare_run *run, size_t block, size_t first)
         used += pare_stats_bytes(c, 1, kinds) + BESIDE;
         for (unsigned site = 0; site < PARE_SITES; site++) {
             const uint64_t k = pare_site_width(c, 1, (pare_site)site), bit = 1u << site;
-            if (asked[site] && !kinds[site] && !(identities & bit))
+            if (run->walk.expert_kinds[site] && !kinds[site] && !(identities & bit))
                 used += k * k * sizeof(float) + PARE_ALIGN, identities |= (unsigned)bit;
         }
         if (count && used > room)
@@ -360,7 +367,7 @@ pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *uni
     const size_t experts = run->model.config.experts;
     bool counts = false;
     for (size_t site = 0; site < PARE_SITES; site++)
-        counts |= plan->expert_kinds[site] != 0;
+        counts |= run->walk.expert_kinds[site] != 0;
     if (!plan->experts)
         return PARE_OK;
     if (counts)

@@ -20,18 +20,22 @@ void pare__front_walk(pare_run *run, bool front)
         run->front = units;
     }
     if (!plan->training)
-        run->walk = (pare_run_walk){
-            .end = at, .kinds = plan->kinds, .calibrated = plan->calibrated && !plan->kept.used};
+        run->walk = (pare_run_walk){.end = at,
+                                    .kinds = plan->kinds,
+                                    .expert_kinds = plan->expert_kinds,
+                                    .calibrated = plan->calibrated && !plan->kept.used};
     else if (front)
         run->walk = (pare_run_walk){.front = true,
                                     .end = at,
                                     .kinds = at ? plan->kinds : none,
+                                    .expert_kinds = at ? plan->expert_kinds : none,
                                     .calibrated = pare_plan_looks_first(plan)};
     else
         run->walk = (pare_run_walk){.begin = at + 1,
                                     .end = plan->recipe.steps,
                                     .kinds = plan->later,
-                                    .calibrated = pare_plan_looks(plan->later) ||
+                                    .expert_kinds = plan->later_experts,
+                                    .calibrated = pare_plan_looks_later(plan) ||
                                                   pare_plan_looks_at_head(plan)};
 }
 
@@ -125,9 +129,26 @@ pare_status pare__front_restore(pare_run *run, size_t i, bool take)
     float *steps;
     if (!take)
         return look(run, &run->pruned, unit, i);
-    float *const w = run->part.linear[l->role].floats;
+    float *const w = pare__run_linear_floats(run, l);
     PARE_TRY(get(run, &run->pruned, unit, i, w, &steps));
-    return steps ? pare__aware_values(run, l, steps, w) : PARE_OK;
+    if (steps)
+        PARE_TRY(pare__aware_values(run, l, steps, w));
+    return l->part ? pare__front_view(run, l, w) : PARE_OK;
+}
+
+pare_status pare__front_view(pare_run *run, const pare_plan_linear *l, const float *w)
+{
+    const size_t count = l->packed.n * l->packed.k;
+    pare_linear *const to = &run->experts.linear[(l->part - 1) * PARE_ROLES + l->role];
+    if (!run->walk.calibrated) /* nothing runs the block */
+        return PARE_OK;
+    float *const own = pare_arena_take_raw(&run->experts.views, count, sizeof *own);
+    if (!own)
+        return PARE_ENOMEM;
+    memcpy(own, w, count * sizeof *own);
+    to->dtype = PARE_F32;
+    to->floats = own;
+    return PARE_OK;
 }
 
 /* --- behind ------------------------------------------------------------------------------------
@@ -135,17 +156,14 @@ pare_status pare__front_restore(pare_run *run, size_t i, bool take)
 
 pare_status pare__front_source(pare_run *run)
 {
-    const size_t blocks = run->model.config.blocks;
-    pare_block *const block = PARE_NEW(run->a, pare_block, blocks);
-    if (!block)
-        return PARE_ENOMEM;
+    pare_block *block;
+    PARE_TRY(pare_blocks_copy(run->a, &run->model, &block));
     PARE_TRY(pare__floats_map(run, &run->trained));
-    memcpy(block, run->model.block, blocks * sizeof *block);
     for (size_t i = 0; i < run->plan->linears; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
         if (!pare_plan_trains(run->plan, l))
             continue;
-        pare_linear *const to = &block[l->block].linear[l->role];
+        pare_linear *const to = pare_block_linear_mutable(&block[l->block], l->part, l->role);
         to->dtype = PARE_F32;
         to->data = pare__floats_at(run, &run->trained, i);
     }
@@ -168,7 +186,7 @@ static pare_status take_over(pare_run *run, size_t i)
     const pare_unit_result *const unit = &run->front.result[l->block];
     const pare_linear_result *const row = row_of(unit, l->packed.name);
     const size_t n = l->packed.n, k = l->packed.k, role = l->role;
-    pare_run_part *const part = &run->part;
+    pare_run_part *const part = pare__run_part(run, l);
     const float *const w = part->linear[role].floats, *const reference =
                                                           part->reference[role].floats;
     float *const before = PARE_NEW(&run->scratch, float, n *k), *steps;
@@ -201,11 +219,12 @@ static pare_status take_over(pare_run *run, size_t i)
     return PARE_OK;
 }
 
-pare_status pare__front_take_over(pare_run *run, size_t block)
+pare_status pare__front_take_over(pare_run *run, size_t block, size_t part, unsigned sites)
 {
     size_t i, end;
-    for (pare_plan_range(run->plan, block, 0, &i, &end); i < end; i++) {
-        if (!pare_plan_trains(run->plan, &run->settled.linear[i]))
+    for (pare_plan_range(run->plan, block, part, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[i];
+        if (!pare_plan_trains(run->plan, l) || !(sites & (1u << pare_plan_site(run->plan, l))))
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = take_over(run, i);

@@ -7,6 +7,7 @@
 #define PARE_COMPRESS_RUN_RUN_FRONT_H
 
 #include "calib/tokens.h"
+#include "compress/plan/plan.h"
 #include "compress/run/run_floats.h"
 
 /* Blocks, and behind them what lies outside, or what trained them. */
@@ -18,11 +19,11 @@ typedef struct pare_run_units {
 
 /* A walk over the blocks. A job has one; with a step that trains two, in front of it and behind. */
 typedef struct pare_run_walk {
-    bool front;            /* in front: what is trained goes to `pruned`, nothing is packed */
-    size_t begin, end;     /* steps of the recipe */
-    const unsigned *kinds; /* [PARE_SITES] PARE_STATS_* */
-    bool calibrated;       /* activations go along */
-    bool keeps;            /* every statistic goes to a file (compress/run/run_keep.h) */
+    bool front;        /* in front: what is trained goes to `pruned`, nothing is packed */
+    size_t begin, end; /* steps of the recipe */
+    const unsigned *kinds, *expert_kinds; /* [PARE_SITES] PARE_STATS_*, of part 0 and of experts */
+    bool calibrated;                      /* activations go along */
+    bool keeps; /* every statistic goes to a file (compress/run/run_keep.h) */
 } pare_run_walk;
 
 /* The step of the recipe that trains, behind the walk that prunes: from run->pruned to
@@ -51,9 +52,14 @@ PARE_CHECKED pare_status pare__front_restore(pare_run *run, size_t i, bool take)
 /* From here on blocks are read as they were trained: run->source. */
 PARE_CHECKED pare_status pare__front_source(pare_run *run);
 
-/* A block that was trained and that begins: its zeros are frozen, and its steps so far are what the
- * journal says. */
-PARE_CHECKED pare_status pare__front_take_over(pare_run *run, size_t block);
+/* A part of a block that was trained and that begins, linears that read the inputs of `sites` (bit
+ * per site): their zeros are frozen, and their steps so far are what the journal says. */
+PARE_CHECKED pare_status pare__front_take_over(pare_run *run, size_t block, size_t part,
+                                               unsigned sites);
+
+/* A linear of an expert, w [n, k] in front of the training: from here on the wave sees it so.
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__front_view(pare_run *run, const pare_plan_linear *l, const float *w);
 
 /* Closes the files of the training; with `remove` they go. */
 void pare__front_close(pare_run *run, bool remove);

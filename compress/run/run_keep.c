@@ -25,7 +25,10 @@ void pare__keep_walk(pare_run *run, pare_plan *stage)
 {
     pare_plan_stage(run->plan, stage);
     run->plan = stage;
-    run->walk = (pare_run_walk){.kinds = stage->kinds, .calibrated = true, .keeps = true};
+    run->walk = (pare_run_walk){.kinds = stage->kinds,
+                                .expert_kinds = stage->expert_kinds,
+                                .calibrated = true,
+                                .keeps = true};
 }
 
 /* Statistics of what every token runs: one pass of the wave, which stays in front of the block. */

@@ -281,7 +281,7 @@ static pare_status keep_codes(pare_run *run, const pare_plan_linear *l,
     pare__aware_masters(run, l, codes, found);
     PARE_TRY(pare__front_put(run, (size_t)(l - run->settled.linear), found, steps, unit));
     copy_weights(run, found, w, count);
-    return PARE_OK;
+    return l->part ? pare__front_view(run, l, w) : PARE_OK;
 }
 
 /* What else the job is to make of a linear. */
@@ -399,6 +399,8 @@ static pare_status keep_floats(pare_run *run, size_t i, const pare_site_stats *s
     if (!w)
         return PARE_ENOMEM;
     PARE_TRY(pare__front_put(run, i, w, NULL, unit));
+    if (l->part)
+        PARE_TRY(pare__front_view(run, l, w));
     r->zeros = 1 - (double)pare__run_nonzero(w, count) / (double)count;
     r->weight_error = part->done_error[role][0];
     r->output_error = part->done_error[role][1];

@@ -1,6 +1,7 @@
 /* The part of a block that is worked on: what every token runs, or one expert. */
 #include <string.h>
 
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "runtime/world.h"
 
@@ -43,6 +44,10 @@ void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_lin
     r->part = l->part;
     r->tokens = l->part && run->experts.counted ? (int64_t)run->experts.routed[l->part - 1] : -1;
     r->cold = l->part && l->calibrated ? run->experts.cold[l->part - 1] : PARE_COLD_NOT;
+    if (!l->part || run->experts.counted || run->walk.front || !pare_plan_trains(run->plan, l))
+        return;
+    r->tokens = run->experts.part.pruning[l->role].tokens; /* in front of the training */
+    r->cold = run->experts.part.pruning[l->role].cold;
 }
 
 bool pare__run_views(const pare_run *run, const pare_plan_linear *l)

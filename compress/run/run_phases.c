@@ -59,7 +59,7 @@ pare_status pare__run_phases(pare_run *run)
     const size_t found = run->units.found < blocks ? run->units.found : blocks;
     const size_t pruned = run->front.found < blocks ? run->front.found : blocks;
     const double share = blocks ? (double)(found ? found : pruned) / (double)blocks : 0;
-    const double walks = pare_plan_looks(plan->later) ? 2 : 1;
+    const double walks = pare_plan_looks_later(plan) ? 2 : 1;
     pare_plan_estimate all;
     PARE_TRY(take_rates(run));
     PARE_TRY(pare_plan_time_at(run->cx, plan, &run->settled, &run->rates, &all));

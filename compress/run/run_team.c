@@ -47,6 +47,7 @@ static const char *refused(const pare_plan *plan)
            : plan->job->variants    ? "a budget"
            : plan->job->share       ? "--share"
            : plan->recipe.fallbacks ? "fallback"
+           : plan->training && plan->experts           ? "training experts"
            : pare_plan_looks_at_head(plan)             ? "a head that is quantized by its inputs"
            : plan->recipe.nan != PARE_NAN_ERROR        ? "nan"
            : plan->recipe.kv.method == PARE_KV_KVQUANT ? "kv_cache: kvquant"

@@ -103,17 +103,13 @@ static pare_status read_leaf(training *t, size_t i, pare_trained *leaf, pare_awa
 static pare_status take_models(training *t)
 {
     pare_run *const run = t->run;
-    const size_t blocks = run->model.config.blocks;
     const pare_choice choice = {.wants = is_trained,
                                 .grid = is_aware,
                                 .self = run,
                                 .moments8 = run->plan->train.moments8,
                                 .follows = pare_world_rank(run->cx) > 0};
     t->student = run->model;
-    t->student.block = PARE_NEW(&t->own, pare_block, blocks);
-    if (!t->student.block)
-        return PARE_ENOMEM;
-    memcpy(t->student.block, run->model.block, blocks * sizeof *t->student.block);
+    PARE_TRY(pare_blocks_copy(&t->own, &run->model, &t->student.block));
     PARE_TRY(pare_trainee_take(run->cx, &t->own, &t->student, &choice, &t->trainee));
     t->trainee.student = &t->student_f;
     t->trainee.teacher = &t->teacher_f;

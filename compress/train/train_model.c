@@ -232,8 +232,7 @@ size_t pare__train_kept(const pare_training *t, size_t i)
     return of && of < all ? block_kept(i, of, all) : i;
 }
 
-/* The student views the blocks of the source that stay. Experts are copied, too: leaves are written
- * into them. */
+/* The student views the blocks of the source that stay. */
 static pare_status view_blocks(pare_training *t)
 {
     const pare_config *const c = &t->source.config;
@@ -245,16 +244,8 @@ static pare_status view_blocks(pare_training *t)
     if (!t->student.block || !t->kept)
         return PARE_ENOMEM;
     for (size_t i = 0; i < blocks; i++) {
-        pare_block *const b = &t->student.block[i];
-        const size_t count = c->experts * PARE_ROLES;
         t->kept[i] = pare__train_kept(t, i);
-        *b = t->source.block[t->kept[i]];
-        if (!count)
-            continue;
-        b->expert = PARE_NEW(&t->own, pare_linear, count);
-        if (!b->expert)
-            return PARE_ENOMEM;
-        memcpy(b->expert, t->source.block[t->kept[i]].expert, count * sizeof *b->expert);
+        PARE_TRY(pare_block_copy(&t->own, c, &t->source.block[t->kept[i]], &t->student.block[i]));
     }
     return PARE_OK;
 }

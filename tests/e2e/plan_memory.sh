@@ -2,10 +2,10 @@
 # What `pare plan` says of memory is what the job takes: not less, and at most a tenth more. Small
 # jobs get 2 MiB beside that: libraries and threads take about so much, and it differs from machine
 # to machine. Each job also runs to its end with its own figure as the limit.
-#   plan_memory.sh PARE PEAK MAKE_CHECKPOINT DEMO
+#   plan_memory.sh PARE PEAK MAKE_CHECKPOINT DEMO MAKE_FAMILY
 # PARE without sanitizers, which take memory themselves.
 set -eu
-pare=$1 peak=$2 make=$3 demo=$4
+pare=$1 peak=$2 make=$3 demo=$4 family=$5
 
 skip() {
     echo "e2e.plan_memory: skipped: $1"
@@ -170,6 +170,14 @@ for passes in "[{smoothquant: {}}, $rtn]" "[{omniquant: {epochs: 1}}, {rtn: {bit
     own small "$few" "$passes" '' --threads 2
 done
 own small '' '[{nf4: {group: 64}}]' '' --threads 16
+
+# Training of a mixture: every expert is a leaf, and in front of it those of a block are floats.
+"$family" qwen2_moe mixture
+"$pare" generate mixture --tokens 60 --count 30 --seed 1 --output mixture.i32 > log.txt
+for passes in '[{wanda: {pattern: "2:4"}}, {distill: {tokens: 1024}}, {gptq: {bits: 4, group: 32}}]' \
+    '[{rtn: {bits: 2, group: 32}}, {distill: {tokens: 1024, aware: true, moments: 8bit}}]'; do
+    own mixture 'calibration: {tokens: mixture.i32, samples: 24, window: 32}' "$passes" '' --threads 2
+done
 
 # A head that was tied gets weights of its own, a piece at a time: more than such small blocks take.
 "$make" tied hidden=128 intermediate=256 blocks=2 heads=4 kv_heads=2 head_dim=32 vocab=12288 \
