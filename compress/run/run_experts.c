@@ -159,7 +159,6 @@ static pare_status put_identity(pare_run *run, chunk *k, size_t e, size_t site, 
 /* Empty statistics, or those with H the identity. */
 static pare_status take_stats(pare_run *run, size_t block, chunk *k)
 {
-    const pare_plan *const plan = run->plan;
     for (size_t i = 0; i < k->count; i++) {
         const size_t e = k->first + i;
         unsigned kinds[PARE_SITES];
