@@ -421,13 +421,12 @@ static bool is_due(const pare_run *run, const pare_plan_linear *l)
 }
 
 /* "gptq of q_proj": of large linears each takes minutes. */
-static void tell_linear(const pare_run *run, const pare_pass *pass, const pare_plan_linear *l,
-                        bool done)
+static void tell_linear(const pare_run *run, const pare_pass *pass, const pare_plan_linear *l)
 {
     char what[128];
     const char *const dot = strrchr(l->packed.name, '.');
     (void)snprintf(what, sizeof what, "%s of %s", pass->name, dot ? dot + 1 : l->packed.name);
-    pare_ctx_progress(run->cx, what, done, 1);
+    pare_ctx_progress(run->cx, what, 0, 1);
 }
 
 /* The linears of one step at one site of a part. */
@@ -453,7 +452,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
         stats->drift.shared = pare_plan_step_follows(plan, block, site, step);
         stats->alone = !prunes && pare_plan_is_alone(plan, l);
         const bool here = !pare__owner_hand(run, l);
-        tell_linear(run, pass, l, false);
+        tell_linear(run, pass, l);
         if (!ready && pass->site && here) {
             const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
             if (s != PARE_OK)
@@ -466,7 +465,6 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
                         : quantize(run, l, state, stats, unit));
         unit->rows += !prunes;
         pare_arena_rewind(&run->scratch, mark);
-        tell_linear(run, pass, l, true);
     }
     return PARE_OK;
 }
