@@ -33,7 +33,7 @@
  * energy of all of them says whether it is that one. */
 typedef struct pare_support {
     bool known;      /* there is an H, of finite numbers; otherwise only `loudest` is of meaning */
-    uint64_t tokens; /* seen */
+    uint64_t tokens; /* seen; also where no H is gathered since they are too few */
     size_t columns;  /* with some input that is not 0 */
     size_t rank;     /* of H, see pare_support_of; at most tokens and columns */
     double effective;

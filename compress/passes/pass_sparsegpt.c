@@ -155,7 +155,8 @@ static pare_status reorder(pare_ctx *cx, const double *value, pare_pass_linear *
     *out = *(const pare_factor *)linear->site_state;
     if (!found.columnar)
         return PARE_OK;
-    const pare_factor_opts opts = {.damp = (float)value[DAMP], .order = order};
+    const pare_factor_opts opts = {
+        .damp = (float)value[DAMP], .order = order, .diagonal = linear->stats->identity};
     return pare_factorize(cx, scratch, &opts, linear->stats->h, k, out);
 }
 
@@ -166,7 +167,7 @@ static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *li
     float *diagonal, *weighed = NULL;
     if (value[ORDER] == ROSE)
         PARE_TRY(reorder(cx, value, linear, scratch, &factor));
-    if (value[SCORE] == ISC && factor.u) {
+    if (value[SCORE] == ISC && !factor.damping.failed) {
         weighed = PARE_NEW(scratch, float, linear->k);
         if (!weighed)
             return PARE_ENOMEM;

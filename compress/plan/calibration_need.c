@@ -88,7 +88,9 @@ static uint64_t all_tokens(const pare_plan *plan, const pare_settled *settled)
 
 static double fresh_part(const pare_plan *plan, const pare_settled *settled)
 {
-    return settled->fresh ? (double)settled->fresh / (double)all_tokens(plan, settled) : 1;
+    return settled->fresh && settled->samples
+               ? (double)settled->fresh / (double)all_tokens(plan, settled)
+               : 1;
 }
 
 uint64_t pare_need_fresh(const pare_plan *plan, const pare_settled *settled, uint64_t tokens)
@@ -110,7 +112,8 @@ bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const 
     const pare_need need = pare_need_of(step, stats->k, columns, plan->model.config.vocab);
     if (stats->identity) /* what was measured is gone, or was only the sizes of columns */
         return need.rank == 0 || (!h->known && stats->fourth);
-    if (pare_need_fresh(plan, settled, h->known ? h->tokens : all_tokens(plan, settled)) <
+    if (pare_need_fresh(plan, settled,
+                        h->known || h->tokens ? h->tokens : all_tokens(plan, settled)) <
         need.tokens)
         return false;
     return !h->known ||

@@ -36,7 +36,8 @@ bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const 
                       const pare_site_stats *stats);
 
 /* Whether no step on linears of an expert that read a site will get enough from so many tokens, and
- * none looks at more than Hessians: then nobody looks at the statistics of the site. */
+ * none looks at more than Hessians: then nobody looks at the statistics of the site. Also true
+ * where no such linear is in the plan. */
 bool pare_need_is_hopeless(const pare_plan *plan, const pare_settled *settled, size_t block,
                            size_t part, pare_site site, uint64_t tokens);
 

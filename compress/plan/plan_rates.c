@@ -40,7 +40,8 @@ enum {
     TEXT = 1 << 16,       /* read of a text */
     PIECES = 16,
     PIECE = 1 << 20, /* of the weights */
-    SYNCS = 4
+    SYNCS = 4,
+    ROOM = 5 * BYTES /* of all of it: a job does not take new memory for each linear either */
 };
 
 /* Everything the probes share. */
@@ -436,8 +437,7 @@ pare_status pare_plan_rates_measure(pare_ctx *cx, const pare_plan *plan, pare_pl
     enum { MEASURES = sizeof measure / sizeof *measure };
     pare_arena scratch;
     *out = (pare_plan_rates){0};
-    /* all of it at once: a job does not take new memory for each linear either */
-    pare_status s = pare_arena_init(cx, &scratch, PARE_RATES_BYTES);
+    pare_status s = pare_arena_init(cx, &scratch, ROOM);
     probe p = {.cx = cx, .a = &scratch, .plan = plan, .out = out};
     for (size_t i = 0; s == PARE_OK && i < MEASURES; i++) {
         pare_ctx_progress(cx, "measuring this machine", (double)i, MEASURES);

@@ -5,10 +5,7 @@
 
 #include "compress/plan/plan.h"
 
-enum {
-    PARE_RATES_WHY = 256,
-    PARE_RATES_BYTES = 40 << 20 /* of memory, that the probes take at most */
-};
+enum { PARE_RATES_WHY = 256 };
 
 /* What is 0 was not asked for. Over the pool unless it says one thread. */
 typedef struct pare_plan_rates {

@@ -186,19 +186,30 @@ static double expert_tokens(const pare__estimate *e)
     const pare_config *const c = &e->plan->model.config;
     const double all = calibration_tokens(e);
     const double share = all * (double)c->experts_used / (double)c->experts;
-    return share >= (double)e->plan->recipe.calibration.min_tokens ? share : all;
+    const pare_calibration *const own = &e->plan->recipe.calibration;
+    return share >= (double)own->min_tokens || own->cold == PARE_COLD_RTN ? share : all;
 }
 
-/* Passes of the wave for statistics of the experts of a block: as many of them share one as fit
- * into the memory of `chunk` whose linears all get enough tokens. */
+/* The first block with experts in the recipe; 0: there is none. */
+static size_t block_of_experts(const pare_plan *p)
+{
+    size_t i = 0;
+    while (i < p->linears && !p->linear[i].part)
+        i++;
+    return i < p->linears ? p->linear[i].block : 0;
+}
+
+/* Passes of the wave for statistics of the experts of a block. `chunk` experts share one when all
+ * their linears have statistics, more of them when some get too few tokens. */
 static double expert_passes(const pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const c = &p->model.config;
     const uint64_t tokens = (uint64_t)expert_tokens(e);
+    const size_t block = block_of_experts(p);
     unsigned kinds[PARE_SITES];
     for (unsigned s = 0; s < PARE_SITES; s++)
-        kinds[s] = pare_need_is_hopeless(p, e->settled, c->blocks - 1, 1, (pare_site)s, tokens)
+        kinds[s] = pare_need_is_hopeless(p, e->settled, block, 1, (pare_site)s, tokens)
                        ? 0
                        : p->expert_kinds[s];
     const double room =

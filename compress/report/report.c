@@ -58,6 +58,8 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
         if (l->support.known)
             pare__text_put(t, ",%llu,%zu,%.6g,%.6g,", (unsigned long long)l->support.tokens,
                            l->support.rank, l->support.effective, l->support.effective_rank);
+        else if (l->support.tokens)
+            pare__text_put(t, ",%llu,,,,", (unsigned long long)l->support.tokens);
         else
             pare__text_put(t, ",,,,,");
         if (l->support.loudest > 0)

@@ -205,6 +205,7 @@ static pare_status take_over(pare_run *run, size_t i)
     pare_matrix_errors(run->cx, before, w, reference, NULL, n, k, own);
     pare_matrix_errors(run->cx, reference, w, reference, NULL, n, k, part->done_error[role]);
     part->pruning[role] = *row;
+    part->thin[role] = row->thin;
     part->stability[role] = row->stability;
     part->done_count[role] = row->steps;
     memcpy(part->done[role], row->step, row->steps * sizeof *row->step);

@@ -45,7 +45,6 @@ struct pare_run {
     pare_checkpoint checkpoint; /* of the plan, with all inputs watched and weights repaired */
     pare_model model;           /* the same as a model */
     const pare_events *events;
-    pare_plan_rates rates;          /* that it goes by */
     pare_phase phase[PARE__PHASES]; /* what it comes to, while it runs */
     double started;                 /* monotonic seconds */
     double joules;                  /* of cx->energy then */

@@ -446,7 +446,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
             continue;
         if (!pare_need_is_met(run->plan, &run->settled, st, stats)) {
             pare__run_part(run, l)->thin[l->role] = true;
-            if (pare_need_trusts(st) && !stats->identity)
+            if (pare_need_trusts(st) && (part == 0 || !stats->identity)) /* scaled since, maybe */
                 pare_stats_identity_hessian(stats);
         }
         stats->drift.shared = pare_plan_step_follows(plan, block, site, step);

@@ -44,10 +44,13 @@ void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_lin
     r->part = l->part;
     r->tokens = l->part && run->experts.counted ? (int64_t)run->experts.routed[l->part - 1] : -1;
     r->cold = l->part && l->calibrated ? run->experts.cold[l->part - 1] : PARE_COLD_NOT;
-    if (!l->part || run->experts.counted || run->walk.front || !pare_plan_trains(run->plan, l))
+    if (!l->part || run->walk.front || !pare_plan_trains(run->plan, l))
         return;
-    r->tokens = run->experts.part.pruning[l->role].tokens; /* in front of the training */
-    r->cold = run->experts.part.pruning[l->role].cold;
+    const pare_linear_result *const front = &run->experts.part.pruning[l->role];
+    if (run->experts.counted && (r->cold != PARE_COLD_NOT || front->cold == PARE_COLD_NOT))
+        return;
+    r->tokens = front->tokens; /* in front of the training */
+    r->cold = front->cold;
 }
 
 bool pare__run_views(const pare_run *run, const pare_plan_linear *l)

@@ -26,27 +26,6 @@ const pare_plan_rates pare__typical_rates = {.read = 8e9,
                                              .encode = 2e6,
                                              .tokens = 0.25};
 
-/* A job that takes so many seconds at typical rates spends one on those of this machine. */
-static const double LONG_JOB = 600;
-
-/* Measures the rates of this machine once, where that is worth the time and fits into the memory of
- * the job. */
-static pare_status take_rates(pare_run *run)
-{
-    pare_plan_estimate all;
-    pare_plan_rates measured;
-    if (run->rates.gemm > 0)
-        return PARE_OK;
-    run->rates = pare__typical_rates;
-    PARE_TRY(pare_plan_time_at(run->cx, run->plan, &run->settled, &run->rates, &all));
-    if (all.seconds < LONG_JOB ||
-        run->cx->live_bytes + PARE_RATES_BYTES > run->settled.memory.allocator_bytes)
-        return PARE_OK;
-    PARE_TRY(pare_plan_rates_measure(run->cx, run->plan, &measured));
-    run->rates = measured;
-    return PARE_OK;
-}
-
 static void expect(pare_run *run, size_t phase, const char *name, double seconds, size_t steps)
 {
     run->phase[phase] = (pare_phase){.name = name, .amount = seconds, .steps = steps};
@@ -61,8 +40,7 @@ pare_status pare__run_phases(pare_run *run)
     const double share = blocks ? (double)(found ? found : pruned) / (double)blocks : 0;
     const double walks = pare_plan_looks_later(plan) ? 2 : 1;
     pare_plan_estimate all;
-    PARE_TRY(take_rates(run));
-    PARE_TRY(pare_plan_time_at(run->cx, plan, &run->settled, &run->rates, &all));
+    PARE_TRY(pare_plan_time_at(run->cx, plan, &run->settled, &pare__typical_rates, &all));
     const double *const s = all.phase;
     const bool kept = plan->kept.used, keeps = pare_plan_gathers(plan) && kept;
     const double gather = s[PARE_PHASE_WAVE] + s[PARE_PHASE_STATS];

@@ -25,7 +25,7 @@ enum {
     PARE__PHASES
 };
 
-/* Rates that say how the phases of a short job compare; none is 0. */
+/* Rates that say how phases compare before any of them is measured; none is 0. */
 extern const pare_plan_rates pare__typical_rates;
 
 /* Says what the job comes to (pare_ctx_job), without what an earlier run is known to have done. */

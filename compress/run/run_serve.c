@@ -20,6 +20,7 @@ static pare_status begin(pare_run *run, const pare_team_order *o)
 {
     const size_t count = (size_t)o->tokens;
     run->settled.samples = (size_t)o->samples;
+    run->settled.fresh = o->fresh; /* all decide alike what experts get too little */
     run->units.found = run->front.found = (size_t)o->found;
     run->source = run->model;
     run->team.block = 0;

@@ -40,6 +40,14 @@ static const char *refused_step(const pare_plan *plan)
     return NULL;
 }
 
+static bool trains_experts(const pare_plan *plan)
+{
+    bool any = false;
+    for (size_t i = 0; plan->training && i < plan->linears; i++)
+        any |= plan->linear[i].part > 0 && pare_plan_trains(plan, &plan->linear[i]);
+    return any;
+}
+
 static const char *refused(const pare_plan *plan)
 {
     return plan->structured         ? "structured pruning"
@@ -47,7 +55,7 @@ static const char *refused(const pare_plan *plan)
            : plan->job->variants    ? "a budget"
            : plan->job->share       ? "--share"
            : plan->recipe.fallbacks ? "fallback"
-           : plan->training && plan->experts           ? "training experts"
+           : trains_experts(plan)   ? "training experts"
            : pare_plan_looks_at_head(plan)             ? "a head that is quantized by its inputs"
            : plan->recipe.nan != PARE_NAN_ERROR        ? "nan"
            : plan->recipe.kv.method == PARE_KV_KVQUANT ? "kv_cache: kvquant"
@@ -163,6 +171,7 @@ pare_status pare__team_begin(pare_run *run)
                                  .front = run->walk.front,
                                  .trained = !run->walk.front && run->trained.map.data,
                                  .samples = samples,
+                                 .fresh = run->settled.fresh,
                                  .tokens = tokens,
                                  .found = found});
     PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */

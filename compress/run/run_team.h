@@ -36,7 +36,7 @@ typedef struct pare_team_order {
     uint64_t block, active;
     uint64_t keeps;          /* the walk that keeps statistics in a file */
     uint64_t front, trained; /* the walk in front of a training; blocks are read as trained */
-    uint64_t samples, found; /* of the calibration; units of an earlier run */
+    uint64_t samples, fresh, found; /* of the calibration, twice; units of an earlier run */
     uint64_t tokens, window, kl;
     uint64_t first, count; /* experts, from 0 */
     uint64_t stored;       /* linears of experts that go with it */
