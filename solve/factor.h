@@ -59,10 +59,12 @@ typedef struct pare_factor {
  * `order` is none, or PARE_ENUMERIC when H holds a NaN or an infinity (the message names the
  * entry). Memory   u; while it is made also a triangle, k^2 / 2 floats or doubles and an eighth
  * more: pare_factor_bytes, vectors included.
- * Work     2/3 k^3 per rung, k with `diagonal`.   Threads over tiles.   Exact: on every CPU, any
- * thread count. Source   U by one factorization of the reversed matrix: if R is the reversal and R
- * H R = L L^T, then U = R L^-1 R is upper triangular and U^T U = H^-1. The original puts 1 on the
- * diagonal of a dead column; its weights are 0 either way. */
+ * Work     2/3 k^3 per rung, k with `diagonal`.
+ * Threads  over tiles.
+ * Exact    on every CPU, for any thread count.
+ * Source   U by one factorization of the reversed matrix: if R is the reversal and
+ *          R H R = L L^T, then U = R L^-1 R is upper triangular and U^T U = H^-1.
+ *          The original puts 1 on the diagonal of a dead column; its weights are 0 either way. */
 PARE_CHECKED pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch,
                                         const pare_factor_opts *opts, float *h, size_t k,
                                         pare_factor *out);

@@ -5,6 +5,7 @@
 #include "compress/budget/budget_internal.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/passes/budget_step.h"
+#include "runtime/leaves.h"
 #include "runtime/machine.h"
 #include "runtime/ops.h"
 #include "runtime/small.h"
@@ -128,25 +129,11 @@ static pare_status changed_block(const pare_budget *b, pare_arena *a, size_t set
     return PARE_OK;
 }
 
-/* A copy whose linears can be changed. */
-static pare_status copy_block(const pare_budget *b, pare_arena *a, size_t block, pare_block *out)
-{
-    const pare_block *const from = &b->plan.model.block[block];
-    const size_t count = (b->plan.parts - 1) * PARE_ROLES;
-    *out = *from;
-    if (!from->expert)
-        return PARE_OK;
-    out->expert = PARE_NEW(a, pare_linear, count);
-    if (!out->expert)
-        return PARE_ENOMEM;
-    memcpy(out->expert, from->expert, count * sizeof *out->expert);
-    return PARE_OK;
-}
-
 static pare_status measure_linear(probe_run *r, size_t block, size_t linear)
 {
     pare_block changed;
-    PARE_TRY(copy_block(r->b, &r->scratch, block, &changed));
+    const pare_model *const m = &r->b->plan.model;
+    PARE_TRY(pare_block_copy(&r->scratch, &m->config, &m->block[block], &changed));
     PARE_TRY(changed_block(r->b, &r->scratch, r->b->probe, linear, &changed));
     memcpy(r->y, r->x, stream_bytes(r));
     PARE_TRY(run_block(r, &changed, r->y));
@@ -239,12 +226,9 @@ pare_status pare__budget_measure(pare_budget *b)
 pare_status pare__budget_model(pare_budget *b, pare_arena *a, const size_t *choice, pare_model *out)
 {
     *out = b->plan.model;
-    out->block = PARE_NEW(a, pare_block, b->blocks);
-    if (!out->block)
-        return PARE_ENOMEM;
+    PARE_TRY(pare_blocks_copy(a, &b->plan.model, &out->block));
     for (size_t block = 0; block < b->blocks; block++) {
         size_t i, end;
-        PARE_TRY(copy_block(b, a, block, &out->block[block]));
         for (pare__budget_range(b, block, &i, &end); i < end; i++)
             PARE_TRY(changed_block(b, a, choice[i], i, &out->block[block]));
     }

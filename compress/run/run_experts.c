@@ -248,9 +248,8 @@ static void load_expert(pare_run *run, size_t block, size_t part, unsigned sites
         const size_t bytes = l->packed.n * l->packed.k * sizeof(float);
         if (!(sites & (1u << pare_plan_site(plan, l))))
             continue;
-        float *const w = run->experts.floats[l->role].floats, *const reference =
-                                                                  run->experts.reference[l->role]
-                                                                      .floats;
+        float *const w = run->experts.floats[l->role].floats;
+        float *const reference = run->experts.reference[l->role].floats;
         pare_linear_to_f32(run->cx, &run->experts.linear[(part - 1) * PARE_ROLES + l->role], w);
         if (plan->training)
             pare_linear_to_f32(run->cx, pare_block_linear(&run->model.block[block], part, l->role),
@@ -310,8 +309,10 @@ static size_t experts_that_fit(const pare_run *run, size_t block, size_t first)
         used += pare_stats_bytes(c, 1, kinds) + BESIDE;
         for (unsigned site = 0; site < PARE_SITES; site++) {
             const uint64_t k = pare_site_width(c, 1, (pare_site)site), bit = 1u << site;
-            if (run->walk.expert_kinds[site] && !kinds[site] && !(identities & bit))
-                used += k * k * sizeof(float) + PARE_ALIGN, identities |= (unsigned)bit;
+            if (!run->walk.expert_kinds[site] || kinds[site] || (identities & bit))
+                continue;
+            used += k * k * sizeof(float) + PARE_ALIGN;
+            identities |= (unsigned)bit;
         }
         if (count && used > room)
             break;

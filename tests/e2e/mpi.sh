@@ -182,6 +182,13 @@ for name in cold noise; do together 3 $name; done
 grep -q 'experts get' log.txt || fail "no expert was cold: $(cat log.txt)"
 kept '  - gptq: {bits: 4, group: 32}'
 together 9 experts
+# a text that repeats itself, of which experts get too little: every process has to count alike what is new
+recipe whole '  - gptq: {bits: 4, group: 32}' ', experts: {min_tokens: 1}'
+{ head -c 1664 tokens.i32; head -c 1664 tokens.i32; head -c 1664 tokens.i32; } > again.i32
+sed 's/tokens: tokens.i32/tokens: again.i32/' whole.yaml > again.yaml
+alone again
+grep -q 'too little for' log.txt || fail "no expert got too little: $(cat log.txt)"
+for ranks in 2 3; do together $ranks again; done
 # a mixture that is stopped goes on, with what is stored of its experts
 rm -rf out out.partial
 run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress each.yaml --threads 1 > log.txt 2>&1 &

@@ -3,8 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "compress/plan/plan.h"
 #include "tests/data/families.h"
+#include "tests/unit/job_plan.h"
 #include "tests/unit/job_train.h"
 
 #define TRAINS  "  - distill: {tokens: 3000, batch: 4, save: 0, rate: "
@@ -174,25 +174,6 @@ START_TEST(a_job_that_is_killed_among_experts_goes_on_to_the_same_bytes)
 }
 END_TEST
 
-/* What a plan of the recipe says that the job allocates at most. */
-static uint64_t planned_bytes(void)
-{
-    pare_ctx cx;
-    pare_arena a;
-    pare_plan plan;
-    char from[512], to[512];
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    (void)snprintf(from, sizeof from, "%s", job_path(&place, "recipe.yaml"));
-    (void)snprintf(to, sizeof to, "%s", job_path(&place, "elsewhere"));
-    const pare_job job = {.recipe = from, .output = to};
-    ck_assert_int_eq(pare_plan_make(&cx, &a, &job, &plan), PARE_OK);
-    const uint64_t bytes = plan.settled.memory.anonymous_bytes;
-    pare_plan_close(&plan);
-    pare_arena_release(&a);
-    return bytes;
-}
-
 /* Experts eight times as wide: what is trained of them is more than all that a plan rounds up. */
 static void widen_experts(void)
 {
@@ -213,8 +194,11 @@ START_TEST(a_job_fits_into_what_its_plan_says)
 {
     widen_experts();
     mixture_recipe(jobs[_i].passes);
-    ck_assert_int_eq(
-        job_run(&place, (job_opts){.output = "out", .ram_limit = planned_bytes()}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place,
+                             (job_opts){.output = "out",
+                                        .ram_limit = job_plan_of(&place, 0).memory.anonymous_bytes},
+                             NULL),
+                     PARE_OK);
 }
 END_TEST
 

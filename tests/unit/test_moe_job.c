@@ -1,7 +1,7 @@
 /* Jobs on mixtures of experts: what stands in for rows that are too few, that no expert depends on
  * who shares a pass with it, every method, breaks, refusals, reports. */
 #include "compress/artifact/verify.h"
-#include "compress/plan/plan.h"
+#include "tests/unit/job_plan.h"
 #include "tests/unit/moe_job.h"
 
 static void complain(void *self, const char *what)
@@ -19,36 +19,6 @@ static void check_verified(const char *output)
     ck_assert_uint_eq(r.findings, 0);
 }
 
-/* What a plan of the recipe comes to under a limit; nothing when the limit is too low. */
-typedef struct planned {
-    size_t chunk;
-    uint64_t ram, bytes; /* bytes of the packed files; a bound: at most */
-    bool bound, spills;
-} planned;
-
-static planned plan_of(uint64_t limit)
-{
-    pare_ctx cx;
-    pare_arena a;
-    pare_plan plan;
-    char from[512], to[512];
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    (void)snprintf(from, sizeof from, "%s", job_path(&place, "recipe.yaml"));
-    (void)snprintf(to, sizeof to, "%s", job_path(&place, "elsewhere"));
-    const pare_job job = {.recipe = from, .output = to, .ram_limit = limit};
-    const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
-    ck_assert_msg(s == PARE_OK || (limit && s == PARE_ENOMEM), "%s", cx.what);
-    const planned out =
-        s == PARE_OK ? (planned){plan.settled.memory.chunk, plan.settled.memory.anonymous_bytes,
-                                 plan.settled.packed_bytes, plan.ratios, plan.settled.memory.spill}
-                     : (planned){0};
-    pare_plan_close(&plan);
-    pare_arena_release(&a);
-    ck_assert_uint_eq(cx.live_bytes, 0);
-    return out;
-}
-
 static void check_size(const char *output)
 {
     struct stat st;
@@ -60,8 +30,8 @@ static void check_size(const char *output)
         ck_assert_int_eq(stat(job_path(&place, path), &st), 0);
         bytes += (uint64_t)st.st_size;
     }
-    const planned p = plan_of(0);
-    ck_assert(p.bound ? bytes <= p.bytes : bytes == p.bytes);
+    const job_plan p = job_plan_of(&place, 0);
+    ck_assert(p.ratios ? bytes <= p.packed_bytes : bytes == p.packed_bytes);
 }
 
 START_TEST(results_do_not_depend_on_who_shares_a_pass)
@@ -78,8 +48,8 @@ START_TEST(results_do_not_depend_on_who_shares_a_pass)
         HEAD(", token_weights: even, experts: {min_tokens: 1}") "  - gptq: {bits: 3, group: 32}\n",
     };
     job_recipe(&place, recipes[_i]);
-    const planned all = plan_of(0);
-    ck_assert_uint_eq(all.chunk, 8);
+    const job_plan all = job_plan_of(&place, 0);
+    ck_assert_uint_eq(all.memory.chunk, 8);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "all"}, NULL), PARE_OK);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
     job_check_same(&place, "all", "five");
@@ -87,13 +57,15 @@ START_TEST(results_do_not_depend_on_who_shares_a_pass)
     /* Less and less, until one at a time is too much. */
     size_t seen = 8, runs = 0;
     bool spilled = false;
-    for (uint64_t limit = all.ram; seen > 1; limit -= 2048) {
-        const planned less = plan_of(limit);
-        ck_assert_uint_le(less.ram, limit);
-        ck_assert(less.chunk <= seen || (less.spills && !spilled)); /* which gives memory back */
-        spilled = less.spills;
-        const bool looks = less.chunk < seen && (less.chunk == 5 || less.chunk <= 3);
-        seen = less.chunk;
+    for (uint64_t limit = all.memory.anonymous_bytes; seen > 1; limit -= 2048) {
+        const job_plan less = job_plan_of(&place, limit);
+        ck_assert_uint_le(less.memory.anonymous_bytes, limit);
+        ck_assert(less.memory.chunk <= seen ||
+                  (less.memory.spill && !spilled)); /* which gives memory back */
+        spilled = less.memory.spill;
+        const bool looks =
+            less.memory.chunk < seen && (less.memory.chunk == 5 || less.memory.chunk <= 3);
+        seen = less.memory.chunk;
         if (!looks || !seen)
             continue;
         const job_opts opts = {.output = "less", .ram_limit = limit, .restart = true};

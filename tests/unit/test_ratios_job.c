@@ -5,7 +5,7 @@
 #include "compress/run/run_internal.h"
 #include "formats/checkpoint.h"
 #include "runtime/linear.h"
-#include "tests/unit/job.h"
+#include "tests/unit/job_plan.h"
 
 #define HEAD                                                                                       \
     "pare: 1\nmodel: model\n"                                                                      \
@@ -104,22 +104,9 @@ static uint64_t written(const char *output)
 /* Bytes that the plan of the recipe in place promises, at most. */
 static uint64_t planned(void)
 {
-    pare_ctx cx;
-    pare_arena a;
-    pare_plan plan;
-    char from[512], to[512];
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    (void)snprintf(from, sizeof from, "%s", job_path(&place, "recipe.yaml"));
-    (void)snprintf(to, sizeof to, "%s", job_path(&place, "elsewhere"));
-    const pare_job job = {.recipe = from, .output = to};
-    ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
-    ck_assert(plan.ratios);
-    const uint64_t bytes = plan.settled.packed_bytes;
-    pare_plan_close(&plan);
-    pare_arena_release(&a);
-    ck_assert_uint_eq(cx.live_bytes, 0);
-    return bytes;
+    const job_plan p = job_plan_of(&place, 0);
+    ck_assert(p.ratios);
+    return p.packed_bytes;
 }
 
 /* As many weights go as with one ratio for all, in files no larger than promised. */

@@ -1,6 +1,5 @@
 /* Jobs that are short of memory: one linear in floats at a time, drift in a file. */
-#include "compress/plan/plan.h"
-#include "tests/unit/job.h"
+#include "tests/unit/job_plan.h"
 
 static job_place place;
 
@@ -15,23 +14,9 @@ enum { RECIPES = sizeof recipes / sizeof *recipes };
 /* What is allocated at most; *sparing tells how. 0: more than the limit. */
 static uint64_t plan_of(uint64_t limit, bool *sparing)
 {
-    pare_ctx cx;
-    pare_arena a;
-    pare_plan plan;
-    char from[512], to[512];
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    (void)snprintf(from, sizeof from, "%s", job_path(&place, "recipe.yaml"));
-    (void)snprintf(to, sizeof to, "%s", job_path(&place, "elsewhere"));
-    const pare_job job = {.recipe = from, .output = to, .ram_limit = limit};
-    const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
-    ck_assert_msg(s == PARE_OK || (limit && s == PARE_ENOMEM), "%s", cx.what);
-    const uint64_t bytes = s == PARE_OK ? plan.settled.memory.anonymous_bytes : 0;
-    *sparing = s == PARE_OK && plan.settled.memory.sparing;
-    pare_plan_close(&plan);
-    pare_arena_release(&a);
-    ck_assert_uint_eq(cx.live_bytes, 0);
-    return bytes;
+    const job_plan p = job_plan_of(&place, limit);
+    *sparing = p.memory.sparing;
+    return p.memory.anonymous_bytes;
 }
 
 /* The first limit that makes the job sparing, as it falls. */

@@ -201,6 +201,20 @@ START_TEST(inputs_that_are_zero_are_told)
 }
 END_TEST
 
+/* What a pruner got too little for is said to the end, whatever comes behind the training. */
+START_TEST(a_training_hides_nothing)
+{
+    static const char *const behind[] = {"", "  - rtn: {bits: 8, group: 32}\n"};
+    char passes[256];
+    (void)snprintf(passes, sizeof passes,
+                   "  - sparsegpt: {pattern: \"2:4\"}\n  - distill: {tokens: 64, batch: 1}\n%s",
+                   behind[_i]);
+    write_tokens(1280, each);
+    recipe(4, 16, passes);
+    ck_assert_int_eq(run("out", 3, "thin"), LINEARS);
+}
+END_TEST
+
 START_TEST(an_ordinary_calibration_is_not_told)
 {
     recipe(20, 64, pairs[_i].method);
@@ -242,6 +256,7 @@ int main(void)
     tcase_add_test(t, inputs_that_are_zero_are_told);
     tcase_add_loop_test(t, an_ordinary_calibration_is_not_told, 0, PAIRS);
     tcase_add_test(t, a_plan_warns_before_any_work);
+    tcase_add_loop_test(t, a_training_hides_nothing, 0, 2);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
