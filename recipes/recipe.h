@@ -29,11 +29,11 @@ typedef enum pare_calibration_kind {
 
 /* What stands in for the inputs of an expert that too few tokens reach. */
 typedef enum pare_cold_policy {
-    PARE_COLD_NOT,        /* nothing: enough reach it */
-    PARE_COLD_ALL_TOKENS, /* those of all tokens */
-    PARE_COLD_RTN         /* white noise, with which every method comes to its plain form */
+    PARE_COLD_NOT,  /* nothing: enough reach it */
+    PARE_COLD_FILL, /* other tokens, evenly spread, as far as some are missing */
+    PARE_COLD_RTN   /* white noise, with which every method comes to its plain form */
 } pare_cold_policy;
-const char *pare_cold_policy_name(pare_cold_policy p); /* "all_tokens", "rtn"; NULL for NOT */
+const char *pare_cold_policy_name(pare_cold_policy p); /* "fill", "rtn"; NULL for NOT */
 
 /* How much each token counts in the Hessian (calib/token_weights.h). */
 typedef enum pare_token_weighing {
@@ -67,8 +67,8 @@ typedef struct pare_calibration {
     bool token_weights_given;
     pare_place token_weights_place;
     pare_precision precision;
-    size_t min_tokens;     /* that must reach an expert; default 128 */
-    pare_cold_policy cold; /* for others; default ALL_TOKENS */
+    size_t min_tokens;     /* that must reach an expert; 0: auto (pare_plan_min_tokens) */
+    pare_cold_policy cold; /* for others; default FILL */
     bool experts_given;    /* one of the two */
     pare_place experts_place;
 } pare_calibration;

@@ -4,8 +4,9 @@
 
 #include "recipes/recipe_internal.h"
 
-static const pare_word cold_words[] = {
-    {"all_tokens", PARE_COLD_ALL_TOKENS}, {"rtn", PARE_COLD_RTN}, {0}};
+static const pare_word cold_words[] = {{"fill", PARE_COLD_FILL}, {"rtn", PARE_COLD_RTN}, {0}};
+
+static const pare_word min_tokens_words[] = {{"auto", 0}, {0}};
 
 static const pare_word token_words[] = {
     {"auto", PARE_TOKENS_AUTO}, {"even", PARE_TOKENS_EVEN}, {"loss", PARE_TOKENS_LOSS}, {0}};
@@ -48,15 +49,18 @@ const pare_param pare_experts_params[] = {
                     .type = PARE_PARAM_INTEGER,
                     .min = 1,
                     .max = 1 << 24,
-                    .fallback = 128,
-                    .help = "tokens of the calibration that must reach an expert"},
+                    .words = min_tokens_words,
+                    .help =
+                        "tokens of the calibration that an expert is to see; auto: three for each "
+                        "input of its widest linear, as gptq needs, or of its others where the "
+                        "calibration has fewer"},
     [COLD] = {.name = "cold",
               .type = PARE_PARAM_CHOICE,
               .words = cold_words,
-              .fallback = PARE_COLD_ALL_TOKENS,
-              .help =
-                  "how to calibrate an expert that fewer reach: on all tokens, or as if its inputs "
-                  "were white noise"},
+              .fallback = PARE_COLD_FILL,
+              .help = "what an expert gets that the router sends fewer: other tokens of the "
+                      "calibration, evenly spread, until it has so many (fill), or white noise as "
+                      "inputs (rtn)"},
     {.name = NULL}};
 static const pare_param token_weights = {
     .name = "token_weights",
@@ -205,7 +209,7 @@ static pare_status read_experts(const pare__walk *w, const pare_yaml *node, pare
     double tokens = 0, cold = 0;
     if (!experts)
         return PARE_OK;
-    PARE_TRY(pare__mapping(w, experts, "experts: {min_tokens: 128}"));
+    PARE_TRY(pare__mapping(w, experts, "experts: {min_tokens: 1024}"));
     PARE_TRY(pare__keys(w, experts, "experts", words, 2));
     PARE_TRY(pare__entry(w, experts, &pare_experts_params[MIN_TOKENS], &tokens, NULL, NULL));
     PARE_TRY(pare__entry(w, experts, &pare_experts_params[COLD], &cold, NULL, NULL));

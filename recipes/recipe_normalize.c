@@ -155,9 +155,12 @@ static void put_calibration(sink *s, const pare_calibration *c, bool portable)
         put_format(s, "  precision: %s\n", pare_precision_name(c->precision));
     if (c->keep.text)
         put_path(s, "  keep", c->keep.text, portable);
-    if (c->experts_given)
-        put_format(s, "  experts: {min_tokens: %zu, cold: %s}\n", c->min_tokens,
+    if (c->experts_given) {
+        char tokens[64];
+        pare_param_print(&pare_experts_params[0], (double)c->min_tokens, tokens, sizeof tokens);
+        put_format(s, "  experts: {min_tokens: %s, cold: %s}\n", tokens,
                    pare_cold_policy_name(c->cold));
+    }
 }
 
 static void put_value(sink *s, const pare_param *p, double value)

@@ -20,11 +20,26 @@ typedef struct pare_batch {
  * what comes out the stream behind it. */
 typedef enum pare_half { PARE_HALF_BOTH, PARE_HALF_ATTENTION, PARE_HALF_MLP } pare_half;
 
+/* Rows that an expert is shown beside those that the router sends it: `want` of the `of` others,
+ * evenly spread. The j-th of them (from 0) is shown where
+ *     (j + 1) want / of > j want / of        in whole numbers, want <= of, want * of below 2^64
+ * so that of the first n others n want / of are shown. */
+typedef struct pare_fill {
+    uint64_t want, of;
+    uint64_t seen; /* others that came so far */
+} pare_fill;
+
+static inline uint64_t pare_fill_among(const pare_fill *f, uint64_t others)
+{
+    return f->want ? others * f->want / f->of : 0;
+}
+
 /* Looks at inputs of linears while a block runs, and says how much of it runs.
  *
  * Sites come in the order of pare_site in part 0, then part by part MLP and ACTIVATED of the
- * experts, ascending. The rows of an expert are those routed to it, in their order in the batch; a
- * part that has no linears at a site, or an expert that gets no rows, is not shown. */
+ * experts, ascending. The rows of an expert are those routed to it and those that `fill` adds, in
+ * their order in the batch; a part that has no linears at a site, or an expert that gets no rows,
+ * is not shown. */
 typedef struct pare_tap {
     /* Called before the linears of a site run, with their input x [rows, k] f32, dense rows; or
      * NULL. An error ends the forward pass. */
@@ -40,11 +55,11 @@ typedef struct pare_tap {
     /* Parts that are shown, first_part .. first_part + parts - 1; parts 0: all. The MLPs of others
      * do not run where the block stops anyway. */
     size_t first_part, parts;
-    /* [pare_block_parts] or NULL: experts that are shown every row of the batch, whatever the
-     * router says. Only with last < PARE_SITES. */
-    const bool *all_rows;
+    /* [pare_block_parts] or NULL: experts that are shown rows beside those that the router sends
+     * them. Only with last < PARE_SITES. */
+    pare_fill *fill;
     /* NULL, or changes the input of a site in place before it is shown: rounding of activations. A
-     * gradient passes it as if nothing had changed (straight-through). Not together with all_rows.
+     * gradient passes it as if nothing had changed (straight-through). Not together with fill.
      */
     void (*change)(void *self, pare_site site, float *x, size_t rows, size_t k);
     /* NULL, or called by a wave behind each share of its windows (calib/shares.h) that is not

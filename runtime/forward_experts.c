@@ -18,17 +18,55 @@ typedef struct experts {
     pare_routes routes;
 } experts;
 
-static bool sees_all(const experts *e, size_t expert)
+/* The rows that one expert runs: those of expert `at` of some routes. */
+typedef struct visitor {
+    size_t expert, at, rows;
+    const pare_routes *routes;
+} visitor;
+
+/* Whether the next of the others is shown. */
+static bool takes_next(pare_fill *f)
 {
-    return pare__stops(e->tap) && e->tap->all_rows && e->tap->all_rows[expert + 1];
+    const uint64_t before = pare_fill_among(f, f->seen);
+    f->seen++;
+    return pare_fill_among(f, f->seen) > before;
+}
+
+/* Rows that the router does not send to an expert join its own, with the weight 0: the block stops
+ * in front of their outputs. */
+static pare_status fill_up(const experts *e, pare_fill *fill, pare_routes *filled, visitor *v)
+{
+    const pare_visit *own = e->routes.visit + e->routes.start[v->expert], *const end =
+                                                                              own + v->rows;
+    filled->visit = pare_arena_take_raw(e->o->scratch, e->x.rows, sizeof *filled->visit);
+    filled->start = PARE_NEW(e->o->scratch, size_t, 2);
+    if (!filled->visit || !filled->start)
+        return PARE_ENOMEM;
+    v->rows = 0;
+    for (uint32_t row = 0; row < e->x.rows; row++) {
+        if (own < end && own->row == row)
+            filled->visit[v->rows++] = *own++;
+        else if (takes_next(fill))
+            filled->visit[v->rows++] = (pare_visit){.row = row};
+    }
+    filled->start[1] = v->rows;
+    v->at = 0;
+    v->routes = filled;
+    return PARE_OK;
 }
 
 /* Rows that an expert runs in this call. */
-static size_t rows_of(const experts *e, size_t expert)
+static pare_status visits_of(const experts *e, pare_routes *filled, visitor *v)
 {
-    if (pare__stops(e->tap) && !pare__shows(e->tap, expert + 1))
-        return 0;
-    return sees_all(e, expert) ? e->x.rows : e->routes.start[expert + 1] - e->routes.start[expert];
+    const bool stops = pare__stops(e->tap);
+    if (stops && !pare__shows(e->tap, v->expert + 1))
+        return PARE_OK;
+    v->at = v->expert;
+    v->routes = &e->routes;
+    v->rows = e->routes.start[v->expert + 1] - e->routes.start[v->expert];
+    if (!stops || !e->tap->fill || e->tap->fill[v->expert + 1].want == 0)
+        return PARE_OK;
+    return fill_up(e, &e->tap->fill[v->expert + 1], filled, v);
 }
 
 /* The linears `role` .. of an expert. */
@@ -41,59 +79,58 @@ static pare_status apply(const experts *e, size_t expert, pare_role role, size_t
     return e->o->op->linears(e->o, w, count, e->f->exact, x, y);
 }
 
-/* Those rows of x that an expert runs; x itself where it sees all. */
-static pare_status rows_for(const experts *e, size_t expert, size_t rows, pare_array x,
-                            pare_array *y)
+/* Those rows of x that an expert runs. */
+static pare_status rows_for(const experts *e, const visitor *v, pare_array x, pare_array *y)
 {
     const pare_ops *const o = e->o;
-    *y = x;
-    if (sees_all(e, expert))
-        return PARE_OK;
-    PARE_TRY(o->op->take(o, rows, x.width, y));
-    return o->op->gather(o, &e->routes, expert, x, *y);
+    PARE_TRY(o->op->take(o, v->rows, x.width, y));
+    return o->op->gather(o, v->routes, v->at, x, *y);
 }
 
 /* *in, the input of an expert, times the sigmoid of its logit. */
-static pare_status scale_input(const experts *e, size_t expert, size_t rows, pare_array *in)
+static pare_status scale_input(const experts *e, const visitor *v, pare_array *in)
 {
     const pare_ops *const o = e->o;
-    const pare_pieces own = {.count = 1, .width = 1, .from = expert};
+    const pare_pieces own = {.count = 1, .width = 1, .from = v->expert};
     const pare_array x = *in;
     pare_array logit, gate;
-    PARE_TRY(rows_for(e, expert, rows, e->logit, &logit));
-    PARE_TRY(o->op->take(o, rows, 1, &gate));
+    PARE_TRY(rows_for(e, v, e->logit, &logit));
+    PARE_TRY(o->op->take(o, v->rows, 1, &gate));
     PARE_TRY(o->op->pieces(o, &own, logit, gate));
-    PARE_TRY(o->op->take(o, rows, x.width, in)); /* x may be that of all experts */
+    PARE_TRY(o->op->take(o, v->rows, x.width, in));
     return o->op->share(o, gate, x, *in);
 }
 
-static pare_status run_expert(experts *e, size_t expert, size_t rows)
+static pare_status run_expert(const experts *e, const visitor *v)
 {
     const pare_ops *const o = e->o;
-    const size_t width = e->c->expert_width;
+    const size_t width = e->c->expert_width, expert = v->expert;
     pare_array in, gate, up, inner, out;
-    PARE_TRY(rows_for(e, expert, rows, e->x, &in));
+    PARE_TRY(rows_for(e, v, e->x, &in));
     if (e->c->arch->experts->inward)
-        PARE_TRY(scale_input(e, expert, rows, &in));
+        PARE_TRY(scale_input(e, v, &in));
     PARE_TRY(pare__see(o, e->tap, expert + 1, PARE_SITE_MLP, in));
-    PARE_TRY(o->op->take(o, rows, width, &gate));
-    PARE_TRY(o->op->take(o, rows, width, &up));
+    PARE_TRY(o->op->take(o, v->rows, width, &gate));
+    PARE_TRY(o->op->take(o, v->rows, width, &up));
     PARE_TRY(apply(e, expert, PARE_ROLE_GATE, 2, in, (const pare_array[]){gate, up}));
     PARE_TRY(pare__reuse(o, gate, width, &inner));
     PARE_TRY(o->op->activate(o, e->c->act, gate, up, inner));
     PARE_TRY(pare__see(o, e->tap, expert + 1, PARE_SITE_ACTIVATED, inner));
     PARE_TRY(pare__reuse(o, in, e->c->hidden, &out));
     PARE_TRY(apply(e, expert, PARE_ROLE_DOWN, 1, inner, &out));
-    return o->op->scatter(o, &e->routes, expert, out, e->out);
+    return o->op->scatter(o, v->routes, v->at, out, e->out);
 }
 
-static pare_status run_experts(experts *e)
+static pare_status run_experts(const experts *e)
 {
     for (size_t i = 0; i < e->c->experts; i++) {
-        const size_t rows = rows_of(e, i);
+        visitor v = {.expert = i};
+        pare_routes filled;
         pare_mark mark;
         PARE_TRY(e->o->op->mark(e->o, &mark));
-        const pare_status s = rows > 0 ? run_expert(e, i, rows) : PARE_OK;
+        pare_status s = visits_of(e, &filled, &v);
+        if (s == PARE_OK && v.rows > 0)
+            s = run_expert(e, &v);
         PARE_TRY(e->o->op->rewind(e->o, mark));
         PARE_TRY(pare__unless_stopped(s));
     }

@@ -353,10 +353,10 @@ static void print_text(const pare_cli *cli, const pare_compress_result *result)
     if (r->experts.count)
         (void)printf(
             "experts           at least %lld token%s of the calibration reach%s one, median "
-            "%lld; fewer than %zu reach %zu of %zu (run.json)\n",
+            "%lld; fewer than %llu reach %zu of %zu (run.json)\n",
             (long long)r->experts.least, pare_plural((unsigned long long)r->experts.least),
-            r->experts.least == 1 ? "es" : "", (long long)r->experts.median, r->experts.min_tokens,
-            r->experts.cold, r->experts.count);
+            r->experts.least == 1 ? "es" : "", (long long)r->experts.median,
+            (unsigned long long)r->experts.min_tokens, r->experts.cold, r->experts.count);
     if (r->untokenized)
         (void)printf("note              " PARE_CLI_UNTOKENIZED "\n");
     print_time(result);

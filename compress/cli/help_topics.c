@@ -298,11 +298,13 @@ static void print_experts(void)
         "\n"
         "The notices of the job, layers.csv and run.json name the experts that fewer tokens reach, "
         "and\n"
-        "--strict then ends with exit code 3. \"*.experts.*\" in targets and skip means all "
-        "experts.\n"
-        "Quantizers and pruners work on experts; transforms (awq, smoothquant, ...) work on "
-        "attention\n"
-        "only. pare refuses rotate, omniquant and passes that remove parts for these models.\n"
+        "--strict ends with exit code 3 where cold is rtn. \"*.experts.*\" in targets and skip "
+        "means "
+        "all\n"
+        "experts. Quantizers and pruners work on experts; transforms (awq, smoothquant, ...) work "
+        "on\n"
+        "attention only. pare refuses rotate, omniquant and passes that remove parts for these "
+        "models.\n"
         "\n"
         "example  pare compress recipes/moe-gptq.yaml --model MODEL\n");
 }

@@ -108,14 +108,15 @@ static void print_passes(const pare_plan *p)
 static void print_experts(const pare_plan *p)
 {
     const pare_calibration *const c = &p->recipe.calibration;
+    const uint64_t tokens = pare_plan_min_tokens(p, &p->settled);
     bool calibrated = false;
     for (size_t s = 0; s < PARE_SITES; s++)
         calibrated |= p->expert_kinds[s] != 0;
     if (p->experts && calibrated)
         (void)printf(
-            "%-17s %zu in a block; statistics of %zu in each pass; below %zu token%s: %s\n",
-            "experts", p->model.config.experts, p->settled.memory.chunk, c->min_tokens,
-            pare_plural(c->min_tokens), pare_cold_policy_name(c->cold));
+            "%-17s %zu in a block; statistics of %zu in each pass; below %llu token%s: %s\n",
+            "experts", p->model.config.experts, p->settled.memory.chunk, (unsigned long long)tokens,
+            pare_plural(tokens), pare_cold_policy_name(c->cold));
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (p->left && p->left[i])
             (void)printf("%-17s works on attention only; the inputs of %zu linear%s of MLPs, which "

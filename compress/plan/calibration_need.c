@@ -104,6 +104,34 @@ double pare_need_effective(const pare_plan *plan, const pare_settled *settled,
     return support->effective * fresh_part(plan, settled);
 }
 
+/* Tokens of which so many are new: at most those that there are. */
+static uint64_t tokens_with(const pare_plan *plan, const pare_settled *settled, uint64_t fresh)
+{
+    uint64_t tokens = (uint64_t)((double)fresh / fresh_part(plan, settled));
+    while (pare_need_fresh(plan, settled, tokens) < fresh)
+        tokens++;
+    return tokens;
+}
+
+uint64_t pare_need_of_experts(const pare_plan *plan, const pare_settled *settled)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t all = all_tokens(plan, settled), fresh = pare_need_fresh(plan, settled, all);
+    const uint64_t wide = (uint64_t)pare_larger(c->hidden, c->expert_width) * TOKENS_PER_INPUT,
+                   narrow = (uint64_t)pare_smaller(c->hidden, c->expert_width) * TOKENS_PER_INPUT;
+    if (all == 0) /* not known yet */
+        return wide;
+    return wide <= fresh     ? tokens_with(plan, settled, wide)
+           : narrow <= fresh ? tokens_with(plan, settled, narrow)
+                             : FEW;
+}
+
+uint64_t pare_plan_min_tokens(const pare_plan *plan, const pare_settled *settled)
+{
+    const size_t given = plan->recipe.calibration.min_tokens;
+    return given ? given : pare_need_of_experts(plan, settled);
+}
+
 bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const pare_step *step,
                       const pare_site_stats *stats)
 {

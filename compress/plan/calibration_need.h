@@ -30,6 +30,12 @@ uint64_t pare_need_fresh(const pare_plan *plan, const pare_settled *settled, uin
 double pare_need_effective(const pare_plan *plan, const pare_settled *settled,
                            const pare_support *support);
 
+/* Tokens that an expert is to see: as many as the passes that need most need for its widest linear,
+ * or for its others where the calibration has fewer new ones (experts: {min_tokens: auto}); and
+ * what the recipe says. */
+uint64_t pare_need_of_experts(const pare_plan *plan, const pare_settled *settled);
+uint64_t pare_plan_min_tokens(const pare_plan *plan, const pare_settled *settled);
+
 /* Whether the inputs of a site are enough for a step. What no H was gathered of is judged by the
  * tokens of the calibration. True for statistics that stand in for inputs (pare_stats_identity). */
 bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const pare_step *step,

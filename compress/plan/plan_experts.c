@@ -53,7 +53,7 @@ static pare_status check_linear(pare_ctx *cx, const pare_plan *plan, const pare_
         plan->recipe.calibration.cold == PARE_COLD_RTN)
         return pare_recipe_fail(cx, plan->recipe.calibration.experts_place,
                                 "experts: cold is \"rtn\", and the fixed scale of the inputs of "
-                                "%s (%s) must be measured; take all_tokens",
+                                "%s (%s) must be measured; take fill",
                                 l->packed.name, pare__plan_pass(plan, l->step)->name);
     return PARE_OK;
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "compress/output/output.h"
+#include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "formats/hash.h"
@@ -56,7 +57,7 @@ static pare_status adopt(pare_ctx *cx, pare_plan *plan)
         {about->token_weights,
          pare_token_weighing_name(loss ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN)},
         {about->precision, pare_precision_name(bf16 ? PARE_PRECISION_BF16 : PARE_PRECISION_F32)},
-        {about->cold, pare_cold_policy_name(rtn ? PARE_COLD_RTN : PARE_COLD_ALL_TOKENS)}};
+        {about->cold, pare_cold_policy_name(rtn ? PARE_COLD_RTN : PARE_COLD_FILL)}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i][0], words[i][1]) != 0)
             return pare_fail(cx, PARE_EFORMAT, "%s: settings: \"%s\" is none that pare knows",
@@ -68,7 +69,7 @@ static pare_status adopt(pare_ctx *cx, pare_plan *plan)
     c->token_weights = loss ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN;
     c->precision = bf16 ? PARE_PRECISION_BF16 : PARE_PRECISION_F32;
     c->min_tokens = about->min_tokens;
-    c->cold = rtn ? PARE_COLD_RTN : PARE_COLD_ALL_TOKENS;
+    c->cold = rtn ? PARE_COLD_RTN : PARE_COLD_FILL;
     return PARE_OK;
 }
 
@@ -91,7 +92,8 @@ static pare_status adopt_imatrix(pare_ctx *cx, pare_arena *a, pare_plan *plan)
                            .tokens_sha256 = "",
                            .token_weights = pare_token_weighing_name(PARE_TOKENS_EVEN),
                            .precision = pare_precision_name(PARE_PRECISION_F32),
-                           .cold = pare_cold_policy_name(PARE_COLD_ALL_TOKENS)};
+                           .min_tokens = 1,
+                           .cold = pare_cold_policy_name(PARE_COLD_FILL)};
     return adopt(cx, plan);
 }
 
@@ -179,7 +181,7 @@ void pare_plan_kept_asks(const pare_plan *plan, const pare_settled *settled, cha
     out->token_weights =
         pare_token_weighing_name(plan->token_weights ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN);
     out->cold = pare_cold_policy_name(r->calibration.cold);
-    out->min_tokens = r->calibration.min_tokens;
+    out->min_tokens = (size_t)pare_plan_min_tokens(plan, settled);
 }
 
 pare_status pare_plan_kept_fail(pare_ctx *cx, const pare_plan *plan, const char *what,

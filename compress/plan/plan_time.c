@@ -179,15 +179,14 @@ static pare_status sites_of(const pare__estimate *e, double whole, double *commo
     return PARE_OK;
 }
 
-/* Tokens of the calibration that an expert sees: its share of them, or all where that is less than
- * a mixture's statistics need. */
+/* Tokens of the calibration that an expert sees: its share of them, and what fills them up. */
 static double expert_tokens(const pare__estimate *e)
 {
     const pare_config *const c = &e->plan->model.config;
     const double all = calibration_tokens(e);
     const double share = all * (double)c->experts_used / (double)c->experts;
-    const pare_calibration *const own = &e->plan->recipe.calibration;
-    return share >= (double)own->min_tokens || own->cold == PARE_COLD_RTN ? share : all;
+    const double least = fmin((double)pare_plan_min_tokens(e->plan, e->settled), all);
+    return e->plan->recipe.calibration.cold == PARE_COLD_RTN ? share : fmax(share, least);
 }
 
 /* The first block with experts in the recipe; 0: there is none. */

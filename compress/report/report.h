@@ -68,7 +68,7 @@ typedef struct pare_report_sizes {
 typedef struct pare_report_experts {
     size_t count, cold; /* experts of all blocks; those that too few reach */
     int64_t least, median;
-    size_t min_tokens;
+    uint64_t min_tokens;
     pare_cold_policy policy;
 } pare_report_experts;
 

@@ -53,7 +53,7 @@ pare_status pare_report_experts_take(pare_arena *a, const pare_linear_result *ro
 static const char *instead(const pare_report_experts *e)
 {
     return e->policy == PARE_COLD_RTN ? "white noise stands in for their inputs"
-                                      : "all tokens stand in for theirs";
+                                      : "other tokens make up for those that are missing";
 }
 
 void pare__report_experts_card(pare_text_out *t, const pare_report *r)
@@ -69,9 +69,10 @@ void pare__report_experts_card(pare_text_out *t, const pare_report *r)
                    (long long)e->median);
     if (e->cold)
         pare__text_put(t,
-                       "\nFewer than %zu token%s reach %zu of the %zu experts; %s.\n\n"
+                       "\nFewer than %llu token%s reach %zu of the %zu experts; %s.\n\n"
                        "| block | expert | tokens |\n|---|---|---|\n",
-                       e->min_tokens, pare_plural(e->min_tokens), e->cold, e->count, instead(e));
+                       (unsigned long long)e->min_tokens, pare_plural(e->min_tokens), e->cold,
+                       e->count, instead(e));
     for (size_t i = 0; i < r->rows; i++)
         if (is_expert(r->row, i) && is_cold(r->row, r->rows, i) && told++ < MOST_COLD)
             pare__text_put(t, "| %zu | %zu | %lld |\n", r->row[i].block, r->row[i].part - 1,
@@ -91,7 +92,8 @@ void pare__report_experts_html(pare_text_out *t, const pare_report *r)
                    r->config->experts_used, r->config->experts, (long long)e->least,
                    (long long)e->median);
     if (e->cold)
-        pare__text_put(t, "; fewer than %zu reach %zu: %s", e->min_tokens, e->cold, instead(e));
+        pare__text_put(t, "; fewer than %llu reach %zu: %s", (unsigned long long)e->min_tokens,
+                       e->cold, instead(e));
     pare__text_put(t, "</td></tr>\n");
 }
 

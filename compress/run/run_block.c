@@ -211,31 +211,15 @@ static const pare_plan_linear *planned(const pare_run *run, size_t block,
     return NULL;
 }
 
-/* With how many min_tokens the experts that are warm and yet have too little would see all tokens,
- * and have enough; 0: none would. */
-static uint64_t min_tokens_for(const pare_run *run, size_t block)
+/* Whether the recipe lets experts of a block see fewer tokens than they need and could see. */
+static bool asks_too_little(const pare_run *run, const pare_unit_result *unit)
 {
-    const pare_plan *const plan = run->plan;
-    const pare_calibration *const c = &plan->recipe.calibration;
-    const pare_unit_result *const unit = &run->units.result[block];
-    const uint64_t all = (uint64_t)run->settled.samples * plan->window;
-    const uint64_t fresh = pare_need_fresh(plan, &run->settled, all);
-    uint64_t most = 0;
-    if (c->kind == PARE_CALIBRATION_FROM || c->cold != PARE_COLD_ALL_TOKENS)
-        return 0;
-    for (size_t i = 0; i < unit->rows; i++) {
-        const pare_linear_result *const r = &unit->row[i];
-        const bool warm = r->tokens >= 0 && r->cold == PARE_COLD_NOT;
-        const pare_plan_linear *const l = r->thin && warm ? planned(run, block, r) : NULL;
-        pare_need need;
-        if (!l)
-            continue;
-        (void)pare_need_first(plan, &run->settled, l, &r->support, &need);
-        if (need.tokens <= fresh && need.tokens > most &&
-            pare_need_fresh(plan, &run->settled, (uint64_t)r->tokens) < need.tokens)
-            most = need.tokens;
-    }
-    return most ? (uint64_t)ceil((double)most * (double)all / (double)fresh) : 0;
+    const pare_calibration *const c = &run->plan->recipe.calibration;
+    bool thin = false;
+    for (size_t i = 0; i < unit->rows; i++)
+        thin |= unit->row[i].part > 0 && unit->row[i].thin;
+    return thin && c->kind != PARE_CALIBRATION_FROM && c->min_tokens &&
+           c->min_tokens < pare_need_of_experts(run->plan, &run->settled);
 }
 
 /* Says how many linears of a block get too little calibration, and what the first of them got. */
@@ -246,8 +230,8 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
     const pare_support *const h = &r->support;
     const uint64_t all = (uint64_t)run->settled.samples * plan->window,
                    tokens = h->known || h->tokens ? h->tokens : all;
-    const uint64_t min_tokens = min_tokens_for(run, block);
-    char is[80] = "", needs[80] = "", experts[128] = "";
+    const bool asks = asks_too_little(run, &run->units.result[block]);
+    char is[80] = "", needs[80] = "";
     pare_need need;
     const pare_step *const step =
         &plan->recipe.step[pare_need_first(plan, &run->settled, l, h, &need)];
@@ -256,11 +240,6 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
                        r->linear.k, pare_need_effective(plan, &run->settled, h));
         (void)snprintf(needs, sizeof needs, ", %zu and %zu", need.rank, need.samples);
     }
-    if (min_tokens)
-        (void)snprintf(experts, sizeof experts,
-                       ", or calibration: {experts: {min_tokens: %llu}}, with which experts of "
-                       "fewer see all tokens",
-                       (unsigned long long)min_tokens);
     pare__notify(
         run, PARE_EVENT_NOTICE,
         "warning: calibration: block %zu of %zu: too little for %zu of %zu linears; the first, %s, "
@@ -270,7 +249,8 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
         (unsigned long long)tokens, pare_plural(tokens),
         (unsigned long long)pare_need_fresh(plan, &run->settled, tokens), is,
         pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,
-        pare_need_outcome(step, false), experts);
+        pare_need_outcome(step, false),
+        asks ? ", or experts: {min_tokens: auto} in the calibration" : "");
 }
 
 /* Whether a block in front of this one was told of: the first stands for all. */

@@ -27,9 +27,9 @@ pare_status pare__run_experts_take(pare_run *run)
     run->experts.reach = PARE_NEW(a, uint64_t, PARE_SHARES * c->experts);
     run->experts.fresh = PARE_NEW(a, size_t, c->experts * PARE_ROLES);
     run->experts.cold = PARE_NEW(a, pare_cold_policy, c->experts);
-    run->experts.all_rows = PARE_NEW(a, bool, plan->parts);
+    run->experts.fill = PARE_NEW(a, pare_fill, plan->parts);
     if (!run->experts.linear || !run->experts.routed || !run->experts.reach ||
-        !run->experts.fresh || !run->experts.cold || !run->experts.all_rows)
+        !run->experts.fresh || !run->experts.cold || !run->experts.fill)
         return PARE_ENOMEM;
     run->experts.part.linear = run->experts.floats;
     run->experts.part.reference = run->experts.reference;
@@ -59,6 +59,7 @@ static void tell_cold(pare_run *run, size_t block)
 {
     const pare_calibration *const c = &run->plan->recipe.calibration;
     const size_t experts = run->model.config.experts;
+    const uint64_t least = pare_plan_min_tokens(run->plan, &run->settled);
     char list[256] = "";
     size_t count = 0, used = 0;
     for (size_t e = 0; e < experts; e++) {
@@ -75,12 +76,12 @@ static void tell_cold(pare_run *run, size_t block)
     if (count)
         pare__notify(
             run, PARE_EVENT_NOTICE,
-            "block %zu of %zu: %zu of %zu experts %s fewer than %zu token%s of the calibration "
+            "block %zu of %zu: %zu of %zu experts %s fewer than %llu token%s of the calibration "
             "(%s); %s",
             block + 1, run->plan->out.blocks, count, experts, count == 1 ? "gets" : "get",
-            c->min_tokens, pare_plural(c->min_tokens), list,
+            (unsigned long long)least, pare_plural(least), list,
             c->cold == PARE_COLD_RTN ? "their inputs count as white noise"
-                                     : "all tokens stand in for theirs");
+                                     : "other tokens make up for those that are missing");
 }
 
 /* How many tokens reach each expert of the block as it is now, or did in the model that statistics
@@ -90,25 +91,28 @@ pare_status pare__run_experts_count(pare_run *run, size_t block)
 {
     const pare_calibration *const c = &run->plan->recipe.calibration;
     const size_t experts = run->model.config.experts;
-    const bool keeps = run->walk.keeps && c->cold == PARE_COLD_RTN;
+    const bool stays = run->plan->kept.imatrix || (run->walk.keeps && c->cold == PARE_COLD_RTN);
+    const uint64_t all = (uint64_t)run->settled.samples * run->plan->window,
+                   least = pare_plan_min_tokens(run->plan, &run->settled);
     run->experts.counted = true;
     if (!run->shape.experts) {
         memset(run->experts.routed, 0, experts * sizeof *run->experts.routed);
         memset(run->experts.cold, 0, experts * sizeof *run->experts.cold);
-        memset(run->experts.all_rows, 0, run->plan->parts * sizeof *run->experts.all_rows);
+        memset(run->experts.fill, 0, run->plan->parts * sizeof *run->experts.fill);
         return PARE_OK;
     }
     if (run->plan->kept.used)
-        PARE_TRY(pare_stats_group_routed(&run->kept.group, experts,
-                                         (uint64_t)run->settled.samples * run->plan->window,
-                                         run->experts.routed));
+        PARE_TRY(pare_stats_group_routed(&run->kept.group, experts, all, run->experts.routed));
     else
         PARE_TRY(pare__mixture_count(run, block));
     for (size_t e = 0; e < experts; e++) {
-        const bool cold =
-            !keeps && run->experts.routed[e] < c->min_tokens && is_taken(run, block, e + 1);
+        const uint64_t own = run->experts.routed[e];
+        const bool cold = !stays && own < least && is_taken(run, block, e + 1);
         run->experts.cold[e] = cold ? c->cold : PARE_COLD_NOT;
-        run->experts.all_rows[e + 1] = run->experts.cold[e] == PARE_COLD_ALL_TOKENS;
+        run->experts.fill[e + 1] = (pare_fill){0};
+        if (run->experts.cold[e] == PARE_COLD_FILL)
+            run->experts.fill[e + 1] =
+                (pare_fill){.want = (least < all ? least : all) - own, .of = all - own};
     }
     tell_cold(run, block);
     return PARE_OK;
@@ -124,8 +128,7 @@ typedef struct chunk {
 /* Tokens that an expert sees. */
 static uint64_t tokens_of(const pare_run *run, size_t e)
 {
-    return run->experts.all_rows[e + 1] ? (uint64_t)run->settled.samples * run->plan->window
-                                        : run->experts.routed[e];
+    return run->experts.routed[e] + run->experts.fill[e + 1].want;
 }
 
 /* What is gathered of an expert: nothing of a site whose linears get their plain form for want of
@@ -189,12 +192,13 @@ static pare_status see(pare_run *run, size_t block, const chunk *k, unsigned sit
         return PARE_OK;
     pare_stats_parts parts = {k->stats, k->first + 1, k->count};
     pare_tap tap = pare_stats_tap_parts(&parts);
-    tap.all_rows = run->experts.all_rows;
+    tap.fill = run->experts.fill;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     unsigned char *shares = NULL;
     pare_status s = pare__team_experts(run, block, k->first, k->count, sites);
     if (s == PARE_OK)
         s = pare__team_room(run, &parts, &shares);
+    pare__mixture_fill_begin(run);
     if (s == PARE_OK)
         s = pare__run_wave(run, &tap, "gathering statistics of experts");
     s = pare__team_join(run, &parts, shares, s);

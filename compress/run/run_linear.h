@@ -35,7 +35,7 @@ typedef struct pare_run_experts {
     size_t *fresh;       /* linears that were stored and that other processes do not have yet */
     size_t fresh_count;
     pare_cold_policy *cold; /* [experts] */
-    bool *all_rows;         /* [parts], for taps */
+    pare_fill *fill;        /* [parts], for taps */
     bool counted;
 } pare_run_experts;
 

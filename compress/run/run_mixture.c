@@ -81,6 +81,22 @@ pare_status pare__mixture_count(pare_run *run, size_t block)
     return pare__team_end(run, PARE_OK);
 }
 
+uint64_t pare__mixture_others(const pare_run *run, size_t part, size_t share)
+{
+    uint64_t others = (uint64_t)pare_share_begin(run->settled.samples, share) * run->plan->window;
+    for (size_t i = 0; i < share; i++)
+        others -= run->experts.reach[i * run->model.config.experts + part - 1];
+    return others;
+}
+
+void pare__mixture_fill_begin(pare_run *run)
+{
+    size_t share, end;
+    pare_share_range(pare_world_size(run->cx), pare_world_rank(run->cx), &share, &end);
+    for (size_t part = 1; part < run->plan->parts; part++)
+        run->experts.fill[part].seen = pare__mixture_others(run, part, share);
+}
+
 /* --- linears that are stored -------------------------------------------------------------------
  */
 

@@ -13,6 +13,11 @@ typedef struct pare_run pare_run; /* compress/run/run_internal.h */
  * PARE_ENOMEM, and what the wave returns. */
 PARE_CHECKED pare_status pare__mixture_count(pare_run *run, size_t block);
 
+/* Tokens in front of a share that the router sends to other experts than `part`, once counted; and,
+ * in front of a pass of the wave, run->experts.fill begins at the shares of this process. */
+uint64_t pare__mixture_others(const pare_run *run, size_t part, size_t share);
+void pare__mixture_fill_begin(pare_run *run);
+
 /* All, behind an order that names `count` linears that were stored: their planes go from process 0
  * to the others, which run them from there on, in experts.views. `s` is how it went so far.
  * PARE_ENOMEM, PARE_EIO, PARE_EFORMAT. */

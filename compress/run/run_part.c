@@ -36,7 +36,7 @@ void pare__run_experts_begin(pare_run *run, const pare_block *from)
     run->experts.counted = false;
     run->experts.fresh_count = 0;
     memset(run->experts.cold, 0, experts * sizeof *run->experts.cold);
-    memset(run->experts.all_rows, 0, run->plan->parts * sizeof *run->experts.all_rows);
+    memset(run->experts.fill, 0, run->plan->parts * sizeof *run->experts.fill);
 }
 
 void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r)

@@ -126,7 +126,7 @@ static size_t count_fallbacks(const pare_run *run)
     for (size_t i = 0; i < run->rows + run->plan->tables.count; i++)
         count += !run->row[i].thin &&
                  (run->row[i].fallback || run->row[i].f64 || run->row[i].raises ||
-                  run->row[i].coarse || run->row[i].lost || run->row[i].cold != PARE_COLD_NOT);
+                  run->row[i].coarse || run->row[i].lost || run->row[i].cold == PARE_COLD_RTN);
     return count;
 }
 
@@ -227,41 +227,42 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     pare_report *const r = &out->report;
     if (run->training)
         run->training->aware = pare_plan_aware_linears(plan);
-    *r = (pare_report){.model = plan->model_path,
-                       .original = plan->original_path,
-                       .output = plan->place.output,
-                       .recipe_file = pare_job_file(plan->job),
-                       .set = plan->job->sets,
-                       .sets = plan->job->set_count,
-                       .program = "pare " PARE_VERSION,
-                       .cpu = pare_cpu_name(run->cx->cpu),
-                       .blas = pare__run_blas(run),
-                       .threads = pare_threads(run->cx),
-                       .config = &plan->out,
-                       .structure = plan->structured ? &run->structure : NULL,
-                       .speed = plan->job->speed,
-                       .training = run->training,
-                       .kv = &plan->recipe.kv,
-                       .row = run->row,
-                       .rows = run->rows,
-                       .tables = plan->tables.count,
-                       .experts = {.min_tokens = c->min_tokens, .policy = c->cold},
-                       .repair = run->repair,
-                       .repairs = run->repairs,
-                       .nan = plan->recipe.nan,
-                       .export = plan->recipe.export,
-                       .exports = plan->recipe.exports,
-                       .bits_per_weight = run->settled.bits_per_weight,
-                       .untied = plan->unties,
-                       .untokenized = plan->untokenized,
-                       .calibration_seconds = run->calibration_seconds,
-                       .calibration_windows = plan->calibrated ? run->settled.samples : 0,
-                       .calibration_window = plan->calibrated ? plan->window : 0,
-                       .precision = plan->calibrated ? pare_plan_precision(plan) : NULL,
-                       .calibration_text = c->text.item,
-                       .calibration_share = run->data.share,
-                       .calibration_texts = c->text.count,
-                       .resumed_blocks = count_found(run)};
+    *r = (pare_report){
+        .model = plan->model_path,
+        .original = plan->original_path,
+        .output = plan->place.output,
+        .recipe_file = pare_job_file(plan->job),
+        .set = plan->job->sets,
+        .sets = plan->job->set_count,
+        .program = "pare " PARE_VERSION,
+        .cpu = pare_cpu_name(run->cx->cpu),
+        .blas = pare__run_blas(run),
+        .threads = pare_threads(run->cx),
+        .config = &plan->out,
+        .structure = plan->structured ? &run->structure : NULL,
+        .speed = plan->job->speed,
+        .training = run->training,
+        .kv = &plan->recipe.kv,
+        .row = run->row,
+        .rows = run->rows,
+        .tables = plan->tables.count,
+        .experts = {.min_tokens = pare_plan_min_tokens(plan, &run->settled), .policy = c->cold},
+        .repair = run->repair,
+        .repairs = run->repairs,
+        .nan = plan->recipe.nan,
+        .export = plan->recipe.export,
+        .exports = plan->recipe.exports,
+        .bits_per_weight = run->settled.bits_per_weight,
+        .untied = plan->unties,
+        .untokenized = plan->untokenized,
+        .calibration_seconds = run->calibration_seconds,
+        .calibration_windows = plan->calibrated ? run->settled.samples : 0,
+        .calibration_window = plan->calibrated ? plan->window : 0,
+        .precision = plan->calibrated ? pare_plan_precision(plan) : NULL,
+        .calibration_text = c->text.item,
+        .calibration_share = run->data.share,
+        .calibration_texts = c->text.count,
+        .resumed_blocks = count_found(run)};
     PARE_TRY(pare__run_evaluate(run, r));
     PARE_TRY(pare__team_figures(run, &r->rank, &r->ranks));
     PARE_TRY(pare__run_verdict(run, r));

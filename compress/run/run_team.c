@@ -264,22 +264,20 @@ pare_status pare__team_end(const pare_run *run, pare_status s)
 /* --- statistics --------------------------------------------------------------------------------
  */
 
-/* Tokens of a share that a part sees. */
-static uint64_t tokens_of(const pare_run *run, size_t part, size_t share)
-{
-    const size_t samples = run->settled.samples;
-    if (part > 0 && !run->experts.all_rows[part])
-        return run->experts.reach[share * run->model.config.experts + part - 1];
-    return (uint64_t)(pare_share_begin(samples, share + 1) - pare_share_begin(samples, share)) *
-           run->plan->window;
-}
-
+/* Tokens that a part sees in front of a share. */
 static uint64_t tokens_before(const pare_run *run, size_t part, size_t share)
 {
-    uint64_t tokens = 0;
-    for (size_t i = 0; i < share; i++)
-        tokens += tokens_of(run, part, i);
-    return tokens;
+    const uint64_t tokens =
+        (uint64_t)pare_share_begin(run->settled.samples, share) * run->plan->window;
+    if (part == 0)
+        return tokens;
+    const uint64_t others = pare__mixture_others(run, part, share);
+    return tokens - others + pare_fill_among(&run->experts.fill[part], others);
+}
+
+static uint64_t tokens_of(const pare_run *run, size_t part, size_t share)
+{
+    return tokens_before(run, part, share + 1) - tokens_before(run, part, share);
 }
 
 pare_status pare__team_room(pare_run *run, const pare_stats_parts *parts, unsigned char **room)

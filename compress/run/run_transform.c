@@ -22,13 +22,13 @@ static pare_status keep_input(void *self, size_t part, pare_site site, const flo
  * is between two experts to the other one, whose output is another. */
 static pare_status reference_outputs(pare_run *run, float *y)
 {
-    bool *const all_rows = run->experts.all_rows;
+    pare_fill *const fill = run->experts.fill;
     const pare_tap look = {.see = keep_input,
                            .self = y,
                            .last = PARE_SITE_MLP,
                            .first_part = 1,
                            .parts = 1,
-                           .all_rows = all_rows};
+                           .fill = fill};
     pare_ctx *const cx = run->cx;
     const pare_config *const c = &run->model.config;
     PARE_TRY(run->plan->kept.used
@@ -38,13 +38,13 @@ static pare_status reference_outputs(pare_run *run, float *y)
     const pare_batch batch = {.sequences = 1, .length = run->wave.window};
     pare_kv kv;
     pare_status s = pare_kv_take(&run->scratch, c, 1, run->wave.window, &kv);
-    if (all_rows)
-        all_rows[1] = true;
+    if (fill)
+        fill[1] = (pare_fill){.want = 1, .of = 1};
     if (s == PARE_OK)
         s = pare_block_forward(cx, &run->scratch, &run->forward, &run->reference, batch, y, &kv,
-                               all_rows ? &look : NULL);
-    if (all_rows)
-        all_rows[1] = false;
+                               fill ? &look : NULL);
+    if (fill)
+        fill[1] = (pare_fill){0};
     pare_arena_rewind(&run->scratch, mark);
     return s;
 }

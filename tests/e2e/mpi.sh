@@ -169,7 +169,7 @@ recipe experts '  - gptq: {bits: 4, group: 32}'
 recipe thinned '  - sparsegpt: {pattern: "2:4"}
   - gptq: {bits: 4, group: 32}'
 recipe each '  - gptq: {bits: 3, group: 32, true_sequential: true}'
-samples=8 recipe cold '  - rtn: {bits: 8, activations: int8_tensor}' ', experts: {cold: all_tokens, min_tokens: 60}'
+samples=8 recipe cold '  - rtn: {bits: 8, activations: int8_tensor}' ', experts: {cold: fill, min_tokens: 60}'
 samples=8 recipe noise '  - wanda: {sparsity: 0.5}' ', experts: {cold: rtn, min_tokens: 60}'
 for name in experts thinned each cold noise; do alone $name; done
 for ranks in 2 3; do

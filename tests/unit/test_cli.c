@@ -285,7 +285,7 @@ START_TEST(every_command_and_pass_has_a_page)
         {"help rtn", "symmetric"},
         {"help gptq", "act_order"},
         {"help wanda", "  sparsity         auto  "}, /* unless a recipe says it */
-        {"help experts", "all_tokens, rtn"},
+        {"help experts", "fill, rtn"},
         {"help calibration", "3 tokens per input, a rank of a quarter"},
         {"help error", "130"},
         {"help error 4", "    4  bad"},

@@ -405,31 +405,50 @@ START_TEST(a_tap_sees_the_parts_that_it_asks_for_and_stops_behind_the_last)
 }
 END_TEST
 
-START_TEST(an_expert_is_shown_every_row_when_that_is_asked_for)
+/* Of the rows that the router sends elsewhere, as many as are asked for, evenly spread and in order
+ * with the expert's own, also from one batch to the next. */
+START_TEST(other_rows_fill_up_those_of_an_expert)
 {
     static witness whole, w;
-    bool all[1 + MIXTURE_EXPERTS] = {false};
+    pare_fill fill[1 + MIXTURE_EXPERTS] = {{0}};
     stage s;
     stage_begin(&s, "qwen2_moe");
     pare_tap tap = {.see = look, .self = &whole, .last = PARE_SITE_ACTIVATED};
     whole.calls = w.calls = 0;
     ck_assert_int_eq(run_block(&s, &tap), PARE_OK);
-    all[3] = true;
+    const size_t own = whole.rows[3][PARE_SITE_MLP], others = ROWS - own;
+    const float *const all = whole.x[0][PARE_SITE_MLP]; /* what all parts read */
+    ck_assert(own > 0 && others > 3);
     tap.self = &w;
-    tap.all_rows = all;
-    ck_assert_int_eq(run_block(&s, &tap), PARE_OK);
-    ck_assert_uint_lt(whole.rows[3][PARE_SITE_MLP], ROWS);
-    ck_assert_uint_eq(w.rows[3][PARE_SITE_MLP], ROWS);
-    ck_assert_uint_eq(w.rows[3][PARE_SITE_ACTIVATED], ROWS);
-    /* What all parts read is what the MLP of part 0 reads. */
-    ck_assert_mem_eq(w.x[3][PARE_SITE_MLP], w.x[0][PARE_SITE_MLP], ROWS * HIDDEN * sizeof(float));
-    /* The rows that came by the router are among them, in order. */
-    for (size_t t = 0, i = 0; i < whole.rows[3][PARE_SITE_ACTIVATED]; t++) {
-        ck_assert_uint_lt(t, ROWS);
-        if (memcmp(&w.x[3][PARE_SITE_ACTIVATED][t * MIXTURE_WIDTH],
-                   &whole.x[3][PARE_SITE_ACTIVATED][i * MIXTURE_WIDTH],
-                   MIXTURE_WIDTH * sizeof(float)) == 0)
-            i++;
+    tap.fill = fill;
+    const size_t wants[] = {1, others / 2, others};
+    for (size_t i = 0; i < 3; i++) {
+        size_t shown = 0, mine = 0, other = 0;
+        fill[3] = (pare_fill){.want = wants[i], .of = 2 * others};
+        for (size_t batch = 0; batch < 2; batch++) {
+            w.calls = 0;
+            ck_assert_int_eq(run_block(&s, &tap), PARE_OK);
+            const size_t rows = w.rows[3][PARE_SITE_MLP];
+            ck_assert_uint_eq(w.rows[3][PARE_SITE_ACTIVATED], rows);
+            size_t at = 0;
+            mine = 0;
+            for (size_t t = 0; t < ROWS; t++) {
+                const bool is_own = mine < own && memcmp(all + t * HIDDEN,
+                                                         whole.x[3][PARE_SITE_MLP] + mine * HIDDEN,
+                                                         HIDDEN * sizeof *all) == 0;
+                const bool takes = is_own || (other + 1) * wants[i] / (2 * others) >
+                                                 other * wants[i] / (2 * others);
+                mine += is_own;
+                other += !is_own;
+                if (takes)
+                    ck_assert_mem_eq(w.x[3][PARE_SITE_MLP] + at++ * HIDDEN, all + t * HIDDEN,
+                                     HIDDEN * sizeof *all);
+            }
+            ck_assert_uint_eq(at, rows);
+            shown += rows;
+        }
+        ck_assert_uint_eq(shown, 2 * own + wants[i]);
+        ck_assert_uint_eq(fill[3].seen, 2 * others);
     }
     for (size_t part = 0; part <= MIXTURE_EXPERTS; part++)
         if (part != 3)
@@ -474,18 +493,19 @@ START_TEST(planned_scratch_is_enough_for_a_mixture)
     pare_model m = mixture_model(&h.arena, family_names[_i % 3], tiny_kinds[_i / 3]);
     m.config.experts_used = _i % 2 ? MIXTURE_EXPERTS : MIXTURE_USED;
     const pare_batch batch = {1, ROWS, 0};
-    bool all[1 + MIXTURE_EXPERTS];
+    pare_fill fill[1 + MIXTURE_EXPERTS];
     pare_forward f;
     pare_kv kv;
     pare_arena scratch;
-    memset(all, true, sizeof all);
+    for (size_t i = 0; i <= MIXTURE_EXPERTS; i++)
+        fill[i] = (pare_fill){.want = 1, .of = 1}; /* every row */
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, ROWS, _i % 2, &f), PARE_OK);
     ck_assert_int_eq(pare_kv_take(&h.arena, &m.config, 1, ROWS, &kv), PARE_OK);
     float *const x = some_rows(&h.arena, 4, ROWS, HIDDEN);
     const size_t bytes = pare_block_forward_scratch(&h.cx, &m.config, batch);
     ck_assert_int_eq(pare_arena_init(&h.cx, &scratch, bytes), PARE_OK);
     h.cx.limit_bytes = h.cx.live_bytes; /* nothing beyond the plan */
-    const pare_tap tap = {.see = look, .self = &w, .last = PARE_SITE_ACTIVATED, .all_rows = all};
+    const pare_tap tap = {.see = look, .self = &w, .last = PARE_SITE_ACTIVATED, .fill = fill};
     w.calls = 0;
     ck_assert_int_eq(pare_block_forward(&h.cx, &scratch, &f, m.block, batch, x, &kv, &tap),
                      PARE_OK);
@@ -566,7 +586,7 @@ int main(void)
     tcase_add_loop_test(t, a_row_has_the_same_bytes_whatever_the_batch_the_split_and_the_threads, 0,
                         TINY_KINDS);
     tcase_add_loop_test(t, a_tap_sees_the_parts_that_it_asks_for_and_stops_behind_the_last, 0, 3);
-    tcase_add_test(t, an_expert_is_shown_every_row_when_that_is_asked_for);
+    tcase_add_test(t, other_rows_fill_up_those_of_an_expert);
     tcase_add_test(t, an_expert_without_rows_is_not_shown_and_a_broken_row_stays_alone);
     tcase_add_loop_test(t, planned_scratch_is_enough_for_a_mixture, 0, 3 * TINY_KINDS);
     tcase_add_test(t, every_refused_allocation_of_a_mixture_is_reported);

@@ -44,7 +44,7 @@ START_TEST(every_setting_has_a_page)
         {"window", "\ncalibration:\n", "\nevaluate:\n"},
         {"window", "tokens of a window", "\nkv_cache: {method: kivi}\n"},
         {"device", "\nevaluate:\n", "cpu, cuda, auto"},
-        {"cold", "\ncalibration: {experts: {..}}\n", "all_tokens"},
+        {"cold", "\ncalibration: {experts: {..}}\n", "fill, rtn"},
         {"save", "\ndistill\n", "minutes"},
         {"text", "calibration: {text:", "samples"},
         {"tokens", "\ndistill\n", "calibration: {tokens:"},

@@ -402,19 +402,51 @@ START_TEST(the_report_says_how_many_tokens_reach_experts)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
     check_text("layers.csv", ",stability,tokens_seen,rank,effective_samples,"
                              "effective_rank,loudest_token,thin,coarse,lost,expert,tokens,cold\n");
-    check_text("layers.csv", ",all_tokens\n");
+    check_text("layers.csv", ",fill\n");
     check_text("layers.csv", "0,model.layers.0.mlp.experts.7.down_proj,gptq,64,32,4,0,1,");
-    check_text("run.json", "\"cold_policy\": \"all_tokens\"");
+    check_text("run.json", "\"cold_policy\": \"fill\"");
     check_text("run.json", "\"in_block\": 8");
     check_text("run.json", "\"least_tokens\": ");
     check_text("README.md",
                "Each token runs 4 of the 8 experts of a block. Tokens of the calibration");
     check_text("README.md", "Fewer than 370 tokens reach ");
-    check_text("README.md", " experts; all tokens stand in for theirs.");
-    check_text("manifest.json", "\"cold\": \"all_tokens\"");
+    check_text("README.md", " experts; other tokens make up for those that are missing.");
+    check_text("manifest.json", "\"cold\": \"fill\"");
     check_text("manifest.json", "\"expert\": 7");
     check_text("report.html", "4 of 8 run for a token; least ");
-    check_text("report.html", "tokens: all_tokens");
+    check_text("report.html", "tokens: fill");
+}
+END_TEST
+
+/* Linears of experts that get too little, and those of cold ones. */
+static void count_thin(const char *experts, size_t *thin, size_t *cold)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text, HEAD(", token_weights: even%s") "%s", experts,
+                   "  - gptq: {bits: 3, group: 32}\n");
+    job_recipe(&place, text);
+    listener *const l = calloc(1, sizeof *l);
+    ck_assert_ptr_nonnull(l);
+    const pare_events events = {listen, l};
+    const job_opts opts = {.output = "out", .restart = true, .events = &events};
+    ck_assert_int_eq(job_run(&place, opts, NULL), PARE_OK);
+    *thin = *cold = 0;
+    for (size_t i = 0; i < l->rows; i++) {
+        *thin += l->row[i].thin;
+        *cold += l->row[i].cold == PARE_COLD_FILL;
+    }
+    free(l);
+}
+
+/* 768 tokens for inputs of 64 (192 needed) and 32. */
+START_TEST(experts_get_what_gptq_needs_unless_told_otherwise)
+{
+    size_t thin, cold;
+    count_thin("", &thin, &cold);
+    ck_assert_msg(thin == 0 && cold > 0, "%zu thin, %zu cold", thin, cold);
+    check_text("run.json", "\"min_tokens\": 192");
+    count_thin(", experts: {min_tokens: 1}", &thin, &cold);
+    ck_assert_msg(thin > 0 && cold == 0, "%zu thin, %zu cold", thin, cold);
 }
 END_TEST
 
@@ -434,6 +466,7 @@ int main(void)
     tcase_add_test(t, a_damaged_expert_is_made_again_on_resume);
     tcase_add_test(t, what_cannot_be_done_to_experts_is_refused);
     tcase_add_test(t, the_report_says_how_many_tokens_reach_experts);
+    tcase_add_test(t, experts_get_what_gptq_needs_unless_told_otherwise);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -74,12 +74,22 @@ static void route(pair *p, size_t block, const float *x, uint32_t *picks)
     }
 }
 
-/* h [k, k] += x x^T of the rows that are picked, or of all. */
-static void add_gram(double *h, const float *x, size_t k, const uint32_t *picks, size_t expert,
-                     bool all)
+/* takes[t]: rows that an expert is calibrated on: its own, and `want` of the others, as evenly as
+ * whole numbers allow. */
+static void fill_up(const uint32_t *picks, size_t expert, size_t want, size_t others, bool *takes)
+{
+    for (size_t t = 0, j = 0; t < TOKENS; t++) {
+        takes[t] = picks[t] >> expert & 1;
+        if (!takes[t])
+            takes[t] = (j + 1) * want / others > j * want / others, j++;
+    }
+}
+
+/* h [k, k] += x x^T of the rows that an expert takes. */
+static void add_gram(double *h, const float *x, size_t k, const bool *takes)
 {
     for (size_t t = 0; t < TOKENS; t++)
-        for (size_t i = 0; i < k && (all || (picks[t] >> expert & 1)); i++)
+        for (size_t i = 0; i < k && takes[t]; i++)
             for (size_t j = 0; j < k; j++)
                 h[i * k + j] += (double)x[t * k + i] * (double)x[t * k + j];
 }
@@ -121,7 +131,7 @@ static float *activated(pair *p, const pare_block *b, size_t part, const float *
 
 /* What the public statistics say of an expert is the direct sum over its rows. */
 static void check_statistics(pair *p, const pare_block *block, size_t part, pare_site site,
-                             const double *h, size_t k, uint64_t tokens, const bool *all_rows)
+                             const double *h, size_t k, uint64_t tokens, pare_fill *fill)
 {
     unsigned kinds[PARE_SITES] = {0};
     kinds[site] = PARE_STATS_HESSIAN;
@@ -130,7 +140,8 @@ static void check_statistics(pair *p, const pare_block *block, size_t part, pare
                      PARE_OK);
     pare_stats_parts parts = {&stats, part, 1};
     pare_tap tap = pare_stats_tap_parts(&parts);
-    tap.all_rows = all_rows;
+    fill[part].seen = 0;
+    tap.fill = fill;
     ck_assert_int_eq(pare_wave_run(&p->cx, &p->a, &p->wave, &p->forward, block, &tap, "gathering"),
                      PARE_OK);
     const pare_site_stats *const s = &stats.site[site];
@@ -180,19 +191,20 @@ static void check_expert(pair *p, const pair *rounded, const listener *l, size_t
         tokens += picks[t] >> (part - 1) & 1;
     ck_assert_int_eq(gate->tokens, (int64_t)tokens);
     ck_assert_int_eq(down->tokens, (int64_t)tokens);
-    const bool all = tokens < least;
-    ck_assert_int_eq(up->cold, all ? PARE_COLD_ALL_TOKENS : PARE_COLD_NOT);
+    const uint64_t want = tokens < least ? least - tokens : 0;
+    ck_assert_int_eq(up->cold, want ? PARE_COLD_FILL : PARE_COLD_NOT);
     const pare_mark mark = pare_arena_mark(&p->a);
     double *const h = PARE_NEW(&p->a, double, hidden *hidden);
     double *const d = PARE_NEW(&p->a, double, width *width);
-    bool *const all_rows = PARE_NEW(&p->a, bool, pare_block_parts(c));
-    ck_assert(h && d && all_rows);
-    all_rows[part] = all;
-    add_gram(h, x, hidden, picks, part - 1, all);
-    add_gram(d, activated(p, now, part, x), width, picks, part - 1, all);
-    const uint64_t seen = all ? TOKENS : tokens;
-    check_statistics(p, now, part, PARE_SITE_MLP, h, hidden, seen, all_rows);
-    check_statistics(p, now, part, PARE_SITE_ACTIVATED, d, width, seen, all_rows);
+    pare_fill *const fill = PARE_NEW(&p->a, pare_fill, pare_block_parts(c));
+    bool takes[TOKENS];
+    ck_assert(h && d && fill);
+    fill[part] = (pare_fill){.want = want, .of = TOKENS - tokens};
+    fill_up(picks, part - 1, want, TOKENS - tokens, takes);
+    add_gram(h, x, hidden, takes);
+    add_gram(d, activated(p, now, part, x), width, takes);
+    check_statistics(p, now, part, PARE_SITE_MLP, h, hidden, tokens + want, fill);
+    check_statistics(p, now, part, PARE_SITE_ACTIVATED, d, width, tokens + want, fill);
     check_linear(p, rounded, gate, h);
     check_linear(p, rounded, up, h);
     check_linear(p, rounded, down, d);
@@ -210,9 +222,9 @@ static void check_blocks(const listener *l, uint64_t least)
     const pare_config *const c = &p.before.config;
     inputs in = {PARE_NEW(&p.a, float, TOKENS * c->hidden), 0};
     uint32_t *const picks = PARE_NEW(&p.a, uint32_t, TOKENS);
-    bool *const all_rows = PARE_NEW(&p.a, bool, pare_block_parts(c));
-    ck_assert(in.x && picks && all_rows);
-    all_rows[1] = true;
+    pare_fill *const fill = PARE_NEW(&p.a, pare_fill, pare_block_parts(c));
+    ck_assert(in.x && picks && fill);
+    fill[1] = (pare_fill){.want = 1, .of = 1}; /* every row */
     for (size_t b = 0; b < c->blocks; b++) {
         pare_block now = p.after.block[b];
         now.expert = p.before.block[b].expert;
@@ -221,7 +233,7 @@ static void check_blocks(const listener *l, uint64_t least)
                               .last = PARE_SITE_MLP,
                               .first_part = 1,
                               .parts = 1,
-                              .all_rows = all_rows};
+                              .fill = fill};
         in.rows = 0;
         ck_assert_int_eq(pare_wave_run(&p.cx, &p.a, &p.wave, &p.forward, &now, &tap, "looking"),
                          PARE_OK);
@@ -240,7 +252,7 @@ static void check_blocks(const listener *l, uint64_t least)
 
 START_TEST(an_expert_is_calibrated_on_the_rows_that_reach_it)
 {
-    static const uint64_t least[] = {200, 370, 180};
+    static const uint64_t least[] = {300, 370, 225};
     char text[512];
     teardown();
     setup_family(names[_i]);
