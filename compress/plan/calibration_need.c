@@ -119,6 +119,8 @@ uint64_t pare_need_of_experts(const pare_plan *plan, const pare_settled *settled
     const uint64_t all = all_tokens(plan, settled), fresh = pare_need_fresh(plan, settled, all);
     const uint64_t wide = (uint64_t)pare_larger(c->hidden, c->expert_width) * TOKENS_PER_INPUT,
                    narrow = (uint64_t)pare_smaller(c->hidden, c->expert_width) * TOKENS_PER_INPUT;
+    if (!c->experts)
+        return FEW;
     if (all == 0) /* not known yet */
         return wide;
     return wide <= fresh     ? tokens_with(plan, settled, wide)
