@@ -248,6 +248,7 @@ static pare_status train(training *t)
     pare_run *const run = t->run;
     pare_training_result *const r = &t->state.result;
     pare_unit_result *const unit = &run->units.result[run->plan->out.blocks];
+    char harm[PARE_RUN_HARM_TEXT];
     PARE_TRY(take_student(t));
     PARE_TRY(find_state(t));
     PARE_TRY(run_steps(t));
@@ -255,11 +256,10 @@ static pare_status train(training *t)
     if (s == PARE_EINTERRUPTED && t->state.at.steps > t->begun)
         PARE_TRY(save_state(t));
     PARE_TRY(s);
-    pare__notify(run, PARE_EVENT_NOTICE, "%s: KL %.4f on windows held out, %s", name_of(run),
-                 r->kl_after,
-                 r->kl_after < r->kl_before
-                     ? "after training"
-                     : "warning: training made it worse; take a smaller rate or more samples");
+    pare__notify(run, PARE_EVENT_NOTICE, "%s: KL %.4f on windows held out, after training",
+                 name_of(run), r->kl_after);
+    if (pare__run_harmed(r))
+        pare__notify(run, PARE_EVENT_NOTICE, "warning: %s", pare__run_harm_text(run, r, harm));
     *unit = (pare_unit_result){.kept = PARE_NEW(run->a, pare_kept_hash, t->state.leaves),
                                .training = PARE_NEW(run->a, pare_training_result, 1)};
     if (!unit->kept || !unit->training)

@@ -350,6 +350,30 @@ START_TEST(what_diverges_stops_with_the_pass)
 }
 END_TEST
 
+/* A warning that the report has, too, and that --strict counts; with a break behind it as well. */
+START_TEST(a_training_that_does_harm_is_a_warning)
+{
+    static const char harm[] = "training made the model worse: KL ";
+    listener stop = {.at = harm}, again = {.wanted = harm};
+    const char *const file[] = {"two/run.json", "two/README.md", "two/report.html"};
+    char text[1 << 16];
+    recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 3000, batch: 4, rate: 3e-2}\n");
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    ck_assert_int_eq(run_listening(&again, "two"), PARE_OK);
+    ck_assert(!again.heard);
+    ck_assert_double_gt(figure("two", "training", "kl_after"),
+                        figure("two", "training", "kl_before"));
+    ck_assert_double_eq(figure("two", "evaluation_seconds", "fallbacks"), 1);
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        FILE *const f = fopen(job_path(&place, file[i]), "r");
+        ck_assert_ptr_nonnull(f);
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        ck_assert_int_eq(fclose(f), 0);
+        ck_assert_msg(strstr(text, harm) != NULL, "%s does not warn", file[i]);
+    }
+}
+END_TEST
+
 static const struct {
     const char *passes, *says;
     int line;
@@ -413,6 +437,7 @@ int main(void)
     tcase_add_test(t, linears_that_stay_dense_are_quantized_too);
     tcase_add_test(t, zeros_are_those_of_the_pruner);
     tcase_add_test(t, what_diverges_stops_with_the_pass);
+    tcase_add_test(t, a_training_that_does_harm_is_a_warning);
     tcase_add_loop_test(t, what_cannot_be_is_refused_with_its_place, 0,
                         sizeof refused / sizeof *refused);
     suite_add_tcase(s, t);
