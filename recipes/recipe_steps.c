@@ -169,7 +169,8 @@ static pare_status read_params(const pare__walk *w, const pare_yaml *mapping,
                                const char *const *words, size_t params, pare_step *step)
 {
     const pare_pass_words *const pass = &w->passes[step->pass];
-    PARE_TRY(pare__keys(w, mapping, pass->name, words, params + 2));
+    PARE_TRY(pare__keys_listed(w, mapping, pass->name, words, params + 2,
+                               pass->untargeted ? params : params + 2));
     bool given[PARE_PARAMS_MAX];
     for (size_t i = 0; i < params; i++)
         PARE_TRY(pare__entry(w, mapping, &pass->params[i], &step->value[i], &given[i],

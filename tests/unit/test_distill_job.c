@@ -391,7 +391,9 @@ static const struct {
     {"  - wanda: {pattern: 2:4}\n  - distill: {windows: 11}\n", "fewer than the 12 of calibration",
      6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {windows: 24}\n",
-     "24 are 12 more than it calibrates on; the data have 12 more, and one is held out", 6},
+     "24 are 12 more than it calibrates on; the data have 12 more, and one is held out; give more "
+     "text, or at most windows: 23",
+     6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {kl: 0}\n", "all losses have weight 0", 6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {relations: 1, pieces: 5}\n",
      "they cannot be cut into 5 equal pieces", 6},
@@ -420,6 +422,47 @@ START_TEST(what_cannot_be_is_refused_with_its_place)
 }
 END_TEST
 
+/* A recipe that leaves no window to hold out is told which number leaves some. */
+START_TEST(samples_that_leave_windows_are_named)
+{
+    static const char *const says[][2] = {
+        {"24", "calibration takes every window: the data have 24; samples: 19 leaves 5"},
+        {"all", "give samples a number that leaves some, 32 are enough"}};
+    char what[1024], set[64];
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(set, sizeof set, "calibration.samples=%s", says[i][0]);
+        const char *const sets = set;
+        recipe("  - wanda: {pattern: 2:4}\n" TRAIN "}\n");
+        ck_assert_int_eq(
+            job_run(&place, (job_opts){.output = "out", .sets = {sets}, .set_count = 1}, what),
+            PARE_EUSAGE);
+        ck_assert_msg(strstr(what, says[i][1]) != NULL, "%s", what);
+    }
+}
+END_TEST
+
+/* A key that is not there is told those that are: targets and skip of steps that take them. */
+START_TEST(only_keys_that_a_step_takes_are_listed)
+{
+    static const struct {
+        const char *pass;
+        bool takes;
+    } row[] = {{"distill", false},
+               {"rotate", false},
+               {"channels", false},
+               {"ziplm", true},
+               {"wanda", true}};
+    char what[1024], text[128];
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        (void)snprintf(text, sizeof text, "  - %s: {qqqq: false}\n", row[i].pass);
+        recipe(text);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+        ck_assert_msg(strstr(what, "known: ") && !strstr(what, "targets, skip") == !row[i].takes,
+                      "%s", what);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("distill_job");
@@ -440,6 +483,8 @@ int main(void)
     tcase_add_test(t, a_training_that_does_harm_is_a_warning);
     tcase_add_loop_test(t, what_cannot_be_is_refused_with_its_place, 0,
                         sizeof refused / sizeof *refused);
+    tcase_add_test(t, samples_that_leave_windows_are_named);
+    tcase_add_test(t, only_keys_that_a_step_takes_are_listed);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
