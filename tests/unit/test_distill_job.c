@@ -422,6 +422,52 @@ START_TEST(what_cannot_be_is_refused_with_its_place)
 }
 END_TEST
 
+/* The teacher is the model already. */
+START_TEST(an_original_that_is_the_model_is_refused)
+{
+    char what[1024];
+    job_recipe(&place, HEAD "original: ./model\n" DATA "passes:\n  - distill: {tokens: 256}\n"
+                            "  - rtn: {bits: 4, group: 32}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "recipe.yaml:3:11: ") && strstr(what, "is the model itself, from "),
+                  "%s", what);
+}
+END_TEST
+
+static void take_step(void *self, size_t phase, const char *what)
+{
+    char *const steps = self;
+    (void)phase;
+    if (strstr(what, "quality ")) {
+        (void)strcat(steps, what);
+        (void)strcat(steps, ", ");
+    }
+}
+
+static void take_piece(void *self, const char *what, double done, double total)
+{
+    char *const steps = self;
+    (void)total;
+    if (done == 0 && strcmp(what, "training") == 0 && !strstr(steps, "training, training"))
+        (void)strcat(steps, "training, ");
+}
+
+/* Windows held out are scored in steps of their own, around the training. */
+START_TEST(what_measures_a_training_has_a_name)
+{
+    char steps[512] = "";
+    recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 256, batch: 4}\n");
+    ck_assert_int_eq(
+        job_run(&place,
+                (job_opts){.output = "out", .report = take_piece, .step = take_step, .self = steps},
+                NULL),
+        PARE_OK);
+    ck_assert_msg(
+        strstr(steps, "quality before the training, training, quality after the training, "), "%s",
+        steps);
+}
+END_TEST
+
 /* A recipe that leaves no window to hold out is told which number leaves some. */
 START_TEST(samples_that_leave_windows_are_named)
 {
@@ -483,6 +529,8 @@ int main(void)
     tcase_add_test(t, a_training_that_does_harm_is_a_warning);
     tcase_add_loop_test(t, what_cannot_be_is_refused_with_its_place, 0,
                         sizeof refused / sizeof *refused);
+    tcase_add_test(t, an_original_that_is_the_model_is_refused);
+    tcase_add_test(t, what_measures_a_training_has_a_name);
     tcase_add_test(t, samples_that_leave_windows_are_named);
     tcase_add_test(t, only_keys_that_a_step_takes_are_listed);
     suite_add_tcase(s, t);
