@@ -434,28 +434,32 @@ START_TEST(an_original_that_is_the_model_is_refused)
 }
 END_TEST
 
+enum { STEPS = 512 };
+
+static void add_step(char steps[STEPS], const char *what)
+{
+    const size_t at = strlen(steps);
+    (void)snprintf(steps + at, STEPS - at, "%s, ", what);
+}
+
 static void take_step(void *self, size_t phase, const char *what)
 {
-    char *const steps = self;
     (void)phase;
-    if (strstr(what, "quality ")) {
-        (void)strcat(steps, what);
-        (void)strcat(steps, ", ");
-    }
+    if (strstr(what, "quality "))
+        add_step(self, what);
 }
 
 static void take_piece(void *self, const char *what, double done, double total)
 {
-    char *const steps = self;
     (void)total;
-    if (done == 0 && strcmp(what, "training") == 0 && !strstr(steps, "training, training"))
-        (void)strcat(steps, "training, ");
+    if (done == 0 && strcmp(what, "training") == 0 && !strstr(self, "training, training"))
+        add_step(self, what);
 }
 
 /* Windows held out are scored in steps of their own, around the training. */
 START_TEST(what_measures_a_training_has_a_name)
 {
-    char steps[512] = "";
+    char steps[STEPS] = "";
     recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 256, batch: 4}\n");
     ck_assert_int_eq(
         job_run(&place,
