@@ -17,6 +17,7 @@
 typedef struct pare_pass_words {
     const char *name;
     const pare_param *params; /* ends with a NULL name */
+    bool untargeted;          /* takes no targets and no skip, as the planner says */
 } pare_pass_words;
 
 typedef enum pare_calibration_kind {

@@ -28,9 +28,13 @@ const char *pare__list(char out[PARE__LIST], const char *const *words, size_t co
 pare_status pare__fail_word(const pare__walk *w, pare_place place, const char *what,
                             const char *text, const char *const *words, size_t count);
 
-/* Every key of the mapping is one of `words`; `where` names the mapping in the message. */
+/* Every key of the mapping is one of `words`; `where` names the mapping in the message, which lists
+ * the first `listed` of them. */
 PARE_CHECKED pare_status pare__keys(const pare__walk *w, const pare_yaml *mapping,
                                     const char *where, const char *const *words, size_t count);
+PARE_CHECKED pare_status pare__keys_listed(const pare__walk *w, const pare_yaml *mapping,
+                                           const char *where, const char *const *words,
+                                           size_t count, size_t listed);
 
 /* Fails with ""key" is VALUE; it takes TAKES". */
 pare_status pare__fail_takes(const pare__walk *w, const pare_yaml *node, const char *takes);

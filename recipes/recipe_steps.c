@@ -169,7 +169,8 @@ static pare_status read_params(const pare__walk *w, const pare_yaml *mapping,
                                const char *const *words, size_t params, pare_step *step)
 {
     const pare_pass_words *const pass = &w->passes[step->pass];
-    PARE_TRY(pare__keys(w, mapping, pass->name, words, params + 2));
+    PARE_TRY(pare__keys_listed(w, mapping, pass->name, words, params + 2,
+                               pass->untargeted ? params : params + 2));
     bool given[PARE_PARAMS_MAX];
     for (size_t i = 0; i < params; i++)
         PARE_TRY(pare__entry(w, mapping, &pass->params[i], &step->value[i], &given[i],
@@ -318,6 +319,11 @@ const pare_text *pare_evaluation_data(const pare_evaluation *e)
     return e->text.text ? &e->text : e->tokens.text ? &e->tokens : &e->file;
 }
 
+static const char held_out_alone[] =
+    "held_out stands alone, as in \"evaluate: held_out\": it measures kl and perplexity on windows "
+    "of the calibration text; in a list write evaluations of other texts, as in \"- kl: {text: "
+    "FILE}\", and leave it out";
+
 static pare_status evaluation_kind(const pare__walk *w, const pare_yaml *key,
                                    pare_evaluation_kind *out)
 {
@@ -327,6 +333,8 @@ static pare_status evaluation_kind(const pare__walk *w, const pare_yaml *key,
             return PARE_OK;
     }
     char quoted[PARE__QUOTE], what[PARE__QUOTE + 32];
+    if (strcmp(key->text, "held_out") == 0)
+        return pare_recipe_fail(w->cx, key->place, "%s", held_out_alone);
     (void)snprintf(what, sizeof what, "unknown evaluation %s", pare__quote(quoted, key->text));
     return pare__fail_word(w, key->place, what, key->text, evaluation_kinds, EVALUATION_KINDS);
 }
@@ -486,6 +494,14 @@ static pare_evaluation_kind example_kind(const pare_yaml *node)
     return PARE_EVALUATE_PERPLEXITY;
 }
 
+static pare_status check_evaluations(const pare__walk *w, const pare_yaml *list)
+{
+    if (list->kind == PARE_YAML_SCALAR)
+        return pare__fail_takes(w, list,
+                                "held_out, or a list of evaluations, as in \"- kl: {text: FILE}\"");
+    return check_list(w, list, evaluation_examples[example_kind(list)]);
+}
+
 pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
 {
     pare_recipe *const out = w->out;
@@ -496,7 +512,7 @@ pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
         out->held_out_place = list->place;
         return PARE_OK;
     }
-    PARE_TRY(check_list(w, list, evaluation_examples[example_kind(list)]));
+    PARE_TRY(check_evaluations(w, list));
     size_t most = 0, number = 0;
     for (const pare_yaml *e = list->first; e; e = e->next)
         most += most_of(e);

@@ -25,6 +25,12 @@ pare_status pare__fail_word(const pare__walk *w, pare_place place, const char *w
 pare_status pare__keys(const pare__walk *w, const pare_yaml *mapping, const char *where,
                        const char *const *words, size_t count)
 {
+    return pare__keys_listed(w, mapping, where, words, count, count);
+}
+
+pare_status pare__keys_listed(const pare__walk *w, const pare_yaml *mapping, const char *where,
+                              const char *const *words, size_t count, size_t listed)
+{
     for (const pare_yaml *e = mapping->first; e; e = e->next) {
         size_t i = 0;
         while (i < count && strcmp(e->key->text, words[i]) != 0)
@@ -34,7 +40,7 @@ pare_status pare__keys(const pare__walk *w, const pare_yaml *mapping, const char
         char quoted[PARE__QUOTE], what[PARE__QUOTE + 128];
         (void)snprintf(what, sizeof what, "unknown key %s in %s", pare__quote(quoted, e->key->text),
                        where);
-        return pare__fail_word(w, e->key->place, what, e->key->text, words, count);
+        return pare__fail_word(w, e->key->place, what, e->key->text, words, listed);
     }
     return PARE_OK;
 }

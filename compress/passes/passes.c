@@ -51,12 +51,22 @@ const pare_pass *pare_pass_find(const char *name)
     return NULL;
 }
 
+/* Whether a pass works on all that its kind finds: its planner refuses targets. */
+static bool is_untargeted(const pare_pass *pass)
+{
+    double value[PARE_PARAMS_MAX];
+    for (size_t i = 0; pass->params && pass->params[i].name; i++)
+        value[i] = pass->params[i].fallback;
+    return pass->training || pass->rotation || (pass->structure && !pass->structure(value).hessian);
+}
+
 pare_status pare_pass_words_take(pare_arena *a, const pare_pass_words **out)
 {
     pare_pass_words *const words = PARE_NEW(a, pare_pass_words, pare_pass_count());
     *out = words;
     for (size_t i = 0; words && pare_passes[i]; i++)
-        words[i] = (pare_pass_words){pare_passes[i]->name, pare_passes[i]->params};
+        words[i] = (pare_pass_words){pare_passes[i]->name, pare_passes[i]->params,
+                                     is_untargeted(pare_passes[i])};
     return words ? PARE_OK : PARE_ENOMEM;
 }
 

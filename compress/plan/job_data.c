@@ -127,16 +127,18 @@ static pare_status fail_rest(const pare_data_reader *r, const pare_text *text, s
                              size_t has)
 {
     const pare_plan *const plan = r->plan;
-    char share[300] = "the data have";
+    char share[300] = "the data have", most[64] = "fewer windows";
+    if (!text && plan->settled.samples + has > 1)
+        (void)snprintf(most, sizeof most, "at most windows: %zu", plan->settled.samples + has - 1);
     if (text)
         (void)snprintf(share, sizeof share, "%zu of them are of %.200s by its weight, which has",
                        more, text->text);
     return pare_recipe_fail(
         r->cx, plan->training->place,
         "%s: windows: %zu are %zu more than it calibrates on; %s %zu more, and one is held out; "
-        "give more text or fewer windows",
+        "give more text, or %s",
         pare_passes[plan->training->pass]->name, plan->train.windows, more_windows(plan), share,
-        has);
+        has, most);
 }
 
 /* Holds windows of the stream out, at most `most` of them, and takes `more` to train on.
@@ -295,7 +297,7 @@ pare_status pare_data_calibration(const pare_data_reader *r, pare_calibration_da
     PARE_TRY(plan->recipe.calibration.weight ? mix_texts(r, settled->samples, out)
                                              : one_stream(r, out, settled));
     if (plan->held_out && out->held_out.count == 0)
-        return pare__plan_refuse_held_out(r->cx, plan, "calibration takes every window");
+        return pare__plan_refuse_no_rest(r->cx, plan, out->tokens.count / plan->window);
     PARE_TRY(hash_tokens(r->cx, &out->tokens, out->sha256));
     if (plan->held_out)
         PARE_TRY(hash_tokens(r->cx, &out->held_out, out->held_out_sha256));

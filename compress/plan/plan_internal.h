@@ -87,6 +87,8 @@ PARE_CHECKED pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_p
 
 /* Says that nothing can be held out, and why. Returns PARE_EUSAGE. */
 pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, const char *why);
+/* The same of data of which calibration takes all windows. */
+pare_status pare__plan_refuse_no_rest(pare_ctx *cx, const pare_plan *plan, size_t windows);
 
 /* A step that transforms: the sites it works on, from what it selects and what is quantized already
  * or pruned already (owner[slot]: a step, or below 0; pruner likewise). Adds

@@ -1,5 +1,7 @@
 /* The model that results are compared with, and that a training learns from, where the recipe names
  * one beside the model that it compresses. */
+#include <sys/stat.h>
+
 #include "calib/tokens.h"
 #include "compress/plan/job_data.h"
 #include "compress/plan/job_paths.h"
@@ -83,6 +85,14 @@ static pare_status check_window(pare_ctx *cx, const pare_plan *plan, size_t wind
                                   window, context);
 }
 
+/* Whether both paths lead to one file or folder. */
+static bool is_same(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
 pare_status pare__plan_original(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_text *const written = &plan->recipe.original;
@@ -91,6 +101,13 @@ pare_status pare__plan_original(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return PARE_OK;
     PARE_TRY(pare_job_path_pick(cx, a, &path, &plan->original_path));
     PARE_TRY(pare_job_check_model(cx, a, &path, plan->original_path));
+    const bool said = written->text && !plan->job->original; /* else by a chain of two jobs */
+    if (said && plan->training && is_same(plan->original_path, plan->model_path))
+        return pare_job_path_fail(
+            cx, PARE_EUSAGE, &path,
+            "%s: is the model itself, from which %s learns without this key, too; leave it out, or "
+            "name the model that this one was made from",
+            plan->original_path, pare_passes[plan->training->pass]->name);
     PARE_TRY(pare_checkpoint_open_to_run(cx, a, plan->original_path, &plan->original_checkpoint));
     PARE_TRY(pare_model_load(cx, a, &plan->original_checkpoint, &plan->original));
     const pare_job_path output = {plan->job->recipe, "output", plan->job->output,

@@ -1,5 +1,6 @@
 /* Pruning: which step prunes which linear, what the facts refuse, how zeros are stored, and what is
  * evaluated afterwards. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -161,6 +162,17 @@ pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, cons
                             name, why);
 }
 
+pare_status pare__plan_refuse_no_rest(pare_ctx *cx, const pare_plan *plan, size_t windows)
+{
+    const size_t fifth = (windows + 4) / 5, rest = fifth < HELD_OUT_MOST ? fifth : HELD_OUT_MOST;
+    char why[160];
+    (void)snprintf(why, sizeof why,
+                   "calibration takes every window: the data have %zu; samples: %zu leaves %zu",
+                   windows, windows - rest, rest);
+    return pare__plan_refuse_held_out(cx, plan,
+                                      windows > 1 ? why : "calibration takes the only window");
+}
+
 /* A file of tokens tells its windows by its size; texts are cut when they are read. */
 static pare_status check_tokens(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
 {
@@ -171,9 +183,10 @@ static pare_status check_tokens(pare_ctx *cx, pare_arena *a, const pare_plan *pl
     if (!path)
         return PARE_ENOMEM;
     const bool known = stat(path, &st) == 0;
-    if (known && (uint64_t)st.st_size / sizeof(int32_t) / plan->window > plan->settled.samples)
-        return PARE_OK;
-    return known ? pare__plan_refuse_held_out(cx, plan, "calibration takes every window") : PARE_OK;
+    const uint64_t windows =
+        known ? (uint64_t)st.st_size / sizeof(int32_t) / plan->window : UINT64_MAX;
+    return windows > plan->settled.samples ? PARE_OK
+                                           : pare__plan_refuse_no_rest(cx, plan, (size_t)windows);
 }
 
 pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -200,7 +213,9 @@ pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     default: break;
     }
     if (c->samples == 0)
-        return pare__plan_refuse_held_out(cx, plan,
-                                          "calibration takes every window (samples: all)");
+        return pare__plan_refuse_held_out(
+            cx, plan,
+            "calibration takes every window (samples: all); give samples "
+            "a number that leaves some, 32 are enough");
     return c->kind == PARE_CALIBRATION_TOKENS ? check_tokens(cx, a, plan) : PARE_OK;
 }

@@ -15,6 +15,8 @@ typedef enum setting {
     EVALUATED, /* shorter windows of evaluations */
     CORRECT,   /* parameters of passes, by their name */
     TUNE,
+    MOMENTS, /* of a training */
+    BATCH,
     WEIGHTS,
     WINDOW, /* of the calibration */
     SEQUENTIAL,
@@ -29,6 +31,7 @@ typedef struct relief {
     uint64_t held; /* of the allocator before: what the plan itself has */
     bool changed[SETTINGS];
     size_t window, evaluated; /* the windows */
+    size_t batch;             /* of a training */
     char set[SETS][SET];
     size_t sets;
 } relief;
@@ -55,6 +58,24 @@ static void put_param(relief *r, const char *name, const char *value)
     }
 }
 
+/* Whether a pass of the recipe has the parameter. */
+static bool has_param(const pare_plan *plan, const char *name)
+{
+    for (size_t i = 0; i < plan->recipe.steps; i++)
+        for (const pare_param *p = pare_passes[plan->recipe.step[i].pass]->params; p && p->name;
+             p++)
+            if (strcmp(p->name, name) == 0)
+                return true;
+    return false;
+}
+
+static void put_batch(relief *r)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%zu", r->batch);
+    put_param(r, "batch", text);
+}
+
 static void put_evaluated(relief *r)
 {
     const pare_recipe *const recipe = &r->plan->recipe;
@@ -75,6 +96,10 @@ static void put_sets(relief *r)
         put_param(r, "correct", "none");
     if (r->changed[TUNE])
         put_param(r, "tune", "false");
+    if (r->changed[MOMENTS])
+        put_param(r, "moments", "8bit");
+    if (r->changed[BATCH])
+        put_batch(r);
     if (r->changed[WEIGHTS])
         put_set(r, "calibration.token_weights=even");
     if (r->changed[WINDOW])
@@ -133,8 +158,11 @@ static bool is_open(const relief *r, setting l)
     switch (l) {
     case EVALUATED: return evaluates;
     case CORRECT: return plan->drift;
-    case TUNE:
-    case SEQUENTIAL: return plan->calibrated && !plan->kept.path;
+    case TUNE: return has_param(plan, "tune") && plan->calibrated && !plan->kept.path;
+    case MOMENTS: return plan->training && !plan->train.moments8;
+    case BATCH: return plan->training && plan->train.batch > 1;
+    case SEQUENTIAL:
+        return has_param(plan, "true_sequential") && plan->calibrated && !plan->kept.path;
     case WEIGHTS: return plan->token_weights && pare_plan_gathers(plan);
     case WINDOW: return pare_plan_gathers(plan) && plan->window > LEAST_WINDOW;
     case THREADS: return pare_threads(r->cx) > 1;
@@ -149,6 +177,17 @@ static uint64_t shrink_window(relief *r, size_t *window, size_t from, uint64_t l
     uint64_t need = UINT64_MAX;
     for (*window = from; need > limit && *window > LEAST_WINDOW;) {
         *window = *window / 2 > LEAST_WINDOW ? *window / 2 : LEAST_WINDOW;
+        need = need_of(r);
+    }
+    return need;
+}
+
+/* The largest batch that fits with the settings changed, or one window. */
+static uint64_t shrink_batch(relief *r, uint64_t limit)
+{
+    uint64_t need = UINT64_MAX;
+    for (r->batch = r->plan->train.batch; need > limit && r->batch > 1;) {
+        r->batch /= 2;
         need = need_of(r);
     }
     return need;
@@ -171,13 +210,14 @@ static uint64_t change(relief *r, setting l, uint64_t limit)
         return shrink_window(r, &r->window, r->plan->window, limit);
     if (l == EVALUATED)
         return shrink_window(r, &r->evaluated, longest_evaluated(r->plan), limit);
-    return need_of(r);
+    return l == BATCH ? shrink_batch(r, limit) : need_of(r);
 }
 
 static void name(const relief *r, char *text, size_t size)
 {
     char words[SETTINGS][80] = {[CORRECT] = "correct: none",
                                 [TUNE] = "tune: false",
+                                [MOMENTS] = "moments: 8bit",
                                 [WEIGHTS] = "token_weights: even",
                                 [SEQUENTIAL] = "true_sequential: true",
                                 [THREADS] = "--threads 1"};
@@ -185,6 +225,7 @@ static void name(const relief *r, char *text, size_t size)
                    r->window);
     (void)snprintf(words[EVALUATED], sizeof words[EVALUATED], "window: %zu of the evaluation",
                    r->evaluated);
+    (void)snprintf(words[BATCH], sizeof words[BATCH], "batch: %zu", r->batch);
     size_t at = 0;
     for (size_t l = 0; l < SETTINGS; l++)
         if (r->changed[l] && at < size)

@@ -50,6 +50,7 @@ const char *pare_plan_phase_name(pare_plan_phase phase)
         [PARE_PHASE_PASSES] = "passes",
         [PARE_PHASE_STORE] = "packing",
         [PARE_PHASE_TRAIN] = "training",
+        [PARE_PHASE_SCORE] = "quality of the training",
         [PARE_PHASE_WRITE] = "writing",
         [PARE_PHASE_EVALUATE] = "evaluation",
         [PARE_PHASE_EXPORT] = "exports",
@@ -449,13 +450,13 @@ static pare_status count_training(pare__estimate *e)
     for (size_t i = 0; i < p->linears; i++)
         weights += (pare_plan_aware(p, &p->linear[i]) ? 2.5 : 1.0) * (double)p->linear[i].packed.n *
                    (double)p->linear[i].packed.k;
-    const double scores = training_scores(e, &w);
+    e->phase[PARE_PHASE_SCORE] = training_scores(e, &w);
     for (size_t i = 0; p->train.bf16 && i < PARE_WORK_PARTS; i++)
         w.products[i] *= bf16_operations(e);
     const double passes = e->settled->memory.keep ? 5 : 6;
     const double products = passes * pare__common_of(&w) + 3.0 * w.products[PARE_WORK_HEAD];
     e->phase[PARE_PHASE_TRAIN] =
-        scores + PARE_BESIDE_PRODUCTS * pare__over(tokens * products, e->rate.gemm) +
+        PARE_BESIDE_PRODUCTS * pare__over(tokens * products, e->rate.gemm) +
         pare__over(2.0 * tokens * (double)c->vocab, pare__parallel(e, e->rate.compare)) +
         pare__over(2.0 * steps * weights, e->rate.round);
     return PARE_OK;

@@ -15,6 +15,7 @@ typedef enum pare_plan_phase {
     PARE_PHASE_PASSES,   /* the steps of the recipe */
     PARE_PHASE_STORE,    /* weights loaded, packed, decoded, measured */
     PARE_PHASE_TRAIN,    /* both models forward, one back, the optimizer */
+    PARE_PHASE_SCORE,    /* windows held out, before and after training, both models */
     PARE_PHASE_WRITE,    /* the artifact on the disk */
     PARE_PHASE_EVALUATE, /* what the recipe evaluates, both models */
     PARE_PHASE_EXPORT,   /* written, read back and compared */

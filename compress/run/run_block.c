@@ -257,7 +257,7 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
 static bool was_told(const pare_run *run, size_t block)
 {
     bool told = false;
-    for (size_t i = run->units.found; i < block; i++)
+    for (size_t i = 0; i < block; i++)
         for (size_t r = 0; r < run->units.result[i].rows; r++)
             told |= run->units.result[i].row[r].thin;
     return told;
@@ -302,10 +302,9 @@ pare_status pare__run_block(pare_run *run, size_t block)
         s = found ? restore_block(run, block, true) : compress_block(run, block);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
-    if (!found) {
+    if (!found)
         tell_block(run, block);
-        tell_thin(run, block);
-    }
+    tell_thin(run, block);
     if (!run->walk.front)
         PARE_TRY(pare__run_kv(run, block));
     const bool needed = run->units.found < blocks || pare__run_watches_kv(run);

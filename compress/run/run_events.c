@@ -18,6 +18,8 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
         (void)snprintf(step, sizeof step, "%s %s", evaluates ? "evaluating" : "exporting", text);
         pare_ctx_step(run->cx, evaluates ? PARE__PHASE_EVALUATE : PARE__PHASE_EXPORT, step);
     }
+    if (kind == PARE_EVENT_NOTICE)
+        pare__run_warned(run, text);
     if (!run->events || !run->events->event)
         return;
     const pare_event e = {.kind = kind,

@@ -15,6 +15,7 @@
 #include "compress/run/run_linear.h"
 #include "compress/run/run_phases.h"
 #include "compress/run/run_team.h"
+#include "compress/run/run_warnings.h"
 #include "formats/packed_map.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
@@ -72,6 +73,7 @@ struct pare_run {
     pare_config shape;               /* of the model if all were like the current block */
     pare_lock *lock;                 /* of the output */
     pare_teller teller;              /* makes notices */
+    pare_run_warnings warnings;
     const char *recipe_portable;
     uint8_t training_asked[16]; /* hash of the settings of the step that trains */
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */

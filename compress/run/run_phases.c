@@ -31,6 +31,15 @@ static void expect(pare_run *run, size_t phase, const char *name, double seconds
     run->phase[phase] = (pare_phase){.name = name, .amount = seconds, .steps = steps};
 }
 
+static void expect_training(pare_run *run, const double s[PARE_PLAN_PHASES])
+{
+    const size_t steps = run->plan->training && run->front.found <= run->plan->out.blocks;
+    expect(run, PARE__PHASE_BEFORE, "quality before the training", s[PARE_PHASE_SCORE] / 2, steps);
+    expect(run, PARE__PHASE_TRAIN, "training", s[PARE_PHASE_TRAIN], steps);
+    expect(run, PARE__PHASE_AFTER, "quality after the training", s[PARE_PHASE_SCORE] / 2, steps);
+    run->phase[PARE__PHASE_BEFORE].piece = run->phase[PARE__PHASE_AFTER].piece = "scoring windows";
+}
+
 pare_status pare__run_phases(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
@@ -60,8 +69,7 @@ pare_status pare__run_phases(pare_run *run)
     expect(run, PARE__PHASE_FOUND, "finding blocks again", share * wave / 2, found + pruned > 0);
     expect(run, PARE__PHASE_PRUNE, plan->pruned ? "pruning blocks" : "quantizing blocks",
            (1 - share) * (wave + work) / walks, plan->training ? blocks - pruned : 0);
-    expect(run, PARE__PHASE_TRAIN, "training", s[PARE_PHASE_TRAIN],
-           plan->training && run->front.found <= blocks);
+    expect_training(run, s);
     expect(run, PARE__PHASE_BLOCKS, "compressing blocks",
            plan->training && walks < 2 ? s[PARE_PHASE_STORE] : (1 - share) * (wave + work) / walks,
            blocks - found);

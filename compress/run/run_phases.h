@@ -12,11 +12,13 @@ enum {
     PARE__PHASE_READ,
     PARE__PHASE_FINITE,
     PARE__PHASE_TOKENS,
-    PARE__PHASE_WEIGH, /* tokens, by the loss */
-    PARE__PHASE_KEEP,  /* statistics, in a file */
-    PARE__PHASE_FOUND, /* blocks of an earlier run */
-    PARE__PHASE_PRUNE, /* blocks, in front of a training */
+    PARE__PHASE_WEIGH,  /* tokens, by the loss */
+    PARE__PHASE_KEEP,   /* statistics, in a file */
+    PARE__PHASE_FOUND,  /* blocks of an earlier run */
+    PARE__PHASE_PRUNE,  /* blocks, in front of a training */
+    PARE__PHASE_BEFORE, /* windows held out scored in front of a training, and behind it */
     PARE__PHASE_TRAIN,
+    PARE__PHASE_AFTER,
     PARE__PHASE_BLOCKS,
     PARE__PHASE_FINISH,
     PARE__PHASE_EVALUATE,

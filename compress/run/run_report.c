@@ -177,39 +177,6 @@ static size_t count_on_cpu(const pare_report *r)
     return count;
 }
 
-static pare_status warn_of_cpu(pare_run *run, const pare_report_eval *e, const char **warning)
-{
-    char text[sizeof run->cx->what + 128];
-    (void)snprintf(text, sizeof text, "%s on %s ran on the CPU: %s",
-                   pare_evaluation_kind_name(e->kind), e->data, e->device_fallback);
-    *warning = pare_arena_text(run->a, text, strlen(text));
-    return *warning ? PARE_OK : PARE_ENOMEM;
-}
-
-/* The same texts that were told before the work began, and evaluations that ran elsewhere. */
-static pare_status take_warnings(pare_run *run, pare_report *r)
-{
-    char text[PARE_SHORTAGE_TEXT];
-    pare_shortage s;
-    const char **const warning =
-        PARE_NEW(run->a, const char *, run->plan->recipe.steps + r->evaluations);
-    if (!warning)
-        return PARE_ENOMEM;
-    r->warning = warning;
-    for (size_t i = 0; i < r->evaluations; i++)
-        if (r->evaluation[i].device_fallback)
-            PARE_TRY(warn_of_cpu(run, &r->evaluation[i], &warning[r->warnings++]));
-    for (size_t step = 0; step < run->plan->recipe.steps; step++) {
-        if (!pare_plan_short(run->plan, &run->settled, step, &s))
-            continue;
-        const char *const told = pare_shortage_text(run->plan, &run->settled, step, &s, text);
-        warning[r->warnings] = pare_arena_text(run->a, told, strlen(told));
-        if (!warning[r->warnings++])
-            return PARE_ENOMEM;
-    }
-    return PARE_OK;
-}
-
 /* Blocks that an earlier run finished, or, where all are still to be packed, at least pruned. */
 static size_t count_found(const pare_run *run)
 {
@@ -274,9 +241,10 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     r->peak_rss_bytes = pare_machine_peak_resident();
     r->peak_anonymous_bytes = peak_anonymous(run->cx);
     PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));
-    PARE_TRY(take_warnings(run, r));
+    PARE_TRY(pare__run_take_warnings(run, r));
     PARE_TRY(texts_of_run(run, r));
     r->thin = count_thin(run);
-    r->fallbacks = count_fallbacks(run) + r->thin + count_on_cpu(r);
+    r->fallbacks =
+        count_fallbacks(run) + r->thin + count_on_cpu(r) + pare__run_harmed(run->training);
     return pare_report_write(run->cx, r, plan->place.partial);
 }

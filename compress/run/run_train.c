@@ -128,12 +128,13 @@ static pare_status take_student(training *t)
 }
 
 /* On the windows that are held out: mean KL from the teacher, mean -ln p of the next token. */
-static pare_status measure(training *t, double *kl, double *nll)
+static pare_status measure(training *t, size_t phase, double *kl, double *nll)
 {
     const pare_run *const run = t->run;
     const pare_eval_opts opts = {
         .window = run->plan->window, .model = "the student", .baseline = "the model"};
     pare_eval_result found;
+    pare_ctx_step(run->cx, phase, run->phase[phase].name);
     PARE_TRY(pare_evaluate(run->cx, &t->student_f, &t->teacher_f, &opts, run->data.held_out.id,
                            run->data.held_out.count, &found));
     *kl = found.kl_mean;
@@ -195,7 +196,8 @@ static pare_status find_state(training *t)
         return PARE_OK;
     }
     PARE_TRY(pare_trainee_round(run->cx, &t->trainee));
-    PARE_TRY(measure(t, &t->state.result.kl_before, &t->state.result.nll_before));
+    PARE_TRY(
+        measure(t, PARE__PHASE_BEFORE, &t->state.result.kl_before, &t->state.result.nll_before));
     pare__notify(run, PARE_EVENT_NOTICE, "%s: KL %.4f on windows held out, before training",
                  name_of(run), t->state.result.kl_before);
     return PARE_OK;
@@ -209,6 +211,7 @@ static pare_status train_on(training *t, const pare_tokens *tokens)
     const pare_train_data data = {tokens->id, tokens->count / window, window};
     pare_train_opts o = run->plan->train;
     o.keep = run->settled.memory.keep;
+    o.what = run->phase[PARE__PHASE_TRAIN].name; /* which begins this phase */
     return pare_train(run->cx, &run->scratch, &t->trainee, &data, &o, &t->state.at,
                       &(pare_train_watch){see, t});
 }
@@ -248,18 +251,18 @@ static pare_status train(training *t)
     pare_run *const run = t->run;
     pare_training_result *const r = &t->state.result;
     pare_unit_result *const unit = &run->units.result[run->plan->out.blocks];
+    char harm[PARE_RUN_HARM_TEXT];
     PARE_TRY(take_student(t));
     PARE_TRY(find_state(t));
     PARE_TRY(run_steps(t));
-    const pare_status s = measure(t, &r->kl_after, &r->nll_after);
+    const pare_status s = measure(t, PARE__PHASE_AFTER, &r->kl_after, &r->nll_after);
     if (s == PARE_EINTERRUPTED && t->state.at.steps > t->begun)
         PARE_TRY(save_state(t));
     PARE_TRY(s);
-    pare__notify(run, PARE_EVENT_NOTICE, "%s: KL %.4f on windows held out, %s", name_of(run),
-                 r->kl_after,
-                 r->kl_after < r->kl_before
-                     ? "after training"
-                     : "warning: training made it worse; take a smaller rate or more samples");
+    pare__notify(run, PARE_EVENT_NOTICE, "%s: KL %.4f on windows held out, after training",
+                 name_of(run), r->kl_after);
+    if (pare__run_harmed(r))
+        pare__notify(run, PARE_EVENT_NOTICE, "warning: %s", pare__run_harm_text(run, r, harm));
     *unit = (pare_unit_result){.kept = PARE_NEW(run->a, pare_kept_hash, t->state.leaves),
                                .training = PARE_NEW(run->a, pare_training_result, 1)};
     if (!unit->kept || !unit->training)

@@ -123,6 +123,7 @@ typedef struct job_opts {
     struct pare_energy *energy;                                              /* counters, or NULL */
     void (*report)(void *self, const char *what, double done, double total); /* progress, or NULL */
     void *self;
+    void (*step)(void *self, size_t phase, const char *what); /* with the same self, or NULL */
 } job_opts;
 
 /* Runs one job; the message of a failure is copied to `what` (at least 1024 bytes) when given. */
@@ -134,7 +135,7 @@ static inline pare_status job_run(const job_place *p, job_opts o, char *what)
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     cx.interrupt = o.interrupt;
     cx.energy = o.energy;
-    cx.progress = (pare_progress){.report = o.report, .self = o.self};
+    cx.progress = (pare_progress){.report = o.report, .self = o.self, .step = o.step};
     ck_assert_int_eq(pare_pool_new(&cx, o.threads ? o.threads : 1, &cx.pool), PARE_OK);
     char recipe[512], output[512], share[512];
     (void)snprintf(share, sizeof share, "%s", job_path(p, o.share ? o.share : ""));

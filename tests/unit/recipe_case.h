@@ -47,7 +47,8 @@ static const pare_param recipe_gptq[] = {
      .when = "error"},
     {0}};
 
-static const pare_pass_words recipe_passes[] = {{"rtn", recipe_rtn}, {"gptq", recipe_gptq}};
+static const pare_pass_words recipe_passes[] = {{"rtn", recipe_rtn, false},
+                                                {"gptq", recipe_gptq, false}};
 enum { RECIPE_PASSES = 2, RECIPE_SETS = 8, RECIPE_CASE_MAX = (1 << 20) + 64 };
 
 /* Largest text that comes of repeating: above the largest recipe, but not in a search, where a few

@@ -350,6 +350,30 @@ START_TEST(what_diverges_stops_with_the_pass)
 }
 END_TEST
 
+/* A warning that the report has, too, and that --strict counts; with a break behind it as well. */
+START_TEST(a_training_that_does_harm_is_a_warning)
+{
+    static const char harm[] = "training made the model worse: KL ";
+    listener stop = {.at = harm}, again = {.wanted = harm};
+    const char *const file[] = {"two/run.json", "two/README.md", "two/report.html"};
+    char text[1 << 16];
+    recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 3000, batch: 4, rate: 3e-2}\n");
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    ck_assert_int_eq(run_listening(&again, "two"), PARE_OK);
+    ck_assert(!again.heard);
+    ck_assert_double_gt(figure("two", "training", "kl_after"),
+                        figure("two", "training", "kl_before"));
+    ck_assert_double_eq(figure("two", "evaluation_seconds", "fallbacks"), 1);
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        FILE *const f = fopen(job_path(&place, file[i]), "r");
+        ck_assert_ptr_nonnull(f);
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        ck_assert_int_eq(fclose(f), 0);
+        ck_assert_msg(strstr(text, harm) != NULL, "%s does not warn", file[i]);
+    }
+}
+END_TEST
+
 static const struct {
     const char *passes, *says;
     int line;
@@ -367,7 +391,9 @@ static const struct {
     {"  - wanda: {pattern: 2:4}\n  - distill: {windows: 11}\n", "fewer than the 12 of calibration",
      6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {windows: 24}\n",
-     "24 are 12 more than it calibrates on; the data have 12 more, and one is held out", 6},
+     "24 are 12 more than it calibrates on; the data have 12 more, and one is held out; give more "
+     "text, or at most windows: 23",
+     6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {kl: 0}\n", "all losses have weight 0", 6},
     {"  - wanda: {pattern: 2:4}\n  - distill: {relations: 1, pieces: 5}\n",
      "they cannot be cut into 5 equal pieces", 6},
@@ -396,6 +422,97 @@ START_TEST(what_cannot_be_is_refused_with_its_place)
 }
 END_TEST
 
+/* The teacher is the model already. */
+START_TEST(an_original_that_is_the_model_is_refused)
+{
+    char what[1024];
+    job_recipe(&place, HEAD "original: ./model\n" DATA "passes:\n  - distill: {tokens: 256}\n"
+                            "  - rtn: {bits: 4, group: 32}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "recipe.yaml:3:11: ") && strstr(what, "is the model itself, from "),
+                  "%s", what);
+}
+END_TEST
+
+enum { STEPS = 512 };
+
+static void add_step(char steps[STEPS], const char *what)
+{
+    const size_t at = strlen(steps);
+    (void)snprintf(steps + at, STEPS - at, "%s, ", what);
+}
+
+static void take_step(void *self, size_t phase, const char *what)
+{
+    (void)phase;
+    if (strstr(what, "quality "))
+        add_step(self, what);
+}
+
+static void take_piece(void *self, const char *what, double done, double total)
+{
+    (void)total;
+    if (done == 0 && strcmp(what, "training") == 0 && !strstr(self, "training, training"))
+        add_step(self, what);
+}
+
+/* Windows held out are scored in steps of their own, around the training. */
+START_TEST(what_measures_a_training_has_a_name)
+{
+    char steps[STEPS] = "";
+    recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 256, batch: 4}\n");
+    ck_assert_int_eq(
+        job_run(&place,
+                (job_opts){.output = "out", .report = take_piece, .step = take_step, .self = steps},
+                NULL),
+        PARE_OK);
+    ck_assert_msg(
+        strstr(steps, "quality before the training, training, quality after the training, "), "%s",
+        steps);
+}
+END_TEST
+
+/* A recipe that leaves no window to hold out is told which number leaves some. */
+START_TEST(samples_that_leave_windows_are_named)
+{
+    static const char *const says[][2] = {
+        {"24", "calibration takes every window: the data have 24; samples: 19 leaves 5"},
+        {"all", "give samples a number that leaves some, 32 are enough"}};
+    char what[1024], set[64];
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(set, sizeof set, "calibration.samples=%s", says[i][0]);
+        const char *const sets = set;
+        recipe("  - wanda: {pattern: 2:4}\n" TRAIN "}\n");
+        ck_assert_int_eq(
+            job_run(&place, (job_opts){.output = "out", .sets = {sets}, .set_count = 1}, what),
+            PARE_EUSAGE);
+        ck_assert_msg(strstr(what, says[i][1]) != NULL, "%s", what);
+    }
+}
+END_TEST
+
+/* A key that is not there is told those that are: targets and skip of steps that take them. */
+START_TEST(only_keys_that_a_step_takes_are_listed)
+{
+    static const struct {
+        const char *pass;
+        bool takes;
+    } row[] = {{"distill", false},
+               {"rotate", false},
+               {"channels", false},
+               {"ziplm", true},
+               {"wanda", true}};
+    char what[1024], text[128];
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        (void)snprintf(text, sizeof text, "  - %s: {qqqq: false}\n", row[i].pass);
+        recipe(text);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+        ck_assert_msg(strstr(what, "known: ") && !strstr(what, "targets, skip") == !row[i].takes,
+                      "%s", what);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("distill_job");
@@ -413,8 +530,13 @@ int main(void)
     tcase_add_test(t, linears_that_stay_dense_are_quantized_too);
     tcase_add_test(t, zeros_are_those_of_the_pruner);
     tcase_add_test(t, what_diverges_stops_with_the_pass);
+    tcase_add_test(t, a_training_that_does_harm_is_a_warning);
     tcase_add_loop_test(t, what_cannot_be_is_refused_with_its_place, 0,
                         sizeof refused / sizeof *refused);
+    tcase_add_test(t, an_original_that_is_the_model_is_refused);
+    tcase_add_test(t, what_measures_a_training_has_a_name);
+    tcase_add_test(t, samples_that_leave_windows_are_named);
+    tcase_add_test(t, only_keys_that_a_step_takes_are_listed);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

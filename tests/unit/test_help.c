@@ -132,6 +132,18 @@ static void flatten(const char *from, char to[1024])
     }
 }
 
+/* Rows of "pare help exit": a code of three places, and its text. */
+static size_t count_exits(void)
+{
+    size_t count = 0;
+    for (const char *at = call("help exit", OUT)->text; at; at = strchr(at + 1, '\n')) {
+        int end = 0;
+        (void)sscanf(at, "%*1[\n]  %*d %n", &end);
+        count += end == (int)sizeof "\n  130  " - 1;
+    }
+    return count;
+}
+
 START_TEST(exit_codes_are_explained_as_in_the_documents)
 {
     char code[8], text[512], said[1024], command[32];
@@ -146,7 +158,7 @@ START_TEST(exit_codes_are_explained_as_in_the_documents)
         rows++;
     }
     ck_assert_int_eq(fclose(f), 0);
-    ck_assert_uint_eq(rows, 7);
+    ck_assert_uint_eq(rows, count_exits());
     ck_assert_str_eq(call("help error", OUT)->text, call("help exit", OUT)->text);
 }
 END_TEST

@@ -129,6 +129,12 @@ static const struct {
     {"calibration: {tokens: tokens.i32, samples: 256, window: 64}\n"
      "passes:\n  - gptq: {group: 32, correct: none}\n",
      "calibration.token_weights=even", "or say token_weights: even (", 1},
+    {"calibration: {tokens: tokens.i32, samples: 16, window: 64}\n"
+     "passes:\n  - wanda: {pattern: 2:4}\n  - distill: {batch: 4}\n",
+     "passes.1.distill.moments=8bit", "or say moments: 8bit (", 1},
+    {"calibration: {tokens: tokens.i32, samples: 40, window: 64}\n"
+     "passes:\n  - wanda: {pattern: 2:4}\n  - distill: {batch: 32, moments: 8bit}\n",
+     "passes.1.distill.batch=1", "or say batch: ", 1},
     {"passes:\n  - rtn: {group: 32}\nevaluate:\n  - kl: {tokens: tokens.i32, window: 64}\n", NULL,
      "or say --threads 1 (", 16},
 };

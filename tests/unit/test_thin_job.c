@@ -126,6 +126,7 @@ enum { USELESS = sizeof useless / sizeof *useless };
 START_TEST(a_useless_calibration_is_told_and_does_no_harm)
 {
     const size_t u = (size_t)_i % USELESS, p = (size_t)_i / USELESS;
+    char text[1 << 16];
     write_tokens(useless[u].samples * useless[u].window, useless[u].token);
     recipe(useless[u].samples, useless[u].window, pairs[p].method);
     ck_assert_int_eq(run("thin", 3, "thin"), LINEARS);
@@ -138,6 +139,11 @@ START_TEST(a_useless_calibration_is_told_and_does_no_harm)
             !strstr(o->text, "calibration: block 2") &&
             strstr(o->text, " of 7 linears; the first, model.layers.0.self_attn.q_proj, saw "),
         "%s", o->text);
+    FILE *const f = fopen(job_path(&place, "thin/run.json"), "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_msg(strstr(text, "\"calibration: block 1 of 2: ") != NULL, "%s", text);
     if (!pairs[p].plain)
         return;
     recipe(useless[u].samples, useless[u].window, pairs[p].plain);
