@@ -123,7 +123,7 @@ def write(path, name, tokens, merges):
 
 
 def ours(program, path):
-    run = subprocess.run([program, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run = subprocess.run([program, path, str(LINES)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if run.returncode:
         return run.stderr.decode()
     words, rows, at = struct.unpack("<%di" % (len(run.stdout) // 4), run.stdout), [], 0
