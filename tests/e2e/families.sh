@@ -244,7 +244,10 @@ kv_cache: {method: kvquant}'
     mixtral | *_moe | qwen3_next | gpt_oss | deepseek* | llama4*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$learned" ;;
     *)
         recipe "$learned"
-        run compress recipe.yaml --restart
+        case $name in
+        phi3_longrope) run compress recipe.yaml --restart ;;
+        *) run compress recipe.yaml --restart --set passes.0.omniquant.epochs=6 ;; # enough for these
+        esac
         below $fair "omniquant and rtn int4"
         case $name in
         gpt2 | bitnet | olmo[23])
