@@ -1,5 +1,7 @@
 /* dx += dy W with dy and W rounded to BF16: a panel of rows of W at once, turned on its side for
  * the product of the list, column by column of tasks. */
+#include <string.h>
+
 #include "runtime/gram_bf16.h"
 #include "runtime/linear_internal.h"
 #include "runtime/small.h"
@@ -52,6 +54,33 @@ static const float *columns_of(const undo_call *u, undo_room *room, size_t c, si
     return room->columns;
 }
 
+/* The panel's columns [c, c + count) on their side, rounded. */
+static void turn(const undo_call *u, undo_room *room, size_t c, size_t count)
+{
+    size_t ld;
+    const float *const from = columns_of(u, room, c, count, &ld);
+    u->kernels->transpose_f32(room->turned, u->depth, from, ld, u->depth, count);
+    u->kernels->cvt_f32_bf16(room->rounded, room->turned, count * u->depth);
+}
+
+/* The same of weights in BF16, an even count: pairs of columns are turned as 32 bits each, the left
+ * column in the lower half, and taken apart. With few rows of dy this is most of the work. */
+static void turn_bf16(const undo_call *u, undo_room *room, size_t c, size_t count)
+{
+    const size_t pairs = count / 2, depth = u->depth;
+    const uint16_t *const from = (const uint16_t *)u->w->data + u->first * u->w->k + c;
+    for (size_t i = 0; i < depth; i++)
+        memcpy(room->columns + i * pairs, from + i * u->w->k, count * sizeof *from);
+    u->kernels->transpose_f32(room->turned, depth, room->columns, pairs, depth, pairs);
+    for (size_t j = 0; j < pairs; j++)
+        for (size_t i = 0; i < depth; i++) {
+            uint32_t pair;
+            memcpy(&pair, &room->turned[j * depth + i], sizeof pair);
+            room->rounded[2 * j * depth + i] = (uint16_t)pair;
+            room->rounded[(2 * j + 1) * depth + i] = (uint16_t)(pair >> 16);
+        }
+}
+
 static void undo_columns(void *arg, size_t begin, size_t end, size_t worker)
 {
     const undo_call *const u = arg;
@@ -59,10 +88,7 @@ static void undo_columns(void *arg, size_t begin, size_t end, size_t worker)
     const size_t k = u->w->k;
     for (size_t c = begin * COLUMNS; c < pare_smaller(end * COLUMNS, k); c += COLUMNS) {
         const size_t count = pare_smaller(COLUMNS, k - c);
-        size_t ld;
-        const float *const from = columns_of(u, room, c, count, &ld);
-        u->kernels->transpose_f32(room->turned, u->depth, from, ld, u->depth, count);
-        u->kernels->cvt_f32_bf16(room->rounded, room->turned, count * u->depth);
+        (u->w->dtype == PARE_BF16 && count % 2 == 0 ? turn_bf16 : turn)(u, room, c, count);
         for (size_t t = 0; t < u->rows; t += TOKENS) {
             const size_t m = pare_smaller(TOKENS, u->rows - t);
             u->kernels->gemm_bf16_bf16(room->product, COLUMNS, u->rounded + t * u->depth, u->depth,
