@@ -51,9 +51,9 @@ const pare_param pare_experts_params[] = {
                     .max = 1 << 24,
                     .words = min_tokens_words,
                     .help =
-                        "tokens of the calibration that an expert is to see; auto: three for each "
-                        "input of its widest linear, as gptq needs, or of its others where the "
-                        "calibration has fewer"},
+                        "tokens of the calibration that an expert is to see; auto: as many as have "
+                        "three new ones for each input of its widest linear, as gptq needs, or of "
+                        "its others where the calibration has fewer, or 128"},
     [COLD] = {.name = "cold",
               .type = PARE_PARAM_CHOICE,
               .words = cold_words,

@@ -351,12 +351,11 @@ static void print_text(const pare_cli *cli, const pare_compress_result *result)
             "calibration       too little for %zu of %zu linears, which layers.csv lists\n",
             r->thin, r->rows);
     if (r->experts.count)
-        (void)printf(
-            "experts           at least %lld token%s of the calibration reach%s one, median "
-            "%lld; fewer than %llu reach %zu of %zu (run.json)\n",
-            (long long)r->experts.least, pare_plural((unsigned long long)r->experts.least),
-            r->experts.least == 1 ? "es" : "", (long long)r->experts.median,
-            (unsigned long long)r->experts.min_tokens, r->experts.cold, r->experts.count);
+        (void)printf("experts           least %lld, median %lld tokens of the calibration for one; "
+                     "%zu of %zu "
+                     "get fewer than %llu (run.json)\n",
+                     (long long)r->experts.least, (long long)r->experts.median, r->experts.cold,
+                     r->experts.count, (unsigned long long)r->experts.min_tokens);
     if (r->untokenized)
         (void)printf("note              " PARE_CLI_UNTOKENIZED "\n");
     print_time(result);

@@ -114,9 +114,9 @@ static void print_experts(const pare_plan *p)
         calibrated |= p->expert_kinds[s] != 0;
     if (p->experts && calibrated)
         (void)printf(
-            "%-17s %zu in a block; statistics of %zu in each pass; below %llu token%s: %s\n",
+            "%-17s %zu in a block; statistics of %zu in each pass; below %llu %stoken%s: %s\n",
             "experts", p->model.config.experts, p->settled.memory.chunk, (unsigned long long)tokens,
-            pare_plural(tokens), pare_cold_policy_name(c->cold));
+            c->min_tokens ? "" : "new ", pare_plural(tokens), pare_cold_policy_name(c->cold));
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (p->left && p->left[i])
             (void)printf("%-17s works on attention only; the inputs of %zu linear%s of MLPs, which "

@@ -130,8 +130,9 @@ uint64_t pare_need_of_experts(const pare_plan *plan, const pare_settled *settled
 
 uint64_t pare_plan_min_tokens(const pare_plan *plan, const pare_settled *settled)
 {
-    const size_t given = plan->recipe.calibration.min_tokens;
-    return given ? given : pare_need_of_experts(plan, settled);
+    const uint64_t given = plan->recipe.calibration.min_tokens, all = all_tokens(plan, settled);
+    const uint64_t tokens = given ? given : pare_need_of_experts(plan, settled);
+    return all && tokens > all ? all : tokens;
 }
 
 bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, const pare_step *step,

@@ -32,7 +32,7 @@ double pare_need_effective(const pare_plan *plan, const pare_settled *settled,
 
 /* Tokens that an expert is to see: as many as the passes that need most need for its widest linear,
  * or for its others where the calibration has fewer new ones (experts: {min_tokens: auto}); and
- * what the recipe says. */
+ * what the recipe says, at most all that there are. */
 uint64_t pare_need_of_experts(const pare_plan *plan, const pare_settled *settled);
 uint64_t pare_plan_min_tokens(const pare_plan *plan, const pare_settled *settled);
 

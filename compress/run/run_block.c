@@ -243,13 +243,16 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
     pare__notify(
         run, PARE_EVENT_NOTICE,
         "warning: calibration: block %zu of %zu: too little for %zu of %zu linears; the first, %s, "
-        "saw %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; give more text or "
-        "samples%s; layers.csv lists the linears of all blocks",
+        "saw %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; %s%s; layers.csv "
+        "lists the linears of all blocks",
         block + 1, plan->out.blocks, count, run->units.result[block].rows, r->linear.name,
         (unsigned long long)tokens, pare_plural(tokens),
         (unsigned long long)pare_need_fresh(plan, &run->settled, tokens), is,
         pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,
         pare_need_outcome(step, false),
+        plan->recipe.calibration.kind == PARE_CALIBRATION_FROM
+            ? "gather statistics of more text or samples"
+            : "give more text or samples",
         asks ? ", or experts: {min_tokens: auto} in the calibration" : "");
 }
 

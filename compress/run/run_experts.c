@@ -76,12 +76,49 @@ static void tell_cold(pare_run *run, size_t block)
     if (count)
         pare__notify(
             run, PARE_EVENT_NOTICE,
-            "block %zu of %zu: %zu of %zu experts %s fewer than %llu token%s of the calibration "
+            "%sblock %zu of %zu: %zu of %zu experts %s fewer than %llu token%s of the calibration "
             "(%s); %s",
-            block + 1, run->plan->out.blocks, count, experts, count == 1 ? "gets" : "get",
-            (unsigned long long)least, pare_plural(least), list,
+            c->cold == PARE_COLD_RTN ? "warning: " : "", block + 1, run->plan->out.blocks, count,
+            experts, count == 1 ? "gets" : "get", (unsigned long long)least, pare_plural(least),
+            list,
             c->cold == PARE_COLD_RTN ? "their inputs count as white noise"
                                      : "other tokens make up for those that are missing");
+}
+
+/* Tokens that an expert sees. */
+static uint64_t tokens_of(const pare_run *run, size_t e)
+{
+    return run->experts.routed[e] + run->experts.fill[e + 1].want;
+}
+
+/* What is gathered of an expert: nothing of a site whose linears get their plain form for want of
+ * tokens. */
+static void kinds_of(const pare_run *run, size_t block, size_t e, unsigned kinds[PARE_SITES])
+{
+    const pare_plan *const plan = run->plan;
+    const bool all = run->walk.keeps || plan->kept.used || run->experts.cold[e] == PARE_COLD_RTN;
+    for (unsigned site = 0; site < PARE_SITES; site++)
+        kinds[site] = all || !pare_need_is_hopeless(plan, &run->settled, block, e + 1,
+                                                    (pare_site)site, tokens_of(run, e))
+                          ? run->walk.expert_kinds[site]
+                          : 0;
+}
+
+/* Adds other tokens to those of an expert, `least` in all, unless that is still too few for each of
+ * its linears. */
+static void fill_up(pare_run *run, size_t block, size_t e, uint64_t least)
+{
+    const uint64_t all = (uint64_t)run->settled.samples * run->plan->window,
+                   own = run->experts.routed[e];
+    unsigned kinds[PARE_SITES], any = 0;
+    run->experts.fill[e + 1] = (pare_fill){.want = least - own, .of = all - own};
+    kinds_of(run, block, e, kinds);
+    for (size_t site = 0; site < PARE_SITES; site++)
+        any |= kinds[site];
+    if (any)
+        return;
+    run->experts.cold[e] = PARE_COLD_NOT;
+    run->experts.fill[e + 1] = (pare_fill){0};
 }
 
 /* How many tokens reach each expert of the block as it is now, or did in the model that statistics
@@ -111,8 +148,7 @@ pare_status pare__run_experts_count(pare_run *run, size_t block)
         run->experts.cold[e] = cold ? c->cold : PARE_COLD_NOT;
         run->experts.fill[e + 1] = (pare_fill){0};
         if (run->experts.cold[e] == PARE_COLD_FILL)
-            run->experts.fill[e + 1] =
-                (pare_fill){.want = (least < all ? least : all) - own, .of = all - own};
+            fill_up(run, block, e, least);
     }
     tell_cold(run, block);
     return PARE_OK;
@@ -124,25 +160,6 @@ typedef struct chunk {
     pare_stats *stats;           /* [count] */
     float *identity[PARE_SITES]; /* H of sites without statistics, one for all; or NULL */
 } chunk;
-
-/* Tokens that an expert sees. */
-static uint64_t tokens_of(const pare_run *run, size_t e)
-{
-    return run->experts.routed[e] + run->experts.fill[e + 1].want;
-}
-
-/* What is gathered of an expert: nothing of a site whose linears get their plain form for want of
- * tokens. */
-static void kinds_of(const pare_run *run, size_t block, size_t e, unsigned kinds[PARE_SITES])
-{
-    const pare_plan *const plan = run->plan;
-    const bool all = run->walk.keeps || plan->kept.used || run->experts.cold[e] == PARE_COLD_RTN;
-    for (unsigned site = 0; site < PARE_SITES; site++)
-        kinds[site] = all || !pare_need_is_hopeless(plan, &run->settled, block, e + 1,
-                                                    (pare_site)site, tokens_of(run, e))
-                          ? run->walk.expert_kinds[site]
-                          : 0;
-}
 
 /* The identity in place of an H that is not gathered. */
 static pare_status put_identity(pare_run *run, chunk *k, size_t e, size_t site, pare_site_stats *s)
