@@ -143,7 +143,7 @@ static pare_status count_route(const pare_ops *o, pare_array logit, const pare_r
     const size_t used = how->used;
     *r = (pare_routes){.rows = logit.rows, .experts = logit.width, .used = used, .router = *how};
     pare__count_add(o, logit.rows, used * (sizeof *r->picked + sizeof *r->weight));
-    pare__count_add(o, logit.rows, used * sizeof *r->visit);
+    pare__count_add(o, logit.rows, (used + 1) * sizeof *r->visit); /* one: fill_up of experts */
     pare__count_add(o, r->experts + 1, sizeof *r->start);
     r->start = PARE_NEW(o->scratch, size_t, r->experts + 1);
     if (!r->start)

@@ -125,7 +125,7 @@ static pare_status run_experts(const experts *e)
 {
     for (size_t i = 0; i < e->c->experts; i++) {
         visitor v = {.expert = i};
-        pare_routes filled;
+        pare_routes filled = {0};
         pare_mark mark;
         PARE_TRY(e->o->op->mark(e->o, &mark));
         pare_status s = visits_of(e, &filled, &v);

@@ -273,7 +273,8 @@ static const struct {
      "another job (--restart replaces it), holds something that pare did not write, or is in use"},
     {PARE_EXIT_FALLBACK,
      "done, with a numeric fallback, weights too small for their storage, too little calibration "
-     "for a pass, an expert that few tokens reach, a training that made the model worse, or an "
+     "for a pass, an expert that few tokens reach with cold: rtn, a training that made the model "
+     "worse, or an "
      "evaluation that device: auto left to the CPU, under --strict; init --from: something was "
      "left out"},
     {PARE_EXIT_INPUT, "bad, damaged, missing or unsupported input file, or one that changed during "

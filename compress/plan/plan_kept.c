@@ -53,15 +53,19 @@ static pare_status adopt(pare_ctx *cx, pare_plan *plan)
     const bool loss = strcmp(about->token_weights, pare_token_weighing_name(PARE_TOKENS_LOSS)) == 0;
     const bool bf16 = strcmp(about->precision, pare_precision_name(PARE_PRECISION_BF16)) == 0;
     const bool rtn = strcmp(about->cold, pare_cold_policy_name(PARE_COLD_RTN)) == 0;
+    enum { COLD = 2 }; /* says nothing of a model without experts */
     const char *const words[][2] = {
         {about->token_weights,
          pare_token_weighing_name(loss ? PARE_TOKENS_LOSS : PARE_TOKENS_EVEN)},
         {about->precision, pare_precision_name(bf16 ? PARE_PRECISION_BF16 : PARE_PRECISION_F32)},
         {about->cold, pare_cold_policy_name(rtn ? PARE_COLD_RTN : PARE_COLD_FILL)}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i][0], words[i][1]) != 0)
-            return pare_fail(cx, PARE_EFORMAT, "%s: settings: \"%s\" is none that pare knows",
-                             plan->kept.path, words[i][0]);
+        if (strcmp(words[i][0], words[i][1]) != 0 && (i < COLD || about->experts))
+            return pare_fail(
+                cx, PARE_EFORMAT,
+                "%s: settings: \"%s\" is none that this version of pare knows; keep the "
+                "statistics anew",
+                plan->kept.path, words[i][0]);
     c->samples = about->samples;
     c->window = about->window;
     c->window_given = true;
@@ -92,7 +96,6 @@ static pare_status adopt_imatrix(pare_ctx *cx, pare_arena *a, pare_plan *plan)
                            .tokens_sha256 = "",
                            .token_weights = pare_token_weighing_name(PARE_TOKENS_EVEN),
                            .precision = pare_precision_name(PARE_PRECISION_F32),
-                           .min_tokens = 1,
                            .cold = pare_cold_policy_name(PARE_COLD_FILL)};
     return adopt(cx, plan);
 }
@@ -219,7 +222,10 @@ pare_status pare__plan_kept_look(pare_ctx *cx, pare_arena *a, const pare_plan *p
         return s;
     pare_stats_about own = found;
     pare_plan_kept_asks(plan, &plan->settled, seed, &own);
-    if (!own.samples) /* all that the text gives */
+    /* What the job will know when it has read the text. */
+    if (!own.samples || plan->recipe.calibration.min_tokens == 0)
+        own.min_tokens = found.min_tokens;
+    if (!own.samples)
         own.samples = found.samples;
     const char *const what = pare_stats_about_differ(&found, &own, values);
     return what ? pare_plan_kept_fail(cx, plan, what, values) : PARE_OK;

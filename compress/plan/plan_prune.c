@@ -170,7 +170,9 @@ pare_status pare__plan_refuse_no_rest(pare_ctx *cx, const pare_plan *plan, size_
                    "calibration takes every window: the data have %zu; samples: %zu leaves %zu",
                    windows, windows - rest, rest);
     return pare__plan_refuse_held_out(cx, plan,
-                                      windows > 1 ? why : "calibration takes the only window");
+                                      windows > 1    ? why
+                                      : windows == 1 ? "calibration takes the only window"
+                                                     : "the data have no whole window");
 }
 
 /* A file of tokens tells its windows by its size; texts are cut when they are read. */
@@ -216,6 +218,6 @@ pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return pare__plan_refuse_held_out(
             cx, plan,
             "calibration takes every window (samples: all); give samples "
-            "a number that leaves some, 32 are enough");
+            "a number that leaves windows to measure, up to 32");
     return c->kind == PARE_CALIBRATION_TOKENS ? check_tokens(cx, a, plan) : PARE_OK;
 }

@@ -182,7 +182,7 @@ static uint64_t shrink_window(relief *r, size_t *window, size_t from, uint64_t l
     return need;
 }
 
-/* The largest batch that fits with the settings changed, or one window. */
+/* The batch halved until the job fits with the settings changed, or one window. */
 static uint64_t shrink_batch(relief *r, uint64_t limit)
 {
     uint64_t need = UINT64_MAX;

@@ -98,9 +98,9 @@ typedef struct pare_report {
     const pare_linear_result *row;
     size_t rows, tables; /* of the blocks; behind them of embeddings and head */
     size_t fallbacks; /* rows that took a step of the numeric ladder or got too little calibration,
-                         those of an expert that too few tokens reach among them, steps that take
-                         parts out by too little calibration, evaluations that no GPU could run, a
-                         training that made the model worse */
+                         those of an expert whose inputs count as white noise among them, steps that
+                         take parts out by too little calibration, evaluations that no GPU could
+                         run, a training that made the model worse */
     size_t thin;      /* of these, rows and steps that got too little calibration */
     pare_report_experts experts; /* count 0: none were counted */
     const pare_report_eval *evaluation;

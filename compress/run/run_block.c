@@ -218,7 +218,7 @@ static bool asks_too_little(const pare_run *run, const pare_unit_result *unit)
     bool thin = false;
     for (size_t i = 0; i < unit->rows; i++)
         thin |= unit->row[i].part > 0 && unit->row[i].thin;
-    return thin && c->kind != PARE_CALIBRATION_FROM && c->min_tokens &&
+    return thin && c->kind != PARE_CALIBRATION_FROM && c->cold == PARE_COLD_FILL && c->min_tokens &&
            c->min_tokens < pare_need_of_experts(run->plan, &run->settled);
 }
 

@@ -128,7 +128,7 @@ pare_status pare__run_experts_count(pare_run *run, size_t block)
 {
     const pare_calibration *const c = &run->plan->recipe.calibration;
     const size_t experts = run->model.config.experts;
-    const bool stays = run->plan->kept.imatrix || (run->walk.keeps && c->cold == PARE_COLD_RTN);
+    const bool stays = run->walk.keeps && c->cold == PARE_COLD_RTN;
     const uint64_t all = (uint64_t)run->settled.samples * run->plan->window,
                    least = pare_plan_min_tokens(run->plan, &run->settled);
     run->experts.counted = true;

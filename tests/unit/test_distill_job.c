@@ -477,7 +477,7 @@ START_TEST(samples_that_leave_windows_are_named)
 {
     static const char *const says[][2] = {
         {"24", "calibration takes every window: the data have 24; samples: 19 leaves 5"},
-        {"all", "give samples a number that leaves some, 32 are enough"}};
+        {"all", "give samples a number that leaves windows to measure, up to 32"}};
     char what[1024], set[64];
     for (size_t i = 0; i < 2; i++) {
         (void)snprintf(set, sizeof set, "calibration.samples=%s", says[i][0]);

@@ -644,7 +644,7 @@ START_TEST(windows_that_cannot_be_held_out_are_told)
          "calibration"},
         {HELD(1, "text: [short.txt]"),
          "recipe.yaml:3:11: evaluate: held_out has no windows to measure: calibration "
-         "takes every window"},
+         "takes the only window"},
     };
     const job_place p = make_place();
     char what[1024];

@@ -303,8 +303,8 @@ START_TEST(experts_that_nobody_takes_are_not_missed)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .events = &events}, NULL),
                      PARE_OK);
     ck_assert_msg(
-        strstr(notice, "1 of 8 experts gets fewer than 100000 tokens of the calibration (3: "),
-        "%s", notice);
+        strstr(notice, "1 of 8 experts gets fewer than 768 tokens of the calibration (3: "), "%s",
+        notice);
     ck_assert_ptr_nonnull(strstr(notice, "their inputs count as white noise"));
 }
 END_TEST
