@@ -36,8 +36,8 @@ static bool takes_next(pare_fill *f)
  * in front of their outputs. */
 static pare_status fill_up(const experts *e, pare_fill *fill, pare_routes *filled, visitor *v)
 {
-    const pare_visit *own = e->routes.visit + e->routes.start[v->expert], *const end =
-                                                                              own + v->rows;
+    const pare_visit *own = e->routes.visit + e->routes.start[v->expert];
+    const pare_visit *const end = own + v->rows;
     filled->visit = pare_arena_take_raw(e->o->scratch, e->x.rows, sizeof *filled->visit);
     filled->start = PARE_NEW(e->o->scratch, size_t, 2);
     if (!filled->visit || !filled->start)
