@@ -468,7 +468,7 @@ pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_export_targe
                  .arena = a,
                  .target = t,
                  .m = m,
-                 .family = pare__gguf_family_for(m->config->arch->model_type),
+                 .family = pare__gguf_family_for(m->config),
                  .tensor = tensor,
                  .tensors = tensors,
                  .item = PARE_NEW(a, pare_gguf_item, 2 * (m->linears + m->tables) + tensors + 4)};

@@ -38,13 +38,26 @@ static size_t width_of_all(const pare__gguf_family *f, const pare_config *c)
     return c->expert_width * (strcmp(f->arch, "llama") == 0 ? 1 : c->experts_used);
 }
 
+static void put_width(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
+{
+    static const char key[] = "feed_forward_length";
+    char full[128];
+    if (!c->uneven) {
+        put_size(w, f, key, width_of_all(f, c));
+        return;
+    }
+    pare_gguf_put_array(w, key_of(f, key, full), PARE_GGUF_I32, c->blocks);
+    for (size_t i = 0; i < c->blocks; i++)
+        pare_gguf_add_i32(w, (int32_t)pare_config_mlp(c, i));
+}
+
 /* Keys that the reader needs and we have one field for. */
 static void put_sizes(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
 {
     put_size(w, f, "context_length", c->context);
     put_size(w, f, "embedding_length", c->hidden);
     put_size(w, f, "block_count", c->blocks);
-    put_size(w, f, "feed_forward_length", width_of_all(f, c));
+    put_width(f, c, w);
     put_size(w, f, "attention.head_count", c->heads);
     put_size(w, f, "attention.head_count_kv", c->kv_heads);
     put_size(w, f, "vocab_size", c->vocab);
@@ -140,7 +153,7 @@ static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf
 pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const pare_export_target *t,
                                const char *program, pare_gguf_writer *w)
 {
-    const pare__gguf_family *const f = pare__gguf_family_for(c->arch->model_type);
+    const pare__gguf_family *const f = pare__gguf_family_for(c);
     (void)cx;
     pare_gguf_put_text(w, "general.architecture", f->arch, strlen(f->arch));
     pare_gguf_put_text(w, "general.type", "model", 5);
@@ -152,6 +165,14 @@ pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const pare_ex
     put_choices(f, c, w);
     put_rope(f, c, w);
     return PARE_OK;
+}
+
+static bool same_widths(const pare_config *was, const pare_config *is)
+{
+    for (size_t i = 0; i < was->blocks && i < is->blocks; i++)
+        if (pare_config_mlp(was, i) != pare_config_mlp(is, i))
+            return false;
+    return true;
 }
 
 static bool same(double x, double y)
@@ -184,10 +205,10 @@ pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const p
     const size_t pairs = pare_rope_pairs(was);
     const bool local = was->window && was->rope_local.theta > 0;
     const char *const what =
-        was->hidden != is->hidden || was->intermediate != is->intermediate ||
-                was->blocks != is->blocks || was->heads != is->heads ||
-                was->kv_heads != is->kv_heads || was->head_dim != is->head_dim ||
-                was->vocab != is->vocab || was->context != is->context
+        was->hidden != is->hidden || !same_widths(was, is) || was->blocks != is->blocks ||
+                was->heads != is->heads || was->kv_heads != is->kv_heads ||
+                was->head_dim != is->head_dim || was->vocab != is->vocab ||
+                was->context != is->context
             ? "sizes"
         : was->experts != is->experts || was->experts_used != is->experts_used ||
                 was->expert_width != is->expert_width
@@ -264,7 +285,7 @@ static const char *bias_too_much(const pare__gguf_family *f, const pare_export_m
 
 bool pare_gguf_keeps_window(const pare_config *c)
 {
-    const pare__gguf_family *const f = pare__gguf_family_for(c->arch->model_type);
+    const pare__gguf_family *const f = pare__gguf_family_for(c);
     return !f || !(f->how & PARE__GGUF_NO_WINDOW) || c->window == 0 || c->window >= c->context;
 }
 
@@ -313,7 +334,7 @@ static pare_status check_scaling(pare_ctx *cx, const pare__gguf_family *f, const
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
 {
     const pare_config *const c = m->config;
-    const pare__gguf_family *const f = pare__gguf_family_for(c->arch->model_type);
+    const pare__gguf_family *const f = pare__gguf_family_for(c);
     const char *const name = c->arch->model_type;
     if (!f)
         return pare_fail(cx, PARE_ENOTSUP,

@@ -73,16 +73,15 @@ static const char *output_type(const place *p, const char *type)
 
 static bool is_large(const pare_config *c)
 {
-    const char *const arch = pare__gguf_family_for(c->arch->model_type)->arch;
-    return c->blocks == 80 &&
-           (strcmp(arch, "qwen2") == 0 || (strcmp(arch, "llama") == 0 && c->heads != c->kv_heads));
+    const char *const arch = pare__gguf_family_for(c)->arch;
+    return c->blocks == 80 && (strcmp(arch, "qwen2") == 0 || strcmp(arch, "deci") == 0 ||
+                               (strcmp(arch, "llama") == 0 && c->heads != c->kv_heads));
 }
 
 const char *pare__gguf_mixed_outer(const pare_export_target *t, const pare_config *c,
                                    bool embedding)
 {
-    const bool own =
-        !c->tied || (pare__gguf_family_for(c->arch->model_type)->how & PARE__GGUF_HEAD) != 0;
+    const bool own = !c->tied || (pare__gguf_family_for(c)->how & PARE__GGUF_HEAD) != 0;
     return embedding && own ? t->block : "Q6_K";
 }
 

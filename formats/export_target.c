@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/gguf_internal.h"
 #include "kernels/layout.h"
 
 const pare_export_target *const pare_export_targets[] = {&pare__export_compressed_tensors,
@@ -162,7 +163,7 @@ pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
                          "only",
                          t->name, c->arch->model_type,
                          corrected ? "a router with a correction" : "latent attention");
-    if (!c->uneven)
+    if (!c->uneven || (t->kind == PARE_EXPORT_FILE && pare__gguf_family_for(c)))
         return PARE_OK;
     return pare_fail(
         cx, PARE_ENOTSUP,

@@ -29,7 +29,12 @@ typedef struct pare__gguf_name {
 } pare__gguf_name;
 
 /* A key of the metadata behind "ARCH." and the word of config.json for it. */
-typedef enum pare__gguf_sort { PARE__GGUF_WHOLE, PARE__GGUF_REAL, PARE__GGUF_FLAG } pare__gguf_sort;
+typedef enum pare__gguf_sort {
+    PARE__GGUF_WHOLE,
+    PARE__GGUF_REAL,
+    PARE__GGUF_FLAG,
+    PARE__GGUF_WIDTHS /* a number, or a list with one of each block */
+} pare__gguf_sort;
 typedef struct pare__gguf_word {
     const char *key, *word; /* NULL: the end of the list */
     pare__gguf_sort sort;
@@ -55,6 +60,7 @@ enum {
     PARE__GGUF_DIVISORS = 4096,  /* readers take divisors of frequencies, rope_freqs.weight */
     PARE__GGUF_FACTORS = 16384,  /* and two sets of them, pare__gguf_factors */
     PARE__GGUF_NO_BIAS = 32768,  /* no linear has one */
+    PARE__GGUF_UNEVEN = 65536,   /* MLPs of the blocks may differ in width */
     PARE__GGUF_EXPERT_NORM = 256 /* weights of the experts of a token sum to 1, where models may
                                     say otherwise */
 };
@@ -85,14 +91,14 @@ enum { PARE__GGUF_NAME = 128 };
 bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PARE__GGUF_NAME],
                        const char **suffix, pare__gguf_form *form);
 
-/* The way back: the family that models of this type are written as, NULL when there is none; and
- * where a tensor of the original, `name` without its suffix, goes. */
+/* The way back: the family that such models are written as, NULL when there is none; and where a
+ * tensor of the original, `name` without its suffix, goes. */
 typedef struct pare__gguf_place {
     char name[64];
     pare__gguf_form form;
     size_t order; /* of the tensors of a file: by block, as the family lists them */
 } pare__gguf_place;
-const pare__gguf_family *pare__gguf_family_for(const char *model_type);
+const pare__gguf_family *pare__gguf_family_for(const pare_config *c);
 bool pare__gguf_unname(const pare__gguf_family *f, const char *name, const char *suffix,
                        pare__gguf_place *out);
 

@@ -234,6 +234,18 @@ static const pare__gguf_word llama_words[] = {
     {NULL, NULL, PARE__GGUF_WHOLE, false},
 };
 
+/* Llama with a width for each block. */
+static const pare__gguf_word deci_words[] = {
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "intermediate_size", PARE__GGUF_WIDTHS, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
 static const pare__gguf_word granite_words[] = {
     {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
     {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
@@ -364,18 +376,21 @@ enum {
     EXPERT_NORM = PARE__GGUF_EXPERT_NORM,
     DIVISORS = PARE__GGUF_DIVISORS,
     LOCAL = PARE__GGUF_LOCAL,
-    FACTORS = PARE__GGUF_FACTORS
+    FACTORS = PARE__GGUF_FACTORS,
+    UNEVEN = PARE__GGUF_UNEVEN
 };
 _Static_assert((ROTARY + HEAD + SQUARE + KEY_LENGTH + ACT + QKV_BIAS + TIED + NO_WINDOW +
-                NO_O_BIAS + WINDOW + EXPERTS + EXPERT_NORM + DIVISORS + LOCAL + FACTORS +
-                NO_BIAS) == (ROTARY | HEAD | SQUARE | KEY_LENGTH | ACT | QKV_BIAS | TIED |
-                             NO_WINDOW | NO_O_BIAS | WINDOW | EXPERTS | EXPERT_NORM | DIVISORS |
-                             LOCAL | FACTORS | NO_BIAS),
+                NO_O_BIAS + WINDOW + EXPERTS + EXPERT_NORM + DIVISORS + LOCAL + FACTORS + NO_BIAS +
+                UNEVEN) == (ROTARY | HEAD | SQUARE | KEY_LENGTH | ACT | QKV_BIAS | TIED |
+                            NO_WINDOW | NO_O_BIAS | WINDOW | EXPERTS | EXPERT_NORM | DIVISORS |
+                            LOCAL | FACTORS | NO_BIAS | UNEVEN),
                "two are the same bit");
 
 static const pare__gguf_family families[] = {
     {"llama", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS | FACTORS},
+    {"deci", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
+     deci_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS | FACTORS | UNEVEN},
     {"llama", "mixtral", "MixtralForCausalLM", "model.layers.%zu.", llama_global, mixtral_block,
      mixtral_words, "hidden_act", "silu", NULL, ROTARY | EXPERTS | NO_WINDOW | DIVISORS | FACTORS},
     {"qwen2moe", "qwen2_moe", "Qwen2MoeForCausalLM", "model.layers.%zu.", llama_global,
@@ -483,17 +498,22 @@ const pare__gguf_windowed *pare__gguf_windowed_of(const pare__gguf_family *f)
     return NULL;
 }
 
-const pare__gguf_family *pare__gguf_family_for(const char *model_type)
+static const pare__gguf_family *family_named(const char *model_type, bool uneven)
 {
     const char *name = model_type;
     for (size_t i = 0; i < sizeof windowed / sizeof *windowed; i++)
         if (strcmp(windowed[i].model_type, model_type) == 0)
             name = windowed[i].plain;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        if (strcmp(families[i].model_type, name) == 0)
+        if (strcmp(families[i].model_type, name) == 0 && (!uneven || families[i].how & UNEVEN))
             return &families[i];
     }
     return NULL;
+}
+
+const pare__gguf_family *pare__gguf_family_for(const pare_config *c)
+{
+    return family_named(c->arch->model_type, c->uneven);
 }
 
 /* The block prefix in front of a name: the number, and the rest. */
@@ -560,7 +580,7 @@ static bool unname_whole(const pare__gguf_family *f, const char *linear, pare__g
 
 bool pare_gguf_name_of(const char *model_type, const char *tensor, char out[PARE_GGUF_NAME])
 {
-    const pare__gguf_family *const f = pare__gguf_family_for(model_type);
+    const pare__gguf_family *const f = family_named(model_type, false);
     pare__gguf_place place;
     if (!f ||
         (!pare__gguf_unname(f, tensor, ".weight", &place) && !unname_whole(f, tensor, &place)))

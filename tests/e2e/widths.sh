@@ -87,8 +87,8 @@ behind turned 'rotate, rtn'
 run 2 turned
 says err 'rotate: cannot rotate a model of type llama: MLPs of its blocks differ in width'
 
-# pare reads floats with such widths, engines do not.
-for format in compressed-tensors gptq gguf:q4_0; do
+# pare reads floats with such widths, and llama.cpp files of Llama; other engines do not.
+for format in compressed-tensors gptq; do
     "$pare" export int4 --format $format --output engine.gguf > out 2> err && fail "$format has one width"
     says err "$format: MLPs of its blocks differ in width"
 done
@@ -96,6 +96,9 @@ done
 [ "$(grep -A8 '"intermediate_size": \[' floats/config.json | tr -dc '0-9,')" = \
     "$(grep -A8 '"intermediate_size": \[' whole/config.json | tr -dc '0-9,')" ] || fail "floats have other widths"
 "$pare" eval floats --text text --limit 4 > out || fail "eval: $(cat out)"
+"$pare" export int4 --format gguf:f16 --output floats.gguf > out || fail "export: $(cat out)"
+"$pare" eval floats.gguf --baseline floats --text text --limit 4 --format json > eval.json || fail "eval"
+python3 -c 'import json; assert json.load(open("eval.json"))["kl"]["mean"] < 1e-5' || fail "a GGUF file: $(cat eval.json)"
 
 # --- and in one recipe: what each part cost; trained, then in 4 bits, as two recipes do
 awk '/^[a-z]/ { steps = /^passes/ } steps && /^ /' whole/recipe.yaml > steps

@@ -336,6 +336,25 @@ START_TEST(blocks_of_different_width_go_on)
 }
 END_TEST
 
+/* The widths of a GGUF file, which says them in a list. */
+static void check_gguf(const char *name)
+{
+    pare_arena a;
+    pare_ctx cx;
+    pare_checkpoint ck;
+    pare_model m;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    const char *const path = job_path(&place, name);
+    ck_assert_msg(pare_checkpoint_open(&cx, &a, path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_model_load(&cx, &a, &ck, &m) == PARE_OK, "%s", cx.what);
+    ck_assert(m.config.uneven && m.config.mlp[0] == 112 && m.config.mlp[1] == 64);
+    ck_assert_uint_eq(m.block[0].linear[PARE_ROLE_DOWN].k, 112);
+    ck_assert_uint_eq(m.block[1].linear[PARE_ROLE_UP].n, 64);
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+}
+
 /* In one recipe; what an export cannot have is refused before the smaller model is there. */
 START_TEST(widths_in_front_of_other_passes_of_a_recipe)
 {
@@ -345,13 +364,18 @@ START_TEST(widths_in_front_of_other_passes_of_a_recipe)
     struct stat st;
     job_recipe(&place, passes);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "chain"}, NULL), PARE_OK);
-    (void)snprintf(recipe, sizeof recipe, "%sexport: [{format: gguf:q8_0, path: x.gguf}]\n",
+    (void)snprintf(recipe, sizeof recipe, "%sexport: [{format: compressed-tensors, path: x}]\n",
                    passes);
     job_recipe(&place, recipe);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "early"}, what), PARE_EUSAGE);
-    ck_assert_msg(strstr(what, "gguf:q8_0: MLPs of its blocks differ in width") != NULL, "%s",
-                  what);
+    ck_assert_msg(strstr(what, "compressed-tensors: MLPs of its blocks differ in width") != NULL,
+                  "%s", what);
     ck_assert_int_ne(stat(job_path(&place, "early.smaller"), &st), 0);
+    (void)snprintf(recipe, sizeof recipe, "%sexport: [{format: gguf:q8_0, path: x.gguf}]\n",
+                   passes);
+    job_recipe(&place, recipe);
+    ck_assert_msg(job_run(&place, (job_opts){.output = "late"}, what) == PARE_OK, "%s", what);
+    check_gguf("x.gguf");
 }
 END_TEST
 
