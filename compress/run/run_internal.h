@@ -74,6 +74,7 @@ struct pare_run {
     pare_lock *lock;                 /* of the output */
     pare_teller teller;              /* makes notices */
     pare_run_warnings warnings;
+    bool told_thin; /* that linears of some block get too little calibration */
     const char *recipe_portable;
     uint8_t training_asked[16]; /* hash of the settings of the step that trains */
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
