@@ -144,7 +144,7 @@ static pare_status open_output(pare_run *run)
     const pare_plan *const plan = run->plan;
     pare_journal_record *record;
     size_t count;
-    PARE_TRY(pare_output_make(run->cx, run->a, plan->place.partial));
+    PARE_TRY(pare_output_make_work(run->cx, run->a, plan->place.partial, &run->made));
     PARE_TRY(check_journal(run));
     PARE_TRY(pare__kept_open(run));
     PARE_TRY(open_journal(run, &record, &count));
@@ -393,6 +393,7 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     pare_stats_group_close(&run.kept.group);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
+    pare_output_drop_work(plan.place.partial, run.made);
     pare_plan_close(&plan);
     pare_arena_release(&run.stage);
     pare_arena_release(&run.experts.views);

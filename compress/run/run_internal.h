@@ -72,6 +72,7 @@ struct pare_run {
     pare_model source;               /* what blocks are read from: the model, or trained */
     pare_config shape;               /* of the model if all were like the current block */
     pare_lock *lock;                 /* of the output */
+    bool made;                       /* the folder of the work was not there */
     pare_teller teller;              /* makes notices */
     pare_run_warnings warnings;
     bool told_thin; /* that linears of some block get too little calibration */
