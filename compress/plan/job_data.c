@@ -276,6 +276,7 @@ static pare_status take_kept(const pare_data_reader *r, pare_calibration_data *o
         memcpy(out->held_out_sha256, kept->about.held_out_sha256, sizeof out->held_out_sha256);
     settled->windows = kept->about.samples;
     settled->fresh = kept->about.fresh;
+    settled->held_out = r->plan->held_out;
     return PARE_OK;
 }
 
@@ -301,6 +302,7 @@ pare_status pare_data_calibration(const pare_data_reader *r, pare_calibration_da
     PARE_TRY(hash_tokens(r->cx, &out->tokens, out->sha256));
     if (plan->held_out)
         PARE_TRY(hash_tokens(r->cx, &out->held_out, out->held_out_sha256));
+    settled->held_out = out->held_out.count / plan->window;
     PARE_TRY(settle_training(r, out));
     if (plan->calibrated)
         PARE_TRY(pare_tokens_fresh(r->scratch, &out->tokens, plan->window, &settled->fresh));
