@@ -84,6 +84,7 @@ static const pare_option batch_options[] = {
 
 static const pare_option train_options[] = {
     RECIPE_OPTIONS,
+    {"strict", NULL, "exit 3 after a training that made the model worse", false},
     {"restart", NULL,
      "delete an unfinished run, or replace a finished output that is as pare left it", false},
     {"dry-run", NULL,
