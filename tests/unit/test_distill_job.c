@@ -542,6 +542,49 @@ START_TEST(what_was_thin_is_said_once_and_after_a_break_again)
 }
 END_TEST
 
+/* Takes 64 MiB when a block is done and gives all but a little back, which malloc keeps. */
+typedef struct hoarder {
+    size_t pieces; /* of 64 KiB */
+    void *last;
+} hoarder;
+
+static void hoard(void *self, const pare_event *e)
+{
+    enum { PIECE = 64 << 10, MOST = 1024 };
+    static void *piece[MOST];
+    hoarder *const h = self;
+    if (e->kind != PARE_EVENT_BLOCK || h->last)
+        return;
+    for (size_t i = 0; i < h->pieces; i++) {
+        piece[i] = malloc(PIECE);
+        ck_assert_ptr_nonnull(piece[i]);
+        memset(piece[i], 1, PIECE);
+    }
+    h->last = malloc(1);
+    for (size_t i = 0; i < h->pieces; i++)
+        free(piece[i]);
+}
+
+START_TEST(memory_that_was_given_back_is_not_counted_again)
+{
+    double bytes[2];
+#ifdef UNIT_SANITIZED /* which keeps what is given back */
+    return;
+#endif
+    recipe("  - rtn: {group: 32}\n");
+    for (size_t i = 0; i < 2; i++) {
+        hoarder h = {.pieces = i ? 1024 : 0};
+        const pare_events events = {hoard, &h};
+        const job_opts opts = {.output = "out", .restart = i > 0, .events = &events};
+        ck_assert_int_eq(job_run(&place, opts, NULL), PARE_OK);
+        ck_assert_ptr_nonnull(h.last);
+        free(h.last);
+        bytes[i] = figure("out", "peak_rss_bytes", "peak_anonymous_bytes");
+    }
+    ck_assert_double_lt(bytes[1] - bytes[0], 8 << 20);
+}
+END_TEST
+
 START_TEST(only_keys_that_a_step_takes_are_listed)
 {
     static const struct {
@@ -585,6 +628,7 @@ int main(void)
                         sizeof refused / sizeof *refused);
     tcase_add_test(t, an_original_that_is_the_model_is_refused);
     tcase_add_loop_test(t, what_was_thin_is_said_once_and_after_a_break_again, 0, 4);
+    tcase_add_test(t, memory_that_was_given_back_is_not_counted_again);
     tcase_add_test(t, what_measures_a_training_has_a_name);
     tcase_add_test(t, samples_that_leave_windows_are_named);
     tcase_add_test(t, only_keys_that_a_step_takes_are_listed);
