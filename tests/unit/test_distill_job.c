@@ -542,7 +542,7 @@ START_TEST(what_was_thin_is_said_once_and_after_a_break_again)
 }
 END_TEST
 
-/* Takes 64 MiB when a block is done and gives all but a little back, which malloc keeps. */
+/* Takes 64 MiB when a block is done and gives all but the last piece back, which malloc keeps. */
 typedef struct hoarder {
     size_t pieces; /* of 64 KiB */
     void *last;
@@ -560,7 +560,7 @@ static void hoard(void *self, const pare_event *e)
         ck_assert_ptr_nonnull(piece[i]);
         memset(piece[i], 1, PIECE);
     }
-    h->last = malloc(1);
+    h->last = malloc(PIECE);
     for (size_t i = 0; i < h->pieces; i++)
         free(piece[i]);
 }
