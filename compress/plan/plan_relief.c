@@ -267,9 +267,10 @@ static uint64_t change_more(relief *r, uint64_t need, uint64_t limit)
 
 /* What may help beside the settings that are planned: what it costs in quality only the user can
  * say. Empty where nothing does. */
-static const char *name_others(const pare_plan *plan, char *text, size_t size)
+static const char *name_others(const pare_ctx *cx, const pare_plan *plan, char *text, size_t size)
 {
-    const bool calibrates = is_windowed(plan), targets = calibrates && plan->linears > 1;
+    const bool calibrates = is_windowed(plan) && pare__plan_linears_take_most(cx, plan),
+               targets = calibrates && plan->linears > 1;
     char window[64] = "";
     if (calibrates && plan->window <= LEAST_WINDOW)
         (void)snprintf(window, sizeof window, "%sa window below %zu", targets ? " or " : "",
@@ -300,8 +301,9 @@ pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
                          pare_units_bytes(found, bytes));
     if (words[0])
         return pare_fail(cx, PARE_ENOMEM, "%s; with %s it still needs %s%s", refusal, words,
-                         pare_units_bytes(found, bytes), name_others(plan, others, sizeof others));
+                         pare_units_bytes(found, bytes),
+                         name_others(cx, plan, others, sizeof others));
     return pare_fail(cx, PARE_ENOMEM, "%s: %s makes it need less%s", refusal,
                      is_windowed(plan) ? "none of the settings that pare tries" : "no setting",
-                     name_others(plan, others, sizeof others));
+                     name_others(cx, plan, others, sizeof others));
 }
