@@ -95,6 +95,24 @@ static pare_status read_calibration(const pare_data_reader *r, pare_settled *set
     return PARE_OK;
 }
 
+/* Windows held out where there is more than enough of each text. */
+static pare_status count_held(const pare_data_reader *r, pare_settled *settled)
+{
+    const pare_plan *const plan = r->plan;
+    const pare_calibration *const c = &plan->recipe.calibration;
+    settled->held_out = plan->held_out;
+    if (!c->weight || plan->held_out == 0)
+        return PARE_OK;
+    size_t *const share = PARE_NEW(r->a, size_t, c->text.count), sum = 0;
+    if (!share)
+        return PARE_ENOMEM;
+    pare_tokens_share(c->weight, c->text.count, settled->samples, share);
+    for (size_t i = 0; i < c->text.count; i++)
+        sum += pare_data_held_share(plan, share[i], settled->samples);
+    settled->held_out = pare_smaller(sum, plan->held_out);
+    return PARE_OK;
+}
+
 static pare_status look_at_calibration(const pare_data_reader *r, pare_settled *settled)
 {
     const pare_calibration *const c = &r->plan->recipe.calibration;
@@ -105,8 +123,7 @@ static pare_status look_at_calibration(const pare_data_reader *r, pare_settled *
         settled->fresh = r->plan->kept.about.fresh;
     else if (calibration_in_doubt(r) || (texts->count && is_short(r->plan)))
         return read_calibration(r, settled);
-    if (!c->weight) /* shares of texts may leave a few less */
-        settled->held_out = r->plan->held_out;
+    PARE_TRY(count_held(r, settled));
     if (c->kind == PARE_CALIBRATION_FROM)
         return PARE_OK;
     for (size_t i = 0; i < texts->count; i++)
