@@ -11,6 +11,7 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/fallback.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
@@ -144,7 +145,7 @@ static pare_status open_output(pare_run *run)
     const pare_plan *const plan = run->plan;
     pare_journal_record *record;
     size_t count;
-    PARE_TRY(pare_output_make(run->cx, run->a, plan->place.partial));
+    PARE_TRY(pare_output_make_work(run->cx, run->a, plan->place.partial, &run->made));
     PARE_TRY(check_journal(run));
     PARE_TRY(pare__kept_open(run));
     PARE_TRY(open_journal(run, &record, &count));
@@ -179,7 +180,8 @@ static void tell_quantized(pare_run *run)
         pare__notify(run, PARE_EVENT_NOTICE, "warning: %s", text);
 }
 
-/* Steps that will not get enough calibration, as far as the number of tokens tells. */
+/* Steps that will not get enough calibration, as far as the number of tokens tells, and what else
+ * the plan warns of. */
 static void tell_short(pare_run *run)
 {
     char text[PARE_SHORTAGE_TEXT];
@@ -188,6 +190,10 @@ static void tell_short(pare_run *run)
         if (pare_plan_short(run->plan, &run->settled, step, &s))
             pare__notify(run, PARE_EVENT_NOTICE, "warning: calibration: %s",
                          pare_shortage_text(run->plan, &run->settled, step, &s, text));
+    if (pare_plan_experts_idle(run->plan))
+        pare__notify(run, PARE_EVENT_NOTICE, "warning: %s", pare_plan_experts_idle(run->plan));
+    if (pare_plan_few_held(run->plan, &run->settled, text))
+        pare__notify(run, PARE_EVENT_NOTICE, "warning: %s", text);
 }
 
 /* Blocks of an earlier run are one step. */
@@ -393,6 +399,7 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     pare_stats_group_close(&run.kept.group);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
+    pare_output_drop_work(plan.place.partial, run.made);
     pare_plan_close(&plan);
     pare_arena_release(&run.stage);
     pare_arena_release(&run.experts.views);

@@ -201,6 +201,18 @@ const char *pare_cold_policy_name(pare_cold_policy p)
     return NULL;
 }
 
+/* Words that older versions took. */
+static pare_status refuse_old_cold(const pare__walk *w, const pare_yaml *experts)
+{
+    const pare_yaml *const cold = pare_yaml_get(experts, "cold");
+    if (!cold || !cold->text || strcmp(cold->text, "all_tokens") != 0)
+        return PARE_OK;
+    return pare_recipe_fail(w->cx, cold->place,
+                            "\"cold\" is \"all_tokens\", which pare no longer has; \"fill\" took "
+                            "its place: an expert sees its own tokens, and others until it has "
+                            "min_tokens");
+}
+
 /* What becomes of experts that few tokens reach. */
 static pare_status read_experts(const pare__walk *w, const pare_yaml *node, pare_calibration *c)
 {
@@ -212,6 +224,7 @@ static pare_status read_experts(const pare__walk *w, const pare_yaml *node, pare
     PARE_TRY(pare__mapping(w, experts, "experts: {min_tokens: 1024}"));
     PARE_TRY(pare__keys(w, experts, "experts", words, 2));
     PARE_TRY(pare__entry(w, experts, &pare_experts_params[MIN_TOKENS], &tokens, NULL, NULL));
+    PARE_TRY(refuse_old_cold(w, experts));
     PARE_TRY(pare__entry(w, experts, &pare_experts_params[COLD], &cold, NULL, NULL));
     c->min_tokens = (size_t)tokens;
     c->cold = (pare_cold_policy)cold;

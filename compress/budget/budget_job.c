@@ -170,12 +170,14 @@ pare_status pare__budget_locked(pare_budget *b, const char *const *own, pare__bu
     pare_lock lock = {0};
     PARE_TRY(pare_lock_take(b->cx, b->a, b->store, "compress", &teller, &lock));
     pare_status s = check_store(b, own);
+    bool made = false;
     if (s == PARE_OK)
-        s = pare_output_make(b->cx, b->a, b->store);
+        s = pare_output_make_work(b->cx, b->a, b->store, &made);
     if (s == PARE_OK)
         s = body(b, runner, out);
     if (b->writer) /* a search for settings that failed */
         pare__budget_store_close(b);
+    pare_output_drop_work(b->store, made);
     pare_plan_close(&b->plan);
     pare_lock_release(&lock);
     return s;

@@ -192,6 +192,7 @@ pare_status pare_train_run(pare_cli *cli, const pare_args *args)
     pare_job_told(cli, done.output, "perplexity %.4f -> %.4f", exp(done.training.nll_before),
                   exp(done.training.nll_after));
     PARE_TRY(s);
+    cli->fallback = pare_args_given(args, "strict") && done.harmed;
     if (cli->json)
         return job.plan_only ? print_plan_json(cli, &done) : print_json(cli, &done);
     if (job.plan_only)

@@ -50,8 +50,9 @@ static const pare_option compress_options[] = {
      "files in one thread more, also with 1",
      false},
     {"strict", NULL,
-     "exit 3 after a numeric fallback, with too little calibration, or where device: auto took the "
-     "CPU; refuse exports with other codes",
+     "exit 3 after a numeric fallback, with too little calibration, with experts that few tokens "
+     "reach (cold: rtn), after a training that made the model worse, or where device: auto took "
+     "the CPU; refuse exports with other codes",
      false},
     {"restart", NULL,
      "delete an unfinished run, or replace a finished output that is as pare left it", false},
@@ -84,6 +85,7 @@ static const pare_option batch_options[] = {
 
 static const pare_option train_options[] = {
     RECIPE_OPTIONS,
+    {"strict", NULL, "exit 3 after a training that made the model worse", false},
     {"restart", NULL,
      "delete an unfinished run, or replace a finished output that is as pare left it", false},
     {"dry-run", NULL,

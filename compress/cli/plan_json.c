@@ -17,11 +17,15 @@ static void put_warnings(pare_json_writer *w, const pare_plan *p, const pare_pla
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_short(p, &p->settled, i, &s))
             pare_json_put_text(w, NULL, pare_shortage_text(p, &p->settled, i, &s, text));
+    if (pare_plan_few_held(p, &p->settled, text))
+        pare_json_put_text(w, NULL, text);
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_tail_text(p, i, text, sizeof text))
             pare_json_put_text(w, NULL, text);
     if (pare_plan_kept_idle(p))
         pare_json_put_text(w, NULL, pare_plan_kept_idle(p));
+    if (pare_plan_experts_idle(p))
+        pare_json_put_text(w, NULL, pare_plan_experts_idle(p));
     pare_json_close(w);
 }
 
@@ -178,6 +182,20 @@ static void put_requirements(pare_json_writer *w, const pare_plan *p)
     pare_json_put_integer(w, "fallbacks", (int64_t)r->fallbacks);
 }
 
+/* What the calibration is to give them, where it looks at them. */
+static void put_experts(pare_json_writer *w, const pare_plan *p)
+{
+    if (!p->experts)
+        return;
+    pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->settled.memory.chunk);
+    if (!pare_plan_sees_experts(p))
+        return;
+    pare_json_open_object(w, "experts");
+    pare_json_put_integer(w, "min_tokens", (int64_t)pare_plan_min_tokens(p, &p->settled));
+    pare_json_put_text(w, "cold_policy", pare_cold_policy_name(p->recipe.calibration.cold));
+    pare_json_close(w);
+}
+
 static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_estimate *time)
 {
     pare_json_put_text(w, "model", p->model_path);
@@ -200,9 +218,9 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
     if (p->calibrated)
         pare_json_put_text(w, "precision", pare_plan_precision(p));
     put_statistics(w, p);
-    pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
-    if (p->experts)
-        pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->settled.memory.chunk);
+    pare_json_put_integer(w, "held_out_windows",
+                          (int64_t)(p->settled.held_out ? p->settled.held_out : p->held_out));
+    put_experts(w, p);
     pare_json_put_bool(w, "spill", p->settled.memory.spill);
     pare_json_put_bool(w, "sparing", p->settled.memory.sparing);
     put_memory(w, p);

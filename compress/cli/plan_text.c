@@ -109,14 +109,13 @@ static void print_experts(const pare_plan *p)
 {
     const pare_calibration *const c = &p->recipe.calibration;
     const uint64_t tokens = pare_plan_min_tokens(p, &p->settled);
-    bool calibrated = false;
-    for (size_t s = 0; s < PARE_SITES; s++)
-        calibrated |= p->expert_kinds[s] != 0;
-    if (p->experts && calibrated)
+    if (pare_plan_sees_experts(p))
         (void)printf(
-            "%-17s %zu in a block; statistics of %zu in each pass; below %llu %stoken%s: %s\n",
+            "%-17s %zu in a block; statistics of %zu in each pass; below %llu %stoken%s%s: %s\n",
             "experts", p->model.config.experts, p->settled.memory.chunk, (unsigned long long)tokens,
-            c->min_tokens ? "" : "new ", pare_plural(tokens), pare_cold_policy_name(c->cold));
+            c->min_tokens ? "" : "new ", pare_plural(tokens),
+            p->settled.samples ? "" : ", or fewer if all windows have fewer",
+            pare_cold_policy_name(c->cold));
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (p->left && p->left[i])
             (void)printf("%-17s works on attention only; the inputs of %zu linear%s of MLPs, which "
@@ -136,6 +135,8 @@ static void print_statistics(const pare_plan *p)
     char text[PARE_UNIT_TEXT];
     if (pare_plan_kept_idle(p))
         (void)printf("%-17s %s\n", "note", pare_plan_kept_idle(p));
+    if (pare_plan_experts_idle(p))
+        (void)printf("%-17s %s\n", "warning", pare_plan_experts_idle(p));
     if (!p->kept.used)
         return;
     if (is_gathering(p))
@@ -157,6 +158,8 @@ static void print_shortages(const pare_plan *p)
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_short(p, &p->settled, i, &s))
             (void)printf("%-17s %s\n", "warning", pare_shortage_text(p, &p->settled, i, &s, text));
+    if (pare_plan_few_held(p, &p->settled, text))
+        (void)printf("%-17s %s\n", "warning", text);
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_tail_text(p, i, text, sizeof text))
             (void)printf("%-17s %s\n", "note", text);
@@ -164,9 +167,10 @@ static void print_shortages(const pare_plan *p)
 
 static void print_evaluation(const pare_plan *p)
 {
+    const size_t windows = p->settled.held_out ? p->settled.held_out : p->held_out;
     if (p->held_out)
-        (void)printf("%-17s perplexity and KL on up to %zu calibration window%s held out",
-                     "evaluation", p->held_out, pare_plural(p->held_out));
+        (void)printf("%-17s perplexity and KL on %s%zu calibration window%s held out", "evaluation",
+                     p->settled.held_out ? "" : "up to ", windows, pare_plural(windows));
     if (p->held_out && !p->recipe.held_out && !p->recipe.evaluations &&
         p->job->part == PARE_JOB_WHOLE)
         (void)printf(": what is\n%-17s %s is always evaluated, and \"evaluate:\" names nothing", "",

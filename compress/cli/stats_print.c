@@ -31,6 +31,10 @@ static void put_about(pare_json_writer *w, const char *key, const pare_stats_abo
     pare_json_put_text(w, "seed", about->seed);
     pare_json_put_text(w, "precision", about->precision);
     pare_json_put_text(w, "token_weights", about->token_weights);
+    if (about->experts) {
+        pare_json_put_integer(w, "min_tokens", (int64_t)about->min_tokens);
+        pare_json_put_text(w, "cold", about->cold);
+    }
     pare_json_close(w);
 }
 
@@ -47,7 +51,8 @@ static pare_status show(pare_arena *a, const char **text)
 static pare_status make_printable(pare_arena *a, pare_stats_about *about)
 {
     const char **const text[] = {&about->program, &about->family,    &about->tokens_sha256,
-                                 &about->seed,    &about->precision, &about->token_weights};
+                                 &about->seed,    &about->precision, &about->token_weights,
+                                 &about->cold};
     const char **const file = PARE_NEW(a, const char *, about->files);
     if (!file)
         return PARE_ENOMEM;
@@ -77,6 +82,8 @@ static void print_about(const pare_stats_about *about)
                      pare_plural(about->held_out));
     (void)printf("settings          seed %s, precision %s, token_weights %s\n", about->seed,
                  about->precision, about->token_weights);
+    if (about->experts)
+        (void)printf("experts           below %zu tokens: %s\n", about->min_tokens, about->cold);
 }
 
 static const char *name_of(const pare_stats_drift *r, char text[64])

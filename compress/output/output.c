@@ -199,6 +199,18 @@ pare_status pare_output_check_length(pare_ctx *cx, const char *path)
                      path, strlen(path), PARE_OUTPUT_PATH_MOST, PARE_OUTPUT_NAME_MOST, NAME_MAX);
 }
 
+pare_status pare_output_make_work(pare_ctx *cx, pare_arena *a, const char *path, bool *made)
+{
+    *made = !pare_path_is_directory(path);
+    return pare_output_make(cx, a, path);
+}
+
+void pare_output_drop_work(const char *path, bool made)
+{
+    if (made)
+        (void)rmdir(path);
+}
+
 /* Appends a component to `real`, which is empty for "/". A link is followed, what is not there is
  * taken for a directory to come. */
 static bool step(char real[PATH_MAX], const char *name, size_t len)

@@ -37,6 +37,12 @@ PARE_CHECKED pare_status pare_output_copy_all(pare_arena *a, const pare_checkpoi
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path);
 
+/* The same for the folder of a job's work, *made: it was not there; and when the job is over: the
+ * folder goes if it was made and nothing came into it. */
+PARE_CHECKED pare_status pare_output_make_work(pare_ctx *cx, pare_arena *a, const char *path,
+                                               bool *made);
+void pare_output_drop_work(const char *path, bool made);
+
 /* Makes the parents of a path that are not there; *made is the first of them, in the arena, and
  * stays when there is none. As pare_output_make. */
 PARE_CHECKED pare_status pare_output_make_parents(pare_ctx *cx, pare_arena *a, const char *path,

@@ -269,6 +269,30 @@ bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t 
     return out->need.tokens > 0;
 }
 
+const char *pare_few_held_text(const char *what, size_t windows, const char *advice,
+                               char text[PARE_SHORTAGE_TEXT])
+{
+    if (windows == 0 || windows >= PARE_HELD_FEW)
+        return NULL;
+    (void)snprintf(text, PARE_SHORTAGE_TEXT,
+                   "%s: what it trained is judged on %zu window%s held out, and fewer than %d tell "
+                   "little; give %s",
+                   what, windows, pare_plural(windows), PARE_HELD_FEW, advice);
+    return text;
+}
+
+const char *pare_plan_few_held(const pare_plan *plan, const pare_settled *settled,
+                               char text[PARE_SHORTAGE_TEXT])
+{
+    const bool kept = plan->recipe.calibration.kind == PARE_CALIBRATION_FROM;
+    return plan->training
+               ? pare_few_held_text(pare_passes[plan->training->pass]->name, settled->held_out,
+                                    kept ? "statistics that were kept of more text"
+                                         : "more text, or fewer samples or windows",
+                                    text)
+               : NULL;
+}
+
 /* Windows that have `tokens` new ones, when as many of each are new as of those at hand. */
 static uint64_t windows_for(const pare_settled *settled, const pare_shortage *s)
 {

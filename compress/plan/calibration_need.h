@@ -74,6 +74,17 @@ bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t 
 
 enum { PARE_SHORTAGE_TEXT = 384 };
 
+/* Windows held out, fewer of which say little of a training. */
+enum { PARE_HELD_FEW = 8 };
+
+/* That a training is judged on too few windows held out: "distill: what it trained is judged on 1
+ * window held out, ...; give ADVICE". NULL where they are enough, or not known yet (0). And the
+ * same of the step of a plan that trains. */
+const char *pare_few_held_text(const char *what, size_t windows, const char *advice,
+                               char text[PARE_SHORTAGE_TEXT]);
+const char *pare_plan_few_held(const pare_plan *plan, const pare_settled *settled,
+                               char text[PARE_SHORTAGE_TEXT]);
+
 /* "gptq needs 4608 tokens of calibration for 1536 inputs, and there are 4096: 30 linears get its
  * plain form; give samples: 9 or more (windows of 512)", or, where the data have no more windows,
  * "give more text: at least 4608 tokens" */

@@ -184,6 +184,12 @@ static pare_status pick_windows(const pare_data_reader *r, const pare_tokens *st
     return pare_recipe_fail(r->cx, given ? at : c->place, "%s", reason);
 }
 
+size_t pare_data_held_share(const pare_plan *plan, size_t share, size_t samples)
+{
+    const size_t part = plan->held_out * share / samples;
+    return part ? part : 1;
+}
+
 /* Draws the share of one text; out->tokens has room for it. */
 static pare_status draw_share(const pare_data_reader *r, size_t text, size_t samples,
                               pare_calibration_data *out)
@@ -206,10 +212,9 @@ static pare_status draw_share(const pare_data_reader *r, size_t text, size_t sam
     PARE_TRY(pare_tokens_windows(r->cx, r->scratch, &stream, window, share, PARE_PICK_DRAW, seed,
                                  &drawn));
     memcpy(out->tokens.id + out->tokens.count, drawn.id, drawn.count * sizeof *drawn.id);
-    const size_t part = plan->held_out * share / samples, more = more_windows(plan);
-    const size_t before = out->tokens.count / window;
+    const size_t more = more_windows(plan), before = out->tokens.count / window;
     return plan->held_out
-               ? take_rest(r, file, &stream, &drawn, part ? part : 1,
+               ? take_rest(r, file, &stream, &drawn, pare_data_held_share(plan, share, samples),
                            more * (before + share) / samples - more * before / samples, out)
                : PARE_OK;
 }
@@ -276,6 +281,7 @@ static pare_status take_kept(const pare_data_reader *r, pare_calibration_data *o
         memcpy(out->held_out_sha256, kept->about.held_out_sha256, sizeof out->held_out_sha256);
     settled->windows = kept->about.samples;
     settled->fresh = kept->about.fresh;
+    settled->held_out = r->plan->held_out;
     return PARE_OK;
 }
 
@@ -301,6 +307,7 @@ pare_status pare_data_calibration(const pare_data_reader *r, pare_calibration_da
     PARE_TRY(hash_tokens(r->cx, &out->tokens, out->sha256));
     if (plan->held_out)
         PARE_TRY(hash_tokens(r->cx, &out->held_out, out->held_out_sha256));
+    settled->held_out = out->held_out.count / plan->window;
     PARE_TRY(settle_training(r, out));
     if (plan->calibrated)
         PARE_TRY(pare_tokens_fresh(r->scratch, &out->tokens, plan->window, &settled->fresh));

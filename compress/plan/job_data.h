@@ -41,11 +41,14 @@ typedef struct pare_choice_data {
 char *pare_data_path(pare_arena *a, const pare_plan *plan, const pare_text *t);
 
 /* The calibration and what is held out of it, into the arena `a`; nothing for a plan without. Into
- * settled: samples, windows, fresh; memory and disk, when the number of samples was not known.
- * PARE_EUSAGE (with place) for data of too few windows, and the statuses of tokenizers, files,
- * generation, pare__plan_cost and pare__plan_disk. */
+ * settled: samples, windows, fresh, held_out; memory and disk, when the number of samples was not
+ * known. PARE_EUSAGE (with place) for data of too few windows, and the statuses of tokenizers,
+ * files, generation, pare__plan_cost and pare__plan_disk. */
 PARE_CHECKED pare_status pare_data_calibration(const pare_data_reader *r,
                                                pare_calibration_data *out, pare_settled *settled);
+
+/* Windows that a text is to give of those held out, when `share` of the samples are of it. */
+size_t pare_data_held_share(const pare_plan *plan, size_t share, size_t samples);
 
 /* Tokens of the file of one evaluation, in scratch; *windows that it has. */
 PARE_CHECKED pare_status pare_data_evaluation(const pare_data_reader *r, const pare_evaluation *e,

@@ -4,21 +4,43 @@
 #include "compress/plan/job_data.h"
 #include "compress/plan/plan_internal.h"
 #include "runtime/file.h"
+#include "runtime/small.h"
 
 static bool reads_calibration(const pare_plan *plan)
 {
     return plan->calibrated || plan->held_out;
 }
 
+/* Tokens of a calibration of unknown size that are as good as more: every step gets what it needs,
+ * and an expert what it is to see. */
+static uint64_t enough_tokens(const pare_plan *plan)
+{
+    pare_settled one = plan->settled;
+    one.samples = 1;
+    uint64_t most = plan->experts ? pare_plan_min_tokens(plan, &plan->settled) : 0;
+    pare_shortage s;
+    for (size_t step = 0; step < plan->recipe.steps; step++)
+        if (pare_plan_short(plan, &one, step, &s) && s.need.tokens > most)
+            most = s.need.tokens;
+    return most;
+}
+
+/* Tokens that the job may want. */
+static uint64_t wanted_tokens(const pare_plan *plan)
+{
+    const size_t samples = plan->settled.samples ? plan->settled.samples : 1;
+    const uint64_t wanted =
+        (uint64_t)(pare_larger(samples, plan->train.windows) + plan->held_out) * plan->window;
+    const uint64_t enough = plan->settled.samples ? 0 : enough_tokens(plan);
+    return enough > wanted ? enough : wanted;
+}
+
 /* Whether the calibration may have less than the job wants. Files of tokens are always looked at:
  * that takes no tokenizer. */
 static bool calibration_in_doubt(const pare_data_reader *r)
 {
-    const pare_plan *const plan = r->plan;
-    const pare_calibration *const c = &plan->recipe.calibration;
-    const uint64_t least = plan->settled.samples ? plan->settled.samples : 1;
-    const uint64_t samples = least > plan->train.windows ? least : plan->train.windows;
-    const uint64_t wanted = (samples + (plan->held_out > 0)) * plan->window;
+    const pare_calibration *const c = &r->plan->recipe.calibration;
+    const uint64_t wanted = wanted_tokens(r->plan);
     uint64_t sum = 0;
     bool few = false;
     if (c->kind == PARE_CALIBRATION_GENERATE)
@@ -58,23 +80,52 @@ static bool is_short(const pare_plan *plan)
     return found;
 }
 
+/* What the job will find when it reads the calibration; with `samples: all` that is how many there
+ * are, and what follows from it. */
+static pare_status read_calibration(const pare_data_reader *r, pare_settled *settled)
+{
+    pare_calibration_data unused = {0};
+    pare_settled found = *settled;
+    PARE_TRY(pare_data_calibration(r, &unused, &found));
+    if (!settled->samples)
+        *settled = found;
+    settled->windows = found.windows;
+    settled->fresh = found.fresh;
+    settled->held_out = found.held_out;
+    return PARE_OK;
+}
+
+/* Windows held out where there is more than enough of each text. */
+static pare_status count_held(const pare_data_reader *r, pare_settled *settled)
+{
+    const pare_plan *const plan = r->plan;
+    const pare_calibration *const c = &plan->recipe.calibration;
+    settled->held_out = plan->held_out;
+    if (!c->weight || plan->held_out == 0)
+        return PARE_OK;
+    size_t *const share = PARE_NEW(r->a, size_t, c->text.count), sum = 0;
+    if (!share)
+        return PARE_ENOMEM;
+    pare_tokens_share(c->weight, c->text.count, settled->samples, share);
+    for (size_t i = 0; i < c->text.count; i++)
+        sum += pare_data_held_share(plan, share[i], settled->samples);
+    settled->held_out = pare_smaller(sum, plan->held_out);
+    return PARE_OK;
+}
+
 static pare_status look_at_calibration(const pare_data_reader *r, pare_settled *settled)
 {
-    const pare_texts *const texts = &r->plan->recipe.calibration.text;
+    const pare_calibration *const c = &r->plan->recipe.calibration;
+    const pare_texts *const texts = &c->text;
     if (!reads_calibration(r->plan))
         return PARE_OK;
-    if (r->plan->recipe.calibration.kind == PARE_CALIBRATION_FROM) {
+    if (c->kind == PARE_CALIBRATION_FROM)
         settled->fresh = r->plan->kept.about.fresh;
+    else if (calibration_in_doubt(r) || (texts->count && is_short(r->plan)))
+        return read_calibration(r, settled);
+    PARE_TRY(count_held(r, settled));
+    if (c->kind == PARE_CALIBRATION_FROM)
         return PARE_OK;
-    }
-    if (calibration_in_doubt(r) || (texts->count && is_short(r->plan))) {
-        pare_calibration_data unused = {0};
-        pare_settled found = *settled;
-        PARE_TRY(pare_data_calibration(r, &unused, &found));
-        settled->windows = found.windows;
-        settled->fresh = found.fresh;
-        return PARE_OK;
-    }
     for (size_t i = 0; i < texts->count; i++)
         PARE_TRY(check_text(r, &texts->item[i]));
     return PARE_OK;

@@ -1,5 +1,6 @@
 /* Mixtures of experts: what a recipe cannot do to them. */
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 
 pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
                                      const pare_pattern *pattern, const pare_text *text)
@@ -56,6 +57,14 @@ static pare_status check_linear(pare_ctx *cx, const pare_plan *plan, const pare_
                                 "%s (%s) must be measured; take fill",
                                 l->packed.name, pare__plan_pass(plan, l->step)->name);
     return PARE_OK;
+}
+
+const char *pare_plan_experts_idle(const pare_plan *plan)
+{
+    if (!plan->recipe.calibration.experts_given || pare_plan_sees_experts(plan) || plan->kept.used)
+        return NULL;
+    return "\"experts\" of the calibration does nothing: no step of this recipe looks at the "
+           "inputs of experts";
 }
 
 pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan)

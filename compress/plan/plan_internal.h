@@ -160,6 +160,9 @@ pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan);
  */
 const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled);
 
+/* Whether what takes most are linears that are worked on, and windows of the calibration. */
+bool pare__plan_linears_take_most(const pare_ctx *cx, const pare_plan *plan);
+
 /* Of it: an evaluation at most; the artifact once it is open, and a view of one linear of it;
  * tables of positions that a forward pass keeps; a text that becomes tokens (one for a byte at
  * most, once more when several texts are joined), with the tokenizer and a copy of the text as its

@@ -510,6 +510,10 @@ static uint64_t export_bytes(const pare_plan *plan, const pare_settled *settled)
                                   : 0;
 }
 
+/* What is smaller with fewer linears, or shorter windows of the calibration. */
+static const char one_block[] = "one block", weighing[] = "the gradient of token_weights",
+                  training[] = "the training";
+
 const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled)
 {
     const uint64_t always = pare__plan_outside_bytes(cx, plan) + kept_bytes(plan, settled);
@@ -521,7 +525,7 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
                   larger(pare__plan_table_bytes(cx, plan), changed_bytes(plan, settled))},
                  {"an evaluation", pare__plan_evaluate_bytes(cx, plan, settled)},
                  {"an export", export_bytes(plan, settled)},
-                 {"the training", pare__plan_train_bytes(cx, plan, settled)},
+                 {training, pare__plan_train_bytes(cx, plan, settled)},
                  {"the times of widths", pare__plan_widths_bytes(cx, plan)},
                  {"the report", text_bytes(plan)}};
     const stage_room stage = stage_room_of(cx, plan, settled);
@@ -530,7 +534,7 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
     const uint64_t inside =
         larger(larger(stage.inside, block_bytes(cx, plan, settled, false)), weigh);
     const uint64_t apart = plan->calibrated ? larger(block, weigh) : inside;
-    const char *largest = weigh > block ? "the gradient of token_weights" : "one block";
+    const char *largest = weigh > block ? weighing : one_block;
     uint64_t most = apart < inside ? apart : inside, least = 0;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         least = larger(least, other[i].bytes);
@@ -540,4 +544,11 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
     settled->memory.spilled_bytes = always + larger(apart, least);
     settled->memory.resident_bytes = always + larger(inside, least);
     return largest;
+}
+
+bool pare__plan_linears_take_most(const pare_ctx *cx, const pare_plan *plan)
+{
+    pare_settled settled = plan->settled;
+    const char *const most = pare__plan_memory(cx, plan, &settled);
+    return most == one_block || most == weighing || most == training;
 }

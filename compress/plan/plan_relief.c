@@ -147,6 +147,13 @@ static uint64_t need_of(relief *r)
     return s == PARE_OK ? need - r->held : UINT64_MAX;
 }
 
+/* Whether the window of the calibration is the recipe's, and the job runs it. */
+static bool is_windowed(const pare_plan *plan)
+{
+    return plan->recipe.calibration.kind != PARE_CALIBRATION_FROM &&
+           (pare_plan_gathers(plan) || plan->training);
+}
+
 /* Whether a setting is there to be changed. */
 static bool is_open(const relief *r, setting l)
 {
@@ -164,7 +171,7 @@ static bool is_open(const relief *r, setting l)
     case SEQUENTIAL:
         return has_param(plan, "true_sequential") && plan->calibrated && !plan->kept.path;
     case WEIGHTS: return plan->token_weights && pare_plan_gathers(plan);
-    case WINDOW: return pare_plan_gathers(plan) && plan->window > LEAST_WINDOW;
+    case WINDOW: return is_windowed(plan) && plan->window > LEAST_WINDOW;
     case THREADS: return pare_threads(r->cx) > 1;
     case SETTINGS: break;
     }
@@ -258,13 +265,29 @@ static uint64_t change_more(relief *r, uint64_t need, uint64_t limit)
     return need;
 }
 
+/* What may help beside the settings that are planned: what it costs in quality only the user can
+ * say. Empty where nothing does. */
+static const char *name_others(const pare_ctx *cx, const pare_plan *plan, char *text, size_t size)
+{
+    const bool calibrates = is_windowed(plan) && pare__plan_linears_take_most(cx, plan),
+               targets = calibrates && plan->linears > 1;
+    char window[64] = "";
+    if (calibrates && plan->window <= LEAST_WINDOW)
+        (void)snprintf(window, sizeof window, "%sa window below %zu", targets ? " or " : "",
+                       plan->window);
+    (void)snprintf(text, size, "%s%s%s%s", targets || window[0] ? "; " : "",
+                   targets ? "fewer linears in targets" : "", window,
+                   targets || window[0] ? " may need less" : "");
+    return text;
+}
+
 pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
 {
     const uint64_t spilled = plan->settled.memory.spilled_bytes,
                    resident = plan->settled.memory.resident_bytes;
     const uint64_t need = spilled < resident ? spilled : resident,
                    limit = plan->settled.memory.limit_bytes;
-    char refusal[sizeof cx->what], words[256] = "", bytes[PARE_UNIT_TEXT];
+    char refusal[sizeof cx->what], words[256] = "", others[128], bytes[PARE_UNIT_TEXT];
     if (need <= limit) /* memory ended */
         return PARE_ENOMEM;
     relief r = {.cx = cx, .plan = plan, .held = cx->live_bytes};
@@ -277,7 +300,10 @@ pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
         return pare_fail(cx, PARE_ENOMEM, "%s, or say %s (%s)", refusal, words,
                          pare_units_bytes(found, bytes));
     if (words[0])
-        return pare_fail(cx, PARE_ENOMEM, "%s; with %s it still needs %s", refusal, words,
-                         pare_units_bytes(found, bytes));
-    return pare_fail(cx, PARE_ENOMEM, "%s: no setting makes it need less", refusal);
+        return pare_fail(cx, PARE_ENOMEM, "%s; with %s it still needs %s%s", refusal, words,
+                         pare_units_bytes(found, bytes),
+                         name_others(cx, plan, others, sizeof others));
+    return pare_fail(cx, PARE_ENOMEM, "%s: %s makes it need less%s", refusal,
+                     is_windowed(plan) ? "none of the settings that pare tries" : "no setting",
+                     name_others(cx, plan, others, sizeof others));
 }

@@ -110,6 +110,18 @@ static inline bool pare_plan_gathers(const pare_plan *plan)
 /* What to tell of a file of statistics that the recipe names and the job does not need, or NULL. */
 const char *pare_plan_kept_idle(const pare_plan *plan);
 
+/* Whether the calibration looks at the inputs of experts. */
+static inline bool pare_plan_sees_experts(const pare_plan *plan)
+{
+    bool sees = false;
+    for (size_t s = 0; s < PARE_SITES; s++)
+        sees |= plan->expert_kinds[s] != 0;
+    return plan->experts && sees;
+}
+
+/* What to tell of "experts" of a calibration that looks at none, or NULL. */
+const char *pare_plan_experts_idle(const pare_plan *plan);
+
 /* What becomes of weights that are not finite, as files of statistics write it. */
 const char *pare_plan_nan(const pare_plan *plan);
 

@@ -50,6 +50,7 @@ typedef struct pare_settled {
     uint64_t windows; /* that the data have; 0: not known yet */
     uint64_t fresh;   /* tokens of the samples that say something new; 0: not known yet, or as
                          many as are wanted */
+    size_t held_out;  /* windows held out of it; 0: none, or not known yet */
     const pare_plan_linear *linear; /* [plan.linears] by block, then part, then role */
     pare_packed_layout layout;
     uint64_t packed_bytes;  /* packed files and packed.index.json: exact; with plan.ratios, until

@@ -223,14 +223,14 @@ static bool asks_too_little(const pare_run *run, const pare_unit_result *unit)
 }
 
 /* Says how many linears of a block get too little calibration, and what the first of them got. */
-static void tell_first_thin(pare_run *run, size_t block, size_t count, const pare_plan_linear *l,
-                            const pare_linear_result *r)
+static void tell_first_thin(pare_run *run, size_t block, size_t count, const pare_unit_result *unit,
+                            const pare_plan_linear *l, const pare_linear_result *r)
 {
     const pare_plan *const plan = run->plan;
     const pare_support *const h = &r->support;
     const uint64_t all = (uint64_t)run->settled.samples * plan->window,
                    tokens = h->known || h->tokens ? h->tokens : all;
-    const bool asks = asks_too_little(run, &run->units.result[block]);
+    const bool asks = asks_too_little(run, unit);
     char is[80] = "", needs[80] = "";
     pare_need need;
     const pare_step *const step =
@@ -245,9 +245,8 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
         "warning: calibration: block %zu of %zu: too little for %zu of %zu linears; the first, %s, "
         "saw %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; %s%s; layers.csv "
         "lists the linears of all blocks",
-        block + 1, plan->out.blocks, count, run->units.result[block].rows, r->linear.name,
-        (unsigned long long)tokens, pare_plural(tokens),
-        (unsigned long long)pare_need_fresh(plan, &run->settled, tokens), is,
+        block + 1, plan->out.blocks, count, unit->rows, r->linear.name, (unsigned long long)tokens,
+        pare_plural(tokens), (unsigned long long)pare_need_fresh(plan, &run->settled, tokens), is,
         pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,
         pare_need_outcome(step, false),
         plan->recipe.calibration.kind == PARE_CALIBRATION_FROM
@@ -256,27 +255,38 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
         asks ? ", or experts: {min_tokens: auto} in the calibration" : "");
 }
 
-/* Whether a block in front of this one was told of: the first stands for all. */
-static bool was_told(const pare_run *run, size_t block)
+static size_t count_thin(const pare_unit_result *unit)
 {
-    bool told = false;
-    for (size_t i = 0; i < block; i++)
-        for (size_t r = 0; r < run->units.result[i].rows; r++)
-            told |= run->units.result[i].row[r].thin;
-    return told;
+    size_t count = 0;
+    for (size_t r = 0; r < unit->rows; r++)
+        count += unit->row[r].thin;
+    return count;
 }
 
+/* The results that tell best why linears of a block are thin: those of the walk in front of a
+ * training, which has the statistics, where it met them. */
+static const pare_unit_result *met_thin(const pare_run *run, size_t block)
+{
+    const bool behind = run->plan->training && !run->walk.front;
+    const pare_unit_result *const front = &run->front.result[block];
+    return behind && count_thin(front) ? front : &run->units.result[block];
+}
+
+/* The first block stands for all, and for both walks of a job that trains. One that an earlier run
+ * did is told in its words: its results come from the journal. */
 static void tell_thin(pare_run *run, size_t block)
 {
-    const pare_unit_result *const unit = &run->units.result[block];
-    const pare_linear_result *first = NULL;
-    size_t count = 0;
-    for (size_t r = was_told(run, block) ? 0 : unit->rows; r-- > 0;)
-        if (unit->row[r].thin)
-            count++, first = &unit->row[r];
-    const pare_plan_linear *const l = first ? planned(run, block, first) : NULL;
+    const pare_unit_result *const unit = met_thin(run, block);
+    const size_t count = run->told_thin ? 0 : count_thin(unit);
+    size_t first = 0;
+    if (count == 0)
+        return;
+    while (!unit->row[first].thin)
+        first++;
+    const pare_plan_linear *const l = planned(run, block, &unit->row[first]);
+    run->told_thin = true;
     if (l)
-        tell_first_thin(run, block, count, l, first);
+        tell_first_thin(run, block, count, unit, l, &unit->row[first]);
 }
 
 static void tell_block(pare_run *run, size_t block)

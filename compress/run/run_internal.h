@@ -72,8 +72,10 @@ struct pare_run {
     pare_model source;               /* what blocks are read from: the model, or trained */
     pare_config shape;               /* of the model if all were like the current block */
     pare_lock *lock;                 /* of the output */
+    bool made;                       /* the folder of the work was not there */
     pare_teller teller;              /* makes notices */
     pare_run_warnings warnings;
+    bool told_thin; /* that linears of some block get too little calibration */
     const char *recipe_portable;
     uint8_t training_asked[16]; /* hash of the settings of the step that trains */
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */

@@ -348,6 +348,14 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
     return PARE_OK;
 }
 
+/* What a linear that nobody works on behind the training rests on. */
+static void from_front(pare_run *run, const pare_plan_linear *l, pare_linear_result *r)
+{
+    const pare_linear_result *const front = &pare__run_part(run, l)->pruning[l->role];
+    r->support = front->support;
+    r->thin = front->thin;
+}
+
 /* A linear that was pruned and that nobody quantizes. */
 static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
                                 const pare_site_stats *stats, pare_linear_result *r)
@@ -360,6 +368,8 @@ static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
     PARE_TRY(pare__run_round_f16(run, l, w));
     pare_codes codes = {.n = l->packed.n, .k = l->packed.k, .groups = 1, .values = w};
     PARE_TRY(store_linear(run, l, stats, &codes, w, r));
+    if (pare_plan_trains(run->plan, l))
+        from_front(run, l, r);
     r->seconds = pare_seconds() - start;
     pare__run_add_pruning(pare__run_part(run, l), l, r);
     return PARE_OK;
@@ -379,8 +389,7 @@ static pare_status store_trained(pare_run *run, const pare_plan_linear *l,
         return PARE_ENOMEM;
     PARE_TRY(pare__aware_codes(run, l, w, steps, &codes));
     PARE_TRY(store_linear(run, l, stats, &codes, w, r));
-    r->support = pare__run_part(run, l)->pruning[l->role].support;
-    r->thin = pare__run_part(run, l)->pruning[l->role].thin;
+    from_front(run, l, r);
     r->seconds = pare_seconds() - start;
     pare__run_add_pruning(pare__run_part(run, l), l, r);
     return PARE_OK;

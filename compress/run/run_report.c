@@ -160,9 +160,11 @@ static pare_status texts_of_run(pare_run *run, pare_report *r)
 }
 
 /* The most that the allocator gave out, and what the process has beside that: stacks, buffers of
- * BLAS, data of libraries, which stay once they are there. */
+ * BLAS, data of libraries, which stay once they are there. What was given back to malloc is part of
+ * the first already, and malloc may keep up to 64 MiB of it. */
 static uint64_t peak_anonymous(const pare_ctx *cx)
 {
+    pare_memory_trim();
     const uint64_t kib = pare_machine_number("/proc/self/status", "RssAnon:");
     const uint64_t now = kib == UINT64_MAX ? 0 : kib * 1024;
     return cx->peak_bytes + (now > cx->live_bytes ? now - cx->live_bytes : 0);

@@ -151,7 +151,7 @@ static pare_status open_journal(pare_training *t)
     if (!state)
         return PARE_ENOMEM;
     const bool anew = t->job->restart || !pare_path_is_file(state);
-    PARE_TRY(pare_output_make(t->cx, t->a, t->place.partial));
+    PARE_TRY(pare_output_make_work(t->cx, t->a, t->place.partial, &t->made));
     PARE_TRY(pare_json_writer_new(t->cx, &w));
     pare_status s = fingerprint(t, w, &text);
     if (s == PARE_OK && anew)

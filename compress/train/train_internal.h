@@ -12,6 +12,12 @@
 #include "formats/packed.h"
 #include "recipes/train_recipe.h"
 
+/* Texts of warnings, without the mark in front; those that come when it is full are told alone. */
+typedef struct pare_train_warnings {
+    const char *text[16];
+    size_t count;
+} pare_train_warnings;
+
 typedef struct pare_training {
     pare_ctx *cx;
     pare_arena *a;      /* lives as long as the job */
@@ -20,13 +26,14 @@ typedef struct pare_training {
     pare_arena own;     /* leaves and the student */
     const pare_job *job;
     const pare_teller *teller;
-    double started, joules;                 /* the latter of cx->energy then */
+    pare_train_warnings *warned;
+    double began, started, joules;          /* the job, the steps; of cx->energy then */
     pare_param params[PARE_PARAMS_MAX + 1]; /* of `train` */
     pare_train_recipe recipe;
     char *portable, *written; /* the recipe, without and with paths */
     size_t written_len;
     pare_output_place place;
-    bool replaces;
+    bool replaces, made; /* a finished output; the folder of the work was not there */
     pare_lock lock;
     pare_journal *journal;
 
@@ -70,6 +77,7 @@ static inline bool pare__train_projects(const pare_training *t)
            pare_train_projects(&t->opts.losses, &t->source.config, &t->taught_by.config);
 }
 
+/* Tells it; what begins with "warning: " is kept for the report, once. */
 void pare__train_tell(const pare_training *t, const char *fmt, ...) PARE_PRINTF(2, 3);
 
 /* Opens what the recipe begins with, and the teacher: source, taught_by. Refuses a family whose

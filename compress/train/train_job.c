@@ -13,6 +13,7 @@
 #include "compress/output/output.h"
 #include "compress/output/output_disk.h"
 #include "compress/passes/training.h"
+#include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_limits.h"
 #include "compress/text/units.h"
 #include "compress/text/version.h"
@@ -29,6 +30,23 @@
 enum { NOTICES = 10 };
 #define OTHER_SETTINGS "the saved state of the training is of other settings: training begins anew"
 
+static void keep_warning(const pare_training *t, const char *text)
+{
+    static const char mark[] = "warning: ";
+    pare_train_warnings *const all = t->warned;
+    if (strncmp(text, mark, sizeof mark - 1) != 0)
+        return;
+    text += sizeof mark - 1;
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->text[i], text) == 0)
+            return;
+    const char *const own = all->count < sizeof all->text / sizeof *all->text
+                                ? pare_arena_text(t->a, text, strlen(text))
+                                : NULL;
+    if (own)
+        all->text[all->count++] = own;
+}
+
 void pare__train_tell(const pare_training *t, const char *fmt, ...)
 {
     char text[1024];
@@ -37,6 +55,7 @@ void pare__train_tell(const pare_training *t, const char *fmt, ...)
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     pare_teller_say(t->teller, "%s", text);
+    keep_warning(t, text);
 }
 
 static pare_job_path output_path(const pare_training *t)
@@ -225,12 +244,13 @@ static pare_status check_room(pare_training *t, pare_train_done *done)
     if (done->memory > limit.bytes)
         return pare_fail(t->cx, PARE_ENOMEM,
                          "training %llu weights takes %s of memory, %.3g bytes for each%s and the "
-                         "rest for a step, and %s allows %s; take a smaller batch or window, fewer "
+                         "rest for a step, and %s allows %s; take %sa smaller window, fewer "
                          "blocks, %sor more memory",
                          (unsigned long long)trained, pare_units_bytes(done->memory, needs),
                          (double)leaf_bytes(t) / (double)trained, beside, limit.name,
                          pare_units_bytes(limit.bytes, has),
-                         t->adapter ? "" : "\"moments: 8bit\", ");
+                         t->opts.batch > 1 ? "a smaller batch, " : "",
+                         t->adapter || t->opts.moments8 ? "" : "\"moments: 8bit\", ");
     t->cx->limit_bytes = (size_t)limit.bytes;
     PARE_TRY(pare_output_disk_find(t->cx, t->a, &t->place, &disk));
     done->disk_free = disk.free_bytes;
@@ -291,14 +311,17 @@ static void tell_step(const pare_training *t, const pare_train_step *s)
     const size_t steps = t->state.result.steps;
     const double seconds = pare_seconds() - t->started;
     const double tokens = (double)(s->step - t->begun) * (double)t->opts.batch * (double)t->window;
-    char text[PARE_UNIT_TEXT];
+    char text[PARE_UNIT_TEXT], after[PARE_UNIT_TEXT];
     if (s->step > 1 && s->step * NOTICES / steps == (s->step - 1) * NOTICES / steps)
         return;
     const double left = seconds / (double)(s->step - t->begun) * (double)(steps - s->step);
-    pare__train_tell(t, "step %zu of %zu, loss %.4f, norm %.3g, rate %.3g, %.0f tokens/s%s%s%s",
+    pare__train_tell(t,
+                     "step %zu of %zu, loss %.4f, norm %.3g, rate %.3g, %.0f tokens/s%s%s%s  "
+                     "(after %s)",
                      s->step, steps, s->loss, s->norm, s->rate, seconds > 0 ? tokens / seconds : 0,
                      left >= 1 ? ", about " : "", left >= 1 ? pare_units_seconds(left, text) : "",
-                     left >= 1 ? " left" : "");
+                     left >= 1 ? " left" : "",
+                     pare_units_seconds(pare_seconds() - t->began, after));
 }
 
 static pare_status save_state(pare_training *t)
@@ -350,6 +373,12 @@ static pare_status find_state(pare_training *t)
     return PARE_OK;
 }
 
+static bool is_worse(const pare_training *t)
+{
+    const pare_training_result *const r = &t->state.result;
+    return r->nll_after > r->nll_before && (!t->taught || r->kl_after > r->kl_before);
+}
+
 static pare_status run_steps(pare_training *t)
 {
     const pare_train_data data = {t->windows.id, t->windows.count / t->window, t->window};
@@ -368,7 +397,7 @@ static pare_status run_steps(pare_training *t)
     r->seconds = t->begun < r->steps ? t->spent + pare_seconds() - t->started : t->spent;
     PARE_TRY(pare__train_round(t));
     PARE_TRY(measure(t, &r->kl_after, &r->nll_after));
-    if (r->nll_after > r->nll_before && (!t->taught || r->kl_after > r->kl_before))
+    if (is_worse(t))
         pare__train_tell(t, "warning: training made it worse on the windows held out; take a "
                             "smaller rate or more text");
     return PARE_OK;
@@ -425,6 +454,9 @@ static pare_status fill(pare_training *t, pare_train_done *out)
     out->training = t->state.result;
     out->config = config;
     out->resumed = t->begun;
+    out->harmed = is_worse(t);
+    out->warning = t->warned->text;
+    out->warnings = t->warned->count;
     return PARE_OK;
 }
 
@@ -501,9 +533,12 @@ static pare_status time_step(pare_training *t, pare_train_done *out)
 
 static pare_status run_job(pare_training *t, pare_train_done *out)
 {
+    char few[PARE_SHORTAGE_TEXT];
     PARE_TRY(prepare(t, out));
     describe(t, out);
     PARE_TRY(check_room(t, out));
+    if (pare_few_held_text("training", out->held_out, "a larger held_out", few))
+        pare__train_tell(t, "warning: %s", few);
     if (t->job->plan_only)
         return time_step(t, out);
     PARE_TRY(pare__train_claim_work(t));
@@ -534,6 +569,9 @@ pare_status pare_train_job(pare_ctx *cx, pare_arena *a, const pare_job *job,
     const double started = pare_seconds();
     const size_t limit = cx->limit_bytes;
     *out = (pare_train_done){0};
+    pare_train_warnings *const warned = PARE_NEW(a, pare_train_warnings, 1);
+    if (!warned)
+        return PARE_ENOMEM;
     pare_training t = {.cx = cx,
                        .a = a,
                        .scratch = {.cx = cx},
@@ -541,12 +579,15 @@ pare_status pare_train_job(pare_ctx *cx, pare_arena *a, const pare_job *job,
                        .own = {.cx = cx},
                        .job = job,
                        .teller = teller,
+                       .warned = warned,
+                       .began = started,
                        .joules = cx->energy ? pare_energy_read(cx->energy) : 0};
     pare_status s = run_job(&t, out);
     cx->limit_bytes = limit;
     out->seconds = pare_seconds() - started;
     out->joules = pare_energy_since(cx->energy, t.joules);
     pare_journal_close(cx, t.journal);
+    pare_output_drop_work(t.place.partial, t.made);
     pare_checkpoint_close(&t.model);
     if (t.own_teacher)
         pare_checkpoint_close(&t.teacher);

@@ -21,6 +21,9 @@ typedef struct pare_train_done {
     size_t windows, window, held_out, vocabulary; /* the last: of a tokenizer that was trained */
     const pare_adapter_result *adapter;           /* NULL: all weights are trained */
     size_t resumed;                               /* steps of an earlier run */
+    const char **warning;                         /* [warnings] that this run told */
+    size_t warnings;
+    bool harmed; /* it is worse on the windows held out than what it began with */
     double seconds;
     double joules; /* of the packages of the machine; 0: not known */
 

@@ -45,6 +45,18 @@ static void put_adapter(pare_text_out *o, const pare_train_done *d)
     pare__text_put(o, r->merged ? "), which are merged into them." : "). These lie here, alone.");
 }
 
+static void put_warnings(pare_text_out *o, const pare_train_done *d, bool html)
+{
+    for (size_t i = 0; i < d->warnings; i++) {
+        pare__text_put(o, html ? "<p>Warning: " : "\n\nWarning: ");
+        if (html)
+            pare__text_put_html(o, d->warning[i]);
+        else
+            pare__text_put_cell(o, d->warning[i]);
+        pare__text_put(o, html ? "</p>\n" : "");
+    }
+}
+
 static void put_recipe(pare_text_out *o, const pare_training *t, bool html)
 {
     pare__text_put(o, html ? "<h2>Recipe</h2>\n<pre>" : "\n## Recipe\n\n```yaml\n");
@@ -69,6 +81,7 @@ static pare_status write_card(pare_training *t, const pare_train_done *d)
     put_quality(&o, d);
     pare__text_put(&o, "\n\n");
     put_work(&o, d);
+    put_warnings(&o, d, false);
     pare__text_put(&o, alone
                            ? "\n\nPEFT loads them: PeftModel.from_pretrained(model, FOLDER), with "
                              "the model they began with. "
@@ -96,6 +109,7 @@ static pare_status write_page(pare_training *t, const pare_train_done *d)
     pare__text_put(&o, "</p>\n<p>");
     put_work(&o, d);
     pare__text_put(&o, "</p>\n");
+    put_warnings(&o, d, true);
     pare_report_curve(&o, &d->training);
     put_recipe(&o, t, true);
     pare__text_put(&o, "</body></html>\n");
@@ -141,6 +155,10 @@ void pare_train_put(pare_json_writer *w, const pare_train_done *d)
     pare_train_put_begin(w, d);
     pare_json_put_integer(w, "bytes", (int64_t)d->bytes);
     pare_json_put_integer(w, "resumed_steps", (int64_t)d->resumed);
+    pare_json_open_array(w, "warnings");
+    for (size_t i = 0; i < d->warnings; i++)
+        pare_json_put_text(w, NULL, d->warning[i]);
+    pare_json_close(w);
     if (d->joules > 0)
         pare_json_put_finite(w, "energy_joules", d->joules);
     pare_report_training(w, &d->training);

@@ -213,6 +213,9 @@ kv_cache: {method: kvquant}'
         if grep -E "experts gets? fewer than" log.txt; then echo "e2e.families: $name: cold at 1 token"; exit 1; fi
         grep -q "warning: calibration: .*too little for .*experts.*, or experts: {min_tokens: auto}" \
             log.txt || { cat log.txt; exit 1; }
+        "$pare" plan recipe.yaml --format json --set 'calibration.experts={min_tokens: 77}' > log.txt
+        grep -A 2 '"experts": {' log.txt | tr -d '\n' |
+            grep -q '"min_tokens": 77, *"cold_policy": "fill"' || { cat log.txt; exit 1; }
         run compress recipe.yaml --restart --set 'calibration.experts={min_tokens: 192}'
         if grep -q "or experts: {min_tokens" log.txt; then cat log.txt; exit 1; fi
         run compress recipe.yaml --restart

@@ -130,6 +130,11 @@ put inspect inspect out --format json
 put inspect inspect demo/hedge --format json
 "$make" llama4 mixture > log.txt
 put inspect inspect mixture --format json
+"$pare" generate mixture --tokens 40 --count 2 --seed 1 --output mixture.i32 > log.txt 2> err
+printf 'pare: 1\nmodel: mixture\noutput: planned\npasses: [gptq]\n' > mixture.yaml
+printf 'calibration: {tokens: mixture.i32, samples: 2, window: 16, token_weights: even}\n' >> mixture.yaml
+put plan plan mixture.yaml --format json
+grep -q '"experts": {' "${documents[-1]#plan=}" || { echo "no experts in the plan of a mixture"; exit 1; }
 put export export out --format gguf:q8_0 --output more.gguf --tensor-parallel 2 --json
 put verify verify out --format json
 openssl genpkey -algorithm ed25519 -out private.pem 2> err

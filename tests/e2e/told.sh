@@ -89,6 +89,13 @@ printf 'pare: 1\nrecipe: {model: %s, passes: [rtn]}\noutput: jobs\nmatrix: {bits
 refuses 2 '--notify tells of the end of jobs, and --emit runs none' batch jobs.yaml --emit make --notify true
 refuses 2 '--notify tells of the end of jobs, and --summary runs none' batch jobs.yaml --summary --notify true
 
+# A job that is refused leaves no folder.
+echo garbage >garbage.h5
+printf 'pare: 1\nmodel: %s\noutput: refused\npasses: [wanda: {pattern: "2:4"}]\n' "$demo/hedge" >refused.yaml
+printf 'calibration: {text: %s, samples: 2, window: 64, keep: garbage.h5}\n' "$demo/calibration.txt" >>refused.yaml
+refuses 4 'garbage.h5: is another kind of file' compress refused.yaml
+[ ! -e refused.partial ] || fail 'a job that was refused left refused.partial'
+
 # Equal tensors of two recipes.
 printf 'pare: 1\nmodel: %s\noutput: a\npasses: [rtn: {group: 32}]\nseed: 1\n' "$demo/hedge" >a.yaml
 does compress a.yaml

@@ -124,6 +124,20 @@ below "$(field student/run.json kl_after)" "$(field student/run.json kl_before)"
 "$pare" train student.yaml --output worse --set train.kl=0 --set train.ce=1 --set blocks=6 --set train.rate=0.02 \
     --set train.tokens=4096 >out.log 2>&1 || fail "$(cat out.log)"
 grep -q 'warning: training made it worse' out.log || fail "nothing said of a worse model: $(cat out.log)"
+grep -q 'step 1 of .*(after ' out.log || fail "no time in: $(cat out.log)"
+grep -q '^  *"training made it worse' worse/run.json || fail "run.json has no warning: $(cat worse/run.json)"
+grep -q '^Warning: training made it worse' worse/README.md || fail "README.md has no warning"
+grep -q '"warnings": \[\]' student/run.json || fail "run.json of a good training warns"
+code=0
+"$pare" train student.yaml --output strict --set train.kl=0 --set train.ce=1 --set blocks=6 --set train.rate=0.02 \
+    --set train.tokens=1024 --set data.held_out=1 --strict >out.log 2>&1 || code=$?
+[ $code = 3 ] || fail "--strict after a training that did harm: exit code $code: $(cat out.log)"
+grep -q 'warning: training: what it trained is judged on 1 window held out' out.log || fail "$(cat out.log)"
+says 'take a smaller batch, a smaller window, fewer blocks, "moments: 8bit", or more' \
+    "$pare" train student.yaml --output x --ram-limit 40MiB
+says 'take a smaller window, fewer blocks, or more memory' \
+    "$pare" train student.yaml --output x --ram-limit 40MiB --set train.batch=1 --set train.moments=8bit
+[ ! -e x.partial ] || fail "a training that was refused left a folder"
 grep -q '"num_hidden_layers": 3' student/config.json || fail "config.json has other blocks"
 "$pare" verify student >/dev/null || fail "verify does not accept student"
 "$pare" train student.yaml --output alone --set train.kl=0 --set train.ce=1 \

@@ -492,6 +492,99 @@ START_TEST(samples_that_leave_windows_are_named)
 END_TEST
 
 /* A key that is not there is told those that are: targets and skip of steps that take them. */
+/* What a job says of too little calibration, and how often. */
+typedef struct thin_listener {
+    listener stop;
+    size_t count;
+    char text[512];
+} thin_listener;
+
+static void hear_thin(void *self, const pare_event *e)
+{
+    thin_listener *const l = self;
+    hear(&l->stop, e);
+    if (!e->text || !strstr(e->text, "too little for "))
+        return;
+    l->count++;
+    (void)snprintf(l->text, sizeof l->text, "%s", e->text);
+}
+
+static pare_status run_thin(thin_listener *l, const char *output)
+{
+    const pare_events events = {hear_thin, l};
+    const job_opts opts = {.output = output, .events = &events, .interrupt = &l->stop.stop};
+    return job_run(&place, opts, NULL);
+}
+
+/* Too little for a pruner: said once, with the figures of its own statistics, also by a job that
+ * goes on in the training or behind it. */
+START_TEST(what_was_thin_is_said_once_and_after_a_break_again)
+{
+    static const char *const at[] = {"step 3 of", "after training"};
+    static const char *const behind[] = {"", "  - gptq: {bits: 4, group: 32}\n"};
+    thin_listener whole = {.count = 0}, first = {.stop.at = at[_i % 2]}, again = {.count = 0};
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   HEAD "calibration: {tokens: tokens.i32, samples: 1, window: 64}\npasses:\n"
+                        "  - wanda: {pattern: 2:4}\n  - distill: {tokens: 768, batch: 1}\n%s",
+                   behind[_i / 2]);
+    job_recipe(&place, text);
+    ck_assert_int_eq(run_thin(&whole, "one"), PARE_OK);
+    ck_assert_msg(whole.count == 1 && strstr(whole.text, "rank ") &&
+                      strstr(whole.text, "and wanda needs 128, "),
+                  "%zu: %s", whole.count, whole.text);
+    ck_assert_int_eq(run_thin(&first, "two"), PARE_EINTERRUPTED);
+    ck_assert_int_eq(run_thin(&again, "two"), PARE_OK);
+    ck_assert_msg(again.count == 1, "said %zu times", again.count);
+    ck_assert_str_eq(first.text, whole.text);
+    ck_assert_str_eq(again.text, whole.text);
+    job_check_same(&place, "one", "two");
+}
+END_TEST
+
+/* Takes 64 MiB when a block is done and gives all but the last piece back, which malloc keeps. */
+typedef struct hoarder {
+    size_t pieces; /* of 64 KiB */
+    void *last;
+} hoarder;
+
+static void hoard(void *self, const pare_event *e)
+{
+    enum { PIECE = 64 << 10, MOST = 1024 };
+    static void *piece[MOST];
+    hoarder *const h = self;
+    if (e->kind != PARE_EVENT_BLOCK || h->last)
+        return;
+    for (size_t i = 0; i < h->pieces; i++) {
+        piece[i] = malloc(PIECE);
+        ck_assert_ptr_nonnull(piece[i]);
+        memset(piece[i], 1, PIECE);
+    }
+    h->last = malloc(PIECE);
+    for (size_t i = 0; i < h->pieces; i++)
+        free(piece[i]);
+}
+
+START_TEST(memory_that_was_given_back_is_not_counted_again)
+{
+    double bytes[2];
+#ifdef UNIT_SANITIZED /* which keeps what is given back */
+    return;
+#endif
+    recipe("  - rtn: {group: 32}\n");
+    for (size_t i = 0; i < 2; i++) {
+        hoarder h = {.pieces = i ? 1024 : 0};
+        const pare_events events = {hoard, &h};
+        const job_opts opts = {.output = "out", .restart = i > 0, .events = &events};
+        ck_assert_int_eq(job_run(&place, opts, NULL), PARE_OK);
+        ck_assert_ptr_nonnull(h.last);
+        free(h.last);
+        bytes[i] = figure("out", "peak_rss_bytes", "peak_anonymous_bytes");
+    }
+    ck_assert_double_lt(bytes[1] - bytes[0], 8 << 20);
+}
+END_TEST
+
 START_TEST(only_keys_that_a_step_takes_are_listed)
 {
     static const struct {
@@ -534,6 +627,8 @@ int main(void)
     tcase_add_loop_test(t, what_cannot_be_is_refused_with_its_place, 0,
                         sizeof refused / sizeof *refused);
     tcase_add_test(t, an_original_that_is_the_model_is_refused);
+    tcase_add_loop_test(t, what_was_thin_is_said_once_and_after_a_break_again, 0, 4);
+    tcase_add_test(t, memory_that_was_given_back_is_not_counted_again);
     tcase_add_test(t, what_measures_a_training_has_a_name);
     tcase_add_test(t, samples_that_leave_windows_are_named);
     tcase_add_test(t, only_keys_that_a_step_takes_are_listed);

@@ -218,6 +218,20 @@ static void check_width(const char *command)
 }
 
 /* Of every word that the overview lists. */
+START_TEST(strict_says_what_counts)
+{
+    static const char *const what[] = {"fallback", "too little", "cold: rtn", "worse", "auto"};
+    const outcome *const o = call("help compress", OUT);
+    const char *const at = strstr(o->text, "--strict");
+    ck_assert_ptr_nonnull(at);
+    const char *const end = strstr(at, "--restart");
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+        const char *const found = strstr(at, what[i]);
+        ck_assert_msg(found && found < end, "--strict lacks \"%s\": %s", what[i], o->text);
+    }
+}
+END_TEST
+
 START_TEST(no_page_is_wider_than_100_columns)
 {
     static char overview[1 << 13];
@@ -284,6 +298,7 @@ int main(void)
     tcase_add_test(t, every_setting_has_a_page);
     tcase_add_test(t, the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned);
     tcase_add_test(t, no_page_is_wider_than_100_columns);
+    tcase_add_test(t, strict_says_what_counts);
     tcase_add_test(t, a_parameter_is_shown_of_each_pass_that_has_it);
     tcase_add_test(t, what_stands_in_a_recipe_is_on_the_page_on_recipes);
     tcase_add_test(t, exit_codes_are_explained_as_in_the_documents);

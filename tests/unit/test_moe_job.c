@@ -381,6 +381,35 @@ START_TEST(what_cannot_be_done_to_experts_is_refused)
 }
 END_TEST
 
+static void find_idle(void *self, const pare_event *e)
+{
+    *(bool *)self |=
+        e->text && strstr(e->text, "warning: \"experts\" of the calibration does nothing");
+}
+
+START_TEST(settings_of_experts_that_nobody_reads_are_told)
+{
+    static const struct {
+        const char *recipe;
+        bool idle;
+    } row[] = {
+        {HEAD(", experts: {min_tokens: 5}") "  - rtn: {group: 32}\n", true},
+        {HEAD(", experts: {min_tokens: 5}") "  - gptq: {group: 32, targets: \"*.q_proj\"}\n", true},
+        {HEAD("") "  - rtn: {group: 32}\n", false},
+        {HEAD(", experts: {min_tokens: 5}") "  - gptq: {group: 32, targets: \"*.experts.0.*\"}\n",
+         false}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        bool heard = false;
+        const pare_events events = {find_idle, &heard};
+        job_recipe(&place, row[i].recipe);
+        ck_assert_int_eq(
+            job_run(&place, (job_opts){.output = "out", .restart = true, .events = &events}, NULL),
+            PARE_OK);
+        ck_assert_msg(heard == row[i].idle, "%zu", i);
+    }
+}
+END_TEST
+
 static void check_text(const char *file, const char *present)
 {
     pare_ctx cx;
@@ -465,6 +494,7 @@ int main(void)
     tcase_add_test(t, experts_that_nobody_takes_are_not_missed);
     tcase_add_test(t, a_damaged_expert_is_made_again_on_resume);
     tcase_add_test(t, what_cannot_be_done_to_experts_is_refused);
+    tcase_add_test(t, settings_of_experts_that_nobody_reads_are_told);
     tcase_add_test(t, the_report_says_how_many_tokens_reach_experts);
     tcase_add_test(t, experts_get_what_gptq_needs_unless_told_otherwise);
     suite_add_tcase(s, t);

@@ -167,8 +167,18 @@ START_TEST(a_refusal_says_that_no_setting_helps)
     job_recipe(&place, text);
     asked x = {.limit = 1 << 20};
     ck_assert_int_eq(ask(&x), PARE_ENOMEM);
-    ck_assert_msg(strstr(x.what, "raise the limit; with ") && strstr(x.what, " it still needs "),
-                  "%s", x.what);
+    ck_assert_msg(
+        strstr(x.what, "raise the limit; with ") && strstr(x.what, " it still needs ") &&
+            strstr(x.what, "; fewer linears in targets or a window below 64 may need less"),
+        "%s", x.what);
+    /* what takes most is no linear */
+    job_recipe(&place, "pare: 1\nmodel: model\n"
+                       "calibration: {tokens: tokens.i32, samples: 4, window: 2}\n"
+                       "passes: [wanda: {pattern: 2:4}]\n"
+                       "evaluate: [kl: {tokens: tokens.i32, window: 64}]\n");
+    ck_assert_int_eq(ask(&x), PARE_ENOMEM);
+    ck_assert_msg(strstr(x.what, "an evaluation needs ") && !strstr(x.what, "may need less"), "%s",
+                  x.what);
     job_recipe(&place, "pare: 1\nmodel: model\npasses: [rtn]\n");
     ck_assert_int_eq(ask(&x), PARE_ENOMEM);
     ck_assert_msg(strstr(x.what, "raise the limit: no setting makes it need less"), "%s", x.what);

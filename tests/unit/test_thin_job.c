@@ -104,7 +104,8 @@ START_TEST(only_windows_that_are_there_are_asked_for)
         const outcome *o = call_recipe("compress", options, ERR);
         ck_assert_msg(o->code == 0 && strstr(o->text, row[i].asks), "%zu: %s", i, o->text);
         o = call_recipe("plan", options, OUT);
-        ck_assert_msg(i == 0 || strstr(o->text, row[i].asks), "%zu: %s", i, o->text);
+        ck_assert_msg(strstr(o->text, row[i].asks), "%zu: %s", i, o->text);
+        ck_assert_msg(strstr(o->text, "calibration       6 windows of 16 tokens\n"), "%s", o->text);
     }
 }
 END_TEST
@@ -221,6 +222,28 @@ START_TEST(a_training_hides_nothing)
 }
 END_TEST
 
+/* What is left to be held out, plan and job count alike; few windows are a warning of both. */
+START_TEST(a_training_on_few_windows_held_out_is_told)
+{
+    static const char few[] = "distill: what it trained is judged on 1 window held out, and fewer "
+                              "than 8 tell little; give more text, or fewer samples";
+    static const struct {
+        size_t windows;
+        const char *plans;
+    } row[] = {{9, "perplexity and KL on 1 calibration window held out"},
+               {16, "perplexity and KL on 8 calibration windows held out"}};
+    for (size_t i = 0; i < 2; i++) {
+        write_tokens(row[i].windows * 16, each);
+        recipe(8, 16, "  - magnitude: {pattern: \"2:4\"}\n  - distill: {tokens: 16, batch: 1}\n");
+        const outcome *o = call_recipe("plan", "--output none", OUT);
+        ck_assert_msg(strstr(o->text, row[i].plans) && !strstr(o->text, few) == (i > 0), "%s",
+                      o->text);
+        o = call_recipe("compress", i ? "--output eight" : "--output one", ERR);
+        ck_assert_msg(o->code == 0 && !strstr(o->text, few) == (i > 0), "%s", o->text);
+    }
+}
+END_TEST
+
 START_TEST(an_ordinary_calibration_is_not_told)
 {
     recipe(20, 64, pairs[_i].method);
@@ -260,6 +283,7 @@ int main(void)
     tcase_add_loop_test(t, a_useless_calibration_is_told_and_does_no_harm, 0, USELESS * PAIRS);
     tcase_add_loop_test(t, ranges_of_few_different_inputs_are_told, 0, RANGES);
     tcase_add_test(t, inputs_that_are_zero_are_told);
+    tcase_add_test(t, a_training_on_few_windows_held_out_is_told);
     tcase_add_loop_test(t, an_ordinary_calibration_is_not_told, 0, PAIRS);
     tcase_add_test(t, a_plan_warns_before_any_work);
     tcase_add_loop_test(t, a_training_hides_nothing, 0, 2);
