@@ -36,7 +36,7 @@ static const char *filled(const char *arguments)
 /* Refused with that code and these words, before a model was measured. */
 static void refused(const char *arguments, int code, const char *fragment)
 {
-    char command[2048];
+    char command[2048 + 16];
     (void)snprintf(command, sizeof command, "%s --no-progress", filled(arguments));
     check_fails(command, code, fragment);
     (void)snprintf(command, sizeof command, "%s --log json", filled(arguments));
