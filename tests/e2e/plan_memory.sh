@@ -2,10 +2,11 @@
 # What `pare plan` says of memory is what the job takes: not less, and at most a tenth more. Small
 # jobs get 2 MiB beside that: libraries and threads take about so much, and it differs from machine
 # to machine. Each job also runs to its end with its own figure as the limit.
-#   plan_memory.sh PARE PEAK MAKE_CHECKPOINT DEMO MAKE_FAMILY
-# PARE without sanitizers, which take memory themselves.
+#   plan_memory.sh PARE PEAK MAKE_CHECKPOINT DEMO MAKE_FAMILY PART
+# PARE without sanitizers, which take memory themselves. PART is `memory`, which measures what jobs take and
+# wants the machine for itself, or `limits`, whose jobs run with their own figure as the limit.
 set -eu
-pare=$1 peak=$2 make=$3 demo=$4 family=$5
+pare=$1 peak=$2 make=$3 demo=$4 family=$5 part=$6
 
 skip() {
     echo "e2e.plan_memory: skipped: $1"
@@ -102,59 +103,67 @@ sparing() {
     done
 }
 
-"$make" wide hidden=512 intermediate=1408 blocks=1 heads=8 kv_heads=2 head_dim=64 vocab=2048 \
-    context=256 tied=1 shards=1 tokens=4608 > log.txt 2>&1 || { cat log.txt; exit 1; }
-# Three tokens for each input of down: nothing gets a plain form, which takes less than is planned.
-tokens='calibration: {tokens: wide/tokens.i32, samples: 17, window: 256}'
-few='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256}'
-text="calibration: {text: [$demo/calibration.txt], samples: 8, window: 256}"
-gptq='[{gptq: {bits: 4, group: 64}}]'
-kl='evaluate: [{kl: {tokens: wide/tokens.i32, window: 256}}]'
+if [ "$part" = memory ]; then
+    "$make" wide hidden=512 intermediate=1408 blocks=1 heads=8 kv_heads=2 head_dim=64 vocab=2048 \
+        context=256 tied=1 shards=1 tokens=4608 > log.txt 2>&1 || { cat log.txt; exit 1; }
+    # Three tokens for each input of down: nothing gets a plain form, which takes less than is planned.
+    tokens='calibration: {tokens: wide/tokens.i32, samples: 17, window: 256}'
+    few='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256}'
+    text="calibration: {text: [$demo/calibration.txt], samples: 8, window: 256}"
+    gptq='[{gptq: {bits: 4, group: 64}}]'
+    kl='evaluate: [{kl: {tokens: wide/tokens.i32, window: 256}}]'
 
-head -c 20000 "$demo/evaluation.txt" > evaluation.txt
-job "hedge, rtn, KL" "$demo/hedge" '' '[{rtn: {bits: 4, group: 64}}]' \
-    "evaluate: [{kl: {text: evaluation.txt, window: 256}}]" --threads 2
-job "hedge, gptq of one block" "$demo/hedge" "$text" \
-    '[{gptq: {bits: 4, group: 64, targets: "*.layers.0.*"}}]' '' --threads 4
-job "wide, rtn" wide '' '[{rtn: {bits: 4, group: 64}}]' '' --threads 1
-job "wide, gptq, KL" wide "$tokens" "$gptq" "$kl" --threads 2
-job "wide, gptq with a correction" wide "$tokens" '[{gptq: {bits: 4, group: 64, correct: gptaq}}]' '' --threads 2
-job "wide, 2:4 and gptq" wide "$tokens" '[{sparsegpt: {pattern: "2:4"}}, {gptq: {bits: 4, group: 64}}]' \
-    '' --threads 2
-job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \
-    'export: [{format: safetensors, path: floats}]' --threads 1
+    head -c 20000 "$demo/evaluation.txt" > evaluation.txt
+    job "hedge, rtn, KL" "$demo/hedge" '' '[{rtn: {bits: 4, group: 64}}]' \
+        "evaluate: [{kl: {text: evaluation.txt, window: 256}}]" --threads 2
+    job "hedge, gptq of one block" "$demo/hedge" "$text" \
+        '[{gptq: {bits: 4, group: 64, targets: "*.layers.0.*"}}]' '' --threads 4
+    job "wide, rtn" wide '' '[{rtn: {bits: 4, group: 64}}]' '' --threads 1
+    job "wide, gptq, KL" wide "$tokens" "$gptq" "$kl" --threads 2
+    job "wide, gptq with a correction" wide "$tokens" '[{gptq: {bits: 4, group: 64, correct: gptaq}}]' '' --threads 2
+    job "wide, 2:4 and gptq" wide "$tokens" '[{sparsegpt: {pattern: "2:4"}}, {gptq: {bits: 4, group: 64}}]' \
+        '' --threads 2
+    job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \
+        'export: [{format: safetensors, path: floats}]' --threads 1
 
-even='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256, token_weights: even}'
-exact='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256, token_weights: even, precision: f32}'
-sparing 36MiB wide "$few" "$gptq" --threads 2
-sparing 30MiB wide "$exact" '[{gptq: {bits: 4, group: 64, correct: qronos}}]' --threads 2
-sparing 28MiB wide "$even" '[{gptq: {bits: 4, group: 64, correct: none, true_sequential: true}}]' \
-    --threads 1
+    even='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256, token_weights: even}'
+    exact='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256, token_weights: even, precision: f32}'
+    sparing 36MiB wide "$few" "$gptq" --threads 2
+    sparing 30MiB wide "$exact" '[{gptq: {bits: 4, group: 64, correct: qronos}}]' --threads 2
+    sparing 28MiB wide "$even" '[{gptq: {bits: 4, group: 64, correct: none, true_sequential: true}}]' \
+        --threads 1
 
-# KL over one window of 16384 tokens: logits of all of them are 256 MiB for each model, caches of all
-# blocks 4 MiB more for each block.
-"$make" long hidden=64 intermediate=96 blocks=2 heads=2 kv_heads=1 head_dim=32 vocab=4096 \
-    context=16384 tied=1 shards=1 tokens=16384 > log.txt 2>&1 || { cat log.txt; exit 1; }
-job "16384 positions, KL" long '' '[{rtn: {bits: 4, group: 32}}]' \
-    'evaluate: [{kl: {tokens: long/tokens.i32, window: 16384}}]' --threads 2
-if [ "$took" -gt 41943040 ]; then
-    echo "e2e.plan_memory: 16384 positions take $took bytes; they need hidden states, the cache of a block, some logits"
-    failed=1
-fi
+    # KL over one window of 16384 tokens: logits of all of them are 256 MiB for each model, caches of all
+    # blocks 4 MiB more for each block.
+    "$make" long hidden=64 intermediate=96 blocks=2 heads=2 kv_heads=1 head_dim=32 vocab=4096 \
+        context=16384 tied=1 shards=1 tokens=16384 > log.txt 2>&1 || { cat log.txt; exit 1; }
+    job "16384 positions, KL" long '' '[{rtn: {bits: 4, group: 32}}]' \
+        'evaluate: [{kl: {tokens: long/tokens.i32, window: 16384}}]' --threads 2
+    if [ "$took" -gt 41943040 ]; then
+        echo "e2e.plan_memory: 16384 positions take $took bytes; they need hidden states, the cache of a block, some logits"
+        failed=1
+    fi
 
-# Six times as many blocks take no more but for the names and results of their linears: statistics,
-# weights of tokens and floats are those of one block, and files hold the rest.
-for blocks in 2 12; do
-    "$make" deep$blocks hidden=256 intermediate=704 blocks=$blocks heads=4 kv_heads=2 head_dim=64 \
-        vocab=1024 context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
-    job "gptq of $blocks blocks" deep$blocks \
-        "calibration: {tokens: deep$blocks/tokens.i32, samples: 8, window: 256}" \
-        '[{gptq: {bits: 4, group: 64}}]' '' --threads 2
-    eval "plan$blocks=$plan took$blocks=$took"
-done
-if [ "$plan12" -gt $((plan2 + plan2 / 10)) ] || [ "$took12" -gt $((took2 + took2 / 10)) ]; then
-    echo "e2e.plan_memory: 12 blocks take more than 2: planned $plan12 and $plan2, took $took12 and $took2"
-    failed=1
+    # Six times as many blocks take no more but for the names and results of their linears: statistics,
+    # weights of tokens and floats are those of one block, and files hold the rest.
+    for blocks in 2 12; do
+        "$make" deep$blocks hidden=256 intermediate=704 blocks=$blocks heads=4 kv_heads=2 head_dim=64 \
+            vocab=1024 context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
+        job "gptq of $blocks blocks" deep$blocks \
+            "calibration: {tokens: deep$blocks/tokens.i32, samples: 8, window: 256}" \
+            '[{gptq: {bits: 4, group: 64}}]' '' --threads 2
+        eval "plan$blocks=$plan took$blocks=$took"
+    done
+    if [ "$plan12" -gt $((plan2 + plan2 / 10)) ] || [ "$took12" -gt $((took2 + took2 / 10)) ]; then
+        echo "e2e.plan_memory: 12 blocks take more than 2: planned $plan12 and $plan2, took $took12 and $took2"
+        failed=1
+    fi
+
+    # A head that was tied gets weights of its own, a piece at a time: more than such small blocks take.
+    "$make" tied hidden=128 intermediate=256 blocks=2 heads=4 kv_heads=2 head_dim=32 vocab=12288 \
+        context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
+    job "tied, rotate and rtn" tied '' '[{rotate: {}}, {rtn: {bits: 4, group: 64}}]' '' --threads 2
+    exit $failed
 fi
 
 # Passes of every kind on a small model, then on a larger one.
@@ -180,11 +189,6 @@ for passes in '[{wanda: {pattern: "2:4"}}, {distill: {tokens: 1024}}, {gptq: {bi
     '[{rtn: {bits: 2, group: 32}}, {distill: {tokens: 1024, aware: true, moments: 8bit}}]'; do
     own mixture 'calibration: {tokens: mixture.i32, samples: 24, window: 32}' "$passes" '' --threads 2
 done
-
-# A head that was tied gets weights of its own, a piece at a time: more than such small blocks take.
-"$make" tied hidden=128 intermediate=256 blocks=2 heads=4 kv_heads=2 head_dim=32 vocab=12288 \
-    context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
-job "tied, rotate and rtn" tied '' '[{rotate: {}}, {rtn: {bits: 4, group: 64}}]' '' --threads 2
 
 few="calibration: {text: [$demo/calibration.txt], samples: 8, window: 256}"
 first='targets: "*.layers.0.*"'

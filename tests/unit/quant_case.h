@@ -40,6 +40,14 @@ static inline float *copy(const float *x, size_t count)
     return memcpy(take(count, sizeof *x), x, count * sizeof *x);
 }
 
+/* Adds x x^T / rows to the upper half. */
+UNIT_PLAIN static inline void add_outer(double *h, const double *x, size_t k, size_t rows)
+{
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = i; j < k; j++)
+            h[i * k + j] += x[i] * x[j] / (double)rows;
+}
+
 /* Inputs with a common direction, columns of different size; H = X^T X / rows, both halves. */
 static inline float *hessian(size_t k)
 {
@@ -49,13 +57,12 @@ static inline float *hessian(size_t k)
         const double common = pare_random_normal(21, 1, t);
         for (size_t j = 0; j < k; j++)
             x[j] = (pare_random_normal(22, t, j) + common) * (0.2 + (double)(j * 7 % 11) / 5);
-        for (size_t i = 0; i < k; i++)
-            for (size_t j = 0; j < k; j++)
-                h[i * k + j] += x[i] * x[j] / (double)rows;
+        add_outer(h, x, k, rows);
     }
     float *const f = take(k * k, sizeof *f);
-    for (size_t i = 0; i < k * k; i++)
-        f[i] = (float)h[i];
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = i; j < k; j++)
+            f[i * k + j] = f[j * k + i] = (float)h[i * k + j];
     return f;
 }
 

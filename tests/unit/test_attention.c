@@ -74,7 +74,7 @@ static void attend(fixture *x, size_t start, size_t length)
     pare_arena_rewind(a, mark);
 }
 
-static void plain_query(const fixture *x, size_t s, size_t i, size_t head, double *out)
+UNIT_PLAIN static void plain_query(const fixture *x, size_t s, size_t i, size_t head, double *out)
 {
     const pare_config *const c = &x->model.config;
     const size_t d = c->head_dim, at = head / (c->heads / c->kv_heads) * d;

@@ -110,12 +110,14 @@ START_TEST(codes_that_were_trained_are_those_that_are_stored)
 }
 END_TEST
 
-#define AWARE "  - distill: {aware: true, tokens: 3000, batch: 4, rate: 3e-3, save: 0}\n"
+/* 4 steps */
+#define SHORT "  - distill: {tokens: 1024, batch: 4, rate: 3e-3, save: 0}\n"
+#define AWARE "  - distill: {aware: true, tokens: 1024, batch: 4, rate: 3e-3, save: 0}\n"
 
 static const struct {
     const char *at, *broken, *told;
 } aware_stops[] = {
-    {"step 3 of", NULL, "continues after step 3 of 12"},
+    {"step 3 of", NULL, "continues after step 3 of 4"},
     {"step 3 of", "two.partial/training.state", "training begins anew"},
     {"step 3 of", "two.partial/pruned.f32", "block 2 of 2 of the unfinished run is damaged"},
     {"after training", "two.partial/trained.f32", "they are trained again"},
@@ -152,7 +154,7 @@ static void die_midway(void *left, const char *what, double done, double total)
 
 static const char *const midway[] = {
     "  - gptq: {bits: 3, group: 32, correct: gptaq}\n" AWARE,
-    "  - wanda: {pattern: 2:4, skip: [\"*.v_proj\"]}\n" TRAIN "save: 0}\n"
+    "  - wanda: {pattern: 2:4, skip: [\"*.v_proj\"]}\n" SHORT
     "  - gptq: {bits: 8, group: 32, correct: qronos, targets: [\"*.v_proj\"]}\n",
     "  - gptq: {bits: 3, group: 32, correct: gptaq, skip: [\"*.v_proj\"]}\n" AWARE
     "  - gptq: {bits: 8, group: 32, correct: gptaq, targets: [\"*.v_proj\"]}\n",

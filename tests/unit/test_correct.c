@@ -18,6 +18,16 @@ typedef struct inputs {
     double *h, *d;         /* [K, K] sums over tokens: y y^T, (x - y) y^T */
 } inputs;
 
+/* Adds w y y^T and w (x - y) y^T. */
+UNIT_PLAIN static void add_token(const inputs *in, double w, const float *x, const float *y)
+{
+    for (size_t i = 0; i < K; i++)
+        for (size_t j = 0; j < K; j++) {
+            in->h[i * K + j] += w * (double)y[i] * (double)y[j];
+            in->d[i * K + j] += w * ((double)x[i] - (double)y[i]) * (double)y[j];
+        }
+}
+
 static inputs make_inputs(bool weighed)
 {
     inputs in = {.x = take(TOKENS * K, sizeof *in.x),
@@ -37,11 +47,7 @@ static inputs make_inputs(bool weighed)
                           : (float)(0.9 * (double)x[j] + 0.1 * (double)x[j / 2] +
                                     0.2 * pare_random_normal(53, t, j));
         }
-        for (size_t i = 0; i < K; i++)
-            for (size_t j = 0; j < K; j++) {
-                in.h[i * K + j] += w * (double)y[i] * (double)y[j];
-                in.d[i * K + j] += w * ((double)x[i] - (double)y[i]) * (double)y[j];
-            }
+        add_token(&in, w, x, y);
     }
     return in;
 }
@@ -239,7 +245,7 @@ START_TEST(gptaq_equals_its_definition)
 END_TEST
 
 /* a [m, m] becomes its inverse: Gauss and Jordan, of a positive matrix. */
-static void invert(double *a, size_t m)
+UNIT_PLAIN static void invert(double *a, size_t m)
 {
     for (size_t p = 0; p < m; p++) {
         const double pivot = a[p * m + p];

@@ -39,6 +39,14 @@ static void *take(size_t count, size_t size)
     return p;
 }
 
+/* Adds x x^T to the lower half. */
+UNIT_PLAIN static void add_outer(float *h, const double *x)
+{
+    for (size_t i = 0; i < K; i++)
+        for (size_t j = 0; j <= i; j++)
+            h[i * K + j] += (float)(x[i] * x[j]);
+}
+
 /* Sum of x x^T of inputs with one common direction; column 5 has none. */
 static float *hessian(void)
 {
@@ -49,9 +57,7 @@ static float *hessian(void)
         for (size_t j = 0; j < K; j++)
             x[j] =
                 j == 5 ? 0 : (pare_random_normal(32, t, j) + common) * (0.2 + (double)(j % 7) / 4);
-        for (size_t i = 0; i < K; i++)
-            for (size_t j = 0; j <= i; j++)
-                h[i * K + j] += (float)(x[i] * x[j]);
+        add_outer(h, x);
     }
     return h;
 }
