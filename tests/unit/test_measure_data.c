@@ -25,7 +25,7 @@ static void shell(const char *command)
 /* The arguments with % for the folder. */
 static const char *filled(const char *arguments)
 {
-    static char text[2048];
+    static char text[1536];
     size_t at = 0;
     for (const char *p = arguments; *p; p++)
         at += (size_t)snprintf(text + at, sizeof text - at, *p == '%' ? "%s" : "%.1s",
@@ -36,7 +36,7 @@ static const char *filled(const char *arguments)
 /* Refused with that code and these words, before a model was measured. */
 static void refused(const char *arguments, int code, const char *fragment)
 {
-    char command[2048 + 16];
+    char command[2048];
     (void)snprintf(command, sizeof command, "%s --no-progress", filled(arguments));
     check_fails(command, code, fragment);
     (void)snprintf(command, sizeof command, "%s --log json", filled(arguments));
