@@ -543,7 +543,8 @@ START_TEST(what_was_thin_is_said_once_and_after_a_break_again)
 }
 END_TEST
 
-/* Takes `pieces` of 64 KiB when a block is done and gives all but the last piece back, which malloc keeps. */
+/* Takes `pieces` of 64 KiB when a block is done and gives all but the last back, which malloc
+ * keeps. */
 typedef struct hoarder {
     size_t pieces; /* of 64 KiB */
     void *last;
