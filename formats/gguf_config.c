@@ -69,31 +69,32 @@ bool pare__gguf_number(const pare_gguf *g, const char *key, double *out)
 
 static pare_status wrong(const translation *t, const char *key)
 {
-    const bool each = t->family->how & PARE__GGUF_UNEVEN && strcmp(key, "feed_forward_length") == 0;
-    return pare_fail(t->cx, PARE_EFORMAT, "%s: %s.%s is missing, or not %s", t->name,
-                     t->family->arch, key,
-                     each ? "a number for each block" : "one number for all blocks");
+    return pare_fail(t->cx, PARE_EFORMAT, "%s: %s.%s is missing, or not one number for all blocks",
+                     t->name, t->family->arch, key);
 }
 
-/* One width, or a list of them; its length is checked where config.json is read. */
-static pare_status put_widths(const translation *t, const pare__gguf_word *w)
+/* Whether a number may be a list with one for each block. */
+static bool is_list(const translation *t, const pare__gguf_word *w)
+{
+    return t->family->how & PARE__GGUF_UNEVEN && strcmp(w->key, "feed_forward_length") == 0;
+}
+
+/* Its length is checked where config.json is read. */
+static pare_status put_list(const translation *t, const pare__gguf_word *w)
 {
     const pare_gguf_value *const v = find(t->g, w->key);
-    int64_t width;
-    if (pare__gguf_integer(t->g, w->key, &width)) {
-        pare_json_put_integer(t->w, w->word, width);
-        return PARE_OK;
-    }
-    if (!v || !v->array || v->count > PARE_BLOCKS_MAX)
-        return wrong(t, w->key);
+    bool good = v && v->array && v->count <= PARE_BLOCKS_MAX;
     pare_json_open_array(t->w, w->word);
-    for (uint64_t i = 0; i < v->count; i++) {
-        if (!pare_gguf_integer(v, i, &width))
-            return wrong(t, w->key);
-        pare_json_put_integer(t->w, NULL, width);
+    for (uint64_t i = 0; good && i < v->count; i++) {
+        int64_t x = 0;
+        good = pare_gguf_integer(v, i, &x) && x > 0;
+        pare_json_put_integer(t->w, NULL, x);
     }
     pare_json_close(t->w);
-    return PARE_OK;
+    return good ? PARE_OK
+                : pare_fail(t->cx, PARE_EFORMAT,
+                            "%s: %s.%s is missing, or not a number above 0 for each block", t->name,
+                            t->family->arch, w->key);
 }
 
 static pare_status put_words(const translation *t)
@@ -109,8 +110,8 @@ static pare_status put_words(const translation *t)
             pare_json_put_integer(t->w, w->word, whole);
         else if (w->sort == PARE__GGUF_FLAG && pare__gguf_integer(t->g, w->key, &whole))
             pare_json_put_bool(t->w, w->word, whole != 0);
-        else if (w->sort == PARE__GGUF_WIDTHS)
-            PARE_TRY(put_widths(t, w));
+        else if (is_list(t, w))
+            PARE_TRY(put_list(t, w));
         else
             return wrong(t, w->key);
     }

@@ -29,12 +29,7 @@ typedef struct pare__gguf_name {
 } pare__gguf_name;
 
 /* A key of the metadata behind "ARCH." and the word of config.json for it. */
-typedef enum pare__gguf_sort {
-    PARE__GGUF_WHOLE,
-    PARE__GGUF_REAL,
-    PARE__GGUF_FLAG,
-    PARE__GGUF_WIDTHS /* a number, or a list with one of each block */
-} pare__gguf_sort;
+typedef enum pare__gguf_sort { PARE__GGUF_WHOLE, PARE__GGUF_REAL, PARE__GGUF_FLAG } pare__gguf_sort;
 typedef struct pare__gguf_word {
     const char *key, *word; /* NULL: the end of the list */
     pare__gguf_sort sort;

@@ -234,18 +234,6 @@ static const pare__gguf_word llama_words[] = {
     {NULL, NULL, PARE__GGUF_WHOLE, false},
 };
 
-/* Llama with a width for each block. */
-static const pare__gguf_word deci_words[] = {
-    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
-    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
-    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
-    {"feed_forward_length", "intermediate_size", PARE__GGUF_WIDTHS, true},
-    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
-    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
-    {NULL, NULL, PARE__GGUF_WHOLE, false},
-};
-
 static const pare__gguf_word granite_words[] = {
     {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
     {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
@@ -390,7 +378,7 @@ static const pare__gguf_family families[] = {
     {"llama", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS | FACTORS},
     {"deci", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
-     deci_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS | FACTORS | UNEVEN},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS | FACTORS | UNEVEN},
     {"llama", "mixtral", "MixtralForCausalLM", "model.layers.%zu.", llama_global, mixtral_block,
      mixtral_words, "hidden_act", "silu", NULL, ROTARY | EXPERTS | NO_WINDOW | DIVISORS | FACTORS},
     {"qwen2moe", "qwen2_moe", "Qwen2MoeForCausalLM", "model.layers.%zu.", llama_global,

@@ -50,7 +50,8 @@ static const pare_option compress_options[] = {
      "files in one thread more, also with 1",
      false},
     {"strict", NULL,
-     "exit 3 after a numeric fallback, with too little calibration, with experts that few tokens "
+     "exit 3 after a numeric fallback, with weights too small for their storage, with too little "
+     "calibration, with experts that few tokens "
      "reach (cold: rtn), after a training that made the model worse, or where device: auto took "
      "the CPU; refuse exports with other codes",
      false},

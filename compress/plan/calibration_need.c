@@ -284,12 +284,9 @@ const char *pare_few_held_text(const char *what, size_t windows, const char *adv
 const char *pare_plan_few_held(const pare_plan *plan, const pare_settled *settled,
                                char text[PARE_SHORTAGE_TEXT])
 {
-    const bool kept = plan->recipe.calibration.kind == PARE_CALIBRATION_FROM;
     return plan->training
                ? pare_few_held_text(pare_passes[plan->training->pass]->name, settled->held_out,
-                                    kept ? "statistics that were kept of more text"
-                                         : "more text, or fewer samples or windows",
-                                    text)
+                                    "more text, or fewer samples or windows", text)
                : NULL;
 }
 

@@ -184,12 +184,6 @@ static pare_status pick_windows(const pare_data_reader *r, const pare_tokens *st
     return pare_recipe_fail(r->cx, given ? at : c->place, "%s", reason);
 }
 
-size_t pare_data_held_share(const pare_plan *plan, size_t share, size_t samples)
-{
-    const size_t part = plan->held_out * share / samples;
-    return part ? part : 1;
-}
-
 /* Draws the share of one text; out->tokens has room for it. */
 static pare_status draw_share(const pare_data_reader *r, size_t text, size_t samples,
                               pare_calibration_data *out)
@@ -212,9 +206,10 @@ static pare_status draw_share(const pare_data_reader *r, size_t text, size_t sam
     PARE_TRY(pare_tokens_windows(r->cx, r->scratch, &stream, window, share, PARE_PICK_DRAW, seed,
                                  &drawn));
     memcpy(out->tokens.id + out->tokens.count, drawn.id, drawn.count * sizeof *drawn.id);
-    const size_t more = more_windows(plan), before = out->tokens.count / window;
+    const size_t part = plan->held_out * share / samples, more = more_windows(plan);
+    const size_t before = out->tokens.count / window;
     return plan->held_out
-               ? take_rest(r, file, &stream, &drawn, pare_data_held_share(plan, share, samples),
+               ? take_rest(r, file, &stream, &drawn, part ? part : 1,
                            more * (before + share) / samples - more * before / samples, out)
                : PARE_OK;
 }

@@ -47,9 +47,6 @@ char *pare_data_path(pare_arena *a, const pare_plan *plan, const pare_text *t);
 PARE_CHECKED pare_status pare_data_calibration(const pare_data_reader *r,
                                                pare_calibration_data *out, pare_settled *settled);
 
-/* Windows that a text is to give of those held out, when `share` of the samples are of it. */
-size_t pare_data_held_share(const pare_plan *plan, size_t share, size_t samples);
-
 /* Tokens of the file of one evaluation, in scratch; *windows that it has. */
 PARE_CHECKED pare_status pare_data_evaluation(const pare_data_reader *r, const pare_evaluation *e,
                                               pare_tokens *out, size_t *windows);

@@ -435,14 +435,17 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(pare__plan_kept_place(cx, a, plan));
     plan->settled.packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
     PARE_TRY(pare__plan_device(cx, a, plan));
-    const pare_status s = pare__plan_cost(cx, plan, &plan->settled);
+    pare_status s = pare__plan_cost(cx, plan, &plan->settled);
     if (s != PARE_OK)
         return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;
     if (!job->plan_only)
         return PARE_OK;
     PARE_TRY(look_at_places(cx, a, plan));
     PARE_TRY(pare__plan_kept_look(cx, a, plan));
-    return plan->settled.finished || job->unlimited ? PARE_OK : pare__plan_data(cx, plan);
+    if (plan->settled.finished || job->unlimited)
+        return PARE_OK;
+    s = pare__plan_data(cx, plan);
+    return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;
 }
 
 void pare_plan_close(pare_plan *plan)

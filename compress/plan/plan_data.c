@@ -19,9 +19,14 @@ static uint64_t enough_tokens(const pare_plan *plan)
     one.samples = 1;
     uint64_t most = plan->experts ? pare_plan_min_tokens(plan, &plan->settled) : 0;
     pare_shortage s;
-    for (size_t step = 0; step < plan->recipe.steps; step++)
+    for (size_t step = 0; step < plan->recipe.steps; step++) {
+        const uint64_t held = pare__plan_facts(&plan->recipe.step[step]) & PARE_FACT_HELD
+                                  ? (uint64_t)PARE_HELD_PART * plan->window
+                                  : 0;
+        most = held > most ? held : most;
         if (pare_plan_short(plan, &one, step, &s) && s.need.tokens > most)
             most = s.need.tokens;
+    }
     return most;
 }
 
@@ -86,30 +91,15 @@ static pare_status read_calibration(const pare_data_reader *r, pare_settled *set
 {
     pare_calibration_data unused = {0};
     pare_settled found = *settled;
-    PARE_TRY(pare_data_calibration(r, &unused, &found));
+    const pare_status s = pare_data_calibration(r, &unused, &found);
+    if (s == PARE_ENOMEM)
+        settled->memory = found.memory; /* for advice */
+    PARE_TRY(s);
     if (!settled->samples)
         *settled = found;
     settled->windows = found.windows;
     settled->fresh = found.fresh;
     settled->held_out = found.held_out;
-    return PARE_OK;
-}
-
-/* Windows held out where there is more than enough of each text. */
-static pare_status count_held(const pare_data_reader *r, pare_settled *settled)
-{
-    const pare_plan *const plan = r->plan;
-    const pare_calibration *const c = &plan->recipe.calibration;
-    settled->held_out = plan->held_out;
-    if (!c->weight || plan->held_out == 0)
-        return PARE_OK;
-    size_t *const share = PARE_NEW(r->a, size_t, c->text.count), sum = 0;
-    if (!share)
-        return PARE_ENOMEM;
-    pare_tokens_share(c->weight, c->text.count, settled->samples, share);
-    for (size_t i = 0; i < c->text.count; i++)
-        sum += pare_data_held_share(plan, share[i], settled->samples);
-    settled->held_out = pare_smaller(sum, plan->held_out);
     return PARE_OK;
 }
 
@@ -119,13 +109,13 @@ static pare_status look_at_calibration(const pare_data_reader *r, pare_settled *
     const pare_texts *const texts = &c->text;
     if (!reads_calibration(r->plan))
         return PARE_OK;
-    if (c->kind == PARE_CALIBRATION_FROM)
+    if (c->kind == PARE_CALIBRATION_FROM) {
         settled->fresh = r->plan->kept.about.fresh;
-    else if (calibration_in_doubt(r) || (texts->count && is_short(r->plan)))
-        return read_calibration(r, settled);
-    PARE_TRY(count_held(r, settled));
-    if (c->kind == PARE_CALIBRATION_FROM)
+        settled->held_out = r->plan->held_out;
         return PARE_OK;
+    }
+    if (calibration_in_doubt(r) || (texts->count && is_short(r->plan)))
+        return read_calibration(r, settled);
     for (size_t i = 0; i < texts->count; i++)
         PARE_TRY(check_text(r, &texts->item[i]));
     return PARE_OK;

@@ -32,6 +32,7 @@ typedef struct relief {
     bool changed[SETTINGS];
     size_t window, evaluated; /* the windows */
     size_t batch;             /* of a training */
+    bool linears;             /* blocks, token weights or training took most in the last plan */
     char set[SETS][SET];
     size_t sets;
 } relief;
@@ -58,14 +59,16 @@ static void put_param(relief *r, const char *name, const char *value)
     }
 }
 
-/* Whether a pass of the recipe has the parameter. */
-static bool has_param(const pare_plan *plan, const char *name)
+/* Whether a pass of the recipe has the parameter, and it is `on` there. */
+static bool has_param(const pare_plan *plan, const char *name, bool on)
 {
-    for (size_t i = 0; i < plan->recipe.steps; i++)
-        for (const pare_param *p = pare_passes[plan->recipe.step[i].pass]->params; p && p->name;
-             p++)
-            if (strcmp(p->name, name) == 0)
+    for (size_t i = 0; i < plan->recipe.steps; i++) {
+        const pare_step *const step = &plan->recipe.step[i];
+        const pare_param *const params = pare_passes[step->pass]->params;
+        for (size_t j = 0; params && params[j].name; j++)
+            if (strcmp(params[j].name, name) == 0 && (step->value[j] != 0.0) == on)
                 return true;
+    }
     return false;
 }
 
@@ -139,6 +142,7 @@ static uint64_t need_of(relief *r)
     const uint64_t spilled = plan.settled.memory.spilled_bytes,
                    resident = plan.settled.memory.resident_bytes;
     const uint64_t need = spilled < resident ? spilled : resident;
+    r->linears = s == PARE_OK && pare__plan_linears_take_most(cx, &plan);
     cx->pool = pool;
     pare_plan_close(&plan);
     pare_arena_release(&a);
@@ -165,11 +169,11 @@ static bool is_open(const relief *r, setting l)
     switch (l) {
     case EVALUATED: return evaluates;
     case CORRECT: return plan->drift;
-    case TUNE: return has_param(plan, "tune") && plan->calibrated && !plan->kept.path;
+    case TUNE: return has_param(plan, "tune", true) && plan->calibrated && !plan->kept.path;
     case MOMENTS: return plan->training && !plan->train.moments8;
     case BATCH: return plan->training && plan->train.batch > 1;
     case SEQUENTIAL:
-        return has_param(plan, "true_sequential") && plan->calibrated && !plan->kept.path;
+        return has_param(plan, "true_sequential", false) && plan->calibrated && !plan->kept.path;
     case WEIGHTS: return plan->token_weights && pare_plan_gathers(plan);
     case WINDOW: return is_windowed(plan) && plan->window > LEAST_WINDOW;
     case THREADS: return pare_threads(r->cx) > 1;
@@ -265,19 +269,32 @@ static uint64_t change_more(relief *r, uint64_t need, uint64_t limit)
     return need;
 }
 
-/* What may help beside the settings that are planned: what it costs in quality only the user can
- * say. Empty where nothing does. */
-static const char *name_others(const pare_ctx *cx, const pare_plan *plan, char *text, size_t size)
+/* A window of less than LEAST_WINDOW tokens, below which the job needs less than `need`; 0: there
+ * is none. */
+static size_t less_window(relief *r, uint64_t need)
 {
-    const bool calibrates = is_windowed(plan) && pare__plan_linears_take_most(cx, plan),
-               targets = calibrates && plan->linears > 1;
+    const size_t window = r->changed[WINDOW] ? r->window : r->plan->window;
+    if (!is_windowed(r->plan) || window > LEAST_WINDOW || window < 4)
+        return 0;
+    relief half = *r;
+    half.changed[WINDOW] = true;
+    half.window = window / 2;
+    return need_of(&half) < need ? window : 0;
+}
+
+/* What may help beside the settings that are changed, with which the job needs `need`: what it
+ * costs in quality only the user can say. Empty where nothing does. */
+static const char *name_others(relief *r, uint64_t need, char *text, size_t size)
+{
     char window[64] = "";
-    if (calibrates && plan->window <= LEAST_WINDOW)
-        (void)snprintf(window, sizeof window, "%sa window below %zu", targets ? " or " : "",
-                       plan->window);
-    (void)snprintf(text, size, "%s%s%s%s", targets || window[0] ? "; " : "",
+    (void)need_of(r);
+    const bool targets = r->linears && is_windowed(r->plan) && r->plan->linears > 1;
+    const size_t below = less_window(r, need);
+    if (below)
+        (void)snprintf(window, sizeof window, "%sa window below %zu", targets ? " or " : "", below);
+    (void)snprintf(text, size, "%s%s%s%s", targets || below ? "; " : "",
                    targets ? "fewer linears in targets" : "", window,
-                   targets || window[0] ? " may need less" : "");
+                   targets || below ? " may need less" : "");
     return text;
 }
 
@@ -290,8 +307,15 @@ pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
     char refusal[sizeof cx->what], words[256] = "", others[128], bytes[PARE_UNIT_TEXT];
     if (need <= limit) /* memory ended */
         return PARE_ENOMEM;
-    relief r = {.cx = cx, .plan = plan, .held = cx->live_bytes};
     (void)snprintf(refusal, sizeof refusal, "%s", cx->what);
+    if (plan->calibrated && plan->recipe.calibration.samples == 0 &&
+        plan->recipe.calibration.kind != PARE_CALIBRATION_FROM) {
+        pare_ctx_clear(cx);
+        return pare_fail(cx, PARE_ENOMEM,
+                         "%s, or give samples a number: then pare says which settings need less",
+                         refusal);
+    }
+    relief r = {.cx = cx, .plan = plan, .held = cx->live_bytes};
     pare_ctx_clear(cx);
     const uint64_t one = change_one(&r, limit);
     const uint64_t found = one <= limit ? one : change_more(&r, need, limit);
@@ -302,8 +326,8 @@ pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
     if (words[0])
         return pare_fail(cx, PARE_ENOMEM, "%s; with %s it still needs %s%s", refusal, words,
                          pare_units_bytes(found, bytes),
-                         name_others(cx, plan, others, sizeof others));
+                         name_others(&r, found, others, sizeof others));
     return pare_fail(cx, PARE_ENOMEM, "%s: %s makes it need less%s", refusal,
                      is_windowed(plan) ? "none of the settings that pare tries" : "no setting",
-                     name_others(cx, plan, others, sizeof others));
+                     name_others(&r, found, others, sizeof others));
 }

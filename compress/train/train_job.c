@@ -455,7 +455,6 @@ static pare_status fill(pare_training *t, pare_train_done *out)
     out->config = config;
     out->resumed = t->begun;
     out->harmed = is_worse(t);
-    out->warning = t->warned->text;
     out->warnings = t->warned->count;
     return PARE_OK;
 }
@@ -463,6 +462,7 @@ static pare_status fill(pare_training *t, pare_train_done *out)
 /* What is known before it begins. */
 static void describe(const pare_training *t, pare_train_done *out)
 {
+    out->warning = t->warned->text;
     out->output = t->place.output;
     out->dtype = pare_dtype_name(t->dtype);
     out->windows = t->windows.count / t->window;
@@ -539,6 +539,7 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
     PARE_TRY(check_room(t, out));
     if (pare_few_held_text("training", out->held_out, "a larger held_out", few))
         pare__train_tell(t, "warning: %s", few);
+    out->warnings = t->warned->count;
     if (t->job->plan_only)
         return time_step(t, out);
     PARE_TRY(pare__train_claim_work(t));

@@ -148,6 +148,10 @@ void pare_train_put_begin(pare_json_writer *w, const pare_train_done *d)
         pare_json_put_integer(w, "vocabulary", (int64_t)d->vocabulary);
     if (d->adapter)
         pare_adapter_put(w, d->adapter);
+    pare_json_open_array(w, "warnings");
+    for (size_t i = 0; i < d->warnings; i++)
+        pare_json_put_text(w, NULL, d->warning[i]);
+    pare_json_close(w);
 }
 
 void pare_train_put(pare_json_writer *w, const pare_train_done *d)
@@ -155,10 +159,6 @@ void pare_train_put(pare_json_writer *w, const pare_train_done *d)
     pare_train_put_begin(w, d);
     pare_json_put_integer(w, "bytes", (int64_t)d->bytes);
     pare_json_put_integer(w, "resumed_steps", (int64_t)d->resumed);
-    pare_json_open_array(w, "warnings");
-    for (size_t i = 0; i < d->warnings; i++)
-        pare_json_put_text(w, NULL, d->warning[i]);
-    pare_json_close(w);
     if (d->joules > 0)
         pare_json_put_finite(w, "energy_joules", d->joules);
     pare_report_training(w, &d->training);

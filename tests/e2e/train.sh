@@ -133,11 +133,12 @@ code=0
     --set train.tokens=1024 --set data.held_out=1 --strict >out.log 2>&1 || code=$?
 [ $code = 3 ] || fail "--strict after a training that did harm: exit code $code: $(cat out.log)"
 grep -q 'warning: training: what it trained is judged on 1 window held out' out.log || fail "$(cat out.log)"
+"$pare" train student.yaml --output x --set data.held_out=1 --dry-run --format json >dry.json 2>out.log || fail "$(cat out.log)"
+grep -q '"training: what it trained is judged on 1 window' dry.json || fail "a plan without its warning: $(cat dry.json)"
 says 'take a smaller batch, a smaller window, fewer blocks, "moments: 8bit", or more' \
     "$pare" train student.yaml --output x --ram-limit 40MiB
 says 'take a smaller window, fewer blocks, or more memory' \
     "$pare" train student.yaml --output x --ram-limit 40MiB --set train.batch=1 --set train.moments=8bit
-[ ! -e x.partial ] || fail "a training that was refused left a folder"
 grep -q '"num_hidden_layers": 3' student/config.json || fail "config.json has other blocks"
 "$pare" verify student >/dev/null || fail "verify does not accept student"
 "$pare" train student.yaml --output alone --set train.kl=0 --set train.ce=1 \

@@ -16,7 +16,7 @@ import gguf
 import numpy as np
 
 from gguf_exports import decode, run
-from gguf_models import interleave, read_model
+from gguf_models import interleave, read_model, write_model
 
 RECIPE = """pare: 1
 model: model
@@ -30,6 +30,7 @@ ARCH = {
     "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe",
     "smollm3": "smollm3", "olmo2": "olmo2", "olmo3": "olmo2", "glm4": "glm4", "granite": "granite",
 }
+WIDTHS = "deci"  # Llama with an MLP width for each block
 # What of config.json the format has no word for.
 CHANGES = {"qwen2": {"use_sliding_window": False}, "gemma2": {"query_pre_attn_scalar": 24},
            "gemma3_text": {"query_pre_attn_scalar": 24}}
@@ -43,7 +44,7 @@ def expected(name, value, config, arch):
     """The tensor as the file has it."""
     heads = words(config, "num_attention_heads", "n_head")
     groups = config.get("num_key_value_heads", heads)
-    if arch in ("llama", "smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
+    if arch in ("llama", WIDTHS, "smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
         count = heads if ".q_proj." in name else groups
         turned = interleave(value.reshape(len(value), -1), count)
         return turned.reshape(value.shape)
@@ -59,13 +60,26 @@ def expected(name, value, config, arch):
     return value
 
 
+def cut(model, widths):
+    """The first channels of the MLP of each block."""
+    def part(name, value):
+        if ".mlp." not in name or name.endswith("down_proj.bias"):
+            return value
+        width = widths[int(name.split(".")[2])]
+        return value[:, :width] if "down_proj" in name else value[:width]
+    write_model(model, {name: part(name, value) for name, value in read_model(model)})
+
+
 def check_family(pare, make, name, home):
-    run(make, name, home / "model")
+    run(make, "llama" if name == WIDTHS else name, home / "model")
     config = json.loads((home / "model/config.json").read_text()) | CHANGES.get(name, {})
+    if name == WIDTHS:
+        config["intermediate_size"] = [96, 64, 32]
+        cut(home / "model/model.safetensors", config["intermediate_size"])
     (home / "model/config.json").write_text(json.dumps(config))
     (home / "recipe").write_text(RECIPE)
     run(pare, "compress", home / "recipe")
-    blocks, arch = words(config, "num_hidden_layers", "n_layer"), ARCH[name]
+    blocks, arch = words(config, "num_hidden_layers", "n_layer"), ARCH.get(name, name)
     reader = gguf.GGUFReader(home / "m.gguf")
     file = {t.name: t for t in reader.tensors}
     kind = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch)
@@ -88,6 +102,8 @@ def check_family(pare, make, name, home):
     for place, of in experts.items():
         check_tensor(name, file[place], np.stack([of[i] for i in range(len(of))]))
         seen.add(place)
+    if name == WIDTHS:
+        assert reader.fields["deci.feed_forward_length"].contents() == config["intermediate_size"]
     rest = set(file) - seen
     assert rest <= {"output.weight"}, f"{name}: {rest}"
     for tensor in rest:
@@ -105,8 +121,8 @@ def check_tensor(family, tensor, value):
 def main():
     pare, make = sys.argv[1:]
     known = subprocess.run([make], check=True, capture_output=True, text=True).stdout.split()
-    for name in ARCH:
-        if name not in known:
+    for name in [*ARCH, WIDTHS]:
+        if name not in known and name != WIDTHS:
             continue
         with tempfile.TemporaryDirectory() as home:
             check_family(pare, make, name, Path(home))

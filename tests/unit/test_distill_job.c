@@ -493,7 +493,6 @@ START_TEST(samples_that_leave_windows_are_named)
 }
 END_TEST
 
-/* A key that is not there is told those that are: targets and skip of steps that take them. */
 /* What a job says of too little calibration, and how often. */
 typedef struct thin_listener {
     listener stop;
@@ -544,7 +543,8 @@ START_TEST(what_was_thin_is_said_once_and_after_a_break_again)
 }
 END_TEST
 
-/* Takes 64 MiB when a block is done and gives all but the last piece back, which malloc keeps. */
+/* Takes `pieces` of 64 KiB when a block is done and gives all but the last back, which malloc
+ * keeps. */
 typedef struct hoarder {
     size_t pieces; /* of 64 KiB */
     void *last;
@@ -587,6 +587,7 @@ START_TEST(memory_that_was_given_back_is_not_counted_again)
 }
 END_TEST
 
+/* A key that is not there is told those that are: targets and skip of steps that take them. */
 START_TEST(only_keys_that_a_step_takes_are_listed)
 {
     static const struct {

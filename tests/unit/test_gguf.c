@@ -89,7 +89,7 @@ static const char *const messages[] = {
     "olmo2.attention.sliding_window_pattern: windows in other blocks than this architecture has",
     "general.type is adapter, a model is needed",
     "llama.attention.head_count is missing, or not one number for all blocks",
-    "deci.feed_forward_length is missing, or not a number for each block",
+    "deci.feed_forward_length is missing, or not a number above 0 for each block",
     "llama.attention.layer_norm_rms_epsilon is missing, or not one number for all blocks",
     "llama.expert_used_count is missing, or not one number for all blocks",
     "2 experts in files of phimoe are not supported",

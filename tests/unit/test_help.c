@@ -220,7 +220,8 @@ static void check_width(const char *command)
 /* Of every word that the overview lists. */
 START_TEST(strict_says_what_counts)
 {
-    static const char *const what[] = {"fallback", "too little", "cold: rtn", "worse", "auto"};
+    static const char *const what[] = {"fallback", "too small", "too little",
+                                       "rtn)",     "worse",     "auto"};
     const outcome *const o = call("help compress", OUT);
     const char *const at = strstr(o->text, "--strict");
     ck_assert_ptr_nonnull(at);

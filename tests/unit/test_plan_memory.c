@@ -171,6 +171,17 @@ START_TEST(a_refusal_says_that_no_setting_helps)
         strstr(x.what, "raise the limit; with ") && strstr(x.what, " it still needs ") &&
             strstr(x.what, "; fewer linears in targets or a window below 64 may need less"),
         "%s", x.what);
+    /* what is the recipe's is no advice, and how many samples there are decides what is */
+    job_recipe(&place, "pare: 1\nmodel: model\n"
+                       "calibration: {tokens: tokens.i32, samples: all, window: 64}\n"
+                       "passes: [gptq: {bits: 4, group: row, tune: false, correct: none}]\n");
+    ck_assert_int_eq(ask(&x), PARE_ENOMEM);
+    ck_assert_msg(strstr(x.what, "raise the limit, or give samples a number"), "%s", x.what);
+    x.set = "calibration.samples=4";
+    ck_assert_int_eq(ask(&x), PARE_ENOMEM);
+    ck_assert_msg(strstr(x.what, "raise the limit; with ") && !strstr(x.what, "tune: false"), "%s",
+                  x.what);
+    x.set = NULL;
     /* what takes most is no linear */
     job_recipe(&place, "pare: 1\nmodel: model\n"
                        "calibration: {tokens: tokens.i32, samples: 4, window: 2}\n"
