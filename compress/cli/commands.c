@@ -448,7 +448,8 @@ const pare_command pare_commands[] = {
      "verify prints each finding. With one or more it ends with exit code 4. A folder that nobody\n"
      "signed, or somebody else, is one with --key. Of an importance matrix of llama.cpp it looks "
      "at\n"
-     "each number.",
+     "each number. It counts tensors as the files hold them: a packed linear is several, as codes\n"
+     "and scales; for pare diff it is one.",
      "pare verify llama-w4/", verify_options, pare_verify_run},
     {"sign", "ARTIFACT", 1, 1, "sign the files of an artifact, for verify --key",
      "The signature, SHA256SUMS.sig in ARTIFACT, is of SHA256SUMS and so of every file: who "
@@ -465,7 +466,8 @@ const pare_command pare_commands[] = {
      "two\n"
      "files of kept statistics (pare help calibration): how far the inputs of each linear in B "
      "are\n"
-     "from those in A.",
+     "from those in A. The exit code is 0 whether they differ or not; --format json says it "
+     "(same).",
      "pare diff llama-w4/ llama-w4-new/", no_options, pare_diff_run},
     {"pack", "ARTIFACT", 1, 1, "store the files of a model in one compressed file, without loss",
      "ARTIFACT is any folder of files, or a file. The archive is frames of zstd with an index of\n"
