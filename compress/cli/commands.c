@@ -474,8 +474,11 @@ const pare_command pare_commands[] = {
      "checksums. Tensors of F16, BF16 and F32 are stored as planes of bytes where that is "
      "smaller.\n"
      "pare decodes every frame again and compares it before the archive gets its name. A\n"
-     "file that differs from its SHA-256 in SHA256SUMS is refused. The bytes of an archive depend\n"
-     "on files, --level and the version of zstd, not on threads.",
+     "file that differs from its SHA-256 in SHA256SUMS is refused, and so is a folder that lacks "
+     "one\n"
+     "that is listed there; one that is not listed is packed, with a notice. The bytes of an "
+     "archive\n"
+     "depend on files, --level and the version of zstd, not on threads.",
      "pare pack llama-w4/ --output llama-w4.pare.zst", pack_options, pare_pack_run},
     {"unpack", "FILE", 1, 1, "write the files of an archive of pare pack",
      "Every frame is held against its XXH3, every file against its SHA-256, before DIR gets its\n"
