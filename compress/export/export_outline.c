@@ -332,9 +332,11 @@ static pare_status take_notice(pare__export *e)
         len += snprintf(text, sizeof text,
                         "what the artifact keeps in floats is quantized by the plain rule");
     else if (file && !e->target->mix)
-        len +=
-            snprintf(text, sizeof text, "%swhat the artifact keeps in floats %s floats here, too",
-                     packed ? "" : "embeddings and ", packed ? "is" : "are");
+        len += snprintf(text, sizeof text, "%swhat the artifact keeps in floats %s %s",
+                        packed ? "" : "embeddings and ", packed ? "is" : "are",
+                        strcmp(e->target->block, "F16") == 0 && e->source.shape.floats != PARE_F16
+                            ? "rounded to F16"
+                            : "floats here, too");
     if (e->out->no_tokenizer)
         len += snprintf(text + len, sizeof text - (size_t)len, "; %s", pare_export_no_tokenizer);
     if (file && e->source.shape.config->arch->rounds_inputs)
