@@ -295,12 +295,16 @@ char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPO
 
 const char *pare_export_near(const char *name)
 {
-    enum { WORDS = 64 };
+    enum { WORDS = 64, NAME_MOST = 64 };
+    static const char family[] = "gguf:", usual[] = "q4_k_m";
     const char *word[WORDS];
+    char whole[NAME_MOST];
     size_t count = 0;
+    const char *const type = strcasecmp(name, "gguf") == 0 ? usual : name;
+    (void)snprintf(whole, sizeof whole, "%s%.32s", family, type);
     for (; pare_export_targets[count] && count < WORDS; count++) {
         word[count] = pare_export_targets[count]->name;
-        if (strcasecmp(name, word[count]) == 0)
+        if (strcasecmp(name, word[count]) == 0 || strcasecmp(whole, word[count]) == 0)
             return word[count];
     }
     return pare_nearest_word(name, word, count);
