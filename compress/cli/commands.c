@@ -413,6 +413,7 @@ const pare_command pare_commands[] = {
      "The codes are those of the artifact. pare reads every file back by the rules of its engine "
      "and\n"
      "compares each weight before the output gets its name. It refuses what a format cannot hold.\n"
+     "A checkpoint in floats that pare wrote is exported as gguf:f16 alone.\n"
      "--tensor-parallel N writes the same files, which engines slice when they load them, and "
      "refuses\n"
      "the export when a slice would hold parts of groups, blocks or words.\n"

@@ -368,7 +368,7 @@ START_TEST(a_smaller_model_is_exported_as_floats)
     finish(&o);
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    char from[256], to[256];
+    char from[512], to[512];
     (void)snprintf(from, sizeof from, "%s/out", place.root);
     (void)snprintf(to, sizeof to, "%s/out.gguf", place.root);
     job.artifact = from;
