@@ -182,8 +182,8 @@ START_TEST(plain_checkpoints_are_not_exported)
     job_recipe(&p, "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 4, window: "
                    "64}\npasses: [depth: {blocks: 1}]\nexport: [{format: awq, path: x}]\n");
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, what), PARE_EUSAGE);
-    ck_assert_msg(strstr(what, "is a plain checkpoint, which other programs read as it is (where"), "%s",
-                  what);
+    ck_assert_msg(strstr(what, "is a plain checkpoint, which other programs read as it is (where"),
+                  "%s", what);
     job_remove_directory(p.root);
 }
 END_TEST
