@@ -56,10 +56,15 @@ static pare_status check_floats(const pare__export *e)
                          e->job->artifact, format);
     if (e->job->target->kind == PARE_EXPORT_FILE && e->job->target->fate == PARE_EXPORT_ROUNDED)
         return PARE_OK;
+    if (e->job->target->fate == PARE_EXPORT_ROUNDED)
+        return pare_fail(e->cx, PARE_ENOTSUP,
+                         "%s: is a checkpoint in floats already; gguf:f16 makes a file for "
+                         "llama.cpp of it",
+                         e->job->artifact);
     return pare_fail(e->cx, PARE_ENOTSUP,
-                     "%s: holds floats, which are a checkpoint for other programs as they are, and "
-                     "a file for llama.cpp by gguf:f16; for %s give it to pare compress as model, "
-                     "with a quantizer and export: [{format: %s, path: PATH}] in the recipe",
+                     "%s: holds floats, of which gguf:f16 makes a file for llama.cpp; for %s give "
+                     "it to pare compress as model, with a quantizer and export: [{format: %s, "
+                     "path: PATH}] in the recipe",
                      e->job->artifact, format, format);
 }
 
