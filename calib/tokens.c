@@ -236,6 +236,19 @@ void pare_text_look(const pare_text_file *t, pare_tokens *out)
     out->flaw_in = t->file.path;
 }
 
+/* The text has no part in it. */
+static pare_status check_tokenizer(pare_ctx *cx, const char *path, const pare_tokens *t,
+                                   size_t vocab)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->id[i] < 0 || (size_t)t->id[i] >= vocab)
+            return pare_fail(cx, PARE_EFORMAT,
+                             "the tokenizer makes token %d of %s, and the vocabulary of the model "
+                             "has %zu: is it the tokenizer of another model?",
+                             (int)t->id[i], path, vocab);
+    return PARE_OK;
+}
+
 static pare_status encode_file(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                const char *path, size_t vocab, pare_tokens *out)
 {
@@ -246,7 +259,7 @@ static pare_status encode_file(pare_ctx *cx, pare_arena *a, const pare_tokenizer
     pare_file_unmap(&text.file);
     if (s != PARE_OK)
         return pare_fail_context(cx, s, "%s", path);
-    return check_ids(cx, path, out, vocab);
+    return check_tokenizer(cx, path, out, vocab);
 }
 
 pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,

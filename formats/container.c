@@ -196,15 +196,26 @@ static bool ends_like(const char *path, const pare__container *kind)
     return false;
 }
 
+static bool holds(const pare_file *file, const pare__container *kind)
+{
+    return file->data && kind->knows(file->data, file->bytes);
+}
+
+/* The name decides, but for a file that brings its own configuration, whose first bytes no other
+ * kind has. */
 const pare__container *pare__container_of(const pare_file *file)
 {
     const pare__container *kind;
+    for (size_t i = 0; (kind = pare__container_at(i)) != NULL; i++) {
+        if (kind->alone && holds(file, kind))
+            return kind;
+    }
     for (size_t i = 0; (kind = pare__container_at(i)) != NULL; i++) {
         if (ends_like(file->path, kind))
             return kind;
     }
     for (size_t i = 0; (kind = pare__container_at(i)) != NULL; i++) {
-        if (file->data && kind->knows(file->data, file->bytes))
+        if (holds(file, kind))
             return kind;
     }
     return NULL;

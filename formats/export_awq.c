@@ -3,6 +3,7 @@
 #include "formats/export_internal.h"
 
 static const char name[] = "awq";
+#define ENGINE "AutoAWQ"
 
 enum { BITS = 4, PER_WORD = 32 / BITS };
 
@@ -20,12 +21,10 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
         why = "AutoAWQ does not know the Conv1D of GPT-2; the format gptq does";
     else if (l->bits > BITS)
         why = "AWQ has codes of 4 bits; take bits: 4, or the format gptq";
-    else if (l->n % PER_WORD != 0)
-        why = "AutoAWQ needs a multiple of 8 rows; compressed-tensors takes any";
     if (why)
         return pare_fail(cx, PARE_ENOTSUP, "%s: linear %s (%s, %zu x %zu): %s", name, l->name,
                          pare_packed_linear_text(l, text), l->n, l->k, why);
-    return pare__export_check_group(cx, l, name, "AutoAWQ");
+    return pare__export_check_group(cx, l, name, ENGINE);
 }
 
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
@@ -116,6 +115,8 @@ const pare_export_target pare__export_awq = {
         "4-bit codes (2 and 3 bits in 4) in the GEMM layout of AutoAWQ: vLLM, SGLang, transformers",
     .check = check,
     .check_linear = check_linear,
+    .rows = PER_WORD,
+    .engine = ENGINE,
     .grain = grain,
     .parts = parts,
     .fill = fill,

@@ -83,6 +83,12 @@ static const pare_ggml_type *float_type(const char *block, pare_dtype as)
     return pare_ggml_type_named(strcmp(block, "F16") == 0 ? "F16" : pare_dtype_name(as));
 }
 
+/* F16 has none of the other types whole; the other way there is room. */
+static bool rounds(const pare_ggml_type *to, pare_dtype from)
+{
+    return to->elements == 1 && to->dtype == PARE_F16 && from != PARE_F16;
+}
+
 /* Whether all packed pieces of a linear are codes of the type. */
 static bool holds_all(const pare_ggml_type *t, const pare_export_linear *l)
 {
@@ -130,7 +136,9 @@ static pare_export_store float_store(const pare_export_target *t, const pare_exp
 {
     pare_export_store s = {.fate = PARE_EXPORT_FLOAT};
     if (!t->mix) {
-        s.type = float_type(t->block, as)->name;
+        const pare_ggml_type *const type = float_type(t->block, as);
+        s.type = type->name;
+        s.fate = rounds(type, as) ? PARE_EXPORT_ROUNDED : PARE_EXPORT_FLOAT;
         return s;
     }
     const pare_ggml_type *const type = type_for(pare__gguf_mixed(t, l), l->packed.k, &s.fallback);
@@ -162,7 +170,9 @@ pare_export_store pare__gguf_store(const pare_export_target *t, const pare_expor
     }
     s.type = type->name;
     if (l->mates && !l->is_packed) {
-        s.fate = t->mix ? PARE_EXPORT_QUANTIZED : PARE_EXPORT_FLOAT;
+        s.fate = t->mix                            ? PARE_EXPORT_QUANTIZED
+                 : rounds(type, l->weights->dtype) ? PARE_EXPORT_ROUNDED
+                                                   : PARE_EXPORT_FLOAT;
         s.fallback &= t->mix != 0;
         s.beside_floats = false;
     } else if (type->elements == 1)
@@ -297,6 +307,21 @@ static pare_gguf_item *next_item(listing *l)
     return t;
 }
 
+/* The linear whose weights a tensor is, as it lies there; the embedding is the head, too, where
+ * both are one. */
+static ptrdiff_t linear_at(const listing *l, const char *base, const char *suffix)
+{
+    const pare_export_model *const m = l->m;
+    if (strcmp(suffix, ".weight") != 0)
+        return PARE_GGUF_OTHER;
+    if (m->config->tied && strcmp(base, m->config->arch->embed) == 0)
+        return l->family->how & PARE__GGUF_HEAD ? PARE_GGUF_OTHER : (ptrdiff_t)m->linears - 1;
+    for (size_t i = 0; i < m->linears; i++)
+        if (!m->linear[i].is_packed && strcmp(m->linear[i].name, base) == 0)
+            return (ptrdiff_t)i;
+    return PARE_GGUF_OTHER;
+}
+
 static pare_status add_tensor(listing *l, const pare_tensor *from)
 {
     size_t len = 0;
@@ -312,8 +337,7 @@ static pare_status add_tensor(listing *l, const pare_tensor *from)
     const bool embedding = suffix && strcmp(base, c->arch->embed) == 0;
     const char *const mixed =
         embedding && l->target->mix ? pare__gguf_mixed_outer(l->target, c, true) : NULL;
-    if (mixed && c->tied && !(l->family->how & PARE__GGUF_HEAD))
-        t->linear = (ptrdiff_t)l->m->linears - 1; /* the head, which it is, too */
+    t->linear = linear_at(l, base, suffix ? suffix : "");
     return choose_tensor(l->cx, l->arena, l->target->block, mixed, from, form, t);
 }
 
@@ -444,8 +468,7 @@ static pare_status add_head(listing *l)
     }
     const char *const mixed =
         l->target->mix ? pare__gguf_mixed_outer(l->target, l->m->config, false) : NULL;
-    if (mixed)
-        t->linear = (ptrdiff_t)l->m->linears - 1;
+    t->linear = (ptrdiff_t)l->m->linears - 1;
     return embed ? choose_tensor(l->cx, l->arena, l->target->block, mixed, embed, form, t)
                  : pare_fail(l->cx, PARE_ENOTSUP, "gguf: tensor %s.weight is missing", arch->embed);
 }

@@ -5,19 +5,13 @@
 #include "formats/export_internal.h"
 
 enum { MULTIPLE = 32 };
+#define ENGINE "GPTQModel"
 
 static pare_status check_named(pare_ctx *cx, const pare_packed_linear *l, const char *name)
 {
-    char text[PARE_PACKED_TEXT];
     PARE_TRY(pare__export_check_grid(cx, l, name));
     PARE_TRY(pare__export_check_inputs(cx, l, name));
-    PARE_TRY(pare__export_check_group(cx, l, name, "GPTQModel"));
-    if (l->n % MULTIPLE != 0 || l->k % MULTIPLE != 0)
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "%s: linear %s (%s, %zu x %zu): GPTQModel needs rows and columns in "
-                         "multiples of 32; compressed-tensors takes any",
-                         name, l->name, pare_packed_linear_text(l, text), l->n, l->k);
-    return PARE_OK;
+    return pare__export_check_group(cx, l, name, ENGINE);
 }
 
 /* Zero points below 1 have no code less one. Those of a plane may be 0. */
@@ -182,6 +176,9 @@ const pare_export_target pare__export_gptq = {
     .extra = "quantize_config.json",
     .check = check_1,
     .check_linear = check_linear_1,
+    .rows = MULTIPLE,
+    .columns = MULTIPLE,
+    .engine = ENGINE,
     .grain = grain,
     .parts = parts,
     .fill = fill_1,
@@ -194,6 +191,9 @@ const pare_export_target pare__export_gptq_v2 = {
     .extra = "quantize_config.json",
     .check = check_2,
     .check_linear = check_linear_2,
+    .rows = MULTIPLE,
+    .columns = MULTIPLE,
+    .engine = ENGINE,
     .grain = grain,
     .parts = parts,
     .fill = fill_2,

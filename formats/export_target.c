@@ -104,8 +104,30 @@ static pare_status check_pieces(pare_ctx *cx, const pare_export_target *t,
     return PARE_OK;
 }
 
+/* Whether each linear has codes of the target, in the type that is asked for. */
+static bool holds_all(const pare_export_target *t, const pare_export_model *m)
+{
+    for (size_t i = 0; i < m->linears + m->tables; i++) {
+        const pare_export_store s = pare_export_store_of(t, &m->linear[i]);
+        if (m->linear[i].is_packed && (s.fallback || s.fate == PARE_EXPORT_REQUANTIZED))
+            return false;
+    }
+    return true;
+}
+
+/* The first type of a GGUF file that holds all, which gguf:f16, the last one, does. */
+static const char *file_that_holds(const pare_export_model *m)
+{
+    for (size_t i = 0; pare_export_targets[i]; i++) {
+        const pare_export_target *const t = pare_export_targets[i];
+        if (t->kind == PARE_EXPORT_FILE && !t->mix && holds_all(t, m))
+            return t->name;
+    }
+    return pare__export_gguf[PARE__GGUF_F16].name;
+}
+
 static pare_status check_strict(pare_ctx *cx, const pare_export_target *t,
-                                const pare_export_linear *l)
+                                const pare_export_model *m, const pare_export_linear *l)
 {
     const pare_export_store s = pare_export_store_of(t, l);
     char text[PARE_PACKED_TEXT];
@@ -126,14 +148,13 @@ static pare_status check_strict(pare_ctx *cx, const pare_export_target *t,
     if (s.fallback)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linear %s (%s): rows of %zu are no whole blocks, it would become %s, "
-                         "which --strict refuses; take gguf:q8_0 or gguf:q4_0 (blocks of 32), or "
-                         "leave out --strict",
-                         t->name, l->name, text, l->packed.k, s.type);
+                         "which --strict refuses; %s holds all linears, or leave out --strict",
+                         t->name, l->name, text, l->packed.k, s.type, file_that_holds(m));
     return pare_fail(cx, PARE_ENOTSUP,
                      "%s: linear %s (%s) has no codes of this format and would be quantized again, "
                      "which --strict refuses; \"pare help export\" says what each type holds, and "
-                     "gguf:f16 holds all",
-                     t->name, l->name, text);
+                     "%s holds all linears",
+                     t->name, l->name, text, file_that_holds(m));
 }
 
 /* Experts must lie apart in the files of the family. Floats in safetensors are for pare, too, and
@@ -163,16 +184,54 @@ pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
                          "only",
                          t->name, c->arch->model_type,
                          corrected ? "a router with a correction" : "latent attention");
-    if (!c->uneven || (t->kind == PARE_EXPORT_FILE && pare__gguf_family_for(c)))
+    const bool file = c->uneven && pare__gguf_family_for(c);
+    if (!c->uneven || (t->kind == PARE_EXPORT_FILE && file))
         return PARE_OK;
-    return pare_fail(
-        cx, PARE_ENOTSUP,
-        "%s: MLPs of its blocks differ in width, and %s one width for all blocks; "
-        "export the format safetensors, which pare runs, or prune all blocks to one width: "
-        "ziplm with one ratio and without targets",
-        t->name,
-        t->kind == PARE_EXPORT_FILE ? "for a model of this type llama.cpp reads"
-                                    : "vLLM, SGLang and transformers read");
+    return pare_fail(cx, PARE_ENOTSUP,
+                     "%s: MLPs of its blocks differ in width, and %s one width for all blocks; "
+                     "export %sthe format safetensors, which pare runs, or prune all blocks to one "
+                     "width: ziplm with one ratio and without targets",
+                     t->name,
+                     t->kind == PARE_EXPORT_FILE ? "for a model of this type llama.cpp reads"
+                                                 : "vLLM, SGLang and transformers read",
+                     file ? "gguf:TYPE, which llama.cpp reads, " : "");
+}
+
+/* What takes a model that another format has no place for, as the end of a sentence. */
+static const char *that_takes_it(pare_ctx *cx, const pare_export_model *m)
+{
+    static const struct {
+        const pare_export_target *t;
+        const char *text;
+    } other[] = {{&pare__export_compressed_tensors, "; compressed-tensors takes this model"},
+                 {&pare__export_safetensors, "; safetensors takes this model, as floats"}};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        if (pare_export_check(cx, other[i].t, m, false) == PARE_OK)
+            return other[i].text;
+        pare_ctx_clear(cx);
+    }
+    return "";
+}
+
+static pare_status check_sizes(pare_ctx *cx, const pare_export_target *t,
+                               const pare_export_model *m)
+{
+    char text[PARE_PACKED_TEXT], what[64];
+    for (size_t i = 0; t->rows && i < m->linears; i++) {
+        const pare_packed_linear *const l = &m->linear[i].packed;
+        if (!m->linear[i].is_packed || m->linear[i].unlike ||
+            !pare_encodings[l->encoding].integer ||
+            (l->n % t->rows == 0 && (!t->columns || l->k % t->columns == 0)))
+            continue;
+        (void)snprintf(what, sizeof what,
+                       t->columns ? "rows and columns in multiples of %zu"
+                                  : "a multiple of %zu rows",
+                       t->rows);
+        return pare_fail(cx, PARE_ENOTSUP, "%s: linear %s (%s, %zu x %zu): %s needs %s%s", t->name,
+                         l->name, pare_packed_linear_text(l, text), l->n, l->k, t->engine, what,
+                         that_takes_it(cx, m));
+    }
+    return PARE_OK;
 }
 
 pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const pare_export_model *m,
@@ -201,6 +260,7 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
                          "one in this model; use outlier_suppression: {shift: false}, or "
                          "smoothquant",
                          t->name, m->biased);
+    PARE_TRY(check_sizes(cx, t, m));
     for (size_t i = 0; i < m->linears; i++) {
         const pare_export_linear *const l = &m->linear[i];
         if (l->is_packed && !l->unlike)
@@ -210,7 +270,7 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
     }
     PARE_TRY(t->check(cx, m));
     for (size_t i = 0; strict && i < m->linears + m->tables; i++)
-        PARE_TRY(check_strict(cx, t, &m->linear[i]));
+        PARE_TRY(check_strict(cx, t, m, &m->linear[i]));
     return PARE_OK;
 }
 
@@ -404,9 +464,9 @@ pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m,
         if (!same_scheme(first, &l->packed))
             return pare_fail(cx, PARE_ENOTSUP,
                              "%s: linear %s is %s, but %s is %s; this format has one kind for all: "
-                             "quantize all by one step, or take compressed-tensors",
+                             "quantize all by one step%s",
                              target, l->name, pare_packed_linear_text(&l->packed, a), first->name,
-                             pare_packed_linear_text(first, b));
+                             pare_packed_linear_text(first, b), that_takes_it(cx, m));
     }
     if (!first)
         return pare_fail(cx, PARE_ENOTSUP,

@@ -101,6 +101,9 @@ typedef struct pare_export_target {
     pare_status (*check)(pare_ctx *cx, const pare_export_model *m);
     /* Refuses a packed linear that its engine has no place or no kernel for. */
     pare_status (*check_linear)(pare_ctx *cx, const pare_export_linear *l);
+    /* What rows and columns of integers must be multiples of, as `engine` needs it; 0: any. */
+    size_t rows, columns;
+    const char *engine;
 
     /* A file: type of its blocks, its number for files of that type, and which tensors get another
      * type (export_gguf_mix.c): 0: none. A mix quantizes floats, too. */

@@ -17,6 +17,13 @@ const char *pare_diff_kind_word(pare_diff_kind k)
     return words[k];
 }
 
+const char *pare_diff_source_word(pare_diff_source s)
+{
+    static const char *const source[PARE_DIFF_SOURCES] = {"original", "calibration", "held_out",
+                                                          "training", "evaluation"};
+    return source[s];
+}
+
 /* Tensors and linears by what they are called in both: without ".weight". */
 typedef struct named {
     const char *name;
@@ -155,10 +162,13 @@ static pare_status compare_all(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
         PARE_TRY(open_side(cx, a, out->path[i], &out->of[i], &side[i]));
     PARE_TRY(compare_rows(cx, a, scratch, side, out));
     PARE_TRY(pare__diff_recipes(a, side, out));
+    pare__diff_sources(side, out);
     PARE_TRY(pare__diff_figures(a, side, out));
     for (size_t i = 0; i < out->rows; i++)
         out->count[out->row[i].kind]++;
     out->same = out->count[PARE_DIFF_SAME] == out->rows && out->lines == 0;
+    for (size_t i = 0; i < PARE_DIFF_SOURCES; i++)
+        out->same &= !out->source[i];
     return PARE_OK;
 }
 

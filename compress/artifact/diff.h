@@ -1,5 +1,5 @@
-/* compress/artifact/diff.h - two models held against each other: recipe, tensors, codes, errors,
- * quality. */
+/* compress/artifact/diff.h - two models held against each other: recipe, what they were made from,
+ * tensors, codes, errors, quality. */
 #ifndef PARE_COMPRESS_ARTIFACT_DIFF_H
 #define PARE_COMPRESS_ARTIFACT_DIFF_H
 
@@ -28,15 +28,29 @@ typedef struct pare_diff_row {
     double weight_error[2], output_error[2]; /* that the manifests say of the linear */
 } pare_diff_row;
 
-/* A line of the recipe that only one has, without indentation. */
+/* What a model was made from beside its recipe, by the digests in the manifests. A recipe in a
+ * manifest names no file. */
+typedef enum pare_diff_source {
+    PARE_DIFF_ORIGINAL,
+    PARE_DIFF_CALIBRATION,
+    PARE_DIFF_HELD_OUT,
+    PARE_DIFF_TRAINING,
+    PARE_DIFF_EVALUATION,
+    PARE_DIFF_SOURCES
+} pare_diff_source;
+const char *pare_diff_source_word(pare_diff_source s); /* "original", "calibration" .. */
+
+/* A line of the recipe that only one has, without indentation; a path of data is FILE. */
 typedef struct pare_diff_line {
     const char *text;
     bool of_b;
 } pare_diff_line;
 
-/* A figure of run.json: "perplexity DATA: perplexity"; NAN where it is absent. */
+/* A figure of run.json: "perplexity DATA: perplexity"; NAN where it is absent. A setting, as a
+ * limit or a count of tokens, says what was measured, not how good the model is. */
 typedef struct pare_diff_figure {
     const char *name;
+    bool setting;
     double value[2];
 } pare_diff_figure;
 
@@ -48,9 +62,10 @@ typedef struct pare_diff {
     bool recipes; /* both have a manifest with one */
     pare_diff_line *line;
     size_t lines;
+    bool source[PARE_DIFF_SOURCES]; /* differs; both manifests name it */
     pare_diff_figure *figure;
     size_t figures;
-    bool same; /* all tensors, and the recipes where both have one */
+    bool same; /* all tensors; recipes and what belongs to them, where both have a manifest */
 } pare_diff;
 
 /* Texts in the arena. Reads the weights of both; tensors of a container that cannot be viewed in

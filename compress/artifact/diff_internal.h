@@ -15,9 +15,10 @@ typedef struct pare_diff_side {
 PARE_CHECKED pare_status pare__diff_values(pare_ctx *cx, pare_arena *scratch,
                                            const pare_diff_side side[2], pare_diff_row *row);
 
-/* Lines of recipes and figures of run.json. PARE_ENOMEM. */
+/* Lines of recipes, sources and figures of run.json. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__diff_recipes(pare_arena *a, const pare_diff_side side[2],
                                             pare_diff *out);
+void pare__diff_sources(const pare_diff_side side[2], pare_diff *out);
 PARE_CHECKED pare_status pare__diff_figures(pare_arena *a, const pare_diff_side side[2],
                                             pare_diff *out);
 

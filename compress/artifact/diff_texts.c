@@ -1,4 +1,4 @@
-/* Recipes line by line, and the figures of run.json. */
+/* Recipes line by line, what belongs to them, and the figures of run.json. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +35,18 @@ static void pair(line *a, size_t na, line *b, size_t nb)
                 a[i].met = b[j].met = true;
 }
 
+/* A recipe without paths has "data" in their place. */
+static const char *shown(pare_arena *a, const line *l)
+{
+    static const char path[] = "\"data\"", word[] = "FILE";
+    char *const text = pare_arena_text(a, l->at, l->len);
+    for (char *at = text; at && (at = strstr(at, path)) != NULL; at += strlen(word)) {
+        memcpy(at, word, strlen(word));
+        memmove(at + strlen(word), at + strlen(path), strlen(at + strlen(path)) + 1);
+    }
+    return text;
+}
+
 pare_status pare__diff_recipes(pare_arena *a, const pare_diff_side side[2], pare_diff *out)
 {
     line *list[2];
@@ -59,7 +71,7 @@ pare_status pare__diff_recipes(pare_arena *a, const pare_diff_side side[2], pare
         for (size_t j = 0; j < count[i]; j++) {
             if (list[i][j].met)
                 continue;
-            const char *const text = pare_arena_text(a, list[i][j].at, list[i][j].len);
+            const char *const text = shown(a, &list[i][j]);
             if (!text)
                 return PARE_ENOMEM;
             out->line[out->lines++] = (pare_diff_line){text, i == 1};
@@ -67,7 +79,59 @@ pare_status pare__diff_recipes(pare_arena *a, const pare_diff_side side[2], pare
     return PARE_OK;
 }
 
-static pare_status put_figure(pare_arena *a, pare_diff *out, size_t i, const char *name, double x)
+/* Whether both have a text there, and another one. What only one names is not known of the other.
+ */
+static bool differs(const pare_json *a, const pare_json *b)
+{
+    const char *const x = pare_json_text(a, NULL), *const y = pare_json_text(b, NULL);
+    return x && y && strcmp(x, y) != 0;
+}
+
+static bool member_differs(const pare_json *a, const pare_json *b, const char *key)
+{
+    return differs(pare_json_get(a, key), pare_json_get(b, key));
+}
+
+/* Lists of digests, which are items or `key` of items. */
+static bool lists_differ(const pare_json *a, const pare_json *b, const char *key)
+{
+    const size_t count = pare_json_count(a);
+    bool is = count != pare_json_count(b);
+    for (size_t i = 0; i < count && !is; i++) {
+        const pare_json *const x = pare_json_at(a, i), *const y = pare_json_at(b, i);
+        is = key ? member_differs(x, y, key) : differs(x, y);
+    }
+    return a && b && is;
+}
+
+void pare__diff_sources(const pare_diff_side side[2], pare_diff *out)
+{
+    const pare_json *const a = side[0].manifest, *const b = side[1].manifest;
+    const pare_json *const from[2] = {pare_json_get(a, "calibration"),
+                                      pare_json_get(b, "calibration")};
+    out->source[PARE_DIFF_ORIGINAL] =
+        lists_differ(pare_json_get(a, "inputs"), pare_json_get(b, "inputs"), "sha256");
+    out->source[PARE_DIFF_CALIBRATION] = member_differs(from[0], from[1], "tokens_sha256") ||
+                                         member_differs(from[0], from[1], "statistics_xxh3");
+    out->source[PARE_DIFF_HELD_OUT] = member_differs(a, b, "held_out_sha256");
+    out->source[PARE_DIFF_TRAINING] = member_differs(a, b, "training_sha256");
+    out->source[PARE_DIFF_EVALUATION] = lists_differ(pare_json_get(a, "evaluated_sha256"),
+                                                     pare_json_get(b, "evaluated_sha256"), NULL);
+}
+
+static bool is_setting(const char *key)
+{
+    static const char *const keys[] = {"limit",         "available", "window",  "tokens",
+                                       "seed",          "keys",      "prompts", "temperature",
+                                       "prompt_tokens", "threads",   "n",       "most_tokens"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        is |= strcmp(keys[i], key) == 0;
+    return is;
+}
+
+static pare_status put_figure(pare_arena *a, pare_diff *out, size_t i, const char *name,
+                              const char *key, double x)
 {
     for (size_t k = 0; k < out->figures; k++)
         if (strcmp(out->figure[k].name, name) == 0) {
@@ -80,6 +144,7 @@ static pare_status put_figure(pare_arena *a, pare_diff *out, size_t i, const cha
     f->name = pare_arena_text(a, name, strlen(name));
     f->value[0] = f->value[1] = (double)NAN;
     f->value[i] = x;
+    f->setting = is_setting(key);
     out->figures++;
     return f->name ? PARE_OK : PARE_ENOMEM;
 }
@@ -101,7 +166,7 @@ static pare_status put_numbers(pare_arena *a, pare_diff *out, size_t i, const ch
         if (type == PARE_JSON_OBJECT && depth < DEPTH_MOST)
             PARE_TRY(put_numbers(a, out, i, longer, v, depth + 1));
         else if (type == PARE_JSON_REAL || type == PARE_JSON_INTEGER)
-            PARE_TRY(put_figure(a, out, i, longer, pare_json_number(v, (double)NAN)));
+            PARE_TRY(put_figure(a, out, i, longer, key, pare_json_number(v, (double)NAN)));
     }
     return PARE_OK;
 }

@@ -29,8 +29,30 @@ static pare_status read_sums(pare_ctx *cx, pare_arena *a, const char *path, char
     return pare_sums_parse(cx, a, file, *text, *len, sums);
 }
 
+/* Who replaces what another key signed hears of it. Ed25519 has one signature for each key. */
+static pare_status tell_replaced(pare_ctx *cx, pare_arena *a, const char *file,
+                                 const uint8_t signature[PARE_SIGNATURE_BYTES],
+                                 const pare_teller *teller)
+{
+    char *was;
+    size_t len = 0;
+    const pare_status s = pare_file_read(cx, a, file, PARE_SIGNATURE_BYTES, &was, &len);
+    if (s == PARE_ENOTFOUND || s == PARE_EFORMAT)
+        pare_ctx_clear(cx);
+    else
+        PARE_TRY(s);
+    const bool same = s == PARE_OK && len == PARE_SIGNATURE_BYTES &&
+                      memcmp(was, signature, PARE_SIGNATURE_BYTES) == 0;
+    if (s != PARE_ENOTFOUND && !same)
+        pare_teller_say(teller,
+                        "%s: the signature that was there is not of this key over these files; it "
+                        "is replaced",
+                        file);
+    return PARE_OK;
+}
+
 static pare_status sign(pare_ctx *cx, pare_arena *a, const char *path, const char *key,
-                        pare_signed *out)
+                        const pare_teller *teller, pare_signed *out)
 {
     pare_inventory_result r;
     pare_sums sums;
@@ -47,6 +69,7 @@ static pare_status sign(pare_ctx *cx, pare_arena *a, const char *path, const cha
     if (r.findings)
         return pare_fail(cx, PARE_EFORMAT, "%s: is not signed: %s", path, found.text);
     out->files = sums.count;
+    PARE_TRY(tell_replaced(cx, a, to, signature, teller));
     return pare_file_write(cx, to, signature, sizeof signature);
 }
 
@@ -62,7 +85,7 @@ pare_status pare_sign_folder(pare_ctx *cx, pare_arena *a, const char *path, cons
     if (!realpath(path, real))
         return pare_file_fail_input(cx, path, "find");
     PARE_TRY(pare_lock_take(cx, a, real, "sign", teller, &lock));
-    const pare_status s = sign(cx, a, path, key, out);
+    const pare_status s = sign(cx, a, path, key, teller, out);
     pare_lock_release(&lock);
     return s;
 }

@@ -12,8 +12,8 @@ typedef struct pare_signed {
 } pare_signed;
 
 /* Writes SHA256SUMS.sig into a folder after holding every file there against SHA256SUMS; one that
- * is there is replaced. PARE_EFORMAT: there is no SHA256SUMS, or a file differs from it;
- * PARE_EEXISTS: another process writes there; and what pare_sign returns. */
+ * is there is replaced, and another one told of. PARE_EFORMAT: there is no SHA256SUMS, or a file
+ * differs from it; PARE_EEXISTS: another process writes there; and what pare_sign returns. */
 PARE_CHECKED pare_status pare_sign_folder(pare_ctx *cx, pare_arena *a, const char *path,
                                           const char *key, const pare_teller *teller,
                                           pare_signed *out);

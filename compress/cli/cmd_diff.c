@@ -50,6 +50,38 @@ static void put_row(pare_json_writer *w, const pare_diff_row *r)
     pare_json_close(w);
 }
 
+static void put_figures(pare_json_writer *w, const pare_diff *d, bool settings)
+{
+    pare_json_open_array(w, settings ? "evaluation_settings" : "quality");
+    for (size_t i = 0; i < d->figures; i++) {
+        if (d->figure[i].setting != settings)
+            continue;
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "figure", d->figure[i].name);
+        for (size_t k = 0; k < 2; k++)
+            pare_json_put_finite(w, side_key[k], d->figure[i].value[k]);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
+/* Where both have a manifest. */
+static void put_recipes(pare_json_writer *w, const pare_diff *d)
+{
+    for (size_t i = 0; i < 2; i++) {
+        pare_json_open_array(w, i ? "recipe_only_b" : "recipe_only_a");
+        for (size_t k = 0; k < d->lines; k++)
+            if (d->line[k].of_b == (i == 1))
+                pare_json_put_text(w, NULL, d->line[k].text);
+        pare_json_close(w);
+    }
+    pare_json_open_array(w, "sources_differing");
+    for (size_t i = 0; i < PARE_DIFF_SOURCES; i++)
+        if (d->source[i])
+            pare_json_put_text(w, NULL, pare_diff_source_word((pare_diff_source)i));
+    pare_json_close(w);
+}
+
 static pare_status print_json(const pare_diff *d, pare_json_writer *w)
 {
     pare_json_open_object(w, NULL);
@@ -60,27 +92,15 @@ static pare_status print_json(const pare_diff *d, pare_json_writer *w)
     for (int k = 0; k < PARE_DIFF_KINDS; k++)
         pare_json_put_integer(w, pare_diff_kind_word((pare_diff_kind)k), (int64_t)d->count[k]);
     pare_json_close(w);
-    for (size_t i = 0; d->recipes && i < 2; i++) {
-        pare_json_open_array(w, i ? "recipe_only_b" : "recipe_only_a");
-        for (size_t k = 0; k < d->lines; k++)
-            if (d->line[k].of_b == (i == 1))
-                pare_json_put_text(w, NULL, d->line[k].text);
-        pare_json_close(w);
-    }
+    if (d->recipes)
+        put_recipes(w, d);
     pare_json_open_array(w, "differing");
     for (size_t i = 0; i < d->rows; i++)
         if (d->row[i].kind != PARE_DIFF_SAME)
             put_row(w, &d->row[i]);
     pare_json_close(w);
-    pare_json_open_array(w, "quality");
-    for (size_t i = 0; i < d->figures; i++) {
-        pare_json_open_object(w, NULL);
-        pare_json_put_text(w, "figure", d->figure[i].name);
-        for (size_t k = 0; k < 2; k++)
-            pare_json_put_finite(w, side_key[k], d->figure[i].value[k]);
-        pare_json_close(w);
-    }
-    pare_json_close(w);
+    put_figures(w, d, false);
+    put_figures(w, d, true);
     pare_json_close(w);
     return pare_cli_print(w);
 }
@@ -112,18 +132,44 @@ static void print_row(const pare_diff_row *r)
                      r->b ? r->b->encoding : "absent");
 }
 
-static void print_text(const pare_diff *d)
+static void print_figures(const pare_diff *d, bool settings)
 {
-    (void)printf("a  %s\nb  %s\n", d->path[0], d->path[1]);
+    bool head = false;
+    for (size_t i = 0; i < d->figures; i++) {
+        const double *const x = d->figure[i].value;
+        char was[32], is[32];
+        if (d->figure[i].setting != settings || memcmp(&x[0], &x[1], sizeof x[0]) == 0)
+            continue;
+        if (!head)
+            (void)printf("\n%-60s %12s %12s\n", settings ? "evaluated with" : "quality", "a", "b");
+        head = true;
+        (void)printf("%-60s %12s %12s\n", d->figure[i].name, number(x[0], was), number(x[1], is));
+    }
+}
+
+static void print_recipes(const pare_diff *d)
+{
+    static const char *const text[PARE_DIFF_SOURCES] = {
+        "the originals differ", "the calibration data differ", "the windows held out differ",
+        "the training data differ", "the evaluation data differ"};
     if (d->recipes && !d->lines)
         (void)printf("\nthe recipes are the same\n");
     else if (d->recipes)
         (void)printf("\nlines of the recipe that only a (-) or b (+) has\n");
     for (size_t i = 0; i < d->lines; i++)
         (void)printf("%c %s\n", d->line[i].of_b ? '+' : '-', d->line[i].text);
+    for (size_t i = 0; i < PARE_DIFF_SOURCES; i++)
+        if (d->source[i])
+            (void)printf("%s\n", text[i]);
+}
+
+static void print_text(const pare_diff *d)
+{
+    (void)printf("a  %s\nb  %s\n", d->path[0], d->path[1]);
+    print_recipes(d);
     (void)printf(
         "\ntensors %zu the same, %zu only in a, %zu only in b, %zu with another shape, %zu "
-        "stored\nin another way, %zu with other values\n",
+        "stored\nin another way, %zu with other values; a packed linear counts as one tensor\n",
         d->count[PARE_DIFF_SAME], d->count[PARE_DIFF_ONLY_A], d->count[PARE_DIFF_ONLY_B],
         d->count[PARE_DIFF_SHAPE], d->count[PARE_DIFF_ENCODING], d->count[PARE_DIFF_VALUES]);
     if (d->count[PARE_DIFF_SAME] < d->rows)
@@ -132,21 +178,15 @@ static void print_text(const pare_diff *d)
     for (size_t i = 0; i < d->rows; i++)
         if (d->row[i].kind != PARE_DIFF_SAME)
             print_row(&d->row[i]);
-    bool head = false;
-    for (size_t i = 0; i < d->figures; i++) {
-        const double *const x = d->figure[i].value;
-        char was[32], is[32];
-        if (memcmp(&x[0], &x[1], sizeof x[0]) == 0)
-            continue;
-        if (!head)
-            (void)printf("\n%-60s %12s %12s\n", "quality", "a", "b");
-        head = true;
-        (void)printf("%-60s %12s %12s\n", d->figure[i].name, number(x[0], was), number(x[1], is));
-    }
-    (void)printf("\n%s\n", d->same                               ? "the models are the same"
-                           : d->count[PARE_DIFF_SAME] == d->rows ? "the tensors are the same, the "
-                                                                   "recipes differ"
-                                                                 : "the models differ");
+    print_figures(d, false);
+    print_figures(d, true);
+    const char *verdict = "the models differ";
+    if (d->same)
+        verdict = "the models are the same";
+    else if (d->count[PARE_DIFF_SAME] == d->rows)
+        verdict = d->lines ? "the tensors are the same, the recipes differ"
+                           : "the tensors are the same, what they were made from differs";
+    (void)printf("\n%s\n", verdict);
 }
 
 pare_status pare_diff_run(pare_cli *cli, const pare_args *args)

@@ -181,6 +181,8 @@ pare_status pare_init_run(pare_cli *cli, const pare_args *args)
                         r.left[i].why);
     if (r.warning)
         pare_screen_say(&cli->screen, "pare: warning: %s", r.warning);
+    if (r.no_export)
+        pare_screen_say(&cli->screen, "pare: %s", r.no_export);
     cli->fallback = r.lost > 0;
     if (output)
         PARE_TRY(pare_args_given(args, "restart")

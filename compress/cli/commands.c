@@ -414,6 +414,7 @@ const pare_command pare_commands[] = {
      "The codes are those of the artifact. pare reads every file back by the rules of its engine "
      "and\n"
      "compares each weight before the output gets its name. It refuses what a format cannot hold.\n"
+     "A checkpoint in floats that pare wrote is exported as gguf:f16 alone.\n"
      "--tensor-parallel N writes the same files, which engines slice when they load them, and "
      "refuses\n"
      "the export when a slice would hold parts of groups, blocks or words.\n"
@@ -449,7 +450,8 @@ const pare_command pare_commands[] = {
      "verify prints each finding. With one or more it ends with exit code 4. A folder that nobody\n"
      "signed, or somebody else, is one with --key. Of an importance matrix of llama.cpp it looks "
      "at\n"
-     "each number.",
+     "each number. It counts tensors as the files hold them: a packed linear is several, as codes\n"
+     "and scales; for pare diff it is one.",
      "pare verify llama-w4/", verify_options, pare_verify_run},
     {"sign", "ARTIFACT", 1, 1, "sign the files of an artifact, for verify --key",
      "The signature, SHA256SUMS.sig in ARTIFACT, is of SHA256SUMS and so of every file: who "
@@ -466,15 +468,19 @@ const pare_command pare_commands[] = {
      "two\n"
      "files of kept statistics (pare help calibration): how far the inputs of each linear in B "
      "are\n"
-     "from those in A.",
+     "from those in A. The exit code is 0 whether they differ or not; --format json says it "
+     "(same).",
      "pare diff llama-w4/ llama-w4-new/", no_options, pare_diff_run},
     {"pack", "ARTIFACT", 1, 1, "store the files of a model in one compressed file, without loss",
      "ARTIFACT is any folder of files, or a file. The archive is frames of zstd with an index of\n"
      "checksums. Tensors of F16, BF16 and F32 are stored as planes of bytes where that is "
      "smaller.\n"
      "pare decodes every frame again and compares it before the archive gets its name. A\n"
-     "file that differs from its SHA-256 in SHA256SUMS is refused. The bytes of an archive depend\n"
-     "on files, --level and the version of zstd, not on threads.",
+     "file that differs from its SHA-256 in SHA256SUMS is refused, and so is a folder that lacks "
+     "one\n"
+     "that is listed there; one that is not listed is packed, with a notice. The bytes of an "
+     "archive\n"
+     "depend on files, --level and the version of zstd, not on threads.",
      "pare pack llama-w4/ --output llama-w4.pare.zst", pack_options, pare_pack_run},
     {"unpack", "FILE", 1, 1, "write the files of an archive of pare pack",
      "Every frame is held against its XXH3, every file against its SHA-256, before DIR gets its\n"

@@ -28,16 +28,52 @@ static pare_status describe(pare__export *e)
     return pare_export_describe(e->a, &e->model, e->ck.config, packed, count, &e->source.shape);
 }
 
+static pare_status wrote_it(const pare__export *e, bool *ours)
+{
+    char *const path = pare_path_join(e->a, e->job->artifact, PARE_MANIFEST_NAME), *text;
+    size_t len;
+    *ours = false;
+    if (!path)
+        return PARE_ENOMEM;
+    if (!pare_path_is_file(path))
+        return PARE_OK;
+    PARE_TRY(pare_file_read(e->cx, e->a, path, PARE_MANIFEST_CAP, &text, &len));
+    *ours = pare_manifest_is_ours(text, len);
+    return PARE_OK;
+}
+
+/* A checkpoint in floats has no codes to hold; one that pare wrote becomes a file of floats. */
+static pare_status check_floats(const pare__export *e)
+{
+    const char *const format = e->job->target->name;
+    bool ours;
+    PARE_TRY(wrote_it(e, &ours));
+    if (!ours)
+        return pare_fail(e->cx, PARE_ENOTSUP,
+                         "%s: not a packed artifact; export writes what pare compress has made. "
+                         "Give a checkpoint in floats to pare compress, with a quantizer and "
+                         "export: [{format: %s, path: PATH}] in its recipe",
+                         e->job->artifact, format);
+    if (e->job->target->kind == PARE_EXPORT_FILE && e->job->target->fate == PARE_EXPORT_ROUNDED)
+        return PARE_OK;
+    if (e->job->target->fate == PARE_EXPORT_ROUNDED)
+        return pare_fail(e->cx, PARE_ENOTSUP,
+                         "%s: is a checkpoint in floats already; gguf:f16 makes a file for "
+                         "llama.cpp of it",
+                         e->job->artifact);
+    return pare_fail(e->cx, PARE_ENOTSUP,
+                     "%s: holds floats, of which gguf:f16 makes a file for llama.cpp; for %s give "
+                     "it to pare compress as model, with a quantizer and export: [{format: %s, "
+                     "path: PATH}] in the recipe",
+                     e->job->artifact, format, format);
+}
+
 /* Its weights are only mapped. */
 static pare_status open_artifact(pare__export *e)
 {
     PARE_TRY(pare_checkpoint_open(e->cx, e->a, e->job->artifact, &e->ck));
     if (!e->ck.packed)
-        return pare_fail(e->cx, PARE_ENOTSUP,
-                         "%s: not a packed artifact; export writes what pare compress has made. "
-                         "Give a checkpoint in floats to pare compress, with a quantizer and "
-                         "export: [{format: FORMAT, path: PATH}] in its recipe",
-                         e->job->artifact);
+        PARE_TRY(check_floats(e));
     PARE_TRY(pare_inputs_watch(e->a, &e->ck));
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));
     return describe(e);

@@ -295,12 +295,16 @@ char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPO
 
 const char *pare_export_near(const char *name)
 {
-    enum { WORDS = 64 };
+    enum { WORDS = 64, NAME_MOST = 64 };
+    static const char family[] = "gguf:", usual[] = "q4_k_m";
     const char *word[WORDS];
+    char whole[NAME_MOST];
     size_t count = 0;
+    const char *const type = strcasecmp(name, "gguf") == 0 ? usual : name;
+    (void)snprintf(whole, sizeof whole, "%s%.32s", family, type);
     for (; pare_export_targets[count] && count < WORDS; count++) {
         word[count] = pare_export_targets[count]->name;
-        if (strcasecmp(name, word[count]) == 0)
+        if (strcasecmp(name, word[count]) == 0 || strcasecmp(whole, word[count]) == 0)
             return word[count];
     }
     return pare_nearest_word(name, word, count);
@@ -332,9 +336,11 @@ static pare_status take_notice(pare__export *e)
         len += snprintf(text, sizeof text,
                         "what the artifact keeps in floats is quantized by the plain rule");
     else if (file && !e->target->mix)
-        len +=
-            snprintf(text, sizeof text, "%swhat the artifact keeps in floats %s floats here, too",
-                     packed ? "" : "embeddings and ", packed ? "is" : "are");
+        len += snprintf(text, sizeof text, "%swhat the artifact keeps in floats %s %s",
+                        packed ? "" : "embeddings and ", packed ? "is" : "are",
+                        strcmp(e->target->block, "F16") == 0 && e->source.shape.floats != PARE_F16
+                            ? "rounded to F16"
+                            : "floats here, too");
     if (e->out->no_tokenizer)
         len += snprintf(text + len, sizeof text - (size_t)len, "; %s", pare_export_no_tokenizer);
     if (file && e->source.shape.config->arch->rounds_inputs)

@@ -468,6 +468,12 @@ pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
     if (strncmp(why, d->format, named) == 0 && strncmp(why + named, ": ", 2) == 0)
         why += named + 2;
     pare__text_put(&d->tail, "# No export to %s: %s.\n", d->format, why);
+    const size_t size = strlen(why) + strlen(d->format) + 64;
+    char *const told = pare_arena_take(d->a, size, 1);
+    if (!told)
+        return PARE_ENOMEM;
+    (void)snprintf(told, size, "the recipe has no export to %s: %s", d->format, why);
+    d->no_export = told;
     pare_ctx_clear(d->cx);
     PARE_TRY(compose(d, data, NULL, text, len));
     return try_plan(d, *text, NULL);

@@ -36,6 +36,7 @@ typedef struct pare_init_result {
     size_t lefts;
     size_t lost;         /* of them not implied */
     const char *warning; /* that the data are too few for the passes, or to evaluate on; or NULL */
+    const char *no_export; /* why the recipe has no export; or NULL */
 } pare_init_result;
 
 typedef struct pare_init_preset_row {

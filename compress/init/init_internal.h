@@ -15,17 +15,18 @@ typedef struct pare__draft {
     const pare_init *init;
     pare_checkpoint checkpoint;
     pare_model model;
-    const char *file;     /* of a translation: the other recipe; else NULL */
-    const char *suffix;   /* of the output: NAME-SUFFIX */
-    pare_text_out head;   /* comment lines above the recipe */
-    pare_text_out passes; /* entries of the list, with comments */
-    pare_text_out tail;   /* sections and comments behind it */
-    const char *format;   /* of the export; NULL: none */
-    const char *engines;  /* that run the export; NULL: it does not say which */
-    const char *instead;  /* presets without the export, which this one is for; or NULL */
-    const char *warning;  /* of too little data, or NULL */
-    bool tables;          /* embeddings and head are quantized, too */
-    bool prunes;          /* which is always evaluated, on windows that are held out */
+    const char *file;      /* of a translation: the other recipe; else NULL */
+    const char *suffix;    /* of the output: NAME-SUFFIX */
+    pare_text_out head;    /* comment lines above the recipe */
+    pare_text_out passes;  /* entries of the list, with comments */
+    pare_text_out tail;    /* sections and comments behind it */
+    const char *format;    /* of the export; NULL: none */
+    const char *engines;   /* that run the export; NULL: it does not say which */
+    const char *instead;   /* presets without the export, which this one is for; or NULL */
+    const char *warning;   /* of too little data, or NULL */
+    const char *no_export; /* why the export is left out, or NULL */
+    bool tables;           /* embeddings and head are quantized, too */
+    bool prunes;           /* which is always evaluated, on windows that are held out */
 } pare__draft;
 
 /* Opens the model. The statuses of pare_checkpoint_open and pare_model_load; PARE_ENOTSUP for what

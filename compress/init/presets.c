@@ -34,22 +34,24 @@ static bool put_awq(pare__draft *d)
         "awq", "clip: false");
 }
 
-/* Says why the group is what it is; returns it. */
-static size_t put_group(pare__draft *d, size_t most)
+/* Says why the group is what it is; returns it, 0: a row, which engines take whatever its width. */
+static size_t put_group(pare__draft *d)
 {
-    size_t group = pare__draft_group(d);
-    const bool fits = group != 0;
-    group = !fits ? 32 : group < most ? group : most;
-    pare__text_put(&d->passes, "  # group: %zu, ", group);
-    if (!fits)
-        pare__text_put(&d->passes, "the last of a row shorter: 32 does not divide inputs of ");
+    const size_t group = pare__draft_group(d);
+    if (group == 0)
+        pare__text_put(&d->passes, "  # group: row, because engines take no group that divides "
+                                   "inputs of ");
     else if (group == 128)
-        pare__text_put(&d->passes, "which engines run fastest, divides the inputs, ");
+        pare__text_put(&d->passes,
+                       "  # group: 128, which engines run fastest, divides the inputs, ");
     else
-        pare__text_put(&d->passes, "the largest that %s and that divides the inputs, ",
-                       group == most ? "holds such codes well" : "engines take");
-    pare__draft_put_widths(d, fits ? 0 : 32, &d->passes);
-    pare__text_put(&d->passes, ".\n");
+        pare__text_put(
+            &d->passes,
+            "  # group: %zu, the largest that engines take and that divides the inputs, ", group);
+    pare__draft_put_widths(d, group ? 0 : 32, &d->passes);
+    pare__text_put(&d->passes, group ? ".\n"
+                                     : ".\n  # group: 32, the last of a row shorter, loses less; "
+                                       "pare and GGUF files hold it.\n");
     return group;
 }
 
@@ -59,14 +61,15 @@ static void put_gptq(pare__draft *d, const char *params, size_t group)
     pare__text_put(&d->passes,
                    "  # GPTQ rounds the columns that matter most first, and searches the range of "
                    "each group by what\n  # its errors do to the outputs.\n"
-                   "  - gptq: {%s, group: %zu}\n",
-                   params, group);
+                   "  - gptq: {%s, group: ",
+                   params);
+    pare__text_put(&d->passes, group ? "%zu}\n" : "row}\n", group);
 }
 
 static void write_w4a16(pare__draft *d)
 {
     (void)put_awq(d);
-    put_gptq(d, "bits: 4", put_group(d, 128));
+    put_gptq(d, "bits: 4", put_group(d));
     d->format = "compressed-tensors";
 }
 
@@ -132,13 +135,13 @@ static void write_2of4(pare__draft *d)
                        ? ""
                        : " 4 does not\n  # divide all inputs: the rest of a row keeps half, "
                          "rounded up.");
-    const size_t group = put_group(d, 128);
+    const size_t group = put_group(d);
     put_gptq(d, "bits: 4", group);
     pare__text_put(
         &d->tail,
-        "# Stored by pare in %.4g bits per weight and run by its own kernels; the export "
+        "# Stored by pare in %.4g bits per weight%s and run by its own kernels; the export "
         "holds the zeros\n# as codes like any other, and saves nothing by them.\n",
-        3 + 16.0 / (double)group);
+        group ? 3 + 16.0 / (double)group : 3, group ? "" : " and a scale per row");
     d->format = "compressed-tensors";
 }
 
@@ -151,7 +154,8 @@ static void write_w2(pare__draft *d)
     (void)put_awq(d);
     pare__text_put(&d->passes,
                    "  # Groups of 32, the smallest there are, with a zero point each (symmetric: "
-                   "false): 2.75 bits\n  # per weight, scales and zero points counted.\n");
+                   "false): 2.75 bits\n  # per weight, scales and zero points counted.%s\n",
+                   pare__draft_divides(d, 32) ? "" : " The last group of a row is shorter.");
     put_gptq(d, "bits: 2, symmetric: false", 32);
     d->format = "gptq_v2";
 }
@@ -257,6 +261,7 @@ pare_status pare_init_preset(pare_ctx *cx, pare_arena *a, const pare_init *init,
         s = pare__draft_finish(&d, &out->text, &out->len);
     }
     out->warning = d.warning;
+    out->no_export = d.no_export;
     pare__draft_end(&d);
     return s;
 }

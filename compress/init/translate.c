@@ -543,6 +543,7 @@ pare_status pare_init_translate(pare_ctx *cx, pare_arena *a, const pare_init *in
     out->left = t.left;
     out->lefts = t.lefts;
     out->warning = t.draft.warning;
+    out->no_export = t.draft.no_export;
     pare__draft_end(&t.draft);
     return s;
 }

@@ -180,9 +180,10 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *a, pare_plan *plan,
     PARE_TRY(resolve_path(cx, a, plan, i, &out->path));
     if (plan->structured)
         return pare_recipe_fail(cx, x->place,
-                                "what this recipe writes is a plain checkpoint: other programs "
-                                "read it as it is, unless its blocks differ in width, which only "
-                                "pare reads; leave export out");
+                                "what this recipe writes is a plain checkpoint, which other "
+                                "programs read as it is (where its blocks differ in width, only "
+                                "pare does); leave export out. pare export --format gguf:f16 makes "
+                                "a file for llama.cpp of it then, also where widths differ");
     const pare_status s =
         pare_export_outline(cx, a, source, out->target, x->ranks, plan->job->strict, &out->result);
     if (s != PARE_OK)

@@ -12,6 +12,7 @@
 #include "compress/text/version.h"
 #include "formats/archive_stretch.h"
 #include "formats/hash.h"
+#include "formats/signature.h"
 #include "formats/sums.h"
 #include "runtime/small.h"
 #include "runtime/threads.h"
@@ -22,6 +23,7 @@ typedef struct pack {
     pare_arena *a;
     const pare_pack_opts *opts;
     pare_folder from, base;
+    pare_sums sums; /* of SHA256SUMS in `from`; empty: it has none */
     pare_archive archive;
     pare_stretch *stretch; /* of all files, in order */
     size_t stretches;
@@ -302,20 +304,56 @@ static pare_status write_frames(pack *p)
     return PARE_OK;
 }
 
-/* A list of digests among the files must fit: a damaged artifact is not kept as if it were whole.
- */
-static pare_status check_sums(pack *p)
+/* Files that nobody listed are packed, and named. */
+static void tell_unlisted(const pack *p)
+{
+    const char *first = NULL;
+    size_t more = 0;
+    for (size_t i = 0; i < p->from.files; i++) {
+        const char *const name = p->from.name[i];
+        if (strcmp(name, PARE_SUMS_NAME) == 0 || strcmp(name, PARE_SIGNATURE_NAME) == 0 ||
+            pare_sums_find(&p->sums, name))
+            continue;
+        more += first != NULL;
+        first = first ? first : p->from.file[i].path;
+    }
+    if (first && more)
+        pare_teller_say(&p->opts->teller,
+                        "%s and %zu more file%s: packed, though " PARE_SUMS_NAME
+                        " does not list them",
+                        first, more, pare_plural(more));
+    else if (first)
+        pare_teller_say(&p->opts->teller, "%s: packed, though " PARE_SUMS_NAME " does not list it",
+                        first);
+}
+
+/* The list of digests among the files: what it lists must be there. */
+static pare_status read_sums(pack *p)
 {
     const pare_file *const f = pare_folder_find(&p->from, PARE_SUMS_NAME);
-    pare_sums sums;
-    if (!f)
+    if (!f || !pare_path_is_directory(p->opts->path))
         return PARE_OK;
-    const pare_status s = pare_sums_parse(p->cx, p->a, f->path, f->data, f->bytes, &sums);
-    if (s == PARE_EFORMAT) /* of another form, so of others */
+    const pare_status s = pare_sums_parse(p->cx, p->a, f->path, f->data, f->bytes, &p->sums);
+    if (s == PARE_EFORMAT) { /* of another form, so of others */
+        p->sums = (pare_sums){.item = NULL};
         return pare_ctx_clear(p->cx), PARE_OK;
+    }
     PARE_TRY(s);
-    for (size_t i = 0; i < p->from.files; i++) {
-        const pare_sum *const want = pare_sums_find(&sums, p->from.name[i]);
+    for (size_t i = 0; i < p->sums.count; i++)
+        if (!pare_folder_find(&p->from, p->sums.item[i].name))
+            return pare_fail(p->cx, PARE_EFORMAT,
+                             "%s: %s is missing, which " PARE_SUMS_NAME
+                             " lists; an artifact that is not whole is not packed",
+                             p->opts->path, p->sums.item[i].name);
+    tell_unlisted(p);
+    return PARE_OK;
+}
+
+/* Digests must fit: a damaged artifact is not kept as if it were whole. */
+static pare_status check_sums(pack *p)
+{
+    for (size_t i = 0; i < p->from.files && p->sums.count; i++) {
+        const pare_sum *const want = pare_sums_find(&p->sums, p->from.name[i]);
         if (want && strcmp(want->sha256, p->sha256[i]) != 0)
             return pare_fail(p->cx, PARE_EFORMAT,
                              "%s: differs from its SHA-256 in " PARE_SUMS_NAME
@@ -379,6 +417,7 @@ static pare_status run(pack *p)
     if (p->opts->base)
         PARE_TRY(pare_folder_open(p->cx, p->a, p->opts->base, &p->base));
     PARE_TRY(check_apart(p));
+    PARE_TRY(read_sums(p));
     for (size_t i = 0; i < p->base.files; i++)
         PARE_TRY(pare_watch_mapped(p->a, &p->watch, &p->base.file[i]));
     PARE_TRY(cut(p));

@@ -22,7 +22,8 @@ typedef struct pare_pack_result {
 } pare_pack_result;
 
 /* Writes the archive: to OUTPUT.partial, which gets its name when it is whole and durable. Files
- * are hashed beside; a SHA256SUMS among them must fit. Bytes are the same for any number of
+ * are hashed beside; a SHA256SUMS in the folder must fit, and all that it lists be there; what it
+ * does not list is told. Bytes are the same for any number of
  * threads. PARE_EUSAGE, PARE_EEXISTS for the output, PARE_EFORMAT for the files, also when one
  * changes meanwhile; PARE_ENOTFOUND, PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EINTERRUPTED: nothing
  * is left then. A process that is killed leaves OUTPUT.partial, which the next one writes anew. */

@@ -245,6 +245,55 @@ START_TEST(strict_refuses_other_codes_and_other_types)
 }
 END_TEST
 
+/* What a message advises holds all linears. */
+START_TEST(strict_advises_what_holds)
+{
+    static const struct {
+        size_t hidden;
+        unsigned bits;
+        const char *asked, *advice;
+    } row[] = {
+        {64, 4, "gguf:q4_k", "it would become Q5_0, which --strict refuses; gguf:q4_0 holds"},
+        {64, 8, "gguf:q4_k", "it would become Q8_0, which --strict refuses; gguf:q8_0 holds"},
+        {48, 4, "gguf:q4_k", "it would become F16, which --strict refuses; gguf:f16 holds"},
+        {48, 4, "gguf:q8_0", "it would become F16, which --strict refuses; gguf:f16 holds"},
+        {64, 8, "gguf:q4_0", "would be quantized again, which --strict refuses; "}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        begin();
+        const pare_packed_linear kind = SYM(row[i].bits, 32);
+        pare_export_result r;
+        write_artifact(&kind, row[i].hidden, PARE_F16);
+        check_says(export_as(row[i].asked, false, true, &r), PARE_ENOTSUP, row[i].advice);
+        end();
+    }
+}
+END_TEST
+
+/* Floats that F16 does not hold whole are rounded, and said to be. */
+START_TEST(floats_that_are_rounded_are_named)
+{
+    static const struct {
+        pare_dtype dtype;
+        const char *target;
+        pare_export_fate head;
+    } row[] = {{PARE_F16, "gguf:f16", PARE_EXPORT_FLOAT},
+               {PARE_F32, "gguf:f16", PARE_EXPORT_ROUNDED},
+               {PARE_F32, "gguf:q8_0", PARE_EXPORT_FLOAT}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        begin();
+        const pare_packed_linear kind = SYM(8, 32);
+        pare_export_result r;
+        write_artifact(&kind, 64, row[i].dtype);
+        ck_assert_msg(export_as(row[i].target, false, true, &r) == PARE_OK, "%s", cx.what);
+        const pare_export_row *const head = &r.row[r.rows - 1];
+        ck_assert_int_eq(head->fate, row[i].head);
+        ck_assert((head->error > 0) == (row[i].head == PARE_EXPORT_ROUNDED));
+        ck_assert((strstr(r.notice, "rounded to F16") != NULL) == (head->error > 0));
+        end();
+    }
+}
+END_TEST
+
 static void put_file(const char *path, const char *text)
 {
     FILE *const f = fopen(path, "w");
@@ -483,6 +532,8 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, a_model_reads_back_as_far_away_as_was_said, 0, CASES);
     tcase_add_test(t, strict_refuses_other_codes_and_other_types);
+    tcase_add_test(t, strict_advises_what_holds);
+    tcase_add_test(t, floats_that_are_rounded_are_named);
     tcase_add_test(t, a_path_that_is_too_long_is_refused_before_anything_is_made);
     tcase_add_test(t, only_files_of_ours_are_replaced);
     tcase_add_test(t, names_beside_the_file_are_left_alone);

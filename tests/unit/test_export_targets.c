@@ -481,13 +481,13 @@ static const struct {
      "AutoAWQ needs groups that divide the columns, and 128 "
      "does not divide 576; take group 32, 64 or row"},
     {"compressed-tensors", PLAIN(32, 96, 4, 64), "vLLM needs groups that divide the columns"},
-    {"gptq", PLAIN(48, 64, 4, 32), "rows and columns in multiples of 32"},
-    {"gptq_v2", PLAIN(64, 48, 4, 0), "rows and columns in multiples of 32"},
+    {"gptq", PLAIN(48, 64, 4, 32), "in multiples of 32; compressed-tensors takes this model"},
+    {"gptq_v2", PLAIN(64, 48, 4, 32), "multiples of 32; safetensors takes this model, as floats"},
 #define F16 .encoding = PARE_ENCODING_F16, .activation = {.mode = PARE_ACTIVATION_FLOAT}
     {"gptq", LINEAR(32, 64, 16, 0, F16), "the formats safetensors and gguf:f16 hold its floats"},
     {"compressed-tensors", LINEAR(32, 64, 16, 0, F16, .sparsity = PARE_SPARSITY_2_4),
      "it is pruned and not quantized, and this format is for codes; the formats safetensors and"},
-    {"awq", PLAIN(12, 64, 4, 32), "a multiple of 8 rows"},
+    {"awq", PLAIN(12, 64, 4, 32), "AutoAWQ needs a multiple of 8 rows; compressed-tensors takes"},
     {"awq", PLAIN(32, 64, 8, 32), "codes of 4 bits"},
     {"compressed-tensors", LINEAR(32, 64, 8, 64, FP8), "one scale per row; use group: row"},
     {"compressed-tensors", LINEAR(32, 64, 8, 0, FP8, .outliers = 1), "more than codes and scales"},

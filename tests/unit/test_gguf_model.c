@@ -453,6 +453,14 @@ START_TEST(a_directory_may_hold_one_file_of_any_name)
     folder_put(&dir, "b.gguf", bytes, len);
     ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_EFORMAT);
     ck_assert_ptr_nonnull(strstr(cx.what, ": 2 models of kind GGUF; name a file of one of them"));
+    static const char *const other[] = {"x.bin", "x.safetensors", "x.npz"}; /* first bytes tell */
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        pare_ctx_clear(&cx);
+        folder_put(&dir, other[i], bytes, len);
+        ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.file, &ck) == PARE_OK, "%s", cx.what);
+        ck_assert_uint_eq(ck.tensors, 11);
+        pare_checkpoint_close(&ck);
+    }
     folder_remove(&dir);
     free(bytes);
 }

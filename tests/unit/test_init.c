@@ -69,7 +69,7 @@ START_TEST(the_group_is_the_largest_that_divides_the_inputs)
         {128, 256, "group: 128}", "format: \"compressed-tensors\""},
         {128, 192, "group: 64}", "format: \"compressed-tensors\""},
         {64, 96, "group: 32}", "format: \"compressed-tensors\""},
-        {64, 72, "group: 32}", "# No export to compressed-tensors: "},
+        {64, 72, "group: row}", "format: \"compressed-tensors\""},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         tiny_model m = tiny_model_default();
@@ -127,6 +127,9 @@ START_TEST(a_model_without_exports_gets_none)
     ck_assert_msg(pare_init_preset(&cx, &arena, &init, "w4a16", &r) == PARE_OK, "%s", cx.what);
     ck_assert_uint_eq(warnings, 1);
     check_holds(&r, "\n# No export to compressed-tensors: models of type llama4_text are not");
+    ck_assert_ptr_nonnull(r.no_export);
+    ck_assert_msg(strstr(r.no_export, "the recipe has no export to compressed-tensors: models of "),
+                  "%s", r.no_export);
     ck_assert_ptr_null(strstr(r.text, "vLLM"));
     check_planned(&r, "llama4");
     ck_assert(family_write(family_find("llama"), HOME "/model"));

@@ -69,6 +69,11 @@ static size_t expect(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t, const
     const char *const path = job_path(&place, name);
     pare_tokens all;
     size_t index[16];
+    ck_assert_int_eq(pare_tokens_encode(cx, a, t, &path, 1, -1, 1, &all), PARE_EFORMAT);
+    ck_assert_msg(strncmp(cx->what, "the tokenizer makes token ", 26) == 0 &&
+                      strstr(cx->what, "is it the tokenizer of another model?"),
+                  "%s", cx->what);
+    pare_ctx_clear(cx);
     ck_assert_int_eq(pare_tokens_encode(cx, a, t, &path, 1, -1, VOCAB, &all), PARE_OK);
     const uint64_t seed = pare_random_u64(5, pare_random_stream("calibration texts"), number);
     pare_random_choose(seed, pare_random_stream("calibration windows"), all.count / WINDOW, share,

@@ -305,6 +305,11 @@ START_TEST(what_cannot_be_kept_is_refused)
         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef  config.json\n");
     require_failure(&x, pack_as(&x, &(pare_pack_opts){.level = 3}), PARE_EFORMAT,
                     "config.json: differs from its SHA-256 in SHA256SUMS");
+    folder_put_text(
+        &x.from, "SHA256SUMS",
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef  gone.safetensors\n");
+    require_failure(&x, pack_as(&x, &(pare_pack_opts){.level = 3}), PARE_EFORMAT,
+                    "gone.safetensors is missing, which SHA256SUMS lists");
     folder_put_text(&x.from, "SHA256SUMS", "of another form\n");
     pack(&x);
     ck_assert_int_eq(mkdir(folder_file(&x.from, "sub"), 0700), 0);
@@ -324,6 +329,35 @@ START_TEST(what_cannot_be_kept_is_refused)
     require_failure(&x, pack_as(&x, &(pare_pack_opts){.path = "/nowhere"}), PARE_ENOTFOUND,
                     "there is no such file or folder");
     ck_assert_int_eq(access(x.archive, F_OK), -1);
+    end(&x);
+}
+END_TEST
+
+static void hear(void *text, const char *line)
+{
+    (void)snprintf(text, 512, "%s", line);
+}
+
+START_TEST(files_that_are_not_listed_are_named)
+{
+    static const char list[] =
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  empty\n";
+    char heard[512] = "";
+    const pare_pack_opts o = {.replace = true, .teller = {hear, heard}};
+    fixture x;
+    begin(&x);
+    ck_assert_int_eq(pack_as(&x, &o), PARE_OK);
+    ck_assert_str_eq(heard, ""); /* there is no list */
+    folder_put_text(&x.from, "SHA256SUMS", list);
+    folder_put_text(&x.from, "SHA256SUMS.sig", "beside the list\n");
+    ck_assert_int_eq(pack_as(&x, &o), PARE_OK);
+    ck_assert_msg(strstr(heard, "/.hidden and 2 more files: packed, though SHA256SUMS"), "%s",
+                  heard);
+    ck_assert_int_eq(unlink(folder_file(&x.from, ".hidden")), 0);
+    ck_assert_int_eq(unlink(folder_file(&x.from, "model.safetensors")), 0);
+    ck_assert_int_eq(pack_as(&x, &o), PARE_OK);
+    ck_assert_msg(strstr(heard, "/config.json: packed, though SHA256SUMS does not list it"), "%s",
+                  heard);
     end(&x);
 }
 END_TEST
@@ -377,6 +411,7 @@ int main(void)
     tcase_add_test(t, no_input_is_written_over);
     tcase_add_test(t, what_is_no_archive_is_named);
     tcase_add_test(t, what_cannot_be_kept_is_refused);
+    tcase_add_test(t, files_that_are_not_listed_are_named);
     tcase_add_test(t, without_memory_nothing_is_left);
     suite_add_tcase(s, t);
     return unit_main(s);

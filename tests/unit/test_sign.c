@@ -50,11 +50,23 @@ static void end(fixture *x)
     folder_end(&x->f, &x->a);
 }
 
+static void hear(void *text, const char *line)
+{
+    (void)snprintf(text, 512, "%s", line);
+}
+
+static void sign_and_hear(fixture *x, char heard[512])
+{
+    const pare_teller teller = {hear, heard};
+    heard[0] = '\0';
+    ck_assert_msg(pare_sign_folder(&x->cx, &x->a, x->f.path, x->private, &teller, &x->r) == PARE_OK,
+                  "%s", x->cx.what);
+}
+
 static void sign(fixture *x)
 {
-    const pare_teller nobody = {.tell = NULL};
-    ck_assert_msg(pare_sign_folder(&x->cx, &x->a, x->f.path, x->private, &nobody, &x->r) == PARE_OK,
-                  "%s", x->cx.what);
+    char heard[512];
+    sign_and_hear(x, heard);
 }
 
 /* Why the signature counts for nothing; NULL: it counts. */
@@ -107,6 +119,28 @@ START_TEST(what_is_rewritten_with_all_hashes_is_found)
     ck_assert_ptr_nonnull(strstr(checked(&x, x.public), "is no signature of 64 bytes"));
     ck_assert_int_eq(unlink(folder_file(&x.f, "SHA256SUMS")), 0);
     ck_assert_ptr_nonnull(strstr(checked(&x, x.public), "missing or malformed"));
+    end(&x);
+}
+END_TEST
+
+START_TEST(who_replaces_another_signature_hears_of_it)
+{
+    char heard[512];
+    fixture x;
+    begin(&x);
+    sign_and_hear(&x, heard);
+    ck_assert_str_eq(heard, "");
+    sign_and_hear(&x, heard); /* the same one */
+    ck_assert_str_eq(heard, "");
+    static const char *const was[] = {"short", "0123456789abcdef0123456789abcdef"
+                                               "0123456789abcdef0123456789abcdef"};
+    for (size_t i = 0; i < 2; i++) {
+        folder_put_text(&x.f, PARE_SIGNATURE_NAME, was[i]);
+        sign_and_hear(&x, heard);
+        ck_assert_msg(strstr(heard, "SHA256SUMS.sig: the signature that was there is not of this"),
+                      "%s", heard);
+        ck_assert_ptr_null(checked(&x, x.public));
+    }
     end(&x);
 }
 END_TEST
@@ -176,6 +210,7 @@ int main(void)
     TCase *const t = tcase_create("sign");
     tcase_add_test(t, a_signature_is_that_of_the_standard);
     tcase_add_test(t, what_is_rewritten_with_all_hashes_is_found);
+    tcase_add_test(t, who_replaces_another_signature_hears_of_it);
     tcase_add_test(t, each_bit_of_a_signature_counts);
     tcase_add_test(t, a_folder_is_signed_from_inside);
     tcase_add_test(t, keys_of_another_kind_are_refused);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "compress/artifact/verify.h"
+#include "compress/export/export.h"
 #include "tests/unit/job.h"
 
 static job_place place;
@@ -355,6 +356,37 @@ static void check_gguf(const char *name)
     pare_arena_release(&a);
 }
 
+/* The smaller model, which holds floats, becomes a file of F16 and nothing else. */
+START_TEST(a_smaller_model_is_exported_as_floats)
+{
+    pare_arena a;
+    pare_ctx cx;
+    pare_export_result r;
+    pare_export_job job = {.target = pare_export_find("gguf:f16")};
+    outcome o;
+    run(&o, HEAD "  - ziplm: {ratio: 0.5, targets: \"*.layers.1.*\"}\n", "out");
+    finish(&o);
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    char from[512], to[512];
+    (void)snprintf(from, sizeof from, "%s/out", place.root);
+    (void)snprintf(to, sizeof to, "%s/out.gguf", place.root);
+    job.artifact = from;
+    job.output = to;
+    ck_assert_msg(pare_export_run(&cx, &a, &job, &r) == PARE_OK, "%s", cx.what);
+    check_gguf("out.gguf");
+    ck_assert_uint_eq(r.count[PARE_EXPORT_ROUNDED], r.rows); /* the head, which is tied, too */
+    for (size_t i = 0; i < r.rows; i++)
+        ck_assert(r.row[i].error > 0 && r.row[i].error < 0x1p-11);
+    ck_assert(r.error > 0 && strstr(r.notice, "rounded to F16"));
+    job.target = pare_export_find("gptq");
+    ck_assert_int_eq(pare_export_run(&cx, &a, &job, &r), PARE_ENOTSUP);
+    ck_assert_msg(strstr(cx.what, "holds floats") && strstr(cx.what, "format: gptq, path: PATH"),
+                  "%s", cx.what);
+    pare_arena_release(&a);
+}
+END_TEST
+
 /* In one recipe; what an export cannot have is refused before the smaller model is there. */
 START_TEST(widths_in_front_of_other_passes_of_a_recipe)
 {
@@ -368,7 +400,8 @@ START_TEST(widths_in_front_of_other_passes_of_a_recipe)
                    passes);
     job_recipe(&place, recipe);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "early"}, what), PARE_EUSAGE);
-    ck_assert_msg(strstr(what, "compressed-tensors: MLPs of its blocks differ in width") != NULL,
+    ck_assert_msg(strstr(what, "compressed-tensors: MLPs of its blocks differ in width") != NULL &&
+                      strstr(what, "export gguf:TYPE, which llama.cpp reads, the format safetens"),
                   "%s", what);
     ck_assert_int_ne(stat(job_path(&place, "early.smaller"), &st), 0);
     (void)snprintf(recipe, sizeof recipe, "%sexport: [{format: gguf:q8_0, path: x.gguf}]\n",
@@ -559,6 +592,7 @@ int main(void)
     tcase_add_test(tc, a_recipe_without_data_is_evaluated_all_the_same);
     tcase_add_test(tc, the_smaller_model_can_be_quantized);
     tcase_add_test(tc, blocks_of_different_width_go_on);
+    tcase_add_test(tc, a_smaller_model_is_exported_as_floats);
     tcase_add_test(tc, widths_in_front_of_other_passes_of_a_recipe);
     tcase_add_test(tc, what_cannot_be_cut_is_refused_with_its_place);
     tcase_add_test(tc, the_only_key_value_head_cannot_go);

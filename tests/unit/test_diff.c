@@ -1,0 +1,130 @@
+#include "compress/artifact/diff.h"
+
+#include "tests/data/tiny_model.h"
+#include "tests/unit/folder.h"
+
+/* Two models of the same tensors; what their manifests and runs say is the test's. */
+typedef struct pair {
+    folder f[2];
+    pare_ctx cx;
+    pare_arena a;
+    pare_diff d;
+} pair;
+
+static void begin(pair *p)
+{
+    const tiny_model m = tiny_model_default();
+    *p = (pair){.f = {{.path = ""}}};
+    folder_begin(&p->f[0], &p->cx, &p->a);
+    folder_make(&p->f[1]);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert(tiny_model_write(&m, p->f[i].path));
+}
+
+static void end(pair *p)
+{
+    folder_remove(&p->f[1]);
+    folder_end(&p->f[0], &p->a);
+}
+
+static void compare(pair *p, const char *a, const char *b)
+{
+    folder_put_text(&p->f[0], "manifest.json", a);
+    folder_put_text(&p->f[1], "manifest.json", b);
+    ck_assert_msg(pare_diff_models(&p->cx, &p->a, p->f[0].path, p->f[1].path, &p->d) == PARE_OK,
+                  "%s", p->cx.what);
+    ck_assert_uint_eq(p->d.count[PARE_DIFF_SAME], p->d.rows);
+}
+
+#define RECIPE "\"recipe\": \"pare: 1\\ncalibration:\\n  text: \\\"data\\\"\\n\""
+
+START_TEST(what_models_were_made_from_is_compared)
+{
+    static const struct {
+        const char *a, *b;
+        int differs; /* a source; -1: none */
+    } row[] = {
+        {"", "", -1},
+        {", \"calibration\": null", ", \"calibration\": {\"tokens_sha256\": \"a\"}", -1},
+        {", \"calibration\": {\"tokens_sha256\": \"a\"}",
+         ", \"calibration\": {\"tokens_sha256\": \"a\"}", -1},
+        {", \"calibration\": {\"tokens_sha256\": \"a\"}",
+         ", \"calibration\": {\"tokens_sha256\": \"b\"}", PARE_DIFF_CALIBRATION},
+        {", \"calibration\": {\"statistics_xxh3\": \"a\"}",
+         ", \"calibration\": {\"statistics_xxh3\": \"b\"}", PARE_DIFF_CALIBRATION},
+        {", \"inputs\": [{\"file\": \"a\", \"sha256\": \"1\"}]",
+         ", \"inputs\": [{\"file\": \"b\", \"sha256\": \"1\"}]", -1},
+        {", \"inputs\": [{\"file\": \"a\", \"sha256\": \"1\"}]",
+         ", \"inputs\": [{\"file\": \"a\", \"sha256\": \"2\"}]", PARE_DIFF_ORIGINAL},
+        {", \"inputs\": [{\"sha256\": \"1\"}]",
+         ", \"inputs\": [{\"sha256\": \"1\"}, {\"sha256\": \"2\"}]", PARE_DIFF_ORIGINAL},
+        {", \"held_out_sha256\": \"a\"", ", \"held_out_sha256\": \"b\"", PARE_DIFF_HELD_OUT},
+        {", \"training_sha256\": \"a\"", ", \"training_sha256\": \"b\"", PARE_DIFF_TRAINING},
+        {", \"evaluated_sha256\": [\"a\"]", ", \"evaluated_sha256\": [\"b\"]",
+         PARE_DIFF_EVALUATION},
+        {", \"evaluated_sha256\": [\"a\"]", "", -1},
+        {", \"inputs\": 7, \"calibration\": \"x\"", ", \"inputs\": {}, \"calibration\": [1]", -1},
+    };
+    pair p;
+    begin(&p);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char a[512], b[512];
+        (void)snprintf(a, sizeof a, "{" RECIPE "%s}", row[i].a);
+        (void)snprintf(b, sizeof b, "{" RECIPE "%s}", row[i].b);
+        compare(&p, a, b);
+        ck_assert(p.d.recipes);
+        ck_assert_uint_eq(p.d.lines, 0);
+        for (int k = 0; k < PARE_DIFF_SOURCES; k++)
+            ck_assert_msg(p.d.source[k] == (k == row[i].differs), "row %zu: %s", i,
+                          pare_diff_source_word((pare_diff_source)k));
+        ck_assert(p.d.same == (row[i].differs < 0));
+    }
+    end(&p);
+}
+END_TEST
+
+/* A manifest has "data" where a recipe has a path. */
+START_TEST(a_path_of_data_is_a_file)
+{
+    pair p;
+    begin(&p);
+    compare(&p, "{\"recipe\": \"pare: 1\\n\"}",
+            "{\"recipe\": \"pare: 1\\n  text: [{path: \\\"data\\\", weight: 2}, "
+            "{path: \\\"data\\\", weight: 1}]\\n  tokens: \\\"data\\\"\\n\"}");
+    ck_assert_uint_eq(p.d.lines, 2);
+    ck_assert_str_eq(p.d.line[0].text, "text: [{path: FILE, weight: 2}, {path: FILE, weight: 1}]");
+    ck_assert_str_eq(p.d.line[1].text, "tokens: FILE");
+    ck_assert(p.d.line[0].of_b && !p.d.same);
+    end(&p);
+}
+END_TEST
+
+START_TEST(settings_are_no_figures)
+{
+    pair p;
+    begin(&p);
+    folder_put_text(&p.f[0], "run.json",
+                    "{\"evaluations\": [{\"kind\": \"perplexity\", \"data\": \"x\", \"limit\": 2, "
+                    "\"available\": 9, \"window\": 8, \"tokens\": 16, "
+                    "\"perplexity\": {\"nll\": 1.5}}]}");
+    compare(&p, "{}", "{}");
+    ck_assert_uint_eq(p.d.figures, 5);
+    for (size_t i = 0; i < p.d.figures; i++) {
+        const bool nll = strcmp(p.d.figure[i].name, "perplexity x: perplexity.nll") == 0;
+        ck_assert_msg(p.d.figure[i].setting == !nll, "%s", p.d.figure[i].name);
+    }
+    ck_assert(!p.d.recipes && p.d.same);
+    end(&p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("diff");
+    TCase *const t = tcase_create("diff");
+    tcase_add_test(t, what_models_were_made_from_is_compared);
+    tcase_add_test(t, a_path_of_data_is_a_file);
+    tcase_add_test(t, settings_are_no_figures);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
