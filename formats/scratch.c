@@ -30,10 +30,13 @@ const char *pare_scratch_directory(void)
 
 static pare_status fail_directory(pare_ctx *cx)
 {
+    const int code = errno;
+    const bool cannot_be = code == ENOENT || code == ENOTDIR || code == EACCES || code == EPERM ||
+                           code == EROFS || code == ENAMETOOLONG;
     const pare_status is =
         pare_file_fail(cx, pare_scratch_directory(),
                        "hold temporary data (let TMPDIR name a folder that can be written)");
-    return is == PARE_ENOTFOUND ? PARE_EIO : is; /* no file of the user's is missing */
+    return cannot_be ? PARE_EUSAGE : is; /* as any other place that cannot be written to */
 }
 
 static pare_status open_file(pare_scratch *s)

@@ -383,7 +383,7 @@ static pare_status entry_axes(pare__batch *b, const pare_yaml *entry, pare__pick
                 return PARE_ENOMEM;
         }
         if (e->kind != PARE_YAML_SCALAR || pare_yaml_is_null(e) || !e->text[0])
-            return pare__fail_takes(&b->w, e, "one value");
+            return pare__batch_fail_value(b, e, e->key->text);
         if (!b->axis[at].path && !pare__batch_has(b, p->method, e->key->text))
             return pare__batch_fail_param(b, p->method, e->key);
         p->value[at] = e;

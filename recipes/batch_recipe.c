@@ -221,6 +221,18 @@ pare_status pare__batch_check_key(const pare__batch *b, const pare_yaml *key)
         key->text);
 }
 
+pare_status pare__batch_fail_value(const pare__batch *b, const pare_yaml *value, const char *key)
+{
+    char takes[PARE__QUOTE + 256], quoted[PARE__QUOTE];
+    if (value->kind != PARE_YAML_LIST || !value->first || !pare__batch_is_path(key))
+        return pare__fail_takes(&b->w, value, "one value");
+    (void)snprintf(takes, sizeof takes,
+                   "one value: write the list in the recipe, and name one place of it here, as in "
+                   "%s with .0 behind it for the first",
+                   pare__quote(quoted, key));
+    return pare__fail_takes(&b->w, value, takes);
+}
+
 static pare_status read_axis(pare__batch *b, const pare_yaml *node)
 {
     PARE_TRY(pare__batch_check_key(b, node->key));
@@ -228,7 +240,7 @@ static pare_status read_axis(pare__batch *b, const pare_yaml *node)
         return pare__fail_takes(&b->w, node, "a list of values, as in [3, 4]");
     for (const pare_yaml *e = node->first; e; e = e->next)
         if (e->kind != PARE_YAML_SCALAR || pare_yaml_is_null(e) || !e->text[0])
-            return pare__fail_takes(&b->w, e, "one value; \"include\" and \"method\" take more");
+            return pare__batch_fail_value(b, e, node->key->text);
     if (b->axes == PARE__AXES)
         return pare_recipe_fail(b->w.cx, node->key->place, "\"matrix\" varies more than %d keys",
                                 PARE__AXES);

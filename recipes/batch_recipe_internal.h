@@ -72,6 +72,10 @@ bool pare__batch_is_path(const char *text);
 /* Whether jobs may set it: none sets its own output. PARE_EUSAGE. */
 PARE_CHECKED pare_status pare__batch_check_key(const pare__batch *b, const pare_yaml *key);
 
+/* A value that `key` cannot take here: no list, no mapping, nothing empty. For a list behind a path
+ * it says how one place of it is named. */
+pare_status pare__batch_fail_value(const pare__batch *b, const pare_yaml *value, const char *key);
+
 /* "unknown parameter "bit" of the method; did you mean "bits"?" */
 pare_status pare__batch_fail_param(const pare__batch *b, const pare__method *m,
                                    const pare_yaml *key);

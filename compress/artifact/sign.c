@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compress/output/inventory.h"
+#include "compress/output/output.h"
 
 /* The first finding of an inventory. */
 typedef struct first {
@@ -84,6 +85,11 @@ pare_status pare_sign_folder(pare_ctx *cx, pare_arena *a, const char *path, cons
                          path);
     if (!realpath(path, real))
         return pare_file_fail_input(cx, path, "find");
+    const char *const signature = pare_path_join(a, real, PARE_SIGNATURE_NAME);
+    if (!signature)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_output_check_room(cx, real)); /* for the lock */
+    PARE_TRY(pare_output_check_room(cx, signature));
     PARE_TRY(pare_lock_take(cx, a, real, "sign", teller, &lock));
     const pare_status s = sign(cx, a, path, key, teller, out);
     pare_lock_release(&lock);

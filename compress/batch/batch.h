@@ -52,6 +52,7 @@ typedef struct pare_batch_row {
     pare_batch_state state;
     bool ran;                 /* in this call */
     bool anew;                /* what is there is older than --restart, which was not done yet */
+    bool refused;             /* it is stale, and was tried: only --restart makes it anew */
     bool fallback;            /* with `strict`: a numeric fallback */
     char why[PARE_BATCH_WHY]; /* it failed; or empty */
     char verdict[16];         /* on what its recipe requires; or empty */
@@ -64,8 +65,9 @@ typedef struct pare_batch_row {
     size_t warnings;
     char warning[PARE_BATCH_WHY];           /* the first of them */
     double before_bytes, before_perplexity; /* the original */
-    bool front, fast_front; /* no other job has less of one and not more of the other: bytes and
-                               quality; time of a token and quality */
+    bool front, fast_front; /* no other job that keeps to what it requires has less of one and not
+                               more of the other: bytes and quality; time of a token and quality */
+    bool beside;            /* its KL is to what another job wrote: it is on no front by KL */
 } pare_batch_row;
 
 typedef struct pare_jobs {

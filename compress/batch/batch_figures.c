@@ -166,9 +166,16 @@ static bool beats(double x, double x_quality, double y, double y_quality)
     return x <= y && x_quality <= y_quality && (x < y || x_quality < y_quality);
 }
 
+/* A result that does not keep to what is required of it is none to choose, nor one that beats. */
+static bool is_good(const pare_batch_row *r)
+{
+    return r->state == PARE_BATCH_DONE && (!r->verdict[0] || strcmp(r->verdict, "ACCEPT") == 0);
+}
+
 static bool has_size(const pare_jobs *b, const pare_batch_row *r)
 {
-    return r->state == PARE_BATCH_DONE && r->bytes >= 0 && pare__batch_quality(b, r) >= 0;
+    return is_good(r) && r->bytes >= 0 && pare__batch_quality(b, r) >= 0 &&
+           !(b->by_kl && r->beside);
 }
 
 const char *pare__batch_original(const pare_batch_row *r)
@@ -177,17 +184,37 @@ const char *pare__batch_original(const pare_batch_row *r)
     return recipe->original.text ? recipe->original.text : recipe->model.text;
 }
 
-void pare__batch_fronts(pare_jobs *b)
+/* Whether a row is compared with what another job wrote. */
+static bool is_beside(const pare_jobs *b, const pare_batch_row *r)
+{
+    const char *const before = b->row[r->job->after].job->name, *const original =
+                                                                    pare__batch_original(r);
+    bool found = b->row[r->job->after].job != r->job && !r->job->recipe.original.text &&
+                 strcmp(original, before) == 0;
+    for (size_t i = 0; i < b->rows; i++)
+        found |= strcmp(original, b->row[i].output) == 0;
+    return found;
+}
+
+/* KL is from the original: one for all jobs, but for those whose model another job wrote. */
+static void find_quality(pare_jobs *b)
 {
     const pare_batch_row *first = NULL;
     b->by_kl = true;
-    for (size_t i = 0; i < b->rows; i++) { /* KL is from the original: one for all of them */
-        const pare_batch_row *const r = &b->row[i];
-        if (r->state != PARE_BATCH_DONE)
+    for (size_t i = 0; i < b->rows; i++) {
+        pare_batch_row *const r = &b->row[i];
+        r->beside = r->state == PARE_BATCH_DONE && is_beside(b, r);
+        if (r->state != PARE_BATCH_DONE || r->beside)
             continue;
         first = first ? first : r;
         b->by_kl &= r->kl >= 0 && strcmp(pare__batch_original(r), pare__batch_original(first)) == 0;
     }
+    b->by_kl &= first != NULL;
+}
+
+void pare__batch_fronts(pare_jobs *b)
+{
+    find_quality(b);
     for (size_t i = 0; i < b->rows; i++) {
         pare_batch_row *const r = &b->row[i];
         const double q = pare__batch_quality(b, r);

@@ -125,7 +125,8 @@ static pare_status find(const pare_jobs *b, pare_batch_row *r, found *out)
     if (same || *out != WHOLE)
         return PARE_OK;
     *out = OTHER;
-    (void)snprintf(r->why, sizeof r->why, "it was made of another recipe");
+    (void)snprintf(r->why, sizeof r->why,
+                   "it was made of another recipe, so its figures are not shown");
     return PARE_OK;
 }
 
@@ -159,8 +160,15 @@ static pare_status find_anew(const pare_jobs *b, pare_batch_row *r, const char *
     return PARE_OK;
 }
 
+/* Whether the job was tried and did not replace what is there: it is no failure that another try
+ * could mend. */
+static bool was_refused(const pare_batch_row *r, found is)
+{
+    return (is == OTHER || is == DAMAGED) && strstr(r->why, "--restart") != NULL;
+}
+
 /* What an earlier call said of a job that is not done. */
-static pare_status recall(const pare_jobs *b, pare_batch_row *r)
+static pare_status recall(const pare_jobs *b, pare_batch_row *r, found is)
 {
     static const char infeasible[] = "INFEASIBLE";
     char *text;
@@ -180,6 +188,9 @@ static pare_status recall(const pare_jobs *b, pare_batch_row *r)
         r->state = PARE_BATCH_INFEASIBLE;
         (void)snprintf(r->verdict, sizeof r->verdict, "%s", infeasible);
     }
+    r->refused = r->state == PARE_BATCH_FAILED && was_refused(r, is);
+    if (r->refused)
+        r->state = PARE_BATCH_STALE;
     return PARE_OK;
 }
 
@@ -196,9 +207,11 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     if (r->ran && r->state != PARE_BATCH_DONE)
         return PARE_OK;
     r->why[0] = '\0';
+    r->refused = false;
     PARE_TRY(find(b, r, &is));
-    if (r->ran && is == DAMAGED) {
-        r->state = PARE_BATCH_FAILED;
+    if (r->ran && is == DAMAGED) { /* `compress` does not miss a run.json */
+        r->state = PARE_BATCH_STALE;
+        r->refused = true;
         pare__batch_failed(b, r);
     } else if (r->ran) { /* with other exports, its recipe is another one */
         r->why[0] = '\0';
@@ -214,7 +227,28 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
         r->state = PARE_BATCH_STALE;
         (void)snprintf(r->why, sizeof r->why, "--restart was stopped before it");
     }
-    return r->state == PARE_BATCH_DONE ? PARE_OK : recall(b, r);
+    return r->state == PARE_BATCH_DONE ? PARE_OK : recall(b, r, is);
+}
+
+pare_status pare__batch_refusal(const pare_jobs *b, pare_batch_row *r)
+{
+    char why[PARE_BATCH_WHY];
+    found is;
+    const pare_mark mark = pare_arena_mark(b->a);
+    memcpy(why, r->why, sizeof why);
+    const pare_status s = find(b, r, &is);
+    memcpy(r->why, why, sizeof why);
+    pare_arena_rewind(b->a, mark);
+    r->refused = s == PARE_OK && was_refused(r, is);
+    if (r->refused)
+        r->state = PARE_BATCH_STALE;
+    return s;
+}
+
+bool pare__batch_stops(const pare_batch_row *r)
+{
+    return r->state == PARE_BATCH_FAILED || r->state == PARE_BATCH_INFEASIBLE ||
+           r->state == PARE_BATCH_WAITS || r->refused;
 }
 
 /* A job that was not begun because one before it is not done. */
@@ -225,7 +259,7 @@ static void find_waiting(pare_jobs *b)
         size_t at = i;
         while (r->state == PARE_BATCH_MISSING && b->row[at].job->after != at) {
             at = b->row[at].job->after;
-            if (b->row[at].state != PARE_BATCH_FAILED && b->row[at].state != PARE_BATCH_INFEASIBLE)
+            if (!pare__batch_stops(&b->row[at]))
                 continue;
             r->state = PARE_BATCH_WAITS;
             (void)snprintf(r->why, sizeof r->why, "%s is not done",

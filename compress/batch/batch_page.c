@@ -52,11 +52,13 @@ static bool on_front(const plot *p, const pare_batch_row *r)
     return p->speed ? r->fast_front : r->front;
 }
 
-/* A quality of 0 has no logarithm: such a row stands in the table alone. */
+/* A quality of 0 has no logarithm, and a KL to another model than the others is none of the plot:
+ * such a row stands in the table alone. */
 static bool is_shown(const plot *p, const pare_batch_row *r)
 {
     const double quality = pare__batch_quality(p->b, r);
-    return r->state == PARE_BATCH_DONE && x_of(p, r) > 0 && quality > 0 && isfinite(quality);
+    return r->state == PARE_BATCH_DONE && x_of(p, r) > 0 && quality > 0 && isfinite(quality) &&
+           !(p->b->by_kl && r->beside);
 }
 
 static void widen(double *least, double *most, double share)
@@ -203,8 +205,9 @@ static void put_plot(pare_text_out *t, const pare_jobs *b, bool speed)
         return;
     pare__text_put(
         t,
-        "<h2>Quality and %s</h2>\n<p>Filled: the front. No other job is better in one and "
-        "at least as good in the other. Numbers are those of the table.</p>\n"
+        "<h2>Quality and %s</h2>\n<p>Filled: the front. No other job that keeps to what it "
+        "requires is better in one and at least as good in the other. Numbers are those of the "
+        "table.</p>\n"
         "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"quality against %s\">\n",
         speed ? "speed" : "size", WIDTH, HEIGHT, speed ? "speed" : "size");
     put_axes(t, &p);

@@ -63,8 +63,7 @@ static bool is_ready(runner *r, pare_batch_row *row)
     const pare_batch_row *const before = &r->b->row[row->job->after];
     if (before == row || before->state == PARE_BATCH_DONE)
         return true;
-    if (before->state == PARE_BATCH_FAILED || before->state == PARE_BATCH_INFEASIBLE ||
-        before->state == PARE_BATCH_WAITS) {
+    if (pare__batch_stops(before)) {
         row->state = PARE_BATCH_WAITS;
         (void)snprintf(row->why, sizeof row->why, "%s is not done", before->job->name);
         pare_teller_say(&r->b->teller, "%s: not begun: %s", row->job->name, row->why);
@@ -120,6 +119,8 @@ static void take_why(const pare_jobs *b, pare_batch_row *row, int status, const 
     else
         pare__batch_said(row->log, "error: ", row->why);
     pare__batch_failed(b, row);
+    if (row->state == PARE_BATCH_FAILED && pare__batch_refusal(b, row) != PARE_OK)
+        pare_ctx_clear(b->cx);
 }
 
 /* What a finished job says of its verdict, "REGRESSION: kl <= 1 is not kept: 2", holds, whatever
@@ -205,6 +206,7 @@ static pare_status settle(runner *r)
         if (row->state != PARE_BATCH_UNFINISHED)
             row->state = PARE_BATCH_MISSING;
         row->why[0] = row->verdict[0] = '\0';
+        row->refused = false;
     }
     r->finished = kept;
     if (kept)

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "compress/batch/batch_internal.h"
+#include "compress/output/output.h"
 #include "compress/text/units.h"
 #include "formats/json.h"
 #include "runtime/file.h"
@@ -73,7 +74,7 @@ static void find_columns(const pare_jobs *b, size_t width[COLUMNS], size_t *name
 }
 
 /* What there is to say of a row, each on a line. */
-static void put_row_notes(pare_text_out *t, const pare_batch_row *r)
+static void put_row_notes(pare_text_out *t, const pare_batch_row *r, bool by_kl)
 {
     const char *const name = r->job->name;
     const bool done = r->state == PARE_BATCH_DONE;
@@ -86,8 +87,21 @@ static void put_row_notes(pare_text_out *t, const pare_batch_row *r)
     if (done && r->warnings)
         pare__text_put(t, "%s: %zu warning%s%s: %s\n", name, r->warnings, pare_plural(r->warnings),
                        r->warnings > 1 ? ", the first" : "", r->warning);
+    if (done && by_kl && r->beside)
+        pare__text_put(t,
+                       "%s: its KL is to %s, so it has no part in the front; original: in its "
+                       "recipe names the model that it is compared with\n",
+                       name, pare__batch_original(r));
     if (r->why[0])
         pare__text_put(t, "%s: %s\n", name, r->why);
+}
+
+static bool has_verdicts(const pare_jobs *b)
+{
+    bool found = false;
+    for (size_t i = 0; i < b->rows; i++)
+        found |= b->row[i].verdict[0] != '\0';
+    return found;
 }
 
 static void put_notes(pare_text_out *t, const pare_jobs *b)
@@ -109,7 +123,7 @@ static void put_notes(pare_text_out *t, const pare_jobs *b)
         pare__text_put(t, "\n");
     }
     for (size_t i = 0; i < b->rows; i++)
-        put_row_notes(t, &b->row[i]);
+        put_row_notes(t, &b->row[i], b->by_kl);
     const size_t done = pare_batch_count(b, PARE_BATCH_DONE);
     pare__text_put(t, "%zu of %zu job%s done", done, b->rows, b->rows == 1 ? "" : "s");
     for (int s = 0; s < PARE_BATCH_STATES; s++) {
@@ -117,7 +131,8 @@ static void put_notes(pare_text_out *t, const pare_jobs *b)
         if (s != PARE_BATCH_DONE && count)
             pare__text_put(t, ", %zu %s", count, pare_batch_state_name((pare_batch_state)s));
     }
-    pare__text_put(t, "; *: no other job has fewer bytes and not more %s\nsummary in %s\n",
+    pare__text_put(t, "; *: no other job%s has fewer bytes and not more %s\nsummary in %s\n",
+                   has_verdicts(b) ? " with the verdict ACCEPT" : "",
                    b->by_kl ? "KL" : "perplexity", b->output);
 }
 
@@ -277,7 +292,10 @@ pare_status pare_batch_write(pare_jobs *b)
     static const struct timespec pause = {.tv_nsec = 50000000};
     char *const path = pare_path_join(b->a, b->output, ".summary");
     pare_lock lock = {0};
-    pare_status s = path ? PARE_EEXISTS : PARE_ENOMEM;
+    if (!path)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_output_check_room(b->cx, path));
+    pare_status s = PARE_EEXISTS;
     for (int i = 0; s == PARE_EEXISTS && i < TRIES; i++) {
         if (i)
             (void)nanosleep(&pause, NULL);

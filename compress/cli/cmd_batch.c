@@ -124,6 +124,9 @@ static pare_status emit(pare_cli *cli, pare_jobs *b, const char *as)
     pare_text_out t = {.cx = &cli->cx};
     if (!make && strcmp(as, "slurm") != 0)
         return pare_fail(&cli->cx, PARE_EUSAGE, "--emit \"%s\": expected make or slurm", as);
+    if (cli->json)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "--emit %s: a script is no JSON; leave --format json out", as);
     if (b->opts->restart || (make && b->opts->speed))
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "--emit %s: a script goes on where it was, and %s; leave --%s out", as,
@@ -164,9 +167,16 @@ static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
             (void)printf("%-*s  %s\n", (int)width, r->row->job->name, plan_state(r));
     }
     (void)printf("%zu of %zu job%s to do: %s of files, %s at most in one job, about %s one after "
-                 "the other\noutput in %s\n",
-                 p->planned, b->rows, b->rows == 1 ? "" : "s", pare_units_bytes(p->bytes, x),
-                 pare_units_bytes(p->memory, y), pare_units_seconds(p->seconds, z), b->output);
+                 "the other\n",
+                 p->planned - p->infeasible, b->rows, b->rows == 1 ? "" : "s",
+                 pare_units_bytes(p->bytes, x), pare_units_bytes(p->memory, y),
+                 pare_units_seconds(p->seconds, z));
+    if (p->failed)
+        (void)printf("%zu would fail\n", p->failed);
+    if (p->infeasible)
+        (void)printf("%zu cannot be as small as %s requires\n", p->infeasible,
+                     p->infeasible == 1 ? "its recipe" : "the recipe");
+    (void)printf("output in %s\n", b->output);
 }
 
 static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare_batch_plan *p)
@@ -205,6 +215,33 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
     return pare_cli_print(w);
 }
 
+/* Nothing would be written of it, nor of a fallback. */
+static bool cannot_be(const pare_batch_plan_row *r)
+{
+    return r->planned && r->infeasible && !r->falls_back;
+}
+
+/* The first job that would fail, and how many do. Where their reasons are of several kinds, the
+ * exit code is that of a batch with failed jobs. */
+static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch_plan *p)
+{
+    const pare_batch_plan_row *first = NULL;
+    pare_status s = PARE_OK;
+    for (size_t i = 0; i < b->rows; i++) {
+        const pare_batch_plan_row *const r = &p->row[i];
+        if (r->status == PARE_OK)
+            continue;
+        first = first ? first : r;
+        s = r->status == first->status ? r->status : PARE_EIO;
+        if (s == PARE_EIO)
+            break;
+    }
+    if (p->failed == 1)
+        return pare_fail(&cli->cx, s, "%s: %s", first->row->job->name, first->why);
+    return pare_fail(&cli->cx, s, "%zu jobs would fail, as the list says; the first is %s: %s",
+                     p->failed, first->row->job->name, first->why);
+}
+
 /* A job that cannot be planned would fail. */
 static pare_status dry_run(pare_cli *cli, const pare_args *args, pare_jobs *b)
 {
@@ -217,30 +254,43 @@ static pare_status dry_run(pare_cli *cli, const pare_args *args, pare_jobs *b)
     else
         print_plan(b, &p);
     for (size_t i = 0; i < b->rows; i++)
-        if (p.row[i].status != PARE_OK)
-            return pare_fail(&cli->cx, p.row[i].status, "%s: %s", p.row[i].row->job->name,
-                             p.row[i].why);
-    return PARE_OK;
+        cli->refused |= cannot_be(&p.row[i]);
+    return p.failed ? fail_plan(cli, b, &p) : PARE_OK;
+}
+
+/* What can be done about jobs that are not done. */
+static pare_status fail_jobs(pare_cli *cli, size_t open, size_t of, size_t stale, bool only)
+{
+    char anew[96] = "";
+    if (stale && stale < open)
+        (void)snprintf(anew, sizeof anew, ", and with --restart makes all jobs anew, %zu stale %s",
+                       stale, stale == 1 ? "one too" : "ones too");
+    if (stale < open)
+        return pare_fail(&cli->cx, PARE_EIO, "%zu of %zu job%s not done; the %s tries %s again%s",
+                         open, of, of == 1 ? " is" : "s are",
+                         only ? "command without --summary" : "same command",
+                         open == 1 ? "it" : "them", anew);
+    return pare_fail(&cli->cx, PARE_EIO,
+                     "%zu of %zu job%s not done: other results are there; the %s --restart makes "
+                     "all jobs anew, and pare compress NAME.yaml --restart one of them",
+                     open, of, of == 1 ? " is" : "s are",
+                     only ? "command without --summary, but with" : "same command with");
 }
 
 /* What the jobs of this call came to; `only` a summary of them. */
 static pare_status conclude(pare_cli *cli, const pare_jobs *b, bool only)
 {
-    size_t failed = 0, open = 0, shard = 0;
+    size_t failed = 0, open = 0, shard = 0, stale = 0;
     for (size_t i = 0; i < b->rows; i++) {
         const pare_batch_row *const r = &b->row[i];
         cli->fallback |= r->fallback;
         cli->refused |= r->mine && r->verdict[0] && strcmp(r->verdict, "ACCEPT") != 0;
         shard += r->mine;
         open += r->mine && r->state != PARE_BATCH_DONE;
+        stale += r->mine && r->refused;
         failed += r->mine && (r->state == PARE_BATCH_FAILED || r->state == PARE_BATCH_WAITS);
     }
-    if (failed)
-        return pare_fail(&cli->cx, PARE_EIO, "%zu of %zu job%s not done; the %s tries %s again",
-                         open, shard, shard == 1 ? " is" : "s are",
-                         only ? "command without --summary" : "same command",
-                         open == 1 ? "it" : "them");
-    return PARE_OK;
+    return failed || stale ? fail_jobs(cli, open, shard, stale, only) : PARE_OK;
 }
 
 static pare_status run(pare_cli *cli, const pare_args *args, pare_jobs *b)

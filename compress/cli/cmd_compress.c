@@ -112,6 +112,12 @@ static void put_exports(pare_json_writer *w, const pare_compress_result *result)
         pare_json_close(w);
     }
     pare_json_close(w);
+    if (result->olders)
+        pare_json_open_array(w, "exports_from_before");
+    for (size_t i = 0; i < result->olders; i++)
+        pare_json_put_text(w, NULL, result->older[i]);
+    if (result->olders)
+        pare_json_close(w);
 }
 
 static void put_report(pare_json_writer *w, const pare_compress_result *result)

@@ -115,6 +115,36 @@ static pare_status read_request(pare_cli *cli, const pare_args *args, const pare
     return PARE_OK;
 }
 
+/* Tokens to show: without a start token nobody wrote, and up to the end token if that ends it. */
+static const int32_t *shown(const request *r, const pare_config *c, const int32_t *sequence,
+                            size_t *count)
+{
+    size_t end = r->opts.length;
+    for (size_t i = r->prompt; r->opts.stop_at_eos && i < end; i++)
+        if (pare_is_end(c, sequence[i]))
+            end = i;
+    *count = end - r->lead;
+    return sequence + r->lead;
+}
+
+/* What the file of all texts will have, by the first ones: a disk without room for it is no place
+ * to draw for, as all would be lost at the end. Of tokens it is known before. */
+static pare_status check_room(pare_cli *cli, pare_arena *scratch, const pare_loaded *l,
+                              const request *r, const int32_t *tokens, size_t drawn)
+{
+    size_t bytes = 0, count, len;
+    char *text;
+    if (!r->output || r->tokens_out)
+        return PARE_OK;
+    for (size_t i = 0; i < drawn; i++) {
+        const int32_t *const ids = shown(r, &l->model.config, tokens + i * r->opts.length, &count);
+        PARE_TRY(pare_tokenizer_decode(&cli->cx, l->tokenizer, scratch, ids, count, &text, &len));
+        bytes += len + 1;
+    }
+    return pare_output_file_room(cli, "generate", r->output,
+                                 (uint64_t)((double)bytes / (double)drawn * (double)r->count));
+}
+
 static pare_status draw(pare_cli *cli, const pare_loaded *l, const request *r, int32_t *tokens)
 {
     pare_arena scratch;
@@ -129,22 +159,12 @@ static pare_status draw(pare_cli *cli, const pare_loaded *l, const request *r, i
         const pare_mark mark = pare_arena_mark(&scratch);
         s = pare_generate(&cli->cx, &scratch, &l->forward, &opts, r->prompt,
                           tokens + i * r->opts.length, NULL, NULL);
+        if (s == PARE_OK && i == 0)
+            s = check_room(cli, &scratch, l, r, tokens, opts.sequences);
         pare_arena_rewind(&scratch, mark);
     }
     pare_arena_release(&scratch);
     return s;
-}
-
-/* Tokens to show: without a start token nobody wrote, and up to the end token if that ends it. */
-static const int32_t *shown(const request *r, const pare_config *c, const int32_t *sequence,
-                            size_t *count)
-{
-    size_t end = r->opts.length;
-    for (size_t i = r->prompt; r->opts.stop_at_eos && i < end; i++)
-        if (pare_is_end(c, sequence[i]))
-            end = i;
-    *count = end - r->lead;
-    return sequence + r->lead;
 }
 
 /* The text of each sequence. */
@@ -243,6 +263,8 @@ static pare_status generate(pare_cli *cli, const pare_args *args, pare_loaded *l
     PARE_TRY(read_request(cli, args, c, r));
     if (__builtin_mul_overflow(r->count, r->opts.length, &total))
         return pare_fail(&cli->cx, PARE_ENOMEM, "generate: too many tokens");
+    if (r->tokens_out)
+        PARE_TRY(pare_output_file_room(cli, "generate", r->output, 4 * (uint64_t)total));
     int32_t *const tokens = PARE_NEW(&cli->arena, int32_t, total);
     if (!tokens)
         return PARE_ENOMEM;

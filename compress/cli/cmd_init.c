@@ -31,7 +31,7 @@ static pare_status name_model(pare_cli *cli, const char *path, const char **out)
 {
     char real[PATH_MAX];
     if (!realpath(path, real))
-        return pare_fail(&cli->cx, PARE_EUSAGE, "init: %s: there is no such model", path);
+        return pare_fail(&cli->cx, PARE_ENOTFOUND, "init: %s: there is no such model", path);
     const char *const name = strrchr(real, '/') + 1;
     const char *const dot = strrchr(name, '.');
     const size_t len =
@@ -119,11 +119,13 @@ static pare_status make(pare_cli *cli, const pare_args *args, const pare_init *i
     return pare_init_translate(&cli->cx, &cli->arena, init, from, text, len, out);
 }
 
+/* A name that is nowhere loses nothing in this model, but what was meant by it is not in the
+ * recipe: it counts as left out. */
 static void put_list(pare_json_writer *w, const char *key, const pare_init_result *r, bool implied)
 {
     pare_json_open_array(w, key);
     for (size_t i = 0; i < r->lefts; i++) {
-        if (r->left[i].implied != implied)
+        if ((r->left[i].implied && !r->left[i].unknown) != implied)
             continue;
         pare_json_open_object(w, NULL);
         pare_json_put_integer(w, "line", (int64_t)r->left[i].line);
@@ -150,6 +152,7 @@ static pare_status print_json(pare_cli *cli, const char *model, const char *outp
     pare_json_close(w);
     return pare_cli_print(w);
 }
+
 pare_status pare_init_run(pare_cli *cli, const pare_args *args)
 {
     const char *const output = pare_args_text(args, "output");

@@ -272,7 +272,8 @@ static const struct {
     {PARE_EXIT_USAGE,
      "wrong usage or recipe, a recipe whose model or text is not there, or an output that belongs "
      "to "
-     "another job (--restart replaces it), holds something that pare did not write, or is in use"},
+     "another job (--restart replaces it), holds something that pare did not write, is in use, "
+     "or cannot be written ($TMPDIR, too)"},
     {PARE_EXIT_FALLBACK,
      "done, with a numeric fallback, weights too small for their storage, too little calibration "
      "for a pass, an expert that few tokens reach with cold: rtn, a training that made the model "

@@ -120,6 +120,9 @@ static pare_status read_format(pare_cli *cli, const pare_command *command, const
     cli->json = format && strcmp(format, "json") == 0;
     if (format && !cli->json && strcmp(format, "text") != 0)
         return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected text or json", format);
+    if (cli->json && (command->run == pare_help_run || command->run == pare_completion_run))
+        return pare_fail(&cli->cx, PARE_EUSAGE, "%s prints text alone; leave --format json out",
+                         command->name);
     return PARE_OK;
 }
 
@@ -187,6 +190,11 @@ static pare_status run(pare_cli *cli, int argc, char **argv)
 {
     if (argc < 2)
         return pare_fail(&cli->cx, PARE_EUSAGE, "no command given; \"pare help\" lists them");
+    if (strcmp(argv[1], "--version") == 0 && argc > 2)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "--version takes nothing behind it, and \"%s\" is there; \"pare doctor "
+                         "--format json\" tells the version as JSON",
+                         argv[2]);
     if (strcmp(argv[1], "--version") == 0) {
         (void)puts("pare " PARE_VERSION);
         return PARE_OK;

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "compress/output/output.h"
+#include "compress/output/output_disk.h"
 #include "compress/output/owned_files.h"
+#include "compress/text/units.h"
 #include "runtime/file.h"
 
 const char *pare_last_name(const char *path)
@@ -76,6 +78,24 @@ static pare_status try_writing(pare_cli *cli, const char *command, const char *p
     if (fd >= 0)
         (void)close(fd);
     return s == PARE_OK ? s : pare_fail_context(&cli->cx, s, "%s: --output \"%s\"", command, path);
+}
+
+pare_status pare_output_file_room(pare_cli *cli, const char *command, const char *path,
+                                  uint64_t bytes)
+{
+    char needed[PARE_UNIT_TEXT], left[PARE_UNIT_TEXT];
+    char *const name = pare_arena_text(&cli->arena, path, strlen(path));
+    const pare_output_place place = {.output = name, .partial = name};
+    pare_output_disk disk;
+    if (!name)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_output_disk_find(&cli->cx, &cli->arena, &place, &disk));
+    return bytes <= disk.free_bytes
+               ? PARE_OK
+               : pare_fail(&cli->cx, PARE_ENOSPC,
+                           "%s: --output \"%s\" will have about %s, and %s are free on that disk",
+                           command, path, pare_units_bytes(bytes, needed),
+                           pare_units_bytes(disk.free_bytes, left));
 }
 
 pare_status pare_output_file_place(pare_cli *cli, const char *command, const char *model,

@@ -11,6 +11,10 @@
 PARE_CHECKED pare_status pare_output_file_place(pare_cli *cli, const char *command,
                                                 const char *model, const char *path);
 
+/* Whether the disk of `path` has room for `bytes`, before work that ends with them: PARE_ENOSPC. */
+PARE_CHECKED pare_status pare_output_file_room(pare_cli *cli, const char *command, const char *path,
+                                               uint64_t bytes);
+
 /* Whether a file at `path` would be one too many among files of a model (it lies beside config.json
  * and weights, in an artifact, an export or the `model`, which may be NULL, or has the name of a
  * model's file): then PARE_EUSAGE.

@@ -22,6 +22,14 @@ static bool ends_in(const char *path, const char *suffix)
     return len >= tail && strcmp(path + len - tail, suffix) == 0;
 }
 
+/* A document of pare's own form, which is of no task. */
+static bool is_own(const pare_json *doc)
+{
+    return pare_json_type_of(pare_json_get(doc, "context")) == PARE_JSON_STRING &&
+           pare_json_type_of(pare_json_get(doc, "choices")) == PARE_JSON_ARRAY &&
+           pare_json_type_of(pare_json_get(doc, "answer")) == PARE_JSON_INTEGER;
+}
+
 static pare_status read_doc(reading *r, const pare_json *doc)
 {
     pare__task_item *const out = &r->item[r->count];
@@ -30,8 +38,14 @@ static pare_status read_doc(reading *r, const pare_json *doc)
                                  r->task->name, r->task->keys, pare__kind_of(doc));
     r->r.at.label = r->label ? &r->label[r->count] : NULL;
     out->text.line = r->r.at.line;
-    PARE_TRY(r->task->choice ? r->task->choice(&r->r.at, doc, &out->text)
-                             : r->task->read(&r->r, doc, out));
+    const pare_status s = r->task->choice ? r->task->choice(&r->r.at, doc, &out->text)
+                                          : r->task->read(&r->r, doc, out);
+    if (s == PARE_EFORMAT && is_own(doc))
+        return pare_fail_after(r->r.at.cx, s,
+                               "the document has pare's own form, which --choice FILE reads (in a "
+                               "recipe choice: FILE), and not that of %s",
+                               r->task->name);
+    PARE_TRY(s);
     PARE_TRY(pare__take_by(&r->r.at, doc, &r->by, &out->text.by));
     r->count++;
     return PARE_OK;

@@ -193,14 +193,17 @@ static pare_status try_lock(pare_ctx *cx, pare_arena *a, const char *output, con
     *again = l->fd < 0 && (errno == ENOENT || errno == EEXIST); /* or its directory went away */
     if (*again && last && errno == ENOENT)
         return pare_fail(
-            cx, PARE_EIO,
+            cx, PARE_EUSAGE,
             "%s: cannot be created: its directory takes no files; choose another output", l->path);
     if (*again)
         return PARE_OK;
     if (l->fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))
         return refuse_foreign(cx, l);
-    if (l->fd < 0)
-        return pare_file_fail(cx, l->path, "create");
+    if (l->fd < 0) {
+        const bool closed = errno == EACCES || errno == EPERM || errno == EROFS;
+        const pare_status s = pare_file_fail(cx, l->path, "create");
+        return closed ? PARE_EUSAGE : s; /* another place can be given */
+    }
     if (fstat(l->fd, &mine) != 0)
         return pare_file_fail(cx, l->path, "look at");
     if (!S_ISREG(mine.st_mode))

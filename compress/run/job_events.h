@@ -41,6 +41,9 @@ typedef struct pare_compress_result {
     pare_report report;
     pare_compress_export *export; /* those that this call made */
     size_t exports;
+    const char *
+        *older; /* places of exports that are there from before a verdict that allows none */
+    size_t olders;
     double export_seconds;      /* part of report.seconds */
     size_t attempt, attempts;   /* the settings that this is of: 0 the recipe's own, and then its
                                    fallbacks; and how many there are */

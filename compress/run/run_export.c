@@ -1,4 +1,5 @@
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compress/output/output.h"
 #include "compress/run/run_internal.h"
@@ -33,19 +34,42 @@ static pare_status export_one(pare_run *run, size_t i, pare_export_result *out)
                                             x->path, x->target->name);
 }
 
+/* No export is made of such a model. One that is there stays, as it may be the user's last: it is
+ * named, with which verdict it does not have. */
+static pare_status refuse_exports(pare_run *run, pare_compress_result *out)
+{
+    const pare_plan *const plan = run->plan;
+    const char *const verdict = pare_gate_name(out->report.verdict->kind);
+    struct stat st;
+    out->older = PARE_NEW(run->a, const char *, plan->exports);
+    if (!out->older)
+        return PARE_ENOMEM;
+    pare__notify(run, PARE_EVENT_NOTICE,
+                 "%s: no export is made of a model with the verdict %s; pare export makes one all "
+                 "the same",
+                 plan->place.output, verdict);
+    for (size_t i = 0; i < plan->exports; i++) {
+        const char *const path = plan->export[i].path;
+        if (lstat(path, &st) != 0)
+            continue;
+        out->older[out->olders++] = path;
+        pare__notify(
+            run, PARE_EVENT_NOTICE,
+            "%s: was there before the verdict %s and stays; delete it if nothing is to use "
+            "it",
+            path, verdict);
+    }
+    return PARE_OK;
+}
+
 pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
 {
     const pare_plan *const plan = run->plan;
     const pare_gate *const v = out->report.verdict;
     if (!plan->exports)
         return PARE_OK;
-    if (v && v->kind != PARE_GATE_ACCEPT) {
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s: no export is made of a model with the verdict %s; pare export makes one "
-                     "all the same",
-                     plan->place.output, pare_gate_name(v->kind));
-        return PARE_OK;
-    }
+    if (v && v->kind != PARE_GATE_ACCEPT)
+        return refuse_exports(run, out);
     const double start = pare_seconds();
     out->export = PARE_NEW(run->a, pare_compress_export, plan->exports);
     if (!out->export)

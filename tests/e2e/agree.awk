@@ -1,5 +1,6 @@
 # awk -f agree.awk PRINTED EXPECTED: prints each line of EXPECTED that no line of PRINTED agrees with.
-# Two lines agree when their words are the same, spaces apart, and their figures are near each other.
+# Two lines agree when their words are the same, spaces apart, and their figures are near each other;
+# with -v exact=1 they are equal, but for resident memory.
 # How near was chosen from six kernels of OpenBLAS, which round differently: perplexities of the demo
 # artifact differ by 0.03 %, KL by 0.5 % (its 99th percentile by 2 %), flips by 5 %. Resident memory, the
 # last figure of its line, depends on the number of threads.
@@ -21,13 +22,14 @@ function figures(line, value, near,    count, text)
         sub(/\.$/, "", text)
         line = substr(line, RSTART + RLENGTH)
         value[++count] = text + 0
-        near[count] = (text + 0 < 1 ? 0.03 : 0.0005) * text
-        if (line ~ /^%/)
+        near[count] = exact ? 0 : (text + 0 < 1 ? 0.03 : 0.0005) * text
+        if (line ~ /^%/ && !exact)
             near[count] = 0.05 * text
         if (line ~ /^ MiB[^0-9]*$/)
             near[count] = 0.5 * text
         # what rounding to the digits that are printed hides
-        near[count] += index(text, ".") ? 10 ^ -(length(text) - index(text, ".")) : 0
+        if (!exact || near[count] > 0)
+            near[count] += index(text, ".") ? 10 ^ -(length(text) - index(text, ".")) : 0
     }
     return count
 }

@@ -81,6 +81,11 @@ cat one/*.log >after.log
 grep -v nowhere before.log >before
 grep -v nowhere after.log | cmp -s - before || fail "done jobs ran again"
 
+# The front is of KL although a job is compared with what another one wrote, which has no part in it.
+grep -q '^shallow-rtn: its KL is to shallow, so it has no part in the front' out.log || fail "beside: $(cat out.log)"
+grep -q 'has fewer bytes and not more KL' out.log || fail "the front: $(cat out.log)"
+grep -q '"quality": "kl"' one/summary.json || fail "the front: $(cat one/summary.json)"
+
 # Killed at random, and continued.
 turn=0
 while [ $turn -lt 7 ]; do
@@ -138,8 +143,11 @@ grep -q '^gptq-bits3 .*3.250' out.log && grep -q '4 of 5 jobs to do' out.log || 
 # Another base recipe: what is done is of the old one, and stays until --restart.
 sed 's/group: 64/group: 32/' base.yaml >base && mv base base.yaml
 run 1 good.yaml --output shards
-grep -q '^gptq-bits3  *failed' out.log && grep -q '^nf4 .*done' out.log || fail "another recipe: $(cat out.log)"
+grep -q '^gptq-bits3  *stale' out.log && grep -q '^nf4 .*done' out.log || fail "another recipe: $(cat out.log)"
 grep -q '^gptq-bits3: .*group: 64.*group: 32' out.log || fail "no difference told: $(cat out.log)"
+grep -q 'with --restart makes all jobs anew' err.log || fail "no way on: $(cat err.log)"
+run 1 good.yaml --output shards --summary
+grep -q '^gptq-bits3  *stale' out.log || fail "a summary of it: $(cat out.log)"
 same one/gptq-bits3 shards/gptq-bits3
 run 0 good.yaml --output shards --restart
 grep -q '^gptq-bits3 .* 3.500 .*done' out.log || fail "not begun anew: $(cat out.log)"
@@ -160,6 +168,7 @@ printf 'pare: 1\nrecipe: gated.yaml\nmatrix: {bits: [2, 8]}\n' >gates.yaml
 run 6 gates.yaml --output strict
 grep -q '^bits8 .* 4.250 .*done  *REGRESSION' out.log || fail "no verdict: $(cat out.log)"
 grep -q '"verdict": "REGRESSION"' strict/summary.json || fail "no verdict: $(cat strict/summary.json)"
+if grep -q '"front": true' strict/summary.json; then fail "a regression is on the front: $(cat strict/summary.json)"; fi
 
 # Another bound is no other job: what is done keeps its figures, and the new bound counts.
 sed -i 's/<= 0.000003/<= 9/; s/<= 3500KiB/<= 9MiB/' gated.yaml
@@ -177,8 +186,9 @@ if command -v make >/dev/null; then
 fi
 run 2 gates.yaml --output scripted --emit slurm --restart
 sed -i '/^fallback/d' gated.yaml
-run 0 gates.yaml --output large --dry-run
+run 6 gates.yaml --output large --dry-run
 grep -q '^bits8 .*INFEASIBLE, so nothing is written' out.log || fail "plan: $(cat out.log)"
+grep -q '^1 of 2 jobs to do' out.log && grep -q '^1 cannot be as small' out.log || fail "plan: $(cat out.log)"
 run 6 gates.yaml --output large
 grep -q '^bits8: INFEASIBLE' out.log || fail "not infeasible: $(cat out.log)"
 grep -q '^bits8  *infeasible  *INFEASIBLE' out.log || fail "state: $(cat out.log)"

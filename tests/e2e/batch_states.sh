@@ -36,9 +36,11 @@ says '^bits4  *stale'
 says '^bits4: its file packed-00001-of-00001.safetensors is missing or damaged'
 run 1 jobs.yaml --output one
 says '^bits4: .*missing or damaged; give --restart'
+says '1 of 2 jobs are not done: other results are there; the same command with --restart'
 run 1 jobs.yaml --output one --summary
-says '^bits4  *failed'
+says '^bits4  *stale'
 says '^bits4: .*missing or damaged; give --restart'
+says 'the command without --summary, but with --restart'
 mv weights one/bits4/packed-00001-of-00001.safetensors
 run 0 jobs.yaml --output one --summary
 says '^2 of 2 jobs done'
@@ -46,7 +48,7 @@ mv one/bits8/run.json run.json
 run 0 jobs.yaml --output one --summary
 says '^bits8: its file run.json is missing'
 run 1 jobs.yaml --output one
-says '^bits8  *failed'
+says '^bits8  *stale'
 mv run.json one/bits8/run.json
 run 0 jobs.yaml --output one
 
@@ -103,6 +105,16 @@ says '3 of 4 jobs are not done'
 run 1 fails.yaml --output failed
 says '^large  *infeasible'
 says '3 of 4 jobs are not done'
+
+# What a plan says of several that would fail, and adds up.
+run 2 fails.yaml --output planned --dry-run
+says '^2 of 4 jobs to do'
+says '^1 cannot be as small as its recipe requires'
+says 'error: bad: .*nowhere'
+sed -i '/^include/a\  - {name: worse, bits: 4, model: nowhere.gguf}' fails.yaml
+run 2 fails.yaml --output planned --dry-run
+says '2 jobs would fail, as the list says; the first is worse: '
+sed -i '/name: worse/d' fails.yaml
 
 # A job that somebody ends, not the batch, is told how it goes on.
 sed 's|^evaluate.*|evaluate: [kl: {text: long, window: 64}]|' base.yaml >slow.yaml

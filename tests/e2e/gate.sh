@@ -44,6 +44,13 @@ says out "verdict           REGRESSION"
 "$pare" export bad --format gguf:q4_0 --output bad.gguf > out 2> err
 says err "warning: the verdict of bad is REGRESSION"
 
+# An export from before a verdict that allows none stays, and is named.
+run 6 bad --format json
+says err "bad.gguf: was there before the verdict REGRESSION and stays"
+says out '"exports_from_before": \['
+says out 'bad.gguf"'
+[ -f bad.gguf ] || fail "an export was deleted"
+
 # The same command says the same; another bound is no other job.
 run 6 bad
 says out "already complete"
@@ -189,10 +196,14 @@ recipe huge 'bytes: "<= 1MiB"'
 run 6 huge
 says out "verdict           INFEASIBLE: bytes <= 1MiB is not kept"
 [ ! -e huge ] && [ ! -e huge.partial ] || fail "something was written"
-"$pare" plan huge.yaml > out
-says out "INFEASIBLE"
-"$pare" plan huge.yaml --format json > out
-says out '"feasible": false'
+for form in text json; do
+    code=0
+    "$pare" plan huge.yaml --format $form > out || code=$?
+    [ $code = 6 ] || fail "plan of what cannot be: exit $code"
+    says out "INFEASIBLE\|\"feasible\": false"
+done
+sed 's/^require.*/&\nfallback: [{passes.0.rtn.bits: 2}]/' huge.yaml > fallen.yaml
+"$pare" plan fallen.yaml > out
 
 # --- too good to be true: trained on the text that it is evaluated on
 head -c 2500 text > few

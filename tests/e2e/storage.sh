@@ -121,6 +121,15 @@ mv sums forged/SHA256SUMS
 "$pare" verify forged > out || fail "hashes that all fit are refused without a key: $(cat out)"
 refused 4 'files were rewritten' verify forged --key public.pem
 "$pare" sign forged --key other.pem > out
+
+# a folder that this user cannot write to is a mistake in what was asked, as every such output
+nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+if [ "$(id -u)" = 0 ] && chmod 755 . && "${nobody[@]}" "$pare" --version > /dev/null 2>&1; then
+    cp private.pem readable.pem && chmod 644 readable.pem
+    code=0
+    "${nobody[@]}" "$pare" sign none --key readable.pem > out 2>&1 || code=$?
+    [ $code = 2 ] && grep -q 'cannot be written to' out || fail "sign in a closed folder: exit $code: $(cat out)"
+fi
 refused 4 'is not of this key' verify forged --key public.pem
 # the signature travels in an archive
 "$pare" pack none --output signed.pare.zst > out
@@ -176,4 +185,15 @@ assert rows["type"]["weights_differing"] == 0 and rows["type"]["relative_error"]
 assert "relative_error" not in rows["bytes"] and not d["same"] and d["tensors"]["same"] == 1, d
 END
 fi
+# a disk that is too small for what generate will write is told before the sampling, not behind it
+mkdir small
+if [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs -o size=32k none small 2> out; then
+    for file in x.i32 x.txt; do
+        code=0
+        unshare -m sh -c 'mount -t tmpfs -o size=32k none small && exec "$@"' sh "$pare" generate "$demo/hedge" \
+            --count 64 --tokens 255 --output small/$file > out 2>&1 || code=$?
+        [ $code = 5 ] && grep -q "small/$file\" will have about" out || fail "$file on a small disk: exit $code: $(cat out)"
+    done
+fi
+
 echo "e2e.storage: $killed kills"

@@ -186,6 +186,13 @@ static const struct {
     {HEAD "matrix: {bits: []}\n",
      "b.yaml:3:16: \"bits\" is an empty list; it takes a list of values"},
     {HEAD "matrix: {bits: [3, [4]]}\n", "b.yaml:3:20: this entry is a list; it takes one value"},
+    {HEAD "matrix: {calibration.text: [[a, b]]}\n",
+     "b.yaml:3:29: this entry is a list; it takes one value: write the list in the recipe, and "
+     "name "
+     "one place of it here, as in \"calibration.text\" with .0 behind it for the first"},
+    {HEAD "include: [{name: a, calibration.text: [x]}]\n",
+     "b.yaml:3:39: \"calibration.text\" is a list; it takes one value: write the list in the "
+     "recipe"},
     {HEAD "matrix: {output: [a, b]}\n", "b.yaml:3:10: \"output\" is not varied"},
     {HEAD "include: [{bits: 3, output: a}]\n", "b.yaml:3:21: \"output\" is not varied"},
     {HEAD "matrix: {bits: [3], passes.0.gptq.bits: [8]}\n",

@@ -223,7 +223,7 @@ START_TEST(a_missing_temporary_folder_is_no_finding)
     const job_place p = begin("mistral", RTN(""), CT);
     pare_verify_result r;
     ck_assert_int_eq(setenv("TMPDIR", job_path(&p, "none"), 1), 0);
-    ck_assert_int_eq(pare_verify(&cx, job_path(&p, "ct"), NULL, NULL, &r), PARE_EIO);
+    ck_assert_int_eq(pare_verify(&cx, job_path(&p, "ct"), NULL, NULL, &r), PARE_EUSAGE);
     ck_assert_uint_eq(r.findings, 0);
     pare_ctx_clear(&cx);
     ck_assert_int_eq(unsetenv("TMPDIR"), 0);

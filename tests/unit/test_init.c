@@ -264,14 +264,20 @@ START_TEST(a_mistake_says_what_to_do)
         {"init '" HEDGE "' --preset w8a8 --text a --tokens b", "give one of --text FILE and"},
         {"init '" HEDGE "' --from no-such-recipe", "there is no such file"},
         {"init '" HEDGE "' --preset w8a8 --output '" HEDGE "/r.yaml'", "would lie in the model"},
-        {"init no-such-model --preset w8a8", "there is no such model"},
         {"completion tcsh", "expected bash, zsh or fish"},
+        {"completion bash --format json", "completion prints text alone"},
+        {"help exit --format json", "help prints text alone; leave --format json out"},
+        {"--version --format json", "--version takes nothing behind it, and \"--format\" is there"},
+        {"doctor --threads 500", "expected a whole number from 1 to 256"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         const outcome *const o = call(row[i][0], ERR);
         ck_assert_msg(o->code == 2 && strstr(o->text, row[i][1]), "pare %s: %d %s", row[i][0],
                       o->code, o->text);
     }
+    const outcome *const o = call("init no-such-model --preset w8a8", ERR);
+    ck_assert_msg(o->code == 4 && strstr(o->text, "there is no such model"), "%d %s", o->code,
+                  o->text); /* as of every command that takes a model */
 }
 END_TEST
 

@@ -395,6 +395,10 @@ static const struct mistake {
      "\"label\" must be 0 or 1, or \"answer\" true or false"},
     {"mmlu", "a.jsonl", ASKED("q", "law") "{\"question\": \"q\", \"choices\": [\"a\", \"b\"]}",
      "a.jsonl:2: \"choices\" has 2 texts, and must have 4"},
+    {"openbookqa", "a.jsonl", "{\"context\": \"c\", \"choices\": [\" a\", \" b\"], \"answer\": 0}",
+     "a.jsonl:1: \"question_stem\" is missing; the document has pare's own form, which --choice "
+     "FILE "
+     "reads"},
     {"mmlu", "a.csv", "q,a,b,c,d,A\n", "a.csv:1: \"subject\" is missing: name the subject"},
     {"mmlu_law", "a.jsonl", ASKED("q", "law") ASKED("r", "art"),
      "a.jsonl:2: \"subject\" is another one than that of the task"},
