@@ -167,8 +167,6 @@ static pare_status compare_all(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
     for (size_t i = 0; i < out->rows; i++)
         out->count[out->row[i].kind]++;
     out->same = out->count[PARE_DIFF_SAME] == out->rows && out->lines == 0;
-    for (size_t i = 0; i < PARE_DIFF_SOURCES; i++)
-        out->same &= !out->source[i];
     return PARE_OK;
 }
 

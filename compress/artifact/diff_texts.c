@@ -97,11 +97,13 @@ static bool lists_differ(const pare_json *a, const pare_json *b, const char *key
 {
     const size_t count = pare_json_count(a);
     bool is = count != pare_json_count(b);
+    if (pare_json_type_of(a) != PARE_JSON_ARRAY || pare_json_type_of(b) != PARE_JSON_ARRAY)
+        return false;
     for (size_t i = 0; i < count && !is; i++) {
         const pare_json *const x = pare_json_at(a, i), *const y = pare_json_at(b, i);
         is = key ? member_differs(x, y, key) : differs(x, y);
     }
-    return a && b && is;
+    return is;
 }
 
 void pare__diff_sources(const pare_diff_side side[2], pare_diff *out)

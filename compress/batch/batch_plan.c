@@ -115,10 +115,6 @@ static bool has_model(const pare_jobs *b, const pare_batch_row *r)
 static void add_up(pare_batch_plan *p, const pare_batch_plan_row *r)
 {
     p->planned++;
-    if (r->infeasible && !r->falls_back) {
-        p->infeasible++;
-        return;
-    }
     p->bytes += r->bytes;
     p->disk += r->disk;
     p->memory = r->memory > p->memory ? r->memory : p->memory;

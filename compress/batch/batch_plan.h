@@ -21,7 +21,6 @@ typedef struct pare_batch_plan {
     uint64_t memory;          /* most of one job */
     double seconds;           /* one after the other, without what is shared */
     size_t planned, failed;
-    size_t infeasible; /* of those that are planned, and without a fallback: nothing is added */
 } pare_batch_plan;
 
 /* Plans every job of the shard that is not done. A plan that fails is told in its row. PARE_ENOMEM,

@@ -168,14 +168,10 @@ static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
     }
     (void)printf("%zu of %zu job%s to do: %s of files, %s at most in one job, about %s one after "
                  "the other\n",
-                 p->planned - p->infeasible, b->rows, b->rows == 1 ? "" : "s",
-                 pare_units_bytes(p->bytes, x), pare_units_bytes(p->memory, y),
-                 pare_units_seconds(p->seconds, z));
+                 p->planned, b->rows, b->rows == 1 ? "" : "s", pare_units_bytes(p->bytes, x),
+                 pare_units_bytes(p->memory, y), pare_units_seconds(p->seconds, z));
     if (p->failed)
         (void)printf("%zu would fail\n", p->failed);
-    if (p->infeasible)
-        (void)printf("%zu cannot be as small as %s requires\n", p->infeasible,
-                     p->infeasible == 1 ? "its recipe" : "the recipe");
     (void)printf("output in %s\n", b->output);
 }
 
@@ -215,12 +211,6 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
     return pare_cli_print(w);
 }
 
-/* Nothing would be written of it, nor of a fallback. */
-static bool cannot_be(const pare_batch_plan_row *r)
-{
-    return r->planned && r->infeasible && !r->falls_back;
-}
-
 /* The first job that would fail, and how many do. Where their reasons are of several kinds, the
  * exit code is that of a batch with failed jobs. */
 static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch_plan *p)
@@ -253,8 +243,6 @@ static pare_status dry_run(pare_cli *cli, const pare_args *args, pare_jobs *b)
         PARE_TRY(print_plan_json(cli, b, &p));
     else
         print_plan(b, &p);
-    for (size_t i = 0; i < b->rows; i++)
-        cli->refused |= cannot_be(&p.row[i]);
     return p.failed ? fail_plan(cli, b, &p) : PARE_OK;
 }
 

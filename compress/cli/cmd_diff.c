@@ -184,8 +184,7 @@ static void print_text(const pare_diff *d)
     if (d->same)
         verdict = "the models are the same";
     else if (d->count[PARE_DIFF_SAME] == d->rows)
-        verdict = d->lines ? "the tensors are the same, the recipes differ"
-                           : "the tensors are the same, what they were made from differs";
+        verdict = "the tensors are the same, the recipes differ";
     (void)printf("\n%s\n", verdict);
 }
 

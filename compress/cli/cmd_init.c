@@ -119,13 +119,13 @@ static pare_status make(pare_cli *cli, const pare_args *args, const pare_init *i
     return pare_init_translate(&cli->cx, &cli->arena, init, from, text, len, out);
 }
 
-/* A name that is nowhere loses nothing in this model, but what was meant by it is not in the
- * recipe: it counts as left out. */
-static void put_list(pare_json_writer *w, const char *key, const pare_init_result *r, bool implied)
+/* What is neither implied nor unknown was left out. */
+static void put_list(pare_json_writer *w, const char *key, const pare_init_result *r, bool implied,
+                     bool unknown)
 {
     pare_json_open_array(w, key);
     for (size_t i = 0; i < r->lefts; i++) {
-        if ((r->left[i].implied && !r->left[i].unknown) != implied)
+        if (r->left[i].unknown != unknown || (r->left[i].implied && !unknown) != implied)
             continue;
         pare_json_open_object(w, NULL);
         pare_json_put_integer(w, "line", (int64_t)r->left[i].line);
@@ -147,8 +147,9 @@ static pare_status print_json(pare_cli *cli, const char *model, const char *outp
         pare_json_put_text(w, "recipe", output);
     else
         pare_json_put_text(w, "text", r->text);
-    put_list(w, "left_out", r, false);
-    put_list(w, "implied", r, true);
+    put_list(w, "left_out", r, false, false);
+    put_list(w, "implied", r, true, false);
+    put_list(w, "unknown", r, false, true);
     pare_json_close(w);
     return pare_cli_print(w);
 }

@@ -51,15 +51,6 @@ static void print_part(const pare_plan *p)
         (void)printf("\nsecond of two jobs: on the smaller checkpoint\n\n");
 }
 
-/* The job would write nothing, as `compress` then says by the same exit code. */
-static bool cannot_be(const pare_plan *p)
-{
-    bool found = false;
-    for (size_t i = 0; i < p->recipe.requirements; i++)
-        found |= pare__plan_infeasible(p, &p->recipe.requirement[i]);
-    return found && !p->recipe.fallbacks;
-}
-
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
 {
     pare_job job;
@@ -78,8 +69,6 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
         if (s == PARE_OK)
             s = pare_plan_time(&cli->cx, &plan[i], &time[i]);
     }
-    for (size_t i = 0; i < chain.jobs && s == PARE_OK; i++)
-        cli->refused |= cannot_be(&plan[i]);
     if (s == PARE_OK && cli->json)
         s = pare__plan_print_json(cli, plan, time, chain.jobs);
     for (size_t i = 0; i < chain.jobs && s == PARE_OK && !cli->json; i++) {

@@ -11,6 +11,7 @@
 #include "compress/storage/input_folder.h"
 #include "compress/text/version.h"
 #include "formats/archive_stretch.h"
+#include "formats/checksums.h"
 #include "formats/hash.h"
 #include "formats/signature.h"
 #include "formats/sums.h"
@@ -339,11 +340,13 @@ static pare_status read_sums(pack *p)
         return pare_ctx_clear(p->cx), PARE_OK;
     }
     PARE_TRY(s);
-    for (size_t i = 0; i < p->sums.count; i++)
+    const bool artifact = pare_folder_find(&p->from, PARE_MANIFEST_NAME) != NULL;
+    for (size_t i = 0; i < p->sums.count && artifact; i++)
         if (!pare_folder_find(&p->from, p->sums.item[i].name))
             return pare_fail(p->cx, PARE_EFORMAT,
                              "%s: %s is missing, which " PARE_SUMS_NAME
-                             " lists; an artifact that is not whole is not packed",
+                             " lists; an artifact that is not whole is not packed: put the file "
+                             "back, or take " PARE_SUMS_NAME " out of the folder",
                              p->opts->path, p->sums.item[i].name);
     tell_unlisted(p);
     return PARE_OK;

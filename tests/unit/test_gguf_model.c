@@ -454,6 +454,7 @@ START_TEST(a_directory_may_hold_one_file_of_any_name)
     ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_EFORMAT);
     ck_assert_ptr_nonnull(strstr(cx.what, ": 2 models of kind GGUF; name a file of one of them"));
     static const char *const other[] = {"x.bin", "x.safetensors", "x.npz"}; /* first bytes tell */
+    pare_checkpoint_close(&ck);
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         pare_ctx_clear(&cx);
         folder_put(&dir, other[i], bytes, len);

@@ -118,7 +118,7 @@ START_TEST(a_missing_directory_is_named)
     char path[128];
     (void)snprintf(path, sizeof path, "%s/none", dir.path);
     ck_assert_int_eq(setenv("TMPDIR", path, 1), 0);
-    ck_assert_int_eq(pare_scratch_take(&scratch, 1, &p), PARE_EIO);
+    ck_assert_int_eq(pare_scratch_take(&scratch, 1, &p), PARE_EUSAGE);
     ck_assert_ptr_nonnull(strstr(cx.what, "/none: cannot hold temporary data (let TMPDIR name a "
                                           "folder that can be written): "));
     pare_ctx_clear(&cx);
@@ -175,7 +175,7 @@ START_TEST(room_is_looked_at_where_the_file_goes)
     pare_ctx_clear(&cx);
     ck_assert_int_eq(setenv("TMPDIR", "/none/such", 1), 0);
     ck_assert_int_eq(pare_scratch_check_free(&cx, 0), PARE_OK); /* it is not asked for */
-    ck_assert_int_eq(pare_scratch_check_free(&cx, 1), PARE_EIO);
+    ck_assert_int_eq(pare_scratch_check_free(&cx, 1), PARE_EUSAGE);
     ck_assert_ptr_nonnull(strstr(cx.what, "/none/such: cannot hold temporary data (let TMPDIR "));
     pare_ctx_clear(&cx);
 }

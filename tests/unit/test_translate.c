@@ -467,7 +467,7 @@ START_TEST(what_was_left_out_is_told_and_ends_with_3)
 END_TEST
 
 /* It may be misspelt: nothing of it is in the recipe, nor is it always so. */
-START_TEST(a_name_that_is_nowhere_is_left_out_in_json)
+START_TEST(a_name_that_is_nowhere_is_told_in_json)
 {
     write_file(HOME "/from.yaml",
                "a_stage:\n  b_modifiers:\n    QuantizationModifier:\n      targets: [Linear]\n"
@@ -477,7 +477,8 @@ START_TEST(a_name_that_is_nowhere_is_left_out_in_json)
     ck_assert_int_eq(o->code, 0);
     ck_assert_int_eq(pare_json_parse(&cx, "stdout", o->text, strlen(o->text), 1 << 16, &json),
                      PARE_OK);
-    const pare_json *const left = pare_json_get(json, "left_out");
+    ck_assert_uint_eq(pare_json_count(pare_json_get(json, "left_out")), 0);
+    const pare_json *const left = pare_json_get(json, "unknown");
     ck_assert_uint_eq(pare_json_count(left), 1);
     ck_assert_str_eq(pare_json_text(pare_json_get(pare_json_at(left, 0), "what"), NULL), "lm_hed");
     const pare_json *const always = pare_json_get(json, "implied"); /* lm_head, which is there */
@@ -501,7 +502,7 @@ int main(void)
     tcase_add_test(t, a_linear_that_two_modifiers_want_is_told_by_both);
     tcase_add_test(t, memory_that_runs_out_is_an_error);
     tcase_add_test(t, what_was_left_out_is_told_and_ends_with_3);
-    tcase_add_test(t, a_name_that_is_nowhere_is_left_out_in_json);
+    tcase_add_test(t, a_name_that_is_nowhere_is_told_in_json);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
