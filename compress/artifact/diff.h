@@ -65,7 +65,7 @@ typedef struct pare_diff {
     bool source[PARE_DIFF_SOURCES]; /* differs; both manifests name it */
     pare_diff_figure *figure;
     size_t figures;
-    bool same; /* all tensors; recipes and what belongs to them, where both have a manifest */
+    bool same; /* all tensors, and the recipes where both have one */
 } pare_diff;
 
 /* Texts in the arena. Reads the weights of both; tensors of a container that cannot be viewed in

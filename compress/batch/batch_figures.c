@@ -200,16 +200,18 @@ static bool is_beside(const pare_jobs *b, const pare_batch_row *r)
 static void find_quality(pare_jobs *b)
 {
     const pare_batch_row *first = NULL;
+    bool beside = false;
     b->by_kl = true;
     for (size_t i = 0; i < b->rows; i++) {
         pare_batch_row *const r = &b->row[i];
         r->beside = r->state == PARE_BATCH_DONE && is_beside(b, r);
+        beside |= r->beside;
         if (r->state != PARE_BATCH_DONE || r->beside)
             continue;
         first = first ? first : r;
         b->by_kl &= r->kl >= 0 && strcmp(pare__batch_original(r), pare__batch_original(first)) == 0;
     }
-    b->by_kl &= first != NULL;
+    b->by_kl &= first != NULL || !beside;
 }
 
 void pare__batch_fronts(pare_jobs *b)

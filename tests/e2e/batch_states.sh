@@ -21,6 +21,8 @@ evaluate: [kl: {text: text, window: 64, limit: 2}]
 export: [{format: "gguf:q8_0", path: gguf/out.gguf}]
 END
 printf 'pare: 1\nrecipe: base.yaml\nmatrix: {bits: [4, 8]}\n' >jobs.yaml
+run 0 jobs.yaml --output nothing --summary
+says 'not more KL$'
 run 0 jobs.yaml --output one
 
 # Exports lie in their folder.
