@@ -87,7 +87,7 @@ static void undo_group(const pare_aware *t, size_t at, size_t count, size_t grou
         const float x = s != 0 ? t->master->value[j] / s : 0;
         const bool inside = s != 0 && low <= x && x <= high;
         const double level = (double)((int)c->codes[j] - (int)c->zeros[group]);
-        sum += s != 0 ? (double)g[j] * (level - (inside ? (double)x : 0)) : 0;
+        sum += s != 0 ? (double)g[j] * level : 0;
         g[j] = inside ? g[j] : 0;
     }
     t->step->gradient[group] = (float)(sum / sqrt((double)count * most));
@@ -114,9 +114,25 @@ static float within(float to, float from)
     return copysignf(kept, from);
 }
 
+/* Masters go with their step, so that its move alone changes no code. */
+static void carry_group(const pare_aware *t, size_t at, size_t count, size_t group)
+{
+    const float from = t->codes.scales[group], to = stored(t->step->value[group]);
+    for (size_t j = at; from != 0 && to != from && j < at + count; j++)
+        t->master->value[j] *= to / from;
+}
+
+static void carry_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    each_group(arg, begin, end, carry_group);
+}
+
 pare_status pare_aware_follow(pare_ctx *cx, pare_aware *t)
 {
     for (size_t i = 0; is_uniform(t) && i < t->step->count; i++)
         t->step->value[i] = within(t->step->value[i], t->codes.scales[i]);
+    if (is_uniform(t))
+        pare_parallel(cx, t->codes.n, ROWS_PER_CHUNK, carry_rows, t);
     return pare_aware_round(cx, t);
 }

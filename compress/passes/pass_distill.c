@@ -212,11 +212,12 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
 const pare_pass pare_pass_distill = {
     .name = "distill",
     .summary = "trains what pruners or quantizers left, to bring the predictions of the model back",
-    .source = "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
-              "Ko et al., DistiLLM, 2024; Cui et al., SinKD, 2024; Jiao et al., TinyBERT, 2019; "
-              "Wang et al., MiniLMv2, 2021; "
-              "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Ma et al., BitNet b1.58, "
-              "2024",
+    .source =
+        "Hinton, Vinyals, Dean, 2015; Gu et al., MiniLLM, 2023; Agarwal et al., GKD, 2023; "
+        "Ko et al., DistiLLM, 2024; Cui et al., SinKD, 2024; Jiao et al., TinyBERT, 2019; "
+        "Wang et al., MiniLMv2, 2021; "
+        "Loshchilov, Hutter, 2017 (AdamW); Esser et al., LSQ, 2020; Chen et al., EfficientQAT, "
+        "2024; Ma et al., BitNet b1.58, 2024",
     .notes =
         "distill comes after pruners and runs once all blocks are pruned. It trains every linear\n"
         "that was pruned; a weight that is 0 stays 0. Without a pass in front of it, or with\n"
@@ -238,8 +239,9 @@ const pare_pass pare_pass_distill = {
         "With \"aware: true\" quantizers come before it: rtn, gptq, hqq (uniform grids),\n"
         "sparsegpt_joint, ternary. Their codes are in place while they are trained: the student\n"
         "computes with the values that will be stored. Gradients pass through rounding to weights\n"
-        "in floats, and to the scales of groups (LSQ); zero points stay, ternary scales follow\n"
-        "the weights. What was trained is what is stored.\n"
+        "in floats, and to the scales of groups, with the codes as they are (EfficientQAT; LSQ\n"
+        "moves codes with a scale); zero points stay, ternary scales follow the weights. What was\n"
+        "trained is what is stored.\n"
         "\n"
         "pare always evaluates the result on windows that it holds out: of those that calibration\n"
         "and \"windows\" leave of the data, 32 at most. It reports their KL before and after: a\n"

@@ -51,13 +51,13 @@ static const struct {
     double step;
 } closed[] = {
     /* x .6 -1.8 4 -5, levels 1 -2 3 -4, Q 3 */
-    {3, true, .5F, 4, {.3F, -.9F, 2, -2.5F}, {.5F, -1, 1.5F, -2}, {1, 2, 0, 0}, -7 / 3.4641016},
+    {3, true, .5F, 4, {.3F, -.9F, 2, -2.5F}, {.5F, -1, 1.5F, -2}, {1, 2, 0, 0}, -10 / 3.4641016},
     /* x .4 1.6 2.7 -1.2, levels 0 2 2 -1, Q 3 */
-    {2, false, 1, 1, {.4F, 1.6F, 2.7F, -1.2F}, {0, 2, 2, -1}, {1, 2, 0, 0}, 2.4 / 3.4641016},
+    {2, false, 1, 1, {.4F, 1.6F, 2.7F, -1.2F}, {0, 2, 2, -1}, {1, 2, 0, 0}, 6 / 3.4641016},
     /* x 1 -2 .25 -1.75: the ends are inside; levels 1 -2 0 -2, Q 1 */
-    {2, true, 2, 2, {2, -4, .5F, -3.5F}, {2, -4, 0, -4}, {1, 2, 3, 4}, -1.75 / 2},
-    /* the longer side up: x -1 -3 1.8 0, levels -1 -3 1 -0 */
-    {3, true, -.5F, 4, {.5F, 1.5F, -.9F, 0}, {.5F, 1.5F, -1, 0}, {1, 2, 3, 4}, .6 / 3.4641016},
+    {2, true, 2, 2, {2, -4, .5F, -3.5F}, {2, -4, 0, -4}, {1, 2, 3, 4}, -11. / 2},
+    /* the longer side up: x -1 -3 1.8 0, levels -1 -3 2 -0 */
+    {3, true, -.5F, 4, {.5F, 1.5F, -.9F, 0}, {.5F, 1.5F, -1, 0}, {1, 2, 3, 4}, -1 / 3.4641016},
     /* a group of zeros */
     {4, true, 0, 8, {.5F, 0, 0, -1}, {0, 0, 0, 0}, {0, 0, 0, 0}, 0},
 };
@@ -122,8 +122,9 @@ START_TEST(gradients_are_differences_of_the_straight_through_function)
         clipped += x < low || x > high;
         const double by_w = straight(w + eps, s, low, high, level - inside) -
                             straight(w - eps, s, low, high, level - inside);
-        const double by_s = straight(w, s + eps, low, high, level - inside) -
-                            straight(w, s - eps, low, high, level - inside);
+        const double more = s + eps, less = s - eps; /* the master goes with its step */
+        const double by_s = straight(w * more / s, more, low, high, level - inside) -
+                            straight(w * less / s, less, low, high, level - inside);
         hashed_near("master", (double)r.master.gradient[i], g[i] * by_w / (2 * eps), 1e-6);
         by_step[i / COLUMNS * 3 + i % COLUMNS / 32] += g[i] * by_s / (2 * eps);
     }
@@ -160,6 +161,33 @@ START_TEST(a_step_stays_within_a_factor_of_two)
     ck_assert_float_eq(r.aware.codes.scales[0], .0999755859375F); /* the F16 nearest to .1 */
     ck_assert_float_eq(r.aware.seen[1], 3 * .0999755859375F);
     ck_assert_float_eq(r.step.value[0], .1F);
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* Steps that move by three quarters, alone: values move as much, codes stay. */
+START_TEST(masters_go_with_their_step)
+{
+    rig r;
+    uint8_t codes[MOST];
+    float seen[MOST];
+    const pare_grid grid = uniform(kinds[_i].bits, 32, kinds[_i].symmetric);
+    rig_begin(&r, &grid, ROWS, COLUMNS, .1875F, kinds[_i].zero);
+    for (size_t i = 0; i < MOST; i++)
+        r.master.value[i] = hashed(i) / 2;
+    r.step.value[4] = 0; /* a group of zeros */
+    ck_assert_int_eq(pare_aware_round(&r.home.cx, &r.aware), PARE_OK);
+    memcpy(codes, r.aware.codes.codes, sizeof codes);
+    memcpy(seen, r.aware.seen, sizeof seen);
+    for (size_t i = 0; i < ROWS * 3; i++)
+        r.step.value[i] *= .75F;
+    ck_assert_int_eq(pare_aware_follow(&r.home.cx, &r.aware), PARE_OK);
+    ck_assert_mem_eq(r.aware.codes.codes, codes, sizeof codes);
+    for (size_t i = 0; i < MOST; i++) {
+        const bool zeros = i / COLUMNS == 1 && i % COLUMNS / 32 == 1;
+        ck_assert_float_eq(r.aware.seen[i], seen[i] * .75F);
+        ck_assert_float_eq(r.master.value[i], hashed(i) / 2 * (zeros ? 1 : .75F));
+    }
     tiny_end(&r.home);
 }
 END_TEST
@@ -212,6 +240,7 @@ int main(void)
     tcase_add_loop_test(t, gradients_are_differences_of_the_straight_through_function, 0,
                         sizeof kinds / sizeof *kinds);
     tcase_add_test(t, a_step_stays_within_a_factor_of_two);
+    tcase_add_loop_test(t, masters_go_with_their_step, 0, sizeof kinds / sizeof *kinds);
     tcase_add_loop_test(t, ternary_scales_follow_the_masters, 0, 2);
     tcase_add_test(t, masters_begin_with_the_codes_they_have);
     suite_add_tcase(s, t);
