@@ -13,9 +13,6 @@ PARE_CHECKED pare_status pare__batch_holds(const pare_jobs *b, const char *path,
 /* Keeps why a row is not done, for summaries to come. */
 void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r);
 
-/* A row whose job failed: stale where it only did not replace what is there. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__batch_refusal(const pare_jobs *b, pare_batch_row *r);
-
 /* Whether jobs that wait for a row wait in vain. */
 bool pare__batch_stops(const pare_batch_row *r);
 
