@@ -204,8 +204,9 @@ static void print_exports(const pare_plan *p)
         const pare_export_result *const r = &x->result;
         const char *before = "";
         char bytes[PARE_UNIT_TEXT], types[PARE_EXPORT_TEXT];
-        (void)printf("%-17s %s to %s, %llu bytes (%s), exact%s\n", "export", x->target->name,
-                     x->path, (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
+        (void)printf("%-17s %s to %s, %llu bytes (%s)%s%s\n", "export", x->target->name, x->path,
+                     (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
+                     p->structured ? "" : ", exact",
                      !p->settled.export[i].taken ? ""
                      : p->settled.finished       ? "   (exists)"
                                                  : "   (exists; compress will ask for --restart)");
