@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compress/plan/chain.h"
+#include "compress/plan/fallback.h"
 #include "compress/plan/plan.h"
 #include "compress/plan/plan_time.h"
 #include "compress/plan/plan_walks.h"
@@ -58,6 +59,23 @@ static double spared(const pare_plan *plan, const pare_plan_estimate *time)
     return time->phase[PARE_PHASE_WEIGH] + (plan->kept.used ? kept : 0);
 }
 
+/* What is larger than it may be gives way to the first fallback that is not. */
+static pare_status take_fallback(const pare_jobs *b, const pare_job *job, const pare_recipe *r,
+                                 pare_batch_plan_row *out)
+{
+    pare_fallback_size *size;
+    size_t i = 0;
+    PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, r, &size));
+    while (i < r->fallbacks && (size[i].why || !size[i].feasible))
+        i++;
+    out->falls_back = i < r->fallbacks;
+    if (out->falls_back) {
+        out->bytes = size[i].bytes;
+        out->bits = size[i].bits_per_weight;
+    }
+    return PARE_OK;
+}
+
 static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const pare_job *job)
 {
     pare_batch_plan_row *const out = &p->row[row];
@@ -85,7 +103,7 @@ static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const 
         out->planned = true;
     }
     pare_plan_close(&plan);
-    return s;
+    return s == PARE_OK && out->infeasible ? take_fallback(b, job, &plan.recipe, out) : s;
 }
 
 static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)

@@ -12,7 +12,8 @@ typedef struct pare_batch_plan_row {
     pare_status status; /* of a plan that failed, or of a stale job that is refused */
     char why[PARE_BATCH_WHY];
     double bits;                 /* per weight of the linears */
-    bool infeasible, falls_back; /* the files are larger than is required; it has fallbacks */
+    bool infeasible, falls_back; /* its files are larger than is required; those of a fallback
+                                    are not, and its are the figures */
     uint64_t bytes, memory, disk;
     double seconds, shared_seconds; /* the latter: of the former, for what an earlier job keeps */
 } pare_batch_plan_row;

@@ -161,7 +161,7 @@ static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
                          pare_units_bytes(r->bytes, x), r->bits, pare_units_bytes(r->memory, y),
                          pare_units_seconds(r->seconds - shared, z),
                          !r->infeasible  ? ""
-                         : r->falls_back ? "; INFEASIBLE, so a fallback is tried"
+                         : r->falls_back ? "; of a fallback: the recipe itself is INFEASIBLE"
                                          : "; INFEASIBLE, so nothing is written");
         else
             (void)printf("%-*s  %s\n", (int)width, r->row->job->name, plan_state(r));

@@ -159,6 +159,13 @@ run 2 fails.yaml --output planned --dry-run
 says '2 jobs would fail, as the list says; the first is worse: '
 sed -i '/name: worse/d' fails.yaml
 
+# What is too large gives way to a fallback, whose size a plan knows.
+{ cat base.yaml && printf 'require: {bytes: "<= 4500KiB"}\nfallback: [{passes.0.rtn.bits: 4}]\n'; } >falls.yaml
+printf 'pare: 1\nrecipe: falls.yaml\nmatrix: {bits: [8]}\n' >falls_jobs.yaml
+run 0 falls_jobs.yaml --output falls --dry-run
+says '^bits8  *4.25 MiB  *4.500 .*; of a fallback: the recipe itself is INFEASIBLE'
+says '^1 of 1 job to do: 4.25 MiB'
+
 # A job that somebody ends, not the batch, is told how it goes on.
 sed 's|^evaluate.*|evaluate: [kl: {text: long, window: 64}]|' base.yaml >slow.yaml
 head -c 60000 $demo/evaluation.txt >long
