@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compress/plan/chain.h"
-#include "compress/plan/fallback.h"
+#include "compress/plan/fallback_sizes.h"
 #include "compress/plan/plan.h"
 #include "compress/plan/plan_time.h"
 #include "compress/plan/plan_walks.h"

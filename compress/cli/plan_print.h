@@ -3,7 +3,7 @@
 #define PARE_COMPRESS_PLAN_PRINT_H
 
 #include "compress/cli/cli.h"
-#include "compress/plan/fallback.h"
+#include "compress/plan/fallback_sizes.h"
 #include "compress/plan/plan_time.h"
 
 /* Says that the disk was not measured; takes the reason. */
