@@ -6,6 +6,9 @@
 
 enum { PARE__BATCH_FILE_CAP = 1 << 20 };
 
+/* The second line of NAME.failed where the job was refused (PARE_BATCH_OTHER). */
+#define PARE__BATCH_REFUSED "stale"
+
 /* Whether a file holds just this text; false, too, where it cannot be read. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__batch_holds(const pare_jobs *b, const char *path, const char *text,
                                            bool *same);

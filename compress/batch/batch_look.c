@@ -43,14 +43,12 @@ pare_status pare__batch_holds(const pare_jobs *b, const char *path, const char *
     return PARE_OK;
 }
 
-/* The second line of NAME.failed where the job was refused. */
-#define REFUSED "stale"
-
 /* A failure to write it is none of the job's. */
 void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r)
 {
-    char line[PARE_BATCH_WHY + sizeof "\n" REFUSED "\n"];
-    const int len = snprintf(line, sizeof line, "%s\n%s", r->why, r->refused ? REFUSED "\n" : "");
+    char line[PARE_BATCH_WHY + sizeof "\n" PARE__BATCH_REFUSED "\n"];
+    const int len =
+        snprintf(line, sizeof line, "%s\n%s", r->why, r->refused ? PARE__BATCH_REFUSED "\n" : "");
     if (pare_file_write(b->cx, r->failed_file, line, (size_t)len) != PARE_OK)
         pare_ctx_clear(b->cx);
 }
@@ -214,7 +212,7 @@ static pare_status recall(const pare_jobs *b, pare_batch_row *r, found is)
     if (s == PARE_ENOMEM)
         return s;
     const size_t line = s == PARE_OK ? strcspn(text, "\n") : 0;
-    const bool refused = s == PARE_OK && strcmp(text + line, "\n" REFUSED "\n") == 0;
+    const bool refused = s == PARE_OK && strcmp(text + line, "\n" PARE__BATCH_REFUSED "\n") == 0;
     if (refused && r->anew) {
         r->state = PARE_BATCH_STALE;
         return PARE_OK;

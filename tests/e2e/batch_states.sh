@@ -192,6 +192,12 @@ if command -v make >/dev/null; then
     says '^bad: .*nowhere'
     says '^good .*done'
     [ -s made/summary.csv ] || fail "no summary"
+    cp -rp bounds remade
+    run 0 narrow_jobs.yaml --output remade --emit make
+    mv out.log Makefile
+    if make >out.log 2>err.log; then fail "make knows no stale job: $(cat out.log)"; fi
+    says '^bits4  *stale'
+    says '^behind  *\(waits\|missing\)'
 fi
 
 # Figures of tasks, and warnings.
