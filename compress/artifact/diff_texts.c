@@ -106,17 +106,38 @@ static bool lists_differ(const pare_json *a, const pare_json *b, const char *key
     return is;
 }
 
+/* Whether `pare train` wrote it: only its recipe has "data" by itself. */
+static bool is_training(const pare_json *manifest)
+{
+    const char *const recipe = pare_json_text(pare_json_get(manifest, "recipe"), NULL);
+    return recipe && strstr(recipe, "\ndata:\n");
+}
+
+/* The digest of what was trained on; older versions of `pare train` put it where others put that of
+ * the calibration. */
+static const pare_json *trained_on(const pare_json *manifest)
+{
+    const pare_json *const own = pare_json_get(manifest, "training_sha256");
+    return !own && is_training(manifest)
+               ? pare_json_get(pare_json_get(manifest, "calibration"), "tokens_sha256")
+               : own;
+}
+
+static const pare_json *calibration(const pare_json *manifest)
+{
+    return is_training(manifest) ? NULL : pare_json_get(manifest, "calibration");
+}
+
 void pare__diff_sources(const pare_diff_side side[2], pare_diff *out)
 {
     const pare_json *const a = side[0].manifest, *const b = side[1].manifest;
-    const pare_json *const from[2] = {pare_json_get(a, "calibration"),
-                                      pare_json_get(b, "calibration")};
+    const pare_json *const from[2] = {calibration(a), calibration(b)};
     out->source[PARE_DIFF_ORIGINAL] =
         lists_differ(pare_json_get(a, "inputs"), pare_json_get(b, "inputs"), "sha256");
     out->source[PARE_DIFF_CALIBRATION] = member_differs(from[0], from[1], "tokens_sha256") ||
                                          member_differs(from[0], from[1], "statistics_xxh3");
     out->source[PARE_DIFF_HELD_OUT] = member_differs(a, b, "held_out_sha256");
-    out->source[PARE_DIFF_TRAINING] = member_differs(a, b, "training_sha256");
+    out->source[PARE_DIFF_TRAINING] = differs(trained_on(a), trained_on(b));
     out->source[PARE_DIFF_EVALUATION] = lists_differ(pare_json_get(a, "evaluated_sha256"),
                                                      pare_json_get(b, "evaluated_sha256"), NULL);
 }

@@ -41,6 +41,12 @@ static void put_files(pare_json_writer *w, const char *key, const pare_file_dige
     pare_json_close(w);
 }
 
+static void put_windows(pare_json_writer *w, const pare_manifest *m)
+{
+    put_size(w, "windows", m->windows);
+    put_size(w, "window", m->window);
+}
+
 static void put_work(pare_json_writer *w, const pare_manifest *m,
                      const char recipe_sha256[PARE_SHA256_HEX])
 {
@@ -53,8 +59,7 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
         pare_json_open_object(w, "calibration");
         if (m->tokens_sha256[0])
             pare_json_put_text(w, "tokens_sha256", m->tokens_sha256);
-        put_size(w, "windows", m->windows);
-        put_size(w, "window", m->window);
+        put_windows(w, m);
         put_size(w, "new_tokens", m->fresh);
         pare_json_put_text(w, "token_weights", m->token_weights ? "loss" : "even");
         pare_json_put_text(w, "precision", m->precision);
@@ -77,6 +82,12 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
         pare_json_put_text(w, "held_out_sha256", m->held_out_sha256);
     if (m->training_sha256)
         pare_json_put_text(w, "training_sha256", m->training_sha256);
+    if (m->trained) {
+        pare_json_open_object(w, "training");
+        put_windows(w, m);
+        pare_json_put_text(w, "precision", m->precision);
+        pare_json_close(w);
+    }
     put_files(w, "inputs", m->input, m->inputs);
     if (m->evaluated_count) { /* wherever the files lie, as for calibration */
         pare_json_open_array(w, "evaluated_sha256");

@@ -47,6 +47,7 @@ typedef struct pare_manifest {
                                   calibration */
     const char *held_out_sha256; /* of the windows held out to evaluate on; NULL: none */
     const char *training_sha256; /* of the windows that a pass trained on; NULL: none did */
+    bool trained;                /* by pare train: then windows and precision are of that */
     size_t windows, window;      /* calibration */
     uint64_t fresh;              /* tokens of it that say something new */
     bool token_weights;          /* they count by the loss */

@@ -41,6 +41,11 @@ typedef enum pare_batch_state {
 enum { PARE_BATCH_STATES = PARE_BATCH_WAITS + 1 };
 const char *pare_batch_state_name(pare_batch_state s); /* "missing", "done", ... */
 
+/* How a batch starts a job, "pare --of-batch compress ..", and the exit code of one that did not
+ * replace what is there, which is of another job. */
+#define PARE_BATCH_CHILD "--of-batch"
+enum { PARE_BATCH_OTHER = 20 };
+
 enum { PARE_BATCH_WHY = 1024, PARE_BATCH_TASKS = 16, PARE_BATCH_TASK = 64 };
 
 /* A job as it stands. Figures that are not known are below 0. */
@@ -52,6 +57,7 @@ typedef struct pare_batch_row {
     pare_batch_state state;
     bool ran;                 /* in this call */
     bool anew;                /* what is there is older than --restart, which was not done yet */
+    bool stays;               /* a job does not touch what is there without --restart */
     bool refused;             /* it is stale, and was tried: only --restart makes it anew */
     bool fallback;            /* with `strict`: a numeric fallback */
     char why[PARE_BATCH_WHY]; /* it failed; or empty */

@@ -63,13 +63,16 @@ static void put_rule(pare_text_out *t, const pare_jobs *b, const pare_batch_row 
     pare__text_put(t, "\n%s/manifest.json: %s", r->output, r->recipe);
     if (before != r)
         pare__text_put(t, " %s/manifest.json", before->output);
-    pare__text_put(t, "\n\t@rm -f %s\n\t$(PARE) compress %s --share %s --threads $(THREADS)",
+    pare__text_put(t,
+                   "\n\t@rm -f %s\n\t$(PARE) " PARE_BATCH_CHILD
+                   " compress %s --share %s --threads $(THREADS)",
                    r->failed_file, r->recipe, b->shared);
     put_options(t, b, b->opts->ram_limit / b->opts->at_once);
     pare__text_put(t,
-                   " >> %s 2>&1 || { [ $$? = 6 ] && [ -e $@ ]; } || \\\n"
-                   "\t{ sed -n 's/^verdict *//p; s/^.*error: *//p' %s | tail -n 1 > %s; false; }\n",
-                   r->log, r->log, r->failed_file);
+                   " >> %s 2>&1 || { code=$$?; \\\n\t[ $$code = 6 ] && [ -e $@ ] || { \\\n"
+                   "\tsed -n 's/^verdict *//p; s/^.*error: *//p' %s | tail -n 1 > %s; \\\n"
+                   "\t[ $$code != %d ] || echo " PARE__BATCH_REFUSED " >> %s; false; }; }\n",
+                   r->log, r->log, r->failed_file, PARE_BATCH_OTHER, r->failed_file);
 }
 
 static pare_status emit_make(pare_text_out *t, const pare_jobs *b, const char *program,

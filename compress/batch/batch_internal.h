@@ -6,15 +6,15 @@
 
 enum { PARE__BATCH_FILE_CAP = 1 << 20 };
 
+/* The second line of NAME.failed where the job was refused (PARE_BATCH_OTHER). */
+#define PARE__BATCH_REFUSED "stale"
+
 /* Whether a file holds just this text; false, too, where it cannot be read. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__batch_holds(const pare_jobs *b, const char *path, const char *text,
                                            bool *same);
 
 /* Keeps why a row is not done, for summaries to come. */
 void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r);
-
-/* A row whose job failed: stale where it only did not replace what is there. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__batch_refusal(const pare_jobs *b, pare_batch_row *r);
 
 /* Whether jobs that wait for a row wait in vain. */
 bool pare__batch_stops(const pare_batch_row *r);

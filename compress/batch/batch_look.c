@@ -7,6 +7,7 @@
 #include "compress/budget/budget.h"
 #include "compress/output/journal.h"
 #include "compress/output/output.h"
+#include "compress/passes/pass.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 
@@ -45,14 +46,16 @@ pare_status pare__batch_holds(const pare_jobs *b, const char *path, const char *
 /* A failure to write it is none of the job's. */
 void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r)
 {
-    char line[PARE_BATCH_WHY + 1];
-    const int len = snprintf(line, sizeof line, "%s\n", r->why);
+    char line[PARE_BATCH_WHY + sizeof "\n" PARE__BATCH_REFUSED "\n"];
+    const int len =
+        snprintf(line, sizeof line, "%s\n%s", r->why, r->refused ? PARE__BATCH_REFUSED "\n" : "");
     if (pare_file_write(b->cx, r->failed_file, line, (size_t)len) != PARE_OK)
         pare_ctx_clear(b->cx);
 }
 
-/* What lies in the output of a job. */
-typedef enum found { NOTHING, WHOLE, OTHER, DAMAGED } found;
+/* What lies in the output of a job; akin: of the same passes and settings, with other paths, bounds
+ * or exports: the job looks whether it is its own. */
+typedef enum found { NOTHING, WHOLE, AKIN, OTHER, DAMAGED } found;
 
 static found damaged(pare_batch_row *r, const char *name, const char *what)
 {
@@ -107,9 +110,50 @@ static char *recipe_of(const pare_jobs *b, const pare_batch_row *r)
     return store ? pare_path_join(b->a, store, PARE_BUDGET_ASKED) : NULL;
 }
 
+/* What a recipe asks for without paths, bounds, exports and limits; NULL for a text that is none.
+ */
+static pare_status work_of(const pare_jobs *b, const char *file, const char *text, char **out)
+{
+    const pare_recipe_source source = {.file = file, .text = text, .len = strlen(text)};
+    const pare_pass_words *words;
+    pare_recipe recipe;
+    size_t len;
+    *out = NULL;
+    PARE_TRY(pare_pass_words_take(b->a, &words));
+    const pare_status s =
+        pare_recipe_parse(b->cx, b->a, &source, words, pare_pass_count(), &recipe);
+    if (s == PARE_OK)
+        return pare_recipe_normalize(b->cx, b->a, &recipe, words, true, out, &len);
+    if (s != PARE_ENOMEM)
+        pare_ctx_clear(b->cx);
+    return s == PARE_ENOMEM ? s : PARE_OK;
+}
+
+static pare_status compare(const pare_jobs *b, pare_batch_row *r, const char *recipe, found *out)
+{
+    char *text, *work[2] = {NULL};
+    size_t len;
+    pare_status s = pare_file_read(b->cx, b->a, recipe, PARE__BATCH_FILE_CAP, &text, &len);
+    if (s == PARE_OK && strcmp(text, r->text) == 0)
+        return PARE_OK;
+    if (s == PARE_OK)
+        s = work_of(b, recipe, text, &work[0]);
+    if (s == PARE_OK)
+        s = work_of(b, r->recipe, r->text, &work[1]);
+    if (s == PARE_ENOMEM)
+        return s;
+    pare_ctx_clear(b->cx);
+    *out = work[0] && work[1] && strcmp(work[0], work[1]) == 0 ? AKIN : OTHER;
+    (void)snprintf(r->why, sizeof r->why, "%s",
+                   *out == AKIN ? "its recipe has other paths, bounds or exports, so its figures "
+                                  "are not shown until a run looks at it"
+                                : "it was made of another recipe, so its figures are not shown; "
+                                  "--restart makes it anew");
+    return PARE_OK;
+}
+
 static pare_status find(const pare_jobs *b, pare_batch_row *r, found *out)
 {
-    bool same;
     char *const manifest = pare_path_join(b->a, r->output, PARE_MANIFEST_NAME);
     char *const recipe = recipe_of(b, r);
     char *const run = pare_path_join(b->a, r->output, "run.json");
@@ -121,13 +165,7 @@ static pare_status find(const pare_jobs *b, pare_batch_row *r, found *out)
     *out = pare_path_is_file(run) ? WHOLE : damaged(r, "run.json", "missing");
     if (*out == WHOLE)
         PARE_TRY(look_into(b, r, manifest, out));
-    PARE_TRY(pare__batch_holds(b, recipe, r->text, &same));
-    if (same || *out != WHOLE)
-        return PARE_OK;
-    *out = OTHER;
-    (void)snprintf(r->why, sizeof r->why,
-                   "it was made of another recipe, so its figures are not shown");
-    return PARE_OK;
+    return *out == WHOLE ? compare(b, r, recipe, out) : PARE_OK;
 }
 
 /* Whether a file of a row is there, and was changed before --restart. */
@@ -160,14 +198,8 @@ static pare_status find_anew(const pare_jobs *b, pare_batch_row *r, const char *
     return PARE_OK;
 }
 
-/* Whether the job was tried and did not replace what is there: it is no failure that another try
- * could mend. */
-static bool was_refused(const pare_batch_row *r, found is)
-{
-    return (is == OTHER || is == DAMAGED) && strstr(r->why, "--restart") != NULL;
-}
-
-/* What an earlier call said of a job that is not done. */
+/* What an earlier call said of a job that is not done. One that did not replace what is there is no
+ * failure that another try could mend. */
 static pare_status recall(const pare_jobs *b, pare_batch_row *r, found is)
 {
     static const char infeasible[] = "INFEASIBLE";
@@ -179,16 +211,21 @@ static pare_status recall(const pare_jobs *b, pare_batch_row *r, found is)
         pare_file_read(b->cx, b->a, r->failed_file, PARE__BATCH_FILE_CAP, &text, &len);
     if (s == PARE_ENOMEM)
         return s;
+    const size_t line = s == PARE_OK ? strcspn(text, "\n") : 0;
+    const bool refused = s == PARE_OK && strcmp(text + line, "\n" PARE__BATCH_REFUSED "\n") == 0;
+    if (refused && r->anew) {
+        r->state = PARE_BATCH_STALE;
+        return PARE_OK;
+    }
     r->state = PARE_BATCH_FAILED;
-    (void)snprintf(r->why, sizeof r->why, "%.*s", s == PARE_OK ? (int)strcspn(text, "\n") : 0,
-                   s == PARE_OK ? text : "");
+    (void)snprintf(r->why, sizeof r->why, "%.*s", (int)line, s == PARE_OK ? text : "");
     (void)pare_text_printable(r->why);
     pare_ctx_clear(b->cx);
     if (strncmp(r->why, infeasible, sizeof infeasible - 1) == 0) {
         r->state = PARE_BATCH_INFEASIBLE;
         (void)snprintf(r->verdict, sizeof r->verdict, "%s", infeasible);
     }
-    r->refused = r->state == PARE_BATCH_FAILED && was_refused(r, is);
+    r->refused = refused && (is == AKIN || is == OTHER || is == DAMAGED);
     if (r->refused)
         r->state = PARE_BATCH_STALE;
     return PARE_OK;
@@ -198,6 +235,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
 {
     static const pare_batch_state states[] = {[NOTHING] = PARE_BATCH_MISSING,
                                               [WHOLE] = PARE_BATCH_DONE,
+                                              [AKIN] = PARE_BATCH_STALE,
                                               [OTHER] = PARE_BATCH_STALE,
                                               [DAMAGED] = PARE_BATCH_STALE};
     found is;
@@ -207,7 +245,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     if (r->ran && r->state != PARE_BATCH_DONE)
         return PARE_OK;
     r->why[0] = '\0';
-    r->refused = false;
+    r->refused = r->stays = false;
     PARE_TRY(find(b, r, &is));
     if (r->ran && is == DAMAGED) { /* `compress` does not miss a run.json */
         r->state = PARE_BATCH_STALE;
@@ -220,29 +258,16 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
         return PARE_OK;
     PARE_TRY(find_anew(b, r, partial));
     r->state = states[is];
+    r->stays = !r->anew && (is == OTHER || is == DAMAGED);
     if (pare_path_is_directory(partial)) {
         r->state = PARE_BATCH_UNFINISHED;
         r->why[0] = '\0';
+        r->stays = false;
     } else if (r->state == PARE_BATCH_DONE && r->anew) {
         r->state = PARE_BATCH_STALE;
         (void)snprintf(r->why, sizeof r->why, "--restart was stopped before it");
     }
     return r->state == PARE_BATCH_DONE ? PARE_OK : recall(b, r, is);
-}
-
-pare_status pare__batch_refusal(const pare_jobs *b, pare_batch_row *r)
-{
-    char why[PARE_BATCH_WHY];
-    found is;
-    const pare_mark mark = pare_arena_mark(b->a);
-    memcpy(why, r->why, sizeof why);
-    const pare_status s = find(b, r, &is);
-    memcpy(r->why, why, sizeof why);
-    pare_arena_rewind(b->a, mark);
-    r->refused = s == PARE_OK && was_refused(r, is);
-    if (r->refused)
-        r->state = PARE_BATCH_STALE;
-    return s;
 }
 
 bool pare__batch_stops(const pare_batch_row *r)

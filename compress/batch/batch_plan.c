@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compress/plan/chain.h"
+#include "compress/plan/fallback_sizes.h"
 #include "compress/plan/plan.h"
 #include "compress/plan/plan_time.h"
 #include "compress/plan/plan_walks.h"
@@ -58,6 +59,23 @@ static double spared(const pare_plan *plan, const pare_plan_estimate *time)
     return time->phase[PARE_PHASE_WEIGH] + (plan->kept.used ? kept : 0);
 }
 
+/* What is larger than it may be gives way to the first fallback that is not. */
+static pare_status take_fallback(const pare_jobs *b, const pare_job *job, const pare_recipe *r,
+                                 pare_batch_plan_row *out)
+{
+    pare_fallback_size *size;
+    size_t i = 0;
+    PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, r, &size));
+    while (i < r->fallbacks && (size[i].why || !size[i].feasible))
+        i++;
+    out->falls_back = i < r->fallbacks;
+    if (out->falls_back) {
+        out->bytes = size[i].bytes;
+        out->bits = size[i].bits_per_weight;
+    }
+    return PARE_OK;
+}
+
 static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const pare_job *job)
 {
     pare_batch_plan_row *const out = &p->row[row];
@@ -85,7 +103,7 @@ static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const 
         out->planned = true;
     }
     pare_plan_close(&plan);
-    return s;
+    return s == PARE_OK && out->infeasible ? take_fallback(b, job, &plan.recipe, out) : s;
 }
 
 static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
@@ -121,35 +139,80 @@ static void add_up(pare_batch_plan *p, const pare_batch_plan_row *r)
     p->seconds += r->seconds - (r->shared_seconds > 0 ? r->shared_seconds : 0);
 }
 
+/* Nothing of a job is done that a run would refuse, or that only looks whether it is done. */
+static bool is_stale(const pare_jobs *b, const pare_batch_row *r)
+{
+    return !b->opts->restart &&
+           (r->stays || r->refused || (r->state == PARE_BATCH_STALE && !r->anew));
+}
+
+/* Whether it writes nothing, so that jobs that wait for it wait in vain. */
+static bool stops(const pare_batch_plan_row *r)
+{
+    return r->status != PARE_OK || (r->infeasible && !r->falls_back);
+}
+
+static void find_waiting(const pare_jobs *b, pare_batch_plan_row *row)
+{
+    for (size_t i = 0; i < b->rows; i++) {
+        size_t at = i;
+        while ((row[i].planned || row[i].later) && b->row[at].job->after != at) {
+            at = b->row[at].job->after;
+            if (!stops(&row[at]))
+                continue;
+            row[i].planned = row[i].later = false;
+            (void)snprintf(row[i].why, sizeof row[i].why, "waits: %s is not done",
+                           b->row[b->row[i].job->after].job->name);
+        }
+    }
+}
+
+static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
+{
+    pare_batch_plan_row *const out = &p->row[row];
+    const pare_batch_row *const r = out->row;
+    if (is_stale(b, r)) {
+        out->stale = true;
+        out->status = r->stays || r->refused ? PARE_EEXISTS : PARE_OK;
+        (void)snprintf(out->why, sizeof out->why, "stale: %.1000s", r->why);
+        return PARE_OK;
+    }
+    out->later = !has_model(b, r);
+    if (out->later) {
+        (void)snprintf(out->why, sizeof out->why, "planned once %s is done",
+                       b->row[r->job->after].job->name);
+        return PARE_OK;
+    }
+    const pare_mark mark = pare_arena_mark(b->a);
+    const pare_status s = plan_job(b, p, row);
+    pare_arena_rewind(b->a, mark);
+    if (s == PARE_OK || s == PARE_EINTERRUPTED || (s == PARE_ENOMEM && !b->cx->what[0]))
+        return s;
+    (void)snprintf(out->why, sizeof out->why, "%s", b->cx->what);
+    pare_ctx_clear(b->cx);
+    out->planned = false; /* of a chain, the first may be */
+    out->status = s;
+    return PARE_OK;
+}
+
 pare_status pare_batch_plan_make(pare_jobs *b, pare_batch_plan *out)
 {
     *out = (pare_batch_plan){.row = PARE_NEW(b->a, pare_batch_plan_row, b->rows)};
     if (!out->row)
         return PARE_ENOMEM;
     for (size_t i = 0; i < b->rows; i++) {
-        pare_batch_plan_row *const r = &out->row[i];
-        *r = (pare_batch_plan_row){.row = &b->row[i]};
-        if (!b->row[i].mine || (b->row[i].state == PARE_BATCH_DONE && !b->opts->restart))
-            continue;
-        if (!has_model(b, r->row)) {
-            (void)snprintf(r->why, sizeof r->why, "planned once %s is done",
-                           b->row[r->row->job->after].job->name);
-            continue;
-        }
-        const pare_mark mark = pare_arena_mark(b->a);
-        const pare_status s = plan_job(b, out, i);
-        pare_arena_rewind(b->a, mark);
-        if (s == PARE_ENOMEM && !b->cx->what[0])
-            return s;
-        PARE_TRY(s == PARE_EINTERRUPTED ? s : PARE_OK);
-        if (s == PARE_OK) {
+        out->row[i] = (pare_batch_plan_row){.row = &b->row[i]};
+        if (b->row[i].mine && (b->row[i].state != PARE_BATCH_DONE || b->opts->restart))
+            PARE_TRY(plan_row(b, out, i));
+    }
+    find_waiting(b, out->row);
+    for (size_t i = 0; i < b->rows; i++) {
+        const pare_batch_plan_row *const r = &out->row[i];
+        if (r->planned && !stops(r))
             add_up(out, r);
-            continue;
-        }
-        (void)snprintf(r->why, sizeof r->why, "%s", b->cx->what);
-        pare_ctx_clear(b->cx);
-        r->status = s;
-        out->failed++;
+        out->later += r->later;
+        out->stale += r->stale && r->status != PARE_OK;
+        out->failed += !r->stale && r->status != PARE_OK;
     }
     return PARE_OK;
 }

@@ -32,9 +32,9 @@ static pare_status start(runner *r, pare_batch_row *row)
 {
     pare_jobs *const b = r->b;
     char threads[NUMBER], ram[NUMBER];
-    const char *argv[ARGS] = {"pare",    "compress",  row->recipe, "--share",
-                              b->shared, "--threads", threads};
-    size_t args = 7;
+    const char *argv[ARGS] = {"pare",    PARE_BATCH_CHILD, "compress",  row->recipe,
+                              "--share", b->shared,        "--threads", threads};
+    size_t args = 8;
     (void)snprintf(threads, sizeof threads, "%zu", r->threads);
     (void)snprintf(ram, sizeof ram, "%llu", (unsigned long long)r->ram);
     if (r->ram) {
@@ -108,7 +108,10 @@ static void tell_end(runner *r, const pare_batch_row *row)
 /* Why it failed. */
 static void take_why(const pare_jobs *b, pare_batch_row *row, int status, const char *said)
 {
-    row->state = *said ? PARE_BATCH_INFEASIBLE : PARE_BATCH_FAILED;
+    row->refused = WIFEXITED(status) && WEXITSTATUS(status) == PARE_BATCH_OTHER;
+    row->state = *said          ? PARE_BATCH_INFEASIBLE
+                 : row->refused ? PARE_BATCH_STALE
+                                : PARE_BATCH_FAILED;
     if (WIFSIGNALED(status))
         (void)snprintf(row->why, sizeof row->why,
                        "ended by signal %d; the same command continues it", WTERMSIG(status));
@@ -119,8 +122,6 @@ static void take_why(const pare_jobs *b, pare_batch_row *row, int status, const 
     else
         pare__batch_said(row->log, "error: ", row->why);
     pare__batch_failed(b, row);
-    if (row->state == PARE_BATCH_FAILED && pare__batch_refusal(b, row) != PARE_OK)
-        pare_ctx_clear(b->cx);
 }
 
 /* What a finished job says of its verdict, "REGRESSION: kl <= 1 is not kept: 2", holds, whatever
@@ -197,6 +198,8 @@ static pare_status settle(runner *r)
         r->all += row->mine;
         if (!row->mine)
             continue;
+        if (row->state == PARE_BATCH_DONE)
+            (void)unlink(row->failed_file); /* it is of a try before */
         if (row->state == PARE_BATCH_DONE && !row->job->recipe.exports) {
             kept++;
             continue;

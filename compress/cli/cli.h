@@ -35,6 +35,7 @@ typedef struct pare_cli {
     bool json;                  /* --format json */
     bool refused;               /* the result does not keep to what is required: exit 6 */
     bool fallback;              /* --strict, and a numeric fallback was used: exit 3 */
+    bool of_batch, other;       /* a job of a batch; what is there is of another job */
     const char *program;        /* argv[0] */
     struct pare_device *device; /* where models run; NULL: the CPU */
     bool device_or_cpu;         /* --device auto */

@@ -161,17 +161,23 @@ static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
                          pare_units_bytes(r->bytes, x), r->bits, pare_units_bytes(r->memory, y),
                          pare_units_seconds(r->seconds - shared, z),
                          !r->infeasible  ? ""
-                         : r->falls_back ? "; INFEASIBLE, so a fallback is tried"
+                         : r->falls_back ? "; of a fallback: the recipe itself is INFEASIBLE"
                                          : "; INFEASIBLE, so nothing is written");
         else
             (void)printf("%-*s  %s\n", (int)width, r->row->job->name, plan_state(r));
     }
-    (void)printf("%zu of %zu job%s to do: %s of files, %s at most in one job, about %s one after "
-                 "the other\n",
-                 p->planned, b->rows, b->rows == 1 ? "" : "s", pare_units_bytes(p->bytes, x),
-                 pare_units_bytes(p->memory, y), pare_units_seconds(p->seconds, z));
+    (void)printf("%zu of %zu job%s to do", p->planned + p->later, b->rows, pare_plural(b->rows));
+    if (p->later)
+        (void)printf(", %zu of which %s planned once %s there", p->later,
+                     p->later == 1 ? "is" : "are", p->later == 1 ? "its model is" : "models are");
+    (void)printf(": %s of files, %s at most in one job, about %s one after the other\n",
+                 pare_units_bytes(p->bytes, x), pare_units_bytes(p->memory, y),
+                 pare_units_seconds(p->seconds, z));
     if (p->failed)
         (void)printf("%zu would fail\n", p->failed);
+    if (p->stale)
+        (void)printf("%zu %s stale and would be refused; --restart makes all jobs anew\n", p->stale,
+                     p->stale == 1 ? "is" : "are");
     (void)printf("output in %s\n", b->output);
 }
 
@@ -226,10 +232,10 @@ static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch
         if (s == PARE_EIO)
             break;
     }
-    if (p->failed == 1)
+    if (p->failed + p->stale == 1)
         return pare_fail(&cli->cx, s, "%s: %s", first->row->job->name, first->why);
     return pare_fail(&cli->cx, s, "%zu jobs would fail, as the list says; the first is %s: %s",
-                     p->failed, first->row->job->name, first->why);
+                     p->failed + p->stale, first->row->job->name, first->why);
 }
 
 /* A job that cannot be planned would fail. */
@@ -243,7 +249,7 @@ static pare_status dry_run(pare_cli *cli, const pare_args *args, pare_jobs *b)
         PARE_TRY(print_plan_json(cli, b, &p));
     else
         print_plan(b, &p);
-    return p.failed ? fail_plan(cli, b, &p) : PARE_OK;
+    return p.failed + p.stale ? fail_plan(cli, b, &p) : PARE_OK;
 }
 
 /* What can be done about jobs that are not done. */

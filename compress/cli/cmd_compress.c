@@ -392,6 +392,7 @@ static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job 
     if (pare_world_rank(&cli->cx) > 0)
         return s;
     tell_end(cli, &result);
+    cli->other = result.other;
     PARE_TRY(s);
     cli->fallback = pare_args_given(args, "strict") && result.report.fallbacks > 0;
     const pare_gate *const v = result.report.verdict;

@@ -57,6 +57,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     pare_chain chain;
     pare_plan plan[2] = {{0}};
     pare_plan_estimate time[2];
+    pare_fallback_size *size = NULL; /* of the last, which alone has fallbacks */
     PARE_TRY(pare_job_device(cli, args));
     PARE_TRY(pare_job_read(cli, args, &job));
     job.strict = pare_args_given(args, "strict");
@@ -69,11 +70,15 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
         if (s == PARE_OK)
             s = pare_plan_time(&cli->cx, &plan[i], &time[i]);
     }
+    if (s == PARE_OK)
+        s = pare_plan_fallback_sizes(&cli->cx, &cli->arena, &chain.job[chain.jobs - 1],
+                                     &plan[chain.jobs - 1].recipe, &size);
     if (s == PARE_OK && cli->json)
-        s = pare__plan_print_json(cli, plan, time, chain.jobs);
+        s = pare__plan_print_json(cli, plan, time, chain.jobs, size);
     for (size_t i = 0; i < chain.jobs && s == PARE_OK && !cli->json; i++) {
         print_part(&plan[i]);
-        s = pare__plan_print_text(&cli->arena, &plan[i], &time[i], pare_args_given(args, "all"));
+        s = pare__plan_print_text(&cli->arena, &plan[i], &time[i], size,
+                                  pare_args_given(args, "all"));
     }
     pare_plan_close(&plan[1]);
     pare_plan_close(&plan[0]);

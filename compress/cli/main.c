@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compress/batch/batch.h"
 #include "compress/bench/bench.h"
 #include "compress/cli/cli.h"
 #include "compress/cli/early.h"
@@ -286,9 +287,11 @@ int main(int argc, char **argv)
     const size_t stack = pare_early_end();
     if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
         return pare_bench_child(argc, argv);
+    const bool of_batch = argc > 1 && strcmp(argv[1], PARE_BATCH_CHILD) == 0;
     static pare_cli cli; /* its address is kept by the allocator hook */
     pare_ctx_init(&cli.cx);
     cli.cx.interrupt = &interrupt;
+    cli.of_batch = of_batch;
     cli.program = argc > 0 ? argv[0] : "pare";
     pare_screen_init(&cli.screen, &cli.cx);
     install_signals();
@@ -300,7 +303,7 @@ int main(int argc, char **argv)
                       "limit",
                       stack / 1024);
     if (s == PARE_OK)
-        s = run(&cli, argc, argv);
+        s = run(&cli, argc - of_batch, argv + of_batch);
     if (s == PARE_OK)
         s = flush(&cli);
     pare_screen_end(&cli.screen);
@@ -312,5 +315,5 @@ int main(int argc, char **argv)
     pare_arena_release(&cli.arena);
     pare_pool_free(&cli.cx, cli.cx.pool);
     end_signals();
-    return code;
+    return cli.of_batch && cli.other && s != PARE_OK ? PARE_BATCH_OTHER : code;
 }

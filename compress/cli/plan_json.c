@@ -182,6 +182,29 @@ static void put_requirements(pare_json_writer *w, const pare_plan *p)
     pare_json_put_integer(w, "fallbacks", (int64_t)r->fallbacks);
 }
 
+static void put_fallbacks(pare_json_writer *w, const pare_recipe *r, const pare_fallback_size *size)
+{
+    pare_json_open_array(w, "fallback_plans");
+    for (size_t i = 0; i < r->fallbacks; i++) {
+        const pare_fallback_size *const x = &size[i];
+        pare_json_open_object(w, NULL);
+        pare_json_open_array(w, "settings");
+        for (size_t j = 0; j < r->fallback[i].count; j++)
+            pare_json_put_text(w, NULL, r->fallback[i].item[j].text);
+        pare_json_close(w);
+        if (x->why) {
+            pare_json_put_text(w, "reason", x->why);
+        } else {
+            pare_json_put_bool(w, "feasible", x->feasible);
+            pare_json_put_integer(w, "packed_bytes", (int64_t)x->bytes);
+            pare_json_put_bool(w, "packed_bytes_exact", x->exact);
+            pare_json_put_finite(w, "bits_per_weight", x->bits_per_weight);
+        }
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 /* What the calibration is to give them, where it looks at them. */
 static void put_experts(pare_json_writer *w, const pare_plan *p)
 {
@@ -236,7 +259,7 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
 }
 
 pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_plan_estimate *time,
-                                  size_t jobs)
+                                  size_t jobs, const pare_fallback_size *size)
 {
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
@@ -247,6 +270,7 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
         pare_json_close(w);
     }
     put_plan(w, &p[jobs - 1], &time[jobs - 1]);
+    put_fallbacks(w, &p[jobs - 1].recipe, size);
     pare_json_close(w);
     return pare_cli_print(w);
 }

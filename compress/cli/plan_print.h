@@ -3,6 +3,7 @@
 #define PARE_COMPRESS_PLAN_PRINT_H
 
 #include "compress/cli/cli.h"
+#include "compress/plan/fallback_sizes.h"
 #include "compress/plan/plan_time.h"
 
 /* Says that the disk was not measured; takes the reason. */
@@ -23,14 +24,16 @@ bool pare__plan_infeasible(const pare_plan *p, const pare_requirement *r);
 /* The linears, or the tensors of a structured plan; `all`: one line for each. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_print_list(pare_arena *a, const pare_plan *p, bool all);
 
-/* The list and everything else. PARE_ENOMEM. */
+/* The list and everything else; size [p->recipe.fallbacks]. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p,
-                                               const pare_plan_estimate *time, bool all);
+                                               const pare_plan_estimate *time,
+                                               const pare_fallback_size *size, bool all);
 
-/* One object of the last of the jobs, each linear by itself; the one in front of it as a member.
- * PARE_ENOMEM, PARE_EIO. */
+/* One object of the last of the jobs, whose fallbacks `size` is of, each linear by itself; the one
+ * in front of it as a member. PARE_ENOMEM, PARE_EIO. */
 PARE_CHECKED pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p,
-                                               const pare_plan_estimate *time, size_t jobs);
+                                               const pare_plan_estimate *time, size_t jobs,
+                                               const pare_fallback_size *size);
 
 /* Temporary data of the job in pare_scratch_directory(): weights that are not viewed in place. */
 static inline uint64_t pare__plan_temporary(const pare_plan *plan)

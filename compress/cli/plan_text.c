@@ -204,8 +204,9 @@ static void print_exports(const pare_plan *p)
         const pare_export_result *const r = &x->result;
         const char *before = "";
         char bytes[PARE_UNIT_TEXT], types[PARE_EXPORT_TEXT];
-        (void)printf("%-17s %s to %s, %llu bytes (%s), exact%s\n", "export", x->target->name,
-                     x->path, (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
+        (void)printf("%-17s %s to %s, %llu bytes (%s)%s%s\n", "export", x->target->name, x->path,
+                     (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
+                     p->structured ? "" : ", exact",
                      !p->settled.export[i].taken ? ""
                      : p->settled.finished       ? "   (exists)"
                                                  : "   (exists; compress will ask for --restart)");
@@ -297,7 +298,22 @@ bool pare__plan_infeasible(const pare_plan *p, const pare_requirement *r)
            (double)p->settled.packed_bytes > r->bound;
 }
 
-static void print_requirements(const pare_plan *p)
+/* Which settings, and what they come to. */
+static void print_fallback(const pare_texts *fallback, const pare_fallback_size *x)
+{
+    char text[PARE_UNIT_TEXT];
+    (void)printf("%-17s ", "");
+    for (size_t i = 0; i < fallback->count; i++)
+        (void)printf("%s%s", i ? ", " : "", fallback->item[i].text);
+    if (x->why)
+        (void)printf(": %s\n", x->why);
+    else
+        (void)printf(": %s%s, %.3f bits per weight%s\n", x->exact ? "" : "about ",
+                     pare_units_bytes(x->bytes, text), x->bits_per_weight,
+                     x->feasible ? "" : "   INFEASIBLE: the files are larger");
+}
+
+static void print_requirements(const pare_plan *p, const pare_fallback_size *size)
 {
     const pare_recipe *const r = &p->recipe;
     for (size_t i = 0; i < r->requirements; i++) {
@@ -307,6 +323,8 @@ static void print_requirements(const pare_plan *p)
     }
     if (r->fallbacks)
         (void)printf("%-17s %zu, tried in turn where one is not kept\n", "fallbacks", r->fallbacks);
+    for (size_t i = 0; i < r->fallbacks; i++)
+        print_fallback(&r->fallback[i], &size[i]);
 }
 
 static void print_disk(const pare_plan *p)
@@ -320,7 +338,7 @@ static void print_disk(const pare_plan *p)
 }
 
 pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_plan_estimate *time,
-                                  bool all)
+                                  const pare_fallback_size *size, bool all)
 {
     char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
     PARE_TRY(pare__plan_print_list(a, p, all));
@@ -369,7 +387,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     print_experts(p);
     print_training(p);
     print_evaluation(p);
-    print_requirements(p);
+    print_requirements(p, size);
     print_exports(p);
     print_memory(p);
     print_disk(p);

@@ -111,6 +111,87 @@ static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export
     return describe(a, plan, &out->shape);
 }
 
+enum { ROW_NAME = 512 };
+
+static uint64_t elements(const pare_tensor *t)
+{
+    uint64_t count = 1;
+    for (size_t i = 0; i < t->rank; i++)
+        count *= t->shape[i];
+    return count;
+}
+
+/* A plain checkpoint is smaller than the model, of the same kind: the model as it is, and what a
+ * structured pass adds to it (biases). *more: elements that the checkpoint does not have. */
+static pare_status find_floats(pare_arena *a, const pare_plan *plan, pare_export_source *out,
+                               uint64_t *more)
+{
+    const pare_packed_layout *const l = &plan->settled.layout;
+    const pare_checkpoint *const ck = &plan->checkpoint;
+    size_t count = ck->tensors;
+    pare_tensor *const tensor = PARE_NEW(a, pare_tensor, count + l->entries);
+    if (!tensor)
+        return PARE_ENOMEM;
+    memcpy(tensor, ck->tensor, count * sizeof *tensor);
+    for (size_t i = 0; i < l->entries; i++)
+        if (!pare_checkpoint_find(ck, l->entry[i].tensor.name)) {
+            tensor[count] = l->entry[i].tensor;
+            tensor[count++].data = NULL;
+        }
+    qsort(tensor, count, sizeof *tensor, by_name);
+    *more = 0;
+    for (size_t i = 0; i < count; i++)
+        *more += elements(&tensor[i]);
+    for (size_t i = 0; i < l->entries; i++)
+        *more -= elements(&l->entry[i].tensor);
+    *out =
+        (pare_export_source){.ck = ck, .model = &plan->model, .tensor = tensor, .tensors = count};
+    return pare_export_describe(a, &plan->model, ck->config, NULL, 0, &out->shape);
+}
+
+/* Linears of blocks that are not in the checkpoint leave the result. */
+static void keep_rows(const pare_packed_layout *l, pare_export_result *r)
+{
+    char name[ROW_NAME];
+    size_t rows = 0;
+    memset(r->count, 0, sizeof r->count);
+    for (size_t i = 0; i < r->rows; i++) {
+        const pare_export_row *const row = &r->row[i];
+        (void)snprintf(name, sizeof name, "%s.weight", row->name);
+        if (!row->again && !pare_packed_find(l, name))
+            continue;
+        r->count[row->fate] += !row->again;
+        r->row[rows++] = *row;
+    }
+    r->rows = rows;
+}
+
+/* What pare export makes of a plain checkpoint. */
+static pare_status plan_floats(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                               const pare_recipe_export *x, pare_plan_export *out)
+{
+    const pare_export_target *const t = out->target;
+    pare_export_source source;
+    uint64_t more;
+    if (t->kind != PARE_EXPORT_FILE || t->fate != PARE_EXPORT_ROUNDED)
+        return pare_recipe_fail(cx, x->place,
+                                "what this recipe writes is a plain checkpoint, which other "
+                                "programs read as it is (where its blocks differ in width, only "
+                                "pare does); gguf:f16 makes a file for llama.cpp of it, also where "
+                                "widths differ%s%s",
+                                t->fate == PARE_EXPORT_ROUNDED ? ""
+                                                               : ", and a quantizer behind "
+                                                                 "these passes one for ",
+                                t->fate == PARE_EXPORT_ROUNDED ? "" : t->name);
+    PARE_TRY(pare_export_check_widths(cx, t, &plan->out));
+    PARE_TRY(find_floats(a, plan, &source, &more));
+    PARE_TRY(pare_export_outline(cx, a, &source, t, x->ranks, plan->job->strict, &out->result));
+    const uint64_t less = more * pare_dtype_bits(PARE_F16) / 8;
+    out->result.bytes -= less < out->result.bytes ? less : 0;
+    keep_rows(&plan->settled.layout, &out->result);
+    return PARE_OK;
+}
+
 /* Whether an export is older than the finished output, which took the place of the one it was made
  * of. */
 static pare_status is_stale(pare_arena *a, const pare_plan *plan, const pare_plan_export *x,
@@ -178,14 +259,10 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *a, pare_plan *plan,
     pare_plan_export *const out = &plan->export[i];
     PARE_TRY(find_target(cx, &x->format, &out->target));
     PARE_TRY(resolve_path(cx, a, plan, i, &out->path));
-    if (plan->structured)
-        return pare_recipe_fail(cx, x->place,
-                                "what this recipe writes is a plain checkpoint, which other "
-                                "programs read as it is (where its blocks differ in width, only "
-                                "pare does); leave export out. pare export --format gguf:f16 makes "
-                                "a file for llama.cpp of it then, also where widths differ");
-    const pare_status s =
-        pare_export_outline(cx, a, source, out->target, x->ranks, plan->job->strict, &out->result);
+    const pare_status s = plan->structured
+                              ? plan_floats(cx, a, plan, x, out)
+                              : pare_export_outline(cx, a, source, out->target, x->ranks,
+                                                    plan->job->strict, &out->result);
     if (s != PARE_OK)
         return refuse(cx, x->place, s);
     if (out->result.ram_bytes > plan->export_ram_bytes)

@@ -50,6 +50,7 @@ typedef struct pare_compress_result {
     const pare_texts *fallback; /* [attempts - 1] */
     bool again; /* the artifact was there already: of `report`, only output, verdict and fallbacks
                    are filled */
+    bool other; /* it failed because what is there is of another job: --restart replaces it */
 } pare_compress_result;
 
 #endif

@@ -230,6 +230,7 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
     pare_json_free(manifest);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
+    out->other = difference[0] != '\0';
     if (difference[0] && plan->job->text) /* a recipe that a search wrote */
         return pare_fail(run->cx, PARE_EEXISTS,
                          "%s: the output exists already, and belongs to another job: what the "

@@ -19,7 +19,7 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
         pare_ctx_step(run->cx, evaluates ? PARE__PHASE_EVALUATE : PARE__PHASE_EXPORT, step);
     }
     if (kind == PARE_EVENT_NOTICE)
-        pare__run_warned(run, text);
+        pare_warnings_keep(&run->warnings, run->a, text);
     if (!run->events || !run->events->event)
         return;
     const pare_event e = {.kind = kind,

@@ -16,6 +16,7 @@
 #include "compress/run/run_phases.h"
 #include "compress/run/run_team.h"
 #include "compress/run/run_warnings.h"
+#include "compress/text/warnings.h"
 #include "formats/packed_map.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
@@ -74,7 +75,7 @@ struct pare_run {
     pare_lock *lock;                 /* of the output */
     bool made;                       /* the folder of the work was not there */
     pare_teller teller;              /* makes notices */
-    pare_run_warnings warnings;
+    pare_warnings warnings;
     bool told_thin; /* that linears of some block get too little calibration */
     const char *recipe_portable;
     uint8_t training_asked[16]; /* hash of the settings of the step that trains */

@@ -7,11 +7,6 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/run/run_internal.h"
 
-typedef struct pare_run_warning {
-    struct pare_run_warning *next;
-    const char *text;
-} pare_run_warning;
-
 bool pare__run_harmed(const pare_training_result *t)
 {
     return t && t->kl_after > t->kl_before;
@@ -25,26 +20,6 @@ const char *pare__run_harm_text(const pare_run *run, const pare_training_result 
                    "%.4f after it; take a smaller rate, or more windows",
                    pare_passes[run->plan->training->pass]->name, t->kl_before, t->kl_after);
     return text;
-}
-
-void pare__run_warned(pare_run *run, const char *notice)
-{
-    static const char mark[] = "warning: ";
-    pare_run_warnings *const all = &run->warnings;
-    if (strncmp(notice, mark, sizeof mark - 1) != 0)
-        return;
-    notice += sizeof mark - 1;
-    for (const pare_run_warning *w = all->first; w; w = w->next)
-        if (strcmp(w->text, notice) == 0)
-            return;
-    pare_run_warning *const w = PARE_NEW(run->a, pare_run_warning, 1);
-    const char *const text = w ? pare_arena_text(run->a, notice, strlen(notice)) : NULL;
-    all->lost |= !text;
-    if (!text)
-        return;
-    *w = (pare_run_warning){NULL, text};
-    *(all->last ? &all->last->next : &all->first) = w;
-    all->last = w;
 }
 
 /* Unless another holds the text: what the plan says is told with what it is about in front. */
@@ -72,12 +47,12 @@ pare_status pare__run_take_warnings(pare_run *run, pare_report *r)
 {
     char text[PARE_SHORTAGE_TEXT], harm[PARE_RUN_HARM_TEXT];
     pare_shortage s;
-    size_t told = 1; /* of the training */
-    for (const pare_run_warning *w = run->warnings.first; w; w = w->next)
-        told++;
+    const size_t told = run->warnings.count + 1; /* and of the training */
+    const char **list;
+    PARE_TRY(pare_warnings_list(&run->warnings, run->a, &list));
     const char **const warning =
         PARE_NEW(run->a, const char *, run->plan->recipe.steps + r->evaluations + told);
-    if (!warning || run->warnings.lost)
+    if (!warning)
         return PARE_ENOMEM;
     r->warning = warning;
     for (size_t i = 0; i < r->evaluations; i++)
@@ -88,7 +63,7 @@ pare_status pare__run_take_warnings(pare_run *run, pare_report *r)
                 put(run, r, warning, pare_shortage_text(run->plan, &run->settled, step, &s, text)));
     if (pare__run_harmed(run->training))
         PARE_TRY(put(run, r, warning, pare__run_harm_text(run, run->training, harm)));
-    for (const pare_run_warning *w = run->warnings.first; w; w = w->next)
-        PARE_TRY(put(run, r, warning, w->text));
+    for (size_t i = 0; i < run->warnings.count; i++)
+        PARE_TRY(put(run, r, warning, list[i]));
     return PARE_OK;
 }

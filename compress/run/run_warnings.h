@@ -6,20 +6,11 @@
 
 typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 
-/* What was told on the way, in its order. */
-typedef struct pare_run_warnings {
-    struct pare_run_warning *first, *last;
-    bool lost; /* memory ended */
-} pare_run_warnings;
-
 /* Whether a training made the model worse on the windows held out; and what is said of it. */
 bool pare__run_harmed(const pare_training_result *t);
 enum { PARE_RUN_HARM_TEXT = 256 };
 const char *pare__run_harm_text(const pare_run *run, const pare_training_result *t,
                                 char text[PARE_RUN_HARM_TEXT]);
-
-/* Keeps a notice that is a warning, once. */
-void pare__run_warned(pare_run *run, const char *notice);
 
 /* Fills r->warning: what the plan warns of, evaluations that ran elsewhere, a training that did
  * harm, and what was told on the way. PARE_ENOMEM. */

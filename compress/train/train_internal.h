@@ -8,15 +8,10 @@
 #include "compress/output/journal.h"
 #include "compress/output/output_swap.h"
 #include "compress/plan/job_paths.h"
+#include "compress/text/warnings.h"
 #include "compress/train/train_job.h"
 #include "formats/packed.h"
 #include "recipes/train_recipe.h"
-
-/* Texts of warnings, without the mark in front; those that come when it is full are told alone. */
-typedef struct pare_train_warnings {
-    const char *text[16];
-    size_t count;
-} pare_train_warnings;
 
 typedef struct pare_training {
     pare_ctx *cx;
@@ -26,7 +21,7 @@ typedef struct pare_training {
     pare_arena own;     /* leaves and the student */
     const pare_job *job;
     const pare_teller *teller;
-    pare_train_warnings *warned;
+    pare_warnings *warned;
     double began, started, joules;          /* the job, the steps; of cx->energy then */
     pare_param params[PARE_PARAMS_MAX + 1]; /* of `train` */
     pare_train_recipe recipe;

@@ -30,23 +30,6 @@
 enum { NOTICES = 10 };
 #define OTHER_SETTINGS "the saved state of the training is of other settings: training begins anew"
 
-static void keep_warning(const pare_training *t, const char *text)
-{
-    static const char mark[] = "warning: ";
-    pare_train_warnings *const all = t->warned;
-    if (strncmp(text, mark, sizeof mark - 1) != 0)
-        return;
-    text += sizeof mark - 1;
-    for (size_t i = 0; i < all->count; i++)
-        if (strcmp(all->text[i], text) == 0)
-            return;
-    const char *const own = all->count < sizeof all->text / sizeof *all->text
-                                ? pare_arena_text(t->a, text, strlen(text))
-                                : NULL;
-    if (own)
-        all->text[all->count++] = own;
-}
-
 void pare__train_tell(const pare_training *t, const char *fmt, ...)
 {
     char text[1024];
@@ -55,7 +38,7 @@ void pare__train_tell(const pare_training *t, const char *fmt, ...)
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     pare_teller_say(t->teller, "%s", text);
-    keep_warning(t, text);
+    pare_warnings_keep(t->warned, t->a, text);
 }
 
 static pare_job_path output_path(const pare_training *t)
@@ -445,6 +428,12 @@ static pare_status prepare(pare_training *t, pare_train_done *out)
     return settle(t);
 }
 
+static pare_status take_warnings(const pare_training *t, pare_train_done *out)
+{
+    out->warnings = t->warned->count;
+    return pare_warnings_list(t->warned, t->a, &out->warning);
+}
+
 static pare_status fill(pare_training *t, pare_train_done *out)
 {
     pare_config *const config = PARE_NEW(t->a, pare_config, 1);
@@ -455,14 +444,12 @@ static pare_status fill(pare_training *t, pare_train_done *out)
     out->config = config;
     out->resumed = t->begun;
     out->harmed = is_worse(t);
-    out->warnings = t->warned->count;
-    return PARE_OK;
+    return take_warnings(t, out);
 }
 
 /* What is known before it begins. */
 static void describe(const pare_training *t, pare_train_done *out)
 {
-    out->warning = t->warned->text;
     out->output = t->place.output;
     out->dtype = pare_dtype_name(t->dtype);
     out->windows = t->windows.count / t->window;
@@ -539,7 +526,7 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
     PARE_TRY(check_room(t, out));
     if (pare_few_held_text("training", out->held_out, "a larger held_out", few))
         pare__train_tell(t, "warning: %s", few);
-    out->warnings = t->warned->count;
+    PARE_TRY(take_warnings(t, out));
     if (t->job->plan_only)
         return time_step(t, out);
     PARE_TRY(pare__train_claim_work(t));
@@ -570,7 +557,7 @@ pare_status pare_train_job(pare_ctx *cx, pare_arena *a, const pare_job *job,
     const double started = pare_seconds();
     const size_t limit = cx->limit_bytes;
     *out = (pare_train_done){0};
-    pare_train_warnings *const warned = PARE_NEW(a, pare_train_warnings, 1);
+    pare_warnings *const warned = PARE_NEW(a, pare_warnings, 1);
     if (!warned)
         return PARE_ENOMEM;
     pare_training t = {.cx = cx,

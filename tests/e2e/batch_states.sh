@@ -54,6 +54,46 @@ says '^bits8  *stale'
 mv run.json one/bits8/run.json
 run 0 jobs.yaml --output one
 
+# A plan says of stale jobs what a run does with them. Their paths are longer than what is kept of an
+# error.
+deep=deep
+for level in 1 2 3 4 5 6; do deep=$deep/$(printf 'd%.0s' $(seq 200)); done
+mkdir -p $deep
+cp -rp one $deep/stale
+sed 's/group: 64/group: 32/' base.yaml >narrow.yaml
+cat >narrow_jobs.yaml <<END
+pare: 1
+recipe: narrow.yaml
+matrix: {bits: [4, 8]}
+include:
+  - {name: behind, bits: 4, after: bits4}
+  - {name: new, bits: 3}
+END
+run 2 narrow_jobs.yaml --output $deep/stale --dry-run
+says '^bits4  *stale: it was made of another recipe'
+says '^behind  *waits: bits4 is not done'
+says '^1 of 4 jobs to do'
+says '^2 are stale and would be refused'
+says 'error: 2 jobs would fail'
+run 1 narrow_jobs.yaml --output $deep/stale
+for turn in 1 2; do
+    says '^bits4  *stale'
+    says '^behind  *waits'
+    says '^1 of 4 jobs done'
+    run 1 narrow_jobs.yaml --output $deep/stale --summary
+done
+run 0 narrow_jobs.yaml --output $deep/stale --dry-run --restart
+says '^4 of 4 jobs to do'
+{ cat base.yaml && echo 'require: {bytes: "<= 9MiB"}'; } >bound.yaml
+printf 'pare: 1\nrecipe: bound.yaml\nmatrix: {bits: [4, 8]}\n' >bounds.yaml
+cp -rp one bounds
+run 0 bounds.yaml --output bounds --dry-run
+says '^bits4  *stale: its recipe has other paths, bounds or exports'
+says '^0 of 2 jobs to do'
+run 0 bounds.yaml --output bounds
+says '^2 of 2 jobs done'
+rm -r deep
+
 # --restart that is stopped: what it did not come to is not done, and the same command without it
 # goes on; what it did is not done twice.
 cp -rp one two
@@ -110,12 +150,21 @@ says '3 of 4 jobs are not done'
 
 # What a plan says of several that would fail.
 run 2 fails.yaml --output planned --dry-run
-says '^3 of 4 jobs to do'
+says '^1 of 4 jobs to do'
+says '^behind  *waits: bad is not done'
+says '^large .*INFEASIBLE'
 says 'error: bad: .*nowhere'
 sed -i '/^include/a\  - {name: worse, bits: 4, model: nowhere.gguf}' fails.yaml
 run 2 fails.yaml --output planned --dry-run
 says '2 jobs would fail, as the list says; the first is worse: '
 sed -i '/name: worse/d' fails.yaml
+
+# What is too large gives way to a fallback, whose size a plan knows.
+{ cat base.yaml && printf 'require: {bytes: "<= 4500KiB"}\nfallback: [{passes.0.rtn.bits: 4}]\n'; } >falls.yaml
+printf 'pare: 1\nrecipe: falls.yaml\nmatrix: {bits: [8]}\n' >falls_jobs.yaml
+run 0 falls_jobs.yaml --output falls --dry-run
+says '^bits8  *4.25 MiB  *4.500 .*; of a fallback: the recipe itself is INFEASIBLE'
+says '^1 of 1 job to do: 4.25 MiB'
 
 # A job that somebody ends, not the batch, is told how it goes on.
 sed 's|^evaluate.*|evaluate: [kl: {text: long, window: 64}]|' base.yaml >slow.yaml
@@ -143,6 +192,12 @@ if command -v make >/dev/null; then
     says '^bad: .*nowhere'
     says '^good .*done'
     [ -s made/summary.csv ] || fail "no summary"
+    cp -rp bounds remade
+    run 0 narrow_jobs.yaml --output remade --emit make
+    mv out.log Makefile
+    if make >out.log 2>err.log; then fail "make knows no stale job: $(cat out.log)"; fi
+    says '^bits4  *stale'
+    says '^behind  *\(waits\|missing\)'
 fi
 
 # Figures of tasks, and warnings.

@@ -165,6 +165,17 @@ for after in 0.05 0.1 0.15 0.2 0.3 0.4; do
     cmp back/packed-00001-of-00001.safetensors whole || fail "other bytes after a kill"
 done
 
+# A plan says what each comes to.
+recipe sizes 'bytes: "<= 3500KiB"' 'fallback: [{passes.0.rtn.bits: 8}, {passes.0.rtn.bits: 2}]'
+"$pare" plan sizes.yaml > out
+says out "passes.0.rtn.bits=8: .*, 8.250 bits per weight   INFEASIBLE"
+says out "passes.0.rtn.bits=2: .*, 2.250 bits per weight$"
+"$pare" plan sizes.yaml --format json > out
+planned=$(sed -n '/"fallback_plans"/,$s/^ *"packed_bytes": \([0-9]*\),/\1/p' out | tail -n 1)
+"$pare" compress sizes.yaml > out 2> err
+written=$(cat sizes/*.safetensors sizes/*.index.json 2> err | wc -c)
+[ "$planned" = "$written" ] || fail "planned $planned bytes of the fallback, wrote $written"
+
 # No fallback is good enough: the last one stays, with its verdict.
 recipe none 'kl: "<= 0.000001"' 'fallback: [{passes.0.rtn.bits: 4}]'
 run 6 none

@@ -19,6 +19,8 @@ grep -q '"torch_dtype": "float32"' scratch/config.json || fail "config.json has 
 for f in README.md report.html run.json recipe.yaml tokenizer.json tokenizer_config.json; do
     [ -s "scratch/$f" ] || fail "scratch/$f is missing"
 done
+grep -q '"calibration": null' scratch/manifest.json && grep -q training_sha256 scratch/manifest.json ||
+    fail "scratch/manifest.json says that training is calibration"
 grep -q '<polyline' scratch/report.html || fail "report.html has no curve"
 says "is finished; give another output, or --restart" "$pare" train scratch.yaml
 for finished in scratch untouched; do # a plan says so, too

@@ -84,6 +84,37 @@ START_TEST(what_models_were_made_from_is_compared)
 }
 END_TEST
 
+#define TRAINED        "{\"recipe\": \"pare: 1\\ndata:\\n  text: \\\"data\\\"\\n\", "
+#define TRAINED_ON     TRAINED "\"calibration\": null, \"training_sha256\": "
+#define TRAINED_BEFORE TRAINED "\"calibration\": {\"tokens_sha256\": "
+
+/* Older versions of `pare train` wrote what they trained on as calibration. */
+START_TEST(what_was_trained_on_is_no_calibration)
+{
+    static const struct {
+        const char *a, *b;
+        bool differs;
+    } row[] = {
+        {TRAINED_ON "\"a\"}", TRAINED_ON "\"a\"}", false},
+        {TRAINED_ON "\"a\"}", TRAINED_ON "\"b\"}", true},
+        {TRAINED_BEFORE "\"a\"}}", TRAINED_BEFORE "\"b\"}}", true},
+        {TRAINED_BEFORE "\"a\"}}", TRAINED_ON "\"b\"}", true},
+        {TRAINED_ON "\"a\"}", TRAINED_BEFORE "\"a\"}}", false},
+        {TRAINED_BEFORE "\"a\"}}", "{" RECIPE ", \"calibration\": {\"tokens_sha256\": \"b\"}}",
+         false},
+    };
+    pair p;
+    begin(&p);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        compare(&p, row[i].a, row[i].b);
+        for (int k = 0; k < PARE_DIFF_SOURCES; k++)
+            ck_assert_msg(p.d.source[k] == (row[i].differs && k == PARE_DIFF_TRAINING),
+                          "row %zu: %s", i, pare_diff_source_word((pare_diff_source)k));
+    }
+    end(&p);
+}
+END_TEST
+
 /* A manifest has "data" where a recipe has a path. */
 START_TEST(a_path_of_data_is_a_file)
 {
@@ -124,6 +155,7 @@ int main(void)
     Suite *const s = suite_create("diff");
     TCase *const t = tcase_create("diff");
     tcase_add_test(t, what_models_were_made_from_is_compared);
+    tcase_add_test(t, what_was_trained_on_is_no_calibration);
     tcase_add_test(t, a_path_of_data_is_a_file);
     tcase_add_test(t, settings_are_no_figures);
     suite_add_tcase(s, t);

@@ -40,7 +40,8 @@ static void begin(void)
 static void remove_files(const char *path)
 {
     folder f = {.path = ""};
-    (void)snprintf(f.path, sizeof f.path, "%s", path);
+    const int len = snprintf(f.path, sizeof f.path, "%s", path);
+    ck_assert(len > 0 && (size_t)len < sizeof f.path);
     if (pare_path_is_directory(path))
         folder_remove(&f);
 }

@@ -175,15 +175,26 @@ START_TEST(what_cannot_be_exported_is_refused_before_a_weight_is_read)
 }
 END_TEST
 
-START_TEST(plain_checkpoints_are_not_exported)
+#define CUT                                                                                        \
+    "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 4, window: 64}\n"           \
+    "passes: [%s]\nexport: [{format: %s, path: x}]\n"
+
+START_TEST(plain_checkpoints_are_exported_as_floats_alone)
 {
-    char what[1024];
+    static const char *const refused[][2] = {
+        {"awq",
+         "makes a file for llama.cpp of it, also where widths differ, and a quantizer behind "
+         "these passes one for awq"},
+        {"\"gguf:q4_0\"", "behind these passes one for gguf:q4_0"},
+        {"safetensors", "which other programs read as it is (where"}};
+    char what[1024], text[512];
     const job_place p = begin(RTN, "  - {format: awq, path: x}\n");
-    job_recipe(&p, "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 4, window: "
-                   "64}\npasses: [depth: {blocks: 1}]\nexport: [{format: awq, path: x}]\n");
-    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, what), PARE_EUSAGE);
-    ck_assert_msg(strstr(what, "is a plain checkpoint, which other programs read as it is (where"),
-                  "%s", what);
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(text, sizeof text, CUT, "depth: {blocks: 1}", refused[i][0]);
+        job_recipe(&p, text);
+        ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+        ck_assert_msg(strstr(what, refused[i][1]), "%s", what);
+    }
     job_remove_directory(p.root);
 }
 END_TEST
@@ -346,6 +357,55 @@ START_TEST(a_plan_knows_bytes_and_fates_of_its_exports)
 }
 END_TEST
 
+/* flap adds biases, slicegpt and ziplm change widths. */
+static const char *const cuts[] = {"depth: {blocks: 1}", "flap: {ratio: 0.25}",
+                                   "slicegpt: {ratio: 0.25}", "ziplm: {ratio: 0.25}"};
+
+START_TEST(what_structured_passes_leave_is_exported)
+{
+    char text[512];
+    const job_place p = begin(RTN, "  - {format: awq, path: x}\n");
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan said;
+    pare_export_result is;
+    (void)snprintf(text, sizeof text, CUT, cuts[_i], "\"gguf:f16\"");
+    job_recipe(&p, text);
+    plan(&cx, &a, &p, &said);
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    const pare_plan_export *const x = &said.export[0];
+    const uint64_t bytes = written(x->path);
+    ck_assert_msg(x->result.bytes >= bytes && x->result.bytes < bytes + 4096, "%llu, not %llu",
+                  (unsigned long long)x->result.bytes, (unsigned long long)bytes);
+    const pare_export_job again = {
+        .artifact = job_path(&p, "out"), .output = job_path(&p, "again"), .target = x->target};
+    ck_assert_msg(pare_export_run(&cx, &a, &again, &is) == PARE_OK, "%s", cx.what);
+    ck_assert(same_file(&p, "x", "again"));
+    for (pare_export_fate i = 0; i < PARE_EXPORT_FATES; i++)
+        ck_assert_uint_eq(x->result.count[i], is.count[i]);
+    pare_plan_close(&said);
+    pare_arena_release(&a);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+/* The type that "TYPE holds all linears" names does. */
+static void follow_advice(const job_place *p, const char *passes, const char *what)
+{
+    static const char behind[] = " holds all linears";
+    char text[512];
+    const char *const end = strstr(what, behind), *type = end;
+    ck_assert_msg(end != NULL, "%s", what);
+    while (type > what && type[-1] != ' ')
+        type--;
+    (void)snprintf(text, sizeof text,
+                   "pare: 1\nmodel: model\npasses: [%s]\nexport: [{format: \"%.*s\", path: y}]\n",
+                   passes, (int)(end - type), type);
+    job_recipe(p, text);
+    ck_assert_int_eq(job_run(p, (job_opts){.output = "out", .strict = true}, NULL), PARE_OK);
+    ck_assert(written(job_path(p, "y")) > 0);
+}
+
 START_TEST(strict_refuses_other_codes_of_exports_before_a_weight_is_read)
 {
     char what[1024];
@@ -355,6 +415,8 @@ START_TEST(strict_refuses_other_codes_of_exports_before_a_weight_is_read)
     ck_assert(!planned[_i].other || strstr(what, "which --strict refuses"));
     ck_assert(pare_path_is_directory(job_path(&p, "out")) == !planned[_i].other);
     ck_assert(!pare_path_is_directory(job_path(&p, "out.partial")));
+    if (planned[_i].other)
+        follow_advice(&p, planned[_i].passes, what);
     job_remove_directory(p.root);
 }
 END_TEST
@@ -579,7 +641,8 @@ int main(void)
     tcase_add_test(t, licenses_go_along);
     tcase_add_test(t, exports_do_not_change_the_artifact);
     tcase_add_loop_test(t, what_cannot_be_exported_is_refused_before_a_weight_is_read, 0, MISTAKES);
-    tcase_add_test(t, plain_checkpoints_are_not_exported);
+    tcase_add_test(t, plain_checkpoints_are_exported_as_floats_alone);
+    tcase_add_loop_test(t, what_structured_passes_leave_is_exported, 0, 4);
     tcase_add_test(t, an_export_for_ranks_is_the_same_files_and_says_so);
     tcase_add_test(t, an_export_that_is_there_is_replaced_with_the_output);
     tcase_add_loop_test(t, a_plan_knows_bytes_and_fates_of_its_exports, 0, PLANNED);

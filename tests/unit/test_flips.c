@@ -19,8 +19,9 @@ static size_t names;
 
 static const char *at_home(const char *file)
 {
-    char inner[128];
-    (void)snprintf(inner, sizeof inner, "out/%s", file);
+    char inner[sizeof name[0] + 16];
+    const int len = snprintf(inner, sizeof inner, "out/%s", file);
+    ck_assert(len > 0 && (size_t)len < sizeof inner);
     return job_path(&place, inner);
 }
 

@@ -479,6 +479,37 @@ START_TEST(experts_get_what_gptq_needs_unless_told_otherwise)
 }
 END_TEST
 
+/* What is told of calibration that is too little. */
+typedef struct advice {
+    bool told, fills;
+} advice;
+
+static void hear(void *self, const pare_event *e)
+{
+    advice *const a = self;
+    const bool is = e->kind == PARE_EVENT_NOTICE && strstr(e->text, ": too little for ") != NULL;
+    a->told |= is;
+    a->fills |= is && strstr(e->text, "or experts: {min_tokens: auto}") != NULL;
+}
+
+/* Under cold: rtn no other tokens come to them, whatever min_tokens is. */
+START_TEST(more_tokens_of_others_are_advised_where_they_are_filled_up)
+{
+    static const char *const cold[] = {"fill", "rtn"};
+    for (size_t i = 0; i < 2; i++) {
+        char text[512];
+        advice a = {false, false};
+        const pare_events events = {hear, &a};
+        (void)snprintf(text, sizeof text, HEAD(", experts: {min_tokens: 1, cold: %s}") "%s",
+                       cold[i], "  - gptq: {bits: 3, group: 32}\n");
+        job_recipe(&place, text);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = cold[i], .events = &events}, NULL),
+                         PARE_OK);
+        ck_assert_msg(a.told && a.fills == (i == 0), "cold: %s", cold[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("moe_job");
@@ -497,6 +528,7 @@ int main(void)
     tcase_add_test(t, settings_of_experts_that_nobody_reads_are_told);
     tcase_add_test(t, the_report_says_how_many_tokens_reach_experts);
     tcase_add_test(t, experts_get_what_gptq_needs_unless_told_otherwise);
+    tcase_add_test(t, more_tokens_of_others_are_advised_where_they_are_filled_up);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

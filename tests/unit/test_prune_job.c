@@ -326,7 +326,11 @@ START_TEST(pruning_without_anything_to_evaluate_is_refused)
          "the model's own samples"},
         {"calibration: {tokens: tokens.i32, samples: all, window: 64}\n", "samples: all"},
         {"calibration: {tokens: tokens.i32, samples: 24, window: 64}\n", "takes every window"},
+        {"calibration: {tokens: one.i32, samples: 1, window: 64}\n", "takes the only window"},
+        {"calibration: {tokens: none.i32, samples: 24, window: 64}\n", "have no whole window"},
     };
+    ck_assert(tiny_tokens_write(job_path(&place, "one.i32"), 32, 64, 3));
+    ck_assert(tiny_tokens_write(job_path(&place, "none.i32"), 32, 63, 3));
     char text[1024];
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
         (void)snprintf(text, sizeof text, "pare: 1\nmodel: model\n%s%s", lacking[i].calibration,

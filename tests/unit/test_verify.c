@@ -19,6 +19,7 @@ typedef struct fixture {
     char found[TEXT]; /* findings, one a line */
     size_t used;
     pare_verify_result result;
+    char *text; /* that was loaded last */
 } fixture;
 
 static void take(void *self, const char *what)
@@ -76,9 +77,9 @@ static const char *path_of(const fixture *f, const char *file)
 /* Bytes of one file of the artifact, and the reverse without a detour over a temporary file. */
 static char *load(fixture *f, const char *file, size_t *len)
 {
-    char *text;
-    ck_assert_int_eq(pare_file_read(&f->cx, &f->a, path_of(f, file), 1 << 24, &text, len), PARE_OK);
-    return text;
+    ck_assert_int_eq(pare_file_read(&f->cx, &f->a, path_of(f, file), 1 << 24, &f->text, len),
+                     PARE_OK);
+    return f->text;
 }
 
 static void store(const fixture *f, const char *file, const char *text, size_t len)

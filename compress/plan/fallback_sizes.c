@@ -1,0 +1,50 @@
+#include "compress/plan/fallback_sizes.h"
+
+#include <string.h>
+
+#include "compress/plan/fallback.h"
+#include "compress/plan/plan_walks.h"
+#include "compress/report/gate.h"
+
+/* Scratch is what the plan lies in. */
+static pare_status plan_one(pare_ctx *cx, pare_arena *scratch, const pare_job *job,
+                            const pare_texts *fallback, pare_fallback_size *out)
+{
+    pare_job attempt;
+    pare_gate verdict;
+    pare_plan plan = {0};
+    PARE_TRY(pare_job_fallback(scratch, job, fallback, &attempt));
+    pare_status s = pare_plan_make(cx, scratch, &attempt, &plan);
+    if (s == PARE_OK) {
+        out->bytes = plan.settled.packed_bytes;
+        out->bits_per_weight = plan.settled.bits_per_weight;
+        out->exact = !plan.ratios && !job->stand_in && !pare_plan_searches(&plan);
+        s = pare_gate_of_bytes(scratch, &plan.recipe, out->bytes, &verdict);
+    }
+    if (s == PARE_OK)
+        out->feasible = plan.ratios || verdict.kind != PARE_GATE_INFEASIBLE;
+    pare_plan_close(&plan);
+    return s;
+}
+
+pare_status pare_plan_fallback_sizes(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                                     const pare_recipe *r, pare_fallback_size **out)
+{
+    *out = PARE_NEW(a, pare_fallback_size, r->fallbacks + 1);
+    if (!*out)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < r->fallbacks; i++) {
+        pare_arena scratch = {.cx = cx};
+        const pare_status s = plan_one(cx, &scratch, job, &r->fallback[i], &(*out)[i]);
+        pare_arena_release(&scratch);
+        if (s == PARE_OK)
+            continue;
+        if (s == PARE_EINTERRUPTED || (s == PARE_ENOMEM && !cx->what[0]))
+            return s;
+        (*out)[i].why = pare_arena_text(a, cx->what, strlen(cx->what));
+        if (!(*out)[i].why)
+            return PARE_ENOMEM;
+        pare_ctx_clear(cx);
+    }
+    return PARE_OK;
+}
