@@ -91,6 +91,7 @@ typedef struct pare_pass_structure {
     bool moments;             /* `score` looks at the inputs of o and down */
     bool bias;                /* the mean of what goes stays, as a bias */
     bool hessian;             /* channels of targets by H of their input (prune/ziplm.h) */
+    bool frequency;           /* experts by the tokens that they get (prune/reap.h) */
     bool search;              /* widths are chosen for a speed (compress/budget/widths.c) */
 } pare_pass_structure;
 
