@@ -48,13 +48,29 @@ static void list(char text[256], const char *item)
         (void)snprintf(text + used, 256 - used, ", ...");
 }
 
+static size_t count_few(const pare_run *run, const pare_expert_choice *c)
+{
+    size_t count = 0;
+    for (size_t e = 0; c->keep && e < run->model.config.experts; e++)
+        count += c->tokens[e] < run->structure.least_tokens;
+    return count;
+}
+
+bool pare__reap_few(const pare_run *run)
+{
+    bool few = false;
+    for (size_t b = 0; run->structure.expert && b < run->model.config.blocks; b++)
+        few |= count_few(run, &run->structure.expert[b]) > 0;
+    return few;
+}
+
 /* Which experts of a block go; and of which the calibration says little. */
 static void tell(pare_run *run, size_t block, const pare_expert_choice *c)
 {
     const size_t experts = run->model.config.experts, blocks = run->model.config.blocks;
     const uint64_t least = run->structure.least_tokens;
+    const size_t count = count_few(run, c);
     char gone[256] = "", few[256] = "", item[48];
-    size_t count = 0;
     for (size_t e = 0; e < experts; e++) {
         (void)snprintf(item, sizeof item, "%zu", e);
         if (!c->keep[e])
@@ -62,7 +78,6 @@ static void tell(pare_run *run, size_t block, const pare_expert_choice *c)
         (void)snprintf(item, sizeof item, "%zu: %llu", e, (unsigned long long)c->tokens[e]);
         if (c->tokens[e] < least)
             list(few, item);
-        count += c->tokens[e] < least;
     }
     pare__notify(run, PARE_EVENT_NOTICE,
                  "block %zu of %zu: %zu of %zu experts go, with %.2f%% of the scores (%s)",

@@ -10,6 +10,9 @@
  * returns. */
 PARE_CHECKED pare_status pare__reap_choose(pare_run *run);
 
+/* Whether some expert got fewer tokens than its score needs. */
+bool pare__reap_few(const pare_run *run);
+
 /* What that took out of a block. */
 void pare__reap_cut(const pare_run *run, size_t block, pare_cut_result *out);
 
