@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compress/plan/plan_reap.h"
+#include "compress/run/run_internal.h"
 #include "compress/run/run_reap.h"
 #include "prune/reap.h"
 

@@ -3,7 +3,10 @@
 #ifndef PARE_COMPRESS_RUN_RUN_REAP_H
 #define PARE_COMPRESS_RUN_RUN_REAP_H
 
-#include "compress/run/run_internal.h"
+#include "compress/artifact/manifest.h"
+#include "formats/packed.h"
+
+typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 
 /* A walk of the wave over the model as it was: the experts of all blocks, into run->structure. What
  * goes is told, and which experts got too few tokens. PARE_ENUMERIC, PARE_ENOMEM, and what the wave
