@@ -223,6 +223,38 @@ void pare__report_structure_html(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "</table></div>\n");
 }
 
+static double lost_of(const pare_structure_result *s, size_t block)
+{
+    for (size_t i = 0; i < s->cuts; i++)
+        if (s->cut_block[i] == block && s->cut[i].part == PARE_PART_EXPERTS)
+            return s->cut[i].lost;
+    return 0;
+}
+
+void pare__report_structure_run(pare_json_writer *w, const pare_report *r)
+{
+    const pare_structure_result *const s = r->structure;
+    if (!s || !s->expert)
+        return;
+    pare_json_open_array(w, "experts_gone");
+    for (size_t b = 0; b < s->before->blocks; b++) {
+        if (!s->expert[b].keep)
+            continue;
+        pare_json_open_object(w, NULL);
+        pare_json_put_integer(w, "block", (int64_t)b);
+        pare_json_put_integer(w, "before", (int64_t)s->before->experts);
+        pare_json_open_array(w, "gone");
+        for (size_t e = 0; e < s->before->experts; e++)
+            if (!s->expert[b].keep[e])
+                pare_json_put_integer(w, NULL, (int64_t)e);
+        pare_json_close(w);
+        pare_json_put_number(w, "score_lost", lost_of(s, b));
+        pare_json_put_integer(w, "few_tokens", (int64_t)count_few(s, b));
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r)
 {
     const pare_structure_result *const s = r->structure;
