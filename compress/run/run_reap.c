@@ -119,6 +119,14 @@ static pare_status choose_block(pare_run *run, size_t block, pare_expert_choice 
     return PARE_OK;
 }
 
+static void tell_step(const pare_run *run, size_t block)
+{
+    char step[96];
+    (void)snprintf(step, sizeof step, "experts of block %zu of %zu", block + 1,
+                   run->model.config.blocks);
+    pare_ctx_step(run->cx, PARE__PHASE_PRUNE, step);
+}
+
 pare_status pare__reap_choose(pare_run *run)
 {
     const size_t blocks = run->model.config.blocks;
@@ -129,7 +137,7 @@ pare_status pare__reap_choose(pare_run *run)
     run->structure.least_tokens = pare_plan_reap_tokens(run->plan, &run->settled);
     for (size_t b = 0; b < blocks; b++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        pare_ctx_progress(run->cx, "scoring experts of blocks", (double)b, (double)blocks);
+        tell_step(run, b);
         const pare_status s = choose_block(run, b, &choice[b]);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
