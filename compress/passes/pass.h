@@ -198,7 +198,7 @@ typedef struct pare_pass {
     /* Structured passes: these and no other. */
 
     pare_pass_structure (*structure)(const double *value);
-    /* score [pare_part_units]: the lowest go. NULL without `share`, and with `hessian`. */
+    /* score [pare_part_units]: the lowest go. NULL without `share`, with `hessian`, of experts. */
     pare_status (*score)(pare_ctx *cx, const double *value, const pare_structure *s,
                          pare_arena *scratch, double *score);
 

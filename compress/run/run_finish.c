@@ -128,6 +128,7 @@ pare_status pare__run_kept(pare_run *run)
         const pare_packed_entry *const e = &run->settled.layout.entry[i];
         if (e->unit != blocks || e->plane)
             continue;
+        PARE_TRY(pare_ctx_interrupted(run->cx));
         pare_ctx_progress(run->cx, "copying tensors that stay", (double)i,
                           (double)run->settled.layout.entries);
         pare_kept_hash *const k = &unit->kept[unit->kept_count++];

@@ -433,8 +433,8 @@ static void add_codes(pare_arena *a, pare_tensor *to, const pare_tensor *dense, 
     to->data = data;
 }
 
-/* The small gpt-oss with its stacks in MXFP4. */
-static void write_codes(void)
+/* The model of the place with what held all experts in MXFP4, or with one expert in BF16. */
+static void write_again(bool codes)
 {
     pare_ctx cx;
     pare_arena a;
@@ -448,7 +448,9 @@ static void write_codes(void)
     ck_assert_int_eq(pare_checkpoint_open_plain(&cx, &a, job_path(&place, "model"), &ck), PARE_OK);
     for (size_t i = 0; i < ck.tensors; i++) {
         tensor[count++] = ck.tensor[i];
-        if (ck.tensor[i].rank < 3)
+        if (!codes && strstr(ck.tensor[i].name, "layers.1.mlp.experts.3.up_proj"))
+            tensor[count - 1].dtype = PARE_BF16;
+        if (!codes || ck.tensor[i].rank < 3)
             continue;
         add_codes(&a, &tensor[count - 1], &ck.tensor[i], false);
         add_codes(&a, &tensor[count++], &ck.tensor[i], true);
@@ -469,8 +471,9 @@ static void write_codes(void)
     char from[256];
     (void)snprintf(from, sizeof from, "%s", job_path(&place, "coded"));
     ck_assert_int_eq(rename(from, job_path(&place, "model/model.safetensors")), 0);
-    edit("model/config.json", "\"hidden_act\"",
-         "\"quantization_config\":{\"quant_method\":\"mxfp4\"},\"hidden_act\"");
+    if (codes)
+        edit("model/config.json", "\"hidden_act\"",
+             "\"quantization_config\":{\"quant_method\":\"mxfp4\"},\"hidden_act\"");
 }
 
 /* All experts of a block in codes: they stay codes, and config.json says so. */
@@ -479,7 +482,7 @@ START_TEST(codes_of_experts_stay_codes)
     pair p;
     pare_checkpoint plain;
     setup_family("gpt_oss");
-    write_codes();
+    write_again(true);
     run(REAP("ratio: 0.5"), "out");
     ck_assert_uint_eq(findings("out"), 0);
     open_pair(&p, "out");
@@ -536,6 +539,21 @@ START_TEST(what_cannot_go_is_refused_with_its_place)
 }
 END_TEST
 
+/* Experts take each other's place, so those of a model must be alike. */
+START_TEST(experts_of_another_type_are_refused)
+{
+    char what[1024];
+    setup_family("qwen3_moe");
+    write_again(false);
+    job_recipe(&place, REAP(""));
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "reap: model.layers.1.mlp.experts.3.up_proj.weight is stored as "
+                               "BF16 and that of expert 0 as F16") != NULL,
+                  "%s", what);
+    teardown();
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("reap job");
@@ -546,6 +564,7 @@ int main(void)
     tcase_add_test(tc, each_block_is_told_and_experts_that_few_tokens_reach);
     tcase_add_loop_test(tc, the_smaller_model_goes_on, 0, 3);
     tcase_add_test(tc, codes_of_experts_stay_codes);
+    tcase_add_test(tc, experts_of_another_type_are_refused);
     tcase_add_loop_test(tc, what_cannot_go_is_refused_with_its_place, 0, 11);
     suite_add_tcase(s, tc);
     return unit_main(s);
