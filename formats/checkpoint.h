@@ -25,15 +25,19 @@ struct pare__container;
 
 typedef struct pare_checkpoint {
     pare_ctx *cx;
-    char *path, *directory; /* as given; the directory that holds config.json */
-    bool packed;            /* an artifact of ours: quantization_config.quant_method is "pare" */
-    bool is_part;           /* the text part of a model of texts and images: config is its own */
-    bool arranged;          /* set by a reader whose tensors are as runtime/arch.h has them */
-    size_t unpacked;        /* linears that other programs quantized, as floats or to run */
-    const char *quantized;  /* which: "gptq: 120 x int4", or NULL */
-    const char *unread;     /* why a listing shows quantized linears as their words, or NULL */
-    bool nonfinite;         /* set by a caller that repairs NaN and Inf: loading lets them pass */
-    pare_file *file;        /* weight files, sorted by name */
+    char *path, *directory;   /* as given; the directory that holds config.json */
+    bool packed;              /* an artifact of ours: quantization_config.quant_method is "pare" */
+    bool is_part;             /* the text part of a model of texts and images: config is its own */
+    bool arranged;            /* set by a reader whose tensors are as runtime/arch.h has them */
+    const pare_tensor *stack; /* [stacks] those that held all experts of a block, as the files have
+                                 them; in `tensor` stand the `stacked` ones that they came apart
+                                 into (formats/expert_stack.h) */
+    size_t stacks, stacked;
+    size_t unpacked;       /* linears that other programs quantized, as floats or to run */
+    const char *quantized; /* which: "gptq: 120 x int4", or NULL */
+    const char *unread;    /* why a listing shows quantized linears as their words, or NULL */
+    bool nonfinite;        /* set by a caller that repairs NaN and Inf: loading lets them pass */
+    pare_file *file;       /* weight files, sorted by name */
     size_t files;
     pare_tensor *tensor; /* of all files, sorted by name */
     size_t tensors;

@@ -248,9 +248,8 @@ static void refuse_absent(void *self, const char *name, const char *what)
     (void)pare_fail(c->cx, PARE_EFORMAT, "%s: %s: %s; %s", c->ck->directory, name, what, advice(c));
 }
 
-static pare_status check_tensors(check *c)
+static pare_status check_tensors(check *c, const pare_checkpoint *ck)
 {
-    const pare_checkpoint *const ck = c->ck;
     pare_span *const span = PARE_NEW(&c->a, pare_span, ck->tensors + 1);
     uint8_t(*const xxh3)[16] = pare_arena_take(&c->a, ck->tensors + 1, sizeof *xxh3);
     if (!span || !xxh3)
@@ -261,6 +260,22 @@ static pare_status check_tensors(check *c)
     for (size_t i = 0; i < ck->tensors; i++)
         PARE_TRY(check_tensor(c, &ck->tensor[i], xxh3[i]));
     return PARE_OK;
+}
+
+/* Tensors as the files have them, which may hold all experts of a block. */
+static pare_status check_names(check *c)
+{
+    pare_checkpoint plain = {0};
+    const pare_checkpoint *const ck = c->ck->stacks ? &plain : c->ck;
+    pare_status s =
+        c->ck->stacks ? pare_checkpoint_open_plain(c->cx, &c->a, c->ck->path, &plain) : PARE_OK;
+    if (s == PARE_OK && !c->files_only)
+        s = check_tensors(c, ck);
+    if (s == PARE_OK && c->whole)
+        pare_manifest_absent(c->manifest, ck, refuse_absent, c);
+    if (ck == &plain)
+        pare_checkpoint_close(&plain);
+    return s == PARE_OK && c->absent ? PARE_EFORMAT : s;
 }
 
 static pare_status run(check *c)
@@ -279,11 +294,7 @@ static pare_status run(check *c)
     PARE_TRY(check_listed(c));
     PARE_TRY(check_texts(c));
     PARE_TRY(check_companions(c));
-    if (!c->files_only)
-        PARE_TRY(check_tensors(c));
-    if (c->whole)
-        pare_manifest_absent(c->manifest, c->ck, refuse_absent, c);
-    return c->absent ? PARE_EFORMAT : PARE_OK;
+    return check_names(c);
 }
 
 pare_status pare_checkpoint_check(const pare_checkpoint *ck, bool *checked)

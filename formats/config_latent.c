@@ -121,6 +121,7 @@ static pare_status read_groups(const pare__config_file *f, pare_config *c)
                          pare__config_absent(pare_json_get(f->json, "n_group")) ? "the default of "
                                                                                 : "",
                          used, c->experts_used, sums ? "; a group needs two experts at least" : "");
+    c->expert_multiple = groups;
     c->expert_groups = used < groups ? groups : 0;
     c->expert_groups_used = used < groups ? used : 0;
     return PARE_OK;

@@ -40,6 +40,8 @@ typedef struct splitter {
     const pare_experts *experts;
     size_t stem; /* of names of experts, in front of their number */
     entry *out;
+    pare_tensor *stack; /* what came apart */
+    size_t stacks, stacked;
     size_t count, coded;
     uint16_t value[SCALE_MOST + 1][CODES]; /* BF16 */
 } splitter;
@@ -245,6 +247,7 @@ static pare_status name_of(const splitter *s, const found *f, size_t expert, siz
 static pare_status split(splitter *s, const found *f)
 {
     const bool coded = f->form == FORM_BLOCKS;
+    s->stacked += s->config.experts * f->is->count;
     for (size_t i = 0; i < s->config.experts * f->is->count; i++) {
         const size_t expert = i / f->is->count, turn = i % f->is->count;
         entry *const e = &s->out[s->count++];
@@ -273,6 +276,8 @@ static pare_status split_any(splitter *s, size_t i)
     found f;
     if (look(s, t, &f)) {
         f.file = ck->tensor_file[i];
+        if (f.form != FORM_SCALES || beside(s, t, FORM_SCALES, FORM_BLOCKS))
+            s->stack[s->stacks++] = *t;
         if (f.form == FORM_SCALES && beside(s, t, FORM_SCALES, FORM_BLOCKS))
             return PARE_OK; /* goes with the blocks */
         if (f.form != FORM_SCALES)
@@ -312,6 +317,9 @@ static pare_status take_over(splitter *s)
         stored[i] = s->out[i].stored;
     }
     ck->tensors = s->count;
+    ck->stack = s->stack;
+    ck->stacks = s->stacks;
+    ck->stacked = s->stacked;
     ck->stored = keeps ? stored : NULL;
     if (!s->coded)
         return PARE_OK;
@@ -351,7 +359,8 @@ static pare_status split_all(splitter *s, pare_arena *scratch)
         __builtin_add_overflow(most, ck->tensors, &most))
         return PARE_ENOMEM;
     s->out = PARE_NEW(scratch, entry, most);
-    if (!s->out)
+    s->stack = PARE_NEW(s->arena, pare_tensor, stacked);
+    if (!s->out || !s->stack)
         return PARE_ENOMEM;
     make_values(s);
     for (size_t i = 0; i < ck->tensors; i++) {

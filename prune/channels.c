@@ -93,8 +93,9 @@ pare_status pare_channels_magnitude(pare_ctx *cx, pare_arena *scratch, const par
 
 void pare_channels_random(const pare_structure *s, double *score)
 {
+    enum { STREAMS = 2 }; /* of a block: heads, channels */
     const uint64_t stream =
-        pare_random_stream("channels") + s->number * PARE_PARTS + (uint64_t)s->part;
+        pare_random_stream("channels") + s->number * STREAMS + (uint64_t)s->part;
     for (size_t i = 0; i < pare_part_units(s->config, s->part); i++)
         score[i] = pare_random_unit(s->seed, stream, i);
 }

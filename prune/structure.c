@@ -6,7 +6,8 @@
 
 const char *pare_part_name(pare_part p)
 {
-    return p == PARE_PART_HEADS ? "heads" : "channels";
+    static const char *const names[PARE_PARTS] = {"heads", "channels", "experts"};
+    return names[p];
 }
 
 pare_site pare_part_site(pare_part p)
@@ -21,7 +22,9 @@ pare_role pare_part_role(pare_part p)
 
 size_t pare_part_units(const pare_config *c, pare_part p)
 {
-    return p == PARE_PART_HEADS ? c->kv_heads : c->intermediate;
+    return p == PARE_PART_HEADS      ? c->kv_heads
+           : p == PARE_PART_CHANNELS ? c->intermediate
+                                     : c->experts;
 }
 
 size_t pare_part_width(const pare_config *c, pare_part p)

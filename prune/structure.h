@@ -3,6 +3,9 @@
  *   heads     a unit is a key/value head with the query heads that read it: rows of q, k and v,
  *             columns of o
  *   channels  a unit is a channel of the MLP: a row of gate and up, a column of down
+ *   experts   a unit is an expert of a mixture with its row of the router; the rest of this header
+ *             but pare_part_name, _units, _kept and pare_structure_choose is not for them
+ *             (prune/reap.h)
  *
  * What goes is chosen by a score per unit (prune/channels.h, prune/flap.h). A block keeps its
  * shapes while it is in memory: the units that stay move to the front in their order, zeros follow,
@@ -14,7 +17,12 @@
 #include "calib/moments.h"
 #include "runtime/fold.h"
 
-typedef enum pare_part { PARE_PART_HEADS, PARE_PART_CHANNELS, PARE_PARTS } pare_part;
+typedef enum pare_part {
+    PARE_PART_HEADS,
+    PARE_PART_CHANNELS,
+    PARE_PART_EXPERTS,
+    PARE_PARTS
+} pare_part;
 
 enum { PARE_CHANNELS_STEP = 32 }; /* as many MLP channels as stay are a multiple of this */
 
@@ -28,7 +36,7 @@ typedef struct pare_structure {
     size_t number; /* of the block */
 } pare_structure;
 
-/* "heads", "channels". */
+/* "heads", "channels", "experts". */
 const char *pare_part_name(pare_part p);
 
 /* The input that units are columns of, and the linear that reads it: o, down. */

@@ -59,3 +59,17 @@ const char *pare_arch_inside(const pare_arch *a, const char *name, size_t *block
     const int len = snprintf(prefix, sizeof prefix, a->block_prefix, *block);
     return strncmp(name, prefix, (size_t)len) == 0 ? name + len : NULL;
 }
+
+bool pare_arch_expert(const pare_arch *a, const char *name, size_t *block, size_t *expert,
+                      const char **rest)
+{
+    char prefix[64];
+    const char *const inside = a->experts ? pare_arch_inside(a, name, block) : NULL;
+    const size_t before = inside ? strcspn(a->experts->prefix, "%") : 0;
+    if (!inside || strncmp(inside, a->experts->prefix, before) != 0)
+        return false;
+    *expert = (size_t)strtoull(inside + before, NULL, 10);
+    const int len = snprintf(prefix, sizeof prefix, a->experts->prefix, *expert);
+    *rest = inside + len;
+    return strncmp(inside, prefix, (size_t)len) == 0;
+}

@@ -209,6 +209,11 @@ size_t pare_arch_name_in(const pare_arch *a, size_t block, size_t part, const ch
  * the model may have it or not; NULL outside of blocks. */
 const char *pare_arch_inside(const pare_arch *a, const char *name, size_t *block);
 
+/* Whether a tensor belongs to one expert, the model may have it or not: its block, its number, and
+ * what stands in its name behind the prefix of the expert. */
+bool pare_arch_expert(const pare_arch *a, const char *name, size_t *block, size_t *expert,
+                      const char **rest);
+
 /* In part 0. */
 static inline bool pare_arch_has(const pare_arch *a, pare_role role)
 {

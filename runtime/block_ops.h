@@ -68,12 +68,6 @@ typedef struct pare_recur {
 
 enum { PARE_RECUR_INPUTS = 4 };
 
-/* A row that an expert runs. */
-typedef struct pare_visit {
-    uint32_t row;
-    float weight;
-} pare_visit;
-
 /* Which rows each expert runs; of one expert rows stay in order. Host memory, whatever the backend.
  * Those of expert e are visit[start[e]] .. visit[start[e + 1] - 1]. */
 typedef struct pare_routes {

@@ -20,6 +20,12 @@ typedef struct pare_batch {
  * what comes out the stream behind it. */
 typedef enum pare_half { PARE_HALF_BOTH, PARE_HALF_ATTENTION, PARE_HALF_MLP } pare_half;
 
+/* A row that an expert runs, and its weight in what that adds to. */
+typedef struct pare_visit {
+    uint32_t row;
+    float weight;
+} pare_visit;
+
 /* Rows that an expert is shown beside those that the router sends it: `want` of the `of` others,
  * evenly spread. The j-th of them (from 0) is shown where
  *     (j + 1) want / of > j want / of        in whole numbers, want <= of, want * of below 2^64
@@ -62,6 +68,11 @@ typedef struct pare_tap {
      * gradient passes it as if nothing had changed (straight-through). Not together with fill.
      */
     void (*change)(void *self, pare_site site, float *x, size_t rows, size_t k);
+    /* NULL, or called with what an expert gives for the rows that the router sends it, y [rows,
+     * hidden], row i for visit[i], before its weight. Experts come in ascending order. Only with
+     * last == PARE_SITES. */
+    pare_status (*see_expert)(void *self, size_t expert, const pare_visit *visit, const float *y,
+                              size_t rows, size_t hidden);
     /* NULL, or called by a wave behind each share of its windows (calib/shares.h) that is not
      * empty; not by the block. */
     void (*share)(void *self, bool last);

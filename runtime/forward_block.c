@@ -17,8 +17,7 @@ pare_status pare__from_host(const pare_ops *o, const float *x, size_t rows, size
     return o->op->put(o, x, *y);
 }
 
-/* What x holds, for the host to look at: x itself, or a copy in the scratch. */
-static pare_status look(const pare_ops *o, pare_array x, float **at)
+pare_status pare__look(const pare_ops *o, pare_array x, float **at)
 {
     *at = x.at;
     if (!o->backend.place)
@@ -33,7 +32,7 @@ pare_status pare__see(const pare_ops *o, const pare_tap *tap, size_t part, pare_
     const bool shows = pare__shows(tap, part), changes = tap && tap->change;
     float *at = NULL;
     if (shows || changes)
-        PARE_TRY(look(o, x, &at));
+        PARE_TRY(pare__look(o, x, &at));
     if (changes) {
         tap->change(tap->self, site, at, x.rows, x.width);
         if (o->backend.place)
@@ -235,7 +234,7 @@ static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *
         return PARE_OK;
     float *at[3];
     for (size_t i = 0; i < 3; i++)
-        PARE_TRY(look(p->o, qkv[i], &at[i]));
+        PARE_TRY(pare__look(p->o, qkv[i], &at[i]));
     PARE_TRY(p->tap->see_qkv(p->tap->self, at[0], at[1], at[2], p->rows));
     return p->tap->last == PARE_SITE_ATTENTION ? PARE__STOPPED : PARE_OK;
 }

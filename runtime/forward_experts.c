@@ -101,6 +101,17 @@ static pare_status scale_input(const experts *e, const visitor *v, pare_array *i
     return o->op->share(o, gate, x, *in);
 }
 
+/* What an expert gives, before the weights of its rows. */
+static pare_status show_output(const experts *e, const visitor *v, pare_array out)
+{
+    float *at = NULL;
+    if (!e->tap || !e->tap->see_expert)
+        return PARE_OK;
+    PARE_TRY(pare__look(e->o, out, &at));
+    return e->tap->see_expert(e->tap->self, v->expert, v->routes->visit + v->routes->start[v->at],
+                              at, v->rows, out.width);
+}
+
 static pare_status run_expert(const experts *e, const visitor *v)
 {
     const pare_ops *const o = e->o;
@@ -118,6 +129,7 @@ static pare_status run_expert(const experts *e, const visitor *v)
     PARE_TRY(pare__see(o, e->tap, expert + 1, PARE_SITE_ACTIVATED, inner));
     PARE_TRY(pare__reuse(o, in, e->c->hidden, &out));
     PARE_TRY(apply(e, expert, PARE_ROLE_DOWN, 1, inner, &out));
+    PARE_TRY(show_output(e, v, out));
     return o->op->scatter(o, v->routes, v->at, out, e->out);
 }
 

@@ -42,6 +42,9 @@ PARE_CHECKED pare_status pare__rows_of(pare_ctx *cx, pare_batch batch, size_t *r
 PARE_CHECKED pare_status pare__from_host(const pare_ops *o, const float *x, size_t rows,
                                          size_t width, pare_array *y);
 
+/* What x holds, for the host to look at: x itself, or a copy in the scratch. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__look(const pare_ops *o, pare_array x, float **at);
+
 /* Brings y, whose values belong to x of the host, back where it is a copy. */
 static inline pare_status pare__to_host(const pare_ops *o, pare_array y, float *x)
 {

@@ -35,6 +35,7 @@ typedef struct pare_config {
     size_t expert_width;                      /* as intermediate, of each */
     size_t expert_groups, expert_groups_used; /* only the best groups of equal size are picked from;
                                                  0: there are no groups */
+    size_t expert_multiple;                   /* their number is a multiple of it; 0: of 1 */
     double expert_scale;                      /* of the weights of experts; 0: 1 */
     size_t dense_blocks;                      /* those without experts: arch->dense */
     uint64_t dense[PARE_BLOCKS_MAX / 64];     /* with dense_blocks: bit i: block i is one */

@@ -226,6 +226,37 @@ static void put_blocks(pare_json_writer *w, const pare_structure_result *s)
     pare_json_close(w);
 }
 
+/* Of each block with experts: the numbers of those that went, and of all of them their scores and
+ * the tokens that they got. */
+static void put_experts(pare_json_writer *w, const pare_structure_result *s)
+{
+    if (!s->expert)
+        return;
+    pare_json_open_array(w, "experts");
+    for (size_t b = 0; b < s->before->blocks; b++) {
+        const pare_expert_choice *const c = &s->expert[b];
+        if (!c->keep)
+            continue;
+        pare_json_open_object(w, NULL);
+        put_size(w, "block", b);
+        pare_json_open_array(w, "gone");
+        for (size_t e = 0; e < s->before->experts; e++)
+            if (!c->keep[e])
+                put_size(w, NULL, e);
+        pare_json_close(w);
+        pare_json_open_array(w, "score");
+        for (size_t e = 0; e < s->before->experts; e++)
+            pare_json_put_number(w, NULL, c->score[e]);
+        pare_json_close(w);
+        pare_json_open_array(w, "tokens");
+        for (size_t e = 0; e < s->before->experts; e++)
+            put_size(w, NULL, c->tokens[e]);
+        pare_json_close(w);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 /* What structured steps took out. */
 static void put_structure(pare_json_writer *w, const pare_structure_result *s)
 {
@@ -233,6 +264,7 @@ static void put_structure(pare_json_writer *w, const pare_structure_result *s)
         return;
     pare_json_open_object(w, "structure");
     put_blocks(w, s);
+    put_experts(w, s);
     if (s->captured > 0)
         pare_json_put_number(w, "captured", s->captured);
     pare_json_open_array(w, "cuts");
@@ -411,6 +443,34 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
     for (size_t i = 0; i < OURS; i++)
         if (pare_json_type_of(pare_json_get(config, ours[i].key)) == PARE_JSON_ABSENT)
             put_member(w, &ours[i]);
+    pare_json_close(w);
+    const pare_status s = take_text(w, a, text, len);
+    pare_json_writer_free(w);
+    return s == PARE_OK ? s : pare_fail_context(cx, s, "config.json");
+}
+
+pare_status pare_manifest_experts_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
+                                         const pare_config *c, bool quantized, char **text,
+                                         size_t *len)
+{
+    const char *const *const word = c->arch->experts->count;
+    pare_json_writer *w = NULL;
+    const char *key;
+    const pare_json *value;
+    bool said = false;
+    PARE_TRY(pare_json_writer_new(cx, &w));
+    pare_json_open_object(w, NULL);
+    for (pare_json_iter it = {0}; pare_json_next(config, &it, &key, &value);) {
+        const bool counts = strcmp(key, word[0]) == 0 || (word[1] && strcmp(key, word[1]) == 0);
+        said |= counts;
+        if (counts)
+            put_size(w, key, c->experts);
+        else if (quantized || strcmp(key, quantization) != 0)
+            pare_config_put_member(w, c, key, value);
+    }
+    if (!said)
+        put_size(w, word[0], c->experts);
+    pare_config_put_tied(w, c, config);
     pare_json_close(w);
     const pare_status s = take_text(w, a, text, len);
     pare_json_writer_free(w);

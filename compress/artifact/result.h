@@ -59,6 +59,13 @@ typedef struct pare_cut_result {
                              0: inputs were not seen. As if inputs were independent. */
 } pare_cut_result;
 
+/* The experts of a block, [before->experts] each, when some went; NULL where the block has none. */
+typedef struct pare_expert_choice {
+    uint8_t *keep;
+    double *score;
+    uint64_t *tokens; /* that the router sent them */
+} pare_expert_choice;
+
 /* What structured steps took out of a model. */
 typedef struct pare_structure_result {
     const pare_config *before;
@@ -69,6 +76,8 @@ typedef struct pare_structure_result {
                                 when blocks went by it; or NULL */
     const size_t *source;    /* [blocks that stay] which of before; with influence */
     size_t sources;
+    const pare_expert_choice *expert; /* [before->blocks] when experts went; or NULL */
+    uint64_t least_tokens; /* of an expert, below which its score says little; with expert */
     double captured; /* share of the stream's variance in the directions that stay; 0: none went */
 } pare_structure_result;
 

@@ -6,9 +6,8 @@
 
 enum { F16_EXPONENT = 0x7c00 };
 
-static const char *file_of(const pare_verify_run *v, const pare_tensor *t)
+static const char *file_of(const pare_checkpoint *ck, const pare_tensor *t)
 {
-    const pare_checkpoint *const ck = &v->checkpoint;
     const char *const path = ck->file[ck->tensor_file[t - ck->tensor]].path;
     const char *const slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -19,9 +18,8 @@ static void found_absent(void *self, const char *name, const char *what)
     pare__verify_found(self, "%s: %s", name, what);
 }
 
-pare_status pare__verify_hashes(pare_verify_run *v)
+static pare_status check_hashes(pare_verify_run *v, const pare_checkpoint *ck)
 {
-    const pare_checkpoint *const ck = &v->checkpoint;
     pare_span *const span = PARE_NEW(&v->arena, pare_span, ck->tensors + 1);
     uint8_t(*const xxh3)[16] = pare_arena_take(&v->arena, ck->tensors + 1, sizeof *xxh3);
     if (!span || !xxh3)
@@ -35,13 +33,27 @@ pare_status pare__verify_hashes(pare_verify_run *v)
         char hex[PARE_XXH3_HEX];
         pare_xxh3_text(xxh3[i], hex);
         if (!want)
-            pare__verify_found(v, "%s: %s: the manifest has no hash of it", file_of(v, t), t->name);
+            pare__verify_found(v, "%s: %s: the manifest has no hash of it", file_of(ck, t),
+                               t->name);
         else if (strcmp(hex, want) != 0)
-            pare__verify_found(v, "%s: %s: XXH3 is %s, the manifest says %s", file_of(v, t),
+            pare__verify_found(v, "%s: %s: XXH3 is %s, the manifest says %s", file_of(ck, t),
                                t->name, hex, want);
     }
     pare_manifest_absent(v->manifest, ck, found_absent, v);
     return PARE_OK;
+}
+
+/* What holds all experts of a block has its hash as the files have it. */
+pare_status pare__verify_hashes(pare_verify_run *v)
+{
+    pare_checkpoint plain;
+    if (!v->checkpoint.stacks)
+        return check_hashes(v, &v->checkpoint);
+    pare_status s = pare_checkpoint_open_plain(v->cx, &v->arena, v->path, &plain);
+    if (s == PARE_OK)
+        s = check_hashes(v, &plain);
+    pare_checkpoint_close(&plain);
+    return s;
 }
 
 /* Index of the first element whose exponent bits, in the top bytes of each, are all set; `count`
@@ -74,8 +86,8 @@ void pare__verify_finite(pare_verify_run *v)
         const uint64_t count = t->bytes / width;
         const uint64_t at = first_not_finite(t->data, count, width, exponent);
         if (at < count)
-            pare__verify_found(v, "%s: %s: element %" PRIu64 " is NaN or infinite", file_of(v, t),
-                               t->name, at);
+            pare__verify_found(v, "%s: %s: element %" PRIu64 " is NaN or infinite",
+                               file_of(&v->checkpoint, t), t->name, at);
         pare_ctx_progress(v->cx, "looking for NaN", (double)(i + 1), (double)v->checkpoint.tensors);
     }
 }

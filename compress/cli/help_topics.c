@@ -304,8 +304,12 @@ static void print_experts(void)
         "all\n"
         "experts. Quantizers and pruners work on experts; transforms (awq, smoothquant, ...) work "
         "on\n"
-        "attention only. pare refuses rotate, omniquant and passes that remove parts for these "
-        "models.\n"
+        "attention only. reap removes experts, and warns of those that fewer than min_tokens "
+        "tokens reach\n"
+        "(128, where it is auto). pare refuses rotate, omniquant and other passes that remove "
+        "parts "
+        "for\n"
+        "these models.\n"
         "\n"
         "example  pare compress recipes/moe-gptq.yaml --model MODEL\n");
 }
@@ -385,6 +389,7 @@ static void print_calibration(void)
         "                     32 tokens\n"
         "  omniquant, flap, depth\n"
         "                     128 tokens\n"
+        "  reap               128 tokens for each expert, or min_tokens of \"pare help experts\"\n"
         "  slicegpt           3 tokens per channel of the residual stream\n"
         "  ziplm              3 tokens per channel of the MLP\n"
         "\n"
@@ -402,7 +407,7 @@ static void print_calibration(void)
         "magnitude\n"
         "  - transforms leave the linear as it is\n"
         "  - int8_tensor takes its scale from the inputs that there are\n"
-        "  - flap, depth and slicegpt remove parts by chance\n"
+        "  - flap, depth, reap and slicegpt remove parts by chance\n"
         "pare plan warns before any work, as far as it can tell from the number of tokens.\n");
 }
 

@@ -170,19 +170,22 @@ static void print_sizes(const pare_plan *p)
                 {"key/value heads", b->kv_heads, a->kv_heads},
                 {a->uneven ? "all MLP channels" : "MLP channels",
                  a->uneven ? pare_config_channels(b) : b->intermediate,
-                 a->uneven ? pare_config_channels(a) : a->intermediate}};
+                 a->uneven ? pare_config_channels(a) : a->intermediate},
+                {"experts", b->experts, a->experts}};
     (void)printf("\n");
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        (void)printf("%-17s %zu of %zu stay (%.1f%% less)\n", size[i].what, size[i].after,
-                     size[i].before,
-                     100.0 * (1.0 - (double)size[i].after / (double)size[i].before));
+        if (size[i].before)
+            (void)printf("%-17s %zu of %zu stay (%.1f%% less)\n", size[i].what, size[i].after,
+                         size[i].before,
+                         100.0 * (1.0 - (double)size[i].after / (double)size[i].before));
 }
 
 pare_status pare__plan_print_list(pare_arena *a, const pare_plan *p, bool all)
 {
     if (!p->structured)
         return print_linears(a, p, all);
-    PARE_TRY(print_tensors(a, p, all));
+    if (p->changes)
+        PARE_TRY(print_tensors(a, p, all));
     print_sizes(p);
     return PARE_OK;
 }

@@ -91,6 +91,7 @@ typedef struct pare_pass_structure {
     bool moments;             /* `score` looks at the inputs of o and down */
     bool bias;                /* the mean of what goes stays, as a bias */
     bool hessian;             /* channels of targets by H of their input (prune/ziplm.h) */
+    bool frequency;           /* experts by the tokens that they get (prune/reap.h) */
     bool search;              /* widths are chosen for a speed (compress/budget/widths.c) */
 } pare_pass_structure;
 
@@ -197,7 +198,7 @@ typedef struct pare_pass {
     /* Structured passes: these and no other. */
 
     pare_pass_structure (*structure)(const double *value);
-    /* score [pare_part_units]: the lowest go. NULL without `share`, and with `hessian`. */
+    /* score [pare_part_units]: the lowest go. NULL without `share`, with `hessian`, of experts. */
     pare_status (*score)(pare_ctx *cx, const double *value, const pare_structure *s,
                          pare_arena *scratch, double *score);
 

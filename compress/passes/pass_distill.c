@@ -221,7 +221,7 @@ const pare_pass pare_pass_distill = {
     .notes =
         "distill comes after pruners and runs once all blocks are pruned. It trains every linear\n"
         "that was pruned; a weight that is 0 stays 0. Without a pass in front of it, or with\n"
-        "structured ones alone (flap, channels, depth, slicegpt), it trains every linear that\n"
+        "structured ones alone (flap, depth, reap, ...), it trains every linear that\n"
         "quantizers behind it take. Norms, biases, embeddings, the head and all other linears\n"
         "stay as they are. The teacher is the recipe's model as it was, in front of structured\n"
         "passes, too; \"original: PATH\" names another. The data are the windows of\n"

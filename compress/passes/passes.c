@@ -33,6 +33,7 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_channels,
     &pare_pass_ziplm,
     &pare_pass_depth,
+    &pare_pass_reap,
     &pare_pass_slicegpt,
     NULL,
 };

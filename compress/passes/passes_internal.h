@@ -22,6 +22,7 @@ extern const pare_pass pare_pass_nf4;
 extern const pare_pass pare_pass_omniquant;
 extern const pare_pass pare_pass_outlier_suppression;
 extern const pare_pass pare_pass_permute;
+extern const pare_pass pare_pass_reap;
 extern const pare_pass pare_pass_ria;
 extern const pare_pass pare_pass_rotate;
 extern const pare_pass pare_pass_rtn;

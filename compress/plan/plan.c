@@ -11,6 +11,7 @@
 #include "compress/plan/job_data.h"
 #include "compress/plan/job_paths.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_reap.h"
 #include "formats/checksums.h"
 #include "formats/dense.h"
 #include "formats/tokenizer.h"
@@ -327,7 +328,7 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     const pare_checkpoint *const ck = &plan->checkpoint;
     const size_t blocks = plan->out.blocks;
     const size_t levels = plan->recipe.kv.method == PARE_KV_KVQUANT ? blocks * PARE_KV_TABLES : 0;
-    const size_t most = ck->tensors + plan->changes + 1 + levels;
+    const size_t most = ck->tensors + ck->stacks + plan->changes + 1 + levels;
     const size_t linears = plan->linears + plan->tables.count;
     pare_tensor *const kept = PARE_NEW(a, pare_tensor, most);
     size_t *const unit = PARE_NEW(a, size_t, most);
@@ -346,6 +347,12 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
             continue;
         kept[count] = ck->tensor[i];
         pare__plan_cut_global(plan, &kept[count]);
+        pare__plan_cut_experts(plan, &kept[count]);
+        unit[count++] = blocks;
+    }
+    for (size_t i = 0; pare_plan_reaps(plan) && i < ck->stacks; i++) {
+        kept[count] = ck->stack[i];
+        pare__plan_cut_experts(plan, &kept[count]);
         unit[count++] = blocks;
     }
     for (size_t i = 0; i < plan->changes; i++) {

@@ -1,5 +1,6 @@
 /* Mixtures of experts: what a recipe cannot do to them. */
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_reap.h"
 #include "compress/plan/plan_walks.h"
 
 pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
@@ -61,7 +62,8 @@ static pare_status check_linear(pare_ctx *cx, const pare_plan *plan, const pare_
 
 const char *pare_plan_experts_idle(const pare_plan *plan)
 {
-    if (!plan->recipe.calibration.experts_given || pare_plan_sees_experts(plan) || plan->kept.used)
+    if (!plan->recipe.calibration.experts_given || pare_plan_sees_experts(plan) ||
+        plan->kept.used || pare_plan_reaps(plan))
         return NULL;
     return "\"experts\" of the calibration does nothing: no step of this recipe looks at the "
            "inputs of experts";

@@ -6,6 +6,7 @@
 #include "compress/evaluate/token_time.h"
 #include "compress/passes/ziplm_step.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_reap.h"
 #include "compress/plan/plan_walks.h"
 #include "prune/slicegpt.h"
 #include "prune/ziplm.h"
@@ -33,7 +34,8 @@ static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step,
 {
     const pare_step *const st = pare__plan_step(plan, step);
     const char *const name = pare__plan_pass(plan, step)->name;
-    const char *const why = pare_config_no_structure(&plan->model.config);
+    const bool reaps = s->share[PARE_PART_EXPERTS] > 0;
+    const char *const why = reaps ? NULL : pare_config_no_structure(&plan->model.config);
     if (why)
         return pare__plan_refuse_family(cx, plan, st, "cannot make a smaller checkpoint of", why);
     if (!s->hessian && (st->targets.count || st->skip.count))
@@ -41,7 +43,7 @@ static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step,
                                 "%s: a configuration has one size for all blocks, so it works on "
                                 "the whole model and takes no targets and no skip",
                                 name);
-    const bool data = s->moments || s->hessian || s->blocks || s->hidden > 0;
+    const bool data = s->moments || s->hessian || s->blocks || s->hidden > 0 || reaps;
     if (data && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
         return pare_recipe_fail(cx, st->place,
                                 "%s needs calibration data; add \"calibration:\" with text, tokens "
@@ -219,6 +221,8 @@ static pare_status cut_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, size_t
         pare__plan_pass(plan, step)->structure(pare__plan_step(plan, step)->value);
     bool some = s.blocks || s.hidden > 0;
     PARE_TRY(check_step(cx, plan, step, &s));
+    if (s.share[PARE_PART_EXPERTS] > 0)
+        return pare__plan_reap(cx, plan, step, s.share[PARE_PART_EXPERTS]);
     if (s.search)
         PARE_TRY(check_search(cx, plan, step));
     if (s.blocks)
@@ -370,6 +374,11 @@ pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     if (first == plan->recipe.steps)
         return PARE_OK;
     plan->structured = true;
+    PARE_TRY(check_alone(cx, plan, first));
+    if (pare__plan_pass(plan, first)
+            ->structure(pare__plan_step(plan, first)->value)
+            .share[PARE_PART_EXPERTS] > 0)
+        return cut_step(cx, a, plan, first);
     plan->mlp_step = PARE_NEW(a, size_t, plan->out.blocks);
     if (!plan->mlp_step)
         return PARE_ENOMEM;
@@ -377,7 +386,6 @@ pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         plan->mlp_step[i] = SIZE_MAX;
         plan->out.mlp[i] = (uint32_t)plan->out.intermediate;
     }
-    PARE_TRY(check_alone(cx, plan, first));
     for (size_t i = 0; i < plan->recipe.steps; i++)
         PARE_TRY(cut_step(cx, a, plan, i));
     PARE_TRY(even_out(cx, plan));
@@ -415,6 +423,8 @@ uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)
     uint64_t most = 0;
     if (!plan->structured)
         return 0;
+    if (pare_plan_reaps(plan))
+        return pare__plan_reap_bytes(cx, plan);
     const uint64_t begin = plan->calibrated && !plan->watched
                                ? pare_wave_scratch(cx, c, plan->batch, plan->window,
                                                    (pare_wave_kind){plan->bf16, false, true}) +

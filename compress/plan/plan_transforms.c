@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_reap.h"
 
 /* Sites that transforms work on where a model has experts. */
 static const unsigned attention_sites = 1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED;
@@ -475,7 +476,7 @@ pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan, con
 bool pare__plan_replaces(const pare_plan *plan, const char *tensor)
 {
     if (plan->structured && pare__plan_in_block(plan, tensor))
-        return true;
+        return !pare_plan_reaps(plan) || pare__plan_expert_goes(plan, tensor);
     for (size_t i = 0; i < plan->changes; i++)
         if (strcmp(plan->changed[i].tensor.name, tensor) == 0)
             return true;

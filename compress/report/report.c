@@ -285,6 +285,7 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     if (r->config->uneven)
         pare_config_put_widths(w, "mlp_channels", r->config);
     pare__report_experts_run(w, r);
+    pare__report_structure_run(w, r);
     pare_report_put(w, r);
     pare_json_open_array(w, "exports");
     for (size_t i = 0; i < r->exports; i++) {

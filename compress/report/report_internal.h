@@ -52,6 +52,7 @@ void pare__report_structure_sizes(pare_text_out *t, const pare_report *r);
 void pare__report_structure_card(pare_text_out *t, const pare_report *r);
 void pare__report_structure_html(pare_text_out *t, const pare_report *r);
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r);
+void pare__report_structure_run(pare_json_writer *w, const pare_report *r);
 
 /* What is required, and whether it is kept; nothing but the marks without. They are where another
  * verdict goes. */

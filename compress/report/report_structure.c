@@ -7,9 +7,10 @@ typedef struct size_row {
     size_t before, after;
 } size_row;
 
-enum { SIZES = 6 };
+enum { SIZES = 7 };
 
-/* Weights of the linears and the embedding, and of a head of its own. */
+/* Weights of the linears and the embedding, and of a head of its own; of experts and their router.
+ */
 static size_t weights_of(const pare_config *c)
 {
     size_t weights = c->vocab * c->hidden * (c->tied ? 1 : 2);
@@ -18,10 +19,15 @@ static size_t weights_of(const pare_config *c)
         pare_block_shape(c, i / PARE_ROLES, 0, (pare_role)(i % PARE_ROLES), &n, &k);
         weights += n * k;
     }
+    for (size_t b = 0; b < c->blocks && c->experts; b++) {
+        const bool dense = !pare_block_arch(c, b)->experts;
+        weights += dense ? 0 : c->experts * (3 * c->expert_width + 1) * c->hidden;
+    }
     return weights;
 }
 
-static void list_sizes(const pare_report *r, size_row row[SIZES])
+/* How many sizes the model has. */
+static size_t list_sizes(const pare_report *r, size_row row[SIZES])
 {
     const pare_config *const b = r->structure->before, *const a = r->config;
     const size_row rows[SIZES] = {{"blocks", b->blocks, a->blocks},
@@ -31,9 +37,13 @@ static void list_sizes(const pare_report *r, size_row row[SIZES])
                                   {a->uneven ? "MLP channels of all blocks" : "MLP channels",
                                    a->uneven ? pare_config_channels(b) : b->intermediate,
                                    a->uneven ? pare_config_channels(a) : a->intermediate},
+                                  {"experts of a block", b->experts, a->experts},
                                   {"number of weights", weights_of(b), weights_of(a)}};
+    size_t count = 0;
     for (size_t i = 0; i < SIZES; i++)
-        row[i] = rows[i];
+        if (rows[i].before)
+            row[count++] = rows[i];
+    return count;
 }
 
 static double share_gone(size_t before, size_t after)
@@ -54,8 +64,8 @@ static void put_cut_markdown(pare_text_out *t, size_t block, const pare_cut_resu
 void pare__report_structure_sizes(pare_text_out *t, const pare_report *r)
 {
     size_row row[SIZES];
-    list_sizes(r, row);
-    for (size_t i = 0; i < SIZES; i++)
+    const size_t sizes = list_sizes(r, row);
+    for (size_t i = 0; i < sizes; i++)
         pare__text_put(t, "| %s | %zu | %zu (%.1f%% less) |\n", row[i].what, row[i].before,
                        row[i].after, share_gone(row[i].before, row[i].after));
 }
@@ -77,6 +87,47 @@ static void put_blocks_markdown(pare_text_out *t, const pare_structure_result *s
     for (size_t i = 0; i < s->before->blocks; i++)
         pare__text_put(t, "| %zu | %.4f | %s |\n", i, s->influence[i],
                        stays(s, i) ? "stays" : "went");
+}
+
+/* The numbers of the experts of a block that went. */
+static void put_gone(pare_text_out *t, const pare_structure_result *s, size_t block)
+{
+    const char *before = "";
+    for (size_t e = 0; e < s->before->experts; e++)
+        if (!s->expert[block].keep[e]) {
+            pare__text_put(t, "%s%zu", before, e);
+            before = ", ";
+        }
+}
+
+/* Experts that fewer tokens reach than their scores need. */
+static size_t count_few(const pare_structure_result *s, size_t block)
+{
+    size_t count = 0;
+    for (size_t e = 0; e < s->before->experts; e++)
+        count += s->expert[block].tokens[e] < s->least_tokens;
+    return count;
+}
+
+static void put_experts(pare_text_out *t, const pare_structure_result *s, bool html)
+{
+    if (!s->expert)
+        return;
+    pare__text_put(t,
+                   html ? "<div class=\"scroll\"><table><tr><th>block</th><th>experts that "
+                          "went</th><th>that got fewer than %llu tokens</th></tr>\n"
+                        : "\n| block | experts that went | that got fewer than %llu tokens "
+                          "|\n|---|---|---|\n",
+                   (unsigned long long)s->least_tokens);
+    for (size_t b = 0; b < s->before->blocks; b++) {
+        if (!s->expert[b].keep)
+            continue;
+        pare__text_put(t, html ? "<tr><td>%zu</td><td>" : "| %zu | ", b);
+        put_gone(t, s, b);
+        pare__text_put(t, html ? "</td><td>%zu</td></tr>\n" : " | %zu |\n", count_few(s, b));
+    }
+    if (html)
+        pare__text_put(t, "</table></div>\n");
 }
 
 static void put_blocks_html(pare_text_out *t, const pare_structure_result *s)
@@ -122,6 +173,7 @@ void pare__report_structure_card(pare_text_out *t, const pare_report *r)
                        : "A plain checkpoint: any program that runs the original runs it.");
     put_speed(t, r, "\n", "\n");
     put_blocks_markdown(t, s);
+    put_experts(t, s, false);
     if (s->captured > 0)
         pare__text_put(t,
                        "\nThe directions of the residual stream that stay hold %.2f%% of its "
@@ -140,16 +192,17 @@ void pare__report_structure_html(pare_text_out *t, const pare_report *r)
     size_row row[SIZES];
     if (!s)
         return;
-    list_sizes(r, row);
+    const size_t sizes = list_sizes(r, row);
     pare__text_put(t, "<h2>What went</h2>\n<table><tr><th>size</th><th>before</th><th>after</th>"
                       "<th>less</th></tr>\n");
-    for (size_t i = 0; i < SIZES; i++)
+    for (size_t i = 0; i < sizes; i++)
         pare__text_put(t, "<tr><td>%s</td><td>%zu</td><td>%zu</td><td>%.1f%%</td></tr>\n",
                        row[i].what, row[i].before, row[i].after,
                        share_gone(row[i].before, row[i].after));
     pare__text_put(t, "</table>\n");
     put_speed(t, r, "<p>", "</p>\n");
     put_blocks_html(t, s);
+    put_experts(t, s, true);
     if (!s->cuts)
         return;
     pare__text_put(t, "<div "
@@ -168,6 +221,38 @@ void pare__report_structure_html(pare_text_out *t, const pare_report *r)
             pare__text_put(t, "<td></td></tr>\n");
     }
     pare__text_put(t, "</table></div>\n");
+}
+
+static double lost_of(const pare_structure_result *s, size_t block)
+{
+    for (size_t i = 0; i < s->cuts; i++)
+        if (s->cut_block[i] == block && s->cut[i].part == PARE_PART_EXPERTS)
+            return s->cut[i].lost;
+    return 0;
+}
+
+void pare__report_structure_run(pare_json_writer *w, const pare_report *r)
+{
+    const pare_structure_result *const s = r->structure;
+    if (!s || !s->expert)
+        return;
+    pare_json_open_array(w, "experts_gone");
+    for (size_t b = 0; b < s->before->blocks; b++) {
+        if (!s->expert[b].keep)
+            continue;
+        pare_json_open_object(w, NULL);
+        pare_json_put_integer(w, "block", (int64_t)b);
+        pare_json_put_integer(w, "before", (int64_t)s->before->experts);
+        pare_json_open_array(w, "gone");
+        for (size_t e = 0; e < s->before->experts; e++)
+            if (!s->expert[b].keep[e])
+                pare_json_put_integer(w, NULL, (int64_t)e);
+        pare_json_close(w);
+        pare_json_put_number(w, "score_lost", lost_of(s, b));
+        pare_json_put_integer(w, "few_tokens", (int64_t)count_few(s, b));
+        pare_json_close(w);
+    }
+    pare_json_close(w);
 }
 
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r)

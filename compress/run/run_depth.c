@@ -2,7 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "compress/plan/plan_reap.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_reap.h"
 #include "prune/depth.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
@@ -137,11 +139,11 @@ pare_status pare__run_structure_begin(pare_run *run)
     const pare_plan *const plan = run->plan;
     const bool drops = plan->out.blocks < run->model.config.blocks;
     const bool narrows = plan->out.hidden < run->model.config.hidden;
-    if (!drops && !narrows)
+    if (!drops && !narrows && !pare_plan_reaps(plan))
         return PARE_OK;
     const double start = pare_seconds();
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_status s = drops ? choose_blocks(run) : find_basis(run);
+    pare_status s = drops ? choose_blocks(run) : narrows ? find_basis(run) : pare__reap_choose(run);
     pare_arena_rewind(&run->scratch, mark);
     if (s == PARE_OK && plan->watched)
         s = pare_wave_embed(run->cx, &run->scratch, &run->wave, &run->model, run->data.tokens.id);

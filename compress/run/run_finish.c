@@ -6,8 +6,10 @@
 
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
+#include "compress/plan/plan_reap.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_reap.h"
 #include "compress/run/run_rotate.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
@@ -80,6 +82,15 @@ pare_status pare__run_packed_ready(pare_run *run, size_t unit)
     return PARE_OK;
 }
 
+pare_status pare__run_put_part(pare_run *run, const pare_packed_entry *e, uint64_t first,
+                               uint64_t len, const void *bytes)
+{
+    pare_packed_entry part = *e;
+    part.offset += first;
+    part.tensor.bytes = len;
+    return pare_packed_put(run->cx, run->writer, &part, bytes);
+}
+
 /* A tensor that goes from file to file: it is hashed while it is written. */
 enum { COPY_WRITE, COPY_HASH, COPY_TASKS };
 
@@ -117,6 +128,7 @@ pare_status pare__run_kept(pare_run *run)
         const pare_packed_entry *const e = &run->settled.layout.entry[i];
         if (e->unit != blocks || e->plane)
             continue;
+        PARE_TRY(pare_ctx_interrupted(run->cx));
         pare_ctx_progress(run->cx, "copying tensors that stay", (double)i,
                           (double)run->settled.layout.entries);
         pare_kept_hash *const k = &unit->kept[unit->kept_count++];
@@ -125,9 +137,11 @@ pare_status pare__run_kept(pare_run *run)
         PARE_TRY(pare__rotate_put(run, e, k->hash, &done));
         if (!done)
             PARE_TRY(pare__run_kv_put(run, e, k->hash, &done));
+        if (!done)
+            PARE_TRY(pare__reap_put(run, e, k->hash, &done));
         if (done)
             continue;
-        const pare_tensor *const t = pare_checkpoint_find(&run->checkpoint, e->tensor.name);
+        const pare_tensor *const t = pare__reap_source(run, e->tensor.name);
         copy_job job = {run, e, t, k->hash, PARE_OK};
         pare_parallel(run->cx, COPY_TASKS, 1, copy_task, &job);
         PARE_TRY(job.status);
@@ -294,6 +308,9 @@ static pare_status make_config(pare_run *run, char **text, size_t *len)
     shape.tied = shape.tied && !plan->unties;
     if (!plan->structured)
         return pare_manifest_config(run->cx, run->a, from, &shape, text, len);
+    if (pare_plan_reaps(plan))
+        return pare_manifest_experts_config(run->cx, run->a, from, &shape,
+                                            pare_plan_copies_codes(plan), text, len);
     return pare_manifest_dense_config(run->cx, run->a, from, &shape, &run->structure,
                                       plan->attention_bias, plan->mlp_bias, text, len);
 }

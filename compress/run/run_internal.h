@@ -182,8 +182,8 @@ PARE_CHECKED pare_status pare__run_stored(pare_run *run, const pare_plan_linear 
 void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r);
 
 /* What structured steps decide on the whole model, in a pass over it in floats: which blocks stay,
- * the basis of a narrower stream. Moves the wave, and puts it back when blocks need it. Nothing to
- * do without such steps. */
+ * which experts, the basis of a narrower stream. Moves the wave, and puts it back when blocks need
+ * it. Nothing to do without such steps. */
 PARE_CHECKED pare_status pare__run_structure_begin(pare_run *run);
 
 /* The structured steps on the current block: what stays moves to the front. Nothing to do without

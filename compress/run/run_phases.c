@@ -2,6 +2,7 @@
  * expected here is rough: it says how phases compare until they have been measured. */
 #include "compress/run/run_phases.h"
 
+#include "compress/plan/plan_reap.h"
 #include "compress/plan/plan_time.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
@@ -29,6 +30,15 @@ const pare_plan_rates pare__typical_rates = {.read = 8e9,
 static void expect(pare_run *run, size_t phase, const char *name, double seconds, size_t steps)
 {
     run->phase[phase] = (pare_phase){.name = name, .amount = seconds, .steps = steps};
+}
+
+/* Blocks have nothing to do but to say what went, once their experts are scored. */
+static void expect_reap(pare_run *run, double wave, double rest, size_t blocks)
+{
+    if (!pare_plan_reaps(run->plan))
+        return;
+    expect(run, PARE__PHASE_PRUNE, "scoring experts", wave, run->model.config.blocks);
+    expect(run, PARE__PHASE_BLOCKS, "passing blocks", rest, blocks);
 }
 
 static void expect_training(pare_run *run, const double s[PARE_PLAN_PHASES])
@@ -73,6 +83,7 @@ pare_status pare__run_phases(pare_run *run)
     expect(run, PARE__PHASE_BLOCKS, "compressing blocks",
            plan->training && walks < 2 ? s[PARE_PHASE_STORE] : (1 - share) * (wave + work) / walks,
            blocks - found);
+    expect_reap(run, wave, work, blocks - found);
     expect(run, PARE__PHASE_FINISH, "writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH],
            1);
     expect(run, PARE__PHASE_EVALUATE, "evaluating", s[PARE_PHASE_EVALUATE],

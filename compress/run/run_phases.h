@@ -15,7 +15,7 @@ enum {
     PARE__PHASE_WEIGH,  /* tokens, by the loss */
     PARE__PHASE_KEEP,   /* statistics, in a file */
     PARE__PHASE_FOUND,  /* blocks of an earlier run */
-    PARE__PHASE_PRUNE,  /* blocks, in front of a training */
+    PARE__PHASE_PRUNE,  /* blocks, in front of a training; or experts of blocks, scored */
     PARE__PHASE_BEFORE, /* windows held out scored in front of a training, and behind it */
     PARE__PHASE_TRAIN,
     PARE__PHASE_AFTER,

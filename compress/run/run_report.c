@@ -11,6 +11,7 @@
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_original.h"
+#include "compress/run/run_reap.h"
 #include "compress/run/run_team.h"
 #include "compress/text/version.h"
 #include "runtime/energy.h"
@@ -138,7 +139,7 @@ static size_t count_thin(const pare_run *run)
     for (size_t i = 0; i < run->rows + run->plan->tables.count; i++)
         count += run->row[i].thin;
     for (size_t step = 0; run->plan->structured && step < run->plan->recipe.steps; step++)
-        count += pare_plan_short(run->plan, &run->settled, step, &unused);
+        count += pare_plan_short(run->plan, &run->settled, step, &unused) || pare__reap_few(run);
     return count;
 }
 

@@ -4,6 +4,7 @@
 
 #include "compress/plan/plan_rotate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_reap.h"
 #include "compress/run/run_rotate.h"
 #include "runtime/linear.h"
 
@@ -42,16 +43,6 @@ pare_status pare__rotate_wave(pare_run *run, pare_wave *wave)
 {
     return run->plan->rotation ? pare_wave_change(run->cx, &run->scratch, wave, change, run)
                                : PARE_OK;
-}
-
-/* Bytes [first, first + len) of an entry. */
-static pare_status put_part(pare_run *run, const pare_packed_entry *e, uint64_t first, uint64_t len,
-                            const void *bytes)
-{
-    pare_packed_entry part = *e;
-    part.offset += first;
-    part.tensor.bytes = len;
-    return pare_packed_put(run->cx, run->writer, &part, bytes);
 }
 
 float *pare__rotate_norm(pare_run *run)
@@ -118,7 +109,7 @@ static pare_status put_rows(pare_run *run, const pare_packed_entry *e, bool head
             pare_slicegpt_readers(run->cx, &run->slice, x, rows, cut);
         PARE_TRY(store(run, e->tensor.dtype, cut, rows * width, stored));
         pare_xxh3_add(hash, stored, rows * row);
-        PARE_TRY(put_part(run, e, i * row, rows * row, stored));
+        PARE_TRY(pare__run_put_part(run, e, i * row, rows * row, stored));
     }
     return PARE_OK;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/run/run_internal.h"
+#include "compress/run/run_reap.h"
 #include "prune/channels.h"
 #include "prune/flap.h"
 #include "prune/ziplm.h"
@@ -132,11 +133,27 @@ static pare_status cut_part(pare_run *run, size_t block, size_t step, pare_part 
     return PARE_OK;
 }
 
+static pare_status cut_units(pare_run *run, size_t block, size_t step, pare_part p, size_t kept,
+                             pare_cut_result *out)
+{
+    const pare_step *const s = step_at(run, step);
+    if (p == PARE_PART_EXPERTS) {
+        pare__reap_cut(run, block, out);
+        return PARE_OK;
+    }
+    return pare_passes[s->pass]->structure(s->value).hessian
+               ? cut_channels(run, step, kept, out)
+               : cut_part(run, block, step, p, kept, out);
+}
+
 /* Units that a step leaves of a part; all, where another one takes them. */
 static size_t kept_of(const pare_plan *plan, size_t block, size_t step, pare_part p)
 {
     if (p == PARE_PART_HEADS)
         return plan->out.kv_heads;
+    if (p == PARE_PART_EXPERTS) /* a dense block has none */
+        return pare_block_arch(&plan->out, block)->experts ? plan->out.experts
+                                                           : plan->model.config.experts;
     const bool all = plan->out.blocks < plan->model.config.blocks; /* depth: alike in all */
     return all                             ? plan->out.intermediate
            : plan->mlp_step[block] == step ? pare_config_mlp(&plan->out, block)
@@ -159,13 +176,14 @@ pare_status pare__run_structure(pare_run *run, size_t block)
         const pare_pass *const pass = pare_passes[step_at(run, step)->pass];
         const pare_pass_structure what = pass->structure(step_at(run, step)->value);
         for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
+            if (what.share[p] <= 0)
+                continue;
             const size_t kept = kept_of(plan, block, step, p);
-            if (what.share[p] <= 0 || kept == pare_part_units(&run->model.config, p))
+            if (kept == pare_part_units(&run->model.config, p))
                 continue;
             const pare_mark mark = pare_arena_mark(&run->scratch);
             pare_cut_result *const cut = &unit->cut[unit->cuts++];
-            const pare_status s = what.hessian ? cut_channels(run, step, kept, cut)
-                                               : cut_part(run, block, step, p, kept, cut);
+            const pare_status s = cut_units(run, block, step, p, kept, cut);
             pare_arena_rewind(&run->scratch, mark);
             if (s != PARE_OK)
                 return pare_fail_context(run->cx, s, "%s: %s of block %zu", pass->name,

@@ -135,6 +135,11 @@ printf 'pare: 1\nmodel: mixture\noutput: planned\npasses: [gptq]\n' > mixture.ya
 printf 'calibration: {tokens: mixture.i32, samples: 2, window: 16, token_weights: even}\n' >> mixture.yaml
 put plan plan mixture.yaml --format json
 grep -q '"experts": {' "${documents[-1]#plan=}" || { echo "no experts in the plan of a mixture"; exit 1; }
+sed 's/planned/reaped/; s/gptq/reap: {ratio: 0.25}/' mixture.yaml > reap.yaml
+echo 'evaluate: [kl: {tokens: mixture.i32, window: 16}]' >> reap.yaml
+put compress compress reap.yaml --format json
+documents+=("run=$home/reaped/run.json")
+grep -q '"experts_gone": \[' reaped/run.json || { echo "run.json does not say which experts went"; exit 1; }
 put export export out --format gguf:q8_0 --output more.gguf --tensor-parallel 2 --json
 put verify verify out --format json
 openssl genpkey -algorithm ed25519 -out private.pem 2> err

@@ -52,6 +52,11 @@ static const place_job place_jobs[] = {
      {"4", "8"},
      PLACE_CALIBRATION "passes:\n  - gptq: {bits: @, group: 32}\n",
      {NULL}},
+    {"reap",
+     "qwen2_moe",
+     {"0.3", "0.5"},
+     PLACE_CALIBRATION "passes:\n  - reap: {ratio: @}\n",
+     {NULL}},
 };
 enum { PLACE_JOBS = sizeof place_jobs / sizeof *place_jobs };
 

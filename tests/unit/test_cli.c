@@ -2,7 +2,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "compress/passes/pass.h"
 #include "tests/data/families.h"
 #include "tests/data/tiny_model.h"
 #include "tests/unit/program.h"
@@ -297,33 +296,6 @@ START_TEST(every_command_and_pass_has_a_page)
         const outcome *const o = call(page[i][0], OUT);
         ck_assert_msg(o->code == 0 && strstr(o->text, page[i][1]), "pare %s: exit %d:\n%s",
                       page[i][0], o->code, o->text);
-    }
-}
-END_TEST
-
-/* What stands behind "example" on the page of a pass, in a recipe that has model and data. */
-START_TEST(the_example_on_the_page_of_each_pass_can_be_planned)
-{
-    make_tiny();
-    for (size_t i = 0; pare_passes[i]; i++) {
-        char command[512], recipe[1024];
-        (void)snprintf(command, sizeof command, "help %s", pare_passes[i]->name);
-        const char *const example = strstr(call(command, OUT)->text, "\nexample  ");
-        ck_assert_msg(example != NULL, "%s has no example", pare_passes[i]->name);
-        (void)snprintf(recipe, sizeof recipe,
-                       "pare: 1\nmodel: model\noutput: example\n"
-                       "calibration: {tokens: tokens.i32, samples: 2, window: 16}\n%s",
-                       example + strlen("\nexample  "));
-        FILE *const f = fopen(TINY "/example.yaml", "w");
-        ck_assert(f && fputs(recipe, f) >= 0);
-        ck_assert_int_eq(fclose(f), 0);
-        /* 20 % of the few directions of this model rounds to none */
-        const bool narrows = strcmp(pare_passes[i]->name, "slicegpt") == 0;
-        const outcome *const o =
-            narrows ? call("plan " TINY "/example.yaml --set passes.0.slicegpt.ratio=0.5", ERR)
-                    : call("plan " TINY "/example.yaml", ERR);
-        ck_assert_msg(o->code == 0, "%s: exit %d: %s\n%s", pare_passes[i]->name, o->code, o->text,
-                      recipe);
     }
 }
 END_TEST
@@ -678,7 +650,6 @@ int main(void)
     tcase_add_test(t, a_result_that_goes_nowhere_is_told_without_a_disk);
     tcase_add_test(t, every_command_and_pass_has_a_page);
     tcase_add_test(t, a_run_tells_how_stable_its_choice_of_weights_is);
-    tcase_add_test(t, the_example_on_the_page_of_each_pass_can_be_planned);
     tcase_add_test(t, a_page_names_every_parameter_with_its_default);
     tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);
     tcase_add_test(t, a_name_in_a_file_does_not_steer_the_terminal);

@@ -50,7 +50,7 @@ static void make(model *to, size_t threads)
         fill(to->block.linear[r].floats, n * k, r);
         fill(to->block.linear[r].bias, n, 10 + r);
     }
-    for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
+    for (pare_part p = PARE_PART_HEADS; p <= PARE_PART_CHANNELS; p++) {
         const size_t k = pare_site_width(&to->c, 0, pare_part_site(p));
         to->x[p] = PARE_NEW(&to->a, float, TOKENS *k);
         fill(to->x[p], TOKENS * k, 20 + p);
@@ -129,7 +129,7 @@ START_TEST(moments_are_those_of_all_tokens)
 {
     model m;
     make(&m, 3);
-    for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
+    for (pare_part p = PARE_PART_HEADS; p <= PARE_PART_CHANNELS; p++) {
         const size_t k = m.moments[p].k;
         watch(&m, p);
         for (size_t j = 0; j < k; j++) {
@@ -199,7 +199,7 @@ START_TEST(scores_are_those_of_the_definitions)
 {
     model m;
     make(&m, 1 + (size_t)_i);
-    for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
+    for (pare_part p = PARE_PART_HEADS; p <= PARE_PART_CHANNELS; p++) {
         double flap[MLP], wanda[MLP], magnitude[MLP], want[2];
         watch(&m, p);
         const pare_structure s = view(&m, p);
@@ -256,7 +256,7 @@ START_TEST(a_bias_takes_the_place_of_the_mean)
 {
     model m;
     make(&m, 1);
-    for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
+    for (pare_part p = PARE_PART_HEADS; p <= PARE_PART_CHANNELS; p++) {
         uint8_t all[MLP], keep[MLP];
         double before[HIDDEN] = {0}, after[HIDDEN] = {0};
         memset(all, 1, sizeof all);
