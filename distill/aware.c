@@ -87,7 +87,8 @@ static void undo_group(const pare_aware *t, size_t at, size_t count, size_t grou
         const float x = s != 0 ? t->master->value[j] / s : 0;
         const bool inside = s != 0 && low <= x && x <= high;
         const double level = (double)((int)c->codes[j] - (int)c->zeros[group]);
-        sum += s != 0 ? (double)g[j] * level : 0;
+        const double moves = inside && !t->compensated ? (double)x : 0;
+        sum += s != 0 ? (double)g[j] * (level - moves) : 0;
         g[j] = inside ? g[j] : 0;
     }
     t->step->gradient[group] = (float)(sum / sqrt((double)count * most));
@@ -114,7 +115,7 @@ static float within(float to, float from)
     return copysignf(kept, from);
 }
 
-/* Masters go with their step, so that its move alone changes no code. */
+/* Masters go with their step, so that its move alone changes no code, but for rounding. */
 static void carry_group(const pare_aware *t, size_t at, size_t count, size_t group)
 {
     const float from = t->codes.scales[group], to = stored(t->step->value[group]);
@@ -132,7 +133,7 @@ pare_status pare_aware_follow(pare_ctx *cx, pare_aware *t)
 {
     for (size_t i = 0; is_uniform(t) && i < t->step->count; i++)
         t->step->value[i] = within(t->step->value[i], t->codes.scales[i]);
-    if (is_uniform(t))
+    if (t->compensated)
         pare_parallel(cx, t->codes.n, ROWS_PER_CHUNK, carry_rows, t);
     return pare_aware_round(cx, t);
 }

@@ -5,19 +5,24 @@
  *
  *   uniform  s = f16(S), code = clamp(rint(w / s) + z, 0, 2^b - 1), q = (code - z) s
  *            dw = dq inside, 0 outside;  inside: 0 <= w / s + z <= 2^b - 1
- *            dS = 1 / sqrt(N Q) sum dq (code - z);  when s becomes s', w becomes w s' / s
+ *            dS = 1 / sqrt(N Q) sum dq (code - z - (inside ? w / s : 0))
+ *            compensated: dS = 1 / sqrt(N Q) sum dq (code - z), and where s becomes s',
+ *            w becomes w s' / s
  *   ternary  s = f16(mean |w|) of the masters, anew each time; code and q as solve/grid.h has them
  *            dw = dq
  *
- * N weights share S; Q = 2^(b-1) - 1, asymmetric 2^b - 1. Zero points z stay. Masters go with their
- * step, so its move changes no code, and dS is exact; LSQ leaves them where they are, and subtracts
- * w / s inside (eq. (3)), which in 3 bits wins back less (docs/settings.md). Rounding to F16
+ * N weights share S; Q = 2^(b-1) - 1, asymmetric 2^b - 1. Zero points z stay. Rounding to F16
  * passes gradients straight through, too. A step of the optimizer halves or doubles S at most, so
  * that it keeps its sign. A group with scale 0 stays 0.
  *
+ * The first dS is LSQ's: a step that moves changes codes, as is right for those that are the
+ * nearest ones. Codes that make up for each other's errors (GPTQ) it takes apart: they are
+ * compensated, and masters go with their step, whose move then changes no code, but for rounding.
+ * docs/settings.md says what each wins.
+ *
  * Sums run over a group in its order, in double: the same bytes for any number of threads.
- * Source: Esser et al., Learned Step Size Quantization, 2020, eq. (1), section 2.2; Chen et al.,
- * EfficientQAT, 2024 (dS of codes that stay); Ma et al., BitNet b1.58, 2024, eq. (1)-(3). */
+ * Source: Esser et al., Learned Step Size Quantization, 2020, eq. (1), (3), section 2.2; Chen et
+ * al., EfficientQAT, 2024 (dS of codes that stay); Ma et al., BitNet b1.58, 2024, eq. (1)-(3). */
 #ifndef PARE_DISTILL_AWARE_H
 #define PARE_DISTILL_AWARE_H
 
@@ -30,6 +35,7 @@ typedef struct pare_aware {
     float *seen;          /* [n, k] their values, which the model reads */
     pare_trained *master; /* its gradient comes from the tape as that of `seen` */
     pare_trained *step;   /* [n, groups]; NULL: ternary */
+    bool compensated;     /* uniform codes that make up for each other's errors */
 } pare_aware;
 
 /* Whether pare_aware goes with a grid: uniform, ternary. */

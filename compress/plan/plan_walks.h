@@ -48,6 +48,12 @@ static inline pare_grid pare_plan_grid(const pare_plan *plan, const pare_plan_li
                        .tensor = pass->grid && pass->grid(step->value).tensor};
 }
 
+/* Whether such codes make up for each other's errors, which steps by H choose. */
+static inline bool pare_plan_compensated(const pare_plan *plan, const pare_plan_linear *l)
+{
+    return (pare_passes[plan->recipe.step[l->step].pass]->needs & PARE_FACT_HESSIAN) != 0;
+}
+
 /* Floats that are kept of a linear that is trained, beside its weights: with codes in place a scale
  * and a zero point of each group. */
 static inline size_t pare_plan_steps(const pare_plan *plan, const pare_plan_linear *l)

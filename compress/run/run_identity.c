@@ -13,7 +13,7 @@
 #include "runtime/linalg.h"
 
 /* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "11"
+#define JOURNAL_FORMAT "12"
 
 pare_status pare__run_identify(pare_run *run)
 {

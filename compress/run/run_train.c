@@ -92,8 +92,10 @@ static pare_status read_leaf(training *t, size_t i, pare_trained *leaf, pare_awa
     const uint8_t *const hash = pare__floats_hash(&t->run->units.result[l->block], l->packed.name);
     PARE_TRY(pare__floats_get(t->run, &t->run->pruned, i, leaf->value, steps, hash));
     leaf->keeps_zeros = l->pruned;
-    if (aware)
+    if (aware) {
         pare__aware_steps_to(steps, &aware->codes);
+        aware->compensated = pare_plan_compensated(t->run->plan, l);
+    }
     if (aware && aware->step)
         memcpy(aware->step->value, steps, aware->step->count * sizeof *steps);
     return PARE_OK;

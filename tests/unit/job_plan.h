@@ -3,12 +3,14 @@
 #define PARE_TESTS_JOB_PLAN_H
 
 #include "compress/plan/plan.h"
+#include "compress/plan/plan_walks.h"
 #include "tests/unit/job.h"
 
 typedef struct job_plan {
     pare_plan_memory memory;
     uint64_t packed_bytes;
     bool ratios;
+    bool compensated; /* codes of the first linear */
 } job_plan;
 
 /* All 0 where the job does not fit into the limit; 0: without one. */
@@ -27,7 +29,8 @@ static inline job_plan job_plan_of(const job_place *place, uint64_t limit)
     ck_assert_msg(s == PARE_OK || (limit && s == PARE_ENOMEM), "%s", cx.what);
     job_plan out = {.ratios = false};
     if (s == PARE_OK)
-        out = (job_plan){plan.settled.memory, plan.settled.packed_bytes, plan.ratios};
+        out = (job_plan){plan.settled.memory, plan.settled.packed_bytes, plan.ratios,
+                         pare_plan_compensated(&plan, &plan.linear[0])};
     pare_plan_close(&plan);
     pare_arena_release(&a);
     ck_assert_uint_eq(cx.live_bytes, 0);

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/job_plan.h"
 #include "tests/unit/job_train.h"
 
 static const struct {
@@ -12,17 +13,20 @@ static const struct {
     pare_sparsity_store sparsity;
     double rate;
     double gain; /* KL behind the training over that in front, at most */
+    bool compensated;
 } aware[] = {
-    {"  - rtn: {bits: 2, group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .75},
-    {"  - rtn: {bits: 3, group: row, symmetric: false}\n", 3, 0, PARE_SPARSITY_NONE, 3e-3, .95},
-    {"  - gptq: {bits: 2, group: 32, clip: weighted}\n", 2, 32, PARE_SPARSITY_NONE, 1e-3, .99},
-    {"  - hqq: {bits: 2, group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .85},
-    {"  - ternary: {}\n", 2, 0, PARE_SPARSITY_NONE, 3e-3, .75},
-    {"  - ternary: {group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .75},
+    {"  - rtn: {bits: 2, group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .75, false},
+    {"  - rtn: {bits: 3, group: row, symmetric: false}\n", 3, 0, PARE_SPARSITY_NONE, 3e-3, .95,
+     false},
+    {"  - gptq: {bits: 2, group: 32, clip: weighted}\n", 2, 32, PARE_SPARSITY_NONE, 1e-3, .99,
+     true},
+    {"  - hqq: {bits: 2, group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .85, false},
+    {"  - ternary: {}\n", 2, 0, PARE_SPARSITY_NONE, 3e-3, .75, false},
+    {"  - ternary: {group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .75, false},
     {"  - magnitude: {pattern: 2:4}\n  - gptq: {bits: 4, group: 32}\n", 4, 32, PARE_SPARSITY_2_4,
-     3e-3, .9},
+     3e-3, .9, true},
     {"  - sparsegpt_joint: {pattern: 2:4, bits: 4, group: 32}\n", 4, 32, PARE_SPARSITY_2_4, 3e-3,
-     .95},
+     .95, true},
 };
 enum { AWARES = sizeof aware / sizeof *aware };
 
@@ -91,6 +95,7 @@ START_TEST(codes_that_were_trained_are_those_that_are_stored)
     pare_ctx cx;
     pare_arena a;
     aware_recipe((size_t)_i);
+    ck_assert_int_eq(job_plan_of(&place, 0).compensated, aware[_i].compensated);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
     const double before = figure("five", "training", "kl_before"),
                  after = figure("five", "training", "kl_after");
