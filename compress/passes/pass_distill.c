@@ -56,7 +56,8 @@ static const pare_param params[] = {
     [BATCH] = {.name = "batch", .type = PARE_PARAM_INTEGER, .min = 1, .max = 65536, .fallback = 8,
         .help = "windows in a step"},
     [RATE] = {.name = "rate", .type = PARE_PARAM_NUMBER, .min = 1e-8, .max = 1, .fallback = 1e-4,
-        .help = "the largest learning rate"},
+        .help = "the largest learning rate; 2e-4 to 3e-4 suits pruned weights and codes of 2 bits, "
+                "1e-4 or less codes of 3 bits"},
     [LAST] = {.name = "last", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0.1,
         .help = "the learning rate at the end, as a share of rate"},
     [WARMUP] = {.name = "warmup", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0.05,
