@@ -298,12 +298,14 @@ pare_status pare_batch_look(pare_jobs *b)
     b->tasks = 0;
     for (size_t i = 0; i < b->rows; i++) {
         const pare_mark mark = pare_arena_mark(b->a);
-        pare_status s = look_at(b, &b->row[i]);
+        const pare_status s = look_at(b, &b->row[i]);
         pare_arena_rewind(b->a, mark);
-        if (s == PARE_OK && b->row[i].state == PARE_BATCH_DONE)
-            s = pare__batch_figures(b, &b->row[i]);
         PARE_TRY(s);
     }
+    PARE_TRY(pare__batch_find_remade(b));
+    for (size_t i = 0; i < b->rows; i++)
+        if (b->row[i].state == PARE_BATCH_DONE)
+            PARE_TRY(pare__batch_figures(b, &b->row[i]));
     find_waiting(b);
     pare__batch_fronts(b);
     return PARE_OK;

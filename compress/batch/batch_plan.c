@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/batch/batch_internal.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/fallback_sizes.h"
 #include "compress/plan/plan.h"
@@ -125,9 +126,7 @@ static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
 /* A model that another job writes may not be there yet. */
 static bool has_model(const pare_jobs *b, const pare_batch_row *r)
 {
-    const pare_batch_row *const before = &b->row[r->job->after];
-    return before == r || before->state == PARE_BATCH_DONE ||
-           strcmp(r->job->recipe.model.text, before->job->name) != 0;
+    return !pare__batch_has_job_model(b, r) || b->row[r->job->after].state == PARE_BATCH_DONE;
 }
 
 static void add_up(pare_batch_plan *p, const pare_batch_plan_row *r)

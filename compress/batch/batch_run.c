@@ -186,13 +186,25 @@ static pare_status mark_restart(const pare_jobs *b)
                             : PARE_OK;
 }
 
-/* What is done stays as it is. Exports may be missing then: the job looks. */
+/* Whether a finished row stays as it is, and no job is to look: neither at exports, which may be
+ * missing, nor at a model that a job of this call may make anew. */
+static bool is_settled(const pare_jobs *b, const pare_batch_row *row)
+{
+    return row->state == PARE_BATCH_DONE && !row->job->recipe.exports &&
+           !(pare__batch_has_job_model(b, row) && b->row[row->job->after].state != PARE_BATCH_DONE);
+}
+
 static pare_status settle(runner *r)
 {
     pare_jobs *const b = r->b;
     size_t kept = 0;
     PARE_TRY(mark_restart(b));
     PARE_TRY(pare_batch_look(b));
+    bool *const settled = PARE_NEW(b->a, bool, b->rows);
+    if (!settled)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < b->rows; i++)
+        settled[i] = is_settled(b, &b->row[i]);
     for (size_t i = 0; i < b->rows; i++) {
         pare_batch_row *const row = &b->row[i];
         r->all += row->mine;
@@ -200,7 +212,7 @@ static pare_status settle(runner *r)
             continue;
         if (row->state == PARE_BATCH_DONE)
             (void)unlink(row->failed_file); /* it is of a try before */
-        if (row->state == PARE_BATCH_DONE && !row->job->recipe.exports) {
+        if (settled[i]) {
             kept++;
             continue;
         }

@@ -1,0 +1,60 @@
+#!/bin/sh
+# What pare batch says of jobs whose recipe or model is another one than before:
+# batch_changed.sh PARE DEMO
+set -eu
+pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+. "$here/batch_checks.sh"
+. "$here/blocks.sh"
+
+# says PATTERN: the summary, or the error, has such a line; never: none has
+says() { grep -q -- "$1" out.log err.log || fail "no \"$1\": $(cat out.log err.log)"; }
+never() { if grep -q -- "$1" out.log err.log; then fail "\"$1\": $(cat out.log err.log)"; fi; }
+
+cat >base.yaml <<END
+pare: 1
+model: $work/hedge
+output: unused
+calibration: {text: [$demo/calibration.txt], samples: 2, window: 32}
+passes: [rtn: {group: 64}]
+END
+
+# --- a model that another job wrote, and then wrote anew
+cat >model.yaml <<END
+pare: 1
+recipe: base.yaml
+include:
+  - {name: shallow, method: [depth: {blocks: 1}]}
+  - {name: shallow-rtn, method: rtn, model: {job: shallow}}
+  - {name: shallow-two, method: [depth: {blocks: 1}, rtn: {bits: 8}], model: {job: shallow}}
+END
+run 0 model.yaml --output model
+run 0 model.yaml --output model
+says '3 of 3 jobs are done already'
+sed -i 's/name: shallow, method: .depth: {blocks: 1/name: shallow, method: [depth: {blocks: 2/; /shallow-two/d' model.yaml
+run 0 model.yaml --output model --summary
+says '^shallow  *stale'
+says '^shallow-rtn  *stale'
+says '^shallow-rtn: it was made of the output of a job that is stale, shallow'
+run 1 model.yaml --output model
+says '^shallow-rtn  *stale'
+says 'error: 2 of 2 jobs are not done: other results are there; the same command with --restart'
+cp -rp model alone
+"$pare" compress alone/shallow.yaml --restart >out.log 2>&1 || fail "shallow alone: $(cat out.log)"
+run 0 model.yaml --output alone --summary
+says '^shallow .*done'
+says '^shallow-rtn  *stale'
+says '^shallow-rtn: it was made of another model.safetensors than is now in shallow'
+run 2 model.yaml --output alone --dry-run
+says '^shallow-rtn  *stale: it was made of another'
+run 1 model.yaml --output alone
+says '^shallow-rtn  *stale'
+says '^1 of 2 jobs done'
+"$pare" compress alone/shallow-rtn.yaml --restart >out.log 2>&1 || fail "rtn alone: $(cat out.log)"
+run 0 model.yaml --output alone
+says '2 of 2 jobs are done already'
+run 0 model.yaml --output model --restart
+says '^2 of 2 jobs done'
