@@ -140,15 +140,20 @@ static void tell_found(pare_run *run)
                                      : "quantized; training comes after that");
 }
 
-static pare_status open_output(pare_run *run)
+/* `other`: work of another job is there. */
+static pare_status open_output(pare_run *run, bool *other)
 {
     const pare_plan *const plan = run->plan;
     pare_journal_record *record;
     size_t count;
     PARE_TRY(pare_output_make_work(run->cx, run->a, plan->place.partial, &run->made));
-    PARE_TRY(check_journal(run));
+    pare_status s = check_journal(run);
+    *other = s == PARE_EEXISTS;
+    PARE_TRY(s);
     PARE_TRY(pare__kept_open(run));
-    PARE_TRY(open_journal(run, &record, &count));
+    s = open_journal(run, &record, &count);
+    *other = s == PARE_EEXISTS;
+    PARE_TRY(s);
     PARE_TRY(decode_units(run, record, count));
     count = run->units.found ? run->units.found : run->front.found;
     PARE_TRY(pare_owned_discard(run->cx, plan->place.partial, PARE_OUTPUT_ARTIFACT,
@@ -296,7 +301,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));
     run->source = run->model;
-    PARE_TRY(open_output(run));
+    PARE_TRY(open_output(run, &out->other));
     pare__front_walk(run, false);
     if (!run->plan->training || run->plan->ratios)
         PARE_TRY(begin_walk(run, run->plan->training != NULL));

@@ -58,3 +58,41 @@ run 0 model.yaml --output alone
 says '2 of 2 jobs are done already'
 run 0 model.yaml --output model --restart
 says '^2 of 2 jobs done'
+
+# --- an unfinished job whose recipe changed
+head -c 60000 $demo/evaluation.txt >long
+printf 'pare: 1\nrecipe: base.yaml\nmatrix: {bits: [4]}\n' >jobs.yaml
+{ cat base.yaml && echo 'evaluate: [kl: {text: long, window: 64}]'; } >slow.yaml
+sed 's/base/slow/' jobs.yaml >slow_jobs.yaml
+"$pare" batch slow_jobs.yaml --output slow >out.log 2>err.log &
+pid=$!
+while [ ! -s slow/bits4.partial/journal ]; do
+    kill -0 $pid 2>/dev/null || fail "no job began: $(cat out.log err.log)"
+    sleep 0.02
+done
+kills $pid
+[ -s slow/bits4.partial/journal ] || fail "the kill came too late"
+run 0 slow_jobs.yaml --output slow --summary
+says '^bits4  *unfinished'
+sed -i 's/group: 64/group: 32/' slow.yaml
+run 0 slow_jobs.yaml --output slow --summary
+says '^bits4  *stale'
+says '^bits4: .*the unfinished run is not this job: its recipe says "group: 64" where this one says "group: 32"'
+run 2 slow_jobs.yaml --output slow --dry-run
+says '^bits4  *stale: '
+says '^0 of 1 job to do'
+for turn in 1 2; do
+    run 1 slow_jobs.yaml --output slow
+    says '^bits4  *stale'
+    says 'error: 1 of 1 job is not done: other results are there; the same command with --restart'
+done
+run 1 slow_jobs.yaml --output slow --summary
+says '^bits4  *stale'
+sed -i 's/group: 32/group: 64/' slow.yaml
+run 0 slow_jobs.yaml --output slow --summary
+says '^bits4  *unfinished'
+run 0 slow_jobs.yaml --output slow --dry-run
+says '^1 of 1 job to do'
+sed -i 's/group: 64/group: 32/; s/text: long, window: 64/text: long, window: 64, limit: 2/' slow.yaml
+run 0 slow_jobs.yaml --output slow --restart
+says '^1 of 1 jobs* done'
