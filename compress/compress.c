@@ -332,10 +332,10 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     return falls_short(out) && !is_last(out) ? PARE_OK : finish_job(run, out);
 }
 
-/* Whether the files are larger than is required, which is known now. */
+/* Whether the files are larger than is required, where that is known now. */
 static pare_status check_feasible(pare_run *run, pare_compress_result *out, bool *feasible)
 {
-    if (run->plan->ratios) /* the calibration decides on the bytes */
+    if (pare_plan_known_once(run->plan))
         return PARE_OK;
     pare_gate *const v = PARE_NEW(run->a, pare_gate, 1);
     if (!v)

@@ -39,16 +39,16 @@ static bool is_shared(const pare_jobs *b, const pare_batch_plan *p, size_t row)
     return false;
 }
 
-/* The bytes of a plan whose calibration decides on them are not known yet. */
 static pare_status find_feasible(const pare_jobs *b, const pare_plan *plan,
                                  pare_batch_plan_row *out)
 {
     pare_gate verdict;
     out->falls_back = plan->recipe.fallbacks > 0;
-    if (plan->ratios)
-        return PARE_OK;
+    out->known_once = pare_plan_known_once(plan);
     PARE_TRY(pare_gate_of_bytes(b->a, &plan->recipe, plan->settled.packed_bytes, &verdict));
-    out->infeasible = verdict.kind == PARE_GATE_INFEASIBLE;
+    const bool larger = verdict.kind == PARE_GATE_INFEASIBLE;
+    out->infeasible = larger && !out->known_once;
+    out->unsure = larger && out->known_once;
     return PARE_OK;
 }
 
@@ -67,12 +67,14 @@ static pare_status take_fallback(const pare_jobs *b, const pare_job *job, const 
     pare_fallback_size *size;
     size_t i = 0;
     PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, r, &size));
-    while (i < r->fallbacks && (size[i].why || !size[i].feasible))
+    while (i < r->fallbacks && (size[i].why || pare_fallback_infeasible(&size[i])))
         i++;
     out->falls_back = i < r->fallbacks;
     if (out->falls_back) {
         out->bytes = size[i].bytes;
         out->bits = size[i].bits_per_weight;
+        out->known_once = size[i].known_once;
+        out->unsure = size[i].larger;
     }
     return PARE_OK;
 }

@@ -157,12 +157,16 @@ static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
         const pare_batch_plan_row *const r = &p->row[i];
         const double shared = r->shared_seconds > 0 ? r->shared_seconds : 0;
         if (r->planned)
-            (void)printf("%-*s  %10s  %15.3f  %10s  about %s%s\n", (int)width, r->row->job->name,
-                         pare_units_bytes(r->bytes, x), r->bits, pare_units_bytes(r->memory, y),
-                         pare_units_seconds(r->seconds - shared, z),
+            (void)printf("%-*s  %10s  %15.3f  %10s  about %s%s%s%s\n", (int)width,
+                         r->row->job->name, pare_units_bytes(r->bytes, x), r->bits,
+                         pare_units_bytes(r->memory, y), pare_units_seconds(r->seconds - shared, z),
                          !r->infeasible  ? ""
                          : r->falls_back ? "; of a fallback: the recipe itself is INFEASIBLE"
-                                         : "; INFEASIBLE, so nothing is written");
+                                         : "; INFEASIBLE, so nothing is written",
+                         !r->known_once ? ""
+                         : r->unsure    ? "; may be INFEASIBLE, known once "
+                                        : "; files at most, known once ",
+                         r->known_once ? r->known_once : "");
         else
             (void)printf("%-*s  %s\n", (int)width, r->row->job->name, plan_state(r));
     }
@@ -200,6 +204,7 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
             pare_json_put_bool(w, "feasible", !r->infeasible);
             pare_json_put_finite(w, "bits_per_weight", r->bits);
             pare_json_put_integer(w, "packed_bytes", (int64_t)r->bytes);
+            pare_json_put_bool(w, "packed_bytes_exact", !r->known_once);
             pare_json_put_integer(w, "memory_bytes", (int64_t)r->memory);
             pare_json_put_integer(w, "disk_bytes", (int64_t)r->disk);
             pare_json_put_finite(w, "seconds", r->seconds);

@@ -18,11 +18,11 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *scratch, const pare_job *j
     if (s == PARE_OK) {
         out->bytes = plan.settled.packed_bytes;
         out->bits_per_weight = plan.settled.bits_per_weight;
-        out->exact = !plan.ratios && !job->stand_in && !pare_plan_searches(&plan);
+        out->known_once = pare_plan_known_once(&plan);
         s = pare_gate_of_bytes(scratch, &plan.recipe, out->bytes, &verdict);
     }
     if (s == PARE_OK)
-        out->feasible = plan.ratios || verdict.kind != PARE_GATE_INFEASIBLE;
+        out->larger = verdict.kind == PARE_GATE_INFEASIBLE;
     pare_plan_close(&plan);
     return s;
 }
