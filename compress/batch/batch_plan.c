@@ -60,14 +60,17 @@ static double spared(const pare_plan *plan, const pare_plan_estimate *time)
     return time->phase[PARE_PHASE_WEIGH] + (plan->kept.used ? kept : 0);
 }
 
-/* What is larger than it may be gives way to the first fallback that is not. */
+/* What is larger than it may be gives way to the first fallback that is not. All of them must have
+ * a plan. */
 static pare_status take_fallback(const pare_jobs *b, const pare_job *job, const pare_recipe *r,
                                  pare_batch_plan_row *out)
 {
     pare_fallback_size *size;
     size_t i = 0;
     PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, r, &size));
-    while (i < r->fallbacks && (size[i].why || pare_fallback_infeasible(&size[i])))
+    if (!out->infeasible)
+        return PARE_OK;
+    while (i < r->fallbacks && pare_fallback_infeasible(&size[i]))
         i++;
     out->falls_back = i < r->fallbacks;
     if (out->falls_back) {
@@ -106,7 +109,7 @@ static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const 
         out->planned = true;
     }
     pare_plan_close(&plan);
-    return s == PARE_OK && out->infeasible ? take_fallback(b, job, &plan.recipe, out) : s;
+    return s == PARE_OK && plan.recipe.fallbacks ? take_fallback(b, job, &plan.recipe, out) : s;
 }
 
 static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)

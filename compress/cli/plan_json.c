@@ -193,14 +193,10 @@ static void put_fallbacks(pare_json_writer *w, const pare_recipe *r, const pare_
         for (size_t j = 0; j < r->fallback[i].count; j++)
             pare_json_put_text(w, NULL, r->fallback[i].item[j].text);
         pare_json_close(w);
-        if (x->why) {
-            pare_json_put_text(w, "reason", x->why);
-        } else {
-            pare_json_put_bool(w, "feasible", !pare_fallback_infeasible(x));
-            pare_json_put_integer(w, "packed_bytes", (int64_t)x->bytes);
-            pare_json_put_bool(w, "packed_bytes_exact", !x->known_once);
-            pare_json_put_finite(w, "bits_per_weight", x->bits_per_weight);
-        }
+        pare_json_put_bool(w, "feasible", !pare_fallback_infeasible(x));
+        pare_json_put_integer(w, "packed_bytes", (int64_t)x->bytes);
+        pare_json_put_bool(w, "packed_bytes_exact", !x->known_once);
+        pare_json_put_finite(w, "bits_per_weight", x->bits_per_weight);
         pare_json_close(w);
     }
     pare_json_close(w);

@@ -314,10 +314,6 @@ static void print_fallback(const pare_texts *fallback, const pare_fallback_size 
     (void)printf("%-17s ", "");
     for (size_t i = 0; i < fallback->count; i++)
         (void)printf("%s%s", i ? ", " : "", fallback->item[i].text);
-    if (x->why) {
-        (void)printf(": %s\n", x->why);
-        return;
-    }
     (void)printf(": %s%s, %s%.3f bits per weight", x->known_once ? "at most " : "",
                  pare_units_bytes(x->bytes, text), x->known_once ? "about " : "",
                  x->bits_per_weight);

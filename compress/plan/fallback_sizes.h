@@ -10,7 +10,6 @@ typedef struct pare_fallback_size {
     double bits_per_weight;
     const char *known_once; /* they are the most until then (pare_plan_known_once); or NULL */
     bool larger;            /* than is required */
-    const char *why;        /* it has no plan; or NULL */
 } pare_fallback_size;
 
 /* Whether it writes nothing for certain. */
@@ -19,8 +18,8 @@ static inline bool pare_fallback_infeasible(const pare_fallback_size *x)
     return x->larger && !x->known_once;
 }
 
-/* Plans each fallback of a recipe and of its job, which is to be looked at only: [r->fallbacks].
- * PARE_ENOMEM, PARE_EINTERRUPTED. */
+/* Plans each fallback of a recipe and of its job: [r->fallbacks]. The statuses of pare_plan_make,
+ * with the place of the fallback that has no plan. */
 PARE_CHECKED pare_status pare_plan_fallback_sizes(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                                   const pare_recipe *r, pare_fallback_size **out);
 
