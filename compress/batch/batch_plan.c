@@ -119,7 +119,7 @@ static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
                           .text = r->text,
                           .restart = b->opts->restart,
                           .strict = b->opts->strict,
-                          .ram_limit = b->opts->ram_limit / b->opts->at_once,
+                          .ram_limit = b->opts->ram_limit / b->at_once,
                           .plan_only = true};
     pare_chain chain;
     PARE_TRY(pare_chain_make(b->cx, b->a, &job, &chain));

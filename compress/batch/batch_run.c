@@ -78,7 +78,7 @@ static void start_some(runner *r)
     bool again = true;
     while (again) {
         again = false;
-        for (size_t i = 0; i < r->b->rows && r->running < r->b->opts->at_once; i++) {
+        for (size_t i = 0; i < r->b->rows && r->running < r->b->at_once; i++) {
             pare_batch_row *const row = &r->b->row[i];
             const pare_batch_state was = row->state;
             if (!wants_run(r, row))
@@ -283,11 +283,10 @@ static pare_status measure_speeds(runner *r)
 pare_status pare_batch_run(pare_jobs *b)
 {
     runner r = {.b = b, .started = PARE_NEW(b->a, double, b->rows)};
-    const size_t at_once = b->opts->at_once < b->rows ? b->opts->at_once : b->rows;
     if (!r.started)
         return PARE_ENOMEM;
-    r.threads = b->opts->threads / at_once ? b->opts->threads / at_once : 1;
-    r.ram = b->opts->ram_limit / at_once;
+    r.threads = b->opts->threads / b->at_once ? b->opts->threads / b->at_once : 1;
+    r.ram = b->opts->ram_limit / b->at_once;
     PARE_TRY(settle(&r));
     run_all(&r);
     unmark_restart(b);

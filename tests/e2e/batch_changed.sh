@@ -96,3 +96,15 @@ says '^1 of 1 job to do'
 sed -i 's/group: 64/group: 32/; s/text: long, window: 64/text: long, window: 64, limit: 2/' slow.yaml
 run 0 slow_jobs.yaml --output slow --restart
 says '^1 of 1 jobs* done'
+
+# --- a limit is divided by the jobs that there are, in a plan as in a run
+cat >limits.yaml <<END
+pare: 1
+recipe: base.yaml
+include: [{name: a, bits: 4}, {name: b, bits: 8}]
+END
+run 0 limits.yaml --output limits --dry-run --format json
+most=$(sed -n 's/^ *"memory_bytes": \([0-9]*\),*/\1/p' out.log | tail -n 1)
+run 0 limits.yaml --output limits --dry-run --jobs 9 --ram-limit $((most * 5 / 2))
+run 0 limits.yaml --output limits --jobs 9 --ram-limit $((most * 5 / 2))
+says '^2 of 2 jobs done'
