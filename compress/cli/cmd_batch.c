@@ -316,6 +316,22 @@ static pare_status run(pare_cli *cli, const pare_args *args, pare_jobs *b)
     return conclude(cli, b, only);
 }
 
+static pare_status check_modes(pare_cli *cli, const pare_args *args)
+{
+    static const char *const mode[] = {"dry-run", "emit", "summary"};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof mode / sizeof *mode; i++) {
+        if (!pare_args_given(args, mode[i]))
+            continue;
+        if (first)
+            return pare_fail(&cli->cx, PARE_EUSAGE,
+                             "batch: --%s and --%s exclude each other; leave one out", first,
+                             mode[i]);
+        first = mode[i];
+    }
+    return PARE_OK;
+}
+
 pare_status pare_batch_command(pare_cli *cli, const pare_args *args)
 {
     pare_batch_opts opts;
@@ -323,6 +339,7 @@ pare_status pare_batch_command(pare_cli *cli, const pare_args *args)
     const pare_teller teller = {pare_cli_tell, cli};
     const char *const script = pare_args_text(args, "emit");
     PARE_TRY(read_options(cli, args, &opts));
+    PARE_TRY(check_modes(cli, args));
     if (pare_args_given(args, "notify") && (script || pare_args_given(args, "summary")))
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "batch: --notify tells of the end of jobs, and --%s runs none; leave it "

@@ -53,7 +53,10 @@ says '^shallow-rtn  *stale: it was made of another'
 run 1 model.yaml --output alone
 says '^shallow-rtn  *stale'
 says '^1 of 2 jobs done'
+[ -s alone/shallow-rtn.failed ] || fail "nothing kept of why a job is not done"
 "$pare" compress alone/shallow-rtn.yaml --restart >out.log 2>&1 || fail "rtn alone: $(cat out.log)"
+run 0 model.yaml --output alone --summary
+[ ! -e alone/shallow-rtn.failed ] || fail "a job that is done has $(cat alone/shallow-rtn.failed)"
 run 0 model.yaml --output alone
 says '2 of 2 jobs are done already'
 run 0 model.yaml --output model --restart
@@ -93,6 +96,10 @@ run 0 slow_jobs.yaml --output slow --summary
 says '^bits4  *unfinished'
 run 0 slow_jobs.yaml --output slow --dry-run
 says '^1 of 1 job to do'
+run 2 slow_jobs.yaml --output slow --dry-run --emit make
+says 'batch: --dry-run and --emit exclude each other; leave one out'
+run 2 slow_jobs.yaml --output slow --summary --dry-run
+says 'batch: --dry-run and --summary exclude each other; leave one out'
 sed -i 's/group: 64/group: 32/; s/text: long, window: 64/text: long, window: 64, limit: 2/' slow.yaml
 run 0 slow_jobs.yaml --output slow --restart
 says '^1 of 1 jobs* done'
