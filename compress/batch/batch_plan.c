@@ -5,6 +5,7 @@
 
 #include "compress/batch/batch_internal.h"
 #include "compress/plan/chain.h"
+#include "compress/plan/chain_part.h"
 #include "compress/plan/fallback_sizes.h"
 #include "compress/plan/plan.h"
 #include "compress/plan/plan_time.h"
@@ -134,6 +135,14 @@ static bool has_model(const pare_jobs *b, const pare_batch_row *r)
     return !pare__batch_has_job_model(b, r) || b->row[r->job->after].state == PARE_BATCH_DONE;
 }
 
+/* Whether a job reads what another one packs, which is no checkpoint. */
+static bool reads_packed(const pare_jobs *b, const pare_batch_row *r)
+{
+    const pare_recipe *const before = &b->row[r->job->after].job->recipe;
+    return pare__batch_has_job_model(b, r) &&
+           (pare_chain_lead(before) || !pare_passes[before->step[0].pass]->structure);
+}
+
 static void add_up(pare_batch_plan *p, const pare_batch_plan_row *r)
 {
     p->planned++;
@@ -179,6 +188,14 @@ static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
         out->stale = true;
         out->status = r->stays || r->refused ? PARE_EEXISTS : PARE_OK;
         (void)snprintf(out->why, sizeof out->why, "stale: %.1000s", r->why);
+        return PARE_OK;
+    }
+    if (reads_packed(b, r)) {
+        out->status = PARE_ENOTSUP;
+        (void)snprintf(out->why, sizeof out->why,
+                       "its model is what %s writes, which is compressed already; only a job of "
+                       "nothing but structured passes, such as depth, writes a checkpoint",
+                       b->row[r->job->after].job->name);
         return PARE_OK;
     }
     out->later = !has_model(b, r);

@@ -222,7 +222,7 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
     return pare_cli_print(w);
 }
 
-/* The first job that would fail, and how many do. Where their reasons are of several kinds, the
+/* The first job that would not be done, and how many. Where their reasons are of several kinds, the
  * exit code is that of a batch with failed jobs. */
 static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch_plan *p)
 {
@@ -239,8 +239,15 @@ static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch
     }
     if (p->failed + p->stale == 1)
         return pare_fail(&cli->cx, s, "%s: %s", first->row->job->name, first->why);
-    return pare_fail(&cli->cx, s, "%zu jobs would fail, as the list says; the first is %s: %s",
-                     p->failed + p->stale, first->row->job->name, first->why);
+    char text[96];
+    if (p->failed && p->stale)
+        (void)snprintf(text, sizeof text, "%zu job%s would fail and %zu would be refused",
+                       p->failed, pare_plural(p->failed), p->stale);
+    else
+        (void)snprintf(text, sizeof text, "%zu jobs would %s", p->failed + p->stale,
+                       p->failed ? "fail" : "be refused");
+    return pare_fail(&cli->cx, s, "%s, as the list says; the first is %s: %s", text,
+                     first->row->job->name, first->why);
 }
 
 /* A job that cannot be planned would fail. */

@@ -115,3 +115,23 @@ most=$(sed -n 's/^ *"memory_bytes": \([0-9]*\),*/\1/p' out.log | tail -n 1)
 run 0 limits.yaml --output limits --dry-run --jobs 9 --ram-limit $((most * 5 / 2))
 run 0 limits.yaml --output limits --jobs 9 --ram-limit $((most * 5 / 2))
 says '^2 of 2 jobs done'
+
+# --- a plan of jobs that can never work, and its totals
+run 0 jobs.yaml --output totals
+sed 's/64}/32}/' base.yaml >narrow.yaml
+cat >totals.yaml <<END
+pare: 1
+recipe: narrow.yaml
+matrix: {bits: [4]}
+include:
+  - {name: read, method: rtn, model: {job: bits4}}
+  - {name: cut, bits: 8, method: [depth: {blocks: 1}, rtn: {}]}
+  - {name: read-cut, method: rtn, model: {job: cut}}
+END
+run 1 totals.yaml --output totals --dry-run
+says '^bits4  *stale: it was made of another recipe'
+says '^read  *its model is what bits4 writes, which is compressed already'
+says '^read-cut  *its model is what cut writes, which is compressed already'
+says '^2 would fail'
+says '^1 is stale and would be refused'
+says 'error: 2 jobs would fail and 1 would be refused, as the list says; the first is bits4: stale'
