@@ -11,6 +11,7 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/fallback.h"
+#include "compress/plan/fallback_sizes.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
@@ -20,6 +21,7 @@
 #include "compress/run/run_team.h"
 #include "compress/run/run_training.h"
 #include "compress/run/run_walk.h"
+#include "compress/text/units.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/block_ops.h"
@@ -140,15 +142,20 @@ static void tell_found(pare_run *run)
                                      : "quantized; training comes after that");
 }
 
-static pare_status open_output(pare_run *run)
+/* `other`: work of another job is there. */
+static pare_status open_output(pare_run *run, bool *other)
 {
     const pare_plan *const plan = run->plan;
     pare_journal_record *record;
     size_t count;
     PARE_TRY(pare_output_make_work(run->cx, run->a, plan->place.partial, &run->made));
-    PARE_TRY(check_journal(run));
+    pare_status s = check_journal(run);
+    *other = s == PARE_EEXISTS;
+    PARE_TRY(s);
     PARE_TRY(pare__kept_open(run));
-    PARE_TRY(open_journal(run, &record, &count));
+    s = open_journal(run, &record, &count);
+    *other = s == PARE_EEXISTS;
+    PARE_TRY(s);
     PARE_TRY(decode_units(run, record, count));
     count = run->units.found ? run->units.found : run->front.found;
     PARE_TRY(pare_owned_discard(run->cx, plan->place.partial, PARE_OUTPUT_ARTIFACT,
@@ -258,7 +265,7 @@ static bool falls_short(const pare_compress_result *r)
 
 static bool is_last(const pare_compress_result *r)
 {
-    return r->attempt + 1 >= r->attempts;
+    return r->attempt >= r->last;
 }
 
 /* What is not the output yet becomes it, with its exports. */
@@ -296,7 +303,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));
     run->source = run->model;
-    PARE_TRY(open_output(run));
+    PARE_TRY(open_output(run, &out->other));
     pare__front_walk(run, false);
     if (!run->plan->training || run->plan->ratios)
         PARE_TRY(begin_walk(run, run->plan->training != NULL));
@@ -327,10 +334,10 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     return falls_short(out) && !is_last(out) ? PARE_OK : finish_job(run, out);
 }
 
-/* Whether the files are larger than is required, which is known now. */
+/* Whether the files are larger than is required, where that is known now. */
 static pare_status check_feasible(pare_run *run, pare_compress_result *out, bool *feasible)
 {
-    if (run->plan->ratios) /* the calibration decides on the bytes */
+    if (pare_plan_known_once(run->plan))
         return PARE_OK;
     pare_gate *const v = PARE_NEW(run->a, pare_gate, 1);
     if (!v)
@@ -342,10 +349,25 @@ static pare_status check_feasible(pare_run *run, pare_compress_result *out, bool
     return PARE_OK;
 }
 
+/* The attempts that a job may come to. The first plans all others, unless the output is finished:
+ * what cannot be is no surprise of the last hour. */
+static pare_status plan_attempts(const pare_run *run, const pare_job *job,
+                                 pare_fallback_size **size, pare_compress_result *out)
+{
+    const pare_recipe *const r = &run->plan->recipe;
+    out->fallback = r->fallback;
+    out->attempts = r->fallbacks + 1;
+    if (r->fallbacks && out->attempt == 0 && !run->settled.finished)
+        PARE_TRY(pare_plan_fallback_sizes(run->cx, run->a, job, r, size));
+    for (size_t i = 0; i < r->fallbacks; i++)
+        out->last = *size && pare_fallback_infeasible(&(*size)[i]) ? out->last : i + 1;
+    return PARE_OK;
+}
+
 /* One attempt: the job with its settings as they are. The lock of the output is taken unless it is
- * held, and stays. `all`: what attempts have in common. */
+ * held, and stays. `all`: what attempts have in common; so is *size, of the fallbacks. */
 static pare_status run_once(const pare_run *all, const pare_job *job, size_t attempt,
-                            pare_compress_result *out)
+                            pare_fallback_size **size, pare_compress_result *out)
 {
     pare_ctx *const cx = all->cx;
     pare_arena *const a = all->a;
@@ -367,8 +389,8 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     run.settled = plan.settled;
     run.checkpoint = plan.checkpoint;
     run.model = plan.model;
-    out->fallback = plan.recipe.fallback;
-    out->attempts = plan.recipe.fallbacks + 1;
+    if (s == PARE_OK)
+        s = plan_attempts(&run, job, size, out);
     s = pare__team_check(&run, s);
     const bool leads = pare_world_rank(cx) == 0;
     if (s == PARE_OK && !leads) {
@@ -407,9 +429,21 @@ static pare_status run_once(const pare_run *all, const pare_job *job, size_t att
     return s;
 }
 
-static pare_status tell_fallback(pare_run *all, const pare_compress_result *r,
-                                 const pare_texts *next)
+/* What is not tried. */
+static void tell_left_out(pare_run *all, const pare_compress_result *r,
+                          const pare_fallback_size *size)
 {
+    char bytes[PARE_UNIT_TEXT];
+    for (size_t i = r->attempt; size && i + 1 < r->attempts && pare_fallback_infeasible(&size[i]);
+         i++)
+        pare__notify(all, PARE_EVENT_NOTICE,
+                     "fallback %zu of %zu is left out: INFEASIBLE: its files take %s", i + 1,
+                     r->attempts - 1, pare_units_bytes(size[i].bytes, bytes));
+}
+
+static pare_status tell_fallback(pare_run *all, const pare_compress_result *r, size_t number)
+{
+    const pare_texts *const next = &r->fallback[number - 1];
     const char *why;
     char sets[256] = "";
     PARE_TRY(pare_gate_why(all->a, r->report.verdict, &why));
@@ -417,18 +451,17 @@ static pare_status tell_fallback(pare_run *all, const pare_compress_result *r,
         used += (size_t)snprintf(sets + used, sizeof sets - used, "%s%s", i ? ", " : "",
                                  next->item[i].text);
     pare__notify(all, PARE_EVENT_NOTICE, "%s: %s; fallback %zu of %zu: %s",
-                 pare_gate_name(r->report.verdict->kind), why, r->attempt + 1, r->attempts - 1,
-                 sets);
+                 pare_gate_name(r->report.verdict->kind), why, number, r->attempts - 1, sets);
     return PARE_OK;
 }
 
 /* The job with the settings of the next attempt. Work that fell short is begun anew. */
 static pare_status next_attempt(pare_arena *a, const pare_job *job, const pare_compress_result *r,
-                                pare_job *attempt)
+                                size_t number, pare_job *attempt)
 {
     const pare_gate *const v = r->report.verdict;
     const bool restart = attempt->restart, worked = v && v->kind != PARE_GATE_INFEASIBLE;
-    PARE_TRY(pare_job_fallback(a, job, &r->fallback[r->attempt], attempt));
+    PARE_TRY(pare_job_fallback(a, job, &r->fallback[number - 1], attempt));
     attempt->restart = restart || worked;
     return PARE_OK;
 }
@@ -449,13 +482,19 @@ static pare_status run_attempts(pare_run *all, const pare_job *job, pare_compres
     pare_ctx *const cx = all->cx;
     char first[sizeof cx->what] = "";
     pare_job attempt = *job;
-    for (size_t i = 0;; i++) {
-        const pare_status s = run_once(all, &attempt, i, out);
+    pare_fallback_size *size = NULL;
+    for (size_t i = 0;;) {
+        const pare_status s = run_once(all, &attempt, i, &size, out);
         const bool other = s == PARE_EEXISTS && all->lock->held; /* of another job */
         if (other && !first[0])
             memcpy(first, cx->what, sizeof first);
         if (other && is_last(out))
             return pare_fail(cx, s, "%s", first);
+        if (!other && s == PARE_OK && falls_short(out))
+            tell_left_out(all, out, size);
+        i++;
+        while (size && i < out->last && pare_fallback_infeasible(&size[i - 1]))
+            i++;
         if (other)
             pare_ctx_clear(cx);
         else if (s != PARE_OK || is_last(out) || !falls_short(out))
@@ -463,10 +502,10 @@ static pare_status run_attempts(pare_run *all, const pare_job *job, pare_compres
         else if (out->again)
             tell_left(all, out);
         else
-            PARE_TRY(tell_fallback(all, out, &out->fallback[i]));
+            PARE_TRY(tell_fallback(all, out, i));
         if (out->again)
             return PARE_OK;
-        PARE_TRY(next_attempt(all->a, job, out, &attempt));
+        PARE_TRY(next_attempt(all->a, job, out, i, &attempt));
     }
 }
 

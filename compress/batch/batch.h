@@ -84,7 +84,8 @@ typedef struct pare_jobs {
     char *output, *shared;
     pare_batch_row *row;
     size_t rows;
-    bool by_kl;                                   /* quality is KL; else perplexity */
+    size_t at_once; /* opts.at_once, but no more than rows: what they share is divided by it */
+    bool by_kl;     /* quality is KL; else perplexity */
     char task[PARE_BATCH_TASKS][PARE_BATCH_TASK]; /* what jobs measured, as "piqa.acc" */
     size_t tasks;
     char *restart_file; /* is there from --restart on until all jobs of the shard are done */

@@ -67,7 +67,7 @@ static void put_rule(pare_text_out *t, const pare_jobs *b, const pare_batch_row 
                    "\n\t@rm -f %s\n\t$(PARE) " PARE_BATCH_CHILD
                    " compress %s --share %s --threads $(THREADS)",
                    r->failed_file, r->recipe, b->shared);
-    put_options(t, b, b->opts->ram_limit / b->opts->at_once);
+    put_options(t, b, b->opts->ram_limit / b->at_once);
     pare__text_put(t,
                    " >> %s 2>&1 || { code=$$?; \\\n\t[ $$code = 6 ] && [ -e $@ ] || { \\\n"
                    "\tsed -n 's/^verdict *//p; s/^.*error: *//p' %s | tail -n 1 > %s; \\\n"
@@ -81,7 +81,7 @@ static pare_status emit_make(pare_text_out *t, const pare_jobs *b, const char *p
     PARE_TRY(check_plain(b, b->output));
     PARE_TRY(check_plain(b, program));
     PARE_TRY(check_plain(b, file));
-    const size_t threads = b->opts->threads / b->opts->at_once;
+    const size_t threads = b->opts->threads / b->at_once;
     pare__text_put(t,
                    "# make -j%zu -f THIS: the jobs of %s, then their summary, whatever fails\n"
                    "PARE ?= %s\nTHREADS ?= %zu\nTHIS := $(lastword $(MAKEFILE_LIST))\n\n"
@@ -89,7 +89,7 @@ static pare_status emit_make(pare_text_out *t, const pare_jobs *b, const char *p
                    "\t@$(MAKE) -k -f $(THIS) jobs; jobs=$$?; \\\n"
                    "\t$(PARE) batch %s --output %s --summary; code=$$?; \\\n"
                    "\t[ $$code != 0 ] || code=$$jobs; exit $$code\n\njobs:",
-                   b->opts->at_once, file, program, threads ? threads : 1, file, b->output);
+                   b->at_once, file, program, threads ? threads : 1, file, b->output);
     for (size_t i = 0; i < b->rows; i++)
         if (b->row[i].mine)
             pare__text_put(t, " \\\n    %s/manifest.json", b->row[i].output);

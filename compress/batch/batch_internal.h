@@ -19,6 +19,13 @@ void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r);
 /* Whether jobs that wait for a row wait in vain. */
 bool pare__batch_stops(const pare_batch_row *r);
 
+/* Whether the model of a row is what the job before it writes. */
+bool pare__batch_has_job_model(const pare_jobs *b, const pare_batch_row *r);
+
+/* Finished rows whose model another job has written anew since, or is to: they are stale.
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__batch_find_remade(const pare_jobs *b);
+
 /* Figures of a finished row out of its run.json; what it lacks is not known. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__batch_figures(pare_jobs *b, pare_batch_row *r);
 /* Of all rows, once they have their figures. */

@@ -8,6 +8,7 @@
 #include "compress/output/journal.h"
 #include "compress/output/output.h"
 #include "compress/passes/pass.h"
+#include "compress/run/run_unfinished.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 
@@ -96,32 +97,41 @@ static pare_status look_into(const pare_jobs *b, pare_batch_row *r, const char *
     return s;
 }
 
+static bool searches(const pare_recipe *r)
+{
+    bool does = false;
+    for (size_t i = 0; i < r->steps; i++)
+        does |= pare_budget_is_step(&r->step[i]);
+    return does;
+}
+
 /* Where the recipe lies that the output of a row was made of; NULL: PARE_ENOMEM. A search for a
  * budget puts what it came to into the output. */
 static char *recipe_of(const pare_jobs *b, const pare_batch_row *r)
 {
-    const pare_recipe *const recipe = &r->job->recipe;
-    bool searches = false;
-    for (size_t i = 0; i < recipe->steps; i++)
-        searches |= pare_budget_is_step(&recipe->step[i]);
-    if (!searches)
+    if (!searches(&r->job->recipe))
         return pare_path_join(b->a, r->output, "recipe.yaml");
     char *const store = pare_path_suffix(b->a, r->output, PARE_BUDGET_STORE);
     return store ? pare_path_join(b->a, store, PARE_BUDGET_ASKED) : NULL;
+}
+
+static pare_status parse(const pare_jobs *b, const char *file, const char *text,
+                         const pare_pass_words **words, pare_recipe *out)
+{
+    const pare_recipe_source source = {.file = file, .text = text, .len = strlen(text)};
+    PARE_TRY(pare_pass_words_take(b->a, words));
+    return pare_recipe_parse(b->cx, b->a, &source, *words, pare_pass_count(), out);
 }
 
 /* What a recipe asks for without paths, bounds, exports and limits; NULL for a text that is none.
  */
 static pare_status work_of(const pare_jobs *b, const char *file, const char *text, char **out)
 {
-    const pare_recipe_source source = {.file = file, .text = text, .len = strlen(text)};
     const pare_pass_words *words;
     pare_recipe recipe;
     size_t len;
     *out = NULL;
-    PARE_TRY(pare_pass_words_take(b->a, &words));
-    const pare_status s =
-        pare_recipe_parse(b->cx, b->a, &source, words, pare_pass_count(), &recipe);
+    const pare_status s = parse(b, file, text, &words, &recipe);
     if (s == PARE_OK)
         return pare_recipe_normalize(b->cx, b->a, &recipe, words, true, out, &len);
     if (s != PARE_ENOMEM)
@@ -217,6 +227,12 @@ static pare_status recall(const pare_jobs *b, pare_batch_row *r, found is)
         r->state = PARE_BATCH_STALE;
         return PARE_OK;
     }
+    if (refused) { /* of what is asked for now, or before its recipe changed */
+        bool same;
+        PARE_TRY(pare__batch_holds(b, r->recipe, r->text, &same));
+        if (!same)
+            return PARE_OK;
+    }
     r->state = PARE_BATCH_FAILED;
     (void)snprintf(r->why, sizeof r->why, "%.*s", (int)line, s == PARE_OK ? text : "");
     (void)pare_text_printable(r->why);
@@ -229,6 +245,32 @@ static pare_status recall(const pare_jobs *b, pare_batch_row *r, found is)
     if (r->refused)
         r->state = PARE_BATCH_STALE;
     return PARE_OK;
+}
+
+/* Work that was begun goes on, unless it is of another recipe. */
+static pare_status look_at_work(const pare_jobs *b, pare_batch_row *r, const char *partial,
+                                found *is)
+{
+    const pare_pass_words *words;
+    pare_recipe recipe;
+    pare_status s = PARE_OK;
+    r->state = PARE_BATCH_UNFINISHED;
+    r->why[0] = '\0';
+    r->stays = false;
+    if (r->anew || searches(&r->job->recipe) || r->job->recipe.fallbacks)
+        return PARE_OK;
+    s = parse(b, r->recipe, r->text, &words, &recipe);
+    if (s == PARE_OK)
+        s = pare_unfinished_check(b->cx, b->a, partial, &recipe);
+    if (s == PARE_EEXISTS) {
+        *is = OTHER;
+        r->state = PARE_BATCH_STALE;
+        r->stays = true;
+        (void)snprintf(r->why, sizeof r->why, "%s", b->cx->what);
+    }
+    if (s != PARE_ENOMEM)
+        pare_ctx_clear(b->cx);
+    return s == PARE_ENOMEM ? s : PARE_OK;
 }
 
 static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
@@ -260,9 +302,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     r->state = states[is];
     r->stays = !r->anew && (is == OTHER || is == DAMAGED);
     if (pare_path_is_directory(partial)) {
-        r->state = PARE_BATCH_UNFINISHED;
-        r->why[0] = '\0';
-        r->stays = false;
+        PARE_TRY(look_at_work(b, r, partial, &is));
     } else if (r->state == PARE_BATCH_DONE && r->anew) {
         r->state = PARE_BATCH_STALE;
         (void)snprintf(r->why, sizeof r->why, "--restart was stopped before it");
@@ -298,12 +338,14 @@ pare_status pare_batch_look(pare_jobs *b)
     b->tasks = 0;
     for (size_t i = 0; i < b->rows; i++) {
         const pare_mark mark = pare_arena_mark(b->a);
-        pare_status s = look_at(b, &b->row[i]);
+        const pare_status s = look_at(b, &b->row[i]);
         pare_arena_rewind(b->a, mark);
-        if (s == PARE_OK && b->row[i].state == PARE_BATCH_DONE)
-            s = pare__batch_figures(b, &b->row[i]);
         PARE_TRY(s);
     }
+    PARE_TRY(pare__batch_find_remade(b));
+    for (size_t i = 0; i < b->rows; i++)
+        if (b->row[i].state == PARE_BATCH_DONE)
+            PARE_TRY(pare__batch_figures(b, &b->row[i]));
     find_waiting(b);
     pare__batch_fronts(b);
     return PARE_OK;

@@ -140,6 +140,7 @@ pare_status pare_batch_open(pare_ctx *cx, pare_arena *a, const pare_batch_opts *
     if (!out->row || !out->restart_file)
         return PARE_ENOMEM;
     out->rows = out->file.jobs;
+    out->at_once = opts->at_once < out->rows ? opts->at_once : out->rows;
     for (size_t i = 0; i < out->rows; i++)
         PARE_TRY(take_row(out, &out->row[i], &out->file.job[i]));
     share_out(out);

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/batch/batch_internal.h"
 #include "compress/plan/chain.h"
+#include "compress/plan/chain_part.h"
 #include "compress/plan/fallback_sizes.h"
 #include "compress/plan/plan.h"
 #include "compress/plan/plan_time.h"
@@ -38,16 +40,16 @@ static bool is_shared(const pare_jobs *b, const pare_batch_plan *p, size_t row)
     return false;
 }
 
-/* The bytes of a plan whose calibration decides on them are not known yet. */
 static pare_status find_feasible(const pare_jobs *b, const pare_plan *plan,
                                  pare_batch_plan_row *out)
 {
     pare_gate verdict;
     out->falls_back = plan->recipe.fallbacks > 0;
-    if (plan->ratios)
-        return PARE_OK;
+    out->known_once = pare_plan_known_once(plan);
     PARE_TRY(pare_gate_of_bytes(b->a, &plan->recipe, plan->settled.packed_bytes, &verdict));
-    out->infeasible = verdict.kind == PARE_GATE_INFEASIBLE;
+    const bool larger = verdict.kind == PARE_GATE_INFEASIBLE;
+    out->infeasible = larger && !out->known_once;
+    out->unsure = larger && out->known_once;
     return PARE_OK;
 }
 
@@ -59,19 +61,24 @@ static double spared(const pare_plan *plan, const pare_plan_estimate *time)
     return time->phase[PARE_PHASE_WEIGH] + (plan->kept.used ? kept : 0);
 }
 
-/* What is larger than it may be gives way to the first fallback that is not. */
+/* What is larger than it may be gives way to the first fallback that is not. All of them must have
+ * a plan. */
 static pare_status take_fallback(const pare_jobs *b, const pare_job *job, const pare_recipe *r,
                                  pare_batch_plan_row *out)
 {
     pare_fallback_size *size;
     size_t i = 0;
     PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, r, &size));
-    while (i < r->fallbacks && (size[i].why || !size[i].feasible))
+    if (!out->infeasible)
+        return PARE_OK;
+    while (i < r->fallbacks && pare_fallback_infeasible(&size[i]))
         i++;
     out->falls_back = i < r->fallbacks;
     if (out->falls_back) {
         out->bytes = size[i].bytes;
         out->bits = size[i].bits_per_weight;
+        out->known_once = size[i].known_once;
+        out->unsure = size[i].larger;
     }
     return PARE_OK;
 }
@@ -103,7 +110,7 @@ static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const 
         out->planned = true;
     }
     pare_plan_close(&plan);
-    return s == PARE_OK && out->infeasible ? take_fallback(b, job, &plan.recipe, out) : s;
+    return s == PARE_OK && plan.recipe.fallbacks ? take_fallback(b, job, &plan.recipe, out) : s;
 }
 
 static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
@@ -113,7 +120,7 @@ static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
                           .text = r->text,
                           .restart = b->opts->restart,
                           .strict = b->opts->strict,
-                          .ram_limit = b->opts->ram_limit / b->opts->at_once,
+                          .ram_limit = b->opts->ram_limit / b->at_once,
                           .plan_only = true};
     pare_chain chain;
     PARE_TRY(pare_chain_make(b->cx, b->a, &job, &chain));
@@ -125,9 +132,15 @@ static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
 /* A model that another job writes may not be there yet. */
 static bool has_model(const pare_jobs *b, const pare_batch_row *r)
 {
-    const pare_batch_row *const before = &b->row[r->job->after];
-    return before == r || before->state == PARE_BATCH_DONE ||
-           strcmp(r->job->recipe.model.text, before->job->name) != 0;
+    return !pare__batch_has_job_model(b, r) || b->row[r->job->after].state == PARE_BATCH_DONE;
+}
+
+/* Whether a job reads what another one packs, which is no checkpoint. */
+static bool reads_packed(const pare_jobs *b, const pare_batch_row *r)
+{
+    const pare_recipe *const before = &b->row[r->job->after].job->recipe;
+    return pare__batch_has_job_model(b, r) &&
+           (pare_chain_lead(before) || !pare_passes[before->step[0].pass]->structure);
 }
 
 static void add_up(pare_batch_plan *p, const pare_batch_plan_row *r)
@@ -175,6 +188,14 @@ static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
         out->stale = true;
         out->status = r->stays || r->refused ? PARE_EEXISTS : PARE_OK;
         (void)snprintf(out->why, sizeof out->why, "stale: %.1000s", r->why);
+        return PARE_OK;
+    }
+    if (reads_packed(b, r)) {
+        out->status = PARE_ENOTSUP;
+        (void)snprintf(out->why, sizeof out->why,
+                       "its model is what %s writes, which is compressed already; only a job of "
+                       "nothing but structured passes, such as depth, writes a checkpoint",
+                       b->row[r->job->after].job->name);
         return PARE_OK;
     }
     out->later = !has_model(b, r);

@@ -14,6 +14,8 @@ typedef struct pare_batch_plan_row {
     double bits;                 /* per weight of the linears */
     bool infeasible, falls_back; /* its files are larger than is required; those of a fallback
                                     are not, and its are the figures */
+    bool unsure;                 /* they may be larger */
+    const char *known_once;      /* they are the most until then (pare_plan_known_once); or NULL */
     uint64_t bytes, memory, disk;
     double seconds, shared_seconds; /* the latter: of the former, for what an earlier job keeps */
 } pare_batch_plan_row;

@@ -78,7 +78,7 @@ static void start_some(runner *r)
     bool again = true;
     while (again) {
         again = false;
-        for (size_t i = 0; i < r->b->rows && r->running < r->b->opts->at_once; i++) {
+        for (size_t i = 0; i < r->b->rows && r->running < r->b->at_once; i++) {
             pare_batch_row *const row = &r->b->row[i];
             const pare_batch_state was = row->state;
             if (!wants_run(r, row))
@@ -186,13 +186,25 @@ static pare_status mark_restart(const pare_jobs *b)
                             : PARE_OK;
 }
 
-/* What is done stays as it is. Exports may be missing then: the job looks. */
+/* Whether a finished row stays as it is, and no job is to look: neither at exports, which may be
+ * missing, nor at a model that a job of this call may make anew. */
+static bool is_settled(const pare_jobs *b, const pare_batch_row *row)
+{
+    return row->state == PARE_BATCH_DONE && !row->job->recipe.exports &&
+           !(pare__batch_has_job_model(b, row) && b->row[row->job->after].state != PARE_BATCH_DONE);
+}
+
 static pare_status settle(runner *r)
 {
     pare_jobs *const b = r->b;
     size_t kept = 0;
     PARE_TRY(mark_restart(b));
     PARE_TRY(pare_batch_look(b));
+    bool *const settled = PARE_NEW(b->a, bool, b->rows);
+    if (!settled)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < b->rows; i++)
+        settled[i] = is_settled(b, &b->row[i]);
     for (size_t i = 0; i < b->rows; i++) {
         pare_batch_row *const row = &b->row[i];
         r->all += row->mine;
@@ -200,7 +212,7 @@ static pare_status settle(runner *r)
             continue;
         if (row->state == PARE_BATCH_DONE)
             (void)unlink(row->failed_file); /* it is of a try before */
-        if (row->state == PARE_BATCH_DONE && !row->job->recipe.exports) {
+        if (settled[i]) {
             kept++;
             continue;
         }
@@ -271,11 +283,10 @@ static pare_status measure_speeds(runner *r)
 pare_status pare_batch_run(pare_jobs *b)
 {
     runner r = {.b = b, .started = PARE_NEW(b->a, double, b->rows)};
-    const size_t at_once = b->opts->at_once < b->rows ? b->opts->at_once : b->rows;
     if (!r.started)
         return PARE_ENOMEM;
-    r.threads = b->opts->threads / at_once ? b->opts->threads / at_once : 1;
-    r.ram = b->opts->ram_limit / at_once;
+    r.threads = b->opts->threads / b->at_once ? b->opts->threads / b->at_once : 1;
+    r.ram = b->opts->ram_limit / b->at_once;
     PARE_TRY(settle(&r));
     run_all(&r);
     unmark_restart(b);

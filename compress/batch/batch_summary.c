@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "compress/batch/batch_internal.h"
 #include "compress/output/output.h"
@@ -304,6 +305,9 @@ pare_status pare_batch_write(pare_jobs *b)
     }
     PARE_TRY(s);
     s = pare_batch_look(b);
+    for (size_t i = 0; s == PARE_OK && i < b->rows; i++)
+        if (b->row[i].mine && b->row[i].state == PARE_BATCH_DONE)
+            (void)unlink(b->row[i].failed_file); /* it is of a try before */
     if (s == PARE_OK)
         s = write_files(b);
     pare_lock_release(&lock);

@@ -50,9 +50,9 @@ void pare_help_batch(void)
         "  missing     nothing of it is there\n"
         "  unfinished  it was begun, or is running; the same command continues it\n"
         "  done        it is finished; its verdict (pare help require) may be any\n"
-        "  stale       what is there is damaged, of another recipe, or older than a --restart that "
-        "was\n"
-        "              stopped; the summary says which\n"
+        "  stale       what is there is damaged, of another recipe or model, or older than a "
+        "--restart\n"
+        "              that was stopped; the summary says which\n"
         "  failed      the summary says why, and the same command tries it again\n"
         "  infeasible  its files would be larger than it requires; nothing was written\n"
         "  waits       for a job that is not done\n"
@@ -157,12 +157,16 @@ static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
         const pare_batch_plan_row *const r = &p->row[i];
         const double shared = r->shared_seconds > 0 ? r->shared_seconds : 0;
         if (r->planned)
-            (void)printf("%-*s  %10s  %15.3f  %10s  about %s%s\n", (int)width, r->row->job->name,
-                         pare_units_bytes(r->bytes, x), r->bits, pare_units_bytes(r->memory, y),
-                         pare_units_seconds(r->seconds - shared, z),
+            (void)printf("%-*s  %10s  %15.3f  %10s  about %s%s%s%s\n", (int)width,
+                         r->row->job->name, pare_units_bytes(r->bytes, x), r->bits,
+                         pare_units_bytes(r->memory, y), pare_units_seconds(r->seconds - shared, z),
                          !r->infeasible  ? ""
                          : r->falls_back ? "; of a fallback: the recipe itself is INFEASIBLE"
-                                         : "; INFEASIBLE, so nothing is written");
+                                         : "; INFEASIBLE, so nothing is written",
+                         !r->known_once ? ""
+                         : r->unsure    ? "; may be INFEASIBLE, known once "
+                                        : "; files at most, known once ",
+                         r->known_once ? r->known_once : "");
         else
             (void)printf("%-*s  %s\n", (int)width, r->row->job->name, plan_state(r));
     }
@@ -200,6 +204,7 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
             pare_json_put_bool(w, "feasible", !r->infeasible);
             pare_json_put_finite(w, "bits_per_weight", r->bits);
             pare_json_put_integer(w, "packed_bytes", (int64_t)r->bytes);
+            pare_json_put_bool(w, "packed_bytes_exact", !r->known_once);
             pare_json_put_integer(w, "memory_bytes", (int64_t)r->memory);
             pare_json_put_integer(w, "disk_bytes", (int64_t)r->disk);
             pare_json_put_finite(w, "seconds", r->seconds);
@@ -217,7 +222,7 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
     return pare_cli_print(w);
 }
 
-/* The first job that would fail, and how many do. Where their reasons are of several kinds, the
+/* The first job that would not be done, and how many. Where their reasons are of several kinds, the
  * exit code is that of a batch with failed jobs. */
 static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch_plan *p)
 {
@@ -234,8 +239,15 @@ static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch
     }
     if (p->failed + p->stale == 1)
         return pare_fail(&cli->cx, s, "%s: %s", first->row->job->name, first->why);
-    return pare_fail(&cli->cx, s, "%zu jobs would fail, as the list says; the first is %s: %s",
-                     p->failed + p->stale, first->row->job->name, first->why);
+    char text[96];
+    if (p->failed && p->stale)
+        (void)snprintf(text, sizeof text, "%zu job%s would fail and %zu would be refused",
+                       p->failed, pare_plural(p->failed), p->stale);
+    else
+        (void)snprintf(text, sizeof text, "%zu jobs would %s", p->failed + p->stale,
+                       p->failed ? "fail" : "be refused");
+    return pare_fail(&cli->cx, s, "%s, as the list says; the first is %s: %s", text,
+                     first->row->job->name, first->why);
 }
 
 /* A job that cannot be planned would fail. */
@@ -311,6 +323,22 @@ static pare_status run(pare_cli *cli, const pare_args *args, pare_jobs *b)
     return conclude(cli, b, only);
 }
 
+static pare_status check_modes(pare_cli *cli, const pare_args *args)
+{
+    static const char *const mode[] = {"dry-run", "emit", "summary"};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof mode / sizeof *mode; i++) {
+        if (!pare_args_given(args, mode[i]))
+            continue;
+        if (first)
+            return pare_fail(&cli->cx, PARE_EUSAGE,
+                             "batch: --%s and --%s exclude each other; leave one out", first,
+                             mode[i]);
+        first = mode[i];
+    }
+    return PARE_OK;
+}
+
 pare_status pare_batch_command(pare_cli *cli, const pare_args *args)
 {
     pare_batch_opts opts;
@@ -318,6 +346,7 @@ pare_status pare_batch_command(pare_cli *cli, const pare_args *args)
     const pare_teller teller = {pare_cli_tell, cli};
     const char *const script = pare_args_text(args, "emit");
     PARE_TRY(read_options(cli, args, &opts));
+    PARE_TRY(check_modes(cli, args));
     if (pare_args_given(args, "notify") && (script || pare_args_given(args, "summary")))
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "batch: --notify tells of the end of jobs, and --%s runs none; leave it "

@@ -175,7 +175,8 @@ static void put_requirements(pare_json_writer *w, const pare_plan *p)
         pare_json_open_object(w, NULL);
         pare_json_put_text(w, "name", r->requirement[i].name);
         pare_json_put_text(w, "bound", r->requirement[i].text.text);
-        pare_json_put_bool(w, "feasible", !pare__plan_infeasible(p, &r->requirement[i]));
+        pare_json_put_bool(w, "feasible",
+                           !pare__plan_larger(p, &r->requirement[i]) || pare_plan_known_once(p));
         pare_json_close(w);
     }
     pare_json_close(w);
@@ -192,14 +193,10 @@ static void put_fallbacks(pare_json_writer *w, const pare_recipe *r, const pare_
         for (size_t j = 0; j < r->fallback[i].count; j++)
             pare_json_put_text(w, NULL, r->fallback[i].item[j].text);
         pare_json_close(w);
-        if (x->why) {
-            pare_json_put_text(w, "reason", x->why);
-        } else {
-            pare_json_put_bool(w, "feasible", x->feasible);
-            pare_json_put_integer(w, "packed_bytes", (int64_t)x->bytes);
-            pare_json_put_bool(w, "packed_bytes_exact", x->exact);
-            pare_json_put_finite(w, "bits_per_weight", x->bits_per_weight);
-        }
+        pare_json_put_bool(w, "feasible", !pare_fallback_infeasible(x));
+        pare_json_put_integer(w, "packed_bytes", (int64_t)x->bytes);
+        pare_json_put_bool(w, "packed_bytes_exact", !x->known_once);
+        pare_json_put_finite(w, "bits_per_weight", x->bits_per_weight);
         pare_json_close(w);
     }
     pare_json_close(w);
@@ -227,8 +224,7 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
     pare_json_put_text(w, "output", p->place.output);
     pare_json_put_bool(w, "needs_restart", pare__plan_is_taken(p));
     pare_json_put_integer(w, "packed_bytes", (int64_t)p->settled.packed_bytes);
-    pare_json_put_bool(w, "packed_bytes_exact",
-                       !p->ratios && !p->job->stand_in && !pare_plan_searches(p));
+    pare_json_put_bool(w, "packed_bytes_exact", !pare_plan_known_once(p));
     pare_json_put_integer(w, "other_bytes", (int64_t)p->settled.other_bytes);
     pare_json_put_integer(w, "input_bytes", (int64_t)p->input_bytes);
     pare_json_put_finite(w, "bits_per_weight", p->settled.bits_per_weight);

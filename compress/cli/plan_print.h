@@ -19,7 +19,7 @@ const char *pare__plan_pass(const pare_plan *p, size_t step);
 const char *pare__plan_correct(const pare_plan *p, size_t step, char *text, size_t size);
 
 /* Whether no model of the plan can keep to it: the files are larger. */
-bool pare__plan_infeasible(const pare_plan *p, const pare_requirement *r);
+bool pare__plan_larger(const pare_plan *p, const pare_requirement *r);
 
 /* The linears, or the tensors of a structured plan; `all`: one line for each. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_print_list(pare_arena *a, const pare_plan *p, bool all);

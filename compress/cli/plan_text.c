@@ -292,10 +292,19 @@ static void print_time(const pare_plan_estimate *t)
         (void)printf("%-17s " PARE__PLAN_DISK "\n", "warning", t->disk);
 }
 
-bool pare__plan_infeasible(const pare_plan *p, const pare_requirement *r)
+bool pare__plan_larger(const pare_plan *p, const pare_requirement *r)
 {
-    return r->kind == PARE_REQUIRE_BYTES && !p->ratios &&
-           (double)p->settled.packed_bytes > r->bound;
+    return r->kind == PARE_REQUIRE_BYTES && (double)p->settled.packed_bytes > r->bound;
+}
+
+/* What is said behind files that may be larger than is required. */
+static void print_larger(bool larger, const char *known_once)
+{
+    if (larger && known_once)
+        (void)printf("   may be INFEASIBLE: known once %s", known_once);
+    else if (larger)
+        (void)printf("   INFEASIBLE: the files are larger");
+    (void)printf("\n");
 }
 
 /* Which settings, and what they come to. */
@@ -305,12 +314,10 @@ static void print_fallback(const pare_texts *fallback, const pare_fallback_size 
     (void)printf("%-17s ", "");
     for (size_t i = 0; i < fallback->count; i++)
         (void)printf("%s%s", i ? ", " : "", fallback->item[i].text);
-    if (x->why)
-        (void)printf(": %s\n", x->why);
-    else
-        (void)printf(": %s%s, %.3f bits per weight%s\n", x->exact ? "" : "about ",
-                     pare_units_bytes(x->bytes, text), x->bits_per_weight,
-                     x->feasible ? "" : "   INFEASIBLE: the files are larger");
+    (void)printf(": %s%s, %s%.3f bits per weight", x->known_once ? "at most " : "",
+                 pare_units_bytes(x->bytes, text), x->known_once ? "about " : "",
+                 x->bits_per_weight);
+    print_larger(x->larger, x->known_once);
 }
 
 static void print_requirements(const pare_plan *p, const pare_fallback_size *size)
@@ -318,8 +325,8 @@ static void print_requirements(const pare_plan *p, const pare_fallback_size *siz
     const pare_recipe *const r = &p->recipe;
     for (size_t i = 0; i < r->requirements; i++) {
         const pare_requirement *const q = &r->requirement[i];
-        (void)printf("%-17s %s %s%s\n", i ? "" : "requires", q->name, q->text.text,
-                     pare__plan_infeasible(p, q) ? "   INFEASIBLE: the files are larger" : "");
+        (void)printf("%-17s %s %s", i ? "" : "requires", q->name, q->text.text);
+        print_larger(pare__plan_larger(p, q), pare_plan_known_once(p));
     }
     if (r->fallbacks)
         (void)printf("%-17s %zu, tried in turn where one is not kept\n", "fallbacks", r->fallbacks);
@@ -340,22 +347,18 @@ static void print_disk(const pare_plan *p)
 pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_plan_estimate *time,
                                   const pare_fallback_size *size, bool all)
 {
+    const char *const once = pare_plan_known_once(p);
     char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
     PARE_TRY(pare__plan_print_list(a, p, all));
     (void)printf("\n%-17s %s\n", "model", p->model_path);
     if (p->original_path)
         (void)printf("%-17s %s\n", "compared with", p->original_path);
     (void)printf("%-17s %s%s\n", "output", p->place.output, taken_note(p));
-    (void)printf("%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n",
-                 p->structured ? "checkpoint" : "packed",
-                 p->ratios || p->job->stand_in || pare_plan_searches(p) ? "at most " : "",
+    (void)printf("%-17s %s%llu bytes (%s), %s%s: %u %sfile%s%s\n",
+                 p->structured ? "checkpoint" : "packed", once ? "at most " : "",
                  (unsigned long long)p->settled.packed_bytes,
-                 pare_units_bytes(p->settled.packed_bytes, text),
-                 p->job->stand_in        ? "exact once the smaller checkpoint is there"
-                 : pare_plan_searches(p) ? "exact once widths are chosen"
-                 : p->ratios             ? "exact once the calibration has run"
-                                         : "exact",
-                 p->settled.layout.shards, p->structured ? "" : "packed ",
+                 pare_units_bytes(p->settled.packed_bytes, text), once ? "exact once " : "exact",
+                 once ? once : "", p->settled.layout.shards, p->structured ? "" : "packed ",
                  pare_plural(p->settled.layout.shards),
                  pare_packed_index_name(&p->settled.layout) ? " and the index" : "");
     print_bytes("other files", p->settled.other_bytes, ", estimate");
@@ -363,7 +366,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     print_passes(p);
     if (!p->structured)
         (void)printf("%-17s %s%.3f in the linears of the blocks\n", "bits per weight",
-                     p->ratios ? "about " : "", p->settled.bits_per_weight);
+                     once ? "about " : "", p->settled.bits_per_weight);
     print_ratios(p);
     print_zeros(p);
     pare_kv_text(&p->out, &p->recipe.kv, cache);

@@ -176,6 +176,17 @@ static void tell(difference *d, const char *key, const pare_json *old, const par
             VALUE_CAP, is ? is : "not given");
 }
 
+static pare_status fail_other(pare_ctx *cx, const char *path, const difference *d)
+{
+    char more[48] = "";
+    if (d->more)
+        (void)snprintf(more, sizeof more, "; and %zu more", d->more);
+    return pare_fail(cx, PARE_EEXISTS,
+                     "%s: the unfinished run is not this job: %s%s. --restart starts over; another "
+                     "--output leaves it",
+                     path, d->text, more);
+}
+
 /* `without`: a member that this fingerprint lacks yet, or NULL. */
 static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
                           const pare_json *now, const char *without)
@@ -198,13 +209,7 @@ static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
     tell_recipe(&d, old, now);
     if (d.used == 0)
         return PARE_OK; /* the same members in another order */
-    char more[48] = "";
-    if (d.more)
-        (void)snprintf(more, sizeof more, "; and %zu more", d.more);
-    return pare_fail(cx, PARE_EEXISTS,
-                     "%s: the unfinished run is not this job: %s%s. --restart starts over; another "
-                     "--output leaves it",
-                     path, d.text, more);
+    return fail_other(cx, path, &d);
 }
 
 static pare_status compare_fingerprints(pare_ctx *cx, const char *path,
@@ -500,23 +505,54 @@ pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const char *directory
     return s;
 }
 
-pare_status pare_journal_check(pare_ctx *cx, pare_arena *a, const char *directory,
-                               const char *fingerprint, const char *without)
+/* The fingerprint of a journal, mapped; NULL `data` where there is no good one. Unmap it. */
+static pare_status map_fingerprint(pare_ctx *cx, pare_arena *a, const char *directory, pare_file *f,
+                                   pare_journal_record *out)
 {
     struct stat st;
-    pare_file f;
     char *const path = pare_path_join(a, directory, PARE_JOURNAL_NAME);
+    *f = (pare_file){0};
+    *out = (pare_journal_record){0};
     if (!path)
         return PARE_ENOMEM;
     if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return PARE_OK;
-    PARE_TRY(pare_file_map(cx, a, path, &f));
-    const size_t len = record_length(f.data, (size_t)f.bytes, 0);
-    pare_status s = PARE_OK;
-    if (len != SIZE_MAX && hash_holds(f.data, len)) {
-        const pare_journal_record first = {(const unsigned char *)f.data + PAYLOAD, len};
-        s = compare_fingerprints(cx, path, &first, fingerprint, without);
-    }
+    PARE_TRY(pare_file_map(cx, a, path, f));
+    const size_t len = record_length(f->data, (size_t)f->bytes, 0);
+    if (len != SIZE_MAX && hash_holds(f->data, len))
+        *out = (pare_journal_record){(const unsigned char *)f->data + PAYLOAD, len};
+    return PARE_OK;
+}
+
+pare_status pare_journal_check(pare_ctx *cx, pare_arena *a, const char *directory,
+                               const char *fingerprint, const char *without)
+{
+    pare_file f;
+    pare_journal_record first;
+    PARE_TRY(map_fingerprint(cx, a, directory, &f, &first));
+    const pare_status s =
+        first.payload ? compare_fingerprints(cx, f.path, &first, fingerprint, without) : PARE_OK;
+    pare_file_unmap(&f);
+    return s;
+}
+
+pare_status pare_journal_check_recipe(pare_ctx *cx, pare_arena *a, const char *directory,
+                                      const char *lines)
+{
+    pare_file f;
+    pare_journal_record first;
+    pare_json *old = NULL, *now = NULL;
+    difference d = {.used = 0};
+    PARE_TRY(map_fingerprint(cx, a, directory, &f, &first));
+    pare_status s = pare_json_parse(cx, "recipe", lines, strlen(lines), JSON_CAP, &now);
+    if (s == PARE_OK && first.payload)
+        s = pare_json_parse(cx, f.path, (const char *)first.payload, first.len, JSON_CAP, &old);
+    if (s == PARE_OK && old && line_of(old, 1))
+        tell_recipe(&d, old, now);
+    if (d.used)
+        s = fail_other(cx, f.path, &d);
+    pare_json_free(old);
+    pare_json_free(now);
     pare_file_unmap(&f);
     return s;
 }

@@ -93,6 +93,11 @@ PARE_CHECKED pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const ch
 PARE_CHECKED pare_status pare_journal_check(pare_ctx *cx, pare_arena *a, const char *directory,
                                             const char *fingerprint, const char *without);
 
+/* The same of the recipe alone: `lines` is a fingerprint of nothing but PARE_JOURNAL_RECIPE
+ * members. */
+PARE_CHECKED pare_status pare_journal_check_recipe(pare_ctx *cx, pare_arena *a,
+                                                   const char *directory, const char *lines);
+
 /* Puts a journal with nothing but `fingerprint` into `directory`, in place of one that is there:
  * whole from the moment on that it has its name, and durable. It is written in the directory
  * `beside` first, as journal.tmp. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT for what is no

@@ -5,6 +5,7 @@
 
 #include "compress/plan/chain_part.h"
 #include "compress/plan/fallback.h"
+#include "compress/plan/fallback_sizes.h"
 #include "compress/plan/job_paths.h"
 #include "runtime/file.h"
 
@@ -114,6 +115,7 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
     pare_job rest = chain->job[chain->jobs - 1];
     pare_arena a = {.cx = cx};
     pare_plan plan = {0};
+    pare_fallback_size *size;
     if (chain->jobs < 2)
         return PARE_OK;
     rest.plan_only = rest.unlimited = true;
@@ -122,6 +124,8 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
         rest.stand_in = true;
     }
     pare_status s = pare_plan_make(cx, &a, &rest, &plan);
+    if (s == PARE_OK)
+        s = pare_plan_fallback_sizes(cx, &a, &rest, &plan.recipe, &size);
     pare_plan_close(&plan); /* before another is opened: both may hold decoded weights on disk */
     if (s == PARE_OK && rest.stand_in && plan.exports)
         s = check_smaller(cx, &a, chain, &plan);

@@ -1,7 +1,5 @@
 #include "compress/plan/fallback_sizes.h"
 
-#include <string.h>
-
 #include "compress/plan/fallback.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/report/gate.h"
@@ -14,17 +12,24 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *scratch, const pare_job *j
     pare_gate verdict;
     pare_plan plan = {0};
     PARE_TRY(pare_job_fallback(scratch, job, fallback, &attempt));
+    attempt.plan_only = true;
     pare_status s = pare_plan_make(cx, scratch, &attempt, &plan);
     if (s == PARE_OK) {
         out->bytes = plan.settled.packed_bytes;
         out->bits_per_weight = plan.settled.bits_per_weight;
-        out->exact = !plan.ratios && !job->stand_in && !pare_plan_searches(&plan);
+        out->known_once = pare_plan_known_once(&plan);
         s = pare_gate_of_bytes(scratch, &plan.recipe, out->bytes, &verdict);
     }
     if (s == PARE_OK)
-        out->feasible = plan.ratios || verdict.kind != PARE_GATE_INFEASIBLE;
+        out->larger = verdict.kind == PARE_GATE_INFEASIBLE;
     pare_plan_close(&plan);
     return s;
+}
+
+static pare_status fail_fallback(pare_ctx *cx, pare_status s, const pare_recipe *r, size_t i)
+{
+    (void)pare_fail_context(cx, s, "fallback %zu of %zu", i + 1, r->fallbacks);
+    return pare_recipe_fail_at(cx, s, r->fallback[i].item[0].place);
 }
 
 pare_status pare_plan_fallback_sizes(pare_ctx *cx, pare_arena *a, const pare_job *job,
@@ -37,14 +42,10 @@ pare_status pare_plan_fallback_sizes(pare_ctx *cx, pare_arena *a, const pare_job
         pare_arena scratch = {.cx = cx};
         const pare_status s = plan_one(cx, &scratch, job, &r->fallback[i], &(*out)[i]);
         pare_arena_release(&scratch);
-        if (s == PARE_OK)
-            continue;
-        if (s == PARE_EINTERRUPTED || (s == PARE_ENOMEM && !cx->what[0]))
-            return s;
-        (*out)[i].why = pare_arena_text(a, cx->what, strlen(cx->what));
-        if (!(*out)[i].why)
-            return PARE_ENOMEM;
-        pare_ctx_clear(cx);
+        if (s == PARE_OK || s == PARE_EINTERRUPTED || (s == PARE_ENOMEM && !cx->what[0]))
+            PARE_TRY(s);
+        else
+            return fail_fallback(cx, s, r, i);
     }
     return PARE_OK;
 }

@@ -8,14 +8,18 @@
 typedef struct pare_fallback_size {
     uint64_t bytes; /* of its packed files */
     double bits_per_weight;
-    bool exact;      /* else they change: the calibration or a search decides on them, or a smaller
-                        checkpoint that is not there yet */
-    bool feasible;   /* not larger than is required, as far as is known */
-    const char *why; /* it has no plan; or NULL */
+    const char *known_once; /* they are the most until then (pare_plan_known_once); or NULL */
+    bool larger;            /* than is required */
 } pare_fallback_size;
 
-/* Plans each fallback of a recipe and of its job, which is to be looked at only: [r->fallbacks].
- * PARE_ENOMEM, PARE_EINTERRUPTED. */
+/* Whether it writes nothing for certain. */
+static inline bool pare_fallback_infeasible(const pare_fallback_size *x)
+{
+    return x->larger && !x->known_once;
+}
+
+/* Plans each fallback of a recipe and of its job: [r->fallbacks]. The statuses of pare_plan_make,
+ * with the place of the fallback that has no plan. */
 PARE_CHECKED pare_status pare_plan_fallback_sizes(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                                   const pare_recipe *r, pare_fallback_size **out);
 

@@ -451,6 +451,14 @@ bool pare_plan_searches(const pare_plan *plan)
            pare__plan_pass(plan, 0)->structure(pare__plan_step(plan, 0)->value).search;
 }
 
+const char *pare_plan_known_once(const pare_plan *plan)
+{
+    return plan->job->stand_in        ? "the smaller checkpoint is there"
+           : pare_plan_searches(plan) ? "widths are chosen"
+           : plan->ratios             ? "the calibration has run"
+                                      : NULL;
+}
+
 uint64_t pare__plan_widths_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     return pare_plan_searches(plan) ? pare_time_token_bytes(cx, &plan->model.config) : 0;

@@ -65,6 +65,10 @@ static inline size_t pare_plan_steps(const pare_plan *plan, const pare_plan_line
 /* Whether a step chooses widths by their times: until it has, all channels are in the plan. */
 bool pare_plan_searches(const pare_plan *plan);
 
+/* When the bytes of the packed files are known, as in "known once ...": until then the plan has the
+ * most that they can be. NULL: they are known. */
+const char *pare_plan_known_once(const pare_plan *plan);
+
 /* How many there are. */
 size_t pare_plan_aware_linears(const pare_plan *plan);
 

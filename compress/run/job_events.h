@@ -47,6 +47,7 @@ typedef struct pare_compress_result {
     double export_seconds;      /* part of report.seconds */
     size_t attempt, attempts;   /* the settings that this is of: 0 the recipe's own, and then its
                                    fallbacks; and how many there are */
+    size_t last;                /* those behind it cannot be as small as is required */
     const pare_texts *fallback; /* [attempts - 1] */
     bool again; /* the artifact was there already: of `report`, only output, verdict and fallbacks
                    are filled */

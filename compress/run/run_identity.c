@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/plan/chain_part.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_training.h"
+#include "compress/run/run_unfinished.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
@@ -78,18 +80,16 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
     return PARE_OK;
 }
 
-/* The lines of a recipe in the fingerprint; those of the settings of the step that trains go to its
- * hash. `text` is cut into lines. */
-static void put_recipe(pare_run *run, char *text, pare_json_writer *w)
+/* The lines of a recipe in the fingerprint; those of the settings of the pass that trains, if any,
+ * go to the hash. `text` is cut into lines. */
+static void put_lines(char *text, const pare_pass *training, pare_json_writer *w,
+                      pare_xxh3_state *hash)
 {
     static const char indent[] = "      ";
-    const pare_plan *const plan = run->plan;
     char head[64] = "", key[64];
     bool trains = false;
-    pare_xxh3_state hash;
-    pare_xxh3_begin(&hash);
-    if (plan->training)
-        (void)snprintf(head, sizeof head, "  - %s:", pare_passes[plan->training->pass]->name);
+    if (training)
+        (void)snprintf(head, sizeof head, "  - %s:", training->name);
     size_t number = 0;
     for (char *line = text, *next; line && *line; line = next) {
         next = strchr(line, '\n');
@@ -97,15 +97,54 @@ static void put_recipe(pare_run *run, char *text, pare_json_writer *w)
             *next++ = '\0';
         trains = (trains && strncmp(line, indent, strlen(indent)) == 0) || strcmp(line, head) == 0;
         if (trains && strcmp(line, head) != 0) {
-            pare_xxh3_add(&hash, line, strlen(line) + 1);
+            pare_xxh3_add(hash, line, strlen(line) + 1);
             continue;
         }
         (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", ++number);
         pare_json_put_text(w, key, line);
     }
+}
+
+static void put_recipe(pare_run *run, char *text, pare_json_writer *w)
+{
+    const pare_step *const training = run->plan->training;
+    pare_xxh3_state hash;
+    pare_xxh3_begin(&hash);
+    put_lines(text, training ? pare_passes[training->pass] : NULL, w, &hash);
     pare_xxh3_add(&hash, run->data.training_sha256, sizeof run->data.training_sha256);
     pare_xxh3_add(&hash, run->data.held_out_sha256, sizeof run->data.held_out_sha256);
     pare_xxh3_end(&hash, run->training_asked);
+}
+
+pare_status pare_unfinished_check(pare_ctx *cx, pare_arena *a, const char *partial,
+                                  const pare_recipe *asked)
+{
+    const pare_pass_words *words;
+    const pare_pass *training = NULL;
+    const size_t lead = pare_chain_lead(asked);
+    pare_recipe r = *asked;
+    pare_json_writer *w;
+    pare_xxh3_state hash;
+    char *lines;
+    const char *text;
+    size_t len;
+    r.step += lead;
+    r.steps -= lead;
+    r.lead = lead;
+    for (size_t i = 0; i < r.steps; i++)
+        training = pare_passes[r.step[i].pass]->training ? pare_passes[r.step[i].pass] : training;
+    PARE_TRY(pare_pass_words_take(a, &words));
+    PARE_TRY(pare_recipe_normalize(cx, a, &r, words, true, &lines, &len));
+    PARE_TRY(pare_json_writer_new(cx, &w));
+    pare_xxh3_begin(&hash);
+    pare_json_open_object(w, NULL);
+    put_lines(lines, training, w, &hash);
+    pare_json_close(w);
+    pare_status s = pare_json_writer_finish(w, &text, &len);
+    if (s == PARE_OK)
+        s = pare_journal_check_recipe(cx, a, partial, text);
+    pare_json_writer_free(w);
+    return s;
 }
 
 pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char **text)

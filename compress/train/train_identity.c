@@ -109,11 +109,24 @@ static pare_status recipe_of_steps(pare_training *t, char **text)
     return pare_train_recipe_normalize(t->cx, t->a, &r, t->params, true, text, &len);
 }
 
+/* The recipe is cut into its lines. */
+static void put_lines(print *p, char *recipe)
+{
+    char key[64];
+    for (char *line = recipe, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", ++p->lines);
+        put(p, key, line);
+    }
+}
+
 /* What must be equal for an unfinished run to be continued. The output that it replaces may have
  * gone away meanwhile, and has no part in the hash. */
 static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char **text)
 {
-    char key[64], *recipe;
+    char *recipe;
     size_t len;
     print p = {.w = w};
     PARE_TRY(recipe_of_steps(t, &recipe));
@@ -126,13 +139,7 @@ static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char
     PARE_TRY(put_companions(t, &p));
     put(&p, PARE_JOURNAL_TOKENS, t->windows_sha256);
     put(&p, "tokens held out", t->held_out_sha256);
-    for (char *line = recipe, *next; line && *line; line = next) {
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", ++p.lines);
-        put(&p, key, line);
-    }
+    put_lines(&p, recipe);
     pare_json_put_text(w, PARE_JOURNAL_REPLACES,
                        t->replaces ? "a finished output" : PARE_JOURNAL_NO_OUTPUT);
     pare_json_close(w);
@@ -141,16 +148,23 @@ static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char
 }
 
 /* An unfinished run that saved no state is worth nothing, whatever its settings were. */
-static pare_status open_journal(pare_training *t)
+static pare_status begins_anew(pare_training *t, bool *anew)
 {
     char *const state = pare_path_join(t->a, t->place.partial, PARE_TRAINING_STATE);
+    if (!state)
+        return PARE_ENOMEM;
+    *anew = t->job->restart || !pare_path_is_file(state);
+    return PARE_OK;
+}
+
+static pare_status open_journal(pare_training *t)
+{
     pare_json_writer *w;
     pare_journal_record *record;
     size_t count;
     const char *text;
-    if (!state)
-        return PARE_ENOMEM;
-    const bool anew = t->job->restart || !pare_path_is_file(state);
+    bool anew;
+    PARE_TRY(begins_anew(t, &anew));
     PARE_TRY(pare_output_make_work(t->cx, t->a, t->place.partial, &t->made));
     PARE_TRY(pare_json_writer_new(t->cx, &w));
     pare_status s = fingerprint(t, w, &text);
@@ -169,4 +183,28 @@ pare_status pare__train_claim_work(pare_training *t)
 {
     PARE_TRY(hash_inputs(t));
     return open_journal(t);
+}
+
+pare_status pare__train_check_work(pare_training *t)
+{
+    pare_json_writer *w;
+    const char *text;
+    char *recipe;
+    size_t len;
+    bool anew;
+    PARE_TRY(begins_anew(t, &anew));
+    if (anew)
+        return PARE_OK;
+    PARE_TRY(recipe_of_steps(t, &recipe));
+    PARE_TRY(pare_json_writer_new(t->cx, &w));
+    print p = {.w = w};
+    pare_xxh3_begin(&p.hash);
+    pare_json_open_object(w, NULL);
+    put_lines(&p, recipe);
+    pare_json_close(w);
+    pare_status s = pare_json_writer_finish(w, &text, &len);
+    if (s == PARE_OK)
+        s = pare_journal_check_recipe(t->cx, t->a, t->place.partial, text);
+    pare_json_writer_free(w);
+    return s;
 }

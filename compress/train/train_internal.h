@@ -95,6 +95,9 @@ PARE_CHECKED pare_status pare__train_adapt(pare_training *t);
  * PARE_EEXISTS for the work of another training. */
 PARE_CHECKED pare_status pare__train_claim_work(pare_training *t);
 
+/* The same for a plan to be looked at, as far as the recipe tells; changes nothing. */
+PARE_CHECKED pare_status pare__train_check_work(pare_training *t);
+
 /* Random weights where the recipe asks for them; then student and trainee own what is trained. */
 PARE_CHECKED pare_status pare__train_take(pare_training *t);
 

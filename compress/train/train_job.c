@@ -527,8 +527,10 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
     if (pare_few_held_text("training", out->held_out, "a larger held_out", few))
         pare__train_tell(t, "warning: %s", few);
     PARE_TRY(take_warnings(t, out));
-    if (t->job->plan_only)
+    if (t->job->plan_only) {
+        PARE_TRY(pare__train_check_work(t));
         return time_step(t, out);
+    }
     PARE_TRY(pare__train_claim_work(t));
     pare__train_tell(t, "%llu weights, %zu window%s of %zu tokens, %zu held out; %zu step%s",
                      (unsigned long long)trained_weights(t), out->windows,

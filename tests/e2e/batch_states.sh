@@ -74,7 +74,7 @@ says '^bits4  *stale: it was made of another recipe'
 says '^behind  *waits: bits4 is not done'
 says '^1 of 4 jobs to do'
 says '^2 are stale and would be refused'
-says 'error: 2 jobs would fail'
+says 'error: 2 jobs would be refused, as the list says; the first is bits4: stale'
 run 1 narrow_jobs.yaml --output $deep/stale
 for turn in 1 2; do
     says '^bits4  *stale'

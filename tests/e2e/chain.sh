@@ -41,6 +41,18 @@ grep -q '^packed  *at most .* exact once the smaller checkpoint is there' out.lo
 most=$(sed -n 's/^packed  *at most \([0-9]*\) bytes.*/\1/p' out.log)
 does plan sliced.yaml --format json
 [ "$(grep -c '"packed_bytes_exact": false' out.log)" = 1 ] || fail "$(cat out.log)"
+# It does not say that files are too large which may be smaller.
+{ cat sliced.yaml && printf 'require: {bytes: "<= %s"}\nfallback: [{passes.1.rtn.group: 64}]\n' $((most - most / 8)); } >bound.yaml
+does plan bound.yaml
+grep -q '^requires  *bytes .* may be INFEASIBLE: known once the smaller checkpoint is there$' out.log || fail "$(cat out.log)"
+grep -q '^ *passes.1.rtn.group=64: at most .*, about 8.2' out.log || fail "$(cat out.log)"
+does plan bound.yaml --format json
+if grep -q '"feasible": false' out.log; then fail "infeasible: $(cat out.log)"; fi
+printf 'pare: 1\nrecipe: bound.yaml\ninclude: [{name: one}]\noutput: bounds\n' >bounds.yaml
+does batch bounds.yaml --dry-run
+grep -q '^one .*; may be INFEASIBLE, known once the smaller checkpoint is there$' out.log || fail "$(cat out.log)"
+does batch bounds.yaml --dry-run --format json
+grep -q '"packed_bytes_exact": false' out.log || fail "$(cat out.log)"
 does compress sliced.yaml
 does plan sliced.yaml --restart
 is=$(sed -n 's/^packed  *\([0-9]*\) bytes.* exact: .*/\1/p' out.log)

@@ -176,6 +176,35 @@ planned=$(sed -n '/"fallback_plans"/,$s/^ *"packed_bytes": \([0-9]*\),/\1/p' out
 written=$(cat sizes/*.safetensors sizes/*.index.json 2> err | wc -c)
 [ "$planned" = "$written" ] || fail "planned $planned bytes of the fallback, wrote $written"
 
+# One that has no plan is refused before work, by a plan, too, with the same exit code.
+for set in calibration.samples=10000:2 limits.ram=1MiB:5; do
+    {
+        printf 'pare: 1\nmodel: %s/hedge\noutput: broken\npasses: [gptq: {bits: 3, group: 64}]\n' "$demo"
+        printf 'calibration: {text: [%s/calibration.txt], samples: 2, window: 16}\n' "$demo"
+        printf 'evaluate: [kl: {text: text, window: 128, limit: 2}]\nrequire: {kl: "<= 0.000001"}\n'
+        key=${set%%=*} value=${set#*=}
+        printf 'fallback: [{passes.0.gptq.bits: 4}, {%s: %s}]\n' "$key" "${value%:*}"
+    } > broken.yaml
+    run "${set##*:}" broken
+    says err "broken.yaml:8:[0-9]*: fallback 2 of 2: "
+    [ ! -e broken ] && [ ! -e broken.partial ] || fail "$set: work before a fallback that cannot be"
+    code=0
+    "$pare" plan broken.yaml > out 2>&1 || code=$?
+    [ $code = "${set##*:}" ] || fail "plan of $set: exit $code: $(cat out)"
+    says out "fallback 2 of 2: "
+done
+
+# Those that are too large are left out: the last that can be stays.
+recipe fits 'kl: "<= 0.000001", bytes: "<= 4500KiB"' \
+    'fallback: [{passes.0.rtn.bits: 8}, {passes.0.rtn.bits: 4}, {passes.0.rtn.bits: 8, passes.0.rtn.group: 32}]'
+run 6 fits
+says err "fallback 1 of 3 is left out: INFEASIBLE: its files take 6"
+says err "fallback 2 of 3: passes.0.rtn.bits=4"
+says err "fallback 3 of 3 is left out"
+says out "fallback          2 of 3: passes.0.rtn.bits=4"
+says fits/README.md "Verdict: REGRESSION"
+says fits/manifest.json 'bits: 4'
+
 # No fallback is good enough: the last one stays, with its verdict.
 recipe none 'kl: "<= 0.000001"' 'fallback: [{passes.0.rtn.bits: 4}]'
 run 6 none

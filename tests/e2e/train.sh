@@ -85,6 +85,8 @@ kill -TERM $!
 wait $! || [ $? -eq 130 ] || [ $? -eq 143 ] || fail "no exit code 130: $(cat out.log)"
 grep -q 'the same command continues here' out.log || fail "nothing said of continuing"
 [ -s other.partial/training.state ] || fail "no state was saved"
+says 'its recipe says "rate: 0.005"' "$pare" train scratch.yaml --output other --dry-run \
+    --set train.tokens=100000000 --set train.rate=0.001
 says 'its recipe says "rate: 0.005"' "$pare" train scratch.yaml --output other \
     --set train.tokens=100000000 --set train.rate=0.001
 printf 'x' | dd of=other.partial/training.state bs=1 seek=4000 conv=notrunc 2>/dev/null
