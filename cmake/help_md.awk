@@ -1,7 +1,8 @@
 # help_md.awk: a page of `pare help` as Markdown. -v topics=WORDS -v passes=WORDS: pages to link to.
 # Text at the margin is prose. Indented lines are rows: a name, two spaces or more, what is said of it,
 # which goes on in lines that are indented further. Rows that are not all of one shape are figures or
-# code, and stay as they are. Behind "example" stand YAML and commands.
+# code, and stay as they are. So does a file that begins with "pare: 1"; a line in front of it is its
+# title. Behind "example" stand YAML and commands.
 
 function indent(s) { match(s, /^ */); return RLENGTH }
 
@@ -134,6 +135,10 @@ function put_example(i,    s, yaml, commands)
     for (; i <= lines; i++) {
         s = line[i]
         sub(/^example$|^example  |^         /, "", s)
+        while (sub(/ *\\$/, "", s)) { # a command that goes on in the next line
+            i++
+            s = s " " substr(line[i], indent(line[i]) + 1)
+        }
         if (s ~ /^pare [a-z]/) commands = commands (commands == "" ? "Example: " : ", ") "`" s "`"
         else if (s != "") yaml = yaml s "\n"
     }
@@ -157,10 +162,28 @@ function put_prose(from, to,    i, s, head)
     print ""
 }
 
+# The file that begins at line i, or behind a title there. Returns its last line.
+function put_file(i)
+{
+    if (line[i] != "pare: 1") {
+        print toupper(substr(line[i], 1, 1)) substr(line[i], 2) ":\n"
+        i++
+    }
+    print "```yaml"
+    for (; line[i] != ""; i++)
+        print line[i]
+    print "```\n"
+    return i - 1
+}
+
 { line[++lines] = $0 }
 
 END {
     for (i = 1; i <= lines && line[i] !~ /^example/; i = to + 1) {
+        if (line[i] == "pare: 1" || (line[i] != "" && line[i + 1] == "pare: 1")) {
+            to = put_file(i)
+            continue
+        }
         rows = indent(line[i]) > 0
         for (to = i; line[to + 1] != "" && line[to + 1] !~ /^(source|example)/; to++)
             if ((indent(line[to + 1]) > 0) != rows && (rows || line[i] !~ /^(pass|source)  /)) break

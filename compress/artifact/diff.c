@@ -19,8 +19,8 @@ const char *pare_diff_kind_word(pare_diff_kind k)
 
 const char *pare_diff_source_word(pare_diff_source s)
 {
-    static const char *const source[PARE_DIFF_SOURCES] = {"original", "calibration", "held_out",
-                                                          "training", "evaluation"};
+    static const char *const source[PARE_DIFF_SOURCES] = {"original", "teacher",  "calibration",
+                                                          "held_out", "training", "evaluation"};
     return source[s];
 }
 

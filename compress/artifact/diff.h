@@ -31,7 +31,8 @@ typedef struct pare_diff_row {
 /* What a model was made from beside its recipe, by the digests in the manifests. A recipe in a
  * manifest names no file. */
 typedef enum pare_diff_source {
-    PARE_DIFF_ORIGINAL,
+    PARE_DIFF_ORIGINAL, /* of a training: the model that it began with */
+    PARE_DIFF_TEACHER,
     PARE_DIFF_CALIBRATION,
     PARE_DIFF_HELD_OUT,
     PARE_DIFF_TRAINING,

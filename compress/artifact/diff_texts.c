@@ -92,18 +92,53 @@ static bool member_differs(const pare_json *a, const pare_json *b, const char *k
     return differs(pare_json_get(a, key), pare_json_get(b, key));
 }
 
-/* Lists of digests, which are items or `key` of items. */
-static bool lists_differ(const pare_json *a, const pare_json *b, const char *key)
+/* Lists of digests. */
+static bool lists_differ(const pare_json *a, const pare_json *b)
 {
     const size_t count = pare_json_count(a);
     bool is = count != pare_json_count(b);
     if (pare_json_type_of(a) != PARE_JSON_ARRAY || pare_json_type_of(b) != PARE_JSON_ARRAY)
         return false;
-    for (size_t i = 0; i < count && !is; i++) {
-        const pare_json *const x = pare_json_at(a, i), *const y = pare_json_at(b, i);
-        is = key ? member_differs(x, y, key) : differs(x, y);
-    }
+    for (size_t i = 0; i < count && !is; i++)
+        is = differs(pare_json_at(a, i), pare_json_at(b, i));
     return is;
+}
+
+/* The next file from *at on of those that a manifest names as a teacher's, or of the others; NULL:
+ * none. */
+static const pare_json *next_input(const pare_json *inputs, bool teacher, size_t *at)
+{
+    static const char folder[] = "teacher/";
+    while (*at < pare_json_count(inputs)) {
+        const pare_json *const file = pare_json_at(inputs, (*at)++);
+        const char *const name = pare_json_text(pare_json_get(file, "file"), NULL);
+        if (teacher == (name && strncmp(name, folder, strlen(folder)) == 0))
+            return file;
+    }
+    return NULL;
+}
+
+static bool has_teacher(const pare_json *inputs)
+{
+    size_t at = 0;
+    return next_input(inputs, true, &at) != NULL;
+}
+
+/* The models that both were made of, or their teachers: where none is named, it is that model. */
+static bool inputs_differ(const pare_json *a, const pare_json *b, bool teacher)
+{
+    const bool of_a = teacher && has_teacher(a), of_b = teacher && has_teacher(b);
+    size_t i = 0, j = 0;
+    if (pare_json_type_of(a) != PARE_JSON_ARRAY || pare_json_type_of(b) != PARE_JSON_ARRAY ||
+        (teacher && !of_a && !of_b))
+        return false;
+    for (;;) {
+        const pare_json *const x = next_input(a, of_a, &i), *const y = next_input(b, of_b, &j);
+        if (!x || !y)
+            return x || y;
+        if (member_differs(x, y, "sha256"))
+            return true;
+    }
 }
 
 /* Whether `pare train` wrote it: only its recipe has "data" by itself. */
@@ -132,14 +167,15 @@ void pare__diff_sources(const pare_diff_side side[2], pare_diff *out)
 {
     const pare_json *const a = side[0].manifest, *const b = side[1].manifest;
     const pare_json *const from[2] = {calibration(a), calibration(b)};
-    out->source[PARE_DIFF_ORIGINAL] =
-        lists_differ(pare_json_get(a, "inputs"), pare_json_get(b, "inputs"), "sha256");
+    const pare_json *const input[2] = {pare_json_get(a, "inputs"), pare_json_get(b, "inputs")};
+    out->source[PARE_DIFF_ORIGINAL] = inputs_differ(input[0], input[1], false);
+    out->source[PARE_DIFF_TEACHER] = inputs_differ(input[0], input[1], true);
     out->source[PARE_DIFF_CALIBRATION] = member_differs(from[0], from[1], "tokens_sha256") ||
                                          member_differs(from[0], from[1], "statistics_xxh3");
     out->source[PARE_DIFF_HELD_OUT] = member_differs(a, b, "held_out_sha256");
     out->source[PARE_DIFF_TRAINING] = differs(trained_on(a), trained_on(b));
-    out->source[PARE_DIFF_EVALUATION] = lists_differ(pare_json_get(a, "evaluated_sha256"),
-                                                     pare_json_get(b, "evaluated_sha256"), NULL);
+    out->source[PARE_DIFF_EVALUATION] =
+        lists_differ(pare_json_get(a, "evaluated_sha256"), pare_json_get(b, "evaluated_sha256"));
 }
 
 static bool is_setting(const char *key)
@@ -194,6 +230,20 @@ static pare_status put_numbers(pare_arena *a, pare_diff *out, size_t i, const ch
     return PARE_OK;
 }
 
+/* What `pare train` measured on the windows held out. */
+static pare_status put_training(pare_arena *a, pare_diff *out, size_t i, const pare_diff_side *side)
+{
+    static const char *const figure[][2] = {{"perplexity_after", "windows held out: perplexity"},
+                                            {"kl_after", "windows held out: KL from the teacher"}};
+    const pare_json *const training = pare_json_get(side->run, "training");
+    for (size_t k = 0; is_training(side->manifest) && k < 2; k++) {
+        const double x = pare_json_number(pare_json_get(training, figure[k][0]), (double)NAN);
+        if (!isnan(x))
+            PARE_TRY(put_figure(a, out, i, figure[k][1], figure[k][0], x));
+    }
+    return PARE_OK;
+}
+
 pare_status pare__diff_figures(pare_arena *a, const pare_diff_side side[2], pare_diff *out)
 {
     out->figure = PARE_NEW(a, pare_diff_figure, FIGURES_MOST);
@@ -210,6 +260,7 @@ pare_status pare__diff_figures(pare_arena *a, const pare_diff_side side[2], pare
                            data ? data : "");
             PARE_TRY(put_numbers(a, out, i, name, e, 0));
         }
+        PARE_TRY(put_training(a, out, i, &side[i]));
     }
     return PARE_OK;
 }

@@ -149,9 +149,12 @@ static void print_figures(const pare_diff *d, bool settings)
 
 static void print_recipes(const pare_diff *d)
 {
-    static const char *const text[PARE_DIFF_SOURCES] = {
-        "the originals differ", "the calibration data differ", "the windows held out differ",
-        "the training data differ", "the evaluation data differ"};
+    static const char *const text[PARE_DIFF_SOURCES] = {"the models that they were made of differ",
+                                                        "the teachers differ",
+                                                        "the calibration data differ",
+                                                        "the windows held out differ",
+                                                        "the training data differ",
+                                                        "the evaluation data differ"};
     if (d->recipes && !d->lines)
         (void)printf("\nthe recipes are the same\n");
     else if (d->recipes)

@@ -51,6 +51,7 @@ static void put_exports(pare_json_writer *w, const pare_plan *p)
         pare_json_put_text(w, "format", x->target->name);
         pare_json_put_text(w, "output", x->path);
         pare_json_put_bool(w, "needs_restart", p->settled.export[i].taken);
+        pare_json_put_bool(w, "bytes_exact", pare__plan_exports_exact(p));
         pare_export_put(w, &x->result, false);
         pare_json_close(w);
     }

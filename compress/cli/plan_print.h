@@ -21,6 +21,10 @@ const char *pare__plan_correct(const pare_plan *p, size_t step, char *text, size
 /* Whether no model of the plan can keep to it: the files are larger. */
 bool pare__plan_larger(const pare_plan *p, const pare_requirement *r);
 
+/* Whether exports will have the bytes that the plan says: with a smaller checkpoint in front that
+ * is not there they are those of the model in its place, with widths for a speed the most. */
+bool pare__plan_exports_exact(const pare_plan *p);
+
 /* The linears, or the tensors of a structured plan; `all`: one line for each. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_print_list(pare_arena *a, const pare_plan *p, bool all);
 

@@ -197,6 +197,11 @@ static void print_training(const pare_plan *p)
         (void)printf("%s\n", t->bf16 ? ", products in BF16" : "");
 }
 
+bool pare__plan_exports_exact(const pare_plan *p)
+{
+    return !p->job->stand_in && !pare_plan_searches(p);
+}
+
 static void print_exports(const pare_plan *p)
 {
     for (size_t i = 0; i < p->exports; i++) {
@@ -204,9 +209,12 @@ static void print_exports(const pare_plan *p)
         const pare_export_result *const r = &x->result;
         const char *before = "";
         char bytes[PARE_UNIT_TEXT], types[PARE_EXPORT_TEXT];
-        (void)printf("%-17s %s to %s, %llu bytes (%s)%s%s\n", "export", x->target->name, x->path,
+        (void)printf("%-17s %s to %s, %s%llu bytes (%s)%s%s\n", "export", x->target->name, x->path,
+                     p->job->stand_in        ? "about "
+                     : pare_plan_searches(p) ? "at most "
+                                             : "",
                      (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
-                     p->structured ? "" : ", exact",
+                     pare__plan_exports_exact(p) ? ", exact" : "",
                      !p->settled.export[i].taken ? ""
                      : p->settled.finished       ? "   (exists)"
                                                  : "   (exists; compress will ask for --restart)");

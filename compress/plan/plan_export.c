@@ -90,8 +90,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const pare_tensor *)a)->name, ((const pare_tensor *)b)->name);
 }
 
-/* The artifact that the plan leads to. */
-static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export_source *out)
+/* Tensors of the artifact that the plan leads to. */
+static pare_status take_tensors(pare_arena *a, const pare_plan *plan, pare_export_source *out)
 {
     const pare_packed_layout *const l = &plan->settled.layout;
     pare_tensor *const tensor = PARE_NEW(a, pare_tensor, l->entries);
@@ -103,67 +103,51 @@ static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export
     }
     if (l->entries > 1)
         qsort(tensor, l->entries, sizeof *tensor, by_name);
-    *out = (pare_export_source){.ck = &plan->checkpoint,
-                                .model = &plan->model,
-                                .tensor = tensor,
-                                .tensors = l->entries,
-                                .kv = plan->recipe.kv.method};
+    out->tensor = tensor;
+    out->tensors = l->entries;
+    return PARE_OK;
+}
+
+/* The artifact that the plan leads to. */
+static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export_source *out)
+{
+    *out = (pare_export_source){
+        .ck = &plan->checkpoint, .model = &plan->model, .kv = plan->recipe.kv.method};
+    PARE_TRY(take_tensors(a, plan, out));
     return describe(a, plan, &out->shape);
 }
 
-enum { ROW_NAME = 512 };
-
-static uint64_t elements(const pare_tensor *t)
+/* The model that structured steps leave, as far as a file names it: a block takes the place of the
+ * first ones, whose types all have; biases that a step adds are tensors alone. */
+static pare_status cut_model(pare_arena *a, const pare_plan *plan, pare_model *out)
 {
-    uint64_t count = 1;
-    for (size_t i = 0; i < t->rank; i++)
-        count *= t->shape[i];
-    return count;
-}
-
-/* A plain checkpoint is smaller than the model, of the same kind: the model as it is, and what a
- * structured pass adds to it (biases). *more: elements that the checkpoint does not have. */
-static pare_status find_floats(pare_arena *a, const pare_plan *plan, pare_export_source *out,
-                               uint64_t *more)
-{
-    const pare_packed_layout *const l = &plan->settled.layout;
-    const pare_checkpoint *const ck = &plan->checkpoint;
-    size_t count = ck->tensors;
-    pare_tensor *const tensor = PARE_NEW(a, pare_tensor, count + l->entries);
-    if (!tensor)
+    const pare_config *const c = &plan->out;
+    *out = plan->model;
+    out->config = *c;
+    out->config.tied &= !plan->unties;
+    out->embed.k = out->head.k = c->hidden;
+    out->block = PARE_NEW(a, pare_block, c->blocks);
+    if (!out->block)
         return PARE_ENOMEM;
-    memcpy(tensor, ck->tensor, count * sizeof *tensor);
-    for (size_t i = 0; i < l->entries; i++)
-        if (!pare_checkpoint_find(ck, l->entry[i].tensor.name)) {
-            tensor[count] = l->entry[i].tensor;
-            tensor[count++].data = NULL;
-        }
-    qsort(tensor, count, sizeof *tensor, by_name);
-    *more = 0;
-    for (size_t i = 0; i < count; i++)
-        *more += elements(&tensor[i]);
-    for (size_t i = 0; i < l->entries; i++)
-        *more -= elements(&l->entry[i].tensor);
-    *out =
-        (pare_export_source){.ck = ck, .model = &plan->model, .tensor = tensor, .tensors = count};
-    return pare_export_describe(a, &plan->model, ck->config, NULL, 0, &out->shape);
+    memcpy(out->block, plan->model.block, c->blocks * sizeof *out->block);
+    for (size_t i = 0; i < c->blocks * PARE_ROLES; i++) {
+        pare_linear *const w = &out->block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        if (w->name)
+            pare_block_shape(c, i / PARE_ROLES, 0, (pare_role)(i % PARE_ROLES), &w->n, &w->k);
+    }
+    return PARE_OK;
 }
 
-/* Linears of blocks that are not in the checkpoint leave the result. */
-static void keep_rows(const pare_packed_layout *l, pare_export_result *r)
+/* The plain checkpoint that structured steps lead to. */
+static pare_status find_floats(pare_arena *a, const pare_plan *plan, pare_export_source *out)
 {
-    char name[ROW_NAME];
-    size_t rows = 0;
-    memset(r->count, 0, sizeof r->count);
-    for (size_t i = 0; i < r->rows; i++) {
-        const pare_export_row *const row = &r->row[i];
-        (void)snprintf(name, sizeof name, "%s.weight", row->name);
-        if (!row->again && !pare_packed_find(l, name))
-            continue;
-        r->count[row->fate] += !row->again;
-        r->row[rows++] = *row;
-    }
-    r->rows = rows;
+    pare_model *const model = PARE_NEW(a, pare_model, 1);
+    if (!model)
+        return PARE_ENOMEM;
+    PARE_TRY(cut_model(a, plan, model));
+    *out = (pare_export_source){.ck = &plan->checkpoint, .model = model};
+    PARE_TRY(take_tensors(a, plan, out));
+    return pare_export_describe(a, model, plan->checkpoint.config, NULL, 0, &out->shape);
 }
 
 /* What pare export makes of a plain checkpoint. */
@@ -172,7 +156,6 @@ static pare_status plan_floats(pare_ctx *cx, pare_arena *a, const pare_plan *pla
 {
     const pare_export_target *const t = out->target;
     pare_export_source source;
-    uint64_t more;
     if (t->kind != PARE_EXPORT_FILE || t->fate != PARE_EXPORT_ROUNDED)
         return pare_recipe_fail(cx, x->place,
                                 "what this recipe writes is a plain checkpoint, which other "
@@ -184,12 +167,8 @@ static pare_status plan_floats(pare_ctx *cx, pare_arena *a, const pare_plan *pla
                                                                  "these passes one for ",
                                 t->fate == PARE_EXPORT_ROUNDED ? "" : t->name);
     PARE_TRY(pare_export_check_widths(cx, t, &plan->out));
-    PARE_TRY(find_floats(a, plan, &source, &more));
-    PARE_TRY(pare_export_outline(cx, a, &source, t, x->ranks, plan->job->strict, &out->result));
-    const uint64_t less = more * pare_dtype_bits(PARE_F16) / 8;
-    out->result.bytes -= less < out->result.bytes ? less : 0;
-    keep_rows(&plan->settled.layout, &out->result);
-    return PARE_OK;
+    PARE_TRY(find_floats(a, plan, &source));
+    return pare_export_outline(cx, a, &source, t, x->ranks, plan->job->strict, &out->result);
 }
 
 /* Whether an export is older than the finished output, which took the place of the one it was made

@@ -10,11 +10,12 @@
 #include "formats/sha256.h"
 #include "runtime/file.h"
 
-#define JOURNAL_FORMAT "3"
+#define JOURNAL_FORMAT "4"
 
-/* The files of a model, with their digests. */
+/* The files of a model, with their digests. The names of those of a teacher say so. */
 static pare_status hash_checkpoint(pare_training *t, const pare_checkpoint *ck)
 {
+    const bool teacher = ck == &t->teacher;
     const size_t count = ck->files + (ck->config_file.data != NULL);
     pare_file *const file = PARE_NEW(&t->scratch, pare_file, count);
     char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(&t->scratch, count, sizeof *hex);
@@ -29,7 +30,11 @@ static pare_status hash_checkpoint(pare_training *t, const pare_checkpoint *ck)
         const char *const path = i < ck->files ? file[i].path : "config.json";
         const char *const slash = strrchr(path, '/');
         pare_file_digest *const d = &t->input[t->inputs++];
-        *d = (pare_file_digest){.file = slash ? slash + 1 : path, .bytes = file[i].bytes};
+        const char *const name = slash ? slash + 1 : path;
+        *d = (pare_file_digest){.file = teacher ? pare_path_join(t->a, "teacher", name) : name,
+                                .bytes = file[i].bytes};
+        if (!d->file)
+            return PARE_ENOMEM;
         memcpy(d->sha256, hex[i], sizeof d->sha256);
     }
     return PARE_OK;

@@ -123,6 +123,11 @@ PARE_CHECKED pare_status pare__train_file(pare_training *t, const char *name, co
 PARE_CHECKED pare_status pare__train_manifest(pare_training *t, const pare_kept_hash *kept,
                                               size_t count, const char *const *name, size_t names);
 
+/* Whether it is worse on the windows held out than what it began with, or further from a teacher
+ * that it learned from; and a warning then. */
+bool pare__train_harmed(const pare_training *t);
+void pare__train_tell_harm(const pare_training *t);
+
 /* README.md, report.html and run.json. */
 PARE_CHECKED pare_status pare__train_report(pare_training *t, const pare_train_done *done);
 

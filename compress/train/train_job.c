@@ -356,12 +356,6 @@ static pare_status find_state(pare_training *t)
     return PARE_OK;
 }
 
-static bool is_worse(const pare_training *t)
-{
-    const pare_training_result *const r = &t->state.result;
-    return r->nll_after > r->nll_before && (!t->taught || r->kl_after > r->kl_before);
-}
-
 static pare_status run_steps(pare_training *t)
 {
     const pare_train_data data = {t->windows.id, t->windows.count / t->window, t->window};
@@ -380,9 +374,7 @@ static pare_status run_steps(pare_training *t)
     r->seconds = t->begun < r->steps ? t->spent + pare_seconds() - t->started : t->spent;
     PARE_TRY(pare__train_round(t));
     PARE_TRY(measure(t, &r->kl_after, &r->nll_after));
-    if (is_worse(t))
-        pare__train_tell(t, "warning: training made it worse on the windows held out; take a "
-                            "smaller rate or more text");
+    pare__train_tell_harm(t);
     return PARE_OK;
 }
 
@@ -443,7 +435,7 @@ static pare_status fill(pare_training *t, pare_train_done *out)
     out->training = t->state.result;
     out->config = config;
     out->resumed = t->begun;
-    out->harmed = is_worse(t);
+    out->harmed = pare__train_harmed(t);
     return take_warnings(t, out);
 }
 

@@ -23,7 +23,8 @@ typedef struct pare_train_done {
     size_t resumed;                               /* steps of an earlier run */
     const char **warning;                         /* [warnings] that this run told */
     size_t warnings;
-    bool harmed; /* it is worse on the windows held out than what it began with */
+    bool harmed; /* it is worse on the windows held out than what it began with, or further from a
+                    teacher that it learned from */
     double seconds;
     double joules; /* of the packages of the machine; 0: not known */
 

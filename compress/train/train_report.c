@@ -7,6 +7,41 @@
 #include "compress/text/units.h"
 #include "compress/text/version.h"
 #include "compress/train/train_internal.h"
+#include "distill/losses.h"
+
+/* Whether it went away from a teacher whose predictions it learned. One that began as its teacher
+ * (`same`, in nats) cannot but go. */
+static bool is_astray(const pare_training *t)
+{
+    static const double same = 1e-6;
+    const pare_training_result *const r = &t->state.result;
+    return t->taught && pare_losses_compare(&t->opts.losses) && r->kl_before > same &&
+           r->kl_after > r->kl_before;
+}
+
+static bool is_worse(const pare_training *t)
+{
+    const pare_training_result *const r = &t->state.result;
+    return r->nll_after > r->nll_before && (!t->taught || r->kl_after > r->kl_before);
+}
+
+bool pare__train_harmed(const pare_training *t)
+{
+    return is_worse(t) || is_astray(t);
+}
+
+void pare__train_tell_harm(const pare_training *t)
+{
+    const pare_training_result *const r = &t->state.result;
+    if (is_worse(t))
+        pare__train_tell(t, "warning: training made it worse on the windows held out; take a "
+                            "smaller rate or more text");
+    else if (is_astray(t))
+        pare__train_tell(t,
+                         "warning: training took it away from its teacher: KL %.4f on the windows "
+                         "held out before it, %.4f after it; take a smaller rate or more text",
+                         r->kl_before, r->kl_after);
+}
 
 static void put_quality(pare_text_out *o, const pare_train_done *d)
 {

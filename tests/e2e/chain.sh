@@ -36,11 +36,14 @@ grep -q '"smaller": {' out.log || fail "$(cat out.log)"
 
 # Such a plan says the most, and no less than it comes to: slicegpt gives a tied head weights of its own.
 sed 's/^output.*/output: sliced/; /distill/d; s/channels.*/slicegpt: {ratio: 0.05}/; s/bits: 4/bits: 8/' chain.yaml >sliced.yaml
+printf 'export: [{format: "gguf:q8_0", path: sliced.gguf}]\n' >>sliced.yaml
 does plan sliced.yaml
 grep -q '^packed  *at most .* exact once the smaller checkpoint is there' out.log || fail "$(cat out.log)"
 most=$(sed -n 's/^packed  *at most \([0-9]*\) bytes.*/\1/p' out.log)
+grep -q '^export .*, about [0-9]* bytes ([^)]*)$' out.log || fail "$(cat out.log)"
 does plan sliced.yaml --format json
 [ "$(grep -c '"packed_bytes_exact": false' out.log)" = 1 ] || fail "$(cat out.log)"
+[ "$(grep -c '"bytes_exact": false' out.log)" = 1 ] || fail "$(cat out.log)"
 # It does not say that files are too large which may be smaller.
 { cat sliced.yaml && printf 'require: {bytes: "<= %s"}\nfallback: [{passes.1.rtn.group: 64}]\n' $((most - most / 8)); } >bound.yaml
 does plan bound.yaml
@@ -57,6 +60,7 @@ does compress sliced.yaml
 does plan sliced.yaml --restart
 is=$(sed -n 's/^packed  *\([0-9]*\) bytes.* exact: .*/\1/p' out.log)
 [ "$is" -le "$most" ] || fail "planned $most bytes at most, and $is came of it"
+grep -q "^export .*, $(wc -c <sliced.gguf) bytes .*, exact " out.log || fail "$(cat out.log)"
 
 # One recipe does what two do, and any number of threads.
 does compress chain.yaml --threads 1

@@ -137,6 +137,19 @@ code=0
     --set train.tokens=1024 --set data.held_out=1 --strict >out.log 2>&1 || code=$?
 [ $code = 3 ] || fail "--strict after a training that did harm: exit code $code: $(cat out.log)"
 grep -q 'warning: training: what it trained is judged on 1 window held out' out.log || fail "$(cat out.log)"
+
+# A student that the text takes away from its teacher is told of, though its perplexity is better.
+code=0
+"$pare" train student.yaml --output astray --set model=student --set teacher="\"$demo/hedge\"" --set train.kl=0.001 \
+    --set train.ce=1 --set train.rate=3e-4 --set train.tokens=4096 --strict >out.log 2>&1 || code=$?
+[ $code = 3 ] || fail "--strict away from the teacher: exit code $code: $(cat out.log)"
+below "$(field astray/run.json perplexity_after)" "$(field astray/run.json perplexity_before)" "perplexity"
+grep -q '^Warning: training took it away from its teacher: KL 0' astray/README.md || fail "$(cat out.log)"
+grep -q '"file": "teacher/model.safetensors"' astray/manifest.json || fail 'the manifest does not name the teacher'
+"$pare" diff student astray >out.log 2>&1 || fail "$(cat out.log)"
+grep -q '^the models that they were made of differ$' out.log || fail "$(cat out.log)"
+grep -q 'the teachers differ' out.log && fail "both have one teacher: $(cat out.log)"
+grep -q '^windows held out: perplexity  *1[0-9.]*  *1[0-9.]*$' out.log || fail "$(cat out.log)"
 "$pare" train student.yaml --output x --set data.held_out=1 --dry-run --format json >dry.json 2>out.log || fail "$(cat out.log)"
 grep -q '"training: what it trained is judged on 1 window' dry.json || fail "a plan without its warning: $(cat dry.json)"
 says 'take a smaller batch, a smaller window, fewer blocks, "moments: 8bit", or more' \

@@ -36,7 +36,8 @@ static void compare(pair *p, const char *a, const char *b)
     ck_assert_uint_eq(p->d.count[PARE_DIFF_SAME], p->d.rows);
 }
 
-#define RECIPE "\"recipe\": \"pare: 1\\ncalibration:\\n  text: \\\"data\\\"\\n\""
+#define TEACHER(hash) "{\"file\": \"teacher/a\", \"sha256\": \"" hash "\"}"
+#define RECIPE        "\"recipe\": \"pare: 1\\ncalibration:\\n  text: \\\"data\\\"\\n\""
 
 START_TEST(what_models_were_made_from_is_compared)
 {
@@ -58,6 +59,17 @@ START_TEST(what_models_were_made_from_is_compared)
          ", \"inputs\": [{\"file\": \"a\", \"sha256\": \"2\"}]", PARE_DIFF_ORIGINAL},
         {", \"inputs\": [{\"sha256\": \"1\"}]",
          ", \"inputs\": [{\"sha256\": \"1\"}, {\"sha256\": \"2\"}]", PARE_DIFF_ORIGINAL},
+        {", \"inputs\": [{\"file\": \"a\", \"sha256\": \"1\"}, " TEACHER("2") "]",
+         ", \"inputs\": [{\"file\": \"a\", \"sha256\": \"1\"}, " TEACHER("3") "]",
+         PARE_DIFF_TEACHER},
+        {", \"inputs\": [{\"file\": \"a\", \"sha256\": \"1\"}, " TEACHER("2") "]",
+         ", \"inputs\": [{\"file\": \"a\", \"sha256\": \"4\"}, " TEACHER("2") "]",
+         PARE_DIFF_ORIGINAL},
+        {", \"inputs\": [{\"file\": \"a\", \"sha256\": \"1\"}, " TEACHER("2") "]",
+         ", \"inputs\": [{\"file\": \"a\", \"sha256\": \"1\"}]", PARE_DIFF_TEACHER},
+        {", \"inputs\": [{\"file\": \"a\", \"sha256\": \"1\"}]",
+         ", \"inputs\": [{\"file\": \"a\", \"sha256\": \"2\"}, " TEACHER("1") "]",
+         PARE_DIFF_ORIGINAL},
         {", \"held_out_sha256\": \"a\"", ", \"held_out_sha256\": \"b\"", PARE_DIFF_HELD_OUT},
         {", \"training_sha256\": \"a\"", ", \"training_sha256\": \"b\"", PARE_DIFF_TRAINING},
         {", \"evaluated_sha256\": [\"a\"]", ", \"evaluated_sha256\": [\"b\"]",
@@ -131,6 +143,29 @@ START_TEST(a_path_of_data_is_a_file)
 }
 END_TEST
 
+/* Of `pare train`, on windows held out. */
+START_TEST(what_training_came_to_is_compared)
+{
+    static const char run[] = "{\"training\": {\"kl_before\": 3, \"perplexity_after\": 20.5%s}}";
+    char text[128];
+    pair p;
+    begin(&p);
+    (void)snprintf(text, sizeof text, run, "");
+    folder_put_text(&p.f[0], "run.json", text);
+    (void)snprintf(text, sizeof text, run, ", \"kl_after\": 0.25");
+    folder_put_text(&p.f[1], "run.json", text);
+    compare(&p, TRAINED_ON "\"a\"}", TRAINED_ON "\"a\"}");
+    ck_assert_uint_eq(p.d.figures, 2);
+    ck_assert_str_eq(p.d.figure[0].name, "windows held out: perplexity");
+    ck_assert(p.d.figure[0].value[0] == 20.5 && p.d.figure[0].value[1] == 20.5);
+    ck_assert_str_eq(p.d.figure[1].name, "windows held out: KL from the teacher");
+    ck_assert(isnan(p.d.figure[1].value[0]) && p.d.figure[1].value[1] == 0.25);
+    compare(&p, "{" RECIPE "}", "{" RECIPE "}"); /* what a quantizer behind it left is another */
+    ck_assert_uint_eq(p.d.figures, 0);
+    end(&p);
+}
+END_TEST
+
 START_TEST(settings_are_no_figures)
 {
     pair p;
@@ -157,6 +192,7 @@ int main(void)
     tcase_add_test(t, what_models_were_made_from_is_compared);
     tcase_add_test(t, what_was_trained_on_is_no_calibration);
     tcase_add_test(t, a_path_of_data_is_a_file);
+    tcase_add_test(t, what_training_came_to_is_compared);
     tcase_add_test(t, settings_are_no_figures);
     suite_add_tcase(s, t);
     return unit_main(s);
