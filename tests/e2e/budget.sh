@@ -160,7 +160,7 @@ run 0 whole --restart --set passes.0.budget.fused=true
 says err 'the variants are made anew: .*was damaged'
 sed -i 's/samples: 16/samples: 15/' whole.yaml
 run 2 whole
-says err 'variants of the search are those of another job'
+says err 'whole.variants/base: is of another job: .*15.*; the variants of the search are those of another job, and'
 refused 20 whole
 refused 0 whole --restart --set passes.0.budget.fused=true
 echo "budget: $kills kills; $(sed -n 's/^budget: //p' told)"
