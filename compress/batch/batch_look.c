@@ -154,11 +154,13 @@ static pare_status compare(const pare_jobs *b, pare_batch_row *r, const char *re
         return s;
     pare_ctx_clear(b->cx);
     *out = work[0] && work[1] && strcmp(work[0], work[1]) == 0 ? AKIN : OTHER;
-    (void)snprintf(r->why, sizeof r->why, "%s",
-                   *out == AKIN ? "its recipe has other paths, bounds or exports, so its figures "
-                                  "are not shown until a run looks at it"
-                                : "it was made of another recipe, so its figures are not shown; "
-                                  "--restart makes it anew");
+    (void)snprintf(
+        r->why, sizeof r->why, "%s",
+        *out == AKIN
+            ? "its recipe asks for the same work with other paths, bounds, fallbacks, "
+              "exports, limits or devices, so its figures are not shown until a run looks at it"
+            : "it was made of another recipe, so its figures are not shown; "
+              "--restart makes it anew");
     return PARE_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "compress/budget/budget_choose.h"
 #include "compress/budget/budget_internal.h"
+#include "compress/output/output_swap.h"
 #include "compress/passes/budget_step.h"
 #include "runtime/file.h"
 
@@ -84,6 +85,28 @@ static pare_status run_base(pare_budget *b, pare_job_runner *runner, bool restar
     return s == PARE_OK ? pare__budget_store_begin(b, b->blocks) : s;
 }
 
+/* Whether what lies in the place of the base is of pare, so that --restart makes it anew. */
+static bool is_ours(const pare_budget *b)
+{
+    pare_output_place p;
+    pare_owned_state state;
+    return pare_output_place_make(b->a, PARE_OUTPUT_ARTIFACT, b->base, &p) == PARE_OK &&
+           pare_owned_partial(b->cx, b->a, p.partial, p.kind, &state) == PARE_OK &&
+           pare_output_place_check(b->cx, b->a, &p) == PARE_OK;
+}
+
+static pare_status refuse_variants(pare_budget *b)
+{
+    char why[sizeof b->cx->what];
+    memcpy(why, b->cx->what, sizeof why);
+    b->other = is_ours(b);
+    const pare_status s = pare_fail(b->cx, PARE_EEXISTS, "%s", why);
+    return b->other ? pare_fail_after(b->cx, s,
+                                      "the variants of the search are those of another job, and "
+                                      "--restart makes them anew")
+                    : s;
+}
+
 static pare_status make_variants(pare_budget *b, pare_job_runner *runner)
 {
     const pare_status s = run_base(b, runner, false);
@@ -92,10 +115,7 @@ static pare_status make_variants(pare_budget *b, pare_job_runner *runner)
         pare_ctx_clear(b->cx);
         return run_base(b, runner, true);
     }
-    return s == PARE_EEXISTS ? pare_fail_after(b->cx, s,
-                                               "the variants of the search are those of "
-                                               "another job, and --restart makes them anew")
-                             : s;
+    return s == PARE_EEXISTS ? refuse_variants(b) : s;
 }
 
 /* KL of every setting: that of the probe, as the errors are to its own. */

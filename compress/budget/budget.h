@@ -35,8 +35,8 @@ PARE_CHECKED pare_status pare_budget_asked(pare_ctx *cx, pare_arena *a, const pa
                                            bool *asked);
 
 /* The search, and the job of what it chose. PARE_EUSAGE with the place in the recipe, also for a
- * budget below the least possible, which is named; PARE_EEXISTS for variants of another job; and
- * the statuses of `runner`. */
+ * budget below the least possible, which is named; PARE_EEXISTS for variants of another job, with
+ * out->other where --restart makes them anew; and the statuses of `runner`. */
 PARE_CHECKED pare_status pare_budget_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                               const pare_events *events, pare_job_runner *runner,
                                               pare_compress_result *out);

@@ -51,6 +51,7 @@ typedef struct pare_budget {
     uint64_t *time;          /* [settings, linears] picoseconds in a token; with tokens_s */
     uint64_t rest_time;      /* of all else in a token */
     const pare_speed *speed; /* of widths: what the report says of it, or NULL */
+    bool other;              /* it fails for what --restart replaces: that is of another job */
 } pare_budget;
 
 /* budget_job.c: what searches have in common. Once the recipe is read: the step; a plan of all

@@ -101,9 +101,9 @@ pare_status pare__budget_paths(pare_budget *b, const char *first)
     char *const begun = pare_path_join(b->a, b->store, first);
     if (!begun)
         return PARE_ENOMEM;
-    const bool replaces = b->job->restart;
-    if (pare_path_is_directory(path) && !pare_path_is_directory(begun) &&
-        !pare_path_is_file(begun) && !replaces)
+    b->other = !b->job->restart && pare_path_is_directory(path) && !pare_path_is_directory(begun) &&
+               !pare_path_is_file(begun);
+    if (b->other)
         return pare_job_path_fail(b->cx, PARE_EEXISTS, &output,
                                   "%s: is there, without the variants of a search; --restart "
                                   "replaces it",

@@ -8,7 +8,9 @@ pare_status pare_budget_compress(pare_ctx *cx, pare_arena *a, const pare_job *jo
 {
     pare_budget b = {.cx = cx, .a = a, .job = job, .events = events, .started = pare_seconds()};
     PARE_TRY(pare__budget_read(cx, a, job, &b.words, &b.recipe));
-    return pare__budget_chooses_widths(pare__budget_step(&b.recipe))
-               ? pare__widths_search(&b, runner, out)
-               : pare__budget_search(&b, runner, out);
+    const pare_status s = pare__budget_chooses_widths(pare__budget_step(&b.recipe))
+                              ? pare__widths_search(&b, runner, out)
+                              : pare__budget_search(&b, runner, out);
+    out->other |= b.other;
+    return s;
 }

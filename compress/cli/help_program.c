@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/batch/batch.h"
 #include "compress/cli/help_pages.h"
 #include "compress/evaluate/task.h"
 #include "compress/init/init.h"
@@ -288,6 +289,8 @@ static const struct {
      "done, and the result does not keep to what its recipe requires, or nothing "
      "was done because it cannot: the verdict is not ACCEPT (pare help "
      "require)"},
+    {PARE_BATCH_OTHER, "of a job of a batch (pare --of-batch compress) in place of 2, where the "
+                       "output belongs to another job, and --restart replaces it"},
     {PARE_EXIT_INTERRUPTED,
      "interrupted, resumable; the first ^C stops at a safe place, as SIGTERM, a terminal that is "
      "closed (SIGHUP) and ulimit -t do; the second ^C at once"},

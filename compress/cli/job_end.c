@@ -1,6 +1,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "compress/batch/batch.h"
 #include "compress/cli/cli.h"
 #include "compress/cli/notify.h"
 #include "compress/text/units.h"
@@ -76,7 +77,8 @@ void pare_job_ended(pare_cli *cli, const char *what, bool refused, int code)
     char why[PARE_NOTIFY_WHY];
     cli->cx.energy = NULL;
     pare_energy_close(&end->energy);
-    if (!end->began || !end->command || (refused && code == PARE_EXIT_USAGE))
+    const bool misused = refused && (code == PARE_EXIT_USAGE || code == PARE_BATCH_OTHER);
+    if (!end->began || !end->command || misused)
         return;
     if (!pare_notify(&cli->arena, end->command, &n, PARE_NOTIFY_SECONDS, why))
         pare_screen_say(&cli->screen, "pare: warning: the command of --notify %s", why);

@@ -260,7 +260,9 @@ static bool is_refusal(const pare_cli *cli, pare_status s)
 static int conclude(pare_cli *cli, pare_status s)
 {
     const char *const what = cli->cx.what[0] ? cli->cx.what : pare_strstatus(s);
-    int code = s != PARE_OK    ? exit_code(s)
+    const bool other = s != PARE_OK && cli->of_batch && cli->other;
+    int code = other           ? PARE_BATCH_OTHER
+               : s != PARE_OK  ? exit_code(s)
                : cli->refused  ? PARE_EXIT_VERDICT
                : cli->fallback ? PARE_EXIT_FALLBACK
                                : PARE_EXIT_DONE;
@@ -280,6 +282,12 @@ static int conclude(pare_cli *cli, pare_status s)
     return code;
 }
 
+/* A job that a batch started: no other command has the mark in front. */
+static bool is_of_batch(int argc, char **argv)
+{
+    return argc > 2 && strcmp(argv[1], PARE_BATCH_CHILD) == 0 && strcmp(argv[2], "compress") == 0;
+}
+
 int main(int argc, char **argv)
 {
     if (!pare_early_descriptors())
@@ -287,7 +295,7 @@ int main(int argc, char **argv)
     const size_t stack = pare_early_end();
     if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
         return pare_bench_child(argc, argv);
-    const bool of_batch = argc > 1 && strcmp(argv[1], PARE_BATCH_CHILD) == 0;
+    const bool of_batch = is_of_batch(argc, argv);
     static pare_cli cli; /* its address is kept by the allocator hook */
     pare_ctx_init(&cli.cx);
     cli.cx.interrupt = &interrupt;
@@ -315,5 +323,5 @@ int main(int argc, char **argv)
     pare_arena_release(&cli.arena);
     pare_pool_free(&cli.cx, cli.cx.pool);
     end_signals();
-    return cli.of_batch && cli.other && s != PARE_OK ? PARE_BATCH_OTHER : code;
+    return code;
 }

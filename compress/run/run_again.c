@@ -231,6 +231,9 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
     out->other = difference[0] != '\0';
+    if (difference[0] && plan->job->variants) /* the base of a search, which says more */
+        return pare_fail(run->cx, PARE_EEXISTS, "%s: is of another job: %s", plan->place.output,
+                         difference);
     if (difference[0] && plan->job->text) /* a recipe that a search wrote */
         return pare_fail(run->cx, PARE_EEXISTS,
                          "%s: the output exists already, and belongs to another job: what the "

@@ -88,10 +88,14 @@ says '^4 of 4 jobs to do'
 printf 'pare: 1\nrecipe: bound.yaml\nmatrix: {bits: [4, 8]}\n' >bounds.yaml
 cp -rp one bounds
 run 0 bounds.yaml --output bounds --dry-run
-says '^bits4  *stale: its recipe has other paths, bounds or exports'
+says '^bits4  *stale: its recipe asks for the same work with other paths, bounds, .* limits or devices, so'
 says '^0 of 2 jobs to do'
 run 0 bounds.yaml --output bounds
 says '^2 of 2 jobs done'
+{ cat base.yaml && echo 'limits: {ram: 1GiB}'; } >limit.yaml
+printf 'pare: 1\nrecipe: limit.yaml\nmatrix: {bits: [4, 8]}\n' >limits.yaml
+run 0 limits.yaml --output one --summary
+says '^bits4: its recipe asks for the same work .* limits or devices'
 rm -r deep
 
 # --restart that is stopped: what it did not come to is not done, and the same command without it

@@ -14,6 +14,14 @@ model=hedge
 packed() { cat "$1"/packed-*.safetensors "$1/packed.index.json" | sha256sum; }
 bits() { sed -n 's/^bits per weight *\([0-9.]*\) in.*/\1/p' out; }
 
+# refused CODE NAME [OPTION...]: a job of a batch; 20: what is there is of another job, --restart replaces it
+refused() {
+    wanted=$1 name=$2 code=0
+    shift 2
+    "$pare" --of-batch compress "$name.yaml" "$@" > out 2> err || code=$?
+    [ "$code" = "$wanted" ] || fail "$name $* of a batch: exit code $code, not $wanted"
+}
+
 # --- what it refuses, before anything is quantized
 recipe few 'budget: {bits: 1.5}'
 run 2 few
@@ -57,6 +65,20 @@ run 0 again
 [ "$(packed again)" = "$(packed whole)" ] || fail "the recipe of the artifact makes other bytes"
 run 0 whole
 says out 'already complete'
+
+refused 0 whole
+
+# An output of no search; what is not of pare where the base goes.
+recipe again 'budget: {bits: 3.2, tokens: 128}'
+refused 20 again
+says err 'is there, without the variants of a search; --restart replaces it'
+recipe foreign 'budget: {bits: 3.2, tokens: 128}'
+mkdir -p foreign.variants/base.partial
+echo mine > foreign.variants/base.partial/mine
+refused 2 foreign
+says err 'base.partial'
+! grep -q -e --restart err || fail "--restart mends nothing here: $(cat err)"
+[ "$(cat foreign.variants/base.partial/mine)" = mine ] || fail "a file of somebody else"
 
 # --- killed in each part, and continued: the same bytes
 recipe cut 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
@@ -133,9 +155,12 @@ run 0 whole --restart --set passes.0.budget.fused=true
 printf 'x' | dd of="$(ls whole.variants/int4-g128/packed-*)" bs=1 seek=200000 conv=notrunc 2> dd
 run 2 whole
 says err 'was damaged since it was written'
+refused 20 whole
 run 0 whole --restart --set passes.0.budget.fused=true
 says err 'the variants are made anew: .*was damaged'
 sed -i 's/samples: 16/samples: 15/' whole.yaml
 run 2 whole
-says err 'variants of the search are those of another job'
+says err 'whole.variants/base: is of another job: .*15.*; the variants of the search are those of another job, and'
+refused 20 whole
+refused 0 whole --restart --set passes.0.budget.fused=true
 echo "budget: $kills kills; $(sed -n 's/^budget: //p' told)"

@@ -45,6 +45,21 @@ run 0 good --notify "$tell" --dry-run --output other
 run 2 good --notify ''
 untold usage
 
+# A job of a batch that finds the output of another one ends as its events say. The word that marks it
+# stands in front of no other command.
+code=0
+"$pare" --of-batch compress good.yaml --set passes.0.rtn.bits=4 --notify "$tell" --log json:events \
+    > out 2> err || code=$?
+[ $code = 20 ] || fail "another job: exit code $code, not 20: $(cat err)"
+[ "$(grep -c '"exit_code": *20' events)" = 2 ] || fail "another code in the events: $(cat events)"
+untold "of a batch"
+for command in "batch good.yaml" "help code" "--version" "plan good.yaml"; do
+    code=0
+    "$pare" --of-batch $command > out 2> err || code=$?
+    [ $code = 2 ] || fail "--of-batch $command: exit code $code"
+    says err 'unknown command "--of-batch"'
+done
+
 recipe bad 'evaluate: [kl: {text: text, window: 128}]' 'require: {kl: "<= 0.001"}'
 run 6 bad --notify "$tell"
 told '^verdict 6 ./bad: verdict REGRESSION$'
