@@ -234,8 +234,8 @@ static bool is_left_journal(pare_verify_run *v, const char *name)
     if (strcmp(name, PARE_JOURNAL_NAME) != 0)
         return false;
     if (pare_journal_look(v->cx, &v->arena, v->path, &kind) == PARE_OK)
-        return kind == PARE_JOURNAL_COMPRESS || kind == PARE_JOURNAL_EXPORT ||
-               kind == PARE_JOURNAL_REPLACED;
+        return kind == PARE_JOURNAL_COMPRESS || kind == PARE_JOURNAL_TRAIN ||
+               kind == PARE_JOURNAL_EXPORT || kind == PARE_JOURNAL_REPLACED;
     pare_ctx_clear(v->cx);
     return false;
 }

@@ -44,10 +44,12 @@ pare_status pare_inputs_no_work(pare_ctx *cx, pare_arena *a, const char *path)
     if (pare_path_is_file(sums))
         return PARE_OK;
     PARE_TRY(pare_journal_look(cx, a, path, &kind));
-    if (kind != PARE_JOURNAL_COMPRESS && kind != PARE_JOURNAL_EXPORT &&
-        kind != PARE_JOURNAL_DAMAGED)
+    if (kind != PARE_JOURNAL_COMPRESS && kind != PARE_JOURNAL_TRAIN &&
+        kind != PARE_JOURNAL_EXPORT && kind != PARE_JOURNAL_DAMAGED)
         return PARE_OK;
-    const char *const command = kind == PARE_JOURNAL_EXPORT ? "pare export" : "pare compress";
+    const char *const command = kind == PARE_JOURNAL_EXPORT  ? "pare export"
+                                : kind == PARE_JOURNAL_TRAIN ? "pare train"
+                                                             : "pare compress";
     return pare_fail(cx, PARE_EFORMAT,
                      "%s: is the work directory of an unfinished job, and no model yet; give its "
                      "command (%s) again, which goes on and makes %.*s",

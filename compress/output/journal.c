@@ -479,6 +479,7 @@ static pare_status look_at(pare_ctx *cx, const pare_file *f, pare_journal_kind *
     const char *const program = pare_json_text(pare_json_get(print, "program"), NULL);
     if (program && strncmp(program, "pare ", 5) == 0)
         *kind = pare_json_get(print, "replaced")                ? PARE_JOURNAL_REPLACED
+                : pare_json_get(print, "training")              ? PARE_JOURNAL_TRAIN
                 : pare_json_get(print, PARE_JOURNAL_RECIPE "1") ? PARE_JOURNAL_COMPRESS
                                                                 : PARE_JOURNAL_EXPORT;
     pare_json_free(print);

@@ -78,6 +78,7 @@ typedef enum pare_journal_kind {
     PARE_JOURNAL_FOREIGN, /* nothing that pare wrote */
     PARE_JOURNAL_DAMAGED, /* its start is empty, torn or damaged, but it was one of pare */
     /* Its fingerprint names pare as the "program", and has */
+    PARE_JOURNAL_TRAIN,    /* a member "training" */
     PARE_JOURNAL_COMPRESS, /* the lines of a recipe */
     PARE_JOURNAL_EXPORT,   /* nothing else */
     PARE_JOURNAL_REPLACED  /* a member "replaced" */

@@ -394,7 +394,8 @@ static pare_status partial_directory(pare_ctx *cx, pare_arena *a, const char *pa
     PARE_TRY(pare_journal_look(cx, a, path, &journal));
     if (journal == PARE_JOURNAL_FOREIGN)
         return refuse(cx, path, PARE_JOURNAL_NAME, "is no journal of pare");
-    if (journal == (artifact ? PARE_JOURNAL_EXPORT : PARE_JOURNAL_COMPRESS))
+    if (journal == (artifact ? PARE_JOURNAL_EXPORT : PARE_JOURNAL_COMPRESS) ||
+        (!artifact && journal == PARE_JOURNAL_TRAIN))
         return refuse_other_kind(cx, path, artifact ? "export" : "compress");
     if (v.odd[0])
         return refuse_odd(cx, path, kind, &v);

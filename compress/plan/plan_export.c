@@ -157,15 +157,13 @@ static pare_status plan_floats(pare_ctx *cx, pare_arena *a, const pare_plan *pla
     const pare_export_target *const t = out->target;
     pare_export_source source;
     if (t->kind != PARE_EXPORT_FILE || t->fate != PARE_EXPORT_ROUNDED)
-        return pare_recipe_fail(cx, x->place,
-                                "what this recipe writes is a plain checkpoint, which other "
-                                "programs read as it is (where its blocks differ in width, only "
-                                "pare does); gguf:f16 makes a file for llama.cpp of it, also where "
-                                "widths differ%s%s",
-                                t->fate == PARE_EXPORT_ROUNDED ? ""
-                                                               : ", and a quantizer behind "
-                                                                 "these passes one for ",
-                                t->fate == PARE_EXPORT_ROUNDED ? "" : t->name);
+        return pare_fail(
+            cx, PARE_ENOTSUP,
+            "what this recipe writes is a plain checkpoint, which other programs read "
+            "as it is (where its blocks differ in width, only pare does); gguf:f16 "
+            "makes a file for llama.cpp of it, also where widths differ%s%s",
+            t->fate == PARE_EXPORT_ROUNDED ? "" : ", and a quantizer behind these passes one for ",
+            t->fate == PARE_EXPORT_ROUNDED ? "" : t->name);
     PARE_TRY(pare_export_check_widths(cx, t, &plan->out));
     PARE_TRY(find_floats(a, plan, &source));
     return pare_export_outline(cx, a, &source, t, x->ranks, plan->job->strict, &out->result);

@@ -84,7 +84,10 @@ static pare_status settle(pare_training *t)
     PARE_TRY(s);
     PARE_TRY(
         pare_train_recipe_normalize(t->cx, t->a, &t->recipe, t->params, true, &t->portable, &len));
-    return pare_train_recipe_normalize(t->cx, t->a, &t->recipe, t->params, false, &t->written,
+    pare_train_recipe written = t->recipe; /* a rerun of it must not meet the output of another */
+    if (t->job->output)
+        written.common.output.text = NULL;
+    return pare_train_recipe_normalize(t->cx, t->a, &written, t->params, false, &t->written,
                                        &t->written_len);
 }
 

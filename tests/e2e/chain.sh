@@ -60,7 +60,7 @@ does compress sliced.yaml
 does plan sliced.yaml --restart
 is=$(sed -n 's/^packed  *\([0-9]*\) bytes.* exact: .*/\1/p' out.log)
 [ "$is" -le "$most" ] || fail "planned $most bytes at most, and $is came of it"
-grep -q "^export .*, $(wc -c <sliced.gguf) bytes .*, exact " out.log || fail "$(cat out.log)"
+grep -q "^export .*, $(wc -c <sliced.gguf) bytes .*, exact$" out.log || fail "$(cat out.log)"
 
 # One recipe does what two do, and any number of threads.
 does compress chain.yaml --threads 1

@@ -87,6 +87,7 @@ grep -q 'the same command continues here' out.log || fail "nothing said of conti
 [ -s other.partial/training.state ] || fail "no state was saved"
 says 'its recipe says "rate: 0.005"' "$pare" train scratch.yaml --output other --dry-run \
     --set train.tokens=100000000 --set train.rate=0.001
+says 'give its command (pare train) again, which goes on and makes other' "$pare" inspect other.partial
 says 'its recipe says "rate: 0.005"' "$pare" train scratch.yaml --output other \
     --set train.tokens=100000000 --set train.rate=0.001
 printf 'x' | dd of=other.partial/training.state bs=1 seek=4000 conv=notrunc 2>/dev/null
@@ -145,6 +146,8 @@ code=0
 [ $code = 3 ] || fail "--strict away from the teacher: exit code $code: $(cat out.log)"
 below "$(field astray/run.json perplexity_after)" "$(field astray/run.json perplexity_before)" "perplexity"
 grep -q '^Warning: training took it away from its teacher: KL 0' astray/README.md || fail "$(cat out.log)"
+grep -q '^output: ' student/recipe.yaml || fail "$(cat student/recipe.yaml)"
+grep -q '^output: ' astray/recipe.yaml && fail "another output: $(cat astray/recipe.yaml)"
 grep -q '"file": "teacher/model.safetensors"' astray/manifest.json || fail 'the manifest does not name the teacher'
 "$pare" diff student astray >out.log 2>&1 || fail "$(cat out.log)"
 grep -q '^the models that they were made of differ$' out.log || fail "$(cat out.log)"

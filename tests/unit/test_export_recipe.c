@@ -194,6 +194,7 @@ START_TEST(plain_checkpoints_are_exported_as_floats_alone)
         job_recipe(&p, text);
         ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, what), PARE_EUSAGE);
         ck_assert_msg(strstr(what, refused[i][1]), "%s", what);
+        ck_assert_msg(!strstr(strstr(what, "recipe.yaml:") + 1, "recipe.yaml:"), "%s", what);
     }
     job_remove_directory(p.root);
 }

@@ -278,6 +278,10 @@ START_TEST(a_journal_is_told_from_other_files_by_its_content)
     ck_assert_int_eq(open_restarted(&f, "{\"program\": \"pare 9\", \"recipe line 1\": \"a\"}"),
                      PARE_OK);
     ck_assert_int_eq(look(&f), PARE_JOURNAL_COMPRESS);
+    ck_assert_int_eq(open_restarted(&f, "{\"program\": \"pare 9\", \"training\": \"x\", "
+                                        "\"recipe line 1\": \"a\"}"),
+                     PARE_OK);
+    ck_assert_int_eq(look(&f), PARE_JOURNAL_TRAIN);
     ck_assert_int_eq(open_restarted(&f, "{\"program\": \"pare 9\", \"replaced\": true}"), PARE_OK);
     ck_assert_int_eq(look(&f), PARE_JOURNAL_REPLACED);
     ck_assert_int_eq(unlink(f.path), 0);
