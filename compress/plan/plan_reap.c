@@ -100,17 +100,27 @@ static pare_status choose_count(pare_ctx *cx, const pare_plan *plan, size_t step
     return PARE_OK;
 }
 
+/* Bits of a linear in what is written: codes of another program stay codes. */
+static double bits_of_linear(const pare_plan *plan, const pare_linear *l, bool expert)
+{
+    const pare_stored *const codes = expert && pare_plan_copies_codes(plan)
+                                         ? pare_checkpoint_stored(&plan->checkpoint, l->name)
+                                         : NULL;
+    return codes ? 8.0 * (double)codes->bytes
+                 : (double)l->n * (double)l->k * pare_dtype_bits(l->dtype);
+}
+
 /* Bits of a weight in what the blocks keep. */
 static double bits_of(const pare_plan *plan)
 {
     double bits = 0, weights = 0;
     for (size_t i = 0; i < pare_plan_slots(plan); i++) {
         const pare_linear *const l = pare_plan_at(plan, i);
-        const double count = l->name ? (double)l->n * (double)l->k : 0;
-        if (i / PARE_ROLES % plan->parts > plan->out.experts)
+        const size_t part = i / PARE_ROLES % plan->parts;
+        if (part > plan->out.experts)
             continue;
-        weights += count;
-        bits += l->name ? count * pare_dtype_bits(l->dtype) : 0;
+        weights += l->name ? (double)l->n * (double)l->k : 0;
+        bits += l->name ? bits_of_linear(plan, l, part > 0) : 0;
     }
     return weights > 0 ? bits / weights : 0;
 }

@@ -119,12 +119,12 @@ static size_t source_of(const pare_json *of, size_t to)
     return e;
 }
 
-static pare_json *manifest_of(pair *p, const char *output)
+static pare_json *json_of(pair *p, const char *output, const char *name)
 {
     char path[256], *text;
     size_t len;
     pare_json *json;
-    (void)snprintf(path, sizeof path, "%s/manifest.json", output);
+    (void)snprintf(path, sizeof path, "%s/%s", output, name);
     ck_assert_int_eq(pare_file_read(&p->cx, &p->a, job_path(&place, path), 1 << 24, &text, &len),
                      PARE_OK);
     ck_assert_int_eq(pare_json_parse(&p->cx, path, text, len, 1 << 24, &json), PARE_OK);
@@ -272,7 +272,7 @@ START_TEST(what_stays_is_copied_and_computes_what_it_did)
     ck_assert_uint_eq(bytes_of("out/model.safetensors"), plan.packed_bytes);
     ck_assert_uint_eq(findings("out"), 0);
     open_pair(&p, "out");
-    pare_json *const manifest = manifest_of(&p, "out");
+    pare_json *const manifest = json_of(&p, "out", "manifest.json");
     ck_assert_uint_eq(p.after.config.experts, m->kept);
     ck_assert_uint_eq(p.after.config.experts_used, p.before.config.experts_used);
     check_choice(&p, manifest);
@@ -476,6 +476,32 @@ static void write_again(bool codes)
              "\"quantization_config\":{\"quant_method\":\"mxfp4\"},\"hidden_act\"");
 }
 
+/* Bytes of the tensors of a file. */
+static size_t payload_of(const char *file)
+{
+    uint64_t head = 0;
+    FILE *const in = fopen(job_path(&place, file), "rb");
+    ck_assert(in && fread(&head, sizeof head, 1, in) == 1);
+    ck_assert_int_eq(fclose(in), 0);
+    return bytes_of(file) - sizeof head - (size_t)head;
+}
+
+/* What run.json says of weights is what the files hold: codes count as codes. */
+static void check_figures(pair *p)
+{
+    pare_json *const told = json_of(p, "out", "run.json");
+    const pare_json *const memory = pare_json_get(told, "memory"), *const before = pare_json_get(
+                                                                       pare_json_get(told,
+                                                                                     "baseline"),
+                                                                       "memory");
+    ck_assert_uint_eq((size_t)pare_json_integer(pare_json_get(before, "weight_bytes"), 0),
+                      payload_of("model/model.safetensors"));
+    ck_assert_uint_eq((size_t)pare_json_integer(pare_json_get(memory, "weight_bytes"), 0),
+                      payload_of("out/model.safetensors"));
+    ck_assert_double_lt(pare_json_number(pare_json_get(memory, "bits_per_weight"), NAN), 16);
+    pare_json_free(told);
+}
+
 /* All experts of a block in codes: they stay codes, and config.json says so. */
 START_TEST(codes_of_experts_stay_codes)
 {
@@ -486,7 +512,7 @@ START_TEST(codes_of_experts_stay_codes)
     run(REAP("ratio: 0.5"), "out");
     ck_assert_uint_eq(findings("out"), 0);
     open_pair(&p, "out");
-    pare_json *const manifest = manifest_of(&p, "out");
+    pare_json *const manifest = json_of(&p, "out", "manifest.json");
     check_tensors(&p, manifest);
     ck_assert_int_eq(pare_json_type_of(pare_json_get(p.ck[1].config, "quantization_config")),
                      PARE_JSON_OBJECT);
@@ -496,6 +522,7 @@ START_TEST(codes_of_experts_stay_codes)
         pare_checkpoint_find(&plain, "model.layers.1.mlp.experts.down_proj_blocks");
     ck_assert(codes && codes->dtype == PARE_U8 && codes->shape[0] == 3 && codes->rank == 4);
     pare_checkpoint_close(&plain);
+    check_figures(&p);
     pare_json_free(manifest);
     close_pair(&p);
     teardown();
