@@ -194,6 +194,8 @@ static size_t count_found(const pare_run *run)
     const size_t blocks = run->plan->out.blocks;
     const size_t pruned = pare_plan_front(run->plan) > 0 ? run->front.found : 0;
     const size_t found = run->units.found ? run->units.found : pruned;
+    if (pare_plan_reaps(run->plan)) /* all is scored and copied again */
+        return 0;
     return found < blocks ? found : blocks;
 }
 
