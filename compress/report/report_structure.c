@@ -241,6 +241,7 @@ void pare__report_structure_run(pare_json_writer *w, const pare_report *r)
         pare_json_close(w);
         pare_json_put_number(w, "score_lost", lost_of(s, b));
         pare_json_put_integer(w, "few_tokens", (int64_t)s->expert[b].few);
+        pare_json_put_integer(w, "least_tokens", (int64_t)s->least_tokens);
         pare_json_close(w);
     }
     pare_json_close(w);

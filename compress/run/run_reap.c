@@ -70,6 +70,7 @@ static void tell(pare_run *run, size_t block, const pare_expert_choice *c)
 {
     const size_t experts = run->model.config.experts, blocks = run->model.config.blocks;
     const uint64_t least = run->structure.least_tokens;
+    const bool all = run->settled.windows && run->settled.windows <= run->settled.samples;
     char gone[256] = "", few[256] = "", item[48];
     for (size_t e = 0; e < experts; e++) {
         (void)snprintf(item, sizeof item, "%zu", e);
@@ -87,10 +88,10 @@ static void tell(pare_run *run, size_t block, const pare_expert_choice *c)
     if (c->few)
         pare__notify(run, PARE_EVENT_NOTICE,
                      "warning: block %zu of %zu: %zu of %zu experts %s fewer than %llu new token%s "
-                     "of the calibration (%s); what they add is hardly known: give more text or "
-                     "samples",
+                     "of the calibration (%s); what they add is hardly known: give %s",
                      block + 1, blocks, c->few, experts, c->few == 1 ? "gets" : "get",
-                     (unsigned long long)least, pare_plural(least), few);
+                     (unsigned long long)least, pare_plural(least), few,
+                     all ? "more text" : "more text or samples");
 }
 
 static pare_status choose_block(pare_run *run, size_t block, pare_expert_choice *c)
@@ -135,7 +136,7 @@ pare_status pare__reap_choose(pare_run *run)
     if (!choice)
         return PARE_ENOMEM;
     run->structure.expert = choice;
-    run->structure.least_tokens = pare_plan_reap_tokens(run->plan, &run->settled);
+    run->structure.least_tokens = pare_plan_reap_tokens(run->plan);
     for (size_t b = 0; b < blocks; b++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
         tell_step(run, b);
