@@ -12,6 +12,7 @@
 #include "compress/plan/chain.h"
 #include "compress/plan/fallback.h"
 #include "compress/plan/fallback_sizes.h"
+#include "compress/plan/plan_reap.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
@@ -133,6 +134,10 @@ static void tell_found(pare_run *run)
     const bool trained = run->front.found > blocks, prunes = run->plan->training && !trained;
     size_t found = prunes ? run->front.found : run->units.found;
     found = found < blocks ? found : blocks;
+    if (pare_plan_reaps(run->plan)) {
+        pare__notify(run, PARE_EVENT_RESUME, "continuing: experts are scored anew");
+        return;
+    }
     pare__notify(run, PARE_EVENT_RESUME, "continuing: %s%zu of %zu block%s %s %s",
                  trained ? "training is done; " : "", found, blocks, pare_plural(blocks),
                  found == 1 || blocks == 1 ? "is" : "are",

@@ -166,8 +166,8 @@ pare_status pare_export_check_widths(pare_ctx *cx, const pare_export_target *t,
     if (c->arch && c->arch->experts && c->arch->experts->stacking)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: models of type %s are not written: engines want all experts of a "
-                         "block in one tensor, which pare takes apart and does not put together; "
-                         "the artifact itself runs in pare",
+                         "block in one tensor, and pare takes those of an artifact apart; it "
+                         "runs in pare, and llama.cpp's converter takes a plain checkpoint",
                          t->name, c->arch->model_type);
     if (c->arch && c->arch->recurrent && c->arch->recurrent->recurrence->fused[0])
         return pare_fail(cx, PARE_ENOTSUP,

@@ -7,8 +7,9 @@
  * routers: 1, since f_e holds what they scale). An expert without tokens has the score 0. The
  * lowest go.
  *
- * The authors' program makes the weights of the picked experts sum to 1 in any case; here those of
- * a family that does not do that stay as they are.
+ * The authors' program takes for g_e the softmax over all experts; it makes those of the picked
+ * ones sum to 1 only where the model does (norm_topk_prob) and renormalize_router_weights is set,
+ * which it is not by default.
  *
  * Source  Lasby et al., "REAP the Experts: Why Pruning Prevails for One-Shot MoE Compression",
  *         ICLR 2026 (router-weighted expert activation pruning). */

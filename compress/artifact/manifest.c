@@ -232,6 +232,7 @@ static void put_experts(pare_json_writer *w, const pare_structure_result *s)
 {
     if (!s->expert)
         return;
+    put_size(w, "least_tokens", s->least_tokens);
     pare_json_open_array(w, "experts");
     for (size_t b = 0; b < s->before->blocks; b++) {
         const pare_expert_choice *const c = &s->expert[b];
@@ -449,9 +450,16 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
     return s == PARE_OK ? s : pare_fail_context(cx, s, "config.json");
 }
 
+/* Words of some family: one that this family does not read, and other programs may. */
+static bool is_count(const char *key)
+{
+    return strcmp(key, "num_experts") == 0 || strcmp(key, "num_local_experts") == 0 ||
+           strcmp(key, "n_routed_experts") == 0;
+}
+
 pare_status pare_manifest_experts_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
-                                         const pare_config *c, bool quantized, char **text,
-                                         size_t *len)
+                                         const pare_config *c, size_t before, bool quantized,
+                                         char **text, size_t *len)
 {
     const char *const *const word = c->arch->experts->count;
     pare_json_writer *w = NULL;
@@ -461,7 +469,8 @@ pare_status pare_manifest_experts_config(pare_ctx *cx, pare_arena *a, const pare
     PARE_TRY(pare_json_writer_new(cx, &w));
     pare_json_open_object(w, NULL);
     for (pare_json_iter it = {0}; pare_json_next(config, &it, &key, &value);) {
-        const bool counts = strcmp(key, word[0]) == 0 || (word[1] && strcmp(key, word[1]) == 0);
+        const bool counts = strcmp(key, word[0]) == 0 || (word[1] && strcmp(key, word[1]) == 0) ||
+                            (is_count(key) && pare_json_integer(value, -1) == (int64_t)before);
         said |= counts;
         if (counts)
             put_size(w, key, c->experts);

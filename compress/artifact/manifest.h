@@ -97,11 +97,13 @@ PARE_CHECKED pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a,
                                                     bool attention_bias, bool mlp_bias, char **text,
                                                     size_t *len);
 
-/* The same where nothing but the number of experts changes: all other members are copied, and
- * quantization_config with them where tensors stay as it says. PARE_ENOMEM. */
+/* The same where nothing but the number of experts, `before`, changes, under all its names: all
+ * other members are copied, and quantization_config with them where tensors stay as it says.
+ * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_manifest_experts_config(pare_ctx *cx, pare_arena *a,
                                                       const pare_json *config, const pare_config *c,
-                                                      bool quantized, char **text, size_t *len);
+                                                      size_t before, bool quantized, char **text,
+                                                      size_t *len);
 
 /* Bits of all planes of the rows over their weights, padding not counted; 0 without rows. */
 double pare_manifest_bits_per_weight(const pare_packed_linear *linear, size_t count);

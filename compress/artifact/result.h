@@ -64,6 +64,7 @@ typedef struct pare_expert_choice {
     uint8_t *keep;
     double *score;
     uint64_t *tokens; /* that the router sent them */
+    size_t few;       /* that got fewer new ones than least_tokens */
 } pare_expert_choice;
 
 /* What structured steps took out of a model. */

@@ -34,8 +34,8 @@ const pare_pass pare_pass_reap = {
              "numbered anew in their\norder; rows of the router go with the others, all else is "
              "copied. As many stay in each block,\nin each group of experts where a router picks "
              "groups (and chosen there), and at least as many\nas a token uses. The weight of an "
-             "expert is the one that the model uses; the authors' program\nmakes those of a token "
-             "sum to 1 in any case.\n",
+             "expert is the one that the model uses; the authors' program\ntakes the softmax over "
+             "all experts, unless it is told to make those of a token sum to 1.\n",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .structure = structure,

@@ -41,6 +41,7 @@
  * columns, or of the vocabulary where that is smaller, since the first block sees no more
  * different inputs than there are tokens. */
 #include "compress/plan/calibration_need.h"
+#include "compress/plan/plan_reap.h"
 #include "runtime/small.h"
 
 #include <math.h>
@@ -238,6 +239,16 @@ static size_t readers(const pare_plan *plan, size_t block, pare_site site)
     return count;
 }
 
+/* Tokens with which each expert gets what its score needs, if the router sends all the same. */
+static void count_experts(const pare_plan *plan, pare_shortage *out)
+{
+    const pare_config *const c = &plan->model.config;
+    const double each = (double)pare_plan_reap_tokens(plan);
+    const double need = ceil(each * (double)c->experts / (double)c->experts_used);
+    if (need > (double)out->fresh)
+        out->need.tokens = (uint64_t)need, out->k = c->hidden;
+}
+
 /* Inputs that a structured step has an H of, or would have. */
 static size_t structure_inputs(const pare_plan *plan, size_t step)
 {
@@ -253,7 +264,9 @@ bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t 
     *out = (pare_shortage){.tokens = all, .fresh = pare_need_fresh(plan, settled, all)};
     if (!plan->calibrated || settled->samples == 0)
         return false;
-    if (plan->structured)
+    if (pare_plan_reaps(plan))
+        count_experts(plan, out);
+    else if (plan->structured)
         count_short(plan, step, structure_inputs(plan, step), 0, out);
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
@@ -296,13 +309,28 @@ static uint64_t windows_for(const pare_settled *settled, const pare_shortage *s)
     return (uint64_t)ceil((double)s->need.tokens * (double)settled->samples / (double)s->fresh);
 }
 
+/* "1152 tokens of calibration for 384 inputs" */
+static void need_text(const pare_plan *plan, const pare_shortage *s, char text[160])
+{
+    const pare_config *const c = &plan->model.config;
+    const unsigned long long tokens = s->need.tokens;
+    if (pare_plan_reaps(plan))
+        (void)snprintf(text, 160,
+                       "%llu tokens of calibration, %llu for each of %zu experts, of which a token "
+                       "uses %zu",
+                       tokens, (unsigned long long)pare_plan_reap_tokens(plan), c->experts,
+                       c->experts_used);
+    else
+        (void)snprintf(text, 160, "%llu tokens of calibration for %zu inputs", tokens, s->k);
+}
+
 const char *pare_shortage_text(const pare_plan *plan, const pare_settled *settled, size_t step,
                                const pare_shortage *s, char text[PARE_SHORTAGE_TEXT])
 {
     const pare_step *const st = &plan->recipe.step[step];
     char what[96] = "what it takes out is left to chance", fresh[48] = "";
     const bool kept = plan->recipe.calibration.kind == PARE_CALIBRATION_FROM;
-    char windows[80];
+    char windows[80], need[160];
     (void)snprintf(windows, sizeof windows, "%smore text", kept ? "statistics of " : "");
     if (s->fresh < s->tokens)
         (void)snprintf(fresh, sizeof fresh, ", %llu of them new", (unsigned long long)s->fresh);
@@ -317,10 +345,9 @@ const char *pare_shortage_text(const pare_plan *plan, const pare_settled *settle
         (void)snprintf(windows, sizeof windows, "%s%llu or more%s (windows of %zu)",
                        kept ? "statistics of " : "samples: ", (unsigned long long)wanted,
                        kept ? " samples" : "", plan->window);
-    (void)snprintf(text, PARE_SHORTAGE_TEXT,
-                   "%s needs %llu tokens of calibration for %zu inputs, and there are %llu%s: %s; "
-                   "give %s",
-                   pare_passes[st->pass]->name, (unsigned long long)s->need.tokens, s->k,
-                   (unsigned long long)s->tokens, fresh, what, windows);
+    need_text(plan, s, need);
+    (void)snprintf(text, PARE_SHORTAGE_TEXT, "%s needs %s, and there are %llu%s: %s; give %s",
+                   pare_passes[st->pass]->name, need, (unsigned long long)s->tokens, fresh, what,
+                   windows);
     return text;
 }

@@ -67,8 +67,8 @@ typedef struct pare_shortage {
 } pare_shortage;
 
 /* True when the calibration of a plan has fewer new tokens than a step needs for some linear.
- * Tokens of experts are counted as if all came to each. False as long as the tokens are not known
- * (samples: all). */
+ * Tokens of experts are counted as if all came to each; where experts go, as if the router sent
+ * each its share. False as long as the tokens are not known (samples: all). */
 bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t step,
                      pare_shortage *out);
 

@@ -62,8 +62,11 @@ static pare_status check_linear(pare_ctx *cx, const pare_plan *plan, const pare_
 
 const char *pare_plan_experts_idle(const pare_plan *plan)
 {
-    if (!plan->recipe.calibration.experts_given || pare_plan_sees_experts(plan) ||
-        plan->kept.used || pare_plan_reaps(plan))
+    const pare_calibration *const c = &plan->recipe.calibration;
+    /* reap heeds min_tokens alone; in front of other passes, the rest may be for them */
+    const bool reaps =
+        pare_plan_reaps(plan) && (c->min_tokens || plan->job->part != PARE_JOB_WHOLE);
+    if (!c->experts_given || pare_plan_sees_experts(plan) || plan->kept.used || reaps)
         return NULL;
     return "\"experts\" of the calibration does nothing: no step of this recipe looks at the "
            "inputs of experts";

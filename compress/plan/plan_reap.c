@@ -68,23 +68,26 @@ static pare_status check_alike(pare_ctx *cx, const pare_plan *plan, size_t step)
     return PARE_OK;
 }
 
-/* Experts that stay of each of `groups`, `each` large, of which `least` must. */
+/* Experts that stay of each of `groups`, `each` large, of which `needed` must for a token, and two
+ * that speak for a group where sigmoids pick (runtime/route.c). */
 static pare_status choose_count(pare_ctx *cx, const pare_plan *plan, size_t step, double share,
-                                size_t groups, size_t least, size_t *kept)
+                                size_t groups, size_t needed, size_t *kept)
 {
     const pare_config *const c = &plan->model.config;
     const size_t each = c->experts / groups;
     const pare_place place = pare__plan_step(plan, step)->place;
     const char *const name = pare__plan_pass(plan, step)->name;
-    char of[64] = "a block";
+    const size_t least = c->arch->experts->correction ? pare_larger(needed, 2) : needed;
+    char of[64] = "a block", why[64] = "two experts speak for a group";
     if (groups > 1)
         (void)snprintf(of, sizeof of, "each of the %zu groups of a block", groups);
+    if (least == needed)
+        (void)snprintf(why, sizeof why, "a token uses %zu of %zu", c->experts_used, c->experts);
     *kept = pare_part_kept(each, share, 1);
     if (least >= each)
         return pare_recipe_fail(cx, place,
-                                "%s: no expert can go: a token uses %zu of %zu, for which all %zu "
-                                "of %s are needed",
-                                name, c->experts_used, c->experts, each, of);
+                                "%s: no expert can go: %s, for which all %zu of %s are needed",
+                                name, why, each, of);
     if (*kept == each)
         return pare_recipe_fail(cx, place,
                                 "%s: nothing would go: of the %zu experts of %s, all that stay are "
@@ -92,12 +95,21 @@ static pare_status choose_count(pare_ctx *cx, const pare_plan *plan, size_t step
                                 name, each, of, ceil(1e4 / (double)each) / 1e4);
     if (*kept < least)
         return pare_recipe_fail(cx, place,
-                                "%s: a ratio of %g leaves %zu of the %zu experts of %s, and a "
-                                "token uses %zu of all, so that %zu must stay there; lower it to "
-                                "%.4g",
-                                name, share, *kept, each, of, c->experts_used, least,
+                                "%s: a ratio of %g leaves %zu of the %zu experts of %s, and %s, "
+                                "so that %zu must stay there; lower it to %.4g",
+                                name, share, *kept, each, of, why, least,
                                 (double)(each - least) / (double)each);
     return PARE_OK;
+}
+
+/* Bits of a linear in what is written: codes of another program stay codes. */
+static double bits_of_linear(const pare_plan *plan, const pare_linear *l, bool expert)
+{
+    const pare_stored *const codes = expert && pare_plan_copies_codes(plan)
+                                         ? pare_checkpoint_stored(&plan->checkpoint, l->name)
+                                         : NULL;
+    return codes ? 8.0 * (double)codes->bytes
+                 : (double)l->n * (double)l->k * pare_dtype_bits(l->dtype);
 }
 
 /* Bits of a weight in what the blocks keep. */
@@ -106,11 +118,11 @@ static double bits_of(const pare_plan *plan)
     double bits = 0, weights = 0;
     for (size_t i = 0; i < pare_plan_slots(plan); i++) {
         const pare_linear *const l = pare_plan_at(plan, i);
-        const double count = l->name ? (double)l->n * (double)l->k : 0;
-        if (i / PARE_ROLES % plan->parts > plan->out.experts)
+        const size_t part = i / PARE_ROLES % plan->parts;
+        if (part > plan->out.experts)
             continue;
-        weights += count;
-        bits += l->name ? count * pare_dtype_bits(l->dtype) : 0;
+        weights += l->name ? (double)l->n * (double)l->k : 0;
+        bits += l->name ? bits_of_linear(plan, l, part > 0) : 0;
     }
     return weights > 0 ? bits / weights : 0;
 }
@@ -137,9 +149,7 @@ pare_status pare__plan_reap(pare_ctx *cx, pare_plan *plan, size_t step, double s
     const size_t groups = c->expert_multiple ? c->expert_multiple : 1;
     const size_t picked = c->expert_groups ? c->expert_groups_used : groups;
     const size_t needed = (c->experts_used + picked - 1) / picked;
-    /* two experts speak for a group where sigmoids pick (runtime/route.c) */
-    const size_t least = c->arch->experts->correction ? pare_larger(needed, 2) : needed;
-    PARE_TRY(choose_count(cx, plan, step, share, groups, least, &kept));
+    PARE_TRY(choose_count(cx, plan, step, share, groups, needed, &kept));
     PARE_TRY(check_alike(cx, plan, step));
     plan->out.experts = kept * groups;
     plan->calibrated = true;
@@ -160,12 +170,11 @@ bool pare_plan_copies_codes(const pare_plan *plan)
     return codes;
 }
 
-uint64_t pare_plan_reap_tokens(const pare_plan *plan, const pare_settled *settled)
+uint64_t pare_plan_reap_tokens(const pare_plan *plan)
 {
     const uint64_t given = plan->recipe.calibration.min_tokens;
-    const uint64_t all = (uint64_t)settled->samples * plan->window;
-    const uint64_t least = given ? given : pare_need_of(pare__plan_step(plan, 0), 0, 0, 0).tokens;
-    return all && least > all ? all : least;
+    const uint64_t least = pare_need_of(pare__plan_step(plan, 0), 0, 0, 0).tokens;
+    return given > least ? given : least;
 }
 
 bool pare__plan_expert_goes(const pare_plan *plan, const char *tensor)

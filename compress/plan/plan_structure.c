@@ -15,12 +15,22 @@
 static pare_status check_alone(pare_ctx *cx, const pare_plan *plan, size_t structured)
 {
     const char *const name = pare__plan_pass(plan, structured)->name;
-    for (size_t i = 0; i < plan->recipe.steps; i++)
-        if (!pare__plan_pass(plan, i)->structure)
+    const pare_pass_structure s =
+        pare__plan_pass(plan, structured)->structure(pare__plan_step(plan, structured)->value);
+    for (size_t i = 0; i < plan->recipe.steps; i++) {
+        if (pare__plan_pass(plan, i)->structure)
+            continue;
+        if (s.share[PARE_PART_EXPERTS] > 0)
             return pare_recipe_fail(cx, pare__plan_step(plan, i)->place,
-                                    "%s: pass %zu (%s) makes a smaller plain checkpoint, and only "
-                                    "passes of its kind can come before it",
-                                    pare__plan_pass(plan, i)->name, structured, name);
+                                    "%s: pass %zu (%s) makes a smaller plain checkpoint of the "
+                                    "model as it was; put %s behind it",
+                                    pare__plan_pass(plan, i)->name, structured, name,
+                                    pare__plan_pass(plan, i)->name);
+        return pare_recipe_fail(cx, pare__plan_step(plan, i)->place,
+                                "%s: pass %zu (%s) makes a smaller plain checkpoint, and only "
+                                "passes of its kind can come before it",
+                                pare__plan_pass(plan, i)->name, structured, name);
+    }
     if (plan->recipe.kv.method != PARE_KV_FLOAT)
         return pare_recipe_fail(cx, plan->recipe.kv_place,
                                 "kv_cache: %s makes a plain checkpoint, which has no place for the "

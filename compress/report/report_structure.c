@@ -100,23 +100,14 @@ static void put_gone(pare_text_out *t, const pare_structure_result *s, size_t bl
         }
 }
 
-/* Experts that fewer tokens reach than their scores need. */
-static size_t count_few(const pare_structure_result *s, size_t block)
-{
-    size_t count = 0;
-    for (size_t e = 0; e < s->before->experts; e++)
-        count += s->expert[block].tokens[e] < s->least_tokens;
-    return count;
-}
-
 static void put_experts(pare_text_out *t, const pare_structure_result *s, bool html)
 {
     if (!s->expert)
         return;
     pare__text_put(t,
                    html ? "<div class=\"scroll\"><table><tr><th>block</th><th>experts that "
-                          "went</th><th>that got fewer than %llu tokens</th></tr>\n"
-                        : "\n| block | experts that went | that got fewer than %llu tokens "
+                          "went</th><th>that got fewer than %llu new tokens</th></tr>\n"
+                        : "\n| block | experts that went | that got fewer than %llu new tokens "
                           "|\n|---|---|---|\n",
                    (unsigned long long)s->least_tokens);
     for (size_t b = 0; b < s->before->blocks; b++) {
@@ -124,7 +115,7 @@ static void put_experts(pare_text_out *t, const pare_structure_result *s, bool h
             continue;
         pare__text_put(t, html ? "<tr><td>%zu</td><td>" : "| %zu | ", b);
         put_gone(t, s, b);
-        pare__text_put(t, html ? "</td><td>%zu</td></tr>\n" : " | %zu |\n", count_few(s, b));
+        pare__text_put(t, html ? "</td><td>%zu</td></tr>\n" : " | %zu |\n", s->expert[b].few);
     }
     if (html)
         pare__text_put(t, "</table></div>\n");
@@ -249,7 +240,8 @@ void pare__report_structure_run(pare_json_writer *w, const pare_report *r)
                 pare_json_put_integer(w, NULL, (int64_t)e);
         pare_json_close(w);
         pare_json_put_number(w, "score_lost", lost_of(s, b));
-        pare_json_put_integer(w, "few_tokens", (int64_t)count_few(s, b));
+        pare_json_put_integer(w, "few_tokens", (int64_t)s->expert[b].few);
+        pare_json_put_integer(w, "least_tokens", (int64_t)s->least_tokens);
         pare_json_close(w);
     }
     pare_json_close(w);

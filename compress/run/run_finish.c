@@ -310,6 +310,7 @@ static pare_status make_config(pare_run *run, char **text, size_t *len)
         return pare_manifest_config(run->cx, run->a, from, &shape, text, len);
     if (pare_plan_reaps(plan))
         return pare_manifest_experts_config(run->cx, run->a, from, &shape,
+                                            plan->model.config.experts,
                                             pare_plan_copies_codes(plan), text, len);
     return pare_manifest_dense_config(run->cx, run->a, from, &shape, &run->structure,
                                       plan->attention_bias, plan->mlp_bias, text, len);

@@ -238,6 +238,10 @@ PARE_CHECKED pare_status pare__run_forget(pare_run *run, pare_run_units *units, 
  * first that is not what the journal says, they are forgotten. */
 PARE_CHECKED pare_status pare__run_check_found(pare_run *run);
 
+/* Writes bytes [first, first + len) of an entry. */
+PARE_CHECKED pare_status pare__run_put_part(pare_run *run, const pare_packed_entry *e,
+                                            uint64_t first, uint64_t len, const void *bytes);
+
 /* What was written of the unit is durable, and then it is in the journal. */
 PARE_CHECKED pare_status pare__run_commit(pare_run *run, const pare_unit_result *unit);
 

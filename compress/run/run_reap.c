@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_reap.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_reap.h"
@@ -24,8 +25,9 @@ static pare_status see(void *self, size_t expert, const pare_visit *visit, const
 static pare_status take_choice(pare_run *run, pare_expert_choice *c)
 {
     const size_t experts = run->model.config.experts;
-    *c = (pare_expert_choice){PARE_NEW(run->a, uint8_t, experts), PARE_NEW(run->a, double, experts),
-                              PARE_NEW(run->a, uint64_t, experts)};
+    *c = (pare_expert_choice){.keep = PARE_NEW(run->a, uint8_t, experts),
+                              .score = PARE_NEW(run->a, double, experts),
+                              .tokens = PARE_NEW(run->a, uint64_t, experts)};
     return c->keep && c->score && c->tokens ? PARE_OK : PARE_ENOMEM;
 }
 
@@ -49,19 +51,17 @@ static void list(char text[256], const char *item)
         (void)snprintf(text + used, 256 - used, ", ...");
 }
 
-static size_t count_few(const pare_run *run, const pare_expert_choice *c)
+/* Text that repeats itself says nothing new of an expert. */
+static bool is_few(const pare_run *run, uint64_t tokens)
 {
-    size_t count = 0;
-    for (size_t e = 0; c->keep && e < run->model.config.experts; e++)
-        count += c->tokens[e] < run->structure.least_tokens;
-    return count;
+    return pare_need_fresh(run->plan, &run->settled, tokens) < run->structure.least_tokens;
 }
 
 bool pare__reap_few(const pare_run *run)
 {
     bool few = false;
     for (size_t b = 0; run->structure.expert && b < run->model.config.blocks; b++)
-        few |= count_few(run, &run->structure.expert[b]) > 0;
+        few |= run->structure.expert[b].few > 0;
     return few;
 }
 
@@ -70,27 +70,28 @@ static void tell(pare_run *run, size_t block, const pare_expert_choice *c)
 {
     const size_t experts = run->model.config.experts, blocks = run->model.config.blocks;
     const uint64_t least = run->structure.least_tokens;
-    const size_t count = count_few(run, c);
+    const bool all = run->settled.windows && run->settled.windows <= run->settled.samples;
     char gone[256] = "", few[256] = "", item[48];
     for (size_t e = 0; e < experts; e++) {
         (void)snprintf(item, sizeof item, "%zu", e);
         if (!c->keep[e])
             list(gone, item);
-        (void)snprintf(item, sizeof item, "%zu: %llu", e, (unsigned long long)c->tokens[e]);
-        if (c->tokens[e] < least)
+        (void)snprintf(item, sizeof item, "%zu: %llu", e,
+                       (unsigned long long)pare_need_fresh(run->plan, &run->settled, c->tokens[e]));
+        if (is_few(run, c->tokens[e]))
             list(few, item);
     }
     pare__notify(run, PARE_EVENT_NOTICE,
                  "block %zu of %zu: %zu of %zu experts go, with %.2f%% of the scores (%s)",
                  block + 1, blocks, experts - run->plan->out.experts, experts,
                  100 * lost_share(c, experts), gone);
-    if (count)
+    if (c->few)
         pare__notify(run, PARE_EVENT_NOTICE,
-                     "warning: block %zu of %zu: %zu of %zu experts %s fewer than %llu token%s of "
-                     "the calibration (%s); what they add is hardly known: give more text or "
-                     "samples",
-                     block + 1, blocks, count, experts, count == 1 ? "gets" : "get",
-                     (unsigned long long)least, pare_plural(least), few);
+                     "warning: block %zu of %zu: %zu of %zu experts %s fewer than %llu new token%s "
+                     "of the calibration (%s); what they add is hardly known: give %s",
+                     block + 1, blocks, c->few, experts, c->few == 1 ? "gets" : "get",
+                     (unsigned long long)least, pare_plural(least), few,
+                     all ? "more text" : "more text or samples");
 }
 
 static pare_status choose_block(pare_run *run, size_t block, pare_expert_choice *c)
@@ -108,6 +109,7 @@ static pare_status choose_block(pare_run *run, size_t block, pare_expert_choice 
     PARE_TRY(take_choice(run, c));
     for (size_t e = 0; e < m->experts; e++) {
         c->tokens[e] = s.of[e].tokens;
+        c->few += is_few(run, c->tokens[e]);
         c->score[e] = pare_plan_reaps_by_tokens(run->plan) ? (double)s.of[e].tokens
                                                            : pare_reap_score(&s.of[e]);
     }
@@ -134,7 +136,7 @@ pare_status pare__reap_choose(pare_run *run)
     if (!choice)
         return PARE_ENOMEM;
     run->structure.expert = choice;
-    run->structure.least_tokens = pare_plan_reap_tokens(run->plan, &run->settled);
+    run->structure.least_tokens = pare_plan_reap_tokens(run->plan);
     for (size_t b = 0; b < blocks; b++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
         tell_step(run, b);

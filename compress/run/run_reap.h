@@ -27,8 +27,4 @@ const pare_tensor *pare__reap_source(const pare_run *run, const char *name);
 PARE_CHECKED pare_status pare__reap_put(pare_run *run, const pare_packed_entry *e, uint8_t hash[16],
                                         bool *done);
 
-/* Writes bytes [first, first + len) of an entry. */
-PARE_CHECKED pare_status pare__run_put_part(pare_run *run, const pare_packed_entry *e,
-                                            uint64_t first, uint64_t len, const void *bytes);
-
 #endif

@@ -6,6 +6,7 @@
 
 #include "compress/artifact/inspect.h"
 #include "compress/plan/calibration_need.h"
+#include "compress/plan/plan_reap.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/plan/recipe_home.h"
 #include "compress/run/run_evaluate.h"
@@ -66,10 +67,17 @@ static void add_stored(const pare_run *run, uint64_t *bytes)
         bytes[PARE_REPORT_HEAD] = stored_bytes(ck, &m->head);
 }
 
+/* Bytes of a linear that stays: codes of another program stay codes, all else gets [n, k]. */
+static uint64_t kept_bytes(const pare_run *run, const pare_linear *l, bool code, size_t n, size_t k)
+{
+    return code ? stored_bytes(&run->checkpoint, l) : dense_bytes(l, n, k);
+}
+
 /* Linears of the blocks in the type of the original, with the shapes of `c`. */
 static void add_blocks(const pare_run *run, const pare_config *c, uint64_t *bytes)
 {
     const pare_model *const m = &run->model;
+    const bool codes = pare_plan_reaps(run->plan) && pare_plan_copies_codes(run->plan);
     for (size_t b = 0; b < c->blocks; b++)
         for (size_t i = 0; i < pare_block_parts(c) * PARE_ROLES; i++) {
             const size_t part = i / PARE_ROLES;
@@ -77,7 +85,7 @@ static void add_blocks(const pare_run *run, const pare_config *c, uint64_t *byte
             size_t n, k;
             pare_block_shape(c, b, part, role, &n, &k);
             bytes[part_of(part, role)] +=
-                dense_bytes(pare_block_linear(&m->block[b], part, role), n, k);
+                kept_bytes(run, pare_block_linear(&m->block[b], part, role), codes && part, n, k);
         }
 }
 
@@ -186,6 +194,8 @@ static size_t count_found(const pare_run *run)
     const size_t blocks = run->plan->out.blocks;
     const size_t pruned = pare_plan_front(run->plan) > 0 ? run->front.found : 0;
     const size_t found = run->units.found ? run->units.found : pruned;
+    if (pare_plan_reaps(run->plan)) /* all is scored and copied again */
+        return 0;
     return found < blocks ? found : blocks;
 }
 

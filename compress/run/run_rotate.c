@@ -4,7 +4,6 @@
 
 #include "compress/plan/plan_rotate.h"
 #include "compress/run/run_internal.h"
-#include "compress/run/run_reap.h"
 #include "compress/run/run_rotate.h"
 #include "runtime/linear.h"
 

@@ -139,6 +139,9 @@ sed 's/planned/reaped/; s/gptq/reap: {ratio: 0.25}/' mixture.yaml > reap.yaml
 echo 'evaluate: [kl: {tokens: mixture.i32, window: 16}]' >> reap.yaml
 put compress compress reap.yaml --format json
 documents+=("run=$home/reaped/run.json")
+rc=0
+"$pare" compress reap.yaml --strict --output strict > log.txt 2> err || rc=$?
+[ $rc = 3 ] || { echo "reap of 32 tokens with --strict ended with $rc"; exit 1; }
 grep -q '"experts_gone": \[' reaped/run.json || { echo "run.json does not say which experts went"; exit 1; }
 put export export out --format gguf:q8_0 --output more.gguf --tensor-parallel 2 --json
 put verify verify out --format json

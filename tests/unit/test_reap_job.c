@@ -27,7 +27,7 @@ typedef struct mixture {
 static const mixture mixtures[] = {
     {"mixtral", "ratio: 0.5", 3, NULL, NULL},
     {"qwen2_moe", "ratio: 0.3", 6, NULL, NULL},
-    {"qwen3_moe", "", 6, NULL, NULL},
+    {"qwen3_moe", "", 6, "\"hidden_act\"", "\"n_routed_experts\":8,\"hidden_act\""},
     {"qwen3_moe", "ratio: 0.5, score: frequency", 4, NULL, NULL},
     {"gpt_oss", "ratio: 0.34", 4, NULL, NULL},
     {"deepseek_v2", "ratio: 0.4", 6, FOUR, TWO},
@@ -119,12 +119,12 @@ static size_t source_of(const pare_json *of, size_t to)
     return e;
 }
 
-static pare_json *manifest_of(pair *p, const char *output)
+static pare_json *json_of(pair *p, const char *output, const char *name)
 {
     char path[256], *text;
     size_t len;
     pare_json *json;
-    (void)snprintf(path, sizeof path, "%s/manifest.json", output);
+    (void)snprintf(path, sizeof path, "%s/%s", output, name);
     ck_assert_int_eq(pare_file_read(&p->cx, &p->a, job_path(&place, path), 1 << 24, &text, &len),
                      PARE_OK);
     ck_assert_int_eq(pare_json_parse(&p->cx, path, text, len, 1 << 24, &json), PARE_OK);
@@ -132,7 +132,7 @@ static pare_json *manifest_of(pair *p, const char *output)
 }
 
 /* The scores that went are the lowest, of each group; every token that was sent is counted. */
-static void check_choice(const pair *p, const pare_json *manifest)
+static void check_choice(const pair *p, const pare_json *manifest, bool by_tokens)
 {
     const pare_config *const c = &p->before.config;
     const size_t groups = c->expert_groups ? c->expert_groups : 1, each = c->experts / groups;
@@ -146,7 +146,10 @@ static void check_choice(const pair *p, const pare_json *manifest)
         ck_assert_uint_eq(pare_json_count(pare_json_get(of, "gone")),
                           c->experts - p->after.config.experts);
         for (size_t i = 0; i < c->experts; i++) {
-            tokens += pare_json_integer(pare_json_at(pare_json_get(of, "tokens"), i), -1);
+            const int64_t seen =
+                pare_json_integer(pare_json_at(pare_json_get(of, "tokens"), i), -1);
+            tokens += seen;
+            ck_assert(!by_tokens || pare_json_number(pare_json_at(score, i), NAN) == (double)seen);
             for (size_t j = i / each * each; j < (i / each + 1) * each; j++)
                 ck_assert(!is_gone(of, i) || is_gone(of, j) ||
                           pare_json_number(pare_json_at(score, i), NAN) <=
@@ -259,6 +262,15 @@ static size_t bytes_of(const char *file)
     return (size_t)st.st_size;
 }
 
+/* No word of config.json that counts experts has the old number. */
+static void check_counts(const pair *p, size_t kept)
+{
+    static const char *const word[] = {"num_experts", "num_local_experts", "n_routed_experts"};
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        ck_assert_int_eq(pare_json_integer(pare_json_get(p->ck[1].config, word[i]), (int64_t)kept),
+                         (int64_t)kept);
+}
+
 START_TEST(what_stays_is_copied_and_computes_what_it_did)
 {
     const mixture *const m = &mixtures[_i];
@@ -272,10 +284,11 @@ START_TEST(what_stays_is_copied_and_computes_what_it_did)
     ck_assert_uint_eq(bytes_of("out/model.safetensors"), plan.packed_bytes);
     ck_assert_uint_eq(findings("out"), 0);
     open_pair(&p, "out");
-    pare_json *const manifest = manifest_of(&p, "out");
+    pare_json *const manifest = json_of(&p, "out", "manifest.json");
     ck_assert_uint_eq(p.after.config.experts, m->kept);
+    check_counts(&p, m->kept);
     ck_assert_uint_eq(p.after.config.experts_used, p.before.config.experts_used);
-    check_choice(&p, manifest);
+    check_choice(&p, manifest, strstr(m->ratio, "frequency") != NULL);
     check_tensors(&p, manifest);
     float *const whole = logits_of(&p, &p.before);
     forbid(&p, manifest);
@@ -313,11 +326,14 @@ typedef struct stopper {
     volatile int stop;
     bool scored;
     size_t seen;
+    char resumed[64]; /* what the next run says of that */
 } stopper;
 
 static void stop_there(void *self, const pare_event *e)
 {
     stopper *const s = self;
+    if (e->kind == PARE_EVENT_RESUME)
+        (void)snprintf(s->resumed, sizeof s->resumed, "%s", e->text);
     const bool scored = e->kind == PARE_EVENT_NOTICE && strstr(e->text, " experts go, ") != NULL;
     s->seen += s->scored ? scored : e->kind == PARE_EVENT_BLOCK;
     s->stop |= s->seen == (s->scored ? 1 : 2);
@@ -335,7 +351,11 @@ START_TEST(bytes_are_the_same_for_any_thread_count_and_after_a_break)
         const pare_events events = {stop_there, &s};
         const job_opts broken = {.output = others[i], .events = &events, .interrupt = &s.stop};
         ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
-        ck_assert_int_eq(job_run(&place, (job_opts){.output = others[i]}, NULL), PARE_OK);
+        s = (stopper){.seen = 100};
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = others[i], .events = &events}, NULL),
+                         PARE_OK);
+        ck_assert_msg(i == 0 || strcmp(s.resumed, "continuing: experts are scored anew") == 0, "%s",
+                      s.resumed);
     }
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "three", .threads = 3}, NULL), PARE_OK);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
@@ -349,8 +369,8 @@ START_TEST(bytes_are_the_same_for_any_thread_count_and_after_a_break)
 END_TEST
 
 typedef struct notices {
-    size_t went, few;
-    char first[512];
+    size_t went, few, idle;
+    char first[512], shortage[512];
 } notices;
 
 static void note(void *self, const pare_event *e)
@@ -359,31 +379,60 @@ static void note(void *self, const pare_event *e)
     if (e->kind != PARE_EVENT_NOTICE)
         return;
     n->went += strstr(e->text, " experts go, with ") != NULL;
+    n->idle += strstr(e->text, "\"experts\" of the calibration does nothing") != NULL;
+    if (strstr(e->text, "calibration: reap needs"))
+        (void)snprintf(n->shortage, sizeof n->shortage, "%s", e->text);
     if (strstr(e->text, "what they add is hardly known") && n->few++ == 0)
         (void)snprintf(n->first, sizeof n->first, "%s", e->text);
 }
 
-/* One line says what goes of a block, and one that too few tokens reach some. */
+/* As many tokens as the place has, in the same 128 again and again. */
+static void repeat_tokens(void)
+{
+    int32_t token[128];
+    FILE *const out = fopen(job_path(&place, "tokens.i32"), "wb");
+    ck_assert_ptr_nonnull(out);
+    for (size_t i = 0; i < 128; i++)
+        token[i] = family_token(i);
+    for (size_t i = 0; i < 12; i++)
+        ck_assert_uint_eq(fwrite(token, sizeof token, 1, out), 1);
+    ck_assert_int_eq(fclose(out), 0);
+}
+
+/* One line says what goes of a block, and one that too few new tokens reach some. */
 START_TEST(each_block_is_told_and_experts_that_few_tokens_reach)
 {
-    static const char *const fields[] = {"", ", experts: {min_tokens: 1}",
-                                         ", experts: {min_tokens: 100000}"};
-    static const size_t few[] = {2, 0, 3};
+    static const struct {
+        const char *fields;
+        size_t few;
+        const char *first, *shortage;
+    } row[] = {
+        {"", 2, "give more text or samples", ""},
+        {", experts: {min_tokens: 1}", 2, "fewer than 128 new tokens", ""},
+        {", experts: {cold: rtn}", 2, "fewer than 128 new tokens", ""},
+        {", experts: {min_tokens: 100000}", 3, "8 of 8 experts get fewer than 100000 new tokens",
+         "reap needs 400000 tokens of calibration, 100000 for each of 8 experts, of which a token "
+         "uses 2, and there are 768: what it takes out is left to chance; give "},
+        {"", 3, "8 of 8 experts get fewer than 128 new tokens", "reap needs 512 tokens"},
+    };
     setup_family("qwen3_moe");
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        if (i == 4)
+            repeat_tokens();
         char recipe[512];
         notices n = {0};
         const pare_events events = {note, &n};
         const job_opts opts = {.output = "out", .restart = i > 0, .events = &events};
-        (void)snprintf(recipe, sizeof recipe, HEAD("%s") "  - reap\n" EVALUATE, fields[i]);
+        (void)snprintf(recipe, sizeof recipe, HEAD("%s") "  - reap\n" EVALUATE, row[i].fields);
         job_recipe(&place, recipe);
         ck_assert_int_eq(job_run(&place, opts, NULL), PARE_OK);
         ck_assert_uint_eq(n.went, 3);
-        ck_assert_uint_eq(n.few, few[i]);
-        if (i == 2)
-            ck_assert_msg(strstr(n.first, "warning: block 1 of 3: 8 of 8 experts get fewer than "
-                                          "768 tokens of the calibration (0: ") != NULL,
-                          "%s", n.first);
+        ck_assert_uint_eq(n.few, row[i].few);
+        ck_assert_uint_eq(n.idle, i == 2);
+        ck_assert_msg(strstr(n.first, row[i].first) != NULL, "%s", n.first);
+        ck_assert_msg(!n.shortage[0] == !row[i].shortage[0] &&
+                          strstr(n.shortage, row[i].shortage) != NULL,
+                      "%s", n.shortage);
     }
     teardown();
 }
@@ -476,6 +525,30 @@ static void write_again(bool codes)
              "\"quantization_config\":{\"quant_method\":\"mxfp4\"},\"hidden_act\"");
 }
 
+/* Bytes of the tensors of a file. */
+static size_t payload_of(const char *file)
+{
+    uint64_t head = 0;
+    FILE *const in = fopen(job_path(&place, file), "rb");
+    ck_assert(in && fread(&head, sizeof head, 1, in) == 1);
+    ck_assert_int_eq(fclose(in), 0);
+    return bytes_of(file) - sizeof head - (size_t)head;
+}
+
+/* What run.json says of weights is what the files hold: codes count as codes. */
+static void check_figures(pair *p)
+{
+    pare_json *const report = json_of(p, "out", "run.json");
+    const pare_json *const memory = pare_json_get(report, "memory");
+    const pare_json *const before = pare_json_get(pare_json_get(report, "baseline"), "memory");
+    ck_assert_uint_eq((size_t)pare_json_integer(pare_json_get(before, "weight_bytes"), 0),
+                      payload_of("model/model.safetensors"));
+    ck_assert_uint_eq((size_t)pare_json_integer(pare_json_get(memory, "weight_bytes"), 0),
+                      payload_of("out/model.safetensors"));
+    ck_assert_double_lt(pare_json_number(pare_json_get(memory, "bits_per_weight"), NAN), 16);
+    pare_json_free(report);
+}
+
 /* All experts of a block in codes: they stay codes, and config.json says so. */
 START_TEST(codes_of_experts_stay_codes)
 {
@@ -486,7 +559,7 @@ START_TEST(codes_of_experts_stay_codes)
     run(REAP("ratio: 0.5"), "out");
     ck_assert_uint_eq(findings("out"), 0);
     open_pair(&p, "out");
-    pare_json *const manifest = manifest_of(&p, "out");
+    pare_json *const manifest = json_of(&p, "out", "manifest.json");
     check_tensors(&p, manifest);
     ck_assert_int_eq(pare_json_type_of(pare_json_get(p.ck[1].config, "quantization_config")),
                      PARE_JSON_OBJECT);
@@ -496,6 +569,7 @@ START_TEST(codes_of_experts_stay_codes)
         pare_checkpoint_find(&plain, "model.layers.1.mlp.experts.down_proj_blocks");
     ck_assert(codes && codes->dtype == PARE_U8 && codes->shape[0] == 3 && codes->rank == 4);
     pare_checkpoint_close(&plain);
+    check_figures(&p);
     pare_json_free(manifest);
     close_pair(&p);
     teardown();
@@ -505,7 +579,7 @@ END_TEST
 START_TEST(what_cannot_go_is_refused_with_its_place)
 {
     static const struct {
-        const char *family, *recipe, *message;
+        const char *family, *recipe, *message, *from, *to;
     } cases[] = {
         {"llama", REAP(""),
          "recipe.yaml:7:5: reap: cannot take experts out of a model of type "
@@ -516,14 +590,19 @@ START_TEST(what_cannot_go_is_refused_with_its_place)
          "rounded up; raise the ratio to 0.125"},
         {"qwen3_moe", REAP("ratio: 0.9"),
          "recipe.yaml:7:5: reap: a ratio of 0.9 leaves 1 of the 8 experts of a block, and a token "
-         "uses 2 of all, so that 2 must stay there; lower it to 0.75"},
+         "uses 2 of 8, so that 2 must stay there; lower it to 0.75"},
         {"deepseek_v3", REAP(""),
          "reap: no expert can go: a token uses 3 of 8, for which all 2 of each of the 4 groups of "
          "a block are needed"},
+        {"deepseek_v3", REAP(""),
+         "reap: no expert can go: two experts speak for a group, for which all 2 of each of the 4 "
+         "groups of a block are needed",
+         "\"num_experts_per_tok\":3", "\"num_experts_per_tok\":2"},
         {"qwen3_moe", REAP("targets: \"*experts.1.*\""), "takes no targets and no skip"},
         {"qwen3_moe", REAP("") "  - depth\n", "recipe.yaml:7:5: reap looks at the model as it was"},
         {"qwen3_moe", REAP("") "  - rtn\n  - reap\n",
-         "recipe.yaml:8:5: rtn: pass 1 (reap) makes a smaller plain checkpoint"},
+         "recipe.yaml:8:5: rtn: pass 1 (reap) makes a smaller plain checkpoint of the model as it "
+         "was; put rtn behind it"},
         {"qwen3_moe", "pare: 1\nmodel: model\n" EVALUATE "passes:\n  - reap\n",
          "recipe.yaml:6:5: reap needs calibration data"},
         {"gpt_oss", "nan: zero\n" REAP(""),
@@ -532,6 +611,8 @@ START_TEST(what_cannot_go_is_refused_with_its_place)
     };
     char what[1024];
     setup_family(cases[_i].family);
+    if (cases[_i].from)
+        edit("model/config.json", cases[_i].from, cases[_i].to);
     job_recipe(&place, cases[_i].recipe);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
     ck_assert_msg(strstr(what, cases[_i].message) != NULL, "%s", what);
@@ -565,7 +646,7 @@ int main(void)
     tcase_add_loop_test(tc, the_smaller_model_goes_on, 0, 3);
     tcase_add_test(tc, codes_of_experts_stay_codes);
     tcase_add_test(tc, experts_of_another_type_are_refused);
-    tcase_add_loop_test(tc, what_cannot_go_is_refused_with_its_place, 0, 11);
+    tcase_add_loop_test(tc, what_cannot_go_is_refused_with_its_place, 0, 12);
     suite_add_tcase(s, tc);
     return unit_main(s);
 }
