@@ -35,7 +35,7 @@ void pare_cli_print_energy(const struct pare_cli *cli, double joules);
 void pare_cli_print_memory(uint64_t allocated, uint64_t resident);
 
 /* The command is over with this exit code: runs --notify, unless it is `refused` for how it was
- * asked, with code 2 or 20. `what`: why it failed. A command of the user's that fails is a warning. */
+ * asked, with code 2 or 20. `what`: why it failed. Where that command fails, it is a warning. */
 void pare_job_ended(struct pare_cli *cli, const char *what, bool refused, int code);
 
 #endif
