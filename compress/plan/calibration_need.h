@@ -72,7 +72,7 @@ typedef struct pare_shortage {
 bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t step,
                      pare_shortage *out);
 
-enum { PARE_SHORTAGE_TEXT = 384 };
+enum { PARE_SHORTAGE_TEXT = 512 };
 
 /* Windows held out, fewer of which say little of a training. */
 enum { PARE_HELD_FEW = 8 };

@@ -583,31 +583,39 @@ START_TEST(what_cannot_go_is_refused_with_its_place)
     } cases[] = {
         {"llama", REAP(""),
          "recipe.yaml:7:5: reap: cannot take experts out of a model of type "
-         "llama: it has no experts"},
-        {"qwen3_next", REAP(""), "its checkpoints hold several linears in one tensor"},
+         "llama: it has no experts",
+         NULL, NULL},
+        {"qwen3_next", REAP(""), "its checkpoints hold several linears in one tensor", NULL, NULL},
         {"qwen3_moe", REAP("ratio: 0.1"),
          "recipe.yaml:7:5: reap: nothing would go: of the 8 experts of a block, all that stay are "
-         "rounded up; raise the ratio to 0.125"},
+         "rounded up; raise the ratio to 0.125",
+         NULL, NULL},
         {"qwen3_moe", REAP("ratio: 0.9"),
          "recipe.yaml:7:5: reap: a ratio of 0.9 leaves 1 of the 8 experts of a block, and a token "
-         "uses 2 of 8, so that 2 must stay there; lower it to 0.75"},
+         "uses 2 of 8, so that 2 must stay there; lower it to 0.75",
+         NULL, NULL},
         {"deepseek_v3", REAP(""),
          "reap: no expert can go: a token uses 3 of 8, for which all 2 of each of the 4 groups of "
-         "a block are needed"},
+         "a block are needed",
+         NULL, NULL},
         {"deepseek_v3", REAP(""),
          "reap: no expert can go: two experts speak for a group, for which all 2 of each of the 4 "
          "groups of a block are needed",
          "\"num_experts_per_tok\":3", "\"num_experts_per_tok\":2"},
-        {"qwen3_moe", REAP("targets: \"*experts.1.*\""), "takes no targets and no skip"},
-        {"qwen3_moe", REAP("") "  - depth\n", "recipe.yaml:7:5: reap looks at the model as it was"},
+        {"qwen3_moe", REAP("targets: \"*experts.1.*\""), "takes no targets and no skip", NULL,
+         NULL},
+        {"qwen3_moe", REAP("") "  - depth\n", "recipe.yaml:7:5: reap looks at the model as it was",
+         NULL, NULL},
         {"qwen3_moe", REAP("") "  - rtn\n  - reap\n",
          "recipe.yaml:8:5: rtn: pass 1 (reap) makes a smaller plain checkpoint of the model as it "
-         "was; put rtn behind it"},
+         "was; put rtn behind it",
+         NULL, NULL},
         {"qwen3_moe", "pare: 1\nmodel: model\n" EVALUATE "passes:\n  - reap\n",
-         "recipe.yaml:6:5: reap needs calibration data"},
+         "recipe.yaml:6:5: reap needs calibration data", NULL, NULL},
         {"gpt_oss", "nan: zero\n" REAP(""),
-         "reap: tensors that hold all experts of a block are copied as they are; leave out nan"},
-        {"qwen3_moe", REAP("score: tokens"), "it takes one of reap, frequency"},
+         "reap: tensors that hold all experts of a block are copied as they are; leave out nan",
+         NULL, NULL},
+        {"qwen3_moe", REAP("score: tokens"), "it takes one of reap, frequency", NULL, NULL},
     };
     char what[1024];
     setup_family(cases[_i].family);
