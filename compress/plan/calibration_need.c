@@ -82,6 +82,13 @@ pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t v
         .tokens = all, .rank = rank, .samples = pare_larger(k / INPUTS_PER_SAMPLE, SAMPLES)};
 }
 
+uint64_t pare_need_of_reap(const pare_plan *plan)
+{
+    const uint64_t given = plan->recipe.calibration.min_tokens;
+    const uint64_t least = pare_need_of(&plan->recipe.step[0], 0, 0, 0).tokens;
+    return given > least ? given : least;
+}
+
 static uint64_t all_tokens(const pare_plan *plan, const pare_settled *settled)
 {
     return (uint64_t)settled->samples * plan->window;
@@ -243,7 +250,7 @@ static size_t readers(const pare_plan *plan, size_t block, pare_site site)
 static void count_experts(const pare_plan *plan, pare_shortage *out)
 {
     const pare_config *const c = &plan->model.config;
-    const double each = (double)pare_plan_reap_tokens(plan);
+    const double each = (double)pare_need_of_reap(plan);
     const double need = ceil(each * (double)c->experts / (double)c->experts_used);
     if (need > (double)out->fresh)
         out->need.tokens = (uint64_t)need, out->k = c->hidden;
@@ -318,7 +325,7 @@ static void need_text(const pare_plan *plan, const pare_shortage *s, char text[1
         (void)snprintf(text, 160,
                        "%llu tokens of calibration, %llu for each of %zu experts, of which a token "
                        "uses %zu",
-                       tokens, (unsigned long long)pare_plan_reap_tokens(plan), c->experts,
+                       tokens, (unsigned long long)pare_need_of_reap(plan), c->experts,
                        c->experts_used);
     else
         (void)snprintf(text, 160, "%llu tokens of calibration for %zu inputs", tokens, s->k);

@@ -22,6 +22,10 @@ bool pare_need_trusts(const pare_step *step);
  *   vocab    of the model: no more different tokens can come */
 pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t vocab);
 
+/* New tokens below which the score of an expert says little (reap, the first step): what
+ * structured steps need, or min_tokens of the calibration, where that is more. */
+uint64_t pare_need_of_reap(const pare_plan *plan);
+
 /* Of `tokens` (below 2^53) that a site has seen, those that say something new: as large a part of
  * them as of the whole calibration, and all as long as that was not read. */
 uint64_t pare_need_fresh(const pare_plan *plan, const pare_settled *settled, uint64_t tokens);

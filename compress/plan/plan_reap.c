@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "calib/wave.h"
-#include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_internal.h"
 #include "runtime/small.h"
 
@@ -168,13 +167,6 @@ bool pare_plan_copies_codes(const pare_plan *plan)
     for (size_t i = 0; i < plan->checkpoint.stacks; i++)
         codes |= plan->checkpoint.stack[i].dtype == PARE_U8;
     return codes;
-}
-
-uint64_t pare_plan_reap_tokens(const pare_plan *plan)
-{
-    const uint64_t given = plan->recipe.calibration.min_tokens;
-    const uint64_t least = pare_need_of(pare__plan_step(plan, 0), 0, 0, 0).tokens;
-    return given > least ? given : least;
 }
 
 bool pare__plan_expert_goes(const pare_plan *plan, const char *tensor)

@@ -15,10 +15,6 @@ bool pare_plan_reaps_by_tokens(const pare_plan *plan);
 /* Whether what holds all experts holds codes of another program, which stay as they are. */
 bool pare_plan_copies_codes(const pare_plan *plan);
 
-/* New tokens below which the score of an expert says little: what structured steps need
- * (compress/plan/calibration_need.h), or min_tokens of the calibration, where that is more. */
-uint64_t pare_plan_reap_tokens(const pare_plan *plan);
-
 /* Whether a tensor has as many pieces, along its first side, as its block has experts: the
  * router's, and one that holds all experts. */
 bool pare_plan_has_pieces(const pare_plan *plan, const char *tensor, size_t *block);

@@ -16,7 +16,6 @@
 #include "compress/run/run_phases.h"
 #include "compress/run/run_team.h"
 #include "compress/run/run_warnings.h"
-#include "compress/text/warnings.h"
 #include "formats/packed_map.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
@@ -181,13 +180,11 @@ PARE_CHECKED pare_status pare__run_stored(pare_run *run, const pare_plan_linear 
 /* How much calibration a linear saw: part, tokens, cold. */
 void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r);
 
-/* What structured steps decide on the whole model, in a pass over it in floats: which blocks stay,
- * which experts, the basis of a narrower stream. Moves the wave, and puts it back when blocks need
- * it. Nothing to do without such steps. */
+/* What structured steps decide on the whole model, in a pass over it in floats: blocks and experts
+ * that stay, the basis of a narrower stream. Moves the wave, and puts it back for the blocks. */
 PARE_CHECKED pare_status pare__run_structure_begin(pare_run *run);
 
-/* The structured steps on the current block: what stays moves to the front. Nothing to do without
- * them. */
+/* The structured steps, if any, on the current block: what stays moves to the front. */
 PARE_CHECKED pare_status pare__run_structure(pare_run *run, size_t block);
 
 /* Before the first transform of a block: the outputs that folds must keep, in `scratch`. Nothing to
@@ -238,11 +235,10 @@ PARE_CHECKED pare_status pare__run_forget(pare_run *run, pare_run_units *units, 
  * first that is not what the journal says, they are forgotten. */
 PARE_CHECKED pare_status pare__run_check_found(pare_run *run);
 
-/* Writes bytes [first, first + len) of an entry. */
+/* Writes bytes [first, first + len) of an entry; what was written of the unit is durable, and then
+ * it is in the journal. */
 PARE_CHECKED pare_status pare__run_put_part(pare_run *run, const pare_packed_entry *e,
                                             uint64_t first, uint64_t len, const void *bytes);
-
-/* What was written of the unit is durable, and then it is in the journal. */
 PARE_CHECKED pare_status pare__run_commit(pare_run *run, const pare_unit_result *unit);
 
 /* config.json, copies of tokenizer files, recipe, manifest. */

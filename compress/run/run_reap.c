@@ -136,7 +136,7 @@ pare_status pare__reap_choose(pare_run *run)
     if (!choice)
         return PARE_ENOMEM;
     run->structure.expert = choice;
-    run->structure.least_tokens = pare_plan_reap_tokens(run->plan);
+    run->structure.least_tokens = pare_need_of_reap(run->plan);
     for (size_t b = 0; b < blocks; b++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
         tell_step(run, b);

@@ -3,6 +3,7 @@
 #define PARE_COMPRESS_RUN_RUN_WARNINGS_H
 
 #include "compress/report/report.h"
+#include "compress/text/warnings.h"
 
 typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 

@@ -30,7 +30,8 @@ static inline job_plan job_plan_of(const job_place *place, uint64_t limit)
     job_plan out = {.ratios = false};
     if (s == PARE_OK)
         out = (job_plan){plan.settled.memory, plan.settled.packed_bytes, plan.ratios,
-                         pare_plan_compensated(&plan, &plan.linear[0])};
+                         plan.linears && pare_plan_aware(&plan, &plan.linear[0]) &&
+                             pare_plan_compensated(&plan, &plan.linear[0])};
     pare_plan_close(&plan);
     pare_arena_release(&a);
     ck_assert_uint_eq(cx.live_bytes, 0);
