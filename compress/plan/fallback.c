@@ -9,6 +9,7 @@ pare_status pare_job_fallback(pare_arena *a, const pare_job *job, const pare_tex
     *out = *job;
     out->sets = sets;
     out->restart = false;
+    out->fallback = true;
     for (size_t i = 0; i < job->set_count; i++)
         sets[i] = job->sets[i];
     for (size_t i = 0; i < fallback->count; i++)

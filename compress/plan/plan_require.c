@@ -82,6 +82,8 @@ static bool changes_kept(const pare_recipe *r, const pare_recipe *attempt,
 pare_status pare__plan_fallbacks(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                                  const pare_pass_words *words)
 {
+    if (plan->job->fallback) /* all were looked at with the recipe's own settings */
+        return PARE_OK;
     for (size_t i = 0; i < plan->recipe.fallbacks; i++) {
         const pare_texts *const fallback = &plan->recipe.fallback[i];
         pare_recipe attempt;

@@ -182,6 +182,8 @@ refuses 2 'back.yaml:8:.*give it a calibration.keep of its own' back
 extra=$(echo "$extra" | sed 's/16}/16, calibration.keep: back16.h5}/')
 recipe back "$data, keep: back.h5" "$gptq"
 "$pare" plan back.yaml >back.log 2>&1 || fail "plan back: $(cat back.log)"
+run 6 back
+[ -e back.h5 ] && [ -e back16.h5 ] || fail "back: $(ls): $(cat back.log)"
 
 extra='evaluate: held_out'
 # ends NAME FILE BYTES DONE: kills the job once FILE has so many bytes. A kill that comes when DONE is there
