@@ -54,6 +54,7 @@ typedef struct pare_train_opts {
     bool bf16;            /* linears multiply what is rounded to BF16, there and back */
     bool moments8;        /* for who takes the leaves: as in pare_choice */
     bool aware;           /* for who plans: codes are in place */
+    bool embeddings;      /* for who plans: matrices outside the blocks are trained, too */
     size_t windows;       /* for who reads the data: how many; 0: as many as it calibrates on */
     bool adapters;        /* the same: adapters are trained, linears beside them may be F16, BF16 */
     bool keep; /* blocks keep what they computed for the way back, all at once, instead of computing

@@ -106,15 +106,6 @@ static pare_status take_one(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf,
     return take_leaf(cx, a, leaf, aware ? aware->seen : NULL, choice, &out->leaf[at]);
 }
 
-/* The head that reads the embedding as it lies now. */
-static pare_linear tied_head(const pare_model *m)
-{
-    pare_linear head = m->embed;
-    head.name = m->head.name;
-    head.bias = m->head.bias;
-    return head;
-}
-
 pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m, const pare_choice *choice,
                               pare_trainee *out)
 {
@@ -139,7 +130,7 @@ pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m, const 
         out->tables |= one.kind == PARE_LEAF_TABLE;
     }
     if (out->tables && m->config.tied)
-        m->head = tied_head(m);
+        m->head = pare_tied_head(m);
     return PARE_OK;
 }
 

@@ -174,6 +174,14 @@ pare_leaf pare_model_leaf(const pare_model *m, size_t i)
     }
 }
 
+pare_linear pare_tied_head(const pare_model *m)
+{
+    pare_linear head = m->embed;
+    head.name = m->head.name;
+    head.bias = m->head.bias;
+    return head;
+}
+
 const char *pare_leaf_suffix(const pare_leaf *leaf)
 {
     switch (leaf->kind) {

@@ -76,6 +76,9 @@ enum { PARE_OWN_LEAVES = 4 + 2 * PARE_ROLES };
 enum { PARE_MODEL_LEAVES = 6 };
 pare_leaf pare_model_leaf(const pare_model *m, size_t i);
 
+/* A tied head that reads the embedding as it lies now. */
+pare_linear pare_tied_head(const pare_model *m);
+
 /* ".weight", ".bias"; "" of a whole tensor: sinks, correction, rate, shift. */
 const char *pare_leaf_suffix(const pare_leaf *leaf);
 

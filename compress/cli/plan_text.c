@@ -193,6 +193,8 @@ static void print_training(const pare_plan *p)
                      (unsigned long long)t->schedule.steps * t->batch * p->window);
     if (p->training && t->aware)
         (void)printf(", with the codes of %zu linears in place", pare_plan_aware_linears(p));
+    if (p->training && t->embeddings)
+        (void)printf(", embeddings and head, too");
     if (p->training)
         (void)printf("%s\n", t->bf16 ? ", products in BF16" : "");
 }

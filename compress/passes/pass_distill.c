@@ -34,7 +34,8 @@ enum {
     MOMENTS,
     SAVE,
     AWARE,
-    WINDOWS
+    WINDOWS,
+    EMBEDDINGS
 };
 
 static const pare_word schedules[] = {{"cosine", PARE_DECAY_COSINE},
@@ -155,6 +156,9 @@ static const pare_param params[] = {
     [WINDOWS] = {.name = "windows", .type = PARE_PARAM_INTEGER, .min = 0, .max = 1e9, .fallback = 0,
         .help = "windows to train on: those of calibration:, and others of the same data, spread evenly; "
                 "0: only those of calibration:"},
+    [EMBEDDINGS] = {.name = "embeddings", .type = PARE_PARAM_BOOL, .fallback = 0,
+        .help = "true: also trains the embeddings, of tokens and positions, and the head; they are "
+                "stored in the type that they have, or quantized afterwards"},
     {.name = NULL},
 };
 // clang-format on
@@ -207,7 +211,8 @@ void pare_training_opts(const double *value, size_t window, pare_train_opts *out
                              .bf16 = value[PRECISION] != F32,
                              .moments8 = value[MOMENTS] != 0.0,
                              .aware = value[AWARE] != 0.0,
-                             .windows = (size_t)value[WINDOWS]};
+                             .windows = (size_t)value[WINDOWS],
+                             .embeddings = value[EMBEDDINGS] != 0.0};
 }
 
 const pare_pass pare_pass_distill = {
@@ -223,8 +228,10 @@ const pare_pass pare_pass_distill = {
         "distill comes after pruners and runs once all blocks are pruned. It trains every linear\n"
         "that was pruned; a weight that is 0 stays 0. Without a pass in front of it, or with\n"
         "structured ones alone (flap, depth, reap, ...), it trains every linear that\n"
-        "quantizers behind it take. Norms, biases, embeddings, the head and all other linears\n"
-        "stay as they are. The teacher is the recipe's model as it was, in front of structured\n"
+        "quantizers behind it take, and with \"embeddings: true\" embeddings and head, too. "
+        "Norms,\n"
+        "biases and all other linears stay as they are. The teacher is the recipe's model as it "
+        "was, in front of structured\n"
         "passes, too; \"original: PATH\" names another. The data are the windows of\n"
         "calibration:, and with \"windows\" more of the same text;\n"
         "the more new text, the better. The optimizer is AdamW with betas 0.9 and 0.95.\n"

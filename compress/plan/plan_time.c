@@ -433,7 +433,8 @@ static double training_scores(const pare__estimate *e, const pare_work *w)
 }
 
 /* Of each token: both models forward, each block of one once more unless it was kept, and back to
- * its inputs and to its weights, which takes as much as two; the head forward twice and back once;
+ * its inputs and to its weights, which takes as much as two; the head forward twice and back once,
+ * and once more to its weights where they are trained;
  * probabilities. Each step moves all weights; codes in place are chosen, decoded and undone. */
 static pare_status count_training(pare__estimate *e)
 {
@@ -450,11 +451,16 @@ static pare_status count_training(pare__estimate *e)
     for (size_t i = 0; i < p->linears; i++)
         weights += (pare_plan_aware(p, &p->linear[i]) ? 2.5 : 1.0) * (double)p->linear[i].packed.n *
                    (double)p->linear[i].packed.k;
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_leaf leaf = pare_plan_outside(p, &p->model, i);
+        weights += (double)leaf.n * (double)leaf.k;
+    }
     e->phase[PARE_PHASE_SCORE] = training_scores(e, &w);
     for (size_t i = 0; p->train.bf16 && i < PARE_WORK_PARTS; i++)
         w.products[i] *= bf16_operations(e);
     const double passes = e->settled->memory.keep ? 5 : 6;
-    const double products = passes * pare__common_of(&w) + 3.0 * w.products[PARE_WORK_HEAD];
+    const double head = p->train.embeddings ? 4.0 : 3.0;
+    const double products = passes * pare__common_of(&w) + head * w.products[PARE_WORK_HEAD];
     e->phase[PARE_PHASE_TRAIN] =
         PARE_BESIDE_PRODUCTS * pare__over(tokens * products, e->rate.gemm) +
         pare__over(2.0 * tokens * (double)c->vocab, pare__parallel(e, e->rate.compare)) +

@@ -59,6 +59,13 @@ pare_status pare__plan_training(pare_ctx *cx, pare_plan *plan)
     return PARE_OK;
 }
 
+pare_leaf pare_plan_outside(const pare_plan *plan, const pare_model *m, size_t i)
+{
+    const pare_leaf leaf = pare_model_leaf(m, i);
+    const bool there = leaf.name && leaf.linear && leaf.linear->name;
+    return plan->training && plan->train.embeddings && there ? leaf : (pare_leaf){0};
+}
+
 size_t pare_plan_aware_linears(const pare_plan *plan)
 {
     size_t count = 0;
@@ -103,6 +110,26 @@ static pare_status check_windows(pare_ctx *cx, const pare_plan *plan)
                             name_of(plan), windows, samples, samples);
 }
 
+/* Whether a matrix is stored as a tensor of floats, which what is trained of it can replace. */
+static bool is_tensor(const pare_plan *plan, const pare_linear *w)
+{
+    const pare_checkpoint *const ck = &plan->checkpoint;
+    bool is = false;
+    for (size_t i = 0; i < ck->tensors; i++)
+        is |= ck->tensor[i].data == w->data;
+    return is && (w->dtype == PARE_F32 || w->dtype == PARE_F16 || w->dtype == PARE_BF16);
+}
+
+static bool replaces_outside(const pare_plan *plan)
+{
+    bool does = true;
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_leaf leaf = pare_plan_outside(plan, &plan->model, i);
+        does &= !leaf.linear || is_tensor(plan, leaf.linear);
+    }
+    return does;
+}
+
 /* What of the model does not, or NULL. */
 static const char *model_fault(const pare_plan *plan)
 {
@@ -110,9 +137,12 @@ static const char *model_fault(const pare_plan *plan)
     bool packed = m->head.bits > 0;
     for (size_t i = 0; i < pare_plan_slots(plan); i++)
         packed |= pare_plan_at(plan, i)->bits > 0;
-    return packed ? "the model is quantized already, and pare does not take gradients through "
-                    "packed weights; take a checkpoint of floats"
-                  : NULL;
+    if (packed)
+        return "the model is quantized already, and pare does not take gradients through packed "
+               "weights; take a checkpoint of floats";
+    return replaces_outside(plan) ? NULL
+                                  : "embeddings: true trains embeddings and a head that are stored "
+                                    "as F32, F16 or BF16, and these are not; leave it out";
 }
 
 /* Codes that are not trained. */
@@ -164,10 +194,11 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     return pare_recipe_fail(cx, step->place, "%s: %s", name_of(plan), reason);
 }
 
-/* Weights that are trained, those of them with codes in place, scales and zero points of these, the
- * most weights of one linear and of one block, and the bytes of all as leaves. */
+/* Weights that are trained in blocks, and outside; those of them with codes in place, scales and
+ * zero points of these, the most weights of one linear and of one block, and the bytes of all as
+ * leaves. */
 typedef struct trained {
-    uint64_t weights, aware, steps, most, block, bytes;
+    uint64_t weights, outside, aware, steps, most, block, bytes;
 } trained;
 
 static trained count_trained(const pare_plan *plan)
@@ -189,16 +220,22 @@ static trained count_trained(const pare_plan *plan)
         block += count;
         t.block = block > t.block ? block : t.block;
     }
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_leaf leaf = pare_plan_outside(plan, &plan->model, i);
+        t.outside += (uint64_t)leaf.n * leaf.k;
+    }
+    t.bytes += pare_trained_bytes(t.outside, false);
     return t;
 }
 
-/* Weights and steps in front and behind; two states, each of values and two moments, while one
- * takes the place of the other. */
+/* Weights and steps in front and behind, outside the blocks behind alone; two states, each of
+ * values and two moments, while one takes the place of the other. */
 uint64_t pare__plan_train_disk(const pare_plan *plan)
 {
     const trained t = count_trained(plan);
-    const uint64_t values = (t.weights + t.steps) * sizeof(float);
-    return 2 * values + 2 * (t.bytes - values);
+    const uint64_t values = (t.weights + t.steps) * sizeof(float),
+                   outside = t.outside * sizeof(float);
+    return 2 * values + outside + 2 * (t.bytes - values - outside);
 }
 
 /* Of codes in place: values and codes of each weight; of each group a step as a leaf, its scale and
@@ -227,13 +264,14 @@ uint64_t pare__plan_train_bytes(const pare_ctx *cx, const pare_plan *plan,
         return 0;
     o.keep = settled->memory.keep;
     const uint64_t beside[] = {
-        pare_train_bytes(cx, c, teacher, &data, &o, 2 * plan->linears, t.block),
+        pare_train_bytes(cx, c, teacher, &data, &o, 2 * plan->linears + PARE_MODEL_LEAVES,
+                         t.block + t.outside),
         pare_evaluate_bytes(cx, &side, &taught_by, plan->window, plan->held_out * plan->window),
         COPIES * t.most * sizeof(float) + pare_plan_stored_bytes(plan)};
     uint64_t largest = 0;
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         largest = beside[i] > largest ? beside[i] : largest;
-    return t.bytes + aware_bytes(plan, &t) + plan->linears * OF_LEAF +
+    return t.bytes + aware_bytes(plan, &t) + (plan->linears + PARE_MODEL_LEAVES) * OF_LEAF +
            c->blocks * (sizeof(pare_block) + c->experts * PARE_ROLES * sizeof(pare_linear)) +
            2 * pare__plan_rope_bytes(c, plan->window) + ROUNDING + largest;
 }

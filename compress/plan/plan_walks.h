@@ -35,6 +35,9 @@ static inline bool pare_plan_trains(const pare_plan *plan, const pare_plan_linea
     return plan->training && (l->pruned || pare_plan_aware(plan, l) || pare_plan_front(plan) == 0);
 }
 
+/* Matrix i of pare_model_leaf where the training trains it, of a model of that shape; else {0}. */
+pare_leaf pare_plan_outside(const pare_plan *plan, const pare_model *m, size_t i);
+
 /* The grid of such codes. */
 static inline pare_grid pare_plan_grid(const pare_plan *plan, const pare_plan_linear *l)
 {

@@ -9,6 +9,7 @@
 #include "compress/plan/plan_reap.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_outside.h"
 #include "compress/run/run_reap.h"
 #include "compress/run/run_rotate.h"
 #include "compress/text/version.h"
@@ -118,7 +119,8 @@ pare_status pare__run_kept(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
-    pare_unit_result *const unit = &run->units.result[blocks];
+    pare_unit_result *const unit = &run->units.result[blocks], before = *unit;
+    const pare_unit_result *const found = run->units.found > blocks ? &before : NULL;
     *unit = (pare_unit_result){.row = unit->row, .rows = unit->rows};
     unit->kept = PARE_NEW(run->a, pare_kept_hash, run->settled.layout.entries);
     if (!unit->kept)
@@ -142,6 +144,9 @@ pare_status pare__run_kept(pare_run *run)
         if (done)
             continue;
         const pare_tensor *const t = pare__reap_source(run, e->tensor.name);
+        PARE_TRY(pare__outside_put(run, e, t, found, k->hash, &done));
+        if (done)
+            continue;
         copy_job job = {run, e, t, k->hash, PARE_OK};
         pare_parallel(run->cx, COPY_TASKS, 1, copy_task, &job);
         PARE_TRY(job.status);

@@ -41,32 +41,58 @@ void pare__floats_close(pare_run_floats *f)
     *f = (pare_run_floats){0};
 }
 
+static pare_leaf outside(const pare_run *run, size_t i)
+{
+    return pare_plan_outside(run->plan, &run->model, i - run->plan->linears);
+}
+
+size_t pare__floats_count(const pare_run *run, size_t i)
+{
+    if (i >= run->plan->linears) {
+        const pare_leaf leaf = outside(run, i);
+        return leaf.n * leaf.k;
+    }
+    const pare_plan_linear *const l = &run->settled.linear[i];
+    return pare_plan_trains(run->plan, l) ? l->packed.n * l->packed.k : 0;
+}
+
 static size_t weight_bytes(const pare_run *run, size_t i)
 {
-    const pare_packed_linear *const l = &run->settled.linear[i].packed;
-    return l->n * l->k * sizeof(float);
+    return pare__floats_count(run, i) * sizeof(float);
 }
 
 static size_t step_bytes(const pare_run *run, size_t i)
 {
-    return pare_plan_steps(run->plan, &run->settled.linear[i]) * sizeof(float);
+    return i < run->plan->linears
+               ? pare_plan_steps(run->plan, &run->settled.linear[i]) * sizeof(float)
+               : 0;
 }
 
-/* Where linear i lies; with i as many as there are, the end. */
+const char *pare__floats_name(const pare_run *run, size_t i)
+{
+    return i < run->plan->linears ? run->settled.linear[i].packed.name : outside(run, i).name;
+}
+
+/* Where i lies. */
 static uint64_t place_of(const pare_run *run, size_t i)
 {
     uint64_t at = 0;
     for (size_t j = 0; j < i; j++)
-        if (pare_plan_trains(run->plan, &run->settled.linear[j]))
+        if (pare__floats_count(run, j) > 0)
             at += weight_bytes(run, j) + step_bytes(run, j);
     return at;
+}
+
+static uint64_t all_bytes(const pare_run *run)
+{
+    return place_of(run, run->plan->linears + PARE_MODEL_LEAVES);
 }
 
 pare_status pare__floats_look(pare_run *run, const char *name, pare_run_floats *out)
 {
     struct stat st;
     PARE_TRY(open_floats(run, name, false, out, &st));
-    const uint64_t all = place_of(run, run->plan->linears), bytes = (uint64_t)st.st_size;
+    const uint64_t all = all_bytes(run), bytes = (uint64_t)st.st_size;
     return bytes >= all ? PARE_OK
                         : pare_fail(run->cx, PARE_EFORMAT,
                                     "%s: has %llu bytes here and %llu where process 0 wrote it: do "
@@ -115,7 +141,7 @@ pare_status pare__floats_get(pare_run *run, const pare_run_floats *f, size_t i, 
     }
     return same ? PARE_OK
                 : pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
-                            f->path, run->settled.linear[i].packed.name);
+                            f->path, pare__floats_name(run, i));
 }
 
 pare_status pare__floats_sync(pare_run *run, const pare_run_floats *f)
@@ -125,8 +151,7 @@ pare_status pare__floats_sync(pare_run *run, const pare_run_floats *f)
 
 pare_status pare__floats_map(pare_run *run, pare_run_floats *f)
 {
-    return pare_file_map_shared(run->cx, f->fd, f->path, place_of(run, run->plan->linears),
-                                &f->map);
+    return pare_file_map_shared(run->cx, f->fd, f->path, all_bytes(run), &f->map);
 }
 
 const float *pare__floats_at(const pare_run *run, const pare_run_floats *f, size_t i)

@@ -3,6 +3,7 @@
  *
  * F32, those linears of the plan that are trained, in its order: each n * k weights and, where its
  * codes are trained (pare_plan_aware), the scales [n, groups] and zero points [n, groups] of them.
+ * Behind them, once trained, matrices outside the blocks.
  * In front of the training such weights are masters, behind it values of codes. The journal has
  * hashes of all: a file is worth what its hashes say. Files go when the job is done. */
 #ifndef PARE_COMPRESS_RUN_RUN_FLOATS_H
@@ -32,7 +33,8 @@ PARE_CHECKED pare_status pare__floats_look(pare_run *run, const char *name, pare
 void pare__floats_close(pare_run_floats *f);
 
 /* Linear i of the plan, w [n, k] and `steps` (pare_plan_steps; NULL where there are none): written,
- * with the hash of its bytes; and read, when they still have that hash, else PARE_EFORMAT. */
+ * with the hash of its bytes; and read, when they still have that hash, else PARE_EFORMAT. Behind
+ * the linears, i counts on: leaf j of the model (pare_plan_outside) is linears + j. */
 PARE_CHECKED pare_status pare__floats_put(pare_run *run, const pare_run_floats *f, size_t i,
                                           const float *w, const float *steps, uint8_t hash[16]);
 PARE_CHECKED pare_status pare__floats_get(pare_run *run, const pare_run_floats *f, size_t i,
@@ -41,7 +43,11 @@ PARE_CHECKED pare_status pare__floats_get(pare_run *run, const pare_run_floats *
 /* What was written is on the disk. */
 PARE_CHECKED pare_status pare__floats_sync(pare_run *run, const pare_run_floats *f);
 
-/* Maps the file; then where linear i of the plan lies. PARE_EIO, PARE_ENOMEM. */
+/* Weights of i (0: it is not trained), and its name. */
+size_t pare__floats_count(const pare_run *run, size_t i);
+const char *pare__floats_name(const pare_run *run, size_t i);
+
+/* Maps the file; then where i lies. PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__floats_map(pare_run *run, pare_run_floats *f);
 const float *pare__floats_at(const pare_run *run, const pare_run_floats *f, size_t i);
 

@@ -6,6 +6,7 @@
 
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_outside.h"
 #include "compress/run/run_training.h"
 #include "quant/matrix_error.h"
 
@@ -24,12 +25,13 @@ void pare__front_walk(pare_run *run, bool front)
                                     .kinds = plan->kinds,
                                     .expert_kinds = plan->expert_kinds,
                                     .calibrated = plan->calibrated && !plan->kept.used};
-    else if (front)
+    else if (front) /* with all blocks done, only the training is left, which needs no waves */
         run->walk = (pare_run_walk){.front = true,
                                     .end = at,
                                     .kinds = at ? plan->kinds : none,
                                     .expert_kinds = at ? plan->expert_kinds : none,
-                                    .calibrated = pare_plan_looks_first(plan)};
+                                    .calibrated = pare_plan_looks_first(plan) &&
+                                                  run->units.found < plan->out.blocks};
     else
         run->walk = (pare_run_walk){.begin = at + 1,
                                     .end = plan->recipe.steps,
@@ -42,22 +44,24 @@ void pare__front_walk(pare_run *run, bool front)
 /* --- what an earlier run left ------------------------------------------------------------------
  */
 
-/* Reads what is kept of linear i into w [n, k], and its steps into `scratch`. */
+/* Reads what is kept of i into w [n, k], and its steps into `scratch`. */
 static pare_status get(pare_run *run, const pare_run_floats *f, const pare_unit_result *unit,
                        size_t i, float *w, float **steps)
 {
-    const pare_plan_linear *const l = &run->settled.linear[i];
-    PARE_TRY(pare__aware_steps_take(run, l, steps));
-    return pare__floats_get(run, f, i, w, *steps, pare__floats_hash(unit, l->packed.name));
+    *steps = NULL;
+    if (i < run->plan->linears)
+        PARE_TRY(pare__aware_steps_take(run, &run->settled.linear[i], steps));
+    return pare__floats_get(run, f, i, w, *steps,
+                            pare__floats_hash(unit, pare__floats_name(run, i)));
 }
 
 /* Only looks at it. */
 static pare_status look(pare_run *run, const pare_run_floats *f, const pare_unit_result *unit,
                         size_t i)
 {
-    const pare_packed_linear *const l = &run->settled.linear[i].packed;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    float *const w = pare_arena_take_raw(&run->scratch, l->n * l->k, sizeof *w), *steps;
+    float *const w = pare_arena_take_raw(&run->scratch, pare__floats_count(run, i), sizeof *w),
+                 *steps;
     const pare_status s = w ? get(run, f, unit, i, w, &steps) : PARE_ENOMEM;
     pare_arena_rewind(&run->scratch, mark);
     return s;
@@ -66,8 +70,9 @@ static pare_status look(pare_run *run, const pare_run_floats *f, const pare_unit
 static pare_status check_trained(pare_run *run)
 {
     const size_t blocks = run->plan->out.blocks;
-    for (size_t i = 0; i < run->plan->linears && run->units.found > blocks; i++) {
-        if (!pare_plan_trains(run->plan, &run->settled.linear[i]))
+    const size_t all = run->plan->linears + PARE_MODEL_LEAVES;
+    for (size_t i = 0; i < all && run->units.found > blocks; i++) {
+        if (pare__floats_count(run, i) == 0)
             continue;
         const pare_status s = look(run, &run->trained, &run->units.result[blocks], i);
         if (s == PARE_EFORMAT) {
@@ -168,6 +173,7 @@ pare_status pare__front_source(pare_run *run)
         to->data = pare__floats_at(run, &run->trained, i);
     }
     run->source.block = block;
+    pare__outside_source(run);
     return PARE_OK;
 }
 

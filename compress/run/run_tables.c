@@ -49,9 +49,9 @@ pare_status pare__run_head_inputs(pare_run *run)
 /* --- codes -------------------------------------------------------------------------------------
  */
 
-static const pare_linear *original_of(const pare_run *run, const pare_plan_table *t)
+static const pare_linear *source_of(const pare_run *run, const pare_plan_table *t)
 {
-    return t->which == PARE_TABLE_HEAD ? &run->model.head : &run->model.embed;
+    return t->which == PARE_TABLE_HEAD ? &run->source.head : &run->source.embed;
 }
 
 /* Statistics for a step that goes by them, or NULL; where they say too little, its plain form. */
@@ -124,11 +124,11 @@ static pare_status quantize(pare_run *run, const pare_plan_table *t, pare_linear
     pare_ctx_progress(run->cx, "quantizing embeddings and head", 0, 1);
     const pare_site_stats *const stats = stats_for(run, t, r);
     const float *const h = stats && !stats->identity ? stats->h : NULL;
-    pare_linear_to_f32(run->cx, original_of(run, t), w);
+    pare_linear_to_f32(run->cx, source_of(run, t), w);
     PARE_TRY(pack(run, t, stats, w, &codes, &planes, r));
     PARE_TRY(pare_packed_view(run->cx, &run->scratch, &t->packed, planes.plane, &view));
     pare_linear_to_f32(run->cx, &view, q);
-    pare_linear_to_f32(run->cx, original_of(run, t), w); /* the pass may have changed it */
+    pare_linear_to_f32(run->cx, source_of(run, t), w); /* the pass may have changed it */
     PARE_TRY(pare__run_coarse(run, &t->packed, &codes, w, q, h, r));
     pare_matrix_errors(run->cx, w, q, w, h, n, k, error);
     PARE_TRY(pare__run_planes_put(run, &planes, t->packed.name, r->hash));

@@ -7,6 +7,7 @@
 #include "compress/run/run_aware.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_original.h"
+#include "compress/run/run_outside.h"
 #include "compress/run/run_team.h"
 #include "compress/run/run_training.h"
 #include "runtime/machine.h"
@@ -49,19 +50,23 @@ static const pare_plan_linear *linear_of(const pare_run *run, size_t block, cons
 
 static bool is_trained(void *self, size_t block, const pare_leaf *leaf)
 {
-    return linear_of(self, block, leaf) != NULL;
+    const pare_run *const run = self;
+    return block == PARE_OUTSIDE ? leaf->linear && run->plan->train.embeddings
+                                 : linear_of(run, block, leaf) != NULL;
 }
 
 static bool is_aware(void *self, size_t block, const pare_leaf *leaf, pare_grid *grid)
 {
     const pare_run *const run = self;
     const pare_plan_linear *const l = linear_of(run, block, leaf);
+    if (!l)
+        return false;
     *grid = pare_plan_grid(run->plan, l);
     return pare_plan_aware(run->plan, l);
 }
 
-/* Does something with each leaf and the linear of the plan that it is; `aware` is NULL where it has
- * no codes in place, and so are `steps`. */
+/* Does something with each leaf of a block and the linear of the plan that it is; `aware` is NULL
+ * where it has no codes in place, and so are `steps`. */
 typedef pare_status leaf_act(training *t, size_t i, pare_trained *leaf, pare_aware *aware,
                              float *steps);
 
@@ -81,6 +86,29 @@ static pare_status each_leaf(training *t, leaf_act *act)
                     steps);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+/* What is trained of leaf i outside the blocks, or NULL: it stands behind those of the blocks. */
+static pare_trained *leaf_outside(const training *t, size_t i)
+{
+    const pare_run *const run = t->run;
+    size_t at = 0;
+    for (size_t j = 0; j < run->plan->linears + i; j++)
+        at += pare__floats_count(run, j) > 0;
+    return pare__floats_count(run, run->plan->linears + i) > 0 ? &t->trainee.leaf[at] : NULL;
+}
+
+/* From here on they are what will be stored. */
+static pare_status round_outside(training *t)
+{
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_leaf is = pare_plan_outside(t->run->plan, &t->run->model, i);
+        const pare_mark mark = pare_arena_mark(&t->run->scratch);
+        if (is.linear)
+            PARE_TRY(pare__outside_round(t->run, &is, leaf_outside(t, i)->value));
+        pare_arena_rewind(&t->run->scratch, mark);
     }
     return PARE_OK;
 }
@@ -248,6 +276,21 @@ static pare_status write_leaf(training *t, size_t i, pare_trained *leaf, pare_aw
     return pare__floats_put(run, &run->trained, i, leaf->read, steps, k->hash);
 }
 
+static pare_status write_outside(training *t, pare_unit_result *unit)
+{
+    pare_run *const run = t->run;
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_trained *const leaf = leaf_outside(t, i);
+        if (!leaf)
+            continue;
+        pare_kept_hash *const k = &unit->kept[unit->kept_count++];
+        k->name = pare__floats_name(run, run->plan->linears + i);
+        PARE_TRY(pare__floats_put(run, &run->trained, run->plan->linears + i, leaf->value, NULL,
+                                  k->hash));
+    }
+    return PARE_OK;
+}
+
 static pare_status train(training *t)
 {
     pare_run *const run = t->run;
@@ -257,6 +300,7 @@ static pare_status train(training *t)
     PARE_TRY(take_student(t));
     PARE_TRY(find_state(t));
     PARE_TRY(run_steps(t));
+    PARE_TRY(round_outside(t));
     const pare_status s = measure(t, PARE__PHASE_AFTER, &r->kl_after, &r->nll_after);
     if (s == PARE_EINTERRUPTED && t->state.at.steps > t->begun)
         PARE_TRY(save_state(t));
@@ -271,6 +315,7 @@ static pare_status train(training *t)
         return PARE_ENOMEM;
     *unit->training = *r;
     PARE_TRY(each_leaf(t, write_leaf));
+    PARE_TRY(write_outside(t, unit));
     PARE_TRY(pare__run_commit(run, unit));
     run->training = unit->training;
     return PARE_OK;

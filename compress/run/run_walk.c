@@ -86,7 +86,7 @@ static pare_status start_waves(pare_run *run)
 /* The inputs of the first block. */
 static pare_status fill_wave(pare_run *run, pare_wave *wave)
 {
-    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, wave, &run->model, run->data.tokens.id));
+    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, wave, &run->source, run->data.tokens.id));
     return pare__rotate_wave(run, wave);
 }
 

@@ -78,18 +78,23 @@ static inline pare_status run_listening(listener *l, const char *output)
                    NULL);
 }
 
-/* Turns a byte in the middle of a file around. */
-static inline void damage(const char *name)
+/* Turns the byte of a file around that has this share of it in front. */
+static inline void damage_at(const char *name, double share)
 {
     FILE *const f = fopen(job_path(&place, name), "r+");
     ck_assert_ptr_nonnull(f);
     ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
-    const long half = ftell(f) / 2;
-    ck_assert_int_eq(fseek(f, half, SEEK_SET), 0);
+    const long at = (long)(share * (double)(ftell(f) - 1));
+    ck_assert_int_eq(fseek(f, at, SEEK_SET), 0);
     const int was = fgetc(f);
-    ck_assert_int_eq(fseek(f, half, SEEK_SET), 0);
+    ck_assert_int_eq(fseek(f, at, SEEK_SET), 0);
     ck_assert_int_eq(fputc(was ^ 0xff, f), was ^ 0xff);
     ck_assert_int_eq(fclose(f), 0);
+}
+
+static inline void damage(const char *name)
+{
+    damage_at(name, .5);
 }
 
 #endif

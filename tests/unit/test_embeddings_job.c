@@ -1,0 +1,236 @@
+/* Jobs that train the embeddings and the head, too: what was trained is what is stored, and what
+ * steps behind the training see. */
+#include <math.h>
+
+#include "formats/hash.h"
+#include "tests/unit/job_train.h"
+
+#define EMBED "model.embed_tokens"
+#define ON    ", embeddings: true}\n"
+
+/* In place of the default model. */
+static void make(bool tied, pare_dtype dtype)
+{
+    teardown();
+    tiny_model m = tiny_model_default();
+    m.tied = tied;
+    m.dtype = dtype;
+    place = job_make(&m);
+}
+
+/* With data enough to gain on windows that nobody trained on. */
+static void long_recipe(const char *more)
+{
+    char text[1024];
+    ck_assert(
+        tiny_tokens_write(job_path(&place, "many.i32"), tiny_model_default().vocab, 64 * 112, 4));
+    (void)snprintf(text, sizeof text,
+                   HEAD "calibration: {tokens: many.i32, samples: 96, window: 64}\npasses:\n"
+                        "  - gptq: {bits: 2, group: 32}\n"
+                        "  - distill: {aware: true, tokens: 6144, batch: 4, rate: 1e-3, save: 0%s",
+                   more);
+    job_recipe(&place, text);
+}
+
+/* Values of a table of an artifact or model, as many as its matrix has. */
+static float *table_of(pare_ctx *cx, pare_arena *a, const char *output, bool head, size_t *count)
+{
+    pare_checkpoint ck;
+    pare_model m;
+    ck_assert_int_eq(pare_checkpoint_open(cx, a, job_path(&place, output), &ck), PARE_OK);
+    ck_assert_int_eq(pare_model_load(cx, a, &ck, &m), PARE_OK);
+    const pare_linear *const w = head ? &m.head : &m.embed;
+    *count = w->n * w->k;
+    float *const x = PARE_NEW(a, float, *count);
+    ck_assert_ptr_nonnull(x);
+    pare_linear_to_f32(cx, w, x);
+    pare_checkpoint_close(&ck);
+    return x;
+}
+
+/* Root mean square difference of a table of two models. */
+static double apart(const char *first, const char *second, bool head)
+{
+    pare_ctx cx;
+    pare_arena a;
+    size_t n, m;
+    double sum = 0;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    const float *const x = table_of(&cx, &a, first, head, &n), *const y = table_of(&cx, &a, second,
+                                                                                   head, &m);
+    ck_assert_uint_eq(n, m);
+    for (size_t i = 0; i < n; i++)
+        sum += pow((double)x[i] - (double)y[i], 2);
+    pare_arena_release(&a);
+    return sqrt(sum / (double)n);
+}
+
+static const struct {
+    bool tied;
+    pare_dtype dtype;
+} shapes[] = {{false, PARE_F16}, {true, PARE_F16}, {true, PARE_BF16}, {false, PARE_F32}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* They gain, and the artifact predicts what the training measured at its end. */
+START_TEST(embeddings_that_were_trained_are_stored)
+{
+    make(shapes[_i].tied, shapes[_i].dtype);
+    long_recipe("}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "without"}, NULL), PARE_OK);
+    ck_assert_double_eq(apart("model", "without", false), 0);
+    long_recipe(ON);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    const double after = figure("one", "training", "kl_after");
+    ck_assert_double_eq(figure("one", "training", "kl_before"),
+                        figure("without", "training", "kl_before"));
+    ck_assert_double_lt(after, .98 * figure("without", "training", "kl_after"));
+    ck_assert_double_eq_tol(figure("one", "kl", "mean"), after, .02 * after);
+    for (int head = 0; head < 2; head++) {
+        ck_assert_double_gt(apart("model", "one", head), 1e-3);
+        ck_assert_double_lt(apart("model", "one", head), .1);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *at, *broken, *told;
+} stops[] = {
+    {"step 3 of", NULL, "continues after step 3 of 4"},
+    {"after training", NULL, "training is done; 0 of 2 blocks are written"},
+    {"after training", "two.partial/trained.f32", "they are trained again"},
+    {"evaluat", NULL, "training is done; 2 of 2 blocks are written"},
+};
+enum { STOPS = sizeof stops / sizeof *stops };
+
+#define BETWEEN                                                                                    \
+    "  - wanda: {pattern: 2:4}\n"                                                                  \
+    "  - distill: {tokens: 1024, batch: 4, rate: 3e-3, save: 0" ON "  - gptq: {bits: 4, group: "   \
+    "32}\n"
+
+static void hear_step(void *self, size_t phase, const char *what)
+{
+    listener *const l = self;
+    (void)phase;
+    l->stop |= strstr(what, l->at) != NULL;
+}
+
+static pare_status run_stopping(listener *l)
+{
+    const pare_events events = {hear, l};
+    const job_opts opts = {
+        .output = "two", .events = &events, .step = hear_step, .self = l, .interrupt = &l->stop};
+    return job_run(&place, opts, NULL);
+}
+
+START_TEST(a_job_that_was_stopped_goes_on_to_the_same_bytes)
+{
+    listener stop = {.at = stops[_i].at}, again = {.wanted = stops[_i].told};
+    make(_i % 2, PARE_F16);
+    recipe(BETWEEN);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one", .threads = 3}, NULL), PARE_OK);
+    ck_assert_double_gt(apart("model", "one", false), 1e-3);
+    ck_assert_int_eq(run_stopping(&stop), PARE_EINTERRUPTED);
+    if (stops[_i].broken) /* in the last matrix: the head, or the embeddings */
+        damage_at(stops[_i].broken, 1);
+    ck_assert_int_eq(run_listening(&again, "two"), PARE_OK);
+    ck_assert_msg(again.heard, "nothing says \"%s\"", stops[_i].told);
+    job_check_same(&place, "one", "two");
+}
+END_TEST
+
+/* A quantizer of the tables takes what was trained. */
+START_TEST(tables_are_quantized_as_they_were_trained)
+{
+    const double near = 2e-3; /* codes of 8 bits */
+    make(false, PARE_F16);
+    recipe(BETWEEN);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "floats"}, NULL), PARE_OK);
+    recipe(BETWEEN "embeddings: {rtn: {bits: 8, group: 32}}\nhead: {rtn: {bits: 8, group: 32}}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "codes"}, NULL), PARE_OK);
+    for (int head = 0; head < 2; head++) {
+        ck_assert_double_lt(apart("floats", "codes", head), near);
+        ck_assert_double_gt(apart("model", "codes", head), 2 * near);
+    }
+}
+END_TEST
+
+/* The table of the model becomes that of an artifact, in the same type. */
+static void move_table(const char *from)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck[2];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, "model"), &ck[0]), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, from), &ck[1]), PARE_OK);
+    const pare_tensor *const to = pare_checkpoint_find(&ck[0], EMBED ".weight"),
+                             *const is = pare_checkpoint_find(&ck[1], EMBED ".weight");
+    ck_assert(to && is && to->bytes == is->bytes && to->dtype == is->dtype);
+    const int fd = open(job_path(&place, "model/model.safetensors"), O_RDWR);
+    const off_t at = (off_t)((const unsigned char *)to->data - ck[0].file[0].data);
+    ck_assert_int_eq(pwrite(fd, is->data, (size_t)is->bytes, at), (ssize_t)is->bytes);
+    ck_assert_int_eq(close(fd), 0);
+    pare_checkpoint_close(&ck[0]);
+    pare_checkpoint_close(&ck[1]);
+    pare_arena_release(&a);
+}
+
+/* Codes of a linear that reads the first block's inputs. */
+static void codes_of_query(const char *output, uint8_t hash[16])
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_model m;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, output), &ck), PARE_OK);
+    ck_assert_int_eq(pare_model_load(&cx, &a, &ck, &m), PARE_OK);
+    const pare_linear *const q = &m.block[0].linear[PARE_ROLE_Q];
+    float *const w = PARE_NEW(&a, float, q->n * q->k);
+    ck_assert(w && q->bits == 3);
+    pare_linear_to_f32(&cx, q, w);
+    pare_xxh3(w, q->n * q->k * sizeof *w, hash);
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+}
+
+#define QUERY "  - gptq: {bits: 3, group: 32, targets: [\"*.0.self_attn.q_proj\"]}\n"
+#define EVEN  .sets = {"calibration.token_weights=even"}, .set_count = 1
+
+/* GPTQ behind the training sees inputs that come from trained embeddings: of the first block's
+ * queries, which are not trained, it makes what it makes of a model that has these embeddings. */
+START_TEST(steps_behind_see_trained_embeddings)
+{
+    uint8_t trained[16], plain[16], moved[16];
+    make(true, PARE_F16);
+    recipe("  - wanda: {pattern: 2:4, targets: [\"*.v_proj\"]}\n"
+           "  - distill: {tokens: 1024, batch: 4, rate: 3e-2, save: 0" ON QUERY);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one", EVEN}, NULL), PARE_OK);
+    recipe(QUERY);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain", EVEN}, NULL), PARE_OK);
+    move_table("one");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "moved", EVEN}, NULL), PARE_OK);
+    codes_of_query("one", trained);
+    codes_of_query("plain", plain);
+    codes_of_query("moved", moved);
+    ck_assert_mem_eq(trained, moved, sizeof moved);
+    ck_assert_mem_ne(trained, plain, sizeof plain);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("embeddings_job");
+    TCase *const t = tcase_create("embeddings_job");
+    tcase_set_timeout(t, 240);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, embeddings_that_were_trained_are_stored, 0, SHAPES);
+    tcase_add_loop_test(t, a_job_that_was_stopped_goes_on_to_the_same_bytes, 0, STOPS);
+    tcase_add_test(t, tables_are_quantized_as_they_were_trained);
+    tcase_add_test(t, steps_behind_see_trained_embeddings);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
