@@ -95,6 +95,7 @@ typedef struct pare_training_result {
     size_t steps;
     uint64_t tokens;
     size_t aware;                 /* linears with their codes in place; not in the journal */
+    bool embeddings;              /* trained, too; likewise */
     double seconds;               /* not part of the manifest */
     double kl_before, kl_after;   /* mean, from the teacher, on windows held out; below 0: none */
     double nll_before, nll_after; /* mean of -ln p of the next token, on the same */

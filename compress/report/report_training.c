@@ -9,6 +9,8 @@ void pare_report_training(pare_json_writer *w, const pare_training_result *t)
     pare_json_put_integer(w, "steps", (int64_t)t->steps);
     pare_json_put_integer(w, "tokens", (int64_t)t->tokens);
     pare_json_put_integer(w, "aware_linears", (int64_t)t->aware);
+    if (t->embeddings)
+        pare_json_put_bool(w, "embeddings", true);
     pare_json_put_finite(w, "seconds", t->seconds);
     if (t->kl_after >= 0) {
         pare_json_put_finite(w, "kl_before", t->kl_before);
@@ -65,6 +67,8 @@ static void put_summary(pare_text_out *t, const pare_training_result *r)
         pare__text_put(t,
                        " %zu linear%s had %s codes in place: what was trained is what is stored.",
                        r->aware, pare_plural(r->aware), r->aware == 1 ? "its" : "their");
+    if (r->embeddings)
+        pare__text_put(t, " Embeddings and head were trained, too.");
 }
 
 void pare__report_training_card(pare_text_out *t, const pare_report *r)

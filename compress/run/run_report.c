@@ -205,8 +205,10 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     const pare_calibration *const c = &plan->recipe.calibration;
     const double start = pare_seconds();
     pare_report *const r = &out->report;
-    if (run->training)
+    if (run->training) {
         run->training->aware = pare_plan_aware_linears(plan);
+        run->training->embeddings = plan->train.embeddings;
+    }
     *r = (pare_report){
         .model = plan->model_path,
         .original = plan->original_path,

@@ -104,7 +104,7 @@ kv_cache: {method: kvquant}'
         below 2 "rtn int2"
         most=$(awk "BEGIN { print .9 * $kl }")
         recipe '  - rtn: {bits: 2, group: 32}
-  - distill: {aware: true, tokens: 4096, batch: 4, rate: 1e-3}'
+  - distill: {aware: true, embeddings: true, tokens: 4096, batch: 4, rate: 1e-3}'
         run compress recipe.yaml --restart
         below "$most" "distill"
         case $name in
@@ -138,6 +138,18 @@ kv_cache: {method: kvquant}'
         ;;
     esac
     case $name in
+    gpt2) # the embeddings of positions, too
+        recipe '  - rtn: {bits: 2, group: 32}
+  - distill: {aware: true, embeddings: true, tokens: 4096, batch: 4, rate: 1e-3}'
+        run compress recipe.yaml --restart
+        after=$(sed -n 's/.*"kl_after": *\([-0-9.e+]*\).*/\1/p' out/run.json)
+        awk "BEGIN { exit !($after < .25 * $(sed -n 's/.*"kl_before": *\([-0-9.e+]*\).*/\1/p' out/run.json)) }"
+        below "$after" "distill with embeddings" # of all windows; those held out are the last
+        run_any diff model out
+        for table in wte wpe; do
+            grep -q "^transformer.$table .* F16$" log.txt || { cat log.txt; echo "e2e.families: $table did not move"; exit 1; }
+        done
+        ;;
     gpt_oss)
         refuses "weights do not sum to 1, so that no bias shifts it" '  - outlier_suppression: {}
   - rtn: {bits: 8, group: 32}'

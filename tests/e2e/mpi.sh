@@ -129,7 +129,7 @@ recipe aware "  - gptq: {bits: 4, group: 32}
   - distill: {$train, aware: true, moments: 8bit}"
 recipe ternary "  - ternary: {}
   - distill: {$train, aware: true, ce: 1, hidden: 1, lambda: 0.6}" ', token_weights: even'
-recipe top "  - distill: {$train, kl: 1, ce: 1, teacher_top: 8, precision: bf16}
+recipe top "  - distill: {$train, kl: 1, ce: 1, teacher_top: 8, precision: bf16, embeddings: true}
   - rtn: {bits: 4, group: 32}"
 for name in taught aware ternary top; do
     alone $name

@@ -80,7 +80,7 @@ pare: 1
 model: demo/hedge/
 output: chained
 calibration: {text: [demo/calibration.txt], samples: 4, window: 64}
-passes: [{channels: {ratio: 0.2}}, {rtn: {bits: 4, group: 32}}]
+passes: [{channels: {ratio: 0.2}}, {distill: {tokens: 256, batch: 2, embeddings: true}}, {rtn: {bits: 4, group: 32}}]
 kv_cache: {method: int8}
 END
 put plan plan chain.yaml --format json

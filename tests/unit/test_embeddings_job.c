@@ -72,6 +72,20 @@ static const struct {
 } shapes[] = {{false, PARE_F16}, {true, PARE_F16}, {true, PARE_BF16}, {false, PARE_F32}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
+static bool tells(const char *file, const char *text)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char *all;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_file_read(&cx, &a, job_path(&place, file), 1 << 24, &all, &len), PARE_OK);
+    const bool found = strstr(all, text) != NULL;
+    pare_arena_release(&a);
+    return found;
+}
+
 /* They gain, and the artifact predicts what the training measured at its end. */
 START_TEST(embeddings_that_were_trained_are_stored)
 {
@@ -86,6 +100,9 @@ START_TEST(embeddings_that_were_trained_are_stored)
                         figure("without", "training", "kl_before"));
     ck_assert_double_lt(after, .98 * figure("without", "training", "kl_after"));
     ck_assert_double_eq_tol(figure("one", "kl", "mean"), after, .02 * after);
+    ck_assert(tells("one/README.md", "Embeddings and head were trained, too."));
+    ck_assert(tells("one/run.json", "\"embeddings\": true,"));
+    ck_assert(!tells("without/run.json", "\"embeddings\": true,"));
     for (int head = 0; head < 2; head++) {
         ck_assert_double_gt(apart("model", "one", head), 1e-3);
         ck_assert_double_lt(apart("model", "one", head), .1);
