@@ -20,28 +20,38 @@ static bool is_uniform(const pare_aware *t)
     return pare_encodings[t->grid.encoding].uniform;
 }
 
+typedef struct rows_job {
+    pare_aware *t;
+    const pare_kernels *kernels;
+} rows_job;
+
 /* Calls `act` on each group of rows begin .. end - 1: its first weight, how many, its place. */
-static void each_group(const pare_aware *t, size_t begin, size_t end,
-                       void (*act)(const pare_aware *t, size_t at, size_t count, size_t group))
+static void each_group(const rows_job *job, size_t begin, size_t end,
+                       void (*act)(const rows_job *job, size_t at, size_t count, size_t group))
 {
-    const pare_codes *const c = &t->codes;
-    const size_t width = t->grid.group ? t->grid.group : c->k;
+    const pare_codes *const c = &job->t->codes;
+    const size_t width = job->t->grid.group ? job->t->grid.group : c->k;
     for (size_t i = begin; i < end; i++)
         for (size_t g = 0; g < c->groups; g++) {
             const size_t first = g * width, left = c->k - first;
-            act(t, i * c->k + first, left < width ? left : width, i * c->groups + g);
+            act(job, i * c->k + first, left < width ? left : width, i * c->groups + g);
         }
 }
 
 /* --- forward -----------------------------------------------------------------------------------
  */
 
-static void round_group(const pare_aware *t, size_t at, size_t count, size_t group)
+static void round_group(const rows_job *job, size_t at, size_t count, size_t group)
 {
+    const pare_aware *const t = job->t;
     const pare_codes *const c = &t->codes;
     const float s = c->scales[group];
     const uint8_t z = c->zeros[group];
-    for (size_t j = at; j < at + count; j++) {
+    if (is_uniform(t))
+        job->kernels->round_codes(c->codes + at, t->master->value + at, count, s, z, t->grid.bits);
+    for (size_t j = at; is_uniform(t) && j < at + count; j++)
+        t->seen[j] = pare_grid_value(c->codes[j], s, z);
+    for (size_t j = at; !is_uniform(t) && j < at + count; j++) {
         c->codes[j] = pare_grid_encode(&t->grid, 0, t->master->value[j], s, z);
         t->seen[j] = pare_grid_decode(&t->grid, 0, c->codes[j], s, z);
     }
@@ -68,15 +78,16 @@ pare_status pare_aware_round(pare_ctx *cx, pare_aware *t)
             c->scales[i] = stored(t->step->value[i]);
     else
         PARE_TRY(pare_scales_fit(cx, &t->grid, t->master->value, NULL, c->n, c->k, c));
-    pare_parallel(cx, c->n, ROWS_PER_CHUNK, round_rows, t);
+    pare_parallel(cx, c->n, ROWS_PER_CHUNK, round_rows, &(rows_job){t, &cx->kernels});
     return PARE_OK;
 }
 
 /* --- backward ----------------------------------------------------------------------------------
  */
 
-static void undo_group(const pare_aware *t, size_t at, size_t count, size_t group)
+static void undo_group(const rows_job *job, size_t at, size_t count, size_t group)
 {
+    const pare_aware *const t = job->t;
     const pare_codes *const c = &t->codes;
     const unsigned top = (1u << t->grid.bits) - 1;
     const double most = t->grid.symmetric ? top / 2 : top;
@@ -103,7 +114,7 @@ static void undo_rows(void *arg, size_t begin, size_t end, size_t worker)
 void pare_aware_gradient(const pare_ctx *cx, pare_aware *t)
 {
     if (is_uniform(t))
-        pare_parallel(cx, t->codes.n, ROWS_PER_CHUNK, undo_rows, t);
+        pare_parallel(cx, t->codes.n, ROWS_PER_CHUNK, undo_rows, &(rows_job){t, &cx->kernels});
 }
 
 /* The step nearest to `to` that has the sign of `from`, at least half and at most twice as large.
@@ -116,8 +127,9 @@ static float within(float to, float from)
 }
 
 /* Masters go with their step, so that its move alone changes no code, but for rounding. */
-static void carry_group(const pare_aware *t, size_t at, size_t count, size_t group)
+static void carry_group(const rows_job *job, size_t at, size_t count, size_t group)
 {
+    const pare_aware *const t = job->t;
     const float from = t->codes.scales[group], to = stored(t->step->value[group]);
     for (size_t j = at; from != 0 && to != from && j < at + count; j++)
         t->master->value[j] *= to / from;
@@ -134,6 +146,6 @@ pare_status pare_aware_follow(pare_ctx *cx, pare_aware *t)
     for (size_t i = 0; is_uniform(t) && i < t->step->count; i++)
         t->step->value[i] = within(t->step->value[i], t->codes.scales[i]);
     if (t->compensated)
-        pare_parallel(cx, t->codes.n, ROWS_PER_CHUNK, carry_rows, t);
+        pare_parallel(cx, t->codes.n, ROWS_PER_CHUNK, carry_rows, &(rows_job){t, &cx->kernels});
     return pare_aware_round(cx, t);
 }

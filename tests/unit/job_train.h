@@ -84,7 +84,8 @@ static inline void damage_at(const char *name, double share)
     FILE *const f = fopen(job_path(&place, name), "r+");
     ck_assert_ptr_nonnull(f);
     ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
-    const long at = (long)(share * (double)(ftell(f) - 1));
+    const long size = ftell(f), wanted = (long)(share * (double)size);
+    const long at = wanted < size ? wanted : size - 1;
     ck_assert_int_eq(fseek(f, at, SEEK_SET), 0);
     const int was = fgetc(f);
     ck_assert_int_eq(fseek(f, at, SEEK_SET), 0);

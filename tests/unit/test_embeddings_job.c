@@ -156,6 +156,33 @@ START_TEST(a_job_that_was_stopped_goes_on_to_the_same_bytes)
 }
 END_TEST
 
+static void hear_weighing(void *weighs, const char *what, double done, double total)
+{
+    (void)done;
+    (void)total;
+    *(bool *)weighs |= strstr(what, "weighing tokens") != NULL;
+}
+
+/* With all blocks done, only the training is left: no calibration runs again. */
+START_TEST(a_training_that_goes_on_weighs_no_tokens)
+{
+    bool weighs = false;
+    listener stop = {.at = "step 1 of"};
+    const job_opts opts = {.output = "two", .report = hear_weighing, .self = &weighs};
+    recipe("  - gptq: {bits: 2, group: 32}\n"
+           "  - distill: {aware: true, tokens: 512, batch: 4, rate: 1e-3, save: 0}\n");
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    ck_assert_int_eq(job_run(&place, opts, NULL), PARE_OK);
+    ck_assert(!weighs);
+    ck_assert_int_eq(job_run(&place,
+                             (job_opts){.output = "one", .report = hear_weighing, .self = &weighs},
+                             NULL),
+                     PARE_OK);
+    ck_assert(weighs);
+    job_check_same(&place, "one", "two");
+}
+END_TEST
+
 /* A quantizer of the tables takes what was trained. */
 START_TEST(tables_are_quantized_as_they_were_trained)
 {
@@ -246,6 +273,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, embeddings_that_were_trained_are_stored, 0, SHAPES);
     tcase_add_loop_test(t, a_job_that_was_stopped_goes_on_to_the_same_bytes, 0, STOPS);
+    tcase_add_test(t, a_training_that_goes_on_weighs_no_tokens);
     tcase_add_test(t, tables_are_quantized_as_they_were_trained);
     tcase_add_test(t, steps_behind_see_trained_embeddings);
     suite_add_tcase(s, t);
