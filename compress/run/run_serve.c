@@ -21,7 +21,6 @@ static pare_status begin(pare_run *run, const pare_team_order *o)
     const size_t count = (size_t)o->tokens;
     run->settled.samples = (size_t)o->samples;
     run->settled.fresh = o->fresh; /* all decide alike what experts get too little */
-    run->units.found = run->front.found = (size_t)o->found;
     run->source = run->model;
     run->team.block = 0;
     int32_t *const id = PARE_NEW(run->a, int32_t, count);
@@ -137,6 +136,7 @@ static void turn_to(pare_run *run, const pare_plan *plan, const pare_team_order 
 {
     pare__walk_end(run);
     run->plan = plan;
+    run->units.found = run->front.found = (size_t)o->found; /* of the walk */
     if (o->keeps)
         pare__keep_walk(run, stage);
     else

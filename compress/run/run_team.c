@@ -157,7 +157,6 @@ void pare__team_stop(const pare_run *run, pare_status s)
 pare_status pare__team_begin(pare_run *run)
 {
     const size_t samples = run->settled.samples;
-    const size_t found = run->walk.front ? run->front.found : run->units.found;
     if (!leads(run))
         return PARE_OK;
     const size_t tokens = run->walk.calibrated ? samples * run->plan->window : 0;
@@ -173,7 +172,7 @@ pare_status pare__team_begin(pare_run *run)
                                  .samples = samples,
                                  .fresh = run->settled.fresh,
                                  .tokens = tokens,
-                                 .found = found});
+                                 .found = run->units.found});
     PARE_TRY(pare_world_agree(run->cx, PARE_OK)); /* there is room */
     if (tokens)
         pare_world_broadcast(run->cx, run->data.tokens.id, tokens * sizeof *run->data.tokens.id);

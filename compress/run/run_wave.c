@@ -172,8 +172,7 @@ pare_status pare__run_carry(pare_run *run, size_t block)
 pare_status pare__run_weigh(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
-    const size_t found = run->walk.front ? run->front.found : run->units.found;
-    if (!plan->token_weights || found >= plan->out.blocks)
+    if (!plan->token_weights || run->units.found >= plan->out.blocks)
         return PARE_OK;
     const double start = pare_seconds();
     pare_ctx_step(run->cx, PARE__PHASE_WEIGH, "weighing tokens by the loss");
