@@ -17,6 +17,7 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *scratch, const pare_job *j
     if (s == PARE_OK) {
         out->bytes = plan.settled.packed_bytes;
         out->bits_per_weight = plan.settled.bits_per_weight;
+        out->memory = plan.settled.memory.anonymous_bytes;
         out->known_once = pare_plan_known_once(&plan);
         s = pare_gate_of_bytes(scratch, &plan.recipe, out->bytes, &verdict);
     }

@@ -10,6 +10,7 @@ typedef struct pare_fallback_size {
     double bits_per_weight;
     const char *known_once; /* they are the most until then (pare_plan_known_once); or NULL */
     bool larger;            /* than is required */
+    uint64_t memory;        /* bytes that it allocates at most */
 } pare_fallback_size;
 
 /* Whether it writes nothing for certain. */
