@@ -125,29 +125,27 @@ static pare_status plan_attempt(const pare_jobs *b, const pare_job *job, attempt
 }
 
 /* What is larger than it may be gives way to the first fallback that is not. All of them must have
- * a plan, and each that may be tried counts for the memory. */
+ * a plan, and each that may be tried counts for memory and disk. */
 static pare_status take_fallback(const pare_jobs *b, const pare_job *job, attempt *at,
                                  pare_batch_plan_row *out)
 {
     const pare_recipe r = at->recipe;
     pare_fallback_size *size;
     pare_job next;
-    uint64_t memory = out->infeasible ? 0 : at->memory;
-    size_t first = r.fallbacks;
+    uint64_t memory = at->memory, disk = at->disk;
+    size_t first = 0;
     PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, &r, &size));
-    for (size_t i = r.fallbacks; i-- > 0;) {
-        if (pare_fallback_infeasible(&size[i]))
-            continue;
-        first = i;
-        memory = size[i].memory > memory ? size[i].memory : memory;
-    }
+    pare_plan_fallback_most(size, r.fallbacks, out->infeasible, &memory, &disk);
+    while (first < r.fallbacks && pare_fallback_infeasible(&size[first]))
+        first++;
     out->falls_back = out->infeasible && first < r.fallbacks;
     if (out->falls_back) {
         PARE_TRY(pare_job_fallback(b->a, job, &r.fallback[first], &next));
         next.plan_only = true;
         PARE_TRY(plan_attempt(b, &next, at));
     }
-    at->memory = memory > at->memory ? memory : at->memory;
+    at->memory = memory;
+    at->disk = disk;
     return PARE_OK;
 }
 

@@ -94,6 +94,11 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     if (s == PARE_OK)
         s = pare_plan_fallback_sizes(&cli->cx, &cli->arena, &chain.job[chain.jobs - 1],
                                      &plan[chain.jobs - 1].recipe, &size);
+    if (s == PARE_OK) { /* the job may come to any of them */
+        pare_settled *const settled = &plan[chain.jobs - 1].settled;
+        pare_plan_fallback_most(size, plan[chain.jobs - 1].recipe.fallbacks, false,
+                                &settled->memory.anonymous_bytes, &settled->disk_bytes);
+    }
     if (s == PARE_OK && cli->json)
         s = pare__plan_print_json(cli, plan, time, chain.jobs, size);
     for (size_t i = 0; i < chain.jobs && s == PARE_OK && !cli->json; i++) {
