@@ -228,10 +228,6 @@ double pare__plan_ziplm_flops(const pare_plan *plan);
 /* Operations that the statistics of all blocks take for a token. */
 double pare__plan_stats_flops(const pare_plan *plan);
 uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan);
-/* The same beside the allocator: the widest matrix of products, and what counting parts, and
- * eigenvectors by BLAS, leave in the process. */
-size_t pare__plan_structure_widest(const pare_plan *plan);
-uint64_t pare__plan_structure_outside(const pare_plan *plan);
 
 /* The shape of a tensor outside the blocks when the residual stream gets narrower. */
 void pare__plan_cut_global(const pare_plan *plan, pare_tensor *t);

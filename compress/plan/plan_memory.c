@@ -8,6 +8,7 @@
 #include "calib/wave.h"
 #include "compress/artifact/manifest.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_room.h"
 #include "compress/plan/plan_walks.h"
 #include "kernels/layout.h"
 #include "quant/correct.h"
@@ -495,6 +496,12 @@ static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
            (plan->ratios ? plan->linears * sizeof *plan->linear : 0) + walk_bytes(plan) +
            (pare_plan_looks_at_head(plan) ? pare_stats_bytes(&plan->model.config, 0, head_kinds)
                                           : 0);
+}
+
+uint64_t pare__plan_certain_bytes(const pare_ctx *cx, const pare_plan *plan,
+                                  const pare_settled *settled)
+{
+    return program_bytes + plan->data.tokenizer_bytes / 5 + tokens_bytes(cx, plan, settled);
 }
 
 uint64_t pare_plan_left_bytes(const pare_plan *plan)

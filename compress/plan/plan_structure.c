@@ -7,6 +7,7 @@
 #include "compress/passes/ziplm_step.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_reap.h"
+#include "compress/plan/plan_room.h"
 #include "compress/plan/plan_walks.h"
 #include "prune/slicegpt.h"
 #include "prune/ziplm.h"

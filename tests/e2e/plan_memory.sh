@@ -212,9 +212,9 @@ for passes in '[{slicegpt: {ratio: 0.25}}]' '[{ziplm: {ratio: 0.25}}]' '[{flap: 
 done
 
 # A fallback that takes more than the recipe, and what the attempt before it leaves.
-printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: [rtn: {bits: 2}]\n%s\n%s\n%s\n' "$demo/hedge" "$few" \
+printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: [gptq: {bits: 2, targets: "*.layers.0.*"}]\n%s\n%s\n%s\n' "$demo/hedge" "$few" \
     'evaluate: [kl: {text: evaluation.txt, window: 64, limit: 2}]' 'require: {kl: "<= 1e-9"}' \
-    'fallback: [{passes.0: {gptq: {bits: 2, targets: "*.layers.0.*"}}, calibration.window: 250}]' > recipe.yaml
+    'fallback: [{calibration.window: 250}]' > recipe.yaml
 head -c 3000 "$demo/evaluation.txt" > evaluation.txt
 rm -rf out
 plan=$(planned --threads 2) code=0
