@@ -58,6 +58,7 @@ typedef struct pare_batch_row {
     bool ran;                 /* in this call */
     bool anew;                /* what is there is older than --restart, which was not done yet */
     bool stays;               /* a job does not touch what is there without --restart */
+    bool damaged;             /* what is there is, so that it does not touch it at all */
     bool refused;             /* it is stale, and was tried: only --restart makes it anew */
     bool fallback;            /* with `strict`: a numeric fallback */
     char why[PARE_BATCH_WHY]; /* it failed; or empty */

@@ -22,6 +22,9 @@ bool pare__batch_stops(const pare_batch_row *r);
 /* Whether the model of a row is what the job before it writes. */
 bool pare__batch_has_job_model(const pare_jobs *b, const pare_batch_row *r);
 
+/* Whether a recipe has a step that searches for settings. */
+bool pare__batch_searches(const pare_recipe *r);
+
 /* Finished rows whose model another job has written anew since, or is to: they are stale.
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__batch_find_remade(const pare_jobs *b);

@@ -60,8 +60,10 @@ typedef enum found { NOTHING, WHOLE, AKIN, OTHER, DAMAGED } found;
 
 static found damaged(pare_batch_row *r, const char *name, const char *what)
 {
-    (void)snprintf(r->why, sizeof r->why, "its file %.120s is %s; --restart makes it anew", name,
-                   what);
+    (void)snprintf(
+        r->why, sizeof r->why,
+        "its file %.120s is %s; move the folder away, and the same command makes it anew", name,
+        what);
     return DAMAGED;
 }
 
@@ -97,7 +99,7 @@ static pare_status look_into(const pare_jobs *b, pare_batch_row *r, const char *
     return s;
 }
 
-static bool searches(const pare_recipe *r)
+bool pare__batch_searches(const pare_recipe *r)
 {
     bool does = false;
     for (size_t i = 0; i < r->steps; i++)
@@ -109,7 +111,7 @@ static bool searches(const pare_recipe *r)
  * budget puts what it came to into the output. */
 static char *recipe_of(const pare_jobs *b, const pare_batch_row *r)
 {
-    if (!searches(&r->job->recipe))
+    if (!pare__batch_searches(&r->job->recipe))
         return pare_path_join(b->a, r->output, "recipe.yaml");
     char *const store = pare_path_suffix(b->a, r->output, PARE_BUDGET_STORE);
     return store ? pare_path_join(b->a, store, PARE_BUDGET_ASKED) : NULL;
@@ -210,21 +212,51 @@ static pare_status find_anew(const pare_jobs *b, pare_batch_row *r, const char *
     return PARE_OK;
 }
 
-/* What an earlier call said of a job that is not done. One that did not replace what is there is no
- * failure that another try could mend. */
-static pare_status recall(const pare_jobs *b, pare_batch_row *r, found is)
+/* Whether a search left variants, which it goes on with, or which are of another one. */
+static pare_status has_variants(const pare_jobs *b, const pare_batch_row *r, bool *out)
 {
-    static const char infeasible[] = "INFEASIBLE";
+    char *const store = pare_path_suffix(b->a, r->output, PARE_BUDGET_STORE);
+    *out = store && pare__batch_searches(&r->job->recipe) && pare_path_is_directory(store);
+    return store ? PARE_OK : PARE_ENOMEM;
+}
+
+/* The first line of NAME.failed, and whether it says that what was there was not replaced: an older
+ * pare said so in that line. */
+static pare_status read_failed(const pare_jobs *b, const pare_batch_row *r,
+                               char why[PARE_BATCH_WHY], bool *refused)
+{
     char *text;
     size_t len;
-    if (!pare_path_is_file(r->failed_file))
-        return PARE_OK;
+    why[0] = '\0';
     const pare_status s =
         pare_file_read(b->cx, b->a, r->failed_file, PARE__BATCH_FILE_CAP, &text, &len);
     if (s == PARE_ENOMEM)
         return s;
     const size_t line = s == PARE_OK ? strcspn(text, "\n") : 0;
-    const bool refused = s == PARE_OK && strcmp(text + line, "\n" PARE__BATCH_REFUSED "\n") == 0;
+    if (s == PARE_OK)
+        (void)snprintf(why, PARE_BATCH_WHY, "%.*s", (int)line, text);
+    *refused = s == PARE_OK && (strcmp(text + line, "\n" PARE__BATCH_REFUSED "\n") == 0 ||
+                                strstr(why, "give --restart to replace it"));
+    (void)pare_text_printable(why);
+    pare_ctx_clear(b->cx);
+    return PARE_OK;
+}
+
+/* What an earlier call said of a job that is not done. One that did not replace what is there is no
+ * failure that another try could mend. */
+static pare_status recall(const pare_jobs *b, pare_batch_row *r, found is)
+{
+    static const char infeasible[] = "INFEASIBLE";
+    char why[PARE_BATCH_WHY];
+    bool refused, variants;
+    if (!pare_path_is_file(r->failed_file))
+        return PARE_OK;
+    PARE_TRY(read_failed(b, r, why, &refused));
+    PARE_TRY(has_variants(b, r, &variants));
+    if (r->damaged) {
+        r->refused = true;
+        return PARE_OK;
+    }
     if (refused && r->anew) {
         r->state = PARE_BATCH_STALE;
         return PARE_OK;
@@ -232,20 +264,16 @@ static pare_status recall(const pare_jobs *b, pare_batch_row *r, found is)
     if (refused) { /* of what is asked for now, or before its recipe changed */
         bool same;
         PARE_TRY(pare__batch_holds(b, r->recipe, r->text, &same));
-        if (!same)
+        if (!same || (is == NOTHING && !variants)) /* or what was in the way is gone */
             return PARE_OK;
     }
-    r->state = PARE_BATCH_FAILED;
-    (void)snprintf(r->why, sizeof r->why, "%.*s", (int)line, s == PARE_OK ? text : "");
-    (void)pare_text_printable(r->why);
-    pare_ctx_clear(b->cx);
+    r->refused = refused;
+    r->state = refused ? PARE_BATCH_STALE : PARE_BATCH_FAILED;
+    memcpy(r->why, why, sizeof why);
     if (strncmp(r->why, infeasible, sizeof infeasible - 1) == 0) {
         r->state = PARE_BATCH_INFEASIBLE;
         (void)snprintf(r->verdict, sizeof r->verdict, "%s", infeasible);
     }
-    r->refused = refused && (is == AKIN || is == OTHER || is == DAMAGED);
-    if (r->refused)
-        r->state = PARE_BATCH_STALE;
     return PARE_OK;
 }
 
@@ -259,7 +287,7 @@ static pare_status look_at_work(const pare_jobs *b, pare_batch_row *r, const cha
     r->state = PARE_BATCH_UNFINISHED;
     r->why[0] = '\0';
     r->stays = false;
-    if (r->anew || searches(&r->job->recipe) || r->job->recipe.fallbacks)
+    if (r->anew || pare__batch_searches(&r->job->recipe) || r->job->recipe.fallbacks)
         return PARE_OK;
     s = parse(b, r->recipe, r->text, &words, &recipe);
     if (s == PARE_OK)
@@ -283,17 +311,18 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
                                               [OTHER] = PARE_BATCH_STALE,
                                               [DAMAGED] = PARE_BATCH_STALE};
     found is;
+    bool variants;
     char *const partial = pare_path_suffix(b->a, r->output, ".partial");
     if (!partial)
         return PARE_ENOMEM;
     if (r->ran && r->state != PARE_BATCH_DONE)
         return PARE_OK;
     r->why[0] = '\0';
-    r->refused = r->stays = false;
+    r->refused = r->stays = r->damaged = false;
     PARE_TRY(find(b, r, &is));
     if (r->ran && is == DAMAGED) { /* `compress` does not miss a run.json */
         r->state = PARE_BATCH_STALE;
-        r->refused = true;
+        r->refused = r->damaged = true;
         pare__batch_failed(b, r);
     } else if (r->ran) { /* with other exports, its recipe is another one */
         r->why[0] = '\0';
@@ -303,8 +332,13 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     PARE_TRY(find_anew(b, r, partial));
     r->state = states[is];
     r->stays = !r->anew && (is == OTHER || is == DAMAGED);
-    if (pare_path_is_directory(partial)) {
+    if (is == DAMAGED) {
+        r->damaged = true;
+    } else if (pare_path_is_directory(partial)) {
         PARE_TRY(look_at_work(b, r, partial, &is));
+    } else if (is == NOTHING) {
+        PARE_TRY(has_variants(b, r, &variants));
+        r->state = variants ? PARE_BATCH_UNFINISHED : r->state;
     } else if (r->state == PARE_BATCH_DONE && r->anew) {
         r->state = PARE_BATCH_STALE;
         (void)snprintf(r->why, sizeof r->why, "--restart was stopped before it");

@@ -4,14 +4,25 @@
 #include <string.h>
 
 #include "compress/batch/batch_internal.h"
+#include "compress/budget/budget.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/chain_part.h"
+#include "compress/plan/fallback.h"
 #include "compress/plan/fallback_sizes.h"
 #include "compress/plan/plan.h"
 #include "compress/plan/plan_time.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/report/gate.h"
+#include "compress/run/run_look.h"
 #include "runtime/file.h"
+
+const char *pare_batch_act_name(pare_batch_act x)
+{
+    static const char *const names[PARE_BATCH_ACTS] = {"planned",    "later", "there",
+                                                       "infeasible", "waits", "stale",
+                                                       "failed",     "done",  "other_shard"};
+    return names[x];
+}
 
 /* A normalized recipe up to its passes, but for the name of its output: what jobs that share have
  * in common. */
@@ -31,101 +42,192 @@ static bool same_calibration(const char *x, const char *y)
     return false;
 }
 
+/* Whether a job before a row does the same and keeps it. */
 static bool is_shared(const pare_jobs *b, const pare_batch_plan *p, size_t row)
 {
     for (size_t i = 0; i < row; i++)
-        if (p->row[i].planned && p->row[i].shared_seconds >= 0 &&
+        if (p->row[i].act == PARE_BATCH_ACT_PLANNED && p->row[i].shares &&
             same_calibration(b->row[i].text, b->row[row].text))
             return true;
     return false;
 }
 
-static pare_status find_feasible(const pare_jobs *b, const pare_plan *plan,
-                                 pare_batch_plan_row *out)
-{
-    pare_gate verdict;
-    out->falls_back = plan->recipe.fallbacks > 0;
-    out->known_once = pare_plan_known_once(plan);
-    PARE_TRY(pare_gate_of_bytes(b->a, &plan->recipe, plan->settled.packed_bytes, &verdict));
-    const bool larger = verdict.kind == PARE_GATE_INFEASIBLE;
-    out->infeasible = larger && !out->known_once;
-    out->unsure = larger && out->known_once;
-    return PARE_OK;
-}
-
-/* Seconds of a job that an earlier one spares it: weights of tokens, or all that goes into a file
- * of statistics. */
+/* Seconds of a job that an earlier one can spare it: weights of tokens, or all that goes into a
+ * file of statistics. */
 static double spared(const pare_plan *plan, const pare_plan_estimate *time)
 {
     const double kept = time->phase[PARE_PHASE_WAVE] + time->phase[PARE_PHASE_STATS];
     return time->phase[PARE_PHASE_WEIGH] + (plan->kept.used ? kept : 0);
 }
 
-/* What is larger than it may be gives way to the first fallback that is not. All of them must have
- * a plan. */
-static pare_status take_fallback(const pare_jobs *b, const pare_job *job, const pare_recipe *r,
-                                 pare_batch_plan_row *out)
+/* A plan of one attempt. */
+typedef struct attempt {
+    pare_recipe recipe;
+    const char *known_once;
+    bool larger; /* than is required */
+    double bits, seconds, spare_seconds;
+    uint64_t bytes, memory, disk, exports, spare_disk;
+    bool shares;
+} attempt;
+
+/* What lies in the place of an export stops a job whose output is to be made. */
+static pare_status check_exports(const pare_jobs *b, const pare_plan *plan, attempt *out)
 {
-    pare_fallback_size *size;
-    size_t i = 0;
-    PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, r, &size));
-    if (!out->infeasible)
-        return PARE_OK;
-    while (i < r->fallbacks && pare_fallback_infeasible(&size[i]))
-        i++;
-    out->falls_back = i < r->fallbacks;
-    if (out->falls_back) {
-        out->bytes = size[i].bytes;
-        out->bits = size[i].bits_per_weight;
-        out->known_once = size[i].known_once;
-        out->unsure = size[i].larger;
+    for (size_t i = 0; i < plan->exports; i++) {
+        if (plan->settled.export[i].taken && !plan->settled.finished)
+            return pare_recipe_fail_at(
+                b->cx,
+                pare_fail(b->cx, PARE_EEXISTS,
+                          b->opts->restart
+                              ? "%s: exists, and is no export of pare; move it away, or give "
+                                "another path"
+                              : "%s: exists; --restart replaces it if it is an export",
+                          plan->export[i].path),
+                plan->recipe.export[i].path.place);
+        out->exports += plan->export[i].result.bytes;
     }
     return PARE_OK;
 }
 
-static pare_status plan_one(pare_jobs *b, pare_batch_plan *p, size_t row, const pare_job *job)
+static pare_status take_figures(const pare_jobs *b, const pare_plan *plan, attempt *out)
 {
-    pare_batch_plan_row *const out = &p->row[row];
-    const double before = out->planned ? out->seconds : 0;
-    pare_plan plan = {0};
+    const pare_settled *const settled = &plan->settled;
     pare_plan_estimate time;
-    pare_status s = pare_plan_make(b->cx, b->a, job, &plan);
-    if (s == PARE_OK)
-        s = find_feasible(b, &plan, out);
-    if (s == PARE_OK)
-        s = pare_plan_time(b->cx, &plan, &time);
-    if (s == PARE_OK) {
-        const bool shares = (plan.token_weights && !plan.training) || plan.kept.used;
-        const bool shared = shares && is_shared(b, p, row);
-        out->bits = plan.settled.bits_per_weight;
-        out->bytes = plan.settled.packed_bytes;
-        out->memory = plan.settled.memory.anonymous_bytes > out->memory
-                          ? plan.settled.memory.anonymous_bytes
-                          : out->memory;
-        out->disk += plan.settled.disk_bytes;
-        if (shared && plan.kept.made && !pare_path_is_file(plan.kept.path))
-            out->disk -= pare_plan_stage_bytes(&plan, &plan.settled);
-        out->seconds = before + time.seconds;
-        out->shared_seconds = !shares ? -1 : shared ? spared(&plan, &time) : 0;
-        out->planned = true;
-    }
-    pare_plan_close(&plan);
-    return s == PARE_OK && plan.recipe.fallbacks ? take_fallback(b, job, &plan.recipe, out) : s;
+    pare_gate verdict;
+    PARE_TRY(check_exports(b, plan, out));
+    PARE_TRY(pare_gate_of_bytes(b->a, &plan->recipe, settled->packed_bytes, &verdict));
+    PARE_TRY(pare_plan_time(b->cx, plan, &time));
+    out->known_once = pare_plan_known_once(plan);
+    out->larger = verdict.kind == PARE_GATE_INFEASIBLE;
+    out->bits = settled->bits_per_weight;
+    out->bytes = settled->packed_bytes;
+    out->memory = settled->memory.anonymous_bytes;
+    out->disk = settled->disk_bytes;
+    out->seconds = time.seconds;
+    out->shares = (plan->token_weights && !plan->training) || plan->kept.used;
+    if (out->shares)
+        out->spare_seconds = spared(plan, &time);
+    if (out->shares && plan->kept.made && !pare_path_is_file(plan->kept.path))
+        out->spare_disk = pare_plan_stage_bytes(plan, settled);
+    return PARE_OK;
 }
 
-static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row)
+static pare_status plan_attempt(const pare_jobs *b, const pare_job *job, attempt *out)
 {
-    const pare_batch_row *const r = p->row[row].row;
-    const pare_job job = {.recipe = r->recipe,
-                          .text = r->text,
-                          .restart = b->opts->restart,
+    pare_plan plan = {0};
+    *out = (attempt){.known_once = NULL};
+    pare_status s = pare_plan_make(b->cx, b->a, job, &plan);
+    if (s == PARE_OK)
+        s = take_figures(b, &plan, out);
+    out->recipe = plan.recipe;
+    pare_plan_close(&plan);
+    return s;
+}
+
+/* What is larger than it may be gives way to the first fallback that is not. All of them must have
+ * a plan, and each that may be tried counts for memory and disk. */
+static pare_status take_fallback(const pare_jobs *b, const pare_job *job, attempt *at,
+                                 pare_batch_plan_row *out)
+{
+    const pare_recipe r = at->recipe;
+    pare_fallback_size *size;
+    pare_job next;
+    uint64_t memory = at->memory, disk = at->disk;
+    size_t first = 0;
+    PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, &r, &size));
+    pare_plan_fallback_most(size, r.fallbacks, out->infeasible, &memory, &disk);
+    while (first < r.fallbacks && pare_fallback_infeasible(&size[first]))
+        first++;
+    out->falls_back = out->infeasible && first < r.fallbacks;
+    if (out->falls_back) {
+        PARE_TRY(pare_job_fallback(b->a, job, &r.fallback[first], &next));
+        next.plan_only = true;
+        PARE_TRY(plan_attempt(b, &next, at));
+    }
+    at->memory = memory;
+    at->disk = disk;
+    return PARE_OK;
+}
+
+static void add_attempt(const attempt *at, pare_batch_plan_row *out)
+{
+    out->known_once = at->known_once;
+    out->unsure = at->larger && at->known_once;
+    out->bits = at->bits;
+    out->bytes = at->bytes;
+    out->memory = at->memory > out->memory ? at->memory : out->memory;
+    out->disk += at->disk;
+    out->exports += at->exports;
+    out->seconds += at->seconds;
+    out->shares = at->shares;
+    out->spare_seconds = at->spare_seconds;
+    out->spare_disk = at->spare_disk;
+}
+
+static pare_status plan_one(const pare_jobs *b, pare_batch_plan_row *out, const pare_job *job)
+{
+    attempt at;
+    PARE_TRY(plan_attempt(b, job, &at));
+    out->infeasible = at.larger && !at.known_once;
+    if (at.recipe.fallbacks)
+        PARE_TRY(take_fallback(b, job, &at, out));
+    add_attempt(&at, out);
+    out->act =
+        out->infeasible && !out->falls_back ? PARE_BATCH_ACT_INFEASIBLE : PARE_BATCH_ACT_PLANNED;
+    return PARE_OK;
+}
+
+/* What a run leaves as it is, and only looks at. */
+static pare_status look_at(const pare_jobs *b, pare_batch_plan_row *out, const pare_job *job)
+{
+    pare_look look;
+    const bool done = out->row->state == PARE_BATCH_DONE;
+    pare_status s = pare_look_at(b->cx, b->a, job, done, &look);
+    if (s == PARE_OK && done && look.missing)
+        s = pare_look_at(b->cx, b->a, job, false, &look);
+    out->act = look.other ? PARE_BATCH_ACT_STALE : PARE_BATCH_ACT_FAILED;
+    PARE_TRY(s);
+    out->memory = look.memory > out->memory ? look.memory : out->memory;
+    out->exports += look.export_bytes;
+    out->disk += look.export_bytes;
+    out->missing = look.missing;
+    out->of = look.exports;
+    if (look.verdict)
+        (void)snprintf(out->verdict, sizeof out->verdict, "%s", pare_gate_name(look.verdict->kind));
+    out->act = look.infeasible             ? PARE_BATCH_ACT_INFEASIBLE
+               : done && look.missing == 0 ? PARE_BATCH_ACT_DONE
+                                           : PARE_BATCH_ACT_THERE;
+    if (look.infeasible)
+        (void)snprintf(out->why, sizeof out->why,
+                       "INFEASIBLE: its files would be larger than is required; what is there "
+                       "stays");
+    out->infeasible = look.infeasible;
+    return PARE_OK;
+}
+
+/* Whether every output of a chain is there, and none is made anew. */
+static bool is_there(const pare_chain *chain)
+{
+    for (size_t i = 0; i + 1 < chain->jobs; i++)
+        if (!pare_path_is_directory(chain->job[i].output))
+            return false;
+    return true;
+}
+
+static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row, bool there)
+{
+    pare_batch_plan_row *const out = &p->row[row];
+    const pare_job job = {.recipe = out->row->recipe,
+                          .text = out->row->text,
+                          .restart = b->opts->restart || out->row->anew,
                           .strict = b->opts->strict,
                           .ram_limit = b->opts->ram_limit / b->at_once,
                           .plan_only = true};
     pare_chain chain;
     PARE_TRY(pare_chain_make(b->cx, b->a, &job, &chain));
     for (size_t i = 0; i < chain.jobs; i++)
-        PARE_TRY(plan_one(b, p, row, &chain.job[i]));
+        PARE_TRY(there && is_there(&chain) ? look_at(b, out, &chain.job[i])
+                                           : plan_one(b, out, &chain.job[i]));
     return PARE_OK;
 }
 
@@ -143,41 +245,71 @@ static bool reads_packed(const pare_jobs *b, const pare_batch_row *r)
            (pare_chain_lead(before) || !pare_passes[before->step[0].pass]->structure);
 }
 
-static void add_up(pare_batch_plan *p, const pare_batch_plan_row *r)
+static bool is_to_do(pare_batch_act x)
 {
-    p->planned++;
-    p->bytes += r->bytes;
-    p->disk += r->disk;
-    p->memory = r->memory > p->memory ? r->memory : p->memory;
-    p->seconds += r->seconds - (r->shared_seconds > 0 ? r->shared_seconds : 0);
+    return x == PARE_BATCH_ACT_PLANNED || x == PARE_BATCH_ACT_LATER || x == PARE_BATCH_ACT_THERE;
 }
 
-/* Nothing of a job is done that a run would refuse, or that only looks whether it is done. */
+static void add_up(pare_batch_plan *p, const pare_batch_plan_row *r)
+{
+    p->count[r->act]++;
+    p->damaged += r->act == PARE_BATCH_ACT_STALE && r->row->damaged;
+    if (!is_to_do(r->act))
+        return;
+    p->to_do++;
+    p->bytes += r->bytes;
+    p->exports += r->exports;
+    p->disk += r->disk;
+    p->memory = r->memory > p->memory ? r->memory : p->memory;
+    p->seconds += r->seconds - r->shared_seconds;
+}
+
+/* A run does not touch what is there. */
 static bool is_stale(const pare_jobs *b, const pare_batch_row *r)
 {
-    return !b->opts->restart &&
-           (r->stays || r->refused || (r->state == PARE_BATCH_STALE && !r->anew));
+    return r->damaged || (!b->opts->restart && (r->stays || r->refused));
 }
 
 /* Whether it writes nothing, so that jobs that wait for it wait in vain. */
 static bool stops(const pare_batch_plan_row *r)
 {
-    return r->status != PARE_OK || (r->infeasible && !r->falls_back);
+    return r->status != PARE_OK || r->act == PARE_BATCH_ACT_INFEASIBLE;
 }
 
 static void find_waiting(const pare_jobs *b, pare_batch_plan_row *row)
 {
     for (size_t i = 0; i < b->rows; i++) {
         size_t at = i;
-        while ((row[i].planned || row[i].later) && b->row[at].job->after != at) {
+        while (is_to_do(row[i].act) && b->row[at].job->after != at) {
             at = b->row[at].job->after;
             if (!stops(&row[at]))
                 continue;
-            row[i].planned = row[i].later = false;
+            row[i].act = PARE_BATCH_ACT_WAITS;
             (void)snprintf(row[i].why, sizeof row[i].why, "waits: %s is not done",
                            b->row[b->row[i].job->after].job->name);
         }
     }
+}
+
+/* What earlier jobs keep for later ones. */
+static void find_shared(const pare_jobs *b, pare_batch_plan *p)
+{
+    for (size_t i = 0; i < b->rows; i++) {
+        pare_batch_plan_row *const r = &p->row[i];
+        if (r->act != PARE_BATCH_ACT_PLANNED || !r->shares || !is_shared(b, p, i))
+            continue;
+        r->shared_seconds = r->spare_seconds;
+        r->disk -= r->spare_disk;
+    }
+}
+
+/* Whether the output of a row is there, to be looked at alone: what a search chose is not known
+ * before it chooses again. */
+static bool is_looked_at(const pare_jobs *b, const pare_batch_row *r)
+{
+    return !b->opts->restart && !r->anew &&
+           (r->state == PARE_BATCH_DONE || r->state == PARE_BATCH_STALE) &&
+           !pare__batch_searches(&r->job->recipe);
 }
 
 static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
@@ -185,12 +317,13 @@ static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
     pare_batch_plan_row *const out = &p->row[row];
     const pare_batch_row *const r = out->row;
     if (is_stale(b, r)) {
-        out->stale = true;
-        out->status = r->stays || r->refused ? PARE_EEXISTS : PARE_OK;
+        out->act = PARE_BATCH_ACT_STALE;
+        out->status = PARE_EEXISTS;
         (void)snprintf(out->why, sizeof out->why, "stale: %.1000s", r->why);
         return PARE_OK;
     }
     if (reads_packed(b, r)) {
+        out->act = PARE_BATCH_ACT_FAILED;
         out->status = PARE_ENOTSUP;
         (void)snprintf(out->why, sizeof out->why,
                        "its model is what %s writes, which is compressed already; only a job of "
@@ -198,22 +331,29 @@ static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
                        b->row[r->job->after].job->name);
         return PARE_OK;
     }
-    out->later = !has_model(b, r);
-    if (out->later) {
+    if (!has_model(b, r)) {
+        out->act = PARE_BATCH_ACT_LATER;
         (void)snprintf(out->why, sizeof out->why, "planned once %s is done",
                        b->row[r->job->after].job->name);
         return PARE_OK;
     }
     const pare_mark mark = pare_arena_mark(b->a);
-    const pare_status s = plan_job(b, p, row);
+    const pare_status s = plan_job(b, p, row, is_looked_at(b, r));
     pare_arena_rewind(b->a, mark);
     if (s == PARE_OK || s == PARE_EINTERRUPTED || (s == PARE_ENOMEM && !b->cx->what[0]))
         return s;
-    (void)snprintf(out->why, sizeof out->why, "%s", b->cx->what);
+    const bool stale = out->act == PARE_BATCH_ACT_STALE;
+    (void)snprintf(out->why, sizeof out->why, "%s%.1000s", stale ? "stale: " : "", b->cx->what);
     pare_ctx_clear(b->cx);
-    out->planned = false; /* of a chain, the first may be */
+    out->act = stale ? out->act : PARE_BATCH_ACT_FAILED;
     out->status = s;
     return PARE_OK;
+}
+
+/* Whether a run begins a job of the row. */
+static bool begins(const pare_jobs *b, const pare_batch_row *r)
+{
+    return r->state != PARE_BATCH_DONE || b->opts->restart || r->job->recipe.exports;
 }
 
 pare_status pare_batch_plan_make(pare_jobs *b, pare_batch_plan *out)
@@ -222,18 +362,15 @@ pare_status pare_batch_plan_make(pare_jobs *b, pare_batch_plan *out)
     if (!out->row)
         return PARE_ENOMEM;
     for (size_t i = 0; i < b->rows; i++) {
-        out->row[i] = (pare_batch_plan_row){.row = &b->row[i]};
-        if (b->row[i].mine && (b->row[i].state != PARE_BATCH_DONE || b->opts->restart))
+        const pare_batch_row *const r = &b->row[i];
+        out->row[i] = (pare_batch_plan_row){
+            .row = r, .act = r->mine ? PARE_BATCH_ACT_DONE : PARE_BATCH_ACT_SHARD};
+        if (r->mine && begins(b, r))
             PARE_TRY(plan_row(b, out, i));
     }
     find_waiting(b, out->row);
-    for (size_t i = 0; i < b->rows; i++) {
-        const pare_batch_plan_row *const r = &out->row[i];
-        if (r->planned && !stops(r))
-            add_up(out, r);
-        out->later += r->later;
-        out->stale += r->stale && r->status != PARE_OK;
-        out->failed += !r->stale && r->status != PARE_OK;
-    }
+    find_shared(b, out);
+    for (size_t i = 0; i < b->rows; i++)
+        add_up(out, &out->row[i]);
     return PARE_OK;
 }

@@ -194,6 +194,15 @@ static bool is_settled(const pare_jobs *b, const pare_batch_row *row)
            !(pare__batch_has_job_model(b, row) && b->row[row->job->after].state != PARE_BATCH_DONE);
 }
 
+/* What is there is damaged: no job touches it. */
+static void refuse(runner *r, pare_batch_row *row)
+{
+    row->ran = row->refused = true;
+    pare__batch_failed(r->b, row);
+    r->finished++;
+    pare_teller_say(&r->b->teller, "%s: not begun: %s", row->job->name, row->why);
+}
+
 static pare_status settle(runner *r)
 {
     pare_jobs *const b = r->b;
@@ -216,6 +225,10 @@ static pare_status settle(runner *r)
             kept++;
             continue;
         }
+        if (row->damaged) {
+            refuse(r, row);
+            continue;
+        }
         if (row->state != PARE_BATCH_DONE)
             (void)unlink(row->speed_file); /* it is of an output before */
         if (row->state != PARE_BATCH_UNFINISHED)
@@ -223,7 +236,7 @@ static pare_status settle(runner *r)
         row->why[0] = row->verdict[0] = '\0';
         row->refused = false;
     }
-    r->finished = kept;
+    r->finished += kept;
     if (kept)
         pare_teller_say(&b->teller, "%zu of %zu job%s %s done already", kept, r->all,
                         r->all == 1 ? "" : "s", kept == 1 ? "is" : "are");

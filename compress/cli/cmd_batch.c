@@ -138,16 +138,76 @@ static pare_status emit(pare_cli *cli, pare_jobs *b, const char *as)
 
 static const char *plan_state(const pare_batch_plan_row *r)
 {
-    if (r->planned)
-        return "";
     if (r->why[0])
         return r->why;
-    return r->row->mine ? "done already" : "of another shard";
+    return r->act == PARE_BATCH_ACT_SHARD ? "of another shard" : "done already";
+}
+
+/* What is there stays. */
+static void print_there(const pare_batch_plan_row *r)
+{
+    char x[PARE_UNIT_TEXT];
+    (void)printf("is there, of the same work; a run looks at it");
+    if (r->missing)
+        (void)printf(", and makes %zu of %zu export%s, %s", r->missing, r->of, pare_plural(r->of),
+                     pare_units_bytes(r->exports, x));
+    (void)printf("%s%s\n", r->verdict[0] ? "; its verdict is " : "", r->verdict);
+}
+
+static void print_figures(const pare_batch_plan_row *r)
+{
+    char x[PARE_UNIT_TEXT], y[PARE_UNIT_TEXT], z[PARE_UNIT_TEXT];
+    (void)printf("%10s  %15.3f  %10s  about %s%s%s%s\n", pare_units_bytes(r->bytes, x), r->bits,
+                 pare_units_bytes(r->memory, y),
+                 pare_units_seconds(r->seconds - r->shared_seconds, z),
+                 !r->infeasible  ? ""
+                 : r->falls_back ? "; of a fallback: the recipe itself is INFEASIBLE"
+                                 : "; INFEASIBLE, so nothing is written",
+                 !r->known_once ? ""
+                 : r->unsure    ? "; may be INFEASIBLE, known once "
+                                : "; files at most, known once ",
+                 r->known_once ? r->known_once : "");
+}
+
+static bool has_figures(const pare_batch_plan_row *r)
+{
+    return r->act == PARE_BATCH_ACT_PLANNED || (r->act == PARE_BATCH_ACT_INFEASIBLE && r->bytes);
+}
+
+static void print_totals(const pare_jobs *b, const pare_batch_plan *p)
+{
+    char x[PARE_UNIT_TEXT];
+    const size_t later = p->count[PARE_BATCH_ACT_LATER], stale = p->count[PARE_BATCH_ACT_STALE];
+    (void)printf("%zu of %zu job%s to do", p->to_do, b->rows, pare_plural(b->rows));
+    if (later)
+        (void)printf(", %zu of which %s planned once %s there", later, later == 1 ? "is" : "are",
+                     later == 1 ? "its model is" : "their models are");
+    const char *between = ": ";
+    if (p->count[PARE_BATCH_ACT_PLANNED]) {
+        (void)printf(": %s of files", pare_units_bytes(p->bytes, x));
+        between = ", ";
+    }
+    if (p->exports) {
+        (void)printf("%s%s of exports", between, pare_units_bytes(p->exports, x));
+        between = ", ";
+    }
+    if (p->to_do > later)
+        (void)printf("%s%s at most in one job", between, pare_units_bytes(p->memory, x));
+    if (p->count[PARE_BATCH_ACT_PLANNED])
+        (void)printf(", about %s one after the other", pare_units_seconds(p->seconds, x));
+    (void)printf("\n");
+    if (p->count[PARE_BATCH_ACT_FAILED])
+        (void)printf("%zu would fail\n", p->count[PARE_BATCH_ACT_FAILED]);
+    if (stale > p->damaged)
+        (void)printf("%zu %s stale and would be refused; --restart makes all jobs anew\n",
+                     stale - p->damaged, stale - p->damaged == 1 ? "is" : "are");
+    if (p->damaged)
+        (void)printf("%zu %s damaged and would be refused; --restart does not replace %s\n",
+                     p->damaged, p->damaged == 1 ? "is" : "are", p->damaged == 1 ? "it" : "them");
 }
 
 static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
 {
-    char x[PARE_UNIT_TEXT], y[PARE_UNIT_TEXT], z[PARE_UNIT_TEXT];
     size_t width = 3;
     for (size_t i = 0; i < b->rows; i++)
         width = strlen(b->row[i].job->name) > width ? strlen(b->row[i].job->name) : width;
@@ -155,34 +215,49 @@ static void print_plan(const pare_jobs *b, const pare_batch_plan *p)
                  "memory", "time");
     for (size_t i = 0; i < b->rows; i++) {
         const pare_batch_plan_row *const r = &p->row[i];
-        const double shared = r->shared_seconds > 0 ? r->shared_seconds : 0;
-        if (r->planned)
-            (void)printf("%-*s  %10s  %15.3f  %10s  about %s%s%s%s\n", (int)width,
-                         r->row->job->name, pare_units_bytes(r->bytes, x), r->bits,
-                         pare_units_bytes(r->memory, y), pare_units_seconds(r->seconds - shared, z),
-                         !r->infeasible  ? ""
-                         : r->falls_back ? "; of a fallback: the recipe itself is INFEASIBLE"
-                                         : "; INFEASIBLE, so nothing is written",
-                         !r->known_once ? ""
-                         : r->unsure    ? "; may be INFEASIBLE, known once "
-                                        : "; files at most, known once ",
-                         r->known_once ? r->known_once : "");
+        (void)printf("%-*s  ", (int)width, r->row->job->name);
+        if (has_figures(r))
+            print_figures(r);
+        else if (r->act == PARE_BATCH_ACT_THERE)
+            print_there(r);
         else
-            (void)printf("%-*s  %s\n", (int)width, r->row->job->name, plan_state(r));
+            (void)printf("%s\n", plan_state(r));
     }
-    (void)printf("%zu of %zu job%s to do", p->planned + p->later, b->rows, pare_plural(b->rows));
-    if (p->later)
-        (void)printf(", %zu of which %s planned once %s there", p->later,
-                     p->later == 1 ? "is" : "are", p->later == 1 ? "its model is" : "models are");
-    (void)printf(": %s of files, %s at most in one job, about %s one after the other\n",
-                 pare_units_bytes(p->bytes, x), pare_units_bytes(p->memory, y),
-                 pare_units_seconds(p->seconds, z));
-    if (p->failed)
-        (void)printf("%zu would fail\n", p->failed);
-    if (p->stale)
-        (void)printf("%zu %s stale and would be refused; --restart makes all jobs anew\n", p->stale,
-                     p->stale == 1 ? "is" : "are");
+    print_totals(b, p);
     (void)printf("output in %s\n", b->output);
+}
+
+static void put_figures(pare_json_writer *w, const pare_batch_plan_row *r)
+{
+    pare_json_put_bool(w, "feasible", !r->infeasible);
+    pare_json_put_bool(w, "fallback", r->falls_back);
+    pare_json_put_finite(w, "bits_per_weight", r->bits);
+    pare_json_put_integer(w, "packed_bytes", (int64_t)r->bytes);
+    pare_json_put_bool(w, "packed_bytes_exact", !r->known_once);
+    pare_json_put_integer(w, "memory_bytes", (int64_t)r->memory);
+    pare_json_put_integer(w, "disk_bytes", (int64_t)r->disk);
+    pare_json_put_integer(w, "export_bytes", (int64_t)r->exports);
+    pare_json_put_finite(w, "seconds", r->seconds);
+    pare_json_put_finite(w, "shared_seconds", r->shared_seconds);
+}
+
+static void put_row(pare_json_writer *w, const pare_batch_plan_row *r)
+{
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "name", r->row->job->name);
+    pare_json_put_text(w, "state", pare_batch_act_name(r->act));
+    pare_json_put_bool(w, "planned", has_figures(r));
+    if (has_figures(r))
+        put_figures(w, r);
+    else if (r->act != PARE_BATCH_ACT_THERE)
+        pare_json_put_text(w, "reason", plan_state(r));
+    if (r->act == PARE_BATCH_ACT_THERE) {
+        pare_json_put_integer(w, "missing_exports", (int64_t)r->missing);
+        pare_json_put_integer(w, "export_bytes", (int64_t)r->exports);
+        if (r->verdict[0])
+            pare_json_put_text(w, "verdict", r->verdict);
+    }
+    pare_json_close(w);
 }
 
 static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare_batch_plan *p)
@@ -193,28 +268,16 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
     pare_json_put_text(w, "batch", b->file.file);
     pare_json_put_text(w, "output", b->output);
     pare_json_open_array(w, "jobs");
-    for (size_t i = 0; i < b->rows; i++) {
-        const pare_batch_plan_row *const r = &p->row[i];
-        pare_json_open_object(w, NULL);
-        pare_json_put_text(w, "name", r->row->job->name);
-        pare_json_put_bool(w, "planned", r->planned);
-        if (!r->planned)
-            pare_json_put_text(w, "reason", plan_state(r));
-        if (r->planned) {
-            pare_json_put_bool(w, "feasible", !r->infeasible);
-            pare_json_put_finite(w, "bits_per_weight", r->bits);
-            pare_json_put_integer(w, "packed_bytes", (int64_t)r->bytes);
-            pare_json_put_bool(w, "packed_bytes_exact", !r->known_once);
-            pare_json_put_integer(w, "memory_bytes", (int64_t)r->memory);
-            pare_json_put_integer(w, "disk_bytes", (int64_t)r->disk);
-            pare_json_put_finite(w, "seconds", r->seconds);
-            pare_json_put_finite(w, "shared_seconds",
-                                 r->shared_seconds > 0 ? r->shared_seconds : 0);
-        }
-        pare_json_close(w);
-    }
+    for (size_t i = 0; i < b->rows; i++)
+        put_row(w, &p->row[i]);
     pare_json_close(w);
+    pare_json_open_object(w, "counts");
+    for (int x = 0; x < PARE_BATCH_ACTS; x++)
+        pare_json_put_integer(w, pare_batch_act_name((pare_batch_act)x), (int64_t)p->count[x]);
+    pare_json_close(w);
+    pare_json_put_integer(w, "to_do", (int64_t)p->to_do);
     pare_json_put_integer(w, "packed_bytes", (int64_t)p->bytes);
+    pare_json_put_integer(w, "export_bytes", (int64_t)p->exports);
     pare_json_put_integer(w, "memory_bytes", (int64_t)p->memory);
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk);
     pare_json_put_finite(w, "seconds", p->seconds);
@@ -227,6 +290,7 @@ static pare_status print_plan_json(pare_cli *cli, const pare_jobs *b, const pare
 static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch_plan *p)
 {
     const pare_batch_plan_row *first = NULL;
+    const size_t failed = p->count[PARE_BATCH_ACT_FAILED], stale = p->count[PARE_BATCH_ACT_STALE];
     pare_status s = PARE_OK;
     for (size_t i = 0; i < b->rows; i++) {
         const pare_batch_plan_row *const r = &p->row[i];
@@ -237,15 +301,15 @@ static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch
         if (s == PARE_EIO)
             break;
     }
-    if (p->failed + p->stale == 1)
+    if (failed + stale == 1)
         return pare_fail(&cli->cx, s, "%s: %s", first->row->job->name, first->why);
     char text[96];
-    if (p->failed && p->stale)
-        (void)snprintf(text, sizeof text, "%zu job%s would fail and %zu would be refused",
-                       p->failed, pare_plural(p->failed), p->stale);
+    if (failed && stale)
+        (void)snprintf(text, sizeof text, "%zu job%s would fail and %zu would be refused", failed,
+                       pare_plural(failed), stale);
     else
-        (void)snprintf(text, sizeof text, "%zu jobs would %s", p->failed + p->stale,
-                       p->failed ? "fail" : "be refused");
+        (void)snprintf(text, sizeof text, "%zu jobs would %s", failed + stale,
+                       failed ? "fail" : "be refused");
     return pare_fail(&cli->cx, s, "%s, as the list says; the first is %s: %s", text,
                      first->row->job->name, first->why);
 }
@@ -261,42 +325,54 @@ static pare_status dry_run(pare_cli *cli, const pare_args *args, pare_jobs *b)
         PARE_TRY(print_plan_json(cli, b, &p));
     else
         print_plan(b, &p);
-    return p.failed + p.stale ? fail_plan(cli, b, &p) : PARE_OK;
+    return p.count[PARE_BATCH_ACT_FAILED] + p.count[PARE_BATCH_ACT_STALE] ? fail_plan(cli, b, &p)
+                                                                          : PARE_OK;
 }
 
-/* What can be done about jobs that are not done. */
-static pare_status fail_jobs(pare_cli *cli, size_t open, size_t of, size_t stale, bool only)
+/* What can be done about jobs that are not done: stale ones, and those whose outputs are damaged.
+ */
+static pare_status fail_jobs(pare_cli *cli, size_t open, size_t of, size_t stale, size_t damaged,
+                             bool only)
 {
-    char anew[96] = "";
-    if (stale && stale < open)
+    char anew[96] = "", away[96] = "";
+    if (damaged == open)
+        return pare_fail(&cli->cx, PARE_EIO,
+                         "%zu of %zu job%s not done: what is there is damaged, and no --restart "
+                         "replaces it; move it away first",
+                         open, of, of == 1 ? " is" : "s are");
+    if (damaged)
+        (void)snprintf(away, sizeof away, "; %zu damaged output%s must be moved away first",
+                       damaged, pare_plural(damaged));
+    if (stale && stale + damaged < open)
         (void)snprintf(anew, sizeof anew, ", and with --restart makes all jobs anew, %zu stale %s",
                        stale, stale == 1 ? "one too" : "ones too");
-    if (stale < open)
-        return pare_fail(&cli->cx, PARE_EIO, "%zu of %zu job%s not done; the %s tries %s again%s",
+    if (stale + damaged < open)
+        return pare_fail(&cli->cx, PARE_EIO, "%zu of %zu job%s not done; the %s tries %s again%s%s",
                          open, of, of == 1 ? " is" : "s are",
                          only ? "command without --summary" : "same command",
-                         open == 1 ? "it" : "them", anew);
+                         open == 1 ? "it" : "them", anew, away);
     return pare_fail(&cli->cx, PARE_EIO,
                      "%zu of %zu job%s not done: other results are there; the %s --restart makes "
-                     "all jobs anew, and pare compress NAME.yaml --restart one of them",
+                     "all jobs anew, and pare compress NAME.yaml --restart one of them%s",
                      open, of, of == 1 ? " is" : "s are",
-                     only ? "command without --summary, but with" : "same command with");
+                     only ? "command without --summary, but with" : "same command with", away);
 }
 
 /* What the jobs of this call came to; `only` a summary of them. */
 static pare_status conclude(pare_cli *cli, const pare_jobs *b, bool only)
 {
-    size_t failed = 0, open = 0, shard = 0, stale = 0;
+    size_t failed = 0, open = 0, shard = 0, stale = 0, damaged = 0;
     for (size_t i = 0; i < b->rows; i++) {
         const pare_batch_row *const r = &b->row[i];
         cli->fallback |= r->fallback;
         cli->refused |= r->mine && r->verdict[0] && strcmp(r->verdict, "ACCEPT") != 0;
         shard += r->mine;
         open += r->mine && r->state != PARE_BATCH_DONE;
-        stale += r->mine && r->refused;
+        stale += r->mine && r->refused && !r->damaged;
+        damaged += r->mine && r->refused && r->damaged;
         failed += r->mine && (r->state == PARE_BATCH_FAILED || r->state == PARE_BATCH_WAITS);
     }
-    return failed || stale ? fail_jobs(cli, open, shard, stale, only) : PARE_OK;
+    return failed || stale || damaged ? fail_jobs(cli, open, shard, stale, damaged, only) : PARE_OK;
 }
 
 static pare_status run(pare_cli *cli, const pare_args *args, pare_jobs *b)

@@ -1,10 +1,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/budget/budget.h"
 #include "compress/cli/job_options.h"
 #include "compress/cli/plan_print.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/recipe_home.h"
+#include "compress/run/run_unfinished.h"
 
 pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
 {
@@ -51,6 +53,23 @@ static void print_part(const pare_plan *p)
         (void)printf("\nsecond of two jobs: on the smaller checkpoint\n\n");
 }
 
+/* Work of another recipe in the place of the output. What a search, or a fallback, left may be of
+ * settings that the recipe does not name. */
+static pare_status look_at_work(pare_cli *cli, const pare_job *job, pare_plan *plan)
+{
+    bool searches;
+    PARE_TRY(pare_budget_asked(&cli->cx, &cli->arena, job, &searches));
+    if (job->restart || searches || plan->recipe.fallbacks)
+        return PARE_OK;
+    const pare_status s =
+        pare_unfinished_check(&cli->cx, &cli->arena, plan->place.partial, &plan->recipe);
+    if (s != PARE_EEXISTS && s != PARE_EFORMAT && s != PARE_ENOTSUP)
+        return s;
+    plan->refused = pare_arena_text(&cli->arena, cli->cx.what, strlen(cli->cx.what));
+    pare_ctx_clear(&cli->cx);
+    return plan->refused ? PARE_OK : PARE_ENOMEM;
+}
+
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
 {
     pare_job job;
@@ -68,11 +87,18 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     for (size_t i = 0; i < chain.jobs && s == PARE_OK; i++) {
         s = pare_plan_make(&cli->cx, &cli->arena, &chain.job[i], &plan[i]);
         if (s == PARE_OK)
+            s = look_at_work(cli, &chain.job[i], &plan[i]);
+        if (s == PARE_OK)
             s = pare_plan_time(&cli->cx, &plan[i], &time[i]);
     }
     if (s == PARE_OK)
         s = pare_plan_fallback_sizes(&cli->cx, &cli->arena, &chain.job[chain.jobs - 1],
                                      &plan[chain.jobs - 1].recipe, &size);
+    if (s == PARE_OK) { /* the job may come to any of them */
+        pare_settled *const settled = &plan[chain.jobs - 1].settled;
+        pare_plan_fallback_most(size, plan[chain.jobs - 1].recipe.fallbacks, false,
+                                &settled->memory.anonymous_bytes, &settled->disk_bytes);
+    }
     if (s == PARE_OK && cli->json)
         s = pare__plan_print_json(cli, plan, time, chain.jobs, size);
     for (size_t i = 0; i < chain.jobs && s == PARE_OK && !cli->json; i++) {

@@ -12,6 +12,8 @@ static void put_warnings(pare_json_writer *w, const pare_plan *p, const pare_pla
         (void)snprintf(text, sizeof text, PARE__PLAN_DISK, time->disk);
         pare_json_put_text(w, NULL, text);
     }
+    if (p->refused)
+        pare_json_put_text(w, NULL, p->refused);
     if (pare_checkpoint_quantized_text(&p->checkpoint, text, sizeof text))
         pare_json_put_text(w, NULL, text);
     for (size_t i = 0; i < p->recipe.steps; i++)

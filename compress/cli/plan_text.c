@@ -364,6 +364,8 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     if (p->original_path)
         (void)printf("%-17s %s\n", "compared with", p->original_path);
     (void)printf("%-17s %s%s\n", "output", p->place.output, taken_note(p));
+    if (p->refused)
+        (void)printf("%-17s compress would refuse: %s\n", "warning", p->refused);
     (void)printf("%-17s %s%llu bytes (%s), %s%s: %u %sfile%s%s\n",
                  p->structured ? "checkpoint" : "packed", once ? "at most " : "",
                  (unsigned long long)p->settled.packed_bytes,

@@ -17,6 +17,9 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *scratch, const pare_job *j
     if (s == PARE_OK) {
         out->bytes = plan.settled.packed_bytes;
         out->bits_per_weight = plan.settled.bits_per_weight;
+        out->memory = plan.settled.memory.anonymous_bytes;
+        out->left = pare_plan_left_bytes(&plan);
+        out->disk = plan.settled.disk_bytes;
         out->known_once = pare_plan_known_once(&plan);
         s = pare_gate_of_bytes(scratch, &plan.recipe, out->bytes, &verdict);
     }
@@ -24,6 +27,21 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *scratch, const pare_job *j
         out->larger = verdict.kind == PARE_GATE_INFEASIBLE;
     pare_plan_close(&plan);
     return s;
+}
+
+void pare_plan_fallback_most(const pare_fallback_size *size, size_t count, bool in_place,
+                             uint64_t *memory, uint64_t *disk)
+{
+    uint64_t left = 0; /* of those that were tried */
+    for (size_t i = 0; i < count; i++) {
+        if (pare_fallback_infeasible(&size[i]))
+            continue;
+        left += size[i].left;
+        const uint64_t own = size[i].memory + left;
+        *memory = in_place || own > *memory ? own : *memory;
+        *disk = in_place || size[i].disk > *disk ? size[i].disk : *disk;
+        in_place = false;
+    }
 }
 
 static pare_status fail_fallback(pare_ctx *cx, pare_status s, const pare_recipe *r, size_t i)

@@ -10,6 +10,8 @@ typedef struct pare_fallback_size {
     double bits_per_weight;
     const char *known_once; /* they are the most until then (pare_plan_known_once); or NULL */
     bool larger;            /* than is required */
+    uint64_t left;          /* bytes of memory that an attempt before it, like it, leaves */
+    uint64_t memory, disk;  /* bytes that it allocates, and writes while it runs, at most */
 } pare_fallback_size;
 
 /* Whether it writes nothing for certain. */
@@ -17,6 +19,11 @@ static inline bool pare_fallback_infeasible(const pare_fallback_size *x)
 {
     return x->larger && !x->known_once;
 }
+
+/* The most of what a job takes whose attempts are these, behind the recipe's own or, where that
+ * writes nothing for certain, in place of it; *memory and *disk are those of the recipe. */
+void pare_plan_fallback_most(const pare_fallback_size *size, size_t count, bool in_place,
+                             uint64_t *memory, uint64_t *disk);
 
 /* Plans each fallback of a recipe and of its job: [r->fallbacks]. The statuses of pare_plan_make,
  * with the place of the fallback that has no plan. */

@@ -444,7 +444,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(pare__plan_device(cx, a, plan));
     pare_status s = pare__plan_cost(cx, plan, &plan->settled);
     if (s != PARE_OK)
-        return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;
+        return s == PARE_ENOMEM && !job->unlimited ? pare__plan_relief(cx, plan) : s;
     if (!job->plan_only)
         return PARE_OK;
     PARE_TRY(look_at_places(cx, a, plan));

@@ -62,7 +62,8 @@ typedef struct pare_plan_data {
 
 typedef struct pare_plan {
     const pare_job *job;
-    pare_output_place place;           /* of the output */
+    pare_output_place place; /* of the output */
+    const char *refused; /* why a job does not go on with work that lies there, once looked at */
     char *model_path, *tokenizer_path; /* the latter NULL: the model's own */
     char *original_path;               /* of what results are compared with; NULL: the model */
     char *recipe_text;
@@ -91,8 +92,7 @@ typedef struct pare_plan {
     pare_train_opts train;         /* what it asks for */
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
     pare_config out;               /* of what is written */
-    size_t *mlp_step;              /* [blocks] the step that takes channels of the MLP, SIZE_MAX:
-                                      none; structured */
+    size_t *mlp_step;              /* [blocks] the step that cuts the MLP, SIZE_MAX: none */
     bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases, */
     bool watched;                  /* some step looks at the inputs inside blocks */
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */

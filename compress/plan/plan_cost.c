@@ -6,6 +6,7 @@
 #include "calib/wave.h"
 #include "compress/output/output_disk.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_room.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/text/units.h"
 #include "runtime/file.h"
@@ -115,13 +116,19 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
     settled->memory.limit_bytes = limit.bytes;
     settled->memory.limit = limit.name;
     char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
-    if (plan->job->unlimited)
+    if (plan->job->unlimited && plan->job->stand_in) { /* the smaller model may do with less */
+        need = pare__plan_certain_bytes(cx, plan, settled);
+        largest = "a job on the smallest model";
+    } else if (plan->job->unlimited) {
         return PARE_OK;
+    }
     if (need > settled->memory.limit_bytes)
         return pare_fail(cx, PARE_ENOMEM,
                          "%s needs %s of memory and the limit of %s leaves %s; raise the limit",
                          largest, pare_units_bytes(need, text), limit.name,
                          pare_units_bytes(settled->memory.limit_bytes, most));
+    if (plan->job->unlimited)
+        return PARE_OK;
     settled->memory.allocator_bytes =
         settled->memory.limit_bytes - pare__plan_outside_bytes(cx, plan);
     settled->memory.spill = settled->memory.resident_bytes > settled->memory.limit_bytes;

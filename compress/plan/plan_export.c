@@ -210,6 +210,8 @@ static pare_status look_there(pare_ctx *cx, pare_arena *a, const pare_plan *plan
         out->taken |= there && !(may && ours);
     if (plan->job->plan_only || out->taken)
         return PARE_OK;
+    if (plan->job->look_only)
+        return there ? pare_owned_check(cx, a, p.at.output, p.at.kind, false) : PARE_OK;
     PARE_TRY(pare_owned_partial(cx, a, p.at.partial, p.at.kind, &state));
     return pare_export_place_check(cx, a, &p, may);
 }

@@ -23,6 +23,7 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     bool restart;   /* discard what an earlier run left, and replace a finished output */
     bool plan_only; /* the plan is all that is wanted: a finished output is no obstacle, */
     bool unlimited; /* nor is too little memory or disk */
+    bool look_only; /* what the job would find in its place is wanted (compress/run/run_look.h) */
     bool fallback;  /* its last settings are those of one of the recipe's fallbacks */
     bool stand_in; /* the model is the whole one, in place of a smaller one that is not there yet */
 } pare_job;

@@ -8,6 +8,7 @@
 #include "calib/wave.h"
 #include "compress/artifact/manifest.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_room.h"
 #include "compress/plan/plan_walks.h"
 #include "kernels/layout.h"
 #include "quant/correct.h"
@@ -44,14 +45,14 @@ uint64_t pare__plan_part_weights(const pare_config *c, size_t part)
 uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
-    size_t widest = 0;
+    size_t widest = pare__plan_structure_widest(plan);
     for (unsigned s = 0; s < PARE_SITES; s++)
         widest = larger(
             widest,
             larger(plan->kinds[s] || plan->rotation ? pare_site_width(c, 0, (pare_site)s) : 0,
                    plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
     /* A parsed tokenizer is given back but for pages that hold some other small piece, too. */
-    return program_bytes + plan->data.tokenizer_bytes / 5 +
+    return program_bytes + plan->data.tokenizer_bytes / 5 + pare__plan_structure_outside(plan) +
            pare_threads(cx) * (stack_bytes + pare_product_bytes(widest));
 }
 
@@ -495,6 +496,17 @@ static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
            (plan->ratios ? plan->linears * sizeof *plan->linear : 0) + walk_bytes(plan) +
            (pare_plan_looks_at_head(plan) ? pare_stats_bytes(&plan->model.config, 0, head_kinds)
                                           : 0);
+}
+
+uint64_t pare__plan_certain_bytes(const pare_ctx *cx, const pare_plan *plan,
+                                  const pare_settled *settled)
+{
+    return program_bytes + plan->data.tokenizer_bytes / 5 + tokens_bytes(cx, plan, settled);
+}
+
+uint64_t pare_plan_left_bytes(const pare_plan *plan)
+{
+    return kept_bytes(plan, &plan->settled) - plan->settled.memory.held_bytes;
 }
 
 /* Manifest, tables and pages in the making. */

@@ -7,6 +7,7 @@
 #include "compress/passes/ziplm_step.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_reap.h"
+#include "compress/plan/plan_room.h"
 #include "compress/plan/plan_walks.h"
 #include "prune/slicegpt.h"
 #include "prune/ziplm.h"
@@ -424,6 +425,26 @@ static bool by_hessian(const pare_plan *plan)
     for (size_t i = 0; i < plan->recipe.steps; i++)
         is |= pare__plan_pass(plan, i)->structure(pare__plan_step(plan, i)->value).hessian;
     return is;
+}
+
+size_t pare__plan_structure_widest(const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    size_t n, k;
+    pare_linear_shape(c, 0, PARE_ROLE_DOWN, &n, &k);
+    if (plan->structured && by_hessian(plan))
+        return k;
+    return plan->out.hidden < c->hidden ? c->hidden : 0;
+}
+
+uint64_t pare__plan_structure_outside(const pare_plan *plan)
+{
+    enum { HIGH = 512, DEEP = 256 }; /* rows and columns that OpenBLAS packs of a matrix at most */
+    const uint64_t counts = (uint64_t)256 << 10, n = plan->model.config.hidden,
+                   deep = n < DEEP ? n : DEEP, high = n < HIGH ? n : HIGH;
+    if (!plan->structured)
+        return 0;
+    return counts + (plan->out.hidden < n ? deep * (high + n) * sizeof(double) : 0);
 }
 
 uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)

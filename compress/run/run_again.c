@@ -4,6 +4,7 @@
 #include "compress/output/output.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_look.h"
 #include "formats/checksums.h"
 #include "formats/format_version.h"
 #include "runtime/file.h"
@@ -159,33 +160,36 @@ static pare_status compare_companions(pare_run *run, char difference[DIFFERENCE]
 
 /* Files that the manifest lists, by their sizes: pare verify looks into them. */
 static pare_status compare_outputs(pare_run *run, const pare_json *manifest,
-                                   char difference[DIFFERENCE])
+                                   char damage[DIFFERENCE])
 {
-    for (size_t i = 0; !difference[0] && i < pare_manifest_files(manifest); i++) {
+    for (size_t i = 0; !damage[0] && i < pare_manifest_files(manifest); i++) {
         pare_listed_file f;
         uint64_t bytes = 0;
         if (!pare_manifest_file_at(manifest, i, &f)) {
-            (void)snprintf(difference, DIFFERENCE, "its " PARE_MANIFEST_NAME " is damaged");
+            (void)snprintf(damage, DIFFERENCE, "its " PARE_MANIFEST_NAME " is damaged");
             break;
         }
         char *const path = pare_path_join(&run->scratch, run->plan->place.output, f.name);
         if (!path)
             return PARE_ENOMEM;
         if (!pare_path_bytes(path, &bytes) || bytes != f.bytes)
-            (void)snprintf(difference, DIFFERENCE, "its file %.*s is missing or damaged", SHOWN,
+            (void)snprintf(damage, DIFFERENCE, "its file %.*s is missing or damaged", SHOWN,
                            f.name);
     }
     return PARE_OK;
 }
 
 /* Whether the finished output is what this job would make. */
-static pare_status compare(pare_run *run, const pare_json *manifest, char difference[DIFFERENCE])
+static pare_status compare(pare_run *run, const pare_json *manifest, char difference[DIFFERENCE],
+                           char damage[DIFFERENCE])
 {
     PARE_TRY(pare__run_identify(run));
     const char *const was = pare_json_text(pare_json_get(manifest, "recipe"), NULL);
     compare_recipes(was ? was : "", run->recipe_portable, difference);
     if (!difference[0])
-        PARE_TRY(compare_outputs(run, manifest, difference));
+        PARE_TRY(compare_outputs(run, manifest, damage));
+    if (damage[0])
+        return PARE_OK;
     if (!difference[0])
         PARE_TRY(compare_inputs(run, manifest, difference));
     if (!difference[0])
@@ -217,38 +221,60 @@ static void tell(pare_run *run, bool texts_unknown)
             plan->place.output, of);
 }
 
-pare_status pare__run_again(pare_run *run, pare_compress_result *out)
+/* A file that pare did not write as it is now is not replaced. */
+static pare_status fail_damaged(const pare_run *run, const char *damage)
+{
+    return pare_fail(run->cx, PARE_EEXISTS,
+                     "%s: %s (pare verify looks into all of them); move it away, and the same "
+                     "command makes it anew, or give another --output",
+                     run->plan->place.output, damage);
+}
+
+static pare_status fail_other(const pare_run *run, const char *difference)
 {
     const pare_plan *const plan = run->plan;
-    const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_json *manifest = NULL;
-    char difference[DIFFERENCE] = "";
-    pare_status s = read_manifest(run, &manifest);
-    if (s == PARE_OK)
-        s = compare(run, manifest, difference);
-    const bool texts_unknown = s == PARE_OK && evaluated_on_unknown(run, manifest);
-    pare_json_free(manifest);
-    pare_arena_rewind(&run->scratch, mark);
-    PARE_TRY(s);
-    out->other = difference[0] != '\0';
-    if (difference[0] && plan->job->variants) /* the base of a search, which says more */
+    if (plan->job->variants) /* the base of a search, which says more */
         return pare_fail(run->cx, PARE_EEXISTS, "%s: is of another job: %s", plan->place.output,
                          difference);
-    if (difference[0] && plan->job->text) /* a recipe that a search wrote */
+    if (plan->job->text && !plan->job->look_only) /* a recipe that a search wrote */
         return pare_fail(run->cx, PARE_EEXISTS,
                          "%s: the output exists already, and belongs to another job: what the "
                          "search chose for it, or its recipe, is another (%s); give --restart to "
                          "replace it, out of the variants that are there, or another --output",
                          plan->place.output, difference);
-    if (difference[0])
-        return pare_fail(run->cx, PARE_EEXISTS,
-                         "%s: the output exists already, and belongs to another job: %s; "
-                         "give --restart to replace it, or another --output%s%s",
-                         plan->place.output, difference,
-                         plan->exports ? " and other paths for its exports" : "",
-                         pare_plan_missing(plan, &run->settled)
-                             ? "; pare export writes a missing export of what is there"
-                             : "");
+    return pare_fail(run->cx, PARE_EEXISTS,
+                     "%s: the output exists already, and belongs to another job: %s; "
+                     "give --restart to replace it, or another --output%s%s",
+                     plan->place.output, difference,
+                     plan->exports ? " and other paths for its exports" : "",
+                     pare_plan_missing(plan, &run->settled)
+                         ? "; pare export writes a missing export of what is there"
+                         : "");
+}
+
+pare_status pare__run_again_check(pare_run *run, bool *other, bool *texts_unknown)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_json *manifest = NULL;
+    char difference[DIFFERENCE] = "", damage[DIFFERENCE] = "";
+    pare_status s = read_manifest(run, &manifest);
+    if (s == PARE_OK)
+        s = compare(run, manifest, difference, damage);
+    *texts_unknown = s == PARE_OK && evaluated_on_unknown(run, manifest);
+    pare_json_free(manifest);
+    pare_arena_rewind(&run->scratch, mark);
+    PARE_TRY(s);
+    *other = difference[0] || damage[0];
+    if (damage[0])
+        return fail_damaged(run, damage);
+    return difference[0] ? fail_other(run, difference) : PARE_OK;
+}
+
+pare_status pare__run_again(pare_run *run, pare_compress_result *out)
+{
+    const pare_plan *const plan = run->plan;
+    bool texts_unknown;
+    PARE_TRY(pare__run_again_check(run, &out->other, &texts_unknown));
     tell(run, texts_unknown);
     out->again = true;
     out->report.output = plan->place.output;

@@ -121,7 +121,7 @@ pare_status pare_unfinished_check(pare_ctx *cx, pare_arena *a, const char *parti
 {
     const pare_pass_words *words;
     const pare_pass *training = NULL;
-    const size_t lead = pare_chain_lead(asked);
+    const size_t lead = asked->lead ? 0 : pare_chain_lead(asked); /* else cut already */
     pare_recipe r = *asked;
     pare_json_writer *w;
     pare_xxh3_state hash;
@@ -130,7 +130,7 @@ pare_status pare_unfinished_check(pare_ctx *cx, pare_arena *a, const char *parti
     size_t len;
     r.step += lead;
     r.steps -= lead;
-    r.lead = lead;
+    r.lead += lead;
     for (size_t i = 0; i < r.steps; i++)
         training = pare_passes[r.step[i].pass]->training ? pare_passes[r.step[i].pass] : training;
     PARE_TRY(pare_pass_words_take(a, &words));

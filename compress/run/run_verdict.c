@@ -181,13 +181,15 @@ pare_status pare__run_verdict_again(pare_run *run, pare_report *r)
     if (s == PARE_OK)
         s = pare_json_parse(run->cx, path, text, len, CAP, &all);
     if (s != PARE_OK && s != PARE_ENOMEM)
-        (void)pare_fail_after(run->cx, s, "%s needs it; --restart makes the output anew",
+        (void)pare_fail_after(run->cx, s,
+                              "%s needs it; move the output away, and the same command makes it "
+                              "anew",
                               required ? "the verdict" : "--strict");
     if (s == PARE_OK)
         r->fallbacks = (size_t)pare_json_number(pare_json_get(all, "fallbacks"), 0);
     if (s == PARE_OK && required)
         s = read_all(run, pare_json_get(all, "evaluations"), r);
-    if (s == PARE_OK && required)
+    if (s == PARE_OK && required && !run->plan->job->look_only)
         s = pare__run_judged(run, all, r);
     pare_json_free(all);
     return s;

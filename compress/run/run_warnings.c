@@ -6,6 +6,7 @@
 
 #include "compress/plan/calibration_need.h"
 #include "compress/run/run_internal.h"
+#include "runtime/file.h"
 
 bool pare__run_harmed(const pare_training_result *t)
 {
@@ -43,18 +44,48 @@ static pare_status warn_of_cpu(pare_run *run, pare_report *r, const pare_report_
     return put(run, r, warning, text);
 }
 
-pare_status pare__run_take_warnings(pare_run *run, pare_report *r)
+/* What the first of two jobs wrote of itself; NULL where the job is no second one, or nothing can
+ * be read. */
+static pare_status read_first(pare_run *run, pare_json **out)
+{
+    enum { CAP = 64 << 20 };
+    char *const path = pare_path_join(run->a, run->plan->model_path, "run.json"), *text;
+    size_t len;
+    *out = NULL;
+    if (!path)
+        return PARE_ENOMEM;
+    if (run->plan->job->part != PARE_JOB_REST || !pare_path_is_file(path))
+        return PARE_OK;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_status s = pare_file_read(run->cx, &run->scratch, path, CAP, &text, &len);
+    if (s == PARE_OK)
+        s = pare_json_parse(run->cx, path, text, len, CAP, out);
+    pare_arena_rewind(&run->scratch, mark);
+    if (s != PARE_ENOMEM)
+        pare_ctx_clear(run->cx);
+    return s == PARE_ENOMEM ? s : PARE_OK;
+}
+
+static pare_status put_first(pare_run *run, pare_report *r, const pare_json *list,
+                             const char **warning)
+{
+    char text[1024];
+    for (size_t i = 0; i < pare_json_count(list); i++) {
+        const char *const of = pare_json_text(pare_json_at(list, i), NULL);
+        if (!of)
+            continue;
+        (void)snprintf(text, sizeof text, "of the smaller checkpoint: %s", of);
+        PARE_TRY(put(run, r, warning, text));
+    }
+    return PARE_OK;
+}
+
+static pare_status put_own(pare_run *run, pare_report *r, const char **warning)
 {
     char text[PARE_SHORTAGE_TEXT], harm[PARE_RUN_HARM_TEXT];
-    pare_shortage s;
-    const size_t told = run->warnings.count + 1; /* and of the training */
     const char **list;
+    pare_shortage s;
     PARE_TRY(pare_warnings_list(&run->warnings, run->a, &list));
-    const char **const warning =
-        PARE_NEW(run->a, const char *, run->plan->recipe.steps + r->evaluations + told);
-    if (!warning)
-        return PARE_ENOMEM;
-    r->warning = warning;
     for (size_t i = 0; i < r->evaluations; i++)
         PARE_TRY(warn_of_cpu(run, r, &r->evaluation[i], warning));
     for (size_t step = 0; step < run->plan->recipe.steps; step++)
@@ -66,4 +97,19 @@ pare_status pare__run_take_warnings(pare_run *run, pare_report *r)
     for (size_t i = 0; i < run->warnings.count; i++)
         PARE_TRY(put(run, r, warning, list[i]));
     return PARE_OK;
+}
+
+pare_status pare__run_take_warnings(pare_run *run, pare_report *r)
+{
+    pare_json *first;
+    PARE_TRY(read_first(run, &first));
+    const pare_json *const list = pare_json_get(first, "warnings");
+    const size_t own = run->plan->recipe.steps + r->evaluations + run->warnings.count + 1;
+    const char **const warning = PARE_NEW(run->a, const char *, pare_json_count(list) + own);
+    pare_status s = warning ? PARE_OK : PARE_ENOMEM;
+    r->warning = warning;
+    if (s == PARE_OK)
+        s = put_first(run, r, list, warning);
+    pare_json_free(first);
+    return s == PARE_OK ? put_own(run, r, warning) : s;
 }

@@ -13,8 +13,9 @@ enum { PARE_RUN_HARM_TEXT = 256 };
 const char *pare__run_harm_text(const pare_run *run, const pare_training_result *t,
                                 char text[PARE_RUN_HARM_TEXT]);
 
-/* Fills r->warning: what the plan warns of, evaluations that ran elsewhere, a training that did
- * harm, and what was told on the way. PARE_ENOMEM. */
+/* Fills r->warning: what the first of two jobs warned of, as its run.json says; what the plan does,
+ * evaluations that ran elsewhere, a training that did harm, and what was told on the way.
+ * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__run_take_warnings(pare_run *run, pare_report *r);
 
 #endif

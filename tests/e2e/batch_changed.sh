@@ -91,6 +91,12 @@ for turn in 1 2; do
 done
 run 1 slow_jobs.yaml --output slow --summary
 says '^bits4  *stale'
+"$pare" plan slow/bits4.yaml >out.log 2>err.log || fail "plan: $(cat err.log)"
+says '^warning  *compress would refuse: .*the unfinished run is not this job: its recipe says "group: 64"'
+"$pare" plan slow/bits4.yaml --format json >out.log 2>err.log || fail "plan: $(cat err.log)"
+says '^ *"[^"]*the unfinished run is not this job'
+"$pare" plan slow/bits4.yaml --restart >out.log 2>err.log || fail "plan: $(cat err.log)"
+never 'the unfinished run'
 sed -i 's/group: 32/group: 64/' slow.yaml
 run 0 slow_jobs.yaml --output slow --summary
 says '^bits4  *unfinished'
@@ -103,6 +109,33 @@ says 'batch: --dry-run and --summary exclude each other; leave one out'
 sed -i 's/group: 64/group: 32/; s/text: long, window: 64/text: long, window: 64, limit: 2/' slow.yaml
 run 0 slow_jobs.yaml --output slow --restart
 says '^1 of 1 jobs* done'
+
+# --- what a search left, without an output
+sed 's/^passes.*/passes: [budget: {bits: 4}]/' base.yaml >search.yaml
+printf 'pare: 1\nrecipe: search.yaml\ninclude: [{name: found}]\n' >searches.yaml
+run 0 searches.yaml --output search --emit make
+run 0 searches.yaml --output search --summary
+says '^found  *missing'
+mkdir -p search/found.variants/base
+run 0 searches.yaml --output search --summary
+says '^found  *unfinished'
+printf 'found.variants: is of another job\nstale\n' >search/found.failed
+run 1 searches.yaml --output search --summary
+says '^found  *stale'
+says '^found: found.variants: is of another job'
+rm -r search/found.variants
+run 0 searches.yaml --output search --summary
+says '^found  *missing'
+
+# --- what an older pare said of a job that it refused
+sed 's/64}/32}/' base.yaml >older.yaml
+sed 's/base/older/' jobs.yaml >older_jobs.yaml
+run 0 jobs.yaml --output older
+run 1 older_jobs.yaml --output older
+printf '%s\n' "$(head -n 1 older/bits4.failed)" >older/bits4.failed
+run 1 older_jobs.yaml --output older --summary
+says '^bits4  *stale'
+says 'error: 1 of 1 job is not done: other results are there'
 
 # --- a limit is divided by the jobs that there are, in a plan as in a run
 cat >limits.yaml <<END

@@ -146,6 +146,10 @@ fallback:
   - {passes.0.channels.ratio: 0.1}
 END
 says 'gate.yaml:11:31: a fallback changes what comes behind the smaller model' "$pare" compress gate.yaml
+# A fallback that no smaller model makes possible is told before the first job.
+says 'fallback 1 of 1: a job on the smallest model needs ' \
+    "$pare" compress gate.yaml --output roomless --set 'fallback=[{limits.ram: 1MiB}]'
+[ ! -e roomless.smaller ] || fail 'the first of two jobs ran for nothing'
 does compress gate.yaml --set 'fallback=[{passes.1.rtn.bits: 8}]'
 says './none: there is no such model' "$pare" compress second.yaml --output x --set original=none
 mkdir fresh

@@ -133,7 +133,7 @@ rm -r bad && cp -r again bad && sed -i 's/<= 0.5/<= 0.9/' bad.yaml
 
 mv bad/run.json kept
 run 4 bad
-says err "run.json: .*--restart makes the output anew"
+says err "run.json: .*the verdict needs it; move the output away, and the same command makes it anew"
 mv kept bad/run.json
 
 # --- fallbacks, in turn

@@ -199,4 +199,29 @@ own "$demo/hedge" "$few" "[{squeezellm: {bits: 4, outliers: 0.0045, $first}}]" '
 own "$demo/hedge" "$few" "[{wanda: {sparsity: 0.5, $first}}]" '' --threads 1
 own "$demo/hedge" "$few" '[{awq: {}}, {rtn: {bits: 4, group: 32}}]' \
     'export: [{format: "gguf:q4_0", path: out.gguf}]' --threads 2
+
+# What products and eigenvectors leave in the process is in the plan of a smaller checkpoint, too.
+few="calibration: {text: [$demo/calibration.txt], samples: 8, window: 64}"
+for passes in '[{slicegpt: {ratio: 0.25}}]' '[{ziplm: {ratio: 0.25}}]' '[{flap: {ratio: 0.25}}]'; do
+    own "$demo/hedge" "$few" "$passes" '' --threads 2
+    took=$(sed -n 's/.*"peak_anonymous_bytes": *\([0-9]*\).*/\1/p' out/run.json | head -n 1)
+    if [ "$took" -gt "$plan" ]; then
+        echo "e2e.plan_memory: $name: planned $plan, took $took bytes"
+        failed=1
+    fi
+done
+
+# A fallback that takes more than the recipe, and what the attempt before it leaves.
+printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: [gptq: {bits: 2, targets: "*.layers.0.*"}]\n%s\n%s\n%s\n' "$demo/hedge" "$few" \
+    'evaluate: [kl: {text: evaluation.txt, window: 64, limit: 2}]' 'require: {kl: "<= 1e-9"}' \
+    'fallback: [{calibration.window: 250}]' > recipe.yaml
+head -c 3000 "$demo/evaluation.txt" > evaluation.txt
+rm -rf out
+plan=$(planned --threads 2) code=0
+"$pare" compress recipe.yaml --threads 2 --ram-limit "$plan" > log.txt 2>&1 || code=$?
+if [ $code != 6 ] || ! grep -q 'fallback 1 of 1' log.txt; then
+    cat log.txt
+    echo "e2e.plan_memory: a fallback does not run with the $plan bytes that its plan says: exit $code"
+    failed=1
+fi
 exit $failed

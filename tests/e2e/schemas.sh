@@ -101,6 +101,12 @@ put batch_dry_run batch jobs.yaml --dry-run --format json
 put batch batch jobs.yaml --shard 1/2 --format json
 put batch_dry_run batch jobs.yaml --dry-run --format json
 put batch batch jobs.yaml --speed --format json
+sed '2s/}$/, require: {bytes: "<= 9MiB"}}/' jobs.yaml > bounds.yaml
+put batch_dry_run batch bounds.yaml --dry-run --format json
+if ! grep -q '"there": 4' "$home/$((${#documents[@]} - 1)).json"; then
+    echo "batch --dry-run of other bounds: $(cat "$home/$((${#documents[@]} - 1)).json")"
+    exit 1
+fi
 documents+=("batch=$home/jobs/summary.json")
 put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed \
     --by-position --tasks mmlu=mmlu.jsonl,wikitext=page,boolq=boolq.jsonl --format json
@@ -143,6 +149,15 @@ rc=0
 "$pare" compress reap.yaml --strict --output strict > log.txt 2> err || rc=$?
 [ $rc = 3 ] || { echo "reap of 32 tokens with --strict ended with $rc"; exit 1; }
 grep -q '"experts_gone": \[' reaped/run.json || { echo "run.json does not say which experts went"; exit 1; }
+# The last of two jobs says why the first counts as a fallback.
+sed 's/reaped/reap_rtn/; s/^passes.*/passes: [reap: {ratio: 0.25}, rtn: {}]/' reap.yaml > reap_rtn.yaml
+rc=0
+"$pare" compress reap_rtn.yaml --strict > log.txt 2> err || rc=$?
+[ $rc = 3 ] || { echo "reap and rtn with --strict ended with $rc: $(tail -n 3 err)"; exit 1; }
+if ! grep -q '"of the smaller checkpoint: ' reap_rtn/run.json; then
+    echo "reap_rtn/run.json does not say what the first job warned of"
+    exit 1
+fi
 put export export out --format gguf:q8_0 --output more.gguf --tensor-parallel 2 --json
 put verify verify out --format json
 openssl genpkey -algorithm ed25519 -out private.pem 2> err

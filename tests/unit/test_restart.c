@@ -485,7 +485,9 @@ END_TEST
 static const struct {
     const char *set, *file, *says;
 } others[] = {{"seed=6", NULL, "its recipe says \"seed: 5\" where this one says \"seed: 6\""},
-              {NULL, "out/config.json", "its file config.json is missing or damaged"},
+              {NULL, "out/config.json",
+               "its file config.json is missing or damaged (pare verify looks into all of them); "
+               "move it away"},
               {NULL, "model/config.json", "it was made of another config.json"},
               {NULL, "tokens.i32", "it was calibrated with other tokens"},
               {NULL, "model/chat_template.jinja", "it has another chat_template.jinja"}};
