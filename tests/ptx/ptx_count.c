@@ -52,15 +52,14 @@ static void count_global(ptx_warp *w, const ptx_access *t)
 /* Lanes first .. first + lanes - 1, which go together: words that differ in one bank take turns. */
 static void count_banks(ptx_warp *w, const ptx_access *t, uint32_t first, uint32_t lanes)
 {
-    uint64_t list[PTX_LANES];
-    uint32_t n = 0, banks[BANKS] = {0}, most = 0;
+    uint64_t words[BANKS][PTX_LANES]; /* of each bank, those that it has in this turn */
+    uint32_t n = 0, uses[BANKS] = {0}, most = 0;
     for (uint32_t i = first; i < first + lanes; i++)
         for (uint32_t k = 0; w->act >> i & 1 && k < (t->bytes + 3) / 4; k++) {
             const uint64_t word = t->address[i] / 4 + k;
-            if (!add_new(list, &n, word))
-                continue;
-            const uint32_t uses = ++banks[word % BANKS];
-            most = uses > most ? uses : most;
+            const size_t bank = word % BANKS;
+            n += add_new(words[bank], &uses[bank], word);
+            most = uses[bank] > most ? uses[bank] : most;
         }
     w->block->counts.wavefronts += most;
     w->block->counts.least += (n + BANKS - 1) / BANKS;

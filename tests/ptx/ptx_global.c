@@ -102,12 +102,20 @@ static uint32_t shift_of(const ptx_grid *g)
     return g->kernel->narrow ? 0 : 2;
 }
 
-/* The cells of an allocation in this launch: who wrote, who read. */
+/* The cells of an allocation in this launch: who wrote, who read. Those that the last one used are
+ * cleared: an allocation may be most of the memory, and a launch use little of it. */
 static uint16_t *cells_of(const ptx_grid *g, ptx_segment *s)
 {
     if (s->launch != g->launch_number || !s->cells) {
-        free(s->cells);
-        s->cells = room(((s->size >> shift_of(g)) + 1) * 2, sizeof *s->cells);
+        if (s->cells && s->shift == shift_of(g) && s->first < s->last) {
+            memset(s->cells + 2 * s->first, 0, (s->last - s->first) * 2 * sizeof *s->cells);
+        } else if (!s->cells || s->shift != shift_of(g)) {
+            free(s->cells);
+            s->shift = shift_of(g);
+            s->cells = room(((s->size >> s->shift) + 1) * 2, sizeof *s->cells);
+        }
+        s->first = SIZE_MAX;
+        s->last = 0;
         s->launch = g->launch_number;
     }
     return s->cells;
@@ -159,8 +167,10 @@ bool ptx_edges_access(ptx_warp *w, const ptx_ins *in, const ptx_access *t)
         const uint64_t from = (uint32_t)t->address[i] - (uint64_t)PTX_GUARD;
         if (t->atomic || in->x & PTX_X_ACQUIRE)
             pass_gate(e, t->address[i] & ~(uint64_t)3, w->block->position);
-        const uint32_t shift = shift_of(g);
-        for (uint64_t at = from >> shift; at <= (from + t->bytes - 1) >> shift; at++)
+        const uint64_t first = from >> s->shift, end = ((from + t->bytes - 1) >> s->shift) + 1;
+        s->first = first < s->first ? first : s->first;
+        s->last = end > s->last ? end : s->last;
+        for (uint64_t at = first; at < end; at++)
             if (!cell_access(w, in, t, i, e, &cells[2 * at]))
                 return false;
     }

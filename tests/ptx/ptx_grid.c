@@ -23,12 +23,24 @@ typedef struct worker {
     uint32_t *undef;
 } worker;
 
+/* Registers of a kernel that launches with full checks leave: what nobody wrote has 1 bits. */
+struct ptx_file {
+    uint8_t *registers; /* [warps][units][PTX_UNIT] */
+    uint32_t *undef;    /* [warps][units] */
+    uint32_t warps;
+};
+
 static void *room(size_t count, size_t size)
 {
     void *const p = calloc(count ? count : 1, size);
     if (!p)
         abort();
     return p;
+}
+
+ptx_file *ptx_file_new(void)
+{
+    return room(1, sizeof(ptx_file));
 }
 
 static uint32_t dynamic_start(const ptx_kernel *k)
@@ -74,6 +86,28 @@ static void constant_registers(ptx_warp *w, const ptx_launch *l)
     fill32(w, PTX_REG_DYNAMIC32, dynamic_start(l->kernel));
 }
 
+static void file_room(ptx_file *f, uint32_t units, uint32_t warps)
+{
+    if (warps <= f->warps)
+        return;
+    free(f->registers);
+    free(f->undef);
+    f->registers = room((size_t)units * warps, PTX_UNIT);
+    f->undef = room((size_t)units * warps, sizeof *f->undef);
+    f->warps = warps;
+    memset(f->registers, 0xff, (size_t)units * warps * PTX_UNIT);
+    memset(f->undef, 0xff, (size_t)units * warps * sizeof *f->undef);
+}
+
+void ptx_file_free(ptx_file *f)
+{
+    if (!f)
+        return;
+    free(f->registers);
+    free(f->undef);
+    free(f);
+}
+
 static void worker_init(worker *r, ptx_grid *g)
 {
     const ptx_launch *const l = g->launch;
@@ -90,13 +124,17 @@ static void worker_init(worker *r, ptx_grid *g)
                  local = (size_t)k->local * b->warp_count * PTX_LANES;
     b->warps = room(b->warp_count, sizeof *b->warps);
     b->shared = room(shared, 1);
-    r->registers = room((size_t)k->units * b->warp_count, PTX_UNIT);
-    r->undef = room((size_t)k->units * b->warp_count, sizeof *r->undef);
     r->local = room(local, 1);
     if (full) {
+        file_room(k->file, k->units, b->warp_count);
+        r->registers = k->file->registers;
+        r->undef = k->file->undef;
         b->shared_defined = room(shared, 1);
         r->local_defined = room(local, 1);
         b->shadow = ptx_shadow_new(b);
+    } else {
+        r->registers = room((size_t)k->units * b->warp_count, PTX_UNIT);
+        r->undef = room((size_t)k->units * b->warp_count, sizeof *r->undef);
     }
     for (uint32_t j = 0; j < b->warp_count; j++) {
         ptx_warp *const w = &b->warps[j];
@@ -110,6 +148,7 @@ static void worker_init(worker *r, ptx_grid *g)
         w->bank[1] = (uint8_t *)k->module->fixed;
         w->undef[0] = r->undef + (size_t)k->units * j;
         w->undef[1] = k->module->defined;
+        memset(w->bank[0], 0, (size_t)PTX_REG_OWN * PTX_UNIT);
         constant_registers(w, l);
     }
 }
@@ -123,10 +162,29 @@ static void worker_release(worker *r)
     free(r->block.warps);
     free(r->block.shared);
     free(r->block.shared_defined);
-    free(r->registers);
-    free(r->undef);
+    if (r->registers != r->block.grid->kernel->file->registers) {
+        free(r->registers);
+        free(r->undef);
+    }
     free(r->local);
     free(r->local_defined);
+}
+
+/* All registers are undefined. Under full checks they are filled with 1 bits: those that the block
+ * before wrote, of up to two units; a kernel has thousands, and a block uses few. */
+static void forget_registers(ptx_warp *w, uint32_t units, bool full)
+{
+    uint32_t *const undef = w->undef[0];
+    memset(undef, 0, PTX_REG_OWN * sizeof *undef);
+    if (!full) {
+        memset(undef + PTX_REG_OWN, 0xff, (units - PTX_REG_OWN) * sizeof *undef);
+        return;
+    }
+    for (uint32_t k = PTX_REG_OWN; k < units; k++)
+        if (undef[k] != UINT32_MAX) {
+            memset(ptx_reg(w, k), 0xff, (size_t)(k + 1 < units ? 2 : 1) * PTX_UNIT);
+            undef[k] = UINT32_MAX;
+        }
 }
 
 /* What is undefined is filled with 1 bits: NaN, -1. */
@@ -158,11 +216,7 @@ static void block_begin(worker *r, uint64_t position)
         const uint32_t left = b->threads - j * PTX_LANES;
         for (uint32_t d = 0; d < 3; d++)
             fill32(w, PTX_REG_CTAID + d, b->id[d]);
-        if (l->options.checks == PTX_FULL)
-            memset(w->bank[0] + (size_t)PTX_REG_OWN * PTX_UNIT, 0xff,
-                   (size_t)(k->units - PTX_REG_OWN) * PTX_UNIT);
-        memset(w->undef[0], 0, PTX_REG_OWN * sizeof *w->undef[0]);
-        memset(w->undef[0] + PTX_REG_OWN, 0xff, (k->units - PTX_REG_OWN) * sizeof *w->undef[0]);
+        forget_registers(w, k->units, l->options.checks == PTX_FULL);
         w->live = w->group = left >= PTX_LANES ? ~0u : (1u << left) - 1;
         w->blocked = 0;
         w->at_phase = false;

@@ -61,6 +61,7 @@ enum {
 };
 
 typedef struct ptx_segment ptx_segment; /* ptx_memory.h */
+typedef struct ptx_file ptx_file;       /* ptx_grid.c: registers */
 typedef struct ptx_warp ptx_warp;
 typedef struct ptx_ins ptx_ins;
 typedef void ptx_op(ptx_warp *w, const ptx_ins *in);
@@ -101,7 +102,8 @@ struct ptx_kernel {
     const char *name;
     ptx_param *params;
     ptx_ins *code;
-    uint8_t *ran; /* [code_count]: 1 if it ran (options.trace) */
+    uint8_t *ran;   /* [code_count]: 1 if it ran (options.trace) */
+    ptx_file *file; /* for one launch at a time */
     size_t param_count, code_count, bytes;
     uint32_t units;         /* of registers of a warp */
     uint32_t shared, local; /* bytes; static */
@@ -292,5 +294,7 @@ uint32_t ptx_fixed(ptx_module *m, uint64_t bits, unsigned bytes); /* a constant 
 void *ptx_grow(void *array, size_t count, size_t size); /* room for one more; capacity: 2^n */
 uint64_t ptx_next(uint64_t *state);                     /* a random number */
 void ptx_modules_free(ptx_machine *m);
+ptx_file *ptx_file_new(void);
+void ptx_file_free(ptx_file *f);
 
 #endif

@@ -41,6 +41,8 @@ struct ptx_segment {
     uint64_t size;
     uint32_t launch, counted; /* whose the next ones are */
     uint16_t *cells;          /* ptx_global.c; NULL: no launch with full checks used it */
+    size_t first, last;       /* the cells that the launch used: [first, last) */
+    uint32_t shift;           /* of cells */
     uint8_t *sectors;         /* ptx_count.c: one per 32 bytes; NULL: no launch counted */
 };
 

@@ -202,6 +202,7 @@ static void entry(ptx_parser *p)
             ptx_error(p, "the text ends inside of kernel '%s'", k->name);
     }
     k->ran = calloc(k->code_count + 1, 1);
+    k->file = ptx_file_new();
     if (!k->ran)
         abort();
     p->kernel = NULL;
@@ -245,6 +246,7 @@ static void release(ptx_module *m)
     for (size_t k = 0; k < m->kernel_count; k++) {
         free(m->kernels[k].code);
         free(m->kernels[k].ran);
+        ptx_file_free(m->kernels[k].file);
         free(m->kernels[k].params);
     }
     for (size_t k = 0; k < m->name_count; k++)

@@ -8,7 +8,7 @@ enum { ATOMIC = 1, FLIGHT = 2, MANY = 32 };
 
 /* The last write of a cell. */
 typedef struct cell {
-    uint32_t time, loc, serial; /* time 0: none in this block; serial: of the instruction */
+    uint32_t time, loc, serial; /* serial: of the instruction */
     uint16_t warp;
     uint8_t lane, flags;
 } cell;
@@ -26,6 +26,7 @@ typedef struct meeting {
 
 struct ptx_shadow {
     uint32_t shift, warps, time, serial;
+    uint32_t start; /* time at which the block began */
     size_t cells;
     cell *cell;
     reader *reader;  /* [cells][warps] */
@@ -67,19 +68,25 @@ void ptx_shadow_free(ptx_shadow *s)
     free(s);
 }
 
+/* Time goes on over the blocks of a launch, and every warp knows of all that came before its block:
+ * tables of megabytes need not be cleared for each. */
 void ptx_shadow_begin(ptx_block *b)
 {
     ptx_shadow *const s = b->shadow;
     if (!s)
         return;
-    memset(s->cell, 0, s->cells * sizeof *s->cell);
-    memset(s->reader, 0, s->cells * s->warps * sizeof *s->reader);
-    memset(s->known, 0, (size_t)s->warps * s->warps * sizeof *s->known);
+    if (s->time > UINT32_MAX / 2) {
+        memset(s->cell, 0, s->cells * sizeof *s->cell);
+        memset(s->reader, 0, s->cells * s->warps * sizeof *s->reader);
+        s->time = 0;
+    }
+    s->start = ++s->time;
+    for (size_t k = 0; k < (size_t)s->warps * s->warps; k++)
+        s->known[k] = s->start;
     for (int k = 0; k < PTX_BARRIERS; k++) {
         memset(s->meetings[k].seen, 0, s->warps * sizeof *s->meetings[k].seen);
         s->meetings[k].waiting = 0;
     }
-    s->time = 1;
 }
 
 static unsigned line_of(const ptx_warp *w, uint32_t loc)
@@ -97,7 +104,7 @@ static bool knows(const ptx_shadow *s, const ptx_warp *w, uint32_t warp, uint32_
 static bool after_write(const ptx_shadow *s, const ptx_warp *w, const cell *c, uint32_t lane,
                         const ptx_access *t)
 {
-    if (c->time == 0 || knows(s, w, c->warp, c->time))
+    if (knows(s, w, c->warp, c->time))
         return true;
     return (c->warp == w->index && (c->lane == lane || c->serial == s->serial)) ||
            (t->atomic && c->flags & ATOMIC);
@@ -108,7 +115,7 @@ static bool after_reads(const ptx_shadow *s, const ptx_warp *w, const reader *re
 {
     for (*warp = 0; *warp < s->warps; ++*warp) {
         const reader *const r = &readers[*warp];
-        if (r->time && !knows(s, w, *warp, r->time) && !(*warp == w->index && r->lane == lane))
+        if (!knows(s, w, *warp, r->time) && !(*warp == w->index && r->lane == lane))
             return false;
     }
     return true;
@@ -121,7 +128,7 @@ static bool check(ptx_warp *w, const ptx_ins *in, const ptx_access *t, uint32_t 
     const char *const verb = t->write ? "writes" : "reads";
     const unsigned address = PTX_SHARED_START + (unsigned)(at << s->shift);
     uint32_t warp = 0;
-    if (c->flags & FLIGHT) {
+    if (c->flags & FLIGHT && c->time >= s->start) {
         ptx_fail(w, in, 1u << lane, t->address[lane],
                  "%s shared memory at %#x, which a copy of line %u is on its way to (warp %u, "
                  "lane %u has not waited for it)",
@@ -150,7 +157,7 @@ static bool check(ptx_warp *w, const ptx_ins *in, const ptx_access *t, uint32_t 
 static void note_read(ptx_shadow *s, const ptx_warp *w, const ptx_ins *in, uint32_t lane, size_t at)
 {
     reader *const r = &s->reader[at * s->warps + w->index];
-    const bool other = r->time && !knows(s, w, w->index, r->time) && r->lane != lane;
+    const bool other = !knows(s, w, w->index, r->time) && r->lane != lane;
     *r = (reader){.time = s->time, .loc = in->loc & 0x3ffffff, .lane = (other ? MANY : lane) & 63};
 }
 

@@ -383,6 +383,54 @@ START_TEST(blocks_share_global_memory_only_behind_a_fence)
 }
 END_TEST
 
+/* ---- blocks one after the other: nothing of one is left for the next ---- */
+#define FIRST "setp.eq.u32 %p0, %r5, %r1;\n" /* block 0: its lanes are the first of the grid */
+
+static const struct {
+    const char *text, *fault;
+} blocks[] = {
+    {KERNEL("st.shared.u32 [%r4], %r1;\nbar.sync 0;\nxor.b32 %r7, %r4, 128;\n"
+            "ld.shared.u32 %r8, [%r7];\nbar.sync 0;\nst.shared.u32 [%r4], %r8;"),
+     NULL},
+    {KERNEL(FIRST "st.shared.u32 [%r4], %r1;\n@%p0 bar.sync 0;\nxor.b32 %r7, %r4, 128;\n"
+                  "ld.shared.u32 %r8, [%r7];"),
+     "no barrier between"},
+    {KERNEL(FIRST "ld.shared.u32 %r8, [%r4];\n@%p0 bar.sync 0;\nxor.b32 %r7, %r4, 128;\n"
+                  "st.shared.u32 [%r7], %r1;"),
+     "no barrier between"},
+    /* what the first one wrote, or a copy that it did not wait for */
+    {KERNEL(FIRST "@!%p0 bra L;\nst.shared.u32 [%r4], %r1;\nret;\n"
+                  "L: xor.b32 %r7, %r4, 128;\nld.shared.u32 %r8, [%r7];"),
+     NULL},
+    {KERNEL(FIRST "@!%p0 bra L;\nshl.b32 %r7, %r1, 4; add.u32 %r8, %r3, %r7;\n"
+                  "mul.wide.u32 %d5, %r1, 16; add.u64 %d6, %d0, %d5;\n"
+                  "cp.async.cg.shared.global [%r8], [%d6], 16;\nret;\n"
+                  "L: ld.shared.u32 %r8, [%r4];"),
+     NULL},
+    /* registers of one unit and of two */
+    {KERNEL(FIRST "@%p0 mov.u32 %r20, 1;\nst.global.u32 [%d3], %r20;"),
+     "what is stored has an undefined value"},
+    {KERNEL(FIRST "@%p0 mov.u64 %d9, %d3;\nst.global.u32 [%d9], %r1;"),
+     "an address has an undefined value"},
+    {KERNEL(FIRST "@%p0 mov.u32 %r20, 1;\n@!%p0 mov.u32 %r20, 2;\nst.global.u32 [%d3], %r20;"),
+     NULL},
+};
+
+START_TEST(what_a_block_left_is_nothing_to_the_next)
+{
+    ptx_launch l = prepare(blocks[_i].text, 3, 128);
+    for (int order = 0; order < 3; order++) { /* blocks begin in the order of their numbers */
+        l.options.order = (ptx_order)order;
+        if (!blocks[_i].fault) {
+            ptx_must_run(m, &l);
+            continue;
+        }
+        ptx_must_fail(m, &l, blocks[_i].fault);
+        ck_assert_msg(ptx_report(m)->block[0] == 1, "%s", ptx_report(m)->text);
+    }
+}
+END_TEST
+
 /* ---- counters ---- */
 static const struct {
     const char *text;
@@ -463,6 +511,8 @@ int main(void)
                         (int)(sizeof races / sizeof *races));
     tcase_add_loop_test(t, blocks_share_global_memory_only_behind_a_fence, 0,
                         (int)(sizeof between / sizeof *between));
+    tcase_add_loop_test(t, what_a_block_left_is_nothing_to_the_next, 0,
+                        (int)(sizeof blocks / sizeof *blocks));
     tcase_add_loop_test(t, counters_are_exact_and_independent_of_the_order, 0,
                         (int)(sizeof counted / sizeof *counted));
     tcase_add_test(t, waits_that_leave_copies_in_flight_are_counted);

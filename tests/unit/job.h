@@ -198,13 +198,19 @@ static inline void job_stop_behind_a_block(void *stop, const pare_event *e)
 }
 
 /* A job that is interrupted behind its first block. */
-static inline void job_break(const job_place *p, const char *output)
+static inline void job_break_by(const job_place *p, const char *output, size_t threads)
 {
     volatile int stop = 0;
     char what[1024];
     const pare_events events = {job_stop_behind_a_block, (void *)&stop};
-    const job_opts opts = {.output = output, .events = &events, .interrupt = &stop};
+    const job_opts opts = {
+        .output = output, .threads = threads, .events = &events, .interrupt = &stop};
     ck_assert_int_eq(job_run(p, opts, what), PARE_EINTERRUPTED);
+}
+
+static inline void job_break(const job_place *p, const char *output)
+{
+    job_break_by(p, output, 1);
 }
 
 /* Whether two artifacts of one file each hold the same bytes. */

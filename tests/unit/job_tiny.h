@@ -17,14 +17,13 @@ static void teardown(void)
     job_remove_directory(place.root);
 }
 
-/* The job of the recipe, which wrote "one": more threads give the same weights, and a break in
- * between the same bytes. */
+/* The job of the recipe, which wrote "one" with one thread: one that has more of them and a break
+ * behind a block, too, writes the same bytes. All that it computes is compared, so one run is
+ * enough for both. */
 static inline void check_survives(void)
 {
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
-    job_check_same_weights(&place, "one", "five");
-    job_break(&place, "two");
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 2}, NULL), PARE_OK);
+    job_break_by(&place, "two", 5);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 5}, NULL), PARE_OK);
     job_check_same(&place, "one", "two");
 }
 

@@ -56,11 +56,11 @@ static inline void close_two(pare_arena *a, pare_checkpoint ck[2])
     pare_arena_release(a);
 }
 
-/* Stops a job when it tells `at`, and remembers whether it told `wanted`. */
+/* Stops a job when it tells `at`, and remembers whether it told `wanted`, and `also`. */
 typedef struct listener {
-    const char *at, *wanted;
+    const char *at, *wanted, *also;
     volatile int stop;
-    bool heard;
+    bool heard, heard_also;
 } listener;
 
 static inline void hear(void *self, const pare_event *e)
@@ -69,6 +69,7 @@ static inline void hear(void *self, const pare_event *e)
     const char *const text = e->text ? e->text : "";
     l->stop |= l->at && strstr(text, l->at);
     l->heard |= l->wanted && strstr(text, l->wanted);
+    l->heard_also |= l->also && strstr(text, l->also);
 }
 
 static inline pare_status run_listening(listener *l, const char *output)
@@ -96,6 +97,57 @@ static inline void damage_at(const char *name, double share)
 static inline void damage(const char *name)
 {
     damage_at(name, .5);
+}
+
+/* Where a job stops, what is damaged then, and what it tells as it goes on. */
+typedef struct halt {
+    const char *at, *broken, *told, *also;
+} halt;
+
+/* What training left is the same in each run that stops behind it: what becomes of it may be
+ * damaged then, and made again. The first run's is kept. */
+static inline void check_trained(void)
+{
+    const char *const name[] = {"two.partial/trained.f32", "trained.f32"};
+    pare_ctx cx;
+    pare_arena a;
+    char *text[2];
+    size_t len[2];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    for (size_t i = 0; i < 2; i++) {
+        const char *const path = job_path(&place, name[i]);
+        if (i == 1 && access(path, F_OK) != 0) {
+            FILE *const f = fopen(path, "w");
+            ck_assert_ptr_nonnull(f);
+            ck_assert_uint_eq(fwrite(text[0], 1, len[0], f), len[0]);
+            ck_assert_int_eq(fclose(f), 0);
+        }
+        ck_assert_int_eq(pare_file_read(&cx, &a, path, 1 << 28, &text[i], &len[i]), PARE_OK);
+    }
+    ck_assert_msg(len[0] == len[1] && memcmp(text[0], text[1], len[0]) == 0, "trained otherwise");
+    pare_arena_release(&a);
+}
+
+/* The job of the recipe, which wrote "one", stops at each of the places and comes to the same bytes
+ * in "two". */
+static inline void check_halts(const halt *halts, size_t count)
+{
+    job_remove_directory(job_path(&place, "two"));
+    for (size_t i = 0; i <= count; i++) {
+        const bool last = i == count;
+        listener l = {.at = last ? NULL : halts[i].at,
+                      .wanted = i ? halts[i - 1].told : NULL,
+                      .also = i ? halts[i - 1].also : NULL};
+        ck_assert_int_eq(run_listening(&l, "two"), last ? PARE_OK : PARE_EINTERRUPTED);
+        ck_assert_msg(l.heard == (l.wanted != NULL) && l.heard_also == (l.also != NULL),
+                      "nothing says \"%s\" or \"%s\"", l.wanted, l.also ? l.also : "");
+        if (!last && strcmp(l.at, "after training") == 0)
+            check_trained();
+        if (!last && halts[i].broken)
+            damage(halts[i].broken);
+    }
+    job_check_same(&place, "one", "two");
 }
 
 #endif

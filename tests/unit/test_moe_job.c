@@ -57,7 +57,7 @@ START_TEST(results_do_not_depend_on_who_shares_a_pass)
     /* Less and less, until one at a time is too much. */
     size_t seen = 8, runs = 0;
     bool spilled = false;
-    for (uint64_t limit = all.memory.anonymous_bytes; seen > 1; limit -= 2048) {
+    for (uint64_t limit = all.memory.anonymous_bytes; seen > 1; limit -= 8192) {
         const job_plan less = job_plan_of(&place, limit);
         ck_assert_uint_le(less.memory.anonymous_bytes, limit);
         ck_assert(less.memory.chunk <= seen ||
