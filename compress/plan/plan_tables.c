@@ -118,18 +118,21 @@ pare_status pare__plan_tables(pare_ctx *cx, pare_plan *plan)
     return head && !once ? add(cx, plan, PARE_TABLE_HEAD) : PARE_OK;
 }
 
+static bool is_weight_of(const char *tensor, const char *name)
+{
+    const size_t len = name ? strlen(name) : 0;
+    return len && strncmp(tensor, name, len) == 0 && strcmp(tensor + len, ".weight") == 0;
+}
+
 bool pare__plan_replaces_table(const pare_plan *plan, const char *tensor)
 {
     const pare_config *const c = &plan->model.config;
-    for (size_t i = 0; i < plan->tables.count; i++) {
-        const char *const name[] = {plan->tables.of[i].packed.name, c->tied ? c->arch->head : NULL};
-        for (size_t j = 0; j < 2; j++) {
-            const size_t len = name[j] ? strlen(name[j]) : 0;
-            if (len && strncmp(tensor, name[j], len) == 0 && strcmp(tensor + len, ".weight") == 0)
-                return true;
-        }
-    }
-    return false;
+    const bool learns = plan->training && plan->train.embeddings;
+    for (size_t i = 0; i < plan->tables.count; i++)
+        if (is_weight_of(tensor, plan->tables.of[i].packed.name))
+            return true;
+    /* a tied head that stands in the file, too, would be the embedding as it was */
+    return c->tied && (plan->tables.count || learns) && is_weight_of(tensor, c->arch->head);
 }
 
 uint64_t pare__plan_table_bytes(const pare_ctx *cx, const pare_plan *plan)

@@ -6,6 +6,7 @@
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_outside.h"
+#include "compress/run/run_reap.h"
 #include "runtime/leaves.h"
 
 /* Values that are converted at once. */
@@ -69,13 +70,44 @@ void pare__outside_source(pare_run *run)
 static size_t leaf_of(const pare_run *run, const pare_tensor *t)
 {
     size_t i = 0;
-    while (i < PARE_MODEL_LEAVES) {
+    while (t && i < PARE_MODEL_LEAVES) {
         const pare_leaf leaf = pare_plan_outside(run->plan, &run->model, i);
         if (leaf.linear && leaf.linear->data == t->data)
             break;
         i++;
     }
-    return i;
+    return t ? i : PARE_MODEL_LEAVES;
+}
+
+static pare_status check_stored(pare_run *run, const pare_packed_entry *e,
+                                const pare_unit_result *found)
+{
+    const uint8_t *const is = pare__floats_hash(found, e->tensor.name);
+    void *const bytes = pare_arena_take(&run->scratch, (size_t)e->tensor.bytes, 1);
+    uint8_t now[16];
+    if (!bytes)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_packed_get(run->cx, run->writer, e, bytes));
+    pare_xxh3(bytes, (size_t)e->tensor.bytes, now);
+    if (is && memcmp(is, now, sizeof now) == 0)
+        return PARE_OK;
+    return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
+                     run->plan->place.partial, e->tensor.name);
+}
+
+pare_status pare__outside_check(pare_run *run, const pare_unit_result *found)
+{
+    for (size_t i = 0; i < run->settled.layout.entries; i++) {
+        const pare_packed_entry *const e = &run->settled.layout.entry[i];
+        if (e->unit != run->plan->out.blocks || e->plane ||
+            leaf_of(run, pare__reap_source(run, e->tensor.name)) == PARE_MODEL_LEAVES)
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = check_stored(run, e, found);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
 }
 
 static pare_status put_pieces(pare_run *run, const pare_packed_entry *e, const float *x,
@@ -106,12 +138,8 @@ pare_status pare__outside_put(pare_run *run, const pare_packed_entry *e, const p
     *done = leaf < PARE_MODEL_LEAVES;
     if (!*done)
         return PARE_OK;
-    if (found) { /* stored by an earlier run */
-        const uint8_t *const stored = pare__floats_hash(found, e->tensor.name);
-        if (!stored)
-            return pare_fail(run->cx, PARE_EFORMAT, "%s: the journal does not name %s",
-                             run->plan->place.partial, e->tensor.name);
-        memcpy(hash, stored, 16);
+    if (found) { /* stored by an earlier run, and looked at */
+        memcpy(hash, pare__floats_hash(found, e->tensor.name), 16);
         return PARE_OK;
     }
     const pare_mark mark = pare_arena_mark(&run->scratch);

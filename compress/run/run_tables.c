@@ -5,6 +5,7 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_outside.h"
 #include "quant/matrix_error.h"
 #include "runtime/block_ops.h"
 #include "runtime/linear.h"
@@ -188,5 +189,7 @@ pare_status pare__run_check_tables(pare_run *run)
                       run->plan->place.partial, unit->rows, tables->count);
     for (size_t i = 0; s == PARE_OK && i < tables->count; i++)
         s = check_table(run, &tables->of[i], &unit->row[i]);
+    if (s == PARE_OK)
+        s = pare__outside_check(run, unit);
     return s == PARE_EFORMAT ? pare__run_forget(run, &run->units, blocks) : s;
 }

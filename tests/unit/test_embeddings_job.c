@@ -5,7 +5,7 @@
 #include "formats/hash.h"
 #include "tests/unit/job_train.h"
 
-#define EMBED "model.embed_tokens"
+#define EMBED "model.embed_tokens.weight"
 #define ON    ", embeddings: true}\n"
 
 /* In place of the default model. */
@@ -16,6 +16,45 @@ static void make(bool tied, pare_dtype dtype)
     m.tied = tied;
     m.dtype = dtype;
     place = job_make(&m);
+}
+
+/* Tensor `to` of the model becomes `is` of another one, in the same type. */
+static void move_table(const char *to, const char *from, const char *is)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck[2];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, "model"), &ck[0]), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, from), &ck[1]), PARE_OK);
+    const pare_tensor *const t = pare_checkpoint_find(&ck[0], to), *const u = pare_checkpoint_find(
+                                                                       &ck[1], is);
+    ck_assert(t && u && t->bytes == u->bytes && t->dtype == u->dtype);
+    const int fd = open(job_path(&place, "model/model.safetensors"), O_RDWR);
+    const off_t at = (off_t)((const unsigned char *)t->data - ck[0].file[0].data);
+    ck_assert_int_eq(pwrite(fd, u->data, (size_t)u->bytes, at), (ssize_t)u->bytes);
+    ck_assert_int_eq(close(fd), 0);
+    pare_checkpoint_close(&ck[0]);
+    pare_checkpoint_close(&ck[1]);
+    pare_arena_release(&a);
+}
+
+/* The untied model ties its head, which stays in the file. */
+static void tie_in_file(void)
+{
+    static const char untied[] = "\"tie_word_embeddings\": false", tied[] = "true ";
+    char text[1 << 14];
+    move_table("lm_head.weight", "model", EMBED);
+    FILE *const f = fopen(job_path(&place, "model/config.json"), "r+");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    char *const at = strstr(text, untied);
+    ck_assert_ptr_nonnull(at);
+    memcpy(at + sizeof untied - sizeof tied, tied, sizeof tied - 1);
+    rewind(f);
+    ck_assert_int_ge(fputs(text, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
 }
 
 /* With data enough to gain on windows that nobody trained on. */
@@ -67,9 +106,13 @@ static double apart(const char *first, const char *second, bool head)
 }
 
 static const struct {
-    bool tied;
+    bool tied, both; /* a tied head that stands in the file, too */
     pare_dtype dtype;
-} shapes[] = {{false, PARE_F16}, {true, PARE_F16}, {true, PARE_BF16}, {false, PARE_F32}};
+} shapes[] = {{false, false, PARE_F16},
+              {true, false, PARE_F16},
+              {true, false, PARE_BF16},
+              {false, false, PARE_F32},
+              {false, true, PARE_F16}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static bool tells(const char *file, const char *text)
@@ -90,6 +133,8 @@ static bool tells(const char *file, const char *text)
 START_TEST(embeddings_that_were_trained_are_stored)
 {
     make(shapes[_i].tied, shapes[_i].dtype);
+    if (shapes[_i].both)
+        tie_in_file();
     long_recipe("}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "without"}, NULL), PARE_OK);
     ck_assert_double_eq(apart("model", "without", false), 0);
@@ -110,13 +155,17 @@ START_TEST(embeddings_that_were_trained_are_stored)
 }
 END_TEST
 
+/* Files that hold the matrices last, and how far into them one of these lies. */
 static const struct {
     const char *at, *broken, *told;
+    double share;
 } stops[] = {
-    {"step 3 of", NULL, "continues after step 3 of 4"},
-    {"after training", NULL, "training is done; 0 of 2 blocks are written"},
-    {"after training", "two.partial/trained.f32", "they are trained again"},
-    {"evaluat", NULL, "training is done; 2 of 2 blocks are written"},
+    {"step 3 of", NULL, "continues after step 3 of 4", 0},
+    {"after training", NULL, "training is done; 0 of 2 blocks are written", 0},
+    {"after training", "two.partial/trained.f32", "they are trained again", 1},
+    {"evaluat", NULL, "training is done; 2 of 2 blocks are written", 0},
+    {"evaluat", "two.partial/packed-00001-of-00001.safetensors", "training is done; 2 of 2", .97},
+    {"evaluat", "two.partial/packed-00001-of-00001.safetensors", "training is done; 2 of 2", .97},
 };
 enum { STOPS = sizeof stops / sizeof *stops };
 
@@ -148,8 +197,8 @@ START_TEST(a_job_that_was_stopped_goes_on_to_the_same_bytes)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one", .threads = 3}, NULL), PARE_OK);
     ck_assert_double_gt(apart("model", "one", false), 1e-3);
     ck_assert_int_eq(run_stopping(&stop), PARE_EINTERRUPTED);
-    if (stops[_i].broken) /* in the last matrix: the head, or the embeddings */
-        damage_at(stops[_i].broken, 1);
+    if (stops[_i].broken)
+        damage_at(stops[_i].broken, stops[_i].share);
     ck_assert_int_eq(run_listening(&again, "two"), PARE_OK);
     ck_assert_msg(again.heard, "nothing says \"%s\"", stops[_i].told);
     job_check_same(&place, "one", "two");
@@ -199,28 +248,6 @@ START_TEST(tables_are_quantized_as_they_were_trained)
 }
 END_TEST
 
-/* The table of the model becomes that of an artifact, in the same type. */
-static void move_table(const char *from)
-{
-    pare_ctx cx;
-    pare_arena a;
-    pare_checkpoint ck[2];
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, "model"), &ck[0]), PARE_OK);
-    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, from), &ck[1]), PARE_OK);
-    const pare_tensor *const to = pare_checkpoint_find(&ck[0], EMBED ".weight"),
-                             *const is = pare_checkpoint_find(&ck[1], EMBED ".weight");
-    ck_assert(to && is && to->bytes == is->bytes && to->dtype == is->dtype);
-    const int fd = open(job_path(&place, "model/model.safetensors"), O_RDWR);
-    const off_t at = (off_t)((const unsigned char *)to->data - ck[0].file[0].data);
-    ck_assert_int_eq(pwrite(fd, is->data, (size_t)is->bytes, at), (ssize_t)is->bytes);
-    ck_assert_int_eq(close(fd), 0);
-    pare_checkpoint_close(&ck[0]);
-    pare_checkpoint_close(&ck[1]);
-    pare_arena_release(&a);
-}
-
 /* Codes of a linear that reads the first block's inputs. */
 static void codes_of_query(const char *output, uint8_t hash[16])
 {
@@ -255,7 +282,7 @@ START_TEST(steps_behind_see_trained_embeddings)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one", EVEN}, NULL), PARE_OK);
     recipe(QUERY);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain", EVEN}, NULL), PARE_OK);
-    move_table("one");
+    move_table(EMBED, "one", EMBED);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "moved", EVEN}, NULL), PARE_OK);
     codes_of_query("one", trained);
     codes_of_query("plain", plain);
