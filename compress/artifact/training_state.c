@@ -181,16 +181,16 @@ static uint64_t array_bytes(const pare_training_state *t)
     return bytes;
 }
 
-/* Where the record ends; 0 where bytes [len] are not a whole state of these leaves. */
-static size_t record_end(const pare_training_state *t, const unsigned char *bytes, uint64_t len)
+/* Where the record ends; 0 where bytes [len] are not a whole state. */
+static size_t record_end(const unsigned char *bytes, uint64_t len)
 {
-    const uint64_t head = MAGIC + LENGTH, rest = NUMBERS + array_bytes(t) + HASH;
+    const uint64_t head = MAGIC + LENGTH, rest = NUMBERS + HASH;
     uint8_t hash[HASH];
     if (len < head + rest || memcmp(bytes, magic, MAGIC) != 0 ||
-        get_le(bytes + MAGIC) != len - head - rest)
+        get_le(bytes + MAGIC) > len - head - rest)
         return 0;
     pare_xxh3(bytes, (size_t)len - HASH, hash);
-    return memcmp(hash, bytes + len - HASH, HASH) == 0 ? (size_t)(len - rest) : 0;
+    return memcmp(hash, bytes + len - HASH, HASH) == 0 ? (size_t)(head + get_le(bytes + MAGIC)) : 0;
 }
 
 /* *told: why it was not found. */
@@ -198,7 +198,7 @@ static pare_status parse(const pare_training_place *p, pare_training_state *t, c
                          bool *found, bool *told)
 {
     pare_unit_result unit;
-    const size_t end = record_end(t, f->data, f->bytes), head = MAGIC + LENGTH;
+    const size_t end = record_end(f->data, f->bytes), head = MAGIC + LENGTH;
     if (!end)
         return PARE_OK;
     PARE_TRY(pare_result_decode(p->cx, p->scratch, f->data + head, end - head, &unit));
@@ -209,7 +209,7 @@ static pare_status parse(const pare_training_place *p, pare_training_state *t, c
     if (*told)
         pare_teller_say(p->teller, "%s", p->other);
     if (*told || !unit.training || unit.training->steps != t->result.steps ||
-        steps > t->result.steps)
+        steps > t->result.steps || f->bytes != end + NUMBERS + array_bytes(t) + HASH)
         return PARE_OK;
     t->at = (pare_train_state){(size_t)steps, get_double(at), get_double(at + 8)};
     t->in_point = (size_t)in_point;

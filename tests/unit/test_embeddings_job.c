@@ -232,6 +232,18 @@ START_TEST(a_training_that_goes_on_weighs_no_tokens)
 }
 END_TEST
 
+/* What was saved of a training with other leaves is no damage. */
+START_TEST(a_training_of_other_leaves_begins_anew)
+{
+    listener stop = {.at = "step 2 of"}, again = {.wanted = "distill has other settings"};
+    recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 768, batch: 4, save: 0" ON);
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    recipe("  - wanda: {pattern: 2:4}\n  - distill: {tokens: 768, batch: 4, save: 0}\n");
+    ck_assert_int_eq(run_listening(&again, "two"), PARE_OK);
+    ck_assert(again.heard);
+}
+END_TEST
+
 /* A quantizer of the tables takes what was trained. */
 START_TEST(tables_are_quantized_as_they_were_trained)
 {
@@ -301,6 +313,7 @@ int main(void)
     tcase_add_loop_test(t, embeddings_that_were_trained_are_stored, 0, SHAPES);
     tcase_add_loop_test(t, a_job_that_was_stopped_goes_on_to_the_same_bytes, 0, STOPS);
     tcase_add_test(t, a_training_that_goes_on_weighs_no_tokens);
+    tcase_add_test(t, a_training_of_other_leaves_begins_anew);
     tcase_add_test(t, tables_are_quantized_as_they_were_trained);
     tcase_add_test(t, steps_behind_see_trained_embeddings);
     suite_add_tcase(s, t);
