@@ -47,12 +47,15 @@ static void round_group(const rows_job *job, size_t at, size_t count, size_t gro
     const pare_codes *const c = &t->codes;
     const float s = c->scales[group];
     const uint8_t z = c->zeros[group];
-    if (is_uniform(t))
-        job->kernels->round_codes(c->codes + at, t->master->value + at, count, s, z, t->grid.bits);
-    for (size_t j = at; is_uniform(t) && j < at + count; j++)
-        t->seen[j] = pare_grid_value(c->codes[j], s, z);
-    for (size_t j = at; !is_uniform(t) && j < at + count; j++) {
-        c->codes[j] = pare_grid_encode(&t->grid, 0, t->master->value[j], s, z);
+    const float *const w = t->master->value;
+    if (is_uniform(t)) {
+        job->kernels->round_codes(c->codes + at, w + at, count, s, z, t->grid.bits);
+        for (size_t j = at; j < at + count; j++)
+            t->seen[j] = pare_grid_value(c->codes[j], s, z);
+        return;
+    }
+    for (size_t j = at; j < at + count; j++) {
+        c->codes[j] = pare_grid_encode(&t->grid, 0, w[j], s, z);
         t->seen[j] = pare_grid_decode(&t->grid, 0, c->codes[j], s, z);
     }
 }

@@ -142,6 +142,7 @@ static pare_status take_fallback(const pare_jobs *b, const pare_job *job, attemp
     if (out->falls_back) {
         PARE_TRY(pare_job_fallback(b->a, job, &r.fallback[first], &next));
         next.plan_only = true;
+        next.restart = job->restart;
         PARE_TRY(plan_attempt(b, &next, at));
     }
     at->memory = memory;
@@ -194,9 +195,10 @@ static pare_status look_at(const pare_jobs *b, pare_batch_plan_row *out, const p
     out->of = look.exports;
     if (look.verdict)
         (void)snprintf(out->verdict, sizeof out->verdict, "%s", pare_gate_name(look.verdict->kind));
-    out->act = look.infeasible             ? PARE_BATCH_ACT_INFEASIBLE
-               : done && look.missing == 0 ? PARE_BATCH_ACT_DONE
-                                           : PARE_BATCH_ACT_THERE;
+    const bool stays = !look.verdict || look.verdict->kind == PARE_GATE_ACCEPT;
+    out->act = look.infeasible                      ? PARE_BATCH_ACT_INFEASIBLE
+               : done && look.missing == 0 && stays ? PARE_BATCH_ACT_DONE
+                                                    : PARE_BATCH_ACT_THERE;
     if (look.infeasible)
         (void)snprintf(out->why, sizeof out->why,
                        "INFEASIBLE: its files would be larger than is required; what is there "

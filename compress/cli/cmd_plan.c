@@ -5,6 +5,7 @@
 #include "compress/cli/job_options.h"
 #include "compress/cli/plan_print.h"
 #include "compress/plan/chain.h"
+#include "compress/plan/plan_walks.h"
 #include "compress/plan/recipe_home.h"
 #include "compress/run/run_unfinished.h"
 
@@ -63,11 +64,24 @@ static pare_status look_at_work(pare_cli *cli, const pare_job *job, pare_plan *p
         return PARE_OK;
     const pare_status s =
         pare_unfinished_check(&cli->cx, &cli->arena, plan->place.partial, &plan->recipe);
-    if (s != PARE_EEXISTS && s != PARE_EFORMAT && s != PARE_ENOTSUP)
+    if (s != PARE_EEXISTS && s != PARE_ENOTSUP)
         return s;
     plan->refused = pare_arena_text(&cli->arena, cli->cx.what, strlen(cli->cx.what));
     pare_ctx_clear(&cli->cx);
     return plan->refused ? PARE_OK : PARE_ENOMEM;
+}
+
+/* The job may come to any of them. */
+static pare_status add_fallbacks(pare_cli *cli, pare_plan *plan, const pare_fallback_size *size)
+{
+    pare_settled *const settled = &plan->settled;
+    pare_gate verdict;
+    PARE_TRY(pare_gate_of_bytes(&cli->arena, &plan->recipe, settled->packed_bytes, &verdict));
+    const bool infeasible =
+        verdict.kind == PARE_GATE_INFEASIBLE && !pare_plan_known_once(plan); /* nobody runs it */
+    pare_plan_fallback_most(size, plan->recipe.fallbacks, infeasible,
+                            &settled->memory.anonymous_bytes, &settled->disk_bytes);
+    return PARE_OK;
 }
 
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
@@ -94,11 +108,8 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     if (s == PARE_OK)
         s = pare_plan_fallback_sizes(&cli->cx, &cli->arena, &chain.job[chain.jobs - 1],
                                      &plan[chain.jobs - 1].recipe, &size);
-    if (s == PARE_OK) { /* the job may come to any of them */
-        pare_settled *const settled = &plan[chain.jobs - 1].settled;
-        pare_plan_fallback_most(size, plan[chain.jobs - 1].recipe.fallbacks, false,
-                                &settled->memory.anonymous_bytes, &settled->disk_bytes);
-    }
+    if (s == PARE_OK)
+        s = add_fallbacks(cli, &plan[chain.jobs - 1], size);
     if (s == PARE_OK && cli->json)
         s = pare__plan_print_json(cli, plan, time, chain.jobs, size);
     for (size_t i = 0; i < chain.jobs && s == PARE_OK && !cli->json; i++) {

@@ -38,7 +38,7 @@ void pare_help_row(int column, const char *left, const char *text)
 
 static void print_option(const pare_option *o)
 {
-    char left[64], text[256];
+    char left[64], text[512];
     (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "",
                    o->argument ? o->argument : "");
     (void)snprintf(text, sizeof text, "%s%s", o->help, o->repeats ? " (repeatable)" : "");

@@ -47,6 +47,8 @@ static pare_status look_there(pare_run *run, attempt *out)
         PARE_TRY(pare__run_verdict_again(run, &result.report));
     }
     out->look.verdict = result.report.verdict;
+    if (out->look.verdict && out->look.verdict->kind != PARE_GATE_ACCEPT) /* it exports nothing */
+        return PARE_OK;
     out->look.missing = pare_plan_missing(plan, &run->settled);
     for (size_t i = 0; i < plan->exports; i++)
         out->look.export_bytes += run->settled.export[i].taken ? 0 : plan->export[i].result.bytes;
@@ -85,6 +87,7 @@ pare_status pare_look_at(pare_ctx *cx, pare_arena *a, const pare_job *job, bool 
     pare_job as = *job;
     attempt at;
     pare_fallback_size *size;
+    *out = (pare_look){0};
     as.plan_only = false;
     as.look_only = true;
     pare_status s = look_once(cx, a, &as, places_only, &at);
@@ -96,6 +99,7 @@ pare_status pare_look_at(pare_ctx *cx, pare_arena *a, const pare_job *job, bool 
             memcpy(first, cx->what, sizeof first);
         *out = at.look;
         out->infeasible = at.infeasible;
+        out->other |= first[0] != '\0'; /* of an attempt before */
         if (!at.goes_on && !at.infeasible)
             return PARE_OK;
         if (i == r.fallbacks)

@@ -193,6 +193,7 @@ START_TEST(options_say_what_they_do_in_their_command)
         {"help plan", "  --strict               refuse exports with other codes"},
         {"help compress", "  --strict               exit 3 after a numeric fallback"},
         {"help compress", "compress hashes its files in one thread more"},
+        {"help compress", "took the CPU; refuse exports with other codes"},
         {"help evaluate", "  limit            all           1 .. 16777216, all"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -226,8 +227,8 @@ static void check_width(const char *command)
 /* Of every word that the overview lists. */
 START_TEST(strict_says_what_counts)
 {
-    static const char *const what[] = {"fallback", "too small", "too little",
-                                       "rtn)",     "worse",     "auto"};
+    static const char *const what[] = {"fallback", "too small", "too little",    "rtn)",
+                                       "worse",    "auto",      "refuse exports"};
     const outcome *const o = call("help compress", OUT);
     const char *const at = strstr(o->text, "--strict");
     ck_assert_ptr_nonnull(at);
