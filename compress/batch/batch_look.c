@@ -208,7 +208,7 @@ static pare_status find_anew(const pare_jobs *b, pare_batch_row *r, const char *
         return PARE_OK;
     PARE_TRY(is_older(b, r->output, PARE_MANIFEST_NAME, &restart, &there[0], &older[0]));
     PARE_TRY(is_older(b, partial, PARE_JOURNAL_NAME, &restart, &there[1], &older[1]));
-    r->anew = there[1] ? older[1] : !there[0] || older[0]; /* nothing: exports may lie there */
+    r->anew = there[1] ? older[1] : older[0];
     return PARE_OK;
 }
 

@@ -41,7 +41,7 @@ static pare_status start(runner *r, pare_batch_row *row)
         argv[args++] = "--ram-limit";
         argv[args++] = ram;
     }
-    if (row->anew)
+    if (row->anew || (b->opts->restart && row->state == PARE_BATCH_MISSING)) /* its exports */
         argv[args++] = "--restart";
     if (b->opts->strict)
         argv[args++] = "--strict";
