@@ -9,13 +9,21 @@
 #include "compress/run/run_original.h"
 #include "compress/text/text_out.h"
 
-/* "sparsegpt + gptq": `count` passes of the recipe; NULL without memory. */
-static const char *names_of(pare_run *run, const pare_step *step, size_t count, bool cache)
+/* "sparsegpt + gptq": `count` passes of the recipe; `last`: and what quantizes the tables and the
+ * cache. NULL without memory. */
+static const char *names_of(pare_run *run, const pare_step *step, size_t count, bool last)
 {
+    const pare_plan_tables *const tables = &run->plan->tables;
     pare_text_out t = {.cx = run->cx};
     for (size_t i = 0; i < count; i++)
         pare__text_put(&t, "%s%s", i ? " + " : "", pare_passes[step[i].pass]->name);
-    if (cache)
+    for (size_t i = 0; last && i < tables->count; i++)
+        pare__text_put(&t, "%s%s of the %s", count + i ? " + " : "",
+                       pare_passes[tables->of[i].step->pass]->name,
+                       pare_table_names[tables->of[i].which]);
+    if (last && !count && !tables->count)
+        pare__text_put(&t, "packing");
+    if (last && run->plan->recipe.kv.method != PARE_KV_FLOAT)
         pare__text_put(&t, " with kv_cache");
     const char *const names = t.status == PARE_OK ? pare_arena_text(run->a, t.text, t.len) : NULL;
     pare__text_free(&t);
@@ -113,10 +121,6 @@ pare_status pare__run_stages(pare_run *run, const pare_model *after, pare_report
     PARE_TRY(put_given(run, after, r));
     if (run->training)
         PARE_TRY(put_training(run, r));
-    return put_stage(r,
-                     behind < steps
-                         ? names_of(run, plan->recipe.step + behind, steps - behind, cache)
-                     : cache ? "packing with kv_cache"
-                             : "packing",
+    return put_stage(r, names_of(run, plan->recipe.step + behind, steps - behind, true),
                      held_out->after.kl_mean, held_out->after.nll);
 }

@@ -253,6 +253,8 @@ START_TEST(tables_are_quantized_as_they_were_trained)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "floats"}, NULL), PARE_OK);
     recipe(BETWEEN "embeddings: {rtn: {bits: 8, group: 32}}\nhead: {rtn: {bits: 8, group: 32}}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "codes"}, NULL), PARE_OK);
+    ck_assert(tells("floats/README.md", "\n| gptq | "));
+    ck_assert(tells("codes/README.md", "\n| gptq + rtn of the embeddings + rtn of the head | "));
     for (int head = 0; head < 2; head++) {
         ck_assert_double_lt(apart("floats", "codes", head), near);
         ck_assert_double_gt(apart("model", "codes", head), 2 * near);
