@@ -180,7 +180,7 @@ pare_status pare_gate_why(pare_arena *a, const pare_gate *v, const char **out)
         (void)snprintf(text, sizeof text, "%s is not kept: %.6g on %s", first->text, first->figure,
                        first->data);
     else if (first)
-        (void)snprintf(text, sizeof text, "%s is not kept: %.0f", first->text, first->figure);
+        (void)snprintf(text, sizeof text, "%s is not kept: %.0f bytes", first->text, first->figure);
     *out = pare_arena_text(a, text, strlen(text));
     return *out ? PARE_OK : PARE_ENOMEM;
 }

@@ -193,7 +193,7 @@ START_TEST(a_verdict_is_of_all_figures)
         {"kl: \"<= 1\", bytes: \"<= 1KB\"", choice(0.4, 5, 20, 1), PARE_GATE_ANOMALOUS,
          "no figure of kl"},
         {"tasks.piqa: \">= 1%\"", task("piqa", 1, 1, 0.01), PARE_GATE_ANOMALOUS, "(acc, p 0.01"},
-        {"bytes: \"<= 999\"", text(10, 1, 1), PARE_GATE_REGRESSION, "is not kept: 1000"},
+        {"bytes: \"<= 999\"", text(10, 1, 1), PARE_GATE_REGRESSION, "is not kept: 1000 bytes"},
         /* Twice the error of the difference is 1. */
         {"kl: \"<= 9\"", text(9.01, 1, 1), PARE_GATE_ACCEPT, "every"},
         {"kl: \"<= 9\"", text(8.99, 1, 1), PARE_GATE_ANOMALOUS, "is lower than the 10.0000"},
