@@ -287,6 +287,7 @@ static pare_status look_at_work(const pare_jobs *b, pare_batch_row *r, const cha
     r->state = PARE_BATCH_UNFINISHED;
     r->why[0] = '\0';
     r->stays = false;
+    r->begun = !r->anew;
     if (r->anew || pare__batch_searches(&r->job->recipe) || r->job->recipe.fallbacks)
         return PARE_OK;
     s = parse(b, r->recipe, r->text, &words, &recipe);
@@ -296,6 +297,7 @@ static pare_status look_at_work(const pare_jobs *b, pare_batch_row *r, const cha
         *is = OTHER;
         r->state = PARE_BATCH_STALE;
         r->stays = true;
+        r->begun = false;
         (void)snprintf(r->why, sizeof r->why, "%s", b->cx->what);
     }
     if (s != PARE_ENOMEM)
@@ -318,7 +320,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     if (r->ran && r->state != PARE_BATCH_DONE)
         return PARE_OK;
     r->why[0] = '\0';
-    r->refused = r->stays = r->damaged = false;
+    r->refused = r->stays = r->damaged = r->begun = false;
     PARE_TRY(find(b, r, &is));
     if (r->ran && is == DAMAGED) { /* `compress` does not miss a run.json */
         r->state = PARE_BATCH_STALE;
@@ -339,6 +341,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     } else if (is == NOTHING) {
         PARE_TRY(has_variants(b, r, &variants));
         r->state = variants ? PARE_BATCH_UNFINISHED : r->state;
+        r->begun = variants && !r->anew;
     } else if (r->state == PARE_BATCH_DONE && r->anew) {
         r->state = PARE_BATCH_STALE;
         (void)snprintf(r->why, sizeof r->why, "--restart was stopped before it");

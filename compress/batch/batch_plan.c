@@ -337,6 +337,7 @@ static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
                        b->row[r->job->after].job->name);
         return PARE_OK;
     }
+    out->goes_on = r->begun && !b->opts->restart;
     const pare_mark mark = pare_arena_mark(b->a);
     const pare_status s = plan_job(b, p, row, is_looked_at(b, r));
     pare_arena_rewind(b->a, mark);

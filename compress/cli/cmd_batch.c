@@ -157,7 +157,7 @@ static void print_there(const pare_batch_plan_row *r)
 static void print_figures(const pare_batch_plan_row *r)
 {
     char x[PARE_UNIT_TEXT], y[PARE_UNIT_TEXT], z[PARE_UNIT_TEXT];
-    (void)printf("%10s  %15.3f  %10s  about %s%s%s%s\n", pare_units_bytes(r->bytes, x), r->bits,
+    (void)printf("%10s  %15.3f  %10s  about %s%s%s%s%s\n", pare_units_bytes(r->bytes, x), r->bits,
                  pare_units_bytes(r->memory, y),
                  pare_units_seconds(r->seconds - r->shared_seconds, z),
                  !r->infeasible  ? ""
@@ -166,7 +166,8 @@ static void print_figures(const pare_batch_plan_row *r)
                  !r->known_once ? ""
                  : r->unsure    ? "; may be INFEASIBLE, known once "
                                 : "; files at most, known once ",
-                 r->known_once ? r->known_once : "");
+                 r->known_once ? r->known_once : "",
+                 r->goes_on ? "; unfinished: the same command continues it" : "");
 }
 
 static bool has_figures(const pare_batch_plan_row *r)

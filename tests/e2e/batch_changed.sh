@@ -110,6 +110,39 @@ sed -i 's/group: 64/group: 32/; s/text: long, window: 64/text: long, window: 64,
 run 0 slow_jobs.yaml --output slow --restart
 says '^1 of 1 jobs* done'
 
+# --- unfinished jobs whose parameters say auto, which their plans settle in two ways
+cat >auto.yaml <<END
+pare: 1
+recipe:
+  model: $work/hedge
+  calibration: {text: [$demo/calibration.txt], samples: 40, window: 128}
+  passes: [gptq: {bits: 3, group: 64}]
+  evaluate: [kl: {text: long, window: 64}]
+include:
+  - {name: rounds}
+  - {name: trains, method: [gptq, distill: {aware: true, tokens: 2000}]}
+END
+"$pare" batch auto.yaml --output auto --jobs 2 >out.log 2>err.log &
+pid=$!
+while [ ! -s auto/rounds.partial/journal ] || [ ! -s auto/trains.partial/journal ]; do
+    kill -0 $pid 2>/dev/null || fail "no job began: $(cat out.log err.log)"
+    sleep 0.02
+done
+run 0 auto.yaml --output auto --dry-run
+says '^2 of 2 jobs to do'
+kills $pid
+run 0 auto.yaml --output auto --summary
+says '^0 of 2 jobs done, 2 unfinished'
+run 0 auto.yaml --output auto --dry-run
+says '^rounds .*; unfinished: the same command continues it$'
+says '^trains .*; unfinished: the same command continues it$'
+"$pare" plan auto/rounds.yaml >out.log 2>err.log || fail "plan: $(cat err.log)"
+never 'the unfinished run'
+sed -i 's/gptq: {bits: 3, group: 64}/gptq: {bits: 3, group: 64, correct: none}/' auto.yaml
+run 2 auto.yaml --output auto --dry-run
+says '^rounds  *stale: .*its recipe says "correct: gptaq" where this one says "correct: none"'
+says '^1 of 2 jobs to do'
+
 # --- what a search left, without an output
 sed 's/^passes.*/passes: [budget: {bits: 4}]/' base.yaml >search.yaml
 printf 'pare: 1\nrecipe: search.yaml\ninclude: [{name: found}]\n' >searches.yaml
