@@ -56,6 +56,33 @@ says '^bits8  *stale'
 mv run.json one/bits8/run.json
 run 0 jobs.yaml --output one
 
+{ cat base.yaml && echo 'require: {bytes: "<= 9MiB"}'; } >bound.yaml
+printf 'pare: 1\nrecipe: bound.yaml\nmatrix: {bits: [4, 8]}\n' >bounds.yaml
+
+# Any other file that is missing, or was emptied, as well.
+for file in SHA256SUMS layers.csv recipe.yaml README.md manifest.json; do
+    for what in missing damaged; do
+        [ "$file $what" != "manifest.json missing" ] && [ "$file $what" != "README.md damaged" ] || continue
+        cp -rp one broken
+        rm broken/bits8/$file
+        [ $what = missing ] || : >broken/bits8/$file
+        run 2 jobs.yaml --output broken --dry-run
+        says "^bits8  *stale: its file $file is $what; move the folder away"
+        rm -r broken
+    done
+done
+cp -rp one broken
+: >broken/bits8/run.json
+rm broken/bits4/recipe.yaml
+run 2 bounds.yaml --output broken --dry-run --restart
+says '^bits8  *stale: its file run.json is damaged; move the folder away'
+run 1 jobs.yaml --output broken
+says '^bits8: its file run.json is damaged'
+says '^bits4: not begun: its file recipe.yaml is missing'
+run 1 jobs.yaml --output broken --summary --format json
+says '"error": "its file recipe.yaml is missing; move the folder away'
+rm -r broken
+
 # What is no manifest of pare is not replaced, and what pare did not write stays. Once it is moved
 # away, the job is made.
 cp -rp one garbage
@@ -108,8 +135,6 @@ for turn in 1 2; do
 done
 run 0 narrow_jobs.yaml --output $deep/stale --dry-run --restart
 says '^4 of 4 jobs to do'
-{ cat base.yaml && echo 'require: {bytes: "<= 9MiB"}'; } >bound.yaml
-printf 'pare: 1\nrecipe: bound.yaml\nmatrix: {bits: [4, 8]}\n' >bounds.yaml
 cp -rp one bounds
 run 0 bounds.yaml --output bounds --dry-run
 says '^bits4  *is there, of the same work; a run looks at it; its verdict is ACCEPT$'
