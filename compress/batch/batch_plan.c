@@ -214,14 +214,14 @@ static bool is_there(const pare_chain *chain)
     return true;
 }
 
-static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row, bool there)
+static pare_status plan_job(const pare_jobs *b, pare_batch_plan_row *out, bool there)
 {
-    pare_batch_plan_row *const out = &p->row[row];
     const pare_job job = {.recipe = out->row->recipe,
                           .text = out->row->text,
                           .restart = b->opts->restart || out->row->anew,
                           .strict = b->opts->strict,
                           .ram_limit = b->opts->ram_limit / b->at_once,
+                          .beside_bytes = b->cx->live_bytes - b->before_bytes,
                           .plan_only = true};
     pare_chain chain;
     PARE_TRY(pare_chain_make(b->cx, b->a, &job, &chain));
@@ -229,6 +229,19 @@ static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row, bool t
         PARE_TRY(there && is_there(&chain) ? look_at(b, out, &chain.job[i])
                                            : plan_one(b, out, &chain.job[i]));
     return PARE_OK;
+}
+
+/* In an arena of its own, as the job has one. */
+static pare_status plan_apart(const pare_jobs *b, pare_batch_plan_row *out, bool there)
+{
+    pare_arena a;
+    pare_jobs apart = *b;
+    apart.a = &a;
+    pare_status s = pare_arena_init(b->cx, &a, 0);
+    if (s == PARE_OK)
+        s = plan_job(&apart, out, there);
+    pare_arena_release(&a);
+    return s;
 }
 
 /* A model that another job writes may not be there yet. */
@@ -338,9 +351,7 @@ static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
         return PARE_OK;
     }
     out->goes_on = r->begun && !b->opts->restart;
-    const pare_mark mark = pare_arena_mark(b->a);
-    const pare_status s = plan_job(b, p, row, is_looked_at(b, r));
-    pare_arena_rewind(b->a, mark);
+    const pare_status s = plan_apart(b, out, is_looked_at(b, r));
     if (s == PARE_OK || s == PARE_EINTERRUPTED || (s == PARE_ENOMEM && !b->cx->what[0]))
         return s;
     const bool stale = out->act == PARE_BATCH_ACT_STALE;

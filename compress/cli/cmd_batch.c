@@ -6,6 +6,7 @@
 #include "compress/text/units.h"
 #include "recipes/recipe.h"
 #include "runtime/machine.h"
+#include "runtime/threads.h"
 
 static const char example[] =
     "pare: 1\n"
@@ -316,11 +317,13 @@ static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch
 }
 
 /* A job that cannot be planned would fail. */
-static pare_status dry_run(pare_cli *cli, const pare_args *args, pare_jobs *b)
+static pare_status dry_run(pare_cli *cli, pare_jobs *b)
 {
     pare_batch_plan p;
-    PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(pare_batch_look(b));
+    const size_t held = cli->cx.live_bytes; /* a job has its threads, too */
+    PARE_TRY(pare_pool_new(&cli->cx, pare_batch_threads(b), &cli->cx.pool));
+    b->before_bytes += cli->cx.live_bytes - held;
     PARE_TRY(pare_batch_plan_make(b, &p));
     if (cli->json)
         PARE_TRY(print_plan_json(cli, b, &p));
@@ -431,7 +434,7 @@ pare_status pare_batch_command(pare_cli *cli, const pare_args *args)
                          script ? "emit" : "summary");
     pare_status s = pare_batch_open(&cli->cx, &cli->arena, &opts, &teller, &b);
     if (s == PARE_OK && pare_args_given(args, "dry-run"))
-        s = dry_run(cli, args, &b);
+        s = dry_run(cli, &b);
     else if (s == PARE_OK && script)
         s = emit(cli, &b, script);
     else if (s == PARE_OK)

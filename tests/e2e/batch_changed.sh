@@ -182,6 +182,16 @@ run 0 limits.yaml --output limits --dry-run --jobs 9 --ram-limit $((most * 5 / 2
 run 0 limits.yaml --output limits --jobs 9 --ram-limit $((most * 5 / 2))
 says '^2 of 2 jobs done'
 
+# --- the memory of a job is what it takes alone, with its share of the threads
+sed 's/base/slow/' limits.yaml >alone.yaml
+run 0 alone.yaml --output alone_each --emit make
+for jobs in 1 2; do
+    run 0 alone.yaml --output alone_each --dry-run --threads 2 --jobs $jobs --format json
+    most=$(sed -n 's/^ *"memory_bytes": \([0-9]*\),*/\1/p' out.log | head -n 1)
+    "$pare" plan alone_each/a.yaml --threads $((2 / jobs)) --format json >out.log || fail "no plan of a"
+    says "^ *\"anonymous_bytes\": $most,"
+done
+
 # --- a plan of jobs that can never work, and its totals
 run 0 jobs.yaml --output totals
 sed 's/64}/32}/' base.yaml >narrow.yaml
