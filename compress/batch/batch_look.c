@@ -76,8 +76,8 @@ static char *recipe_of(const pare_jobs *b, const pare_batch_row *r)
     return store ? pare_path_join(b->a, store, PARE_BUDGET_ASKED) : NULL;
 }
 
-static pare_status parse(const pare_jobs *b, const char *file, const char *text,
-                         const pare_pass_words **words, pare_recipe *out)
+pare_status pare__batch_parse(const pare_jobs *b, const char *file, const char *text,
+                              const pare_pass_words **words, pare_recipe *out)
 {
     const pare_recipe_source source = {.file = file, .text = text, .len = strlen(text)};
     PARE_TRY(pare_pass_words_take(b->a, words));
@@ -92,7 +92,7 @@ static pare_status work_of(const pare_jobs *b, const char *file, const char *tex
     pare_recipe recipe;
     size_t len;
     *out = NULL;
-    const pare_status s = parse(b, file, text, &words, &recipe);
+    const pare_status s = pare__batch_parse(b, file, text, &words, &recipe);
     if (s == PARE_OK)
         return pare_recipe_normalize(b->cx, b->a, &recipe, words, true, out, &len);
     if (s != PARE_ENOMEM)
@@ -247,7 +247,7 @@ static pare_status look_at_work(const pare_jobs *b, pare_batch_row *r, const cha
     r->begun = !r->anew;
     if (r->anew || pare__batch_searches(&r->job->recipe) || r->job->recipe.fallbacks)
         return PARE_OK;
-    s = parse(b, r->recipe, r->text, &words, &recipe);
+    s = pare__batch_parse(b, r->recipe, r->text, &words, &recipe);
     if (s == PARE_OK)
         s = pare_unfinished_check(b->cx, b->a, partial, &recipe);
     if (s == PARE_EEXISTS) {
@@ -277,7 +277,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     if (r->ran && r->state != PARE_BATCH_DONE)
         return PARE_OK;
     r->why[0] = '\0';
-    r->refused = r->stays = r->damaged = r->begun = false;
+    r->refused = r->stays = r->damaged = r->begun = r->there = false;
     PARE_TRY(find(b, r, &is));
     if (r->ran && is == DAMAGED) { /* `compress` does not miss a run.json */
         r->state = PARE_BATCH_STALE;
@@ -291,6 +291,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     PARE_TRY(find_anew(b, r, partial));
     r->state = states[is];
     r->stays = !r->anew && (is == OTHER || is == DAMAGED);
+    r->there = is != NOTHING && is != DAMAGED && !pare_path_is_directory(partial);
     if (is != DAMAGED && pare_path_is_directory(partial)) {
         PARE_TRY(look_at_work(b, r, partial, &is));
     } else if (is == NOTHING) {
