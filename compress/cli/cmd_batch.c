@@ -3,6 +3,7 @@
 
 #include "compress/batch/batch_plan.h"
 #include "compress/cli/help_pages.h"
+#include "compress/output/owned_files.h"
 #include "compress/text/units.h"
 #include "recipes/recipe.h"
 #include "runtime/machine.h"
@@ -341,9 +342,9 @@ static pare_status fail_jobs(pare_cli *cli, size_t open, size_t of, size_t stale
     char anew[96] = "", away[96] = "";
     if (damaged == open)
         return pare_fail(&cli->cx, PARE_EIO,
-                         "%zu of %zu job%s not done: what is there is damaged, and no --restart "
+                         "%zu of %zu job%s %s not done: what is there is damaged, and no --restart "
                          "replaces it; move it away first",
-                         open, of, of == 1 ? " is" : "s are");
+                         open, of, pare_plural(of), open == 1 ? "is" : "are");
     if (damaged)
         (void)snprintf(away, sizeof away, "; %zu damaged output%s must be moved away first",
                        damaged, pare_plural(damaged));
@@ -351,15 +352,24 @@ static pare_status fail_jobs(pare_cli *cli, size_t open, size_t of, size_t stale
         (void)snprintf(anew, sizeof anew, ", and with --restart makes all jobs anew, %zu stale %s",
                        stale, stale == 1 ? "one too" : "ones too");
     if (stale + damaged < open)
-        return pare_fail(&cli->cx, PARE_EIO, "%zu of %zu job%s not done; the %s tries %s again%s%s",
-                         open, of, of == 1 ? " is" : "s are",
+        return pare_fail(&cli->cx, PARE_EIO,
+                         "%zu of %zu job%s %s not done; the %s tries %s again%s%s", open, of,
+                         pare_plural(of), open == 1 ? "is" : "are",
                          only ? "command without --summary" : "same command",
                          open == 1 ? "it" : "them", anew, away);
-    return pare_fail(&cli->cx, PARE_EIO,
-                     "%zu of %zu job%s not done: other results are there; the %s --restart makes "
-                     "all jobs anew, and pare compress NAME.yaml --restart one of them%s",
-                     open, of, of == 1 ? " is" : "s are",
-                     only ? "command without --summary, but with" : "same command with", away);
+    return pare_fail(
+        &cli->cx, PARE_EIO,
+        "%zu of %zu job%s %s not done: other results are there; the %s --restart makes "
+        "all jobs anew, and pare compress NAME.yaml --restart one of them%s",
+        open, of, pare_plural(of), open == 1 ? "is" : "are",
+        only ? "command without --summary, but with" : "same command with", away);
+}
+
+/* Whether what is there must be moved away before another try. */
+static bool is_damaged(const pare_batch_row *r)
+{
+    return (r->refused && r->damaged) ||
+           (r->state == PARE_BATCH_FAILED && strstr(r->why, PARE_OWNED_ONLY));
 }
 
 /* What the jobs of this call came to; `only` a summary of them. */
@@ -373,7 +383,7 @@ static pare_status conclude(pare_cli *cli, const pare_jobs *b, bool only)
         shard += r->mine;
         open += r->mine && r->state != PARE_BATCH_DONE;
         stale += r->mine && r->refused && !r->damaged;
-        damaged += r->mine && r->refused && r->damaged;
+        damaged += r->mine && is_damaged(r);
         failed += r->mine && (r->state == PARE_BATCH_FAILED || r->state == PARE_BATCH_WAITS);
     }
     return failed || stale || damaged ? fail_jobs(cli, open, shard, stale, damaged, only) : PARE_OK;
