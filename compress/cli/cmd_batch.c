@@ -317,19 +317,26 @@ static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch
                      first->row->job->name, first->why);
 }
 
-/* A job that cannot be planned would fail. */
+/* A job that cannot be planned would fail; a verdict that is known now is that of a run. */
 static pare_status dry_run(pare_cli *cli, pare_jobs *b)
 {
     pare_batch_plan p;
     PARE_TRY(pare_batch_look(b));
+    const size_t threads = pare_batch_threads(b);
+    if (threads > PARE_THREADS_MAX)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--threads gives each job %zu, and %d are the most",
+                         threads, PARE_THREADS_MAX);
     const size_t held = cli->cx.live_bytes; /* a job has its threads, too */
-    PARE_TRY(pare_pool_new(&cli->cx, pare_batch_threads(b), &cli->cx.pool));
+    PARE_TRY(pare_pool_new(&cli->cx, threads, &cli->cx.pool));
     b->before_bytes += cli->cx.live_bytes - held;
     PARE_TRY(pare_batch_plan_make(b, &p));
     if (cli->json)
         PARE_TRY(print_plan_json(cli, b, &p));
     else
         print_plan(b, &p);
+    for (size_t i = 0; i < b->rows; i++)
+        cli->refused |= p.row[i].act == PARE_BATCH_ACT_INFEASIBLE ||
+                        (p.row[i].verdict[0] && strcmp(p.row[i].verdict, "ACCEPT") != 0);
     return p.count[PARE_BATCH_ACT_FAILED] + p.count[PARE_BATCH_ACT_STALE] ? fail_plan(cli, b, &p)
                                                                           : PARE_OK;
 }

@@ -183,7 +183,7 @@ says '^bits8  *stale'
 sed 's/^require.*/require: {kl: "<= 1e-9"}/; /^fallback/d' tight.yaml >worse.yaml
 sed 's/tight/worse/' tight_jobs.yaml >worse_jobs.yaml
 cp -rp one worse
-run 0 worse_jobs.yaml --output worse --dry-run
+run 6 worse_jobs.yaml --output worse --dry-run
 says '^bits8  *is there.*; its verdict is REGRESSION$'
 run 6 worse_jobs.yaml --output worse
 { cat base.yaml && echo 'export: [{format: "gguf:q8_0", path: a.gguf}, {format: "gguf:f16", path: b.gguf}]'; } >exports.yaml
@@ -316,10 +316,10 @@ include:
   - {name: first, bits: 4}
   - {name: second, bits: 3}
 END
-run 0 shared.yaml --output shared --dry-run --format json
+run 6 shared.yaml --output shared --dry-run --format json
 [ "$(grep -c '"shared_seconds": [0-9.e-]*[1-9]' out.log)" = 1 ] || fail "shared: $(cat out.log)"
 sed -i '/name: second/d' shared.yaml
-run 0 shared.yaml --output shared --dry-run --format json
+run 6 shared.yaml --output shared --dry-run --format json
 [ "$(grep -c '"shared_seconds": [0-9.e-]*[1-9]' out.log)" = 0 ] || fail "shared: $(cat out.log)"
 says '^ *"infeasible": 1,'
 
