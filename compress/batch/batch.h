@@ -57,6 +57,8 @@ typedef struct pare_batch_row {
     pare_batch_state state;
     bool ran;                 /* in this call */
     bool anew;                /* what is there is older than --restart, which was not done yet */
+    bool there;               /* a finished output is, whole, and no work beside it */
+    bool begun;               /* work of it lies there, which a job goes on with */
     bool stays;               /* a job does not touch what is there without --restart */
     bool damaged;             /* what is there is, so that it does not touch it at all */
     bool refused;             /* it is stale, and was tried: only --restart makes it anew */
@@ -89,7 +91,8 @@ typedef struct pare_jobs {
     bool by_kl;     /* quality is KL; else perplexity */
     char task[PARE_BATCH_TASKS][PARE_BATCH_TASK]; /* what jobs measured, as "piqa.acc" */
     size_t tasks;
-    char *restart_file; /* is there from --restart on until all jobs of the shard are done */
+    size_t before_bytes; /* of the context, which are not of the batch */
+    char *restart_file;  /* is there from --restart on until all jobs of the shard are done */
     pare_lock lock;
     pare_teller teller;
 } pare_jobs;
@@ -121,6 +124,12 @@ PARE_CHECKED pare_status pare_batch_write(pare_jobs *b);
 /* A script that runs the batch: of make, a rule for each job; or of Slurm, an array of shards.
  * PARE_EUSAGE for a path that such a script cannot hold. */
 PARE_CHECKED pare_status pare_batch_emit(pare_text_out *t, const pare_jobs *b, bool make);
+
+/* Threads of a job. */
+static inline size_t pare_batch_threads(const pare_jobs *b)
+{
+    return b->opts->threads / b->at_once ? b->opts->threads / b->at_once : 1;
+}
 
 /* Rows of a state. */
 size_t pare_batch_count(const pare_jobs *b, pare_batch_state s);

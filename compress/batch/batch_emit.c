@@ -81,7 +81,6 @@ static pare_status emit_make(pare_text_out *t, const pare_jobs *b, const char *p
     PARE_TRY(check_plain(b, b->output));
     PARE_TRY(check_plain(b, program));
     PARE_TRY(check_plain(b, file));
-    const size_t threads = b->opts->threads / b->at_once;
     pare__text_put(t,
                    "# make -j%zu -f THIS: the jobs of %s, then their summary, whatever fails\n"
                    "PARE ?= %s\nTHREADS ?= %zu\nTHIS := $(lastword $(MAKEFILE_LIST))\n\n"
@@ -89,7 +88,7 @@ static pare_status emit_make(pare_text_out *t, const pare_jobs *b, const char *p
                    "\t@$(MAKE) -k -f $(THIS) jobs; jobs=$$?; \\\n"
                    "\t$(PARE) batch %s --output %s --summary; code=$$?; \\\n"
                    "\t[ $$code != 0 ] || code=$$jobs; exit $$code\n\njobs:",
-                   b->at_once, file, program, threads ? threads : 1, file, b->output);
+                   b->at_once, file, program, pare_batch_threads(b), file, b->output);
     for (size_t i = 0; i < b->rows; i++)
         if (b->row[i].mine)
             pare__text_put(t, " \\\n    %s/manifest.json", b->row[i].output);

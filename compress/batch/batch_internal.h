@@ -16,6 +16,16 @@ PARE_CHECKED pare_status pare__batch_holds(const pare_jobs *b, const char *path,
 /* Keeps why a row is not done, for summaries to come. */
 void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r);
 
+/* Reads the text of a recipe. Statuses of pare_recipe_parse. */
+PARE_CHECKED pare_status pare__batch_parse(const pare_jobs *b, const char *file, const char *text,
+                                           const pare_pass_words **words, pare_recipe *out);
+
+/* Whether the output of a row, which has a manifest, is not as its job left it: row.damaged, with
+ * row.why. Every file that SHA256SUMS lists is there, those of the manifest have their sizes, and
+ * those that tell of the job their digests or, where a run that was stopped may have written them
+ * anew, can be read. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__batch_check_output(const pare_jobs *b, pare_batch_row *r);
+
 /* Whether jobs that wait for a row wait in vain. */
 bool pare__batch_stops(const pare_batch_row *r);
 

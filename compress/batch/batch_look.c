@@ -58,47 +58,6 @@ void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r)
  * or exports: the job looks whether it is its own. */
 typedef enum found { NOTHING, WHOLE, AKIN, OTHER, DAMAGED } found;
 
-static found damaged(pare_batch_row *r, const char *name, const char *what)
-{
-    (void)snprintf(
-        r->why, sizeof r->why,
-        "its file %.120s is %s; move the folder away, and the same command makes it anew", name,
-        what);
-    return DAMAGED;
-}
-
-/* Files that the manifest lists, by their sizes; pare verify looks into them. */
-static pare_status look_into(const pare_jobs *b, pare_batch_row *r, const char *path, found *out)
-{
-    pare_json *manifest = NULL;
-    pare_listed_file f;
-    uint64_t bytes;
-    char *text;
-    size_t len;
-    pare_status s = pare_file_read(b->cx, b->a, path, PARE_MANIFEST_CAP, &text, &len);
-    if (s == PARE_OK)
-        s = pare_json_parse(b->cx, path, text, len, PARE_MANIFEST_CAP, &manifest);
-    if (s == PARE_ENOMEM)
-        return s;
-    if (s != PARE_OK) {
-        pare_ctx_clear(b->cx);
-        *out = damaged(r, PARE_MANIFEST_NAME, "damaged");
-        return PARE_OK;
-    }
-    for (size_t i = 0; *out == WHOLE && i < pare_manifest_files(manifest); i++) {
-        const bool listed = pare_manifest_file_at(manifest, i, &f);
-        char *const file = listed ? pare_path_join(b->a, r->output, f.name) : NULL;
-        if (!listed)
-            *out = damaged(r, PARE_MANIFEST_NAME, "damaged");
-        else if (!file)
-            s = PARE_ENOMEM;
-        else if (!pare_path_bytes(file, &bytes) || bytes != f.bytes)
-            *out = damaged(r, f.name, "missing or damaged");
-    }
-    pare_json_free(manifest);
-    return s;
-}
-
 bool pare__batch_searches(const pare_recipe *r)
 {
     bool does = false;
@@ -117,8 +76,8 @@ static char *recipe_of(const pare_jobs *b, const pare_batch_row *r)
     return store ? pare_path_join(b->a, store, PARE_BUDGET_ASKED) : NULL;
 }
 
-static pare_status parse(const pare_jobs *b, const char *file, const char *text,
-                         const pare_pass_words **words, pare_recipe *out)
+pare_status pare__batch_parse(const pare_jobs *b, const char *file, const char *text,
+                              const pare_pass_words **words, pare_recipe *out)
 {
     const pare_recipe_source source = {.file = file, .text = text, .len = strlen(text)};
     PARE_TRY(pare_pass_words_take(b->a, words));
@@ -133,7 +92,7 @@ static pare_status work_of(const pare_jobs *b, const char *file, const char *tex
     pare_recipe recipe;
     size_t len;
     *out = NULL;
-    const pare_status s = parse(b, file, text, &words, &recipe);
+    const pare_status s = pare__batch_parse(b, file, text, &words, &recipe);
     if (s == PARE_OK)
         return pare_recipe_normalize(b->cx, b->a, &recipe, words, true, out, &len);
     if (s != PARE_ENOMEM)
@@ -170,15 +129,13 @@ static pare_status find(const pare_jobs *b, pare_batch_row *r, found *out)
 {
     char *const manifest = pare_path_join(b->a, r->output, PARE_MANIFEST_NAME);
     char *const recipe = recipe_of(b, r);
-    char *const run = pare_path_join(b->a, r->output, "run.json");
-    if (!manifest || !recipe || !run)
+    if (!manifest || !recipe)
         return PARE_ENOMEM;
     *out = NOTHING;
     if (!pare_path_is_file(manifest))
         return PARE_OK;
-    *out = pare_path_is_file(run) ? WHOLE : damaged(r, "run.json", "missing");
-    if (*out == WHOLE)
-        PARE_TRY(look_into(b, r, manifest, out));
+    PARE_TRY(pare__batch_check_output(b, r));
+    *out = r->damaged ? DAMAGED : WHOLE;
     return *out == WHOLE ? compare(b, r, recipe, out) : PARE_OK;
 }
 
@@ -287,15 +244,17 @@ static pare_status look_at_work(const pare_jobs *b, pare_batch_row *r, const cha
     r->state = PARE_BATCH_UNFINISHED;
     r->why[0] = '\0';
     r->stays = false;
+    r->begun = !r->anew;
     if (r->anew || pare__batch_searches(&r->job->recipe) || r->job->recipe.fallbacks)
         return PARE_OK;
-    s = parse(b, r->recipe, r->text, &words, &recipe);
+    s = pare__batch_parse(b, r->recipe, r->text, &words, &recipe);
     if (s == PARE_OK)
         s = pare_unfinished_check(b->cx, b->a, partial, &recipe);
     if (s == PARE_EEXISTS) {
         *is = OTHER;
         r->state = PARE_BATCH_STALE;
         r->stays = true;
+        r->begun = false;
         (void)snprintf(r->why, sizeof r->why, "%s", b->cx->what);
     }
     if (s != PARE_ENOMEM)
@@ -318,11 +277,11 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     if (r->ran && r->state != PARE_BATCH_DONE)
         return PARE_OK;
     r->why[0] = '\0';
-    r->refused = r->stays = r->damaged = false;
+    r->refused = r->stays = r->damaged = r->begun = r->there = false;
     PARE_TRY(find(b, r, &is));
     if (r->ran && is == DAMAGED) { /* `compress` does not miss a run.json */
         r->state = PARE_BATCH_STALE;
-        r->refused = r->damaged = true;
+        r->refused = true;
         pare__batch_failed(b, r);
     } else if (r->ran) { /* with other exports, its recipe is another one */
         r->why[0] = '\0';
@@ -332,13 +291,13 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     PARE_TRY(find_anew(b, r, partial));
     r->state = states[is];
     r->stays = !r->anew && (is == OTHER || is == DAMAGED);
-    if (is == DAMAGED) {
-        r->damaged = true;
-    } else if (pare_path_is_directory(partial)) {
+    r->there = is != NOTHING && is != DAMAGED && !pare_path_is_directory(partial);
+    if (is != DAMAGED && pare_path_is_directory(partial)) {
         PARE_TRY(look_at_work(b, r, partial, &is));
     } else if (is == NOTHING) {
         PARE_TRY(has_variants(b, r, &variants));
         r->state = variants ? PARE_BATCH_UNFINISHED : r->state;
+        r->begun = variants && !r->anew;
     } else if (r->state == PARE_BATCH_DONE && r->anew) {
         r->state = PARE_BATCH_STALE;
         (void)snprintf(r->why, sizeof r->why, "--restart was stopped before it");

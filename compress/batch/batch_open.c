@@ -131,7 +131,8 @@ static char *shard_file(const pare_jobs *b, const char *word)
 pare_status pare_batch_open(pare_ctx *cx, pare_arena *a, const pare_batch_opts *opts,
                             const pare_teller *teller, pare_jobs *out)
 {
-    *out = (pare_jobs){.cx = cx, .a = a, .opts = opts, .teller = *teller};
+    *out = (pare_jobs){
+        .cx = cx, .a = a, .opts = opts, .teller = *teller, .before_bytes = cx->live_bytes};
     PARE_TRY(read_file(out));
     PARE_TRY(find_output(out));
     PARE_TRY(check_place(out));

@@ -5,6 +5,9 @@
 
 #include "compress/batch/batch_internal.h"
 #include "compress/budget/budget.h"
+#include "compress/export/export.h"
+#include "compress/output/journal.h"
+#include "compress/output/owned_files.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/chain_part.h"
 #include "compress/plan/fallback.h"
@@ -112,6 +115,33 @@ static pare_status take_figures(const pare_jobs *b, const pare_plan *plan, attem
     return PARE_OK;
 }
 
+/* What is to be replaced must be as pare left it, by every byte, as a run wants it. A run removes
+ * the journal of an earlier one first. */
+static pare_status check_replaced(const pare_jobs *b, const pare_plan *plan)
+{
+    const pare_job *const job = plan->job;
+    const pare_output_place *const place = &plan->place;
+    char *const journal = pare_path_join(b->a, place->output, PARE_JOURNAL_NAME);
+    if (!journal)
+        return PARE_ENOMEM;
+    if (job->part == PARE_JOB_SMALLER || job->fallback) /* it stays; or it was looked at */
+        return PARE_OK;
+    if (plan->settled.replaces && !pare_path_is_file(journal))
+        PARE_TRY(pare_owned_check(b->cx, b->a, place->output, place->kind, false));
+    for (size_t i = 0; i < plan->exports; i++) {
+        const pare_plan_export *const x = &plan->export[i];
+        pare_export_place p;
+        PARE_TRY(
+            pare_export_place_find(b->cx, b->a, plan->model_path, x->path, x->target->kind, &p));
+        const bool there = pare_path_is_file(x->path) || pare_path_is_directory(x->path);
+        const pare_status s =
+            there ? pare_owned_check(b->cx, b->a, p.at.output, p.at.kind, false) : PARE_OK;
+        if (s != PARE_OK)
+            return pare_recipe_fail_at(b->cx, s, plan->recipe.export[i].path.place);
+    }
+    return PARE_OK;
+}
+
 static pare_status plan_attempt(const pare_jobs *b, const pare_job *job, attempt *out)
 {
     pare_plan plan = {0};
@@ -119,6 +149,8 @@ static pare_status plan_attempt(const pare_jobs *b, const pare_job *job, attempt
     pare_status s = pare_plan_make(b->cx, b->a, job, &plan);
     if (s == PARE_OK)
         s = take_figures(b, &plan, out);
+    if (s == PARE_OK)
+        s = check_replaced(b, &plan);
     out->recipe = plan.recipe;
     pare_plan_close(&plan);
     return s;
@@ -216,14 +248,14 @@ static bool is_there(const pare_chain *chain)
     return true;
 }
 
-static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row, bool there)
+static pare_status plan_job(const pare_jobs *b, pare_batch_plan_row *out, bool there)
 {
-    pare_batch_plan_row *const out = &p->row[row];
     const pare_job job = {.recipe = out->row->recipe,
                           .text = out->row->text,
                           .restart = b->opts->restart || out->row->anew,
                           .strict = b->opts->strict,
                           .ram_limit = b->opts->ram_limit / b->at_once,
+                          .beside_bytes = b->cx->live_bytes - b->before_bytes,
                           .plan_only = true};
     pare_chain chain;
     PARE_TRY(pare_chain_make(b->cx, b->a, &job, &chain));
@@ -231,6 +263,19 @@ static pare_status plan_job(pare_jobs *b, pare_batch_plan *p, size_t row, bool t
         PARE_TRY(there && is_there(&chain) ? look_at(b, out, &chain.job[i])
                                            : plan_one(b, out, &chain.job[i]));
     return PARE_OK;
+}
+
+/* In an arena of its own, as the job has one. */
+static pare_status plan_apart(const pare_jobs *b, pare_batch_plan_row *out, bool there)
+{
+    pare_arena a;
+    pare_jobs apart = *b;
+    apart.a = &a;
+    pare_status s = pare_arena_init(b->cx, &a, 0);
+    if (s == PARE_OK)
+        s = plan_job(&apart, out, there);
+    pare_arena_release(&a);
+    return s;
 }
 
 /* A model that another job writes may not be there yet. */
@@ -309,9 +354,7 @@ static void find_shared(const pare_jobs *b, pare_batch_plan *p)
  * before it chooses again. */
 static bool is_looked_at(const pare_jobs *b, const pare_batch_row *r)
 {
-    return !b->opts->restart && !r->anew &&
-           (r->state == PARE_BATCH_DONE || r->state == PARE_BATCH_STALE) &&
-           !pare__batch_searches(&r->job->recipe);
+    return !b->opts->restart && !r->anew && r->there && !pare__batch_searches(&r->job->recipe);
 }
 
 static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
@@ -339,9 +382,8 @@ static pare_status plan_row(pare_jobs *b, pare_batch_plan *p, size_t row)
                        b->row[r->job->after].job->name);
         return PARE_OK;
     }
-    const pare_mark mark = pare_arena_mark(b->a);
-    const pare_status s = plan_job(b, p, row, is_looked_at(b, r));
-    pare_arena_rewind(b->a, mark);
+    out->goes_on = r->begun && !b->opts->restart;
+    const pare_status s = plan_apart(b, out, is_looked_at(b, r));
     if (s == PARE_OK || s == PARE_EINTERRUPTED || (s == PARE_ENOMEM && !b->cx->what[0]))
         return s;
     const bool stale = out->act == PARE_BATCH_ACT_STALE;

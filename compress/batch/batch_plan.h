@@ -27,6 +27,7 @@ typedef struct pare_batch_plan_row {
     double bits;            /* per weight of the linears */
     bool infeasible;        /* the files of the recipe itself are larger than is required; */
     bool falls_back;        /* then the figures are those of a fallback whose files are not */
+    bool goes_on;           /* with what an earlier run began */
     bool unsure;            /* they may be larger */
     const char *known_once; /* they are the most until then (pare_plan_known_once); or NULL */
     uint64_t bytes, memory, disk;

@@ -298,7 +298,7 @@ pare_status pare_batch_run(pare_jobs *b)
     runner r = {.b = b, .started = PARE_NEW(b->a, double, b->rows)};
     if (!r.started)
         return PARE_ENOMEM;
-    r.threads = b->opts->threads / b->at_once ? b->opts->threads / b->at_once : 1;
+    r.threads = pare_batch_threads(b);
     r.ram = b->opts->ram_limit / b->at_once;
     PARE_TRY(settle(&r));
     run_all(&r);

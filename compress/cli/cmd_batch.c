@@ -3,9 +3,11 @@
 
 #include "compress/batch/batch_plan.h"
 #include "compress/cli/help_pages.h"
+#include "compress/output/owned_files.h"
 #include "compress/text/units.h"
 #include "recipes/recipe.h"
 #include "runtime/machine.h"
+#include "runtime/threads.h"
 
 static const char example[] =
     "pare: 1\n"
@@ -157,7 +159,7 @@ static void print_there(const pare_batch_plan_row *r)
 static void print_figures(const pare_batch_plan_row *r)
 {
     char x[PARE_UNIT_TEXT], y[PARE_UNIT_TEXT], z[PARE_UNIT_TEXT];
-    (void)printf("%10s  %15.3f  %10s  about %s%s%s%s\n", pare_units_bytes(r->bytes, x), r->bits,
+    (void)printf("%10s  %15.3f  %10s  about %s%s%s%s%s\n", pare_units_bytes(r->bytes, x), r->bits,
                  pare_units_bytes(r->memory, y),
                  pare_units_seconds(r->seconds - r->shared_seconds, z),
                  !r->infeasible  ? ""
@@ -166,7 +168,8 @@ static void print_figures(const pare_batch_plan_row *r)
                  !r->known_once ? ""
                  : r->unsure    ? "; may be INFEASIBLE, known once "
                                 : "; files at most, known once ",
-                 r->known_once ? r->known_once : "");
+                 r->known_once ? r->known_once : "",
+                 r->goes_on ? "; unfinished: the same command continues it" : "");
 }
 
 static bool has_figures(const pare_batch_plan_row *r)
@@ -314,17 +317,26 @@ static pare_status fail_plan(pare_cli *cli, const pare_jobs *b, const pare_batch
                      first->row->job->name, first->why);
 }
 
-/* A job that cannot be planned would fail. */
-static pare_status dry_run(pare_cli *cli, const pare_args *args, pare_jobs *b)
+/* A job that cannot be planned would fail; a verdict that is known now is that of a run. */
+static pare_status dry_run(pare_cli *cli, pare_jobs *b)
 {
     pare_batch_plan p;
-    PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(pare_batch_look(b));
+    const size_t threads = pare_batch_threads(b);
+    if (threads > PARE_THREADS_MAX)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--threads gives each job %zu, and %d are the most",
+                         threads, PARE_THREADS_MAX);
+    const size_t held = cli->cx.live_bytes; /* a job has its threads, too */
+    PARE_TRY(pare_pool_new(&cli->cx, threads, &cli->cx.pool));
+    b->before_bytes += cli->cx.live_bytes - held;
     PARE_TRY(pare_batch_plan_make(b, &p));
     if (cli->json)
         PARE_TRY(print_plan_json(cli, b, &p));
     else
         print_plan(b, &p);
+    for (size_t i = 0; i < b->rows; i++)
+        cli->refused |= p.row[i].act == PARE_BATCH_ACT_INFEASIBLE ||
+                        (p.row[i].verdict[0] && strcmp(p.row[i].verdict, "ACCEPT") != 0);
     return p.count[PARE_BATCH_ACT_FAILED] + p.count[PARE_BATCH_ACT_STALE] ? fail_plan(cli, b, &p)
                                                                           : PARE_OK;
 }
@@ -337,9 +349,9 @@ static pare_status fail_jobs(pare_cli *cli, size_t open, size_t of, size_t stale
     char anew[96] = "", away[96] = "";
     if (damaged == open)
         return pare_fail(&cli->cx, PARE_EIO,
-                         "%zu of %zu job%s not done: what is there is damaged, and no --restart "
+                         "%zu of %zu job%s %s not done: what is there is damaged, and no --restart "
                          "replaces it; move it away first",
-                         open, of, of == 1 ? " is" : "s are");
+                         open, of, pare_plural(of), open == 1 ? "is" : "are");
     if (damaged)
         (void)snprintf(away, sizeof away, "; %zu damaged output%s must be moved away first",
                        damaged, pare_plural(damaged));
@@ -347,15 +359,24 @@ static pare_status fail_jobs(pare_cli *cli, size_t open, size_t of, size_t stale
         (void)snprintf(anew, sizeof anew, ", and with --restart makes all jobs anew, %zu stale %s",
                        stale, stale == 1 ? "one too" : "ones too");
     if (stale + damaged < open)
-        return pare_fail(&cli->cx, PARE_EIO, "%zu of %zu job%s not done; the %s tries %s again%s%s",
-                         open, of, of == 1 ? " is" : "s are",
+        return pare_fail(&cli->cx, PARE_EIO,
+                         "%zu of %zu job%s %s not done; the %s tries %s again%s%s", open, of,
+                         pare_plural(of), open == 1 ? "is" : "are",
                          only ? "command without --summary" : "same command",
                          open == 1 ? "it" : "them", anew, away);
-    return pare_fail(&cli->cx, PARE_EIO,
-                     "%zu of %zu job%s not done: other results are there; the %s --restart makes "
-                     "all jobs anew, and pare compress NAME.yaml --restart one of them%s",
-                     open, of, of == 1 ? " is" : "s are",
-                     only ? "command without --summary, but with" : "same command with", away);
+    return pare_fail(
+        &cli->cx, PARE_EIO,
+        "%zu of %zu job%s %s not done: other results are there; the %s --restart makes "
+        "all jobs anew, and pare compress NAME.yaml --restart one of them%s",
+        open, of, pare_plural(of), open == 1 ? "is" : "are",
+        only ? "command without --summary, but with" : "same command with", away);
+}
+
+/* Whether what is there must be moved away before another try. */
+static bool is_damaged(const pare_batch_row *r)
+{
+    return (r->refused && r->damaged) ||
+           (r->state == PARE_BATCH_FAILED && strstr(r->why, PARE_OWNED_ONLY));
 }
 
 /* What the jobs of this call came to; `only` a summary of them. */
@@ -369,7 +390,7 @@ static pare_status conclude(pare_cli *cli, const pare_jobs *b, bool only)
         shard += r->mine;
         open += r->mine && r->state != PARE_BATCH_DONE;
         stale += r->mine && r->refused && !r->damaged;
-        damaged += r->mine && r->refused && r->damaged;
+        damaged += r->mine && is_damaged(r);
         failed += r->mine && (r->state == PARE_BATCH_FAILED || r->state == PARE_BATCH_WAITS);
     }
     return failed || stale || damaged ? fail_jobs(cli, open, shard, stale, damaged, only) : PARE_OK;
@@ -430,7 +451,7 @@ pare_status pare_batch_command(pare_cli *cli, const pare_args *args)
                          script ? "emit" : "summary");
     pare_status s = pare_batch_open(&cli->cx, &cli->arena, &opts, &teller, &b);
     if (s == PARE_OK && pare_args_given(args, "dry-run"))
-        s = dry_run(cli, args, &b);
+        s = dry_run(cli, &b);
     else if (s == PARE_OK && script)
         s = emit(cli, &b, script);
     else if (s == PARE_OK)

@@ -213,7 +213,7 @@ static pare_status refuse(pare_ctx *cx, const char *path, const char *name, cons
 {
     return pare_fail(
         cx, PARE_EEXISTS,
-        "%s/%.100s: %s; pare replaces and removes only what it wrote and nobody changed: "
+        "%s/%.100s: %s; " PARE_OWNED_ONLY ": "
         "move it away, remove it yourself if it is of no use (pare verify tells what is "
         "damaged), or choose another path",
         path, name, what);
@@ -221,11 +221,10 @@ static pare_status refuse(pare_ctx *cx, const char *path, const char *name, cons
 
 static pare_status refuse_whole(pare_ctx *cx, const char *path, const char *what)
 {
-    return pare_fail(
-        cx, PARE_EEXISTS,
-        "%s: %s; pare replaces and removes only what it wrote and nobody changed: move it "
-        "away, or choose another path",
-        path, what);
+    return pare_fail(cx, PARE_EEXISTS,
+                     "%s: %s; " PARE_OWNED_ONLY ": move it "
+                     "away, or choose another path",
+                     path, what);
 }
 
 static pare_status refuse_odd(pare_ctx *cx, const char *path, pare_output_kind kind,

@@ -30,6 +30,9 @@ enum { PARE_OWNED_WHY = 192 };
 PARE_CHECKED pare_status pare_owned_marked(pare_ctx *cx, pare_arena *a, const char *path,
                                            pare_output_kind kind, bool *ours, char *why);
 
+/* What every refusal says, so that nothing else helps. */
+#define PARE_OWNED_ONLY "pare replaces and removes only what it wrote and nobody changed"
+
 /* Refuses a `path` that is no finished output of the kind, or not as pare left it: PARE_EEXISTS
  * with what it is or holds, and what to do. Reads every byte.
  * Listed files may be missing with `remains`: removing it was interrupted.

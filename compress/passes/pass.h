@@ -227,6 +227,10 @@ PARE_CHECKED pare_status pare_pass_store(pare_ctx *cx, const pare_pass *pass, co
 PARE_CHECKED pare_status pare_pass_run(pare_ctx *cx, const pare_pass *pass, const double *value,
                                        pare_pass_linear *linear, pare_arena *scratch);
 
+/* Settles what says auto in steps that follow each other in one job. `plain`: its model is no
+ * mixture of experts, and its statistics come from no file. */
+void pare_passes_decide(pare_step *step, size_t steps, bool plain);
+
 /* The table as the recipe parser wants it, [pare_pass_count()]. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_pass_words_take(pare_arena *a, const pare_pass_words **out);
 

@@ -61,6 +61,18 @@ static bool is_untargeted(const pare_pass *pass)
     return pass->training || pass->rotation || (pass->structure && !pass->structure(value).hessian);
 }
 
+void pare_passes_decide(pare_step *step, size_t steps, bool plain)
+{
+    bool rounding_only = plain;
+    for (size_t i = 0; i < steps; i++) {
+        const pare_pass *const pass = pare_passes[step[i].pass];
+        rounding_only &= (pass->gives & PARE_FACT_CODES) && !pass->sparsity;
+    }
+    for (size_t i = 0; i < steps; i++)
+        if (pare_passes[step[i].pass]->decide)
+            pare_passes[step[i].pass]->decide(step[i].value, rounding_only);
+}
+
 pare_status pare_pass_words_take(pare_arena *a, const pare_pass_words **out)
 {
     pare_pass_words *const words = PARE_NEW(a, pare_pass_words, pare_pass_count());

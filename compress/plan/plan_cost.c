@@ -97,7 +97,7 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
     settled->memory.chunk = 1;
     settled->memory.keep = false;
     if (!settled->memory.held_bytes) /* later the tokens are there, too, which are counted */
-        settled->memory.held_bytes = cx->live_bytes;
+        settled->memory.held_bytes = cx->live_bytes - plan->job->beside_bytes;
     settled->memory.activation_bytes =
         pare_plan_gathers(plan)
             ? pare_wave_bytes(pare_share_windows(settled->samples, pare_world_size(cx)),

@@ -19,10 +19,11 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     const pare_speed *speed; /* of widths that were chosen for one, or NULL */
     const pare_variants *variants; /* made beside the job's own codes, or NULL */
     uint64_t ram_limit;            /* bytes; 0: the recipe's */
-    bool strict;                   /* refuse exports with codes or types other than asked for */
-    bool restart;   /* discard what an earlier run left, and replace a finished output */
-    bool plan_only; /* the plan is all that is wanted: a finished output is no obstacle, */
-    bool unlimited; /* nor is too little memory or disk */
+    uint64_t beside_bytes; /* of the context that the job will not have: it is planned beside */
+    bool strict;           /* refuse exports with codes or types other than asked for */
+    bool restart;          /* discard what an earlier run left, and replace a finished output */
+    bool plan_only;        /* the plan is all that is wanted: a finished output is no obstacle, */
+    bool unlimited;        /* nor is too little memory or disk */
     bool look_only; /* what the job would find in its place is wanted (compress/run/run_look.h) */
     bool fallback;  /* its last settings are those of one of the recipe's fallbacks */
     bool stand_in; /* the model is the whole one, in place of a smaller one that is not there yet */

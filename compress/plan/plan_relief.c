@@ -315,7 +315,7 @@ pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
                          "%s, or give samples a number: then pare says which settings need less",
                          refusal);
     }
-    relief r = {.cx = cx, .plan = plan, .held = cx->live_bytes};
+    relief r = {.cx = cx, .plan = plan, .held = cx->live_bytes - plan->job->beside_bytes};
     pare_ctx_clear(cx);
     const uint64_t one = change_one(&r, limit);
     const uint64_t found = one <= limit ? one : change_more(&r, need, limit);

@@ -470,21 +470,6 @@ pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan, size_t sa
     return PARE_OK;
 }
 
-/* Parameters that say auto, before anything reads them. */
-static void decide_parameters(pare_plan *plan)
-{
-    bool rounding_only = !plan->model.config.experts && !plan->kept.path;
-    for (size_t i = 0; i < plan->recipe.steps; i++) {
-        const pare_pass *const pass = pare_passes[plan->recipe.step[i].pass];
-        rounding_only &= (pass->gives & PARE_FACT_CODES) && !pass->sparsity;
-    }
-    for (size_t i = 0; i < plan->recipe.steps; i++) {
-        const pare_pass *const pass = pare_passes[plan->recipe.step[i].pass];
-        if (pass->decide)
-            pass->decide(plan->recipe.step[i].value, rounding_only);
-    }
-}
-
 /* Whether a linear loses more than weights and groups of inputs in 8 bits do, beside which products
  * in BF16 can be seen (tests/results/precision.csv). */
 static bool is_coarse(const pare_plan_linear *l)
@@ -534,7 +519,8 @@ static bool waves_halt(const pare_plan *plan)
 
 pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
-    decide_parameters(plan);
+    pare_passes_decide(plan->recipe.step, plan->recipe.steps, /* before anything reads them */
+                       !plan->model.config.experts && !plan->kept.path);
     plan->parts = pare_block_parts(&plan->model.config);
     const size_t count = pare_plan_slots(plan);
     PARE_TRY(pare__plan_structure(cx, a, plan));

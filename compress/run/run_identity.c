@@ -116,25 +116,20 @@ static void put_recipe(pare_run *run, char *text, pare_json_writer *w)
     pare_xxh3_end(&hash, run->training_asked);
 }
 
-pare_status pare_unfinished_check(pare_ctx *cx, pare_arena *a, const char *partial,
-                                  const pare_recipe *asked)
+static pare_status check_lines(pare_ctx *cx, pare_arena *a, const char *partial,
+                               const pare_recipe *r)
 {
     const pare_pass_words *words;
     const pare_pass *training = NULL;
-    const size_t lead = asked->lead ? 0 : pare_chain_lead(asked); /* else cut already */
-    pare_recipe r = *asked;
     pare_json_writer *w;
     pare_xxh3_state hash;
     char *lines;
     const char *text;
     size_t len;
-    r.step += lead;
-    r.steps -= lead;
-    r.lead += lead;
-    for (size_t i = 0; i < r.steps; i++)
-        training = pare_passes[r.step[i].pass]->training ? pare_passes[r.step[i].pass] : training;
+    for (size_t i = 0; i < r->steps; i++)
+        training = pare_passes[r->step[i].pass]->training ? pare_passes[r->step[i].pass] : training;
     PARE_TRY(pare_pass_words_take(a, &words));
-    PARE_TRY(pare_recipe_normalize(cx, a, &r, words, true, &lines, &len));
+    PARE_TRY(pare_recipe_normalize(cx, a, r, words, true, &lines, &len));
     PARE_TRY(pare_json_writer_new(cx, &w));
     pare_xxh3_begin(&hash);
     pare_json_open_object(w, NULL);
@@ -144,6 +139,54 @@ pare_status pare_unfinished_check(pare_ctx *cx, pare_arena *a, const char *parti
     if (s == PARE_OK)
         s = pare_journal_check_recipe(cx, a, partial, text);
     pare_json_writer_free(w);
+    return s;
+}
+
+/* The recipe as the plan of a job settles it. */
+static pare_status check_settled(pare_ctx *cx, pare_arena *a, const char *partial,
+                                 const pare_recipe *asked, bool plain)
+{
+    pare_recipe r = *asked;
+    r.step = PARE_NEW(a, pare_step, r.steps);
+    if (!r.step)
+        return PARE_ENOMEM;
+    if (r.steps)
+        memcpy(r.step, asked->step, r.steps * sizeof *r.step);
+    pare_passes_decide(r.step, r.steps, plain);
+    for (int i = 0; i < PARE_TABLES; i++) {
+        pare_step *const table = r.table[i] ? PARE_NEW(a, pare_step, 1) : NULL;
+        if (r.table[i] && !table)
+            return PARE_ENOMEM;
+        if (table) {
+            *table = *r.table[i];
+            pare_passes_decide(table, 1, false);
+        }
+        r.table[i] = table;
+    }
+    return check_lines(cx, a, partial, &r);
+}
+
+/* Nobody has looked whether the model is a mixture of experts, so that it may be either. */
+pare_status pare_unfinished_check(pare_ctx *cx, pare_arena *a, const char *partial,
+                                  const pare_recipe *asked)
+{
+    const size_t lead = asked->lead ? 0 : pare_chain_lead(asked); /* else cut already */
+    const bool kept = asked->calibration.from.text || asked->calibration.keep.text;
+    pare_recipe r = *asked;
+    r.step += lead;
+    r.steps -= lead;
+    r.lead += lead;
+    pare_status s = check_settled(cx, a, partial, &r, !kept);
+    if (s != PARE_EEXISTS || kept)
+        return s;
+    char first[sizeof cx->what];
+    memcpy(first, cx->what, sizeof first);
+    pare_ctx_clear(cx);
+    s = check_settled(cx, a, partial, &r, false);
+    if (s == PARE_EEXISTS) {
+        pare_ctx_clear(cx);
+        return pare_fail(cx, s, "%s", first);
+    }
     return s;
 }
 

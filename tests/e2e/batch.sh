@@ -186,7 +186,7 @@ if command -v make >/dev/null; then
 fi
 run 2 gates.yaml --output scripted --emit slurm --restart
 sed -i '/^fallback/d' gated.yaml
-run 0 gates.yaml --output large --dry-run
+run 6 gates.yaml --output large --dry-run
 grep -q '^bits8 .*INFEASIBLE, so nothing is written' out.log || fail "plan: $(cat out.log)"
 run 6 gates.yaml --output large
 grep -q '^bits8: INFEASIBLE' out.log || fail "not infeasible: $(cat out.log)"

@@ -110,6 +110,39 @@ sed -i 's/group: 64/group: 32/; s/text: long, window: 64/text: long, window: 64,
 run 0 slow_jobs.yaml --output slow --restart
 says '^1 of 1 jobs* done'
 
+# --- unfinished jobs whose parameters say auto, which their plans settle in two ways
+cat >auto.yaml <<END
+pare: 1
+recipe:
+  model: $work/hedge
+  calibration: {text: [$demo/calibration.txt], samples: 40, window: 128}
+  passes: [gptq: {bits: 3, group: 64}]
+  evaluate: [kl: {text: long, window: 64}]
+include:
+  - {name: rounds}
+  - {name: trains, method: [gptq, distill: {aware: true, tokens: 2000}]}
+END
+"$pare" batch auto.yaml --output auto --jobs 2 >out.log 2>err.log &
+pid=$!
+while [ ! -s auto/rounds.partial/journal ] || [ ! -s auto/trains.partial/journal ]; do
+    kill -0 $pid 2>/dev/null || fail "no job began: $(cat out.log err.log)"
+    sleep 0.02
+done
+run 0 auto.yaml --output auto --dry-run
+says '^2 of 2 jobs to do'
+kills $pid
+run 0 auto.yaml --output auto --summary
+says '^0 of 2 jobs done, 2 unfinished'
+run 0 auto.yaml --output auto --dry-run
+says '^rounds .*; unfinished: the same command continues it$'
+says '^trains .*; unfinished: the same command continues it$'
+"$pare" plan auto/rounds.yaml >out.log 2>err.log || fail "plan: $(cat err.log)"
+never 'the unfinished run'
+sed -i 's/gptq: {bits: 3, group: 64}/gptq: {bits: 3, group: 64, correct: none}/' auto.yaml
+run 2 auto.yaml --output auto --dry-run
+says '^rounds  *stale: .*its recipe says "correct: gptaq" where this one says "correct: none"'
+says '^1 of 2 jobs to do'
+
 # --- what a search left, without an output
 sed 's/^passes.*/passes: [budget: {bits: 4}]/' base.yaml >search.yaml
 printf 'pare: 1\nrecipe: search.yaml\ninclude: [{name: found}]\n' >searches.yaml
@@ -148,6 +181,16 @@ most=$(sed -n 's/^ *"memory_bytes": \([0-9]*\),*/\1/p' out.log | tail -n 1)
 run 0 limits.yaml --output limits --dry-run --jobs 9 --ram-limit $((most * 5 / 2))
 run 0 limits.yaml --output limits --jobs 9 --ram-limit $((most * 5 / 2))
 says '^2 of 2 jobs done'
+
+# --- the memory of a job is what it takes alone, with its share of the threads
+sed 's/base/slow/' limits.yaml >alone.yaml
+run 0 alone.yaml --output alone_each --emit make
+for jobs in 1 2; do
+    run 0 alone.yaml --output alone_each --dry-run --threads 2 --jobs $jobs --format json
+    most=$(sed -n 's/^ *"memory_bytes": \([0-9]*\),*/\1/p' out.log | head -n 1)
+    "$pare" plan alone_each/a.yaml --threads $((2 / jobs)) --format json >out.log || fail "no plan of a"
+    says "^ *\"anonymous_bytes\": $most,"
+done
 
 # --- a plan of jobs that can never work, and its totals
 run 0 jobs.yaml --output totals

@@ -41,7 +41,7 @@ says '^0 of 2 jobs to do$'
 says '^1 is damaged and would be refused; --restart does not replace it'
 run 1 jobs.yaml --output one
 says '^bits4: .*missing or damaged; move the folder away'
-says '1 of 2 jobs are not done: what is there is damaged, and no --restart replaces it'
+says '1 of 2 jobs is not done: what is there is damaged, and no --restart replaces it'
 run 1 jobs.yaml --output one --summary
 says '^bits4  *stale'
 says '^bits4: .*missing or damaged; move the folder away'
@@ -55,6 +55,60 @@ run 1 jobs.yaml --output one
 says '^bits8  *stale'
 mv run.json one/bits8/run.json
 run 0 jobs.yaml --output one
+
+{ cat base.yaml && echo 'require: {bytes: "<= 9MiB"}'; } >bound.yaml
+printf 'pare: 1\nrecipe: bound.yaml\nmatrix: {bits: [4, 8]}\n' >bounds.yaml
+
+# Any other file that is missing, or was emptied, as well.
+for file in SHA256SUMS layers.csv recipe.yaml README.md manifest.json; do
+    for what in missing damaged; do
+        [ "$file $what" != "manifest.json missing" ] && [ "$file $what" != "README.md damaged" ] || continue
+        cp -rp one broken
+        rm broken/bits8/$file
+        [ $what = missing ] || : >broken/bits8/$file
+        run 2 jobs.yaml --output broken --dry-run
+        says "^bits8  *stale: its file $file is $what; move the folder away"
+        rm -r broken
+    done
+done
+cp -rp one broken
+: >broken/bits8/run.json
+rm broken/bits4/recipe.yaml
+run 2 bounds.yaml --output broken --dry-run --restart
+says '^bits8  *stale: its file run.json is damaged; move the folder away'
+run 1 jobs.yaml --output broken
+says '^bits8: its file run.json is damaged'
+says '^bits4: not begun: its file recipe.yaml is missing'
+run 1 jobs.yaml --output broken --summary --format json
+says '"error": "its file recipe.yaml is missing; move the folder away'
+rm -r broken
+
+# A run that was stopped as it wrote another verdict is gone on with: SHA256SUMS is behind.
+cp -rp one broken
+echo >>broken/bits8/run.json
+echo >>broken/bits8/recipe.yaml
+run 0 bounds.yaml --output broken
+says '^2 of 2 jobs done'
+rm -r broken
+
+# What --restart would not replace, by all of its bytes, a plan finds, too.
+{ cat base.yaml && echo 'export: [{format: "gguf:q8_0", path: x.gguf}]'; } >whole.yaml
+printf 'pare: 1\nrecipe: whole.yaml\nmatrix: {bits: [3, 4, 8]}\n' >whole_jobs.yaml
+run 0 whole_jobs.yaml --output whole
+run 0 whole_jobs.yaml --output whole --dry-run --restart
+says '^3 of 3 jobs to do'
+changes() { printf x | dd of="$1" bs=1 seek=900000 conv=notrunc 2>/dev/null; }
+changes whole/bits3/packed-00001-of-00001.safetensors
+changes whole/bits4-x.gguf
+rm whole/bits8/layers.csv
+run 2 whole_jobs.yaml --output whole --dry-run --restart
+says '^bits3  *[^ ]*packed-00001-of-00001.safetensors: differs from its SHA-256'
+says '^bits4  *.*bits4-x.gguf: has no checksums in its head, or differs from them'
+says '^bits8  *stale: its file layers.csv is missing'
+says '^0 of 3 jobs to do'
+run 1 whole_jobs.yaml --output whole --restart
+says 'error: 3 of 3 jobs are not done: what is there is damaged, and no --restart replaces it'
+rm -r whole
 
 # What is no manifest of pare is not replaced, and what pare did not write stays. Once it is moved
 # away, the job is made.
@@ -108,12 +162,13 @@ for turn in 1 2; do
 done
 run 0 narrow_jobs.yaml --output $deep/stale --dry-run --restart
 says '^4 of 4 jobs to do'
-{ cat base.yaml && echo 'require: {bytes: "<= 9MiB"}'; } >bound.yaml
-printf 'pare: 1\nrecipe: bound.yaml\nmatrix: {bits: [4, 8]}\n' >bounds.yaml
 cp -rp one bounds
 run 0 bounds.yaml --output bounds --dry-run
 says '^bits4  *is there, of the same work; a run looks at it; its verdict is ACCEPT$'
 says '^2 of 2 jobs to do: [0-9.]* MiB at most in one job$'
+echo 'ended by signal 9; the same command continues it' >bounds/bits4.failed
+run 0 bounds.yaml --output bounds --dry-run
+says '^bits4  *is there, of the same work; a run looks at it; its verdict is ACCEPT$'
 run 0 bounds.yaml --output bounds
 says '^2 of 2 jobs done'
 
@@ -128,7 +183,7 @@ says '^bits8  *stale'
 sed 's/^require.*/require: {kl: "<= 1e-9"}/; /^fallback/d' tight.yaml >worse.yaml
 sed 's/tight/worse/' tight_jobs.yaml >worse_jobs.yaml
 cp -rp one worse
-run 0 worse_jobs.yaml --output worse --dry-run
+run 6 worse_jobs.yaml --output worse --dry-run
 says '^bits8  *is there.*; its verdict is REGRESSION$'
 run 6 worse_jobs.yaml --output worse
 { cat base.yaml && echo 'export: [{format: "gguf:q8_0", path: a.gguf}, {format: "gguf:f16", path: b.gguf}]'; } >exports.yaml
@@ -261,10 +316,10 @@ include:
   - {name: first, bits: 4}
   - {name: second, bits: 3}
 END
-run 0 shared.yaml --output shared --dry-run --format json
+run 6 shared.yaml --output shared --dry-run --format json
 [ "$(grep -c '"shared_seconds": [0-9.e-]*[1-9]' out.log)" = 1 ] || fail "shared: $(cat out.log)"
 sed -i '/name: second/d' shared.yaml
-run 0 shared.yaml --output shared --dry-run --format json
+run 6 shared.yaml --output shared --dry-run --format json
 [ "$(grep -c '"shared_seconds": [0-9.e-]*[1-9]' out.log)" = 0 ] || fail "shared: $(cat out.log)"
 says '^ *"infeasible": 1,'
 
