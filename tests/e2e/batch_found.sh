@@ -29,7 +29,7 @@ printf 'pare: 1\nmodel: model\noutput: unused\npasses: [rtn: {group: 64, bits: 4
 { cat base.yaml && printf 'require: {kl: "<= 1e-9"}\nexport: [{format: "gguf:q8_0", path: a.gguf}]\n'; } >short.yaml
 printf 'pare: 1\nrecipe: short.yaml\noutput: short\ninclude: [{name: a}]\n' >jobs.yaml
 does 6
-does 0 --dry-run
+does 6 --dry-run
 says 'REGRESSION'
 if grep -q 'makes 1 of 1 export' log; then fail "an export is promised: $(cat log)"; fi
 
