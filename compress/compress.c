@@ -362,6 +362,7 @@ static pare_status plan_attempts(const pare_run *run, const pare_job *job,
     const pare_recipe *const r = &run->plan->recipe;
     out->fallback = r->fallback;
     out->attempts = r->fallbacks + 1;
+    out->left = pare_plan_leaves(run->plan);
     if (r->fallbacks && out->attempt == 0 && !run->settled.finished)
         PARE_TRY(pare_plan_fallback_sizes(run->cx, run->a, job, r, size));
     for (size_t i = 0; i < r->fallbacks; i++)
@@ -532,17 +533,28 @@ static pare_status run_locked(pare_ctx *cx, pare_arena *a, const pare_job *job,
     return s;
 }
 
-/* A smaller checkpoint that the same passes made stays, with --restart, too. */
-static pare_status run_first(pare_ctx *cx, pare_arena *a, const pare_job *job,
-                             const pare_events *events, pare_compress_result *out)
+/* A smaller checkpoint that the same passes made stays, with --restart, too. Of the rest only
+ * counts stay in memory, so that the second job has it for itself. */
+static pare_status run_first(pare_ctx *cx, const pare_job *job, const pare_events *events,
+                             pare_compress_result *out)
 {
+    pare_arena own = {.cx = cx};
     pare_job first = *job;
     first.restart = false;
-    const pare_status s = run_locked(cx, a, &first, events, out);
-    if (s != PARE_EEXISTS || !job->restart)
-        return s;
-    pare_ctx_clear(cx);
-    return run_locked(cx, a, job, events, out);
+    pare_status s = run_locked(cx, &own, &first, events, out);
+    if (s == PARE_EEXISTS && job->restart) {
+        pare_ctx_clear(cx);
+        s = run_locked(cx, &own, job, events, out);
+    }
+    *out = (pare_compress_result){
+        .report = {.output = job->output, .fallbacks = out->report.fallbacks},
+        .attempt = out->attempt,
+        .attempts = out->attempts,
+        .left = out->left,
+        .other = out->other,
+    };
+    pare_arena_release(&own);
+    return s;
 }
 
 static pare_status run_chain(pare_ctx *cx, pare_arena *a, const pare_job *job,
@@ -559,8 +571,9 @@ static pare_status run_chain(pare_ctx *cx, pare_arena *a, const pare_job *job,
     PARE_TRY(pare_world_agree(cx, s));
     size_t fallbacks = 0;
     if (chain.jobs > 1) {
-        PARE_TRY(run_first(cx, a, &chain.job[0], events, out));
+        PARE_TRY(run_first(cx, &chain.job[0], events, out));
         fallbacks = out->report.fallbacks;
+        chain.job[1].left = out->left;
     }
     PARE_TRY(run_locked(cx, a, &chain.job[chain.jobs - 1], events, out));
     out->report.fallbacks += fallbacks;

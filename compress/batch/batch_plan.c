@@ -71,6 +71,7 @@ typedef struct attempt {
     double bits, seconds, spare_seconds;
     uint64_t bytes, memory, disk, exports, spare_disk;
     bool shares;
+    pare_job_left left;
 } attempt;
 
 /* What lies in the place of an export stops a job whose output is to be made. */
@@ -151,6 +152,8 @@ static pare_status plan_attempt(const pare_jobs *b, const pare_job *job, attempt
         s = take_figures(b, &plan, out);
     if (s == PARE_OK)
         s = check_replaced(b, &plan);
+    if (s == PARE_OK)
+        out->left = pare_plan_leaves(&plan);
     out->recipe = plan.recipe;
     pare_plan_close(&plan);
     return s;
@@ -197,7 +200,8 @@ static void add_attempt(const attempt *at, pare_batch_plan_row *out)
     out->spare_disk = at->spare_disk;
 }
 
-static pare_status plan_one(const pare_jobs *b, pare_batch_plan_row *out, const pare_job *job)
+static pare_status plan_one(const pare_jobs *b, pare_batch_plan_row *out, const pare_job *job,
+                            pare_job_left *left)
 {
     attempt at;
     PARE_TRY(plan_attempt(b, job, &at));
@@ -205,6 +209,7 @@ static pare_status plan_one(const pare_jobs *b, pare_batch_plan_row *out, const 
     if (at.recipe.fallbacks)
         PARE_TRY(take_fallback(b, job, &at, out));
     add_attempt(&at, out);
+    *left = at.left;
     out->act =
         out->infeasible && !out->falls_back ? PARE_BATCH_ACT_INFEASIBLE : PARE_BATCH_ACT_PLANNED;
     return PARE_OK;
@@ -259,9 +264,12 @@ static pare_status plan_job(const pare_jobs *b, pare_batch_plan_row *out, bool t
                           .plan_only = true};
     pare_chain chain;
     PARE_TRY(pare_chain_make(b->cx, b->a, &job, &chain));
-    for (size_t i = 0; i < chain.jobs; i++)
+    pare_job_left left = {0};
+    for (size_t i = 0; i < chain.jobs; i++) {
+        chain.job[i].left = left;
         PARE_TRY(there && is_there(&chain) ? look_at(b, out, &chain.job[i])
-                                           : plan_one(b, out, &chain.job[i]));
+                                           : plan_one(b, out, &chain.job[i], &left));
+    }
     return PARE_OK;
 }
 

@@ -104,6 +104,8 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
             s = look_at_work(cli, &chain.job[i], &plan[i]);
         if (s == PARE_OK)
             s = pare_plan_time(&cli->cx, &plan[i], &time[i]);
+        if (s == PARE_OK && i + 1 < chain.jobs)
+            chain.job[i + 1].left = pare_plan_leaves(&plan[i]);
     }
     if (s == PARE_OK)
         s = pare_plan_fallback_sizes(&cli->cx, &cli->arena, &chain.job[chain.jobs - 1],

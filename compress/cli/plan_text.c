@@ -245,10 +245,12 @@ static void print_exports(const pare_plan *p)
 /* What the job allocates, and the files that it maps beside that. */
 static void print_memory(const pare_plan *p)
 {
+    const bool unsure =
+        p->job->stand_in && p->settled.memory.anonymous_bytes > p->settled.memory.limit_bytes;
     char bytes[PARE_UNIT_TEXT], free[PARE_UNIT_TEXT];
     if (p->settled.samples || !p->calibrated)
         print_bytes("allocated memory", p->settled.memory.anonymous_bytes,
-                    p->settled.memory.spill
+                    p->settled.memory.spill && !unsure
                         ? " at most; activations go to a file to stay within the limit"
                         : " at most");
     else
@@ -262,6 +264,10 @@ static void print_memory(const pare_plan *p)
                 " on top, which the system can drop");
     (void)printf("%-17s %s of allocated memory, of %s\n", "memory limit",
                  pare_units_bytes(p->settled.memory.limit_bytes, bytes), p->settled.memory.limit);
+    if (unsure)
+        (void)printf("%-17s which is less: whether the job runs shows once the smaller checkpoint "
+                     "is there\n",
+                     "");
     if (p->device_bytes)
         (void)printf("%-17s %s for evaluations, or more where it is free; %s are free\n",
                      "device memory", pare_units_bytes(p->device_bytes, bytes),

@@ -16,8 +16,9 @@ typedef struct pare_chain {
 
 /* The jobs of a recipe. The second reads what the first wrote, and compares with the model of the
  * recipe; a job that is only planned reads that model itself where there is no smaller one yet, and
- * so says the most that it can take. PARE_EUSAGE (with place) for a recipe that cannot be read and
- * for a fallback that would change the first job; PARE_ENOMEM, PARE_EIO. */
+ * so says the most that it can take, which may be above the limit. PARE_EUSAGE (with place) for a
+ * recipe that cannot be read and for a fallback that would change the first job; PARE_ENOMEM,
+ * PARE_EIO. */
 PARE_CHECKED pare_status pare_chain_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                          pare_chain *out);
 

@@ -416,6 +416,14 @@ pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     return lay_out(cx, a, plan, settled);
 }
 
+/* A refusal for the smallest model there may be depends on no setting. */
+static pare_status relieve(pare_ctx *cx, const pare_plan *plan, pare_status s)
+{
+    return s == PARE_ENOMEM && !plan->job->unlimited && !plan->job->stand_in
+               ? pare__plan_relief(cx, plan)
+               : s;
+}
+
 pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pare_plan *plan)
 {
     *plan = (pare_plan){.job = job};
@@ -444,7 +452,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(pare__plan_device(cx, a, plan));
     pare_status s = pare__plan_cost(cx, plan, &plan->settled);
     if (s != PARE_OK)
-        return s == PARE_ENOMEM && !job->unlimited ? pare__plan_relief(cx, plan) : s;
+        return relieve(cx, plan, s);
     if (!job->plan_only)
         return PARE_OK;
     PARE_TRY(look_at_places(cx, a, plan));
@@ -452,7 +460,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     if (plan->settled.finished || job->unlimited)
         return PARE_OK;
     s = pare__plan_data(cx, plan);
-    return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;
+    return relieve(cx, plan, s);
 }
 
 void pare_plan_close(pare_plan *plan)

@@ -1,3 +1,5 @@
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,6 +94,37 @@ static void choose_keep(const pare_ctx *cx, const pare_plan *plan, pare_settled 
     settled->memory.keep &= peak_anonymous(&settled->memory) <= settled->memory.limit_bytes;
 }
 
+/* What a job on a smaller model takes at most: what this model cannot keep within the limit, a
+ * smaller one may, and so come up to it. */
+static uint64_t most_of_smaller(const pare_ctx *cx, const pare_plan *plan,
+                                const pare_settled *settled)
+{
+    const uint64_t need = settled->memory.anonymous_bytes, limit = settled->memory.limit_bytes;
+    pare_settled free = *settled;
+    free.memory.spill = free.memory.sparing = false;
+    free.memory.keep = plan->training != NULL;
+    free.memory.chunk = plan->experts ? plan->model.config.experts : free.memory.chunk;
+    (void)pare__plan_memory(cx, plan, &free);
+    const uint64_t most = peak_anonymous(&free.memory);
+    return need > limit ? need : most > limit ? limit : most;
+}
+
+/* Figures that look alike are told in bytes. */
+static pare_status check_fits(pare_ctx *cx, const pare_plan_memory *m, const char *what,
+                              uint64_t need)
+{
+    char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT];
+    if (need <= m->limit_bytes)
+        return PARE_OK;
+    if (strcmp(pare_units_bytes(need, needs), pare_units_bytes(m->limit_bytes, has)) == 0) {
+        (void)snprintf(needs, sizeof needs, "%llu bytes", (unsigned long long)need);
+        (void)snprintf(has, sizeof has, "%llu", (unsigned long long)m->limit_bytes);
+    }
+    return pare_fail(cx, PARE_ENOMEM,
+                     "%s needs %s of memory and the limit of %s leaves %s; raise the limit", what,
+                     needs, m->limit, has);
+}
+
 pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *settled)
 {
     settled->memory.chunk = 1;
@@ -115,26 +148,21 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
         largest = spare(cx, plan, settled, &need);
     settled->memory.limit_bytes = limit.bytes;
     settled->memory.limit = limit.name;
-    char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
-    if (plan->job->unlimited && plan->job->stand_in) { /* the smaller model may do with less */
-        need = pare__plan_certain_bytes(cx, plan, settled);
-        largest = "a job on the smallest model";
-    } else if (plan->job->unlimited) {
-        return PARE_OK;
+    if (plan->job->stand_in) { /* the smaller model may do with less */
+        PARE_TRY(check_fits(cx, &settled->memory, "a job on the smallest model",
+                            pare__plan_certain_bytes(cx, plan, settled)));
+    } else if (!plan->job->unlimited) {
+        PARE_TRY(check_fits(cx, &settled->memory, largest, need));
+        settled->memory.allocator_bytes = limit.bytes - pare__plan_outside_bytes(cx, plan);
     }
-    if (need > settled->memory.limit_bytes)
-        return pare_fail(cx, PARE_ENOMEM,
-                         "%s needs %s of memory and the limit of %s leaves %s; raise the limit",
-                         largest, pare_units_bytes(need, text), limit.name,
-                         pare_units_bytes(settled->memory.limit_bytes, most));
     if (plan->job->unlimited)
         return PARE_OK;
-    settled->memory.allocator_bytes =
-        settled->memory.limit_bytes - pare__plan_outside_bytes(cx, plan);
     settled->memory.spill = settled->memory.resident_bytes > settled->memory.limit_bytes;
     choose_keep(cx, plan, settled);
     choose_chunk(cx, plan, settled);
     settled->memory.anonymous_bytes = peak_anonymous(&settled->memory);
+    if (plan->job->stand_in)
+        settled->memory.anonymous_bytes = most_of_smaller(cx, plan, settled);
     settled->memory.mapped_bytes =
         plan->input_bytes + settled->packed_bytes + pare__plan_largest_export(plan);
     return PARE_OK;

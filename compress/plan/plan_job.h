@@ -7,6 +7,13 @@
 
 typedef enum pare_job_part { PARE_JOB_WHOLE, PARE_JOB_SMALLER, PARE_JOB_REST } pare_job_part;
 
+/* What a job leaves in the process beside the allocator: what BLAS keeps; columns of the widest
+ * product, whose panels stay on the stack of each thread. */
+typedef struct pare_job_left {
+    uint64_t bytes;
+    size_t widest;
+} pare_job_left;
+
 typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
     const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */
     const char *file;          /* as messages call the recipe; NULL: by its path */
@@ -27,6 +34,7 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     bool look_only; /* what the job would find in its place is wanted (compress/run/run_look.h) */
     bool fallback;  /* its last settings are those of one of the recipe's fallbacks */
     bool stand_in; /* the model is the whole one, in place of a smaller one that is not there yet */
+    pare_job_left left; /* of the first job of a chain, in the second */
 } pare_job;
 
 /* What messages call the recipe. */

@@ -40,20 +40,26 @@ uint64_t pare__plan_part_weights(const pare_config *c, size_t part)
     return weights;
 }
 
-/* Beside the allocator: the program, and for each thread its stack and the packed panels
- * of a product: statistics, and the check of a rotation. */
-uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
+pare_job_left pare_plan_leaves(const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
-    size_t widest = pare__plan_structure_widest(plan);
+    size_t widest = larger(pare__plan_structure_widest(plan), plan->job->left.widest);
     for (unsigned s = 0; s < PARE_SITES; s++)
         widest = larger(
             widest,
             larger(plan->kinds[s] || plan->rotation ? pare_site_width(c, 0, (pare_site)s) : 0,
                    plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
+    return (pare_job_left){pare__plan_structure_outside(plan) + plan->job->left.bytes, widest};
+}
+
+/* Beside the allocator: the program, and for each thread its stack and the packed panels
+ * of a product: statistics, and the check of a rotation. */
+uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_job_left left = pare_plan_leaves(plan);
     /* A parsed tokenizer is given back but for pages that hold some other small piece, too. */
-    return program_bytes + plan->data.tokenizer_bytes / 5 + pare__plan_structure_outside(plan) +
-           pare_threads(cx) * (stack_bytes + pare_product_bytes(widest));
+    return program_bytes + plan->data.tokenizer_bytes / 5 + left.bytes +
+           pare_threads(cx) * (stack_bytes + pare_product_bytes(left.widest));
 }
 
 /* Planes of a linear, at most: a rule may leave more of it than the mean. */

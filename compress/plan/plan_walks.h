@@ -123,6 +123,9 @@ static inline bool pare_plan_gathers(const pare_plan *plan)
 /* What an attempt leaves in memory when a fallback comes after it. */
 uint64_t pare_plan_left_bytes(const pare_plan *plan);
 
+/* What the job leaves beside the allocator, what a job before it left included. */
+pare_job_left pare_plan_leaves(const pare_plan *plan);
+
 /* What to tell of a file of statistics that the recipe names and the job does not need, or NULL. */
 const char *pare_plan_kept_idle(const pare_plan *plan);
 

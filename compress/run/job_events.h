@@ -49,6 +49,7 @@ typedef struct pare_compress_result {
                                    fallbacks; and how many there are */
     size_t last;                /* those behind it cannot be as small as is required */
     const pare_texts *fallback; /* [attempts - 1] */
+    pare_job_left left;         /* in the process, for what runs next */
     bool again; /* the artifact was there already: of `report`, only output, verdict and fallbacks
                    are filled */
     bool other; /* it failed because what is there is of another job: --restart replaces it */

@@ -211,6 +211,68 @@ for passes in '[{slicegpt: {ratio: 0.25}}]' '[{ziplm: {ratio: 0.25}}]' '[{flap: 
     fi
 done
 
+# Two jobs: the second has the memory of the first for itself, but for what BLAS keeps; both run with
+# the larger of the figures.
+head -c 3000 "$demo/evaluation.txt" > evaluation.txt
+chain() { # PASSES [LIMIT]: also planned with that limit
+    passes=$1
+    printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: %s\n%s\n' "$demo/hedge" "$few" "$passes" \
+        'evaluate: [{kl: {text: evaluation.txt, window: 128}}]' > recipe.yaml
+    rm -rf out out.smaller
+    plan=$(planned --threads 2 ${2:+--ram-limit "$2"} | sort -n | tail -n 1) code=0
+    "$pare" compress recipe.yaml --threads 2 --ram-limit "${2:-$plan}" > log.txt 2>&1 || code=$?
+    [ $code = 0 ] || {
+        cat log.txt
+        echo "e2e.plan_memory: $passes: exit $code with ${2:-$plan} bytes"
+        failed=1
+        return
+    }
+    for took in $(sed -n 's/.*"peak_anonymous_bytes": *\([0-9]*\).*/\1/p' out.smaller/run.json out/run.json); do
+        [ "$took" -le "$plan" ] || {
+            echo "e2e.plan_memory: $passes: planned $plan, took $took bytes"
+            failed=1
+        }
+    done
+}
+for passes in '[{depth: {blocks: 1}}, {rtn: {bits: 4}}]' '[{slicegpt: {}}, {rtn: {bits: 4}}]' \
+    '[{slicegpt: {ratio: 0.05}}, {nf4: {}}]' '[{flap: {}}, {gptq: {bits: 4}}]'; do
+    chain "$passes"
+done
+
+# A plan on the whole model is only the most: it does not refuse what compress begins.
+rm -rf out out.smaller
+plan=$(planned --threads 2 | sort -n | tail -n 1)
+"$pare" plan recipe.yaml --threads 2 --ram-limit $((plan - 1)) > log.txt 2>&1 &&
+    grep -q 'which is less: whether the job runs shows once the smaller checkpoint is there' log.txt || {
+    cat log.txt
+    echo "e2e.plan_memory: a chain of two jobs is refused for what its first model needs"
+    failed=1
+}
+
+# What the whole model cannot keep while it trains, the smaller one can.
+trained='[{channels: {ratio: 0.5}}, {distill: {tokens: 512, batch: 2, windows: 24}}, {rtn: {bits: 4}}]'
+chain "$trained"
+most=$((plan - 1))
+chain "$trained" $most
+[ "$plan" = $most ] || {
+    echo "e2e.plan_memory: $trained: a smaller model may come up to the limit of $most, planned $plan"
+    failed=1
+}
+
+# Figures that round to the same are told in bytes, by plan and compress.
+printf 'pare: 1\nmodel: small\noutput: out\npasses: [rtn: {bits: 4, group: 64}]\n' > recipe.yaml
+rm -rf out out.smaller
+plan=$(planned --threads 2)
+for command in plan compress; do
+    code=0
+    "$pare" $command recipe.yaml --threads 2 --ram-limit $((plan - 4096)) > log.txt 2>&1 || code=$?
+    [ $code = 5 ] && grep -q "needs [0-9]* bytes of memory and the limit of --ram-limit leaves $((plan - 4096));" log.txt || {
+        cat log.txt
+        echo "e2e.plan_memory: $command: expected a refusal in bytes, exit $code"
+        failed=1
+    }
+done
+
 # A fallback that takes more than the recipe, and what the attempt before it leaves.
 printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: [gptq: {bits: 2, targets: "*.layers.0.*"}]\n%s\n%s\n%s\n' "$demo/hedge" "$few" \
     'evaluate: [kl: {text: evaluation.txt, window: 64, limit: 2}]' 'require: {kl: "<= 1e-9"}' \
