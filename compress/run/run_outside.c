@@ -97,7 +97,7 @@ static pare_status check_stored(pare_run *run, const pare_packed_entry *e,
 
 pare_status pare__outside_check(pare_run *run, const pare_unit_result *found)
 {
-    for (size_t i = 0; i < run->settled.layout.entries; i++) {
+    for (size_t i = 0; run->plan->training && i < run->settled.layout.entries; i++) {
         const pare_packed_entry *const e = &run->settled.layout.entry[i];
         if (e->unit != run->plan->out.blocks || e->plane ||
             leaf_of(run, pare__reap_source(run, e->tensor.name)) == PARE_MODEL_LEAVES)
