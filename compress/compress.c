@@ -216,7 +216,7 @@ static void tell_step(const pare_run *run, size_t block)
     if (block >= run->units.found) {
         (void)snprintf(step, sizeof step, "block %zu of %zu", block + 1, blocks);
         pare_ctx_step(run->cx, run->walk.front ? PARE__PHASE_PRUNE : PARE__PHASE_BLOCKS, step);
-    } else if (block == 0) {
+    } else if (block == 0 && run->walk.calibrated) {
         (void)snprintf(step, sizeof step,
                        "running the calibration through %zu of %zu blocks that are done",
                        run->units.found < blocks ? run->units.found : blocks, blocks);
