@@ -441,12 +441,14 @@ pare_status pare_owned_unmark(pare_ctx *cx, pare_arena *a, const char *path)
     pare_journal_kind kind;
     PARE_TRY(pare_journal_look(cx, a, path, &kind));
     char *const journal = pare_path_join(a, path, PARE_JOURNAL_NAME);
-    if (!journal)
+    char *const state = pare_path_join(a, path, PARE_TRAINING_STATE);
+    if (!journal || !state)
         return PARE_ENOMEM;
-    if (kind == PARE_JOURNAL_NONE || kind == PARE_JOURNAL_FOREIGN || kind == PARE_JOURNAL_DAMAGED ||
-        unlink(journal) == 0)
+    if (kind == PARE_JOURNAL_NONE || kind == PARE_JOURNAL_FOREIGN || kind == PARE_JOURNAL_DAMAGED)
         return PARE_OK;
-    return pare_file_fail(cx, journal, "remove");
+    if (kind != PARE_JOURNAL_REPLACED && unlink(state) != 0 && errno != ENOENT)
+        return pare_file_fail(cx, state, "remove");
+    return unlink(journal) == 0 ? PARE_OK : pare_file_fail(cx, journal, "remove");
 }
 
 static bool is_found(const listener *l, const char *name)

@@ -58,7 +58,8 @@ PARE_CHECKED pare_status pare_owned_partial(pare_ctx *cx, pare_arena *a, const c
 
 /* Marks the finished directory `path`, durable, as one that is about to be replaced by `partial`
  * (its journal says so: pare_journal_look); removes that mark, or the journal of a run that is
- * over, when it is a good one of pare. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. */
+ * over and the state of its training, when the journal is a good one of pare. PARE_EIO,
+ * PARE_ENOSPC, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_owned_mark_replaced(pare_ctx *cx, const char *path,
                                                   const char *partial);
 /* A journal for the unfinished directory of an export. The same. */

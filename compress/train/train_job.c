@@ -543,8 +543,7 @@ static pare_status run_job(pare_training *t, pare_train_done *out)
         PARE_TRY(pare_watch_check(t->cx, &t->model.watch));
     if (t->own_teacher)
         PARE_TRY(pare_watch_check(t->cx, &t->teacher.watch));
-    const pare_training_place place = state_place(t);
-    pare_training_state_remove(&place);
+    /* the state stays until the output has its name: a kill in front of that loses no step */
     return pare_output_place_publish(t->cx, t->a, &t->place, t->replaces, t->teller);
 }
 

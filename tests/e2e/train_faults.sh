@@ -134,6 +134,17 @@ kill -TERM $!
 wait $! && fail "the training ended before it was interrupted"
 grep -q 'continues after step' out.log || fail "begins anew: $(cat out.log)"
 
+# A training whose output cannot have its name, when all else is done, loses no step either.
+begin scratch.yaml --output taken --set train.tokens=65536
+mkdir taken
+wait $! && fail "a training writes where something was put meanwhile"
+grep -q 'something was put there meanwhile' out.log || fail "$(cat out.log)"
+rmdir taken
+trains scratch.yaml --output taken --set train.tokens=65536
+grep -q 'continues after step 128 of 128' out.log || fail "begins anew: $(cat out.log)"
+[ ! -e taken/training.state ] && [ ! -e taken/journal ] || fail "an output keeps its state"
+"$pare" verify taken >/dev/null || fail "verify does not accept taken"
+
 # A teacher or a draft whose vocabulary has the same size and other tokens.
 trains scratch.yaml --output foreign --set train.tokens=1024 --set data.text=few.txt --set data.held_out=4
 cat >taught.yaml <<END
