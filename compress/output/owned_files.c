@@ -446,8 +446,11 @@ pare_status pare_owned_unmark(pare_ctx *cx, pare_arena *a, const char *path)
         return PARE_ENOMEM;
     if (kind == PARE_JOURNAL_NONE || kind == PARE_JOURNAL_FOREIGN || kind == PARE_JOURNAL_DAMAGED)
         return PARE_OK;
-    if (kind != PARE_JOURNAL_REPLACED && unlink(state) != 0 && errno != ENOENT)
-        return pare_file_fail(cx, state, "remove");
+    if (kind != PARE_JOURNAL_REPLACED && pare_path_is_file(state)) {
+        if (unlink(state) != 0)
+            return pare_file_fail(cx, state, "remove");
+        PARE_TRY(pare_file_sync_parent(cx, state)); /* nothing else tells that it is pare's */
+    }
     return unlink(journal) == 0 ? PARE_OK : pare_file_fail(cx, journal, "remove");
 }
 

@@ -27,9 +27,20 @@ waits() {
     done
 }
 
+# stops PID...: until each of the processes stands still, or is gone
+stops() {
+    for process in "$@"; do
+        state=
+        until [ "$state" = T ] || [ "$state" = Z ]; do
+            kill -STOP "$process" 2>/dev/null || true
+            state=$(sed 's/.*) \(.\).*/\1/' "/proc/$process/stat" 2>&1) || state=Z
+        done
+    done
+}
+
 # kills PID: a batch in the background, and with it what it started, which then has let go of its outputs
 kills() {
-    kill -STOP "$1" 2>/dev/null || true
+    stops "$1"
     children=$(cat "/proc/$1/task/$1/children" 2>/dev/null) || true
     kill -9 "$1" 2>/dev/null || true
     wait "$1" 2>/dev/null || true

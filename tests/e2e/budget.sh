@@ -82,7 +82,7 @@ says err 'base.partial'
 
 # --- killed in each part, and continued: the same bytes
 recipe cut 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
-kills=0
+kills=0 anew=cut.variants
 for part in 'block 2 of 3' 'block 3 of 3' 'measuring' 'budget:'; do
     killed cut "$part" --threads 1
 done

@@ -37,6 +37,24 @@ run() {
     mpirun --allow-run-as-root --oversubscribe --bind-to none -n "$ranks" "$@"
 }
 
+# stops NAME DONE COMMAND...: kills process 1 of a job of two once the command succeeds. One that has made DONE
+# by then begins again.
+stops() {
+    of=$1 done=$2
+    shift 2
+    for turn in 1 2 3 4 5 6 7 8 9; do
+        rm -rf out out.partial "$done" "$done.partial" pid.*
+        run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress "$of.yaml" --threads 1 > log.txt 2>&1 &
+        job=$! code=0
+        until "$@" 2> err.txt || ! kill -0 $job 2> err.txt; do sleep 0.01; done
+        kill -KILL "$(cat pid.1)" 2> err.txt || true
+        wait $job || code=$?
+        [ -e "$done" ] || break
+    done
+    rm -f pid.*
+    [ ! -e "$done" ] && [ $code != 0 ] || fail "$of is never stopped, or ends well without process 1: $(cat log.txt)"
+}
+
 # sums: of what was made, and what the evaluations came to
 sums() {
     (cd out && sha256sum packed-*.safetensors packed.index.json config.json manifest.json)
@@ -144,15 +162,7 @@ recipe goes_on "  - wanda: {sparsity: 0.5}
   - distill: {tokens: 57600, batch: 150, rate: 2e-4, save: 0}
   - gptq: {bits: 4, group: 32}"
 alone goes_on
-rm -rf out out.partial
-run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress goes_on.yaml --threads 1 > log.txt 2>&1 &
-job=$!
-until [ -s out.partial/training.state ]; do
-    kill -0 $job 2> err.txt || fail "a training ended before it was stopped: $(cat log.txt)"
-done
-kill -KILL "$(cat pid.1)"
-if wait $job; then fail 'a training without process 1 ended well'; fi
-rm -f pid.*
+stops goes_on out test -s out.partial/training.state
 run 3 "$pare" compress goes_on.yaml --threads 1 > log.txt 2>&1 || fail "continued: $(cat log.txt)"
 grep -q 'continues after step' log.txt || fail "training begins anew: $(cat log.txt)"
 sums > now.txt
@@ -193,15 +203,7 @@ alone again
 grep -q 'too little for' log.txt || fail "no expert got too little: $(cat log.txt)"
 for ranks in 2 3; do together $ranks again; done
 # a mixture that is stopped goes on, with what is stored of its experts
-rm -rf out out.partial
-run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress each.yaml --threads 1 > log.txt 2>&1 &
-job=$!
-until grep -qa 'model.layers.0.block_sparse_moe.experts.5' out.partial/journal 2> err.txt; do
-    kill -0 $job 2> err.txt || fail "a job ended before it was stopped: $(cat log.txt)"
-done
-kill -KILL "$(cat pid.1)"
-if wait $job; then fail 'a job without process 1 ended well'; fi
-rm -f pid.*
+stops each out grep -qa 'model.layers.0.block_sparse_moe.experts.5' out.partial/journal
 run 3 "$pare" compress each.yaml --threads 1 > log.txt 2>&1 || fail "continued: $(cat log.txt)"
 grep -q 'continuing: [123] of 3 blocks' log.txt || fail "what was done is done again: $(cat log.txt)"
 sums > now.txt
@@ -309,14 +311,7 @@ if [ -x "${pare%/*}/pare-hdf5" ]; then
     alone kept
     mv kept.h5 alone.h5
     rm -rf out
-    run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress kept.yaml --threads 1 > log.txt 2>&1 &
-    job=$!
-    until [ -s kept.h5.partial ]; do
-        kill -0 $job 2> err.txt || fail "a job ended before it was stopped: $(cat log.txt)"
-    done
-    kill -KILL "$(cat pid.1)"
-    if wait $job; then fail 'a job without process 1 ended well'; fi
-    [ ! -e kept.h5 ] || fail 'statistics were whole before the job was stopped'
+    stops kept kept.h5 test -s kept.h5.partial
     together 3 kept
     cmp -s alone.h5 kept.h5 || fail 'statistics that were begun again are others'
     [ ! -e kept.h5.partial ] || fail 'what a stopped job left of statistics stays'
@@ -332,7 +327,9 @@ fi
 
 # Killed and interrupted at some time, then continued by other numbers of processes; PARE_KILLS=100 does it longer.
 samples=480 recipe long '  - gptq: {bits: 4, group: 32}'
+began=$(date +%s%N)
 alone long
+took=$((($(date +%s%N) - began) / 1000000)) # milliseconds: the kills come within that
 rm -rf out
 whole() {
     sums > now.txt
@@ -350,7 +347,7 @@ while [ $turn -lt "${PARE_KILLS:-6}" ]; do
         [ ! -s "pid.$victim" ] || break
         sleep 0.1
     done
-    sleep "$((turn * 5 % 3)).$((turn * 37 % 10))"
+    sleep "$(awk -v took=$took -v share=$((turn * 37 % 100)) 'BEGIN { printf "%.2f", took * share / 1e5 }')"
     [ -f "pid.$victim" ] && kill -$signal "$(cat "pid.$victim")" 2> err.txt && landed=$((landed + 1))
     wait $job || code=$?
     for pid in pid.*; do
@@ -377,14 +374,7 @@ whole
 echo "$landed of $turn jobs were stopped, $((ended + 1)) came to their end"
 
 # A block that is done when process 1 is killed is not done again.
-rm -rf out out.partial
-run 2 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh "$pare" compress long.yaml --threads 1 > log.txt 2>&1 &
-job=$!
-until grep -qa 'model.layers.0.mlp.down_proj' out.partial/journal 2> err.txt; do
-    kill -0 $job 2> err.txt || fail "a job ended before it was stopped: $(cat log.txt)"
-done
-kill -KILL "$(cat pid.1)"
-if wait $job; then fail 'a job without process 1 ended well'; fi
+stops long out grep -qa 'model.layers.0.mlp.down_proj' out.partial/journal
 run 3 "$pare" compress long.yaml --threads 1 > log.txt 2>&1 || fail "continued: $(cat log.txt)"
 grep -q 'continuing: [123] of 3 blocks' log.txt || fail "what was done is done again: $(cat log.txt)"
 sums > now.txt

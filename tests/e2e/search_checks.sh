@@ -16,19 +16,23 @@ recipe() {
     } > "$name.yaml"
 }
 
-# killed NAME TEXT [OPTION...]: kills the job once it says that, and counts it in $kills.
+# killed NAME TEXT [OPTION...]: kills the job once it says that, and counts it in $kills. One that is done
+# by then begins again, without its output and what $anew names.
+anew=''
 killed() {
     name=$1 text=$2
     shift 2
-    "$pare" compress "$name.yaml" --log json:log "$@" > out 2> err &
-    job=$!
-    while kill -0 $job 2> /dev/null; do
-        if grep -q -- "$text" err log 2> /dev/null; then
-            kill -9 $job && kills=$((kills + 1))
-            break
-        fi
-        sleep 0.05
+    for turn in 1 2 3; do
+        code=0
+        rm -f log err # of the job before
+        "$pare" compress "$name.yaml" --log json:log "$@" > out 2> err &
+        job=$!
+        until grep -qs -- "$text" err log || ! kill -0 $job 2> /dev/null; do sleep 0.05; done
+        kill -9 $job 2> /dev/null || true
+        wait $job 2> /dev/null || code=$?
+        [ $code = 0 ] || break
+        rm -rf "$name" $anew
     done
-    wait $job 2> /dev/null || true
     rm -f log
+    [ $code != 137 ] || kills=$((kills + 1))
 }

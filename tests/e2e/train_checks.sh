@@ -32,12 +32,13 @@ below() {
     awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 == a && a < b) }' || fail "$1 is not below $2: $3"
 }
 
-# begin ARGUMENT...: a training in the background that has made a step; its process is $!
+# begin ARGUMENT...: a training in the background that has made a step, or goes on; its process is $!
 begin() {
     : >out.log # that of an earlier command may have the line
     "$pare" train "$@" >out.log 2>&1 &
-    until grep -q 'step 1 of' out.log; do
-        kill -0 $! 2>/dev/null || fail "no step 1: $(cat out.log)"
+    begun='step 1 of\|continues after step'
+    until grep -q "$begun" out.log; do
+        kill -0 $! 2>/dev/null || grep -q "$begun" out.log || fail "no step: $(cat out.log)"
         sleep 0.01
     done
 }

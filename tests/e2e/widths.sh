@@ -145,7 +145,7 @@ says err 'ziplm: 1e-09 tokens/s: nothing has to go, the original decodes about'
 [ -f whole/model.safetensors ] || fail "a refusal took the output"
 
 # --- killed in each part, and continued
-kills=0
+kills=0 anew=cut.variants
 recipe cut 'ziplm: {speedup: 1.25}' 'evaluate: held_out'
 killed cut 'measuring the widths' --threads 2
 killed cut 'timing the widths' --threads 2
@@ -153,6 +153,7 @@ killed cut 'timing the widths' --threads 2
 fix cut
 rm -rf cut.partial # of the widths that were measured, where the kill came late
 cp cut.variants/widths.json before.json
+anew=''
 killed cut 'block 2 of 6' --threads 2
 killed cut 'block 5 of 6' --threads 2
 [ $kills -ge 3 ] || fail "$kills of 4 parts were killed"

@@ -213,9 +213,12 @@ START_TEST(what_tells_that_a_directory_is_ours_is_the_last_that_goes)
                              *const work[] = {"journal", NULL};
     outputs o;
     begin(&o, _i);
+    if (o.place.kind == PARE_OUTPUT_ARTIFACT)
+        outputs_put(&o, "out.partial/training.state", "steps");
     fault.last = old;
     ck_assert_int_eq(publish(&o), PARE_OK);
     ck_assert(fault.unsynced && fault.early == 0);
+    ck_assert(!outputs_has(&o, "out/training.state"));
     fault.last = work;
     outputs_finish(&o, "out.partial", "work");
     outputs_begin_work(&o, o.place.partial);
