@@ -106,8 +106,8 @@ static void step_block(const leaf_job *job, size_t block)
     pare_state8_read(&job->maps->with_sign, mc, l->m8.scale[block], count, m);
     pare_state8_read(&job->maps->without, vc, l->v8.scale[block], count, v);
     step_range(job, begin, begin + count, m, v);
-    pare_state8_write(&job->maps->with_sign, m, count, mc, &l->m8.scale[block]);
-    pare_state8_write(&job->maps->without, v, count, vc, &l->v8.scale[block]);
+    pare_state8_write(job->kernels, &job->maps->with_sign, m, count, mc, &l->m8.scale[block]);
+    pare_state8_write(job->kernels, &job->maps->without, v, count, vc, &l->v8.scale[block]);
 }
 
 static void step_slices(void *arg, size_t begin, size_t end, size_t worker)

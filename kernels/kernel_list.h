@@ -74,7 +74,9 @@
     X(adamw_step, void, (float *w, float *g, float *m, float *v, size_t n,                         \
                          const pare_adamw_move *by), EXACT)                                        \
     X(aware_back, void, (float *step, float *g, const pare_aware_groups *of, size_t groups,        \
-                         size_t width), EXACT)
+                         size_t width), EXACT)                                                     \
+    X(tree_codes, void, (uint8_t *codes, const float *x, size_t n, float scale,                    \
+                         const float *tree), EXACT)
 // clang-format on
 
 #endif

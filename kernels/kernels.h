@@ -3,7 +3,7 @@
  * A kernel takes raw pointers and element counts, never allocates, never fails and never logs.
  * The reference in kernels/ref/ defines what each kernel computes; README.md has the name grammar.
  *
- * Formulas (all indices from 0, matrices row-major); optimizer.h has those of adamw_step, aware_back:
+ * Formulas (all indices from 0, matrices row-major); those of a step of training in optimizer.h:
  *
  *   cvt_*        element-wise; f32 to f16, bf16: half to even, overflow is infinity, NaN stays one.
  *

@@ -36,3 +36,14 @@ void pare_aware_back_ref(float *step, float *g, const pare_aware_groups *of, siz
         step[i] = (float)(sum / of->over);
     }
 }
+
+void pare_tree_codes_ref(uint8_t *codes, const float *x, size_t n, float scale, const float *tree)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float at = scale > 0 ? x[i] / scale : 0;
+        size_t node = 1;
+        while (node < 256)
+            node = 2 * node + (tree[node] < at);
+        codes[i] = (uint8_t)(node - 256);
+    }
+}

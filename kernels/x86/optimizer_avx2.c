@@ -1,4 +1,5 @@
-/* The way back through codes, four groups at a time: their sums are the lanes of a vector. */
+/* The way back through codes, four groups at a time: their sums are the lanes of a vector. And
+ * searches of eight numbers at a time: up to 8 nodes lie in a register. */
 #include "kernels/optimizer.h"
 #include "kernels/x86/avx2_internal.h"
 
@@ -95,6 +96,45 @@ void pare_aware_back_avx2(float *step, float *g, const pare_aware_groups *of, si
         one.zero += i;
         pare_aware_back_ref(step + i, g + i * width, &one, 1, width);
         i++;
+    }
+}
+
+/* Eight searches. */
+PARE_INLINE __m256i leaves_8(__m256 x, const __m256 top[4], const float *tree)
+{
+    __m256i at = _mm256_setzero_si256(); /* of the nodes of a level */
+    for (int level = 0; level < 8; level++) {
+        const __m256 node = level < 4 ? _mm256_permutevar8x32_ps(top[level], at)
+                                      : _mm256_i32gather_ps(tree + ((size_t)1 << level), at, 4);
+        const __m256 below = _mm256_cmp_ps(node, x, _CMP_LT_OQ);
+        at = _mm256_sub_epi32(_mm256_add_epi32(at, at), _mm256_castps_si256(below));
+    }
+    return at;
+}
+
+PARE_INLINE void search_8(uint8_t *codes, __m256 x, const __m256 top[4], const float *tree)
+{
+    const __m256i at = leaves_8(x, top, tree);
+    const __m128i words =
+        _mm_packus_epi32(_mm256_castsi256_si128(at), _mm256_extracti128_si256(at, 1));
+    _mm_storel_epi64((__m128i *)(void *)codes, _mm_packus_epi16(words, words));
+}
+
+void pare_tree_codes_avx2(uint8_t *codes, const float *x, size_t n, float scale, const float *tree)
+{
+    const __m256 s = _mm256_set1_ps(scale > 0 ? scale : 1), none = _mm256_setzero_ps();
+    const __m256 top[4] = {_mm256_loadu_ps(tree + 1), _mm256_loadu_ps(tree + 2),
+                           _mm256_loadu_ps(tree + 4), _mm256_loadu_ps(tree + 8)};
+    const bool some = scale > 0;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        search_8(codes + i, some ? _mm256_div_ps(_mm256_loadu_ps(x + i), s) : none, top, tree);
+    if (i < n) {
+        float tail[8] = {0};
+        uint8_t code[8];
+        memcpy(tail, x + i, (n - i) * sizeof *x);
+        search_8(code, some ? _mm256_div_ps(_mm256_loadu_ps(tail), s) : none, top, tree);
+        memcpy(codes + i, code, n - i);
     }
 }
 

@@ -1,5 +1,6 @@
-/* A step of AdamW without divisions and square roots of doubles, which take longest: an interval in
- * which the exact step lies. Where both its ends give the same float, that is the new weight. */
+/* Searches of 16 numbers at a time in a tree that lies in registers. And a step of AdamW without
+ * divisions and square roots of doubles, which take longest: an interval in which the exact step
+ * lies. Where both its ends give the same float, that is the new weight. */
 #include "kernels/optimizer.h"
 #define PARE_VNNI_BITS 512
 #include "kernels/x86/vnni_internal.h"
@@ -85,6 +86,53 @@ void pare_adamw_step_avx512(float *w, float *g, float *m, float *v, size_t n,
         _mm256_storeu_ps(g + i, _mm256_setzero_ps());
     }
     pare_adamw_step_ref(w + whole, g + whole, m + whole, v + whole, n - whole, by);
+}
+
+/* One of the 64 nodes in four registers. */
+PARE_INLINE __m512 pick_64(const __m512 node[4], __m512i at)
+{
+    return _mm512_mask_blend_ps(_mm512_test_epi32_mask(at, _mm512_set1_epi32(32)),
+                                _mm512_permutex2var_ps(node[0], at, node[1]),
+                                _mm512_permutex2var_ps(node[2], at, node[3]));
+}
+
+/* One of a level: of up to 16 nodes from node[level], of more from node[2^level / 16 + 3]. */
+PARE_INLINE __m512 pick(const __m512 node[19], int level, __m512i at)
+{
+    if (level < 5)
+        return _mm512_permutexvar_ps(at, node[level]);
+    if (level == 5)
+        return _mm512_permutex2var_ps(node[5], at, node[6]);
+    if (level == 6)
+        return pick_64(node + 7, at);
+    return _mm512_mask_blend_ps(_mm512_test_epi32_mask(at, _mm512_set1_epi32(64)),
+                                pick_64(node + 11, at), pick_64(node + 15, at));
+}
+
+void pare_tree_codes_avx512(uint8_t *codes, const float *x, size_t n, float scale,
+                            const float *tree)
+{
+    const __m512i one = _mm512_set1_epi32(1);
+    const __m512 s = _mm512_set1_ps(scale);
+    __m512 node[19];
+    for (size_t level = 0; level < 4; level++)
+        node[level] = _mm512_loadu_ps(tree + ((size_t)1 << level));
+    for (size_t i = 4; i < 19; i++)
+        node[i] = _mm512_loadu_ps(tree + 16 * (i - 3));
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 there = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
+        const __m512 v =
+            scale > 0 ? _mm512_div_ps(_mm512_maskz_loadu_ps(there, x + i), s) : _mm512_setzero_ps();
+        __m512i at = _mm512_setzero_si512();
+        for (int level = 0; level < 8; level++) {
+            const __mmask16 below = _mm512_cmp_ps_mask(pick(node, level, at), v, _CMP_LT_OQ);
+            at = _mm512_add_epi32(at, at);
+            at = _mm512_mask_add_epi32(at, below, at, one);
+        }
+        uint8_t code[16];
+        _mm_storeu_si128((__m128i *)(void *)code, _mm512_cvtepi32_epi8(at));
+        memcpy(codes + i, code, n - i < 16 ? n - i : 16);
+    }
 }
 
 #endif

@@ -105,6 +105,14 @@ static inline __m512 _mm512_cvtepi32_ps(__m512i a)
     return simde_mm512_loadu_ps(v);
 }
 
+static inline __m128i _mm512_cvtepi32_epi8(__m512i a)
+{
+    uint8_t v[16];
+    for (int i = 0; i < 16; i++)
+        v[i] = (uint8_t)emulated_int(&a, i);
+    return simde_mm_loadu_si128(v);
+}
+
 static inline __m512d _mm512_cvtps_pd(__m256 a)
 {
     double v[8];

@@ -1,5 +1,6 @@
 /* Bodies and faults of the kernels of a step of training. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/kernels_internal.h"
@@ -125,6 +126,45 @@ void kt_aware_back(kt *t)
     }
 }
 
+static void run_tree_codes(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->tree_codes(out, c->x, c->n, c->step, c->w);
+}
+
+static int rises(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Numbers between those of the tree, and just these. */
+void kt_tree_codes(kt *t)
+{
+    static const float steps[] = {1, 0.37f, 0, 0x1p-140f, (float)NAN};
+    for (size_t i = 0; i < 600; i++) {
+        const size_t n = t->bench ? 256 : i % 75;
+        float *const x = kt_floats(t, n), *const sorted = kt_floats(t, 255),
+                     *const tree = kt_floats(t, 256);
+        qsort(sorted, 255, sizeof *sorted, rises);
+        for (size_t first = 1; first < 256; first *= 2)
+            for (size_t j = 0; j < first; j++)
+                tree[first + j] = sorted[(2 * j + 1) * (128 / first) - 1];
+        const kt_case c = {.x = x,
+                           .w = tree,
+                           .n = n,
+                           .step = t->bench ? 1 : steps[i % 5],
+                           .out_bytes = n,
+                           .work_bytes = 5 * n};
+        for (size_t j = 0; j < n; j += 2)
+            x[j] = sorted[kt_below(t, 255)] * (i % 5 < 2 ? c.step : 1);
+        if (!t->bench && i % 3 == 2 && n > 0)
+            x[kt_below(t, n)] = kt_below(t, 2) ? (float)NAN : INFINITY;
+        kt_check(t, &c, run_tree_codes);
+        if (t->bench)
+            return;
+    }
+}
+
 static void adamw_zeros_move(float *w, float *g, float *m, float *v, size_t n,
                              const pare_adamw_move *by)
 {
@@ -194,6 +234,20 @@ static void aware_moves_counted(float *step, float *g, const pare_aware_groups *
     pare_aware_back_ref(step, g, &all, groups, width);
 }
 
+static void codes_up_to(uint8_t *codes, const float *x, size_t n, float scale, const float *tree)
+{
+    for (size_t i = 0; i < n; i++)
+        pare_tree_codes_ref(codes + i, &(float){scale > 0 ? nextafterf(x[i] / scale, INFINITY) : 0},
+                            1, 1, tree);
+}
+
+static void codes_by_product(uint8_t *codes, const float *x, size_t n, float scale,
+                             const float *tree)
+{
+    for (size_t i = 0; i < n; i++)
+        pare_tree_codes_ref(codes + i, &(float){scale > 0 ? x[i] * (1 / scale) : 0}, 1, 1, tree);
+}
+
 #define FAULTS(X)                                                                                  \
     X(adamw_step, adamw_zeros_move, "weights that are 0 move")                                     \
     X(adamw_step, adamw_moment_in_floats, "a moment moved in floats")                              \
@@ -201,7 +255,9 @@ static void aware_moves_counted(float *step, float *g, const pare_aware_groups *
     X(adamw_step, adamw_gradient_kept, "the gradient of a tail of one left")                       \
     X(aware_back, aware_other_order, "even and odd columns added apart")                           \
     X(aware_back, aware_end_outside, "the lower end of the grid taken as outside")                 \
-    X(aware_back, aware_moves_counted, "masters counted where codes stay")
+    X(aware_back, aware_moves_counted, "masters counted where codes stay")                         \
+    X(tree_codes, codes_up_to, "a number counted that is equal")                                   \
+    X(tree_codes, codes_by_product, "multiplied by the reciprocal")
 
 const char *kt_plant_optimizer(size_t i, pare_kernels *k, const char **what)
 {
