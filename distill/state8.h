@@ -20,8 +20,8 @@
 #define PARE_STATE8_BLOCK 256
 
 typedef struct pare_state8_map {
-    float value[256];    /* rising */
-    float tree[256];     /* value i is taken up to number i of these; as tree_codes takes them */
+    float value[256]; /* rising */
+    float tree[256];  /* value i is taken up to number i of these; as tree_codes takes them */
 } pare_state8_map;
 
 typedef struct pare_state8_maps {

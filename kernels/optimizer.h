@@ -6,10 +6,9 @@
  *               m[i] = a, v[i] = b, w[i] = w[i] shrink - (rate a) / (sqrt(b) / root + eps).
  *   aware_back  step[i] = (sum of pare_aware_term over the weights of group i in order) / over;
  *               where scale[i] is 0, so are step[i] and the gradients of the group.
- *   tree_codes  codes[i] = how many of 255 rising numbers lie below x[i] / scale in floats, or below
- *               0 where scale is not above 0; none below a NaN. They lie in a tree[256] of searches:
- *               the middle one in tree[1], those below and above tree[i] from tree[2 i] and
- *               tree[2 i + 1]. */
+ *   tree_codes  codes[i] = how many of 255 rising numbers lie below x[i] / scale in floats, or
+ * below 0 where scale is not above 0; none below a NaN. They lie in a tree[256] of searches: the
+ * middle one in tree[1], those below and above tree[i] from tree[2 i] and tree[2 i + 1]. */
 #ifndef PARE_KERNELS_OPTIMIZER_H
 #define PARE_KERNELS_OPTIMIZER_H
 
