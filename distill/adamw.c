@@ -4,7 +4,7 @@
 
 #include "runtime/threads.h"
 
-enum { SLICES = 64, MOMENTS8_LEAST = 4096 };
+enum { SLICES = 64, QUAD = 4, MOMENTS8_LEAST = 4096 };
 
 static bool in_codes(uint64_t count, bool moments8)
 {
@@ -40,29 +40,38 @@ uint64_t pare_trained_bytes(uint64_t count, bool moments8)
 
 typedef struct leaf_job {
     const pare_trained *leaf;
-    const pare_adamw *o;
-    double rate, clip; /* rate over 1 - b1^t; factor of the gradient */
-    double shrink;     /* of the weights */
-    double root;       /* sqrt(1 - b2^t) */
+    const pare_kernels *kernels;
+    pare_adamw_move by;
     const pare_state8_maps *maps;
     double sum[SLICES];
 } leaf_job;
 
-/* The gradient of weight i, as it counts. */
-static double gradient_of(const pare_trained *l, size_t i)
+/* Of the gradient of weight i, as it counts. */
+static inline double square_of(const pare_trained *l, size_t i)
 {
-    return l->keeps_zeros && l->value[i] == 0 ? 0 : (double)l->gradient[i];
+    const double g = l->keeps_zeros && l->value[i] == 0 ? 0 : (double)l->gradient[i];
+    return g * g;
 }
 
-static void sum_slices(void *arg, size_t begin, size_t end, size_t worker)
+/* Four slices at a time: an addition waits for the one before in its slice. */
+static void sum_quads(void *arg, size_t begin, size_t end, size_t worker)
 {
     leaf_job *const job = arg;
+    const pare_trained *const l = job->leaf;
+    const size_t shared = l->count / SLICES; /* the least that a slice has */
     (void)worker;
-    for (size_t slice = begin; slice < end; slice++) {
-        const size_t last = job->leaf->count * (slice + 1) / SLICES;
-        for (size_t i = job->leaf->count * slice / SLICES; i < last; i++) {
-            const double g = gradient_of(job->leaf, i);
-            job->sum[slice] += g * g;
+    for (size_t first = begin * QUAD; first < end * QUAD; first += QUAD) {
+        double sum[QUAD] = {0};
+        size_t at[QUAD + 1];
+        for (size_t s = 0; s <= QUAD; s++)
+            at[s] = l->count * (first + s) / SLICES;
+        for (size_t i = 0; i < shared; i++)
+            for (size_t s = 0; s < QUAD; s++)
+                sum[s] += square_of(l, at[s] + i);
+        for (size_t s = 0; s < QUAD; s++) {
+            for (size_t i = at[s] + shared; i < at[s + 1]; i++)
+                sum[s] += square_of(l, i);
+            job->sum[first + s] = sum[s];
         }
     }
 }
@@ -72,7 +81,7 @@ double pare_trained_norm(const pare_ctx *cx, const pare_trained *leaf, size_t le
     double sum = 0;
     for (size_t l = 0; l < leaves; l++) {
         leaf_job job = {.leaf = &leaf[l]};
-        pare_parallel(cx, SLICES, 1, sum_slices, &job);
+        pare_parallel(cx, SLICES / QUAD, 1, sum_quads, &job);
         for (size_t i = 0; i < SLICES; i++)
             sum += job.sum[i];
     }
@@ -83,17 +92,7 @@ double pare_trained_norm(const pare_ctx *cx, const pare_trained *leaf, size_t le
 static void step_range(const leaf_job *job, size_t begin, size_t end, float *m, float *v)
 {
     const pare_trained *const l = job->leaf;
-    const double b1 = job->o->beta1, b2 = job->o->beta2;
-    for (size_t i = begin; i < end; i++) {
-        const double g = job->clip * gradient_of(l, i);
-        const double mi = b1 * (double)m[i - begin] + (1 - b1) * g;
-        const double vi = b2 * (double)v[i - begin] + (1 - b2) * g * g;
-        const double w = (double)l->value[i] * job->shrink;
-        m[i - begin] = (float)mi;
-        v[i - begin] = (float)vi;
-        l->gradient[i] = 0;
-        l->value[i] = (float)(w - job->rate * mi / (sqrt(vi) / job->root + job->o->eps));
-    }
+    job->kernels->adamw_step(l->value + begin, l->gradient + begin, m, v, end - begin, &job->by);
 }
 
 /* Moments in codes are read, moved and written block by block. */
@@ -107,8 +106,8 @@ static void step_block(const leaf_job *job, size_t block)
     pare_state8_read(&job->maps->with_sign, mc, l->m8.scale[block], count, m);
     pare_state8_read(&job->maps->without, vc, l->v8.scale[block], count, v);
     step_range(job, begin, begin + count, m, v);
-    pare_state8_write(&job->maps->with_sign, m, count, mc, &l->m8.scale[block]);
-    pare_state8_write(&job->maps->without, v, count, vc, &l->v8.scale[block]);
+    pare_state8_write(job->kernels, &job->maps->with_sign, m, count, mc, &l->m8.scale[block]);
+    pare_state8_write(job->kernels, &job->maps->without, v, count, vc, &l->v8.scale[block]);
 }
 
 static void step_slices(void *arg, size_t begin, size_t end, size_t worker)
@@ -134,11 +133,15 @@ void pare_adamw_step(const pare_ctx *cx, const pare_adamw *o, pare_trained *leaf
     pare_state8_maps_make(&maps);
     for (size_t l = 0; l < leaves; l++) {
         leaf_job job = {.leaf = &leaf[l],
-                        .o = o,
-                        .rate = rate / (1 - pow(o->beta1, (double)t)),
-                        .clip = o->clip > 0 && over < 1 ? over : 1,
-                        .shrink = leaf[l].decays ? 1 - rate * o->decay : 1,
-                        .root = sqrt(1 - pow(o->beta2, (double)t)),
+                        .kernels = &cx->kernels,
+                        .by = {.beta1 = o->beta1,
+                               .beta2 = o->beta2,
+                               .eps = o->eps,
+                               .clip = o->clip > 0 && over < 1 ? over : 1,
+                               .shrink = leaf[l].decays ? 1 - rate * o->decay : 1,
+                               .rate = rate / (1 - pow(o->beta1, (double)t)),
+                               .root = sqrt(1 - pow(o->beta2, (double)t)),
+                               .keeps_zeros = leaf[l].keeps_zeros},
                         .maps = &maps};
         pare_parallel(cx, SLICES, 1, step_slices, &job);
     }

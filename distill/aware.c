@@ -49,9 +49,11 @@ static void round_group(const rows_job *job, size_t at, size_t count, size_t gro
     const uint8_t z = c->zeros[group];
     const float *const w = t->master->value;
     if (is_uniform(t)) {
+        const uint8_t *const restrict codes = c->codes + at;
+        float *const restrict seen = t->seen + at;
         job->kernels->round_codes(c->codes + at, w + at, count, s, z, t->grid.bits);
-        for (size_t j = at; j < at + count; j++)
-            t->seen[j] = pare_grid_value(c->codes[j], s, z);
+        for (size_t j = 0; j < count; j++)
+            seen[j] = pare_grid_value(codes[j], s, z);
         return;
     }
     for (size_t j = at; j < at + count; j++) {
@@ -88,30 +90,38 @@ pare_status pare_aware_round(pare_ctx *cx, pare_aware *t)
 /* --- backward ----------------------------------------------------------------------------------
  */
 
-static void undo_group(const rows_job *job, size_t at, size_t count, size_t group)
+/* Groups of `width` weights one behind the other, from the first weight and the first group on. */
+static void undo_groups(const rows_job *job, size_t at, size_t group, size_t groups, size_t width)
 {
     const pare_aware *const t = job->t;
     const pare_codes *const c = &t->codes;
     const unsigned top = (1u << t->grid.bits) - 1;
     const double most = t->grid.symmetric ? top / 2 : top;
-    const float s = c->scales[group], low = -(float)c->zeros[group], high = low + (float)top;
-    float *const g = t->master->gradient;
-    double sum = 0;
-    for (size_t j = at; j < at + count; j++) {
-        const float x = s != 0 ? t->master->value[j] / s : 0;
-        const bool inside = s != 0 && low <= x && x <= high;
-        const double level = (double)((int)c->codes[j] - (int)c->zeros[group]);
-        const double moves = inside && !t->compensated ? (double)x : 0;
-        sum += s != 0 ? (double)g[j] * (level - moves) : 0;
-        g[j] = inside ? g[j] : 0;
-    }
-    t->step->gradient[group] = (float)(sum / sqrt((double)count * most));
+    const pare_aware_groups of = {.w = t->master->value + at,
+                                  .codes = c->codes + at,
+                                  .scale = c->scales + group,
+                                  .zero = c->zeros + group,
+                                  .bits = t->grid.bits,
+                                  .compensated = t->compensated,
+                                  .over = sqrt((double)width * most)};
+    job->kernels->aware_back(t->step->gradient + group, t->master->gradient + at, &of, groups,
+                             width);
 }
 
 static void undo_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
+    const rows_job *const job = arg;
+    const pare_codes *const c = &job->t->codes;
+    const size_t width = job->t->grid.group ? job->t->grid.group : c->k, rest = c->k % width;
     (void)worker;
-    each_group(arg, begin, end, undo_group);
+    if (rest == 0) {
+        undo_groups(job, begin * c->k, begin * c->groups, (end - begin) * c->groups, width);
+        return;
+    }
+    for (size_t i = begin; i < end; i++) { /* the last group of a row is shorter */
+        undo_groups(job, i * c->k, i * c->groups, c->groups - 1, width);
+        undo_groups(job, (i + 1) * c->k - rest, (i + 1) * c->groups - 1, 1, rest);
+    }
 }
 
 void pare_aware_gradient(const pare_ctx *cx, pare_aware *t)
@@ -133,9 +143,10 @@ static float within(float to, float from)
 static void carry_group(const rows_job *job, size_t at, size_t count, size_t group)
 {
     const pare_aware *const t = job->t;
-    const float from = t->codes.scales[group], to = stored(t->step->value[group]);
-    for (size_t j = at; from != 0 && to != from && j < at + count; j++)
-        t->master->value[j] *= to / from;
+    const float from = t->codes.scales[group], to = stored(t->step->value[group]), by = to / from;
+    float *const w = t->master->value + at;
+    for (size_t j = 0; from != 0 && to != from && j < count; j++)
+        w[j] *= by;
 }
 
 static void carry_rows(void *arg, size_t begin, size_t end, size_t worker)

@@ -40,8 +40,12 @@ static void make_map(bool with_sign, pare_state8_map *out)
     out->value[at++] = 0;
     out->value[at] = 1;
     qsort(out->value, 256, sizeof *out->value, rises);
-    for (size_t i = 0; i < 255; i++)
-        out->boundary[i] = boundary(with_sign, out->value[i], out->value[i + 1]);
+    out->tree[0] = 0;                               /* no node */
+    for (size_t first = 1; first < 256; first *= 2) /* of a level: a node is in the middle */
+        for (size_t i = 0; i < first; i++) {
+            const size_t below = (2 * i + 1) * (128 / first) - 1;
+            out->tree[first + i] = boundary(with_sign, out->value[below], out->value[below + 1]);
+        }
 }
 
 void pare_state8_maps_make(pare_state8_maps *out)
@@ -62,23 +66,20 @@ void pare_state8_read(const pare_state8_map *map, const uint8_t *code, float sca
         x[i] = map->value[code[i]] * scale;
 }
 
-/* Boundaries below x: the code of the nearest value. */
-static uint8_t nearest(const pare_state8_map *map, float x)
+/* The largest size; a NaN has none. */
+static float largest(const pare_kernels *kernels, const float *x, size_t count)
 {
-    size_t code = 0;
-    for (size_t step = 128; step; step /= 2)
-        if (map->boundary[code + step - 1] < x)
-            code += step;
-    return (uint8_t)code;
+    float low, high, most = 0;
+    if (kernels->range_f32(x, count, &low, &high))
+        return -low > high ? -low : high;
+    for (size_t i = 0; i < count; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return most;
 }
 
-void pare_state8_write(const pare_state8_map *map, const float *x, size_t count, uint8_t *code,
-                       float *scale)
+void pare_state8_write(const pare_kernels *kernels, const pare_state8_map *map, const float *x,
+                       size_t count, uint8_t *code, float *scale)
 {
-    float most = 0;
-    for (size_t i = 0; i < count; i++)
-        most = fmaxf(most, fabsf(x[i]));
-    *scale = most;
-    for (size_t i = 0; i < count; i++)
-        code[i] = nearest(map, most > 0 ? x[i] / most : 0);
+    *scale = largest(kernels, x, count);
+    kernels->tree_codes(code, x, count, *scale, map->tree);
 }

@@ -20,8 +20,8 @@
 #define PARE_STATE8_BLOCK 256
 
 typedef struct pare_state8_map {
-    float value[256];    /* rising */
-    float boundary[255]; /* value i is taken up to boundary i */
+    float value[256]; /* rising */
+    float tree[256];  /* value i is taken up to number i of these; as tree_codes takes them */
 } pare_state8_map;
 
 typedef struct pare_state8_maps {
@@ -42,7 +42,7 @@ size_t pare_state8_blocks(size_t count);
 /* One block of count <= 256 entries. A code of 0 with a scale of 0 is 0. */
 void pare_state8_read(const pare_state8_map *map, const uint8_t *code, float scale, size_t count,
                       float *x);
-void pare_state8_write(const pare_state8_map *map, const float *x, size_t count, uint8_t *code,
-                       float *scale);
+void pare_state8_write(const pare_kernels *kernels, const pare_state8_map *map, const float *x,
+                       size_t count, uint8_t *code, float *scale);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * EXACT: the same bytes on every CPU, by construction: sums have a fixed order and every
  * multiply-add is one fused operation, in the reference (fmaf) as in the vector versions; those of
- * clip_cost and error_sums are two. */
+ * clip_cost, error_sums and the kernels of optimizer.h are two. */
 #ifndef PARE_KERNELS_KERNEL_LIST_H
 #define PARE_KERNELS_KERNEL_LIST_H
 
@@ -70,7 +70,13 @@
     X(clip_cost, double, (const float *w, const float *weight, size_t n, float scale,              \
                           uint8_t zero, unsigned bits, float range, double enough), EXACT)         \
     X(error_sums, pare_error_sum, (const float *w, const float *q, const float *whole, size_t n),  \
-      EXACT)
+      EXACT)                                                                                       \
+    X(adamw_step, void, (float *w, float *g, float *m, float *v, size_t n,                         \
+                         const pare_adamw_move *by), EXACT)                                        \
+    X(aware_back, void, (float *step, float *g, const pare_aware_groups *of, size_t groups,        \
+                         size_t width), EXACT)                                                     \
+    X(tree_codes, void, (uint8_t *codes, const float *x, size_t n, float scale,                    \
+                         const float *tree), EXACT)
 // clang-format on
 
 #endif

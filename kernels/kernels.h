@@ -3,7 +3,7 @@
  * A kernel takes raw pointers and element counts, never allocates, never fails and never logs.
  * The reference in kernels/ref/ defines what each kernel computes; README.md has the name grammar.
  *
- * Formulas (all indices from 0, matrices row-major):
+ * Formulas (all indices from 0, matrices row-major); those of a step of training in optimizer.h:
  *
  *   cvt_*        element-wise; f32 to f16, bf16: half to even, overflow is infinity, NaN stays one.
  *
@@ -98,8 +98,7 @@
  *   clip_cost    sum of weight[i] * e^2, or of |e|^2.4 where weight is NULL, with
  *                e = (w[i] - value) / range, value = (code - zero) * scale and the code of
  *                round_codes: 64 weights at a time in eight F32 lanes (i mod 8), the lanes in
- *                order in double; or `enough` where the sum is not below it. w, weight and range
- *                finite, weight >= 0.
+ *                order in double; or `enough` where the sum is not below it. Finite; weight >= 0.
  *   error_sums   wrong = sum of (w[i] - q[i])^2, all = sum of whole[i]^2, in double: lane l of
  *                eight takes i = l, l + 8, ... in this order, each step lane = lane + square,
  *                rounded apart; then the lanes in order, from 0. nonzero counts q[i] that are not
@@ -112,6 +111,7 @@
 #include <stdint.h>
 
 #include "kernels/kernel_list.h"
+#include "kernels/optimizer.h"
 
 enum {
     PARE_PANEL_ROWS = 6,

@@ -1,6 +1,6 @@
 /* Kernels that multiply by no weights: cached keys and values are decoded, mixed and transposed,
- * rows rotated, weighted and activated, weights rounded to nearest. Calls are those of attention
- * and of rotations, dealt out to the threads in chunks. */
+ * rows rotated, weighted and activated, weights rounded to nearest and trained. Calls are those of
+ * attention, rotations and trainings, dealt out to the threads in chunks. */
 #include <math.h>
 #include <string.h>
 
@@ -19,12 +19,16 @@ enum {
     QUICK_RUNS = 3,
     SMOOTH_OPS = 26, /* per value of softmax and silu: 22 of them an exponential */
     BACK_OPS = 34,
-    RANGE_OPS = 2,   /* two comparisons */
-    CODE_OPS = 5,    /* division, rounding, zero point, two bounds */
-    CLIP_OPS = 37,   /* code and error 12, its power 25 */
-    ERROR_OPS = 5,   /* a difference, two squares and sums */
-    GROUP = 64,      /* weights that share a scale */
-    PANEL_ROWS = 96, /* a block of each factor, of which a product of matrices has many */
+    RANGE_OPS = 2,    /* two comparisons */
+    CODE_OPS = 5,     /* division, rounding, zero point, two bounds */
+    CLIP_OPS = 37,    /* code and error 12, its power 25 */
+    ERROR_OPS = 5,    /* a difference, two squares and sums */
+    ADAMW_OPS = 19,   /* moments 9, of the weight 8, keeping zeros 2 */
+    AWARE_OPS = 9,    /* quotient, two bounds, two masks, level, move, product, sum */
+    MOMENTS_OPS = 17, /* quotient, 8 steps of a search */
+    GROUP = 64,       /* weights that share a scale */
+    BLOCK = 256,      /* moments that do */
+    PANEL_ROWS = 96,  /* a block of each factor, of which a product of matrices has many */
     PANEL_COLUMNS = 96,
     PANEL_DEPTH = 256
 };
@@ -42,6 +46,9 @@ typedef enum kind {
     CODES,
     CLIP,
     ERRORS,
+    ADAMW,
+    AWARE,
+    MOMENTS,
     PANELS
 } kind;
 
@@ -77,6 +84,9 @@ static const subject subjects[] = {
     {.name = "codes", .kind = CODES, .k = 4096, .many = true},
     {.name = "clip", .kind = CLIP, .k = 4096, .many = true},
     {.name = "errors", .kind = ERRORS, .k = 4096, .many = true},
+    {.name = "adamw", .kind = ADAMW, .k = 8192, .many = true},
+    {.name = "aware", .kind = AWARE, .k = 4096, .many = true},
+    {.name = "moments8", .kind = MOMENTS, .k = 4096, .many = true},
     {.name = "panels", .kind = PANELS},
 };
 
@@ -364,6 +374,45 @@ static void sum_errors(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
+static void step_weights(void *arg, size_t begin, size_t end, size_t worker)
+{
+    static const pare_adamw_move by = {
+        .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .clip = 1, .shrink = 1, .rate = 1e-4, .root = 1};
+    (void)worker;
+    const loop *const l = arg;
+    const size_t k = l->row.k;
+    for (size_t i = begin; i < end; i++) {
+        float *const x = (float *)(void *)l->data + 4 * i * k;
+        l->cx->kernels.adamw_step(x, x + k, x + 2 * k, x + 3 * k, k, &by);
+    }
+}
+
+/* Scales, gradients of steps, zero points and codes of a row in the scratch. */
+static void undo_codes(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    const size_t k = l->row.k, groups = k / GROUP;
+    float *const scale = l->scratch + worker * l->floats;
+    const uint8_t *const zero = (const uint8_t *)(scale + 2 * groups);
+    for (size_t i = begin; i < end; i++) {
+        float *const w = (float *)(void *)l->data + 2 * i * k;
+        const pare_aware_groups of = {
+            .w = w, .codes = zero + groups, .scale = scale, .zero = zero, .bits = 4, .over = 1};
+        l->cx->kernels.aware_back(scale + groups, w + k, &of, groups, GROUP);
+    }
+}
+
+/* Codes, and in front of them the tree, in the scratch. */
+static void code_moments(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    float *const tree = l->scratch + worker * l->floats;
+    uint8_t *const codes = (uint8_t *)(tree + 256);
+    for (size_t i = begin * l->row.k; i < end * l->row.k; i += BLOCK)
+        l->cx->kernels.tree_codes(codes + i % l->row.k, (const float *)(void *)l->data + i, BLOCK,
+                                  1, tree);
+}
+
 /* Rows of k values out of memory, with `ops` operations each; a row lies beside its partner. */
 /* An item has `arrays` rows of k values. */
 static pare_status prepare_stream(loop *l, pare_task *task, size_t arrays, size_t ops)
@@ -386,6 +435,21 @@ static pare_status prepare_groups(loop *l, pare_task *task, size_t ops)
     l->row.group = GROUP;
     PARE_TRY(prepare_stream(l, task, 1, ops));
     return take_scratch(l, l->sub->k / sizeof(float));
+}
+
+static pare_status prepare_moments(loop *l)
+{
+    l->row.group = BLOCK;
+    PARE_TRY(prepare_stream(l, code_moments, 1, MOMENTS_OPS));
+    return take_scratch(l, 256 + l->sub->k / sizeof(float));
+}
+
+static pare_status prepare_aware(loop *l)
+{
+    const size_t groups = l->sub->k / GROUP;
+    l->row.group = GROUP;
+    PARE_TRY(prepare_stream(l, undo_codes, 2, AWARE_OPS));
+    return take_scratch(l, 2 * groups + (groups + l->sub->k) / sizeof(float));
 }
 
 static void turn_tiles(void *arg, size_t begin, size_t end, size_t worker)
@@ -427,6 +491,9 @@ static pare_status prepare(loop *l)
         l->row.bound = "fma";
         return PARE_OK;
     case ERRORS: return prepare_stream(l, sum_errors, 2, ERROR_OPS);
+    case ADAMW: return prepare_stream(l, step_weights, 4, ADAMW_OPS);
+    case AWARE: return prepare_aware(l);
+    case MOMENTS: return prepare_moments(l);
     case TRANSPOSE: return prepare_transpose(l);
     case PANELS: return prepare_panels(l);
     default: return prepare_rows(l);

@@ -70,6 +70,10 @@ EMULATE(__m512, _mm512_fmadd_ps, 16, float, (__m512 a, __m512 b, __m512 c),
         fmaf(v[i], emulated_float(&b, i), emulated_float(&c, i)))
 EMULATE(__m512d, _mm512_fmadd_pd, 8, double, (__m512d a, __m512d b, __m512d c),
         fma(v[i], emulated_double(&b, i), emulated_double(&c, i)))
+EMULATE(__m512d, _mm512_maskz_fmadd_pd, 8, double, (__mmask8 m, __m512d a, __m512d b, __m512d c),
+        m >> i & 1 ? fma(v[i], emulated_double(&b, i), emulated_double(&c, i)) : 0)
+EMULATE(__m512d, _mm512_rcp14_pd, 8, double, (__m512d a), (1 + 0x1p-15) / v[i])
+EMULATE(__m512d, _mm512_rsqrt14_pd, 8, double, (__m512d a), (1 - 0x1p-15) / sqrt(v[i]))
 EMULATE(__m512, _mm512_mask3_fmadd_ps, 16, float, (__m512 a, __m512 b, __m512 c, __mmask16 m),
         m >> i & 1 ? fmaf(v[i], emulated_float(&b, i), emulated_float(&c, i))
                    : emulated_float(&c, i))
@@ -99,6 +103,30 @@ static inline __m512 _mm512_cvtepi32_ps(__m512i a)
     for (int i = 0; i < 16; i++)
         v[i] = (float)emulated_int(&a, i);
     return simde_mm512_loadu_ps(v);
+}
+
+static inline __m128i _mm512_cvtepi32_epi8(__m512i a)
+{
+    uint8_t v[16];
+    for (int i = 0; i < 16; i++)
+        v[i] = (uint8_t)emulated_int(&a, i);
+    return simde_mm_loadu_si128(v);
+}
+
+static inline __m512d _mm512_cvtps_pd(__m256 a)
+{
+    double v[8];
+    for (int i = 0; i < 8; i++)
+        v[i] = (double)emulated_float(&a, i);
+    return simde_mm512_loadu_pd(v);
+}
+
+static inline __m256 _mm512_cvtpd_ps(__m512d a)
+{
+    float v[8];
+    for (int i = 0; i < 8; i++)
+        v[i] = (float)emulated_double(&a, i);
+    return simde_mm256_loadu_ps(v);
 }
 
 static inline __m512i _mm512_cvtepu8_epi32(__m128i a)

@@ -119,5 +119,5 @@ const char *kt_plant_panels(size_t i, pare_kernels *k, const char **what)
 {
     size_t at = 0;
     FAULTS(KT_PLANT)
-    return NULL;
+    return kt_plant_optimizer(i - at, k, what);
 }

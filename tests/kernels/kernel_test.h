@@ -63,6 +63,7 @@ const char *kt_plant(size_t i, pare_kernels *k, const char **what);
 const char *kt_plant_round(size_t i, pare_kernels *k, const char **what);  /* those of rounding */
 const char *kt_plant_bf16(size_t i, pare_kernels *k, const char **what);   /* those of BF16 */
 const char *kt_plant_panels(size_t i, pare_kernels *k, const char **what); /* those of panels */
+const char *kt_plant_optimizer(size_t i, pare_kernels *k, const char **what); /* of a step */
 
 /* A row of a list of faults, in a function with these parameters and `at`, the rows before. */
 #define KT_PLANT(kernel, fault, text)                                                              \

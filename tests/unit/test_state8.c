@@ -33,7 +33,9 @@ END_TEST
 START_TEST(codes_are_those_of_the_nearest_value)
 {
     enum { COUNT = 256 };
+    pare_kernels kernels;
     pare_state8_maps maps;
+    pare_kernels_init(&kernels, pare_cpu_detect());
     pare_state8_maps_make(&maps);
     for (int with_sign = 0; with_sign < 2; with_sign++) {
         const pare_state8_map *const map = with_sign ? &maps.with_sign : &maps.without;
@@ -45,7 +47,7 @@ START_TEST(codes_are_those_of_the_nearest_value)
             most = fmaxf(most, fabsf(x[i]));
         }
         x[3] = 0;
-        pare_state8_write(map, x, COUNT, code, &scale);
+        pare_state8_write(&kernels, map, x, COUNT, code, &scale);
         pare_state8_read(map, code, scale, COUNT, back);
         ck_assert_float_eq(scale, most);
         ck_assert_float_eq(back[3], 0);
@@ -62,7 +64,7 @@ START_TEST(codes_are_those_of_the_nearest_value)
                 ck_assert_double_le(fabs(took - is), least + 1e-7);
         }
         memset(x, 0, sizeof x);
-        pare_state8_write(map, x, COUNT, code, &scale);
+        pare_state8_write(&kernels, map, x, COUNT, code, &scale);
         pare_state8_read(map, code, scale, COUNT, back);
         for (size_t i = 0; i < COUNT; i++)
             ck_assert(back[i] == 0);
