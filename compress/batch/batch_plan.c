@@ -74,31 +74,14 @@ typedef struct attempt {
     pare_job_left left;
 } attempt;
 
-/* What lies in the place of an export stops a job whose output is to be made. */
-static pare_status check_exports(const pare_jobs *b, const pare_plan *plan, attempt *out)
-{
-    for (size_t i = 0; i < plan->exports; i++) {
-        if (plan->settled.export[i].taken && !plan->settled.finished)
-            return pare_recipe_fail_at(
-                b->cx,
-                pare_fail(b->cx, PARE_EEXISTS,
-                          b->opts->restart
-                              ? "%s: exists, and is no export of pare; move it away, or give "
-                                "another path"
-                              : "%s: exists; --restart replaces it if it is an export",
-                          plan->export[i].path),
-                plan->recipe.export[i].path.place);
-        out->exports += plan->export[i].result.bytes;
-    }
-    return PARE_OK;
-}
-
 static pare_status take_figures(const pare_jobs *b, const pare_plan *plan, attempt *out)
 {
     const pare_settled *const settled = &plan->settled;
     pare_plan_estimate time;
     pare_gate verdict;
-    PARE_TRY(check_exports(b, plan, out));
+    PARE_TRY(pare_plan_export_taken(b->cx, plan));
+    for (size_t i = 0; i < plan->exports; i++)
+        out->exports += plan->export[i].result.bytes;
     PARE_TRY(pare_gate_of_bytes(b->a, &plan->recipe, settled->packed_bytes, &verdict));
     PARE_TRY(pare_plan_time(b->cx, plan, &time));
     out->known_once = pare_plan_known_once(plan);
@@ -116,8 +99,8 @@ static pare_status take_figures(const pare_jobs *b, const pare_plan *plan, attem
     return PARE_OK;
 }
 
-/* What is to be replaced must be as pare left it, by every byte, as a run wants it. A run removes
- * the journal of an earlier one first. */
+/* What lies in the place of the work must be of pare, and what is to be replaced as pare left it,
+ * by every byte, as a run wants it. A run removes the journal of an earlier one first. */
 static pare_status check_replaced(const pare_jobs *b, const pare_plan *plan)
 {
     const pare_job *const job = plan->job;

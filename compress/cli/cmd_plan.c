@@ -54,25 +54,44 @@ static void print_part(const pare_plan *p)
         (void)printf("\nsecond of two jobs: on the smaller checkpoint\n\n");
 }
 
-/* Work of another recipe in the place of the output. What a search, or a fallback, left may be of
- * settings that the recipe does not name. */
-static pare_status look_at_work(pare_cli *cli, const pare_job *job, pare_plan *plan)
+/* How compress would end, as far as a plan tells. */
+typedef struct plan_end {
+    pare_status refused; /* what lies there, in this way; */
+    bool at_once;        /* before it looks at bytes */
+    bool infeasible;     /* it writes nothing for certain, and no fallback can */
+} plan_end;
+
+/* What compress would refuse of what lies there: exports; then work of another recipe. What a
+ * search, or a fallback, left may be of settings that the recipe does not name. */
+static pare_status check_places(pare_cli *cli, const pare_job *job, const pare_plan *plan,
+                                plan_end *end)
 {
+    const pare_output_place *const place = &plan->place;
     bool searches;
+    const pare_status s = pare_plan_export_taken(&cli->cx, plan);
+    end->at_once = s == PARE_EEXISTS;
+    PARE_TRY(s);
     PARE_TRY(pare_budget_asked(&cli->cx, &cli->arena, job, &searches));
     if (job->restart || searches || plan->recipe.fallbacks)
         return PARE_OK;
-    const pare_status s =
-        pare_unfinished_check(&cli->cx, &cli->arena, plan->place.partial, &plan->recipe);
+    return pare_unfinished_check(&cli->cx, &cli->arena, place->partial, &plan->recipe);
+}
+
+static pare_status look_at_places(pare_cli *cli, const pare_job *job, pare_plan *plan,
+                                  plan_end *end)
+{
+    const pare_status s = check_places(cli, job, plan, end);
     if (s != PARE_EEXISTS && s != PARE_ENOTSUP)
         return s;
+    end->refused = s;
     plan->refused = pare_arena_text(&cli->arena, cli->cx.what, strlen(cli->cx.what));
     pare_ctx_clear(&cli->cx);
     return plan->refused ? PARE_OK : PARE_ENOMEM;
 }
 
 /* The job may come to any of them. */
-static pare_status add_fallbacks(pare_cli *cli, pare_plan *plan, const pare_fallback_size *size)
+static pare_status add_fallbacks(pare_cli *cli, pare_plan *plan, const pare_fallback_size *size,
+                                 plan_end *end)
 {
     pare_settled *const settled = &plan->settled;
     pare_gate verdict;
@@ -81,6 +100,26 @@ static pare_status add_fallbacks(pare_cli *cli, pare_plan *plan, const pare_fall
         verdict.kind == PARE_GATE_INFEASIBLE && !pare_plan_known_once(plan); /* nobody runs it */
     pare_plan_fallback_most(size, plan->recipe.fallbacks, infeasible,
                             &settled->memory.anonymous_bytes, &settled->disk_bytes);
+    end->infeasible = infeasible;
+    for (size_t i = 0; i < plan->recipe.fallbacks; i++)
+        end->infeasible &= pare_fallback_infeasible(&size[i]);
+    return PARE_OK;
+}
+
+/* As the first of the jobs that would not be done. An export in the way is found before files are
+ * larger than is required, and other work after that. */
+static pare_status end_as_run(pare_cli *cli, const pare_plan *plan, const plan_end *end,
+                              size_t jobs)
+{
+    for (size_t i = 0; i < jobs; i++) {
+        if (end[i].infeasible && !end[i].at_once) {
+            cli->refused = true;
+            return PARE_OK;
+        }
+        if (end[i].refused != PARE_OK)
+            return pare_fail(&cli->cx, end[i].refused, "compress would refuse: %s",
+                             plan[i].refused);
+    }
     return PARE_OK;
 }
 
@@ -90,6 +129,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     pare_chain chain;
     pare_plan plan[2] = {{0}};
     pare_plan_estimate time[2];
+    plan_end end[2] = {{PARE_OK}};
     pare_fallback_size *size = NULL; /* of the last, which alone has fallbacks */
     PARE_TRY(pare_job_device(cli, args));
     PARE_TRY(pare_job_read(cli, args, &job));
@@ -101,7 +141,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     for (size_t i = 0; i < chain.jobs && s == PARE_OK; i++) {
         s = pare_plan_make(&cli->cx, &cli->arena, &chain.job[i], &plan[i]);
         if (s == PARE_OK)
-            s = look_at_work(cli, &chain.job[i], &plan[i]);
+            s = look_at_places(cli, &chain.job[i], &plan[i], &end[i]);
         if (s == PARE_OK)
             s = pare_plan_time(&cli->cx, &plan[i], &time[i]);
         if (s == PARE_OK && i + 1 < chain.jobs)
@@ -111,7 +151,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
         s = pare_plan_fallback_sizes(&cli->cx, &cli->arena, &chain.job[chain.jobs - 1],
                                      &plan[chain.jobs - 1].recipe, &size);
     if (s == PARE_OK)
-        s = add_fallbacks(cli, &plan[chain.jobs - 1], size);
+        s = add_fallbacks(cli, &plan[chain.jobs - 1], size, &end[chain.jobs - 1]);
     if (s == PARE_OK && cli->json)
         s = pare__plan_print_json(cli, plan, time, chain.jobs, size);
     for (size_t i = 0; i < chain.jobs && s == PARE_OK && !cli->json; i++) {
@@ -119,6 +159,8 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
         s = pare__plan_print_text(&cli->arena, &plan[i], &time[i], size,
                                   pare_args_given(args, "all"));
     }
+    if (s == PARE_OK)
+        s = end_as_run(cli, plan, end, chain.jobs);
     pare_plan_close(&plan[1]);
     pare_plan_close(&plan[0]);
     return s;

@@ -218,8 +218,9 @@ static void print_exports(const pare_plan *p)
                      (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
                      pare__plan_exports_exact(p) ? ", exact" : "",
                      !p->settled.export[i].taken ? ""
-                     : p->settled.finished       ? "   (exists)"
-                                                 : "   (exists; compress will ask for --restart)");
+                     : p->settled.finished || p->job->restart
+                         ? "   (exists)"
+                         : "   (exists; compress will ask for --restart)");
         (void)printf("%-17s linears: ", "");
         for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++) {
             if (r->count[f])

@@ -14,6 +14,14 @@ cd "$work"
 says() { grep -q -- "$1" out.log err.log || fail "no \"$1\": $(cat out.log err.log)"; }
 never() { if grep -q -- "$1" out.log err.log; then fail "\"$1\": $(cat out.log err.log)"; fi; }
 
+# plans CODE OPTION...: pare plan ends with that code
+plans() {
+    want=$1 code=0
+    shift
+    "$pare" plan "$@" >out.log 2>err.log || code=$?
+    [ "$code" = "$want" ] || fail "plan $*: exit $code, not $want: $(cat out.log err.log)"
+}
+
 cat >base.yaml <<END
 pare: 1
 model: $work/hedge
@@ -91,11 +99,13 @@ for turn in 1 2; do
 done
 run 1 slow_jobs.yaml --output slow --summary
 says '^bits4  *stale'
-"$pare" plan slow/bits4.yaml >out.log 2>err.log || fail "plan: $(cat err.log)"
+plans 2 slow/bits4.yaml
 says '^warning  *compress would refuse: .*the unfinished run is not this job: its recipe says "group: 64"'
-"$pare" plan slow/bits4.yaml --format json >out.log 2>err.log || fail "plan: $(cat err.log)"
+says '^time '
+plans 2 slow/bits4.yaml --format json
 says '^ *"[^"]*the unfinished run is not this job'
-"$pare" plan slow/bits4.yaml --restart >out.log 2>err.log || fail "plan: $(cat err.log)"
+[ "$(tail -n 1 out.log)" = "}" ] || fail "no whole object"
+plans 0 slow/bits4.yaml --restart
 never 'the unfinished run'
 sed -i 's/group: 32/group: 64/' slow.yaml
 run 0 slow_jobs.yaml --output slow --summary

@@ -33,6 +33,14 @@ does 6 --dry-run
 says 'REGRESSION'
 if grep -q 'makes 1 of 1 export' log; then fail "an export is promised: $(cat log)"; fi
 
+# planned CODE RECIPE OPTION...: pare plan, too
+planned() {
+    want=$1 code=0
+    shift
+    "$pare" plan "$@" >log 2>&1 || code=$?
+    [ "$code" = "$want" ] || fail "plan $*: exit $code, not $want: $(cat log)"
+}
+
 # An output was removed and its export stays: only --restart replaces that, in both.
 { cat base.yaml && printf 'export: [{format: "gguf:q8_0", path: b.gguf}]\n'; } >export.yaml
 printf 'pare: 1\nrecipe: export.yaml\noutput: export\ninclude: [{name: b}]\n' >jobs.yaml
@@ -40,6 +48,9 @@ does 0
 rm -r export/b
 does 2 --dry-run
 says 'restart replaces it'
+planned 2 export/b.yaml
+says '^warning  *compress would refuse: .*restart replaces it'
+planned 0 export/b.yaml --restart
 does 0 --dry-run --restart
 does 0 --restart
 [ -d export/b ] || fail "--restart made no output: $(ls export)"

@@ -236,10 +236,22 @@ recipe huge 'bytes: "<= 1MiB"'
 run 6 huge
 says out "verdict           INFEASIBLE: bytes <= 1MiB is not kept"
 [ ! -e huge ] && [ ! -e huge.partial ] || fail "something was written"
-"$pare" plan huge.yaml > out
+# planned CODE COMMAND...: a plan ends with the exit code of the job
+planned() {
+    wanted=$1 code=0
+    shift
+    "$pare" "$@" > out 2> err || code=$?
+    [ "$code" = "$wanted" ] || fail "$*: exit code $code, not $wanted"
+}
+planned 6 plan huge.yaml
 says out "INFEASIBLE"
-"$pare" plan huge.yaml --format json > out
+planned 6 compress huge.yaml --dry-run
+planned 6 plan huge.yaml --format json
 says out '"feasible": false'
+[ "$(tail -n 1 out)" = "}" ] || fail "no whole object"
+planned 6 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.bits: 2}]'
+planned 0 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.bits: 2}]' --set 'require={bytes: <= 3500KiB}'
+planned 0 plan huge.yaml --set 'require={bytes: <= 9MiB}'
 
 # --- too good to be true: trained on the text that it is evaluated on
 head -c 2500 text > few
