@@ -105,9 +105,12 @@ static pare_status check_replaced(const pare_jobs *b, const pare_plan *plan)
 {
     const pare_job *const job = plan->job;
     const pare_output_place *const place = &plan->place;
+    pare_owned_state partial;
     char *const journal = pare_path_join(b->a, place->output, PARE_JOURNAL_NAME);
     if (!journal)
         return PARE_ENOMEM;
+    if (!job->fallback)
+        PARE_TRY(pare_owned_partial(b->cx, b->a, place->partial, place->kind, &partial));
     if (job->part == PARE_JOB_SMALLER || job->fallback) /* it stays; or it was looked at */
         return PARE_OK;
     if (plan->settled.replaces && !pare_path_is_file(journal))

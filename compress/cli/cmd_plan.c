@@ -4,6 +4,7 @@
 #include "compress/budget/budget.h"
 #include "compress/cli/job_options.h"
 #include "compress/cli/plan_print.h"
+#include "compress/output/owned_files.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/plan/recipe_home.h"
@@ -61,16 +62,19 @@ typedef struct plan_end {
     bool infeasible;     /* it writes nothing for certain, and no fallback can */
 } plan_end;
 
-/* What compress would refuse of what lies there: exports; then work of another recipe. What a
- * search, or a fallback, left may be of settings that the recipe does not name. */
+/* What compress would refuse of what lies there: exports; then something in the place of the work
+ * that pare does not touch; then work of another recipe. What a search, or a fallback, left may be
+ * of settings that the recipe does not name. */
 static pare_status check_places(pare_cli *cli, const pare_job *job, const pare_plan *plan,
                                 plan_end *end)
 {
     const pare_output_place *const place = &plan->place;
+    pare_owned_state state;
     bool searches;
     const pare_status s = pare_plan_export_taken(&cli->cx, plan);
     end->at_once = s == PARE_EEXISTS;
     PARE_TRY(s);
+    PARE_TRY(pare_owned_partial(&cli->cx, &cli->arena, place->partial, place->kind, &state));
     PARE_TRY(pare_budget_asked(&cli->cx, &cli->arena, job, &searches));
     if (job->restart || searches || plan->recipe.fallbacks)
         return PARE_OK;

@@ -41,6 +41,23 @@ planned() {
     [ "$code" = "$want" ] || fail "plan $*: exit $code, not $want: $(cat log)"
 }
 
+# A folder in the place of the work that pare did not write.
+printf 'pare: 1\nrecipe: base.yaml\noutput: work\ninclude: [{name: w}]\n' >jobs.yaml
+mkdir -p work/w.partial
+does 0 --dry-run
+echo mine >work/w.partial/notes.txt
+for option in "" --restart; do
+    does 1 $option
+    says 'notes.txt: is no file of an artifact of pare'
+    does 2 --dry-run $option
+    says '^w  .*notes.txt: is no file of an artifact of pare'
+    planned 2 work/w.yaml $option
+    says '^warning  *compress would refuse: .*notes.txt: is no file of an artifact of pare'
+done
+planned 2 work/w.yaml --format json --set 'require={bytes: <= 9MiB}' --set 'fallback=[{passes.0.rtn.bits: 3}]'
+says '^ *"[^"]*notes.txt: is no file of an artifact of pare'
+[ -f work/w.partial/notes.txt ] || fail "the file of another is gone"
+
 # An output was removed and its export stays: only --restart replaces that, in both.
 { cat base.yaml && printf 'export: [{format: "gguf:q8_0", path: b.gguf}]\n'; } >export.yaml
 printf 'pare: 1\nrecipe: export.yaml\noutput: export\ninclude: [{name: b}]\n' >jobs.yaml
