@@ -154,14 +154,13 @@ static pare_status take_fallback(const pare_jobs *b, const pare_job *job, attemp
     pare_fallback_size *size;
     pare_job next;
     uint64_t memory = at->memory, disk = at->disk;
-    size_t first = 0;
     PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, &r, &size));
     pare_plan_fallback_most(size, r.fallbacks, out->infeasible, &memory, &disk);
-    while (first < r.fallbacks && pare_fallback_infeasible(&size[first]))
-        first++;
-    out->falls_back = out->infeasible && first < r.fallbacks;
-    if (out->falls_back) {
-        PARE_TRY(pare_job_fallback(b->a, job, &r.fallback[first], &next));
+    const pare_fallback_size *const first =
+        out->infeasible ? pare_plan_fallback_first(size, r.fallbacks) : NULL;
+    out->falls_back = first != NULL;
+    if (first) {
+        PARE_TRY(pare_job_fallback(b->a, job, &r.fallback[first - size], &next));
         next.plan_only = true;
         next.restart = job->restart;
         PARE_TRY(plan_attempt(b, &next, at));

@@ -253,6 +253,22 @@ planned 6 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.
 planned 0 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.bits: 2}]' --set 'require={bytes: <= 3500KiB}'
 planned 0 plan huge.yaml --set 'require={bytes: <= 9MiB}'
 
+# The time is of the fallback that runs, if it is certain that the recipe itself does not.
+recipe slow 'bytes: "<= 4500KiB"' 'fallback: [{passes.0.gptq.bits: 8, seed: 1}, {passes.0.gptq.bits: 3, calibration.samples: 2}]' \
+    "calibration: {text: $demo/calibration.txt, samples: 96, window: 128}"
+sed -i 's/rtn: {bits: 3/gptq: {bits: 8/' slow.yaml
+# calibrating OPTION...: milliseconds of that phase in a plan
+calibrating() {
+    planned 0 plan slow.yaml --format json "$@"
+    sed -n '/"phases"/,/]/p' out | grep -A 1 '"calibration"' | awk '/"seconds"/ { print int(1000 * ($2 + 0)) }'
+}
+falls=$(calibrating) whole=$(calibrating --set passes.0.gptq.bits=4)
+[ "$falls" -lt $((whole / 4)) ] || fail "the time of what does not run: $falls of $whole ms"
+planned 0 plan slow.yaml
+says out "^time .*, of fallback 2, which runs in place of the recipe"
+planned 0 plan slow.yaml --set passes.0.gptq.bits=4
+if grep -q "in place of the recipe" out; then fail "$(cat out)"; fi
+
 # --- too good to be true: trained on the text that it is evaluated on
 head -c 2500 text > few
 recipe odd 'kl: "<= 9"' 'calibration: {text: few, samples: 4, window: 128, precision: f32}' \
