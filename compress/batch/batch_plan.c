@@ -246,7 +246,8 @@ static pare_status plan_job(const pare_jobs *b, pare_batch_plan_row *out, bool t
                           .strict = b->opts->strict,
                           .ram_limit = b->opts->ram_limit / b->at_once,
                           .beside_bytes = b->cx->live_bytes - b->before_bytes,
-                          .plan_only = true};
+                          .plan_only = true,
+                          .looked = b->looked};
     pare_chain chain;
     PARE_TRY(pare_chain_make(b->cx, b->a, &job, &chain));
     pare_job_left left = {0};
@@ -395,9 +396,11 @@ static bool begins(const pare_jobs *b, const pare_batch_row *r)
 
 pare_status pare_batch_plan_make(pare_jobs *b, pare_batch_plan *out)
 {
+    b->looked = PARE_NEW(b->a, pare_looked, 1);
     *out = (pare_batch_plan){.row = PARE_NEW(b->a, pare_batch_plan_row, b->rows)};
-    if (!out->row)
+    if (!out->row || !b->looked)
         return PARE_ENOMEM;
+    b->looked->a = b->a;
     for (size_t i = 0; i < b->rows; i++) {
         const pare_batch_row *const r = &b->row[i];
         out->row[i] = (pare_batch_plan_row){
