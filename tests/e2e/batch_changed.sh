@@ -2,25 +2,9 @@
 # What pare batch says of jobs whose recipe or model is another one than before:
 # batch_changed.sh PARE DEMO
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
+. "$(dirname "$0")/begin.sh"
 . "$here/batch_checks.sh"
 . "$here/blocks.sh"
-
-# says PATTERN: the summary, or the error, has such a line; never: none has
-says() { grep -q -- "$1" out.log err.log || fail "no \"$1\": $(cat out.log err.log)"; }
-never() { if grep -q -- "$1" out.log err.log; then fail "\"$1\": $(cat out.log err.log)"; fi; }
-
-# plans CODE OPTION...: pare plan ends with that code
-plans() {
-    want=$1 code=0
-    shift
-    "$pare" plan "$@" >out.log 2>err.log || code=$?
-    [ "$code" = "$want" ] || fail "plan $*: exit $code, not $want: $(cat out.log err.log)"
-}
 
 cat >base.yaml <<END
 pare: 1
