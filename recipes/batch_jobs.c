@@ -89,9 +89,10 @@ static pare_status build_tree(pare__batch *b, const pare__pick *p, pare_yaml **o
         const pare__axis *const axis = &b->axis[i];
         if (!p->value[i])
             continue;
-        PARE_TRY(axis->path ? pare__put(&b->w, root, axis->key->place, axis->key->text,
-                                        strlen(axis->key->text), p->value[i])
-                            : put_param(b, root, p->method, axis, p->value[i]));
+        const char *const path = pare__batch_path(axis->key->text);
+        PARE_TRY(axis->path
+                     ? pare__put(&b->w, root, axis->key->place, path, strlen(path), p->value[i])
+                     : put_param(b, root, p->method, axis, p->value[i]));
     }
     *out = root;
     return PARE_OK;
@@ -188,20 +189,27 @@ static pare_status check_unique(const pare__batch *b, pare_place place, const ch
     return PARE_OK;
 }
 
-/* "passes.0.gptq.bits" sets what "bits" does, too. */
+/* "passes.0.gptq.bits" sets what "bits" does, too, and "recipe.seed" what "seed" does. */
+static bool sets_same(const pare__axis *one, const pare__axis *other)
+{
+    const char *const path = pare__batch_path(one->key->text), *const dot = strrchr(path, '.');
+    const char *const word = other->key->text;
+    if (one->path && other->path)
+        return path != one->key->text && strcmp(path, pare__batch_path(word)) == 0;
+    return one->path && !other->path && dot && strncmp(path, "passes.", strlen("passes.")) == 0 &&
+           strcmp(dot + 1, word) == 0;
+}
+
 static pare_status check_once(const pare__batch *b, const pare__pick *p)
 {
-    char path_quoted[PARE__QUOTE], word_quoted[PARE__QUOTE];
+    char one_quoted[PARE__QUOTE], other_quoted[PARE__QUOTE];
     for (size_t i = 0; i < b->axes; i++)
-        for (size_t j = 0; j < b->axes; j++) {
-            const char *const path = b->axis[i].key->text, *const word = b->axis[j].key->text;
-            const char *const dot = strrchr(path, '.');
-            if (p->value[i] && p->value[j] && b->axis[i].path && !b->axis[j].path && dot &&
-                strncmp(path, "passes.", strlen("passes.")) == 0 && strcmp(dot + 1, word) == 0)
-                return pare_recipe_fail(
-                    b->w.cx, p->value[i]->place, "%s sets what %s does, too; leave one out",
-                    pare__quote(path_quoted, path), pare__quote(word_quoted, word));
-        }
+        for (size_t j = 0; j < b->axes; j++)
+            if (i != j && p->value[i] && p->value[j] && sets_same(&b->axis[i], &b->axis[j]))
+                return pare_recipe_fail(b->w.cx, p->value[i]->place,
+                                        "%s sets what %s does, too; leave one out",
+                                        pare__quote(one_quoted, b->axis[i].key->text),
+                                        pare__quote(other_quoted, b->axis[j].key->text));
     return PARE_OK;
 }
 
@@ -369,6 +377,7 @@ static pare_status entry_axes(pare__batch *b, const pare_yaml *entry, pare__pick
         if (is_own_key(e->key->text))
             continue;
         PARE_TRY(pare__batch_check_key(b, e->key));
+        PARE_TRY(pare__batch_check_meaning(b, p->method, e->key));
         if (!find_axis(b, e->key->text, &at)) {
             if (b->axes == PARE__AXES)
                 return pare_recipe_fail(b->w.cx, e->key->place, "more than %d keys are varied",

@@ -202,23 +202,54 @@ static pare_status name_axes(pare__batch *b)
     return PARE_OK;
 }
 
-bool pare__batch_is_path(const char *text)
+const char *pare__batch_path(const char *text)
+{
+    static const char front[] = "recipe.";
+    return strncmp(text, front, strlen(front)) == 0 ? text + strlen(front) : text;
+}
+
+static bool is_recipe_key(const char *text)
 {
     for (const pare_recipe_key *k = pare_recipe_keys; k->name; k++)
         if (strcmp(k->name, text) == 0)
             return true;
-    return strchr(text, '.') != NULL;
+    return false;
+}
+
+bool pare__batch_is_path(const char *text)
+{
+    return is_recipe_key(text) || strchr(text, '.');
+}
+
+pare_status pare__batch_check_meaning(const pare__batch *b, const pare__method *m,
+                                      const pare_yaml *key)
+{
+    const pare_yaml *const passes = pare__batch_passes(b, m);
+    char quoted[PARE__QUOTE];
+    size_t i = 0;
+    for (const pare_yaml *e = passes ? passes->first : NULL; e && is_recipe_key(key->text);
+         e = e->next, i++) {
+        const char *const pass = pare__batch_pass_name(e);
+        if (has_param(find_pass(b, pass), key->text))
+            return pare_recipe_fail(b->w.cx, key->place,
+                                    "%s is a key of the recipe and a parameter of %s; write "
+                                    "recipe.%s for the key, passes.%zu.%s.%s for the parameter",
+                                    pare__quote(quoted, key->text), pass, key->text, i, pass,
+                                    key->text);
+    }
+    return PARE_OK;
 }
 
 pare_status pare__batch_check_key(const pare__batch *b, const pare_yaml *key)
 {
-    if (strcmp(key->text, "output") != 0 && strcmp(key->text, "pare") != 0)
+    const char *const path = pare__batch_path(key->text);
+    if (strcmp(path, "output") != 0 && strcmp(path, "pare") != 0)
         return PARE_OK;
     return pare_recipe_fail(
         b->w.cx, key->place,
         "\"%s\" is not varied: the output of a job is the folder of its name in "
         "that of the batch",
-        key->text);
+        path);
 }
 
 pare_status pare__batch_fail_value(const pare__batch *b, const pare_yaml *value, const char *key)
@@ -260,12 +291,15 @@ pare_status pare__batch_matrix(pare__batch *b, const pare_yaml *node)
         if (e != methods)
             PARE_TRY(read_axis(b, e));
     for (size_t i = 0; i < b->axes; i++) {
-        bool used =
-            b->axis[i].path || (!b->methods && pare__batch_has(b, NULL, b->axis[i].key->text));
-        for (size_t m = 0; m < b->methods; m++)
-            used |= pare__batch_has(b, &b->method[m], b->axis[i].key->text);
+        const pare_yaml *const key = b->axis[i].key;
+        bool used = b->axis[i].path;
+        for (size_t m = 0; m < b->methods || m == 0; m++) {
+            const pare__method *const of = b->methods ? &b->method[m] : NULL;
+            PARE_TRY(pare__batch_check_meaning(b, of, key));
+            used |= pare__batch_has(b, of, key->text);
+        }
         if (!used)
-            return pare__batch_fail_param(b, NULL, b->axis[i].key);
+            return pare__batch_fail_param(b, NULL, key);
     }
     return name_axes(b);
 }

@@ -66,8 +66,15 @@ bool pare__batch_has(const pare__batch *b, const pare__method *m, const char *pa
 const pare_yaml *pare__batch_passes(const pare__batch *b, const pare__method *m);
 const char *pare__batch_pass_name(const pare_yaml *entry);
 
-/* Whether it is a key of the recipe itself, such as seed, or one further down. */
+/* Whether it is a key of the recipe itself, such as seed, or one further down; and the path of such
+ * a key, which may have "recipe." in front. */
 bool pare__batch_is_path(const char *text);
+const char *pare__batch_path(const char *text);
+
+/* A key of the recipe that is a parameter of a pass of the method (NULL: of the base recipe), too,
+ * means neither. PARE_EUSAGE. */
+PARE_CHECKED pare_status pare__batch_check_meaning(const pare__batch *b, const pare__method *m,
+                                                   const pare_yaml *key);
 
 /* Whether jobs may set it: none sets its own output. PARE_EUSAGE. */
 PARE_CHECKED pare_status pare__batch_check_key(const pare__batch *b, const pare_yaml *key);

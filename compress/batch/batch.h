@@ -91,8 +91,9 @@ typedef struct pare_jobs {
     bool by_kl;     /* quality is KL; else perplexity */
     char task[PARE_BATCH_TASKS][PARE_BATCH_TASK]; /* what jobs measured, as "piqa.acc" */
     size_t tasks;
-    size_t before_bytes; /* of the context, which are not of the batch */
-    char *restart_file;  /* is there from --restart on until all jobs of the shard are done */
+    size_t before_bytes;        /* of the context, which are not of the batch */
+    struct pare_looked *looked; /* once jobs are planned: models (compress/run/run_look.h) */
+    char *restart_file; /* is there from --restart on until all jobs of the shard are done */
     pare_lock lock;
     pare_teller teller;
 } pare_jobs;

@@ -74,31 +74,14 @@ typedef struct attempt {
     pare_job_left left;
 } attempt;
 
-/* What lies in the place of an export stops a job whose output is to be made. */
-static pare_status check_exports(const pare_jobs *b, const pare_plan *plan, attempt *out)
-{
-    for (size_t i = 0; i < plan->exports; i++) {
-        if (plan->settled.export[i].taken && !plan->settled.finished)
-            return pare_recipe_fail_at(
-                b->cx,
-                pare_fail(b->cx, PARE_EEXISTS,
-                          b->opts->restart
-                              ? "%s: exists, and is no export of pare; move it away, or give "
-                                "another path"
-                              : "%s: exists; --restart replaces it if it is an export",
-                          plan->export[i].path),
-                plan->recipe.export[i].path.place);
-        out->exports += plan->export[i].result.bytes;
-    }
-    return PARE_OK;
-}
-
 static pare_status take_figures(const pare_jobs *b, const pare_plan *plan, attempt *out)
 {
     const pare_settled *const settled = &plan->settled;
     pare_plan_estimate time;
     pare_gate verdict;
-    PARE_TRY(check_exports(b, plan, out));
+    PARE_TRY(pare_plan_export_taken(b->cx, plan));
+    for (size_t i = 0; i < plan->exports; i++)
+        out->exports += plan->export[i].result.bytes;
     PARE_TRY(pare_gate_of_bytes(b->a, &plan->recipe, settled->packed_bytes, &verdict));
     PARE_TRY(pare_plan_time(b->cx, plan, &time));
     out->known_once = pare_plan_known_once(plan);
@@ -116,15 +99,18 @@ static pare_status take_figures(const pare_jobs *b, const pare_plan *plan, attem
     return PARE_OK;
 }
 
-/* What is to be replaced must be as pare left it, by every byte, as a run wants it. A run removes
- * the journal of an earlier one first. */
+/* What lies in the place of the work must be of pare, and what is to be replaced as pare left it,
+ * by every byte, as a run wants it. A run removes the journal of an earlier one first. */
 static pare_status check_replaced(const pare_jobs *b, const pare_plan *plan)
 {
     const pare_job *const job = plan->job;
     const pare_output_place *const place = &plan->place;
+    pare_owned_state partial;
     char *const journal = pare_path_join(b->a, place->output, PARE_JOURNAL_NAME);
     if (!journal)
         return PARE_ENOMEM;
+    if (!job->fallback)
+        PARE_TRY(pare_owned_partial(b->cx, b->a, place->partial, place->kind, &partial));
     if (job->part == PARE_JOB_SMALLER || job->fallback) /* it stays; or it was looked at */
         return PARE_OK;
     if (plan->settled.replaces && !pare_path_is_file(journal))
@@ -168,14 +154,13 @@ static pare_status take_fallback(const pare_jobs *b, const pare_job *job, attemp
     pare_fallback_size *size;
     pare_job next;
     uint64_t memory = at->memory, disk = at->disk;
-    size_t first = 0;
     PARE_TRY(pare_plan_fallback_sizes(b->cx, b->a, job, &r, &size));
     pare_plan_fallback_most(size, r.fallbacks, out->infeasible, &memory, &disk);
-    while (first < r.fallbacks && pare_fallback_infeasible(&size[first]))
-        first++;
-    out->falls_back = out->infeasible && first < r.fallbacks;
-    if (out->falls_back) {
-        PARE_TRY(pare_job_fallback(b->a, job, &r.fallback[first], &next));
+    const pare_fallback_size *const first =
+        out->infeasible ? pare_plan_fallback_first(size, r.fallbacks) : NULL;
+    out->falls_back = first != NULL;
+    if (first) {
+        PARE_TRY(pare_job_fallback(b->a, job, &r.fallback[first - size], &next));
         next.plan_only = true;
         next.restart = job->restart;
         PARE_TRY(plan_attempt(b, &next, at));
@@ -261,7 +246,8 @@ static pare_status plan_job(const pare_jobs *b, pare_batch_plan_row *out, bool t
                           .strict = b->opts->strict,
                           .ram_limit = b->opts->ram_limit / b->at_once,
                           .beside_bytes = b->cx->live_bytes - b->before_bytes,
-                          .plan_only = true};
+                          .plan_only = true,
+                          .looked = b->looked};
     pare_chain chain;
     PARE_TRY(pare_chain_make(b->cx, b->a, &job, &chain));
     pare_job_left left = {0};
@@ -410,9 +396,11 @@ static bool begins(const pare_jobs *b, const pare_batch_row *r)
 
 pare_status pare_batch_plan_make(pare_jobs *b, pare_batch_plan *out)
 {
+    b->looked = PARE_NEW(b->a, pare_looked, 1);
     *out = (pare_batch_plan){.row = PARE_NEW(b->a, pare_batch_plan_row, b->rows)};
-    if (!out->row)
+    if (!out->row || !b->looked)
         return PARE_ENOMEM;
+    b->looked->a = b->a;
     for (size_t i = 0; i < b->rows; i++) {
         const pare_batch_row *const r = &b->row[i];
         out->row[i] = (pare_batch_plan_row){

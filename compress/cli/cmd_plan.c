@@ -4,6 +4,7 @@
 #include "compress/budget/budget.h"
 #include "compress/cli/job_options.h"
 #include "compress/cli/plan_print.h"
+#include "compress/output/owned_files.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/plan/recipe_home.h"
@@ -54,72 +55,137 @@ static void print_part(const pare_plan *p)
         (void)printf("\nsecond of two jobs: on the smaller checkpoint\n\n");
 }
 
-/* Work of another recipe in the place of the output. What a search, or a fallback, left may be of
- * settings that the recipe does not name. */
-static pare_status look_at_work(pare_cli *cli, const pare_job *job, pare_plan *plan)
+/* How compress would end, as far as a plan tells. */
+typedef struct plan_end {
+    pare_status refused; /* what lies there, in this way; */
+    bool at_once;        /* before it looks at bytes */
+    bool infeasible;     /* it writes nothing for certain, and no fallback can */
+} plan_end;
+
+/* Of the jobs of a recipe. */
+typedef struct plans {
+    pare_chain chain;
+    pare_plan plan[2];
+    pare_plan_estimate time[2];
+    plan_end end[2];
+    pare_fallback_size *size; /* of the last, which alone has fallbacks */
+} plans;
+
+/* What compress would refuse of what lies there: exports; then something in the place of the work
+ * that pare does not touch; then work of another recipe. What a search, or a fallback, left may be
+ * of settings that the recipe does not name. */
+static pare_status check_places(pare_cli *cli, const pare_job *job, const pare_plan *plan,
+                                plan_end *end)
 {
+    const pare_output_place *const place = &plan->place;
+    pare_owned_state state;
     bool searches;
+    const pare_status s = pare_plan_export_taken(&cli->cx, plan);
+    end->at_once = s == PARE_EEXISTS;
+    PARE_TRY(s);
+    PARE_TRY(pare_owned_partial(&cli->cx, &cli->arena, place->partial, place->kind, &state));
     PARE_TRY(pare_budget_asked(&cli->cx, &cli->arena, job, &searches));
     if (job->restart || searches || plan->recipe.fallbacks)
         return PARE_OK;
-    const pare_status s =
-        pare_unfinished_check(&cli->cx, &cli->arena, plan->place.partial, &plan->recipe);
+    return pare_unfinished_check(&cli->cx, &cli->arena, place->partial, &plan->recipe);
+}
+
+static pare_status look_at_places(pare_cli *cli, const pare_job *job, pare_plan *plan,
+                                  plan_end *end)
+{
+    const pare_status s = check_places(cli, job, plan, end);
     if (s != PARE_EEXISTS && s != PARE_ENOTSUP)
         return s;
+    end->refused = s;
     plan->refused = pare_arena_text(&cli->arena, cli->cx.what, strlen(cli->cx.what));
     pare_ctx_clear(&cli->cx);
     return plan->refused ? PARE_OK : PARE_ENOMEM;
 }
 
-/* The job may come to any of them. */
-static pare_status add_fallbacks(pare_cli *cli, pare_plan *plan, const pare_fallback_size *size)
+/* What the last job may come to. The time is of the first attempt that runs. */
+static pare_status take_fallbacks(pare_cli *cli, plans *p, size_t last)
 {
-    pare_settled *const settled = &plan->settled;
+    const pare_job *const job = &p->chain.job[last];
+    const pare_recipe *const r = &p->plan[last].recipe;
+    pare_settled *const settled = &p->plan[last].settled;
+    const pare_fallback_size *first = NULL;
     pare_gate verdict;
-    PARE_TRY(pare_gate_of_bytes(&cli->arena, &plan->recipe, settled->packed_bytes, &verdict));
-    const bool infeasible =
-        verdict.kind == PARE_GATE_INFEASIBLE && !pare_plan_known_once(plan); /* nobody runs it */
-    pare_plan_fallback_most(size, plan->recipe.fallbacks, infeasible,
-                            &settled->memory.anonymous_bytes, &settled->disk_bytes);
+    PARE_TRY(pare_plan_fallback_sizes(&cli->cx, &cli->arena, job, r, &p->size));
+    PARE_TRY(pare_gate_of_bytes(&cli->arena, r, settled->packed_bytes, &verdict));
+    const bool infeasible = verdict.kind == PARE_GATE_INFEASIBLE &&
+                            !pare_plan_known_once(&p->plan[last]); /* nobody runs it */
+    pare_plan_fallback_most(p->size, r->fallbacks, infeasible, &settled->memory.anonymous_bytes,
+                            &settled->disk_bytes);
+    if (infeasible)
+        first = pare_plan_fallback_first(p->size, r->fallbacks);
+    p->end[last].infeasible = infeasible && !first;
+    return first ? pare_plan_fallback_time(&cli->cx, job, &r->fallback[first - p->size],
+                                           &p->time[last])
+                 : pare_plan_time(&cli->cx, &p->plan[last], &p->time[last]);
+}
+
+/* As the first of the jobs that would not be done. An export in the way is found before files are
+ * larger than is required, and other work after that. */
+static pare_status end_as_run(pare_cli *cli, const plans *p)
+{
+    for (size_t i = 0; i < p->chain.jobs; i++) {
+        const plan_end *const end = &p->end[i];
+        if (end->infeasible && !end->at_once) {
+            cli->refused = true;
+            return PARE_OK;
+        }
+        if (end->refused != PARE_OK)
+            return pare_fail(&cli->cx, end->refused, "compress would refuse: %s",
+                             p->plan[i].refused);
+    }
+    return PARE_OK;
+}
+
+/* In turn: what the first leaves counts for the second. */
+static pare_status make_plans(pare_cli *cli, plans *p)
+{
+    const size_t last = p->chain.jobs - 1;
+    for (size_t i = 0; i < p->chain.jobs; i++) {
+        const pare_job *const job = &p->chain.job[i];
+        PARE_TRY(pare_plan_make(&cli->cx, &cli->arena, job, &p->plan[i]));
+        PARE_TRY(look_at_places(cli, job, &p->plan[i], &p->end[i]));
+        if (i == last)
+            break;
+        PARE_TRY(pare_plan_time(&cli->cx, &p->plan[i], &p->time[i]));
+        p->chain.job[i + 1].left = pare_plan_leaves(&p->plan[i]);
+    }
+    return take_fallbacks(cli, p, last);
+}
+
+static pare_status print_plans(pare_cli *cli, const plans *p, bool all)
+{
+    if (cli->json)
+        return pare__plan_print_json(cli, p->plan, p->time, p->chain.jobs, p->size);
+    for (size_t i = 0; i < p->chain.jobs; i++) {
+        print_part(&p->plan[i]);
+        PARE_TRY(pare__plan_print_text(&cli->arena, &p->plan[i], &p->time[i], p->size, all));
+    }
     return PARE_OK;
 }
 
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
 {
     pare_job job;
-    pare_chain chain;
-    pare_plan plan[2] = {{0}};
-    pare_plan_estimate time[2];
-    pare_fallback_size *size = NULL; /* of the last, which alone has fallbacks */
+    plans p = {.size = NULL};
     PARE_TRY(pare_job_device(cli, args));
     PARE_TRY(pare_job_read(cli, args, &job));
     job.strict = pare_args_given(args, "strict");
     job.plan_only = true;
     PARE_TRY(pare_recipe_go_home(&cli->cx, &cli->arena, &job));
     PARE_TRY(pare_cli_threads(cli, args));
-    pare_status s = pare_chain_make(&cli->cx, &cli->arena, &job, &chain);
-    for (size_t i = 0; i < chain.jobs && s == PARE_OK; i++) {
-        s = pare_plan_make(&cli->cx, &cli->arena, &chain.job[i], &plan[i]);
-        if (s == PARE_OK)
-            s = look_at_work(cli, &chain.job[i], &plan[i]);
-        if (s == PARE_OK)
-            s = pare_plan_time(&cli->cx, &plan[i], &time[i]);
-        if (s == PARE_OK && i + 1 < chain.jobs)
-            chain.job[i + 1].left = pare_plan_leaves(&plan[i]);
-    }
+    pare_status s = pare_chain_make(&cli->cx, &cli->arena, &job, &p.chain);
     if (s == PARE_OK)
-        s = pare_plan_fallback_sizes(&cli->cx, &cli->arena, &chain.job[chain.jobs - 1],
-                                     &plan[chain.jobs - 1].recipe, &size);
+        s = make_plans(cli, &p);
     if (s == PARE_OK)
-        s = add_fallbacks(cli, &plan[chain.jobs - 1], size);
-    if (s == PARE_OK && cli->json)
-        s = pare__plan_print_json(cli, plan, time, chain.jobs, size);
-    for (size_t i = 0; i < chain.jobs && s == PARE_OK && !cli->json; i++) {
-        print_part(&plan[i]);
-        s = pare__plan_print_text(&cli->arena, &plan[i], &time[i], size,
-                                  pare_args_given(args, "all"));
-    }
-    pare_plan_close(&plan[1]);
-    pare_plan_close(&plan[0]);
+        s = print_plans(cli, &p, pare_args_given(args, "all"));
+    if (s == PARE_OK)
+        s = end_as_run(cli, &p);
+    pare_plan_close(&p.plan[1]);
+    pare_plan_close(&p.plan[0]);
     return s;
 }

@@ -340,7 +340,11 @@ const pare_command pare_commands[] = {
      "The\n"
      "bytes of the packed files are exact. plan tokenizes a text that may be too short, and items "
      "of\n"
-     "multiple choice, so it refuses what compress would.",
+     "multiple choice, so it refuses what compress would. Of what lies in the place of the output, "
+     "it\n"
+     "says what compress would refuse; it ends with the exit code of compress then (2), and where "
+     "the\n"
+     "files would be INFEASIBLE (6).",
      "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
     {"batch", "JOBS", 1, 1, "run one recipe with many settings, and compare what comes of them",
      "JOBS is a YAML file; \"pare help jobs\" has its keys. OUTPUT gets NAME.yaml, NAME.log and "

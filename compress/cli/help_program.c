@@ -287,7 +287,8 @@ static const struct {
     {PARE_EXIT_RESOURCES, "not enough memory or disk, limits of the shell included"},
     {PARE_EXIT_VERDICT,
      "done, and the result does not keep to what its recipe requires, or nothing "
-     "was done because it cannot: the verdict is not ACCEPT (pare help "
+     "was done because it cannot, or plan says that it cannot: the verdict is not ACCEPT (pare "
+     "help "
      "require)"},
     {PARE_BATCH_OTHER, "of a job of a batch (pare --of-batch compress) in place of 2, where the "
                        "output belongs to another job, and --restart replaces it"},

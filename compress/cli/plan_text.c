@@ -218,8 +218,9 @@ static void print_exports(const pare_plan *p)
                      (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
                      pare__plan_exports_exact(p) ? ", exact" : "",
                      !p->settled.export[i].taken ? ""
-                     : p->settled.finished       ? "   (exists)"
-                                                 : "   (exists; compress will ask for --restart)");
+                     : p->settled.finished || p->job->restart
+                         ? "   (exists)"
+                         : "   (exists; compress will ask for --restart)");
         (void)printf("%-17s linears: ", "");
         for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++) {
             if (r->count[f])
@@ -275,13 +276,16 @@ static void print_memory(const pare_plan *p)
 }
 
 /* From the least to the most, and on a second line the shares of the phases that take most. */
-static void print_time(const pare_plan_estimate *t)
+static void print_time(const pare_plan_estimate *t, const pare_fallback_size *size, size_t count)
 {
     enum { MOST = 5 };
     char least[PARE_UNIT_TEXT], text[PARE_UNIT_TEXT];
     bool named[PARE_PLAN_PHASES] = {false};
     (void)printf("%-17s about %s to %s on this machine", "time",
                  pare_units_seconds(t->least, least), pare_units_seconds(t->most, text));
+    for (size_t i = 0; i < count; i++)
+        if (size[i].first)
+            (void)printf(", of fallback %zu, which runs in place of the recipe", i + 1);
     if (t->load)
         (void)printf(", which is busy: %llu task%s of others on %llu CPU%s;\n%-17s the smaller "
                      "time is without them",
@@ -412,7 +416,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     print_exports(p);
     print_memory(p);
     print_disk(p);
-    print_time(time);
+    print_time(time, size, p->recipe.fallbacks);
     print_cautions(p);
     return PARE_OK;
 }

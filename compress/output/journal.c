@@ -90,7 +90,8 @@ pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const unsigned char 
 typedef struct difference {
     char text[DIFFERENCE_CAP];
     size_t used;
-    size_t more; /* that did not fit */
+    size_t more;   /* that did not fit */
+    bool one_uses; /* of both jobs just one looks at the calibration */
 } difference;
 
 __attribute__((format(printf, 2, 3))) static void add(difference *d, const char *format, ...)
@@ -157,6 +158,23 @@ static void tell_recipe(difference *d, const pare_json *old, const pare_json *no
             is);
 }
 
+static bool uses_tokens(const pare_json *doc)
+{
+    const char *const tokens = pare_json_text(pare_json_get(doc, PARE_JOURNAL_TOKENS), NULL);
+    return tokens && strcmp(tokens, PARE_JOURNAL_UNUSED) != 0;
+}
+
+/* Tokens that differ, or are of no use to one of them. */
+static void tell_tokens(difference *d, const char *was, const char *is)
+{
+    if (was && strcmp(was, PARE_JOURNAL_UNUSED) == 0)
+        add(d, "it uses no calibration, which this one does");
+    else if (is && strcmp(is, PARE_JOURNAL_UNUSED) == 0)
+        add(d, "it uses the calibration, which this one does not");
+    else
+        add(d, "it has other %s", PARE_JOURNAL_TOKENS);
+}
+
 static void tell(difference *d, const char *key, const pare_json *old, const pare_json *now)
 {
     size_t len;
@@ -167,8 +185,10 @@ static void tell(difference *d, const char *key, const pare_json *old, const par
         return; /* it went away, and nothing else is in its place */
     if (strncmp(key, PARE_JOURNAL_RECIPE, strlen(PARE_JOURNAL_RECIPE)) == 0)
         return; /* tell_recipe does */
+    if (strcmp(key, PARE_JOURNAL_PRECISION) == 0 && d->one_uses)
+        return; /* the other has none */
     if (strcmp(key, PARE_JOURNAL_TOKENS) == 0)
-        add(d, "it has other %s", PARE_JOURNAL_TOKENS);
+        tell_tokens(d, was, is);
     else if (was && is && strncmp(key, PARE_JOURNAL_FILE, strlen(PARE_JOURNAL_FILE)) == 0)
         add(d, "it has other bytes in the model's %.*s", (int)strcspn(is, " "), is);
     else
@@ -191,7 +211,7 @@ static pare_status fail_other(pare_ctx *cx, const char *path, const difference *
 static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
                           const pare_json *now, const char *without)
 {
-    difference d = {.used = 0};
+    difference d = {.one_uses = uses_tokens(old) != uses_tokens(now)};
     const char *const had = pare_json_text(pare_json_get(old, "format"), NULL);
     const char *const has = pare_json_text(pare_json_get(now, "format"), NULL);
     if (had && has && strtol(had, NULL, 10) > strtol(has, NULL, 10))

@@ -21,9 +21,11 @@
 #define PARE_JOURNAL_STATISTICS "statistics xxh3" /* of the file that has them */
 #define PARE_JOURNAL_REPLACES   "replaces" /* of the fingerprint: what output the run may replace */
 #define PARE_JOURNAL_NO_OUTPUT  "nothing"  /* its value when there is none */
-#define PARE_JOURNAL_TOKENS     "calibration tokens" /* SHA-256 of the ids */
-#define PARE_JOURNAL_FILE       "model file "        /* with a number: name and XXH3 */
-#define PARE_JOURNAL_RECIPE     "recipe line "       /* with a number, of the normalized recipe */
+#define PARE_JOURNAL_TOKENS     "calibration tokens" /* SHA-256 of the ids, or */
+#define PARE_JOURNAL_UNUSED     "not used"
+#define PARE_JOURNAL_PRECISION  "precision"   /* of products of the calibration, where it is used */
+#define PARE_JOURNAL_FILE       "model file " /* with a number: name and XXH3 */
+#define PARE_JOURNAL_RECIPE     "recipe line " /* with a number, of the normalized recipe */
 
 typedef struct pare_journal_record {
     const unsigned char *payload;

@@ -44,6 +44,34 @@ void pare_plan_fallback_most(const pare_fallback_size *size, size_t count, bool 
     }
 }
 
+pare_fallback_size *pare_plan_fallback_first(pare_fallback_size *size, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!pare_fallback_infeasible(&size[i])) {
+            size[i].first = true;
+            return &size[i];
+        }
+    return NULL;
+}
+
+pare_status pare_plan_fallback_time(pare_ctx *cx, const pare_job *job, const pare_texts *fallback,
+                                    pare_plan_estimate *out)
+{
+    pare_arena scratch = {.cx = cx};
+    pare_job attempt;
+    pare_plan plan = {0};
+    pare_status s = pare_job_fallback(&scratch, job, fallback, &attempt);
+    if (s == PARE_OK) {
+        attempt.plan_only = true;
+        s = pare_plan_make(cx, &scratch, &attempt, &plan);
+    }
+    if (s == PARE_OK)
+        s = pare_plan_time(cx, &plan, out);
+    pare_plan_close(&plan);
+    pare_arena_release(&scratch);
+    return s;
+}
+
 static pare_status fail_fallback(pare_ctx *cx, pare_status s, const pare_recipe *r, size_t i)
 {
     (void)pare_fail_context(cx, s, "fallback %zu of %zu", i + 1, r->fallbacks);

@@ -5,6 +5,7 @@
 
 #include "compress/output/output.h"
 #include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_walks.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 
@@ -228,6 +229,21 @@ pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, const pare_pla
         if (s != PARE_OK)
             return refuse(cx, plan->recipe.export[i].path.place, s);
     }
+    return PARE_OK;
+}
+
+pare_status pare_plan_export_taken(pare_ctx *cx, const pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->exports && !plan->settled.finished; i++)
+        if (plan->settled.export[i].taken)
+            return refuse(
+                cx, plan->recipe.export[i].path.place,
+                pare_fail(cx, PARE_EEXISTS,
+                          plan->job->restart
+                              ? "%s: exists, and is no export of pare; move it away, or give "
+                                "another path"
+                              : "%s: exists; --restart replaces it if it is an export",
+                          plan->export[i].path));
     return PARE_OK;
 }
 

@@ -32,7 +32,8 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     bool plan_only;        /* the plan is all that is wanted: a finished output is no obstacle, */
     bool unlimited;        /* nor is too little memory or disk */
     bool look_only; /* what the job would find in its place is wanted (compress/run/run_look.h) */
-    bool fallback;  /* its last settings are those of one of the recipe's fallbacks */
+    struct pare_looked *looked; /* with it: what other looks have read; or NULL */
+    bool fallback;              /* its last settings are those of one of the recipe's fallbacks */
     bool stand_in; /* the model is the whole one, in place of a smaller one that is not there yet */
     pare_job_left left; /* of the first job of a chain, in the second */
 } pare_job;

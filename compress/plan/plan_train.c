@@ -110,26 +110,6 @@ static pare_status check_windows(pare_ctx *cx, const pare_plan *plan)
                             name_of(plan), windows, samples, samples);
 }
 
-/* Whether a matrix is stored as a tensor of floats, which what is trained of it can replace. */
-static bool is_tensor(const pare_plan *plan, const pare_linear *w)
-{
-    const pare_checkpoint *const ck = &plan->checkpoint;
-    bool is = false;
-    for (size_t i = 0; i < ck->tensors; i++)
-        is |= ck->tensor[i].data == w->data;
-    return is && (w->dtype == PARE_F32 || w->dtype == PARE_F16 || w->dtype == PARE_BF16);
-}
-
-static bool replaces_outside(const pare_plan *plan)
-{
-    bool does = true;
-    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
-        const pare_leaf leaf = pare_plan_outside(plan, &plan->model, i);
-        does &= !leaf.linear || is_tensor(plan, leaf.linear);
-    }
-    return does;
-}
-
 /* What of the model does not, or NULL. */
 static const char *model_fault(const pare_plan *plan)
 {
@@ -137,12 +117,13 @@ static const char *model_fault(const pare_plan *plan)
     bool packed = m->head.bits > 0;
     for (size_t i = 0; i < pare_plan_slots(plan); i++)
         packed |= pare_plan_at(plan, i)->bits > 0;
-    if (packed)
-        return "the model is quantized already, and pare does not take gradients through packed "
-               "weights; take a checkpoint of floats";
-    return replaces_outside(plan) ? NULL
-                                  : "embeddings: true trains embeddings and a head that are stored "
-                                    "as F32, F16 or BF16, and these are not; leave it out";
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_leaf leaf = pare_plan_outside(plan, m, i);
+        packed |= leaf.linear && leaf.linear->bits > 0;
+    }
+    return packed ? "the model is quantized already, and pare does not take gradients through "
+                    "packed weights; take a checkpoint of floats"
+                  : NULL;
 }
 
 /* Codes that are not trained. */

@@ -126,8 +126,7 @@ static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
                                   char difference[DIFFERENCE])
 {
     const pare_json *const was = pare_json_get(manifest, "inputs");
-    PARE_TRY(pare__run_hash_inputs(run));
-    PARE_TRY(pare__run_inputs_hashed(run));
+    PARE_TRY(pare__run_digest_inputs(run));
     if (pare_json_count(was) != run->files.inputs)
         (void)snprintf(difference, DIFFERENCE, "it was made of %zu file%s, the model has %zu",
                        pare_json_count(was), pare_plural(pare_json_count(was)), run->files.inputs);

@@ -210,14 +210,15 @@ pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char
         (void)snprintf(value, sizeof value, "%s xxh3 %s", run->files.input[i].file, hex);
         pare_json_put_text(w, key, value);
     }
-    pare_json_put_text(w, PARE_JOURNAL_TOKENS, plan->calibrated ? run->data.sha256 : "not used");
+    pare_json_put_text(w, PARE_JOURNAL_TOKENS,
+                       plan->calibrated ? run->data.sha256 : PARE_JOURNAL_UNUSED);
     if (run->kept.hashed) {
         pare_xxh3_text(run->kept.xxh3, hex);
         pare_json_put_text(w, PARE_JOURNAL_STATISTICS, hex);
     }
     put_recipe(run, recipe, w);
     if (plan->calibrated)
-        pare_json_put_text(w, "precision", pare_plan_precision(plan));
+        pare_json_put_text(w, PARE_JOURNAL_PRECISION, pare_plan_precision(plan));
     PARE_TRY(put_replaced(run, w));
     pare_json_close(w);
     return pare_json_writer_finish(w, text, &len);

@@ -10,6 +10,7 @@
 #include "compress/output/inputs.h"
 #include "compress/output/inventory.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_look.h"
 #include "compress/run/run_original.h"
 #include "formats/checksums.h"
 
@@ -117,15 +118,67 @@ static pare_status list_inputs(pare_run *run)
     return original == &run->checkpoint ? PARE_OK : list_files(run, original);
 }
 
-pare_status pare__run_hash_inputs(pare_run *run)
+/* Of those that are listed. */
+static pare_status hash_inputs(pare_run *run)
 {
-    PARE_TRY(list_inputs(run));
     PARE_TRY(pare_hashing_begin(run->cx, run->hash.input_file, run->files.inputs,
                                 run->hash.input_sha256, run->hash.input_hashed, &run->hash.input));
     for (size_t i = 0; i < run->files.inputs; i++)
         pare_hashing_ready(run->hash.input, i, run->files.input[i].bytes);
     return pare_xxh3_files(run->cx, "reading the model", run->hash.input_file, run->files.inputs,
                            run->hash.input_xxh3);
+}
+
+pare_status pare__run_hash_inputs(pare_run *run)
+{
+    PARE_TRY(list_inputs(run));
+    return hash_inputs(run);
+}
+
+static const pare_looked_file *find_looked(const pare_looked *looked, const pare_file *f)
+{
+    const pare_looked_file *x = looked->first;
+    while (x && (strcmp(x->path, f->path) != 0 || memcmp(&x->stamp, &f->stamp, sizeof x->stamp)))
+        x = x->next;
+    return x;
+}
+
+/* Whether all files have been read. */
+static bool take_looked(pare_run *run, const pare_looked *looked)
+{
+    for (size_t i = 0; i < run->files.inputs; i++) {
+        const pare_looked_file *const x = find_looked(looked, &run->hash.input_file[i]);
+        if (!x)
+            return false;
+        memcpy(run->files.input[i].sha256, x->sha256, sizeof x->sha256);
+    }
+    return true;
+}
+
+static pare_status keep_looked(const pare_run *run, pare_looked *looked)
+{
+    for (size_t i = 0; i < run->files.inputs; i++) {
+        const pare_file *const f = &run->hash.input_file[i];
+        pare_looked_file *const x = PARE_NEW(looked->a, pare_looked_file, 1);
+        const char *const path = pare_arena_text(looked->a, f->path, strlen(f->path));
+        if (!x || !path)
+            return PARE_ENOMEM;
+        *x = (pare_looked_file){.path = path, .stamp = f->stamp, .next = looked->first};
+        memcpy(x->sha256, run->files.input[i].sha256, sizeof x->sha256);
+        looked->first = x;
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_digest_inputs(pare_run *run)
+{
+    pare_looked *const looked = run->plan->job->looked;
+    PARE_TRY(list_inputs(run));
+    if (looked && take_looked(run, looked))
+        return PARE_OK;
+    PARE_TRY(hash_inputs(run));
+    PARE_TRY(pare__run_inputs_hashed(run));
+    return looked ? keep_looked(run, looked) : PARE_OK;
 }
 
 pare_status pare__run_inputs_watched(pare_run *run)

@@ -4,6 +4,7 @@
 
 #include "compress/plan/plan.h"
 #include "compress/report/gate.h"
+#include "formats/sha256.h"
 
 typedef struct pare_look {
     bool finished;            /* an output is there and stays; else only `memory` is filled */
@@ -15,17 +16,34 @@ typedef struct pare_look {
     uint64_t memory;          /* bytes that the job allocates at most */
 } pare_look;
 
+/* Files of models that looks have read: the next one takes their SHA-256 from there, unless they
+ * have other stamps now. */
+typedef struct pare_looked_file {
+    const char *path;
+    pare_file_stamp stamp;
+    char sha256[PARE_SHA256_HEX];
+    struct pare_looked_file *next;
+} pare_looked_file;
+typedef struct pare_looked {
+    pare_arena *a; /* that of all looks */
+    pare_looked_file *first;
+} pare_looked;
+
 /* Holds what is there against the job, as pare_compress does before it leaves the output as it is
  * and makes the exports that are missing: recipe, sizes of the files, model, texts, places of
- * exports; reads the model once, but with `places_only` nothing but the last of these. Not for a
- * job with `restart`, a search, or the first of two. Writes nothing, and takes no lock. The
- * statuses of pare_plan_make, and PARE_EEXISTS with what differs. */
+ * exports; reads the model once, unless job->looked has it, but with `places_only` nothing but the
+ * last of these. Not for a job with `restart`, a search, or the first of two. Writes nothing, and
+ * takes no lock. The statuses of pare_plan_make, and PARE_EEXISTS with what differs. */
 PARE_CHECKED pare_status pare_look_at(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                       bool places_only, pare_look *out);
 
+typedef struct pare_run pare_run; /* compress/run/run_internal.h */
+
+/* SHA-256 of the model: run->files.input. */
+PARE_CHECKED pare_status pare__run_digest_inputs(pare_run *run);
+
 /* Of pare__run_again (run_internal.h) what only looks. *other: that is why it failed;
  * *texts_unknown: nobody noted on which texts the output was evaluated. */
-typedef struct pare_run pare_run;
 PARE_CHECKED pare_status pare__run_again_check(pare_run *run, bool *other, bool *texts_unknown);
 
 #endif

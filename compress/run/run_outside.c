@@ -64,15 +64,16 @@ void pare__outside_source(pare_run *run)
         m->head = pare_tied_head(m);
 }
 
-/* The leaf of the model that a tensor is, by where it lies; PARE_MODEL_LEAVES: none that is
- * trained.
- */
+/* The leaf of the model that a tensor is, by its name: the model has a copy of what lies at an odd
+ * place of its file. PARE_MODEL_LEAVES: none that is trained. */
 static size_t leaf_of(const pare_run *run, const pare_tensor *t)
 {
     size_t i = 0;
     while (t && i < PARE_MODEL_LEAVES) {
         const pare_leaf leaf = pare_plan_outside(run->plan, &run->model, i);
-        if (leaf.linear && leaf.linear->data == t->data)
+        const size_t len = leaf.linear ? strlen(leaf.name) : 0;
+        if (len && strncmp(t->name, leaf.name, len) == 0 &&
+            strcmp(t->name + len, pare_leaf_suffix(&leaf)) == 0)
             break;
         i++;
     }

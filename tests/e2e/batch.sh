@@ -1,11 +1,7 @@
 #!/bin/sh
 # pare batch as users run it: batch.sh PARE DEMO
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
+. "$(dirname "$0")/begin.sh"
 . "$here/batch_checks.sh"
 . "$here/blocks.sh"
 

@@ -1,11 +1,4 @@
-# What tests of pare batch share: . batch_checks.sh, with $pare set, in a folder of their own.
-
-script=$(basename "$0")
-
-fail() {
-    echo "$script: $*" >&2
-    exit 1
-}
+# What tests of pare batch share: . batch_checks.sh, behind begin.sh.
 
 # run CODE ARGUMENT...: pare batch ends with that code
 run() {
@@ -13,6 +6,18 @@ run() {
     shift
     "$pare" batch "$@" >out.log 2>err.log || code=$?
     [ "$code" = "$want" ] || fail "batch $*: exit $code, not $want: $(cat out.log err.log)"
+}
+
+# says PATTERN: the summary, or the error, has such a line; never: none has
+says() { grep -q -- "$1" out.log err.log || fail "no \"$1\": $(cat out.log err.log)"; }
+never() { if grep -q -- "$1" out.log err.log; then fail "\"$1\": $(cat out.log err.log)"; fi; }
+
+# plans CODE ARGUMENT...: pare plan ends with that code
+plans() {
+    want=$1 code=0
+    shift
+    "$pare" plan "$@" >out.log 2>err.log || code=$?
+    [ "$code" = "$want" ] || fail "plan $*: exit $code, not $want: $(cat out.log err.log)"
 }
 
 # waits PID...: until none of the processes runs; who was killed may write to a disk to its end first

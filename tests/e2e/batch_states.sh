@@ -1,15 +1,8 @@
 #!/bin/sh
 # What pare batch says of jobs whose outputs are not as it left them: batch_states.sh PARE DEMO
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2") here=$(realpath "$(dirname "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
+. "$(dirname "$0")/begin.sh"
 . "$here/batch_checks.sh"
-
-# says PATTERN: the summary, or the error, has such a line
-says() { grep -q -- "$1" out.log err.log || fail "no \"$1\": $(cat out.log err.log)"; }
 
 head -c 3000 $demo/evaluation.txt >text
 cat >base.yaml <<END

@@ -1,15 +1,7 @@
 #!/bin/sh
 # pare eval --draft as users run it: draft.sh PARE DEMO
 set -eu
-pare=$(realpath "$1") demo=$(realpath "$2")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "draft.sh: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.sh"
 
 # figure KEY: of the draft
 figure() { sed -n '/"draft": {/,/}/p' eval.json | sed -n "s/^ *\"$1\": *\([-0-9.e+]*\),*\$/\1/p"; }

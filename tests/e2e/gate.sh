@@ -236,10 +236,38 @@ recipe huge 'bytes: "<= 1MiB"'
 run 6 huge
 says out "verdict           INFEASIBLE: bytes <= 1MiB is not kept"
 [ ! -e huge ] && [ ! -e huge.partial ] || fail "something was written"
-"$pare" plan huge.yaml > out
+# planned CODE COMMAND...: a plan ends with the exit code of the job
+planned() {
+    wanted=$1 code=0
+    shift
+    "$pare" "$@" > out 2> err || code=$?
+    [ "$code" = "$wanted" ] || fail "$*: exit code $code, not $wanted"
+}
+planned 6 plan huge.yaml
 says out "INFEASIBLE"
-"$pare" plan huge.yaml --format json > out
+planned 6 compress huge.yaml --dry-run
+planned 6 plan huge.yaml --format json
 says out '"feasible": false'
+[ "$(tail -n 1 out)" = "}" ] || fail "no whole object"
+planned 6 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.bits: 2}]'
+planned 0 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.bits: 2}]' --set 'require={bytes: <= 3500KiB}'
+planned 0 plan huge.yaml --set 'require={bytes: <= 9MiB}'
+
+# The time is of the fallback that runs, if it is certain that the recipe itself does not.
+recipe slow 'bytes: "<= 4500KiB"' 'fallback: [{passes.0.gptq.bits: 8, seed: 1}, {passes.0.gptq.bits: 3, calibration.samples: 2}]' \
+    "calibration: {text: $demo/calibration.txt, samples: 96, window: 128}"
+sed -i 's/rtn: {bits: 3/gptq: {bits: 8/' slow.yaml
+# calibrating OPTION...: milliseconds of that phase in a plan
+calibrating() {
+    planned 0 plan slow.yaml --format json "$@"
+    sed -n '/"phases"/,/]/p' out | grep -A 1 '"calibration"' | awk '/"seconds"/ { print int(1000 * ($2 + 0)) }'
+}
+falls=$(calibrating) whole=$(calibrating --set passes.0.gptq.bits=4)
+[ "$falls" -lt $((whole / 4)) ] || fail "the time of what does not run: $falls of $whole ms"
+planned 0 plan slow.yaml
+says out "^time .*, of fallback 2, which runs in place of the recipe"
+planned 0 plan slow.yaml --set passes.0.gptq.bits=4
+if grep -q "in place of the recipe" out; then fail "$(cat out)"; fi
 
 # --- too good to be true: trained on the text that it is evaluated on
 head -c 2500 text > few

@@ -66,6 +66,9 @@ static const struct {
     {HEAD "include:\n  - {name: b, bits: 3, after: a}\n  - {name: a, bits: 2}\n", "b a "},
     {HEAD "include: [{bits: 3}]\n", "bits3 "},
     {HEAD "include: [{nan: clamp}]\n", "nan-clamp "},
+    {HEAD "matrix: {method: [[rotate, gptq]], recipe.seed: [1], passes.0.rotate.seed: [2]}\n",
+     "rotate-gptq-recipe.seed1-passes.0.rotate.seed2 "},
+    {HEAD "matrix: {method: [gptq], seed: [1, 2]}\n", "gptq-seed1 gptq-seed2 "},
     {HEAD "models: [a/mod\u00e8le-\u00e9t\u00e9, \u6a21\u578b, \u6a21\u677f, my model]\n",
      "mod-ce84ba-le-t a28aea db9a88 my-model "},
 };
@@ -197,6 +200,16 @@ static const struct {
     {HEAD "include: [{bits: 3, output: a}]\n", "b.yaml:3:21: \"output\" is not varied"},
     {HEAD "matrix: {bits: [3], passes.0.gptq.bits: [8]}\n",
      "b.yaml:3:42: \"passes.0.gptq.bits\" sets what \"bits\" does, too"},
+    {HEAD "matrix: {method: [gptq, [rotate, gptq]], seed: [1]}\n",
+     "b.yaml:3:42: \"seed\" is a key of the recipe and a parameter of rotate; write recipe.seed "
+     "for "
+     "the key, passes.0.rotate.seed for the parameter"},
+    {HEAD "include: [{method: [gptq, distill], embeddings: true}]\n",
+     "b.yaml:3:37: \"embeddings\" is a key of the recipe and a parameter of distill; write "
+     "recipe.embeddings for the key, passes.1.distill.embeddings for"},
+    {HEAD "matrix: {recipe.seed: [1], seed: [2]}\n",
+     "b.yaml:3:24: \"recipe.seed\" sets what \"seed\" does, too; leave one out"},
+    {HEAD "matrix: {recipe.output: [a]}\n", "b.yaml:3:10: \"output\" is not varied"},
     {HEAD "matrix: {bits: [3, 9]}\n", "b.yaml:3:20: \"bits\" is \"9\"; it takes"},
     {HEAD "matrix: {bits: [9]}\n", "that is the job \"bits9\""},
     {HEAD "matrix: {bits: [3, 3]}\n", "b.yaml:3:9: two jobs are called \"bits3\""},

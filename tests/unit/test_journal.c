@@ -199,6 +199,34 @@ START_TEST(another_recipe_and_other_data_are_told_in_words)
 }
 END_TEST
 
+/* Where only one of them looks at the calibration, nothing is said of its tokens. */
+START_TEST(a_calibration_that_is_of_no_use_is_not_another_one)
+{
+    static const char used[] = "{\"calibration tokens\": \"12\", \"recipe line 1\": \"a\", "
+                               "\"precision\": \"bf16\"}";
+    static const char idle[] = "{\"calibration tokens\": \"not used\", \"recipe line 1\": \"b\"}";
+    static const char f32[] = "{\"calibration tokens\": \"12\", \"recipe line 1\": \"a\", "
+                              "\"precision\": \"f32\"}";
+    static const struct {
+        const char *was, *is, *says;
+    } row[] = {{used, idle,
+                "this job: it uses the calibration, which this one does not; its recipe says "
+                "\"a\" where this one says \"b\". --"},
+               {idle, used,
+                "this job: it uses no calibration, which this one does; its recipe says \"b\" "
+                "where this one says \"a\". --"},
+               {used, f32, "this job: precision was bf16, is f32. --"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        fixture f;
+        begin(&f);
+        ck_assert_int_eq(open_with(&f, row[i].was), PARE_OK);
+        ck_assert_int_eq(open_with(&f, row[i].is), PARE_EEXISTS);
+        ck_assert_msg(strstr(f.cx.what, row[i].says), "%s does not say %s", f.cx.what, row[i].says);
+        end(&f);
+    }
+}
+END_TEST
+
 START_TEST(lines_that_one_recipe_has_alone_are_named)
 {
     static const char shorter[] = "{\"recipe line 1\": \"a\", \"recipe line 2\": \"z\"}";
@@ -427,6 +455,7 @@ int main(void)
     tcase_add_test(t, another_fingerprint_is_refused_and_each_difference_named);
     tcase_add_test(t, many_differences_end_in_their_number);
     tcase_add_test(t, another_recipe_and_other_data_are_told_in_words);
+    tcase_add_test(t, a_calibration_that_is_of_no_use_is_not_another_one);
     tcase_add_test(t, lines_that_one_recipe_has_alone_are_named);
     tcase_add_test(t, a_fingerprint_that_is_no_json_is_of_another_program);
     tcase_add_test(t, a_journal_is_told_from_other_files_by_its_content);
