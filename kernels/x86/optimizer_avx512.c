@@ -120,7 +120,7 @@ void pare_tree_codes_avx512(uint8_t *codes, const float *x, size_t n, float scal
     for (size_t i = 4; i < 19; i++)
         node[i] = _mm512_loadu_ps(tree + 16 * (i - 3));
     for (size_t i = 0; i < n; i += 16) {
-        const __mmask16 there = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
+        const __mmask16 there = (__mmask16)(n - i < 16 ? (1u << (n - i)) - 1 : 0xffff);
         const __m512 v =
             scale > 0 ? _mm512_div_ps(_mm512_maskz_loadu_ps(there, x + i), s) : _mm512_setzero_ps();
         __m512i at = _mm512_setzero_si512();
