@@ -41,6 +41,13 @@ static void each_group(const rows_job *job, size_t begin, size_t end,
 /* --- forward -----------------------------------------------------------------------------------
  */
 
+static void values_of(const uint8_t *restrict codes, size_t count, float s, uint8_t z,
+                      float *restrict seen)
+{
+    for (size_t j = 0; j < count; j++)
+        seen[j] = pare_grid_value(codes[j], s, z);
+}
+
 static void round_group(const rows_job *job, size_t at, size_t count, size_t group)
 {
     const pare_aware *const t = job->t;
@@ -49,11 +56,8 @@ static void round_group(const rows_job *job, size_t at, size_t count, size_t gro
     const uint8_t z = c->zeros[group];
     const float *const w = t->master->value;
     if (is_uniform(t)) {
-        const uint8_t *const restrict codes = c->codes + at;
-        float *const restrict seen = t->seen + at;
         job->kernels->round_codes(c->codes + at, w + at, count, s, z, t->grid.bits);
-        for (size_t j = 0; j < count; j++)
-            seen[j] = pare_grid_value(codes[j], s, z);
+        values_of(c->codes + at, count, s, z, t->seen + at);
         return;
     }
     for (size_t j = at; j < at + count; j++) {

@@ -8,7 +8,9 @@
  *               where scale[i] is 0, so are step[i] and the gradients of the group.
  *   tree_codes  codes[i] = how many of 255 rising numbers lie below x[i] / scale in floats, or
  * below 0 where scale is not above 0; none below a NaN. They lie in a tree[256] of searches: the
- * middle one in tree[1], those below and above tree[i] from tree[2 i] and tree[2 i + 1]. */
+ * middle one in tree[1], those below and above tree[i] from tree[2 i] and tree[2 i + 1].
+ *
+ * Every level gives the same bytes, but for the bits of a NaN that two NaNs come to. */
 #ifndef PARE_KERNELS_OPTIMIZER_H
 #define PARE_KERNELS_OPTIMIZER_H
 

@@ -227,22 +227,25 @@ static pare_status has(pare_verify_run *v, const char *name, bool *out)
 }
 
 /* The journal of a run that was killed when it exchanged outputs, in the new one or, saying that it
- * is replaced, in the old one, is no fault of the files; the next run of the job removes it. */
-static bool is_left_journal(pare_verify_run *v, const char *name)
+ * is replaced, in the old one, is no fault of the files; nor is the state of a training beside its
+ * journal. The next run of the job removes them. */
+static bool is_left_of_run(pare_verify_run *v, const char *name)
 {
     pare_journal_kind kind;
-    if (strcmp(name, PARE_JOURNAL_NAME) != 0)
+    const bool state = strcmp(name, PARE_TRAINING_STATE) == 0;
+    if (!state && strcmp(name, PARE_JOURNAL_NAME) != 0)
         return false;
     if (pare_journal_look(v->cx, &v->arena, v->path, &kind) == PARE_OK)
-        return kind == PARE_JOURNAL_COMPRESS || kind == PARE_JOURNAL_TRAIN ||
-               kind == PARE_JOURNAL_EXPORT || kind == PARE_JOURNAL_REPLACED;
+        return kind == PARE_JOURNAL_TRAIN ||
+               (!state && (kind == PARE_JOURNAL_COMPRESS || kind == PARE_JOURNAL_EXPORT ||
+                           kind == PARE_JOURNAL_REPLACED));
     pare_ctx_clear(v->cx);
     return false;
 }
 
 static void found_in_sums(void *self, const char *name, const char *what)
 {
-    if (!is_left_journal(self, name))
+    if (!is_left_of_run(self, name))
         pare__verify_found(self, "%s: %s", name, what);
 }
 

@@ -29,7 +29,7 @@ static move move_of(const pare_adamw_move *by)
 
 /* 1 / (sqrt(v) / root + eps), and 0 where `still`; right up to 2^-40 of itself. Instructions give
  * both powers up to 2^-14; with what is missing, h, each takes the terms up to h^2 of its series:
- * 5/16 h^3 < 2^-40.6 is left of one, |h| < 2^-12.9, and h^3 < 2^-41.9 of the other. */
+ * 5/16 h^3 < 2^-40.6 is left of one, |h| < 2^-12.99, and h^3 < 2^-41.9 of the other. */
 PARE_INLINE __m512d inverse_of(__m512d v, __mmask8 still, const move *c)
 {
     const __m512d one = _mm512_set1_pd(1), r = _mm512_rsqrt14_pd(v), s = _mm512_mul_pd(v, r);
@@ -71,7 +71,9 @@ PARE_INLINE bool step_8(__m256 x[3], __m256 g, const move *c)
 void pare_adamw_step_avx512(float *w, float *g, float *m, float *v, size_t n,
                             const pare_adamw_move *by)
 {
-    const bool usual = by->root >= 0x1p-20 && by->root <= 1 && by->eps > 0 && by->eps < 1;
+    /* a step of less than 2^-1022 has an error of its own */
+    const bool usual =
+        by->root >= 0x1p-20 && by->root <= 1 && by->eps > 0 && by->eps < 1 && by->rate >= 0x1p-500;
     const move c = move_of(by);
     const size_t whole = usual ? n / 8 * 8 : 0;
     for (size_t i = 0; i < whole; i += 8) {

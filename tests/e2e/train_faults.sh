@@ -139,6 +139,10 @@ for turn in 1 2 3 4 5 6 7 8 9; do # one that has its name already does not count
 done
 wait $! && fail "a training writes where something was put meanwhile"
 grep -q 'something was put there meanwhile' out.log || fail "$(cat out.log)"
+cp -r taken.partial left # what a kill leaves as soon as the output has its name
+"$pare" verify left >out.log 2>&1 || fail "verify calls left damaged: $(cat out.log)"
+says 'is finished' "$pare" train scratch.yaml --output left --set train.tokens=65536
+[ ! -e left/training.state ] && [ ! -e left/journal ] || fail "left keeps its state"
 rmdir taken
 trains scratch.yaml --output taken --set train.tokens=65536
 grep -q 'continues after step 128 of 128' out.log || fail "begins anew: $(cat out.log)"
