@@ -74,7 +74,7 @@ void pare_help_require(void)
         "              model can be better after training on such text; else look at the data.\n"
         "              Or a part of the original's share is required (\">= 90%%\") and that is 0\n"
         "  INFEASIBLE  the files are larger than bytes allows. pare knows that before it begins,\n"
-        "              and writes nothing\n"
+        "              and writes nothing; a finished output keeps its old verdict\n"
         "\n"
         "With any but ACCEPT the exit code is 6. The artifact is there all the same: its "
         "README.md,\n"

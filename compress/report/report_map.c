@@ -207,8 +207,8 @@ void pare__report_map(pare_text_out *t, const pare_report *r)
     pare__text_put(
         t,
         "<h2>Error by block and projection</h2>\n<p>Relative error of the outputs on the "
-        "calibration data, of the weights for a method that needs no inputs, on a scale of "
-        "logarithms.%s</p>\n",
+        "calibration data, on a scale of logarithms; of the weights behind a training, and for a "
+        "method that needs no inputs.%s</p>\n",
         r->config->experts ? " Columns with * show the expert with the largest." : "");
     scales x = {error_range(r, false), error_range(r, true), false};
     x.both = x.outputs.high >= x.outputs.low && x.weights.high >= x.weights.low;
