@@ -165,12 +165,29 @@ static void print_shortages(const pare_plan *p)
             (void)printf("%-17s %s\n", "note", text);
 }
 
+static void print_asked(const pare_recipe *r)
+{
+    for (size_t i = 0; i < r->evaluations; i++) {
+        const pare_evaluation *const e = &r->evaluation[i];
+        (void)printf("%-17s %s%s%s on %s", i ? "" : "evaluation",
+                     pare_evaluation_kind_name(e->kind), e->task.text ? " " : "",
+                     e->task.text ? e->task.text : "", pare_evaluation_data(e)->text);
+        if (!pare_evaluation_asks(e->kind))
+            (void)printf(", windows of %zu tokens", e->window);
+        if (e->limit)
+            (void)printf(", the first %zu", e->limit);
+        (void)printf("\n");
+    }
+}
+
 static void print_evaluation(const pare_plan *p)
 {
     const size_t windows = p->settled.held_out ? p->settled.held_out : p->held_out;
+    print_asked(&p->recipe);
     if (p->held_out)
-        (void)printf("%-17s perplexity and KL on %s%zu calibration window%s held out", "evaluation",
-                     p->settled.held_out ? "" : "up to ", windows, pare_plural(windows));
+        (void)printf("%-17s perplexity and KL on %s%zu calibration window%s held out",
+                     p->recipe.evaluations ? "" : "evaluation", p->settled.held_out ? "" : "up to ",
+                     windows, pare_plural(windows));
     if (p->held_out && !p->recipe.held_out && !p->recipe.evaluations &&
         p->job->part == PARE_JOB_WHOLE)
         (void)printf(": what is\n%-17s %s is always evaluated, and \"evaluate:\" names nothing", "",

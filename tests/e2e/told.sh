@@ -32,6 +32,11 @@ printf 'pare: 1\nmodel: ../model\noutput: ../out\npasses: [rtn: {group: 32}]\n' 
 does compress first/recipes/job.yaml --output first/made/own --set seed=3
 mv first second
 does plan second/made/own/recipe.yaml
+silent '^evaluation'
+does plan second/made/own/recipe.yaml --set "evaluate=[kl: {text: $demo/evaluation.txt, window: 64, limit: 8}, perplexity: {text: $demo/calibration.txt}]"
+shows '^evaluation  *kl on .*evaluation.txt, windows of 64 tokens, the first 8$'
+shows '^  *perplexity on .*calibration.txt, windows of 256 tokens$'
+does plan second/made/own/recipe.yaml
 shows '^output  *second/made/own/../../recipes/../out$'
 shows 'made with 1 setting beside this recipe'
 does compress second/made/own/recipe.yaml --set seed=3
