@@ -57,6 +57,35 @@ rm -r falls/c
 run 0 jobs.yaml --dry-run --restart
 run 0 jobs.yaml --restart
 
+# What lies there counts where a run would write something, and only there.
+large() { # large REQUIRE: the recipe with that line
+    { cat export.yaml && echo "${1-}"; } | sed 's/b.gguf/f.gguf/' >large.yaml
+}
+# infeasible OPTION...: the dry run and the run end so
+infeasible() {
+    large 'require: {bytes: "<= 1MiB"}'
+    run 6 jobs.yaml --dry-run "$@"
+    says '^f  .*INFEASIBLE'
+    run 6 jobs.yaml "$@"
+}
+printf 'pare: 1\nrecipe: large.yaml\noutput: large\ninclude: [{name: f}]\n' >jobs.yaml
+large
+run 0 jobs.yaml
+mv large/f f
+infeasible
+mkdir large/f.partial
+echo mine >large/f.partial/notes.txt
+infeasible
+rm -r large/f.partial
+mv f large
+echo mine >large/f/notes.txt
+infeasible --restart
+large "$(printf 'require: {bytes: "<= 4000KiB"}\nfallback: [{passes.0.rtn.bits: 3}]')"
+run 2 jobs.yaml --dry-run --restart
+says '^f  .*notes.txt'
+run 1 jobs.yaml --restart
+says 'notes.txt'
+
 # The model changed: stale, though the fallback cannot be as small as is required.
 { cat base.yaml && printf 'require: {bytes: "<= 4500KiB"}\nfallback: [{passes.0.rtn.bits: 8}]\n'; } >stale.yaml
 printf 'pare: 1\nrecipe: stale.yaml\noutput: stale\ninclude: [{name: d}, {name: e, evaluate.0.kl.text: text2}]\n' >jobs.yaml

@@ -253,6 +253,23 @@ planned 6 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.
 planned 0 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.bits: 2}]' --set 'require={bytes: <= 3500KiB}'
 planned 0 plan huge.yaml --set 'require={bytes: <= 9MiB}'
 
+# What lies in the way counts where something would be written, and only there.
+recipe way 'bytes: "<= 9MiB"' 'export: [{format: "gguf:q8_0", path: way.gguf}]'
+run 0 way
+rm -r way
+planned 2 plan way.yaml
+says out "compress would refuse: .*way.gguf: exists"
+for set in seed=0 'fallback=[{passes.0.rtn.bits: 8}]'; do
+    planned 6 plan way.yaml --set 'require={bytes: <= 1MiB}' --set "$set"
+    if grep "would refuse" out err; then fail "a plan of nothing names what lies there"; fi
+    planned 6 compress way.yaml --set 'require={bytes: <= 1MiB}' --set "$set"
+done
+for command in plan compress; do
+    planned 2 $command way.yaml --set passes.0.rtn.bits=8 --set 'require={bytes: <= 4000KiB}' \
+        --set 'fallback=[{passes.0.rtn.bits: 3}]'
+    says err "way.gguf: exists"
+done
+
 # The time is of the fallback that runs, if it is certain that the recipe itself does not.
 recipe slow 'bytes: "<= 4500KiB"' 'fallback: [{passes.0.gptq.bits: 8, seed: 1}, {passes.0.gptq.bits: 3, calibration.samples: 2}]' \
     "calibration: {text: $demo/calibration.txt, samples: 96, window: 128}"
