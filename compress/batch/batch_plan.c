@@ -7,6 +7,7 @@
 #include "compress/budget/budget.h"
 #include "compress/export/export.h"
 #include "compress/output/journal.h"
+#include "compress/output/lock.h"
 #include "compress/output/owned_files.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/chain_part.h"
@@ -123,12 +124,13 @@ static pare_status check_places(const pare_jobs *b, const pare_plan *plan)
     char *const journal = pare_path_join(b->a, place->output, PARE_JOURNAL_NAME);
     if (!journal)
         return PARE_ENOMEM;
+    PARE_TRY(pare_lock_check(b->cx, b->a, place->output));
     PARE_TRY(pare_owned_partial(b->cx, b->a, place->partial, place->kind, &partial));
     if (plan->job->part == PARE_JOB_SMALLER) /* it stays */
         return PARE_OK;
     if (plan->settled.replaces && !pare_path_is_file(journal))
         PARE_TRY(pare_owned_check(b->cx, b->a, place->output, place->kind, false));
-    PARE_TRY(pare_plan_export_taken(b->cx, plan));
+    PARE_TRY(pare_plan_export_taken(b->cx, b->a, plan));
     for (size_t i = 0; i < plan->exports; i++) {
         const pare_status s = check_export(b, plan, &plan->export[i]);
         if (s != PARE_OK)

@@ -4,6 +4,7 @@
 #include "compress/budget/budget.h"
 #include "compress/cli/job_options.h"
 #include "compress/cli/plan_print.h"
+#include "compress/output/lock.h"
 #include "compress/output/owned_files.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/plan_walks.h"
@@ -70,17 +71,18 @@ typedef struct plans {
     pare_fallback_size *size; /* of the last, which alone has fallbacks */
 } plans;
 
-/* What compress would refuse of what lies there: exports; then something in the place of the work
- * that pare does not touch; then work of another recipe. What a search, or a fallback, left may be
- * of settings that the recipe does not name. */
+/* What compress would refuse of what lies there, in its order: something in the place of the lock,
+ * or of the work, that pare does not touch; the same of exports; then work of another recipe. What
+ * a search, or a fallback, left may be of settings that the recipe does not name. */
 static pare_status check_places(pare_cli *cli, const pare_plan *plan)
 {
     const pare_job *const job = plan->job;
     const pare_output_place *const place = &plan->place;
     pare_owned_state state;
     bool searches;
-    PARE_TRY(pare_plan_export_taken(&cli->cx, plan));
+    PARE_TRY(pare_lock_check(&cli->cx, &cli->arena, place->output));
     PARE_TRY(pare_owned_partial(&cli->cx, &cli->arena, place->partial, place->kind, &state));
+    PARE_TRY(pare_plan_export_taken(&cli->cx, &cli->arena, plan));
     PARE_TRY(pare_budget_asked(&cli->cx, &cli->arena, job, &searches));
     if (job->restart || searches || plan->recipe.fallbacks)
         return PARE_OK;

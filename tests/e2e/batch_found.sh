@@ -34,6 +34,47 @@ plans 2 work/w.yaml --format json --set 'require={bytes: <= 9MiB}' --set 'fallba
 says '^ *"[^"]*notes.txt: is no file of an artifact of pare'
 [ -f work/w.partial/notes.txt ] || fail "the file of another is gone"
 
+# The same in the place of the lock.
+rm -r work/w.partial
+for lock in mkdir touch; do
+    $lock work/w.lock
+    plans 2 work/w.yaml
+    says '^warning  *compress would refuse: .*w.lock: is where the lock of the output goes'
+    run 2 jobs.yaml --dry-run
+    says '^w  .*w.lock: is where the lock'
+    run 1 jobs.yaml
+    says 'w.lock: is where the lock'
+    rm -r work/w.lock
+done
+
+# And in the place of the work on an export, beside an output or without one.
+{ cat base.yaml && printf 'export: [{format: "gguf:q8_0", path: p.gguf}]\n'; } >partial.yaml
+printf 'pare: 1\nrecipe: partial.yaml\noutput: partial\ninclude: [{name: p}]\n' >jobs.yaml
+mkdir -p partial/p-p.gguf.partial
+run 0 jobs.yaml --dry-run
+echo mine >partial/p-p.gguf.partial/notes.txt
+# foreign WHAT: the plan, the dry run and the run refuse it
+foreign() {
+    for option in "" --restart; do
+        run 2 jobs.yaml --dry-run $option
+        says "^p  .*$1"
+        run 1 jobs.yaml $option
+        says "$1"
+        plans 2 partial/p.yaml $option
+        says "^warning  *compress would refuse: .*p.yaml:[0-9:]*: .*$1"
+    done
+}
+foreign 'notes.txt: is no file of'
+rm -r partial/p-p.gguf.partial
+echo foo >partial/p-p.gguf.partial
+foreign 'p-p.gguf.partial: is no directory'
+rm partial/p-p.gguf.partial
+run 0 jobs.yaml
+rm partial/p-p.gguf
+echo foo >partial/p-p.gguf.partial
+plans 2 partial/p.yaml
+says '^warning  *compress would refuse: .*p-p.gguf.partial: is no directory'
+
 # An output was removed and its export stays: only --restart replaces that, in both.
 { cat base.yaml && printf 'export: [{format: "gguf:q8_0", path: b.gguf}]\n'; } >export.yaml
 printf 'pare: 1\nrecipe: export.yaml\noutput: export\ninclude: [{name: b}]\n' >jobs.yaml
