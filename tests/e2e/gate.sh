@@ -282,9 +282,17 @@ calibrating() {
 falls=$(calibrating) whole=$(calibrating --set passes.0.gptq.bits=4)
 [ "$falls" -lt $((whole / 4)) ] || fail "the time of what does not run: $falls of $whole ms"
 planned 0 plan slow.yaml
-says out "^time .*, of fallback 2, which runs in place of the recipe"
+says out "^  *fallback 2 takes this time: it runs in place of the recipe$"
+[ "$(awk '/^time/ { on = 1 } on && length > 100' out)" = "" ] || fail "a wide line: $(cat out)"
 planned 0 plan slow.yaml --set passes.0.gptq.bits=4
 if grep -q "in place of the recipe" out; then fail "$(cat out)"; fi
+# firsts OPTION...: which of the fallbacks run in place of the recipe, by the JSON of a plan
+firsts() {
+    planned 0 plan slow.yaml --format json "$@"
+    sed -n 's/^ *"first": \([a-z]*\),*$/\1/p' out | tr '\n' ' '
+}
+[ "$(firsts)" = "false true " ] || fail "first of an INFEASIBLE recipe: $(firsts)"
+[ "$(firsts --set passes.0.gptq.bits=4)" = "false false " ] || fail "first of a recipe that runs"
 
 # --- too good to be true: trained on the text that it is evaluated on
 head -c 2500 text > few
