@@ -46,6 +46,9 @@ for lock in mkdir touch; do
     says 'w.lock: is where the lock'
     rm -r work/w.lock
 done
+echo 'pare lock: pare compress (process 1 on here, since then)' >work/w.lock
+plans 0 work/w.yaml # of a run that was killed, or of one that may end
+rm work/w.lock
 
 # And in the place of the work on an export, beside an output or without one.
 { cat base.yaml && printf 'export: [{format: "gguf:q8_0", path: p.gguf}]\n'; } >partial.yaml
