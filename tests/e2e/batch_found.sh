@@ -73,10 +73,17 @@ echo foo >partial/p-p.gguf.partial
 foreign 'p-p.gguf.partial: is no directory'
 rm partial/p-p.gguf.partial
 run 0 jobs.yaml
-rm partial/p-p.gguf
 echo foo >partial/p-p.gguf.partial
+for at in beside alone; do
+    plans 2 partial/p.yaml
+    says '^warning  *compress would refuse: .*p-p.gguf.partial: is no directory'
+    run 1 jobs.yaml
+    rm -f partial/p-p.gguf
+done
+mv partial/p-p.gguf.partial partial/p-p.gguf
 plans 2 partial/p.yaml
-says '^warning  *compress would refuse: .*p-p.gguf.partial: is no directory'
+says '^warning  *compress would refuse: .*p-p.gguf: is no export of pare'
+run 1 jobs.yaml
 
 # An output was removed and its export stays: only --restart replaces that, in both.
 { cat base.yaml && printf 'export: [{format: "gguf:q8_0", path: b.gguf}]\n'; } >export.yaml
