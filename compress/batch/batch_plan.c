@@ -7,6 +7,7 @@
 #include "compress/budget/budget.h"
 #include "compress/export/export.h"
 #include "compress/output/journal.h"
+#include "compress/output/lock.h"
 #include "compress/output/owned_files.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/chain_part.h"
@@ -74,12 +75,17 @@ typedef struct attempt {
     pare_job_left left;
 } attempt;
 
+/* For certain. */
+static bool writes_nothing(const attempt *x)
+{
+    return x->larger && !x->known_once;
+}
+
 static pare_status take_figures(const pare_jobs *b, const pare_plan *plan, attempt *out)
 {
     const pare_settled *const settled = &plan->settled;
     pare_plan_estimate time;
     pare_gate verdict;
-    PARE_TRY(pare_plan_export_taken(b->cx, plan));
     for (size_t i = 0; i < plan->exports; i++)
         out->exports += plan->export[i].result.bytes;
     PARE_TRY(pare_gate_of_bytes(b->a, &plan->recipe, settled->packed_bytes, &verdict));
@@ -99,36 +105,41 @@ static pare_status take_figures(const pare_jobs *b, const pare_plan *plan, attem
     return PARE_OK;
 }
 
+/* Of an export that is there. */
+static pare_status check_export(const pare_jobs *b, const pare_plan *plan,
+                                const pare_plan_export *x)
+{
+    pare_export_place p;
+    PARE_TRY(pare_export_place_find(b->cx, b->a, plan->model_path, x->path, x->target->kind, &p));
+    const bool there = pare_path_is_file(x->path) || pare_path_is_directory(x->path);
+    return there ? pare_owned_check(b->cx, b->a, p.at.output, p.at.kind, false) : PARE_OK;
+}
+
 /* What lies in the place of the work must be of pare, and what is to be replaced as pare left it,
  * by every byte, as a run wants it. A run removes the journal of an earlier one first. */
-static pare_status check_replaced(const pare_jobs *b, const pare_plan *plan)
+static pare_status check_places(const pare_jobs *b, const pare_plan *plan)
 {
-    const pare_job *const job = plan->job;
     const pare_output_place *const place = &plan->place;
     pare_owned_state partial;
     char *const journal = pare_path_join(b->a, place->output, PARE_JOURNAL_NAME);
     if (!journal)
         return PARE_ENOMEM;
-    if (!job->fallback)
-        PARE_TRY(pare_owned_partial(b->cx, b->a, place->partial, place->kind, &partial));
-    if (job->part == PARE_JOB_SMALLER || job->fallback) /* it stays; or it was looked at */
+    PARE_TRY(pare_lock_check(b->cx, b->a, place->output));
+    PARE_TRY(pare_owned_partial(b->cx, b->a, place->partial, place->kind, &partial));
+    if (plan->job->part == PARE_JOB_SMALLER) /* it stays */
         return PARE_OK;
     if (plan->settled.replaces && !pare_path_is_file(journal))
         PARE_TRY(pare_owned_check(b->cx, b->a, place->output, place->kind, false));
+    PARE_TRY(pare_plan_export_taken(b->cx, b->a, plan));
     for (size_t i = 0; i < plan->exports; i++) {
-        const pare_plan_export *const x = &plan->export[i];
-        pare_export_place p;
-        PARE_TRY(
-            pare_export_place_find(b->cx, b->a, plan->model_path, x->path, x->target->kind, &p));
-        const bool there = pare_path_is_file(x->path) || pare_path_is_directory(x->path);
-        const pare_status s =
-            there ? pare_owned_check(b->cx, b->a, p.at.output, p.at.kind, false) : PARE_OK;
+        const pare_status s = check_export(b, plan, &plan->export[i]);
         if (s != PARE_OK)
             return pare_recipe_fail_at(b->cx, s, plan->recipe.export[i].path.place);
     }
     return PARE_OK;
 }
 
+/* A run that is to write nothing looks at no places. */
 static pare_status plan_attempt(const pare_jobs *b, const pare_job *job, attempt *out)
 {
     pare_plan plan = {0};
@@ -136,8 +147,8 @@ static pare_status plan_attempt(const pare_jobs *b, const pare_job *job, attempt
     pare_status s = pare_plan_make(b->cx, b->a, job, &plan);
     if (s == PARE_OK)
         s = take_figures(b, &plan, out);
-    if (s == PARE_OK)
-        s = check_replaced(b, &plan);
+    if (s == PARE_OK && !writes_nothing(out))
+        s = check_places(b, &plan);
     if (s == PARE_OK)
         out->left = pare_plan_leaves(&plan);
     out->recipe = plan.recipe;
@@ -190,7 +201,7 @@ static pare_status plan_one(const pare_jobs *b, pare_batch_plan_row *out, const 
 {
     attempt at;
     PARE_TRY(plan_attempt(b, job, &at));
-    out->infeasible = at.larger && !at.known_once;
+    out->infeasible = writes_nothing(&at);
     if (at.recipe.fallbacks)
         PARE_TRY(take_fallback(b, job, &at, out));
     add_attempt(&at, out);

@@ -4,6 +4,7 @@
 #include "compress/budget/budget.h"
 #include "compress/cli/job_options.h"
 #include "compress/cli/plan_print.h"
+#include "compress/output/lock.h"
 #include "compress/output/owned_files.h"
 #include "compress/plan/chain.h"
 #include "compress/plan/plan_walks.h"
@@ -57,8 +58,7 @@ static void print_part(const pare_plan *p)
 
 /* How compress would end, as far as a plan tells. */
 typedef struct plan_end {
-    pare_status refused; /* what lies there, in this way; */
-    bool at_once;        /* before it looks at bytes */
+    pare_status refused; /* the status with which it refuses what lies there; else PARE_OK */
     bool infeasible;     /* it writes nothing for certain, and no fallback can */
 } plan_end;
 
@@ -71,29 +71,27 @@ typedef struct plans {
     pare_fallback_size *size; /* of the last, which alone has fallbacks */
 } plans;
 
-/* What compress would refuse of what lies there: exports; then something in the place of the work
- * that pare does not touch; then work of another recipe. What a search, or a fallback, left may be
- * of settings that the recipe does not name. */
-static pare_status check_places(pare_cli *cli, const pare_job *job, const pare_plan *plan,
-                                plan_end *end)
+/* What compress would refuse of what lies there, in its order: something in the place of the lock,
+ * or of the work, that pare does not touch; the same of exports; then work of another recipe. What
+ * a search, or a fallback, left may be of settings that the recipe does not name. */
+static pare_status check_places(pare_cli *cli, const pare_plan *plan)
 {
+    const pare_job *const job = plan->job;
     const pare_output_place *const place = &plan->place;
     pare_owned_state state;
     bool searches;
-    const pare_status s = pare_plan_export_taken(&cli->cx, plan);
-    end->at_once = s == PARE_EEXISTS;
-    PARE_TRY(s);
+    PARE_TRY(pare_lock_check(&cli->cx, &cli->arena, place->output));
     PARE_TRY(pare_owned_partial(&cli->cx, &cli->arena, place->partial, place->kind, &state));
+    PARE_TRY(pare_plan_export_taken(&cli->cx, &cli->arena, plan));
     PARE_TRY(pare_budget_asked(&cli->cx, &cli->arena, job, &searches));
     if (job->restart || searches || plan->recipe.fallbacks)
         return PARE_OK;
     return pare_unfinished_check(&cli->cx, &cli->arena, place->partial, &plan->recipe);
 }
 
-static pare_status look_at_places(pare_cli *cli, const pare_job *job, pare_plan *plan,
-                                  plan_end *end)
+static pare_status look_at_places(pare_cli *cli, pare_plan *plan, plan_end *end)
 {
-    const pare_status s = check_places(cli, job, plan, end);
+    const pare_status s = check_places(cli, plan);
     if (s != PARE_EEXISTS && s != PARE_ENOTSUP)
         return s;
     end->refused = s;
@@ -124,13 +122,12 @@ static pare_status take_fallbacks(pare_cli *cli, plans *p, size_t last)
                  : pare_plan_time(&cli->cx, &p->plan[last], &p->time[last]);
 }
 
-/* As the first of the jobs that would not be done. An export in the way is found before files are
- * larger than is required, and other work after that. */
+/* As the first of the jobs that would not be done. */
 static pare_status end_as_run(pare_cli *cli, const plans *p)
 {
     for (size_t i = 0; i < p->chain.jobs; i++) {
         const plan_end *const end = &p->end[i];
-        if (end->infeasible && !end->at_once) {
+        if (end->infeasible) {
             cli->refused = true;
             return PARE_OK;
         }
@@ -141,20 +138,22 @@ static pare_status end_as_run(pare_cli *cli, const plans *p)
     return PARE_OK;
 }
 
-/* In turn: what the first leaves counts for the second. */
+/* In turn: what the first leaves counts for the second. What lies there compress looks at behind
+ * the bytes, and not where it is to write nothing. */
 static pare_status make_plans(pare_cli *cli, plans *p)
 {
     const size_t last = p->chain.jobs - 1;
     for (size_t i = 0; i < p->chain.jobs; i++) {
-        const pare_job *const job = &p->chain.job[i];
-        PARE_TRY(pare_plan_make(&cli->cx, &cli->arena, job, &p->plan[i]));
-        PARE_TRY(look_at_places(cli, job, &p->plan[i], &p->end[i]));
-        if (i == last)
-            break;
-        PARE_TRY(pare_plan_time(&cli->cx, &p->plan[i], &p->time[i]));
-        p->chain.job[i + 1].left = pare_plan_leaves(&p->plan[i]);
+        pare_plan *const plan = &p->plan[i];
+        PARE_TRY(pare_plan_make(&cli->cx, &cli->arena, &p->chain.job[i], plan));
+        PARE_TRY(i == last ? take_fallbacks(cli, p, last)
+                           : pare_plan_time(&cli->cx, plan, &p->time[i]));
+        if (!p->end[i].infeasible)
+            PARE_TRY(look_at_places(cli, plan, &p->end[i]));
+        if (i < last)
+            p->chain.job[i + 1].left = pare_plan_leaves(plan);
     }
-    return take_fallbacks(cli, p, last);
+    return PARE_OK;
 }
 
 static pare_status print_plans(pare_cli *cli, const plans *p, bool all)

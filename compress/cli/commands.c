@@ -340,11 +340,17 @@ const pare_command pare_commands[] = {
      "The\n"
      "bytes of the packed files are exact. plan tokenizes a text that may be too short, and items "
      "of\n"
-     "multiple choice, so it refuses what compress would. Of what lies in the place of the output, "
-     "it\n"
-     "says what compress would refuse; it ends with the exit code of compress then (2), and where "
-     "the\n"
-     "files would be INFEASIBLE (6).",
+     "multiple choice, so it refuses what compress would. plan ends with 6 where the files would "
+     "be\n"
+     "INFEASIBLE. It ends with 2 where compress would refuse one of these: something that pare did "
+     "not\n"
+     "write in OUTPUT.lock, OUTPUT.partial or the .partial of an export; an export that exists "
+     "while the\n"
+     "output does not; unfinished work of another recipe, unless RECIPE has fallbacks or a search. "
+     "It\n"
+     "does not look into a finished output: compress may refuse one of another recipe or, with "
+     "--restart,\n"
+     "one that somebody changed.",
      "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
     {"batch", "JOBS", 1, 1, "run one recipe with many settings, and compare what comes of them",
      "JOBS is a YAML file; \"pare help jobs\" has its keys. OUTPUT gets NAME.yaml, NAME.log and "

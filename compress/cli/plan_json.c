@@ -197,6 +197,7 @@ static void put_fallbacks(pare_json_writer *w, const pare_recipe *r, const pare_
             pare_json_put_text(w, NULL, r->fallback[i].item[j].text);
         pare_json_close(w);
         pare_json_put_bool(w, "feasible", !pare_fallback_infeasible(x));
+        pare_json_put_bool(w, "first", x->first);
         pare_json_put_integer(w, "packed_bytes", (int64_t)x->bytes);
         pare_json_put_bool(w, "packed_bytes_exact", !x->known_once);
         pare_json_put_finite(w, "bits_per_weight", x->bits_per_weight);

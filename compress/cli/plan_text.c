@@ -298,18 +298,14 @@ static void print_time(const pare_plan_estimate *t, const pare_fallback_size *si
     enum { MOST = 5 };
     char least[PARE_UNIT_TEXT], text[PARE_UNIT_TEXT];
     bool named[PARE_PLAN_PHASES] = {false};
-    (void)printf("%-17s about %s to %s on this machine", "time",
-                 pare_units_seconds(t->least, least), pare_units_seconds(t->most, text));
-    for (size_t i = 0; i < count; i++)
-        if (size[i].first)
-            (void)printf(", of fallback %zu, which runs in place of the recipe", i + 1);
+    (void)printf("%-17s about %s to %s on this machine%s", "time",
+                 pare_units_seconds(t->least, least), pare_units_seconds(t->most, text),
+                 t->disk[0] ? " and what the disk takes" : "");
     if (t->load)
-        (void)printf(", which is busy: %llu task%s of others on %llu CPU%s;\n%-17s the smaller "
-                     "time is without them",
-                     (unsigned long long)t->load, pare_plural(t->load), (unsigned long long)t->cpus,
-                     pare_plural(t->cpus), "");
-    if (t->disk[0])
-        (void)printf(" and what the disk takes");
+        (void)printf("\n%-17s it is busy: %llu task%s of others on %llu CPU%s; the smaller time is "
+                     "without them",
+                     "", (unsigned long long)t->load, pare_plural(t->load),
+                     (unsigned long long)t->cpus, pare_plural(t->cpus));
     for (size_t n = 0; n < MOST; n++) {
         size_t most = PARE_PLAN_PHASES;
         for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
@@ -325,6 +321,10 @@ static void print_time(const pare_plan_estimate *t, const pare_fallback_size *si
                      t->phase[most] / t->seconds * 100);
     }
     (void)printf("\n");
+    for (size_t i = 0; i < count; i++)
+        if (size[i].first)
+            (void)printf("%-17s fallback %zu takes this time: it runs in place of the recipe\n", "",
+                         i + 1);
     if (t->disk[0])
         (void)printf("%-17s " PARE__PLAN_DISK "\n", "warning", t->disk);
 }

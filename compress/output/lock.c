@@ -268,6 +268,25 @@ pare_status pare_lock_take(pare_ctx *cx, pare_arena *a, const char *output, cons
     return s;
 }
 
+pare_status pare_lock_check(pare_ctx *cx, pare_arena *a, const char *output)
+{
+    pare_lock l = {.path = pare_path_suffix(a, output, ".lock")};
+    char line[LINE];
+    struct stat st;
+    if (!l.path)
+        return PARE_ENOMEM;
+    if (lstat(l.path, &st) != 0)
+        return PARE_OK;
+    if (!S_ISREG(st.st_mode))
+        return refuse_foreign(cx, &l);
+    l.fd = open(l.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (l.fd < 0) /* it went away, or says nothing to who only looks */
+        return PARE_OK;
+    const pare_status s = read_line(cx, &l, line);
+    drop(&l);
+    return s != PARE_OK || is_ours(line) ? s : refuse_foreign(cx, &l);
+}
+
 void pare_lock_release(pare_lock *l)
 {
     struct stat mine, there;

@@ -35,6 +35,10 @@ PARE_CHECKED pare_status pare_lock_take(pare_ctx *cx, pare_arena *a, const char 
                                         const char *command, const pare_teller *teller,
                                         pare_lock *out);
 
+/* Whether something that is no file of pare lies in the place of the lock: PARE_EEXISTS in the
+ * words of pare_lock_take. Takes nothing. PARE_EIO, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_lock_check(pare_ctx *cx, pare_arena *a, const char *output);
+
 /* Removes the file, and the directories that were made for it if nothing else came into them. All
  * zero is fine. */
 void pare_lock_release(pare_lock *l);

@@ -232,18 +232,40 @@ pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, const pare_pla
     return PARE_OK;
 }
 
-pare_status pare_plan_export_taken(pare_ctx *cx, const pare_plan *plan)
+/* Of one export. Those of pare that are there beside a finished output stay; with a verdict that
+ * allows no exports, nobody looks at the work on them. */
+static pare_status check_taken(pare_ctx *cx, pare_arena *a, const pare_plan *plan, size_t i)
 {
-    for (size_t i = 0; i < plan->exports && !plan->settled.finished; i++)
-        if (plan->settled.export[i].taken)
-            return refuse(
-                cx, plan->recipe.export[i].path.place,
-                pare_fail(cx, PARE_EEXISTS,
-                          plan->job->restart
-                              ? "%s: exists, and is no export of pare; move it away, or give "
-                                "another path"
-                              : "%s: exists; --restart replaces it if it is an export",
-                          plan->export[i].path));
+    const pare_plan_export *const x = &plan->export[i];
+    const bool taken = plan->settled.export[i].taken;
+    pare_owned_state state;
+    pare_export_place p;
+    bool ours = false;
+    PARE_TRY(pare_export_place_find(cx, a, plan->model_path, x->path, x->target->kind, &p));
+    if (taken && plan->settled.finished)
+        PARE_TRY(pare_owned_marked(cx, a, p.at.output, p.at.kind, &ours, NULL));
+    if (ours && plan->recipe.requirements)
+        return PARE_OK;
+    PARE_TRY(pare_owned_partial(cx, a, p.at.partial, p.at.kind, &state));
+    if (!taken || ours)
+        return PARE_OK;
+    if (plan->settled.finished)
+        return pare_owned_check(cx, a, p.at.output, p.at.kind, false);
+    return pare_fail(cx, PARE_EEXISTS,
+                     plan->job->restart
+                         ? "%s: exists, and is no export of pare; move it away, or give another "
+                           "path"
+                         : "%s: exists; --restart replaces it if it is an export",
+                     x->path);
+}
+
+pare_status pare_plan_export_taken(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->exports; i++) {
+        const pare_status s = check_taken(cx, a, plan, i);
+        if (s != PARE_OK)
+            return refuse(cx, plan->recipe.export[i].path.place, s);
+    }
     return PARE_OK;
 }
 

@@ -72,9 +72,9 @@ bool pare_plan_searches(const pare_plan *plan);
  * most that they can be. NULL: they are known. */
 const char *pare_plan_known_once(const pare_plan *plan);
 
-/* Refuses what lies in the place of an export of a plan that is only looked at, where its output is
- * to be made: PARE_EEXISTS with its place, as compress does. */
-PARE_CHECKED pare_status pare_plan_export_taken(pare_ctx *cx, const pare_plan *plan);
+/* Refuses what lies in the place of an export that a plan, which is only looked at, is to make, or
+ * of the work on it: PARE_EEXISTS with its place, as compress does. */
+PARE_CHECKED pare_status pare_plan_export_taken(pare_ctx *cx, pare_arena *a, const pare_plan *plan);
 
 /* How many there are. */
 size_t pare_plan_aware_linears(const pare_plan *plan);

@@ -34,6 +34,57 @@ plans 2 work/w.yaml --format json --set 'require={bytes: <= 9MiB}' --set 'fallba
 says '^ *"[^"]*notes.txt: is no file of an artifact of pare'
 [ -f work/w.partial/notes.txt ] || fail "the file of another is gone"
 
+# The same in the place of the lock.
+rm -r work/w.partial
+for lock in mkdir touch; do
+    $lock work/w.lock
+    plans 2 work/w.yaml
+    says '^warning  *compress would refuse: .*w.lock: is where the lock of the output goes'
+    run 2 jobs.yaml --dry-run
+    says '^w  .*w.lock: is where the lock'
+    run 1 jobs.yaml
+    says 'w.lock: is where the lock'
+    rm -r work/w.lock
+done
+echo 'pare lock: pare compress (process 1 on here, since then)' >work/w.lock
+plans 0 work/w.yaml # of a run that was killed, or of one that may end
+rm work/w.lock
+
+# And in the place of the work on an export, beside an output or without one.
+{ cat base.yaml && printf 'export: [{format: "gguf:q8_0", path: p.gguf}]\n'; } >partial.yaml
+printf 'pare: 1\nrecipe: partial.yaml\noutput: partial\ninclude: [{name: p}]\n' >jobs.yaml
+mkdir -p partial/p-p.gguf.partial
+run 0 jobs.yaml --dry-run
+echo mine >partial/p-p.gguf.partial/notes.txt
+# foreign WHAT: the plan, the dry run and the run refuse it
+foreign() {
+    for option in "" --restart; do
+        run 2 jobs.yaml --dry-run $option
+        says "^p  .*$1"
+        run 1 jobs.yaml $option
+        says "$1"
+        plans 2 partial/p.yaml $option
+        says "^warning  *compress would refuse: .*p.yaml:[0-9:]*: .*$1"
+    done
+}
+foreign 'notes.txt: is no file of'
+rm -r partial/p-p.gguf.partial
+echo foo >partial/p-p.gguf.partial
+foreign 'p-p.gguf.partial: is no directory'
+rm partial/p-p.gguf.partial
+run 0 jobs.yaml
+echo foo >partial/p-p.gguf.partial
+for at in beside alone; do
+    plans 2 partial/p.yaml
+    says '^warning  *compress would refuse: .*p-p.gguf.partial: is no directory'
+    run 1 jobs.yaml
+    rm -f partial/p-p.gguf
+done
+mv partial/p-p.gguf.partial partial/p-p.gguf
+plans 2 partial/p.yaml
+says '^warning  *compress would refuse: .*p-p.gguf: is no export of pare'
+run 1 jobs.yaml
+
 # An output was removed and its export stays: only --restart replaces that, in both.
 { cat base.yaml && printf 'export: [{format: "gguf:q8_0", path: b.gguf}]\n'; } >export.yaml
 printf 'pare: 1\nrecipe: export.yaml\noutput: export\ninclude: [{name: b}]\n' >jobs.yaml
@@ -56,6 +107,35 @@ run 0 jobs.yaml
 rm -r falls/c
 run 0 jobs.yaml --dry-run --restart
 run 0 jobs.yaml --restart
+
+# What lies there counts where a run would write something, and only there.
+large() { # large REQUIRE: the recipe with that line
+    { cat export.yaml && echo "${1-}"; } | sed 's/b.gguf/f.gguf/' >large.yaml
+}
+# infeasible OPTION...: the dry run and the run end so
+infeasible() {
+    large 'require: {bytes: "<= 1MiB"}'
+    run 6 jobs.yaml --dry-run "$@"
+    says '^f  .*INFEASIBLE'
+    run 6 jobs.yaml "$@"
+}
+printf 'pare: 1\nrecipe: large.yaml\noutput: large\ninclude: [{name: f}]\n' >jobs.yaml
+large
+run 0 jobs.yaml
+mv large/f f
+infeasible
+mkdir large/f.partial
+echo mine >large/f.partial/notes.txt
+infeasible
+rm -r large/f.partial
+mv f large
+echo mine >large/f/notes.txt
+infeasible --restart
+large "$(printf 'require: {bytes: "<= 4000KiB"}\nfallback: [{passes.0.rtn.bits: 3}]')"
+run 2 jobs.yaml --dry-run --restart
+says '^f  .*notes.txt'
+run 1 jobs.yaml --restart
+says 'notes.txt'
 
 # The model changed: stale, though the fallback cannot be as small as is required.
 { cat base.yaml && printf 'require: {bytes: "<= 4500KiB"}\nfallback: [{passes.0.rtn.bits: 8}]\n'; } >stale.yaml

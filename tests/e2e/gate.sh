@@ -253,6 +253,23 @@ planned 6 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.
 planned 0 plan huge.yaml --set 'fallback=[{passes.0.rtn.bits: 4}, {passes.0.rtn.bits: 2}]' --set 'require={bytes: <= 3500KiB}'
 planned 0 plan huge.yaml --set 'require={bytes: <= 9MiB}'
 
+# What lies in the way counts where something would be written, and only there.
+recipe way 'bytes: "<= 9MiB"' 'export: [{format: "gguf:q8_0", path: way.gguf}]'
+run 0 way
+rm -r way
+planned 2 plan way.yaml
+says out "compress would refuse: .*way.gguf: exists"
+for set in seed=0 'fallback=[{passes.0.rtn.bits: 8}]'; do
+    planned 6 plan way.yaml --set 'require={bytes: <= 1MiB}' --set "$set"
+    if grep "would refuse" out err; then fail "a plan of nothing names what lies there"; fi
+    planned 6 compress way.yaml --set 'require={bytes: <= 1MiB}' --set "$set"
+done
+for command in plan compress; do
+    planned 2 $command way.yaml --set passes.0.rtn.bits=8 --set 'require={bytes: <= 4000KiB}' \
+        --set 'fallback=[{passes.0.rtn.bits: 3}]'
+    says err "way.gguf: exists"
+done
+
 # The time is of the fallback that runs, if it is certain that the recipe itself does not.
 recipe slow 'bytes: "<= 4500KiB"' 'fallback: [{passes.0.gptq.bits: 8, seed: 1}, {passes.0.gptq.bits: 3, calibration.samples: 2}]' \
     "calibration: {text: $demo/calibration.txt, samples: 96, window: 128}"
@@ -265,9 +282,17 @@ calibrating() {
 falls=$(calibrating) whole=$(calibrating --set passes.0.gptq.bits=4)
 [ "$falls" -lt $((whole / 4)) ] || fail "the time of what does not run: $falls of $whole ms"
 planned 0 plan slow.yaml
-says out "^time .*, of fallback 2, which runs in place of the recipe"
+says out "^  *fallback 2 takes this time: it runs in place of the recipe$"
+[ "$(awk '/^time/ { on = 1 } on && length > 100' out)" = "" ] || fail "a wide line: $(cat out)"
 planned 0 plan slow.yaml --set passes.0.gptq.bits=4
 if grep -q "in place of the recipe" out; then fail "$(cat out)"; fi
+# firsts OPTION...: which of the fallbacks run in place of the recipe, by the JSON of a plan
+firsts() {
+    planned 0 plan slow.yaml --format json "$@"
+    sed -n 's/^ *"first": \([a-z]*\),*$/\1/p' out | tr '\n' ' '
+}
+[ "$(firsts)" = "false true " ] || fail "first of an INFEASIBLE recipe: $(firsts)"
+[ "$(firsts --set passes.0.gptq.bits=4)" = "false false " ] || fail "first of a recipe that runs"
 
 # --- too good to be true: trained on the text that it is evaluated on
 head -c 2500 text > few

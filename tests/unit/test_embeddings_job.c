@@ -298,7 +298,7 @@ START_TEST(tables_are_quantized_as_they_were_trained)
 }
 END_TEST
 
-/* Codes of a linear that reads the first block's inputs. */
+/* The weights, in floats, of a quantized linear that reads the first block's inputs. */
 static size_t query_of(pare_ctx *cx, pare_arena *a, const char *output, float **w)
 {
     pare_checkpoint ck;
@@ -313,7 +313,7 @@ static size_t query_of(pare_ctx *cx, pare_arena *a, const char *output, float **
     return q->n * q->k;
 }
 
-/* The share of these codes that are others in another artifact. */
+/* The share of these weights whose values differ between two artifacts. */
 static double other_codes(const char *first, const char *second)
 {
     pare_ctx cx;

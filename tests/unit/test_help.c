@@ -190,6 +190,8 @@ START_TEST(options_say_what_they_do_in_their_command)
 {
     static const char *const row[][2] = {
         {"help plan", "  --restart              plan a job that begins anew"},
+        {"help plan",
+         "write in OUTPUT.lock, OUTPUT.partial or the .partial of an export; an export"},
         {"help plan", "  --strict               refuse exports with other codes"},
         {"help compress", "  --strict               exit 3 after a numeric fallback"},
         {"help compress", "compress hashes its files in one thread more"},
