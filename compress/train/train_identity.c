@@ -138,7 +138,7 @@ static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char
     pare_xxh3_begin(&p.hash);
     pare_json_open_object(w, NULL);
     put(&p, "program", "pare " PARE_VERSION);
-    put(&p, "training", "format " JOURNAL_FORMAT);
+    put(&p, PARE_JOURNAL_TRAINING, "format " JOURNAL_FORMAT);
     for (size_t i = 0; i < t->inputs; i++)
         put_file(&p, t->input[i].file, t->input[i].sha256);
     PARE_TRY(put_companions(t, &p));
@@ -152,13 +152,16 @@ static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char
     return pare_json_writer_finish(w, text, &len);
 }
 
-/* An unfinished run that saved no state is worth nothing, whatever its settings were. */
+/* An unfinished training that saved no state is worth nothing, whatever its settings were. Only
+ * --restart deletes work of compress. */
 static pare_status begins_anew(pare_training *t, bool *anew)
 {
     char *const state = pare_path_join(t->a, t->place.partial, PARE_TRAINING_STATE);
+    pare_journal_kind kind;
     if (!state)
         return PARE_ENOMEM;
-    *anew = t->job->restart || !pare_path_is_file(state);
+    PARE_TRY(pare_journal_look(t->cx, t->a, t->place.partial, &kind));
+    *anew = t->job->restart || (kind != PARE_JOURNAL_COMPRESS && !pare_path_is_file(state));
     return PARE_OK;
 }
 
@@ -205,6 +208,7 @@ pare_status pare__train_check_work(pare_training *t)
     print p = {.w = w};
     pare_xxh3_begin(&p.hash);
     pare_json_open_object(w, NULL);
+    put(&p, PARE_JOURNAL_TRAINING, "format " JOURNAL_FORMAT);
     put_lines(&p, recipe);
     pare_json_close(w);
     pare_status s = pare_json_writer_finish(w, &text, &len);

@@ -119,6 +119,35 @@ rm model/special_tokens_map.json
 sed -i 's/"<|endoftext|>"/"<|end|>"/g' model/tokenizer_config.json
 says "it has other bytes in the model's tokenizer_config.json" "$pare" train other.yaml
 
+# Work of the other command stays, in a run and in a plan, until that command goes on with it.
+cat >squeezed.yaml <<END
+pare: 1
+model: "$demo/hedge"
+output: squeezed
+calibration: {text: ["$demo/calibration.txt"], samples: 16, window: 128}
+passes: [gptq: {bits: 4, group: 64}]
+END
+"$pare" compress squeezed.yaml --output mixed >out.log 2>&1 &
+until ls mixed.partial/packed-* >/dev/null 2>&1; do
+    kill -0 $! 2>/dev/null || fail "no work of compress: $(cat out.log)"
+    sleep 0.01
+done
+kill -KILL $!
+wait $! && fail "compress ended before it was killed"
+cksum mixed.partial/* >before
+for plan in '' --dry-run; do
+    refuses 'mixed.partial: holds an unfinished run of pare compress, and this is pare train. The command of' \
+        "$pare" train scratch.yaml --output mixed $plan
+    cksum mixed.partial/* | cmp before - || fail "train${plan:+ }$plan changed the work of compress"
+done
+trains scratch.yaml --output mixed --dry-run --restart
+"$pare" compress squeezed.yaml --output mixed >out.log 2>&1 || fail "compress does not go on: $(cat out.log)"
+for command in compress plan; do
+    refuses 'other.partial: holds an unfinished run of pare train, and this is pare compress. The command of' \
+        "$pare" $command squeezed.yaml --output other
+done
+[ -s other.partial/training.state ] || fail "compress removed the state of a training"
+
 # A run that was to replace an output goes on when that is gone.
 cp -r scratch replaced
 begin scratch.yaml --output replaced --restart --set train.tokens=100000000
