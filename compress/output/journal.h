@@ -98,7 +98,8 @@ PARE_CHECKED pare_status pare_journal_check(pare_ctx *cx, pare_arena *a, const c
                                             const char *fingerprint, const char *without);
 
 /* The same of the command and the recipe alone: `lines` is a fingerprint of nothing but
- * PARE_JOURNAL_RECIPE members, and PARE_JOURNAL_TRAINING where it is of pare train. */
+ * PARE_JOURNAL_RECIPE members, PARE_JOURNAL_TRAINING where it is of pare train, and
+ * PARE_JOURNAL_REPLACES where that is known. */
 PARE_CHECKED pare_status pare_journal_check_recipe(pare_ctx *cx, pare_arena *a,
                                                    const char *directory, const char *lines);
 

@@ -16,6 +16,7 @@ typedef struct difference {
     size_t used;
     size_t more;   /* that did not fit */
     bool one_uses; /* of both jobs just one looks at the calibration */
+    bool came;     /* an output to a place where there was none */
 } difference;
 
 __attribute__((format(printf, 2, 3))) static void add(difference *d, const char *format, ...)
@@ -107,6 +108,11 @@ static void tell(difference *d, const char *key, const pare_json *old, const par
         return;
     if (is && strcmp(key, PARE_JOURNAL_REPLACES) == 0 && strcmp(is, PARE_JOURNAL_NO_OUTPUT) == 0)
         return; /* it went away, and nothing else is in its place */
+    if (was && is && strcmp(key, PARE_JOURNAL_REPLACES) == 0 &&
+        strcmp(was, PARE_JOURNAL_NO_OUTPUT) == 0) {
+        d->came = true;
+        return; /* tell_came does */
+    }
     if (strncmp(key, PARE_JOURNAL_RECIPE, strlen(PARE_JOURNAL_RECIPE)) == 0)
         return; /* tell_recipe does */
     if (strcmp(key, PARE_JOURNAL_PRECISION) == 0 && d->one_uses)
@@ -120,9 +126,30 @@ static void tell(difference *d, const char *key, const pare_json *old, const par
             VALUE_CAP, is ? is : "not given");
 }
 
-static pare_status fail_other(pare_ctx *cx, const char *path, const difference *d)
+/* An output that came meanwhile costs no work where nothing else differs. `path` ends in the
+ * journal, in OUTPUT.partial. */
+static pare_status tell_came(pare_ctx *cx, const char *path, difference *d)
+{
+    static const char end[] = ".partial/" PARE_JOURNAL_NAME;
+    const size_t len = strlen(path), ends = strlen(end);
+    const bool beside = len > ends && strcmp(path + len - ends, end) == 0;
+    if (d->came && d->used)
+        add(d, "nothing lay at the output when it began, and now a finished output does");
+    else if (d->came)
+        return pare_fail(cx, PARE_EEXISTS,
+                         "nothing lay at %.*s when the unfinished run began, and now a finished "
+                         "output does: move that away, and the same command goes on",
+                         (int)(beside ? len - ends : len), path);
+    return PARE_OK;
+}
+
+/* Refuses a job that differs. */
+static pare_status fail_other(pare_ctx *cx, const char *path, difference *d)
 {
     char more[48] = "";
+    PARE_TRY(tell_came(cx, path, d));
+    if (d->used == 0)
+        return PARE_OK; /* the same members in another order */
     if (d->more)
         (void)snprintf(more, sizeof more, "; and %zu more", d->more);
     return pare_fail(cx, PARE_EEXISTS,
@@ -169,8 +196,6 @@ static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
         if (!pare_json_get(now, key) && !(without && strcmp(key, without) == 0))
             tell(&d, key, value, NULL);
     tell_recipe(&d, old, now);
-    if (d.used == 0)
-        return PARE_OK; /* the same members in another order */
     return fail_other(cx, path, &d);
 }
 
@@ -211,10 +236,13 @@ pare_status pare__journal_compare_recipe(pare_ctx *cx, const char *path,
     const bool of_job = s == PARE_OK && line_of(old, 1);
     if (of_job && is_training(old) != is_training(now))
         s = fail_command(cx, path, is_training(old));
-    else if (of_job)
+    if (s == PARE_OK && of_job) {
+        const pare_json *const replaces = pare_json_get(now, PARE_JOURNAL_REPLACES);
+        if (replaces)
+            tell(&d, PARE_JOURNAL_REPLACES, pare_json_get(old, PARE_JOURNAL_REPLACES), replaces);
         tell_recipe(&d, old, now);
-    if (d.used)
         s = fail_other(cx, path, &d);
+    }
     pare_json_free(old);
     pare_json_free(now);
     return s;

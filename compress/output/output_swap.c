@@ -235,6 +235,15 @@ static pare_status replace_directory(pare_ctx *cx, pare_arena *a, const pare_out
     return replace_in_two_steps(cx, p, teller);
 }
 
+/* Work on an artifact is continued, that on an export is not. */
+static pare_status fail_waits(pare_ctx *cx, pare_status s, const pare_output_place *p)
+{
+    if (s != PARE_EEXISTS || p->kind != PARE_OUTPUT_ARTIFACT || !is_there(p->partial))
+        return s;
+    (void)pare_fail_context(cx, s, "the finished artifact waits in %s", p->partial);
+    return pare_fail_after(cx, s, "once that is moved away, the same command ends the run");
+}
+
 pare_status pare_output_place_publish(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
                                       bool replace, const pare_teller *teller)
 {
@@ -242,10 +251,8 @@ pare_status pare_output_place_publish(pare_ctx *cx, pare_arena *a, const pare_ou
     const bool replaces = replace && is_there(p->output);
     if (p->kind == PARE_OUTPUT_FILE)
         return publish_file(cx, a, p, replaces, teller);
-    if (replaces)
-        PARE_TRY(replace_directory(cx, a, p, teller, &old));
-    else
-        PARE_TRY(publish_new(cx, p));
+    const pare_status s = replaces ? replace_directory(cx, a, p, teller, &old) : publish_new(cx, p);
+    PARE_TRY(fail_waits(cx, s, p));
     PARE_TRY(pare_owned_unmark(cx, a, p->output));
     return old ? tell_remains(cx, pare_owned_remove(cx, a, old, p->kind), teller) : PARE_OK;
 }

@@ -127,6 +127,12 @@ static void put_lines(print *p, char *recipe)
     }
 }
 
+static void put_replaced(const pare_training *t, pare_json_writer *w)
+{
+    pare_json_put_text(w, PARE_JOURNAL_REPLACES,
+                       t->replaces ? "a finished output" : PARE_JOURNAL_NO_OUTPUT);
+}
+
 /* What must be equal for an unfinished run to be continued. The output that it replaces may have
  * gone away meanwhile, and has no part in the hash. */
 static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char **text)
@@ -145,8 +151,7 @@ static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char
     put(&p, PARE_JOURNAL_TOKENS, t->windows_sha256);
     put(&p, "tokens held out", t->held_out_sha256);
     put_lines(&p, recipe);
-    pare_json_put_text(w, PARE_JOURNAL_REPLACES,
-                       t->replaces ? "a finished output" : PARE_JOURNAL_NO_OUTPUT);
+    put_replaced(t, w);
     pare_json_close(w);
     pare_xxh3_end(&p.hash, t->asked);
     return pare_json_writer_finish(w, text, &len);
@@ -210,6 +215,7 @@ pare_status pare__train_check_work(pare_training *t)
     pare_json_open_object(w, NULL);
     put(&p, PARE_JOURNAL_TRAINING, "format " JOURNAL_FORMAT);
     put_lines(&p, recipe);
+    put_replaced(t, w);
     pare_json_close(w);
     pare_status s = pare_json_writer_finish(w, &text, &len);
     if (s == PARE_OK)

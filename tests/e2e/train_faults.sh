@@ -167,12 +167,19 @@ for turn in 1 2 3 4 5 6 7 8 9; do # one that has its name already does not count
     wait $! || fail "$(cat out.log)"
 done
 wait $! && fail "a training writes where something was put meanwhile"
-grep -q 'something was put there meanwhile' out.log || fail "$(cat out.log)"
+waits='the finished artifact waits in taken.partial: taken: something was put there meanwhile'
+grep -q "$waits; once that is moved away, the same command ends the run" out.log || fail "$(cat out.log)"
 cp -r taken.partial left # what a kill leaves as soon as the output has its name
 "$pare" verify left >out.log 2>&1 || fail "verify calls left damaged: $(cat out.log)"
 says 'is finished' "$pare" train scratch.yaml --output left --set train.tokens=65536
 [ ! -e left/training.state ] && [ ! -e left/journal ] || fail "left keeps its state"
 rmdir taken
+cp -r scratch taken # another finished one costs no training either
+for plan in '' --dry-run; do
+    refuses 'nothing lay at taken when the unfinished run began, and now a finished output does: move that away' \
+        "$pare" train scratch.yaml --output taken --set train.tokens=65536 $plan
+done
+rm -r taken
 trains scratch.yaml --output taken --set train.tokens=65536
 grep -q 'continues after step 128 of 128' out.log || fail "begins anew: $(cat out.log)"
 [ ! -e taken/training.state ] && [ ! -e taken/journal ] || fail "an output keeps its state"
