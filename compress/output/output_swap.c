@@ -137,6 +137,24 @@ pare_status pare_output_place_mend(pare_ctx *cx, pare_arena *a, const pare_outpu
     return PARE_OK;
 }
 
+/* As pare left it, in a directory that can be written into. */
+static pare_status check_left(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
+{
+    PARE_TRY(pare_owned_check(cx, a, p->output, p->kind, false));
+    if (p->kind != PARE_OUTPUT_FILE && is_there(p->output) &&
+        faccessat(AT_FDCWD, p->output, W_OK | X_OK, AT_EACCESS) != 0)
+        return pare_file_fail(cx, p->output, "replace what lies in the directory");
+    return PARE_OK;
+}
+
+pare_status pare_output_place_look(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
+{
+    pare_journal_kind kind = PARE_JOURNAL_NONE;
+    if (p->kind != PARE_OUTPUT_FILE)
+        PARE_TRY(pare_journal_look(cx, a, p->output, &kind));
+    return kind == PARE_JOURNAL_NONE ? check_left(cx, a, p) : PARE_OK;
+}
+
 pare_status pare_output_place_check(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
 {
     if (p->kind != PARE_OUTPUT_FILE && is_there(p->replaced))
@@ -147,11 +165,7 @@ pare_status pare_output_place_check(pare_ctx *cx, pare_arena *a, const pare_outp
             p->replaced);
     bool ours;
     PARE_TRY(unmark_finished(cx, a, p, &ours));
-    PARE_TRY(pare_owned_check(cx, a, p->output, p->kind, false));
-    if (p->kind != PARE_OUTPUT_FILE && is_there(p->output) &&
-        faccessat(AT_FDCWD, p->output, W_OK | X_OK, AT_EACCESS) != 0)
-        return pare_file_fail(cx, p->output, "replace what lies in the directory");
-    return PARE_OK;
+    return check_left(cx, a, p);
 }
 
 /* Whether a file system lacks a way of renaming. */

@@ -148,6 +148,19 @@ for command in compress plan; do
 done
 [ -s other.partial/training.state ] || fail "compress removed the state of a training"
 
+# A plan refuses what the run does: what lies in the place of the work, an output that changed.
+cp -r scratch changed
+echo >>changed/README.md
+mkdir notes.partial
+echo mine >notes.partial/notes.txt
+echo mine >file.partial
+for plan in '' --dry-run; do
+    refuses 'notes.partial/notes.txt: is no file of an artifact of pare' "$pare" train scratch.yaml --output notes $plan
+    refuses 'file.partial: is no directory' "$pare" train scratch.yaml --output file $plan
+    refuses 'changed/README.md: ' "$pare" train scratch.yaml --output changed --restart $plan
+    grep -q 'pare replaces and removes only what it wrote and nobody changed' out.log || fail "$(cat out.log)"
+done
+
 # A run that was to replace an output goes on when that is gone.
 cp -r scratch replaced
 begin scratch.yaml --output replaced --restart --set train.tokens=100000000
