@@ -3,20 +3,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compress/output/journal_told.h"
 #include "formats/hash.h"
 #include "formats/json.h"
 #include "runtime/file.h"
 
 /* Where the fields of a record lie. */
 enum { INDEX = 4, LENGTH = 8, PAYLOAD = 16, HASH_BYTES = 16, RECORD_MIN = PAYLOAD + HASH_BYTES };
-enum { DIFFERENCE_CAP = 900, VALUE_CAP = 80, JSON_CAP = 1 << 20 };
 static const unsigned char magic[4] = {'P', 'J', '0', '1'};
 static const char temporary[] = PARE_JOURNAL_NAME ".tmp";
 
@@ -86,175 +85,6 @@ pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const unsigned char 
     return PARE_OK;
 }
 
-/* What a difference is told with: a text that ends where the room ends. */
-typedef struct difference {
-    char text[DIFFERENCE_CAP];
-    size_t used;
-    size_t more;   /* that did not fit */
-    bool one_uses; /* of both jobs just one looks at the calibration */
-} difference;
-
-__attribute__((format(printf, 2, 3))) static void add(difference *d, const char *format, ...)
-{
-    const char *const between = d->used ? "; " : "";
-    char told[DIFFERENCE_CAP];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(told, sizeof told, format, args);
-    va_end(args);
-    const size_t len = strlen(between) + strlen(told);
-    if (len >= sizeof d->text - d->used) {
-        d->more++;
-        return;
-    }
-    (void)snprintf(d->text + d->used, sizeof d->text - d->used, "%s%s", between, told);
-    d->used += len;
-}
-
-/* A line of a recipe; NULL where it has none. */
-static const char *line_of(const pare_json *doc, size_t number)
-{
-    char key[64];
-    (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", number);
-    return pare_json_text(pare_json_get(doc, key), NULL);
-}
-
-static size_t lines_of(const pare_json *doc)
-{
-    size_t count = 0;
-    while (line_of(doc, count + 1))
-        count++;
-    return count;
-}
-
-/* Whether `longer` has lines from `number` on that are not in the other recipe, which goes on at
- * the same place. */
-static bool has_more(const pare_json *longer, const pare_json *other, size_t number)
-{
-    const size_t more = lines_of(longer) - lines_of(other);
-    const char *const behind = line_of(longer, number + more), *const next = line_of(other, number);
-    return !next || (behind && strcmp(behind, next) == 0);
-}
-
-/* The first line that differs; those behind it may only have moved. */
-static void tell_recipe(difference *d, const pare_json *old, const pare_json *now)
-{
-    const size_t had = lines_of(old), has = lines_of(now);
-    size_t number = 1;
-    while (number <= had && number <= has &&
-           strcmp(line_of(old, number), line_of(now, number)) == 0)
-        number++;
-    const char *was = line_of(old, number), *is = line_of(now, number);
-    if (!was && !is)
-        return;
-    was = was ? was + strspn(was, " ") : "";
-    is = is ? is + strspn(is, " ") : "";
-    if (had > has && has_more(old, now, number))
-        add(d, "its recipe has \"%.*s\", which this one lacks", VALUE_CAP, was);
-    else if (has > had && has_more(now, old, number))
-        add(d, "its recipe lacks \"%.*s\", which this one has", VALUE_CAP, is);
-    else
-        add(d, "its recipe says \"%.*s\" where this one says \"%.*s\"", VALUE_CAP, was, VALUE_CAP,
-            is);
-}
-
-static bool uses_tokens(const pare_json *doc)
-{
-    const char *const tokens = pare_json_text(pare_json_get(doc, PARE_JOURNAL_TOKENS), NULL);
-    return tokens && strcmp(tokens, PARE_JOURNAL_UNUSED) != 0;
-}
-
-/* Tokens that differ, or are of no use to one of them. */
-static void tell_tokens(difference *d, const char *was, const char *is)
-{
-    if (was && strcmp(was, PARE_JOURNAL_UNUSED) == 0)
-        add(d, "it uses no calibration, which this one does");
-    else if (is && strcmp(is, PARE_JOURNAL_UNUSED) == 0)
-        add(d, "it uses the calibration, which this one does not");
-    else
-        add(d, "it has other %s", PARE_JOURNAL_TOKENS);
-}
-
-static void tell(difference *d, const char *key, const pare_json *old, const pare_json *now)
-{
-    size_t len;
-    const char *const was = pare_json_text(old, &len), *const is = pare_json_text(now, &len);
-    if (was && is && strcmp(was, is) == 0)
-        return;
-    if (is && strcmp(key, PARE_JOURNAL_REPLACES) == 0 && strcmp(is, PARE_JOURNAL_NO_OUTPUT) == 0)
-        return; /* it went away, and nothing else is in its place */
-    if (strncmp(key, PARE_JOURNAL_RECIPE, strlen(PARE_JOURNAL_RECIPE)) == 0)
-        return; /* tell_recipe does */
-    if (strcmp(key, PARE_JOURNAL_PRECISION) == 0 && d->one_uses)
-        return; /* the other has none */
-    if (strcmp(key, PARE_JOURNAL_TOKENS) == 0)
-        tell_tokens(d, was, is);
-    else if (was && is && strncmp(key, PARE_JOURNAL_FILE, strlen(PARE_JOURNAL_FILE)) == 0)
-        add(d, "it has other bytes in the model's %.*s", (int)strcspn(is, " "), is);
-    else
-        add(d, "%.*s was %.*s, is %.*s", VALUE_CAP, key, VALUE_CAP, was ? was : "not given",
-            VALUE_CAP, is ? is : "not given");
-}
-
-static pare_status fail_other(pare_ctx *cx, const char *path, const difference *d)
-{
-    char more[48] = "";
-    if (d->more)
-        (void)snprintf(more, sizeof more, "; and %zu more", d->more);
-    return pare_fail(cx, PARE_EEXISTS,
-                     "%s: the unfinished run is not this job: %s%s. --restart starts over; another "
-                     "--output leaves it",
-                     path, d->text, more);
-}
-
-/* `without`: a member that this fingerprint lacks yet, or NULL. */
-static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
-                          const pare_json *now, const char *without)
-{
-    difference d = {.one_uses = uses_tokens(old) != uses_tokens(now)};
-    const char *const had = pare_json_text(pare_json_get(old, "format"), NULL);
-    const char *const has = pare_json_text(pare_json_get(now, "format"), NULL);
-    if (had && has && strtol(had, NULL, 10) > strtol(has, NULL, 10))
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "%s: format is %.*s, and this program reads %s; a newer pare is needed to "
-                         "continue the unfinished run, or --restart to start over",
-                         path, VALUE_CAP, had, has);
-    const char *key;
-    const pare_json *value;
-    for (pare_json_iter it = {0}; pare_json_next(now, &it, &key, &value);)
-        tell(&d, key, pare_json_get(old, key), value);
-    for (pare_json_iter it = {0}; pare_json_next(old, &it, &key, &value);)
-        if (!pare_json_get(now, key) && !(without && strcmp(key, without) == 0))
-            tell(&d, key, value, NULL);
-    tell_recipe(&d, old, now);
-    if (d.used == 0)
-        return PARE_OK; /* the same members in another order */
-    return fail_other(cx, path, &d);
-}
-
-static pare_status compare_fingerprints(pare_ctx *cx, const char *path,
-                                        const pare_journal_record *record, const char *fingerprint,
-                                        const char *without)
-{
-    const size_t len = strlen(fingerprint);
-    if (record->len == len && memcmp(record->payload, fingerprint, len) == 0)
-        return PARE_OK;
-    pare_json *old = NULL, *now = NULL;
-    pare_status s = pare_json_parse(cx, "fingerprint", fingerprint, len, JSON_CAP, &now);
-    if (s != PARE_OK)
-        goto done;
-    s = pare_json_parse(cx, path, (const char *)record->payload, record->len, JSON_CAP, &old);
-    if (s == PARE_EFORMAT)
-        s = pare_fail_context(cx, PARE_EEXISTS,
-                              "the unfinished run is of another program; --restart starts over");
-    else if (s == PARE_OK)
-        s = refuse(cx, path, old, now, without);
-done:
-    pare_json_free(old);
-    pare_json_free(now);
-    return s;
-}
-
 static pare_status open_file(pare_ctx *cx, pare_journal *j, uint64_t *bytes)
 {
     struct stat st;
@@ -297,7 +127,7 @@ static pare_status read_records(pare_ctx *cx, pare_arena *a, pare_journal *j, ui
     PARE_TRY(pare_file_get(cx, j->fd, j->path, text, (size_t)bytes, 0));
     PARE_TRY(pare_journal_parse(cx, a, text, (size_t)bytes, record, count, &valid));
     if (*count)
-        PARE_TRY(compare_fingerprints(cx, j->path, *record, fingerprint, NULL));
+        PARE_TRY(pare__journal_compare(cx, j->path, *record, fingerprint, NULL));
     j->end = valid;
     j->index = (uint32_t)*count;
     if (valid != bytes)
@@ -490,8 +320,8 @@ static pare_status look_at(pare_ctx *cx, const pare_file *f, pare_journal_kind *
         return PARE_OK;
     }
     *kind = PARE_JOURNAL_FOREIGN;
-    const pare_status s =
-        pare_json_parse(cx, f->path, (const char *)f->data + PAYLOAD, len, JSON_CAP, &print);
+    const pare_status s = pare_json_parse(cx, f->path, (const char *)f->data + PAYLOAD, len,
+                                          PARE_JOURNAL_JSON_CAP, &print);
     if (s == PARE_EFORMAT)
         pare_ctx_clear(cx);
     if (s != PARE_OK)
@@ -499,7 +329,7 @@ static pare_status look_at(pare_ctx *cx, const pare_file *f, pare_journal_kind *
     const char *const program = pare_json_text(pare_json_get(print, "program"), NULL);
     if (program && strncmp(program, "pare ", 5) == 0)
         *kind = pare_json_get(print, "replaced")                ? PARE_JOURNAL_REPLACED
-                : pare_json_get(print, "training")              ? PARE_JOURNAL_TRAIN
+                : pare_json_get(print, PARE_JOURNAL_TRAINING)   ? PARE_JOURNAL_TRAIN
                 : pare_json_get(print, PARE_JOURNAL_RECIPE "1") ? PARE_JOURNAL_COMPRESS
                                                                 : PARE_JOURNAL_EXPORT;
     pare_json_free(print);
@@ -552,7 +382,7 @@ pare_status pare_journal_check(pare_ctx *cx, pare_arena *a, const char *director
     pare_journal_record first;
     PARE_TRY(map_fingerprint(cx, a, directory, &f, &first));
     const pare_status s =
-        first.payload ? compare_fingerprints(cx, f.path, &first, fingerprint, without) : PARE_OK;
+        first.payload ? pare__journal_compare(cx, f.path, &first, fingerprint, without) : PARE_OK;
     pare_file_unmap(&f);
     return s;
 }
@@ -562,18 +392,9 @@ pare_status pare_journal_check_recipe(pare_ctx *cx, pare_arena *a, const char *d
 {
     pare_file f;
     pare_journal_record first;
-    pare_json *old = NULL, *now = NULL;
-    difference d = {.used = 0};
     PARE_TRY(map_fingerprint(cx, a, directory, &f, &first));
-    pare_status s = pare_json_parse(cx, "recipe", lines, strlen(lines), JSON_CAP, &now);
-    if (s == PARE_OK && first.payload)
-        s = pare_json_parse(cx, f.path, (const char *)first.payload, first.len, JSON_CAP, &old);
-    if (s == PARE_OK && old && line_of(old, 1))
-        tell_recipe(&d, old, now);
-    if (d.used)
-        s = fail_other(cx, f.path, &d);
-    pare_json_free(old);
-    pare_json_free(now);
+    const pare_status s =
+        first.payload ? pare__journal_compare_recipe(cx, f.path, &first, lines) : PARE_OK;
     pare_file_unmap(&f);
     return s;
 }

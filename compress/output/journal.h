@@ -26,6 +26,7 @@
 #define PARE_JOURNAL_PRECISION  "precision"   /* of products of the calibration, where it is used */
 #define PARE_JOURNAL_FILE       "model file " /* with a number: name and XXH3 */
 #define PARE_JOURNAL_RECIPE     "recipe line " /* with a number, of the normalized recipe */
+#define PARE_JOURNAL_TRAINING   "training"     /* only where it is one of pare train */
 
 typedef struct pare_journal_record {
     const unsigned char *payload;
@@ -42,12 +43,12 @@ PARE_CHECKED pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const u
 
 /* Opens DIRECTORY/journal, cutting a bad tail, or creates it with `fingerprint` (JSON text).
  * An existing journal whose fingerprint differs is refused: PARE_EEXISTS, the message names what
- * differs (of the recipe the first line) and says that --restart starts over. Only "replaces" may
- * have become "nothing". A "format" above that of `fingerprint` is PARE_ENOTSUP. One without a good
- * fingerprint begins anew.
- * record and count: the unit records found (without the fingerprint), in the arena. The caller
- * holds the lock of the output (compress/output/lock.h). PARE_EIO, PARE_ENOSPC, PARE_ENOMEM,
- * PARE_EFORMAT for what is no regular file. On failure *out is NULL. */
+ * differs (of the recipe the first line), or that it is of the other command (one has "training"),
+ * and says that --restart starts over. Only "replaces" may have become "nothing". A "format" above
+ * that of `fingerprint` is PARE_ENOTSUP. One without a good fingerprint begins anew. record and
+ * count: the unit records found (without the fingerprint), in the arena. The caller holds the lock
+ * of the output (compress/output/lock.h). PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT for what
+ * is no regular file. On failure *out is NULL. */
 PARE_CHECKED pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const char *directory,
                                            const char *fingerprint, pare_journal **out,
                                            pare_journal_record **record, size_t *count);
@@ -96,8 +97,9 @@ PARE_CHECKED pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const ch
 PARE_CHECKED pare_status pare_journal_check(pare_ctx *cx, pare_arena *a, const char *directory,
                                             const char *fingerprint, const char *without);
 
-/* The same of the recipe alone: `lines` is a fingerprint of nothing but PARE_JOURNAL_RECIPE
- * members. */
+/* The same of the command and the recipe alone: `lines` is a fingerprint of nothing but
+ * PARE_JOURNAL_RECIPE members, PARE_JOURNAL_TRAINING where it is of pare train, and
+ * PARE_JOURNAL_REPLACES where that is known. */
 PARE_CHECKED pare_status pare_journal_check_recipe(pare_ctx *cx, pare_arena *a,
                                                    const char *directory, const char *lines);
 

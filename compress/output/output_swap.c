@@ -137,6 +137,24 @@ pare_status pare_output_place_mend(pare_ctx *cx, pare_arena *a, const pare_outpu
     return PARE_OK;
 }
 
+/* As pare left it, in a directory that can be written into. */
+static pare_status check_left(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
+{
+    PARE_TRY(pare_owned_check(cx, a, p->output, p->kind, false));
+    if (p->kind != PARE_OUTPUT_FILE && is_there(p->output) &&
+        faccessat(AT_FDCWD, p->output, W_OK | X_OK, AT_EACCESS) != 0)
+        return pare_file_fail(cx, p->output, "replace what lies in the directory");
+    return PARE_OK;
+}
+
+pare_status pare_output_place_look(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
+{
+    pare_journal_kind kind = PARE_JOURNAL_NONE;
+    if (p->kind != PARE_OUTPUT_FILE)
+        PARE_TRY(pare_journal_look(cx, a, p->output, &kind));
+    return kind == PARE_JOURNAL_NONE ? check_left(cx, a, p) : PARE_OK;
+}
+
 pare_status pare_output_place_check(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
 {
     if (p->kind != PARE_OUTPUT_FILE && is_there(p->replaced))
@@ -147,11 +165,7 @@ pare_status pare_output_place_check(pare_ctx *cx, pare_arena *a, const pare_outp
             p->replaced);
     bool ours;
     PARE_TRY(unmark_finished(cx, a, p, &ours));
-    PARE_TRY(pare_owned_check(cx, a, p->output, p->kind, false));
-    if (p->kind != PARE_OUTPUT_FILE && is_there(p->output) &&
-        faccessat(AT_FDCWD, p->output, W_OK | X_OK, AT_EACCESS) != 0)
-        return pare_file_fail(cx, p->output, "replace what lies in the directory");
-    return PARE_OK;
+    return check_left(cx, a, p);
 }
 
 /* Whether a file system lacks a way of renaming. */
@@ -235,6 +249,15 @@ static pare_status replace_directory(pare_ctx *cx, pare_arena *a, const pare_out
     return replace_in_two_steps(cx, p, teller);
 }
 
+/* Work on an artifact is continued, that on an export is not. */
+static pare_status fail_waits(pare_ctx *cx, pare_status s, const pare_output_place *p)
+{
+    if (s != PARE_EEXISTS || p->kind != PARE_OUTPUT_ARTIFACT || !is_there(p->partial))
+        return s;
+    (void)pare_fail_context(cx, s, "the finished artifact waits in %s", p->partial);
+    return pare_fail_after(cx, s, "once that is moved away, the same command ends the run");
+}
+
 pare_status pare_output_place_publish(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
                                       bool replace, const pare_teller *teller)
 {
@@ -242,10 +265,8 @@ pare_status pare_output_place_publish(pare_ctx *cx, pare_arena *a, const pare_ou
     const bool replaces = replace && is_there(p->output);
     if (p->kind == PARE_OUTPUT_FILE)
         return publish_file(cx, a, p, replaces, teller);
-    if (replaces)
-        PARE_TRY(replace_directory(cx, a, p, teller, &old));
-    else
-        PARE_TRY(publish_new(cx, p));
+    const pare_status s = replaces ? replace_directory(cx, a, p, teller, &old) : publish_new(cx, p);
+    PARE_TRY(fail_waits(cx, s, p));
     PARE_TRY(pare_owned_unmark(cx, a, p->output));
     return old ? tell_remains(cx, pare_owned_remove(cx, a, old, p->kind), teller) : PARE_OK;
 }

@@ -44,6 +44,12 @@ PARE_CHECKED pare_status pare_output_place_mend(pare_ctx *cx, pare_arena *a,
 PARE_CHECKED pare_status pare_output_place_check(pare_ctx *cx, pare_arena *a,
                                                  const pare_output_place *p);
 
+/* Refuses an output that may not be replaced, as far as that is told without a change, for a plan:
+ * nothing is said of one with a journal, which the next run removes. PARE_EEXISTS, PARE_EIO,
+ * PARE_ENOMEM, PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_output_place_look(pare_ctx *cx, pare_arena *a,
+                                                const pare_output_place *p);
+
 /* `work` becomes the output, durable; with `replace` that of an earlier run, if there is one, is
  * looked at once more (pare_output_place_check) and removed. What cannot be removed is told.
  * PARE_EEXISTS when something lies there without `replace`, or that look refuses it: the work stays

@@ -349,9 +349,6 @@ pare_status pare__run_describe(pare_run *run)
 pare_status pare__run_publish(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
-    const pare_status s = pare_output_place_publish(run->cx, run->a, &plan->place,
-                                                    run->settled.replaces, &run->teller);
-    return s == PARE_EEXISTS ? pare_fail_context(run->cx, s, "the finished artifact waits in %s",
-                                                 plan->place.partial)
-                             : s;
+    return pare_output_place_publish(run->cx, run->a, &plan->place, run->settled.replaces,
+                                     &run->teller);
 }

@@ -127,6 +127,12 @@ static void put_lines(print *p, char *recipe)
     }
 }
 
+static void put_replaced(const pare_training *t, pare_json_writer *w)
+{
+    pare_json_put_text(w, PARE_JOURNAL_REPLACES,
+                       t->replaces ? "a finished output" : PARE_JOURNAL_NO_OUTPUT);
+}
+
 /* What must be equal for an unfinished run to be continued. The output that it replaces may have
  * gone away meanwhile, and has no part in the hash. */
 static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char **text)
@@ -138,27 +144,29 @@ static pare_status fingerprint(pare_training *t, pare_json_writer *w, const char
     pare_xxh3_begin(&p.hash);
     pare_json_open_object(w, NULL);
     put(&p, "program", "pare " PARE_VERSION);
-    put(&p, "training", "format " JOURNAL_FORMAT);
+    put(&p, PARE_JOURNAL_TRAINING, "format " JOURNAL_FORMAT);
     for (size_t i = 0; i < t->inputs; i++)
         put_file(&p, t->input[i].file, t->input[i].sha256);
     PARE_TRY(put_companions(t, &p));
     put(&p, PARE_JOURNAL_TOKENS, t->windows_sha256);
     put(&p, "tokens held out", t->held_out_sha256);
     put_lines(&p, recipe);
-    pare_json_put_text(w, PARE_JOURNAL_REPLACES,
-                       t->replaces ? "a finished output" : PARE_JOURNAL_NO_OUTPUT);
+    put_replaced(t, w);
     pare_json_close(w);
     pare_xxh3_end(&p.hash, t->asked);
     return pare_json_writer_finish(w, text, &len);
 }
 
-/* An unfinished run that saved no state is worth nothing, whatever its settings were. */
+/* An unfinished training that saved no state is worth nothing, whatever its settings were. Only
+ * --restart deletes work of compress. */
 static pare_status begins_anew(pare_training *t, bool *anew)
 {
     char *const state = pare_path_join(t->a, t->place.partial, PARE_TRAINING_STATE);
+    pare_journal_kind kind;
     if (!state)
         return PARE_ENOMEM;
-    *anew = t->job->restart || !pare_path_is_file(state);
+    PARE_TRY(pare_journal_look(t->cx, t->a, t->place.partial, &kind));
+    *anew = t->job->restart || (kind != PARE_JOURNAL_COMPRESS && !pare_path_is_file(state));
     return PARE_OK;
 }
 
@@ -205,7 +213,9 @@ pare_status pare__train_check_work(pare_training *t)
     print p = {.w = w};
     pare_xxh3_begin(&p.hash);
     pare_json_open_object(w, NULL);
+    put(&p, PARE_JOURNAL_TRAINING, "format " JOURNAL_FORMAT);
     put_lines(&p, recipe);
+    put_replaced(t, w);
     pare_json_close(w);
     pare_status s = pare_json_writer_finish(w, &text, &len);
     if (s == PARE_OK)

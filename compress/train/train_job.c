@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "compress/evaluate/evaluate.h"
 #include "compress/output/inventory.h"
@@ -273,14 +272,14 @@ static pare_status claim(pare_training *t)
 static pare_status look_at_output(pare_training *t, bool *finished)
 {
     const pare_job_path output = output_path(t);
-    char *const journal = pare_path_join(t->a, t->place.partial, PARE_JOURNAL_NAME);
-    struct stat st;
-    if (!journal)
-        return PARE_ENOMEM;
-    const bool unfinished = stat(journal, &st) == 0 && st.st_size > 0;
-    t->replaces = pare_path_is_directory(t->place.output) && (t->job->restart || unfinished);
+    pare_owned_state state;
     PARE_TRY(pare_output_check_room(t->cx, t->place.output));
-    return pare_job_check_replacing(t->cx, t->a, &output, &t->place, t->replaces, true, finished);
+    PARE_TRY(pare_owned_partial(t->cx, t->a, t->place.partial, t->place.kind, &state));
+    t->replaces = pare_path_is_directory(t->place.output) &&
+                  (t->job->restart || state == PARE_OWNED_UNFINISHED);
+    PARE_TRY(
+        pare_job_check_replacing(t->cx, t->a, &output, &t->place, t->replaces, true, finished));
+    return t->replaces ? pare_output_place_look(t->cx, t->a, &t->place) : PARE_OK;
 }
 
 /* --- training ----------------------------------------------------------------------------------

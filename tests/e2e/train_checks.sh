@@ -10,10 +10,17 @@ fail() {
 
 # says TEXT COMMAND...: the command fails, and says the text
 says() {
-    text=$1
+    text=$1 code=0
     shift
-    if "$@" >out.log 2>&1; then fail "did not fail: $*"; fi
+    "$@" >out.log 2>&1 || code=$?
+    [ $code != 0 ] || fail "did not fail: $*"
     grep -qF -- "$text" out.log || fail "no \"$text\" in: $(cat out.log)"
+}
+
+# refuses TEXT COMMAND...: the same, with exit code 2
+refuses() {
+    says "$@"
+    [ $code = 2 ] || fail "exit code $code, not 2: $*"
 }
 
 same() {

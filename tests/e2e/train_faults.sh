@@ -119,6 +119,48 @@ rm model/special_tokens_map.json
 sed -i 's/"<|endoftext|>"/"<|end|>"/g' model/tokenizer_config.json
 says "it has other bytes in the model's tokenizer_config.json" "$pare" train other.yaml
 
+# Work of the other command stays, in a run and in a plan, until that command goes on with it.
+cat >squeezed.yaml <<END
+pare: 1
+model: "$demo/hedge"
+output: squeezed
+calibration: {text: ["$demo/calibration.txt"], samples: 16, window: 128}
+passes: [gptq: {bits: 4, group: 64}]
+END
+"$pare" compress squeezed.yaml --output mixed >out.log 2>&1 &
+until ls mixed.partial/packed-* >/dev/null 2>&1; do
+    kill -0 $! 2>/dev/null || fail "no work of compress: $(cat out.log)"
+    sleep 0.01
+done
+kill -KILL $!
+wait $! && fail "compress ended before it was killed"
+cksum mixed.partial/* >before
+for plan in '' --dry-run; do
+    refuses 'mixed.partial: holds an unfinished run of pare compress, and this is pare train. The command of' \
+        "$pare" train scratch.yaml --output mixed $plan
+    cksum mixed.partial/* | cmp before - || fail "train${plan:+ }$plan changed the work of compress"
+done
+trains scratch.yaml --output mixed --dry-run --restart
+"$pare" compress squeezed.yaml --output mixed >out.log 2>&1 || fail "compress does not go on: $(cat out.log)"
+for command in compress plan; do
+    refuses 'other.partial: holds an unfinished run of pare train, and this is pare compress. The command of' \
+        "$pare" $command squeezed.yaml --output other
+done
+[ -s other.partial/training.state ] || fail "compress removed the state of a training"
+
+# A plan refuses what the run does: what lies in the place of the work, an output that changed.
+cp -r scratch changed
+echo >>changed/README.md
+mkdir notes.partial
+echo mine >notes.partial/notes.txt
+echo mine >file.partial
+for plan in '' --dry-run; do
+    refuses 'notes.partial/notes.txt: is no file of an artifact of pare' "$pare" train scratch.yaml --output notes $plan
+    refuses 'file.partial: is no directory' "$pare" train scratch.yaml --output file $plan
+    refuses 'changed/README.md: ' "$pare" train scratch.yaml --output changed --restart $plan
+    grep -q 'pare replaces and removes only what it wrote and nobody changed' out.log || fail "$(cat out.log)"
+done
+
 # A run that was to replace an output goes on when that is gone.
 cp -r scratch replaced
 begin scratch.yaml --output replaced --restart --set train.tokens=100000000
@@ -138,12 +180,19 @@ for turn in 1 2 3 4 5 6 7 8 9; do # one that has its name already does not count
     wait $! || fail "$(cat out.log)"
 done
 wait $! && fail "a training writes where something was put meanwhile"
-grep -q 'something was put there meanwhile' out.log || fail "$(cat out.log)"
+waits='the finished artifact waits in taken.partial: taken: something was put there meanwhile'
+grep -q "$waits; once that is moved away, the same command ends the run" out.log || fail "$(cat out.log)"
 cp -r taken.partial left # what a kill leaves as soon as the output has its name
 "$pare" verify left >out.log 2>&1 || fail "verify calls left damaged: $(cat out.log)"
 says 'is finished' "$pare" train scratch.yaml --output left --set train.tokens=65536
 [ ! -e left/training.state ] && [ ! -e left/journal ] || fail "left keeps its state"
 rmdir taken
+cp -r scratch taken # another finished one costs no training either
+for plan in '' --dry-run; do
+    refuses 'nothing lay at taken when the unfinished run began, and now a finished output does: move that away' \
+        "$pare" train scratch.yaml --output taken --set train.tokens=65536 $plan
+done
+rm -r taken
 trains scratch.yaml --output taken --set train.tokens=65536
 grep -q 'continues after step 128 of 128' out.log || fail "begins anew: $(cat out.log)"
 [ ! -e taken/training.state ] && [ ! -e taken/journal ] || fail "an output keeps its state"

@@ -275,7 +275,9 @@ START_TEST(what_came_to_the_place_of_a_new_output_is_not_replaced)
     outputs o;
     begin(&o, 2 * _i);
     outputs_check(&o, pare_output_place_publish(&o.cx, &o.a, &o.place, false, &o.teller),
-                  PARE_EEXISTS, "out: something was put there meanwhile");
+                  PARE_EEXISTS,
+                  "out: something was put there meanwhile; once that is moved away, the same "
+                  "command ends the run");
     ck_assert(outputs_holds(&o, "out/config.json", "old"));
     job_remove_directory(o.place.output);
     ck_assert_int_eq(pare_output_place_publish(&o.cx, &o.a, &o.place, false, &o.teller), PARE_OK);

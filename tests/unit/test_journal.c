@@ -252,6 +252,35 @@ START_TEST(lines_that_one_recipe_has_alone_are_named)
 }
 END_TEST
 
+/* Its other differences would be told of a model that is the same, under another hash. */
+START_TEST(work_of_the_other_command_is_told_as_such)
+{
+    static const char compress[] = "{\"program\": \"pare 9\", \"format\": \"12\", "
+                                   "\"model file 1\": \"a xxh3 12\", \"recipe line 1\": \"a\"}";
+    static const char train[] = "{\"program\": \"pare 9\", \"training\": \"format 4\", "
+                                "\"model file 1\": \"a sha256 34\", \"recipe line 1\": \"b\"}";
+    static const char *const says[] = {
+        ": holds an unfinished run of pare compress, and this is pare train. The command of that "
+        "run goes on with it; --restart starts over; another --output leaves it",
+        ": holds an unfinished run of pare train, and this is pare compress. The command of that "
+        "run goes on with it; --restart starts over; another --output leaves it"};
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        char text[256];
+        begin(&f);
+        (void)snprintf(text, sizeof text, "%s%s", f.directory, says[i]);
+        ck_assert_int_eq(open_with(&f, i ? train : compress), PARE_OK);
+        ck_assert_int_eq(open_with(&f, i ? compress : train), PARE_EEXISTS);
+        ck_assert_str_eq(f.cx.what, text);
+        pare_ctx_clear(&f.cx);
+        ck_assert_int_eq(pare_journal_check_recipe(&f.cx, &f.a, f.directory, i ? compress : train),
+                         PARE_EEXISTS);
+        ck_assert_str_eq(f.cx.what, text);
+        end(&f);
+    }
+}
+END_TEST
+
 START_TEST(a_fingerprint_that_is_no_json_is_of_another_program)
 {
     fixture f;
@@ -457,6 +486,7 @@ int main(void)
     tcase_add_test(t, another_recipe_and_other_data_are_told_in_words);
     tcase_add_test(t, a_calibration_that_is_of_no_use_is_not_another_one);
     tcase_add_test(t, lines_that_one_recipe_has_alone_are_named);
+    tcase_add_test(t, work_of_the_other_command_is_told_as_such);
     tcase_add_test(t, a_fingerprint_that_is_no_json_is_of_another_program);
     tcase_add_test(t, a_journal_is_told_from_other_files_by_its_content);
     tcase_add_test(t, a_journal_without_a_good_start_begins_anew_and_says_so);

@@ -115,8 +115,10 @@ START_TEST(an_output_that_came_to_the_place_of_another_is_not_replaced)
         move("out", "away");
     move("mine", "out");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
-    ck_assert_msg(strstr(what, _i == 1 ? "replaces was an output with manifest.json sha256 "
-                                       : "replaces was nothing, is an output with manifest.json"),
+    ck_assert_msg(strstr(what, _i == 1
+                                   ? "replaces was an output with manifest.json sha256 "
+                                   : "out when the unfinished run began, and now a finished "
+                                     "output does: move that away, and the same command goes on"),
                   "%s", what);
     job_hash(&place, "out", other);
     ck_assert_str_eq(first, other);
