@@ -94,6 +94,7 @@ grep -q 'continues after step 1 of 1' out.log || fail "another dtype begins anew
 cp -r model infinite
 poke infinite/model.safetensors model.embed_tokens.weight '\000\000\200\177'
 says './infinite: model.embed_tokens.weight: weight 0 is inf' "$pare" train large.yaml --output x --set model=infinite
+grep -q '"nan: zero" is for pare compress alone' out.log || fail "$(cat out.log)"
 rm -r x.partial
 
 # Another text held out, or another tokenizer of the same tokens, is another training.
