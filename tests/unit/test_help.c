@@ -58,7 +58,7 @@ START_TEST(every_setting_has_a_page)
         {"matrix", "batch: the file of", "what is varied"},
         {"include", "batch: the file of", ""},
         {"after", "batch: the file of", "after: NAME"},
-        {"stale", "batch: the file of", "is damaged, of another recipe"},
+        {"stale", "batch: the file of", "is damaged or not of pare"},
         {"shard", "an option", "batch --shard K/N"},
         {"top-k", "an option", "generate --top-k K"},
         {"verdict", "REGRESSION", ""},
