@@ -55,7 +55,7 @@ static pare_status read_recipe(pare_training *t)
     size_t len;
     pare_training_params(t->params);
     PARE_TRY(pare_job_read_recipe(t->cx, t->a, job->recipe, job->text, &text, &len));
-    const pare_recipe_source source = {job->recipe, text, len, job->sets, job->set_count};
+    const pare_recipe_source source = {pare_job_file(job), text, len, job->sets, job->set_count};
     return pare_train_recipe_parse(t->cx, t->a, &source, t->params, &t->recipe);
 }
 
