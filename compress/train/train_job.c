@@ -566,6 +566,7 @@ pare_status pare_train_job(pare_ctx *cx, pare_arena *a, const pare_job *job,
                        .began = started,
                        .joules = cx->energy ? pare_energy_read(cx->energy) : 0};
     pare_status s = run_job(&t, out);
+    s = pare_training_state_end(cx, &t.state, s);
     cx->limit_bytes = limit;
     out->seconds = pare_seconds() - started;
     out->joules = pare_energy_since(cx->energy, t.joules);

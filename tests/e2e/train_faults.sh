@@ -113,6 +113,9 @@ END
 begin other.yaml
 kill -TERM $!
 wait $! && fail "the training ended before it was interrupted"
+says 'training.state.tmp: cannot write: ' sh -c 'ulimit -f 64; exec "$@"' sh "$pare" train other.yaml
+grep -q '; the state of step [1-9][0-9]* of 195313 is saved: once the disk has room, the same command ' out.log ||
+    fail "nothing said of the state: $(cat out.log)"
 says 'tokens held out was' "$pare" train other.yaml --set data.tokens=other.i32
 echo '{}' >model/special_tokens_map.json
 says "special_tokens_map.json" "$pare" train other.yaml
