@@ -266,12 +266,18 @@ pare_status pare__batch_fail_value(const pare__batch *b, const pare_yaml *value,
 
 static pare_status read_axis(pare__batch *b, const pare_yaml *node)
 {
+    char quoted[PARE__QUOTE];
     PARE_TRY(pare__batch_check_key(b, node->key));
     if (node->kind != PARE_YAML_LIST || node->count == 0)
         return pare__fail_takes(&b->w, node, "a list of values, as in [3, 4]");
-    for (const pare_yaml *e = node->first; e; e = e->next)
+    for (const pare_yaml *e = node->first; e; e = e->next) {
         if (e->kind != PARE_YAML_SCALAR || pare_yaml_is_null(e) || !e->text[0])
             return pare__batch_fail_value(b, e, node->key->text);
+        for (const pare_yaml *before = node->first; before != e; before = before->next)
+            if (strcmp(before->text, e->text) == 0)
+                return pare_recipe_fail(b->w.cx, e->place, "the value %s is there twice",
+                                        pare__quote(quoted, e->text));
+    }
     if (b->axes == PARE__AXES)
         return pare_recipe_fail(b->w.cx, node->key->place, "\"matrix\" varies more than %d keys",
                                 PARE__AXES);

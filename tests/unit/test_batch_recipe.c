@@ -212,7 +212,7 @@ static const struct {
     {HEAD "matrix: {recipe.output: [a]}\n", "b.yaml:3:10: \"output\" is not varied"},
     {HEAD "matrix: {bits: [3, 9]}\n", "b.yaml:3:20: \"bits\" is \"9\"; it takes"},
     {HEAD "matrix: {bits: [9]}\n", "that is the job \"bits9\""},
-    {HEAD "matrix: {bits: [3, 3]}\n", "b.yaml:3:9: two jobs are called \"bits3\""},
+    {HEAD "matrix: {bits: [3, 3]}\n", "b.yaml:3:20: the value \"3\" is there twice"},
     {HEAD "matrix: {calibration.sample: [3]}\n",
      "unknown key \"sample\" in calibration; did you mean \"samples\"?"},
     {HEAD "matrix: {method: gptq}\n", "b.yaml:3:18: \"method\" is \"gptq\"; it takes a list"},
