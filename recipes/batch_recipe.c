@@ -233,9 +233,12 @@ pare_status pare__batch_check_meaning(const pare__batch *b, const pare__method *
         if (has_param(find_pass(b, pass), key->text))
             return pare_recipe_fail(b->w.cx, key->place,
                                     "%s is a key of the recipe and a parameter of %s; write "
-                                    "recipe.%s for the key, passes.%zu.%s.%s for the parameter",
+                                    "recipe.%s for the key, passes.%zu.%s.%s for the parameter%s",
                                     pare__quote(quoted, key->text), pass, key->text, i, pass,
-                                    key->text);
+                                    key->text,
+                                    b->methods > 1 ? "; a method without that pass there then goes "
+                                                     "into \"include\", not into the matrix"
+                                                   : "");
     }
     return PARE_OK;
 }

@@ -43,6 +43,7 @@ void pare_help_batch(void)
         "refused: write\n"
         "recipe.embeddings for the key of the recipe, passes.0.distill.embeddings for the "
         "parameter.\n"
+        "A method without that pass there then goes into include, not into the matrix.\n"
         "An entry of \"include\" is a job: it sets keys as the matrix does, and may have a name, a "
         "method, a\n"
         "model (a path, or {job: NAME}: the output of that job), and after: NAME. Paths are "

@@ -207,6 +207,9 @@ static const struct {
     {HEAD "include: [{method: [gptq, distill], embeddings: true}]\n",
      "b.yaml:3:37: \"embeddings\" is a key of the recipe and a parameter of distill; write "
      "recipe.embeddings for the key, passes.1.distill.embeddings for"},
+    {HEAD "matrix: {method: [gptq, [gptq, distill]], embeddings: [true]}\n",
+     "passes.1.distill.embeddings for the parameter; a method without that pass there then goes "
+     "into \"include\", not into the matrix"},
     {HEAD "matrix: {recipe.seed: [1], seed: [2]}\n",
      "b.yaml:3:24: \"recipe.seed\" sets what \"seed\" does, too; leave one out"},
     {HEAD "matrix: {recipe.output: [a]}\n", "b.yaml:3:10: \"output\" is not varied"},
