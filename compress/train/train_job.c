@@ -59,11 +59,17 @@ static pare_status read_recipe(pare_training *t)
     return pare_train_recipe_parse(t->cx, t->a, &source, t->params, &t->recipe);
 }
 
+static pare_config student_config(const pare_training *t)
+{
+    pare_config student = t->source.config;
+    student.blocks = t->recipe.blocks ? t->recipe.blocks : student.blocks;
+    return student;
+}
+
 static pare_status check_settings(const pare_training *t)
 {
     const pare_train_data data = {NULL, t->windows.count / t->window, t->window};
-    pare_config student = t->source.config;
-    student.blocks = t->recipe.blocks ? t->recipe.blocks : student.blocks;
+    const pare_config student = student_config(t);
     PARE_TRY(pare_train_check(t->cx, &data, &t->opts));
     return pare_train_check_pair(t->cx, &student, &t->taught_by.config, &t->opts);
 }
@@ -130,11 +136,9 @@ static void count_leaf(pare_training *t, const pare_leaf *leaf, uint64_t *all)
 /* Counts the weights of a model of the shape that is trained, biases that it lacks included. */
 static pare_status count_weights(pare_training *t)
 {
-    pare_model shape = {.config = t->source.config};
-    pare_config *const c = &shape.config;
+    pare_model shape = {.config = student_config(t)};
+    const pare_config *const c = &shape.config;
     const pare_mark mark = pare_arena_mark(&t->scratch);
-    if (t->recipe.blocks)
-        c->blocks = t->recipe.blocks;
     shape.block = PARE_NEW(&t->scratch, pare_block, c->blocks);
     for (size_t b = 0; shape.block && c->experts && b < c->blocks; b++) {
         shape.block[b].expert = PARE_NEW(&t->scratch, pare_linear, c->experts * PARE_ROLES);
@@ -183,7 +187,7 @@ static uint64_t leaf_bytes(const pare_training *t)
 static uint64_t needed_bytes(const pare_training *t)
 {
     enum { OF_LEAF = 1024, ROUNDING = 4 << 20 };
-    const pare_config *const c = &t->source.config;
+    const pare_config student = student_config(t), *const c = &student;
     const pare_config *const teacher = t->taught ? &t->taught_by.config : NULL;
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
     const pare_eval_side side = {c, &floats, PARE_INPUTS_NONE},
