@@ -186,7 +186,7 @@ static uint64_t leaf_bytes(const pare_training *t)
 
 static uint64_t needed_bytes(const pare_training *t)
 {
-    enum { OF_LEAF = 1024, ROUNDING = 4 << 20 };
+    enum { OF_LEAF = 1024, ROUNDING = 1 << 20 };
     const pare_config student = student_config(t), *const c = &student;
     const pare_config *const teacher = t->taught ? &t->taught_by.config : NULL;
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
@@ -208,18 +208,26 @@ static uint64_t needed_bytes(const pare_training *t)
     return leaf_bytes(t) + leaves * OF_LEAF + most + ROUNDING;
 }
 
+/* Beside the allocator; the widest products are those of the head. */
+static uint64_t outside_bytes(const pare_training *t)
+{
+    const pare_config *const c = &t->source.config;
+    return pare_process_bytes(t->cx, c->vocab > c->intermediate ? c->vocab : c->intermediate);
+}
+
 /* Refuses a job that memory or disk cannot hold, before it begins. */
 static pare_status check_room(pare_training *t, pare_train_done *done)
 {
+    const uint64_t outside = outside_bytes(t), held = outside + t->cx->live_bytes;
     const uint64_t asked = t->job->ram_limit ? t->job->ram_limit : t->recipe.common.ram_limit;
     const pare_memory_limit limit = pare_memory_limit_find(
         (pare_memory_limit){t->job->ram_limit ? "--ram-limit" : "\"limits\" of the recipe", asked},
-        t->cx->live_bytes, 0);
+        held, 0);
     char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT], beside[80] = "";
     pare_output_disk disk;
     t->opts.keep = true;
-    t->opts.keep = t->cx->live_bytes + needed_bytes(t) <= limit.bytes;
-    done->memory = t->cx->live_bytes + needed_bytes(t);
+    t->opts.keep = held + needed_bytes(t) <= limit.bytes;
+    done->memory = held + needed_bytes(t);
     done->memory_limit = limit.bytes;
     done->memory_limit_name = limit.name;
     const uint64_t trained = trained_weights(t);
@@ -240,7 +248,7 @@ static pare_status check_room(pare_training *t, pare_train_done *done)
                          pare_units_bytes(limit.bytes, has),
                          t->opts.batch > 1 ? "a smaller batch, " : "",
                          t->adapter || t->opts.moments8 ? "" : "\"moments: 8bit\", ");
-    t->cx->limit_bytes = (size_t)limit.bytes;
+    t->cx->limit_bytes = (size_t)(limit.bytes - outside);
     PARE_TRY(pare_output_disk_find(t->cx, t->a, &t->place, &disk));
     done->disk_free = disk.free_bytes;
     if (done->disk > disk.free_bytes + disk.held_bytes)
