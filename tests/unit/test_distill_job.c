@@ -562,7 +562,7 @@ START_TEST(what_was_thin_is_said_once_and_after_a_break_again)
     job_recipe(&place, text);
     ck_assert_int_eq(run_thin(&whole, "one"), PARE_OK);
     ck_assert_msg(whole.count == 1 && strstr(whole.text, "rank ") &&
-                      strstr(whole.text, "and wanda needs 128, "),
+                      strstr(whole.text, "where wanda needs 128 new tokens, "),
                   "%zu: %s", whole.count, whole.text);
     ck_assert_int_eq(run_thin(&first, "two"), PARE_EINTERRUPTED);
     ck_assert_int_eq(run_thin(&again, "two"), PARE_OK);
