@@ -158,10 +158,13 @@ uint64_t pare__work_bytes(const pare_ctx *cx, const pare_config *c, const pare_c
     const uint64_t there = larger(forward_bytes(cx, c, b, o->bf16),
                                   teacher ? forward_bytes(cx, teacher, b, o->bf16) : 0),
                    embedding = 2 * (uint64_t)b.sequences * b.length * c->hidden * sizeof(float),
-                   back = larger(pare_tape_block_bytes(cx, c, b, o->bf16), embedding);
-    return (o->keep ? c->blocks * (uint64_t)back : 0) + (o->adapters ? panel_bytes(c) : 0) +
-           larger(larger(larger(there, back), larger(scores, larger(relations, projection))),
-                  larger(chunk_bytes(cx, c, o), teacher ? chunk_bytes(cx, teacher, o) : 0));
+                   back = pare_tape_block_bytes(cx, c, b, o->bf16),
+                   held = o->keep ? pare_tape_held_bytes(cx, c, b, o->bf16) : 0,
+                   chunk = larger(chunk_bytes(cx, c, o), teacher ? chunk_bytes(cx, teacher, o) : 0),
+                   beside = larger(larger(chunk, scores), larger(relations, projection));
+    return (o->adapters ? panel_bytes(c) : 0) +
+           larger(larger(there, embedding),
+                  c->blocks * held + larger(back - held, beside)); /* the last goes back first */
 }
 
 static uint64_t cache_bytes(const pare_config *c, pare_batch b)

@@ -233,9 +233,12 @@ pare_status pare__batch_check_meaning(const pare__batch *b, const pare__method *
         if (has_param(find_pass(b, pass), key->text))
             return pare_recipe_fail(b->w.cx, key->place,
                                     "%s is a key of the recipe and a parameter of %s; write "
-                                    "recipe.%s for the key, passes.%zu.%s.%s for the parameter",
+                                    "recipe.%s for the key, passes.%zu.%s.%s for the parameter%s",
                                     pare__quote(quoted, key->text), pass, key->text, i, pass,
-                                    key->text);
+                                    key->text,
+                                    b->methods > 1 ? "; a method without that pass there then goes "
+                                                     "into \"include\", not into the matrix"
+                                                   : "");
     }
     return PARE_OK;
 }
@@ -266,12 +269,18 @@ pare_status pare__batch_fail_value(const pare__batch *b, const pare_yaml *value,
 
 static pare_status read_axis(pare__batch *b, const pare_yaml *node)
 {
+    char quoted[PARE__QUOTE];
     PARE_TRY(pare__batch_check_key(b, node->key));
     if (node->kind != PARE_YAML_LIST || node->count == 0)
         return pare__fail_takes(&b->w, node, "a list of values, as in [3, 4]");
-    for (const pare_yaml *e = node->first; e; e = e->next)
+    for (const pare_yaml *e = node->first; e; e = e->next) {
         if (e->kind != PARE_YAML_SCALAR || pare_yaml_is_null(e) || !e->text[0])
             return pare__batch_fail_value(b, e, node->key->text);
+        for (const pare_yaml *before = node->first; before != e; before = before->next)
+            if (strcmp(before->text, e->text) == 0)
+                return pare_recipe_fail(b->w.cx, e->place, "the value %s is there twice",
+                                        pare__quote(quoted, e->text));
+    }
     if (b->axes == PARE__AXES)
         return pare_recipe_fail(b->w.cx, node->key->place, "\"matrix\" varies more than %d keys",
                                 PARE__AXES);

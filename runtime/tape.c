@@ -389,8 +389,8 @@ pare_status pare_tape_block_for_gradients(pare_tape *t, const pare_forward *f,
     return s;
 }
 
-/* A block without weights goes there and back. */
-static pare_status dry_run(pare_count *n, pare_batch batch, bool bf16)
+/* A block without weights goes there and back. *held: at least what it keeps between. */
+static pare_status dry_run(pare_count *n, pare_batch batch, bool bf16, size_t *held)
 {
     const size_t rows = batch.sequences * batch.length;
     const pare_gradients none = {0};
@@ -401,16 +401,31 @@ static pare_status dry_run(pare_count *n, pare_batch batch, bool bf16)
     t.dry = true;
     PARE_TRY(pare_tape_input(&t, n->anywhere, rows, n->model.config.hidden, true, &x));
     PARE_TRY(pare_tape_block(&t, &n->forward, &n->block, batch, x, NULL, &y));
+    *held = n->used > *held ? n->used : *held;
     return pare_tape_back(&t, y, NULL, &none);
+}
+
+static size_t count_block(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16,
+                          size_t *held)
+{
+    pare_count n;
+    *held = 0;
+    pare_status s = pare_count_begin(cx, c, batch, bf16 ? PARE_INPUTS_BF16 : PARE_INPUTS_NONE, &n);
+    if (s == PARE_OK)
+        s = dry_run(&n, batch, bf16, held);
+    if (s == PARE_OK && pare__count_recurrent(&n))
+        s = dry_run(&n, batch, bf16, held);
+    return pare_count_end(&n, s);
 }
 
 size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16)
 {
-    pare_count n;
-    pare_status s = pare_count_begin(cx, c, batch, bf16 ? PARE_INPUTS_BF16 : PARE_INPUTS_NONE, &n);
-    if (s == PARE_OK)
-        s = dry_run(&n, batch, bf16);
-    if (s == PARE_OK && pare__count_recurrent(&n))
-        s = dry_run(&n, batch, bf16);
-    return pare_count_end(&n, s);
+    size_t held;
+    return count_block(cx, c, batch, bf16, &held);
+}
+
+size_t pare_tape_held_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16)
+{
+    size_t held;
+    return count_block(cx, c, batch, bf16, &held) < SIZE_MAX ? held : SIZE_MAX;
 }

@@ -102,6 +102,9 @@ const float *pare_tape_gradient(pare_array input);
  * bf16: over pare_cpu_bf16. */
 size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16);
 
+/* Of these, what a block that went there holds while it waits for the way back. */
+size_t pare_tape_held_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch, bool bf16);
+
 /* The same of one linear [n, k] over `rows` inputs in BF16, beside what it reads and writes. */
 size_t pare_tape_bf16_bytes(const pare_ctx *cx, size_t rows, size_t n, size_t k);
 

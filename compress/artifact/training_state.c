@@ -145,11 +145,12 @@ static pare_status save(const pare_training_place *p, const pare_training_state 
     return status;
 }
 
-pare_status pare_training_state_save(const pare_training_place *p, const pare_training_state *t)
+pare_status pare_training_state_save(const pare_training_place *p, pare_training_state *t)
 {
     const pare_mark mark = pare_arena_mark(p->scratch);
     const pare_status s = save(p, t);
     pare_arena_rewind(p->scratch, mark);
+    t->kept = s == PARE_OK ? t->at.steps : t->kept;
     return s;
 }
 
@@ -221,6 +222,7 @@ static pare_status parse(const pare_training_place *p, pare_training_state *t, c
             memcpy(part.at, at, part.bytes);
         at += part.bytes;
     }
+    t->kept = t->at.steps;
     *found = true;
     return PARE_OK;
 }
@@ -255,6 +257,16 @@ pare_status pare_training_state_load(const pare_training_place *p, pare_training
     const pare_status s = load(p, t, found);
     pare_arena_rewind(p->scratch, mark);
     return s;
+}
+
+pare_status pare_training_state_end(pare_ctx *cx, const pare_training_state *t, pare_status s)
+{
+    return s == PARE_ENOSPC && t->kept
+               ? pare_fail_after(cx, s,
+                                 "the state of step %zu of %zu is saved: once the disk has room, "
+                                 "the same command (without --restart) goes on from there",
+                                 t->kept, t->result.steps)
+               : s;
 }
 
 void pare_training_state_remove(const pare_training_place *p)

@@ -28,6 +28,7 @@ typedef struct pare_training_state {
     pare_train_state at;
     pare_training_result result;
     size_t in_point; /* steps in its last point */
+    size_t kept;     /* steps of the state in the file; 0: there is none */
     pare_trained *leaf;
     size_t leaves;
     const pare_trained *projection; /* distill/projection.h; NULL: there is none */
@@ -38,13 +39,16 @@ void pare_training_state_add(pare_training_state *t, const pare_train_step *s);
 
 /* PARE_EIO, PARE_ENOSPC, PARE_ENOMEM: the last one stays. */
 PARE_CHECKED pare_status pare_training_state_save(const pare_training_place *p,
-                                                  const pare_training_state *t);
+                                                  pare_training_state *t);
 
 /* The state that an earlier run saved, with values and moments in its leaves; *found false, and
  * nothing changed, where there is none that is whole and of these settings, which is told.
  * PARE_ENOMEM, PARE_EIO. */
 PARE_CHECKED pare_status pare_training_state_load(const pare_training_place *p,
                                                   pare_training_state *t, bool *found);
+
+/* `s`, with which a job ends; for PARE_ENOSPC the message says what is kept, too. */
+pare_status pare_training_state_end(pare_ctx *cx, const pare_training_state *t, pare_status s);
 
 /* It goes: when the job is done, because until then the trained weights may turn out damaged, or
  * when it is of other settings. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/batch/batch_internal.h"
+#include "compress/output/owned_files.h"
 #include "compress/passes/pass.h"
 #include "formats/checksums.h"
 #include "formats/json.h"
@@ -145,6 +146,10 @@ static pare_status check_sums(const pare_jobs *b, pare_batch_row *r)
 pare_status pare__batch_check_output(const pare_jobs *b, pare_batch_row *r)
 {
     static const char *const needed[] = {RUN, PARE_SUMS_NAME};
+    bool ours;
+    PARE_TRY(pare_owned_marked(b->cx, b->a, r->output, PARE_OUTPUT_ARTIFACT, &ours, NULL));
+    if (!ours)
+        say(r, PARE_MANIFEST_NAME, "damaged, or not of pare");
     for (size_t i = 0; !r->damaged && i < sizeof needed / sizeof *needed; i++) {
         char *const path = pare_path_join(b->a, r->output, needed[i]);
         if (!path)

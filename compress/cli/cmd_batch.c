@@ -43,6 +43,7 @@ void pare_help_batch(void)
         "refused: write\n"
         "recipe.embeddings for the key of the recipe, passes.0.distill.embeddings for the "
         "parameter.\n"
+        "A method without that pass there then goes into include, not into the matrix.\n"
         "An entry of \"include\" is a job: it sets keys as the matrix does, and may have a name, a "
         "method, a\n"
         "model (a path, or {job: NAME}: the output of that job), and after: NAME. Paths are "
@@ -55,9 +56,10 @@ void pare_help_batch(void)
         "  missing     nothing of it is there\n"
         "  unfinished  it was begun, or is running; the same command continues it\n"
         "  done        it is finished; its verdict (pare help require) may be any\n"
-        "  stale       what is there is damaged, of another recipe or model, or older than a "
-        "--restart\n"
-        "              that was stopped; the summary says which\n"
+        "  stale       what is there is damaged or not of pare, of another recipe or model, or "
+        "older "
+        "than\n"
+        "              a --restart that was stopped; the summary says which\n"
         "  failed      the summary says why, and the same command tries it again\n"
         "  infeasible  its files would be larger than it requires; nothing was written\n"
         "  waits       for a job that is not done\n"
@@ -208,7 +210,8 @@ static void print_totals(const pare_jobs *b, const pare_batch_plan *p)
         (void)printf("%zu %s stale and would be refused; --restart makes all jobs anew\n",
                      stale - p->damaged, stale - p->damaged == 1 ? "is" : "are");
     if (p->damaged)
-        (void)printf("%zu %s damaged and would be refused; --restart does not replace %s\n",
+        (void)printf("%zu %s damaged or not of pare and would be refused; --restart does not "
+                     "replace %s\n",
                      p->damaged, p->damaged == 1 ? "is" : "are", p->damaged == 1 ? "it" : "them");
 }
 
@@ -344,19 +347,21 @@ static pare_status dry_run(pare_cli *cli, pare_jobs *b)
                                                                           : PARE_OK;
 }
 
-/* What can be done about jobs that are not done: stale ones, and those whose outputs are damaged.
- */
+/* What can be done about jobs that are not done: stale ones, and those in the place of whose
+ * outputs lies what is damaged or of others. */
 static pare_status fail_jobs(pare_cli *cli, size_t open, size_t of, size_t stale, size_t damaged,
                              bool only)
 {
-    char anew[96] = "", away[96] = "";
+    char anew[96] = "", away[112] = "";
     if (damaged == open)
         return pare_fail(&cli->cx, PARE_EIO,
-                         "%zu of %zu job%s %s not done: what is there is damaged, and no --restart "
-                         "replaces it; move it away first",
+                         "%zu of %zu job%s %s not done: what is there is damaged or not of pare, "
+                         "and no --restart replaces it; move it away first",
                          open, of, pare_plural(of), open == 1 ? "is" : "are");
     if (damaged)
-        (void)snprintf(away, sizeof away, "; %zu damaged output%s must be moved away first",
+        (void)snprintf(away, sizeof away,
+                       "; move away first what is damaged or not of pare, in the place of %zu "
+                       "output%s",
                        damaged, pare_plural(damaged));
     if (stale && stale + damaged < open)
         (void)snprintf(anew, sizeof anew, ", and with --restart makes all jobs anew, %zu stale %s",

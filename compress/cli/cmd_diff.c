@@ -176,8 +176,8 @@ static void print_text(const pare_diff *d)
         d->count[PARE_DIFF_SAME], d->count[PARE_DIFF_ONLY_A], d->count[PARE_DIFF_ONLY_B],
         d->count[PARE_DIFF_SHAPE], d->count[PARE_DIFF_ENCODING], d->count[PARE_DIFF_VALUES]);
     if (d->count[PARE_DIFF_SAME] < d->rows)
-        (void)printf("\n%-48s %8s %8s %10s %10s %10s  %s\n", "tensor", "codes", "weights", "b to a",
-                     "error of a", "error of b", "stored");
+        (void)printf("\n%-48s %8s %8s %10s %10s %10s  %s\n", "tensor", "codes", "weights",
+                     "difference", "error (a)", "error (b)", "stored");
     for (size_t i = 0; i < d->rows; i++)
         if (d->row[i].kind != PARE_DIFF_SAME)
             print_row(&d->row[i]);

@@ -4,6 +4,7 @@
 #include "compress/cli/help_pages.h"
 #include "compress/cli/job_options.h"
 #include "compress/passes/training.h"
+#include "compress/plan/recipe_home.h"
 #include "compress/text/units.h"
 #include "compress/train/train_job.h"
 #include "recipes/train_recipe.h"
@@ -180,6 +181,7 @@ pare_status pare_train_run(pare_cli *cli, const pare_args *args)
     pare_train_done done = {0};
     const pare_teller teller = {pare_cli_tell, cli};
     PARE_TRY(pare_job_read(cli, args, &job));
+    PARE_TRY(pare_recipe_go_home(&cli->cx, &cli->arena, &job));
     job.plan_only = pare_args_given(args, "dry-run");
     if (!job.plan_only)
         PARE_TRY(pare_job_begin(cli, args));

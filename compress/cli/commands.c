@@ -473,13 +473,14 @@ const pare_command pare_commands[] = {
     {"diff", "A B", 2, 2, "hold two models against each other: recipe, tensors, codes, quality",
      "codes: share of the codes that differ. weights: share of the weights that have another "
      "value.\n"
-     "b to a: sum (a - b)^2 / sum a^2. error of a, of b: what the manifests say of the linear. A\n"
-     "packed linear is compared with the floats of the same name, too; a rotated one is not. Of "
-     "two\n"
-     "files of kept statistics (pare help calibration): how far the inputs of each linear in B "
-     "are\n"
-     "from those in A. The exit code is 0 whether they differ or not; --format json says it "
-     "(same).",
+     "difference: sum (a - b)^2 / sum a^2. error (a), error (b): of the weights, from the "
+     "original,\n"
+     "as each manifest has it. A packed linear is compared with the floats of the same name, too; "
+     "a\n"
+     "rotated one is not. Of two files of kept statistics (pare help calibration): how far the "
+     "inputs\n"
+     "of each linear in B are from those in A. The exit code is 0 whether they differ or not;\n"
+     "--format json says it (same).",
      "pare diff llama-w4/ llama-w4-new/", no_options, pare_diff_run},
     {"pack", "ARTIFACT", 1, 1, "store the files of a model in one compressed file, without loss",
      "ARTIFACT is any folder of files, or a file. The archive is frames of zstd with an index of\n"

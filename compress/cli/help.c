@@ -5,6 +5,7 @@
 #include "compress/cli/help_pages.h"
 #include "compress/init/init.h"
 #include "compress/passes/pass.h"
+#include "compress/passes/training.h"
 #include "recipes/batch_recipe.h"
 #include "recipes/pattern.h"
 #include "recipes/train_recipe.h"
@@ -229,6 +230,7 @@ static bool print_setting(const char *name)
 {
     explained e = {.name = name};
     char place[64];
+    pare_param train[PARE_PARAMS_MAX + 1];
     for (size_t i = 0; i < pare_pass_count(); i++)
         for (const pare_param *p = pare_passes[i]->params; p->name; p++)
             explain(&e, pare_passes[i]->name, p);
@@ -247,6 +249,13 @@ static bool print_setting(const char *name)
             (void)snprintf(place, sizeof place, "kv_cache: {method: %s}", pare_kv_method_name(m));
             explain(&e, place, p);
         }
+    pare_training_params(train);
+    for (const pare_param *p = train; p->name; p++)
+        explain(&e, "train: (pare train)", p);
+    for (size_t i = 0; pare_train_data_params[i]; i++)
+        explain(&e, "data: (pare train)", pare_train_data_params[i]);
+    for (const pare_param *p = pare_lora_params; p->name; p++)
+        explain(&e, "lora: (pare train)", p);
     return e.found;
 }
 

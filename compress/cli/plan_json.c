@@ -186,6 +186,25 @@ static void put_requirements(pare_json_writer *w, const pare_plan *p)
     pare_json_put_integer(w, "fallbacks", (int64_t)r->fallbacks);
 }
 
+static void put_evaluations(pare_json_writer *w, const pare_recipe *r)
+{
+    pare_json_open_array(w, "evaluations");
+    for (size_t i = 0; i < r->evaluations; i++) {
+        const pare_evaluation *const e = &r->evaluation[i];
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "kind", pare_evaluation_kind_name(e->kind));
+        if (e->task.text)
+            pare_json_put_text(w, "task", e->task.text);
+        pare_json_put_text(w, "data", pare_evaluation_data(e)->text);
+        if (!pare_evaluation_asks(e->kind))
+            pare_json_put_integer(w, "window", (int64_t)e->window);
+        if (e->limit)
+            pare_json_put_integer(w, "limit", (int64_t)e->limit);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 static void put_fallbacks(pare_json_writer *w, const pare_recipe *r, const pare_fallback_size *size)
 {
     pare_json_open_array(w, "fallback_plans");
@@ -243,6 +262,7 @@ static void put_plan(pare_json_writer *w, const pare_plan *p, const pare_plan_es
     put_statistics(w, p);
     pare_json_put_integer(w, "held_out_windows",
                           (int64_t)(p->settled.held_out ? p->settled.held_out : p->held_out));
+    put_evaluations(w, &p->recipe);
     put_experts(w, p);
     pare_json_put_bool(w, "spill", p->settled.memory.spill);
     pare_json_put_bool(w, "sparing", p->settled.memory.sparing);

@@ -110,6 +110,18 @@ static pare_status refuse_foreign(pare_ctx *cx, const pare_lock *l)
                      l->path);
 }
 
+/* Its line is not one of pare. Where files cannot be without a name, a run that begins writes its
+ * own into an empty file. */
+static pare_status refuse_line(pare_ctx *cx, const pare_lock *l, const char *line)
+{
+    return line[0] ? refuse_foreign(cx, l)
+                   : pare_fail(cx, PARE_EEXISTS,
+                               "%s: is where the lock of the output goes, and is empty: a run that "
+                               "begins there may be about to write who it is; give the command "
+                               "again, or remove the file if no run uses this output",
+                               l->path);
+}
+
 static pare_status refuse_used(pare_ctx *cx, const char *output, const char *line)
 {
     return pare_fail(cx, PARE_EEXISTS, "%s: in use by %s; wait for it or give another path", output,
@@ -125,7 +137,7 @@ static pare_status refuse_locked(pare_ctx *cx, const pare_lock *l, const char *o
         nap();
         PARE_TRY(read_line(cx, l, line));
     }
-    return is_ours(line) ? refuse_used(cx, output, line) : refuse_foreign(cx, l);
+    return is_ours(line) ? refuse_used(cx, output, line) : refuse_line(cx, l, line);
 }
 
 /* Nobody can tell whether that process still runs. */
@@ -227,7 +239,7 @@ static pare_status try_lock(pare_ctx *cx, pare_arena *a, const char *output, con
         return PARE_OK;
     }
     if (!created && !is_ours(line))
-        return refuse_foreign(cx, l);
+        return refuse_line(cx, l, line);
     if (weak && may_run(line))
         return refuse_named(cx, l, output, line);
     if (weak)
@@ -284,7 +296,7 @@ pare_status pare_lock_check(pare_ctx *cx, pare_arena *a, const char *output)
         return PARE_OK;
     const pare_status s = read_line(cx, &l, line);
     drop(&l);
-    return s != PARE_OK || is_ours(line) ? s : refuse_foreign(cx, &l);
+    return s != PARE_OK || is_ours(line) ? s : refuse_line(cx, &l, line);
 }
 
 void pare_lock_release(pare_lock *l)

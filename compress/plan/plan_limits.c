@@ -3,7 +3,9 @@
 
 #include "compress/plan/plan_internal.h"
 #include "runtime/machine.h"
+#include "runtime/product.h"
 #include "runtime/room.h"
+#include "runtime/threads.h"
 
 /* Kept back under a limit of the shell: parsed JSON, tables of the tokenizer, what the allocator of
  * the system cannot give back. */
@@ -50,6 +52,12 @@ pare_memory_limit pare_memory_limit_find(pare_memory_limit asked, uint64_t held,
             lower(&limit, room[i].name, held + less(less(left, shell_reserve), files));
     }
     return limit;
+}
+
+uint64_t pare_process_bytes(const pare_ctx *cx, size_t columns)
+{
+    enum { STACK = 128 << 10 }; /* of a thread, measured once, too */
+    return PARE_PROGRAM_BYTES + pare_threads(cx) * (STACK + pare_product_bytes(columns));
 }
 
 uint64_t pare__plan_largest_export(const pare_plan *plan)

@@ -14,13 +14,9 @@
 #include "quant/correct.h"
 #include "quant/kv_cache.h"
 #include "runtime/file.h"
-#include "runtime/product.h"
 #include "runtime/threads.h"
 #include "runtime/world.h"
 
-/* Measured once, the program and a thread as they come: data of libraries, stacks, small parsed
- * files, spaces between allocations. */
-static const uint64_t program_bytes = (uint64_t)1920 << 10, stack_bytes = (uint64_t)128 << 10;
 /* Names, paths, tables and arenas of the job that do not grow with it. */
 static const uint64_t job_bytes = (uint64_t)384 << 10;
 
@@ -52,14 +48,12 @@ pare_job_left pare_plan_leaves(const pare_plan *plan)
     return (pare_job_left){pare__plan_structure_outside(plan) + plan->job->left.bytes, widest};
 }
 
-/* Beside the allocator: the program, and for each thread its stack and the packed panels
- * of a product: statistics, and the check of a rotation. */
+/* Beside the allocator; products: statistics, and the check of a rotation. */
 uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_job_left left = pare_plan_leaves(plan);
     /* A parsed tokenizer is given back but for pages that hold some other small piece, too. */
-    return program_bytes + plan->data.tokenizer_bytes / 5 + left.bytes +
-           pare_threads(cx) * (stack_bytes + pare_product_bytes(left.widest));
+    return pare_process_bytes(cx, left.widest) + plan->data.tokenizer_bytes / 5 + left.bytes;
 }
 
 /* Planes of a linear, at most: a rule may leave more of it than the mean. */
@@ -507,7 +501,7 @@ static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
 uint64_t pare__plan_certain_bytes(const pare_ctx *cx, const pare_plan *plan,
                                   const pare_settled *settled)
 {
-    return program_bytes + plan->data.tokenizer_bytes / 5 + tokens_bytes(cx, plan, settled);
+    return PARE_PROGRAM_BYTES + plan->data.tokenizer_bytes / 5 + tokens_bytes(cx, plan, settled);
 }
 
 uint64_t pare_plan_left_bytes(const pare_plan *plan)

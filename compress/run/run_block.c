@@ -231,20 +231,21 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
     const uint64_t all = (uint64_t)run->settled.samples * plan->window,
                    tokens = h->known || h->tokens ? h->tokens : all;
     const bool asks = asks_too_little(run, unit);
-    char is[80] = "", needs[80] = "";
+    char is[112] = "", needs[112] = "";
     pare_need need;
     const pare_step *const step =
         &plan->recipe.step[pare_need_first(plan, &run->settled, l, h, &need)];
     if (need.rank && h->known) {
-        (void)snprintf(is, sizeof is, ", rank %zu of %zu, %.1f effective samples", h->rank,
+        (void)snprintf(is, sizeof is, ", rank %zu of %zu and %.1f effective samples", h->rank,
                        r->linear.k, pare_need_effective(plan, &run->settled, h));
-        (void)snprintf(needs, sizeof needs, ", %zu and %zu", need.rank, need.samples);
+        (void)snprintf(needs, sizeof needs, ", rank %zu and %zu effective samples", need.rank,
+                       need.samples);
     }
     pare__notify(
         run, PARE_EVENT_NOTICE,
         "warning: calibration: block %zu of %zu: too little for %zu of %zu linears; the first, %s, "
-        "saw %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; %s%s; layers.csv "
-        "lists the linears of all blocks",
+        "got %llu token%s (%llu new)%s, where %s needs %llu new tokens%s: they %s; %s%s; "
+        "layers.csv lists the linears of all blocks",
         block + 1, plan->out.blocks, count, unit->rows, r->linear.name, (unsigned long long)tokens,
         pare_plural(tokens), (unsigned long long)pare_need_fresh(plan, &run->settled, tokens), is,
         pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,

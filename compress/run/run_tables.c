@@ -70,9 +70,9 @@ static const pare_site_stats *stats_for(pare_run *run, const pare_plan_table *t,
         pare_stats_identity_hessian(stats);
         pare__notify(
             run, PARE_EVENT_NOTICE,
-            "warning: calibration: too little for %s: it saw %llu tokens, %llu of them "
-            "new, rank %zu, and %s needs %llu and %zu: it gets its plain form; give more "
-            "text or samples",
+            "warning: calibration: too little for %s: it got %llu tokens (%llu new) and rank %zu, "
+            "where %s needs %llu new tokens and rank %zu: it gets its plain form; give more text "
+            "or samples",
             t->packed.name, (unsigned long long)r->support.tokens,
             (unsigned long long)pare_need_fresh(run->plan, &run->settled, r->support.tokens),
             r->support.rank, pare_passes[t->step->pass]->name, (unsigned long long)need.tokens,

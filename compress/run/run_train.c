@@ -331,7 +331,7 @@ pare_status pare__run_train(pare_run *run)
     memcpy(t.state.result.asked, run->training_asked, sizeof t.state.result.asked);
     pare_status s = pare_arena_init(run->cx, &t.own, 0);
     if (s == PARE_OK)
-        s = train(&t);
+        s = pare_training_state_end(run->cx, &t.state, train(&t));
     pare_arena_release(&t.own);
     return s;
 }

@@ -55,15 +55,21 @@ static pare_status read_recipe(pare_training *t)
     size_t len;
     pare_training_params(t->params);
     PARE_TRY(pare_job_read_recipe(t->cx, t->a, job->recipe, job->text, &text, &len));
-    const pare_recipe_source source = {job->recipe, text, len, job->sets, job->set_count};
+    const pare_recipe_source source = {pare_job_file(job), text, len, job->sets, job->set_count};
     return pare_train_recipe_parse(t->cx, t->a, &source, t->params, &t->recipe);
+}
+
+static pare_config student_config(const pare_training *t)
+{
+    pare_config student = t->source.config;
+    student.blocks = t->recipe.blocks ? t->recipe.blocks : student.blocks;
+    return student;
 }
 
 static pare_status check_settings(const pare_training *t)
 {
     const pare_train_data data = {NULL, t->windows.count / t->window, t->window};
-    pare_config student = t->source.config;
-    student.blocks = t->recipe.blocks ? t->recipe.blocks : student.blocks;
+    const pare_config student = student_config(t);
     PARE_TRY(pare_train_check(t->cx, &data, &t->opts));
     return pare_train_check_pair(t->cx, &student, &t->taught_by.config, &t->opts);
 }
@@ -130,11 +136,9 @@ static void count_leaf(pare_training *t, const pare_leaf *leaf, uint64_t *all)
 /* Counts the weights of a model of the shape that is trained, biases that it lacks included. */
 static pare_status count_weights(pare_training *t)
 {
-    pare_model shape = {.config = t->source.config};
-    pare_config *const c = &shape.config;
+    pare_model shape = {.config = student_config(t)};
+    const pare_config *const c = &shape.config;
     const pare_mark mark = pare_arena_mark(&t->scratch);
-    if (t->recipe.blocks)
-        c->blocks = t->recipe.blocks;
     shape.block = PARE_NEW(&t->scratch, pare_block, c->blocks);
     for (size_t b = 0; shape.block && c->experts && b < c->blocks; b++) {
         shape.block[b].expert = PARE_NEW(&t->scratch, pare_linear, c->experts * PARE_ROLES);
@@ -182,8 +186,8 @@ static uint64_t leaf_bytes(const pare_training *t)
 
 static uint64_t needed_bytes(const pare_training *t)
 {
-    enum { OF_LEAF = 1024, ROUNDING = 4 << 20 };
-    const pare_config *const c = &t->source.config;
+    enum { OF_LEAF = 1024, ROUNDING = 1 << 20 };
+    const pare_config student = student_config(t), *const c = &student;
     const pare_config *const teacher = t->taught ? &t->taught_by.config : NULL;
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
     const pare_eval_side side = {c, &floats, PARE_INPUTS_NONE},
@@ -204,18 +208,26 @@ static uint64_t needed_bytes(const pare_training *t)
     return leaf_bytes(t) + leaves * OF_LEAF + most + ROUNDING;
 }
 
+/* Beside the allocator; the widest products are those of the head. */
+static uint64_t outside_bytes(const pare_training *t)
+{
+    const pare_config *const c = &t->source.config;
+    return pare_process_bytes(t->cx, c->vocab > c->intermediate ? c->vocab : c->intermediate);
+}
+
 /* Refuses a job that memory or disk cannot hold, before it begins. */
 static pare_status check_room(pare_training *t, pare_train_done *done)
 {
+    const uint64_t outside = outside_bytes(t), held = outside + t->cx->live_bytes;
     const uint64_t asked = t->job->ram_limit ? t->job->ram_limit : t->recipe.common.ram_limit;
     const pare_memory_limit limit = pare_memory_limit_find(
         (pare_memory_limit){t->job->ram_limit ? "--ram-limit" : "\"limits\" of the recipe", asked},
-        t->cx->live_bytes, 0);
+        held, 0);
     char needs[PARE_UNIT_TEXT], has[PARE_UNIT_TEXT], beside[80] = "";
     pare_output_disk disk;
     t->opts.keep = true;
-    t->opts.keep = t->cx->live_bytes + needed_bytes(t) <= limit.bytes;
-    done->memory = t->cx->live_bytes + needed_bytes(t);
+    t->opts.keep = held + needed_bytes(t) <= limit.bytes;
+    done->memory = held + needed_bytes(t);
     done->memory_limit = limit.bytes;
     done->memory_limit_name = limit.name;
     const uint64_t trained = trained_weights(t);
@@ -236,7 +248,7 @@ static pare_status check_room(pare_training *t, pare_train_done *done)
                          pare_units_bytes(limit.bytes, has),
                          t->opts.batch > 1 ? "a smaller batch, " : "",
                          t->adapter || t->opts.moments8 ? "" : "\"moments: 8bit\", ");
-    t->cx->limit_bytes = (size_t)limit.bytes;
+    t->cx->limit_bytes = (size_t)(limit.bytes - outside);
     PARE_TRY(pare_output_disk_find(t->cx, t->a, &t->place, &disk));
     done->disk_free = disk.free_bytes;
     if (done->disk > disk.free_bytes + disk.held_bytes)
@@ -566,6 +578,7 @@ pare_status pare_train_job(pare_ctx *cx, pare_arena *a, const pare_job *job,
                        .began = started,
                        .joules = cx->energy ? pare_energy_read(cx->energy) : 0};
     pare_status s = run_job(&t, out);
+    s = pare_training_state_end(cx, &t.state, s);
     cx->limit_bytes = limit;
     out->seconds = pare_seconds() - started;
     out->joules = pare_energy_since(cx->energy, t.joules);

@@ -412,8 +412,9 @@ static pare_status settle_leaves(pare_training *t)
             finite++;
         if (finite < l->count)
             return pare_fail(t->cx, PARE_EFORMAT,
-                             "%s: %s: weight %zu is %g, and pare trains finite ones; \"pare "
-                             "verify\" finds damaged files",
+                             "%s: %s: weight %zu is %g, and pare trains finite weights; fetch the "
+                             "model again, or set such weights to 0 in its files (\"pare verify\" "
+                             "names the tensors; \"nan: zero\" is for pare compress alone)",
                              t->model_path, name, finite, (double)l->value[finite]);
     }
     return PARE_OK;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "compress/plan/recipe_home.h"
 #include "compress/report/report.h"
 #include "compress/text/text_out.h"
 #include "compress/text/units.h"
@@ -157,10 +158,16 @@ static pare_status write_run(pare_training *t, const pare_train_done *d)
     const char *text;
     size_t len;
     pare_text_out o = {.cx = t->cx};
+    char *const home = pare_path_directory(t->a, t->job->recipe);
+    if (!home)
+        return PARE_ENOMEM;
+    const char *const way = pare_recipe_way(t->a, t->place.output, home);
     PARE_TRY(pare_json_writer_new(t->cx, &w));
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "program", "pare " PARE_VERSION);
-    pare_json_put_text(w, "recipe", t->job->recipe);
+    pare_json_put_text(w, "recipe", pare_job_file(t->job));
+    if (way)
+        pare_json_put_text(w, "recipe_directory", way);
     pare_train_put(w, d);
     pare_json_close(w);
     pare_status s = pare_json_writer_finish(w, &text, &len);

@@ -31,10 +31,10 @@ says '^bits4  *stale'
 says '^bits4: its file packed-00001-of-00001.safetensors is missing or damaged'
 run 2 jobs.yaml --output one --dry-run
 says '^0 of 2 jobs to do$'
-says '^1 is damaged and would be refused; --restart does not replace it'
+says '^1 is damaged or not of pare and would be refused; --restart does not replace it'
 run 1 jobs.yaml --output one
 says '^bits4: .*missing or damaged; move the folder away'
-says '1 of 2 jobs is not done: what is there is damaged, and no --restart replaces it'
+says '1 of 2 jobs is not done: what is there is damaged or not of pare, and no --restart replaces it'
 run 1 jobs.yaml --output one --summary
 says '^bits4  *stale'
 says '^bits4: .*missing or damaged; move the folder away'
@@ -60,7 +60,7 @@ for file in SHA256SUMS layers.csv recipe.yaml README.md manifest.json; do
         rm broken/bits8/$file
         [ $what = missing ] || : >broken/bits8/$file
         run 2 jobs.yaml --output broken --dry-run
-        says "^bits8  *stale: its file $file is $what; move the folder away"
+        says "^bits8  *stale: its file $file is $what\(, or not of pare\)*; move the folder away"
         rm -r broken
     done
 done
@@ -100,7 +100,7 @@ says '^bits4  *.*bits4-x.gguf: has no checksums in its head, or differs from the
 says '^bits8  *stale: its file layers.csv is missing'
 says '^0 of 3 jobs to do'
 run 1 whole_jobs.yaml --output whole --restart
-says 'error: 3 of 3 jobs are not done: what is there is damaged, and no --restart replaces it'
+says 'error: 3 of 3 jobs are not done: what is there is damaged or not of pare, and no --restart replaces it'
 rm -r whole
 
 # What is no manifest of pare is not replaced, and what pare did not write stays. Once it is moved
@@ -109,15 +109,21 @@ cp -rp one garbage
 echo garbage >garbage/bits4/manifest.json
 for option in "" --restart; do
     run 2 jobs.yaml --output garbage --dry-run $option
-    says '^bits4  *stale: its file manifest.json is damaged; move the folder away'
+    says '^bits4  *stale: its file manifest.json is damaged, or not of pare; move the folder away'
     run 1 jobs.yaml --output garbage $option
-    says '^bits4: not begun: its file manifest.json is damaged'
+    says '^bits4: not begun: its file manifest.json is damaged, or not of pare'
     [ "$(cat garbage/bits4/manifest.json)" = garbage ] || fail "a file that is not of pare is gone"
 done
 rm garbage/bits8/run.json
 run 1 jobs.yaml --output garbage
-says 'error: 2 of 2 jobs are not done: what is there is damaged'
+says 'error: 2 of 2 jobs are not done: what is there is damaged or not of pare'
 mv garbage/bits4 moved && mv garbage/bits8 moved_too
+mkdir garbage/bits4 # somebody else's, with a manifest of its own
+echo '{"name": "a page"}' >garbage/bits4/manifest.json
+run 1 jobs.yaml --output garbage
+says '^bits4: not begun: its file manifest.json is damaged, or not of pare'
+says 'error: 1 of 2 jobs is not done: what is there is damaged or not of pare'
+rm -r garbage/bits4 garbage/bits8
 run 0 jobs.yaml --output garbage --summary
 says '^0 of 2 jobs done, 2 missing'
 run 0 jobs.yaml --output garbage --dry-run

@@ -26,16 +26,13 @@ planned() {
     sed -n 's/.*"anonymous_bytes": *\([0-9]*\).*/\1/p' plan.json
 }
 
-# job NAME MODEL CALIBRATION PASSES REST OPTION...: one recipe, planned and measured.
-job() {
-    name=$1
-    printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: %s\n%s\n' "$2" "$3" "$4" "$5" \
-        > recipe.yaml
-    shift 5
-    plan=$(planned "$@")
+# within NAME PLAN COMMAND...: runs with its own figure as the limit, and takes what it says.
+within() {
+    name=$1 plan=$2
+    shift 2
     most=0
     for turn in 1 2 3; do # on a busy machine threads are not all at their peaks at once: the most counts
-        "$peak" took "$pare" compress recipe.yaml --restart "$@" --ram-limit "$plan" > log.txt 2>&1 || {
+        "$peak" took "$pare" "$@" --restart --ram-limit "$plan" > log.txt 2>&1 || {
             cat log.txt
             echo "e2e.plan_memory: $name: does not run with the $plan bytes that its plan says"
             failed=1
@@ -50,6 +47,24 @@ job() {
         echo "e2e.plan_memory: $name: expected $took to $((took + took / 10 + 2 * 1024 * 1024))"
         failed=1
     fi
+}
+
+# job NAME MODEL CALIBRATION PASSES REST OPTION...: one recipe, planned and measured.
+job() {
+    name=$1
+    printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: %s\n%s\n' "$2" "$3" "$4" "$5" \
+        > recipe.yaml
+    shift 5
+    within "$name" "$(planned "$@")" compress recipe.yaml "$@"
+}
+
+# training NAME MODEL DATA TRAIN OPTION...: the same of pare train.
+training() {
+    name=$1
+    printf 'pare: 1\nmodel: %s\noutput: trained\ndata: %s\ntrain: %s\n' "$2" "$3" "$4" > recipe.yaml
+    shift 4
+    "$pare" train recipe.yaml --dry-run --format json "$@" > plan.json 2> log.txt || cat log.txt
+    within "$name" "$(sed -n 's/.*"memory_bytes": *\([0-9]*\).*/\1/p' plan.json)" train recipe.yaml "$@"
 }
 
 # own MODEL CALIBRATION PASSES REST OPTION...: runs with its own figure as the limit, where nothing
@@ -125,6 +140,12 @@ if [ "$part" = memory ]; then
         '' --threads 2
     job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \
         'export: [{format: safetensors, path: floats}]' --threads 1
+
+    # What waits for the way back is what blocks hold there; a student has the blocks that it keeps.
+    training "wide, training" wide '{tokens: wide/tokens.i32, window: 128, held_out: 4}' \
+        '{tokens: 4096, batch: 8}' --threads 2
+    training "hedge, training of 2 blocks" "$demo/hedge" "{text: [$demo/calibration.txt], window: 128}" \
+        '{kl: 1, ce: 0, tokens: 4096, batch: 8}' --threads 4 --set blocks=2
 
     even='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256, token_weights: even}'
     exact='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256, token_weights: even, precision: f32}'

@@ -142,6 +142,8 @@ if [ -e signed/SHA256SUMS.sig ]; then fail "the signature of another artifact st
 # what differs: the recipe, and from the original as much as the manifest says
 "$pare" diff none none | grep -q 'the models are the same'
 "$pare" diff none mse > out
+grep -q '^tensor  *codes  *weights  *difference  *error (a)  *error (b)  *stored$' out ||
+    fail "diff: $(head -n 12 out)"
 grep -q '^- clip: none' out && grep -q '^+ clip: mse' out || fail "diff: $(head -n 12 out)"
 if command -v python3 > /dev/null; then
     "$pare" diff "$demo/hedge" none --format json > diff.json

@@ -29,6 +29,10 @@ for finished in scratch untouched; do # a plan says so, too
     [ $said = $finished ] || fail "--dry-run of $finished: $(cat out.log)"
 done
 
+# The recipe that it leaves means the same paths, wherever the command runs.
+(cd / && "$pare" train "$work/scratch/recipe.yaml" --dry-run --output "$work/again") >out.log 2>&1 || fail "$(cat out.log)"
+says 'scratch/../scratch: is finished' "$pare" train scratch/recipe.yaml
+
 survives scratch.yaml scratch
 
 # A student that learns from its own samples, too.

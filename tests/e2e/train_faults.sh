@@ -94,6 +94,7 @@ grep -q 'continues after step 1 of 1' out.log || fail "another dtype begins anew
 cp -r model infinite
 poke infinite/model.safetensors model.embed_tokens.weight '\000\000\200\177'
 says './infinite: model.embed_tokens.weight: weight 0 is inf' "$pare" train large.yaml --output x --set model=infinite
+grep -q '"nan: zero" is for pare compress alone' out.log || fail "$(cat out.log)"
 rm -r x.partial
 
 # Another text held out, or another tokenizer of the same tokens, is another training.
@@ -112,6 +113,9 @@ END
 begin other.yaml
 kill -TERM $!
 wait $! && fail "the training ended before it was interrupted"
+says 'training.state.tmp: cannot write: ' sh -c 'ulimit -f 64; exec "$@"' sh "$pare" train other.yaml
+grep -q '; the state of step [1-9][0-9]* of 195313 is saved: once the disk has room, the same command ' out.log ||
+    fail "nothing said of the state: $(cat out.log)"
 says 'tokens held out was' "$pare" train other.yaml --set data.tokens=other.i32
 echo '{}' >model/special_tokens_map.json
 says "special_tokens_map.json" "$pare" train other.yaml

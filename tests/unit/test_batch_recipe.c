@@ -207,12 +207,15 @@ static const struct {
     {HEAD "include: [{method: [gptq, distill], embeddings: true}]\n",
      "b.yaml:3:37: \"embeddings\" is a key of the recipe and a parameter of distill; write "
      "recipe.embeddings for the key, passes.1.distill.embeddings for"},
+    {HEAD "matrix: {method: [gptq, [gptq, distill]], embeddings: [true]}\n",
+     "passes.1.distill.embeddings for the parameter; a method without that pass there then goes "
+     "into \"include\", not into the matrix"},
     {HEAD "matrix: {recipe.seed: [1], seed: [2]}\n",
      "b.yaml:3:24: \"recipe.seed\" sets what \"seed\" does, too; leave one out"},
     {HEAD "matrix: {recipe.output: [a]}\n", "b.yaml:3:10: \"output\" is not varied"},
     {HEAD "matrix: {bits: [3, 9]}\n", "b.yaml:3:20: \"bits\" is \"9\"; it takes"},
     {HEAD "matrix: {bits: [9]}\n", "that is the job \"bits9\""},
-    {HEAD "matrix: {bits: [3, 3]}\n", "b.yaml:3:9: two jobs are called \"bits3\""},
+    {HEAD "matrix: {bits: [3, 3]}\n", "b.yaml:3:20: the value \"3\" is there twice"},
     {HEAD "matrix: {calibration.sample: [3]}\n",
      "unknown key \"sample\" in calibration; did you mean \"samples\"?"},
     {HEAD "matrix: {method: gptq}\n", "b.yaml:3:18: \"method\" is \"gptq\"; it takes a list"},

@@ -1,4 +1,6 @@
 /* Jobs that train what pruners left. */
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 
 #include "tests/unit/job_train.h"
@@ -220,6 +222,24 @@ START_TEST(what_a_stopped_job_holds_is_room_for_it)
     disk_free = disk - held - 2 * BLOCK;
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, what), PARE_ENOSPC);
     disk_free = disk - held;
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
+}
+END_TEST
+
+/* One that the disk stops says what it goes on with. */
+START_TEST(a_full_disk_leaves_a_saved_state)
+{
+    listener stop = {.at = "step 3 of"};
+    struct rlimit files;
+    char what[1024];
+    recipe(CHAIN);
+    ck_assert_int_eq(run_listening(&stop, "two"), PARE_EINTERRUPTED);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &files), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 15, files.rlim_max}), 0);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, what), PARE_ENOSPC);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &files), 0);
+    ck_assert_msg(strstr(what, "; the state of step 3 of 4 is saved: once"), "%s", what);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
 }
 END_TEST
@@ -542,7 +562,7 @@ START_TEST(what_was_thin_is_said_once_and_after_a_break_again)
     job_recipe(&place, text);
     ck_assert_int_eq(run_thin(&whole, "one"), PARE_OK);
     ck_assert_msg(whole.count == 1 && strstr(whole.text, "rank ") &&
-                      strstr(whole.text, "and wanda needs 128, "),
+                      strstr(whole.text, "where wanda needs 128 new tokens, "),
                   "%zu: %s", whole.count, whole.text);
     ck_assert_int_eq(run_thin(&first, "two"), PARE_EINTERRUPTED);
     ck_assert_int_eq(run_thin(&again, "two"), PARE_OK);
@@ -629,6 +649,7 @@ int main(void)
     tcase_add_loop_test(t, a_job_that_was_stopped_goes_on_to_the_same_bytes, 0, PLAIN);
     tcase_add_test(t, a_chain_that_was_stopped_goes_on_to_the_same_bytes);
     tcase_add_test(t, what_a_stopped_job_holds_is_room_for_it);
+    tcase_add_test(t, a_full_disk_leaves_a_saved_state);
     tcase_add_loop_test(t, settings_of_the_training_may_change_and_what_is_pruned_stays, 0, 2);
     tcase_add_test(t, a_state_is_of_the_windows_held_out);
     tcase_add_test(t, more_windows_than_those_of_calibration_are_trained_on);

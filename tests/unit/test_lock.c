@@ -125,7 +125,12 @@ START_TEST(the_line_of_an_empty_file_is_waited_for)
     ck_assert_int_eq(__real_flock(fd, LOCK_EX), 0);
     writer.left = 3;
     outputs_check(&o, take(&o, "out", &lock), PARE_EEXISTS, "out: in use by pare other (process 9");
+    outputs_put(&o, "out.lock", ""); /* who has it is held up */
+    outputs_check(&o, take(&o, "out", &lock), PARE_EEXISTS,
+                  "may be about to write who it is; give");
     ck_assert_int_eq(close(fd), 0);
+    outputs_check(&o, take(&o, "out", &lock), PARE_EEXISTS,
+                  "may be about to write who it is; give");
     outputs_end(&o);
 }
 END_TEST

@@ -138,7 +138,7 @@ START_TEST(a_useless_calibration_is_told_and_does_no_harm)
     ck_assert_msg(
         o->code == 0 && strstr(o->text, "warning: calibration: block 1 of 2: ") &&
             !strstr(o->text, "calibration: block 2") &&
-            strstr(o->text, " of 7 linears; the first, model.layers.0.self_attn.q_proj, saw "),
+            strstr(o->text, " of 7 linears; the first, model.layers.0.self_attn.q_proj, got "),
         "%s", o->text);
     FILE *const f = fopen(job_path(&place, "thin/run.json"), "r");
     ck_assert_ptr_nonnull(f);
@@ -159,12 +159,13 @@ static const struct {
     int64_t thin;
 } ranges[] = {
     {"  - rtn: {bits: 8, group: row, activations: int8_tensor}\n",
-     "2 of them new, and rtn needs 32: they have scales of their inputs from these tokens alone",
+     "(2 new), where rtn needs 32 new tokens: they have scales of their inputs from these tokens "
+     "alone",
      LINEARS},
     {"  - smoothquant: {}\n  - rtn: {bits: 8, group: row, activations: int8}\n",
-     "2 of them new, and smoothquant needs 32: they stay as they are", 10},
+     "(2 new), where smoothquant needs 32 new tokens: they stay as they are", 10},
     {"  - omniquant: {epochs: 1}\n  - rtn: {bits: 3, group: 32}\n",
-     "2 of them new, and omniquant needs 128: they stay as they are", LINEARS},
+     "(2 new), where omniquant needs 128 new tokens: they stay as they are", LINEARS},
 };
 enum { RANGES = sizeof ranges / sizeof *ranges };
 
@@ -198,11 +199,10 @@ START_TEST(inputs_that_are_zero_are_told)
     (void)snprintf(options, sizeof options, "--restart --output %s", job_path(&place, "out"));
     o = call_recipe("compress", options, ERR);
     ck_assert_msg(
-        strstr(
-            o->text,
-            "block 1 of 2: too little for 4 of 7 linears; the first, "
-            "model.layers.0.self_attn.q_proj, saw 1280 tokens, 1280 of them new, rank 0 of 48, 0.0 "
-            "effective samples, and gptq needs "),
+        strstr(o->text,
+               "block 1 of 2: too little for 4 of 7 linears; the first, "
+               "model.layers.0.self_attn.q_proj, got 1280 tokens (1280 new), rank 0 of 48 and 0.0 "
+               "effective samples, where gptq needs "),
         "%s", o->text);
     ck_assert(!strstr(o->text, "block 2 of 2: too"));
 }
