@@ -94,8 +94,16 @@ FAMILIES = {
     "mixtral": ({"sliding_window": None}, None),
     "qwen2_moe": ({}, None),
     "qwen3_moe": ({}, None),
+    "qwen3_5_text": ({}, None),
+    "deepseek_v2": ({}, None),
+    "deepseek_v2_lite": ({}, None),
+    "deepseek_v3": ({}, None),
+    "glm4_moe": ({}, None),
+    "glm4_moe_air": ({}, None),
 }
-NO_GGUF = ["opt", "gpt_neox_serial"]  # no such architecture; without biases
+ONLY_FLOATS = ["qwen3_5_text", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "glm4_moe",
+               "glm4_moe_air"]  # other formats are refused
+NO_GGUF = ["opt", "gpt_neox_serial"] + ONLY_FLOATS  # no such architecture; without biases
 IN_FLOATS = ["mixtral", "qwen3_moe"]  # inputs rounded to int8 let random routers choose otherwise
 
 
@@ -103,7 +111,7 @@ def family(name):
     """GGUF by the passes whose codes the type holds, and weights for transformers."""
     # no linears there; inputs are rounded; experts are one tensor in transformers
     first = {"gpt2": FLOATS, "bitnet": [], "mixtral": FLOATS, "qwen2_moe": FLOATS,
-             "qwen3_moe": FLOATS}.get(name, [CT])
+             "qwen3_moe": FLOATS}.get(name, FLOATS if name in ONLY_FLOATS else [CT])
     more = {"gpt_neox": [GPTQ[1]], "qwen2": [GPTQ[1], AWQ[1]], "phi3": [GPTQ[1], AWQ[1]]}.get(name, [])
     types = [[], []] if name in NO_GGUF else [gguf("q8_0", "f16"), gguf("q4_0")]
     if name in IN_FLOATS:
