@@ -19,11 +19,14 @@ def gguf(*types):
     return [("gguf:" + t, "llama.cpp") for t in types]
 
 
+MIXES = ["q2_k_s", "q2_k_m", "q3_k_s", "q3_k_m", "q3_k_l", "q4_k_s", "q4_k_m", "q5_k_s", "q5_k_m"]
+
 # (name, passes, exports); what quantizes the inputs as well has its inputs' type behind it
 HEDGE = [
     ("int4-g128", "gptq: {bits: 4, group: 128}",
      [CT, CT_FLOATS] + GPTQ + GPTQ_2 + AWQ + FLOATS
-     + gguf("q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "f16")),
+     + gguf("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "f16",
+            *MIXES)),
     ("int4-g32", "rtn: {bits: 4, group: 32}", [CT] + GPTQ[:1] + AWQ[:1] + gguf("q4_0", "q4_1", "q8_0")),
     ("int4-g32-zero", "rtn: {bits: 4, group: 32, symmetric: false}",
      [CT_FLOATS] + GPTQ_2 + AWQ + gguf("q4_1", "q8_0")),
