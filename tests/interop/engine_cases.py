@@ -19,11 +19,14 @@ def gguf(*types):
     return [("gguf:" + t, "llama.cpp") for t in types]
 
 
+MIXES = ["q2_k_s", "q2_k_m", "q3_k_s", "q3_k_m", "q3_k_l", "q4_k_s", "q4_k_m", "q5_k_s", "q5_k_m"]
+
 # (name, passes, exports); what quantizes the inputs as well has its inputs' type behind it
 HEDGE = [
     ("int4-g128", "gptq: {bits: 4, group: 128}",
      [CT, CT_FLOATS] + GPTQ + GPTQ_2 + AWQ + FLOATS
-     + gguf("q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "f16")),
+     + gguf("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "f16",
+            *MIXES)),
     ("int4-g32", "rtn: {bits: 4, group: 32}", [CT] + GPTQ[:1] + AWQ[:1] + gguf("q4_0", "q4_1", "q8_0")),
     ("int4-g32-zero", "rtn: {bits: 4, group: 32, symmetric: false}",
      [CT_FLOATS] + GPTQ_2 + AWQ + gguf("q4_1", "q8_0")),
@@ -94,8 +97,16 @@ FAMILIES = {
     "mixtral": ({"sliding_window": None}, None),
     "qwen2_moe": ({}, None),
     "qwen3_moe": ({}, None),
+    "qwen3_5_text": ({}, None),
+    "deepseek_v2": ({}, None),
+    "deepseek_v2_lite": ({}, None),
+    "deepseek_v3": ({}, None),
+    "glm4_moe": ({}, None),
+    "glm4_moe_air": ({}, None),
 }
-NO_GGUF = ["opt", "gpt_neox_serial"]  # no such architecture; without biases
+ONLY_FLOATS = ["qwen3_5_text", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "glm4_moe",
+               "glm4_moe_air"]  # other formats are refused
+NO_GGUF = ["opt", "gpt_neox_serial"] + ONLY_FLOATS  # no such architecture; without biases
 IN_FLOATS = ["mixtral", "qwen3_moe"]  # inputs rounded to int8 let random routers choose otherwise
 
 
@@ -103,7 +114,7 @@ def family(name):
     """GGUF by the passes whose codes the type holds, and weights for transformers."""
     # no linears there; inputs are rounded; experts are one tensor in transformers
     first = {"gpt2": FLOATS, "bitnet": [], "mixtral": FLOATS, "qwen2_moe": FLOATS,
-             "qwen3_moe": FLOATS}.get(name, [CT])
+             "qwen3_moe": FLOATS}.get(name, FLOATS if name in ONLY_FLOATS else [CT])
     more = {"gpt_neox": [GPTQ[1]], "qwen2": [GPTQ[1], AWQ[1]], "phi3": [GPTQ[1], AWQ[1]]}.get(name, [])
     types = [[], []] if name in NO_GGUF else [gguf("q8_0", "f16"), gguf("q4_0")]
     if name in IN_FLOATS:

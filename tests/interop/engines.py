@@ -97,7 +97,7 @@ class Home:
         if dropped:
             drop_tensors(path / "model.safetensors", dropped)
         config = json.loads((path / "config.json").read_text()) | changes
-        config = {k: v for k, v in config.items() if v is not None}
+        config = {k: v for k, v in config.items() if v is not None or k not in changes}
         (path / "config.json").write_text(json.dumps(config))
         ids = [(i * i * 7 + i * 29 + 3) % config["vocab_size"] for i in range(TOKENS)]
         return Model(self, name, path, "", b"".join(i.to_bytes(4, "little") for i in ids), 32)
@@ -141,7 +141,7 @@ def export(model, artifact, form):
     output = Path(f"{artifact}.{form.replace(':', '.')}" + (".gguf" if ":" in form else ""))
     said = run(model.home.pare, "export", artifact, "--format", form, "--output", output, "--restart",
                "--json")
-    return output, ":" not in form or json.loads(said)["relative_error"] == 0
+    return output, json.loads(said)["relative_error"] == 0
 
 
 def make_jobs(model, table, wanted):

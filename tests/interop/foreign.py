@@ -205,11 +205,12 @@ CASES = {
 
 
 def load_fp8(path):
-    """Weights made floats while loading: products of FP8 need a GPU."""
+    """Weights made floats while loading: products of FP8 need a GPU. The others stay in the type of
+    the file, whatever `dtype` says."""
     import transformers
 
     return engine_torch.load_transformers(
-        path, quantization_config=transformers.FineGrainedFP8Config(dequantize=True))
+        path, quantization_config=transformers.FineGrainedFP8Config(dequantize=True)).float()
 
 
 engine_torch.LOAD["fp8"] = load_fp8
