@@ -236,8 +236,8 @@ pare_status pare__batch_check_meaning(const pare__batch *b, const pare__method *
                                     "recipe.%s for the key, passes.%zu.%s.%s for the parameter%s",
                                     pare__quote(quoted, key->text), pass, key->text, i, pass,
                                     key->text,
-                                    b->methods > 1 ? "; a method without that pass there then goes "
-                                                     "into \"include\", not into the matrix"
+                                    b->methods > 1 ? "; put a method that has another pass there, "
+                                                     "or none, into \"include\""
                                                    : "");
     }
     return PARE_OK;

@@ -43,7 +43,7 @@ void pare_help_batch(void)
         "refused: write\n"
         "recipe.embeddings for the key of the recipe, passes.0.distill.embeddings for the "
         "parameter.\n"
-        "A method without that pass there then goes into include, not into the matrix.\n"
+        "Put a method that has another pass there, or none, into include, not into the matrix.\n"
         "An entry of \"include\" is a job: it sets keys as the matrix does, and may have a name, a "
         "method, a\n"
         "model (a path, or {job: NAME}: the output of that job), and after: NAME. Paths are "
@@ -360,9 +360,8 @@ static pare_status fail_jobs(pare_cli *cli, size_t open, size_t of, size_t stale
                          open, of, pare_plural(of), open == 1 ? "is" : "are");
     if (damaged)
         (void)snprintf(away, sizeof away,
-                       "; move away first what is damaged or not of pare, in the place of %zu "
-                       "output%s",
-                       damaged, pare_plural(damaged));
+                       "; %zu output%s %s damaged or not of pare and must be moved away first",
+                       damaged, pare_plural(damaged), damaged == 1 ? "is" : "are");
     if (stale && stale + damaged < open)
         (void)snprintf(anew, sizeof anew, ", and with --restart makes all jobs anew, %zu stale %s",
                        stale, stale == 1 ? "one too" : "ones too");

@@ -114,6 +114,10 @@ for option in "" --restart; do
     says '^bits4: not begun: its file manifest.json is damaged, or not of pare'
     [ "$(cat garbage/bits4/manifest.json)" = garbage ] || fail "a file that is not of pare is gone"
 done
+sed -i.was 's/^passes/seed: 7\npasses/' base.yaml # the other output is stale then
+run 1 jobs.yaml --output garbage
+says 'error: 2 of 2 jobs are not done: other results .*; 1 output is damaged or not of pare and must be moved away first'
+mv base.yaml.was base.yaml
 rm garbage/bits8/run.json
 run 1 jobs.yaml --output garbage
 says 'error: 2 of 2 jobs are not done: what is there is damaged or not of pare'

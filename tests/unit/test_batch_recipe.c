@@ -208,8 +208,8 @@ static const struct {
      "b.yaml:3:37: \"embeddings\" is a key of the recipe and a parameter of distill; write "
      "recipe.embeddings for the key, passes.1.distill.embeddings for"},
     {HEAD "matrix: {method: [gptq, [gptq, distill]], embeddings: [true]}\n",
-     "passes.1.distill.embeddings for the parameter; a method without that pass there then goes "
-     "into \"include\", not into the matrix"},
+     "passes.1.distill.embeddings for the parameter; put a method that has another pass there, or "
+     "none, into \"include\""},
     {HEAD "matrix: {recipe.seed: [1], seed: [2]}\n",
      "b.yaml:3:24: \"recipe.seed\" sets what \"seed\" does, too; leave one out"},
     {HEAD "matrix: {recipe.output: [a]}\n", "b.yaml:3:10: \"output\" is not varied"},
