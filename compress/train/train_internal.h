@@ -107,6 +107,10 @@ enum { PARE_TRAIN_NAME = 512 };
 bool pare__train_leaf(const pare_training *t, size_t *at, pare_leaf *leaf,
                       char name[PARE_TRAIN_NAME]);
 
+/* Whether what the training begins with has the leaf, random weights that are not made yet
+ * included. a: the family, or a kind of its blocks. */
+bool pare__train_has(const pare_training *t, const pare_arch *a, const pare_leaf *leaf);
+
 /* The windows to train on and those held out; a tokenizer first where the recipe asks for one. */
 PARE_CHECKED pare_status pare__train_data(pare_training *t);
 

@@ -125,40 +125,35 @@ static void pick_dtype(pare_training *t)
  */
 
 /* `all`: of its block, or of those outside. */
-static void count_leaf(pare_training *t, const pare_leaf *leaf, uint64_t *all)
+static void count_leaf(pare_training *t, const pare_arch *a, const pare_leaf *leaf, uint64_t *all)
 {
-    const uint64_t count = leaf->name ? (uint64_t)leaf->n * leaf->k : 0;
+    const uint64_t count = pare__train_has(t, a, leaf) ? (uint64_t)leaf->n * leaf->k : 0;
     t->weights += count;
     *all += count;
     t->leaf_bytes += pare_trained_bytes(count, t->opts.moments8 && leaf->kind != PARE_LEAF_TABLE);
 }
 
-/* Counts the weights of a model of the shape that is trained, biases that it lacks included. */
-static pare_status count_weights(pare_training *t)
+/* Counts what is trained where no adapters are. Random weights are not made yet. */
+static void count_weights(pare_training *t)
 {
-    pare_model shape = {.config = student_config(t)};
-    const pare_config *const c = &shape.config;
-    const pare_mark mark = pare_arena_mark(&t->scratch);
-    shape.block = PARE_NEW(&t->scratch, pare_block, c->blocks);
-    for (size_t b = 0; shape.block && c->experts && b < c->blocks; b++) {
-        shape.block[b].expert = PARE_NEW(&t->scratch, pare_linear, c->experts * PARE_ROLES);
-        if (!shape.block[b].expert)
-            shape.block = NULL;
-    }
-    for (size_t b = 0; shape.block && b < c->blocks; b++) {
+    const pare_config *const c = &t->source.config;
+    const pare_block none = {0};
+    for (size_t b = 0; b < student_config(t).blocks; b++) {
+        const size_t kept = pare__train_kept(t, b);
+        const pare_block *const block = t->fresh ? &none : &t->source.block[kept];
         uint64_t all = 0;
-        for (size_t i = 0; i < pare_block_leaves(c); i++) {
-            const pare_leaf leaf = pare_model_block_leaf(c, b, &shape.block[b], i);
-            count_leaf(t, &leaf, &all);
+        pare_config own;
+        pare_block_config(c, kept, &own);
+        for (size_t i = 0; i < pare_block_leaves(&own); i++) {
+            const pare_leaf leaf = pare_block_leaf(&own, block, i);
+            count_leaf(t, own.arch, &leaf, &all);
         }
         t->inside = all > t->inside ? all : t->inside;
     }
     for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
-        const pare_leaf leaf = pare_model_leaf(&shape, i);
-        count_leaf(t, &leaf, &t->outside);
+        const pare_leaf leaf = pare_model_leaf(&t->source, i);
+        count_leaf(t, c->arch, &leaf, &t->outside);
     }
-    pare_arena_rewind(&t->scratch, mark);
-    return shape.block ? PARE_OK : PARE_ENOMEM;
 }
 
 /* Weights that the optimizer moves. */
@@ -424,7 +419,7 @@ static pare_status prepare(pare_training *t, pare_train_done *out)
         PARE_TRY(pare_job_output_beside(t->cx, &output, &t->place, t->teacher_path));
     pick_dtype(t);
     PARE_TRY(begun_with(t, out));
-    PARE_TRY(count_weights(t));
+    count_weights(t);
     out->weights = t->weights;
     if (t->job->plan_only)
         PARE_TRY(look_at_output(t, &out->finished));

@@ -250,6 +250,11 @@ static pare_status view_blocks(pare_training *t)
     return PARE_OK;
 }
 
+static bool is_there(const pare_leaf *leaf)
+{
+    return leaf->name && (leaf->linear ? leaf->linear->name != NULL : *leaf->vector != NULL);
+}
+
 bool pare__train_leaf(const pare_training *t, size_t *at, pare_leaf *leaf,
                       char name[PARE_TRAIN_NAME])
 {
@@ -260,7 +265,7 @@ bool pare__train_leaf(const pare_training *t, size_t *at, pare_leaf *leaf,
         const size_t i = (*at)++, block = i / each;
         *leaf = i < inside ? pare_model_block_leaf(c, block, &m->block[block], i % each)
                            : pare_model_leaf(m, i - inside);
-        if (!leaf->name || !(leaf->linear ? leaf->linear->name != NULL : *leaf->vector != NULL))
+        if (!is_there(leaf))
             continue;
         size_t len = 0;
         if (i < inside)
@@ -302,6 +307,11 @@ static bool has_vector(const pare_training *t, const pare_arch *a, const pare_le
                ? true
                : pare_linear_has_bias(t->model.config,
                                       pare_arch_linear(a, leaf->part, (pare_role)leaf->index));
+}
+
+bool pare__train_has(const pare_training *t, const pare_arch *a, const pare_leaf *leaf)
+{
+    return t->fresh ? leaf->name && (leaf->linear || has_vector(t, a, leaf)) : is_there(leaf);
 }
 
 /* As transformers 5 begins: decays of ln(u), u between 0.01 and 16; shifts and norms of 1. */

@@ -8,9 +8,17 @@ cd "$work"
 
 . "$here/train_checks.sh"
 
+# counts OUTPUT: training and inspect find the same number of weights in it
+counts() {
+    "$pare" inspect "$1" --format json >inspected.json || fail "inspect does not read $1"
+    [ "$(field "$1/run.json" weights)" = "$(field inspected.json weights)" ] ||
+        fail "$1/run.json counts $(field "$1/run.json" weights) weights, inspect $(field inspected.json weights)"
+}
+
 # From scratch: what comes out is a checkpoint, whole, and has learned.
 "$pare" train scratch.yaml --format json >scratch.json 2>out.log || fail "$(cat out.log)"
 "$pare" verify scratch >/dev/null || fail "verify does not accept scratch"
+counts scratch
 below "$(field scratch.json perplexity_after)" 300 "perplexity after"
 below 390 "$(field scratch.json perplexity_before)" "perplexity before, of 400 tokens"
 "$pare" eval scratch --text "$demo/evaluation.txt" --window 64 --limit 8 >eval.log ||
@@ -47,6 +55,7 @@ train: {jsd: 1, ce: 0, sinkhorn: 0.1, relations: 0.5, lambda: 0.5, moments: 8bit
 END
 "$pare" train samples.yaml >out.log 2>&1 || fail "$(cat out.log)"
 below "$(field samples/run.json kl_after)" "$(field samples/run.json kl_before)" "KL after samples"
+counts samples
 survives samples.yaml samples
 says 'what a teacher says of them' "$pare" train scratch.yaml --output x --set train.lambda=0.5
 "$pare" train samples.yaml --dry-run --output untouched >out.log 2>&1 || fail "$(cat out.log)"
