@@ -37,11 +37,11 @@ PARE_CHECKED pare_status pare_tokenizer_parse_model(pare_ctx *cx, const char *na
  * PARE_ENOTFOUND says what was looked for. */
 PARE_CHECKED pare_status pare_tokenizer_open(pare_ctx *cx, const char *directory,
                                              pare_tokenizer **out);
-/* Whether pare_tokenizer_open would find files to read. */
 /* Memory that reading it takes, by the size of its files: their text, the parsed document and the
  * tables made of it. Measured on the tokenizers of GPT-2, Llama 2 and 3, Qwen 3 and SmolLM. */
 uint64_t pare_tokenizer_bytes(const char *directory);
 uint64_t pare_tokenizer_json_bytes(uint64_t text);
+/* Whether pare_tokenizer_open would find files to read. */
 bool pare_tokenizer_is_in(const char *directory);
 void pare_tokenizer_free(pare_tokenizer *t);
 

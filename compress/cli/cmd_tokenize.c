@@ -106,6 +106,18 @@ static pare_status deliver(pare_cli *cli, const request *r)
     return PARE_OK;
 }
 
+/* The tokenizer of MODEL, which may be a folder with a tokenizer alone. */
+static pare_status open_tokenizer(pare_cli *cli, const pare_args *args, const char *model,
+                                  pare_tokenizer **out)
+{
+    const char *const named = pare_args_text(args, "tokenizer");
+    const pare_status s = pare_checkpoint_tokenizer_of(&cli->cx, model, named, out);
+    if (s != PARE_ENOTFOUND || named || !pare_tokenizer_is_in(model))
+        return s;
+    pare_ctx_clear(&cli->cx);
+    return pare_tokenizer_open(&cli->cx, model, out);
+}
+
 static pare_status work(pare_cli *cli, const pare_args *args, request *r)
 {
     pare_tokenizer *t = NULL;
@@ -113,8 +125,7 @@ static pare_status work(pare_cli *cli, const pare_args *args, request *r)
     if (r->output)
         PARE_TRY(pare_output_file_fits(cli, "tokenize", r->output, true, r->restart, &there));
     PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, r->model));
-    PARE_TRY(
-        pare_checkpoint_tokenizer_of(&cli->cx, r->model, pare_args_text(args, "tokenizer"), &t));
+    PARE_TRY(open_tokenizer(cli, args, r->model, &t));
     const pare_status s = encode(cli, t, r);
     pare_tokenizer_free(t);
     return s == PARE_OK ? deliver(cli, r) : s;

@@ -434,9 +434,9 @@ const pare_command pare_commands[] = {
      "pare export llama-w4/ --format compressed-tensors --output llama-w4-vllm/", export_options,
      pare_export_command},
     {"tokenize", "MODEL [TEXT]", 1, 2, "print the ids of the tokens of a text",
-     "tokenize reads the tokenizer of MODEL and no weight. It finds special tokens that stand in "
-     "the\n"
-     "text, and adds none unless --bos is given. FILE.i32 serves where pare asks for tokens.",
+     "tokenize reads the tokenizer of MODEL and no weight; MODEL may be a folder with a tokenizer\n"
+     "alone. It finds special tokens that stand in the text, and adds none unless --bos is given.\n"
+     "FILE.i32 serves where pare asks for tokens.",
      "pare tokenize llama/ \"Once upon a time\"", tokenize_options, pare_tokenize_run},
     {"train-tokenizer", "FILE...", 1, PARE_ARGS_MAX, "learn a tokenizer from texts",
      "A byte-level BPE tokenizer, the one that the package tokenizers learns with BpeTrainer over\n"

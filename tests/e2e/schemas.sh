@@ -126,6 +126,7 @@ put generate generate out --tokens 4 --output sample.txt --format json
 put tokenize tokenize out 'The cat' --format json
 put tokenize tokenize out --text text --output text.i32 --format json
 put train-tokenizer train-tokenizer demo/calibration.txt --vocab 300 --output tokenizer --format json
+put tokenize tokenize tokenizer 'The cat' --format json
 put train_dry_run train "$root/recipes/train/scratch.yaml" --dry-run --output "$home/tiny" --format json
 put train train "$root/recipes/train/scratch.yaml" --output "$home/tiny" --set train.tokens=8192 --format json
 documents+=("train=$home/tiny/run.json")
