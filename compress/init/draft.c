@@ -235,7 +235,8 @@ static pare_status try_plan(pare__draft *d, const char *text, demand *need)
     return s;
 }
 
-/* Tokens of the calibration data, or SIZE_MAX for a text so large that nobody need count them. */
+/* Tokens of the calibration data, or SIZE_MAX for a text so large that nobody need count them: it
+ * is looked through, as by a plan. */
 static pare_status count_tokens(pare__draft *d, uint64_t wanted, size_t *count)
 {
     const char *const path = d->init->data_path;
@@ -243,8 +244,8 @@ static pare_status count_tokens(pare__draft *d, uint64_t wanted, size_t *count)
     pare_tokenizer *t;
     pare_tokens tokens = {0};
     *count = SIZE_MAX;
-    if (pare_path_bytes(path, &bytes) && pare_text_has(bytes, wanted))
-        return PARE_OK;
+    if (!d->init->tokens && pare_path_bytes(path, &bytes) && pare_text_has(bytes, wanted))
+        return pare_text_check(d->cx, d->a, path);
     const size_t vocab = d->model.config.vocab;
     if (d->init->tokens) {
         PARE_TRY(pare_tokens_read(d->cx, d->a, path, vocab, &tokens));

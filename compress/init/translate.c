@@ -475,15 +475,22 @@ static void put_list(pare__translation *t, const char *title, bool implied, bool
     }
 }
 
+/* The first that is left out; there is one. */
+static const pare_init_left *first_lost(const pare__translation *t)
+{
+    const pare_init_left *first = t->left;
+    while (first->implied)
+        first++;
+    return first;
+}
+
 static pare_status check_passes(const pare__translation *t, size_t lost)
 {
     pare_ctx *const cx = t->draft.cx;
-    const pare_init_left *first = t->left;
     if (t->passes)
         return PARE_OK;
     if (lost) {
-        while (first->implied)
-            first++;
+        const pare_init_left *const first = first_lost(t);
         return pare_fail(cx, PARE_EUSAGE, "%s:%zu: nothing is left to do: %s: %s", t->draft.file,
                          first->line, first->what, first->why);
     }
@@ -518,6 +525,17 @@ static pare_status translate(pare__translation *t, const pare_yaml *root, size_t
     return PARE_OK;
 }
 
+/* What a plan refuses may be so for want of what was left out. */
+static pare_status finish(pare__translation *t, pare_init_result *out)
+{
+    const pare_status s = pare__draft_finish(&t->draft, &out->text, &out->len);
+    if (s != PARE_EUSAGE || !out->lost)
+        return s;
+    const pare_init_left *const first = first_lost(t);
+    return pare_fail_after(t->draft.cx, s, "left out is line %zu: %s: %s", first->line, first->what,
+                           first->why);
+}
+
 pare_status pare_init_translate(pare_ctx *cx, pare_arena *a, const pare_init *init,
                                 const char *file, const char *text, size_t len,
                                 pare_init_result *out)
@@ -539,7 +557,7 @@ pare_status pare_init_translate(pare_ctx *cx, pare_arena *a, const pare_init *in
     if (s == PARE_OK)
         s = translate(&t, root, &out->lost);
     if (s == PARE_OK)
-        s = pare__draft_finish(&t.draft, &out->text, &out->len);
+        s = finish(&t, out);
     out->left = t.left;
     out->lefts = t.lefts;
     out->warning = t.draft.warning;

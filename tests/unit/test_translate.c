@@ -411,6 +411,12 @@ START_TEST(a_linear_that_two_modifiers_want_is_told_by_both)
         {"s:\n  q_modifiers:\n    AWQModifier: {}\n"
          "    GPTQModifier: {scheme: W4A16, targets: ['re:.*mlp.*']}\n",
          "their.yaml:3: AWQModifier, translated: awq: no pass behind it quantizes "},
+        /* perhaps for want of what was left out */
+        {"s:\n  q_modifiers:\n    SmoothQuantModifier: {smoothing_strength: 0.5}\n"
+         "    GPTQModifier: {scheme: W4A17, targets: Linear}\n",
+         "their.yaml:3: SmoothQuantModifier, translated: smoothquant: no pass behind it quantizes "
+         "model.layers.0.self_attn.q_proj; add one, or leave the linear out here with skip; left "
+         "out is line 4: scheme: W4A17: "},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         pare_init_result r;
