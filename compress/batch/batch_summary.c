@@ -156,6 +156,10 @@ void pare_batch_text(pare_text_out *t, const pare_jobs *b)
                 pare__text_put(t, "  %*s", (int)width[c], cell[c]);
         pare__text_put(t, "\n");
     }
+    if (pare_batch_count(b, PARE_BATCH_DONE))
+        pare__text_put(t, "bytes: of all tensors; bits: per weight in the linears; model bits: of "
+                          "all tensors, per weight\nKL: nats, to the original; top-1: share of the "
+                          "tokens for which the same one comes first\n");
     put_notes(t, b);
 }
 

@@ -143,7 +143,8 @@ grep -q '^gptq-bits3  *stale' out.log && grep -q '^nf4 .*done' out.log || fail "
 grep -q '^gptq-bits3: .*group: 64.*group: 32' out.log || fail "no difference told: $(cat out.log)"
 grep -q 'with --restart makes all jobs anew' err.log || fail "no way on: $(cat err.log)"
 run 1 good.yaml --output shards --summary
-grep -q '^gptq-bits3  *stale' out.log || fail "a summary of it: $(cat out.log)"
+grep -q '^gptq-bits3  *stale' out.log && grep -q '^bytes: of all tensors; bits: per weight in the linears; model bits: ' out.log ||
+    fail "a summary of it: $(cat out.log)"
 same one/gptq-bits3 shards/gptq-bits3
 run 0 good.yaml --output shards --restart
 grep -q '^gptq-bits3 .* 3.500 .*done' out.log || fail "not begun anew: $(cat out.log)"
