@@ -64,7 +64,11 @@ static pare_status sign(pare_ctx *cx, pare_arena *a, const char *path, const cha
     const char *const to = pare_path_join(a, path, PARE_SIGNATURE_NAME);
     if (!to)
         return PARE_ENOMEM;
-    PARE_TRY(read_sums(cx, a, path, &text, &len, &sums));
+    const pare_status s = read_sums(cx, a, path, &text, &len, &sums);
+    if (s == PARE_ENOTFOUND)
+        return pare_fail_after(cx, s,
+                               "a signature is of that file: artifacts and exports have one");
+    PARE_TRY(s);
     PARE_TRY(pare_sign(cx, key, text, len, signature, out->id));
     PARE_TRY(pare_inventory_check(cx, a, path, hear, &found, &r));
     if (r.findings)

@@ -33,6 +33,7 @@ typedef struct pare_cli {
     pare_screen screen;
     pare_job_end end;
     bool json;                  /* --format json */
+    size_t threads;             /* --threads; 0: as many as CPUs */
     bool refused;               /* the result does not keep to what is required: exit 6 */
     bool fallback;              /* --strict, and a numeric fallback was used: exit 3 */
     bool of_batch, other;       /* a job of a batch; what is there is of another job */
@@ -114,8 +115,8 @@ PARE_CHECKED pare_status pare_help(pare_cli *cli, const char *topic);
 void pare_help_command(const pare_command *command);
 pare_status pare_help_run(pare_cli *cli, const pare_args *args);
 
-/* Starts the thread pool that --threads asks for. PARE_EUSAGE, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_cli_threads(pare_cli *cli, const pare_args *args);
+/* Starts the thread pool that --threads asks for. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_cli_threads(pare_cli *cli);
 
 /* A model opened for running: everything checked and bound. */
 typedef struct pare_loaded {

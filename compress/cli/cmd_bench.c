@@ -196,7 +196,7 @@ static pare_status run_kernels(pare_cli *cli, const pare_args *args)
     if (args->operands > 1)
         return pare_fail(&cli->cx, PARE_EUSAGE, "bench: \"%s\" is one word too many",
                          args->operand[1]);
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     PARE_TRY(pare_bench_kernels(&cli->cx, &opts, &result));
     if (cli->json)
         return print_json(cli, &result);

@@ -389,7 +389,7 @@ pare_status pare_bench_model_run(pare_cli *cli, const pare_args *args)
     static subject s;
     static pare_bench_model_result result;
     PARE_TRY(read_options(cli, args, &s));
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     PARE_TRY(pare_cli_device(cli, args));
     const pare_status status = run(cli, args, &s, &result);
     for (size_t i = 0; i < s.count; i++)

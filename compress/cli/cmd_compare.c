@@ -472,7 +472,7 @@ pare_status pare_compare_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_compare_answers_options(cli, args, &c.asked, args->operands, &c.answers));
     PARE_TRY(pare_measure_shared(cli, args, "compare", false));
     PARE_TRY(read_forms(&c));
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     PARE_TRY(pare_cli_device(cli, args));
     PARE_TRY(plan_job(&c));
     pare_status s = measure_all(&c);

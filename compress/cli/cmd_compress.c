@@ -417,7 +417,7 @@ static pare_status read_job(pare_cli *cli, const pare_args *args, pare_job *job)
                          "compress: --resume and --restart exclude each other");
     if (pare_world_rank(&cli->cx) == 0)
         PARE_TRY(pare_job_begin(cli, args));
-    return pare_cli_threads(cli, args);
+    return pare_cli_threads(cli);
 }
 
 pare_status pare_compress_run(pare_cli *cli, const pare_args *args)

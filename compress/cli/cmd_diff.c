@@ -196,7 +196,7 @@ pare_status pare_diff_run(pare_cli *cli, const pare_args *args)
     pare_diff d;
     for (size_t i = 0; i < 2; i++)
         PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, args->operand[i]));
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     bool kept[2];
     for (size_t i = 0; i < 2; i++)
         PARE_TRY(pare_stats_file_is_one(&cli->cx, &cli->arena, args->operand[i], &kept[i]));

@@ -371,7 +371,7 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
     evaluation e = {.f = {.model = args->operand[0]}};
     PARE_TRY(pare_measure_options(cli, args, "eval", &e.asked));
     e.f.by_position = pare_args_given(args, "by-position");
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     PARE_TRY(pare_eval_draft_options(cli, args, &e.asked, &e.draft));
     PARE_TRY(pare_eval_needle_options(cli, args, "eval", &e.needle));
     PARE_TRY(pare_eval_continue_options(cli, args, "eval", &e.asked, &e.continued));

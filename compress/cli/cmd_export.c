@@ -51,7 +51,7 @@ static void print_fates(const pare_export_result *r)
         const size_t len = r->row[i].was ? strlen(r->row[i].was) : 0;
         width = len > (size_t)width ? (int)len : width;
     }
-    (void)printf("%-*s %-27s %7s  %s\n", width, "linears of the artifact", "here", "count",
+    (void)printf("%-*s %-30s %7s  %s\n", width, "linears of the artifact", "here", "count",
                  "largest relative error");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_export_row *const row = &r->row[i];
@@ -66,7 +66,7 @@ static void print_fates(const pare_export_result *r)
         }
         if (before || !count)
             continue;
-        (void)printf("%-*s %-5s %-21s %7zu  ", width, row->was ? row->was : "float",
+        (void)printf("%-*s %-5s %-24s %7zu  ", width, row->was ? row->was : "float",
                      row->type ? row->type : "", pare_export_fate_text(row->fate), count);
         if (error > 0)
             (void)printf("%.2e\n", error);
@@ -119,7 +119,7 @@ pare_status pare_export_command(pare_cli *cli, const pare_args *args)
     pare_phase phase[] = {{.name = "comparing checksums", .amount = 0.2, .steps = 1},
                           {.name = "writing the export", .amount = 1, .steps = 1},
                           {.name = "reading the export back", .amount = 1, .steps = 1}};
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     PARE_TRY(warn_of_verdict(cli, job.artifact));
     job.unchecked = pare_cli_unchecked(cli, args, job.artifact);
     pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase, 0);

@@ -104,7 +104,13 @@ static pare_status read_request(pare_cli *cli, const pare_args *args, const pare
     const size_t room = c->context - r->prompt;
     uint64_t tokens = room < 128 ? room : 128, count = 1;
     r->opts.temperature = 1;
-    PARE_TRY(pare_args_count(cx, args, "tokens", 1, room, &tokens));
+    PARE_TRY(pare_args_count(cx, args, "tokens", 1, UINT32_MAX, &tokens));
+    if (tokens > room)
+        return pare_fail(
+            cx, PARE_EUSAGE,
+            "--tokens %llu: the context of %s is %zu tokens, of which the prompt takes "
+            "%zu; give %zu or less",
+            (unsigned long long)tokens, args->operand[0], c->context, r->prompt, room);
     PARE_TRY(pare_args_count(cx, args, "count", 1, COUNT_MAX, &count));
     PARE_TRY(pare_args_count(cx, args, "seed", 0, INT64_MAX, &r->opts.seed));
     PARE_TRY(pare_args_number(cx, args, "temperature", 0, 1000, &r->opts.temperature));
@@ -307,7 +313,7 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
     pare_lock lock = {0};
     pare_status s = r.output ? take_output(cli, args, &r, &lock) : PARE_OK;
     if (s == PARE_OK)
-        s = pare_cli_threads(cli, args);
+        s = pare_cli_threads(cli);
     if (s == PARE_OK)
         s = pare_cli_device(cli, args);
     if (s == PARE_OK)

@@ -174,7 +174,7 @@ pare_status pare_init_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(name_path(cli, init.recipe, init.model_path, &init.model));
     if (init.data_path)
         PARE_TRY(name_path(cli, init.recipe, init.data_path, &init.data));
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     PARE_TRY(make(cli, args, &init, &r));
     for (size_t i = 0; i < r.lefts; i++)
         pare_screen_say(&cli->screen, "pare: %s: %s:%zu: %s: %s",

@@ -69,7 +69,7 @@ pare_status pare_pack_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_args_count(&cli->cx, args, "level", 1, PARE_STRETCH_LEVEL_MOST, &level));
     opts.level = (int)level;
     PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, opts.path));
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     PARE_TRY(pare_pack(&cli->cx, &cli->arena, &opts, &r));
     if (!cli->json) {
         print_text(&opts, &r);

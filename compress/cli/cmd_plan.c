@@ -176,7 +176,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     job.strict = pare_args_given(args, "strict");
     job.plan_only = true;
     PARE_TRY(pare_recipe_go_home(&cli->cx, &cli->arena, &job));
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     pare_status s = pare_chain_make(&cli->cx, &cli->arena, &job, &p.chain);
     if (s == PARE_OK)
         s = make_plans(cli, &p);

@@ -23,7 +23,7 @@ pare_status pare_sign_run(pare_cli *cli, const pare_args *args)
     if (!key)
         return pare_fail(&cli->cx, PARE_EUSAGE, "sign: --key is missing");
     PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, path));
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     PARE_TRY(pare_sign_folder(&cli->cx, &cli->arena, path, key, &teller, &r));
     if (cli->json) {
         pare_json_writer *w;

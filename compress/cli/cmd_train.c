@@ -185,7 +185,7 @@ pare_status pare_train_run(pare_cli *cli, const pare_args *args)
     job.plan_only = pare_args_given(args, "dry-run");
     if (!job.plan_only)
         PARE_TRY(pare_job_begin(cli, args));
-    pare_status s = pare_cli_threads(cli, args);
+    pare_status s = pare_cli_threads(cli);
     if (s == PARE_OK)
         s = pare_train_job(&cli->cx, &cli->arena, &job, &teller, &done);
     if (s == PARE_EINTERRUPTED && !job.plan_only)

@@ -104,7 +104,7 @@ pare_status pare_unpack_run(pare_cli *cli, const pare_args *args)
         PARE_TRY(pare_unpack_list(&cli->cx, &cli->arena, opts.path, &r.archive));
         return print(cli, opts.path, "listed", NULL, &r.archive);
     }
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     PARE_TRY(pare_unpack(&cli->cx, &cli->arena, &opts, &r));
     return print(cli, opts.path, check ? "checked" : "unpacked", r.output, &r.archive);
 }

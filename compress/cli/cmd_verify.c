@@ -119,7 +119,7 @@ pare_status pare_verify_run(pare_cli *cli, const pare_args *args)
                           {.name = "hashing tensors", .amount = 0.2, .steps = 1},
                           {.name = "looking for NaN", .amount = 1, .steps = 1}};
     PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, path));
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_threads(cli));
     pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase, 0);
     const pare_status s =
         (cli->json ? verify_json : verify_text)(cli, path, pare_args_text(args, "key"), &r);

@@ -5,11 +5,9 @@
 #include "runtime/cuda.h"
 #include "runtime/threads.h"
 
-pare_status pare_cli_threads(pare_cli *cli, const pare_args *args)
+pare_status pare_cli_threads(pare_cli *cli)
 {
-    uint64_t threads = 0;
-    PARE_TRY(pare_args_count(&cli->cx, args, "threads", 1, PARE_THREADS_MAX, &threads));
-    return pare_pool_new(&cli->cx, (size_t)threads, &cli->cx.pool);
+    return pare_pool_new(&cli->cx, cli->threads, &cli->cx.pool);
 }
 
 bool pare_cli_unchecked(pare_cli *cli, const pare_args *args, const char *path)

@@ -127,6 +127,18 @@ static pare_status read_format(pare_cli *cli, const pare_command *command, const
     return PARE_OK;
 }
 
+/* Commands that begin no threads read --threads, too, so that a mistake in it is told. A batch
+ * shares them out, and has more. */
+static pare_status read_threads(pare_cli *cli, const pare_command *command, const pare_args *args)
+{
+    uint64_t threads = 0;
+    if (command->run == pare_batch_command)
+        return PARE_OK;
+    PARE_TRY(pare_args_count(&cli->cx, args, "threads", 1, PARE_THREADS_MAX, &threads));
+    cli->threads = (size_t)threads;
+    return PARE_OK;
+}
+
 /* The log is no file of a model. */
 static pare_status place_log(pare_cli *cli, const pare_args *args, const char *path)
 {
@@ -181,6 +193,7 @@ static pare_status prepare(pare_cli *cli, const pare_command *command, int argc,
     PARE_TRY(parsed);
     PARE_TRY(logged);
     PARE_TRY(read_format(cli, command, args));
+    PARE_TRY(read_threads(cli, command, args));
     const char *const level = getenv("PARE_CPU");
     if (level && *level && pare_ctx_cpu(&cli->cx, level) != PARE_OK)
         return pare_fail_context(&cli->cx, PARE_EUSAGE, "environment variable PARE_CPU");

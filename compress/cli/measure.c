@@ -32,7 +32,8 @@ pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const cha
     if (m->by && !items)
         return pare_fail(cx, PARE_EUSAGE, "%s: --by needs --tasks or --choice", command);
     if (!m->text && !m->tokens && !items && !m->speed && !pare_args_given(args, "needle") &&
-        !pare_args_given(args, "continuations")) /* says itself what it needs */
+        !pare_args_given(args, "continuations") &&
+        !pare_args_given(args, "draft")) /* these say themselves what they need */
         return pare_fail(cx, PARE_EUSAGE,
                          "%s: nothing to measure; give --text, --tokens, --tasks, --choice, "
                          "--needle or --speed",

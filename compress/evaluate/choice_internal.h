@@ -19,6 +19,9 @@ typedef struct pare__lines {
 pare__lines pare__lines_of(const char *text, size_t len);
 bool pare__lines_next(pare__lines *l, const char **line, size_t *len);
 size_t pare__lines_count(const char *text, size_t len);
+/* pare_json_parse_line of a file of items. */
+PARE_CHECKED pare_status pare__lines_parse(pare_ctx *cx, const char *path, size_t number,
+                                           const char *line, size_t len, pare_json **out);
 
 typedef struct pare__choice_reading {
     pare_ctx *cx;

@@ -112,7 +112,7 @@ static pare_status read_items(pare__choice_reading *r, file *f, size_t limit, co
         if (size > PARE__ITEM_BYTES)
             return pare__choice_fail(r, "the item has %zu bytes, at most %d are read", size,
                                      PARE__ITEM_BYTES);
-        PARE_TRY(pare_json_parse_line(r->cx, r->path, r->line, line, size, &json));
+        PARE_TRY(pare__lines_parse(r->cx, r->path, r->line, line, size, &json));
         pare_status s = read_item(r, json, f, out->count, &out->item[out->count]);
         if (s == PARE_OK)
             s = pare__take_by(r, json, &by, &out->item[out->count].by);

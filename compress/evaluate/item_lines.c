@@ -43,3 +43,12 @@ size_t pare__lines_count(const char *text, size_t len)
         count++;
     return count;
 }
+
+pare_status pare__lines_parse(pare_ctx *cx, const char *path, size_t number, const char *line,
+                              size_t len, pare_json **out)
+{
+    const pare_status s = pare_json_parse_line(cx, path, number, line, len, out);
+    return s == PARE_EFORMAT
+               ? pare_fail_after(cx, s, "each line must be one item, as a JSON object")
+               : s;
+}

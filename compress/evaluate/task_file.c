@@ -72,7 +72,7 @@ static pare_status read_lines(reading *r, const char *text, size_t len)
         if (size > PARE__ITEM_BYTES && r->task->kind != PARE__TASK_PAGE)
             return pare__choice_fail(&r->r.at, "the document has %zu bytes, at most %d are read",
                                      size, PARE__ITEM_BYTES);
-        PARE_TRY(pare_json_parse_line(r->r.at.cx, r->r.at.path, l.number, line, size, &doc));
+        PARE_TRY(pare__lines_parse(r->r.at.cx, r->r.at.path, l.number, line, size, &doc));
         pare_status s = PARE_OK;
         if (!r->count && has_labels_beside(r, doc))
             s = pare__choice_labels_of(&r->r.at, r->all, &r->label);

@@ -199,7 +199,7 @@ static const struct {
     {"generate '" HEDGE "' --min-p 0.5 --temperature 0", 2,
      "--min-p chooses among tokens, and --temperature 0"},
     {"generate '" HEDGE "' --temperature 0x1", 2, "a number from 0"},
-    {"generate '" HEDGE "' --tokens 256", 2, "from 1 to 255"},
+    {"generate '" HEDGE "' --tokens 256", 2, "of which the prompt takes 1; give 255 or less"},
     {"compress /nowhere.yaml", 2, "no such recipe"},
     {"plan /nowhere.yaml", 2, "no such recipe"},
     {"compress x.yaml --device cuda", 2, "CPU only"},
@@ -246,6 +246,17 @@ static const struct {
     {"unpack /nowhere.pare.zst", 4, "/nowhere.pare.zst"},
     {"sign x", 2, "sign: --key is missing"},
     {"diff x", 2, "A B is missing"},
+    {"inspect '" HEDGE "' --threads 0", 2,
+     "--threads \"0\": expected a whole number from 1 to 256"},
+    {"help --threads many", 2, "--threads \"many\""},
+    {"eval x --draft y", 2, "--draft needs --text or --tokens"},
+    {"eval '" HEDGE "' --choice '" HEDGE "/config.json'", 4, "each line must be one item"},
+    {"eval '" HEDGE "' --tasks 'piqa=" HEDGE "/config.json'", 4, "each line must be one item"},
+    {"sign '" HEDGE "' --key x", 4, "a signature is of that file: artifacts and exports have one"},
+    {"init '" HEDGE "' --preset w4a16 --text '" HEDGE "/model.safetensors'", 4,
+     "is NUL, so this is no text"},
+    {"init '" HEDGE "' --preset w4a16 --tokens '" HEDGE "/model.safetensors'", 4,
+     "outside the model's vocabulary"},
 };
 
 START_TEST(a_mistake_has_its_exit_code_and_says_what_to_do)
