@@ -359,6 +359,8 @@ static pare_status read_base(pare__batch *b, const pare_yaml *root)
     char *const file = directory ? pare_path_join(b->w.a, directory, path.text) : NULL;
     if (!file)
         return PARE_ENOMEM;
+    if (!pare_path_is_file(file))
+        return pare_recipe_fail(b->w.cx, node->place, "%s: %s", file, pare_path_no_file(file));
     const pare_status s = pare_file_read(b->w.cx, b->w.a, file, RECIPE_CAP, &text, &len);
     if (s != PARE_OK)
         return pare_recipe_fail_at(b->w.cx, s, node->place);

@@ -128,7 +128,10 @@ run 0 good.yaml --output made --emit slurm
 sh -n out.log || fail "slurm: $(cat out.log)"
 grep -q 'array=1-4' out.log || fail "slurm: $(cat out.log)"
 
-# A file in the way; a plan of all.
+# A recipe that is not there; a file in the way; a plan of all.
+printf 'pare: 1\nrecipe: gone.yaml\nmatrix: {bits: [3]}\n' >gone_jobs.yaml
+run 2 gone_jobs.yaml --output none
+grep -q 'gone_jobs.yaml:2:9: .*gone.yaml: there is no such file' err.log || fail "a recipe that is not there: $(cat err.log)"
 mkdir taken && echo mine >taken/nf4.yaml
 run 2 good.yaml --output taken
 [ "$(cat taken/nf4.yaml)" = mine ] || fail "a foreign file was replaced"
