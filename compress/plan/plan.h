@@ -100,6 +100,7 @@ typedef struct pare_plan {
                                      stands, gives the tied head a tensor of its own */
     pare_plan_kept kept;           /* statistics in a file */
     bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
+    bool floats_beside; /* the float model runs beside the compressed one; drift implies it */
     bool token_weights, bf16, halves;   /* tokens by the loss; products; waves in halves */
     size_t window;                      /* of the calibration */
     size_t batch;                       /* windows per forward batch, at most */

@@ -165,13 +165,17 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
                          pare_pass_site *const site[PARE_SITES])
 {
     const pare_pass *const pass = pare_passes[step->pass];
+    const pare_plan *const plan = run->plan;
     pare_ctx *const cx = run->cx;
     if (pass->transform->block) {
         pare_pass_block all = {.config = &run->shape,
                                .current = &run->current,
                                .reference = &run->reference,
                                .forward = &run->forward,
-                               .wave = &run->wave};
+                               .wave = &run->wave,
+                               .floats = plan->floats_beside ? &run->floats : NULL,
+                               .seed = plan->recipe.seed,
+                               .number = block};
         memcpy(all.site, site, sizeof all.site);
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = pass->transform->block(cx, step->value, &all, &run->scratch);
