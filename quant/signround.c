@@ -196,8 +196,8 @@ size_t pare_signround_bytes(const pare_ctx *cx, const pare_config *c,
         pare_linear_shape(c, 0, (pare_role)r, &n, &k);
         groups += n * (k + 31) / 32; /* the smallest group */
     }
-    /* shares and their slopes; offsets; a batch */
-    if (__builtin_add_overflow(bytes, 4 * groups * sizeof(float) + (size_t)256 * PARE_ALIGN,
+    /* shares and their slopes, ends of an arena's blocks; offsets; a batch */
+    if (__builtin_add_overflow(bytes, 4 * groups * sizeof(float) + (size_t)1024 * PARE_ALIGN,
                                &bytes) ||
         __builtin_add_overflow(bytes, opts->batch * sizeof(size_t), &bytes) ||
         __builtin_add_overflow(bytes, pare_block_float_bytes(c), &bytes))

@@ -5,6 +5,7 @@
 
 #include "quant/block_loss.h"
 #include "quant/rtn.h"
+#include "runtime/leaves.h"
 #include "runtime/linalg.h"
 #include "tests/unit/tiny.h"
 
