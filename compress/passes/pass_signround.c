@@ -104,12 +104,13 @@ const pare_pass pare_pass_signround = {
     .summary = "SignRound: learns which way to round each weight on the outputs of a block",
     .source = "Cheng et al., Findings of EMNLP 2024, eq. (3) to (5), algorithm 1 (auto-round)",
     .notes =
-        "Of each weight it learns an offset of up to half a step of the grid, and of each group "
-        "how\nmuch of its range is kept, so that the block behind the compressed ones gives "
-        "what it gives\nin the float model. Each step moves them by the sign of the gradient. "
-        "rtn behind it stores\nthe codes that were learned. Beside the authors' program: scales "
-        "of symmetric grids are\npositive, the largest and smallest weight of a group stay, and "
-        "the last step counts.\n",
+        "It learns an offset of up to half a step of the grid for each weight, and how much of "
+        "its\nrange each group keeps, so that the block, behind the compressed ones, gives "
+        "what it gives in\nthe float model. Each step moves them by the sign of their gradient. "
+        "rtn behind it stores\nthe codes that were learned. pare does less than the authors' "
+        "program: scales of symmetric\ngrids are above 0, offsets move no weight that is 0 or "
+        "the largest or smallest of its group,\nand it takes the last step, not the one whose "
+        "batch had the least loss.\n",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_FLOATS,
     .params = params,
     .cost = pare_learned_block_linear_cost,
