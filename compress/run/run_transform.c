@@ -49,17 +49,20 @@ static pare_status reference_outputs(pare_run *run, float *y)
     return s;
 }
 
-static bool transforms_block(const pare_plan *plan, size_t block)
+/* Whether this walk over the blocks transforms one. */
+static bool transforms_block(const pare_run *run, size_t block)
 {
-    for (size_t i = 0; i < plan->transforms; i++)
-        if (plan->transform[i].block == block)
+    for (size_t i = 0; i < run->plan->transforms; i++) {
+        const pare_plan_transform *const t = &run->plan->transform[i];
+        if (t->block == block && t->step >= run->walk.begin && t->step < run->walk.end)
             return true;
+    }
     return false;
 }
 
 pare_status pare__run_transforms_begin(pare_run *run, size_t block)
 {
-    if (!transforms_block(run->plan, block))
+    if (!transforms_block(run, block))
         return PARE_OK;
     float *const y = PARE_NEW(&run->scratch, float, run->wave.window * run->wave.hidden);
     if (!y)

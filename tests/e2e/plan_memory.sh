@@ -202,6 +202,7 @@ for passes in "[{smoothquant: {}}, $rtn]" "[{omniquant: {epochs: 1}}, {rtn: {bit
     '[{permute: {}}, {ria: {pattern: "2:4"}}]' '[{slicegpt: {ratio: 0.2}}]'; do
     own small "$few" "$passes" '' --threads 2
 done
+own small "$few" '[{signround: {steps: 2}}, {rtn: {bits: 3, group: 64}}, {distill: {tokens: 512, aware: true}}]' '' --threads 2
 own small '' '[{nf4: {group: 64}}]' '' --threads 16
 
 # Training of a mixture: every expert is a leaf, and in front of it those of a block are floats.
