@@ -1,5 +1,7 @@
 #include "quant/signround.h"
 
+#include "calib/wave.h"
+#include "compress/passes/learned_block.h"
 #include "kernels/half.h"
 #include "tests/unit/block_case.h"
 
@@ -318,6 +320,47 @@ START_TEST(memory_stays_within_its_bound_and_may_end_anywhere)
 }
 END_TEST
 
+/* Wanted outputs are those of the float model, where its inputs of the block are at hand; else what
+ * the float block makes of the inputs behind the compressed ones. Kept ones are the same. */
+START_TEST(what_is_wanted_comes_from_the_float_model)
+{
+    static home m;
+    static float other[SAMPLES * WINDOW * HIDDEN], x[SAMPLES * WINDOW * HIDDEN],
+        y[SAMPLES * WINDOW * HIDDEN], want[SAMPLES * WINDOW * HIDDEN];
+    begin(&m, 1, 4);
+    memcpy(want, m.y, sizeof want);
+    memcpy(other, m.x, sizeof other);
+    pare_wave wave = {
+        .samples = SAMPLES, .window = WINDOW, .hidden = HIDDEN, .end = SAMPLES, .x = m.x};
+    pare_wave floats = wave;
+    floats.x = other;
+    pare_pass_block block = {.config = &m.model.config,
+                             .current = &m.current,
+                             .reference = &m.current,
+                             .forward = &m.f,
+                             .wave = &wave};
+    for (size_t i = 0; i < sizeof m.x / sizeof *m.x; i++)
+        m.x[i] = 0.5F * other[i];
+    for (int beside = 0; beside < 2; beside++) {
+        pare_learned_block from;
+        pare_block_data data;
+        block.floats = beside ? &floats : NULL;
+        run_block(&m, &m.current, y); /* of m.x */
+        ck_assert_mem_ne(y, want, sizeof y);
+        const float *const wanted = beside ? want : y;
+        static float got[SAMPLES * WINDOW * HIDDEN];
+        ck_assert_int_eq(pare_learned_block_begin(&m.h.cx, &m.h.arena, &block, &from, &data),
+                         PARE_OK);
+        for (int again = 0; again < 2; again++) {
+            ck_assert_int_eq(data.read(data.self, 0, SAMPLES, x, got), PARE_OK);
+            ck_assert_mem_eq(x, m.x, sizeof x);
+            ck_assert_mem_eq(got, wanted, sizeof got);
+        }
+    }
+    tiny_end(&m.h);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("signround");
@@ -330,6 +373,7 @@ int main(void)
     tcase_add_test(t, steps_have_the_size_of_the_rate);
     tcase_add_test(t, any_thread_count_learns_the_same_bytes);
     tcase_add_test(t, plain_rounding_is_kept_when_nothing_better_is_found);
+    tcase_add_test(t, what_is_wanted_comes_from_the_float_model);
     tcase_add_test(t, what_cannot_be_learned_is_told);
     tcase_add_test(t, memory_stays_within_its_bound_and_may_end_anywhere);
     suite_add_tcase(s, t);
