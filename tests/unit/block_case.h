@@ -21,6 +21,7 @@ typedef struct home {
     pare_block_data data;
     float x[SAMPLES * WINDOW * HIDDEN], y[SAMPLES * WINDOW * HIDDEN];
     long reads_left;
+    size_t reads[SAMPLES]; /* of each window */
 } home;
 
 static inline pare_status read_windows(void *self, size_t first, size_t count, float *x, float *y)
@@ -30,6 +31,8 @@ static inline pare_status read_windows(void *self, size_t first, size_t count, f
     ck_assert_uint_le(first + count, SAMPLES);
     if (m->reads_left-- == 0)
         return pare_fail(&m->h.cx, PARE_EIO, "no more windows");
+    for (size_t i = 0; i < count; i++)
+        m->reads[first + i]++;
     memcpy(x, m->x + first * stride, count * stride * sizeof *x);
     memcpy(y, m->y + first * stride, count * stride * sizeof *y);
     return PARE_OK;

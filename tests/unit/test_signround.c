@@ -212,6 +212,23 @@ START_TEST(steps_have_the_size_of_the_rate)
 }
 END_TEST
 
+START_TEST(steps_draw_their_windows_anew)
+{
+    static home m;
+    begin(&m, 1, 3);
+    const pare_signround_opts opts = {.steps = 30, .batch = 1};
+    pare_signround_found found;
+    size_t steps = 0;
+    ck_assert_int_eq(learn(&m, &opts, &found), PARE_OK);
+    for (size_t i = 0; i < SAMPLES; i++) {
+        ck_assert_uint_gt(m.reads[i], 2); /* both measurements, and a step */
+        steps += m.reads[i] - 2;
+    }
+    ck_assert_uint_eq(steps, opts.steps);
+    tiny_end(&m.h);
+}
+END_TEST
+
 START_TEST(any_thread_count_learns_the_same_bytes)
 {
     static home first, m;
@@ -371,6 +388,7 @@ int main(void)
     tcase_add_loop_test(t, gradients_equal_differences_with_the_rounding_frozen, 0, cases);
     tcase_add_loop_test(t, what_is_learned_beats_plain_rounding_by_the_loss_that_is_told, 0, 3);
     tcase_add_test(t, steps_have_the_size_of_the_rate);
+    tcase_add_test(t, steps_draw_their_windows_anew);
     tcase_add_test(t, any_thread_count_learns_the_same_bytes);
     tcase_add_test(t, plain_rounding_is_kept_when_nothing_better_is_found);
     tcase_add_test(t, what_is_wanted_comes_from_the_float_model);
