@@ -37,6 +37,7 @@ typedef struct learner {
     double energy;       /* mean square of what is wanted */
     double rate1, rate2; /* BETA1^t, BETA2^t */
     size_t done, total;  /* batches, for progress */
+    bool diverged;       /* scales left the range of F32 */
 } learner;
 
 /* Arguments of the loops over channels, columns and rows. */
@@ -88,8 +89,11 @@ static double sigmoid(double x)
 static void spell_out(learner *l)
 {
     for (size_t s = 0; s < PARE_SITES; s++)
-        for (size_t i = 0; i < l->theta[s].count; i++)
-            l->scale[s][i] = (float)pare_exp((double)l->theta[s].value[i]);
+        for (size_t i = 0; i < l->theta[s].count; i++) {
+            const float scale = (float)pare_exp((double)l->theta[s].value[i]);
+            l->scale[s][i] = scale;
+            l->diverged |= !isnormal(scale) || !isnormal(1 / scale);
+        }
     for (size_t r = 0; r < PARE_ROLES; r++)
         for (size_t i = 0; i < l->low[r].count; i++) {
             l->low_share[r][i] = (float)sigmoid((double)l->low[r].value[i]);
@@ -208,10 +212,6 @@ static pare_status measure(learner *l, bool plain, double *loss)
     l->energy =
         energy / ((double)l->block->samples * (double)l->block->window * (double)l->c->hidden);
     *loss = energy == 0 ? 0 : error / energy;
-    if (!isfinite(*loss))
-        return pare_fail(l->cx, PARE_ENUMERIC,
-                         "the error of the block's output is not finite: repair the checkpoint, or "
-                         "leave this pass out");
     return PARE_OK;
 }
 
@@ -423,10 +423,15 @@ static pare_status learn(learner *l, pare_omniquant_found *found)
     l->total = batches * (l->opts->epochs + 2);
     spell_out(l);
     PARE_TRY(measure(l, true, &found->before));
+    if (!isfinite(found->before))
+        return pare_fail(l->cx, PARE_ENUMERIC,
+                         "the error of the block's output is not finite: repair the checkpoint, or "
+                         "leave this pass out");
     for (size_t e = 0; e < l->opts->epochs; e++)
-        for (size_t i = 0; i < l->block->samples; i += l->opts->batch)
+        for (size_t i = 0; i < l->block->samples && !l->diverged; i += l->opts->batch)
             PARE_TRY(step(l, i));
-    return measure(l, false, &found->after);
+    found->after = INFINITY;
+    return l->diverged ? PARE_OK : measure(l, false, &found->after);
 }
 
 static pare_status check(pare_ctx *cx, const pare_omniquant_block *block)
@@ -461,7 +466,7 @@ pare_status pare_omniquant_learn(pare_ctx *cx, pare_arena *a, const pare_omniqua
     pare_arena_release(&l.room);
     pare_arena_rewind(a, mark);
     PARE_TRY(s);
-    found->kept = !(found->after < found->before);
+    found->kept = !(found->after < found->before); /* also what is not finite */
     if (found->kept) {
         found->after = found->before;
         return PARE_OK;
