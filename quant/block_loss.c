@@ -116,11 +116,16 @@ pare_status pare_block_loss_measure(pare_block_loss *l, double *loss)
         PARE_TRY(measure_batch(l, i, &error, &energy));
     l->energy = energy / ((double)d->samples * (double)d->window * (double)d->config->hidden);
     *loss = energy == 0 ? 0 : error / energy;
-    if (!isfinite(*loss))
-        return pare_fail(l->cx, PARE_ENUMERIC,
-                         "the error of the block's output is not finite: repair the checkpoint, or "
-                         "leave this pass out");
     return PARE_OK;
+}
+
+pare_status pare_block_loss_check(pare_ctx *cx, double plain)
+{
+    if (isfinite(plain))
+        return PARE_OK;
+    return pare_fail(cx, PARE_ENUMERIC,
+                     "the error of the block's output is not finite: repair the checkpoint, or "
+                     "leave this pass out");
 }
 
 static pare_status find_slopes(pare_block_loss *l, const size_t *window, size_t count)

@@ -53,9 +53,12 @@ PARE_CHECKED pare_status pare_block_loss_take(pare_block_loss *l, pare_arena *a,
                                               const pare_block *floats);
 void pare_block_loss_release(pare_block_loss *l);
 
-/* Loss over all windows, which come in order. PARE_ENUMERIC when it is not finite;
- * PARE_EINTERRUPTED, asked before each batch; what `read` returned; PARE_ENOMEM. */
+/* Loss over all windows, which come in order. PARE_EINTERRUPTED, asked before each batch; what
+ * `read` returned; PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_block_loss_measure(pare_block_loss *l, double *loss);
+
+/* PARE_ENUMERIC when the loss of plain rounding is not finite: nothing can be learned. */
+PARE_CHECKED pare_status pare_block_loss_check(pare_ctx *cx, double plain);
 
 /* The gradient of the mean square error of some windows [count, at most batch, ascending], over the
  * mean square of all that is wanted: l->slope. After a measurement. As there. */

@@ -31,6 +31,7 @@ typedef struct learner {
     pare_block_loss loss;
     size_t *batch;       /* windows of a step */
     double rate1, rate2; /* BETA1^t, BETA2^t */
+    bool diverged;       /* scales left the range of F32 */
 } learner;
 
 /* Arguments of the loop over columns. */
@@ -79,8 +80,11 @@ static double sigmoid(double x)
 static void spell_out(learner *l)
 {
     for (size_t s = 0; s < PARE_SITES; s++)
-        for (size_t i = 0; i < l->theta[s].count; i++)
-            l->scale[s][i] = (float)pare_exp((double)l->theta[s].value[i]);
+        for (size_t i = 0; i < l->theta[s].count; i++) {
+            const float scale = (float)pare_exp((double)l->theta[s].value[i]);
+            l->scale[s][i] = scale;
+            l->diverged |= !isnormal(scale) || !isnormal(1 / scale);
+        }
     for (size_t r = 0; r < PARE_ROLES; r++)
         for (size_t i = 0; i < l->low[r].count; i++) {
             l->low_share[r][i] = (float)sigmoid((double)l->low[r].value[i]);
@@ -287,10 +291,12 @@ static pare_status learn(learner *l, pare_omniquant_found *found)
     PARE_TRY(pare_block_loss_take(&l->loss, l->a, &l->folded));
     spell_out(l);
     PARE_TRY(measure(l, true, &found->before));
+    PARE_TRY(pare_block_loss_check(l->cx, found->before));
     for (size_t e = 0; e < l->opts->epochs; e++)
-        for (size_t i = 0; i < l->block->samples; i += l->opts->batch)
+        for (size_t i = 0; i < l->block->samples && !l->diverged; i += l->opts->batch)
             PARE_TRY(step(l, i));
-    return measure(l, false, &found->after);
+    found->after = INFINITY;
+    return l->diverged ? PARE_OK : measure(l, false, &found->after);
 }
 
 pare_status pare_omniquant_learn(pare_ctx *cx, pare_arena *a, const pare_omniquant_opts *opts,
@@ -317,7 +323,7 @@ pare_status pare_omniquant_learn(pare_ctx *cx, pare_arena *a, const pare_omniqua
     pare_block_loss_release(&l.loss);
     pare_arena_rewind(a, mark);
     PARE_TRY(s);
-    found->kept = !(found->after < found->before);
+    found->kept = !(found->after < found->before); /* also what is not finite */
     if (found->kept) {
         found->after = found->before;
         return PARE_OK;

@@ -53,7 +53,7 @@ typedef struct pare_omniquant_found {
  * Returns PARE_OK, PARE_ENOMEM, PARE_EINTERRUPTED (asked before each batch), what `read` returned,
  * or
  *   PARE_ENOTSUP   a grid is not uniform
- *   PARE_ENUMERIC  the loss is not finite
+ *   PARE_ENUMERIC  the loss of plain rounding is not finite
  *
  * Memory   pare_omniquant_bytes.      Work   epochs * (forward and backward of all windows).
  * Threads  those of the backward pass; same bytes for any number of threads. */

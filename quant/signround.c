@@ -151,6 +151,7 @@ static pare_status learn(learner *l)
     PARE_TRY(pare_block_loss_take(&l->loss, l->a, l->block->current));
     build(l, true);
     PARE_TRY(pare_block_loss_measure(&l->loss, &l->now.before));
+    PARE_TRY(pare_block_loss_check(l->cx, l->now.before));
     for (size_t t = 0; t < l->opts->steps; t++)
         PARE_TRY(step(l, t));
     build(l, false);
@@ -181,7 +182,7 @@ pare_status pare_signround_learn(pare_ctx *cx, pare_arena *a, const pare_signrou
     pare_arena_rewind(a, mark);
     PARE_TRY(s);
     found->before = found->after = l.now.before;
-    found->kept = !(l.now.after < l.now.before);
+    found->kept = !(l.now.after < l.now.before); /* also what is not finite */
     if (!found->kept)
         *found = l.now;
     return PARE_OK;

@@ -199,6 +199,22 @@ START_TEST(plain_rounding_is_kept_when_nothing_better_is_found)
 }
 END_TEST
 
+START_TEST(plain_rounding_is_kept_when_learning_leaves_the_range_of_floats)
+{
+    static home m;
+    begin(&m, 1, 3);
+    pare_omniquant_opts opts = usual;
+    opts.epochs = 200;
+    opts.clip = false;
+    opts.scale_rate = 30;
+    pare_omniquant_found found;
+    ck_assert_int_eq(learn(&m, &opts, &found), PARE_OK);
+    ck_assert(found.kept && found.before == found.after);
+    ck_assert_ptr_null(found.scale[PARE_SITE_MLP]);
+    tiny_end(&m.h);
+}
+END_TEST
+
 START_TEST(rounded_inputs_are_part_of_the_loss)
 {
     static home m;
@@ -322,6 +338,7 @@ int main(void)
     tcase_add_loop_test(t, scales_of_every_site_lower_the_loss_by_themselves, 0, TINY_SITES);
     tcase_add_test(t, any_thread_count_learns_the_same_bytes);
     tcase_add_test(t, plain_rounding_is_kept_when_nothing_better_is_found);
+    tcase_add_test(t, plain_rounding_is_kept_when_learning_leaves_the_range_of_floats);
     tcase_add_test(t, rounded_inputs_are_part_of_the_loss);
     tcase_add_test(t, inputs_share_a_scale_as_the_weights_behind_them);
     tcase_add_test(t, grids_that_are_not_uniform_are_refused);
