@@ -4,12 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/layout.h"
 #include "runtime/ops.h"
-#include "runtime/tape.h"
 #include "runtime/threads.h"
 
-enum { COLUMNS = 64, ROWS_PER_CHUNK = 8 };
+enum { COLUMNS = 64 };
 
 static const double BETA1 = 0.9, BETA2 = 0.999, EPSILON = 1e-8, LOGIT = 4;
 
@@ -23,30 +21,24 @@ typedef struct learner {
     pare_ctx *cx;
     pare_arena *a;
     const pare_omniquant_opts *opts;
-    const pare_omniquant_block *block;
+    const pare_block_data *block;
     const pare_config *c;
     learned theta[PARE_SITES];                             /* logarithms of scales */
     learned low[PARE_ROLES], high[PARE_ROLES];             /* logits */
     float *scale[PARE_SITES];                              /* e^theta */
     float *low_share[PARE_ROLES], *high_share[PARE_ROLES]; /* their sigmoids */
-    pare_block folded, rounded, slope; /* rounded has matrices of its own, else those of folded */
-    float *x, *want;
-    pare_arena room;     /* of the tape, kept from batch to batch */
-    pare_tape tape;      /* of the current batch */
-    pare_array y;        /* behind the block, less what is wanted */
-    double energy;       /* mean square of what is wanted */
+    pare_block folded;
+    pare_block_loss loss;
+    size_t *batch;       /* windows of a step */
     double rate1, rate2; /* BETA1^t, BETA2^t */
-    size_t done, total;  /* batches, for progress */
+    bool diverged;       /* scales left the range of F32 */
 } learner;
 
-/* Arguments of the loops over channels, columns and rows. */
+/* Arguments of the loop over columns. */
 typedef struct loop {
     const float *w, *d;
     size_t n, k;
     double *sum;
-    float *x;
-    size_t group;
-    float top;
 } loop;
 
 static pare_status take_learned(pare_arena *a, size_t count, float start, learned *out)
@@ -69,14 +61,14 @@ static size_t groups_of(const learner *l, size_t role)
     return w->n * pare_grid_groups(l->block->grid[role], w->k);
 }
 
-static pare_omniquant_clip clip_of(const learner *l, size_t role, bool plain)
+static pare_learned_rounding rounding_of(const learner *l, size_t role, bool plain)
 {
     const pare_linear *const w = &l->block->current->linear[role];
-    return (pare_omniquant_clip){.grid = l->block->grid[role],
-                                 .n = w->n,
-                                 .k = w->k,
-                                 .low = plain ? NULL : l->low_share[role],
-                                 .high = plain ? NULL : l->high_share[role]};
+    return (pare_learned_rounding){.grid = l->block->grid[role],
+                                   .n = w->n,
+                                   .k = w->k,
+                                   .low = plain ? NULL : l->low_share[role],
+                                   .high = plain ? NULL : l->high_share[role]};
 }
 
 static double sigmoid(double x)
@@ -88,8 +80,11 @@ static double sigmoid(double x)
 static void spell_out(learner *l)
 {
     for (size_t s = 0; s < PARE_SITES; s++)
-        for (size_t i = 0; i < l->theta[s].count; i++)
-            l->scale[s][i] = (float)pare_exp((double)l->theta[s].value[i]);
+        for (size_t i = 0; i < l->theta[s].count; i++) {
+            const float scale = (float)pare_exp((double)l->theta[s].value[i]);
+            l->scale[s][i] = scale;
+            l->diverged |= !isnormal(scale) || !isnormal(1 / scale);
+        }
     for (size_t r = 0; r < PARE_ROLES; r++)
         for (size_t i = 0; i < l->low[r].count; i++) {
             l->low_share[r][i] = (float)sigmoid((double)l->low[r].value[i]);
@@ -106,112 +101,14 @@ static pare_status build(learner *l, bool plain)
             PARE_TRY(pare_fold_scale(l->cx, l->c, &l->folded, (pare_site)s, l->scale[s]));
     for (size_t r = 0; r < PARE_ROLES; r++) {
         const pare_linear *const w = &l->block->current->linear[r];
-        const pare_omniquant_clip clip = clip_of(l, r, plain);
+        const pare_learned_rounding clip = rounding_of(l, r, plain);
         if (clip.grid)
-            pare_omniquant_round(l->cx, &clip, l->folded.linear[r].floats,
-                                 l->rounded.linear[r].floats);
+            pare_learned_values(l->cx, &clip, l->folded.linear[r].floats,
+                                l->loss.rounded.linear[r].floats);
         else if (w->n)
-            memcpy(l->rounded.linear[r].floats, l->folded.linear[r].floats,
+            memcpy(l->loss.rounded.linear[r].floats, l->folded.linear[r].floats,
                    w->n * w->k * sizeof(float));
     }
-    return PARE_OK;
-}
-
-/* Rounds groups of the inputs of a site: scale max |x| / top, codes -top .. top. */
-static void alter_rows(void *arg, size_t begin, size_t end, size_t worker)
-{
-    (void)worker;
-    const loop *const a = arg;
-    for (size_t i = begin; i < end; i++)
-        for (size_t at = 0; at < a->k; at += a->group) {
-            float *const x = a->x + i * a->k + at, max = 0;
-            const size_t count = a->k - at < a->group ? a->k - at : a->group;
-            for (size_t j = 0; j < count; j++)
-                max = fabsf(x[j]) > max ? fabsf(x[j]) : max;
-            const float scale = max / a->top;
-            for (size_t j = 0; scale > 0 && j < count; j++)
-                x[j] = rintf(x[j] / scale) * scale;
-        }
-}
-
-/* Inputs that share a scale in the runtime; the finest where linears of a site differ. */
-static size_t input_group(const learner *l, pare_site site, size_t k)
-{
-    const size_t all = pare_round_up(k, PARE_ATOM_K);
-    size_t finest = all;
-    for (size_t r = 0; r < PARE_ROLES; r++) {
-        const pare_grid *const grid = l->block->grid[r];
-        if (!grid || l->c->arch->linear[r].site != site)
-            continue;
-        const size_t group = pare_x8_group(grid->group ? grid->group : all);
-        finest = group < finest ? group : finest;
-    }
-    return finest;
-}
-
-static void alter(void *self, pare_site site, float *x, size_t rows, size_t k)
-{
-    const learner *const l = self;
-    const pare_activation *const a = &l->block->activation[site];
-    if (a->bits == 0 || a->mode == PARE_ACTIVATION_FLOAT)
-        return;
-    loop call = {.x = x, .k = k, .top = (float)((1u << (a->bits - 1)) - 1)};
-    call.group = a->mode == PARE_ACTIVATION_GROUP ? input_group(l, site, k) : k;
-    pare_parallel(l->cx, rows, ROWS_PER_CHUNK, alter_rows, &call);
-}
-
-/* The block on windows first .. first + count - 1, on a new tape; y becomes y - want. *error: sum
- * of squares. */
-static pare_status forward(learner *l, size_t first, size_t count, double *error, double *energy)
-{
-    pare_ctx_progress(l->cx, "learning ranges and scales", (double)l->done++, (double)l->total);
-    PARE_TRY(pare_ctx_interrupted(l->cx));
-    PARE_TRY(l->block->read(l->block->self, first, count, l->x, l->want));
-    const pare_batch batch = {.sequences = count, .length = l->block->window};
-    const pare_tap tap = {.change = alter, .self = l, .last = PARE_SITES};
-    const size_t rows = count * l->block->window;
-    pare_array x;
-    PARE_TRY(pare_tape_input(&l->tape, l->x, rows, l->c->hidden, false, &x));
-    PARE_TRY(pare_tape_block(&l->tape, l->block->forward, &l->rounded, batch, x, &tap, &l->y));
-    double sum = 0, whole = 0;
-    for (size_t i = 0; i < rows * l->c->hidden; i++) {
-        l->y.at[i] -= l->want[i];
-        sum += (double)l->y.at[i] * (double)l->y.at[i];
-        whole += (double)l->want[i] * (double)l->want[i];
-    }
-    *error += sum;
-    *energy += whole;
-    return PARE_OK;
-}
-
-static size_t batch_at(const learner *l, size_t first)
-{
-    const size_t left = l->block->samples - first;
-    return left < l->opts->batch ? left : l->opts->batch;
-}
-
-static pare_status measure_batch(learner *l, size_t first, double *error, double *energy)
-{
-    pare_tape_begin(l->cx, &l->room, NULL, &l->tape);
-    const pare_status s = forward(l, first, batch_at(l, first), error, energy);
-    pare_tape_end(&l->tape);
-    return s;
-}
-
-/* Loss over all windows. */
-static pare_status measure(learner *l, bool plain, double *loss)
-{
-    double error = 0, energy = 0;
-    PARE_TRY(build(l, plain));
-    for (size_t i = 0; i < l->block->samples; i += l->opts->batch)
-        PARE_TRY(measure_batch(l, i, &error, &energy));
-    l->energy =
-        energy / ((double)l->block->samples * (double)l->block->window * (double)l->c->hidden);
-    *loss = energy == 0 ? 0 : error / energy;
-    if (!isfinite(*loss))
-        return pare_fail(l->cx, PARE_ENUMERIC,
-                         "the error of the block's output is not finite: repair the checkpoint, or "
-                         "leave this pass out");
     return PARE_OK;
 }
 
@@ -252,8 +149,10 @@ static pare_status scale_slope(learner *l, pare_site site)
     for (size_t r = 0; r < PARE_ROLES; r++) {
         if (l->c->arch->linear[r].site != site)
             continue;
-        loop a = {
-            .w = l->folded.linear[r].floats, .d = l->slope.linear[r].floats, .k = k, .sum = column};
+        loop a = {.w = l->folded.linear[r].floats,
+                  .d = l->loss.slope.linear[r].floats,
+                  .k = k,
+                  .sum = column};
         a.n = l->block->current->linear[r].n;
         pare_parallel(l->cx, (k + COLUMNS - 1) / COLUMNS, 1, dot_columns, &a);
     }
@@ -264,14 +163,14 @@ static pare_status scale_slope(learner *l, pare_site site)
         sum[(size_t)of[j]] += column[j];
     const int norm = pare_site_norm(l->c, site);
     if (norm >= 0) {
-        subtract_dots(sum, l->folded.norm[norm], l->slope.norm[norm], channels, 1);
-        subtract_dots(sum, l->folded.norm_bias[norm], l->slope.norm_bias[norm], channels, 1);
+        subtract_dots(sum, l->folded.norm[norm], l->loss.slope.norm[norm], channels, 1);
+        subtract_dots(sum, l->folded.norm_bias[norm], l->loss.slope.norm_bias[norm], channels, 1);
     } else {
         const size_t width = l->block->current->linear[p->role].k;
-        subtract_dots(sum, l->folded.linear[p->role].floats, l->slope.linear[p->role].floats,
+        subtract_dots(sum, l->folded.linear[p->role].floats, l->loss.slope.linear[p->role].floats,
                       channels, width);
-        subtract_dots(sum, l->folded.linear[p->role].bias, l->slope.linear[p->role].bias, channels,
-                      1);
+        subtract_dots(sum, l->folded.linear[p->role].bias, l->loss.slope.linear[p->role].bias,
+                      channels, 1);
     }
     for (size_t i = 0; i < channels; i++)
         l->theta[site].slope[i] = (float)sum[i];
@@ -295,12 +194,12 @@ static void adam(const learner *l, learned *v, double rate)
 static pare_status descend(learner *l)
 {
     for (size_t r = 0; r < PARE_ROLES; r++) {
-        const pare_omniquant_clip clip = clip_of(l, r, false);
+        const pare_learned_rounding clip = rounding_of(l, r, false);
         if (!clip.grid)
             continue;
         learned *const low = &l->low[r], *const high = &l->high[r];
-        pare_omniquant_round_backward(l->cx, &clip, l->folded.linear[r].floats,
-                                      l->slope.linear[r].floats, low->slope, high->slope);
+        pare_learned_backward(l->cx, &clip, l->folded.linear[r].floats,
+                              l->loss.slope.linear[r].floats, low->slope, high->slope);
         for (size_t i = 0; i < low->count; i++) {
             const float a = l->low_share[r][i], b = l->high_share[r][i];
             low->slope[i] *= a * (1 - a);
@@ -322,36 +221,16 @@ static pare_status descend(learner *l)
     return PARE_OK;
 }
 
-/* The gradient of the rounded block. */
-static pare_status find_slopes(learner *l, size_t first)
-{
-    const size_t count = batch_at(l, first), values = count * l->block->window * l->c->hidden;
-    pare_leaf_gradient leaf[PARE_OWN_LEAVES];
-    double error = 0, energy = 0;
-    for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
-        const pare_leaf value = pare_block_leaf(l->c, &l->rounded, i),
-                        slope = pare_block_leaf(l->c, &l->slope, i);
-        leaf[i] = (pare_leaf_gradient){pare_leaf_floats(&value), pare_leaf_floats(&slope)};
-        if (leaf[i].gradient)
-            memset(leaf[i].gradient, 0, slope.n * slope.k * sizeof(float));
-    }
-    PARE_TRY(forward(l, first, count, &error, &energy));
-    const float scale = (float)(l->energy > 0 ? 2 / (l->energy * (double)values) : 0);
-    for (size_t i = 0; i < values; i++)
-        l->y.at[i] *= scale;
-    return pare_tape_back(&l->tape, l->y, l->y.at,
-                          &(pare_gradients){.leaf = leaf, .leaves = PARE_OWN_LEAVES});
-}
-
 static pare_status step(learner *l, size_t first)
 {
+    const size_t left = l->block->samples - first;
+    const size_t count = left < l->opts->batch ? left : l->opts->batch;
+    for (size_t i = 0; i < count; i++)
+        l->batch[i] = first + i;
     PARE_TRY(build(l, false));
-    pare_tape_begin(l->cx, &l->room, NULL, &l->tape);
-    pare_status s = find_slopes(l, first);
-    pare_tape_end(&l->tape);
-    PARE_TRY(s);
+    PARE_TRY(pare_block_loss_slopes(&l->loss, l->batch, count));
     const pare_mark mark = pare_arena_mark(l->a);
-    s = descend(l);
+    const pare_status s = descend(l);
     pare_arena_rewind(l->a, mark);
     return s;
 }
@@ -383,17 +262,8 @@ static pare_status take_found(learner *l)
 
 static pare_status take_state(learner *l)
 {
-    const pare_biases has = pare_block_biases(l->block->current);
-    PARE_TRY(pare_block_take(l->a, l->c, has, &l->folded));
-    PARE_TRY(pare_block_take(l->a, l->c, has, &l->slope));
+    PARE_TRY(pare_block_take(l->a, l->c, pare_block_biases(l->block->current), &l->folded));
     pare_block_load(l->cx, l->c, l->block->current, &l->folded);
-    l->rounded = l->folded;
-    for (size_t r = 0; r < PARE_ROLES; r++) {
-        pare_linear *const w = &l->rounded.linear[r];
-        w->floats = PARE_NEW(l->a, float, w->n * w->k);
-        if (!w->floats)
-            return PARE_ENOMEM;
-    }
     for (unsigned s = 0; s < PARE_SITES; s++)
         if (l->scale[s])
             PARE_TRY(take_learned(l->a, pare_fold_channels(l->c, (pare_site)s), 0, &l->theta[s]));
@@ -403,65 +273,57 @@ static pare_status take_state(learner *l)
             PARE_TRY(take_learned(l->a, groups_of(l, r), start, &l->low[r]));
             PARE_TRY(take_learned(l->a, groups_of(l, r), start, &l->high[r]));
         }
-    const pare_batch batch = {.sequences = l->opts->batch, .length = l->block->window};
-    float **const place[] = {&l->x, &l->want};
-    for (size_t i = 0; i < 2; i++) {
-        *place[i] =
-            pare_arena_take(l->a, batch.sequences * batch.length, l->c->hidden * sizeof(float));
-        if (!*place[i])
-            return PARE_ENOMEM;
-    }
-    return PARE_OK;
+    l->batch = PARE_NEW(l->a, size_t, l->opts->batch);
+    return l->batch ? PARE_OK : PARE_ENOMEM;
+}
+
+static pare_status measure(learner *l, bool plain, double *loss)
+{
+    PARE_TRY(build(l, plain));
+    return pare_block_loss_measure(&l->loss, loss);
 }
 
 static pare_status learn(learner *l, pare_omniquant_found *found)
 {
-    const pare_batch batch = {.sequences = l->opts->batch, .length = l->block->window};
     PARE_TRY(take_state(l));
-    PARE_TRY(pare_arena_init(l->cx, &l->room, pare_tape_block_bytes(l->cx, l->c, batch, false)));
     const size_t batches = (l->block->samples + l->opts->batch - 1) / l->opts->batch;
-    l->total = batches * (l->opts->epochs + 2);
+    l->loss.total = batches * (l->opts->epochs + 2);
+    PARE_TRY(pare_block_loss_take(&l->loss, l->a, &l->folded));
     spell_out(l);
     PARE_TRY(measure(l, true, &found->before));
+    PARE_TRY(pare_block_loss_check(l->cx, found->before));
     for (size_t e = 0; e < l->opts->epochs; e++)
-        for (size_t i = 0; i < l->block->samples; i += l->opts->batch)
+        for (size_t i = 0; i < l->block->samples && !l->diverged; i += l->opts->batch)
             PARE_TRY(step(l, i));
-    return measure(l, false, &found->after);
-}
-
-static pare_status check(pare_ctx *cx, const pare_omniquant_block *block)
-{
-    for (size_t r = 0; r < PARE_ROLES; r++)
-        if (block->grid[r] && !pare_encodings[block->grid[r]->encoding].uniform)
-            return pare_fail(
-                cx, PARE_ENOTSUP,
-                "%s: ranges are learned for uniform grids only: put rtn or gptq behind "
-                "omniquant",
-                block->current->linear[r].name);
-    return PARE_OK;
+    found->after = INFINITY;
+    return l->diverged ? PARE_OK : measure(l, false, &found->after);
 }
 
 pare_status pare_omniquant_learn(pare_ctx *cx, pare_arena *a, const pare_omniquant_opts *opts,
-                                 const pare_omniquant_block *block, pare_omniquant_found *found)
+                                 const pare_block_data *block, pare_omniquant_found *found)
 {
     assert(opts->batch > 0 && block->samples > 0 && block->window > 0);
     *found = (pare_omniquant_found){0};
-    PARE_TRY(check(cx, block));
+    PARE_TRY(pare_block_data_check(cx, block, "omniquant"));
     learner l = {.cx = cx,
                  .a = a,
                  .opts = opts,
                  .block = block,
                  .c = block->config,
-                 .room = {.cx = cx},
+                 .loss = {.cx = cx,
+                          .data = block,
+                          .what = "learning ranges and scales",
+                          .batch = opts->batch,
+                          .room = {.cx = cx}},
                  .rate1 = 1,
                  .rate2 = 1};
     PARE_TRY(take_found(&l));
     const pare_mark mark = pare_arena_mark(a);
     const pare_status s = learn(&l, found);
-    pare_arena_release(&l.room);
+    pare_block_loss_release(&l.loss);
     pare_arena_rewind(a, mark);
     PARE_TRY(s);
-    found->kept = !(found->after < found->before);
+    found->kept = !(found->after < found->before); /* also what is not finite */
     if (found->kept) {
         found->after = found->before;
         return PARE_OK;
@@ -477,8 +339,7 @@ pare_status pare_omniquant_learn(pare_ctx *cx, pare_arena *a, const pare_omniqua
 size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
                             const pare_omniquant_opts *opts, size_t window)
 {
-    const pare_batch batch = {.sequences = opts->batch, .length = window};
-    size_t bytes = pare_tape_block_bytes(cx, c, batch, false), part, weights = 0,
+    size_t bytes = pare_block_loss_bytes(cx, c, opts->batch, window), weights = 0,
            widest = c->hidden;
     for (unsigned r = 0; r < PARE_ROLES; r++) {
         size_t n, k;
@@ -486,12 +347,11 @@ size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
         weights += n * (k + 31) / 32; /* the smallest group */
         widest = k > widest ? k : widest;
     }
-    /* shares, logits, moments and slopes of both bounds; scales; three blocks; a batch's rows */
+    /* shares, logits, moments and slopes of both bounds; scales; a block; a batch */
     const size_t vectors = 10 * weights + 48 * widest;
-    if (__builtin_mul_overflow(batch.sequences * 2 * c->hidden * sizeof(float), window, &part) ||
-        __builtin_add_overflow(bytes, part, &bytes) ||
-        __builtin_add_overflow(bytes, vectors * sizeof(float) + (size_t)512 * PARE_ALIGN, &bytes) ||
-        __builtin_add_overflow(bytes, 3 * pare_block_float_bytes(c), &bytes))
+    if (__builtin_add_overflow(bytes, vectors * sizeof(float) + (size_t)256 * PARE_ALIGN, &bytes) ||
+        __builtin_add_overflow(bytes, opts->batch * sizeof(size_t), &bytes) ||
+        __builtin_add_overflow(bytes, pare_block_float_bytes(c), &bytes))
         return SIZE_MAX;
     return bytes;
 }

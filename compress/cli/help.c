@@ -184,6 +184,12 @@ static void print_notes(const pare_pass *pass)
     }
 }
 
+/* What learns from outputs of a block how to round: rtn behind it keeps to that. */
+static bool learns_rounding(const pare_pass *pass)
+{
+    return pass->transform && pass->transform->block;
+}
+
 static void print_pass(const pare_pass *pass)
 {
     char fallback[32];
@@ -201,7 +207,8 @@ static void print_pass(const pare_pass *pass)
         pare_param_print(pass->params, pass->params->fallback, fallback, sizeof fallback);
         (void)printf("%s: %s", pass->params->name, fallback);
     }
-    (void)printf("}\n%s", orders_channels(pass) ? "           - ria: {pattern: 2:4}\n"
+    (void)printf("}\n%s", orders_channels(pass)   ? "           - ria: {pattern: 2:4}\n"
+                          : learns_rounding(pass) ? "           - rtn: {bits: 4, group: 64}\n"
                           : pare_pass_transforms(pass) || pass->rotation
                               ? "           - gptq: {bits: 4, group: 64}\n"
                               : "");

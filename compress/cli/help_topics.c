@@ -307,7 +307,7 @@ static void print_experts(void)
         "warns of\n"
         "those that fewer than 128 new tokens reach (or min_tokens, where that is more). pare "
         "refuses\n"
-        "rotate, omniquant and other passes that remove parts for these models.\n"
+        "rotate, omniquant, signround and passes that remove parts (but reap) for these models.\n"
         "\n"
         "example  pare compress recipes/moe-gptq.yaml --model MODEL\n");
 }
@@ -328,8 +328,8 @@ static void print_kept(void)
         "products\n"
         "are in BF16 unless the recipe says otherwise; correct: auto of gptq is none. What needs "
         "more than\n"
-        "statistics is refused: omniquant, rotate, distill, budget, passes that take parts out, "
-        "kvquant;\n"
+        "statistics is refused: omniquant, signround, rotate, distill, budget, passes that take parts\n"
+        "out, kvquant;\n"
         "correct, tune and true_sequential of gptq; ratios: search; stability. The file holds the "
         "tokens of\n"
         "the calibration: keep it as you keep the text. docs/statistics.md has its layout.\n"
@@ -385,7 +385,7 @@ static void print_calibration(void)
         "  rtn                128 tokens, 12 effective samples, with clip: weighted\n"
         "  smoothquant, activations: int8_tensor\n"
         "                     32 tokens\n"
-        "  omniquant, flap, depth\n"
+        "  omniquant, signround, flap, depth\n"
         "                     128 tokens\n"
         "  reap               128 tokens for each expert (min_tokens of \"pare help experts\", if "
         "more)\n"

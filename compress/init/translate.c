@@ -128,6 +128,8 @@ static const struct {
     {"sequential_targets", NULL, "a model is always worked on block by block", NULL},
     {"offload_hessians", NULL, "it says where their program keeps data, not what comes out", NULL},
     {"offload_device", NULL, "it says where their program keeps data, not what comes out", NULL},
+    {"enable_torch_compile", NULL, "it says how their program computes, not what comes out", NULL},
+    {"device_ids", NULL, "it says how their program computes, not what comes out", NULL},
     {"preserve_sparsity_mask", "true", "zeros stay zeros in every later pass",
      "zeros stay zeros in every later pass"},
 };
@@ -240,6 +242,26 @@ static void translate_awq(pare__translation *t, const pare_yaml *modifier)
     else if (pare_yaml_get(modifier, "targets"))
         pare__leave(t, pare_yaml_get(modifier, "targets"),
                     "without a scheme they say nothing: all inputs that can be scaled are");
+}
+
+/* auto-round's learning, with the quantizer behind it that stores what was learned. */
+static void translate_autoround(pare__translation *t, const pare_yaml *modifier)
+{
+    static const char *const known[] = {"iters",         "batch_size",      "lr",
+                                        "ignore",        "scheme",          "targets",
+                                        "config_groups", "kv_cache_scheme", NULL};
+    const pare_yaml *const list = pare_yaml_get(modifier, "targets");
+    pare__item item = {.pass = pare_pass_find("signround")};
+    pare__patterns targets, skip;
+    leave_others(t, modifier, known);
+    pare__item_set_number(t, &item, pare_yaml_get(modifier, "iters"), "steps");
+    pare__item_set_number(t, &item, pare_yaml_get(modifier, "batch_size"), "batch");
+    pare__item_set_number(t, &item, pare_yaml_get(modifier, "lr"), "rate");
+    pare__patterns_read(t, list, false, &targets);
+    pare__patterns_read(t, pare_yaml_get(modifier, "ignore"), true, &skip);
+    targets.all = targets.all || !list;
+    pare__item_put(t, modifier, &item, &targets, &skip);
+    pare__translate_quantizer(t, modifier, false);
 }
 
 /* N of each M go there, and N of each M stay here. False: none, "0:0", or not understood. */
@@ -375,6 +397,8 @@ static void translate_modifier(pare__translation *t, const pare_yaml *m)
         translate_quantizer(t, m, false);
     else if (strcmp(name, "AWQModifier") == 0)
         translate_awq(t, m);
+    else if (strcmp(name, "AutoRoundModifier") == 0)
+        translate_autoround(t, m);
     else if (strcmp(name, "SmoothQuantModifier") == 0)
         translate_smoothquant(t, m);
     else if (strcmp(name, "SparseGPTModifier") == 0)

@@ -38,7 +38,8 @@ enum {
     PARE_FACT_SAMPLE = 1u << 4,   /* some inputs themselves are in memory */
     PARE_FACT_ZEROS = 1u << 5,    /* weights that are 0 were pruned, and stay 0 */
     PARE_FACT_DRIFT = 1u << 6,    /* drift of the input is in memory (calib/drift.h) */
-    PARE_FACT_HELD = 1u << 7      /* H of held-out windows is in memory */
+    PARE_FACT_HELD = 1u << 7,     /* H of held-out windows is in memory */
+    PARE_FACT_FLOATS = 1u << 8    /* the inputs of the block in the float model are at hand */
 };
 
 /* What a transform does to the site it works on, apart from changing the weights of the linears
@@ -137,8 +138,9 @@ typedef struct pare_pass_transform {
                                  size_t samples, size_t window);
     /* Whether it has something to do at a site whose input nothing can scale. NULL: nothing. */
     bool (*works_unscaled)(const double *value);
-    /* Why the grid of the quantizer behind it (NULL: none) does not do, or NULL. NULL: all do. */
-    const char *(*refuses)(const double *value, const pare_grid *grid);
+    /* Why the quantizer behind it does not do, or NULL: by its grid (NULL: none), and whether it
+     * does no more than round to nearest. NULL: all do. */
+    const char *(*refuses)(const double *value, const pare_grid *grid, bool nearest);
 } pare_pass_transform;
 
 typedef struct pare_pass {
@@ -147,6 +149,7 @@ typedef struct pare_pass {
     const char *caution, *notes;  /* or NULL: for plan and report; more lines of its page of help */
     unsigned needs, gives, drops; /* PARE_FACT_* */
     bool diagonal, token_weights; /* of H: only the diagonal is read; tokens count by the loss */
+    bool nearest;                 /* a quantizer that rounds each weight to nearest on its grid */
     const pare_param *params;     /* ends with a NULL name */
 
     /* Of one linear with these parameters; for a transform of every linear of its site. */

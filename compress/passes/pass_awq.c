@@ -109,8 +109,9 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
     return PARE_OK;
 }
 
-static const char *refuses(const double *value, const pare_grid *grid)
+static const char *refuses(const double *value, const pare_grid *grid, bool nearest)
 {
+    (void)nearest;
     if (value[SCALE] == 0.0 && value[CLIP] == 0.0)
         return "scale and clip are both false, so it would do nothing; drop it or turn one on";
     return grid ? NULL

@@ -1,7 +1,4 @@
-#include <stdio.h>
-#include <string.h>
-
-#include "calib/wave.h"
+#include "compress/passes/learned_block.h"
 #include "compress/passes/passes_internal.h"
 #include "quant/omniquant.h"
 
@@ -38,50 +35,12 @@ static pare_omniquant_opts options(const double *value, size_t samples)
                                  .weight_decay = value[WEIGHT_DECAY]};
 }
 
-/* Wanted outputs up to this many bytes are kept; more are made again for every batch. */
-static const uint64_t targets_most = (uint64_t)256 << 20;
-
-static size_t targets_bytes(size_t samples, size_t window, size_t hidden)
-{
-    const uint64_t bytes = pare_wave_bytes(samples, window, hidden);
-    return bytes <= targets_most ? (size_t)bytes : 0;
-}
-
-/* All is counted for the block. */
-static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
-{
-    (void)value;
-    (void)n;
-    (void)k;
-    (void)threads;
-    return (pare_pass_cost){0};
-}
-
 static pare_pass_cost block_cost(const pare_ctx *cx, const double *value, const pare_config *c,
                                  size_t samples, size_t window)
 {
     const pare_omniquant_opts opts = options(value, samples);
-    const pare_batch batch = {.sequences = opts.batch, .length = window};
-    const size_t own = pare_omniquant_bytes(cx, c, &opts, window);
-    const size_t target = pare_block_forward_scratch(cx, c, batch) +
-                          opts.batch * window * 2 * c->kv_heads * c->head_dim * sizeof(float) +
-                          targets_bytes(samples, window, c->hidden) + (size_t)8 * PARE_ALIGN;
-    double weights = 0;
-    for (unsigned role = 0; role < PARE_ROLES; role++) {
-        size_t n, k;
-        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
-        weights += (double)n * (double)k;
-    }
-    /* forward of the float block and of the rounded one, and twice that backward */
-    const double tokens = (double)samples * (double)window;
-    return (pare_pass_cost){.linear_bytes = own > SIZE_MAX - target ? SIZE_MAX : own + target,
-                            .flops = (value[EPOCHS] * 8 + 8) * tokens * weights};
-}
-
-static unsigned sites(const double *value)
-{
-    (void)value;
-    return (1u << PARE_SITES) - 1;
+    return pare_learned_block_cost(cx, c, pare_omniquant_bytes(cx, c, &opts, window), samples,
+                                   window, opts.batch, value[EPOCHS]);
 }
 
 static unsigned folds(const double *value)
@@ -95,84 +54,16 @@ static bool works_unscaled(const double *value)
     return value[CLIP] != 0.0;
 }
 
-static const char *refuses(const double *value, const pare_grid *grid)
+static const char *refuses(const double *value, const pare_grid *grid, bool nearest)
 {
+    (void)nearest;
     if (value[CLIP] == 0.0 && value[SCALES] == 0.0)
         return "clip and scales are both false, so it would do nothing; drop it or turn one on";
-    if (!grid || !pare_encodings[grid->encoding].uniform)
-        return "ranges are learned for uniform grids, and the pass behind it has another; put rtn "
-               "or gptq there";
-    if (grid->clip != PARE_CLIP_NONE)
-        return "the ranges that are learned would be searched again by the pass behind it; say "
-               "clip: none there, or put rtn or gptq with the uniform grid in its place";
-    return NULL;
-}
-
-/* Where windows come from. */
-typedef struct source {
-    pare_ctx *cx;
-    pare_arena *scratch;
-    const pare_pass_block *block;
-    float *targets; /* of all windows, or NULL */
-    size_t known;   /* windows of them that have been made; they come in order at first */
-} source;
-
-/* y [count * window, hidden]: the inputs in, the outputs of the float block out. */
-static pare_status make_targets(const source *s, size_t count, float *y)
-{
-    pare_kv kv;
-    const pare_batch batch = {.sequences = count, .length = s->block->wave->window};
-    const pare_config *const c = &s->block->forward->model->config;
-    PARE_TRY(pare_kv_take(s->scratch, c, count, batch.length, &kv));
-    return pare_block_forward(s->cx, s->scratch, s->block->forward, s->block->reference, batch, y,
-                              &kv, NULL);
-}
-
-/* Inputs as they come through the compressed blocks; wanted is what the float block makes of the
- * same inputs. */
-static pare_status read_windows(void *self, size_t first, size_t count, float *x, float *y)
-{
-    source *const s = self;
-    const size_t stride = s->block->wave->window * s->block->wave->hidden;
-    for (size_t i = 0; i < count; i++)
-        PARE_TRY(pare_wave_window(s->cx, s->block->wave, first + i, x + i * stride));
-    if (s->targets && first < s->known) {
-        memcpy(y, s->targets + first * stride, count * stride * sizeof *y);
-        return PARE_OK;
-    }
-    memcpy(y, x, count * stride * sizeof *y);
-    const pare_mark mark = pare_arena_mark(s->scratch);
-    const pare_status status = make_targets(s, count, y);
-    pare_arena_rewind(s->scratch, mark);
-    if (s->targets) {
-        memcpy(s->targets + first * stride, y, count * stride * sizeof *y);
-        s->known = first + count;
-    }
-    return status;
-}
-
-/* Inputs in 8 bits with a scale per group lose next to nothing: they count as floats. */
-static bool rounds(const pare_activation *a)
-{
-    return a->mode != PARE_ACTIVATION_FLOAT && (a->bits == 4 || a->mode != PARE_ACTIVATION_GROUP);
-}
-
-static void look_ahead(const pare_pass_block *block, pare_omniquant_block *data)
-{
-    const pare_arch *const arch = block->forward->model->config.arch;
-    for (size_t role = 0; role < PARE_ROLES; role++) {
-        const pare_site site = arch->linear[role].site; /* PARE_SITES: there is no such linear */
-        const pare_pass_site *const s = site < PARE_SITES ? block->site[site] : NULL;
-        if (!s)
-            continue;
-        data->grid[role] = s->grid[role];
-        if (s->grid[role] && rounds(&s->activation[role]))
-            data->activation[site] = s->activation[role];
-    }
+    return pare_learned_block_refuses(grid);
 }
 
 /* Folds the scales and clamps the weights: the quantizer behind then finds the learned ranges. */
-static pare_status apply(pare_ctx *cx, pare_pass_block *block, const pare_omniquant_block *data,
+static pare_status apply(pare_ctx *cx, pare_pass_block *block, const pare_block_data *data,
                          const pare_omniquant_found *found)
 {
     for (size_t s = 0; s < PARE_SITES; s++)
@@ -180,13 +71,13 @@ static pare_status apply(pare_ctx *cx, pare_pass_block *block, const pare_omniqu
             PARE_TRY(pare_pass_scale(cx, block->site[s], found->scale[s]));
     for (size_t role = 0; role < PARE_ROLES; role++) {
         const pare_linear *const l = &block->current->linear[role];
-        const pare_omniquant_clip clip = {.grid = data->grid[role],
-                                          .n = l->n,
-                                          .k = l->k,
-                                          .low = found->low[role],
-                                          .high = found->high[role]};
+        const pare_learned_rounding clip = {.grid = data->grid[role],
+                                            .n = l->n,
+                                            .k = l->k,
+                                            .low = found->low[role],
+                                            .high = found->high[role]};
         if (clip.low)
-            pare_omniquant_clamp(cx, &clip, l->floats);
+            pare_learned_apply(cx, &clip, l->floats);
     }
     return PARE_OK;
 }
@@ -195,38 +86,20 @@ static pare_status transform_block(pare_ctx *cx, const double *value, pare_pass_
                                    pare_arena *scratch)
 {
     pare_omniquant_opts opts = options(value, block->wave->samples);
-    source from = {.cx = cx, .scratch = scratch, .block = block};
-    pare_omniquant_block data = {.config = block->config,
-                                 .forward = block->forward,
-                                 .current = block->current,
-                                 .samples = block->wave->samples,
-                                 .window = block->wave->window,
-                                 .read = read_windows,
-                                 .self = &from};
-    const size_t kept = targets_bytes(data.samples, data.window, block->wave->hidden);
-    from.targets = kept ? pare_arena_take(scratch, kept, 1) : NULL;
-    if (kept && !from.targets)
-        return PARE_ENOMEM;
-    look_ahead(block, &data);
+    pare_learned_block from;
+    pare_block_data data;
+    PARE_TRY(pare_learned_block_begin(cx, scratch, block, &from, &data));
     for (unsigned s = 0; s < PARE_SITES; s++)
         if (block->site[s] && value[SCALES] != 0.0 &&
             pare_fold_channels(block->config, (pare_site)s) > 0)
             opts.scales |= 1u << s;
     pare_omniquant_found found;
     PARE_TRY(pare_omniquant_learn(cx, scratch, &opts, &data, &found));
-    for (size_t s = 0; s < PARE_SITES; s++) {
-        if (!block->site[s])
-            continue;
-        pare_step_result *const r = block->site[s]->result;
-        if (found.kept)
-            (void)snprintf(r->note, sizeof r->note, "loss %.3g, not lowered", found.before);
-        else
-            (void)snprintf(r->note, sizeof r->note, "loss %.3g -> %.3g", found.before, found.after);
-    }
+    pare_learned_block_note(block, found.kept, found.before, found.after);
     return apply(cx, block, &data, &found);
 }
 
-static const pare_pass_transform transforms = {.sites = sites,
+static const pare_pass_transform transforms = {.sites = pare_learned_block_sites,
                                                .folds = folds,
                                                .block = transform_block,
                                                .block_cost = block_cost,
@@ -244,6 +117,6 @@ const pare_pass pare_pass_omniquant = {
         "only: nothing in front of them takes a scale",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
-    .cost = cost,
+    .cost = pare_learned_block_linear_cost,
     .transform = &transforms,
 };

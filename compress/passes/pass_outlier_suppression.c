@@ -86,8 +86,9 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
     return scale(cx, value, s, &channels, scratch);
 }
 
-static const char *refuses(const double *value, const pare_grid *grid)
+static const char *refuses(const double *value, const pare_grid *grid, bool nearest)
 {
+    (void)nearest;
     (void)value;
     return grid ? NULL
                 : "thresholds are searched by rounding weights as the pass behind it will, and "

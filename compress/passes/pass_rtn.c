@@ -97,6 +97,7 @@ const pare_pass pare_pass_rtn = {
     .needs = PARE_FACT_WEIGHTS,
     .asks = asks,
     .diagonal = true,
+    .nearest = true,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
     .params = params,

@@ -31,6 +31,9 @@ typedef struct pare_pass_block {
     pare_block *current, *reference;
     const pare_forward *forward; /* exact; tables for the window */
     pare_wave *wave;             /* the inputs of the block; left as it is */
+    const pare_wave *floats;     /* those in the float model, or NULL (PARE_FACT_FLOATS) */
+    uint64_t seed;               /* of the recipe */
+    size_t number;               /* of the block */
 } pare_pass_block;
 
 /* Folds a scale or shift, values per channel [pare_fold_channels], into current, reference and

@@ -87,8 +87,9 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
     return pare_pass_scale(cx, s, scale);
 }
 
-static const char *refuses(const double *value, const pare_grid *grid)
+static const char *refuses(const double *value, const pare_grid *grid, bool nearest)
 {
+    (void)nearest;
     return grid || !searches(value)
                ? NULL
                : "alpha: search rounds weights as the pass behind it will, and that one has no "

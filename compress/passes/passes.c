@@ -20,6 +20,7 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_awq,
     &pare_pass_outlier_suppression,
     &pare_pass_omniquant,
+    &pare_pass_signround,
     &pare_pass_rotate,
     &pare_pass_smoothquant,
     &pare_pass_permute,

@@ -26,6 +26,7 @@ extern const pare_pass pare_pass_reap;
 extern const pare_pass pare_pass_ria;
 extern const pare_pass pare_pass_rotate;
 extern const pare_pass pare_pass_rtn;
+extern const pare_pass pare_pass_signround;
 extern const pare_pass pare_pass_slicegpt;
 extern const pare_pass pare_pass_smoothquant;
 extern const pare_pass pare_pass_sparsegpt;

@@ -96,15 +96,15 @@ typedef struct pare_plan {
     bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases, */
     bool watched;                  /* some step looks at the inputs inside blocks */
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */
-    bool unties;                   /* a rotation, or a smaller model in whose place this one
-                                     stands, gives the tied head a tensor of its own */
-    pare_plan_kept kept;           /* statistics in a file */
+    bool unties; /* a rotation, or a smaller model in its place, gives a tied head its own tensor */
+    pare_plan_kept kept;                /* statistics in a file */
     bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
-    bool token_weights, bf16, halves;   /* tokens by the loss; products; waves in halves */
-    size_t window;                      /* of the calibration */
-    size_t batch;                       /* windows per forward batch, at most */
-    unsigned kinds[PARE_SITES];         /* PARE_STATS_* that some step needs, of part 0 */
-    unsigned later[PARE_SITES];         /* those of them that steps behind the training need */
+    bool floats_beside; /* the float model runs beside the compressed one; drift implies it */
+    bool token_weights, bf16, halves; /* tokens by the loss; products; waves in halves */
+    size_t window;                    /* of the calibration */
+    size_t batch;                     /* windows per forward batch, at most */
+    unsigned kinds[PARE_SITES];       /* PARE_STATS_* that some step needs, of part 0 */
+    unsigned later[PARE_SITES];       /* those of them that steps behind the training need */
     unsigned expert_kinds[PARE_SITES], later_experts[PARE_SITES]; /* both of experts */
     size_t experts; /* linears of experts in the plan */
     size_t *left;   /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */

@@ -136,8 +136,8 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
             ? pare_wave_bytes(pare_share_windows(settled->samples, pare_world_size(cx)),
                               plan->window, plan->model.config.hidden)
             : 0;
-    if (plan->drift && __builtin_mul_overflow(settled->memory.activation_bytes, 2,
-                                              &settled->memory.activation_bytes))
+    if (plan->floats_beside && __builtin_mul_overflow(settled->memory.activation_bytes, 2,
+                                                      &settled->memory.activation_bytes))
         settled->memory.activation_bytes = UINT64_MAX;
     uint64_t need;
     settled->memory.sparing = false;

@@ -407,7 +407,7 @@ void pare_plan_stage(const pare_plan *plan, pare_plan *stage)
     stage->tables.count = 0;
     stage->first = NULL;
     stage->reference = stage->ratios = stage->sequential = false;
-    stage->drift = stage->halves = false;
+    stage->drift = stage->floats_beside = stage->halves = false;
     stage->experts = c->experts;
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const unsigned kinds = PARE_STATS_FILE_KINDS | (plan->bf16 ? PARE_STATS_BF16 : 0u);

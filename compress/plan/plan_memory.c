@@ -377,7 +377,7 @@ static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, const par
            floats_bytes(plan, false) + pare__plan_rope_bytes(c, plan->window);
 }
 
-/* A pass of the wave; with drift the float model passes, too, whose block is loaded for it. */
+/* A pass of the wave; the float model beside passes, too, and its block is loaded for it. */
 static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool sparing, bool spilled)
 {
     const pare_config *const c = &plan->model.config;
@@ -385,7 +385,7 @@ static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool spari
         return 0;
     const pare_wave_kind kind = {plan->bf16, sparing, spilled};
     const uint64_t wave = pare_wave_scratch(cx, c, plan->batch, plan->window, kind);
-    if (!plan->drift || sparing)
+    if (!plan->floats_beside || sparing)
         return wave;
     return (pare_plan_reference_is_whole(plan) ? 0 : pare_block_float_bytes(c)) +
            larger(wave, plan->rotation ? pare_rotation_scratch(cx, c) : 0);

@@ -549,6 +549,10 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     ask_transforms(plan);
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->drift |= (plan->kinds[s] & PARE_STATS_DRIFT) != 0;
+    plan->floats_beside = plan->drift;
+    for (size_t i = 0; i < plan->transforms; i++)
+        plan->floats_beside |=
+            (pare__plan_facts(&plan->recipe.step[plan->transform[i].step]) & PARE_FACT_FLOATS) != 0;
     PARE_TRY(check_beside(cx, plan));
     plan->reference = plan->transforms > 0 || plan->pruned > 0 || plan->training;
     plan->halves = waves_halt(plan);

@@ -225,7 +225,7 @@ static pare_status passes_of(const pare__estimate *e, const pare_work *all, doub
     const double looks = p->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
     const double each = p->sequential ? 2.0 : 1.0;
     const double whole = pare__common_of(all);
-    double common = (p->drift ? 4.0 : 2.0) * whole;
+    double common = (p->drift ? 4.0 : p->floats_beside ? 3.0 : 2.0) * whole;
     bool counts = false;
     for (pare_site s = 0; s < PARE_SITES; s++)
         counts |= p->expert_kinds[s] != 0;

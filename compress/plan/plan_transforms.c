@@ -238,8 +238,8 @@ static pare_status check_grid(pare_ctx *cx, const pare_plan *plan, size_t step, 
     pare_grid grid = {0};
     if (quantizer->grid)
         grid = quantizer->grid(pare__plan_step(plan, behind)->value);
-    const char *const reason = pass->transform->refuses(pare__plan_step(plan, step)->value,
-                                                        quantizer->grid ? &grid : NULL);
+    const char *const reason = pass->transform->refuses(
+        pare__plan_step(plan, step)->value, quantizer->grid ? &grid : NULL, quantizer->nearest);
     if (!reason)
         return PARE_OK;
     return pare_recipe_fail(cx, pare__plan_step(plan, step)->place, "%s: %s (%s of %s)", pass->name,

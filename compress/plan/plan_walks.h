@@ -51,10 +51,21 @@ static inline pare_grid pare_plan_grid(const pare_plan *plan, const pare_plan_li
                        .tensor = pass->grid && pass->grid(step->value).tensor};
 }
 
-/* Whether such codes make up for each other's errors, which steps by H choose. */
+/* Whether a transform in front of the training learned how to round a linear. */
+static inline bool pare_plan_learned(const pare_plan *plan, const pare_plan_linear *l)
+{
+    for (size_t i = 0; i < plan->transforms; i++)
+        if (plan->transform[i].block == l->block && !l->part &&
+            plan->transform[i].site == pare_plan_site(plan, l))
+            return true;
+    return false;
+}
+
+/* Whether such codes make up for each other's errors: those of steps by H, and learned ones. */
 static inline bool pare_plan_compensated(const pare_plan *plan, const pare_plan_linear *l)
 {
-    return (pare_passes[plan->recipe.step[l->step].pass]->needs & PARE_FACT_HESSIAN) != 0;
+    return (pare_passes[plan->recipe.step[l->step].pass]->needs & PARE_FACT_HESSIAN) != 0 ||
+           pare_plan_learned(plan, l);
 }
 
 /* Floats that are kept of a linear that is trained, beside its weights: with codes in place a scale
@@ -98,11 +109,13 @@ static inline bool pare_plan_looks_at_head(const pare_plan *plan)
     return looks;
 }
 
-/* Likewise with the walk in front of the training; of ratios the rule looks. */
+/* Likewise with the walk in front of the training; of ratios the rule looks, and transforms that
+ * can stand there learn on activations. */
 static inline bool pare_plan_looks_first(const pare_plan *plan)
 {
     return pare_plan_front(plan) > 0 &&
-           (pare_plan_looks(plan->kinds) || pare_plan_looks(plan->expert_kinds) || plan->ratios);
+           (pare_plan_looks(plan->kinds) || pare_plan_looks(plan->expert_kinds) || plan->ratios ||
+            plan->transforms);
 }
 
 /* And with the walk behind it. */

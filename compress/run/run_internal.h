@@ -56,7 +56,7 @@ struct pare_run {
     pare_calibration_data data;
     pare_run_prompts prompts;
     pare_forward forward, wave_forward; /* in F32; of the waves, as `precision` says */
-    pare_wave wave, floats;             /* the other: of the float model, with plan.drift */
+    pare_wave wave, floats;             /* the other: of the float model, plan.floats_beside */
     pare_spill drift;                   /* of a site, where memory is short; else closed */
     bool midway;                        /* plan.halves: the wave is behind attention */
     bool floats_ahead;                  /* plan.halves: the other wave is half a block ahead */

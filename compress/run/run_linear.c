@@ -278,6 +278,8 @@ static pare_status keep_codes(pare_run *run, const pare_plan_linear *l,
     r->zeros = 1 - (double)pare__run_nonzero(w, count) / (double)count;
     PARE_TRY(pare__aware_steps_take(run, l, &steps));
     pare__aware_steps_of(codes, steps);
+    if (pare_plan_learned(run->plan, l)) /* offsets leave weights close to borders of codes */
+        copy_weights(run, found, part->reference[l->role].floats, count);
     pare__aware_masters(run, l, codes, found);
     PARE_TRY(pare__front_put(run, (size_t)(l - run->settled.linear), found, steps, unit));
     copy_weights(run, found, w, count);

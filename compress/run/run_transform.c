@@ -49,17 +49,20 @@ static pare_status reference_outputs(pare_run *run, float *y)
     return s;
 }
 
-static bool transforms_block(const pare_plan *plan, size_t block)
+/* Whether this walk over the blocks transforms one. */
+static bool transforms_block(const pare_run *run, size_t block)
 {
-    for (size_t i = 0; i < plan->transforms; i++)
-        if (plan->transform[i].block == block)
+    for (size_t i = 0; i < run->plan->transforms; i++) {
+        const pare_plan_transform *const t = &run->plan->transform[i];
+        if (t->block == block && t->step >= run->walk.begin && t->step < run->walk.end)
             return true;
+    }
     return false;
 }
 
 pare_status pare__run_transforms_begin(pare_run *run, size_t block)
 {
-    if (!transforms_block(run->plan, block))
+    if (!transforms_block(run, block))
         return PARE_OK;
     float *const y = PARE_NEW(&run->scratch, float, run->wave.window * run->wave.hidden);
     if (!y)
@@ -165,13 +168,17 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
                          pare_pass_site *const site[PARE_SITES])
 {
     const pare_pass *const pass = pare_passes[step->pass];
+    const pare_plan *const plan = run->plan;
     pare_ctx *const cx = run->cx;
     if (pass->transform->block) {
         pare_pass_block all = {.config = &run->shape,
                                .current = &run->current,
                                .reference = &run->reference,
                                .forward = &run->forward,
-                               .wave = &run->wave};
+                               .wave = &run->wave,
+                               .floats = plan->floats_beside ? &run->floats : NULL,
+                               .seed = plan->recipe.seed,
+                               .number = block};
         memcpy(all.site, site, sizeof all.site);
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = pass->transform->block(cx, step->value, &all, &run->scratch);

@@ -59,9 +59,9 @@ static pare_status open_waves(pare_run *run)
     if (drift)
         PARE_TRY(pare_spill_open(run->cx, &run->stage, plan->place.partial, PARE_SPILL_DRIFT, drift,
                                  "drift of inputs", &run->drift));
-    return plan->drift ? pare_wave_open_part(run->cx, &run->stage, samples, first, end,
-                                             plan->window, c->hidden, spill, &run->floats)
-                       : PARE_OK;
+    return plan->floats_beside ? pare_wave_open_part(run->cx, &run->stage, samples, first, end,
+                                                     plan->window, c->hidden, spill, &run->floats)
+                               : PARE_OK;
 }
 
 /* Tokens are weighed before waves take memory; their file is there before, so that a full disk is
@@ -94,7 +94,8 @@ pare_status pare__walk_fill(pare_run *run)
 {
     if (run->walk.calibrated)
         PARE_TRY(fill_wave(run, &run->wave));
-    return run->walk.calibrated && run->plan->drift ? fill_wave(run, &run->floats) : PARE_OK;
+    return run->walk.calibrated && run->plan->floats_beside ? fill_wave(run, &run->floats)
+                                                            : PARE_OK;
 }
 
 static pare_status take_all(pare_run *run)

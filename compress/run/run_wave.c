@@ -137,7 +137,7 @@ static pare_status carry(pare_run *run, size_t block, pare_half half, const char
 {
     pare_tap tap = whole_half;
     tap.half = half;
-    if (!run->plan->drift || run->floats_ahead) {
+    if (!run->plan->floats_beside || run->floats_ahead) {
         run->floats_ahead = false;
         return run_wave(run, &tap, what);
     }

@@ -37,10 +37,12 @@ recipe smooth '  - smoothquant: {}
 recipe sparse '  - sparsegpt: {pattern: "2:4"}'
 recipe learned '  - omniquant: {epochs: 2}
   - rtn: {bits: 4, group: 32}'
+recipe signs '  - signround: {steps: 4}
+  - rtn: {bits: 4, group: 32}'
 
 levels=$("$pare" doctor | sed -n 's/^kernels .*(of \(.*\); PARE_CPU.*/\1/p' | tr -d ,)
 [ -n "$levels" ] || { echo "e2e.bytes: doctor names no levels"; exit 1; }
-for name in gptq f32 awq smooth sparse learned; do
+for name in gptq f32 awq smooth sparse learned signs; do
     threads=1
     sums "$name" > "$name.txt"
     [ "$(wc -l < "$name.txt")" -ge 2 ] || { echo "e2e.bytes: $name wrote no packed file"; exit 1; }

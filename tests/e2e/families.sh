@@ -42,6 +42,8 @@ rotated='  - rotate: {}
   - rtn: {bits: 8}'
 learned='  - omniquant: {}
   - rtn: {bits: 4, group: 32}'
+signs='  - signround: {steps: 20}
+  - rtn: {bits: 4, group: 32}'
 scaled='  - omniquant: {clip: false}
   - rtn: {bits: 4, group: 32}'
 smaller='  - channels: {ratio: 0.5}'
@@ -257,7 +259,7 @@ kv_cache: {method: kvquant}'
     done
     case $name in
     qwen3_5 | qwen3_5_text) refuses "does not learn on the blocks of a model of type qwen3_5_text: some of" "$learned" ;;
-    mixtral | *_moe | qwen3_next | gpt_oss | deepseek* | llama4*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$learned" ;;
+    mixtral | *_moe | qwen3_next | gpt_oss | deepseek* | llama4*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$signs" ;;
     *)
         recipe "$learned"
         case $name in
@@ -265,6 +267,9 @@ kv_cache: {method: kvquant}'
         *) run compress recipe.yaml --restart --set passes.0.omniquant.epochs=6 ;; # enough for these
         esac
         below $fair "omniquant and rtn int4"
+        recipe "$signs"
+        run compress recipe.yaml --restart
+        below $fair "signround and rtn int4"
         case $name in
         gpt2 | bitnet | olmo[23])
             refuses "nothing in front of .* can take a scale or a shift" "$scaled"

@@ -86,7 +86,7 @@ for passes in '[gptq: {bits: 3}]' '[gptq: {bits: 2, group: 32}]' '[wanda]' \
     run 0 many
     if grep -q 'weighing\|carrying' many.log; then fail "$passes: activations pass: $(cat many.log)"; fi
 done
-for passes in '[omniquant, rtn]' '[rotate, gptq]' '[gptq: {correct: gptaq}]' \
+for passes in '[omniquant, rtn]' '[signround, rtn]' '[rotate, gptq]' '[gptq: {correct: gptaq}]' \
     '[gptq: {tune: true}]' '[gptq: {true_sequential: true}]' '[wanda: {ratios: search}]' \
     '[wanda: {stability: 2}]' '[depth: {blocks: 1}]' '[wanda, distill]' '[budget: {bits: 4}]'; do
     recipe none 'from: s.h5' "$passes"

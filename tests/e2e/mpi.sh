@@ -266,6 +266,9 @@ recipe head '  - gptq: {bits: 4, group: 32}'
 echo 'head: {gptq: {bits: 4, group: 32}}' >> head.yaml
 refused 2 4 'a head that is quantized by its inputs: 2 processes' compress head.yaml
 refused 2 4 'omniquant: 2 processes cannot share this' compress learned.yaml
+recipe signs '  - signround: {}
+  - rtn: {bits: 4, group: 32}'
+refused 2 4 'signround: 2 processes cannot share this' compress signs.yaml
 refused 2 4 '--share: 2 processes' compress gptq.yaml --share shared
 refused 2 2 'plan runs in one process' plan gptq.yaml
 refused 2 2 'no-such' compress gptq.yaml --no-such

@@ -193,6 +193,7 @@ fi
 few='calibration: {tokens: small/tokens.i32, samples: 4, window: 128}'
 rtn='{rtn: {bits: 8, group: row, activations: int8_token}}'
 for passes in "[{smoothquant: {}}, $rtn]" "[{omniquant: {epochs: 1}}, {rtn: {bits: 3, group: 64}}]" \
+    "[{signround: {steps: 2}}, {rtn: {bits: 3, group: 64}}]" \
     '[{rotate: {online: true}}, {gptq: {bits: 4, group: 64}}]' '[{squeezellm: {}}]' \
     '[{billm: {}}]' '[{atom: {group: 64, outliers: 16}}]' \
     '[{wanda: {sparsity: 0.6, ratios: owl, spread: 0.08, outlier: 5}}]' \
@@ -201,6 +202,7 @@ for passes in "[{smoothquant: {}}, $rtn]" "[{omniquant: {epochs: 1}}, {rtn: {bit
     '[{permute: {}}, {ria: {pattern: "2:4"}}]' '[{slicegpt: {ratio: 0.2}}]'; do
     own small "$few" "$passes" '' --threads 2
 done
+own small "$few" '[{signround: {steps: 2}}, {rtn: {bits: 3, group: 64}}, {distill: {tokens: 512, aware: true}}]' '' --threads 2
 own small '' '[{nf4: {group: 64}}]' '' --threads 16
 
 # Training of a mixture: every expert is a leaf, and in front of it those of a block are floats.

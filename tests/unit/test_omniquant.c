@@ -1,10 +1,6 @@
 #include "quant/omniquant.h"
 
-#include "quant/rtn.h"
-#include "runtime/linalg.h"
-#include "tests/unit/tiny.h"
-
-enum { HIDDEN = 64, INNER = 96, WINDOW = 12, SAMPLES = 6 };
+#include "tests/unit/block_case.h"
 
 /* Rounding as the gradient sees it: the distance to the grid, in steps, is frozen at `frozen`. */
 static double value_frozen(const pare_grid *g, const double *w, size_t count, size_t j, double low,
@@ -58,11 +54,11 @@ START_TEST(the_gradient_of_rounding_equals_differences_with_the_rounding_frozen)
         exact[j] = (double)w[j];
         d[j] = g[j] = (float)pare_random_normal(1, 1, j);
     }
-    const pare_omniquant_clip clip = {
+    const pare_learned_rounding clip = {
         .grid = &c->grid, .n = 1, .k = 32, .low = &c->low, .high = &c->high};
     const double low = (double)c->low, high = (double)c->high, step = 1e-6;
-    pare_omniquant_round(&h.cx, &clip, w, q);
-    pare_omniquant_round_backward(&h.cx, &clip, w, d, &dlow, &dhigh);
+    pare_learned_values(&h.cx, &clip, w, q);
+    pare_learned_backward(&h.cx, &clip, w, d, &dlow, &dhigh);
     double scale = value_frozen(&c->grid, exact, 32, 0, low, high, 1) -
                    value_frozen(&c->grid, exact, 32, 0, low, high, 0);
     for (size_t j = 0; j < 32; j++)
@@ -88,112 +84,25 @@ START_TEST(the_gradient_of_rounding_equals_differences_with_the_rounding_frozen)
 }
 END_TEST
 
-/* A block, its inputs, and the outputs of its float weights. */
-typedef struct home {
-    tiny_home h;
-    pare_model model;
-    pare_block block;
-    pare_block current;
-    pare_forward f;
-    pare_grid grid;
-    pare_omniquant_block data;
-    float x[SAMPLES * WINDOW * HIDDEN], y[SAMPLES * WINDOW * HIDDEN];
-    long reads_left;
-} home;
-
-static pare_status read_windows(void *self, size_t first, size_t count, float *x, float *y)
-{
-    home *const m = self;
-    const size_t stride = (size_t)WINDOW * HIDDEN;
-    ck_assert_uint_le(first + count, SAMPLES);
-    if (m->reads_left-- == 0)
-        return pare_fail(&m->h.cx, PARE_EIO, "no more windows");
-    memcpy(x, m->x + first * stride, count * stride * sizeof *x);
-    memcpy(y, m->y + first * stride, count * stride * sizeof *y);
-    return PARE_OK;
-}
-
-static void run_block(home *m, const pare_block *b, float *y)
-{
-    pare_kv kv;
-    const pare_batch batch = {SAMPLES, WINDOW, 0};
-    ck_assert_int_eq(pare_kv_take(&m->h.arena, &m->model.config, SAMPLES, WINDOW, &kv), PARE_OK);
-    memcpy(y, m->x, sizeof m->x);
-    ck_assert_int_eq(pare_block_forward(&m->h.cx, &m->h.arena, &m->f, b, batch, y, &kv, NULL),
-                     PARE_OK);
-}
-
-static void begin(home *m, size_t threads, unsigned bits)
-{
-    *m = (home){.grid = {.bits = bits, .group = 32, .f16_scales = true}, .reads_left = -1};
-    tiny_begin(&m->h, threads);
-    pare_arena *const a = &m->h.arena;
-    pare_config *const c = &m->model.config;
-    *c = (pare_config){.arch = pare_arch_find("llama"),
-                       .hidden = HIDDEN,
-                       .intermediate = INNER,
-                       .blocks = 1,
-                       .heads = 4,
-                       .kv_heads = 2,
-                       .head_dim = 16,
-                       .norm_eps = 1e-5,
-                       .rope = {.theta = 10000}};
-    for (unsigned r = 0; r < PARE_COMMON_ROLES; r++) {
-        size_t n, k;
-        pare_linear_shape(c, 0, (pare_role)r, &n, &k);
-        m->block.linear[r] = tiny_dense(a, PARE_F32, r, n, k);
-    }
-    m->block.norm[0] = tiny_ones(a, 30, HIDDEN);
-    m->block.norm[1] = tiny_ones(a, 31, HIDDEN);
-    m->block.linear[PARE_ROLE_V].bias = tiny_ones(a, 32, m->block.linear[PARE_ROLE_V].n);
-    ck_assert_int_eq(pare_forward_init(&m->h.cx, a, &m->model, WINDOW, true, &m->f), PARE_OK);
-    ck_assert_int_eq(pare_block_take(a, c, pare_block_biases(&m->block), &m->current), PARE_OK);
-    pare_block_load(&m->h.cx, c, &m->block, &m->current);
-    for (size_t i = 0; i < sizeof m->x / sizeof *m->x; i++)
-        m->x[i] = (float)(pare_random_normal(5, 1, i) * (i % HIDDEN % 9 == 0 ? 4 : 0.5));
-    run_block(m, &m->current, m->y);
-    m->data = (pare_omniquant_block){.config = c,
-                                     .forward = &m->f,
-                                     .current = &m->current,
-                                     .samples = SAMPLES,
-                                     .window = WINDOW,
-                                     .read = read_windows,
-                                     .self = m};
-    for (size_t r = 0; r < PARE_COMMON_ROLES; r++)
-        m->data.grid[r] = &m->grid;
-}
-
 /* Loss of what would be stored: folds and clamps applied, then round to nearest. */
 static double stored_loss(home *m, const pare_omniquant_found *found)
 {
-    static float y[SAMPLES * WINDOW * HIDDEN];
     pare_block b;
     const pare_config *const c = &m->model.config;
-    ck_assert_int_eq(pare_block_take(&m->h.arena, c, pare_block_biases(&m->block), &b), PARE_OK);
-    pare_block_load(&m->h.cx, c, &m->current, &b);
+    copy_block(m, &b);
     for (unsigned s = 0; s < PARE_SITES; s++)
         if (found->scale[s])
             ck_assert_int_eq(pare_fold_scale(&m->h.cx, c, &b, (pare_site)s, found->scale[s]),
                              PARE_OK);
     for (size_t r = 0; r < PARE_COMMON_ROLES; r++) {
-        const size_t n = m->block.linear[r].n, k = m->block.linear[r].k;
+        const pare_linear *const l = &m->block.linear[r];
         if (found->low[r])
-            pare_omniquant_clamp(
-                &m->h.cx, &(pare_omniquant_clip){&m->grid, n, k, found->low[r], found->high[r]},
+            pare_learned_apply(
+                &m->h.cx,
+                &(pare_learned_rounding){&m->grid, l->n, l->k, found->low[r], found->high[r], NULL},
                 b.linear[r].floats);
-        pare_codes codes;
-        ck_assert_int_eq(pare_codes_take(&m->h.arena, &m->grid, n, k, &codes), PARE_OK);
-        ck_assert_int_eq(
-            pare_rtn_quantize(&m->h.cx, &m->grid, b.linear[r].floats, NULL, n, k, &codes), PARE_OK);
-        pare_codes_values(&m->grid, &codes, b.linear[r].floats);
     }
-    run_block(m, &b, y);
-    double error = 0, whole = 0;
-    for (size_t i = 0; i < sizeof y / sizeof *y; i++) {
-        error += pow((double)y[i] - (double)m->y[i], 2);
-        whole += pow((double)m->y[i], 2);
-    }
-    return error / whole;
+    return rounded_loss(m, &b);
 }
 
 static const pare_omniquant_opts usual = {.epochs = 12,
@@ -286,6 +195,22 @@ START_TEST(plain_rounding_is_kept_when_nothing_better_is_found)
     ck_assert(found.kept && found.before == found.after);
     for (size_t r = 0; r < PARE_COMMON_ROLES; r++)
         ck_assert_ptr_null(found.low[r]);
+    tiny_end(&m.h);
+}
+END_TEST
+
+START_TEST(plain_rounding_is_kept_when_learning_leaves_the_range_of_floats)
+{
+    static home m;
+    begin(&m, 1, 3);
+    pare_omniquant_opts opts = usual;
+    opts.epochs = 200;
+    opts.clip = false;
+    opts.scale_rate = 30;
+    pare_omniquant_found found;
+    ck_assert_int_eq(learn(&m, &opts, &found), PARE_OK);
+    ck_assert(found.kept && found.before == found.after);
+    ck_assert_ptr_null(found.scale[PARE_SITE_MLP]);
     tiny_end(&m.h);
 }
 END_TEST
@@ -413,6 +338,7 @@ int main(void)
     tcase_add_loop_test(t, scales_of_every_site_lower_the_loss_by_themselves, 0, TINY_SITES);
     tcase_add_test(t, any_thread_count_learns_the_same_bytes);
     tcase_add_test(t, plain_rounding_is_kept_when_nothing_better_is_found);
+    tcase_add_test(t, plain_rounding_is_kept_when_learning_leaves_the_range_of_floats);
     tcase_add_test(t, rounded_inputs_are_part_of_the_loss);
     tcase_add_test(t, inputs_share_a_scale_as_the_weights_behind_them);
     tcase_add_test(t, grids_that_are_not_uniform_are_refused);

@@ -95,6 +95,20 @@ static const translated recipes[] = {
       "[\"re:.*mlp\\\\.(down|gate|up)_proj$\"]}\n"},
      {4, 11, 11, 11},
      {0}},
+    /* learned rounding */
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    AutoRoundModifier:\n"
+     "      targets: [Linear]\n"
+     "      ignore: [lm_head]\n"
+     "      scheme: W4A16\n"
+     "      iters: 50\n"
+     "      batch_size: 4\n"
+     "      lr: 5.0e-3\n"
+     "      enable_torch_compile: false\n",
+     {"  - signround: {steps: 50, batch: 4, rate: 0.005}\n", "  - rtn: {bits: 4, group: 128}\n"},
+     {0},
+     {5, 10}},
     /* floats of 8 bits, caches */
     {"quant_stage:\n"
      "  quant_modifiers:\n"
@@ -454,7 +468,7 @@ END_TEST
 
 START_TEST(what_was_left_out_is_told_and_ends_with_3)
 {
-    write_file(HOME "/from.yaml", recipes[4].from);
+    write_file(HOME "/from.yaml", recipes[5].from);
     const outcome *o = call("init '" HEDGE "' --from " HOME "/from.yaml", ERR);
     ck_assert_msg(o->code == 3 &&
                       strstr(o->text, "left out: " HOME "/from.yaml:4: scheme: FP8_DYN"),

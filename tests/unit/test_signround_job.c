@@ -1,0 +1,153 @@
+/* SignRound from the recipe to the artifact. */
+#include "tests/unit/job.h"
+
+static job_place place;
+
+static void setup(void)
+{
+    tiny_model m = tiny_model_default();
+    m.dtype = PARE_F32;
+    place = job_make(&m);
+}
+
+static void teardown(void)
+{
+    job_remove_directory(place.root);
+}
+
+#define HEAD                                                                                       \
+    "pare: 1\nmodel: model\nseed: 5\n"                                                             \
+    "calibration: {tokens: tokens.i32, samples: 12, window: 32}\n"                                 \
+    "evaluate:\n  - kl: {tokens: tokens.i32, window: 32}\npasses:\n"
+#define RTN  "  - rtn: {bits: 2, group: 32, symmetric: false}\n"
+#define SIGN "  - signround: {steps: 40, batch: 3}\n"
+
+/* Runs a job that must work; KL of its evaluation. */
+static double run(const char *recipe, const char *output, size_t threads, uint64_t *peak,
+                  uint64_t *planned)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_compress_result result;
+    pare_plan plan;
+    char path[2][512];
+    job_recipe(&place, recipe);
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_pool_new(&cx, threads, &cx.pool), PARE_OK);
+    (void)snprintf(path[0], sizeof path[0], "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(path[1], sizeof path[1], "%s", job_path(&place, output));
+    const pare_job job = {.recipe = path[0], .output = path[1]};
+    ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
+    *planned = plan.settled.memory.anonymous_bytes;
+    pare_plan_close(&plan);
+    ck_assert_msg(pare_compress(&cx, &a, &job, NULL, &result) == PARE_OK, "%s", cx.what);
+    *peak = cx.peak_bytes;
+    const double kl = result.report.evaluation[0].after.kl_mean;
+    pare_arena_release(&a);
+    pare_pool_free(&cx, cx.pool);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+    return kl;
+}
+
+/* The notes of the step in layers.csv: one loss per block, and it falls. */
+static void check_notes(const char *output, size_t blocks)
+{
+    char path[600], line[512];
+    (void)snprintf(path, sizeof path, "%s/layers.csv", job_path(&place, output));
+    FILE *const f = fopen(path, "r");
+    size_t rows = 0;
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof line, f)) {
+        const char *const note = strstr(line, "loss ");
+        double before, after;
+        if (!strstr(line, ",signround,"))
+            continue;
+        ck_assert_ptr_nonnull(note);
+        ck_assert_int_eq(sscanf(note, "loss %lf -> %lf", &before, &after), 2);
+        ck_assert_msg(after > 0 && after < 0.95 * before, "%s", line);
+        rows++;
+    }
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_uint_eq(rows, blocks * PARE_COMMON_ROLES);
+}
+
+START_TEST(learned_rounding_brings_the_model_nearer_than_plain_rounding)
+{
+    uint64_t peak, planned;
+    const double plain = run(HEAD RTN, "plain", 1, &peak, &planned);
+    const double learned = run(HEAD SIGN RTN, "learned", 2, &peak, &planned);
+    ck_assert_msg(learned < 0.95 * plain, "%g %g", plain, learned);
+    ck_assert_uint_le(peak, planned);
+    check_notes("learned", tiny_model_default().blocks);
+}
+END_TEST
+
+START_TEST(any_thread_count_gives_the_same_artifact)
+{
+    char one[PARE_SHA256_HEX], two[PARE_SHA256_HEX];
+    job_recipe(&place, HEAD SIGN RTN);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 3}, NULL), PARE_OK);
+    job_hash(&place, "one", one);
+    job_hash(&place, "two", two);
+    ck_assert_str_eq(one, two);
+}
+END_TEST
+
+/* What is learned of a block depends on the outputs of those before it, restored or not. */
+START_TEST(an_interrupted_job_learns_the_same)
+{
+    job_recipe(&place, HEAD SIGN RTN);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "whole"}, NULL), PARE_OK);
+    job_break(&place, "broken");
+    ck_assert(pare_path_is_directory(job_path(&place, "broken.partial")));
+    ck_assert(!pare_path_is_directory(job_path(&place, "broken")));
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "broken", .threads = 2}, NULL), PARE_OK);
+    job_check_same(&place, "whole", "broken");
+    check_notes("broken", tiny_model_default().blocks);
+}
+END_TEST
+
+typedef struct refusal {
+    const char *passes, *reason;
+} refusal;
+
+static const refusal refusals[] = {
+    {"  - signround: {}\n  - rtn: {bits: 3, clip: mse}\n",
+     "searched again by the pass behind it; say clip: none"},
+    {"  - signround: {}\n", "no pass behind it quantizes"},
+    {"  - signround: {}\n  - gptq: {bits: 3, correct: none}\n", "choose that anew; put rtn there"},
+    {"  - signround: {}\n  - hqq: {bits: 3}\n", "choose that anew; put rtn there"},
+    {"  - signround: {}\n  - nf4\n", "put rtn there"},
+    {"  - rotate: {online: true}\n  - signround: {}\n  - rtn: {bits: 4}\n", "use online: false"},
+    {RTN "  - signround: {}\n", "must stand in front of it"},
+    {"  - signround: {steps: 0}\n" RTN, "steps"},
+};
+
+START_TEST(what_it_cannot_do_is_refused_before_any_work)
+{
+    char recipe[1024], what[1024];
+    (void)snprintf(recipe, sizeof recipe, "%s%s", HEAD, refusals[_i].passes);
+    job_recipe(&place, recipe);
+    ck_assert_int_ne(job_run(&place, (job_opts){.output = "out"}, what), PARE_OK);
+    ck_assert_msg(strstr(what, refusals[_i].reason) != NULL, "%s", what);
+    ck_assert_msg(strstr(what, "recipe.yaml:") != NULL, "%s", what);
+    ck_assert(!pare_path_is_directory(job_path(&place, "out")));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("signround_job");
+    TCase *const t = tcase_create("job");
+    tcase_set_timeout(t, 240);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, learned_rounding_brings_the_model_nearer_than_plain_rounding);
+    tcase_add_test(t, any_thread_count_gives_the_same_artifact);
+    tcase_add_test(t, an_interrupted_job_learns_the_same);
+    tcase_add_loop_test(t, what_it_cannot_do_is_refused_before_any_work, 0,
+                        (int)(sizeof refusals / sizeof *refusals));
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
