@@ -145,9 +145,10 @@ static pare_status half_weights(const measured *k, size_t block, const pare_stat
         weight[i] = 0;
         if (!h)
             continue;
-        const size_t width = i ? c->intermediate : c->heads * c->head_dim;
-        const double added = pare_gptq_error(run->cx, run->current.linear[last[i]].floats, NULL, h,
-                                             c->hidden, width);
+        size_t n, width;
+        pare_linear_shape(c, 0, last[i], &n, &width);
+        const double added =
+            pare_gptq_error(run->cx, run->current.linear[last[i]].floats, NULL, h, n, width);
         weight[i] = stream > 0 ? added / stream * (double)(c->blocks - block) : 0;
     }
     return PARE_OK;

@@ -5,6 +5,7 @@
 #include "compress/run/run_internal.h"
 #include "formats/checkpoint.h"
 #include "runtime/linear.h"
+#include "tests/data/families.h"
 #include "tests/unit/job_plan.h"
 
 #define HEAD                                                                                       \
@@ -213,6 +214,36 @@ START_TEST(a_search_takes_from_where_it_costs_least)
 }
 END_TEST
 
+/* Channels of what out_proj reads are written larger by powers of two, and its columns smaller: the
+ * same model. Blocks with a state have more of them than o has inputs. */
+START_TEST(a_search_weighs_all_that_a_block_with_a_state_adds)
+{
+    enum { HEADS = 4, WIDTH = 20 };
+    char norm[128], out[128];
+    job_remove_directory(job_path(&place, "model"));
+    ck_assert(family_write(family_find("qwen3_5_text"), job_path(&place, "model")));
+    ck_assert(tiny_tokens_write(job_path(&place, "tokens.i32"), FAMILY_VOCAB, 64 * 24, 3));
+    recipe("  - wanda: {sparsity: 0.6, ratios: search, spread: 0.2}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    const counts before = count_zeros("out");
+    for (int i = 0; i < 2 * WIDTH; i++) {
+        const int block = i / WIDTH * 2, channel = i % WIDTH;
+        const float factor = channel % 3 ? 1 : 16;
+        (void)snprintf(norm, sizeof norm, "model.layers.%d.linear_attn.norm.weight", block);
+        (void)snprintf(out, sizeof out, "model.layers.%d.linear_attn.out_proj.weight", block);
+        job_change(&place, norm, JOB_ALL, channel, factor, 0);
+        for (int head = 0; head < HEADS; head++)
+            job_change(&place, out, JOB_ALL, head * WIDTH + channel, 1 / factor, 0);
+    }
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "same"}, NULL), PARE_OK);
+    const counts after = count_zeros("same");
+    for (size_t i = 0; i < config.blocks * PARE_COMMON_ROLES; i++) {
+        const size_t block = i / PARE_COMMON_ROLES, role = i % PARE_COMMON_ROLES;
+        ck_assert_double_eq(before.zeros[block][role], after.zeros[block][role]);
+    }
+}
+END_TEST
+
 /* Sites whose inner products the plan of the recipe collects, one bit each. */
 static unsigned sites_with_products(void)
 {
@@ -334,6 +365,7 @@ int main(void)
     tcase_add_test(t, a_block_with_outliers_keeps_more);
     tcase_add_test(t, what_has_large_inputs_keeps_more);
     tcase_add_test(t, a_search_takes_from_where_it_costs_least);
+    tcase_add_test(t, a_search_weighs_all_that_a_block_with_a_state_adds);
     tcase_add_test(t, a_search_may_prune_few_linears_only);
     tcase_add_test(t, other_steps_keep_their_ratio);
     tcase_add_test(t, without_outliers_it_is_as_uniform);
