@@ -64,6 +64,9 @@ typedef struct pare__child {
  * through its parent alone; killed when the parent is. PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__batch_start(pare_ctx *cx, const pare__child *c, pid_t *pid);
 
+/* Asks a child to stop in order. */
+void pare__batch_stop(pid_t pid);
+
 /* Waits until some child ends, or, unless they were `told` of one, a signal comes. *pid 0: none has
  * ended. */
 void pare__batch_wait(pare_ctx *cx, bool told, pid_t *pid, int *status);

@@ -1,5 +1,4 @@
 /* Runs the jobs: so many at once, each when what it waits for is done. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -159,7 +158,7 @@ static void pass_on(runner *r)
     r->stopping = true;
     for (size_t i = 0; i < r->b->rows; i++)
         if (r->b->row[i].child > 0)
-            (void)kill(r->b->row[i].child, SIGINT);
+            pare__batch_stop(r->b->row[i].child);
 }
 
 static void run_all(runner *r)

@@ -347,6 +347,27 @@ done
 says '^bits4: .*; the same command continues it'
 run 0 slow_jobs.yaml --output slow
 
+# Who stops a service sends SIGTERM to every process of it: a job saves its training, though its batch
+# passes the signal on.
+cat >trained.yaml <<END
+pare: 1
+recipe:
+  model: $demo/hedge
+  calibration: {text: [$demo/calibration.txt], samples: 64, window: 64}
+  passes: [wanda: {sparsity: 0.5}, distill: {tokens: 1000000}]
+include: [{name: trained}]
+END
+"$pare" batch trained.yaml --output ended >out.log 2>err.log &
+pid=$! code=0
+until grep -qs ': step ' ended/trained.log || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+stops $pid
+kill -TERM $pid $(cat /proc/$pid/task/$pid/children)
+kill -CONT $pid
+wait $pid || code=$?
+[ $code = 130 ] || fail "exit $code of a batch that was stopped: $(cat out.log err.log)"
+[ -s ended/trained.partial/training.state ] && [ ! -e ended/trained.lock ] ||
+    fail "a job was not stopped in order: $(cat ended/trained.log)"
+
 # make writes the summary whatever fails.
 if command -v make >/dev/null; then
     run 0 fails.yaml --output made --emit make
