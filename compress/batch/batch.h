@@ -56,7 +56,7 @@ typedef struct pare_batch_row {
     bool mine;                                              /* of this shard */
     pare_batch_state state;
     bool ran;                 /* in this call */
-    bool anew;                /* what is there is older than --restart, which was not done yet */
+    bool anew;                /* what is there was there at --restart, which was not done yet */
     bool there;               /* a finished output is, whole, and no work beside it */
     bool begun;               /* work of it lies there, which a job goes on with */
     bool stays;               /* a job does not touch what is there without --restart */

@@ -139,36 +139,6 @@ static pare_status find(const pare_jobs *b, pare_batch_row *r, found *out)
     return *out == WHOLE ? compare(b, r, recipe, out) : PARE_OK;
 }
 
-/* Whether a file of a row is there, and was changed before --restart. */
-static pare_status is_older(const pare_jobs *b, const char *directory, const char *name,
-                            const struct stat *restart, bool *there, bool *older)
-{
-    struct stat st;
-    char *const path = pare_path_join(b->a, directory, name);
-    if (!path)
-        return PARE_ENOMEM;
-    *there = stat(path, &st) == 0;
-    *older = *there && (st.st_mtim.tv_sec != restart->st_mtim.tv_sec
-                            ? st.st_mtim.tv_sec < restart->st_mtim.tv_sec
-                            : st.st_mtim.tv_nsec < restart->st_mtim.tv_nsec);
-    return PARE_OK;
-}
-
-/* After a --restart that was stopped: whether the row waits for it still. Its journal, and then its
- * manifest, are newer once it was begun. */
-static pare_status find_anew(const pare_jobs *b, pare_batch_row *r, const char *partial)
-{
-    struct stat restart;
-    bool there[2] = {false}, older[2] = {false};
-    r->anew = false;
-    if (!r->mine || r->ran || stat(b->restart_file, &restart) != 0)
-        return PARE_OK;
-    PARE_TRY(is_older(b, r->output, PARE_MANIFEST_NAME, &restart, &there[0], &older[0]));
-    PARE_TRY(is_older(b, partial, PARE_JOURNAL_NAME, &restart, &there[1], &older[1]));
-    r->anew = there[1] ? older[1] : older[0];
-    return PARE_OK;
-}
-
 /* Whether a search left variants, which it goes on with, or which are of another one. */
 static pare_status has_variants(const pare_jobs *b, const pare_batch_row *r, bool *out)
 {
@@ -288,7 +258,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     }
     if (r->ran)
         return PARE_OK;
-    PARE_TRY(find_anew(b, r, partial));
+    PARE_TRY(pare__batch_restart_waits(b, r));
     r->state = states[is];
     r->stays = !r->anew && (is == OTHER || is == DAMAGED);
     r->there = is != NOTHING && is != DAMAGED && !pare_path_is_directory(partial);
