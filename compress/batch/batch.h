@@ -61,6 +61,7 @@ typedef struct pare_batch_row {
     bool begun;               /* work of it lies there, which a job goes on with */
     bool stays;               /* a job does not touch what is there without --restart */
     bool damaged;             /* what is there is, so that it does not touch it at all */
+    bool torn;                /* its recipe.yaml or run.json is not the one that is listed */
     bool refused;             /* it is stale, and was tried: only --restart makes it anew */
     bool fallback;            /* with `strict`: a numeric fallback */
     char why[PARE_BATCH_WHY]; /* it failed; or empty */

@@ -55,7 +55,7 @@ void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r)
 }
 
 /* What lies in the output of a job; akin: of the same passes and settings, with other paths, bounds
- * or exports: the job looks whether it is its own. */
+ * or exports, or torn: the job looks whether it is its own. */
 typedef enum found { NOTHING, WHOLE, AKIN, OTHER, DAMAGED } found;
 
 bool pare__batch_searches(const pare_recipe *r)
@@ -105,7 +105,14 @@ static pare_status compare(const pare_jobs *b, pare_batch_row *r, const char *re
     char *text, *work[2] = {NULL};
     size_t len;
     pare_status s = pare_file_read(b->cx, b->a, recipe, PARE__BATCH_FILE_CAP, &text, &len);
-    if (s == PARE_OK && strcmp(text, r->text) == 0)
+    const bool same = s == PARE_OK && strcmp(text, r->text) == 0;
+    if (same && r->torn) {
+        *out = AKIN;
+        (void)snprintf(r->why, sizeof r->why,
+                       "a run that held other bounds against it was stopped, or its run.json was "
+                       "changed, so its figures are not shown until a run looks at it");
+    }
+    if (same)
         return PARE_OK;
     if (s == PARE_OK)
         s = work_of(b, recipe, text, &work[0]);
@@ -247,7 +254,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     if (r->ran && r->state != PARE_BATCH_DONE)
         return PARE_OK;
     r->why[0] = '\0';
-    r->refused = r->stays = r->damaged = r->begun = r->there = false;
+    r->refused = r->stays = r->damaged = r->torn = r->begun = r->there = false;
     PARE_TRY(find(b, r, &is));
     if (r->ran && is == DAMAGED) { /* `compress` does not miss a run.json */
         r->state = PARE_BATCH_STALE;

@@ -189,6 +189,11 @@ cp -rp one worse
 run 6 worse_jobs.yaml --output worse --dry-run
 says '^bits8  *is there.*; its verdict is REGRESSION$'
 run 6 worse_jobs.yaml --output worse
+cp one/bits8/run.json worse/bits8 # as a run leaves it that was stopped in front of it
+run 0 worse_jobs.yaml --output worse --summary
+says '^bits8: a run that held other bounds against it was stopped'
+run 6 worse_jobs.yaml --output worse
+says '^bits8 .*REGRESSION'
 { cat base.yaml && echo 'export: [{format: "gguf:q8_0", path: a.gguf}, {format: "gguf:f16", path: b.gguf}]'; } >exports.yaml
 printf 'pare: 1\nrecipe: exports.yaml\nmatrix: {bits: [8]}\n' >exports_jobs.yaml
 cp -rp one exports
