@@ -5,6 +5,7 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_mixture.h"
 #include "compress/run/run_rotate.h"
 #include "compress/run/run_serve.h"
 #include "runtime/machine.h"

@@ -174,8 +174,6 @@ PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
 PARE_CHECKED pare_status pare__run_experts_take(pare_run *run);
 void pare__run_experts_begin(pare_run *run, const pare_block *from);
 PARE_CHECKED pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *unit);
-/* Warns of the experts of a block that an earlier run did, by its results, as that run did. */
-void pare__run_experts_retell(pare_run *run, size_t block, const pare_unit_result *unit);
 bool pare__run_views(const pare_run *run, const pare_plan_linear *l);
 PARE_CHECKED pare_status pare__run_stored(pare_run *run, const pare_plan_linear *l);
 
