@@ -56,11 +56,12 @@ typedef struct pare_batch_row {
     bool mine;                                              /* of this shard */
     pare_batch_state state;
     bool ran;                 /* in this call */
-    bool anew;                /* what is there is older than --restart, which was not done yet */
+    bool anew;                /* what is there was there at --restart, which was not done yet */
     bool there;               /* a finished output is, whole, and no work beside it */
     bool begun;               /* work of it lies there, which a job goes on with */
     bool stays;               /* a job does not touch what is there without --restart */
     bool damaged;             /* what is there is, so that it does not touch it at all */
+    bool torn;                /* its recipe.yaml or run.json is not the one that is listed */
     bool refused;             /* it is stale, and was tried: only --restart makes it anew */
     bool fallback;            /* with `strict`: a numeric fallback */
     char why[PARE_BATCH_WHY]; /* it failed; or empty */

@@ -14,6 +14,11 @@
 #include "compress/batch/batch_internal.h"
 #include "runtime/file.h"
 
+/* Of the signals that stop a command in order, the one that no other makes a second: who stops a
+ * service or a job of a cluster sends SIGTERM to every process, and a child that got it saves its
+ * work when the parent passes it on, too. */
+enum { STOP = SIGHUP };
+
 /* In the child: nothing that another thread of the parent might hold. A signal that the parent
  * passes on ends it from here on, whatever the parent does with signals. */
 static _Noreturn void become(const pare__child *c, const int fd[3], pid_t parent,
@@ -23,6 +28,7 @@ static _Noreturn void become(const pare__child *c, const int fd[3], pid_t parent
     (void)setpgid(0, 0);
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(STOP, SIG_DFL); /* nohup ignores it; no terminal sends it to a group of its own */
     (void)sigprocmask(SIG_SETMASK, mask, NULL);
 #if defined(__linux__)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -42,6 +48,7 @@ static pare_status split(pare_ctx *cx, const pare__child *c, const int fd[3], pi
     (void)sigemptyset(&held);
     (void)sigaddset(&held, SIGINT);
     (void)sigaddset(&held, SIGTERM);
+    (void)sigaddset(&held, STOP);
     (void)sigprocmask(SIG_BLOCK, &held, &mask);
     *pid = fork();
     if (*pid == 0)
@@ -73,6 +80,11 @@ pare_status pare__batch_start(pare_ctx *cx, const pare__child *c, pid_t *pid)
         if (fd[i] >= 0)
             (void)close(fd[i]);
     return s;
+}
+
+void pare__batch_stop(pid_t pid)
+{
+    (void)kill(pid, STOP);
 }
 
 void pare__batch_wait(pare_ctx *cx, bool told, pid_t *pid, int *status)

@@ -72,8 +72,8 @@ static pare_status check_sizes(const pare_jobs *b, pare_batch_row *r)
     return s;
 }
 
-/* A run that holds other bounds against the output writes recipe.yaml and run.json anew, each
- * whole, and SHA256SUMS between them: where it was stopped, the next one ends that. */
+/* A run that holds other bounds against the output writes run.json and recipe.yaml anew, each
+ * whole, behind SHA256SUMS: where it was stopped, the next one ends that. */
 static pare_status can_be_read(const pare_jobs *b, const char *name, const char *text, size_t len,
                                bool *out)
 {
@@ -102,8 +102,10 @@ static pare_status check_file(const pare_jobs *b, pare_batch_row *r, const pare_
     if (text)
         PARE_TRY(pare_sha256_hex(b->cx, text, len, hex));
     bool whole = strcmp(hex, sum->sha256) == 0;
-    if (text && !whole)
+    if (text && !whole) {
         PARE_TRY(can_be_read(b, sum->name, text, len, &whole));
+        r->torn |= whole;
+    }
     pare_arena_rewind(b->a, mark);
     if (!whole)
         say(r, sum->name, "damaged");

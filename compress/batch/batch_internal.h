@@ -39,6 +39,15 @@ bool pare__batch_searches(const pare_recipe *r);
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__batch_find_remade(const pare_jobs *b);
 
+/* With --restart, notes what is there: all of it is to be made anew. Statuses of files,
+ * PARE_ENOMEM.
+ */
+PARE_CHECKED pare_status pare__batch_restart_mark(const pare_jobs *b);
+/* Sets row.anew; false once it ran. PARE_ENOMEM, PARE_EIO. */
+PARE_CHECKED pare_status pare__batch_restart_waits(const pare_jobs *b, pare_batch_row *r);
+/* --restart is done when all of its jobs are. */
+void pare__batch_restart_unmark(const pare_jobs *b);
+
 /* Figures of a finished row out of its run.json; what it lacks is not known. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__batch_figures(pare_jobs *b, pare_batch_row *r);
 /* Of all rows, once they have their figures. */
@@ -63,6 +72,9 @@ typedef struct pare__child {
 /* Starts this program again. In a group of processes of its own, so that ^C of a terminal comes
  * through its parent alone; killed when the parent is. PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__batch_start(pare_ctx *cx, const pare__child *c, pid_t *pid);
+
+/* Asks a child to stop in order. */
+void pare__batch_stop(pid_t pid);
 
 /* Waits until some child ends, or, unless they were `told` of one, a signal comes. *pid 0: none has
  * ended. */

@@ -55,7 +55,7 @@ void pare__batch_failed(const pare_jobs *b, const pare_batch_row *r)
 }
 
 /* What lies in the output of a job; akin: of the same passes and settings, with other paths, bounds
- * or exports: the job looks whether it is its own. */
+ * or exports, or torn: the job looks whether it is its own. */
 typedef enum found { NOTHING, WHOLE, AKIN, OTHER, DAMAGED } found;
 
 bool pare__batch_searches(const pare_recipe *r)
@@ -105,7 +105,14 @@ static pare_status compare(const pare_jobs *b, pare_batch_row *r, const char *re
     char *text, *work[2] = {NULL};
     size_t len;
     pare_status s = pare_file_read(b->cx, b->a, recipe, PARE__BATCH_FILE_CAP, &text, &len);
-    if (s == PARE_OK && strcmp(text, r->text) == 0)
+    const bool same = s == PARE_OK && strcmp(text, r->text) == 0;
+    if (same && r->torn) {
+        *out = AKIN;
+        (void)snprintf(r->why, sizeof r->why,
+                       "a run that held other bounds against it was stopped, or its run.json was "
+                       "changed, so its figures are not shown until a run looks at it");
+    }
+    if (same)
         return PARE_OK;
     if (s == PARE_OK)
         s = work_of(b, recipe, text, &work[0]);
@@ -137,36 +144,6 @@ static pare_status find(const pare_jobs *b, pare_batch_row *r, found *out)
     PARE_TRY(pare__batch_check_output(b, r));
     *out = r->damaged ? DAMAGED : WHOLE;
     return *out == WHOLE ? compare(b, r, recipe, out) : PARE_OK;
-}
-
-/* Whether a file of a row is there, and was changed before --restart. */
-static pare_status is_older(const pare_jobs *b, const char *directory, const char *name,
-                            const struct stat *restart, bool *there, bool *older)
-{
-    struct stat st;
-    char *const path = pare_path_join(b->a, directory, name);
-    if (!path)
-        return PARE_ENOMEM;
-    *there = stat(path, &st) == 0;
-    *older = *there && (st.st_mtim.tv_sec != restart->st_mtim.tv_sec
-                            ? st.st_mtim.tv_sec < restart->st_mtim.tv_sec
-                            : st.st_mtim.tv_nsec < restart->st_mtim.tv_nsec);
-    return PARE_OK;
-}
-
-/* After a --restart that was stopped: whether the row waits for it still. Its journal, and then its
- * manifest, are newer once it was begun. */
-static pare_status find_anew(const pare_jobs *b, pare_batch_row *r, const char *partial)
-{
-    struct stat restart;
-    bool there[2] = {false}, older[2] = {false};
-    r->anew = false;
-    if (!r->mine || r->ran || stat(b->restart_file, &restart) != 0)
-        return PARE_OK;
-    PARE_TRY(is_older(b, r->output, PARE_MANIFEST_NAME, &restart, &there[0], &older[0]));
-    PARE_TRY(is_older(b, partial, PARE_JOURNAL_NAME, &restart, &there[1], &older[1]));
-    r->anew = there[1] ? older[1] : older[0];
-    return PARE_OK;
 }
 
 /* Whether a search left variants, which it goes on with, or which are of another one. */
@@ -277,7 +254,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     if (r->ran && r->state != PARE_BATCH_DONE)
         return PARE_OK;
     r->why[0] = '\0';
-    r->refused = r->stays = r->damaged = r->begun = r->there = false;
+    r->refused = r->stays = r->damaged = r->torn = r->begun = r->there = false;
     PARE_TRY(find(b, r, &is));
     if (r->ran && is == DAMAGED) { /* `compress` does not miss a run.json */
         r->state = PARE_BATCH_STALE;
@@ -288,7 +265,7 @@ static pare_status look_at(const pare_jobs *b, pare_batch_row *r)
     }
     if (r->ran)
         return PARE_OK;
-    PARE_TRY(find_anew(b, r, partial));
+    PARE_TRY(pare__batch_restart_waits(b, r));
     r->state = states[is];
     r->stays = !r->anew && (is == OTHER || is == DAMAGED);
     r->there = is != NOTHING && is != DAMAGED && !pare_path_is_directory(partial);

@@ -1,5 +1,4 @@
 /* Runs the jobs: so many at once, each when what it waits for is done. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -159,7 +158,7 @@ static void pass_on(runner *r)
     r->stopping = true;
     for (size_t i = 0; i < r->b->rows; i++)
         if (r->b->row[i].child > 0)
-            (void)kill(r->b->row[i].child, SIGINT);
+            pare__batch_stop(r->b->row[i].child);
 }
 
 static void run_all(runner *r)
@@ -176,14 +175,6 @@ static void run_all(runner *r)
             if (r->b->row[i].child == pid)
                 take_end(r, &r->b->row[i], status);
     }
-}
-
-/* Everything that is there is older than this file, until it is made anew. */
-static pare_status mark_restart(const pare_jobs *b)
-{
-    static const char text[] = "what is older waits for pare batch --restart\n";
-    return b->opts->restart ? pare_file_write(b->cx, b->restart_file, text, sizeof text - 1)
-                            : PARE_OK;
 }
 
 /* Whether a finished row stays as it is, and no job is to look: neither at exports, which may be
@@ -207,7 +198,7 @@ static pare_status settle(runner *r)
 {
     pare_jobs *const b = r->b;
     size_t kept = 0;
-    PARE_TRY(mark_restart(b));
+    PARE_TRY(pare__batch_restart_mark(b));
     PARE_TRY(pare_batch_look(b));
     bool *const settled = PARE_NEW(b->a, bool, b->rows);
     if (!settled)
@@ -241,16 +232,6 @@ static pare_status settle(runner *r)
         pare_teller_say(&b->teller, "%zu of %zu job%s %s done already", kept, r->all,
                         r->all == 1 ? "" : "s", kept == 1 ? "is" : "are");
     return PARE_OK;
-}
-
-/* --restart is done when all of its jobs are. */
-static void unmark_restart(const pare_jobs *b)
-{
-    bool done = true;
-    for (size_t i = 0; i < b->rows; i++)
-        done &= !b->row[i].mine || b->row[i].state == PARE_BATCH_DONE;
-    if (done)
-        (void)unlink(b->restart_file);
 }
 
 /* One at a time, when nothing else runs. The file gets its name when it is whole. */
@@ -302,7 +283,7 @@ pare_status pare_batch_run(pare_jobs *b)
     r.ram = b->opts->ram_limit / b->at_once;
     PARE_TRY(settle(&r));
     run_all(&r);
-    unmark_restart(b);
+    pare__batch_restart_unmark(b);
     PARE_TRY(measure_speeds(&r));
     return r.stopping ? pare_fail(b->cx, PARE_EINTERRUPTED, "interrupted") : PARE_OK;
 }

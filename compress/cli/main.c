@@ -1,6 +1,6 @@
 /* The program: splits the command line, runs one command, prints the failure, chooses the exit
  * code. Signals: SIGINT, SIGTERM, SIGHUP (the terminal is gone) and SIGXCPU (ulimit -t) ask the
- * command to stop at the next safe place, a further SIGINT or SIGTERM ends the program at once; an
+ * command to stop at the next safe place, a second SIGINT or SIGTERM ends the program at once; an
  * unfinished compression can be resumed after both. */
 #include <errno.h>
 #include <malloc.h>
@@ -21,12 +21,18 @@
 
 static volatile int interrupt; /* the signal that came, or 0 */
 
-/* A terminal that goes sends SIGHUP more than once, ulimit -t sends SIGXCPU each second. */
+static bool is_asked(int number)
+{
+    return number == SIGINT || number == SIGTERM;
+}
+
+/* A terminal that goes sends SIGHUP more than once, ulimit -t sends SIGXCPU each second: neither is
+ * a first or second ^C. */
 static void on_signal(int number)
 {
-    if (interrupt && (number == SIGINT || number == SIGTERM))
+    if (is_asked(interrupt) && is_asked(number))
         _exit(PARE_EXIT_INTERRUPTED);
-    if (!interrupt)
+    if (!interrupt || is_asked(number))
         interrupt = number;
 }
 

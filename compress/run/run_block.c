@@ -5,6 +5,7 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_mixture.h"
 #include "compress/run/run_rotate.h"
 #include "compress/run/run_serve.h"
 #include "runtime/machine.h"
@@ -290,6 +291,16 @@ static void tell_thin(pare_run *run, size_t block)
         tell_first_thin(run, block, count, unit, l, &unit->row[first]);
 }
 
+/* Experts of a block that too few tokens reach: an earlier run told of them, or the walk in front
+ * of a training did that an earlier run ended. */
+static void tell_cold(pare_run *run, size_t block)
+{
+    if (run->plan->training && !run->walk.front && block < run->front.found)
+        pare__run_experts_retell(run, block, &run->front.result[block]);
+    if (block < run->units.found)
+        pare__run_experts_retell(run, block, &run->units.result[block]);
+}
+
 static void tell_block(pare_run *run, size_t block)
 {
     if (!run->events || !run->events->event)
@@ -318,6 +329,7 @@ pare_status pare__run_block(pare_run *run, size_t block)
     PARE_TRY(s);
     if (!found)
         tell_block(run, block);
+    tell_cold(run, block);
     tell_thin(run, block);
     if (!run->walk.front)
         PARE_TRY(pare__run_kv(run, block));

@@ -85,6 +85,22 @@ static void tell_cold(pare_run *run, size_t block)
                                      : "other tokens make up for those that are missing");
 }
 
+void pare__run_experts_retell(pare_run *run, size_t block, const pare_unit_result *unit)
+{
+    const size_t experts = run->model.config.experts;
+    if (!experts || run->plan->recipe.calibration.cold != PARE_COLD_RTN)
+        return;
+    memset(run->experts.cold, 0, experts * sizeof *run->experts.cold);
+    for (size_t i = 0; i < unit->rows; i++) {
+        const pare_linear_result *const r = &unit->row[i];
+        if (r->part == 0 || r->cold == PARE_COLD_NOT)
+            continue;
+        run->experts.cold[r->part - 1] = r->cold;
+        run->experts.routed[r->part - 1] = (uint64_t)r->tokens;
+    }
+    tell_cold(run, block);
+}
+
 /* Tokens that an expert sees. */
 static uint64_t tokens_of(const pare_run *run, size_t e)
 {

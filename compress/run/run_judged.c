@@ -1,8 +1,9 @@
 /* Files of a finished output that have its verdict, brought to the requirements of now: README.md,
- * report.html, recipe.yaml and run.json, with their digests in SHA256SUMS. A run that is killed in
+ * report.html, run.json and recipe.yaml, with their digests in SHA256SUMS. A run that is killed in
  * between is made good by the next one: a file is ours where SHA256SUMS has its digest or that of
  * its new text. SHA256SUMS is written between the files, so that one of them always differs from
- * what it becomes, whether the next run has the new requirements or again the old ones. */
+ * what it becomes, whether the next run has the new requirements or again the old ones. recipe.yaml
+ * is the last: where SHA256SUMS has its digest, no run was killed behind that. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +16,7 @@
 #include "formats/sums.h"
 #include "runtime/file.h"
 
-enum { PAGE, CARD, RECIPE, RUN, FILES, CAP = 64 << 20 };
+enum { PAGE, CARD, RUN, RECIPE, FILES, CAP = 64 << 20 };
 
 typedef struct judged {
     pare_run *run;
@@ -27,7 +28,8 @@ typedef struct judged {
         pare_text_out is;
         bool changes;
     } file[FILES];
-    bool listed; /* by SHA256SUMS */
+    bool listed;  /* by SHA256SUMS */
+    bool stopped; /* a run was, behind that */
     char *sums_path, *sums_was, *signature_path;
     size_t sums_len;
     pare_sums sums;
@@ -46,7 +48,7 @@ static pare_status read_sums(judged *j)
 
 static pare_status read_files(judged *j)
 {
-    static const char *const name[FILES] = {"report.html", "README.md", "recipe.yaml", "run.json"};
+    static const char *const name[FILES] = {"report.html", "README.md", "run.json", "recipe.yaml"};
     const char *const output = j->run->plan->place.output;
     j->sums_path = pare_path_join(&j->run->scratch, output, PARE_SUMS_NAME);
     j->signature_path = pare_path_join(&j->run->scratch, output, PARE_SIGNATURE_NAME);
@@ -109,17 +111,37 @@ static pare_status make_texts(judged *j, const pare_json *all)
     return PARE_OK;
 }
 
-/* Its digest becomes that of the new text. A file that somebody else changed stays as it is. */
-static pare_status list_one(judged *j, size_t i)
+/* The place of a file in SHA256SUMS; NULL where it is not listed. */
+static pare_sum *listed(judged *j, size_t i)
 {
     const pare_sum *const found = j->listed ? pare_sums_find(&j->sums, j->file[i].name) : NULL;
-    pare_sum *const sum = found ? &j->sums.item[found - j->sums.item] : NULL;
+    return found ? &j->sums.item[found - j->sums.item] : NULL;
+}
+
+static pare_status find_stopped(judged *j)
+{
+    const pare_sum *const sum = listed(j, RECIPE);
+    char was[PARE_SHA256_HEX];
+    if (!sum || !j->file[RECIPE].was)
+        return PARE_OK;
+    PARE_TRY(pare_sha256_hex(j->run->cx, j->file[RECIPE].was, j->file[RECIPE].len, was));
+    j->stopped = strcmp(was, sum->sha256) != 0;
+    return PARE_OK;
+}
+
+/* Its digest becomes that of the new text. A file that somebody else changed stays as it is, with
+ * the digest that it had; so does a run.json whose text need not change, unless a run was killed,
+ * which leaves such a one, too. */
+static pare_status list_one(judged *j, size_t i)
+{
+    pare_sum *const sum = listed(j, i);
     char was[PARE_SHA256_HEX], is[PARE_SHA256_HEX];
     if (!sum)
         return PARE_OK;
     PARE_TRY(pare_sha256_hex(j->run->cx, j->file[i].was, j->file[i].len, was));
     PARE_TRY(pare_sha256_hex(j->run->cx, j->file[i].is.text, j->file[i].is.len, is));
-    if (j->file[i].changes && strcmp(was, sum->sha256) != 0 && strcmp(is, sum->sha256) != 0) {
+    if ((j->file[i].changes || (i == RUN && !j->stopped)) && strcmp(was, sum->sha256) != 0 &&
+        strcmp(is, sum->sha256) != 0) {
         j->file[i].changes = false;
         pare__notify(j->run, PARE_EVENT_NOTICE,
                      "%s was changed since pare wrote it: it stays, with the verdict that it has",
@@ -158,11 +180,12 @@ static pare_status write_sums(judged *j)
 static pare_status write_files(judged *j)
 {
     PARE_TRY(read_sums(j));
+    PARE_TRY(find_stopped(j));
     for (size_t i = 0; i < FILES; i++)
         if (j->file[i].was)
             PARE_TRY(list_one(j, i));
     for (size_t i = 0; i < FILES; i++) {
-        if (i == RECIPE)
+        if (i == RUN)
             PARE_TRY(write_sums(j));
         if (j->file[i].changes)
             PARE_TRY(pare_file_write(j->run->cx, j->file[i].path, j->file[i].is.text,

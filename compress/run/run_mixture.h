@@ -37,4 +37,7 @@ PARE_CHECKED pare_status pare__mixture_run(pare_run *run, const pare_mixture_wor
                                            pare_mixture_load *load,
                                            pare_mixture_compress *compress);
 
+/* Warns of the experts of a block that an earlier run did, by its results, as that run did. */
+void pare__run_experts_retell(pare_run *run, size_t block, const pare_unit_result *unit);
+
 #endif

@@ -189,6 +189,11 @@ cp -rp one worse
 run 6 worse_jobs.yaml --output worse --dry-run
 says '^bits8  *is there.*; its verdict is REGRESSION$'
 run 6 worse_jobs.yaml --output worse
+cp one/bits8/run.json worse/bits8 # as a run leaves it that was stopped in front of it
+run 0 worse_jobs.yaml --output worse --summary
+says '^bits8: a run that held other bounds against it was stopped'
+run 6 worse_jobs.yaml --output worse
+says '^bits8 .*REGRESSION'
 { cat base.yaml && echo 'export: [{format: "gguf:q8_0", path: a.gguf}, {format: "gguf:f16", path: b.gguf}]'; } >exports.yaml
 printf 'pare: 1\nrecipe: exports.yaml\nmatrix: {bits: [8]}\n' >exports_jobs.yaml
 cp -rp one exports
@@ -255,6 +260,12 @@ says '^2 of 2 jobs done'
 [ "$stamp" = "$(stat -c %Y.%y two/bits4/manifest.json)" ] || fail "bits4 was made twice"
 [ "$old" != "$(stat -c %Y.%y two/bits8/manifest.json)" ] || fail "bits8 was not made anew"
 [ ! -e two/.restart ] || fail "a restart that is done"
+
+# No clock has to be right: outputs of a machine whose clock is ahead are made anew, and once.
+touch -d '+1 day' two/bits4/manifest.json two/bits8/manifest.json
+stamp=$(stat -c %Y.%y two/bits4/manifest.json)
+run 0 jobs.yaml --output two --restart
+[ "$stamp" != "$(stat -c %Y.%y two/bits4/manifest.json)" ] || fail "--restart left what is of tomorrow"
 
 # A failure stays in summaries to come, with those that wait for it.
 cat >fails.yaml <<END
@@ -346,6 +357,27 @@ done
 [ $code != 0 ] || fail "a job that was ended is done: $(cat out.log err.log)"
 says '^bits4: .*; the same command continues it'
 run 0 slow_jobs.yaml --output slow
+
+# Who stops a service sends SIGTERM to every process of it: a job saves its training, though its batch
+# passes the signal on.
+cat >trained.yaml <<END
+pare: 1
+recipe:
+  model: $demo/hedge
+  calibration: {text: [$demo/calibration.txt], samples: 64, window: 64}
+  passes: [wanda: {sparsity: 0.5}, distill: {tokens: 1000000}]
+include: [{name: trained}]
+END
+"$pare" batch trained.yaml --output ended >out.log 2>err.log &
+pid=$! code=0
+until grep -qs ': step ' ended/trained.log || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+stops $pid
+kill -TERM $pid $(cat /proc/$pid/task/$pid/children)
+kill -CONT $pid
+wait $pid || code=$?
+[ $code = 130 ] || fail "exit $code of a batch that was stopped: $(cat out.log err.log)"
+[ -s ended/trained.partial/training.state ] && [ ! -e ended/trained.lock ] ||
+    fail "a job was not stopped in order: $(cat ended/trained.log)"
 
 # make writes the summary whatever fails.
 if command -v make >/dev/null; then

@@ -92,6 +92,17 @@ says err "bad/README.md was changed since pare wrote it"
 says bad/README.md mine
 says bad/run.json '"bound": 0.7'
 
+# Figures that somebody changed get no digest, though the verdict on them stays.
+rm -r bad && cp -r again bad
+sed -i 's/"seconds": [0-9.e-]*/"seconds": 0.5/' bad/run.json
+sed -i 's/<= 0.7/<= 0.9/; $ a # a comment' bad.yaml
+run 0 bad
+says err "bad/run.json was changed since pare wrote it"
+says bad/recipe.yaml "a comment"
+"$pare" verify bad > out 2> err && fail "verify: $(cat out)"
+says out "run.json: differs"
+sed -i '$ d' bad.yaml
+
 # Killed at each file: the same command, and the one before, make it whole.
 if strace -o trace true 2> out; then
     for at in 1 2 3 4 5; do

@@ -294,6 +294,13 @@ static void find_notice(void *self, const pare_event *e)
         (void)snprintf(text, 512, "%s", e->text);
 }
 
+static void find_first(void *self, const pare_event *e)
+{
+    char *const text = self;
+    if (e->kind == PARE_EVENT_NOTICE && strstr(e->text, "warning: block 1 of "))
+        (void)snprintf(text, 512, "%s", e->text);
+}
+
 START_TEST(experts_that_nobody_takes_are_not_missed)
 {
     char notice[512] = "";
@@ -306,6 +313,21 @@ START_TEST(experts_that_nobody_takes_are_not_missed)
         strstr(notice, "1 of 8 experts gets fewer than 768 tokens of the calibration (3: "), "%s",
         notice);
     ck_assert_ptr_nonnull(strstr(notice, "their inputs count as white noise"));
+}
+END_TEST
+
+/* A run that goes on tells of blocks that are done, so that its report has all warnings. */
+START_TEST(experts_that_few_tokens_reached_are_told_of_again_on_resume)
+{
+    char what[1024], notice[512] = "";
+    stopper s = {.at = PARE_EVENT_BLOCK};
+    const pare_events events = {stop_at, &s}, again = {find_first, notice};
+    job_recipe(&place, HEAD(", experts: {min_tokens: 100000, cold: rtn}") "  - gptq: {bits: 4}\n");
+    ck_assert_int_eq(
+        job_run(&place, (job_opts){.output = "out", .events = &events, .interrupt = &s.stop}, what),
+        PARE_EINTERRUPTED);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .events = &again}, NULL), PARE_OK);
+    ck_assert_msg(strstr(notice, "white noise"), "%s", notice);
 }
 END_TEST
 
@@ -523,6 +545,7 @@ int main(void)
     tcase_add_test(t, a_break_between_experts_costs_the_block_and_no_bytes);
     tcase_add_test(t, memory_that_ends_anywhere_is_given_back);
     tcase_add_test(t, experts_that_nobody_takes_are_not_missed);
+    tcase_add_test(t, experts_that_few_tokens_reached_are_told_of_again_on_resume);
     tcase_add_test(t, a_damaged_expert_is_made_again_on_resume);
     tcase_add_test(t, what_cannot_be_done_to_experts_is_refused);
     tcase_add_test(t, settings_of_experts_that_nobody_reads_are_told);
