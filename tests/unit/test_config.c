@@ -74,6 +74,7 @@ static const char *const messages[] = {
     "partial_rotary_factor 0.5 is not supported in models of type gemma3_text (1 is)",
     "sliding_window_pattern 6 leaves windows to blocks, and there is no sliding_window",
     "use_bidirectional_attention: true is not supported",
+    "is_causal: false is not supported: a token would see those behind it, too",
     "final_logit_softcapping is not a number above 0",
     "partial_rotary_factor is not a number above 0",
     "bos_token_id is not a token id",
