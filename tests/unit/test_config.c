@@ -380,6 +380,35 @@ START_TEST(longrope_and_dynamic_are_read)
 }
 END_TEST
 
+/* transformers reads these words in GPT-NeoX alone. */
+START_TEST(words_of_another_family_say_nothing)
+{
+#define WORDS ", \"rotary_pct\": 0.25, \"rotary_emb_base\": 500}"
+    parse_ok(SIZES_OF("gpt_neox") WORDS);
+    ck_assert(config.rope.theta == 500 && config.rope.rotary == 2);
+    parse_ok(SIZES_OF("phi") WORDS);
+    ck_assert(config.rope.theta == 10000 && config.rope.rotary == 4);
+    parse_ok(SIZES WORDS);
+    ck_assert(config.rope.theta == 10000 && config.rope.rotary == 8);
+    parse_ok(SIZES_OF("gpt_neox") ", \"rope_theta\": 70, \"partial_rotary_factor\": 1" WORDS);
+    ck_assert(config.rope.theta == 500 && config.rope.rotary == 2);
+    parse_ok(SIZES_OF("mistral") ", \"use_sliding_window\": false, \"sliding_window\": 9}");
+    ck_assert_uint_eq(config.window, 9);
+}
+END_TEST
+
+/* The first files of Gemma mean the approximation by it. */
+START_TEST(gelu_is_exact_but_in_gemma)
+{
+    parse_ok(SIZES_OF("gemma") ", \"hidden_act\": \"gelu\"}");
+    ck_assert_int_eq(config.act, PARE_ACT_GELU_TANH);
+    parse_ok(SIZES_OF("gemma2") ", \"hidden_activation\": \"gelu\"}");
+    ck_assert_int_eq(config.act, PARE_ACT_GELU);
+    parse_ok(SIZES_OF("gemma3_text") ", \"hidden_activation\": \"gelu\"}");
+    ck_assert_int_eq(config.act, PARE_ACT_GELU);
+}
+END_TEST
+
 START_TEST(rope_settings_without_a_type_are_plain)
 {
     static const char *const texts[] = {
@@ -685,6 +714,8 @@ int main(void)
     tcase_add_test(t, the_first_length_of_llama_3_may_be_missing_or_stand_at_the_top);
     tcase_add_test(t, yarn_is_read_wherever_it_stands);
     tcase_add_test(t, longrope_and_dynamic_are_read);
+    tcase_add_test(t, words_of_another_family_say_nothing);
+    tcase_add_test(t, gelu_is_exact_but_in_gemma);
     tcase_add_test(t, rope_settings_without_a_type_are_plain);
     tcase_add_test(t, blocks_with_a_window_may_have_a_base_of_their_own);
     tcase_add_loop_test(t, scaling_that_can_hardly_be_meant_is_told, 0,
