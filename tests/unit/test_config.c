@@ -409,6 +409,19 @@ START_TEST(gelu_is_exact_but_in_gemma)
 }
 END_TEST
 
+/* transformers scales as if it were not there. */
+START_TEST(an_empty_scaling_is_none)
+{
+    static const char text[] =
+        SIZES_OF("gpt_oss") ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2,"
+                            "\"rope_scaling\": {}}";
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(parse_bytes(&cx, text, strlen(text)), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "neither rope_scaling nor rope_parameters is there"));
+}
+END_TEST
+
 START_TEST(rope_settings_without_a_type_are_plain)
 {
     static const char *const texts[] = {
@@ -716,6 +729,7 @@ int main(void)
     tcase_add_test(t, longrope_and_dynamic_are_read);
     tcase_add_test(t, words_of_another_family_say_nothing);
     tcase_add_test(t, gelu_is_exact_but_in_gemma);
+    tcase_add_test(t, an_empty_scaling_is_none);
     tcase_add_test(t, rope_settings_without_a_type_are_plain);
     tcase_add_test(t, blocks_with_a_window_may_have_a_base_of_their_own);
     tcase_add_loop_test(t, scaling_that_can_hardly_be_meant_is_told, 0,
