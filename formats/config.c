@@ -383,6 +383,12 @@ static pare_status refuse_options(const pare__config_file *f, const pare_config 
             return pare_fail(f->cx, PARE_ENOTSUP, "%s: %s: %s is not supported", f->name, d->key,
                              is ? "true" : "false");
     }
+    PARE_TRY(pare__config_flag(f, "is_causal", true, &is));
+    if (!is)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: is_causal: false is not supported: a token would see those behind "
+                         "it, too",
+                         f->name);
     PARE_TRY(pare__config_flag(f, "attention_bias", false, &is));
     return pare__config_flag(f, "mlp_bias", false, &is);
 }

@@ -27,8 +27,8 @@ pare_status pare__config_clamped(const pare__config_file *f, const char *act)
 
 pare_status pare__config_needs_scaling(const pare__config_file *f)
 {
-    if (!pare__config_absent(pare_json_get(f->json, "rope_scaling")) ||
-        !pare__config_absent(pare_json_get(f->json, "rope_parameters")))
+    if (pare_json_count(pare_json_get(f->json, "rope_scaling")) > 0 ||
+        pare_json_count(pare_json_get(f->json, "rope_parameters")) > 0)
         return PARE_OK;
     return pare_fail(
         f->cx, PARE_EFORMAT,

@@ -85,13 +85,21 @@ pare_status pare__config_all_turn(const pare__config_file *f, const pare_config 
     return PARE_OK;
 }
 
-/* The share of the channels of a head that turn stands at the top under two names or, in newer
- * files, inside rope_parameters. */
+/* Files of GPT-NeoX, and no others, call rope_theta rotary_emb_base and partial_rotary_factor
+ * rotary_pct; there these words win. */
+static bool has_older_words(const pare_config *c)
+{
+    return strcmp(c->arch->model_type, "gpt_neox") == 0;
+}
+
+/* The share of the channels of a head that turn stands at the top or, in newer files, inside
+ * rope_parameters. */
 static pare_status read_rotary(const pare__config_file *f, const pare_config *c, size_t *rotary)
 {
     double share = c->arch->rotary_share;
-    PARE_TRY(pare__config_positive(f, f->json, "rotary_pct", &share));
     PARE_TRY(pare__config_positive(f, f->json, "partial_rotary_factor", &share));
+    if (has_older_words(c))
+        PARE_TRY(pare__config_positive(f, f->json, "rotary_pct", &share));
     PARE_TRY(pare__config_positive(f, pare_json_get(f->json, "rope_scaling"),
                                    "partial_rotary_factor", &share));
     PARE_TRY(pare__config_positive(f, pare_json_get(f->json, "rope_parameters"),
@@ -231,8 +239,9 @@ pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
         return read_kinds(f, c);
     if (c->arch->rope_given)
         PARE_TRY(pare__config_needs_scaling(f));
-    PARE_TRY(pare__config_positive(f, f->json, "rotary_emb_base", &top.theta));
     PARE_TRY(pare__config_positive(f, f->json, "rope_theta", &top.theta));
+    if (has_older_words(c))
+        PARE_TRY(pare__config_positive(f, f->json, "rotary_emb_base", &top.theta));
     if (c->arch->latent_eps > 0)
         top.rotary = c->rope.rotary;
     else

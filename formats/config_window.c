@@ -57,8 +57,8 @@ pare_status pare__config_window(const pare__config_file *f, pare_config *c)
     size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0, period = 6;
     if (rule == PARE_WINDOW_NONE)
         return PARE_OK;
-    if (!c->chunked)
-        PARE_TRY(pare__config_flag(f, "use_sliding_window", on, &on));
+    if (rule == PARE_WINDOW_SWITCHED)
+        PARE_TRY(pare__config_flag(f, "use_sliding_window", false, &on));
     if (given && on)
         PARE_TRY(pare__config_size(f, key, SIZE_MAX, &c->window));
     else if (pare_json_type_of(width) == PARE_JSON_ABSENT && on)

@@ -8,6 +8,9 @@
 #include "formats/export_gguf.h"
 #include "formats/gguf_internal.h"
 #include "formats/tokenizer_internal.h"
+#include "runtime/small.h"
+
+enum { CHAT_NAME = 64, CHAT_KEY = CHAT_NAME + 32 };
 
 typedef struct writing {
     pare_ctx *cx;
@@ -208,6 +211,51 @@ static pare_status put_ids(const writing *x)
     return PARE_OK;
 }
 
+static void put_chat(const writing *x, const pare_json *template, const char *name)
+{
+    char key[CHAT_KEY];
+    size_t len;
+    const char *const text = pare_json_text(template, &len);
+    (void)snprintf(key, sizeof key, "tokenizer.chat_template%s%s", name[0] ? "." : "", name);
+    if (text)
+        pare_gguf_put_text(x->w, key, text, len);
+}
+
+/* The name of a template in the key that it gets: other characters than letters and digits become
+ * underlines, as the converter of llama.cpp has it. False where there is no template. */
+static bool name_chat(const pare_json *choice, char name[CHAT_NAME])
+{
+    const char *const is = pare_json_text(pare_json_get(choice, "name"), NULL);
+    const bool has = is && is[0] && pare_json_text(pare_json_get(choice, "template"), NULL);
+    (void)snprintf(name, CHAT_NAME, "%s", has ? is : "");
+    for (char *c = name; *c; c++)
+        if (!pare_is_digit(*c) && !((*c | 0x20) >= 'a' && (*c | 0x20) <= 'z'))
+            *c = '_';
+    return has;
+}
+
+/* [{"name": NAME, "template": TEXT}, ...]: engines take the one called default unless they are
+ * asked for another by its name. */
+static void put_templates(const writing *x, const pare_json *list)
+{
+    static const char usual[] = "default";
+    char name[CHAT_NAME];
+    size_t others = 0;
+    for (size_t i = 0; i < pare_json_count(list); i++) {
+        const pare_json *const choice = pare_json_at(list, i);
+        const bool has = name_chat(choice, name), is_usual = strcmp(name, usual) == 0;
+        if (has)
+            put_chat(x, pare_json_get(choice, "template"), is_usual ? "" : name);
+        others += has && !is_usual;
+    }
+    if (others == 0)
+        return;
+    pare_gguf_put_array(x->w, "tokenizer.chat_templates", PARE_GGUF_TEXT, others);
+    for (size_t i = 0; i < pare_json_count(list); i++)
+        if (name_chat(pare_json_at(list, i), name) && strcmp(name, usual) != 0)
+            pare_gguf_add_text(x->w, name, strlen(name));
+}
+
 static pare_status put_template(const writing *x)
 {
     char *text;
@@ -222,9 +270,11 @@ static pare_status put_template(const writing *x)
     if (!text)
         return PARE_OK;
     PARE_TRY(pare_json_parse(x->cx, "tokenizer_config.json", text, len, len, &doc));
-    const char *const chat = pare_json_text(pare_json_get(doc, "chat_template"), &len);
-    if (chat)
-        pare_gguf_put_text(x->w, "tokenizer.chat_template", chat, len);
+    const pare_json *const chat = pare_json_get(doc, "chat_template");
+    if (pare_json_type_of(chat) == PARE_JSON_ARRAY)
+        put_templates(x, chat);
+    else
+        put_chat(x, chat, "");
     pare_json_free(doc);
     return PARE_OK;
 }

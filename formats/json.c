@@ -13,7 +13,8 @@ enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY };
  * in the file, behind a NUL, which no text of a file may hold. */
 static const char mark[] = "\\u0000";
 
-/* Walks the text once before jansson sees it: nesting is bounded and no NUL hides anything. */
+/* Walks the text once before jansson sees it: nesting is bounded, and no NUL hides anything, as a
+ * byte or as \u0000. */
 static pare_status check_text(pare_ctx *cx, const char *name, size_t line, const char *text,
                               size_t len)
 {
@@ -34,6 +35,11 @@ static pare_status check_text(pare_ctx *cx, const char *name, size_t line, const
             line++;
             line_start = i + 1;
         } else if (quoted) {
+            if (len - i > MARK && memcmp(text + i, mark, MARK) == 0)
+                return pare_fail(cx, PARE_EFORMAT,
+                                 "%s:%zu:%zu: \\u0000 in a text: no text here can hold that "
+                                 "character",
+                                 name, line, i - line_start + 1);
             if (c == '\\')
                 i++;
             else if (c == '"')
@@ -180,10 +186,6 @@ static pare_status fail_syntax(pare_ctx *cx, const char *name, size_t first,
         errno == ENOMEM)
         return pare_fail(cx, PARE_ENOMEM, "%s: out of memory while parsing JSON", name);
     const size_t line = error->line > 0 ? first + (size_t)error->line - 1 : first;
-    if (json_error_code(error) == json_error_null_character)
-        return pare_fail(cx, PARE_EFORMAT,
-                         "%s:%zu:%d: \\u0000 in a text: no text here can hold that character", name,
-                         line, error->column);
     char reason[sizeof error->text];
     memcpy(reason, error->text, sizeof reason);
     reason[sizeof reason - 1] = '\0';

@@ -21,8 +21,8 @@ static const pare_demand gemma3_demands[] = {{"use_bidirectional_attention", fal
     .mlp_norm = "pre_feedforward_layernorm",                                                       \
     .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),                    \
     .producer = GATED_PRODUCERS, .norm_offset = 1, .words = &gemma2_words, .rotary_share = 1,      \
-    .act = PARE_ACT_GELU_TANH, .gelu_means_tanh = true, .window_width = 4096, .tied = true,        \
-    .scales_embedding = true, .attention_scalar = 256
+    .act = PARE_ACT_GELU_TANH, .window_width = 4096, .tied = true, .scales_embedding = true,       \
+    .attention_scalar = 256
 
 const pare_arch pare__arch_gemma = {
     .model_type = "gemma",

@@ -15,8 +15,7 @@ static const char *const messages[] = {
     "c: is not a JSON object",
     "model_type is missing or not a text",
     "model_type bert is not supported (llama, mistral, qwen2",
-    "model_type gemma4 is not supported: pare does not compute heads of other widths in blocks "
-    "with a window, embeddings for each block",
+    "model_type gemma4 is not supported: pare does not compute heads of other widths in",
     "swiglu_limit 5 is not supported (7 is)",
     "swiglu_alpha 1.5 is not supported (1.702 is)",
     "neither rope_scaling nor rope_parameters is there, and models of this type scale their",
@@ -74,6 +73,7 @@ static const char *const messages[] = {
     "partial_rotary_factor 0.5 is not supported in models of type gemma3_text (1 is)",
     "sliding_window_pattern 6 leaves windows to blocks, and there is no sliding_window",
     "use_bidirectional_attention: true is not supported",
+    "is_causal: false is not supported",
     "final_logit_softcapping is not a number above 0",
     "partial_rotary_factor is not a number above 0",
     "bos_token_id is not a token id",

@@ -176,6 +176,42 @@ START_TEST(special_tokens_of_all_files_go_along)
 }
 END_TEST
 
+static void check_text(const pare_gguf *g, const char *key, const char *want)
+{
+    const char *text = NULL;
+    size_t len = 0;
+    ck_assert_msg(pare_gguf_text(pare_gguf_find(g, key), &text, &len), "%s is missing", key);
+    ck_assert_uint_eq(len, strlen(want));
+    ck_assert_mem_eq(text, want, len);
+}
+
+/* Engines ask for one of several by its name. */
+START_TEST(all_chat_templates_go_along)
+{
+    const job_place p = begin();
+    char what[1024];
+    pare_file f;
+    pare_gguf g;
+    pare_gguf_texts it = {0};
+    const char *text;
+    size_t len;
+    put_tokenizer(&p, "null");
+    put_file(&p, "model/tokenizer_config.json",
+             "{\"chat_template\":[{\"name\":\"tool-use\",\"template\":\"with tools\"},"
+             "{\"name\":\"default\",\"template\":\"plain\"},{\"name\":\"none\"}]}");
+    ck_assert_msg(job_run(&p, (job_opts){.output = "out"}, what) == PARE_OK, "%s", what);
+    ck_assert_int_eq(pare_file_map(&cx, &arena, job_path(&p, "x.gguf"), &f), PARE_OK);
+    ck_assert_int_eq(pare_gguf_parse(&cx, &arena, "g", f.data, f.bytes, &g), PARE_OK);
+    check_text(&g, "tokenizer.chat_template", "plain");
+    check_text(&g, "tokenizer.chat_template.tool_use", "with tools");
+    const pare_gguf_value *const names = pare_gguf_find(&g, "tokenizer.chat_templates");
+    ck_assert(names && names->count == 1 && pare_gguf_next(names, &it, &text, &len));
+    ck_assert(len == strlen("tool_use") && memcmp(text, "tool_use", len) == 0);
+    pare_file_unmap(&f);
+    end(&p);
+}
+END_TEST
+
 /* llama.cpp loads such a file; people are told before the job and behind it. */
 START_TEST(a_file_without_a_tokenizer_is_told)
 {
@@ -202,6 +238,7 @@ int main(void)
     TCase *const t = tcase_create("tokenizer");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, special_tokens_of_all_files_go_along, 0, CASES);
+    tcase_add_test(t, all_chat_templates_go_along);
     tcase_add_test(t, a_file_without_a_tokenizer_is_told);
     suite_add_tcase(s, t);
     return unit_main(s);
