@@ -234,6 +234,16 @@ static bool name_chat(const pare_json *choice, char name[CHAT_NAME])
     return has;
 }
 
+/* Of templates whose names come to one key the last counts, as in a list read in order. */
+static bool is_replaced(const pare_json *list, size_t at, const char *name)
+{
+    char other[CHAT_NAME];
+    for (size_t i = at + 1; i < pare_json_count(list); i++)
+        if (name_chat(pare_json_at(list, i), other) && strcmp(name, other) == 0)
+            return true;
+    return false;
+}
+
 /* [{"name": NAME, "template": TEXT}, ...]: engines take the one called default unless they are
  * asked for another by its name. */
 static void put_templates(const writing *x, const pare_json *list)
@@ -243,7 +253,8 @@ static void put_templates(const writing *x, const pare_json *list)
     size_t others = 0;
     for (size_t i = 0; i < pare_json_count(list); i++) {
         const pare_json *const choice = pare_json_at(list, i);
-        const bool has = name_chat(choice, name), is_usual = strcmp(name, usual) == 0;
+        const bool has = name_chat(choice, name) && !is_replaced(list, i, name),
+                   is_usual = strcmp(name, usual) == 0;
         if (has)
             put_chat(x, pare_json_get(choice, "template"), is_usual ? "" : name);
         others += has && !is_usual;
@@ -252,7 +263,8 @@ static void put_templates(const writing *x, const pare_json *list)
         return;
     pare_gguf_put_array(x->w, "tokenizer.chat_templates", PARE_GGUF_TEXT, others);
     for (size_t i = 0; i < pare_json_count(list); i++)
-        if (name_chat(pare_json_at(list, i), name) && strcmp(name, usual) != 0)
+        if (name_chat(pare_json_at(list, i), name) && strcmp(name, usual) != 0 &&
+            !is_replaced(list, i, name))
             pare_gguf_add_text(x->w, name, strlen(name));
 }
 

@@ -37,7 +37,7 @@ static pare_status check_text(pare_ctx *cx, const char *name, size_t line, const
         } else if (quoted) {
             if (len - i > MARK && memcmp(text + i, mark, MARK) == 0)
                 return pare_fail(cx, PARE_EFORMAT,
-                                 "%s:%zu:%zu: \\u0000 in a text: no text here can hold that "
+                                 "%s:%zu:%zu: \\u0000 is not supported: no text can hold that "
                                  "character",
                                  name, line, i - line_start + 1);
             if (c == '\\')

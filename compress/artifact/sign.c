@@ -66,8 +66,8 @@ static pare_status sign(pare_ctx *cx, pare_arena *a, const char *path, const cha
         return PARE_ENOMEM;
     const pare_status s = read_sums(cx, a, path, &text, &len, &sums);
     if (s == PARE_ENOTFOUND)
-        return pare_fail_after(cx, s,
-                               "a signature is of that file: artifacts and exports have one");
+        return pare_fail_after(
+            cx, s, "pare signs this file of an artifact, or of an export that is a folder");
     PARE_TRY(s);
     PARE_TRY(pare_sign(cx, key, text, len, signature, out->id));
     PARE_TRY(pare_inventory_check(cx, a, path, hear, &found, &r));

@@ -10,7 +10,7 @@
 #include "formats/json.h"
 #include "runtime/file.h"
 
-enum { CELL = 32, BEFORE = 6, BEHIND = 5, COLUMNS = BEFORE + PARE_BATCH_TASKS + BEHIND };
+enum { CELL = 32, KL = 4, BEFORE = 6, BEHIND = 5, COLUMNS = BEFORE + PARE_BATCH_TASKS + BEHIND };
 
 /* Columns: those before, one for each task, those behind. */
 static const char *title_of(const pare_jobs *b, size_t column)
@@ -158,8 +158,11 @@ void pare_batch_text(pare_text_out *t, const pare_jobs *b)
     }
     if (pare_batch_count(b, PARE_BATCH_DONE))
         pare__text_put(t, "bytes: of all tensors; bits: per weight in the linears; model bits: of "
-                          "all tensors, per weight\nKL: nats, to the original; top-1: share of the "
-                          "tokens for which the same one comes first\n");
+                          "all tensors, per weight\n");
+    if (width[KL])
+        pare__text_put(t,
+                       "KL: nats, to the original; top-1: share of the tokens for which the same "
+                       "one comes first\n");
     put_notes(t, b);
 }
 

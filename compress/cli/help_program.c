@@ -25,8 +25,8 @@ void pare_help_passes(void)
 {
     static const char *const title[KINDS] = {
         [TRANSFORM] = "Transforms change the weights, but not what the model computes (except by "
-                      "clipping, which pare measures). They need a quantizer after them; permute "
-                      "needs a pruner by N:M:",
+                      "clipping and learned rounding, which pare measures). They need a quantizer "
+                      "after them; permute needs a pruner by N:M:",
         [PRUNER] = "Pruners set weights to zero. A linear has one at most, before its "
                    "quantizer:",
         [TRAINING] = "Training wins back a part of what pruners or quantizers lost. It comes after "

@@ -425,6 +425,9 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     if (p->drift)
         (void)printf("%-17s runs beside, for correct; the sites of a block one by one\n",
                      "float model");
+    else if (p->floats_beside)
+        (void)printf("%-17s runs beside, for what the outputs of blocks should be\n",
+                     "float model");
     print_shortages(p);
     print_experts(p);
     print_training(p);

@@ -253,8 +253,14 @@ static void translate_autoround(pare__translation *t, const pare_yaml *modifier)
     const pare_yaml *const list = pare_yaml_get(modifier, "targets");
     pare__item item = {.pass = pare_pass_find("signround")};
     pare__patterns targets, skip;
+    const pare_yaml *const iters = pare_yaml_get(modifier, "iters");
     leave_others(t, modifier, known);
-    pare__item_set_number(t, &item, pare_yaml_get(modifier, "iters"), "steps");
+    if (pare__node_is(iters, "0")) {
+        pare__imply(t, iters, "without a step it rounds to nearest");
+        pare__translate_quantizer(t, modifier, false);
+        return;
+    }
+    pare__item_set_number(t, &item, iters, "steps");
     pare__item_set_number(t, &item, pare_yaml_get(modifier, "batch_size"), "batch");
     pare__item_set_number(t, &item, pare_yaml_get(modifier, "lr"), "rate");
     pare__patterns_read(t, list, false, &targets);

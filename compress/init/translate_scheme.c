@@ -324,7 +324,10 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
         pare__item_set(t, &item, from, "group", (double)s->group);
     if (s->asymmetric && !grid)
         pare__item_set(t, &item, from, "symmetric", 0);
-    if (!grid && (gptq || s->mse))
+    const bool learned = strcmp(t->modifier, "AutoRoundModifier") == 0;
+    if (s->mse && learned)
+        pare__leave(t, weights, "observer: mse: signround learns the ranges");
+    if (!grid && (gptq || (s->mse && !learned)))
         pare__item_add(&item, s->mse ? "clip: mse" : "clip: none");
     if (!grid && gptq) {
         pare__item_add(&item, "refine: 0");

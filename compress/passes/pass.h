@@ -141,6 +141,7 @@ typedef struct pare_pass_transform {
     /* Why the quantizer behind it does not do, or NULL: by its grid (NULL: none), and whether it
      * does no more than round to nearest. NULL: all do. */
     const char *(*refuses)(const double *value, const pare_grid *grid, bool nearest);
+    bool last; /* nothing may change its linears between it and that quantizer */
 } pare_pass_transform;
 
 typedef struct pare_pass {
@@ -149,8 +150,10 @@ typedef struct pare_pass {
     const char *caution, *notes;  /* or NULL: for plan and report; more lines of its page of help */
     unsigned needs, gives, drops; /* PARE_FACT_* */
     bool diagonal, token_weights; /* of H: only the diagonal is read; tokens count by the loss */
-    bool nearest;                 /* a quantizer that rounds each weight to nearest on its grid */
-    const pare_param *params;     /* ends with a NULL name */
+    /* A quantizer that may round each weight to nearest on a grid that is fitted to all of the
+     * range of its group: whether it does. NULL: never. */
+    bool (*nearest)(const double *value);
+    const pare_param *params; /* ends with a NULL name */
 
     /* Of one linear with these parameters; for a transform of every linear of its site. */
     pare_pass_cost (*cost)(const double *value, size_t n, size_t k, size_t threads);

@@ -242,7 +242,7 @@ const pare_pass pare_pass_distill = {
         "Quantizers may come after it. They work on the trained weights, keep the zeros, and\n"
         "calibrate on what the trained model sees. No other pass may: a recipe with distill has\n"
         "no second distill, and of transforms none but signround and omniquant (scales: false),\n"
-        "which with \"aware: true\" may stand in front of rtn.\n"
+        "which with \"aware: true\" may stand in front of the quantizer.\n"
         "\n"
         "With \"aware: true\" quantizers come before it: rtn, gptq, hqq (uniform grids),\n"
         "sparsegpt_joint, ternary. Their codes are in place while they are trained: the student\n"

@@ -28,7 +28,7 @@ static pare_omniquant_opts options(const double *value, size_t samples)
 {
     const size_t batch = (size_t)value[BATCH];
     return (pare_omniquant_opts){.epochs = (size_t)value[EPOCHS],
-                                 .batch = batch < samples ? batch : samples,
+                                 .batch = samples == 0 || batch < samples ? batch : samples,
                                  .clip = value[CLIP] != 0.0,
                                  .clip_rate = value[CLIP_RATE],
                                  .scale_rate = value[SCALE_RATE],

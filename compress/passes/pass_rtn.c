@@ -70,6 +70,12 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
     return pare_quantize_super_store(cx, value, encoding(value), n, k, out);
 }
 
+/* Clipping searches ranges of its own. */
+static bool nearest(const double *value)
+{
+    return (pare_clip)value[PARE_QUANTIZE_CLIP] == PARE_CLIP_NONE;
+}
+
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch)
 {
@@ -97,7 +103,7 @@ const pare_pass pare_pass_rtn = {
     .needs = PARE_FACT_WEIGHTS,
     .asks = asks,
     .diagonal = true,
-    .nearest = true,
+    .nearest = nearest,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
     .params = params,

@@ -8,7 +8,7 @@ enum { STEPS, BATCH, RATE, CLIP };
 // clang-format off
 static const pare_param params[] = {
     [STEPS] = {.name = "steps", .type = PARE_PARAM_INTEGER, .min = 1, .max = 100000, .fallback = 200,
-        .help = "steps for each block"},
+        .help = "steps for each block; with fewer than 50 it may do worse than rtn alone"},
     [BATCH] = {.name = "batch", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1024, .fallback = 8,
         .help = "calibration windows of one step, drawn anew each time"},
     [RATE] = {.name = "rate", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
@@ -24,7 +24,7 @@ static pare_signround_opts options(const double *value, size_t samples)
 {
     const size_t batch = (size_t)value[BATCH];
     return (pare_signround_opts){.steps = (size_t)value[STEPS],
-                                 .batch = batch < samples ? batch : samples,
+                                 .batch = samples == 0 || batch < samples ? batch : samples,
                                  .rate = value[RATE],
                                  .clip = value[CLIP] != 0.0};
 }
@@ -33,7 +33,8 @@ static pare_pass_cost block_cost(const pare_ctx *cx, const double *value, const 
                                  size_t samples, size_t window)
 {
     const pare_signround_opts opts = options(value, samples);
-    const double passes = (double)opts.steps * (double)opts.batch / (double)samples;
+    const double passes =
+        samples ? (double)opts.steps * (double)opts.batch / (double)samples : (double)opts.steps;
     return pare_learned_block_cost(cx, c, pare_signround_bytes(cx, c, &opts, window), samples,
                                    window, opts.batch, passes);
 }
@@ -55,7 +56,7 @@ static const char *refuses(const double *value, const pare_grid *grid, bool near
     (void)value;
     if (!nearest)
         return "it learns which way each weight is rounded, and the pass behind it would choose "
-               "that anew; put rtn there";
+               "that anew; put rtn there, with clip: none";
     return pare_learned_block_refuses(grid);
 }
 
@@ -97,7 +98,8 @@ static const pare_pass_transform transforms = {.sites = pare_learned_block_sites
                                                .block = transform_block,
                                                .block_cost = block_cost,
                                                .works_unscaled = works_unscaled,
-                                               .refuses = refuses};
+                                               .refuses = refuses,
+                                               .last = true};
 
 const pare_pass pare_pass_signround = {
     .name = "signround",

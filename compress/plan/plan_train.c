@@ -74,12 +74,13 @@ size_t pare_plan_aware_linears(const pare_plan *plan)
     return count;
 }
 
-/* Whether a transform changes more than the weights of the linears that it works on. */
+/* Whether a transform does more than learn how linears are rounded. */
 static bool folds(const pare_plan *plan)
 {
     for (size_t i = 0; i < plan->transforms; i++) {
         const size_t step = plan->transform[i].step;
-        if (pare__plan_pass(plan, step)->transform->folds(pare__plan_step(plan, step)->value))
+        const pare_pass_transform *const t = pare__plan_pass(plan, step)->transform;
+        if (!t->block || t->folds(pare__plan_step(plan, step)->value))
             return true;
     }
     return false;
@@ -90,8 +91,8 @@ static const char *recipe_fault(const pare_plan *plan)
 {
     const size_t aware = pare_plan_aware_linears(plan);
     if (plan->rotation || folds(plan))
-        return "pare cannot train a model that a transform changed yet, but by what omniquant with "
-               "scales: false and signround learn; leave the transform out";
+        return "pare does not train a model that a transform changed yet; leave the transform out; "
+               "only signround, and omniquant with scales: false, may stand in front";
     if (aware && !plan->train.aware)
         return "it trains what is quantized already only with \"aware: true\"; say so, or put the "
                "quantizer after it";

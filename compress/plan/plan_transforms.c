@@ -239,7 +239,8 @@ static pare_status check_grid(pare_ctx *cx, const pare_plan *plan, size_t step, 
     if (quantizer->grid)
         grid = quantizer->grid(pare__plan_step(plan, behind)->value);
     const char *const reason = pass->transform->refuses(
-        pare__plan_step(plan, step)->value, quantizer->grid ? &grid : NULL, quantizer->nearest);
+        pare__plan_step(plan, step)->value, quantizer->grid ? &grid : NULL,
+        quantizer->nearest && quantizer->nearest(pare__plan_step(plan, behind)->value));
     if (!reason)
         return PARE_OK;
     return pare_recipe_fail(cx, pare__plan_step(plan, step)->place, "%s: %s (%s of %s)", pass->name,
@@ -270,6 +271,34 @@ static pare_status check_pattern(pare_ctx *cx, const pare_plan *plan, const pare
                             linear_name(plan, t->block, role));
 }
 
+/* Whether a step prunes a linear or transforms its input. */
+static bool works_on(const pare_plan *plan, size_t step, const pare_plan_transform *t, size_t role)
+{
+    const pare_plan_linear *const l = find_linear(plan, t->block, role);
+    if (l && l->pruned && l->prune_step == step)
+        return true;
+    for (size_t i = 0; i < plan->transforms; i++)
+        if (plan->transform[i].step == step && plan->transform[i].block == t->block &&
+            plan->transform[i].site == t->site)
+            return true;
+    return false;
+}
+
+/* What a transform learned of codes goes to the quantizer as it is. */
+static pare_status check_last(pare_ctx *cx, const pare_plan *plan, const pare_plan_transform *t,
+                              size_t behind, size_t role)
+{
+    const pare_pass *const pass = pare__plan_pass(plan, t->step);
+    for (size_t step = t->step + 1; pass->transform->last && step < behind; step++)
+        if (works_on(plan, step, t, role))
+            return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
+                                    "%s changes %s behind %s, which has learned how to round it; "
+                                    "put it in front of %s",
+                                    pare__plan_pass(plan, step)->name,
+                                    linear_name(plan, t->block, role), pass->name, pass->name);
+    return PARE_OK;
+}
+
 /* A transform has a quantizer behind it on every linear of its site, one that orders channels a
  * pruner, and the order of the work leaves what it folds into alone. */
 static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_plan_transform *t,
@@ -291,6 +320,7 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
                                     "linear out here with skip",
                                     pass->name, linear_name(plan, t->block, role));
         PARE_TRY(check_grid(cx, plan, t->step, (size_t)behind, linear_name(plan, t->block, role)));
+        PARE_TRY(check_last(cx, plan, t, (size_t)behind, role));
     }
     if (plan->sequential && folds_of(plan, t->step) && producing_role(plan, t->site) < PARE_ROLES)
         return pare_recipe_fail(cx, place,

@@ -295,7 +295,7 @@ static void tell_thin(pare_run *run, size_t block)
  * of a training did that an earlier run ended. */
 static void tell_cold(pare_run *run, size_t block)
 {
-    if (run->plan->training && !run->walk.front && block < run->front.found)
+    if (run->plan->training && !run->walk.front && run->front.found > run->plan->out.blocks)
         pare__run_experts_retell(run, block, &run->front.result[block]);
     if (block < run->units.found)
         pare__run_experts_retell(run, block, &run->units.result[block]);

@@ -40,6 +40,13 @@ static pare_status take_weights(pare_run *run)
     return PARE_OK;
 }
 
+/* Transforms stand in front of a training, and want it there. */
+bool pare__walk_floats(const pare_run *run)
+{
+    const pare_plan *const plan = run->plan;
+    return plan->drift || (plan->floats_beside && (!plan->training || run->walk.front));
+}
+
 static pare_status open_waves(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
@@ -59,9 +66,10 @@ static pare_status open_waves(pare_run *run)
     if (drift)
         PARE_TRY(pare_spill_open(run->cx, &run->stage, plan->place.partial, PARE_SPILL_DRIFT, drift,
                                  "drift of inputs", &run->drift));
-    return plan->floats_beside ? pare_wave_open_part(run->cx, &run->stage, samples, first, end,
-                                                     plan->window, c->hidden, spill, &run->floats)
-                               : PARE_OK;
+    return pare__walk_floats(run)
+               ? pare_wave_open_part(run->cx, &run->stage, samples, first, end, plan->window,
+                                     c->hidden, spill, &run->floats)
+               : PARE_OK;
 }
 
 /* Tokens are weighed before waves take memory; their file is there before, so that a full disk is
@@ -94,8 +102,7 @@ pare_status pare__walk_fill(pare_run *run)
 {
     if (run->walk.calibrated)
         PARE_TRY(fill_wave(run, &run->wave));
-    return run->walk.calibrated && run->plan->floats_beside ? fill_wave(run, &run->floats)
-                                                            : PARE_OK;
+    return run->walk.calibrated && pare__walk_floats(run) ? fill_wave(run, &run->floats) : PARE_OK;
 }
 
 static pare_status take_all(pare_run *run)

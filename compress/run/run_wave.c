@@ -2,6 +2,7 @@
 #include "compress/plan/plan_walks.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_team.h"
+#include "compress/run/run_walk.h"
 #include "runtime/machine.h"
 
 static const pare_block *block_of(const pare_run *run, size_t block)
@@ -137,7 +138,7 @@ static pare_status carry(pare_run *run, size_t block, pare_half half, const char
 {
     pare_tap tap = whole_half;
     tap.half = half;
-    if (!run->plan->floats_beside || run->floats_ahead) {
+    if (!pare__walk_floats(run) || run->floats_ahead) {
         run->floats_ahead = false;
         return run_wave(run, &tap, what);
     }

@@ -22,6 +22,8 @@ static const struct {
      true},
     {"  - signround: {steps: 30}\n  - rtn: {bits: 2, group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 1e-3,
      .99, true},
+    {"  - omniquant: {scales: false, epochs: 2}\n  - rtn: {bits: 2, group: 32}\n", 2, 32,
+     PARE_SPARSITY_NONE, 1e-3, .99, true},
     {"  - hqq: {bits: 2, group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .85, false},
     {"  - ternary: {}\n", 2, 0, PARE_SPARSITY_NONE, 3e-3, .75, false},
     {"  - ternary: {group: 32}\n", 2, 32, PARE_SPARSITY_NONE, 3e-3, .75, false},

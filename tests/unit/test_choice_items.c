@@ -112,7 +112,7 @@ static const struct mistake {
     {"{\"context\": \"x\", \"choices\": {\"a\": 1}, \"answer\": 0}", NULL,
      "valid.jsonl:1: \"choices\" must be an array of choices, and is an object"},
     {"\n{\"context\": \"x\\u0000y\", \"choices\": [\"a\", \"b\"], \"answer\": 0}", NULL,
-     "valid.jsonl:2:15: \\u0000 in a text: no text here can hold that character"},
+     "valid.jsonl:2:15: \\u0000 is not supported: no text can hold that character"},
     {"{\"context\": \"x\", \"choices\": [\"a\", \"\"], \"answer\": 0}", NULL,
      "valid.jsonl:1: \"choices[1]\" must be a text that is not empty, and is an empty text"},
     {"{\"context\": \"x\", \"choices\": [\"a\", \"b\"], \"answer\": 2}", NULL,

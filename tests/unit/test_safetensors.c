@@ -15,7 +15,7 @@ static const char *const messages[] = {
     "end of file expected",
     "premature end of input",
     "unable to decode byte 0xff",
-    "NUL byte in object key not supported",
+    "\\u0000 is not supported: no text can hold that character",
     "__metadata__ is not an object",
     "__metadata__ a is not a string",
     "tensor a: its entry is not an object",

@@ -114,8 +114,11 @@ typedef struct refusal {
 } refusal;
 
 static const refusal refusals[] = {
-    {"  - signround: {}\n  - rtn: {bits: 3, clip: mse}\n",
-     "searched again by the pass behind it; say clip: none"},
+    {"  - signround: {}\n  - rtn: {bits: 3, clip: mse}\n", "put rtn there, with clip: none"},
+    {"  - signround: {}\n  - rtn: {bits: 3, clip: weighted}\n", "put rtn there, with clip: none"},
+    {"  - signround: {}\n  - wanda: {pattern: 2:4}\n" RTN, "put it in front of signround"},
+    {"  - signround: {}\n  - smoothquant: {}\n" RTN, "put it in front of signround"},
+    {"  - signround: {}\n  - signround: {}\n" RTN, "put it in front of signround"},
     {"  - signround: {}\n", "no pass behind it quantizes"},
     {"  - signround: {}\n  - gptq: {bits: 3, correct: none}\n", "choose that anew; put rtn there"},
     {"  - signround: {}\n  - hqq: {bits: 3}\n", "choose that anew; put rtn there"},
