@@ -8,6 +8,9 @@
 /* Wanted outputs up to this many bytes are kept; more are made again for every batch. */
 static const uint64_t targets_most = (uint64_t)256 << 20;
 
+/* What matrices of a small model leave empty in the blocks of an arena. */
+enum { ARENA_ENDS = 512 << 10 };
+
 static size_t targets_bytes(size_t samples, size_t window, size_t hidden)
 {
     const uint64_t bytes = pare_wave_bytes(samples, window, hidden);
@@ -107,7 +110,7 @@ pare_pass_cost pare_learned_block_cost(const pare_ctx *cx, const pare_config *c,
     const pare_batch of = {.sequences = batch, .length = window};
     const size_t target = pare_block_forward_scratch(cx, c, of) +
                           batch * window * 2 * c->kv_heads * c->head_dim * sizeof(float) +
-                          targets_bytes(samples, window, c->hidden) + (size_t)8 * PARE_ALIGN;
+                          targets_bytes(samples, window, c->hidden) + ARENA_ENDS;
     double weights = 0;
     for (unsigned role = 0; role < PARE_ROLES; role++) {
         size_t n, k;

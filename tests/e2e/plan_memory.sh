@@ -203,6 +203,7 @@ for passes in "[{smoothquant: {}}, $rtn]" "[{omniquant: {epochs: 1}}, {rtn: {bit
     own small "$few" "$passes" '' --threads 2
 done
 own small "$few" '[{signround: {steps: 2}}, {rtn: {bits: 3, group: 64}}, {distill: {tokens: 512, aware: true}}]' '' --threads 2
+job 'small, signround' small "$few" '[{signround: {steps: 2, batch: 4}}, {rtn: {bits: 3, group: 64}}]' '' --threads 2
 own small '' '[{nf4: {group: 64}}]' '' --threads 16
 
 # Training of a mixture: every expert is a leaf, and in front of it those of a block are floats.
