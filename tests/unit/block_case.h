@@ -118,4 +118,33 @@ static inline double rounded_loss(home *m, pare_block *b)
     return error / whole;
 }
 
+/* Learns in `a`, whatever the method; PARE_OK, or what it returned. */
+typedef pare_status learn_in(home *m, pare_arena *a);
+
+/* Memory stays within `bound`, and may end anywhere. */
+static inline void check_memory(home *m, learn_in *learn, size_t bound)
+{
+    pare_arena a = {.cx = &m->h.cx};
+    const size_t before = m->h.cx.live_bytes;
+    m->h.cx.peak_bytes = before;
+    ck_assert_int_eq(learn(m, &a), PARE_OK);
+    ck_assert_uint_le(m->h.cx.peak_bytes - before, bound);
+    pare_arena_release(&a);
+    const pare_alloc alloc = m->h.cx.alloc;
+    for (long left = 0;; left += 1 + left / 8) {
+        unit_failing failing = {.left = left};
+        m->h.cx.alloc = (pare_alloc){unit_failing_resize, &failing};
+        a = (pare_arena){.cx = &m->h.cx};
+        const pare_status s = learn(m, &a);
+        pare_arena_release(&a);
+        ck_assert_int_eq(failing.live, 0);
+        pare_ctx_clear(&m->h.cx);
+        if (s == PARE_OK)
+            break;
+        ck_assert_int_eq(s, PARE_ENOMEM);
+        ck_assert_int_lt(left, 3000);
+    }
+    m->h.cx.alloc = alloc;
+}
+
 #endif

@@ -303,36 +303,27 @@ START_TEST(what_cannot_be_learned_is_told)
 }
 END_TEST
 
+static pare_signround_opts one_step(void)
+{
+    pare_signround_opts opts = usual;
+    opts.steps = 1;
+    opts.batch = SAMPLES;
+    return opts;
+}
+
+static pare_status learn_once(home *m, pare_arena *a)
+{
+    const pare_signround_opts opts = one_step();
+    pare_signround_found found;
+    return pare_signround_learn(&m->h.cx, a, &opts, &m->data, &found);
+}
+
 START_TEST(memory_stays_within_its_bound_and_may_end_anywhere)
 {
     static home m;
     begin(&m, 2, 3);
-    pare_signround_opts opts = usual;
-    opts.steps = 1;
-    opts.batch = SAMPLES;
-    pare_arena a = {.cx = &m.h.cx};
-    pare_signround_found found;
-    const size_t before = m.h.cx.live_bytes;
-    m.h.cx.peak_bytes = before;
-    ck_assert_int_eq(pare_signround_learn(&m.h.cx, &a, &opts, &m.data, &found), PARE_OK);
-    ck_assert_uint_le(m.h.cx.peak_bytes - before,
-                      pare_signround_bytes(&m.h.cx, &m.model.config, &opts, WINDOW));
-    pare_arena_release(&a);
-    const pare_alloc alloc = m.h.cx.alloc;
-    for (long left = 0;; left += 1 + left / 8) {
-        unit_failing failing = {.left = left};
-        m.h.cx.alloc = (pare_alloc){unit_failing_resize, &failing};
-        a = (pare_arena){.cx = &m.h.cx};
-        const pare_status s = pare_signround_learn(&m.h.cx, &a, &opts, &m.data, &found);
-        pare_arena_release(&a);
-        ck_assert_int_eq(failing.live, 0);
-        pare_ctx_clear(&m.h.cx);
-        if (s == PARE_OK)
-            break;
-        ck_assert_int_eq(s, PARE_ENOMEM);
-        ck_assert_int_lt(left, 3000);
-    }
-    m.h.cx.alloc = alloc;
+    const pare_signround_opts opts = one_step();
+    check_memory(&m, learn_once, pare_signround_bytes(&m.h.cx, &m.model.config, &opts, WINDOW));
     tiny_end(&m.h);
 }
 END_TEST

@@ -1,4 +1,5 @@
-/* OmniQuant from the recipe to the artifact. */
+/* Passes that learn on the outputs of a block how it is rounded, from the recipe to the artifact.
+ */
 #include "tests/unit/job.h"
 
 static job_place place;
@@ -19,8 +20,16 @@ static void teardown(void)
     "pare: 1\nmodel: model\nseed: 5\n"                                                             \
     "calibration: {tokens: tokens.i32, samples: 12, window: 32}\n"                                 \
     "evaluate:\n  - kl: {tokens: tokens.i32, window: 32}\npasses:\n"
-#define RTN       "  - rtn: {bits: 2, group: 32, symmetric: false}\n"
-#define OMNIQUANT "  - omniquant: {epochs: 8, batch: 2, clip_rate: 0.03, scale_rate: 0.01}\n"
+#define RTN "  - rtn: {bits: 2, group: 32, symmetric: false}\n"
+
+static const struct {
+    const char *name, *recipe;
+} learns[] = {
+    {"omniquant",
+     HEAD "  - omniquant: {epochs: 8, batch: 2, clip_rate: 0.03, scale_rate: 0.01}\n" RTN},
+    {"signround", HEAD "  - signround: {steps: 40, batch: 3}\n" RTN},
+};
+enum { LEARNS = sizeof learns / sizeof *learns };
 
 /* Runs a job that must work; KL of its evaluation. */
 static double run(const char *recipe, const char *output, size_t threads, uint64_t *peak,
@@ -51,9 +60,10 @@ static double run(const char *recipe, const char *output, size_t threads, uint64
 }
 
 /* The notes of the step in layers.csv: one loss per block, and it falls. */
-static void check_notes(const char *output, size_t blocks)
+static void check_notes(const char *output, const char *pass, size_t blocks)
 {
-    char path[600], line[512];
+    char path[600], line[512], step[32];
+    (void)snprintf(step, sizeof step, ",%s,", pass);
     (void)snprintf(path, sizeof path, "%s/layers.csv", job_path(&place, output));
     FILE *const f = fopen(path, "r");
     size_t rows = 0;
@@ -61,7 +71,7 @@ static void check_notes(const char *output, size_t blocks)
     while (fgets(line, sizeof line, f)) {
         const char *const note = strstr(line, "loss ");
         double before, after;
-        if (!strstr(line, ",omniquant,"))
+        if (!strstr(line, step))
             continue;
         ck_assert_ptr_nonnull(note);
         ck_assert_int_eq(sscanf(note, "loss %lf -> %lf", &before, &after), 2);
@@ -72,21 +82,21 @@ static void check_notes(const char *output, size_t blocks)
     ck_assert_uint_eq(rows, blocks * PARE_COMMON_ROLES);
 }
 
-START_TEST(learned_ranges_and_scales_bring_the_model_nearer_than_plain_rounding)
+START_TEST(what_is_learned_brings_the_model_nearer_than_plain_rounding)
 {
     uint64_t peak, planned;
     const double plain = run(HEAD RTN, "plain", 1, &peak, &planned);
-    const double learned = run(HEAD OMNIQUANT RTN, "learned", 2, &peak, &planned);
+    const double learned = run(learns[_i].recipe, "learned", 2, &peak, &planned);
     ck_assert_msg(learned < 0.95 * plain, "%g %g", plain, learned);
     ck_assert_uint_le(peak, planned);
-    check_notes("learned", tiny_model_default().blocks);
+    check_notes("learned", learns[_i].name, tiny_model_default().blocks);
 }
 END_TEST
 
 START_TEST(any_thread_count_gives_the_same_artifact)
 {
     char one[PARE_SHA256_HEX], two[PARE_SHA256_HEX];
-    job_recipe(&place, HEAD OMNIQUANT RTN);
+    job_recipe(&place, learns[_i].recipe);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 3}, NULL), PARE_OK);
     job_hash(&place, "one", one);
@@ -98,14 +108,14 @@ END_TEST
 /* What is learned of a block depends on the outputs of those before it, restored or not. */
 START_TEST(an_interrupted_job_learns_the_same)
 {
-    job_recipe(&place, HEAD OMNIQUANT RTN);
+    job_recipe(&place, learns[_i].recipe);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "whole"}, NULL), PARE_OK);
     job_break(&place, "broken");
     ck_assert(pare_path_is_directory(job_path(&place, "broken.partial")));
     ck_assert(!pare_path_is_directory(job_path(&place, "broken")));
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "broken", .threads = 2}, NULL), PARE_OK);
     job_check_same(&place, "whole", "broken");
-    check_notes("broken", tiny_model_default().blocks);
+    check_notes("broken", learns[_i].name, tiny_model_default().blocks);
 }
 END_TEST
 
@@ -122,6 +132,18 @@ static const refusal refusals[] = {
      "use online: false"},
     {RTN "  - omniquant: {}\n", "must stand in front of it"},
     {"  - omniquant: {epochs: 0}\n" RTN, "epochs"},
+    {"  - signround: {}\n  - rtn: {bits: 3, clip: mse}\n", "put rtn there, with clip: none"},
+    {"  - signround: {}\n  - rtn: {bits: 3, clip: weighted}\n", "put rtn there, with clip: none"},
+    {"  - signround: {}\n  - wanda: {pattern: 2:4}\n" RTN, "put it in front of signround"},
+    {"  - signround: {}\n  - smoothquant: {}\n" RTN, "put it in front of signround"},
+    {"  - signround: {}\n  - signround: {}\n" RTN, "put it in front of signround"},
+    {"  - signround: {}\n", "no pass behind it quantizes"},
+    {"  - signround: {}\n  - gptq: {bits: 3, correct: none}\n", "choose that anew; put rtn there"},
+    {"  - signround: {}\n  - hqq: {bits: 3}\n", "choose that anew; put rtn there"},
+    {"  - signround: {}\n  - nf4\n", "put rtn there"},
+    {"  - rotate: {online: true}\n  - signround: {}\n  - rtn: {bits: 4}\n", "use online: false"},
+    {RTN "  - signround: {}\n", "must stand in front of it"},
+    {"  - signround: {steps: 0}\n" RTN, "steps"},
 };
 
 START_TEST(what_it_cannot_do_is_refused_before_any_work)
@@ -138,13 +160,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *const s = suite_create("omniquant_job");
+    Suite *const s = suite_create("learned_job");
     TCase *const t = tcase_create("job");
     tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_test(t, learned_ranges_and_scales_bring_the_model_nearer_than_plain_rounding);
-    tcase_add_test(t, any_thread_count_gives_the_same_artifact);
-    tcase_add_test(t, an_interrupted_job_learns_the_same);
+    tcase_add_loop_test(t, what_is_learned_brings_the_model_nearer_than_plain_rounding, 0, LEARNS);
+    tcase_add_loop_test(t, any_thread_count_gives_the_same_artifact, 0, LEARNS);
+    tcase_add_loop_test(t, an_interrupted_job_learns_the_same, 0, LEARNS);
     tcase_add_loop_test(t, what_it_cannot_do_is_refused_before_any_work, 0,
                         (int)(sizeof refusals / sizeof *refusals));
     suite_add_tcase(s, t);
