@@ -250,7 +250,6 @@ static void translate_autoround(pare__translation *t, const pare_yaml *modifier)
     static const char *const known[] = {"iters",         "batch_size",      "lr",
                                         "ignore",        "scheme",          "targets",
                                         "config_groups", "kv_cache_scheme", NULL};
-    const pare_yaml *const list = pare_yaml_get(modifier, "targets");
     pare__item item = {.pass = pare_pass_find("signround")};
     pare__patterns targets, skip;
     const pare_yaml *const iters = pare_yaml_get(modifier, "iters");
@@ -263,9 +262,8 @@ static void translate_autoround(pare__translation *t, const pare_yaml *modifier)
     pare__item_set_number(t, &item, iters, "steps");
     pare__item_set_number(t, &item, pare_yaml_get(modifier, "batch_size"), "batch");
     pare__item_set_number(t, &item, pare_yaml_get(modifier, "lr"), "rate");
-    pare__patterns_read(t, list, false, &targets);
+    pare__quantizer_targets(t, modifier, &targets);
     pare__patterns_read(t, pare_yaml_get(modifier, "ignore"), true, &skip);
-    targets.all = targets.all || !list;
     pare__item_put(t, modifier, &item, &targets, &skip);
     pare__translate_quantizer(t, modifier, false);
 }

@@ -344,22 +344,47 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
     pare__item_put(t, from, &item, targets, skip);
 }
 
+/* What an entry of config_groups takes: {weights: .., targets: ..} or SCHEME: [targets]. */
+static void read_targets(pare__translation *t, const pare_yaml *entry, bool skip,
+                         pare__patterns *out)
+{
+    const bool mapping = entry->kind == PARE_YAML_MAPPING;
+    const size_t lefts = t->lefts; /* they are listed where the entry is translated */
+    pare__patterns_read(t, mapping ? pare_yaml_get(entry, "targets") : entry, skip, out);
+    t->lefts = lefts;
+}
+
 /* A group whose targets are classes leaves to the others what they name. */
 static void skip_others(pare__translation *t, const pare_yaml *groups, const pare_yaml *group,
                         pare__patterns *skip)
 {
-    const size_t lefts = t->lefts; /* they are listed where they belong */
     for (const pare_yaml *e = groups->first; e; e = e->next) {
         pare__patterns other;
         if (e == group)
             continue;
-        const pare_yaml *const list =
-            e->kind == PARE_YAML_MAPPING ? pare_yaml_get(e, "targets") : e;
-        pare__patterns_read(t, list, true, &other);
+        read_targets(t, e, true, &other);
         if (!other.all)
             pare__patterns_join(t, skip, &other);
     }
-    t->lefts = lefts;
+}
+
+void pare__quantizer_targets(pare__translation *t, const pare_yaml *modifier, pare__patterns *out)
+{
+    const pare_yaml *groups = pare_yaml_get(modifier, "config_groups");
+    if (!is_given(groups))
+        groups = pare_yaml_get(modifier, "scheme");
+    if (!groups || groups->kind != PARE_YAML_MAPPING || pare_yaml_get(groups, "weights")) {
+        read_targets(t, modifier, false, out);
+        out->all = out->all || !pare_yaml_get(modifier, "targets");
+        return;
+    }
+    *out = (pare__patterns){0};
+    for (const pare_yaml *e = groups->first; e; e = e->next) {
+        pare__patterns entry;
+        read_targets(t, e, false, &entry);
+        pare__patterns_join(t, out, &entry);
+        out->all |= entry.all;
+    }
 }
 
 /* A group of config_groups (`groups`), or a scheme of the modifier (NULL), whose targets are those

@@ -119,6 +119,23 @@ static const translated recipes[] = {
      {"  - fp8: {group: row}\n", "kv_cache: {method: int8}\n", "# No calibration: "},
      {4, 6},
      {0}},
+    /* learned rounding of what the groups take, and of no other linear */
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    AutoRoundModifier:\n"
+     "      ignore: [lm_head]\n"
+     "      config_groups:\n"
+     "        mlp:\n"
+     "          weights: {num_bits: 4, type: int, strategy: group, group_size: 32}\n"
+     "          targets: ['re:.*mlp.*']\n"
+     "        outputs:\n"
+     "          weights: {num_bits: 8, type: int, strategy: channel}\n"
+     "          targets: ['re:.*o_proj']\n",
+     {"  - signround: {targets: [\"re:.*mlp.*\", \"re:.*o_proj\"]}\n",
+      "  - rtn: {bits: 4, group: 32, targets: [\"re:.*mlp.*\"]}\n",
+      "  - rtn: {bits: 8, group: row, targets: [\"re:.*o_proj\"]}\n"},
+     {0},
+     {4}},
     /* a list of modifiers, groups of which one takes the rest, shares by OWL */
     {"stage:\n"
      "  pruning_modifiers:\n"
