@@ -16,7 +16,7 @@ typedef enum setting {
     CORRECT,   /* parameters of passes, by their name */
     TUNE,
     MOMENTS, /* of a training */
-    BATCH,
+    BATCH,   /* of passes that learn */
     WEIGHTS,
     WINDOW, /* of the calibration */
     SEQUENTIAL,
@@ -31,7 +31,7 @@ typedef struct relief {
     uint64_t held; /* of the allocator before: what the plan itself has */
     bool changed[SETTINGS];
     size_t window, evaluated; /* the windows */
-    size_t batch;             /* of a training */
+    size_t batch;             /* of passes that learn */
     bool linears;             /* blocks, token weights or training took most in the last plan */
     char set[SETS][SET];
     size_t sets;
@@ -47,36 +47,62 @@ static void put_set(relief *r, const char *fmt, ...)
     va_end(ap);
 }
 
+/* The value of a step's parameter, or NULL. */
+static const double *param_of(const pare_step *step, const char *name)
+{
+    const pare_param *const params = pare_passes[step->pass]->params;
+    for (size_t i = 0; params && params[i].name; i++)
+        if (strcmp(params[i].name, name) == 0)
+            return &step->value[i];
+    return NULL;
+}
+
+static void put_param(relief *r, size_t step, const char *name, const char *value)
+{
+    put_set(r, "passes.%zu.%s.%s=%s", step, pare__plan_pass(r->plan, step)->name, name, value);
+}
+
 /* The parameter of every pass that has it. */
-static void put_param(relief *r, const char *name, const char *value)
+static void put_params(relief *r, const char *name, const char *value)
 {
     const pare_recipe *const recipe = &r->plan->recipe;
-    for (size_t i = 0; i < recipe->steps; i++) {
-        const pare_pass *const pass = pare_passes[recipe->step[i].pass];
-        for (const pare_param *p = pass->params; p && p->name; p++)
-            if (strcmp(p->name, name) == 0)
-                put_set(r, "passes.%zu.%s.%s=%s", i, pass->name, name, value);
-    }
+    for (size_t i = 0; i < recipe->steps; i++)
+        if (param_of(&recipe->step[i], name))
+            put_param(r, i, name, value);
 }
 
 /* Whether a pass of the recipe has the parameter, and it is `on` there. */
 static bool has_param(const pare_plan *plan, const char *name, bool on)
 {
     for (size_t i = 0; i < plan->recipe.steps; i++) {
-        const pare_step *const step = &plan->recipe.step[i];
-        const pare_param *const params = pare_passes[step->pass]->params;
-        for (size_t j = 0; params && params[j].name; j++)
-            if (strcmp(params[j].name, name) == 0 && (step->value[j] != 0.0) == on)
-                return true;
+        const double *const value = param_of(&plan->recipe.step[i], name);
+        if (value && (*value != 0.0) == on)
+            return true;
     }
     return false;
 }
 
+/* The largest batch of a pass that learns; 0: none does. */
+static size_t largest_batch(const pare_plan *plan)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < plan->recipe.steps; i++) {
+        const double *const value = param_of(&plan->recipe.step[i], "batch");
+        most = value && (size_t)*value > most ? (size_t)*value : most;
+    }
+    return most;
+}
+
 static void put_batch(relief *r)
 {
+    const pare_recipe *const recipe = &r->plan->recipe;
     char text[24];
     (void)snprintf(text, sizeof text, "%zu", r->batch);
-    put_param(r, "batch", text);
+    for (size_t i = 0; i < recipe->steps; i++) {
+        const double *const value = param_of(&recipe->step[i], "batch");
+        if (value && (size_t)*value > r->batch)
+            put_param(r, i, "batch", text);
+    }
 }
 
 static void put_evaluated(relief *r)
@@ -96,11 +122,11 @@ static void put_sets(relief *r)
     if (r->changed[EVALUATED])
         put_evaluated(r);
     if (r->changed[CORRECT])
-        put_param(r, "correct", "none");
+        put_params(r, "correct", "none");
     if (r->changed[TUNE])
-        put_param(r, "tune", "false");
+        put_params(r, "tune", "false");
     if (r->changed[MOMENTS])
-        put_param(r, "moments", "8bit");
+        put_params(r, "moments", "8bit");
     if (r->changed[BATCH])
         put_batch(r);
     if (r->changed[WEIGHTS])
@@ -108,7 +134,7 @@ static void put_sets(relief *r)
     if (r->changed[WINDOW])
         put_set(r, "calibration.window=%zu", r->window);
     if (r->changed[SEQUENTIAL])
-        put_param(r, "true_sequential", "true");
+        put_params(r, "true_sequential", "true");
 }
 
 /* What the job needs with the settings changed; UINT64_MAX when they do not do. */
@@ -171,7 +197,7 @@ static bool is_open(const relief *r, setting l)
     case CORRECT: return plan->drift;
     case TUNE: return has_param(plan, "tune", true) && plan->calibrated && !plan->kept.path;
     case MOMENTS: return plan->training && !plan->train.moments8;
-    case BATCH: return plan->training && plan->train.batch > 1;
+    case BATCH: return largest_batch(plan) > 1;
     case SEQUENTIAL:
         return has_param(plan, "true_sequential", false) && plan->calibrated && !plan->kept.path;
     case WEIGHTS: return plan->token_weights && pare_plan_gathers(plan);
@@ -197,7 +223,7 @@ static uint64_t shrink_window(relief *r, size_t *window, size_t from, uint64_t l
 static uint64_t shrink_batch(relief *r, uint64_t limit)
 {
     uint64_t need = UINT64_MAX;
-    for (r->batch = r->plan->train.batch; need > limit && r->batch > 1;) {
+    for (r->batch = largest_batch(r->plan); need > limit && r->batch > 1;) {
         r->batch /= 2;
         need = need_of(r);
     }

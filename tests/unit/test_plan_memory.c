@@ -135,6 +135,9 @@ static const struct {
     {"calibration: {tokens: tokens.i32, samples: 40, window: 64}\n"
      "passes:\n  - wanda: {pattern: 2:4}\n  - distill: {batch: 32, moments: 8bit}\n",
      "passes.1.distill.batch=1", "or say batch: ", 1},
+    {"calibration: {tokens: tokens.i32, samples: 40, window: 64}\n"
+     "passes:\n  - signround: {batch: 32}\n  - rtn: {group: 32, clip: none}\n",
+     "passes.0.signround.batch=1", "or say batch: ", 1},
     {"passes:\n  - rtn: {group: 32}\nevaluate:\n  - kl: {tokens: tokens.i32, window: 64}\n", NULL,
      "or say --threads 1 (", 16},
 };
