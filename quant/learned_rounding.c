@@ -27,7 +27,7 @@ typedef struct group_range {
     float floor, ceil;  /* bounds of the clamp */
     size_t least, most; /* where lo and hi are, count when they are 0 */
     bool fits;
-    float scale; /* 0 without a grid */
+    float scale; /* 0 without a grid; below 0 where code 0 stands for hi */
     uint8_t zero;
 } group_range;
 
@@ -58,7 +58,7 @@ static group_range find_range(const round_call *call, size_t row, size_t g, cons
     to.fits =
         call->kernels->range_f32(w, to.count, &least, &most) && /* all finite */
         pare_grid_fit(call->kernels, &call->grid, bounds, 2, &to.scale, &to.zero) == PARE_GRID_OK &&
-        to.scale > 0;
+        (to.scale > 0 || to.scale < 0);
     if (!to.fits)
         to.scale = 0;
     return to;
@@ -149,9 +149,11 @@ static void scale_slopes(const pare_grid *g, const group_range *r, float *low, f
     *high = 1 / top;
     if (!g->symmetric)
         return;
-    const bool up = r->ceil / (half - 1) > -r->floor / half;
-    *low = up ? 0 : -1 / half;
-    *high = up ? 1 / (half - 1) : 0;
+    const bool minus = r->scale < 0;
+    const float sign = minus ? -1 : 1, below = minus ? half - 1 : half, above = top - below;
+    const bool up = r->ceil / above > -r->floor / below;
+    *low = up ? 0 : -sign / below;
+    *high = up ? sign / above : 0;
 }
 
 /* One group: d becomes the gradient of w, or of the offsets; those of the shares go to *dlow and

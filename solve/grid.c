@@ -152,6 +152,18 @@ static pare_grid_fault fit_range(const pare_grid *g, float lo, float hi, float *
     return fault;
 }
 
+/* The smallest scale that covers the range, of either sign on a symmetric grid. */
+static pare_grid_fault fit_whole(const pare_grid *g, float lo, float hi, float *scale,
+                                 uint8_t *zero)
+{
+    const bool minus = g->symmetric && hi > -lo;
+    const pare_grid_fault fault =
+        minus ? fit_range(g, -hi, -lo, scale, zero) : fit_range(g, lo, hi, scale, zero);
+    if (minus && fault == PARE_GRID_OK)
+        *scale = -*scale;
+    return fault;
+}
+
 /* How far the grid of a scale falls short of the ends: the largest error is at least that. An
  * asymmetric one may lie anywhere, so that it is half of what is missing in all. */
 static float shortfall(const pare_grid *g, float lo, float hi, float s)
@@ -287,7 +299,7 @@ pare_grid_fault pare_grid_fit_by(const pare_kernels *kernels, const pare_grid *g
         *zero = (uint8_t)(g->symmetric ? 1u << (g->bits - 1) : 0);
         return PARE_GRID_OK;
     }
-    const pare_grid_fault fault = fit_range(g, lo, hi, scale, zero);
+    const pare_grid_fault fault = fit_whole(g, lo, hi, scale, zero);
     if (fault == PARE_GRID_OK && g->clip != PARE_CLIP_NONE)
         fit_clip(kernels, g, w, g->clip == PARE_CLIP_WEIGHTED ? cost : NULL, count, lo, hi, scale,
                  zero);

@@ -1,17 +1,19 @@
 /* solve/grid.h - grids: how a group of weights becomes codes, for every encoding.
  *
  * UNIFORM   value = (code - zero) * scale,   code in 0 .. 2^bits - 1
- * symmetric: zero = 2^(bits-1), scale = max(hi / (2^(bits-1) - 1), -lo / 2^(bits-1)) with
- * hi = max(0, max w), lo = min(0, min w): the smallest scale that covers the group. The weight of
- * largest magnitude falls on a code, never on a rounding tie between two (a scale of
+ * symmetric: zero = m = 2^(bits-1); scale is the smallest that covers the group, of either sign:
+ * with hi = max(0, max w), lo = min(0, min w) it is max(hi / (m - 1), -lo / m), or where hi > -lo
+ * -max(hi / m, -lo / (m - 1)): the longer side of the codes lies on the longer side of the weights.
+ * The weight of largest magnitude falls on a code, never on a rounding tie between two (a scale of
  * 2 max|w| / (2^bits - 1) puts it exactly there).
+ * Source: signs, auto-round's symmetric grids ("full range"), restated.
  * asymmetric: scale = (hi - lo) / (2^bits - 1), zero = clamp(rint(-lo / scale)).
  * clip mse: of the ranges (p lo, p hi), p = 1 - i / 100, i = 0 .. 79, the one with the least
- * sum |w - value|^2.4 (first of equals). Source: GPTQ's reference code (quantizer), restated.
+ * sum |w - value|^2.4 (first of equals), scales above 0. Source: GPTQ's reference code (quantizer),
+ * restated.
  * clip weighted: the same with the least sum of cost_j (w_j - value_j)^2, and symmetric grids with
- * either sign of the scale: the longer side of the codes lies where it helps. Where no costs are
- * given, mse. With cost_j = H_jj it is what the errors do to the outputs, each for itself.
- * Source: signs, auto-round's symmetric grids ("full range"), restated.
+ * scales of either sign. Where no costs are given, mse. With cost_j = H_jj it is what the errors do
+ * to the outputs, each for itself.
  * An all-zero group has scale 0 and codes = zero (asymmetric: zero = 0).
  *
  * TERNARY   (code - 1) * scale, scale = mean |w| of the group, row or matrix,

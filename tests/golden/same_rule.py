@@ -6,7 +6,8 @@ MODEL is the directory of stories260k, REFERENCE that of eval_tokens.i32 and cal
 Prints a line for each row whose name contains PART. Needs numpy. Minutes for the rows of GPTQ.
 
 RTN and GPTQ in their original form (damping of 1 %, 128 windows, no order), with two differences:
-scales are rounded to F16, and a symmetric scale is the smallest that holds both ends of the range.
+scales are rounded to F16, and a symmetric scale is the smallest that holds both ends of the range,
+of either sign.
 """
 import json
 import struct
@@ -106,7 +107,8 @@ def fit(w, bits, symmetric):
     """Scales, rounded to F16, and zero points of the rows of w."""
     low, high = np.minimum(0, w.min(1)), np.maximum(0, w.max(1))
     top, half = F(2**bits - 1), F(2 ** (bits - 1))
-    scale = np.maximum(high / (half - 1), -low / half) if symmetric else (high - low) / top
+    above, below = (np.maximum(a / (half - 1), b / half) for a, b in ((high, -low), (-low, high)))
+    scale = np.where(high > -low, -below, above) if symmetric else (high - low) / top
     scale = scale.astype(F).astype(np.float16).astype(F)
     if symmetric:
         return scale, np.full_like(scale, half)
@@ -114,7 +116,7 @@ def fit(w, bits, symmetric):
 
 
 def rounded(w, scale, zero, bits):
-    inverse = F(1) / np.where(scale > 0, scale, 1)
+    inverse = F(1) / np.where(scale == 0, 1, scale)
     code = np.clip(np.rint(w * inverse[:, None]) + zero[:, None], 0, 2**bits - 1)
     return ((code - zero[:, None]) * scale[:, None]).astype(F)
 

@@ -9,6 +9,15 @@
 #include "runtime/linalg.h"
 #include "tests/unit/tiny.h"
 
+/* Step of the grid that covers lo .. hi, in double: below 0 where code 0 stands for hi. */
+static inline double covering_step(const pare_grid *g, double lo, double hi)
+{
+    const double half = 1u << (g->bits - 1), top = (1u << g->bits) - 1;
+    if (!g->symmetric)
+        return (hi - lo) / top;
+    return hi > -lo ? -fmax(hi / half, -lo / (half - 1)) : fmax(hi / (half - 1), -lo / half);
+}
+
 enum { HIDDEN = 64, INNER = 96, WINDOW = 12, SAMPLES = 6 };
 
 typedef struct home {

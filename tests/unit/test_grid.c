@@ -86,8 +86,15 @@ START_TEST(symmetric_scale_is_the_smallest_that_covers)
     ck_assert_float_eq(s, 0.5F); /* -2 at code 0 */
     ck_assert_uint_eq(z, 4);
     ck_assert_int_eq(fit_grid(&g, (float[]){-1, 3}, 2, &s, &z), PARE_GRID_OK);
-    ck_assert_float_eq(s, 1.0F); /* 3 at code 7 */
-    ck_assert_uint_eq(pare_grid_code(3, 3, s, z), 7);
+    ck_assert_float_eq(s, -0.75F); /* 3 at code 0, -1 at 5.3 */
+    ck_assert_uint_eq(z, 4);
+    ck_assert_uint_eq(pare_grid_code(3, 3, s, z), 0);
+    ck_assert_uint_eq(pare_grid_code(3, -1, s, z), 5);
+    ck_assert_int_eq(fit_grid(&g, (float[]){-3.75F, 4}, 2, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, -1.25F); /* the shorter side decides: -3.75 at code 7 */
+    ck_assert_uint_eq(pare_grid_code(3, -3.75F, s, z), 7);
+    ck_assert_int_eq(fit_grid(&g, (float[]){-3, 3}, 2, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, 1.0F); /* both alike: above 0 */
 }
 END_TEST
 
@@ -104,7 +111,8 @@ START_TEST(error_without_clipping_is_at_most_half_a_step)
         uint8_t z;
         ck_assert_int_eq(fit_grid(&g, w, MANY, &s, &z), PARE_GRID_OK);
         /* an asymmetric zero point is rounded, which moves the ends by another half step */
-        ck_assert_float_le(worst_error(&g, w, MANY, s, z), s * (g.symmetric ? 0.5001F : 1.0001F));
+        ck_assert_float_le(worst_error(&g, w, MANY, s, z),
+                           fabsf(s) * (g.symmetric ? 0.5001F : 1.0001F));
     }
 }
 END_TEST
@@ -114,16 +122,16 @@ START_TEST(f16_scale_is_rounded_half_to_even_before_the_codes)
     float s;
     uint8_t z;
     const pare_grid g = {.bits = 2, .symmetric = true, .f16_scales = true};
-    /* scale of hi is hi itself; 1 + 2^-11 is half way between 1 and 1 + 2^-10 */
-    ck_assert_int_eq(fit_grid(&g, (float[]){1 + 0x1p-11F}, 1, &s, &z), PARE_GRID_OK);
-    ck_assert_float_eq(s, 1);
-    ck_assert_int_eq(fit_grid(&g, (float[]){1 + 0x3p-11F}, 1, &s, &z), PARE_GRID_OK);
-    ck_assert_float_eq(s, 1 + 0x1p-9F);
-    ck_assert_int_eq(fit_grid(&g, (float[]){1 + 0x1.8p-11F}, 1, &s, &z), PARE_GRID_OK);
-    ck_assert_float_eq(s, 1 + 0x1p-10F);
-    ck_assert_int_eq(fit_grid(&g, (float[]){65504}, 1, &s, &z), PARE_GRID_OK);
-    ck_assert_float_eq(s, 65504);
-    ck_assert_int_eq(fit_grid(&g, (float[]){0x1p-14F}, 1, &s, &z), PARE_GRID_OK);
+    /* -scale is half of hi; 1 + 2^-11 is half way between 1 and 1 + 2^-10 */
+    ck_assert_int_eq(fit_grid(&g, (float[]){2 + 0x1p-10F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, -1);
+    ck_assert_int_eq(fit_grid(&g, (float[]){2 + 0x3p-10F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, -1 - 0x1p-9F);
+    ck_assert_int_eq(fit_grid(&g, (float[]){2 + 0x1.8p-10F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, -1 - 0x1p-10F);
+    ck_assert_int_eq(fit_grid(&g, (float[]){2 * 65504.0F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, -65504);
+    ck_assert_int_eq(fit_grid(&g, (float[]){-0x1p-13F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 0x1p-14F);
 }
 END_TEST
@@ -183,15 +191,15 @@ START_TEST(a_group_too_small_for_f16_keeps_the_smallest_scale_that_covers_it)
             for (int symmetric = 0; symmetric < 2; symmetric++) {
                 const pare_grid g = {
                     .bits = 4, .symmetric = symmetric, .clip = (pare_clip)clip, .f16_scales = true};
-                const float top = symmetric ? 7 : 15, a = top * cases[i].most, own[2] = {1, 2};
+                const float top = symmetric ? 8 : 15, a = top * cases[i].most, own[2] = {1, 2};
                 float s;
                 uint8_t z;
                 ck_assert_int_eq(fit_grid_by(&g, (float[]){0, a}, own, 2, &s, &z), PARE_GRID_OK);
                 if (cases[i].most >= 0x1p-14F && clip != PARE_CLIP_NONE)
                     continue; /* the search may choose another */
-                ck_assert_float_eq(s, a > 1e-44F ? cases[i].scale : 0x1p-24F);
+                ck_assert_float_eq(symmetric ? -s : s, a > 1e-44F ? cases[i].scale : 0x1p-24F);
                 ck_assert_float_le(fabsf(pare_grid_value(pare_grid_code(4, a, s, z), s, z) - a),
-                                   s / 2 + a / 32);
+                                   fabsf(s) / 2 + a / 32);
             }
 }
 END_TEST
@@ -209,6 +217,17 @@ static double cost_by_definition(const pare_grid *g, const float *w, const float
     return sum;
 }
 
+/* The smallest scale above 0 that covers lo .. hi. */
+static void cover(const pare_grid *g, float lo, float hi, float *s, uint8_t *z)
+{
+    const pare_grid plain = {.bits = g->bits};
+    const float half = (float)(1u << (g->bits - 1));
+    *s = fmaxf(hi / (half - 1), -lo / half);
+    *z = (uint8_t)half;
+    if (!g->symmetric)
+        ck_assert_int_eq(fit_grid(&plain, (float[]){lo, hi}, 2, s, z), PARE_GRID_OK);
+}
+
 /* The search by its definition. */
 static int clip_by_definition(const pare_grid *g, const float *w, const float *own, size_t count,
                               double cost[80])
@@ -223,12 +242,10 @@ static int clip_by_definition(const pare_grid *g, const float *w, const float *o
         const float p = (float)(1 - i / 100.0);
         float s;
         uint8_t z;
-        const pare_grid plain = {.bits = g->bits, .symmetric = g->symmetric};
-        ck_assert_int_eq(fit_grid(&plain, (float[]){p * lo, p * hi}, 2, &s, &z), PARE_GRID_OK);
+        cover(g, p * lo, p * hi, &s, &z);
         cost[i] = cost_by_definition(g, w, own, count, s, z);
         if (own && g->symmetric) {
-            ck_assert_int_eq(fit_grid(&plain, (float[]){-p * lo, -p * hi}, 2, &s, &z),
-                             PARE_GRID_OK);
+            cover(g, -p * hi, -p * lo, &s, &z);
             cost[i] = fmin(cost[i], cost_by_definition(g, w, own, count, -s, z));
         }
         best = cost[i] < cost[best] ? i : best;
@@ -262,7 +279,7 @@ START_TEST(clip_finds_the_least_cost)
         ck_assert_double_le(mine, cost[best] * (1 + 4e-6));
         const pare_grid full = {.bits = g.bits, .symmetric = g.symmetric};
         ck_assert_int_eq(fit_grid(&full, w, count, &plain, &z), PARE_GRID_OK);
-        clipped += fabsf(s) < plain;
+        clipped += fabsf(s) < fabsf(plain);
         turned += s < 0;
     }
     ck_assert_int_gt(clipped, 30);

@@ -13,9 +13,7 @@ static double value_frozen(const pare_grid *g, const double *w, size_t count, si
     }
     lo *= low;
     hi *= high;
-    const double half = 1u << (g->bits - 1), top = (1u << g->bits) - 1;
-    const double scale = g->symmetric ? fmax(hi / (half - 1), -lo / half) : (hi - lo) / top;
-    return fmin(fmax(w[j], lo), hi) + frozen * scale;
+    return fmin(fmax(w[j], lo), hi) + frozen * covering_step(g, lo, hi);
 }
 
 typedef struct group_case {

@@ -30,12 +30,11 @@ static void make_group(float w[GROUP], float v[GROUP])
     }
 }
 
-/* Step of the grid of a range, in double; as F16 where that is stored. */
+/* The step as it is stored: F16 where the grid says so. */
 static double step_of(const pare_grid *g, double floor, double ceil)
 {
-    const double half = 1u << (g->bits - 1), top = (1u << g->bits) - 1;
-    const double d = g->symmetric ? fmax(ceil / (half - 1), -floor / half) : (ceil - floor) / top;
-    return g->f16_scales ? (double)pare_f16_scale((float)d) : d;
+    const double d = covering_step(g, floor, ceil);
+    return g->f16_scales ? copysign((double)pare_f16_scale((float)fabs(d)), d) : d;
 }
 
 /* Weights are rounded to round(w / d + v) d, but for those that are 0, set the range or would leave
