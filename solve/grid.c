@@ -202,10 +202,10 @@ static double usual_cost(const pare_kernels *kernels, const pare_grid *g, const 
     return 1.000001 * kernels->clip_cost(w, own, count, s, z, g->bits, hi - lo, INFINITY);
 }
 
-/* The range whose errors cost least. Scales fall from one range to the next, so that the largest
- * error grows: where it alone costs more than the best so far, no range behind can be better. A
- * thousandth covers what this is rounded by, so that it never decides anything. With costs of their
- * own it does not tell. */
+/* The range and the sign whose errors cost least. Scales fall from one range to the next, so that
+ * the largest error grows: where it alone costs more than the best so far, no range behind can be
+ * better. A thousandth covers what this is rounded by, so that it never decides anything. With
+ * costs of their own it does not tell. */
 static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const float *w,
                      const float *own, size_t count, float lo, float hi, float *scale,
                      uint8_t *zero)
@@ -213,17 +213,20 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
     const float range = hi - lo;
     double best = usual_cost(kernels, g, w, own, count, lo, hi);
     float most = own ? INFINITY : largest_error(range, best); /* costs as much as the best */
-    const int signs = own && g->symmetric ? 2 : 1;
-    for (int i = 0; i < signs * CLIPS; i++) {
-        const float p = (float)(1 - i / signs / 100.0);
-        const bool minus = i % signs;
+    bool over[2] = {false, !g->symmetric};                    /* scales above 0, below 0 */
+    for (int i = 0; i < 2 * CLIPS; i++) {
+        const float p = (float)(1 - i / 2 / 100.0);
+        const bool minus = i % 2;
+        const float from = minus ? -hi : lo, to = minus ? -lo : hi;
         float s;
         uint8_t z;
-        if (!try_range(g, minus ? -p * hi : p * lo, minus ? -p * lo : p * hi, &s, &z))
+        if (over[minus] || !try_range(g, p * from, p * to, &s, &z))
             continue;
+        if (shortfall(g, from, to, s) > most) {
+            over[minus] = true;
+            continue;
+        }
         s = minus ? -s : s;
-        if (shortfall(g, lo, hi, s) > most)
-            break;
         const double cost = kernels->clip_cost(w, own, count, s, z, g->bits, range, best);
         if (cost < best) {
             best = cost;

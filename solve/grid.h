@@ -8,12 +8,11 @@
  * 2 max|w| / (2^bits - 1) puts it exactly there).
  * Source: signs, auto-round's symmetric grids ("full range"), restated.
  * asymmetric: scale = (hi - lo) / (2^bits - 1), zero = clamp(rint(-lo / scale)).
- * clip mse: of the ranges (p lo, p hi), p = 1 - i / 100, i = 0 .. 79, the one with the least
- * sum |w - value|^2.4 (first of equals), scales above 0. Source: GPTQ's reference code (quantizer),
- * restated.
- * clip weighted: the same with the least sum of cost_j (w_j - value_j)^2, and symmetric grids with
- * scales of either sign. Where no costs are given, mse. With cost_j = H_jj it is what the errors do
- * to the outputs, each for itself.
+ * clip mse: of the ranges (p lo, p hi), p = 1 - i / 100, i = 0 .. 79, and on symmetric grids of both
+ * signs of the scale, what has the least sum |w - value|^2.4 (first of equals, above 0 first).
+ * Source: GPTQ's reference code (quantizer), restated, which has no scales below 0.
+ * clip weighted: the same with the least sum of cost_j (w_j - value_j)^2. Where no costs are given,
+ * mse. With cost_j = H_jj it is what the errors do to the outputs, each for itself.
  * An all-zero group has scale 0 and codes = zero (asymmetric: zero = 0).
  *
  * TERNARY   (code - 1) * scale, scale = mean |w| of the group, row or matrix,

@@ -33,8 +33,7 @@ extern const pare_word pare_quantize_bits[], pare_quantize_row[], pare_quantize_
 #define PARE_QUANTIZE_SWEEP_CLIP                                                                   \
     .name = "clip", .type = PARE_PARAM_CHOICE, .words = pare_quantize_sweep_clip,                  \
     .help = "how to choose the range of a group: none: it covers all weights; mse: by the least "  \
-            "|error|^2.4; weighted: by the least sum of H_jj error_j^2, and with scales of either "\
-            "sign on symmetric grids"
+            "sum of |error|^2.4; weighted: by the least sum of H_jj error_j^2"
 /* A row for passes that leave the choice of how inputs are quantized. */
 #define PARE_QUANTIZE_ACTIVATIONS(index)                                                           \
     [index] = {.name = "activations", .type = PARE_PARAM_CHOICE, .fallback = 0,                    \
