@@ -138,7 +138,7 @@ static const struct {
     double ppl;
 } same_rule[] = {
     {"RTN,4,row,sym,,,,", 5.275028},      {"RTN,4,32,sym,,,,", 5.202942},
-    {"RTN,3,32,sym,,,,", 8.898413},       {"GPTQ,4,row,sym,off,,,", 5.150437},
+    {"RTN,3,32,sym,,,,", 8.898413},       {"GPTQ,4,row,sym,off,,,", 5.118516},
     {"GPTQ,3,row,asym,off,,,", 8.082406}, {"GPTQ,3,row,asym,off,,true-sequential,", 8.035446},
 };
 
