@@ -14,8 +14,9 @@
  * `batch` windows, drawn anew each time. When the learned block is not better on all windows than
  * plain rounding, plain rounding is kept.
  *
- * Deviations from the authors' program: offsets count for no weight that is 0 or sets the range of
- * its group, and move no weight out of that range; what the last step leaves counts, not the step
+ * Deviations from the authors' program: symmetric grids are those of solve/grid.h, which cover both
+ * sides of a group; offsets count for no weight that is 0 or sets the range of its group, and move
+ * no weight out of that range; what the last step leaves counts, not the step
  * whose batch had the least loss; shares stay at 0.1 or more.
  * Source: Cheng et al., Findings of EMNLP 2024, eq. (3) to (5) and algorithm 1. */
 #ifndef PARE_QUANT_SIGNROUND_H

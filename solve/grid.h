@@ -4,12 +4,12 @@
  * symmetric: zero = m = 2^(bits-1); scale is the smallest that covers the group, of either sign:
  * with hi = max(0, max w), lo = min(0, min w) it is max(hi / (m - 1), -lo / m), or where hi > -lo
  * -max(hi / m, -lo / (m - 1)): the longer side of the codes lies on the longer side of the weights.
- * The weight of largest magnitude falls on a code, never on a rounding tie between two (a scale of
- * 2 max|w| / (2^bits - 1) puts it exactly there).
- * Source: signs, auto-round's symmetric grids ("full range"), restated.
+ * The weight that sets the scale falls on a code (2 max|w| / (2^bits - 1) would put it on a tie).
+ * Source: signs, auto-round's symmetric grids ("full range"), whose scale is max|w| / m: there the
+ * shorter side may be clipped, and here it never is.
  * asymmetric: scale = (hi - lo) / (2^bits - 1), zero = clamp(rint(-lo / scale)).
- * clip mse: of the ranges (p lo, p hi), p = 1 - i / 100, i = 0 .. 79, and on symmetric grids of both
- * signs of the scale, what has the least sum |w - value|^2.4 (first of equals, above 0 first).
+ * clip mse: of the ranges (p lo, p hi), p = 1 - i / 100, i = 0 .. 79, and on symmetric grids of
+ * both signs of the scale, what has the least sum |w - value|^2.4 (first of equals, above 0 first).
  * Source: GPTQ's reference code (quantizer), restated, which has no scales below 0.
  * clip weighted: the same with the least sum of cost_j (w_j - value_j)^2. Where no costs are given,
  * mse. With cost_j = H_jj it is what the errors do to the outputs, each for itself.

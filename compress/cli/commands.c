@@ -471,8 +471,8 @@ const pare_command pare_commands[] = {
      "openssl pkey -in private.pem -pubout -out public.pem.",
      "pare sign llama-w4/ --key private.pem", sign_options, pare_sign_run},
     {"diff", "A B", 2, 2, "hold two models against each other: recipe, tensors, codes, quality",
-     "codes: share of the codes that differ. weights: share of the weights that have another "
-     "value.\n"
+     "codes: share of the codes that differ, as they do where a scale has the other sign. weights: "
+     "share\nof the weights that have another value.\n"
      "difference: sum (a - b)^2 / sum a^2. error (a), error (b): of the weights, from the "
      "original,\n"
      "as each manifest has it. A packed linear is compared with the floats of the same name, too; "

@@ -160,10 +160,10 @@ static void print_notes(const pare_pass *pass)
 {
     char text[512];
     if (has_param(pass, "symmetric"))
-        (void)printf("\nA symmetric grid has the codes -2^(b-1) .. 2^(b-1)-1 around zero and the "
-                     "smallest scale that\ncovers the group, so the largest weight falls on a code "
-                     "and not between two. The scale is\nnegative where the largest weight is "
-                     "above 0: the longer side of the codes lies there.\n");
+        (void)printf(
+            "\nA symmetric grid has the codes -2^(b-1) .. 2^(b-1)-1 around zero. Its scale may "
+            "be negative, so that\nthe longer side of the codes lies where it helps. "
+            "Without clip it is the smallest that covers\nthe group.\n");
     if (pass->sparsity)
         (void)printf("\nZeros stay zeros through every later pass. \"pare plan\" says how they are "
                      "stored and how many\nbytes that saves. pare always evaluates a pruned model: "

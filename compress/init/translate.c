@@ -262,8 +262,8 @@ static void translate_autoround(pare__translation *t, const pare_yaml *modifier)
     pare__item_set_number(t, &item, iters, "steps");
     pare__item_set_number(t, &item, pare_yaml_get(modifier, "batch_size"), "batch");
     pare__item_set_number(t, &item, pare_yaml_get(modifier, "lr"), "rate");
-    pare__quantizer_targets(t, modifier, &targets);
     pare__patterns_read(t, pare_yaml_get(modifier, "ignore"), true, &skip);
+    pare__quantizer_targets(t, modifier, &targets, &skip);
     pare__item_put(t, modifier, &item, &targets, &skip);
     pare__translate_quantizer(t, modifier, false);
 }

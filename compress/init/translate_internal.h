@@ -109,7 +109,8 @@ void pare__item_put(pare__translation *t, const pare_yaml *node, const pare__ite
 
 /* The passes of a modifier that quantizes: by GPTQ or to nearest. */
 void pare__translate_quantizer(pare__translation *t, const pare_yaml *modifier, bool gptq);
-/* What those passes take together, without what the modifier ignores. */
-void pare__quantizer_targets(pare__translation *t, const pare_yaml *modifier, pare__patterns *out);
+/* What those of them that round to integers take together; `skip` gets what the others take. */
+void pare__quantizer_targets(pare__translation *t, const pare_yaml *modifier, pare__patterns *out,
+                             pare__patterns *skip);
 
 #endif

@@ -368,7 +368,22 @@ static void skip_others(pare__translation *t, const pare_yaml *groups, const par
     }
 }
 
-void pare__quantizer_targets(pare__translation *t, const pare_yaml *modifier, pare__patterns *out)
+/* Whether an entry of config_groups becomes a pass that rounds to integers. */
+static bool gives_integers(pare__translation *t, const pare_yaml *entry)
+{
+    const size_t lefts = t->lefts;
+    const pare_yaml *const weights =
+        entry->kind == PARE_YAML_MAPPING ? pare_yaml_get(entry, "weights") : NULL;
+    scheme s = {0};
+    const bool read =
+        weights ? !pare_yaml_is_null(weights) && read_weights(t, weights, &s)
+                : entry->kind != PARE_YAML_MAPPING && read_name(t, entry, entry->key->text, &s);
+    t->lefts = lefts;
+    return read && !s.floats;
+}
+
+void pare__quantizer_targets(pare__translation *t, const pare_yaml *modifier, pare__patterns *out,
+                             pare__patterns *skip)
 {
     const pare_yaml *groups = pare_yaml_get(modifier, "config_groups");
     if (!is_given(groups))
@@ -380,10 +395,12 @@ void pare__quantizer_targets(pare__translation *t, const pare_yaml *modifier, pa
     }
     *out = (pare__patterns){0};
     for (const pare_yaml *e = groups->first; e; e = e->next) {
+        const bool taken = gives_integers(t, e);
         pare__patterns entry;
-        read_targets(t, e, false, &entry);
-        pare__patterns_join(t, out, &entry);
-        out->all |= entry.all;
+        read_targets(t, e, !taken, &entry);
+        if (taken || !entry.all)
+            pare__patterns_join(t, taken ? out : skip, &entry);
+        out->all |= taken && entry.all;
     }
 }
 

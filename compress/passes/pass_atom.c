@@ -16,7 +16,7 @@ static const pare_param params[] = {
         .fallback = 128,
         .help = "number of columns that get int8 weights and inputs: those with the largest sum of squares"},
     [CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_MSE,
-        .words = pare_quantize_clip, .help = "mse: search the range with the least |error|^2.4"},
+        .words = pare_quantize_clip, .help = "mse: search the range with the least sum of |error|^2.4"},
     [ROUNDING] = {.name = "rounding", .type = PARE_PARAM_CHOICE, .fallback = BY_GPTQ,
         .words = roundings,
         .help = "gptq: later columns compensate each error, those in int8 at the end; or nearest"},
@@ -56,14 +56,15 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     const double dn = (double)n, dk = (double)k;
     const size_t planes = columns(value, k) * (n + 4) + k * 16 + n * 8 + n * (k / 32 + 1) * 5;
     if (value[ROUNDING] == TO_NEAREST)
-        return (pare_pass_cost){.linear_bytes = planes, .rounds = 140.0 * dn * dk};
+        return (pare_pass_cost){.linear_bytes = planes,
+                                .rounds = PARE_QUANTIZE_TRIES_SYMMETRIC * dn * dk};
     /* as GPTQ */
     return (pare_pass_cost){.site_bytes = pare_quantize_factor_bytes(k),
                             .start_bytes = pare_quantize_factoring_bytes(k),
                             .linear_bytes = planes + threads * 128 * (k + 320) * sizeof(float),
                             .site_flops = dk * dk * dk * 2.0 / 3.0,
                             .flops = 2.0 * dn * dk * dk,
-                            .rounds = 140.0 * dn * dk};
+                            .rounds = PARE_QUANTIZE_TRIES_SYMMETRIC * dn * dk};
 }
 
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,

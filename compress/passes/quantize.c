@@ -70,7 +70,8 @@ pare_grid pare_quantize_search_grid(const double *value)
 double pare_quantize_tries(const double *value)
 {
     switch ((pare_clip)value[PARE_QUANTIZE_CLIP]) { /* measured on a model of 135M parameters */
-    case PARE_CLIP_MSE: return value[PARE_QUANTIZE_SYMMETRIC] != 0.0 ? 200 : 140;
+    case PARE_CLIP_MSE:
+        return value[PARE_QUANTIZE_SYMMETRIC] != 0.0 ? PARE_QUANTIZE_TRIES_SYMMETRIC : 140;
     case PARE_CLIP_WEIGHTED: return 290;
     case PARE_CLIP_NONE: break;
     }

@@ -59,6 +59,8 @@ pare_grid pare_quantize_search_grid(const double *value);
 
 /* What rounding one weight on that grid costs with the search of its range, in weights rounded. */
 double pare_quantize_tries(const double *value);
+/* The same of a symmetric grid with clip: mse. */
+enum { PARE_QUANTIZE_TRIES_SYMMETRIC = 200 };
 
 /* For quantizers whose storage follows from a grid: fills shape and encoding of *out. */
 pare_status pare_quantize_keep(const pare_grid *grid, size_t n, size_t k, pare_packed_linear *out);

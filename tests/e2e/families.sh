@@ -59,7 +59,7 @@ for name in $("$make") llama_yarn phi3_longrope; do
     cache=0.5
     case $name in
     gemma3*) near=0.002 fair=0.1 cache=0.06 ;; # keys are turned behind the cache, by one of two bases
-    mixtral | *_moe* | qwen3_next | deepseek* | llama4*) near=0.01 fair=0.3 ;; # rounding sends some tokens to other experts
+    mixtral | *_moe* | qwen3_next | deepseek* | llama4*) near=0.02 fair=0.3 ;; # rounding sends some tokens to other experts
     gpt_oss) near=0.03 fair=0.3 ;; # likewise, and wide gates meet their clamps
     *) near=0.002 fair=0.1 ;;
     esac

@@ -135,7 +135,7 @@ START_TEST(outliers_break_scales_per_group_and_methods_recover)
         {"[{rotate: {online: true}}, {" W8 "}]", 1.0, 1.01},
         {"[awq, {" W8 "}]", 1.5, 1.01},
     };
-    compare("[{" W8 "}]", 20, 1.008, methods, sizeof methods / sizeof *methods);
+    compare("[{" W8 "}]", 20, 1.006, methods, sizeof methods / sizeof *methods);
 }
 END_TEST
 

@@ -129,8 +129,15 @@ START_TEST(f16_scale_is_rounded_half_to_even_before_the_codes)
     ck_assert_float_eq(s, -1 - 0x1p-9F);
     ck_assert_int_eq(fit_grid(&g, (float[]){2 + 0x1.8p-10F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, -1 - 0x1p-10F);
+    ck_assert_int_eq(fit_grid(&g, (float[]){-2 - 0x3p-10F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, 1 + 0x1p-9F);
     ck_assert_int_eq(fit_grid(&g, (float[]){2 * 65504.0F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, -65504);
+    for (int side = -1; side <= 1; side += 2) {
+        ck_assert_int_eq(fit_grid(&g, (float[]){(float)side * 140000}, 1, &s, &z),
+                         PARE_GRID_OVERFLOW);
+        ck_assert_float_eq(s, 70000);
+    }
     ck_assert_int_eq(fit_grid(&g, (float[]){-0x1p-13F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 0x1p-14F);
 }
@@ -191,15 +198,17 @@ START_TEST(a_group_too_small_for_f16_keeps_the_smallest_scale_that_covers_it)
             for (int symmetric = 0; symmetric < 2; symmetric++) {
                 const pare_grid g = {
                     .bits = 4, .symmetric = symmetric, .clip = (pare_clip)clip, .f16_scales = true};
-                const float top = symmetric ? 8 : 15, a = top * cases[i].most, own[2] = {1, 2};
+                const float side = symmetric && i % 2 ? -1 : 1, sign = symmetric ? -side : 1;
+                const float top = symmetric ? 8 : 15, a = side * top * cases[i].most;
+                const float own[2] = {1, 2};
                 float s;
                 uint8_t z;
                 ck_assert_int_eq(fit_grid_by(&g, (float[]){0, a}, own, 2, &s, &z), PARE_GRID_OK);
                 if (cases[i].most >= 0x1p-14F && clip != PARE_CLIP_NONE)
                     continue; /* the search may choose another */
-                ck_assert_float_eq(symmetric ? -s : s, a > 1e-44F ? cases[i].scale : 0x1p-24F);
+                ck_assert_float_eq(sign * s, fabsf(a) > 1e-44F ? cases[i].scale : 0x1p-24F);
                 ck_assert_float_le(fabsf(pare_grid_value(pare_grid_code(4, a, s, z), s, z) - a),
-                                   fabsf(s) / 2 + a / 32);
+                                   fabsf(s) / 2 + fabsf(a) / 32);
             }
 }
 END_TEST

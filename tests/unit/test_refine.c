@@ -165,7 +165,7 @@ static void plain_round(job *b, size_t i, double g[K])
             continue;
         const float next = den > 0 ? half((float)((double)s - num / den)) : s;
         const double d = (double)next - (double)s;
-        if (d * (2 * num + d * den) < 0 && next > 0) {
+        if (d * (2 * num + d * den) < 0 && next * s > 0) {
             b->codes.scales[at] = next;
             for (size_t l = begin; l < end; l++)
                 for (size_t j = 0; j < K; j++)
@@ -229,7 +229,7 @@ static void plain_shared_scale(job *b, size_t first, size_t rows, double (*g)[K]
         return;
     const float next = half((float)((double)s - num / den));
     const double d = (double)next - (double)s;
-    if (!(d * (2 * num + d * den) < 0 && next > 0))
+    if (!(d * (2 * num + d * den) < 0 && next * s > 0))
         return;
     b->codes.scales[at] = next;
     for (size_t l = begin; l < end; l++)

@@ -136,6 +136,26 @@ static const translated recipes[] = {
       "  - rtn: {bits: 8, group: row, targets: [\"re:.*o_proj\"]}\n"},
      {0},
      {4}},
+    /* nor of groups that are left out, or in floats */
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    AutoRoundModifier:\n"
+     "      ignore: [lm_head]\n"
+     "      config_groups:\n"
+     "        rest:\n"
+     "          weights: {num_bits: 4, type: int, strategy: group, group_size: 32}\n"
+     "          targets: [Linear]\n"
+     "        inputs:\n"
+     "          input_activations: {num_bits: 8, type: int, strategy: token, dynamic: true}\n"
+     "          targets: ['re:.*o_proj']\n"
+     "        floats:\n"
+     "          weights: {num_bits: 8, type: float, strategy: channel}\n"
+     "          targets: ['re:.*down_proj']\n",
+     {"  - signround: {skip: [\"re:.*o_proj\", \"re:.*down_proj\"]}\n",
+      "  - rtn: {bits: 4, group: 32, skip: [\"re:.*o_proj\", \"re:.*down_proj\"]}\n",
+      "  - fp8: {group: row, targets: [\"re:.*down_proj\"]}\n"},
+     {9},
+     {4}},
     /* a list of modifiers, groups of which one takes the rest, shares by OWL */
     {"stage:\n"
      "  pruning_modifiers:\n"
