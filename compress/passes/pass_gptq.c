@@ -85,7 +85,7 @@ static const char notes[] =
     "products in F32):\n"
     "\n"
     "  parts that are on                          seconds      KL  how to turn the last one off\n"
-    "  the paper's form                                90   0.364\n"
+    "  the paper's form                                90   0.319\n"
     "  + act_order, clip: weighted                    103   0.150  act_order: false, clip: none\n"
     "  + refine                                       103   0.147  refine: 0\n"
     "  + correct: gptaq                               259   0.120  correct: none\n"
@@ -391,7 +391,8 @@ const pare_pass pare_pass_gptq = {
     .source =
         "Frantar et al., ICLR 2023, Algorithm 1; correct: Li et al., GPTAQ, ICML 2025, Zhang "
         "et al., Qronos, 2025; the first paper's own settings are act_order: false, clip: none, "
-        "refine: 0 and correct: none, with calibration: {token_weights: even}",
+        "refine: 0 and correct: none, with calibration: {token_weights: even}; its symmetric "
+        "scales are above 0",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .asks = asks,
     .decide = decide,
