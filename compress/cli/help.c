@@ -161,9 +161,9 @@ static void print_notes(const pare_pass *pass)
     char text[512];
     if (has_param(pass, "symmetric"))
         (void)printf(
-            "\nA symmetric grid has the codes -2^(b-1) .. 2^(b-1)-1 around zero. Its scale may "
-            "be negative, so that\nthe longer side of the codes lies where it helps. "
-            "Without clip it is the smallest that covers\nthe group.\n");
+            "\nA symmetric grid has the codes -2^(b-1) .. 2^(b-1)-1 around zero. Its scale "
+            "may be negative: then\nthe extra code lies above zero. Without clip the scale "
+            "is the smallest that covers the group.\n");
     if (pass->sparsity)
         (void)printf("\nZeros stay zeros through every later pass. \"pare plan\" says how they are "
                      "stored and how many\nbytes that saves. pare always evaluates a pruned model: "

@@ -110,9 +110,8 @@ const pare_pass pare_pass_signround = {
         "its\nrange each group keeps, so that the block, behind the compressed ones, gives "
         "what it gives in\nthe float model. Each step moves them by the sign of their gradient. "
         "rtn behind it stores\nthe codes that were learned. pare does less than the authors' "
-        "program: symmetric grids\ncover both sides of a group, offsets move no weight that is 0 "
-        "or "
-        "the largest or smallest of its\ngroup, and it takes the last step, not the one whose "
+        "program: symmetric grids\ncover both sides of a group, offsets move no weight that is 0, "
+        "or the largest or smallest\nof its group, and it takes the last step, not the one whose "
         "batch had the least loss.\n",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_FLOATS,
     .params = params,
