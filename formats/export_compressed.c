@@ -4,7 +4,9 @@
  *                    bits and ternary ones go into 4
  *   int-quantized    8-bit weights with a scale per row, 8-bit inputs with a scale per token or one
  *                    for all
- *   float-quantized  E4M3 with a scale per row, floats as inputs */
+ *   float-quantized  E4M3 with a scale per row, floats as inputs
+ *   mxfp4-pack-quantized  E2M1, two in a byte, and exponents of 2 for 32 of them; floats as inputs
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,15 +14,18 @@
 
 static const char name[] = "compressed-tensors";
 
-typedef enum form { PACKED, INTEGERS, FLOATS8 } form;
+typedef enum form { PACKED, INTEGERS, FLOATS8, FLOATS4, FORMS } form;
 
-static const char *const form_name[] = {"pack-quantized", "int-quantized", "float-quantized"};
+static const char *const form_name[FORMS] = {"pack-quantized", "int-quantized", "float-quantized",
+                                             "mxfp4-pack-quantized"};
 
 static form form_of(const pare_packed_linear *l)
 {
     const pare_activation_mode m = l->activation.mode;
     if (pare_encodings[l->encoding].dtype == PARE_F8_E4M3)
         return FLOATS8;
+    if (pare_encodings[l->encoding].scales == PARE_SCALES_POWERS)
+        return FLOATS4;
     if (pare_encodings[l->encoding].by_token)
         return PACKED;
     return m == PARE_ACTIVATION_TOKEN || m == PARE_ACTIVATION_TENSOR ? INTEGERS : PACKED;
@@ -39,18 +44,21 @@ static pare_status refuse(pare_ctx *cx, const pare_packed_linear *l, const char 
                      pare_packed_linear_text(l, text), why);
 }
 
-static pare_status check_float8(pare_ctx *cx, const pare_packed_linear *l)
+static pare_status check_floats(pare_ctx *cx, const pare_packed_linear *l)
 {
-    if (l->group != 0)
+    if (form_of(l) == FLOATS8 && l->group != 0)
         return refuse(cx, l, "engines take E4M3 weights with one scale per row; use group: row");
+    if (form_of(l) == FLOATS4 && l->k % l->group != 0)
+        return refuse(cx, l,
+                      "engines need groups that divide the columns; the format safetensors writes "
+                      "all as floats");
     if (l->outliers || l->sparse || l->rotated || l->bias)
         return refuse(cx, l,
                       "this format has no place for more than codes and scales; the format "
                       "safetensors writes all as floats");
     if (l->activation.mode != PARE_ACTIVATION_FLOAT)
         return refuse(cx, l,
-                      "E4M3 weights with integer inputs have no engine; leave out "
-                      "activations");
+                      "float weights with integer inputs have no engine; leave out activations");
     return PARE_OK;
 }
 
@@ -92,8 +100,8 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
                       "formats gptq, safetensors and gguf:TYPE are for it");
     if (x->part > 0)
         PARE_TRY(check_expert(cx, l));
-    if (form_of(l) == FLOATS8)
-        return check_float8(cx, l);
+    if (form_of(l) == FLOATS8 || form_of(l) == FLOATS4)
+        return check_floats(cx, l);
     if (pare_encoding_is_float(l->encoding))
         return PARE_OK; /* stays a float matrix */
     PARE_TRY(pare__export_check_grid(cx, l, name));
@@ -141,6 +149,8 @@ static pare_export_grain grain(const pare_export_target *t, const pare_export_li
 {
     const pare_packed_linear *const l = &x->packed;
     (void)t;
+    if (!pare_encoding_is_float(l->encoding) && form_of(l) == FLOATS4)
+        return (pare_export_grain){1, 2, l->group};
     if (pare_encoding_is_float(l->encoding) || form_of(l) != PACKED)
         return (pare_export_grain){1, 1, 0};
     const size_t fields = 32 / width(l);
@@ -156,6 +166,11 @@ static size_t parts(const pare_export_model *m, const pare_export_linear *x,
     (void)m;
     if (pare_encoding_is_float(l->encoding)) {
         part[count++] = (pare_export_part){".weight", PARE_F16, 2, {n, k}};
+        return count;
+    }
+    if (form_of(l) == FLOATS4) {
+        part[count++] = (pare_export_part){".weight_packed", PARE_U8, 2, {n, k / 2}};
+        part[count++] = (pare_export_part){".weight_scale", PARE_U8, 2, {n, groups}};
         return count;
     }
     if (form_of(l) != PACKED) {
@@ -197,6 +212,15 @@ static void pack(const pare_packed_linear *l, const pare__export_codes *c,
             pare__export_put_bits(zero + g, c->groups, r, bits, c->zero[r * c->groups + g]);
 }
 
+/* The first of two codes lies in the low half of a byte. */
+static void pack_floats(const pare__export_codes *c, uint8_t *packed, uint8_t *exponent)
+{
+    for (size_t i = 0; i < c->n * c->k; i += 2)
+        packed[i / 2] = (uint8_t)(c->code[i] | c->code[i + 1] << 4);
+    for (size_t i = 0; i < c->n * c->groups; i++)
+        exponent[i] = pare__export_exponent(c->scale[i]);
+}
+
 static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
                         const pare_export_linear *x, const pare_linear *w,
                         void *const data[PARE_EXPORT_PARTS])
@@ -209,8 +233,11 @@ static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_mod
     }
     pare__export_codes c;
     PARE_TRY(pare__export_unpack(scratch, l, w, &c));
-    if (form_of(l) == PACKED) {
-        pack(l, &c, data);
+    if (form_of(l) == PACKED || form_of(l) == FLOATS4) {
+        if (form_of(l) == PACKED)
+            pack(l, &c, data);
+        else
+            pack_floats(&c, data[0], data[1]);
         return PARE_OK;
     }
     const uint8_t flip = form_of(l) == INTEGERS ? 0x80 : 0; /* code - 128 as two's complement */
@@ -226,8 +253,9 @@ static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_mod
 static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
 {
     pare_json_open_object(w, "weights");
-    pare_json_put_integer(w, "num_bits", form_of(l) == PACKED ? (int64_t)width(l) : 8);
-    pare_json_put_text(w, "type", form_of(l) == FLOATS8 ? "float" : "int");
+    const bool floats = form_of(l) == FLOATS8 || form_of(l) == FLOATS4;
+    pare_json_put_integer(w, "num_bits", (int64_t)width(l));
+    pare_json_put_text(w, "type", floats ? "float" : "int");
     pare_json_put_bool(w, "symmetric", l->symmetric);
     pare_json_put_text(w, "strategy", l->group ? "group" : "channel");
     if (l->group)
@@ -235,6 +263,8 @@ static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
     else
         pare_json_put_null(w, "group_size");
     pare_json_put_bool(w, "dynamic", false);
+    if (form_of(l) == FLOATS4)
+        pare_json_put_text(w, "scale_dtype", "torch.uint8");
     pare_json_put_null(w, "actorder");
     pare_json_put_null(w, "block_structure");
     pare_json_put_text(w, "observer", "minmax");
@@ -302,7 +332,7 @@ static bool has_float(const pare_export_model *m, const char *linear)
 static void config(pare_json_writer *w, const pare_export_model *m)
 {
     size_t schemes = 0, forms = 0;
-    bool seen[3] = {false};
+    bool seen[FORMS] = {false};
     form last = PACKED;
     for (size_t i = 0; i < m->linears; i++)
         if (is_first(m, i)) {
@@ -339,7 +369,7 @@ static void config(pare_json_writer *w, const pare_export_model *m)
 
 const pare_export_target pare__export_compressed_tensors = {
     .name = name,
-    .summary = "integers of 4 and 8 bits, 8-bit inputs, FP8: vLLM, SGLang, transformers",
+    .summary = "integers of 4 and 8 bits, 8-bit inputs, FP8, MXFP4: vLLM, SGLang, transformers",
     .check = check,
     .check_linear = check_linear,
     .grain = grain,

@@ -25,9 +25,9 @@ const pare__gguf_span *pare__gguf_span_of(const pare_ggml_type *t)
 /* Whether the codes of a linear are codes of the type. */
 static bool holds(const pare_ggml_type *t, const pare_packed_linear *l)
 {
-    const char *const super = pare_encodings[l->encoding].ggml;
-    if (super)
-        return strcmp(t->name, super) == 0 && !l->outliers && !l->sparse;
+    const char *const own = pare_encodings[l->encoding].ggml;
+    if (own)
+        return strcmp(t->name, own) == 0 && l->k % t->elements == 0 && !l->outliers && !l->sparse;
     const pare__gguf_span *const s = pare__gguf_span_of(t);
     const size_t columns = l->group && l->group < l->k ? l->group : l->k;
     if (!s || !pare_encodings[l->encoding].integer || l->outliers || l->sparse ||
@@ -101,7 +101,7 @@ static bool holds_all(const pare_ggml_type *t, const pare_export_linear *l)
 /* Outside the blocks: one that holds the codes, or 8 bits. */
 static const pare_ggml_type *outer_type(const pare_export_linear *l)
 {
-    static const char *const types[] = {"Q4_0", "Q4_1", "Q4_K", "Q6_K", "Q8_0"};
+    static const char *const types[] = {"Q4_0", "Q4_1", "Q4_K", "Q6_K", "MXFP4", "Q8_0"};
     const pare_ggml_type *type = pare_ggml_type_named("Q8_0");
     for (size_t i = sizeof types / sizeof *types; i-- > 0;)
         if (holds(pare_ggml_type_named(types[i]), &l->packed))
@@ -109,7 +109,7 @@ static const pare_ggml_type *outer_type(const pare_export_linear *l)
     return l->packed.k % type->elements == 0 ? type : pare_ggml_type_named("F16");
 }
 
-/* Super-blocks stay what they are; where 256 does not divide a row, 8 bits do. */
+/* What has blocks of a type keeps them; where 256 does not divide a row, 8 bits do. */
 static const pare_ggml_type *type_of(const pare_export_target *t, const pare_export_linear *l,
                                      bool *fallback)
 {
@@ -121,10 +121,10 @@ static const pare_ggml_type *type_of(const pare_export_target *t, const pare_exp
     }
     const pare_ggml_type *const asked = type_for(block, l->packed.k, fallback);
     const pare_ggml_type *const eight = pare_ggml_type_named("Q8_0");
-    const char *const super = pare_encodings[piece_of(l, 0)->packed.encoding].ggml;
-    if (super && asked->elements > 1 && holds_all(pare_ggml_type_named(super), l)) {
+    const char *const own = pare_encodings[piece_of(l, 0)->packed.encoding].ggml;
+    if (own && asked->elements > 1 && holds_all(pare_ggml_type_named(own), l)) {
         *fallback = false;
-        return pare_ggml_type_named(super);
+        return pare_ggml_type_named(own);
     }
     return *fallback && asked->elements > 1 && !holds_all(asked, l) && holds_all(eight, l) ? eight
                                                                                            : asked;

@@ -38,6 +38,7 @@ typedef struct encoding {
     uint64_t width, row_bytes;
     pare__export_codes codes; /* CODES, NEAR */
     const float *values;      /* AGAIN */
+    bool powers;              /* CODES of MXFP4 */
     const pare_panel *super;  /* CODES of super-blocks, and: */
     const uint8_t *code;      /* [rows, width] */
     unsigned char *out;
@@ -67,6 +68,19 @@ static bool encode_codes(const encoding *e, uint64_t row, unsigned char *to)
         pare_ggml_join(type, &b, to);
     }
     return fits;
+}
+
+/* Codes of MXFP4, and exponents of their scales. */
+static bool encode_powers(const encoding *e, uint64_t row, unsigned char *to)
+{
+    const uint64_t from = source_of(e->t, row);
+    for (uint64_t g = 0; g < e->codes.groups; g++, to += e->t->type->bytes) {
+        pare_ggml_block b = {.d =
+                                 pare__export_exponent(e->codes.scale[from * e->codes.groups + g])};
+        memcpy(b.code, e->codes.code + from * e->width + g * e->codes.group, e->codes.group);
+        pare_ggml_join(e->t->type, &b, to);
+    }
+    return true;
 }
 
 /* Scales, minima and bytes of sub-blocks go over as they lie in the planes of eight rows. */
@@ -101,8 +115,10 @@ static void encode_rows(void *arg, size_t begin, size_t end, size_t worker)
         if (e->values)
             done = pare_ggml_encode(e->t->type, e->values + r * e->width,
                                     e->width / e->t->type->elements, to);
+        else if (e->super)
+            done = encode_super(e, r, to);
         else
-            done = e->super ? encode_super(e, r, to) : encode_codes(e, r, to);
+            done = e->powers ? encode_powers(e, r, to) : encode_codes(e, r, to);
         e->bad[r] = !done;
     }
 }
@@ -188,6 +204,7 @@ static pare_status encode_blocks(pare_ctx *cx, pare_arena *scratch, const pare_g
         PARE_TRY(take_super(scratch, p, &e));
     else
         PARE_TRY(pare__export_unpack(scratch, &p->linear->packed, p->linear->weights, &e.codes));
+    e.powers = p->linear && pare_encodings[p->linear->packed.encoding].scales == PARE_SCALES_POWERS;
     e.bad = PARE_NEW(scratch, unsigned char, rows);
     if (!e.bad)
         return PARE_ENOMEM;

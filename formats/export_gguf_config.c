@@ -427,5 +427,6 @@ const pare_export_target pare__export_gguf[PARE__GGUF_TARGETS] = {
         MIX("q5_k_m", "Q5_K", 17, Q5_K_M, "mix: q5_k; half of v and down 6, head 6 bits"),
     [PARE__GGUF_TQ1_0] = ALIKE("tq1_0", "TQ1_0", 36, "blocks of 256, ternary, 1.69 bits"),
     [PARE__GGUF_TQ2_0] = ALIKE("tq2_0", "TQ2_0", 37, "blocks of 256, ternary, 2.06 bits"),
+    [PARE__GGUF_MXFP4] = ALIKE("mxfp4", "MXFP4", 38, "blocks of 32, 4-bit floats, powers of two"),
     [PARE__GGUF_F16] = TARGET("f16", "F16", 1, PARE__MIX_NONE, PARE_EXPORT_ROUNDED, "floats"),
 };

@@ -5,7 +5,7 @@
 #include "formats/export_target.h"
 #include "formats/ggml_blocks.h"
 
-/* Plain codes of a linear of an integer grid: value = (code - zero) scale. */
+/* Plain codes of a linear: value = (code - zero) scale, or level[code] scale. */
 typedef struct pare__export_codes {
     size_t n, k, groups, group; /* group: columns that share a scale, the last may have fewer */
     uint8_t *code;              /* [n, k] */
@@ -16,6 +16,9 @@ typedef struct pare__export_codes {
 /* PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__export_unpack(pare_arena *a, const pare_packed_linear *l,
                                              const pare_linear *w, pare__export_codes *out);
+
+/* The exponent of 2, plus 127, of a scale of MXFP4 in F16. */
+uint8_t pare__export_exponent(uint16_t scale);
 
 /* Bits of a field of 32-bit words, little-endian from bit 0 of word 0 on; words are `stride` apart.
  * Fields of words that were zero. */
@@ -78,6 +81,7 @@ enum {
     PARE__GGUF_Q5_K_M,
     PARE__GGUF_TQ1_0,
     PARE__GGUF_TQ2_0,
+    PARE__GGUF_MXFP4,
     PARE__GGUF_F16,
     PARE__GGUF_TARGETS
 };

@@ -1,5 +1,6 @@
 /* What engines compute from exported files, written from their dequantization rules. Nothing here
  * is shared with the writers: a mistake in one of them shows as a difference. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,6 +90,23 @@ static float e4m3(uint8_t code)
     return code & 0x80 ? -value : value;
 }
 
+/* OCP MXFP4: the first of two codes in the low half of a byte; sign, two bits of exponent with bias
+ * 1, one of fraction; a scale 2^(e - 127) for 32. */
+static pare_status read_mxfp4(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                              float *w)
+{
+    static const float magnitude[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    const uint8_t *packed, *scale;
+    PARE_TRY(find(cx, ck, l->name, ".weight_packed", PARE_U8, l->n * l->k / 2, &packed));
+    PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_U8, l->n * l->k / 32, &scale));
+    for (size_t i = 0; i < l->n * l->k; i++) {
+        const unsigned code = packed[i / 2] >> i % 2 * 4 & 15;
+        const float value = ldexpf(magnitude[code & 7], scale[i / 32] - 127);
+        w[i] = code & 8 ? -value : value;
+    }
+    return PARE_OK;
+}
+
 /* The step of inputs, fixed at calibration. */
 static pare_status read_input_scale(pare_ctx *cx, const pare_checkpoint *ck,
                                     const pare_packed_linear *l)
@@ -109,6 +127,8 @@ pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *c
     const pare_packed_linear *const l = &x->packed;
     if (pare_encoding_is_float(l->encoding))
         return pare__read_floats(cx, ck, x, w);
+    if (pare_encodings[l->encoding].scales == PARE_SCALES_POWERS)
+        return read_mxfp4(cx, ck, l, w);
     const bool float8 = pare_encodings[l->encoding].dtype == PARE_F8_E4M3;
     const bool integers =
         l->activation.mode == PARE_ACTIVATION_TOKEN || l->activation.mode == PARE_ACTIVATION_TENSOR;

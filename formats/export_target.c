@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "formats/gguf_internal.h"
+#include "kernels/half.h"
 #include "kernels/layout.h"
 
 const pare_export_target *const pare_export_targets[] = {&pare__export_compressed_tensors,
@@ -32,6 +33,7 @@ const pare_export_target *const pare_export_targets[] = {&pare__export_compresse
                                                          &pare__export_gguf[PARE__GGUF_Q5_K_M],
                                                          &pare__export_gguf[PARE__GGUF_TQ1_0],
                                                          &pare__export_gguf[PARE__GGUF_TQ2_0],
+                                                         &pare__export_gguf[PARE__GGUF_MXFP4],
                                                          &pare__export_gguf[PARE__GGUF_F16],
                                                          NULL};
 
@@ -320,6 +322,11 @@ pare_status pare__export_unpack(pare_arena *a, const pare_packed_linear *l, cons
             out->zero[to] = w->panel.zeros ? w->panel.zeros[at] : pare_packed_zero_code(l);
         }
     return PARE_OK;
+}
+
+uint8_t pare__export_exponent(uint16_t scale)
+{
+    return (uint8_t)(pare_f32_bits(pare_f16_to_f32(scale)) >> 23);
 }
 
 void pare__export_put_bits(uint32_t *words, size_t stride, size_t field, unsigned bits,

@@ -12,12 +12,14 @@
  *     Q3_K  high[32] pairs[64] scales[12] d[2]     bit c of high[j]: third bit of 32 c + j
  *     TQ1_0 trits[48] trits[4] d[2]                      5 a byte, then 4 a byte
  *     TQ2_0 pairs[64] d[2]                               byte 32 h + j, bits 2 n: 128 h + 32 n + j
+ *     MXFP4 d[1] nibbles[16]
  */
 #include <string.h>
 
 #include "formats/ggml_internal.h"
 #include "formats/little_endian.h"
 #include "kernels/half.h"
+#include "kernels/levels.h"
 
 static void put16(uint8_t *p, uint16_t v)
 {
@@ -327,6 +329,18 @@ static void join_tq2_0(const pare_ggml_block *b, uint8_t *dst)
     put16(dst + 64, b->d);
 }
 
+static void split_mxfp4(const uint8_t *src, pare_ggml_block *b)
+{
+    b->d = src[0];
+    split_nibbles(src + 1, 16, b->code);
+}
+
+static void join_mxfp4(const pare_ggml_block *b, uint8_t *dst)
+{
+    dst[0] = (uint8_t)b->d;
+    join_nibbles(b->code, 16, dst + 1);
+}
+
 static void values_around(const pare_ggml_block *b, size_t n, int zero, float *dst)
 {
     const float d = pare_f16_to_f32(b->d);
@@ -404,6 +418,14 @@ static void values_q6_k(const pare_ggml_block *b, float *dst)
     values_scaled(b, 32, dst);
 }
 
+/* 2^-127 is below the normal numbers of F32. The engine has no -0. */
+static void values_mxfp4(const pare_ggml_block *b, float *dst)
+{
+    const float d = pare_f32_from_bits(b->d ? (uint32_t)b->d << 23 : 0x00400000u);
+    for (size_t j = 0; j < 32; j++)
+        dst[j] = b->code[j] == 8 ? 0 : pare_levels_e2m1[b->code[j]] * d;
+}
+
 #define CODEC(name, values_of, quantize_of)                                                        \
     static const pare_ggml_codec name = {.split = split_##name,                                    \
                                          .join = join_##name,                                      \
@@ -421,6 +443,7 @@ CODEC(q5_k, values_k, q5_k);
 CODEC(q6_k, values_q6_k, q6_k);
 CODEC(tq1_0, values_ternary, ternary);
 CODEC(tq2_0, values_ternary, ternary);
+CODEC(mxfp4, values_mxfp4, mxfp4);
 
 static const pare_ggml_type types[] = {
     {0, "F32", 1, 4, PARE_F32, NULL},
@@ -452,7 +475,7 @@ static const pare_ggml_type types[] = {
     {30, "BF16", 1, 2, PARE_BF16, NULL},
     {34, "TQ1_0", 256, 54, PARE_DTYPES, &tq1_0},
     {35, "TQ2_0", 256, 66, PARE_DTYPES, &tq2_0},
-    {39, "MXFP4", 32, 17, PARE_DTYPES, &pare__ggml_mxfp4},
+    {39, "MXFP4", 32, 17, PARE_DTYPES, &mxfp4},
     {40, "NVFP4", 64, 36, PARE_DTYPES, NULL},
 };
 

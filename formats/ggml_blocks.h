@@ -42,10 +42,11 @@ const pare_ggml_type *pare_ggml_type_named(const char *name);
  *     Q5_1  q D + M           0..31      Q2_K  (D s) q - (M o)    0..3; s, o 0..15
  *     Q8_0  q D               -128..127  Q3_K  (D s) (q - 4)      0..7; s -32..31
  *           as two's complement          TQ1_0, TQ2_0  (q - 1) D  0..2
+ *     MXFP4 E2M1(q) 2^(d - 127)  0..15
  *
  * Fields that a type lacks are 0 after split and ignored by join. TQ2_0 can hold code 3 (2 D). */
 typedef struct pare_ggml_block {
-    uint16_t d, m;      /* F16 bits */
+    uint16_t d, m;      /* F16 bits; MXFP4: an exponent, 0..255 */
     int8_t scale[16];   /* s */
     uint8_t offset[16]; /* o */
     uint8_t code[PARE_GGML_BLOCK_MAX];
@@ -76,6 +77,7 @@ void pare_ggml_decode(const pare_ggml_type *t, const uint8_t *src, uint64_t bloc
  *   Q2_K          likewise, by the sum of |x| |error|, among 16 steps; a grid of 16 steps
  *   Q6_K          per sub-block s of least error weighted by x^2 among 19 steps
  *   Q3_K          likewise, by moving one code after the other, at most 5 times
+ *   MXFP4         d = floor(log2 max |x|) - 2 + 127, 0 at least
  *
  * and codes nearest to x on that grid (with the step before its rounding to F16, except in the
  * K types). False when a scale is beyond F16 or x is not finite; *b is then undefined. */

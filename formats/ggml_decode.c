@@ -4,7 +4,6 @@
  *
  *     IQ4_NL   d[2] nibbles[16]                         d K[nibble]
  *     IQ4_XS   d[2] high[2] low[4] nibbles[128]         d s K[nibble], s - 32 in 4 + 2 bits
- *     MXFP4    e[1] nibbles[16]                         2^(e - 127) times a float of 4 bits
  *     IQ2_XXS  d[2], 8 x (index[4] w[4])                d (1/2 + w >> 28) / 4 g[index[l]] S
  *     IQ2_XS   d[2] u[64] scale[8]                      d (1/2 + s) / 4 g[u & 511] S(u >> 9)
  *     IQ2_S    d[2] index[32] sign[32] high[8] scale[8] the same, indices of 8 + 2 bits
@@ -54,15 +53,6 @@ static void decode_iq4_xs(const uint8_t *src, const uint16_t *point, float *dst)
                   high = (int)(pare_le16(src + 2) >> 2 * b & 3);
         put_levels(src + 8 + 16 * b, 16, d * (float)(low + 16 * high - 32), uneven, dst + 32 * b);
     }
-}
-
-/* Levels are twice those of the type, so the step is half of 2^(e - 127). */
-static void decode_mxfp4(const uint8_t *src, const uint16_t *point, float *dst)
-{
-    static const int8_t level[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-    const uint32_t e = src[0], bits = e < 2 ? 0x00200000u << e : (e - 1) << 23;
-    (void)point;
-    put_levels(src + 1, 16, pare_f32_from_bits(bits), level, dst);
 }
 
 /* The levels of a grid, the digits of its points, and what is added to each element. */
@@ -209,7 +199,6 @@ void pare__ggml_points(const uint64_t *grid, size_t words, uint16_t *point)
 WITHOUT_GRID(f64);
 WITHOUT_GRID(iq4_nl);
 WITHOUT_GRID(iq4_xs);
-WITHOUT_GRID(mxfp4);
 WITH_GRID(iq2_xxs, iq2_xxs);
 WITH_GRID(iq2_xs, iq2_xs);
 WITH_GRID(iq2_s, iq2_s);

@@ -20,7 +20,7 @@ enum { PARE__GGML_POINTS = 2048 }; /* of the largest grid */
 
 extern const pare_ggml_codec pare__ggml_f64, pare__ggml_iq2_xxs, pare__ggml_iq2_xs,
     pare__ggml_iq3_xxs, pare__ggml_iq1_s, pare__ggml_iq4_nl, pare__ggml_iq3_s, pare__ggml_iq2_s,
-    pare__ggml_iq4_xs, pare__ggml_iq1_m, pare__ggml_mxfp4;
+    pare__ggml_iq4_xs, pare__ggml_iq1_m;
 
 /* The numbers whose bits are set, ascending: at most PARE__GGML_POINTS. */
 void pare__ggml_points(const uint64_t *grid, size_t words, uint16_t *point);
@@ -36,6 +36,7 @@ bool pare__ggml_quantize_q4_k(const float *x, pare_ggml_block *b);
 bool pare__ggml_quantize_q5_k(const float *x, pare_ggml_block *b);
 bool pare__ggml_quantize_q6_k(const float *x, pare_ggml_block *b);
 bool pare__ggml_quantize_ternary(const float *x, pare_ggml_block *b);
+bool pare__ggml_quantize_mxfp4(const float *x, pare_ggml_block *b);
 
 /* Sub-blocks of n elements as multiples of a step less an offset. Trial steps are range / (most +
  * from + trial / 10) with trial = 0 .. trials; steps and offsets come onto grids of `steps` steps.

@@ -14,6 +14,7 @@
 
 #include "formats/ggml_internal.h"
 #include "kernels/half.h"
+#include "kernels/levels.h"
 
 /* The smaller of code and most, with what lies below zero, or is no number, at zero. */
 static uint8_t clamp_code(float code, int most)
@@ -318,5 +319,28 @@ bool pare__ggml_quantize_q6_k(const float *x, pare_ggml_block *b)
         for (size_t j = 16 * s; now != 0 && j < 16 * s + 16; j++)
             b->code[j] = (uint8_t)(int)(clamp_signed(rintf(x[j] / now)) + 32);
     }
+    return true;
+}
+
+/* The nearest of the levels, the smaller one of two. */
+static uint8_t nearest_e2m1(float t)
+{
+    const float a = fabsf(t);
+    unsigned code = 0;
+    for (size_t i = 0; i < 7; i++)
+        code += a > (pare_levels_e2m1[i] + pare_levels_e2m1[i + 1]) * 0.5f;
+    return (uint8_t)(code && t < 0 ? code | 8 : code);
+}
+
+bool pare__ggml_quantize_mxfp4(const float *x, pare_ggml_block *b)
+{
+    const float most = fabsf(pare__ggml_extreme(x, 32));
+    const uint32_t exponent = pare_f32_bits(most) >> 23; /* floor(log2) + 127 of normal numbers */
+    if (!pare__ggml_finite(x, 32))
+        return false;
+    b->d = exponent > 2 ? (uint16_t)(exponent - 2) : 0;
+    const float d = pare_f32_from_bits(b->d ? (uint32_t)b->d << 23 : 0x00400000u);
+    for (size_t j = 0; j < 32; j++)
+        b->code[j] = nearest_e2m1(x[j] / d);
     return true;
 }

@@ -183,6 +183,44 @@ START_TEST(weights_read_back_as_the_kernels_decode_them)
 }
 END_TEST
 
+START_TEST(mxfp4_reads_back_as_the_kernels_decode_it)
+{
+    static const pare_packed_linear kind = {
+        .bits = 4, .group = 32, .symmetric = true, .encoding = PARE_ENCODING_MXFP4, NO_INPUT};
+    begin();
+    tiny_model tiny = wide(PARE_F16);
+    char path[256], *text;
+    size_t len;
+    pare_export_result r;
+    const pare_export_target *const t = pare_export_find("compressed-tensors");
+    write_artifact(&kind, 1, &tiny);
+    ck_assert_msg(export_as(t, false, &r) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(r.count[PARE_EXPORT_LOSSLESS], 14);
+    ck_assert(r.error == 0);
+    (void)snprintf(path, sizeof path, "%s/config.json", to);
+    ck_assert_int_eq(pare_file_read(&cx, &arena, path, 1 << 16, &text, &len), PARE_OK);
+    ck_assert_msg(strstr(text, "\"format\": \"mxfp4-pack-quantized\"") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "\"type\": \"float\"") != NULL, "%s", text);
+    end();
+}
+END_TEST
+
+/* Down has rows of 80. */
+START_TEST(mxfp4_of_a_part_of_a_group_is_refused)
+{
+    static const pare_packed_linear kind = {
+        .bits = 4, .group = 32, .symmetric = true, .encoding = PARE_ENCODING_MXFP4, NO_INPUT};
+    begin();
+    tiny_model tiny = wide(PARE_F16);
+    tiny.intermediate = 80;
+    pare_export_result r;
+    write_artifact(&kind, 1, &tiny);
+    check_says(export_as(pare_export_find("compressed-tensors"), false, &r), PARE_ENOTSUP,
+               "down_proj (mxfp4 g32, x f32): engines need groups that divide the columns");
+    end();
+}
+END_TEST
+
 START_TEST(words_of_an_export_count_as_the_weights_that_they_hold)
 {
     begin();
@@ -622,6 +660,8 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_test(t, compressed_tensors_hold_every_kind_that_engines_know);
     tcase_add_loop_test(t, weights_read_back_as_the_kernels_decode_them, 0, PLAIN);
+    tcase_add_test(t, mxfp4_reads_back_as_the_kernels_decode_it);
+    tcase_add_test(t, mxfp4_of_a_part_of_a_group_is_refused);
     tcase_add_loop_test(t, words_of_an_export_count_as_the_weights_that_they_hold, 0, PLAIN);
     tcase_add_test(t, awq_of_fewer_bits_is_a_file_of_4_bits);
     tcase_add_loop_test(t, nothing_is_exported_into_the_artifact, 0, 3);

@@ -123,6 +123,13 @@ static void check_says(pare_status is, pare_status wanted, const char *what)
     }
 #define Q4_K SUPER(4, PARE_ENCODING_Q4_K)
 #define Q6_K SUPER(6, PARE_ENCODING_Q6_K)
+#define MXFP4                                                                                      \
+    {                                                                                              \
+        .bits = 4, .group = 32, .symmetric = true, .encoding = PARE_ENCODING_MXFP4,                \
+        .activation = {                                                                            \
+            .mode = PARE_ACTIVATION_FLOAT                                                          \
+        }                                                                                          \
+    }
 
 static const struct {
     pare_packed_linear kind;
@@ -171,6 +178,10 @@ static const struct {
     {Q4_K, 256, "gguf:q6_k", "Q4_K", PARE_EXPORT_LOSSLESS, false},
     {Q6_K, 256, "gguf:q8_0", "Q6_K", PARE_EXPORT_LOSSLESS, false},
     {Q6_K, 256, "gguf:f16", "F16", PARE_EXPORT_ROUNDED, false},
+    {MXFP4, 64, "gguf:mxfp4", "MXFP4", PARE_EXPORT_LOSSLESS, false},
+    {MXFP4, 64, "gguf:q4_0", "MXFP4", PARE_EXPORT_LOSSLESS, false},
+    {MXFP4, 64, "gguf:q4_k", "MXFP4", PARE_EXPORT_LOSSLESS, false},
+    {SYM(4, 32), 64, "gguf:mxfp4", "MXFP4", PARE_EXPORT_REQUANTIZED, false},
     {SYM(4, 0), 48, "gguf:q4_0", "F16", PARE_EXPORT_ROUNDED, true},
     {SYM(4, 32), 64, "gguf:f16", "F16", PARE_EXPORT_ROUNDED, false},
 };

@@ -26,6 +26,7 @@ static const reference engine[] = {
     {"Q6_K", 0x86ba57cb14590c74u, 0xffa73f3a8b5ca843u},
     {"TQ1_0", 0x266cf8cb94d6e960u, 0x3e985deca0286842u},
     {"TQ2_0", 0x8bead7605e2b83c3u, 0x281c8ac58d86fe5du},
+    {"MXFP4", 0xe0065d72862ac668u, 0xc49cb3c80cb4767eu},
     /* only read */
     {"IQ2_XXS", 0, 0x9afd5b5073821fecu},
     {"IQ2_XS", 0, 0xe9ccc63220dcd2aau},
@@ -36,12 +37,11 @@ static const reference engine[] = {
     {"IQ2_S", 0, 0xa5334a5caffcb898u},
     {"IQ4_XS", 0, 0x0047e5c029b1df3bu},
     {"IQ1_M", 0, 0x5d182fdbd5bb5e05u},
-    {"MXFP4", 0, 0xc49cb3c80cb4767eu},
 };
 
 enum {
     TYPES = sizeof engine / sizeof *engine,
-    WRITTEN = 12,
+    WRITTEN = 13,
     ELEMENTS = 256 * 16,
     BYTES_MAX = ELEMENTS * 2
 };
@@ -157,6 +157,8 @@ START_TEST(what_f16_scales_cannot_hold_is_refused)
         for (size_t at = 0; at < t->elements; at += t->elements - 1) {
             memset(x, 0, sizeof x);
             x[at] = bad[i];
+            if (isfinite(bad[i]) && strcmp(t->name, "MXFP4") == 0) /* has exponents of F32 */
+                continue;
             ck_assert_msg(!pare_ggml_quantize(t, x, &b), "%s: %g", t->name, (double)bad[i]);
             ck_assert(!pare_ggml_encode(t, x, 1, bytes));
         }

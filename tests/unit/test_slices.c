@@ -459,6 +459,7 @@ static const struct {
     {"compressed-tensors", 7, {4, 4, 128}},
     {"compressed-tensors", PLAIN + 2, {1, 1, 0}},
     {"compressed-tensors", PLAIN + 12, {1, 4, 0}},
+    {"compressed-tensors", PLAIN + 3, {1, 2, 32}},
     {"gptq", 1, {32, 32, 32}},
     {"gptq_v2", 9, {32, 32, 0}},
     {"awq", 6, {8, 1, 32}},
