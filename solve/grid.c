@@ -15,6 +15,7 @@ enum { CLIPS = 80, USUAL = 88, WIDTHS_TEXT = 32 };
 #define F16_NORMAL_MIN 0x1p-14F
 #define F16_MAX        65504.0F
 #define MXFP4_MIN      0x1p-24F
+#define MXFP4_MAX      0x1p15F
 
 size_t pare_grid_groups(const pare_grid *g, size_t k)
 {
@@ -88,8 +89,8 @@ static const char *widths(pare_encoding e, char text[WIDTHS_TEXT])
 static const char *mismatch(const pare_grid *g)
 {
     const pare_encoding_row *const row = &pare_encodings[g->encoding];
-    if (g->clip != PARE_CLIP_NONE && !row->uniform)
-        return "clip goes with the uniform grid only: say clip: none";
+    if (g->clip != PARE_CLIP_NONE && !row->uniform && row->scales != PARE_SCALES_POWERS)
+        return "clip goes with the uniform grid and MXFP4 only: say clip: none";
     if (row->scales == PARE_SCALES_POWERS && g->group != row->group)
         return "MXFP4 has groups of 32: say group: 32";
     if (pare_encoding_is_super(g->encoding) && g->group != PARE_SUPER)
@@ -249,24 +250,44 @@ static float mean_magnitude(const float *w, size_t count, float a)
     return ternary ? a : (float)(sum / (double)count);
 }
 
-/* 2^(floor(log2 a) - 2): the exponent field is the logarithm of a normal number. */
-static pare_grid_fault fit_power(float a, float *scale)
+/* What errors on a grid with levels cost: sum of own_j (w_j - value_j)^2. */
+static double levels_cost(const pare_grid *g, const float *w, const float *own, size_t count,
+                          float scale)
+{
+    double sum = 0;
+    for (size_t j = 0; j < count; j++) {
+        const uint8_t code = pare_grid_encode(g, 0, w[j], scale, 0);
+        const double d = (double)w[j] - (double)pare_grid_decode(g, 0, code, scale, 0);
+        sum += own ? (double)own[j] * d * d : d * d;
+    }
+    return sum;
+}
+
+/* 2^(floor(log2 a) - 2): the exponent field is the logarithm of a normal number. Weights above 6 of
+ * these are clipped; the next power clips none, and its steps are twice as wide. */
+static pare_grid_fault fit_power(const pare_grid *g, const float *w, const float *own, size_t count,
+                                 float a, float *scale)
 {
     const float p = pare_f32_from_bits(pare_f32_bits(a) & 0x7F800000u) * 0.25F;
     *scale = p > MXFP4_MIN ? p : MXFP4_MIN;
-    return p > 0x1p15F ? PARE_GRID_OVERFLOW : PARE_GRID_OK;
+    if (p > MXFP4_MAX)
+        return PARE_GRID_OVERFLOW;
+    if (g->clip != PARE_CLIP_NONE && a > 6 * *scale && *scale < MXFP4_MAX &&
+        levels_cost(g, w, own, count, 2 * *scale) < levels_cost(g, w, own, count, *scale))
+        *scale *= 2;
+    return PARE_GRID_OK;
 }
 
 /* Scale of a group with levels, `a` being its largest magnitude. */
-static pare_grid_fault fit_levels(const pare_grid *g, const float *w, size_t count, float a,
-                                  float *scale, uint8_t *zero)
+static pare_grid_fault fit_levels(const pare_grid *g, const float *w, const float *own,
+                                  size_t count, float a, float *scale, uint8_t *zero)
 {
     const pare_encoding_row *const row = &pare_encodings[g->encoding];
     const bool ternary = g->encoding == PARE_ENCODING_TERNARY;
     *zero = ternary;
     *scale = row->scales == PARE_SCALES_NONE ? 1 : 0;
     if (row->scales == PARE_SCALES_POWERS)
-        return fit_power(a, scale);
+        return fit_power(g, w, own, count, a, scale);
     if (a == 0 || row->scales == PARE_SCALES_NONE)
         return PARE_GRID_OK;
     return store_scale(g, ternary ? mean_magnitude(w, count, a) : a / row->most, scale);
@@ -295,8 +316,9 @@ pare_grid_fault pare_grid_fit_by(const pare_kernels *kernels, const pare_grid *g
         *zero = 0;
         return PARE_GRID_NOT_FINITE;
     }
+    const float *const own = g->clip == PARE_CLIP_WEIGHTED ? cost : NULL;
     if (!pare_encodings[g->encoding].uniform)
-        return fit_levels(g, w, count, hi > -lo ? hi : -lo, scale, zero);
+        return fit_levels(g, w, own, count, hi > -lo ? hi : -lo, scale, zero);
     if (!(lo < hi)) {
         *scale = 0;
         *zero = (uint8_t)(g->symmetric ? 1u << (g->bits - 1) : 0);
@@ -304,8 +326,7 @@ pare_grid_fault pare_grid_fit_by(const pare_kernels *kernels, const pare_grid *g
     }
     const pare_grid_fault fault = fit_whole(g, lo, hi, scale, zero);
     if (fault == PARE_GRID_OK && g->clip != PARE_CLIP_NONE)
-        fit_clip(kernels, g, w, g->clip == PARE_CLIP_WEIGHTED ? cost : NULL, count, lo, hi, scale,
-                 zero);
+        fit_clip(kernels, g, w, own, count, lo, hi, scale, zero);
     return fault;
 }
 

@@ -24,6 +24,8 @@
  *
  * MXFP4     E2M1(code) * 2^e, e = floor(log2 max |w|) - 2, half to even, at most +-6;
  *           a group of zeros has e = -24                   [OCP Microscaling 1.0, 6.3]
+ * clip mse, weighted: e or e + 1, which has the least sum of (w - value)^2, or of
+ * cost_j (w_j - value_j)^2 (first of equals). Only e clips, weights above 6 2^e.
  *
  * CODEBOOK  book[row][code], ascending in a row, nearest; scale 1
  *
@@ -106,8 +108,8 @@ size_t pare_grid_groups(const pare_grid *g, size_t k);
 PARE_CHECKED pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t k,
                                          pare_codes *out);
 
-/* PARE_EINVAL when bits, group (MXFP4: 32; Q4_K, Q6_K: 256, which divides k), clip (only UNIFORM)
- * or a missing book do not go with the encoding; PARE_ESHAPE when group is not a multiple of 32 or
+/* PARE_EINVAL when bits, group (MXFP4: 32; Q4_K, Q6_K: 256, which divides k), clip (only UNIFORM
+ * and MXFP4) or a missing book do not go with the encoding; PARE_ESHAPE when group is not a multiple of 32 or
  * `out` was not taken for this grid and [n, k]. */
 PARE_CHECKED pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k,
                                          const pare_codes *out);

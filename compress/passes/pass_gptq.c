@@ -42,7 +42,7 @@ static const pare_word corrections[] = {{"auto", CORRECT_AUTO},
 static const pare_param params[] = {
     PARE_QUANTIZE_TABLE,
     [PARE_QUANTIZE_CLIP] = {PARE_QUANTIZE_SWEEP_CLIP, .fallback = PARE_CLIP_WEIGHTED,
-        .by = "grid", .when = "uniform"},
+        .by = "grid", .when = "uniform, mxfp4"},
     [ACT_ORDER] = {.name = "act_order", .type = PARE_PARAM_BOOL, .fallback = 1,
         .help = "round columns with large inputs first, on grids that are fixed before the sweep"},
     [TRUE_SEQUENTIAL] = {.name = "true_sequential", .type = PARE_PARAM_BOOL, .fallback = 0,
@@ -152,10 +152,22 @@ static size_t extra_bytes(const double *value, size_t n, size_t k, size_t thread
                     : 0);
 }
 
+/* The grid of a step that has no super-blocks. */
+static pare_grid levels(const double *value)
+{
+    pare_grid g = pare_quantize_grid(value);
+    g.encoding = encoding(value);
+    if (!is_uniform(value) && g.encoding != PARE_ENCODING_MXFP4)
+        g.clip = PARE_CLIP_NONE;
+    return g;
+}
+
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     const double dn = (double)n, dk = (double)k;
-    const double tries = is_uniform(value) ? pare_quantize_tries(value) : 1;
+    const double tries = is_uniform(value)                      ? pare_quantize_tries(value)
+                         : levels(value).clip != PARE_CLIP_NONE ? 2
+                                                                : 1;
     const size_t books = has_books(encoding(value)) ? n * 128 + threads * (k + 1) * 128 : 0;
     const bool corrected = corrects(value) != PARE_CORRECT_NONE;
     const size_t correction =
@@ -243,16 +255,6 @@ static pare_activation activation(const double *value)
 {
     return is_uniform(value) ? pare_quantize_activation(value[ACTIVATIONS])
                              : pare_quantize_float(value);
-}
-
-/* The grid of a step that has no super-blocks. */
-static pare_grid levels(const double *value)
-{
-    pare_grid g = pare_quantize_grid(value);
-    g.encoding = encoding(value);
-    if (!is_uniform(value))
-        g.clip = PARE_CLIP_NONE;
-    return g;
 }
 
 /* Storage; the levels of a grid that is not uniform leave no choice in some parameters. */

@@ -1,23 +1,31 @@
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
 
+enum { CLIP };
+
 // clang-format off
 static const pare_param params[] = {
+    [CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_MSE,
+        .words = pare_quantize_clip, .help = "none: the power of two of the standard, which clips "
+                                             "weights above 6 of it; mse: it or the next, by squared errors"},
     {.name = NULL},
 };
 // clang-format on
 
 static pare_grid grid(const double *value)
 {
-    (void)value;
-    return (pare_grid){.bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, .f16_scales = true};
+    return (pare_grid){.bits = 4,
+                       .group = 32,
+                       .clip = (pare_clip)value[CLIP],
+                       .encoding = PARE_ENCODING_MXFP4,
+                       .f16_scales = true};
 }
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
-    (void)value;
     (void)threads;
-    return (pare_pass_cost){.rounds = 2.5 * (double)n * (double)k};
+    const double rounds = (pare_clip)value[CLIP] == PARE_CLIP_NONE ? 2.5 : 5;
+    return (pare_pass_cost){.rounds = rounds * (double)n * (double)k};
 }
 
 const pare_pass pare_pass_mxfp4 = {

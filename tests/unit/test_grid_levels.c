@@ -149,6 +149,50 @@ START_TEST(mxfp4_follows_the_rule_of_the_specification)
 }
 END_TEST
 
+/* Least squared error of a weight over all levels. */
+static double least(float w, float scale)
+{
+    static const float level[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+    double best = INFINITY;
+    for (size_t c = 0; c < 8; c++)
+        best = fmin(best, pow(fabs((double)w) - (double)(level[c] * scale), 2));
+    return best;
+}
+
+START_TEST(mxfp4_takes_the_power_whose_errors_cost_less)
+{
+    static const pare_clip clip[] = {PARE_CLIP_MSE, PARE_CLIP_WEIGHTED};
+    pare_kernels kernels;
+    pare_kernels_init(&kernels, 0);
+    pare_grid g = mxfp4;
+    g.clip = clip[_i];
+    size_t next = 0;
+    for (uint64_t i = 0; i < 500; i++) {
+        float w[32], cost[32], standard, s;
+        double sum = 0, sum_next = 0;
+        uint8_t z;
+        for (size_t j = 0; j < 32; j++) {
+            w[j] = draw(32 * i + j) * (1 + (float)(i % 16) / 16);
+            cost[j] = fabsf(draw(7777 + 32 * i + j)) * (j % 4 == 0 ? 30.0F : 0.5F);
+        }
+        ck_assert_int_eq(fit_grid(&mxfp4, w, 32, &standard, &z), PARE_GRID_OK);
+        ck_assert_int_eq(pare_grid_fit_by(&kernels, &g, w, cost, 32, &s, &z), PARE_GRID_OK);
+        for (size_t j = 0; j < 32; j++) {
+            const double by = g.clip == PARE_CLIP_WEIGHTED ? (double)cost[j] : 1;
+            sum += by * least(w[j], standard);
+            sum_next += by * least(w[j], 2 * standard);
+        }
+        ck_assert_float_eq(s, sum_next < sum ? 2 * standard : standard);
+        next += sum_next < sum;
+    }
+    ck_assert(next > 50 && next < 450);
+    float s;
+    uint8_t z;
+    ck_assert_int_eq(fit_grid(&g, (float[]){0x1.fp17F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, 0x1p15F); /* the last power of F16 */
+}
+END_TEST
+
 START_TEST(ternary_rounds_by_the_mean_magnitude)
 {
     const float w[] = {0.5F, -1.5F, 0.25F, 1.75F}; /* mean magnitude 1 */
@@ -311,6 +355,7 @@ int main(void)
     tcase_add_test(t, fp8_rounds_half_to_even_and_saturates);
     tcase_add_test(t, fp8_scale_puts_the_largest_weight_on_448);
     tcase_add_test(t, mxfp4_follows_the_rule_of_the_specification);
+    tcase_add_loop_test(t, mxfp4_takes_the_power_whose_errors_cost_less, 0, 2);
     tcase_add_test(t, ternary_rounds_by_the_mean_magnitude);
     tcase_add_test(t, codebook_takes_the_nearest_entry_of_the_row);
     tcase_add_test(t, rounding_a_group_equals_fit_encode_decode);
