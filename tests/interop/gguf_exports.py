@@ -30,10 +30,11 @@ STEPS = {
     "asym": "rtn: {bits: 4, group: 64, symmetric: false}",
     "int8": "rtn: {bits: 8, group: row}",
     "ternary": "ternary: {group: 256}",
+    "mxfp4": "mxfp4: {}",
 }
 LOSSLESS = {"int4": ["Q4_0", "Q8_0", "Q4_1"], "asym": ["Q8_0"], "int8": ["Q8_0"],
-            "ternary": ["TQ1_0", "TQ2_0", "Q4_0", "Q8_0", "Q6_K"]}
-OTHER = {"int4": ["Q6_K", "F16"], "asym": ["Q4_1", "Q4_0"],
+            "ternary": ["TQ1_0", "TQ2_0", "Q4_0", "Q8_0", "Q6_K"], "mxfp4": ["MXFP4"]}
+OTHER = {"int4": ["Q6_K", "F16", "MXFP4"], "mxfp4": [], "asym": ["Q4_1", "Q4_0"],
          "int8": ["Q4_K", "Q4_0", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q5_K"], "ternary": []}
 # Of six blocks: no eighth at the front, one block at the end.
 MIXES = {"Q4_K_M": ("Q4_K", {2: "Q6_K", 5: "Q6_K"}), "Q5_K_M": ("Q5_K", {2: "Q6_K", 5: "Q6_K"}),
