@@ -179,7 +179,10 @@ pare_status pare_block_loss_take(pare_block_loss *l, pare_arena *a, const pare_b
     l->chosen = PARE_NEW(a, size_t, l->batch);
     if (!l->chosen)
         return PARE_ENOMEM;
-    return pare_arena_init(l->cx, &l->room, pare_tape_block_bytes(l->cx, c, batch, false));
+    /* the tape takes caches of all kinds of blocks that the model has */
+    return pare_arena_init(
+        l->cx, &l->room,
+        pare_tape_block_bytes(l->cx, &l->data->forward->model->config, batch, false));
 }
 
 void pare_block_loss_release(pare_block_loss *l)

@@ -65,7 +65,8 @@ PARE_CHECKED pare_status pare_block_loss_check(pare_ctx *cx, double plain);
 PARE_CHECKED pare_status pare_block_loss_slopes(pare_block_loss *l, const size_t *window,
                                                 size_t count);
 
-/* Bytes that pare_block_loss_take takes, upper bound; SIZE_MAX: too many. */
+/* Bytes that pare_block_loss_take takes for any block of a model, upper bound; SIZE_MAX: too many.
+ */
 size_t pare_block_loss_bytes(const pare_ctx *cx, const pare_config *c, size_t batch, size_t window);
 
 #endif

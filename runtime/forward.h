@@ -65,8 +65,8 @@ typedef struct pare_tap {
      * them. Only with last < PARE_SITES. */
     pare_fill *fill;
     /* NULL, or changes the input of a site in place before it is shown: rounding of activations. A
-     * gradient passes it as if nothing had changed (straight-through). Not together with fill.
-     */
+     * gradient passes it as if nothing had changed (straight-through). Beta and decay of a
+     * recurrent state read what was there before. Not together with fill. */
     void (*change)(void *self, pare_site site, float *x, size_t rows, size_t k);
     /* NULL, or called with what an expert gives for the rows that the router sends it, y [rows,
      * hidden], row i for visit[i], before its weight. Experts come in ascending order. Only with

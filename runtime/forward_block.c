@@ -285,20 +285,25 @@ static pare_status attention(const block_call *p, pare_array normed, pare_array 
     return attend(p, qkv, gate, y);
 }
 
-/* The same with a recurrent state. */
-static pare_status recurrence(const block_call *p, pare_array normed, pare_array *spent,
-                              pare_array *y)
+/* Beta and decay of a recurrent state. Nobody rounds what they read, so they do it in front of what
+ * a tap changes. */
+static pare_status state_gates(const block_call *p, pare_array normed, pare_array *in)
 {
     const pare_recurrence *const r = &p->weights->recurrence;
-    const pare_linear *const more[] = {&r->beta, &r->decay};
-    const pare_recur call = {p->f, r, p->batch, p->kv};
-    pare_array in[PARE_RECUR_INPUTS];
-    PARE_TRY(take_wide(p, p->weights->linear[PARE_ROLE_Q].n, p->c->hidden, &in[0]));
-    PARE_TRY(take(p, p->weights->linear[PARE_ROLE_K].n, &in[1]));
+    const pare_linear *const w[] = {&r->beta, &r->decay};
     PARE_TRY(take(p, r->beta.n, &in[2]));
     PARE_TRY(take(p, r->decay.n, &in[3]));
+    return p->o->op->linears(p->o, w, 2, p->f->exact, normed, &in[2]);
+}
+
+/* As attention, with a recurrent state. */
+static pare_status recurrence(const block_call *p, pare_array normed, pare_array *in,
+                              pare_array *spent, pare_array *y)
+{
+    const pare_recur call = {p->f, &p->weights->recurrence, p->batch, p->kv};
+    PARE_TRY(take_wide(p, p->weights->linear[PARE_ROLE_Q].n, p->c->hidden, &in[0]));
+    PARE_TRY(take(p, p->weights->linear[PARE_ROLE_K].n, &in[1]));
     PARE_TRY(apply(p, PARE_ROLE_Q, 2, normed, in));
-    PARE_TRY(p->o->op->linears(p->o, more, 2, p->f->exact, normed, &in[2]));
     PARE_TRY(take(p, in[1].width, y));
     *spent = in[0];
     PARE_TRY(p->o->op->recur(p->o, &call, in, *y));
@@ -312,15 +317,17 @@ static pare_status attention_half(const block_call *p, pare_array *h, pare_array
     const size_t q_width = c->heads * c->head_dim;
     const bool shared = c->residual == PARE_RESIDUAL_SHARED;
     const bool recurs = p->weights->recurrence.beta.name;
-    pare_array normed = *aside, spent, attended, out;
+    pare_array normed = *aside, in[PARE_RECUR_INPUTS], spent, attended, out;
     if (!shared)
         PARE_TRY(take_wide(p, c->hidden, q_width, &normed));
     PARE_TRY(front_norm(p, p->weights->norm[0], p->weights->norm_bias[0], *h, normed));
+    if (recurs)
+        PARE_TRY(state_gates(p, normed, in));
     const pare_status s = see(p, PARE_SITE_ATTENTION, normed);
     PARE_TRY(s == PARE__STOPPED && p->tap->see_qkv && !recurs ? PARE_OK : s);
     if (c->residual == PARE_RESIDUAL_PARALLEL)
         PARE_TRY(front_norm(p, p->weights->norm[1], p->weights->norm_bias[1], *h, *aside));
-    PARE_TRY(recurs ? recurrence(p, normed, &spent, &attended)
+    PARE_TRY(recurs ? recurrence(p, normed, in, &spent, &attended)
                     : attention(p, normed, &spent, &attended));
     PARE_TRY(see(p, PARE_SITE_ATTENDED, attended));
     PARE_TRY(pare__reuse(p->o, spent, c->hidden, &out));

@@ -22,8 +22,7 @@ static pare_status make_targets(const pare_learned_block *s, size_t count, float
 {
     pare_kv kv;
     const pare_batch batch = {.sequences = count, .length = s->block->wave->window};
-    const pare_config *const c = &s->block->forward->model->config;
-    PARE_TRY(pare_kv_take(s->scratch, c, count, batch.length, &kv));
+    PARE_TRY(pare_kv_take(s->scratch, s->block->config, count, batch.length, &kv));
     return pare_block_forward(s->cx, s->scratch, s->block->forward, s->block->reference, batch, y,
                               &kv, NULL);
 }
@@ -61,7 +60,7 @@ static bool rounds(const pare_activation *a)
 
 static void look_ahead(const pare_pass_block *block, pare_block_data *data)
 {
-    const pare_arch *const arch = block->forward->model->config.arch;
+    const pare_arch *const arch = block->config->arch;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         const pare_site site = arch->linear[role].site; /* PARE_SITES: there is no such linear */
         const pare_pass_site *const s = site < PARE_SITES ? block->site[site] : NULL;
@@ -108,8 +107,9 @@ pare_pass_cost pare_learned_block_cost(const pare_ctx *cx, const pare_config *c,
                                        size_t samples, size_t window, size_t batch, double passes)
 {
     const pare_batch of = {.sequences = batch, .length = window};
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
     const size_t target = pare_block_forward_scratch(cx, c, of) +
-                          batch * window * 2 * c->kv_heads * c->head_dim * sizeof(float) +
+                          pare_kv_bytes(c, &floats, batch, window) +
                           targets_bytes(samples, window, c->hidden) + ARENA_ENDS;
     double weights = 0;
     for (unsigned role = 0; role < PARE_ROLES; role++) {

@@ -113,8 +113,9 @@ const pare_pass pare_pass_omniquant = {
     .caution =
         "scales between queries and keys, and shifts, which the paper learns as well, are "
         "not built: the inputs of products inside attention stay as they are. Linears behind "
-        "an MLP's activation without a gate, or behind a norm inside a block, learn ranges "
-        "only: nothing in front of them takes a scale",
+        "an MLP's activation without a gate, behind a norm inside a block, or of attention and "
+        "states in models with recurrent states, learn ranges only: nothing in front of them takes "
+        "a scale",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .cost = pare_learned_block_linear_cost,

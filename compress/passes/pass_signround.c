@@ -112,7 +112,8 @@ const pare_pass pare_pass_signround = {
         "rtn behind it stores\nthe codes that were learned. pare does less than the authors' "
         "program: symmetric grids\ncover both sides of a group, offsets move no weight that is 0, "
         "or the largest or smallest\nof its group, and it takes the last step, not the one whose "
-        "batch had the least loss.\n",
+        "batch had the least loss.\nBlocks may have attention or a recurrent state, but no mixture "
+        "of experts.\n",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_FLOATS,
     .params = params,
     .cost = pare_learned_block_linear_cost,

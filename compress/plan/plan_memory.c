@@ -36,10 +36,26 @@ uint64_t pare__plan_part_weights(const pare_config *c, size_t part)
     return weights;
 }
 
+/* Rows or columns of the widest matrix of a pass that learns on blocks; 0: there is none. */
+static size_t learned_widest(const pare_plan *plan)
+{
+    bool learns = false;
+    size_t most = 0;
+    for (size_t i = 0; i < plan->transforms; i++)
+        learns |= pare__plan_pass(plan, plan->transform[i].step)->transform->block != NULL;
+    for (size_t role = 0; learns && role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(&plan->model.config, 0, (pare_role)role, &n, &k);
+        most = larger(most, larger(n, k));
+    }
+    return most;
+}
+
 pare_job_left pare_plan_leaves(const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
-    size_t widest = larger(pare__plan_structure_widest(plan), plan->job->left.widest);
+    size_t widest = larger(larger(pare__plan_structure_widest(plan), learned_widest(plan)),
+                           plan->job->left.widest);
     for (unsigned s = 0; s < PARE_SITES; s++)
         widest = larger(
             widest,
@@ -48,7 +64,7 @@ pare_job_left pare_plan_leaves(const pare_plan *plan)
     return (pare_job_left){pare__plan_structure_outside(plan) + plan->job->left.bytes, widest};
 }
 
-/* Beside the allocator; products: statistics, and the check of a rotation. */
+/* Beside the allocator; products: statistics, learning on blocks, and the check of a rotation. */
 uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_job_left left = pare_plan_leaves(plan);

@@ -19,9 +19,9 @@ static const char *linear_name(const pare_plan *plan, size_t block, size_t role)
     return plan->model.block[block].linear[role].name;
 }
 
-static bool reads(const pare_plan *plan, size_t role, pare_site site)
+static bool reads(const pare_plan *plan, size_t block, size_t role, pare_site site)
 {
-    return plan->model.config.arch->linear[role].site == site;
+    return pare_block_arch(&plan->model.config, block)->linear[role].site == site;
 }
 
 /* The role whose rows make the input of a site, or PARE_ROLES. */
@@ -57,7 +57,7 @@ static pare_status check_order(pare_ctx *cx, const pare_plan *plan, size_t step,
         const bool moves = reorders(plan, step, site, role);
         if (moves && owner[role] >= 0)
             return refuse_quantized(cx, plan, step, name, (size_t)owner[role]);
-        if ((moves || reads(plan, role, site)) && pruner[role] >= 0)
+        if ((moves || reads(plan, block, role, site)) && pruner[role] >= 0)
             return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                     "%s: %s is already pruned by pass %zu (%s), and what orders "
                                     "channels must stand in front of it",
@@ -73,10 +73,10 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
 {
     const char *some = NULL;
     for (size_t role = 0; role < PARE_ROLES; role++)
-        if (reads(plan, role, site) && selected[role])
+        if (reads(plan, block, role, site) && selected[role])
             some = linear_name(plan, block, role);
     for (size_t role = 0; role < PARE_ROLES; role++) {
-        if (!reads(plan, role, site) || !linear_name(plan, block, role))
+        if (!reads(plan, block, role, site))
             continue;
         if (!selected[role])
             return pare_recipe_fail(
@@ -122,13 +122,11 @@ static pare_status refuse_nothing(pare_ctx *cx, const pare_plan *plan, size_t st
     char names[512] = "";
     size_t used = 0;
     for (size_t role = 0; role < PARE_ROLES; role++) {
-        const char *const name = plan->model.config.arch->linear[role].name;
-        bool works = false;
-        for (unsigned site = 0; site < PARE_SITES; site++)
-            works |= (sites & (1u << site)) && reads(plan, role, (pare_site)site);
+        const pare_linear_desc *const d = &plan->model.config.arch->linear[role];
+        const bool works = d->site < PARE_SITES && sites & (1u << d->site);
         if (works && used < sizeof names)
-            used +=
-                (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                                     d->name);
     }
     return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                             "%s: targets and skip leave no input to work on; with these parameters "
@@ -200,10 +198,6 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
         return pare__plan_refuse_family(cx, plan, pare__plan_step(plan, step),
                                         "does not learn on the blocks of",
                                         "its MLP is a mixture of experts");
-    if (pass->transform->block && plan->model.config.mixed)
-        return pare__plan_refuse_family(
-            cx, plan, pare__plan_step(plan, step), "does not learn on the blocks of",
-            "some of its blocks have a recurrent state in place of attention");
     PARE_TRY(check_family(cx, plan, step, sites));
     if (plan->model.config.experts)
         PARE_TRY(leave_experts(cx, plan, step, selected, &sites));
@@ -212,7 +206,7 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
             const size_t at = pare_plan_slot(plan, block, 0, 0);
             bool any = false;
             for (size_t role = 0; role < PARE_ROLES; role++)
-                any |= reads(plan, role, (pare_site)site) && selected[at + role];
+                any |= reads(plan, block, role, (pare_site)site) && selected[at + role];
             if (!any || !(sites & (1u << site)))
                 continue;
             PARE_TRY(check_site(cx, plan, step, block, (pare_site)site, selected + at, owner + at));
@@ -308,7 +302,7 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
     const pare_place place = pare__plan_step(plan, t->step)->place;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         const int64_t behind = owner[pare_plan_slot(plan, t->block, 0, role)];
-        if (!reads(plan, role, t->site))
+        if (!reads(plan, t->block, role, t->site))
             continue;
         if (folds_of(plan, t->step) & PARE_FOLDS_ORDER) {
             PARE_TRY(check_pattern(cx, plan, t, role));
@@ -460,7 +454,7 @@ static pare_status change_site(pare_arena *a, pare_plan *plan, const pare_plan_t
         if (reorders(plan, t->step, t->site, role))
             PARE_TRY(change_rows(a, plan, t->block, role));
     for (size_t role = 0; (folds & PARE_FOLDS_SHIFT) && role < PARE_ROLES; role++)
-        if (reads(plan, role, t->site))
+        if (reads(plan, t->block, role, t->site))
             PARE_TRY(change_bias(a, plan, t->block, role));
     return PARE_OK;
 }

@@ -258,7 +258,6 @@ kv_cache: {method: kvquant}'
         below $cache "$kv"
     done
     case $name in
-    qwen3_5 | qwen3_5_text) refuses "does not learn on the blocks of a model of type qwen3_5_text: some of" "$learned" ;;
     mixtral | *_moe | qwen3_next | gpt_oss | deepseek* | llama4*) refuses "does not learn on the blocks of a model of type .*: its MLP is a mixture" "$signs" ;;
     *)
         recipe "$learned"
@@ -266,12 +265,15 @@ kv_cache: {method: kvquant}'
         phi3_longrope) run compress recipe.yaml --restart ;;
         *) run compress recipe.yaml --restart --set passes.0.omniquant.epochs=6 ;; # enough for these
         esac
-        below $fair "omniquant and rtn int4"
+        case $name in
+        qwen3_5) below 0.17 "omniquant and rtn int4" ;; # rtn alone has 0.161; signround is what helps here
+        *) below $fair "omniquant and rtn int4" ;;
+        esac
         recipe "$signs"
         run compress recipe.yaml --restart
         below $fair "signround and rtn int4"
         case $name in
-        gpt2 | bitnet | olmo[23])
+        gpt2 | bitnet | olmo[23] | qwen3_5*)
             refuses "nothing in front of .* can take a scale or a shift" "$scaled"
             ;;
         esac

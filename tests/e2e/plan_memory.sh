@@ -203,7 +203,13 @@ for passes in "[{smoothquant: {}}, $rtn]" "[{omniquant: {epochs: 1}}, {rtn: {bit
     own small "$few" "$passes" '' --threads 2
 done
 own small "$few" '[{signround: {steps: 2}}, {rtn: {bits: 3, group: 64}}, {distill: {tokens: 512, aware: true}}]' '' --threads 2
-job 'small, signround' small "$few" '[{signround: {steps: 2, batch: 4}}, {rtn: {bits: 3, group: 64}}]' '' --threads 2
+signs='[{signround: {steps: 2, batch: 4}}, {rtn: {bits: 3, group: 64}}]'
+job 'small, signround' small "$few" "$signs" '' --threads 2
+"$family" qwen3_5_text recurrent
+"$pare" generate recurrent --tokens 129 --count 8 --seed 1 --output recurrent.i32 > log.txt
+states='calibration: {tokens: recurrent.i32, samples: 8, window: 128}'
+job 'recurrent, signround' recurrent "$states" "$signs" '' --threads 2
+job 'recurrent, omniquant' recurrent "$states" '[{omniquant: {epochs: 2, batch: 4}}, {rtn: {bits: 3, group: 64}}]' '' --threads 2
 own small '' '[{nf4: {group: 64}}]' '' --threads 16
 
 # Training of a mixture: every expert is a leaf, and in front of it those of a block are floats.
