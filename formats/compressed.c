@@ -209,18 +209,23 @@ static pare_status read_layout(const pare__quantized *q, const char *where, cons
     return pare__quantized_refuse(q, where, "format", what);
 }
 
-/* Rounding of inputs that our kernels do as well: to 8 bits, a scale per token or one for all,
- * where every row of the weights has one scale. */
+/* Rounding of inputs that our kernels do as well: to 8 bits, a scale per token or one for all of
+ * integers, where every row of the weights has one scale. */
 static void read_inputs(const pare_json *v, scheme *out)
 {
     const pare_json *const inputs = pare_json_get(v, "input_activations");
     const bool dynamic = pare_json_bool(pare_json_get(inputs, "dynamic"), false);
     out->rounds_inputs = !is_empty(inputs);
-    if (!out->rounds_inputs || out->is_float || out->group || !out->symmetric ||
+    if (!out->rounds_inputs || out->group || !out->symmetric ||
         pare_json_integer(pare_json_get(inputs, "num_bits"), 8) != 8 ||
-        says(inputs, "type", "float") || !pare_json_bool(pare_json_get(inputs, "symmetric"), true))
+        says(inputs, "type", "float") != out->is_float ||
+        !pare_json_bool(pare_json_get(inputs, "symmetric"), true))
         return;
-    if (dynamic && says(inputs, "strategy", "token"))
+    if (out->is_float && dynamic && says(inputs, "strategy", "token"))
+        out->activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT, .bits = 8};
+    else if (out->is_float)
+        return;
+    else if (dynamic && says(inputs, "strategy", "token"))
         out->activation = (pare_activation){.mode = PARE_ACTIVATION_TOKEN, .bits = 8};
     else if (!dynamic && says(inputs, "strategy", "tensor"))
         out->activation = (pare_activation){.mode = PARE_ACTIVATION_TENSOR, .bits = 8};

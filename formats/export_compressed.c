@@ -4,7 +4,7 @@
  *                    bits and ternary ones go into 4
  *   int-quantized    8-bit weights with a scale per row, 8-bit inputs with a scale per token or one
  *                    for all
- *   float-quantized  E4M3 with a scale per row, floats as inputs
+ *   float-quantized  E4M3 with a scale per row, inputs in floats or in E4M3 with a scale per token
  *   mxfp4-pack-quantized  E2M1, two in a byte, and exponents of 2 for 32 of them; floats as inputs
  */
 #include <stdio.h>
@@ -76,10 +76,10 @@ static pare_status check_integers(pare_ctx *cx, const pare_packed_linear *l)
 /* The experts of a block run as one matrix each of gate and up, and of down. */
 static pare_status check_expert(pare_ctx *cx, const pare_packed_linear *l)
 {
-    if (form_of(l) == FLOATS8)
+    if (form_of(l) == FLOATS8 && !l->activation.bits)
         return refuse(cx, l,
-                      "vLLM has no experts of E4M3 weights with floats as inputs; take rtn: "
-                      "{bits: 8, group: row}");
+                      "vLLM has no experts of E4M3 weights with floats as inputs; take fp8: "
+                      "{activations: fp8_token}, or rtn: {bits: 8, group: row}");
     if (!l->symmetric)
         return refuse(cx, l,
                       "vLLM runs experts in this format with symmetric codes only; awq takes zero "
@@ -123,7 +123,8 @@ static bool same_scheme(const pare_export_linear *a, const pare_export_linear *b
     const pare_packed_linear *const p = &a->packed, *const q = &b->packed;
     return form_of(p) == form_of(q) && width(p) == width(q) && p->group == q->group &&
            p->symmetric == q->symmetric &&
-           (form_of(p) != INTEGERS || p->activation.mode == q->activation.mode);
+           (form_of(p) != INTEGERS || p->activation.mode == q->activation.mode) &&
+           (form_of(p) != FLOATS8 || p->activation.bits == q->activation.bits);
 }
 
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
@@ -275,14 +276,15 @@ static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
 
 static void put_inputs(pare_json_writer *w, const pare_packed_linear *l)
 {
-    if (form_of(l) != INTEGERS) {
+    const bool floats = form_of(l) == FLOATS8 && l->activation.bits;
+    if (form_of(l) != INTEGERS && !floats) {
         pare_json_put_null(w, "input_activations");
         return;
     }
     const bool tensor = l->activation.mode == PARE_ACTIVATION_TENSOR;
     pare_json_open_object(w, "input_activations");
     pare_json_put_integer(w, "num_bits", 8);
-    pare_json_put_text(w, "type", "int");
+    pare_json_put_text(w, "type", floats ? "float" : "int");
     pare_json_put_bool(w, "symmetric", true);
     pare_json_put_text(w, "strategy", tensor ? "tensor" : "token");
     pare_json_put_null(w, "group_size");

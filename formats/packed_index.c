@@ -76,7 +76,7 @@ static bool activation_suits(const pare_activation *a)
     if (a->mode > PARE_ACTIVATION_FLOAT)
         return false;
     if (a->mode == PARE_ACTIVATION_FLOAT)
-        return a->bits == 0;
+        return a->bits == 0 || a->bits == ACTIVATION_BITS;
     return a->bits == 0 || a->bits == 4 || a->bits == ACTIVATION_BITS;
 }
 
@@ -138,7 +138,7 @@ static void put_activation(pare_json_writer *w, const pare_activation *a)
         return;
     pare_json_open_object(w, "activation");
     pare_json_put_text(w, "mode", pare_activation_name(a->mode));
-    if (a->mode != PARE_ACTIVATION_FLOAT)
+    if (a->mode != PARE_ACTIVATION_FLOAT || a->bits)
         pare_json_put_integer(w, "bits", by_default ? ACTIVATION_BITS : (int64_t)a->bits);
     pare_json_close(w);
 }
@@ -198,7 +198,7 @@ static void add(text_out *t, const char *fmt, ...)
 static void add_activation(text_out *t, const pare_activation *a)
 {
     if (a->mode == PARE_ACTIVATION_FLOAT)
-        add(t, ", x f32");
+        add(t, a->bits ? ", x fp8 per token" : ", x f32");
     else if (a->mode != PARE_ACTIVATION_GROUP || a->bits == 4)
         add(t, ", x int%u per %s", a->bits ? a->bits : ACTIVATION_BITS, modes[a->mode]);
 }
@@ -284,8 +284,8 @@ static void get_activation(reader *r, const pare_json *v)
     a->bits = (unsigned)(bits ? get(r, v, "bits", 4, 8, "bits of activations are not 4 or 8") : 0);
     if (!r->what && !pare_activation_parse(mode, &a->mode))
         r->what = "the mode of activations is not known";
-    if (!r->what && (a->mode == PARE_ACTIVATION_FLOAT ? a->bits != 0
-                                                      : a->bits != 4 && a->bits != ACTIVATION_BITS))
+    if (!r->what && a->bits != ACTIVATION_BITS &&
+        a->bits != (a->mode == PARE_ACTIVATION_FLOAT ? 0 : 4))
         r->what = "bits of activations are not 4 or 8";
     if (!r->what && pare_json_count(v) != 1 + (bits != NULL))
         r->what = "activation has a member that is not known";

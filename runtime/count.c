@@ -74,7 +74,8 @@ static pare_status count_kv_take(const pare_ops *o, const pare_config *c, const 
     return PARE_OK;
 }
 
-/* Planes of the finest activation group for inputs and for outliers, a panel for each worker. */
+/* Planes of the finest activation group for inputs and for outliers, inputs in floats, a panel for
+ * each worker. */
 static pare_status count_linears(const pare_ops *o, const pare_linear *const *w, size_t count,
                                  bool exact, pare_array x, const pare_array *y)
 {
@@ -98,6 +99,8 @@ static pare_status count_linears(const pare_ops *o, const pare_linear *const *w,
         reach(n, with(total, pare_threads(o->cx), room.tile_rows * room.k * sizeof(uint16_t)));
         return PARE_OK;
     }
+    if (n->inputs == PARE_INPUTS_ANY) /* rounded to 8-bit floats */
+        total = with(total, x.rows, k32 * sizeof(float));
     for (size_t i = 0; i < 2 * count && i < (size_t)n->inputs; i++) {
         total = with(total, x.rows, k32);
         total = with(total, x.rows, k32 / PARE_ATOM_K * 2 * sizeof(float));

@@ -392,9 +392,28 @@ static pare_status find_room(pare_cuda *c)
     return PARE_OK;
 }
 
+/* A linear whose inputs become 8-bit floats; NULL: there is none. */
+static const pare_linear *rounds_floats(const pare_model *m)
+{
+    const size_t parts = pare_block_parts(&m->config);
+    for (size_t i = 0; i < m->config.blocks * parts * PARE_ROLES; i++) {
+        const pare_linear *const w = pare_block_linear(
+            &m->block[i / PARE_ROLES / parts], i / PARE_ROLES % parts, (pare_role)(i % PARE_ROLES));
+        if (w->bits && w->activation.mode == PARE_ACTIVATION_FLOAT && w->activation.bits)
+            return w;
+    }
+    return NULL;
+}
+
 static pare_status open_model(pare_cuda *c)
 {
     const pare_config *const config = &c->f->model->config;
+    const pare_linear *const rounded = c->f->exact ? NULL : rounds_floats(c->f->model);
+    if (rounded)
+        return pare_fail(c->cx, PARE_ENOTSUP,
+                         "%s: %s rounds its inputs to 8-bit floats, for which there are no kernels "
+                         "here; take the CPU, or --exact, which leaves them as they are",
+                         c->d->name, rounded->name);
     if (config->mixed)
         return pare_fail(
             c->cx, PARE_ENOTSUP,

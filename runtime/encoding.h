@@ -33,12 +33,13 @@ typedef enum pare_activation_mode {
     PARE_ACTIVATION_GROUP,  /* a scale per token and group of at most 128 */
     PARE_ACTIVATION_TOKEN,  /* a scale per token */
     PARE_ACTIVATION_TENSOR, /* one scale for all tokens, fixed at calibration */
-    PARE_ACTIVATION_FLOAT   /* not at all: weights are decoded and multiplied in F32 */
+    PARE_ACTIVATION_FLOAT   /* not to integers: weights are decoded and multiplied in F32 */
 } pare_activation_mode;
 
 typedef struct pare_activation {
     pare_activation_mode mode;
-    unsigned bits; /* 8, 4 (codes -7 .. 7); 0 when FLOAT */
+    unsigned bits; /* 8, 4 (codes -7 .. 7); FLOAT: 0, or 8: x becomes E4M3(x / s) s with
+                      s = max |x| / 448 of a token */
     float scale;   /* TENSOR: value of one step */
 } pare_activation;
 

@@ -138,8 +138,8 @@ PARE_CHECKED pare_status pare_model_forward(pare_ctx *cx, pare_arena *scratch,
                                             pare_kv *kv, size_t kvs);
 
 /* Forms of its inputs that a linear, or the linears that read the same, make for themselves: none
- * when weights are dense, one when all packed linears quantize their inputs alike and keep no
- * outliers, else as many as there can be. */
+ * when weights are dense, one when all packed linears quantize their inputs alike to integers
+ * and keep no outliers, else as many as there can be. */
 typedef enum pare_inputs {
     PARE_INPUTS_NONE = 0,
     PARE_INPUTS_ALIKE = 1,

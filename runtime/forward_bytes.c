@@ -20,7 +20,9 @@ pare_inputs pare_model_inputs(const pare_model *m)
         if (!w->name || !w->bits)
             continue;
         first = first ? first : w;
-        if (w->outliers.count || w->activation.mode == PARE_ACTIVATION_TENSOR || !alike(first, w))
+        const pare_activation *const a = &w->activation;
+        const bool rounded = a->mode == PARE_ACTIVATION_FLOAT && a->bits;
+        if (w->outliers.count || rounded || a->mode == PARE_ACTIVATION_TENSOR || !alike(first, w))
             return PARE_INPUTS_ANY;
     }
     return first ? PARE_INPUTS_ALIKE : PARE_INPUTS_NONE;

@@ -126,10 +126,10 @@ static void fused_tile(const pare__work *w, const pare__job *j, size_t r0, size_
 {
     const size_t whole = (r1 - r0) / PARE_ATOM_N * PARE_ATOM_N, rest = r1 - r0 - whole;
     if (whole)
-        pare__linear_gemv(w->kernels, j->w, r0, whole, w->x, j->y + r0);
+        pare__linear_gemv(w->kernels, j->w, r0, whole, j->x, j->y + r0);
     if (rest) {
         float cut[PARE_ATOM_N];
-        pare__linear_gemv(w->kernels, j->w, r0 + whole, rest, w->x, cut);
+        pare__linear_gemv(w->kernels, j->w, r0 + whole, rest, j->x, cut);
         memcpy(j->y + r0 + whole, cut, rest * sizeof *cut);
     }
 }
@@ -142,7 +142,7 @@ static void decoded_tile(const pare__work *w, const pare__job *j, size_t r0, siz
     for (size_t r = r0; r < r1; r += step) {
         const size_t rows = r1 - r < step ? r1 - r : step;
         pare__linear_decode(w->kernels, j->w, r, rows, panel);
-        w->kernels->gemm_f32_f32(j->y + r, j->ldy, w->x, w->ldx, panel, ldw, w->m, rows, j->w->k);
+        w->kernels->gemm_f32_f32(j->y + r, j->ldy, j->x, j->ldx, panel, ldw, w->m, rows, j->w->k);
     }
 }
 
@@ -240,9 +240,9 @@ pare_status pare_linear_check(pare_ctx *cx, const pare_linear *w)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: no product of %s weights of %u bits pruned like this", w->name,
                          row->name, w->bits);
-    if (a->mode == PARE_ACTIVATION_FLOAT)
+    if (a->mode == PARE_ACTIVATION_FLOAT && (a->bits == 0 || a->bits == 8))
         return PARE_OK;
-    if (!row->integer)
+    if (a->mode != PARE_ACTIVATION_FLOAT && !row->integer)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: no integer product of %s weights; their activations stay float",
                          w->name, row->name);
@@ -285,7 +285,9 @@ static pare_status prepare(pare_ctx *cx, pare_arena *scratch, bool exact, pare__
     for (size_t i = 0; i < w->jobs; i++) {
         pare__job *const j = &w->job[i];
         PARE_TRY(pare_linear_check(cx, j->w));
-        j->decode = j->w->bits && (exact || j->w->activation.mode == PARE_ACTIVATION_FLOAT);
+        const bool stay = j->w->activation.mode == PARE_ACTIVATION_FLOAT;
+        j->decode = j->w->bits && (exact || stay);
+        j->rounds = j->w->bits && !exact && stay && j->w->activation.bits;
         j->tile_tokens = tile_tokens(w, j);
         j->token_tiles = (w->m + j->tile_tokens - 1) / j->tile_tokens;
         const size_t floats = buffer_floats(w, j);
@@ -309,7 +311,8 @@ pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratch, const pare
     pare__work w = {
         .kernels = &cx->kernels, .cpu = cx->cpu, .x = x, .ldx = ldx, .m = m, .jobs = count};
     for (size_t i = 0; i < count; i++)
-        w.job[i] = (pare__job){.w = product[i].w, .y = product[i].y, .ldy = product[i].ldy};
+        w.job[i] = (pare__job){
+            .w = product[i].w, .x = x, .ldx = ldx, .y = product[i].y, .ldy = product[i].ldy};
     const pare_mark mark = pare_arena_mark(scratch);
     const pare_status s = prepare(cx, scratch, exact, &w);
     if (s == PARE_OK) {

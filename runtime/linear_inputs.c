@@ -1,7 +1,9 @@
-/* Inputs of products, quantized per token, with the columns of outliers set to 0: they are
- * multiplied on their own. */
+/* Inputs of products: quantized per token, with the columns of outliers set to 0 (they are
+ * multiplied on their own), or rounded to 8-bit floats. */
+#include <math.h>
 #include <string.h>
 
+#include "kernels/half.h"
 #include "kernels/layout.h"
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
@@ -158,10 +160,65 @@ static pare_status quantize(const pare_ctx *cx, pare_arena *scratch, const pare_
     return PARE_OK;
 }
 
+/* Rows [m, k] on their way into 8-bit floats. */
+typedef struct rounding {
+    const float *x;
+    float *to;
+    size_t ldx, k;
+} rounding;
+
+/* E4M3 of |t| <= 448, half to even: three bits of fraction, below 2^-6 a step of 2^-9. */
+static float round_e4m3(float t)
+{
+    const uint32_t u = pare_f32_bits(t), size = u & 0x7FFFFFFFu;
+    const uint32_t rounded = (size + 0x7FFFFu + (size >> 20 & 1)) & 0xFFF00000u;
+    const float small = (pare_f32_from_bits(size) * 0x1p9F + 0x1p23F - 0x1p23F) * 0x1p-9F;
+    const uint32_t bits = size < 0x3C800000u ? pare_f32_bits(small) : rounded;
+    return pare_f32_from_bits(bits | (u & 0x80000000u));
+}
+
+static void round_tokens(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const rounding *const r = arg;
+    (void)worker;
+    for (size_t t = begin; t < end; t++) {
+        const float *const x = r->x + t * r->ldx;
+        float *const to = r->to + t * r->k;
+        float most = 0;
+        for (size_t j = 0; j < r->k; j++)
+            most = fabsf(x[j]) > most ? fabsf(x[j]) : most;
+        const float scale = most / 448;
+        for (size_t j = 0; j < r->k; j++)
+            to[j] = scale > 0 ? round_e4m3(x[j] / scale) * scale : x[j];
+    }
+}
+
+static pare_status round_inputs(const pare_ctx *cx, pare_arena *scratch, const pare__work *w,
+                                pare__job *j)
+{
+    for (const pare__job *other = w->job; other < j; other++)
+        if (other->rounds) {
+            j->x = other->x;
+            j->ldx = other->ldx;
+            return PARE_OK;
+        }
+    const size_t k = j->w->k;
+    float *const to = pare_arena_take_raw(scratch, w->m, k * sizeof *to);
+    if (!to)
+        return PARE_ENOMEM;
+    rounding call = {.x = w->x, .to = to, .ldx = w->ldx, .k = k};
+    pare_parallel(cx, w->m, pare__chunk(k), round_tokens, &call);
+    j->x = to;
+    j->ldx = k;
+    return PARE_OK;
+}
+
 pare_status pare__linear_inputs(pare_ctx *cx, pare_arena *scratch, pare__work *w)
 {
     for (size_t i = 0; i < w->jobs; i++)
-        if (w->job[i].w->bits && !w->job[i].decode)
+        if (w->job[i].rounds)
+            PARE_TRY(round_inputs(cx, scratch, w, &w->job[i]));
+        else if (w->job[i].w->bits && !w->job[i].decode)
             PARE_TRY(quantize(cx, scratch, w, &w->job[i]));
     return PARE_OK;
 }

@@ -27,9 +27,12 @@ typedef struct pare__planes {
 /* One product. */
 typedef struct pare__job {
     const pare_linear *w;
+    const float *x; /* of the work; where `rounds` is set, in 8-bit floats */
+    size_t ldx;
     float *y;
     size_t ldy;
     bool decode; /* W is decoded into panels and multiplied in F32 */
+    bool rounds; /* its inputs become 8-bit floats before */
     size_t tile_tokens, token_tiles;
     pare_x8 x8;         /* neither dense nor decoded: x without the outlier columns */
     pare_x8 outlier_x8; /* int8 outliers: x of their columns */
@@ -84,7 +87,8 @@ static inline bool pare__linear_tiled(const pare_linear *w)
     return w->sparsity == PARE_SPARSITY_2_4;
 }
 
-/* Quantizes the inputs of all jobs, as each of them asks; equal ones once. buffer is there. */
+/* Quantizes or rounds the inputs of all jobs, as each of them asks; equal ones once. buffer is
+ * there. */
 PARE_CHECKED pare_status pare__linear_inputs(pare_ctx *cx, pare_arena *scratch, pare__work *w);
 
 #endif

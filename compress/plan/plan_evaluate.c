@@ -43,7 +43,8 @@ static pare_inputs packed_inputs(const pare_plan *plan)
         const pare_activation *const a = &l->activation;
         first = first ? first : l;
         const pare_activation *const b = &first->activation;
-        if (l->outliers || a->mode == PARE_ACTIVATION_TENSOR || a->mode != b->mode ||
+        const bool rounded = a->mode == PARE_ACTIVATION_FLOAT && a->bits;
+        if (l->outliers || rounded || a->mode == PARE_ACTIVATION_TENSOR || a->mode != b->mode ||
             a->bits != b->bits || l->group != first->group || l->bits != first->bits ||
             l->sparsity != first->sparsity)
             return PARE_INPUTS_ANY;

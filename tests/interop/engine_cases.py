@@ -36,6 +36,7 @@ HEDGE = [
     ("int3-g64", "gptq: {bits: 3, group: 64}", [CT] + GPTQ[:1] + GPTQ_2[:1] + AWQ[:1] + gguf("q4_0")),
     ("int2-g32", "gptq: {bits: 2, group: 32}", [CT] + GPTQ[:1] + AWQ[:1]),
     ("fp8-row", "fp8: {group: row}", [CT]),
+    ("fp8-token", "fp8: {activations: fp8_token}", [CT]),
     ("w8a8", "smoothquant: {}, rtn: {bits: 8, group: row, activations: int8_token}",
      [CT] + gguf("q8_0")),
     ("w8a8-fixed", "rtn: {bits: 8, group: row, activations: int8_tensor}", [CT]),

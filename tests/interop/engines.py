@@ -158,7 +158,8 @@ def make_jobs(model, table, wanted):
         for form, group in itertools.groupby(exports, key=lambda e: e[0]):
             path, same = export(model, artifact, form)
             of = exact
-            if "int8_tensor" in passes and form == "compressed-tensors":
+            same_inputs = "int8_tensor" in passes or "fp8_token" in passes
+            if same_inputs and form == "compressed-tensors":
                 of = [model.logits(artifact, "packed")]
             if not same:
                 of = [model.logits(path, "exact") | {"name": "exact, the file"}]
@@ -166,7 +167,8 @@ def make_jobs(model, table, wanted):
                 jobs.append({"id": len(jobs), "model": model.name, "artifact": name, "export": form,
                              "engine": engine, "path": str(path), "tokens": str(model.tokens),
                              "window": model.window, "references": of,
-                             "inputs": "int8" if inputs else cases.ENGINES[engine][1]})
+                             "inputs": "fp8" if "fp8_token" in passes
+                             else "int8" if inputs else cases.ENGINES[engine][1]})
                 if (form, engine) in floats and rounded:
                     jobs[-1]["rounded"] = rounded
         print(f"{model.name} {name}: {len(exports)} exports", flush=True)
