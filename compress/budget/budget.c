@@ -53,7 +53,9 @@ static pare_status make_plan(pare_budget *b)
                              .model = b->job->model,
                              .tokenizer = b->job->tokenizer,
                              .output = b->base,
-                             .ram_limit = b->job->ram_limit};
+                             .ram_limit = b->job->ram_limit,
+                             .plan_only = b->job->plan_only,
+                             .unlimited = b->job->unlimited};
     PARE_TRY(pare__budget_base_recipe(b, false, &b->base_text));
     PARE_TRY(pare__budget_base_recipe(b, true, &b->plan_job.text));
     PARE_TRY(pare_plan_make(b->cx, b->a, &b->plan_job, &b->plan));
@@ -281,6 +283,15 @@ static pare_status check_budget(pare_budget *b)
                             "budget: %g bits per weight are too few for these linears: the least "
                             "is %.4f",
                             b->value[PARE_BUDGET_BITS], 8.0 * (double)least / weights(b));
+}
+
+pare_status pare__budget_check(pare_budget *b)
+{
+    PARE_TRY(check_recipe(b));
+    PARE_TRY(pare__budget_check_rest(b));
+    PARE_TRY(pare__budget_settings(b));
+    PARE_TRY(make_plan(b));
+    return by_speed(b) ? PARE_OK : check_budget(b);
 }
 
 static void set_all(const pare_budget *b, size_t setting, size_t *choice)

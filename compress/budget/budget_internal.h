@@ -73,7 +73,10 @@ PARE_CHECKED pare_status pare__budget_locked(pare_budget *b, const char *const *
 PARE_CHECKED pare_status pare__budget_run(pare_budget *b, pare_job_runner *runner, const char *text,
                                           pare_compress_result *out);
 
-/* The searches: of settings (budget.c), of widths (widths.c). */
+/* The searches: of settings (budget.c), of widths (widths.c). What they refuse of the recipe comes
+ * first, with a plan of the base where it is needed. */
+PARE_CHECKED pare_status pare__budget_check(pare_budget *b);
+PARE_CHECKED pare_status pare__widths_check(pare_budget *b);
 PARE_CHECKED pare_status pare__budget_search(pare_budget *b, pare_job_runner *runner,
                                              pare_compress_result *out);
 PARE_CHECKED pare_status pare__widths_search(pare_budget *b, pare_job_runner *runner,

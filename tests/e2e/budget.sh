@@ -40,6 +40,12 @@ says err 'tokens_per_s'
 recipe small 'budget: {bytes: 1000}'
 run 2 small
 says err 'budget: 1000 bytes are too few for these linears: the least is'
+for job in few two back small; do # a plan refuses the same
+    code=0
+    "$pare" plan $job.yaml > out 2> err || code=$?
+    [ $code = 2 ] || fail "plan of $job: exit code $code"
+    says err "$job.yaml:[0-9]*:[0-9]*: budget: "
+done
 
 # --- the whole search
 recipe whole 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
