@@ -58,7 +58,7 @@ static pare_status make_plan(pare_budget *b)
                              .unlimited = b->job->unlimited};
     PARE_TRY(pare__budget_base_recipe(b, false, &b->base_text));
     PARE_TRY(pare__budget_base_recipe(b, true, &b->plan_job.text));
-    PARE_TRY(pare_plan_make(b->cx, b->a, &b->plan_job, &b->plan));
+    PARE_TRY(pare__budget_plan(b, b->a, &b->plan_job, &b->plan));
     b->linears = b->plan.linears;
     b->blocks = b->plan.model.config.blocks;
     b->linear = b->plan.settled.linear;
@@ -355,7 +355,7 @@ static pare_status file_bytes(pare_budget *b, const char *text, uint64_t *bytes)
     job.text = text;
     job.sets = NULL;
     job.set_count = 0;
-    const pare_status s = pare_plan_make(b->cx, b->a, &job, &plan);
+    const pare_status s = pare__budget_plan(b, b->a, &job, &plan);
     *bytes = s == PARE_OK ? plan.settled.packed_bytes : 0;
     pare_plan_close(&plan);
     return s;

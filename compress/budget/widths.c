@@ -232,7 +232,7 @@ static pare_status search(pare_budget *b, pare_job_runner *runner, pare_compress
     const char *text;
     pare_widths w;
     b->plan_job = *b->job;
-    PARE_TRY(pare_plan_make(b->cx, b->a, &b->plan_job, &b->plan));
+    PARE_TRY(pare__budget_plan(b, b->a, &b->plan_job, &b->plan));
     PARE_TRY(check_model(b));
     PARE_TRY(pare__budget_data(b));
     PARE_TRY(begin(b, &w));

@@ -49,8 +49,9 @@ done
 
 # --- the whole search
 recipe whole 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
-"$pare" plan whole.yaml > out
+"$pare" plan whole.yaml > out 2> err
 says out 'shows the base of the search'
+[ "$(grep -c 'are left out' err)" = 1 ] || fail "warned more than once: $(cat err)"
 run 0 whole --threads 2
 says err 'budget: 3.[12][0-9]* bits per weight; on windows held out the variants have KL 0'
 awk -v b="$(bits)" 'BEGIN { exit !(b > 3.15 && b <= 3.2001) }' || fail "$(bits) bits for 3.2"
