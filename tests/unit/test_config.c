@@ -77,6 +77,8 @@ static const char *const messages[] = {
     "per_layer_config is not supported: blocks would have other settings than those of the whole",
     "final_logit_softcapping is not a number above 0",
     "partial_rotary_factor is not a number above 0",
+    "partial_rotary_factor is null, which transformers reads as 1, and not as the usual 0.5 of "
+    "models of type glm4",
     "bos_token_id is not a token id",
     "eos_token_id is not a token id",
     "eos_token_id has 9 entries, at most 8 are accepted",

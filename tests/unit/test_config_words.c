@@ -57,6 +57,21 @@ START_TEST(gelu_is_exact_but_in_gemma)
 }
 END_TEST
 
+/* To transformers a switch of null is off. */
+START_TEST(null_is_no_word_for_a_default_of_true)
+{
+    static const char is_null[] = ", \"tie_word_embeddings\": null}";
+    char text[1024];
+    pare_ctx cx;
+    (void)snprintf(text, sizeof text, "%s%s", SIZES, is_null);
+    parse_ok(text);
+    ck_assert(!config.tied);
+    (void)snprintf(text, sizeof text, "%s%s", SIZES_OF("gemma"), is_null);
+    ck_assert_int_eq(parse(&cx, text), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "tie_word_embeddings is not true or false"));
+}
+END_TEST
+
 /* transformers scales as if it were not there. */
 START_TEST(an_empty_scaling_is_none)
 {
@@ -148,6 +163,7 @@ int main(void)
     TCase *const t = tcase_create("words");
     tcase_add_test(t, words_of_another_family_say_nothing);
     tcase_add_test(t, gelu_is_exact_but_in_gemma);
+    tcase_add_test(t, null_is_no_word_for_a_default_of_true);
     tcase_add_test(t, an_empty_scaling_is_none);
     tcase_add_loop_test(t, scaling_that_can_hardly_be_meant_is_told, 0,
                         sizeof odd_scaling / sizeof *odd_scaling);
