@@ -360,7 +360,7 @@ static void count_transforms(pare__estimate *e)
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
             pare_block_shape(c, p->transform[i].block, 0, (pare_role)role, &n, &k);
-            if (c->arch->linear[role].site != p->transform[i].site)
+            if (!(p->transform[i].roles & 1u << role))
                 continue;
             const pare_pass_cost cost = cost_of(e, p->transform[i].step, n, k);
             add_cost(e, &cost, true);
