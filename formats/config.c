@@ -389,6 +389,11 @@ static pare_status refuse_options(const pare__config_file *f, const pare_config 
                          "%s: is_causal: false is not supported: a token would see those behind "
                          "it, too",
                          f->name);
+    if (pare_json_count(pare_json_get(f->json, "per_layer_config")) > 0)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: per_layer_config is not supported: blocks would have other settings "
+                         "than those of the whole model",
+                         f->name);
     PARE_TRY(pare__config_flag(f, "attention_bias", false, &is));
     return pare__config_flag(f, "mlp_bias", false, &is);
 }

@@ -1,4 +1,4 @@
-/* Single values of config.json; null counts as absent. */
+/* Single values of config.json; null counts as absent where nothing else is said. */
 #include <math.h>
 
 #include "formats/config_internal.h"
@@ -41,7 +41,9 @@ pare_status pare__config_positive(const pare__config_file *f, const pare_json *o
 pare_status pare__config_flag(const pare__config_file *f, const char *key, bool fallback, bool *out)
 {
     const pare_json *const v = pare_json_get(f->json, key);
-    if (!pare__config_absent(v) && pare_json_type_of(v) != PARE_JSON_BOOL)
+    const pare_json_type type = pare_json_type_of(v);
+    /* null is false to transformers, so that it is no word for a default of true */
+    if (type != PARE_JSON_ABSENT && type != PARE_JSON_BOOL && (type != PARE_JSON_NULL || fallback))
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not true or false", f->name, key);
     *out = pare_json_bool(v, fallback);
     return PARE_OK;

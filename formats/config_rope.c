@@ -96,7 +96,10 @@ static bool has_older_words(const pare_config *c)
  * rope_parameters. */
 static pare_status read_rotary(const pare__config_file *f, const pare_config *c, size_t *rotary)
 {
-    double share = c->arch->rotary_share;
+    const double usual = c->arch->rotary_share;
+    const bool null =
+        pare_json_type_of(pare_json_get(f->json, "partial_rotary_factor")) == PARE_JSON_NULL;
+    double share = null && usual < 1 && !has_older_words(c) ? 0 : usual;
     PARE_TRY(pare__config_positive(f, f->json, "partial_rotary_factor", &share));
     if (has_older_words(c))
         PARE_TRY(pare__config_positive(f, f->json, "rotary_pct", &share));
@@ -104,6 +107,11 @@ static pare_status read_rotary(const pare__config_file *f, const pare_config *c,
                                    "partial_rotary_factor", &share));
     PARE_TRY(pare__config_positive(f, pare_json_get(f->json, "rope_parameters"),
                                    "partial_rotary_factor", &share));
+    if (share == 0)
+        return pare_fail(f->cx, PARE_EFORMAT,
+                         "%s: partial_rotary_factor is null, which transformers reads as 1, and "
+                         "not as the usual %g of models of type %s: give the number",
+                         f->name, usual, c->arch->model_type);
     if (!c->arch->turns_part) /* transformers turns all of these, whatever is said */
         PARE_TRY(pare__config_all_turn(f, c, share));
     const double channels = share * (double)c->head_dim;

@@ -193,6 +193,14 @@ pare_status pare__config_scaling(const pare__config_file *f, const char *key, co
 void pare__config_scaling_warn(const pare__config_file *f, const pare_config *c)
 {
     const pare_rope *const r = &c->rope;
+    const pare_json *const older = pare_json_get(f->json, "rope_scaling");
+    const char *const type = pare_json_text(pare_json_get(older, "type"), NULL);
+    if (c->arch->rope_theta_local > 0 && type && strcmp(type, "default") != 0 &&
+        pare__config_absent(pare_json_get(older, "rope_type")))
+        pare_warn(f->cx,
+                  "%s: rope_scaling: pare reads type as rope_type; transformers 5 does not look at "
+                  "it in models of type %s, and does not scale their positions: name it rope_type",
+                  f->name, c->arch->model_type);
     if (r->kind == PARE_ROPE_LINEAR && r->stretch > 0 && r->stretch < 1)
         pare_warn(f->cx,
                   "%s: linear scaling by a factor of %g moves positions apart, where 1 or more "

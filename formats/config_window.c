@@ -18,7 +18,13 @@ static pare_status read_layer_types(const pare__config_file *f, const char *widt
                          c->blocks, pare_plural(c->blocks), c->arch->words->blocks);
     for (size_t i = 0; i < c->blocks; i++) {
         const char *const type = pare_json_text(pare_json_at(list, i), NULL);
-        if (type && strcmp(type, "full_attention") == 0)
+        const bool all = type && strcmp(type, "full_attention") == 0;
+        if (all && c->arch->window == PARE_WINDOW_ALWAYS && c->window)
+            return pare_fail(f->cx, PARE_EFORMAT,
+                             "%s: layer_types: item %zu is full_attention, and in models of type "
+                             "%s %s is of all blocks: make it null, or leave out layer_types",
+                             f->name, i, c->arch->model_type, width);
+        if (all)
             pare_blocks_add(c->wide, i);
         else if (!type || strcmp(type, local) != 0)
             return pare_fail(f->cx, PARE_ENOTSUP,
@@ -29,6 +35,21 @@ static pare_status read_layer_types(const pare__config_file *f, const char *widt
             return pare_fail(f->cx, PARE_EFORMAT,
                              "%s: layer_types: item %zu is %s, and there is no %s", f->name, i,
                              local, width);
+    }
+    return PARE_OK;
+}
+
+/* A family without windows: layer_types may say so. A list of another length is told of. */
+static pare_status check_full(const pare__config_file *f, const pare_json *list,
+                              const pare_config *c)
+{
+    for (size_t i = 0; i < c->blocks && pare_json_count(list) == c->blocks; i++) {
+        const char *const type = pare_json_text(pare_json_at(list, i), NULL);
+        if (!type || strcmp(type, "full_attention") != 0)
+            return pare_fail(f->cx, PARE_ENOTSUP,
+                             "%s: layer_types: item %zu is not supported in models of type %s "
+                             "(full_attention is)",
+                             f->name, i, c->arch->model_type);
     }
     return PARE_OK;
 }
@@ -56,7 +77,7 @@ pare_status pare__config_window(const pare__config_file *f, pare_config *c)
     bool on = rule != PARE_WINDOW_SWITCHED;
     size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0, period = 6;
     if (rule == PARE_WINDOW_NONE)
-        return PARE_OK;
+        return c->arch->recurrent ? PARE_OK : check_full(f, types, c);
     if (rule == PARE_WINDOW_SWITCHED)
         PARE_TRY(pare__config_flag(f, "use_sliding_window", false, &on));
     if (given && on)

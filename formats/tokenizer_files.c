@@ -4,7 +4,8 @@
  * The second and third name only a part of the special tokens; the others stand in files beside
  * them, by content and as a rule by id: tokenizer_config.json (added_tokens_decoder),
  * added_tokens.json, special_tokens_map.json; they are found in the text as it was written. A
- * tokenizer.json holds them all, and those files are read for the ids of BOS and EOS only. */
+ * tokenizer.json should hold them all; tokenizer_config.json may add some and say otherwise how
+ * they are found, as in transformers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ typedef struct folder {
     pare_json *config, *map, *added, *vocab, *model;
     pare_tok_added *more;
     size_t count, capacity;
+    bool json; /* there is a tokenizer.json */
 } folder;
 
 /* The path, NULL when there is no such file. */
@@ -120,6 +122,8 @@ static pare_status add_decoder(folder *f)
         token.single_word = pare_json_bool(pare_json_get(v, "single_word"), false);
         token.lstrip = pare_json_bool(pare_json_get(v, "lstrip"), false);
         token.rstrip = pare_json_bool(pare_json_get(v, "rstrip"), false);
+        token.normalized =
+            f->json && pare_json_bool(pare_json_get(v, "normalized"), !token.special);
         PARE_TRY(add(f, text, len, token));
     }
     return PARE_OK;
@@ -344,8 +348,7 @@ static pare_status open_file(folder *f, const char *path, bool is_model, pare_to
 {
     char *text;
     pare_tok_source from = {.name = path, .is_model = is_model};
-    if (is_model)
-        PARE_TRY(gather(f));
+    PARE_TRY(gather(f));
     PARE_TRY(pare_file_read(f->cx, f->a, path, FILE_CAP, &text, &from.len));
     from.text = text;
     from.more = f->more;
@@ -366,6 +369,7 @@ static pare_status open_any(folder *f, pare_tokenizer **out)
                          "merges.txt expected",
                          f->path);
     PARE_TRY(read_json(f, "tokenizer_config.json", CONFIG_CAP, &f->config_path, &f->config));
+    f->json = json;
     if (!json) {
         PARE_TRY(read_json(f, "special_tokens_map.json", CONFIG_CAP, &f->map_path, &f->map));
         PARE_TRY(read_json(f, "added_tokens.json", CONFIG_CAP, &f->added_path, &f->added));

@@ -195,7 +195,8 @@ PARE_CHECKED pare_status pare__text_compose(pare_arena *a, const pare_tok_step *
  * file. */
 PARE_CHECKED pare_status pare__parse_model(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc);
 /* added_tokens, and `more` [count] tokens behind them: id -1 takes the id of the vocabulary, and is
- * left out when that has none; so are repeated ones. */
+ * left out when that has none; so are repeated ones. One of added_tokens that `more` has with an
+ * id is found as that says. */
 PARE_CHECKED pare_status pare__parse_added(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc,
                                            const pare_tok_added *more, size_t count);
 PARE_CHECKED pare_status pare__parse_stages(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc);

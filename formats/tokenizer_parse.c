@@ -297,12 +297,22 @@ static pare_status parse_added_token(pare_ctx *cx, pare_tokenizer *t, const pare
     return PARE_OK;
 }
 
-/* A token from another place than added_tokens: those there win. */
-static pare_status add_more(pare_ctx *cx, pare_tokenizer *t, const pare_tok_added *token)
+/* A token from another place than added_tokens, whose first `here` are from there: it keeps the id
+ * there, and is found as the other place says where that has an id of its own. */
+static pare_status add_more(pare_ctx *cx, pare_tokenizer *t, const pare_tok_added *token,
+                            size_t here)
 {
     const pare_tok_slice text = token->content;
-    pare_tok_added *const place = &t->added[t->added_count];
-    if (text.len == 0 || pare__vocab_by_text(&t->added_vocab, text.at, text.len))
+    const pare_tok_entry *const known = pare__vocab_by_text(&t->added_vocab, text.at, text.len);
+    const size_t at = known ? (size_t)(known - t->added_vocab.entries) : t->added_count;
+    pare_tok_added *const place = &t->added[at];
+    if (at < here && token->id >= 0) {
+        const pare_tok_added was = *place;
+        *place = *token;
+        place->content = was.content;
+        place->id = was.id;
+    }
+    if (text.len == 0 || known)
         return PARE_OK;
     *place = *token;
     if (place->id < 0)
@@ -350,7 +360,7 @@ pare_status pare__parse_added(pare_ctx *cx, pare_tokenizer *t, const pare_json *
         t->added_count++;
     }
     for (size_t i = 0; i < count; i++)
-        PARE_TRY(add_more(cx, t, &more[i]));
+        PARE_TRY(add_more(cx, t, &more[i], here));
     PARE_TRY(compile_word(cx, t));
     return pare__tries_build(cx, t);
 }

@@ -198,6 +198,18 @@ pare_status pare__common_keys(const pare__walk *w, const pare_yaml *root)
     return PARE_OK;
 }
 
+static pare_status refuse_passes(const pare__walk *w, const pare_yaml *root)
+{
+    for (const pare_yaml *e = root->first; e; e = e->next)
+        for (size_t i = 0; i < w->pass_count; i++)
+            if (strcmp(e->key->text, w->passes[i].name) == 0)
+                return pare_recipe_fail(w->cx, e->key->place,
+                                        "\"%s\" is a pass and stands in the list \"passes\"; --set "
+                                        "changes it there: passes.0.%s.KEY=VALUE",
+                                        e->key->text, e->key->text);
+    return PARE_OK;
+}
+
 static pare_status read_top(const pare__walk *w, const pare_yaml *root)
 {
     const char *top_words[TOP_WORDS];
@@ -212,6 +224,7 @@ static pare_status read_top(const pare__walk *w, const pare_yaml *root)
     if (matrix)
         return pare_recipe_fail(w->cx, matrix->place,
                                 "a file with \"matrix\" is one of \"pare batch\"");
+    PARE_TRY(refuse_passes(w, root));
     PARE_TRY(pare__keys(w, root, "the recipe", top_words, TOP_WORDS));
     for (const pare_yaml *e = root->first; e; e = e->next)
         for (size_t i = 0; i < TOP_WORDS; i++)

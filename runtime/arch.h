@@ -120,8 +120,9 @@ typedef struct pare_demand {
 
 /* Which blocks have the window of config.json unless its layer_types say it. */
 typedef enum pare_window_rule {
-    PARE_WINDOW_NONE,     /* the family has no windows: refused */
+    PARE_WINDOW_NONE,     /* none: the family has no windows */
     PARE_WINDOW_ALL,      /* all */
+    PARE_WINDOW_ALWAYS,   /* all; layer_types that say otherwise are refused */
     PARE_WINDOW_SWITCHED, /* with use_sliding_window those from max_window_layers on */
     PARE_WINDOW_EVEN,     /* blocks 0, 2, 4 ... */
     PARE_WINDOW_FOURTH,   /* all but every fourth, which must have a width */

@@ -88,7 +88,7 @@ const pare_arch pare__arch_phi3 = {
     .rope_theta = 10000,
     .rotary_share = 1,
     .turns_part = true,
-    .window = PARE_WINDOW_ALL,
+    .window = PARE_WINDOW_ALWAYS,
 };
 
 const pare_arch pare__arch_bitnet = {

@@ -32,7 +32,7 @@ const pare_arch pare__arch_mixtral = {
     .words = &pare__mixture_words,
     .rope_theta = 1000000,
     .rotary_share = 1,
-    .window = PARE_WINDOW_ALL,
+    .window = PARE_WINDOW_ALWAYS,
 };
 
 /* Experts beside a shared one. */

@@ -10,8 +10,8 @@ typedef enum pare_diff_kind {
     PARE_DIFF_ONLY_A, /* the other has no such tensor */
     PARE_DIFF_ONLY_B,
     PARE_DIFF_SHAPE,    /* another shape: values are not compared */
-    PARE_DIFF_ENCODING, /* stored in another way */
-    PARE_DIFF_VALUES,   /* stored in the same way, other bytes */
+    PARE_DIFF_ENCODING, /* stored in another way, by other codes of the same values at least */
+    PARE_DIFF_VALUES,   /* stored in the same way, other values */
     PARE_DIFF_KINDS
 } pare_diff_kind;
 const char *pare_diff_kind_word(pare_diff_kind k); /* "same", "only_a" .. */

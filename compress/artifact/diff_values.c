@@ -73,9 +73,10 @@ static pare_status view(pare_ctx *cx, pare_arena *scratch, stored *s)
     return pare_packed_view(cx, scratch, &s->l, plane, &s->linear);
 }
 
-static bool same_planes(const stored *a, const stored *b)
+/* Of `first` and all behind it. */
+static bool same_planes(const stored *a, const stored *b, pare_plane first)
 {
-    for (pare_plane p = 0; p < PARE_PLANES; p++) {
+    for (pare_plane p = first; p < PARE_PLANES; p++) {
         const pare_tensor *const x = a->plane[p], *const y = b->plane[p];
         if (!x != !y || (x && (x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes) != 0)))
             return false;
@@ -87,7 +88,7 @@ static bool same_planes(const stored *a, const stored *b)
 static bool same_bytes(const stored *a, const stored *b)
 {
     if (a->packed || b->packed)
-        return a->packed && b->packed && same_planes(a, b);
+        return a->packed && b->packed && same_planes(a, b, 0);
     return a->tensor->dtype == b->tensor->dtype && a->tensor->bytes == b->tensor->bytes &&
            memcmp(a->tensor->data, b->tensor->data, a->tensor->bytes) == 0;
 }
@@ -192,6 +193,9 @@ static pare_status compare(pare_ctx *cx, pare_arena *scratch, stored *a, stored 
     PARE_TRY(compare_weights(cx, scratch, a, b, row->a->weights, &s));
     row->weights = s.weights ? (double)s.differing / (double)s.weights : 0;
     row->error = s.first > 0 ? s.difference / s.first : (double)NAN;
+    /* the same values by other codes, or zeros of another sign */
+    if (s.differing == 0 && same_planes(a, b, PARE_PLANE_INPUT_SCALE))
+        row->kind = PARE_DIFF_ENCODING;
     return PARE_OK;
 }
 

@@ -144,7 +144,9 @@ static pare_status plan_attempt(const pare_jobs *b, const pare_job *job, attempt
 {
     pare_plan plan = {0};
     *out = (attempt){.known_once = NULL};
-    pare_status s = pare_plan_make(b->cx, b->a, job, &plan);
+    pare_status s = pare_budget_check(b->cx, b->a, job);
+    if (s == PARE_OK)
+        s = pare_plan_make(b->cx, b->a, job, &plan);
     if (s == PARE_OK)
         s = take_figures(b, &plan, out);
     if (s == PARE_OK && !writes_nothing(out))

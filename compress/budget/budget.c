@@ -53,10 +53,12 @@ static pare_status make_plan(pare_budget *b)
                              .model = b->job->model,
                              .tokenizer = b->job->tokenizer,
                              .output = b->base,
-                             .ram_limit = b->job->ram_limit};
+                             .ram_limit = b->job->ram_limit,
+                             .plan_only = b->job->plan_only,
+                             .unlimited = b->job->unlimited};
     PARE_TRY(pare__budget_base_recipe(b, false, &b->base_text));
     PARE_TRY(pare__budget_base_recipe(b, true, &b->plan_job.text));
-    PARE_TRY(pare_plan_make(b->cx, b->a, &b->plan_job, &b->plan));
+    PARE_TRY(pare__budget_plan(b, b->a, &b->plan_job, &b->plan));
     b->linears = b->plan.linears;
     b->blocks = b->plan.model.config.blocks;
     b->linear = b->plan.settled.linear;
@@ -283,6 +285,15 @@ static pare_status check_budget(pare_budget *b)
                             b->value[PARE_BUDGET_BITS], 8.0 * (double)least / weights(b));
 }
 
+pare_status pare__budget_check(pare_budget *b)
+{
+    PARE_TRY(check_recipe(b));
+    PARE_TRY(pare__budget_check_rest(b));
+    PARE_TRY(pare__budget_settings(b));
+    PARE_TRY(make_plan(b));
+    return by_speed(b) ? PARE_OK : check_budget(b);
+}
+
 static void set_all(const pare_budget *b, size_t setting, size_t *choice)
 {
     for (size_t i = 0; i < b->linears; i++)
@@ -344,7 +355,7 @@ static pare_status file_bytes(pare_budget *b, const char *text, uint64_t *bytes)
     job.text = text;
     job.sets = NULL;
     job.set_count = 0;
-    const pare_status s = pare_plan_make(b->cx, b->a, &job, &plan);
+    const pare_status s = pare__budget_plan(b, b->a, &job, &plan);
     *bytes = s == PARE_OK ? plan.settled.packed_bytes : 0;
     pare_plan_close(&plan);
     return s;

@@ -34,6 +34,10 @@ bool pare_budget_is_step(const pare_step *step);
 PARE_CHECKED pare_status pare_budget_asked(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                            bool *asked);
 
+/* What the search would refuse of a recipe before it makes anything: PARE_EUSAGE with its place,
+ * and the statuses of pare_plan_make. A job without such a step passes. */
+PARE_CHECKED pare_status pare_budget_check(pare_ctx *cx, pare_arena *a, const pare_job *job);
+
 /* The search, and the job of what it chose. PARE_EUSAGE with the place in the recipe, also for a
  * budget below the least possible, which is named; PARE_EEXISTS for variants of another job, with
  * out->other where --restart makes them anew; and the statuses of `runner`. */

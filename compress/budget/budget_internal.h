@@ -64,6 +64,9 @@ PARE_CHECKED pare_status pare__budget_read(pare_ctx *cx, pare_arena *a, const pa
                                            const pare_pass_words **words, pare_recipe *out);
 const pare_step *pare__budget_step(const pare_recipe *r); /* or NULL */
 bool pare__budget_chooses_widths(const pare_step *step);
+/* pare_plan_make without its warnings: a job, or the plan that is printed, has them, too. */
+PARE_CHECKED pare_status pare__budget_plan(const pare_budget *b, pare_arena *a, const pare_job *job,
+                                           pare_plan *plan);
 PARE_CHECKED pare_status pare__budget_check_rest(pare_budget *b);
 PARE_CHECKED pare_status pare__budget_paths(pare_budget *b, const char *first);
 PARE_CHECKED pare_status pare__budget_data(pare_budget *b);
@@ -73,7 +76,10 @@ PARE_CHECKED pare_status pare__budget_locked(pare_budget *b, const char *const *
 PARE_CHECKED pare_status pare__budget_run(pare_budget *b, pare_job_runner *runner, const char *text,
                                           pare_compress_result *out);
 
-/* The searches: of settings (budget.c), of widths (widths.c). */
+/* The searches: of settings (budget.c), of widths (widths.c). What they refuse of the recipe comes
+ * first, with a plan of the base where it is needed. */
+PARE_CHECKED pare_status pare__budget_check(pare_budget *b);
+PARE_CHECKED pare_status pare__widths_check(pare_budget *b);
 PARE_CHECKED pare_status pare__budget_search(pare_budget *b, pare_job_runner *runner,
                                              pare_compress_result *out);
 PARE_CHECKED pare_status pare__widths_search(pare_budget *b, pare_job_runner *runner,

@@ -74,6 +74,16 @@ pare_status pare_budget_asked(pare_ctx *cx, pare_arena *a, const pare_job *job, 
     return s;
 }
 
+pare_status pare__budget_plan(const pare_budget *b, pare_arena *a, const pare_job *job,
+                              pare_plan *plan)
+{
+    const pare_progress told = b->cx->progress;
+    b->cx->progress.warn = NULL;
+    const pare_status s = pare_plan_make(b->cx, a, job, plan);
+    b->cx->progress.warn = told.warn;
+    return s;
+}
+
 /* What the recipe says beside the step, before the search takes its time: as pare plan does. */
 pare_status pare__budget_check_rest(pare_budget *b)
 {
@@ -81,7 +91,7 @@ pare_status pare__budget_check_rest(pare_budget *b)
     pare_job job = *b->job;
     pare_plan plan = {0};
     job.plan_only = job.unlimited = true;
-    const pare_status s = pare_plan_make(b->cx, &a, &job, &plan);
+    const pare_status s = pare__budget_plan(b, &a, &job, &plan);
     pare_plan_close(&plan);
     pare_arena_release(&a);
     return s;

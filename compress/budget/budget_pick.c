@@ -2,6 +2,19 @@
 #include "compress/budget/budget_internal.h"
 #include "runtime/machine.h"
 
+pare_status pare_budget_check(pare_ctx *cx, pare_arena *a, const pare_job *job)
+{
+    pare_budget b = {.cx = cx, .a = a, .job = job};
+    PARE_TRY(pare__budget_read(cx, a, job, &b.words, &b.recipe));
+    const pare_step *const step = pare__budget_step(&b.recipe);
+    if (!step)
+        return PARE_OK;
+    const pare_status s =
+        pare__budget_chooses_widths(step) ? pare__widths_check(&b) : pare__budget_check(&b);
+    pare_plan_close(&b.plan);
+    return s;
+}
+
 pare_status pare_budget_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                  const pare_events *events, pare_job_runner *runner,
                                  pare_compress_result *out)

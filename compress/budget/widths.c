@@ -15,7 +15,7 @@
 static const double picoseconds = 1e12;
 
 /* What else the step does not go with, the plan refuses. */
-static pare_status check_recipe(pare_budget *b)
+pare_status pare__widths_check(pare_budget *b)
 {
     const pare_step *const step = pare__budget_step(&b->recipe);
     if (b->recipe.steps > 1)
@@ -232,7 +232,7 @@ static pare_status search(pare_budget *b, pare_job_runner *runner, pare_compress
     const char *text;
     pare_widths w;
     b->plan_job = *b->job;
-    PARE_TRY(pare_plan_make(b->cx, b->a, &b->plan_job, &b->plan));
+    PARE_TRY(pare__budget_plan(b, b->a, &b->plan_job, &b->plan));
     PARE_TRY(check_model(b));
     PARE_TRY(pare__budget_data(b));
     PARE_TRY(begin(b, &w));
@@ -251,7 +251,7 @@ static pare_status search(pare_budget *b, pare_job_runner *runner, pare_compress
 pare_status pare__widths_search(pare_budget *b, pare_job_runner *runner, pare_compress_result *out)
 {
     static const char *const own[] = {PARE_WIDTHS_FILE, NULL};
-    PARE_TRY(check_recipe(b));
+    PARE_TRY(pare__widths_check(b));
     PARE_TRY(pare__budget_check_rest(b));
     PARE_TRY(pare__budget_paths(b, PARE_WIDTHS_FILE));
     return pare__budget_locked(b, own, search, runner, out);

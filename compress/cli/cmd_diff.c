@@ -125,7 +125,7 @@ static void print_row(const pare_diff_row *r)
                  number(r->weight_error[0], was), number(r->weight_error[1], is));
     if (r->kind == PARE_DIFF_SHAPE)
         (void)printf("another shape\n");
-    else if (r->kind == PARE_DIFF_VALUES)
+    else if (r->a && r->b && strcmp(r->a->encoding, r->b->encoding) == 0)
         (void)printf("%s\n", r->a->encoding);
     else
         (void)printf("%s -> %s\n", r->a ? r->a->encoding : "absent",

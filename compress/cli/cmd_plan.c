@@ -145,6 +145,7 @@ static pare_status make_plans(pare_cli *cli, plans *p)
     const size_t last = p->chain.jobs - 1;
     for (size_t i = 0; i < p->chain.jobs; i++) {
         pare_plan *const plan = &p->plan[i];
+        PARE_TRY(pare_budget_check(&cli->cx, &cli->arena, &p->chain.job[i]));
         PARE_TRY(pare_plan_make(&cli->cx, &cli->arena, &p->chain.job[i], plan));
         PARE_TRY(i == last ? take_fallbacks(cli, p, last)
                            : pare_plan_time(&cli->cx, plan, &p->time[i]));

@@ -48,7 +48,8 @@ pare_status pare__lines_parse(pare_ctx *cx, const char *path, size_t number, con
                               size_t len, pare_json **out)
 {
     const pare_status s = pare_json_parse_line(cx, path, number, line, len, out);
-    return s == PARE_EFORMAT
+    const bool object = line[0] == '{' && line[len - 1] == '}'; /* the error is inside it */
+    return s == PARE_EFORMAT && !object
                ? pare_fail_after(cx, s, "each line must be one item, as a JSON object")
                : s;
 }

@@ -297,12 +297,26 @@ pare_status pare_output_home(pare_ctx *cx, pare_arena *a, const char *path, cons
     return PARE_OK;
 }
 
+/* A directory that would be made only for ".." to lead out of it would stay there, empty. */
+static pare_status check_way_back(pare_ctx *cx, const char *path)
+{
+    char before[PATH_MAX];
+    for (const char *up = strstr(path, "/../"); up; up = strstr(up + 1, "/../")) {
+        (void)snprintf(before, sizeof before, "%.*s", (int)(up - path), path);
+        if (before[0] && !pare_path_is_directory(before))
+            return pare_fail(cx, PARE_EUSAGE, "%s: there is no directory %s for \"..\" to leave",
+                             path, before);
+    }
+    return PARE_OK;
+}
+
 pare_status pare_output_check_room(pare_ctx *cx, const char *path)
 {
     char real[PATH_MAX];
     struct stat st;
     if (!pare_output_real(path, real))
         return pare_fail(cx, PARE_EUSAGE, "%.60s...: the path of the output is too long", path);
+    PARE_TRY(check_way_back(cx, path));
     for (char *slash = strrchr(real, '/'); slash && slash != real; slash = strrchr(real, '/')) {
         *slash = '\0';
         if (lstat(real, &st) != 0)

@@ -64,7 +64,8 @@ bool pare_output_lies_in(const char *path, const char *directory);
 PARE_CHECKED pare_status pare_output_home(pare_ctx *cx, pare_arena *a, const char *path,
                                           const char **home);
 
-/* Refuses a path through a file, or into a directory that cannot be written to: PARE_EUSAGE. */
+/* Refuses a path through a file, into a directory that cannot be written to, or by ".." out of one
+ * that is not there: PARE_EUSAGE. */
 PARE_CHECKED pare_status pare_output_check_room(pare_ctx *cx, const char *path);
 
 #endif

@@ -201,7 +201,7 @@ static bool transforms(const pare_plan *plan, size_t step, const pare_plan_linea
     bool found = false;
     for (size_t i = 0; !found && l->part == 0 && i < plan->transforms; i++) {
         const pare_plan_transform *const t = &plan->transform[i];
-        found = t->step == step && t->block == l->block && t->site == pare_plan_site(plan, l);
+        found = t->step == step && t->block == l->block && t->roles & 1u << l->role;
     }
     return found;
 }
@@ -235,15 +235,6 @@ static void count_short(const pare_plan *plan, size_t step, size_t k, size_t lin
     out->linears += linears;
     if (need.tokens > out->need.tokens)
         out->need = need, out->k = k;
-}
-
-/* Linears of part 0 that read a site. */
-static size_t readers(const pare_plan *plan, size_t block, pare_site site)
-{
-    size_t i, end, count = 0;
-    for (pare_plan_range(plan, block, 0, &i, &end); i < end; i++)
-        count += pare_plan_site(plan, &plan->linear[i]) == site;
-    return count;
 }
 
 /* Tokens with which each expert gets what its score needs, if the router sends all the same. */
@@ -284,7 +275,7 @@ bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t 
         const pare_plan_transform *const t = &plan->transform[i];
         if (t->step == step)
             count_short(plan, step, pare_site_width(&plan->model.config, 0, t->site),
-                        readers(plan, t->block, t->site), out);
+                        (size_t)__builtin_popcount(t->roles), out);
     }
     return out->need.tokens > 0;
 }

@@ -18,9 +18,9 @@
 
 /* One site that a step transforms. */
 typedef struct pare_plan_transform {
-    size_t block;
+    size_t block, step; /* step: index into recipe.step */
     pare_site site;
-    size_t step; /* index into recipe.step */
+    unsigned roles; /* a bit for each linear that it works on: all, where their input changes */
 } pare_plan_transform;
 
 typedef enum pare_changed_kind {

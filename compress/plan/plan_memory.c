@@ -232,7 +232,7 @@ static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan,
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
             pare_linear_shape(c, 0, (pare_role)role, &n, &k);
-            if (c->arch->linear[role].site != plan->transform[i].site)
+            if (!(plan->transform[i].roles & 1u << role))
                 continue;
             const pare_pass_cost cost =
                 pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx));

@@ -250,6 +250,21 @@ static uint64_t change(relief *r, setting l, uint64_t limit)
     return l == BATCH ? shrink_batch(r, limit) : need_of(r);
 }
 
+/* "batch: 1 of omniquant and distill": each of the passes that put_batch changes. */
+static void name_batch(const relief *r, char *text, size_t size)
+{
+    const char *word = " of ";
+    size_t at = (size_t)snprintf(text, size, "batch: %zu", r->batch);
+    for (size_t i = 0; i < r->plan->recipe.steps && at < size; i++) {
+        const double *const value = param_of(&r->plan->recipe.step[i], "batch");
+        if (!value || (size_t)*value <= r->batch)
+            continue;
+        at +=
+            (size_t)snprintf(text + at, size - at, "%s%s", word, pare__plan_pass(r->plan, i)->name);
+        word = " and ";
+    }
+}
+
 static void name(const relief *r, char *text, size_t size)
 {
     char words[SETTINGS][80] = {[CORRECT] = "correct: none",
@@ -262,7 +277,7 @@ static void name(const relief *r, char *text, size_t size)
                    r->window);
     (void)snprintf(words[EVALUATED], sizeof words[EVALUATED], "window: %zu of the evaluation",
                    r->evaluated);
-    (void)snprintf(words[BATCH], sizeof words[BATCH], "batch: %zu", r->batch);
+    name_batch(r, words[BATCH], sizeof words[BATCH]);
     size_t at = 0;
     for (size_t l = 0; l < SETTINGS; l++)
         if (r->changed[l] && at < size)

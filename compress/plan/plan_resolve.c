@@ -254,7 +254,7 @@ static pare_status check_columns(pare_ctx *cx, const pare_plan *plan, const pare
     const pare_step *const step = &plan->recipe.step[l->step];
     for (size_t i = 0; i < plan->transforms && pare_plan_chooses_columns(plan, l); i++) {
         const pare_plan_transform *const t = &plan->transform[i];
-        if (t->block == l->block && l->part == 0 && t->site == pare_plan_site(plan, l))
+        if (t->block == l->block && l->part == 0 && t->roles & 1u << l->role)
             return pare_recipe_fail(
                 cx, step->place,
                 "%s: %s in front changes the inputs of %s, and columns are chosen by what they are "

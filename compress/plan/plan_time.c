@@ -351,13 +351,16 @@ static void count_transforms(pare__estimate *e)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const c = &p->model.config;
+    pare_settled settled = *e->settled;
+    if (settled.samples == 0 && p->calibrated) /* all there are */
+        settled.samples = (size_t)(calibration_tokens(e) / (double)p->window);
     for (size_t i = 0; i < p->transforms; i++) {
-        const pare_pass_cost block = pare__plan_block_cost(e->cx, p, e->settled, i);
+        const pare_pass_cost block = pare__plan_block_cost(e->cx, p, &settled, i);
         add_cost(e, &block, true);
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
             pare_block_shape(c, p->transform[i].block, 0, (pare_role)role, &n, &k);
-            if (c->arch->linear[role].site != p->transform[i].site)
+            if (!(p->transform[i].roles & 1u << role))
                 continue;
             const pare_pass_cost cost = cost_of(e, p->transform[i].step, n, k);
             add_cost(e, &cost, true);

@@ -67,16 +67,20 @@ static pare_status check_order(pare_ctx *cx, const pare_plan *plan, size_t step,
     return PARE_OK;
 }
 
-/* All linears of the site are selected and still floats, and so is what makes its input. */
+/* The linears of the site that are selected are still floats. Where their input changes they are
+ * all that read it, and what makes it is still floats, too. */
 static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, size_t block,
                               pare_site site, const bool *selected, const int64_t *owner)
 {
     const char *some = NULL;
+    const unsigned folds = folds_of(plan, step);
     for (size_t role = 0; role < PARE_ROLES; role++)
         if (reads(plan, block, role, site) && selected[role])
             some = linear_name(plan, block, role);
     for (size_t role = 0; role < PARE_ROLES; role++) {
         if (!reads(plan, block, role, site))
+            continue;
+        if (!selected[role] && !folds)
             continue;
         if (!selected[role])
             return pare_recipe_fail(
@@ -88,7 +92,6 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
             return refuse_quantized(cx, plan, step, linear_name(plan, block, role),
                                     (size_t)owner[role]);
     }
-    const unsigned folds = folds_of(plan, step);
     const pare_pass_transform *const t = pare__plan_pass(plan, step)->transform;
     const bool unscaled =
         t->works_unscaled && t->works_unscaled(pare__plan_step(plan, step)->value);
@@ -204,17 +207,18 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
     for (size_t block = 0; block < plan->model.config.blocks; block++)
         for (unsigned site = 0; site < PARE_SITES; site++) {
             const size_t at = pare_plan_slot(plan, block, 0, 0);
-            bool any = false;
+            unsigned roles = 0;
             for (size_t role = 0; role < PARE_ROLES; role++)
-                any |= reads(plan, block, role, (pare_site)site) && selected[at + role];
-            if (!any || !(sites & (1u << site)))
+                if (reads(plan, block, role, (pare_site)site) && selected[at + role])
+                    roles |= 1u << role;
+            if (!roles || !(sites & (1u << site)))
                 continue;
             PARE_TRY(check_site(cx, plan, step, block, (pare_site)site, selected + at, owner + at));
             if (folds_of(plan, step) & PARE_FOLDS_ORDER)
                 PARE_TRY(
                     check_order(cx, plan, step, block, (pare_site)site, owner + at, pruner + at));
-            plan->transform[plan->transforms++] =
-                (pare_plan_transform){.block = block, .site = (pare_site)site, .step = step};
+            plan->transform[plan->transforms++] = (pare_plan_transform){
+                .block = block, .site = (pare_site)site, .roles = roles, .step = step};
         }
     if (plan->transforms == before)
         return refuse_nothing(cx, plan, step, sites);
@@ -273,7 +277,7 @@ static bool works_on(const pare_plan *plan, size_t step, const pare_plan_transfo
         return true;
     for (size_t i = 0; i < plan->transforms; i++)
         if (plan->transform[i].step == step && plan->transform[i].block == t->block &&
-            plan->transform[i].site == t->site)
+            plan->transform[i].roles & 1u << role)
             return true;
     return false;
 }
@@ -293,8 +297,8 @@ static pare_status check_last(pare_ctx *cx, const pare_plan *plan, const pare_pl
     return PARE_OK;
 }
 
-/* A transform has a quantizer behind it on every linear of its site, one that orders channels a
- * pruner, and the order of the work leaves what it folds into alone. */
+/* A transform has a quantizer behind it on every linear that it works on, one that orders channels
+ * a pruner, and the order of the work leaves what it folds into alone. */
 static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_plan_transform *t,
                                 const int64_t *owner)
 {
@@ -302,7 +306,7 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
     const pare_place place = pare__plan_step(plan, t->step)->place;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         const int64_t behind = owner[pare_plan_slot(plan, t->block, 0, role)];
-        if (!reads(plan, t->block, role, t->site))
+        if (!(t->roles & 1u << role))
             continue;
         if (folds_of(plan, t->step) & PARE_FOLDS_ORDER) {
             PARE_TRY(check_pattern(cx, plan, t, role));

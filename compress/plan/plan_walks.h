@@ -56,7 +56,7 @@ static inline bool pare_plan_learned(const pare_plan *plan, const pare_plan_line
 {
     for (size_t i = 0; i < plan->transforms; i++)
         if (plan->transform[i].block == l->block && !l->part &&
-            plan->transform[i].site == pare_plan_site(plan, l))
+            plan->transform[i].roles & 1u << l->role)
             return true;
     return false;
 }

@@ -95,14 +95,14 @@ static pare_status check_folds(pare_run *run, size_t block, size_t step)
 
 /* What will follow on each linear of a site: grid and activation of the quantizer, the rule of the
  * pruner. */
-static void look_ahead(const pare_run *run, size_t block, pare_site site, pare_grid *grid,
+static void look_ahead(const pare_run *run, const pare_plan_transform *t, pare_grid *grid,
                        pare_pass_site *to)
 {
     const pare_plan *const plan = run->plan;
     size_t i, end;
-    for (pare_plan_range(plan, block, 0, &i, &end); i < end; i++) {
+    for (pare_plan_range(plan, t->block, 0, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
-        if (pare_plan_site(plan, l) != site)
+        if (!(t->roles & 1u << l->role))
             continue;
         const pare_step *const step = &plan->recipe.step[l->step];
         const pare_pass *const pass = pare_passes[step->pass];
@@ -117,16 +117,16 @@ static void look_ahead(const pare_run *run, size_t block, pare_site site, pare_g
     }
 }
 
-/* What one step did to the linears of a site: how far they are from the float model now, less how
- * far they were. */
-static pare_status account(pare_run *run, pare_site site, const pare_site_stats *stats,
+/* What one step did to the linears that it works on at a site: how far they are from the float
+ * model now, less how far they were. */
+static pare_status account(pare_run *run, unsigned roles, const pare_site_stats *stats,
                            const pare_step_result *what)
 {
     const pare_config *const c = &run->shape;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(c, 0, (pare_role)role, &n, &k);
-        if (c->arch->linear[role].site != site)
+        if (!(roles & 1u << role))
             continue;
         const float *const w = run->current.linear[role].floats;
         const float *const r = run->reference.linear[role].floats;
@@ -155,11 +155,10 @@ static const char *reader_of(const pare_run *run, size_t block, size_t site)
 
 /* A step leaves the linears of a site as they are, because the calibration says too little of their
  * inputs. */
-static void leave_site(pare_run *run, pare_site site, pare_step_result *result)
+static void leave_site(pare_run *run, unsigned roles, pare_step_result *result)
 {
-    const pare_arch *const arch = run->model.config.arch;
     for (size_t role = 0; role < PARE_ROLES; role++)
-        run->part.thin[role] |= arch->linear[role].site == site;
+        run->part.thin[role] |= (roles & 1u << role) != 0;
     (void)snprintf(result->note, PARE_NOTE, "left as it was: too little calibration");
 }
 
@@ -206,7 +205,7 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
     pare_grid grid[PARE_ROLES];
     pare_step_result result[PARE_SITES];
     pare_pass_site site[PARE_SITES], *list[PARE_SITES] = {NULL};
-    unsigned present = 0;
+    unsigned roles[PARE_SITES] = {0};
     bool any = false;
     for (size_t i = 0; i < plan->transforms; i++) {
         const pare_plan_transform *const t = &plan->transform[i];
@@ -222,19 +221,19 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
                                          .stats = &stats->site[t->site],
                                          .result = &result[t->site],
                                          .scratch = &run->scratch};
-        look_ahead(run, block, t->site, grid, &site[t->site]);
-        present |= 1u << t->site;
+        look_ahead(run, t, grid, &site[t->site]);
+        roles[t->site] = t->roles;
         if (pare_need_is_met(run->plan, &run->settled, &run->plan->recipe.step[step],
                              &stats->site[t->site]))
             list[t->site] = &site[t->site], any = true;
         else
-            leave_site(run, t->site, &result[t->site]);
+            leave_site(run, t->roles, &result[t->site]);
     }
     if (any)
         PARE_TRY(apply(run, st, block, list));
     for (unsigned i = 0; i < PARE_SITES; i++)
-        if (present & (1u << i))
-            PARE_TRY(account(run, (pare_site)i, &stats->site[i], &result[i]));
+        if (roles[i])
+            PARE_TRY(account(run, roles[i], &stats->site[i], &result[i]));
     return any ? check_folds(run, block, step) : PARE_OK;
 }
 

@@ -40,11 +40,18 @@ says err 'tokens_per_s'
 recipe small 'budget: {bytes: 1000}'
 run 2 small
 says err 'budget: 1000 bytes are too few for these linears: the least is'
+for job in few two back small; do # a plan refuses the same
+    code=0
+    "$pare" plan $job.yaml > out 2> err || code=$?
+    [ $code = 2 ] || fail "plan of $job: exit code $code"
+    says err "$job.yaml:[0-9]*:[0-9]*: budget: "
+done
 
 # --- the whole search
 recipe whole 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
-"$pare" plan whole.yaml > out
+"$pare" plan whole.yaml > out 2> err
 says out 'shows the base of the search'
+[ "$(grep -c 'are left out' err)" = 1 ] || fail "warned more than once: $(cat err)"
 run 0 whole --threads 2
 says err 'budget: 3.[12][0-9]* bits per weight; on windows held out the variants have KL 0'
 awk -v b="$(bits)" 'BEGIN { exit !(b > 3.15 && b <= 3.2001) }' || fail "$(bits) bits for 3.2"

@@ -113,6 +113,9 @@ static const struct mistake {
      "valid.jsonl:1: \"choices\" must be an array of choices, and is an object"},
     {"\n{\"context\": \"x\\u0000y\", \"choices\": [\"a\", \"b\"], \"answer\": 0}", NULL,
      "valid.jsonl:2:15: \\u0000 is not supported: no text can hold that character"},
+    {"{\"context\": \"x\", \"context\": \"y\"}", NULL,
+     "valid.jsonl:1:26: duplicate object key near"},
+    {"[{\"context\": \"x\",\n\"answer\": 0}]", NULL, "; each line must be one item"},
     {"{\"context\": \"x\", \"choices\": [\"a\", \"\"], \"answer\": 0}", NULL,
      "valid.jsonl:1: \"choices[1]\" must be a text that is not empty, and is an empty text"},
     {"{\"context\": \"x\", \"choices\": [\"a\", \"b\"], \"answer\": 2}", NULL,
@@ -157,6 +160,8 @@ START_TEST(mistakes_are_named_by_file_line_and_key)
         folder_put_text(&r.f, "valid-labels.lst", m->labels);
     ck_assert_int_eq(read_file(&r, 0), PARE_EFORMAT);
     ck_assert_msg(strstr(r.cx.what, m->message) != NULL, "%s: %s", m->text, r.cx.what);
+    ck_assert_msg(strstr(m->message, "one item") || !strstr(r.cx.what, "one item"), "%s",
+                  r.cx.what);
     end(&r);
 }
 END_TEST

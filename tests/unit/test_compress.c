@@ -339,6 +339,9 @@ START_TEST(an_output_that_cannot_be_has_its_place)
     ck_assert_msg(strstr(what, "own: is no artifact of pare"), "%s", what);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "model/new"}, what), PARE_EUSAGE);
     ck_assert_msg(strncmp(what, "--output: ", 10) == 0, "%s", what);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "new/../out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "there is no directory ") && strstr(what, "/new "), "%s", what);
+    ck_assert_int_ne(access(job_path(&place, "new"), F_OK), 0);
 }
 END_TEST
 

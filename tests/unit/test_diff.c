@@ -2,6 +2,7 @@
 
 #include "tests/data/tiny_model.h"
 #include "tests/unit/folder.h"
+#include "tests/unit/tensor_at.h"
 
 /* Two models of the same tensors; what their manifests and runs say is the test's. */
 typedef struct pair {
@@ -185,6 +186,30 @@ START_TEST(settings_are_no_figures)
 }
 END_TEST
 
+/* As where a scale has the other sign, and each code with it. */
+START_TEST(other_bytes_of_the_same_values_are_no_other_values)
+{
+    static const char table[] = "model.embed_tokens.weight";
+    static const unsigned char first[3][2] = {{0, 0}, {0, 0x80}, {1, 0x80}}; /* F16: 0, -0, below */
+    pair p;
+    begin(&p);
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            char file[512];
+            const off_t at = tensor_at(p.f[k].path, table, file);
+            FILE *const f = fopen(file, "r+b");
+            ck_assert(f && fseek(f, at, SEEK_SET) == 0 && fwrite(first[k ? i + 1 : 0], 2, 1, f));
+            ck_assert_int_eq(fclose(f), 0);
+        }
+        ck_assert_int_eq(pare_diff_models(&p.cx, &p.a, p.f[0].path, p.f[1].path, &p.d), PARE_OK);
+        ck_assert(!p.d.same);
+        ck_assert_uint_eq(p.d.count[PARE_DIFF_SAME], p.d.rows - 1);
+        ck_assert_uint_eq(p.d.count[i ? PARE_DIFF_VALUES : PARE_DIFF_ENCODING], 1);
+    }
+    end(&p);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("diff");
@@ -194,6 +219,7 @@ int main(void)
     tcase_add_test(t, a_path_of_data_is_a_file);
     tcase_add_test(t, what_training_came_to_is_compared);
     tcase_add_test(t, settings_are_no_figures);
+    tcase_add_test(t, other_bytes_of_the_same_values_are_no_other_values);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

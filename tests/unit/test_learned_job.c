@@ -76,7 +76,7 @@ static double run(const char *recipe, const char *output, size_t threads, uint64
     return kl;
 }
 
-/* The notes of the step in layers.csv: one loss per block, and it falls. */
+/* The notes of the step in layers.csv: one loss per block on each of its linears, and it falls. */
 static void check_notes(const char *output, const char *pass, size_t linears)
 {
     char path[600], line[512], step[32];
@@ -108,6 +108,46 @@ START_TEST(what_is_learned_brings_the_model_nearer_than_plain_rounding)
     ck_assert_msg(learned < 0.95 * plain, "%g %g", plain, learned);
     ck_assert_uint_le(peak, planned);
     check_notes("learned", learns[_i].name, learns[_i].rows);
+}
+END_TEST
+
+/* The row of the first k_proj in layers.csv up to the error of its weights; "" without one. */
+static void read_key(const char *output, char line[512])
+{
+    char path[600];
+    size_t at = 0;
+    (void)snprintf(path, sizeof path, "%s/layers.csv", job_path(&place, output));
+    FILE *const f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, 512, f) && !strstr(line, "k_proj"))
+        line[0] = '\0';
+    ck_assert_int_eq(fclose(f), 0);
+    for (size_t commas = 0; line[at] && commas < 10; at++)
+        commas += line[at] == ',';
+    line[at] = '\0';
+}
+
+/* Its input does not change, so that one of those that read it may be left as it is. */
+START_TEST(a_linear_beside_others_may_be_left_out)
+{
+#define BUT(what) "{" what "skip: \"*.k_proj\"}\n"
+#define OTHERS    "  - rtn: " BUT("bits: 2, group: 32, symmetric: false, ")
+#define LEARN     "  - signround: " BUT("steps: 40, batch: 3, ")
+    static const char *const behind[] = {OTHERS,
+                                         OTHERS "  - rtn: {bits: 8, targets: \"*.k_proj\"}\n"};
+    char recipe[1024], key[2][512];
+    uint64_t peak, planned;
+    (void)snprintf(recipe, sizeof recipe, "%s%s", HEAD, behind[_i]);
+    const double plain = run(recipe, "plain", 1, &peak, &planned);
+    (void)snprintf(recipe, sizeof recipe, "%s%s%s", HEAD, LEARN, behind[_i]);
+    const double learned = run(recipe, "learned", 1, &peak, &planned);
+    ck_assert_msg(learned < 0.95 * plain, "%g %g", plain, learned);
+    ck_assert_uint_le(peak, planned);
+    check_notes("learned", "signround", tiny_model_default().blocks * (PARE_COMMON_ROLES - 1));
+    read_key("plain", key[0]);
+    read_key("learned", key[1]);
+    ck_assert_int_eq(key[0][0] != '\0', _i);
+    ck_assert_str_eq(key[0], key[1]);
 }
 END_TEST
 
@@ -164,6 +204,9 @@ static const refusal refusals[] = {
     {"  - rotate: {online: true}\n  - signround: {}\n  - rtn: {bits: 4}\n", "use online: false"},
     {RTN "  - signround: {}\n", "must stand in front of it"},
     {"  - signround: {steps: 0}\n" RTN, "steps"},
+    {"  - signround: {}\n  - rtn: {bits: 3, skip: \"*.k_proj\"}\n",
+     "no pass behind it quantizes model.layers.0.self_attn.k_proj"},
+    {"  - omniquant: {skip: \"*.k_proj\"}\n" RTN, "k_proj reads the same input as"},
 };
 
 START_TEST(what_it_cannot_do_is_refused_before_any_work)
@@ -185,6 +228,7 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, what_is_learned_brings_the_model_nearer_than_plain_rounding, 0, LEARNS);
+    tcase_add_loop_test(t, a_linear_beside_others_may_be_left_out, 0, 2);
     tcase_add_loop_test(t, any_thread_count_gives_the_same_artifact, 0, LEARNS);
     tcase_add_loop_test(t, an_interrupted_job_learns_the_same, 0, LEARNS);
     tcase_add_loop_test(t, what_it_cannot_do_is_refused_before_any_work, 0,

@@ -134,10 +134,10 @@ static const struct {
      "passes.1.distill.moments=8bit", "or say moments: 8bit (", 1},
     {"calibration: {tokens: tokens.i32, samples: 40, window: 64}\n"
      "passes:\n  - wanda: {pattern: 2:4}\n  - distill: {batch: 32, moments: 8bit}\n",
-     "passes.1.distill.batch=1", "or say batch: ", 1},
+     "passes.1.distill.batch=1", " of distill (", 1},
     {"calibration: {tokens: tokens.i32, samples: 40, window: 64}\n"
      "passes:\n  - signround: {batch: 32}\n  - rtn: {group: 32, clip: none}\n",
-     "passes.0.signround.batch=1", "or say batch: ", 1},
+     "passes.0.signround.batch=1", "or say batch: 1 of signround (", 1},
     {"passes:\n  - rtn: {group: 32}\nevaluate:\n  - kl: {tokens: tokens.i32, window: 64}\n", NULL,
      "or say --threads 1 (", 16},
 };
@@ -185,6 +185,11 @@ START_TEST(a_refusal_says_that_no_setting_helps)
     ck_assert_msg(strstr(x.what, "raise the limit; with ") && !strstr(x.what, "tune: false"), "%s",
                   x.what);
     x.set = NULL;
+    job_recipe(&place, "pare: 1\nmodel: model\n"
+                       "calibration: {tokens: tokens.i32, samples: 8, window: 64}\n"
+                       "passes: [omniquant: {batch: 4}, signround: {}, rtn: {group: 32}]\n");
+    ck_assert_int_eq(ask(&x), PARE_ENOMEM);
+    ck_assert_msg(strstr(x.what, "batch: 1 of omniquant and signround"), "%s", x.what);
     /* what takes most is no linear */
     job_recipe(&place, "pare: 1\nmodel: model\n"
                        "calibration: {tokens: tokens.i32, samples: 4, window: 2}\n"

@@ -218,6 +218,28 @@ START_TEST(a_transform_and_an_export_come_on_top)
 }
 END_TEST
 
+/* How many there are of a text is known once it is read: here a quarter of its bytes is taken. */
+START_TEST(passes_that_learn_on_blocks_count_all_samples)
+{
+    static const char *const pass[] = {"signround: {steps: 9}", "omniquant: {epochs: 3}"},
+                             *const samples[] = {"32", "all"};
+    FILE *const f = fopen(job_path(&place, "text.txt"), "w");
+    ck_assert(f && fprintf(f, "%4096s", "") == 4096 && fclose(f) == 0);
+    for (size_t i = 0; i < 2; i++) {
+        double passes[2];
+        for (size_t j = 0; j < 2; j++) {
+            char text[256];
+            (void)snprintf(text, sizeof text,
+                           "passes: [%s, rtn: {group: 32}]\n"
+                           "calibration: {text: text.txt, samples: %s, window: 32}\n",
+                           pass[i], samples[j]);
+            passes[j] = plan_of_model(HEDGE, text, 1).time.phase[PARE_PHASE_PASSES];
+        }
+        ck_assert_double_eq(passes[0], passes[1]);
+    }
+}
+END_TEST
+
 /* With 128 tokens all linears get it, with 256 down alone, whose inputs are the most. */
 START_TEST(the_plain_form_of_a_linear_is_rounding_alone)
 {
@@ -382,6 +404,7 @@ int main(void)
     tcase_add_test(t, an_evaluation_counts_whole_windows_and_each_model_that_runs);
     tcase_add_test(t, a_choice_evaluation_runs_both_models);
     tcase_add_test(t, a_transform_and_an_export_come_on_top);
+    tcase_add_test(t, passes_that_learn_on_blocks_count_all_samples);
     tcase_add_test(t, the_plain_form_of_a_linear_is_rounding_alone);
     tcase_add_test(t, typical_rates_are_all_there);
     tcase_add_test(t, rates_of_this_machine_are_all_there);

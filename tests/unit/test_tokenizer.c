@@ -492,6 +492,40 @@ START_TEST(opening_a_directory_reads_both_files)
 }
 END_TEST
 
+/* As transformers adds them: tokens of added_tokens_decoder, and special ones of the vocabulary. */
+START_TEST(a_tokenizer_config_adds_tokens_and_says_how_they_are_found)
+{
+    static const int32_t want[] = {0, 2, 0, 1, 3, 0};
+    char directory[] = "tokenizer-XXXXXX", path[512];
+    pare_tokenizer *t;
+    int32_t *ids;
+    size_t count;
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    write_file(directory, "tokenizer.json",
+               "{'added_tokens':[{'id':1,'content':'<e>'}],"
+               "'model':{'vocab':{'a':0,' ':4,'bb':3,'b':5},'merges':[]}}");
+    write_file(directory, "tokenizer_config.json",
+               "{'pad_token':'bb','added_tokens_decoder':{'1':{'content':'<e>','lstrip':true},"
+               "'2':{'content':'<f>','rstrip':true,'special':true}}}");
+    ck_assert_msg(pare_tokenizer_open(&cx, directory, &t) == PARE_OK, "%s", cx.what);
+    ck_assert_int_eq(pare_tokenizer_encode(&cx, t, &arena, "a<f> a <e>bba", 13, &ids, &count),
+                     PARE_OK);
+    ck_assert_uint_eq(count, sizeof want / sizeof *want);
+    ck_assert_mem_eq(ids, want, sizeof want);
+    pare_tokenizer_free(t);
+    write_file(directory, "tokenizer_config.json",
+               "{'added_tokens_decoder':{'3':{'content':'<f>'}}}");
+    ck_assert_int_eq(pare_tokenizer_open(&cx, directory, &t), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "added token '<f>' with id 3, but 'bb' has id 3"));
+    const char *const names[] = {"tokenizer.json", "tokenizer_config.json"};
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        (void)remove(path);
+    }
+    (void)remove(directory);
+}
+END_TEST
+
 /* Parse, encode and decode with every stage in use. */
 static pare_status run_all(pare_ctx *walk, const char *json)
 {
@@ -567,6 +601,7 @@ int main(void)
     tcase_add_test(c, a_template_says_what_stands_around_a_text);
     tcase_add_test(c, messages_start_with_the_file);
     tcase_add_test(c, opening_a_directory_reads_both_files);
+    tcase_add_test(c, a_tokenizer_config_adds_tokens_and_says_how_they_are_found);
     tcase_add_test(c, every_allocation_may_fail);
     suite_add_tcase(s, c);
     return unit_main(s);

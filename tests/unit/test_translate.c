@@ -336,6 +336,16 @@ static const translated recipes[] = {
       "and gptq rounds inputs; targets and ignore leave no linear to work on\n"},
      {4, 5},
      {0}},
+    /* one linear beside others of the same input in floats */
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    AutoRoundModifier:\n"
+     "      ignore: [lm_head, 're:.*k_proj']\n"
+     "      scheme: W4A16\n",
+     {"  - signround: {skip: [\"re:.*k_proj\"]}\n",
+      "  - rtn: {bits: 4, group: 128, skip: [\"re:.*k_proj\"]}\n"},
+     {0},
+     {4}},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
