@@ -242,7 +242,10 @@ pare_status pare_linear_check(pare_ctx *cx, const pare_linear *w)
                          row->name, w->bits);
     if (a->mode == PARE_ACTIVATION_FLOAT && (a->bits == 0 || a->bits == 8))
         return PARE_OK;
-    if (a->mode != PARE_ACTIVATION_FLOAT && !row->integer)
+    if (a->mode == PARE_ACTIVATION_FLOAT)
+        return pare_fail(cx, PARE_ENOTSUP, "%s: float activations of %u bits; expected 8", w->name,
+                         a->bits);
+    if (!row->integer)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: no integer product of %s weights; their activations stay float",
                          w->name, row->name);

@@ -5,7 +5,7 @@
 
 #include "compress/init/translate_internal.h"
 
-typedef enum inputs { INPUTS_FLOAT, INPUTS_TOKEN, INPUTS_TENSOR, INPUTS_INT4 } inputs;
+typedef enum inputs { INPUTS_FLOAT, INPUTS_TOKEN, INPUTS_TENSOR, INPUTS_INT4, INPUTS_FP8 } inputs;
 
 /* Of weights and inputs, as far as we have it. */
 typedef struct scheme {
@@ -20,7 +20,8 @@ typedef struct scheme {
 } scheme;
 
 static const char fp8_inputs[] =
-    "inputs in FP8 are not there: they stay floats; int8_token of rtn and gptq rounds inputs";
+    "inputs in FP8 are there beside weights in FP8 that are rounded to nearest, with a scale for "
+    "each token: they stay floats";
 static const char no_block4[] =
     "4-bit floats with FP8 scales for groups of 16 are not there; mxfp4 or nf4 come nearest";
 static const char no_block8[] =
@@ -37,15 +38,17 @@ static const scheme named[] = {
     {.name = "FP8",
      .bits = 8,
      .floats = true,
-     .lacks = "one scale for a matrix and inputs in FP8 are not there: each row has a scale, and "
-              "inputs stay floats"},
-    {.name = "FP8_DYNAMIC", .bits = 8, .floats = true, .lacks = fp8_inputs},
+     .inputs = INPUTS_FP8,
+     .lacks = "one scale for a matrix and a fixed one for inputs in FP8 are not there: each row "
+              "and each token has a scale"},
+    {.name = "FP8_DYNAMIC", .bits = 8, .floats = true, .inputs = INPUTS_FP8},
     {.name = "FP8_BLOCK",
      .bits = 8,
      .floats = true,
      .group = 128,
-     .lacks = "a scale for blocks of 128 x 128 and inputs in FP8 are not there: groups of 128 of a "
-              "row have a scale, and inputs stay floats"},
+     .inputs = INPUTS_FP8,
+     .lacks = "a scale for blocks of 128 x 128, and for groups of 128 of inputs in FP8, are not "
+              "there: groups of 128 of a row and each token have a scale"},
     {.name = "MXFP4A16", .bits = 4, .floats = true, .group = 32},
     {.name = "MXFP4",
      .bits = 4,
@@ -224,6 +227,18 @@ static void read_int8(pare__translation *t, const pare_yaml *node, scheme *out)
         pare__leave(t, strategy, "scales found while the model runs are per token");
 }
 
+static void read_fp8(pare__translation *t, const pare_yaml *node, bool floats8, scheme *out)
+{
+    if (!floats8 || !out->floats || out->bits != 8) {
+        pare__leave(t, node, fp8_inputs);
+        return;
+    }
+    out->inputs = INPUTS_FP8;
+    if (!pare__node_is(pare_yaml_get(node, "dynamic"), "true") ||
+        !pare__node_is(pare_yaml_get(node, "strategy"), "token"))
+        pare__leave(t, node, "inputs in FP8 have a scale for each token");
+}
+
 /* Inputs that are rounded while the model runs. */
 static void read_inputs(pare__translation *t, const pare_yaml *node, scheme *out)
 {
@@ -243,7 +258,7 @@ static void read_inputs(pare__translation *t, const pare_yaml *node, scheme *out
     if (count && !pare__node_number(count, &bits))
         bits = 0;
     if (floats || out->floats) {
-        pare__leave(t, node, fp8_inputs);
+        read_fp8(t, node, floats && bits == 8, out);
         return;
     }
     if (bits != 8 && bits != 4) {
@@ -312,7 +327,7 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
                        const pare__patterns *targets, const pare__patterns *skip)
 {
     static const char *const words[] = {"", "activations: int8_token", "activations: int8_tensor",
-                                        "activations: int4"};
+                                        "activations: int4", "activations: fp8_token"};
     const char *const grid = !s->floats ? NULL : s->bits == 8 ? "fp8" : "mxfp4";
     pare__item item = {.pass = pare_pass_find(gptq ? "gptq" : grid ? grid : "rtn")};
     const pare_yaml *const order = weights ? pare_yaml_get(weights, "actorder") : NULL;
@@ -337,7 +352,9 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
         set_gptq(t, modifier, weights, &item);
     else if (is_given(order))
         pare__leave(t, order, "rounding to nearest takes no order of columns");
-    if (s->inputs != INPUTS_FLOAT && !grid)
+    if (s->inputs == INPUTS_FP8 && gptq)
+        pare__leave(t, from, fp8_inputs);
+    else if (s->inputs != INPUTS_FLOAT)
         pare__item_add(&item, words[s->inputs]);
     put_short_groups(t, s->group);
     pare__patterns_leave_head(t, from, targets, skip);

@@ -96,14 +96,15 @@ static void check_says(pare_status is, pare_status wanted, const char *what)
 }
 
 #define NO_INPUT .activation = {.mode = PARE_ACTIVATION_FLOAT}
+#define FP8_INPUT .activation = {.mode = PARE_ACTIVATION_FLOAT, .bits = 8}
 static const pare_packed_linear mixed[] = {
     /* q, k and v alike, gate and up alike */
     {.bits = 4, .group = 32, .symmetric = true},
     {.bits = 4, .group = 32, .symmetric = true},
     {.bits = 4, .group = 32, .symmetric = true, .sparsity = PARE_SPARSITY_2_4},
     {.bits = 3, .group = 64, .symmetric = false},
-    {.bits = 8, .symmetric = true, .encoding = PARE_ENCODING_FP8, NO_INPUT},
-    {.bits = 8, .symmetric = true, .encoding = PARE_ENCODING_FP8, NO_INPUT},
+    {.bits = 8, .symmetric = true, .encoding = PARE_ENCODING_FP8, FP8_INPUT},
+    {.bits = 8, .symmetric = true, .encoding = PARE_ENCODING_FP8, FP8_INPUT},
     {.bits = 2, .group = 64, .symmetric = true, .encoding = PARE_ENCODING_TERNARY},
     {.bits = 8, .symmetric = true, .activation = {.mode = PARE_ACTIVATION_TOKEN, .bits = 8}},
     {.bits = 8,

@@ -289,6 +289,60 @@ static void check_steps(size_t kind_index, size_t shape)
     tiny_end(&h);
 }
 
+/* The nearest of all levels, an even code on a tie. */
+static float nearest_fp8(float t)
+{
+    unsigned best = 0;
+    for (unsigned c = 0; c < 0x7f; c++) {
+        const double is = fabs(fabs((double)t) - (double)pare_levels_e4m3[c]),
+                     was = fabs(fabs((double)t) - (double)pare_levels_e4m3[best]);
+        best = is < was || (is == was && c % 2 == 0) ? c : best;
+    }
+    return copysignf(pare_levels_e4m3[best], t);
+}
+
+/* Products of inputs that were rounded before, to the bit; --exact leaves them as they are. */
+START_TEST(inputs_become_8_bit_floats_with_a_scale_per_token)
+{
+    static const size_t tokens[] = {1, 3, 66};
+    tiny_home h;
+    tiny_begin(&h, 3);
+    const tiny_kind kind = {
+        .dtype = PARE_F16, .bits = 8, .encoding = PARE_ENCODING_FP8, TINY_FLOAT};
+    enum { N = 40, K = 96, LDX = K + 5 };
+    pare_linear w = make(&h.arena, kind, N, K);
+    for (size_t i = 0; i < 3; i++) {
+        const size_t m = tokens[i];
+        float *const x = random_rows(&h.arena, 5, m * LDX), *const q =
+                                                                tiny_take(&h.arena, m * K, 4);
+        float *const y = tiny_take(&h.arena, m * N, 4), *const want = tiny_take(&h.arena, m * N, 4);
+        for (size_t t = 0; t < m; t++) {
+            float most = 0;
+            for (size_t j = 0; j < K; j++) {
+                x[t * LDX + j] *= j % 7 ? 1e-3F : 1; /* some below the normal numbers */
+                most = fmaxf(most, fabsf(x[t * LDX + j]));
+            }
+            for (size_t j = 0; j < K; j++)
+                q[t * K + j] = nearest_fp8(x[t * LDX + j] / (most / 448)) * (most / 448);
+        }
+        if (m > 1)
+            memset(x + LDX, 0, K * sizeof *x), memset(q + K, 0, K * sizeof *q);
+        w.activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT};
+        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, q, K, m, want, N), PARE_OK);
+        w.activation.bits = 8;
+        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, LDX, m, y, N), PARE_OK);
+        ck_assert_mem_eq(y, want, m * N * sizeof *y);
+        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, true, x, LDX, m, want, N), PARE_OK);
+        ck_assert_mem_ne(y, want, m * N * sizeof *y);
+    }
+    w.activation.bits = 4;
+    float x[K] = {0}, y[N];
+    ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, K, 1, y, N), PARE_ENOTSUP);
+    pare_ctx_clear(&h.cx);
+    tiny_end(&h);
+}
+END_TEST
+
 START_TEST(quantized_activations_stay_within_half_a_step)
 {
     for (size_t shape = 0; shape < SHAPES; shape++)
@@ -523,6 +577,7 @@ int main(void)
     tcase_add_loop_test(c, a_value_that_is_not_finite_reaches_all_outputs_of_its_token, 0,
                         TINY_KINDS * 2);
     tcase_add_loop_test(c, linears_of_one_input_share_it_only_when_they_ask_for_the_same, 0, 2);
+    tcase_add_test(c, inputs_become_8_bit_floats_with_a_scale_per_token);
     tcase_add_test(c, sums_of_long_rows_do_not_overflow);
     tcase_add_loop_test(c, what_no_kernel_computes_is_refused_with_the_reason, 0, 7);
     suite_add_tcase(s, c);

@@ -276,7 +276,7 @@ static const struct {
      "linear w: bits of activations are not 4 or 8"},
     {"\"bits\": 4, " HEAD ", \"activation\": {\"mode\": \"token\"}",
      "linear w: bits of activations are not 4 or 8"},
-    {"\"bits\": 4, " HEAD ", \"activation\": {\"mode\": \"float\", \"bits\": 8}",
+    {"\"bits\": 4, " HEAD ", \"activation\": {\"mode\": \"float\", \"bits\": 4}",
      "linear w: bits of activations are not 4 or 8"},
     {"\"bits\": 4, " HEAD ", \"activation\": {\"mode\": \"token\", \"bits\": 8, \"x\": 1}",
      "linear w: activation has a member that is not known"},

@@ -426,37 +426,36 @@ START_TEST(a_listing_shows_what_is_not_read)
 }
 END_TEST
 
-/* Inputs are rounded as the file says where kernels do so, in groups where it says nothing. */
+/* Weights and inputs; the latter are rounded as the file says where kernels do so. */
+#define INPUTS(type, strategy, dynamic)                                                            \
+    ROWS(type "}, \"input_activations\": {\"strategy\": \"" strategy "\", \"dynamic\": " dynamic)
+#define FLOAT ", \"type\": \"float\""
+#define FIXED LAYER ".input_scale F32 1 = 0.02\n"
+#define SCALE ".weight_scale F32 3 1 = 0.5 -0.25 3\n"
+
 START_TEST(inputs_are_rounded_as_the_file_says)
 {
     static const struct {
-        const char *inputs;
-        pare_activation_mode mode;
+        const char *text;
+        size_t len;
+        pare_activation is;
     } says[] = {
-        {"", PARE_ACTIVATION_GROUP},
-        {", \"input_activations\": {\"strategy\": \"token\", \"dynamic\": true}",
-         PARE_ACTIVATION_TOKEN},
-        {", \"input_activations\": {\"strategy\": \"tensor\", \"dynamic\": false}",
-         PARE_ACTIVATION_TENSOR},
-        {", \"input_activations\": {\"strategy\": \"tensor\", \"dynamic\": true}",
-         PARE_ACTIVATION_GROUP},
+        {TEXT(ROWS("") WHOLE8), {PARE_ACTIVATION_GROUP, 8, 0}},
+        {TEXT(INPUTS("", "token", "true") WHOLE8), {PARE_ACTIVATION_TOKEN, 8, 0}},
+        {TEXT(INPUTS("", "tensor", "false") WHOLE8 FIXED), {PARE_ACTIVATION_TENSOR, 8, 0.02F}},
+        {TEXT(INPUTS("", "tensor", "true") WHOLE8), {PARE_ACTIVATION_GROUP, 8, 0}},
+        {TEXT(INPUTS(FLOAT, "token", "true" FLOAT) FLOATS8 SCALE), {PARE_ACTIVATION_FLOAT, 8, 0}},
+        {TEXT(INPUTS(FLOAT, "token", "true") FLOATS8 SCALE), {PARE_ACTIVATION_FLOAT, 0, 0}},
+        {TEXT(INPUTS(FLOAT, "tensor", "true" FLOAT) FLOATS8 SCALE), {PARE_ACTIVATION_FLOAT, 0, 0}},
     };
-    static const char lines[] = WHOLE8 LAYER ".input_scale F32 1 = 0.02\n";
-    char text[1024];
+    const pare_activation *const is = &says[_i].is;
     quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
     pare_checkpoint ck;
-    const int len =
-        snprintf(text, sizeof text,
-                 CONFIG("\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"g\": "
-                        "{\"targets\": [\"Linear\"], \"weights\": {\"strategy\": \"channel\"}%s}}"),
-                 says[_i].inputs);
-    memcpy(text + len, lines, sizeof lines);
-    ck_assert_int_eq(quantized_parse(&cx, &arena, text, (size_t)len + sizeof lines - 1, in),
-                     PARE_OK);
+    ck_assert_int_eq(quantized_parse(&cx, &arena, says[_i].text, says[_i].len, in), PARE_OK);
     ck_assert_msg(quantized_open(&cx, &arena, in, false, true, &ck) == PARE_OK, "%s", cx.what);
     const pare_linear *const l = ck.stored[0].packed;
-    ck_assert(l && l->activation.mode == says[_i].mode && l->activation.bits == 8);
-    ck_assert(l->activation.scale == (says[_i].mode == PARE_ACTIVATION_TENSOR ? 0.02F : 0));
+    ck_assert(l && l->activation.mode == is->mode && l->activation.bits == is->bits);
+    ck_assert(l->activation.scale == is->scale);
     pare_scratch_close(&ck.scratch);
     pare_json_free(in->config);
 }
@@ -692,7 +691,7 @@ int main(void)
     tcase_add_test(t, a_listing_shows_what_is_not_read);
     tcase_add_test(t, other_floats_become_f32);
     tcase_add_test(t, codes_without_scales_are_told);
-    tcase_add_loop_test(t, inputs_are_rounded_as_the_file_says, 0, 4);
+    tcase_add_loop_test(t, inputs_are_rounded_as_the_file_says, 0, 7);
     tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, CASES);
     tcase_add_test(t, the_corpus_reaches_every_message);
     suite_add_tcase(s, t);

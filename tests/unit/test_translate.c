@@ -116,8 +116,41 @@ static const translated recipes[] = {
      "      scheme: FP8_DYNAMIC\n"
      "      targets: Linear\n"
      "      kv_cache_scheme: {num_bits: 8, type: int, strategy: tensor}\n",
-     {"  - fp8: {group: row}\n", "kv_cache: {method: int8}\n", "# No calibration: "},
+     {"  - fp8: {group: row, activations: fp8_token}\n", "kv_cache: {method: int8}\n",
+      "# No calibration: "},
      {4, 6},
+     {0}},
+    /* inputs in FP8, whole or in part */
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    QuantizationModifier:\n"
+     "      ignore: [lm_head]\n"
+     "      config_groups:\n"
+     "        a:\n"
+     "          weights: {num_bits: 8, type: float, strategy: channel}\n"
+     "          input_activations: {num_bits: 8, type: float, strategy: token, dynamic: true}\n"
+     "          targets: ['re:.*mlp.*']\n"
+     "        b:\n"
+     "          weights: {num_bits: 8, type: float, strategy: channel}\n"
+     "          input_activations: {num_bits: 8, type: float, strategy: tensor}\n"
+     "          targets: ['re:.*o_proj']\n"
+     "        c:\n"
+     "          weights: {num_bits: 8, type: int, strategy: channel}\n"
+     "          input_activations: {num_bits: 8, type: float, strategy: token, dynamic: true}\n"
+     "          targets: ['re:.*q_proj']\n",
+     {"  - fp8: {group: row, activations: fp8_token, targets: [\"re:.*mlp.*\"]}\n",
+      "  - fp8: {group: row, activations: fp8_token, targets: [\"re:.*o_proj\"]}\n",
+      "  - rtn: {bits: 8, group: row, targets: [\"re:.*q_proj\"]}\n"},
+     {12, 16},
+     {4}},
+    /* gptq rounds inputs to integers alone */
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    GPTQModifier:\n"
+     "      scheme: FP8_DYNAMIC\n"
+     "      targets: Linear\n",
+     {"  - gptq: {grid: fp8, bits: 8, group: row"},
+     {4},
      {0}},
     /* learned rounding of what the groups take, and of no other linear */
     {"quant_stage:\n"
@@ -283,7 +316,7 @@ static const translated recipes[] = {
       "targets: "
       "[\"re:.*k_proj\", "
       "\"re:.*q_proj\"]}\n",
-      "  - fp8: {group: row, targets: [\"re:.*v_proj\"]}\n",
+      "  - fp8: {group: row, activations: fp8_token, targets: [\"re:.*v_proj\"]}\n",
       "  - rtn: {bits: 8, group: 128, targets: [\"re:.*o_proj\"]}\n"},
      {6, 8, 12, 14},
      {0}},
@@ -329,11 +362,10 @@ static const translated recipes[] = {
     {"q_modifiers:\n"
      "  GPTQModifier: {scheme: W4A16, targets: ['re:.*q_proj']}\n"
      "  QuantizationModifier:\n"
-     "    scheme: FP8_DYNAMIC\n"
+     "    scheme: FP8\n"
      "    targets: ['re:.*x_proj']\n",
-     {"#   4: scheme: FP8_DYNAMIC: inputs in FP8 are not there: they stay floats; int8_token of "
-      "rtn "
-      "and gptq rounds inputs; targets and ignore leave no linear to work on\n"},
+     {"#   4: scheme: FP8: one scale for a matrix and a fixed one for inputs in FP8 are not there: "
+      "each row and each token has a scale; targets and ignore leave no linear to work on\n"},
      {4, 5},
      {0}},
     /* one linear beside others of the same input in floats */
