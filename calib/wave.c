@@ -214,7 +214,8 @@ size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window
                                : c->experts || kind.stored ? PARE_INPUTS_ANY
                                                            : PARE_INPUTS_NONE;
     const pare_batch batch = {.sequences = windows, .length = window};
-    const size_t tokens = batch.sequences * window;
-    const size_t row = (kind.spilled ? c->hidden : 0) + 2 * c->kv_heads * c->head_dim;
-    return tokens * row * sizeof(float) + pare_block_forward_bytes(cx, c, batch, inputs);
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
+    const size_t read = kind.spilled ? windows * window * c->hidden * sizeof(float) : 0;
+    return read + pare_kv_bytes(c, &floats, windows, window) +
+           pare_block_forward_bytes(cx, c, batch, inputs);
 }

@@ -37,6 +37,12 @@ static unsigned width(const pare_packed_linear *l)
     return l->bits <= 4 ? 4 : 8;
 }
 
+/* Columns that share a scale; 0: all. A row of 32 in MXFP4 is a group of them to engines. */
+static size_t group_of(const pare_packed_linear *l)
+{
+    return form_of(l) == FLOATS4 ? pare_encodings[l->encoding].group : l->group;
+}
+
 static pare_status refuse(pare_ctx *cx, const pare_packed_linear *l, const char *why)
 {
     char text[PARE_PACKED_TEXT];
@@ -48,7 +54,7 @@ static pare_status check_floats(pare_ctx *cx, const pare_packed_linear *l)
 {
     if (form_of(l) == FLOATS8 && l->group != 0)
         return refuse(cx, l, "engines take E4M3 weights with one scale per row; use group: row");
-    if (form_of(l) == FLOATS4 && l->k % l->group != 0)
+    if (form_of(l) == FLOATS4 && l->k % group_of(l) != 0)
         return refuse(cx, l,
                       "engines need groups that divide the columns; the format safetensors writes "
                       "all as floats");
@@ -121,7 +127,7 @@ static bool same_scheme(const pare_export_linear *a, const pare_export_linear *b
     if (is_float(a) || is_float(b))
         return is_float(a) && is_float(b);
     const pare_packed_linear *const p = &a->packed, *const q = &b->packed;
-    return form_of(p) == form_of(q) && width(p) == width(q) && p->group == q->group &&
+    return form_of(p) == form_of(q) && width(p) == width(q) && group_of(p) == group_of(q) &&
            p->symmetric == q->symmetric &&
            (form_of(p) != INTEGERS || p->activation.mode == q->activation.mode) &&
            (form_of(p) != FLOATS8 || p->activation.bits == q->activation.bits);
@@ -151,7 +157,7 @@ static pare_export_grain grain(const pare_export_target *t, const pare_export_li
     const pare_packed_linear *const l = &x->packed;
     (void)t;
     if (!pare_encoding_is_float(l->encoding) && form_of(l) == FLOATS4)
-        return (pare_export_grain){1, 2, l->group};
+        return (pare_export_grain){1, 2, group_of(l)};
     if (pare_encoding_is_float(l->encoding) || form_of(l) != PACKED)
         return (pare_export_grain){1, 1, 0};
     const size_t fields = 32 / width(l);
@@ -258,9 +264,9 @@ static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
     pare_json_put_integer(w, "num_bits", (int64_t)width(l));
     pare_json_put_text(w, "type", floats ? "float" : "int");
     pare_json_put_bool(w, "symmetric", l->symmetric);
-    pare_json_put_text(w, "strategy", l->group ? "group" : "channel");
-    if (l->group)
-        pare_json_put_integer(w, "group_size", (int64_t)l->group);
+    pare_json_put_text(w, "strategy", group_of(l) ? "group" : "channel");
+    if (group_of(l))
+        pare_json_put_integer(w, "group_size", (int64_t)group_of(l));
     else
         pare_json_put_null(w, "group_size");
     pare_json_put_bool(w, "dynamic", false);

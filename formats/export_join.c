@@ -63,6 +63,8 @@ static pare_status join_codes(pare_ctx *cx, pare_arena *a, const pare_export_mod
         cx->kernels.cvt_f16_f32(c->scales + r * groups, part[i].scale + row * groups, groups);
         if (c->zeros)
             memcpy(c->zeros + r * groups, part[i].zero + row * groups, groups);
+        for (size_t j = 0; c->scale_codes && j < groups; j++) /* MXFP4: NF4 becomes floats */
+            c->scale_codes[r * groups + j] = pare__export_exponent(part[i].scale[row * groups + j]);
     }
     c->input_scale = l->packed.activation.scale;
     return PARE_OK;

@@ -418,12 +418,12 @@ static void values_q6_k(const pare_ggml_block *b, float *dst)
     values_scaled(b, 32, dst);
 }
 
-/* 2^-127 is below the normal numbers of F32. The engine has no -0. */
+/* As the engine: doubled levels, half the scale (2^128 is none of F32), and no -0. */
 static void values_mxfp4(const pare_ggml_block *b, float *dst)
 {
-    const float d = pare_f32_from_bits(b->d ? (uint32_t)b->d << 23 : 0x00400000u);
+    const uint32_t half = b->d < 2 ? 0x00200000u << b->d : (uint32_t)(b->d - 1) << 23;
     for (size_t j = 0; j < 32; j++)
-        dst[j] = b->code[j] == 8 ? 0 : pare_levels_e2m1[b->code[j]] * d;
+        dst[j] = b->code[j] == 8 ? 0 : 2 * pare_levels_e2m1[b->code[j]] * pare_f32_from_bits(half);
 }
 
 #define CODEC(name, values_of, quantize_of)                                                        \

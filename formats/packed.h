@@ -90,7 +90,7 @@ typedef struct pare_packed_linear {
     size_t group;   /* 0: row */
     bool symmetric; /* true for every encoding but uniform */
     pare_encoding encoding;
-    pare_activation activation; /* `scale` unused; bits 0 counts as 8 (0 for mode float) */
+    pare_activation activation; /* `scale` unused; bits 0 counts as 8, but in mode float */
     size_t outliers;            /* columns kept apart */
     bool outliers_int8;         /* with int8 codes and a scale per row; else F16 */
     size_t sparse;              /* weights kept apart */

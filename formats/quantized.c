@@ -267,8 +267,8 @@ static pare_status convert_all(pare__quantized *q)
     if (q->rounds_inputs && !ck->listed)
         pare_warn(
             q->cx,
-            "%s: quantization_config rounds the inputs of linears in a way that pare does not "
-            "compute; pare reads the weights and takes inputs as without it",
+            "%s: quantization_config rounds the inputs of linears, and pare does not round them so "
+            "here: it reads the weights and takes inputs as without it",
             q->file);
     return PARE_OK;
 }

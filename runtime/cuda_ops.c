@@ -395,10 +395,13 @@ static pare_status find_room(pare_cuda *c)
 /* A linear whose inputs become 8-bit floats; NULL: there is none. */
 static const pare_linear *rounds_floats(const pare_model *m)
 {
-    const size_t parts = pare_block_parts(&m->config);
-    for (size_t i = 0; i < m->config.blocks * parts * PARE_ROLES; i++) {
-        const pare_linear *const w = pare_block_linear(
-            &m->block[i / PARE_ROLES / parts], i / PARE_ROLES % parts, (pare_role)(i % PARE_ROLES));
+    const size_t parts = pare_block_parts(&m->config),
+                 inner = m->config.blocks * parts * PARE_ROLES;
+    for (size_t i = 0; i <= inner; i++) {
+        const pare_linear *const w =
+            i == inner ? &m->head
+                       : pare_block_linear(&m->block[i / PARE_ROLES / parts],
+                                           i / PARE_ROLES % parts, (pare_role)(i % PARE_ROLES));
         if (w->bits && w->activation.mode == PARE_ACTIVATION_FLOAT && w->activation.bits)
             return w;
     }

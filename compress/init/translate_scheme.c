@@ -20,8 +20,8 @@ typedef struct scheme {
 } scheme;
 
 static const char fp8_inputs[] =
-    "inputs in FP8 are there beside weights in FP8 that are rounded to nearest, with a scale for "
-    "each token: they stay floats";
+    "pare rounds inputs to FP8, with a scale for each token, where the pass fp8 rounds the weights, "
+    "and nowhere else: they stay floats";
 static const char no_block4[] =
     "4-bit floats with FP8 scales for groups of 16 are not there; mxfp4 or nf4 come nearest";
 static const char no_block8[] =

@@ -1,7 +1,9 @@
 /* The loss of a block and its gradient where a model has blocks of two kinds: with attention, and
- * with a recurrent state. */
+ * with a recurrent state; what a wave of such a model takes. */
 #include "quant/block_loss.h"
 
+#include "calib/shares.h"
+#include "calib/wave.h"
 #include "formats/checkpoint.h"
 #include "runtime/leaves.h"
 #include "runtime/threads.h"
@@ -193,6 +195,30 @@ START_TEST(what_a_tap_changes_goes_to_linears_that_may_be_rounded)
 }
 END_TEST
 
+/* A state is as large for a short window as for a long one. */
+START_TEST(a_wave_counts_states)
+{
+    enum { BATCH = 16, MANY = PARE_SHARES * BATCH, SHORT = 1 };
+    static const int32_t tokens[MANY * SHORT]; /* of one kind */
+    pare_arena scratch;
+    pare_wave wave;
+    ck_assert_int_eq(
+        pare_wave_open_part(&cx, &arena, MANY, 0, MANY, SHORT, model.config.hidden, NULL, &wave),
+        PARE_OK);
+    wave.batch = BATCH;
+    ck_assert_int_eq(pare_wave_embed(&cx, &arena, &wave, &model, tokens), PARE_OK);
+    const size_t bytes = pare_wave_scratch(&cx, &model.config, BATCH, SHORT, (pare_wave_kind){0});
+    ck_assert_int_eq(pare_arena_init(&cx, &scratch, bytes + 4096), PARE_OK); /* red zones */
+    const size_t live = cx.live_bytes;
+    cx.peak_bytes = live;
+    ck_assert_int_eq(pare_wave_run(&cx, &scratch, &wave, &f, &model.block[RECURRENT], NULL, ""),
+                     PARE_OK);
+    ck_assert_uint_eq(cx.peak_bytes, live);
+    pare_arena_release(&scratch);
+    pare_wave_close(&wave);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("block_loss");
@@ -201,6 +227,7 @@ int main(void)
     tcase_add_loop_test(t, gradients_of_both_kinds_of_blocks_are_differences, 0, KINDS);
     tcase_add_loop_test(t, memory_stays_within_the_bound_of_the_model, 0, KINDS);
     tcase_add_test(t, what_a_tap_changes_goes_to_linears_that_may_be_rounded);
+    tcase_add_test(t, a_wave_counts_states);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -80,7 +80,7 @@ START_TEST(weights_have_the_bits_of_the_reference)
     check_weights(name, t->data, pare_json_get(one, "weights"), t->shape[0] * t->shape[1]);
     /* inputs in floats of 4 bits are told, once */
     ck_assert_int_eq(warned[0] != '\0', !strncmp(name, "NVFP4 ", 6) || !strncmp(name, "MXFP4 ", 6));
-    ck_assert(!warned[0] || strstr(warned, "rounds the inputs of linears in a way that pare does"));
+    ck_assert(!warned[0] || strstr(warned, "rounds the inputs of linears, and pare does not"));
     cx.progress.warn = NULL;
     ck_assert_int_eq(quantized_open(&cx, &arena, in, false, true, &runs), PARE_OK);
     const pare_linear *const l = runs.stored[0].packed;

@@ -181,6 +181,22 @@ START_TEST(linears_are_joined_as_the_family_has_them)
 }
 END_TEST
 
+/* Families that keep several linears in one tensor. */
+START_TEST(grids_of_floats_are_joined)
+{
+    static const char *const passes[] = {"mxfp4: {}", "fp8: {activations: fp8_token}"},
+                             *const names[] = {"phi3", "gpt_neox"};
+    char recipe[128];
+    (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\npasses: [%s]\n", passes[_i / 2]);
+    const job_place p = begin(family_find(names[_i % 2]), recipe);
+    pare_export_result r;
+    ck_assert_msg(export_to(&p, "compressed-tensors", &r) == PARE_OK, "%s", cx.what);
+    ck_assert(r.error == 0 && r.count[PARE_EXPORT_ROUNDED] == 0);
+    ck_assert_uint_eq(r.count[PARE_EXPORT_FLOAT], 1); /* the head */
+    end(&p);
+}
+END_TEST
+
 START_TEST(codes_and_floats_in_one_tensor_become_floats_only)
 {
     const job_place p = begin(&families[_i], recipes[1]);
@@ -329,6 +345,7 @@ int main(void)
     TCase *const t = tcase_create("families");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, linears_are_joined_as_the_family_has_them, 0, (int)FAMILIES);
+    tcase_add_loop_test(t, grids_of_floats_are_joined, 0, 4);
     tcase_add_loop_test(t, codes_and_floats_in_one_tensor_become_floats_only, 0, (int)FAMILIES);
     tcase_add_loop_test(t, experts_go_by_their_names_and_routers_stay_floats, 0, 3);
     tcase_add_loop_test(t, experts_that_no_engine_runs_are_refused, 0, 8);

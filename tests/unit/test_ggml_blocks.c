@@ -145,6 +145,20 @@ START_TEST(symmetric_codes_of_groups_of_32_pass_through_q4_0)
 }
 END_TEST
 
+/* The reference of the engine on such a block: 2^127 codes of half a step, and no NaN from 0. */
+START_TEST(the_largest_scale_of_mxfp4_has_finite_values)
+{
+    const pare_ggml_type *const t = pare_ggml_type_named("MXFP4");
+    pare_ggml_block b = {.d = 255, .code = {0, 1, 8, 9, 2}};
+    uint8_t bytes[17];
+    float x[32];
+    pare_ggml_join(t, &b, bytes);
+    pare_ggml_decode(t, bytes, 1, x);
+    ck_assert(x[0] == 0 && x[1] == 0x1p127f && x[2] == 0 && x[3] == -0x1p127f && isinf(x[4]));
+    ck_assert(x[31] == 0);
+}
+END_TEST
+
 START_TEST(what_f16_scales_cannot_hold_is_refused)
 {
     static float x[256];
@@ -206,6 +220,7 @@ int main(void)
     tcase_add_loop_test(t, values_are_those_of_the_engine, 0, TYPES);
     tcase_add_loop_test(t, join_is_the_inverse_of_split, 0, WRITTEN);
     tcase_add_test(t, symmetric_codes_of_groups_of_32_pass_through_q4_0);
+    tcase_add_test(t, the_largest_scale_of_mxfp4_has_finite_values);
     tcase_add_loop_test(t, what_f16_scales_cannot_hold_is_refused, 0, WRITTEN);
     tcase_add_test(t, types_are_found_by_number_and_name);
     suite_add_tcase(s, t);

@@ -335,8 +335,15 @@ START_TEST(inputs_become_8_bit_floats_with_a_scale_per_token)
         ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, true, x, LDX, m, want, N), PARE_OK);
         ck_assert_mem_ne(y, want, m * N * sizeof *y);
     }
+    static const uint32_t bad[] = {0x7F800001u, 0x7FC00000u, 0x7FFF0000u, 0xFFFFFFFFu, 0x7F800000u};
+    float x[K] = {1}, y[N];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) { /* any NaN, and infinity */
+        x[7] = pare_f32_from_bits(bad[i]);
+        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, K, 1, y, N), PARE_OK);
+        for (size_t r = 0; r < N; r++)
+            ck_assert(!isfinite(y[r]));
+    }
     w.activation.bits = 4;
-    float x[K] = {0}, y[N];
     ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, K, 1, y, N), PARE_ENOTSUP);
     pare_ctx_clear(&h.cx);
     tiny_end(&h);
