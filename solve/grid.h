@@ -109,8 +109,8 @@ PARE_CHECKED pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size
                                          pare_codes *out);
 
 /* PARE_EINVAL when bits, group (MXFP4: 32; Q4_K, Q6_K: 256, which divides k), clip (only UNIFORM
- * and MXFP4) or a missing book do not go with the encoding; PARE_ESHAPE when group is not a multiple of 32 or
- * `out` was not taken for this grid and [n, k]. */
+ * and MXFP4) or a missing book do not go with the encoding; PARE_ESHAPE when group is not a
+ * multiple of 32 or `out` was not taken for this grid and [n, k]. */
 PARE_CHECKED pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k,
                                          const pare_codes *out);
 
