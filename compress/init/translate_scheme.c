@@ -19,9 +19,9 @@ typedef struct scheme {
     bool mse;
 } scheme;
 
-static const char fp8_inputs[] =
-    "pare rounds inputs to FP8, with a scale for each token, where the pass fp8 rounds the weights, "
-    "and nowhere else: they stay floats";
+static const char fp8_inputs[] = "pare rounds inputs to FP8, with a scale for each token, where "
+                                 "the pass fp8 rounds the weights, "
+                                 "and nowhere else: they stay floats";
 static const char no_block4[] =
     "4-bit floats with FP8 scales for groups of 16 are not there; mxfp4 or nf4 come nearest";
 static const char no_block8[] =
