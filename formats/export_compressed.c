@@ -377,7 +377,7 @@ static void config(pare_json_writer *w, const pare_export_model *m)
 
 const pare_export_target pare__export_compressed_tensors = {
     .name = name,
-    .summary = "integers of 4 and 8 bits, 8-bit inputs, FP8, MXFP4: vLLM, SGLang, transformers",
+    .summary = "4 and 8 bits, 8-bit inputs, FP8, MXFP4: vLLM, SGLang, transformers",
     .check = check,
     .check_linear = check_linear,
     .grain = grain,

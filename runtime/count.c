@@ -5,6 +5,7 @@
 #include "kernels/layout.h"
 #include "runtime/kv_internal.h"
 #include "runtime/linear_internal.h"
+#include "runtime/small.h"
 #include "runtime/threads.h"
 
 /* Operations that take no scratch, and whose arithmetic is small beside that of products. */
@@ -99,9 +100,12 @@ static pare_status count_linears(const pare_ops *o, const pare_linear *const *w,
         reach(n, with(total, pare_threads(o->cx), room.tile_rows * room.k * sizeof(uint16_t)));
         return PARE_OK;
     }
-    if (n->inputs == PARE_INPUTS_ANY) /* rounded to 8-bit floats */
+    size_t planes = pare_smaller(2 * count, (size_t)n->inputs);
+    if (n->inputs == PARE_INPUTS_ANY) { /* one may take floats for both: rounded to 8 bits */
         total = with(total, x.rows, k32 * sizeof(float));
-    for (size_t i = 0; i < 2 * count && i < (size_t)n->inputs; i++) {
+        planes -= 2;
+    }
+    for (size_t i = 0; i < planes; i++) {
         total = with(total, x.rows, k32);
         total = with(total, x.rows, k32 / PARE_ATOM_K * 2 * sizeof(float));
     }

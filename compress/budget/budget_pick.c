@@ -4,14 +4,14 @@
 
 pare_status pare_budget_check(pare_ctx *cx, pare_arena *a, const pare_job *job)
 {
+    const pare_mark mark = pare_arena_mark(a);
     pare_budget b = {.cx = cx, .a = a, .job = job};
-    PARE_TRY(pare__budget_read(cx, a, job, &b.words, &b.recipe));
-    const pare_step *const step = pare__budget_step(&b.recipe);
-    if (!step)
-        return PARE_OK;
-    const pare_status s =
-        pare__budget_chooses_widths(step) ? pare__widths_check(&b) : pare__budget_check(&b);
+    pare_status s = pare__budget_read(cx, a, job, &b.words, &b.recipe);
+    const pare_step *const step = s == PARE_OK ? pare__budget_step(&b.recipe) : NULL;
+    if (step)
+        s = pare__budget_chooses_widths(step) ? pare__widths_check(&b) : pare__budget_check(&b);
     pare_plan_close(&b.plan);
+    pare_arena_rewind(a, mark); /* what stays would count as the job's */
     return s;
 }
 
