@@ -298,10 +298,17 @@ pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer
     return PARE_OK;
 }
 
-/* Key and value cache of one sequence, all blocks. */
+/* Caches of one sequence, all blocks. */
 static uint64_t cache_bytes(const pare_config *c, size_t window)
 {
-    return (uint64_t)c->blocks * 2 * c->kv_heads * c->head_dim * window * sizeof(float);
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < c->blocks; i++) {
+        pare_config own;
+        pare_block_config(c, i, &own);
+        bytes += pare_kv_bytes(&own, &floats, 1, window);
+    }
+    return bytes;
 }
 
 /* A sequence does not depend on the others, so neither does the result on this number. */

@@ -1,8 +1,9 @@
 /* The loss of a block and its gradient where a model has blocks of two kinds: with attention, and
- * with a recurrent state; what a wave of such a model takes. */
+ * with a recurrent state; what a wave of such a model takes, and text that it makes. */
 #include "quant/block_loss.h"
 
 #include "calib/shares.h"
+#include "calib/tokens.h"
 #include "calib/wave.h"
 #include "formats/checkpoint.h"
 #include "runtime/leaves.h"
@@ -219,6 +220,21 @@ START_TEST(a_wave_counts_states)
 }
 END_TEST
 
+START_TEST(text_that_a_model_makes_counts_states)
+{
+    const size_t samples = 16, window = 2;
+    const size_t bytes = pare_tokens_generate_bytes(&cx, &model.config, window),
+                 before = cx.live_bytes;
+    pare_arena scratch = {.cx = &cx};
+    pare_tokens t;
+    cx.peak_bytes = before;
+    ck_assert_int_eq(pare_tokens_generate(&cx, &scratch, &scratch, &f, 1, 1, samples, window, &t),
+                     PARE_OK);
+    ck_assert_uint_le(cx.peak_bytes - before, bytes);
+    pare_arena_release(&scratch);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("block_loss");
@@ -228,6 +244,7 @@ int main(void)
     tcase_add_loop_test(t, memory_stays_within_the_bound_of_the_model, 0, KINDS);
     tcase_add_test(t, what_a_tap_changes_goes_to_linears_that_may_be_rounded);
     tcase_add_test(t, a_wave_counts_states);
+    tcase_add_test(t, text_that_a_model_makes_counts_states);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

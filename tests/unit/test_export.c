@@ -184,53 +184,34 @@ START_TEST(weights_read_back_as_the_kernels_decode_them)
 }
 END_TEST
 
+/* Then down has rows of 32: storage calls such a group a row, engines do not. */
 START_TEST(mxfp4_reads_back_as_the_kernels_decode_it)
 {
-    static const pare_packed_linear kind = {
-        .bits = 4, .group = 32, .symmetric = true, .encoding = PARE_ENCODING_MXFP4, NO_INPUT};
+    pare_packed_linear kind[PARE_COMMON_ROLES];
+    for (size_t i = 0; i < PARE_COMMON_ROLES; i++)
+        kind[i] = (pare_packed_linear){.bits = 4,
+                                       .group = _i && i == PARE_ROLE_DOWN ? 0 : 32,
+                                       .symmetric = true,
+                                       .encoding = PARE_ENCODING_MXFP4,
+                                       NO_INPUT};
     begin();
     tiny_model tiny = wide(PARE_F16);
+    tiny.intermediate = _i ? 32 : tiny.intermediate;
     char path[256], *text;
     size_t len;
     pare_export_result r;
     const pare_export_target *const t = pare_export_find("compressed-tensors");
-    write_artifact(&kind, 1, &tiny);
+    const pare_export_linear down = {.packed = kind[PARE_ROLE_DOWN], .is_packed = true};
+    write_artifact(kind, PARE_COMMON_ROLES, &tiny);
     ck_assert_msg(export_as(t, false, &r) == PARE_OK, "%s", cx.what);
     ck_assert_uint_eq(r.count[PARE_EXPORT_LOSSLESS], 14);
     ck_assert(r.error == 0);
+    ck_assert_uint_eq(pare_export_grain_of(t, &down).group, 32);
     (void)snprintf(path, sizeof path, "%s/config.json", to);
     ck_assert_int_eq(pare_file_read(&cx, &arena, path, 1 << 16, &text, &len), PARE_OK);
     ck_assert_msg(strstr(text, "\"format\": \"mxfp4-pack-quantized\"") != NULL, "%s", text);
     ck_assert_msg(strstr(text, "\"type\": \"float\"") != NULL, "%s", text);
-    end();
-}
-END_TEST
-
-/* As one group of 32; storage calls it a row, of which there are no parts. */
-START_TEST(mxfp4_of_rows_of_32_is_exported_in_groups)
-{
-    pare_packed_linear kind[PARE_COMMON_ROLES];
-    begin();
-    tiny_model tiny = wide(PARE_F16);
-    char path[256], *text;
-    size_t len;
-    pare_export_result r;
-    const pare_export_target *const t = pare_export_find("compressed-tensors");
-    tiny.intermediate = 32;
-    for (size_t i = 0; i < PARE_COMMON_ROLES; i++)
-        kind[i] = (pare_packed_linear){.bits = 4,
-                                       .group = i == PARE_ROLE_DOWN ? 0 : 32,
-                                       .symmetric = true,
-                                       .encoding = PARE_ENCODING_MXFP4,
-                                       NO_INPUT};
-    write_artifact(kind, PARE_COMMON_ROLES, &tiny);
-    ck_assert_msg(export_as(t, false, &r) == PARE_OK, "%s", cx.what);
-    ck_assert_uint_eq(r.count[PARE_EXPORT_LOSSLESS], 14);
-    (void)snprintf(path, sizeof path, "%s/config.json", to);
-    ck_assert_int_eq(pare_file_read(&cx, &arena, path, 1 << 16, &text, &len), PARE_OK);
     ck_assert_msg(strstr(text, "\"group_size\": 32") && !strstr(text, "\"channel\""), "%s", text);
-    const pare_export_linear x = {.packed = kind[PARE_ROLE_DOWN], .is_packed = true};
-    ck_assert_uint_eq(pare_export_grain_of(t, &x).group, 32);
     end();
 }
 END_TEST
@@ -690,8 +671,7 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_test(t, compressed_tensors_hold_every_kind_that_engines_know);
     tcase_add_loop_test(t, weights_read_back_as_the_kernels_decode_them, 0, PLAIN);
-    tcase_add_test(t, mxfp4_reads_back_as_the_kernels_decode_it);
-    tcase_add_test(t, mxfp4_of_rows_of_32_is_exported_in_groups);
+    tcase_add_loop_test(t, mxfp4_reads_back_as_the_kernels_decode_it, 0, 2);
     tcase_add_test(t, mxfp4_of_a_part_of_a_group_is_refused);
     tcase_add_loop_test(t, words_of_an_export_count_as_the_weights_that_they_hold, 0, PLAIN);
     tcase_add_test(t, awq_of_fewer_bits_is_a_file_of_4_bits);

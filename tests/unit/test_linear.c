@@ -384,7 +384,9 @@ END_TEST
  * and only then. */
 START_TEST(linears_of_one_input_share_it_only_when_they_ask_for_the_same)
 {
-    enum { VARIANTS = 7, M = 5, N = 21, K = 100 };
+    enum { VARIANTS = 9, M = 5, N = 21, K = 100 };
+    static const tiny_kind fp8 = {
+        .dtype = PARE_F16, .bits = 8, .encoding = PARE_ENCODING_FP8, TINY_FLOAT};
     tiny_home h;
     tiny_begin(&h, 2);
     const pare_linear base = make(&h.arena, tiny_kinds[_i ? 18 : 17], N, K);
@@ -395,7 +397,8 @@ START_TEST(linears_of_one_input_share_it_only_when_they_ask_for_the_same)
         other[c] = base.outliers.column[c] + (c == 2);
     pare_linear w[VARIANTS];
     for (size_t i = 0; i < VARIANTS; i++)
-        w[i] = base;
+        w[i] = i < 7 ? base : make(&h.arena, fp8, N, K);
+    w[8].activation.bits = 8;
     w[1].outliers.column = other;
     w[2].activation.bits = base.activation.bits == 4 ? 8 : 4;
     w[3].activation = (pare_activation){PARE_ACTIVATION_TENSOR, 8, 0.03F};
