@@ -115,7 +115,8 @@ static void advise(const pare_export_target *t, const pare_export_model *m, cons
     size_t fewer = ranks - 1, used = 0;
     while (fewer > 1 && find_fault(t, m, fewer).kind)
         fewer--;
-    if (f->kind == GROUPS && list_groups(t, m, f, ranks, other))
+    if (f->kind == GROUPS && !pare_encodings[f->linear->packed.encoding].group &&
+        list_groups(t, m, f, ranks, other))
         used = (size_t)snprintf(text, TEXT, "; take group %.64s", other);
     else if (f->kind == GRAINS && t->kind == PARE_EXPORT_FILE)
         used = (size_t)snprintf(text, TEXT, "; take %s",

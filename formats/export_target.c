@@ -355,10 +355,9 @@ pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed_linear *l, c
                       "safetensors and gguf:f16 hold its floats, zeros included, or put a "
                       "quantizer behind the pruner");
     if (!pare_encodings[l->encoding].integer)
-        return refuse(
-            cx, l, target,
-            "its values do not lie on an integer grid; the formats safetensors and gguf:f16 write "
-            "them as floats");
+        return refuse(cx, l, target,
+                      "its values do not lie on an integer grid; compressed-tensors holds FP8 and "
+                      "MXFP4 as they are, safetensors and gguf:f16 all values as floats");
     if (l->outliers || l->sparse)
         return refuse(cx, l, target,
                       "this format has no place for columns or weights that are kept apart; "
@@ -431,8 +430,8 @@ static pare_status refuse_unlike(pare_ctx *cx, const pare_export_linear *a,
     const char *const how = a->part ? "with all experts of the block" : "as one matrix";
     if (a->is_packed == b->is_packed)
         return pare_fail(cx, PARE_ENOTSUP,
-                         "%s: linears %s and %s: vLLM runs them %s and needs the same bits, group "
-                         "and symmetry: quantize them by one step of the recipe",
+                         "%s: linears %s and %s: vLLM runs them %s and needs the same bits, group, "
+                         "symmetry and rounding of inputs: quantize them by one step of the recipe",
                          target, a->name, b->name, how);
     return pare_fail(cx, PARE_ENOTSUP,
                      "%s: linears %s and %s: vLLM runs them %s and refuses files in which only one "

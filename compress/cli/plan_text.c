@@ -30,6 +30,7 @@ static const char *taken_note(const pare_plan *p)
                  "texts, and will ask for --restart if not)";
 }
 
+/* Of each pass, once. */
 static void print_cautions(const pare_plan *p)
 {
     for (size_t i = 0; i < p->recipe.steps; i++) {
@@ -38,7 +39,10 @@ static void print_cautions(const pare_plan *p)
         const bool idle = pass->structure && /* a ratio is as planned */
                           pass->structure(step->value).hessian &&
                           !pass->structure(step->value).search;
-        if (pass->caution && !idle)
+        size_t first = 0;
+        while (p->recipe.step[first].pass != step->pass)
+            first++;
+        if (pass->caution && !idle && first == i)
             (void)printf("%-17s %s\n", pass->name, pass->caution);
     }
 }

@@ -130,6 +130,8 @@ static const struct {
     {"offload_device", NULL, "it says where their program keeps data, not what comes out", NULL},
     {"enable_torch_compile", NULL, "it says how their program computes, not what comes out", NULL},
     {"device_ids", NULL, "it says how their program computes, not what comes out", NULL},
+    {"bypass_divisibility_checks", NULL, "it says what their program refuses, not what comes out",
+     NULL},
     {"preserve_sparsity_mask", "true", "zeros stay zeros in every later pass",
      "zeros stay zeros in every later pass"},
 };

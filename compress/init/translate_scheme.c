@@ -141,10 +141,20 @@ static bool is_read(const char *key)
     return false;
 }
 
+/* Scales of MXFP4 in U8, and mappings without entries: recipes that their program saved have them.
+ */
+static bool changes_nothing(const pare_yaml *mapping, const pare_yaml *e)
+{
+    const bool mxfp4 = pare__node_is(pare_yaml_get(mapping, "type"), "float") &&
+                       pare__node_is(pare_yaml_get(mapping, "num_bits"), "4");
+    return (e->kind == PARE_YAML_MAPPING && !e->first) ||
+           (mxfp4 && strcmp(e->key->text, "scale_dtype") == 0 && pare__node_is(e, "torch.uint8"));
+}
+
 static void leave_others(pare__translation *t, const pare_yaml *mapping)
 {
     for (const pare_yaml *e = mapping->first; e; e = e->next)
-        if (!is_read(e->key->text) && !pare_yaml_is_null(e))
+        if (!is_read(e->key->text) && !pare_yaml_is_null(e) && !changes_nothing(mapping, e))
             pare__leave(t, e, "no counterpart");
 }
 
@@ -557,9 +567,12 @@ void pare__translate_quantizer(pare__translation *t, const pare_yaml *modifier, 
     const pare_yaml *const groups = pare_yaml_get(modifier, "config_groups");
     const pare_yaml *const name = pare_yaml_get(modifier, "scheme");
     const pare_yaml *const cache = pare_yaml_get(modifier, "kv_cache_scheme");
+    pare__patterns all;
     if (is_given(groups)) {
         leave_idle(t, modifier, "scheme", "config_groups says what is done");
-        leave_idle(t, modifier, "targets", "each group has targets of its own");
+        read_targets(t, modifier, false, &all);
+        if (!all.all) /* as recipes have it that their program saved */
+            leave_idle(t, modifier, "targets", "each group has targets of its own");
         if (groups->kind == PARE_YAML_MAPPING)
             translate_groups(t, modifier, groups, gptq);
         else

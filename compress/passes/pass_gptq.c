@@ -53,8 +53,8 @@ static const pare_param params[] = {
     [BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096, .fallback = 128,
         .multiple = 32, .help = "columns between lazy updates"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
-        .words = grids, .help = "levels of the codes; q4_k, q6_k: blocks of GGUF; all but uniform keep "
-                                "inputs in floats"},
+        .words = grids, .help = "levels of the codes; mxfp4: in groups of 32, which group need not say; "
+                                "q4_k, q6_k: blocks of GGUF; all but uniform keep inputs in floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,
         .by = "grid", .when = "uniform",
@@ -131,6 +131,9 @@ static void decide(double *value, bool rounding_only)
     const bool takes = is_uniform(value) && value[TUNE] == 0.0;
     if (value[CORRECT] == (double)CORRECT_AUTO)
         value[CORRECT] = rounding_only && takes ? PARE_CORRECT_GPTAQ : PARE_CORRECT_NONE;
+    if (encoding(value) == PARE_ENCODING_MXFP4 &&
+        value[PARE_QUANTIZE_GROUP] == params[PARE_QUANTIZE_GROUP].fallback)
+        value[PARE_QUANTIZE_GROUP] = (double)pare_encodings[PARE_ENCODING_MXFP4].group;
 }
 
 static unsigned asks(const double *value)

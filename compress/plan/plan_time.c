@@ -505,7 +505,8 @@ pare_status pare_plan_time_at(pare_ctx *cx, const pare_plan *plan, const pare_se
                         .settled = settled,
                         .rate = *rate,
                         .threads = (double)pare_threads(cx),
-                        .phase = out->phase};
+                        .phase = out->phase,
+                        .samples = &out->samples};
     count_checks(&e);
     count_tokens(&e);
     PARE_TRY(count_calibration(&e));

@@ -103,6 +103,7 @@ pare_status pare__estimate_evaluations(pare__estimate *e)
     }
     if (p->held_out)
         PARE_TRY(add_evaluation(e, (double)p->held_out * (double)p->window, p->window, true));
-    e->phase[PARE_PHASE_EVALUATE] += texts ? sample_seconds(e) : 0;
+    *e->samples = texts ? sample_seconds(e) : 0;
+    e->phase[PARE_PHASE_EVALUATE] += *e->samples;
     return PARE_OK;
 }

@@ -16,7 +16,7 @@ typedef struct pare__estimate {
     const pare_settled *settled;
     pare_plan_rates rate;
     double threads;
-    double *phase;
+    double *phase, *samples;
 } pare__estimate;
 
 /* Seconds that an amount takes; 0 where there is no rate of it. */

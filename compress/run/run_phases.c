@@ -86,8 +86,10 @@ pare_status pare__run_phases(pare_run *run)
     expect_reap(run, wave, work, blocks - found);
     expect(run, PARE__PHASE_FINISH, "writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH],
            1);
-    expect(run, PARE__PHASE_EVALUATE, "evaluating", s[PARE_PHASE_EVALUATE],
-           evaluations ? evaluations + 1 : 0); /* and samples */
+    expect(run, PARE__PHASE_EVALUATE, "evaluating", s[PARE_PHASE_EVALUATE] - all.samples,
+           evaluations);
+    expect(run, PARE__PHASE_SAMPLES, "evaluating samples of both models", all.samples,
+           all.samples > 0);
     expect(run, PARE__PHASE_AGAIN, "looking whether the model changed", s[PARE_PHASE_CHECK] / 4, 1);
     expect(run, PARE__PHASE_EXPORT, "exporting", s[PARE_PHASE_EXPORT], plan->exports);
     pare_ctx_job(run->cx, run->phase, PARE__PHASES, 1);

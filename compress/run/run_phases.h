@@ -22,6 +22,7 @@ enum {
     PARE__PHASE_BLOCKS,
     PARE__PHASE_FINISH,
     PARE__PHASE_EVALUATE,
+    PARE__PHASE_SAMPLES, /* of both models */
     PARE__PHASE_AGAIN,
     PARE__PHASE_EXPORT,
     PARE__PHASES

@@ -136,7 +136,7 @@ pare_status pare__run_samples(pare_run *run, const pare_model *after, pare_repor
     PARE_TRY(open_tokenizer(run, &t));
     if (!t)
         return PARE_OK;
-    pare__notify(run, PARE_EVENT_EVALUATE, "samples of both models");
+    pare_ctx_step(run->cx, PARE__PHASE_SAMPLES, run->phase[PARE__PHASE_SAMPLES].name);
     pare_status s = draw(run, pare__run_original(run), &was, &out->before_tok_s);
     if (s == PARE_OK)
         s = draw(run, after, &is, &out->after_tok_s);

@@ -45,6 +45,12 @@ cmp second/out/recipe.yaml second/made/own/recipe.yaml || fail 'another recipe'
 rm -r second/out second/model
 refuses 2 'second/made/own/recipe.yaml:2:8: .*second/made/own/../../recipes/../model: there is no such model' plan second/made/own/recipe.yaml
 
+# What holds for a pass is said once, however many steps have it.
+printf 'pare: 1\nmodel: %s/hedge\noutput: eights\npasses:\n  - fp8: {targets: "*.mlp.*"}\n' "$demo" >eights.yaml
+printf '  - fp8: {activations: fp8_token, skip: "*.mlp.*"}\n' >>eights.yaml
+does plan eights.yaml
+[ "$(grep -c '^fp8  *products run in F32 here' out.log)" = 1 ] || fail "$(cat out.log)"
+
 # What cannot be opened is not counted as checked.
 mkdir bare
 refuses 4 'bare: no config.json and no .gguf file is there' verify bare

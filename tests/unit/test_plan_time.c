@@ -82,6 +82,8 @@ START_TEST(the_sum_is_that_of_its_phases_and_half_as_much_at_twice_the_speed)
             ck_assert_msg(once.time.phase[i] > 0, "%s", pare_plan_phase_name(i));
     }
     ck_assert_double_eq_tol(once.time.seconds, sum, 1e-12);
+    ck_assert(once.time.samples > 0 && once.time.samples < once.time.phase[PARE_PHASE_EVALUATE]);
+    ck_assert_double_eq_tol(twice.time.samples, once.time.samples / 2, 1e-12);
 }
 END_TEST
 
@@ -392,12 +394,40 @@ START_TEST(the_plan_folds_equal_blocks_and_names_time_and_memory)
 }
 END_TEST
 
+#define DEMO PARE_SOURCE_DIR "/recipes/demo"
+static void count_evaluations(void *self, size_t phase, const char *what)
+{
+    size_t *const steps = self;
+    const bool samples = strstr(what, "samples of both models") != NULL;
+    steps[0] += phase == PARE__PHASE_EVALUATE;
+    steps[1] += phase == PARE__PHASE_SAMPLES;
+    ck_assert_int_eq(samples, phase == PARE__PHASE_SAMPLES);
+}
+
+/* They take no time to speak of, and what is left would be thought to be another evaluation. */
+START_TEST(samples_are_no_evaluation_in_what_is_left)
+{
+    job_place p = {.root = "samples.XXXXXX"};
+    size_t steps[2] = {0};
+    ck_assert_ptr_nonnull(mkdtemp(p.root));
+    job_recipe(&p,
+               "pare: 1\nmodel: " DEMO "/hedge\npasses: [rtn: {bits: 4, group: 32}]\n"
+               "evaluate: [perplexity: {text: " DEMO "/evaluation.txt, window: 32, limit: 2}]\n");
+    ck_assert_int_eq(
+        job_run(&p, (job_opts){.output = "out", .step = count_evaluations, .self = steps}, NULL),
+        PARE_OK);
+    ck_assert(steps[0] == 1 && steps[1] == 1);
+    job_remove_directory(p.root);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("plan_time");
     TCase *const t = tcase_create("plan_time");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, the_sum_is_that_of_its_phases_and_half_as_much_at_twice_the_speed);
+    tcase_add_test(t, samples_are_no_evaluation_in_what_is_left);
     tcase_add_test(t, training_takes_time_by_its_tokens);
     tcase_add_test(t, a_job_without_data_reads_hashes_packs_and_writes);
     tcase_add_test(t, calibration_takes_as_long_as_it_has_tokens);

@@ -83,7 +83,7 @@ static const char *const quantizers[] = {
     "gptq: {bits: 2, group: row, act_order: true, clip: mse}",
     "gptq: {grid: nf4, bits: 4, group: 64}",
     "gptq: {grid: fp8, bits: 8, group: row}",
-    "gptq: {grid: mxfp4, bits: 4, group: 32, true_sequential: true}",
+    "gptq: {grid: mxfp4, bits: 4, true_sequential: true}",
     "nf4: {group: 32}",
     "fp8: {}",
     "mxfp4: {}",

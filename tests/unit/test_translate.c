@@ -143,6 +143,38 @@ static const translated recipes[] = {
       "  - rtn: {bits: 8, group: row, targets: [\"re:.*q_proj\"]}\n"},
      {12, 16},
      {4}},
+    /* as their program saves a recipe */
+    {"default_stage:\n"
+     "  default_modifiers:\n"
+     "    QuantizationModifier:\n"
+     "      config_groups:\n"
+     "        group_0:\n"
+     "          targets: [Linear]\n"
+     "          weights: {num_bits: 4, type: float, symmetric: true, group_size: 32,\n"
+     "                    strategy: group, dynamic: false, scale_dtype: torch.uint8,\n"
+     "                    zp_dtype: null, observer: memoryless_minmax, observer_kwargs: {}}\n"
+     "          input_activations: null\n"
+     "      targets: [Linear]\n"
+     "      ignore: [lm_head]\n"
+     "      bypass_divisibility_checks: false\n",
+     {"  - mxfp4: {}\n"},
+     {0},
+     {12, 13}},
+    /* scales of other floats are none in U8 */
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    QuantizationModifier:\n"
+     "      targets: [Linear]\n"
+     "      ignore: [lm_head]\n"
+     "      scheme:\n"
+     "        weights:\n"
+     "          num_bits: 8\n"
+     "          type: float\n"
+     "          strategy: channel\n"
+     "          scale_dtype: torch.uint8\n",
+     {"  - fp8: {group: row}\n"},
+     {11},
+     {5}},
     /* gptq rounds inputs to integers alone */
     {"quant_stage:\n"
      "  quant_modifiers:\n"
