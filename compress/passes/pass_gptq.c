@@ -53,7 +53,7 @@ static const pare_param params[] = {
     [BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096, .fallback = 128,
         .multiple = 32, .help = "columns between lazy updates"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
-        .words = grids, .help = "levels of the codes; mxfp4: in groups of 32, which group need not say; "
+        .words = grids, .help = "levels of the codes; mxfp4 has groups of 32, whatever the default of group is; "
                                 "q4_k, q6_k: blocks of GGUF; all but uniform keep inputs in floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,

@@ -7,7 +7,8 @@ enum { CLIP };
 static const pare_param params[] = {
     [CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_MSE,
         .words = pare_quantize_clip, .help = "none: the power of two of the standard, which clips "
-                                             "weights above 6 of it; mse: it or the next, by squared errors"},
+                                             "weights above six times it; mse: that one or the next, "
+                                             "which has the smaller squared error"},
     {.name = NULL},
 };
 // clang-format on
