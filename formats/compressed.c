@@ -221,13 +221,10 @@ static void read_inputs(const pare_json *v, scheme *out)
         says(inputs, "type", "float") != out->is_float ||
         !pare_json_bool(pare_json_get(inputs, "symmetric"), true))
         return;
-    if (out->is_float && dynamic && says(inputs, "strategy", "token"))
-        out->activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT, .bits = 8};
-    else if (out->is_float)
-        return;
-    else if (dynamic && says(inputs, "strategy", "token"))
-        out->activation = (pare_activation){.mode = PARE_ACTIVATION_TOKEN, .bits = 8};
-    else if (!dynamic && says(inputs, "strategy", "tensor"))
+    if (dynamic && says(inputs, "strategy", "token"))
+        out->activation = (pare_activation){
+            .mode = out->is_float ? PARE_ACTIVATION_FLOAT : PARE_ACTIVATION_TOKEN, .bits = 8};
+    else if (!out->is_float && !dynamic && says(inputs, "strategy", "tensor"))
         out->activation = (pare_activation){.mode = PARE_ACTIVATION_TENSOR, .bits = 8};
 }
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/half.h"
+#include "kernels/e4m3.h"
 #include "kernels/layout.h"
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
@@ -167,18 +167,6 @@ typedef struct rounding {
     size_t ldx, k;
 } rounding;
 
-/* E4M3 of |t| <= 448, half to even: three bits of fraction, below 2^-6 a step of 2^-9. */
-static float round_e4m3(float t)
-{
-    const uint32_t u = pare_f32_bits(t), size = u & 0x7FFFFFFFu;
-    const uint32_t rounded = (size + 0x7FFFFu + (size >> 20 & 1)) & 0xFFF00000u;
-    const float small = (pare_f32_from_bits(size) * 0x1p9F + 0x1p23F - 0x1p23F) * 0x1p-9F;
-    const uint32_t bits = size < 0x3C800000u   ? pare_f32_bits(small)
-                          : size > 0x7F800000u ? size /* NaN, whose sum may wrap around */
-                                               : rounded;
-    return pare_f32_from_bits(bits | (u & 0x80000000u));
-}
-
 static void round_tokens(void *arg, size_t begin, size_t end, size_t worker)
 {
     const rounding *const r = arg;
@@ -191,7 +179,7 @@ static void round_tokens(void *arg, size_t begin, size_t end, size_t worker)
             most = fabsf(x[j]) > most ? fabsf(x[j]) : most;
         const float scale = most / 448;
         for (size_t j = 0; j < r->k; j++)
-            to[j] = scale > 0 ? round_e4m3(x[j] / scale) * scale : x[j];
+            to[j] = scale > 0 ? pare_round_e4m3(x[j] / scale) * scale : x[j];
     }
 }
 

@@ -1,9 +1,9 @@
 /* Codes and values of the grids that are not uniform. Levels are found by comparing with the
- * midpoints between neighbours; E4M3 by rounding the significand in the integer domain. */
+ * midpoints between neighbours; E4M3 by rounding the number. */
 #include <math.h>
 #include <string.h>
 
-#include "kernels/half.h"
+#include "kernels/e4m3.h"
 #include "kernels/levels.h"
 #include "solve/super.h"
 
@@ -30,17 +30,12 @@ static uint8_t encode_e2m1(float t)
     return (uint8_t)(code && t < 0 ? code | 8 : code);
 }
 
-/* 20 bits of the significand go, half to even; below 2^-6 the step is 2^-9. */
+/* Below 2^-6 the code is a number of steps of 2^-9; else the bits have another exponent. */
 static uint8_t encode_e4m3(float t)
 {
-    const float a = fabsf(t) < E4M3_MAX ? fabsf(t) : E4M3_MAX;
-    uint32_t code;
-    if (a < 0x1p-6F) {
-        code = (uint32_t)(a * 0x1p9F + 12582912.0F - 12582912.0F);
-    } else {
-        const uint32_t u = pare_f32_bits(a);
-        code = ((u + 0x7FFFF + (u >> 20 & 1)) >> 20) - (120u << 3);
-    }
+    const float a = pare_round_e4m3(fabsf(t) < E4M3_MAX ? fabsf(t) : E4M3_MAX);
+    const uint32_t code =
+        a < 0x1p-6F ? (uint32_t)(a * 0x1p9F) : (pare_f32_bits(a) >> 20) - (120u << 3);
     return (uint8_t)(code && t < 0 ? code | 128 : code);
 }
 
