@@ -4,6 +4,7 @@
 
 #include "formats/export_internal.h"
 #include "runtime/linear.h"
+#include "solve/scales.h"
 
 /* The row of a piece that is row `r` of the tensor. */
 static size_t locate(const pare_export_model *m, const pare_export_linear *l, size_t r,
@@ -63,9 +64,9 @@ static pare_status join_codes(pare_ctx *cx, pare_arena *a, const pare_export_mod
         cx->kernels.cvt_f16_f32(c->scales + r * groups, part[i].scale + row * groups, groups);
         if (c->zeros)
             memcpy(c->zeros + r * groups, part[i].zero + row * groups, groups);
-        for (size_t j = 0; c->scale_codes && j < groups; j++) /* MXFP4: NF4 becomes floats */
-            c->scale_codes[r * groups + j] = pare__export_exponent(part[i].scale[row * groups + j]);
     }
+    if (c->scale_codes) /* MXFP4, NVFP4: NF4 becomes floats */
+        pare_scales_finish(&g, c);
     c->input_scale = l->packed.activation.scale;
     return PARE_OK;
 }

@@ -23,6 +23,7 @@ static const char *const plane_names[PARE_PLANES] = {
     [PARE_PLANE_SUB] = "sub",
     [PARE_PLANE_SCALE_STEPS] = "scale_steps",
     [PARE_PLANE_SCALE_OFFSET] = "scale_offset",
+    [PARE_PLANE_SCALE_FACTOR] = "scale_factor",
     [PARE_PLANE_BOOK] = "book",
     [PARE_PLANE_SALIENT] = "salient",
     [PARE_PLANE_OUTLIER_COLUMNS] = "outlier_columns",
@@ -144,6 +145,8 @@ static bool encoding_shape(const pare_packed_linear *l, pare_plane p, pare_tenso
     case PARE_PLANE_SCALE_STEPS:
         return steps && vector(out, PARE_F32, (stored + PARE_PACKED_STEP - 1) / PARE_PACKED_STEP);
     case PARE_PLANE_SCALE_OFFSET: return steps && vector(out, PARE_F32, 1);
+    case PARE_PLANE_SCALE_FACTOR:
+        return row->scales == PARE_SCALES_E4M3 && vector(out, PARE_F32, 1);
     case PARE_PLANE_BOOK: return book_shape(l, out);
     case PARE_PLANE_SALIENT:
         return row->decoding == PARE_DECODE_BINARY &&
@@ -322,6 +325,7 @@ static void pack_rest(const pare_ctx *cx, const pare_packed_linear *l, const par
     const uint64_t *const bytes = to->bytes.plane;
     pack_bytes(to, PARE_PLANE_SCALE_STEPS, from->scale_steps, bytes[PARE_PLANE_SCALE_STEPS]);
     pack_bytes(to, PARE_PLANE_SCALE_OFFSET, &from->scale_offset, sizeof from->scale_offset);
+    pack_bytes(to, PARE_PLANE_SCALE_FACTOR, &from->scale_factor, sizeof from->scale_factor);
     pack_bytes(to, PARE_PLANE_SALIENT, from->salient, l->k);
     pack_bytes(to, PARE_PLANE_OUTLIER_COLUMNS, from->outlier_column,
                bytes[PARE_PLANE_OUTLIER_COLUMNS]);
@@ -351,6 +355,7 @@ static pare_plane missing(const pare_packed_linear *l, const pare_codes *c)
         [PARE_PLANE_SUB] = c->sub,
         [PARE_PLANE_SCALE_STEPS] = c->scale_steps,
         [PARE_PLANE_SCALE_OFFSET] = &c->scale_offset,
+        [PARE_PLANE_SCALE_FACTOR] = &c->scale_factor,
         [PARE_PLANE_BOOK] = c->book,
         [PARE_PLANE_SALIENT] = c->salient,
         [PARE_PLANE_OUTLIER_COLUMNS] = c->outlier_column,

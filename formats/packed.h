@@ -13,12 +13,14 @@
  *   NAME.codes            U8   [n16 / 8, k32 / 32, 32 bits]
  *                         U8   [n16 / 8, k64 / 64, 32 bits]  2:4: of the places of kernels.h
  *   NAME.scales           F16  [n16 / 8, groups, 8]   uniform, ternary, fp8_e4m3; q4_k, q6_k: D
- *                         U8   the same               nf4: codes; mxfp4: exponents + 127
+ *                         U8   the same               nf4: codes; mxfp4: exponents + 127; nvfp4:
+ *                                                     E4M3
  *   NAME.zeros            U8   [n16 / 8, groups, 8]   uniform, asymmetric
  *   NAME.minima           F16  [n16 / 8, groups, 8]   q4_k: M of solve/super.h
  *   NAME.sub              U8   [n16 / 8, k / 32, 16]  q4_k: s, o of 8 rows; q6_k: s, s of 8 rows
  *   NAME.scale_steps      F32  [n16 groups / 256]     nf4: value of a step of scales 256 i ..
  *   NAME.scale_offset     F32  [1]                    nf4: scale = F16(offset + step (code - 128))
+ *   NAME.scale_factor     F32  [1]                    nvfp4: scale = E4M3(code) factor
  *   NAME.book             F16  [n16, 2^bits]          codebook
  *                         F16  [n16 / 8, groups, 8, 4]  binary: small, large, first, second
  *   NAME.indices          U8   [n16 / 8, k64 / 64, 64]  2:4: columns of the places, 2 bits
@@ -54,7 +56,8 @@
 #include "runtime/tensor.h"
 #include "solve/grid.h"
 
-/* What a packed linear may consist of, in the order in which planes are laid out. */
+/* What a packed linear may consist of, in the order in which planes are laid out. Journals hold the
+ * numbers: new ones come last. */
 typedef enum pare_plane {
     PARE_PLANE_CODES,
     PARE_PLANE_INDICES, /* 2:4 */
@@ -77,6 +80,7 @@ typedef enum pare_plane {
     PARE_PLANE_SPARSE_VALUES,
     PARE_PLANE_INPUT_SCALE,
     PARE_PLANE_BIAS,
+    PARE_PLANE_SCALE_FACTOR,
     PARE_PLANES
 } pare_plane;
 
@@ -222,11 +226,12 @@ PARE_CHECKED pare_status pare_packed_take(pare_arena *a, const pare_packed_linea
 PARE_CHECKED pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                           const pare_codes *codes, pare_packed_planes *out);
 
-/* The planes as a linear of the runtime: a view, except that scales of NF4 and MXFP4 become F16 in
- * the arena, as the starts of the rows of a bitmask do. Planes are aligned to their elements.
- * Checks what a kernel relies on: columns and starts in range and ascending, salient flags 0 or 1,
- * exponents that F16 has, indices that ascend, no more bits of a mask than values; and that biases
- * and the steps and offset of NF4 are finite. PARE_EFORMAT, PARE_ENOMEM. */
+/* The planes as a linear of the runtime: a view, except that scales of NF4, MXFP4 and NVFP4 become
+ * F16 in the arena, as the starts of the rows of a bitmask do. Planes are aligned to their
+ * elements. Checks what a kernel relies on: columns and starts in range and ascending, salient
+ * flags 0 or 1, exponents that F16 has, scales of NVFP4 and their factor, indices that ascend, no
+ * more bits of a mask than values; and that biases and the steps and offset of NF4 are finite.
+ * PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                           void *const plane[PARE_PLANES], pare_linear *out);
 

@@ -66,6 +66,8 @@ static bool group_suits(const pare_packed_linear *l)
     const pare_encoding_row *const row = &pare_encodings[l->encoding];
     if (pare_encoding_is_super(l->encoding))
         return l->group == row->group && l->k % row->group == 0;
+    if (row->scales == PARE_SCALES_E4M3)
+        return l->group == row->group && l->k % PARE_ATOM_K == 0;
     if (row->group)
         return l->group == row->group || (l->group == 0 && l->k <= row->group);
     return l->group == 0 || (pare_encoding_has_groups(l->encoding) && l->group % PARE_ATOM_K == 0);
@@ -346,9 +348,10 @@ pare_status pare_packed_linear_read(pare_ctx *cx, const char *name, const pare_j
     out->bits = (unsigned)get(&r, v, "bits", 2, 16, bits);
     if (!r.what && out->bits > 4 && out->bits != 6 && out->bits != 8 && out->bits != 16)
         r.what = bits;
-    out->group = get(&r, v, "group", 0, GROUP_CAP, "group is not 0 (the row) or a multiple of 32");
-    if (!r.what && out->group % PARE_ATOM_K != 0)
-        r.what = "group is not 0 (the row) or a multiple of 32";
+    static const char group[] = "group is not 0 (the row), 16 or a multiple of 32";
+    out->group = get(&r, v, "group", 0, GROUP_CAP, group);
+    if (!r.what && out->group != 16 && out->group % PARE_ATOM_K != 0)
+        r.what = group;
     const pare_json *const symmetric = pare_json_get(v, "symmetric");
     if (!r.what && pare_json_type_of(symmetric) != PARE_JSON_BOOL)
         r.what = "symmetric is not true or false";

@@ -6,9 +6,11 @@
 #include "formats/packed_internal.h"
 #include "kernels/half.h"
 #include "kernels/layout.h"
+#include "kernels/levels.h"
+#include "solve/nvfp4.h"
 
 /* Smallest and largest exponent of a power of two in F16, and the bias of those of MXFP4. */
-enum { LEAST = -24, NORMAL = -14, MOST = 15, BIAS = 127 };
+enum { LEAST = -24, NORMAL = -14, MOST = 15, BIAS = 127, E4M3_LAST = 126 };
 
 /* Row of item i of a plane [row block][group][8]. */
 static size_t row_of(size_t i, size_t groups)
@@ -22,18 +24,37 @@ static uint16_t power(int exponent)
     return (uint16_t)bits;
 }
 
+/* Scale i of MXFP4 or NVFP4, of a row. */
+static pare_status scale_of(pare_ctx *cx, const pare_packed_linear *l, size_t row, uint8_t code,
+                            const float *factor, uint16_t *out)
+{
+    const int exponent = code - BIAS;
+    if (factor && code > E4M3_LAST)
+        return pare_fail(cx, PARE_EFORMAT, "%s.scales: row %zu: code %u is not 0 .. %d", l->name,
+                         row, (unsigned)code, E4M3_LAST);
+    if (!factor && (exponent < LEAST || exponent > MOST))
+        return pare_fail(cx, PARE_EFORMAT, "%s.scales: row %zu: 2^%d is outside 2^%d .. 2^%d",
+                         l->name, row, exponent, LEAST, MOST);
+    *out = factor ? pare_f32_to_f16(pare_levels_e4m3[code] * *factor) : power(exponent);
+    return PARE_OK;
+}
+
 static pare_status expand(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                           void *const *plane, const uint16_t **out)
 {
     const uint8_t *const code = plane[PARE_PLANE_SCALES];
     const float *const step = plane[PARE_PLANE_SCALE_STEPS];
     const float *const offset = plane[PARE_PLANE_SCALE_OFFSET];
+    const float *const factor = plane[PARE_PLANE_SCALE_FACTOR];
     const size_t groups = pare_packed_linear_groups(l);
     const size_t count = pare_round_up(l->n, PARE_PAD_N) * groups;
     uint16_t *const scale = PARE_NEW(a, uint16_t, count);
     *out = scale;
     if (!scale)
         return PARE_ENOMEM;
+    if (factor && !pare_nvfp4_is_factor(*factor))
+        return pare_fail(cx, PARE_EFORMAT, "%s.scale_factor: %g is no power of two in 2^-15 .. 2^7",
+                         l->name, (double)*factor);
     for (size_t i = 0; i < count; i++) {
         const size_t row = row_of(i, groups);
         if (row >= l->n)
@@ -43,11 +64,7 @@ static pare_status expand(pare_ctx *cx, pare_arena *a, const pare_packed_linear 
             scale[i] = pare_f32_to_f16(*offset + product);
             continue;
         }
-        const int exponent = code[i] - BIAS;
-        if (exponent < LEAST || exponent > MOST)
-            return pare_fail(cx, PARE_EFORMAT, "%s.scales: row %zu: 2^%d is outside 2^%d .. 2^%d",
-                             l->name, row, exponent, LEAST, MOST);
-        scale[i] = power(exponent);
+        PARE_TRY(scale_of(cx, l, row, code[i], factor, &scale[i]));
     }
     return PARE_OK;
 }

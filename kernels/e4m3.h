@@ -17,4 +17,15 @@ static inline float pare_round_e4m3(float t)
     return pare_f32_from_bits(bits | (u & 0x80000000u));
 }
 
+/* The code of that value; beyond +-448 that of +-448. Below 2^-6 a code is a number of steps of
+ * 2^-9; above, its bits have another exponent. A zero has code 0. Finite t. */
+static inline uint8_t pare_f32_to_e4m3(float t)
+{
+    const float size = pare_f32_from_bits(pare_f32_bits(t) & 0x7FFFFFFFu);
+    const float a = pare_round_e4m3(size < 448.0F ? size : 448.0F);
+    const uint32_t code =
+        a < 0x1p-6F ? (uint32_t)(a * 0x1p9F) : (pare_f32_bits(a) >> 20) - (120u << 3);
+    return (uint8_t)(code && t < 0 ? code | 128 : code);
+}
+
 #endif

@@ -5,7 +5,8 @@
 #include "kernels/kernels.h"
 #include "runtime/tensor.h"
 
-/* What the codes of a packed matrix stand for. Levels of tables: kernels/levels.h. */
+/* What the codes of a packed matrix stand for. Levels of tables: kernels/levels.h. Journals hold the
+ * numbers: new ones come last. */
 typedef enum pare_encoding {
     PARE_ENCODING_UNIFORM,  /* (code - zero) scale; 2, 3, 4, 8 bits */
     PARE_ENCODING_TERNARY,  /* (code - 1) scale, code 0 .. 2; 2 bits */
@@ -16,9 +17,10 @@ typedef enum pare_encoding {
     PARE_ENCODING_BINARY,   /* two signs and two magnitudes per row and group (BiLLM); 2 bits */
     PARE_ENCODING_Q4_K,     /* super-blocks of 256 (solve/super.h); 4 bits */
     PARE_ENCODING_Q6_K,     /* likewise; 6 bits */
-    PARE_ENCODING_F16       /* the weights themselves, only of pruned matrices; 16 bits */
+    PARE_ENCODING_F16,      /* the weights themselves, only of pruned matrices; 16 bits */
+    PARE_ENCODING_NVFP4     /* E2M1 value of the code, times a scale per 16; 4 bits */
 } pare_encoding;
-enum { PARE_ENCODINGS = PARE_ENCODING_F16 + 1 };
+enum { PARE_ENCODINGS = PARE_ENCODING_NVFP4 + 1 };
 
 /* How zeros of a pruned matrix are left out. */
 typedef enum pare_sparsity_store {
@@ -47,8 +49,9 @@ typedef struct pare_activation {
 typedef enum pare_scale_store {
     PARE_SCALES_NONE, /* values come from a book, or are the weights themselves */
     PARE_SCALES_F16,
-    PARE_SCALES_STEPS, /* U8: f16(offset + step (code - 128)), a step per 256 scales */
-    PARE_SCALES_POWERS /* U8: exponents of 2, plus 127 */
+    PARE_SCALES_STEPS,  /* U8: f16(offset + step (code - 128)), a step per 256 scales */
+    PARE_SCALES_POWERS, /* U8: exponents of 2, plus 127 */
+    PARE_SCALES_E4M3    /* U8: E4M3 value of the code, times a power of two per matrix */
 } pare_scale_store;
 
 /* One encoding: what general code has to know of it. Code that treats encodings differently asks

@@ -502,7 +502,8 @@ static pare_status run_tiles(pare_ctx *cx, pare_arena *scratch, pare__sweep *job
     const bool whole = job->grid && pare_grid_whole(job->grid);
     if (whole) {
         zero_dead(job, 0, job->n);
-        PARE_TRY(pare_scales_fit(cx, job->grid, job->w, NULL, job->n, job->k, job->out));
+        PARE_TRY(pare_scales_fit(cx, job->grid, job->w, job->factor->diagonal, job->n, job->k,
+                                 job->out));
     }
     job->prepare = true;
     job->end = pare__sweep_by_blocks(job) ? 0 : job->k;

@@ -8,6 +8,7 @@
 
 #include "kernels/half.h"
 #include "kernels/layout.h"
+#include "solve/nvfp4.h"
 #include "solve/super.h"
 
 enum { CLIPS = 80, USUAL = 88, WIDTHS_TEXT = 32 };
@@ -89,10 +90,12 @@ static const char *widths(pare_encoding e, char text[WIDTHS_TEXT])
 static const char *mismatch(const pare_grid *g)
 {
     const pare_encoding_row *const row = &pare_encodings[g->encoding];
-    if (g->clip != PARE_CLIP_NONE && !row->uniform && row->scales != PARE_SCALES_POWERS)
-        return "clip goes with the uniform grid and MXFP4 only: say clip: none";
+    if (g->clip != PARE_CLIP_NONE && !pare_grid_clips(g->encoding))
+        return "clip goes with the uniform grid, MXFP4 and NVFP4 only: say clip: none";
     if (row->scales == PARE_SCALES_POWERS && g->group != row->group)
         return "MXFP4 has groups of 32: say group: 32";
+    if (row->scales == PARE_SCALES_E4M3 && g->group != row->group)
+        return "NVFP4 has groups of 16: say group: 16";
     if (pare_encoding_is_super(g->encoding) && g->group != PARE_SUPER)
         return "a super-block has 256 weights";
     if (row->decoding == PARE_DECODE_BOOK && (!g->book || g->group))
@@ -112,11 +115,16 @@ pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k
                          g->bits, widths(g->encoding, text));
     if (wrong)
         return pare_fail(cx, PARE_EINVAL, "%s", wrong);
-    if (g->group % 32 != 0)
+    if (g->group % 32 != 0 && g->group != pare_encodings[g->encoding].group)
         return pare_fail(cx, PARE_ESHAPE, "group %zu is not a multiple of 32 (0 is the whole row)",
                          g->group);
     if (pare_encoding_is_super(g->encoding) && k % PARE_SUPER != 0)
         return pare_fail(cx, PARE_ESHAPE, "super-blocks of 256 weights do not divide rows of %zu",
+                         k);
+    if (pare_encodings[g->encoding].scales == PARE_SCALES_E4M3 && k % PARE_ATOM_K != 0)
+        return pare_fail(cx, PARE_ESHAPE,
+                         "NVFP4 needs rows of a multiple of 32 weights, this one has %zu: take "
+                         "mxfp4, or leave this linear out",
                          k);
     if (out->n != n || out->k != k || out->groups != pare_grid_groups(g, k))
         return pare_fail(cx, PARE_ESHAPE,
@@ -250,9 +258,8 @@ static float mean_magnitude(const float *w, size_t count, float a)
     return ternary ? a : (float)(sum / (double)count);
 }
 
-/* What errors on a grid with levels cost: sum of own_j (w_j - value_j)^2. */
-static double levels_cost(const pare_grid *g, const float *w, const float *own, size_t count,
-                          float scale)
+double pare_levels_cost(const pare_grid *g, const float *w, const float *own, size_t count,
+                        float scale)
 {
     double sum = 0;
     for (size_t j = 0; j < count; j++) {
@@ -273,8 +280,21 @@ static pare_grid_fault fit_power(const pare_grid *g, const float *w, const float
     if (p > MXFP4_MAX)
         return PARE_GRID_OVERFLOW;
     if (g->clip != PARE_CLIP_NONE && a > 6 * *scale && *scale < MXFP4_MAX &&
-        levels_cost(g, w, own, count, 2 * *scale) < levels_cost(g, w, own, count, *scale))
+        pare_levels_cost(g, w, own, count, 2 * *scale) < pare_levels_cost(g, w, own, count, *scale))
         *scale *= 2;
+    return PARE_GRID_OK;
+}
+
+/* Without a factor, which the whole matrix decides, a plain F16 scale. */
+static pare_grid_fault fit_e4m3(const pare_grid *g, const float *w, const float *own, size_t count,
+                                float a, float *scale)
+{
+    *scale = a / 6;
+    if (*scale > PARE_NVFP4_MOST)
+        return PARE_GRID_OVERFLOW;
+    if (g->factor == 0)
+        return store_scale(g, *scale, scale);
+    *scale = pare_nvfp4_fit(g, w, own, count, a);
     return PARE_GRID_OK;
 }
 
@@ -290,6 +310,8 @@ static pare_grid_fault fit_levels(const pare_grid *g, const float *w, const floa
         return fit_power(g, w, own, count, a, scale);
     if (a == 0 || row->scales == PARE_SCALES_NONE)
         return PARE_GRID_OK;
+    if (row->scales == PARE_SCALES_E4M3)
+        return fit_e4m3(g, w, own, count, a, scale);
     return store_scale(g, ternary ? mean_magnitude(w, count, a) : a / row->most, scale);
 }
 
@@ -352,8 +374,8 @@ pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size
                          row, group, (double)value);
     case PARE_GRID_OVERFLOW:
         return pare_fail(cx, PARE_ENUMERIC,
-                         "row %zu, group %zu: scale %g is above 65504, the largest F16: the "
-                         "weights are too large for this format, leave this linear out",
+                         "row %zu, group %zu: scale %g is above what the scales of this format "
+                         "hold: the weights are too large for it, leave this linear out",
                          row, group, (double)value);
     case PARE_GRID_OK: break;
     }

@@ -27,6 +27,11 @@
  * clip mse, weighted: e or e + 1, which has the least sum of (w - value)^2, or of
  * cost_j (w_j - value_j)^2 (first of equals). Only e clips, weights above 6 2^e.
  *
+ * NVFP4     E2M1(code) * scale, half to even, at most +-6; scale an E4M3 value times a power of two
+ *           of the matrix (solve/nvfp4.h), nearest to max |w| / 6 [NVIDIA, NVFP4]
+ * clip mse, weighted: that of the E4M3 values around max |w| / 6 up to above max |w| / 4 which
+ * costs least, as on MXFP4.
+ *
  * CODEBOOK  book[row][code], ascending in a row, nearest; scale 1
  *
  * Q4_K, Q6_K   super-blocks with two levels of scales, 256 weights each, of their own functions
@@ -64,6 +69,7 @@ typedef struct pare_grid {
     pare_encoding encoding;
     const float *book; /* CODEBOOK: [n, 2^bits], F16-exact, fixed beforehand */
     bool tensor;       /* TERNARY: one scale for the matrix; group is then 0 */
+    float factor;      /* NVFP4: of the scales (solve/nvfp4.h); 0: not known, they are F16 */
 } pare_grid;
 
 /* Codes of a matrix: codes [n, k], scales and zeros [n, groups]; plain row-major. What an encoding
@@ -81,9 +87,10 @@ typedef struct pare_codes {
     uint8_t *codes;
     float *scales;
     uint8_t *zeros;
-    uint8_t *scale_codes; /* [n, groups] NF4: codes of the scales; MXFP4: exponents + 127 */
+    uint8_t *scale_codes; /* [n, groups] NF4, NVFP4: codes of the scales; MXFP4: exponents + 127 */
     float *scale_steps;   /* NF4: [ceil(n16 groups / 256)] */
     float scale_offset;   /* NF4 */
+    float scale_factor;   /* NVFP4 */
     float *minima;        /* Q4_K, Q6_K: [n, groups] beside scales */
     uint8_t *sub;         /* Q4_K, Q6_K: [n, groups, 16] bytes of sub-blocks */
     float *book;          /* CODEBOOK: [n, 2^bits]; BINARY: [n, groups, 4] */
@@ -108,9 +115,9 @@ size_t pare_grid_groups(const pare_grid *g, size_t k);
 PARE_CHECKED pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t k,
                                          pare_codes *out);
 
-/* PARE_EINVAL when bits, group (MXFP4: 32; Q4_K, Q6_K: 256, which divides k), clip (only UNIFORM
- * and MXFP4) or a missing book do not go with the encoding; PARE_ESHAPE when group is not a
- * multiple of 32 or `out` was not taken for this grid and [n, k]. */
+/* PARE_EINVAL when bits, group (MXFP4: 32; NVFP4: 16, with 32 dividing k; Q4_K, Q6_K: 256, which
+ * divides k), clip or a missing book do not go with the encoding; PARE_ESHAPE when group is neither
+ * that nor a multiple of 32 or `out` was not taken for this grid and [n, k]. */
 PARE_CHECKED pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k,
                                          const pare_codes *out);
 
@@ -119,11 +126,12 @@ typedef enum pare_grid_fault {
     PARE_GRID_OK,
     PARE_GRID_NOT_FINITE, /* a weight is NaN or infinite */
     PARE_GRID_UNDERFLOW,  /* scales in F32 only: 0 for weights that are not all 0 */
-    PARE_GRID_OVERFLOW    /* scale > 65504; MXFP4: 2^15 */
+    PARE_GRID_OVERFLOW    /* scale > 65504; MXFP4: 2^15; NVFP4: PARE_NVFP4_MOST */
 } pare_grid_fault;
 
-/* Fits scale and zero to w [count]. Thread-safe, allocates nothing. NF4: the scale before double
- * quantization, which needs the whole matrix (solve/scales.h), as TERNARY with `tensor` does.
+/* Fits scale and zero to w [count]. Thread-safe, allocates nothing. NF4 and
+ * NVFP4 without a factor: the scale before it is quantized, which needs the whole matrix
+ * (solve/scales.h), as TERNARY with `tensor` does.
  * Q4_K, Q6_K: D alone, for its fault.
  * A fault leaves what is at fault in *scale (the first weight that is not finite, or the scale that
  * cannot be stored) and *zero 0. Without f16_scales the bounds are those of F32: underflow is a
@@ -141,19 +149,31 @@ pare_grid_fault pare_grid_fit_by(const pare_kernels *kernels, const pare_grid *g
 pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size_t group,
                            float value);
 
-/* True when the scales depend on the whole matrix: NF4, TERNARY with `tensor`. */
+/* True when the scales depend on the whole matrix: NF4, NVFP4, TERNARY with `tensor`. */
 static inline bool pare_grid_whole(const pare_grid *g)
 {
-    return pare_encodings[g->encoding].scales == PARE_SCALES_STEPS || g->tensor;
+    const pare_scale_store store = pare_encodings[g->encoding].scales;
+    return store == PARE_SCALES_STEPS || store == PARE_SCALES_E4M3 || g->tensor;
 }
+
+/* Whether grids of an encoding have a clip: UNIFORM, MXFP4, NVFP4. */
+static inline bool pare_grid_clips(pare_encoding e)
+{
+    const pare_scale_store store = pare_encodings[e].scales;
+    return pare_encodings[e].uniform || store == PARE_SCALES_POWERS || store == PARE_SCALES_E4M3;
+}
+
+/* What errors on a grid with levels cost: sum of own_j (w_j - value_j)^2; own NULL: 1. */
+double pare_levels_cost(const pare_grid *g, const float *w, const float *own, size_t count,
+                        float scale);
 
 /* Code and value of one weight of `row` (CODEBOOK looks there) on any grid but BINARY, Q4_K and
  * Q6_K. Finite w. */
 uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, uint8_t zero);
 float pare_grid_decode(const pare_grid *g, size_t row, uint8_t code, float scale, uint8_t zero);
 
-/* What a group of `row` becomes: fit, encode and decode of w [count] into q (may be w). NF4 with
- * plain F16 scales. On a fault q is not written. */
+/* What a group of `row` becomes: fit, encode and decode of w [count] into q (may be w). NF4 and
+ * NVFP4 with plain F16 scales. On a fault q is not written. */
 pare_grid_fault pare_grid_round(const pare_kernels *kernels, const pare_grid *g, size_t row,
                                 const float *w, size_t count, float *q);
 

@@ -7,8 +7,6 @@
 #include "kernels/levels.h"
 #include "solve/super.h"
 
-#define E4M3_MAX 448.0F
-
 /* Nearest of ascending levels, the lower one of two. */
 static uint8_t nearest(const float *level, unsigned levels, float t)
 {
@@ -30,15 +28,6 @@ static uint8_t encode_e2m1(float t)
     return (uint8_t)(code && t < 0 ? code | 8 : code);
 }
 
-/* Below 2^-6 the code is a number of steps of 2^-9; else the bits have another exponent. */
-static uint8_t encode_e4m3(float t)
-{
-    const float a = pare_round_e4m3(fabsf(t) < E4M3_MAX ? fabsf(t) : E4M3_MAX);
-    const uint32_t code =
-        a < 0x1p-6F ? (uint32_t)(a * 0x1p9F) : (pare_f32_bits(a) >> 20) - (120u << 3);
-    return (uint8_t)(code && t < 0 ? code | 128 : code);
-}
-
 uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, uint8_t zero)
 {
     const unsigned levels = 1u << g->bits;
@@ -49,8 +38,9 @@ uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, u
         return code < 2 ? code : 2;
     }
     case PARE_ENCODING_NF4: return nearest(pare_levels_nf4, 16, t);
-    case PARE_ENCODING_FP8: return encode_e4m3(t);
-    case PARE_ENCODING_MXFP4: return encode_e2m1(t);
+    case PARE_ENCODING_FP8: return pare_f32_to_e4m3(t);
+    case PARE_ENCODING_MXFP4:
+    case PARE_ENCODING_NVFP4: return encode_e2m1(t);
     case PARE_ENCODING_CODEBOOK: return nearest(g->book + row * levels, levels, w);
     default: return pare_grid_code(g->bits, w, scale, zero);
     }

@@ -8,6 +8,7 @@
 #include "kernels/half.h"
 #include "runtime/threads.h"
 #include "solve/nf4.h"
+#include "solve/nvfp4.h"
 #include "solve/super.h"
 
 enum { ROWS_PER_CHUNK = 8 };
@@ -86,11 +87,25 @@ static pare_status fit_tensor(pare_ctx *cx, const scales_job *job)
     return PARE_OK;
 }
 
+/* The largest magnitude of the rows that are finite; the others are found when they are fitted. */
+static float largest(const pare_kernels *kernels, const float *w, size_t n, size_t k)
+{
+    float most = 0, lo, hi;
+    for (size_t i = 0; i < n; i++)
+        if (kernels->range_f32(w + i * k, k, &lo, &hi)) {
+            most = hi > most ? hi : most;
+            most = -lo > most ? -lo : most;
+        }
+    return most;
+}
+
 void pare_scales_finish(const pare_grid *grid, pare_codes *out)
 {
     const pare_encoding_row *const row = &pare_encodings[grid->encoding];
     if (row->scales == PARE_SCALES_STEPS)
         pare_nf4_scales(out);
+    if (row->scales == PARE_SCALES_E4M3)
+        pare_nvfp4_scales(out);
     if (row->scales == PARE_SCALES_POWERS)
         for (size_t i = 0; i < out->n * out->groups; i++)
             out->scale_codes[i] = (uint8_t)(pare_f32_bits(out->scales[i]) >> 23);
@@ -102,8 +117,11 @@ pare_status pare_scales_fit(pare_ctx *cx, const pare_grid *grid, const float *w,
                             size_t n, size_t k, pare_codes *out)
 {
     PARE_TRY(pare_grid_check(cx, grid, n, k, out));
+    pare_grid known = *grid;
+    if (pare_encodings[grid->encoding].scales == PARE_SCALES_E4M3)
+        known.factor = pare_nvfp4_factor(largest(&cx->kernels, w, n, k), grid->clip);
     scales_job job = {
-        .kernels = &cx->kernels, .grid = grid, .w = w, .cost = cost, .out = out, .bad_row = n};
+        .kernels = &cx->kernels, .grid = &known, .w = w, .cost = cost, .out = out, .bad_row = n};
     PARE_TRY(grid->tensor ? fit_tensor(cx, &job) : fit_each(cx, &job));
     pare_scales_finish(grid, out);
     return PARE_OK;

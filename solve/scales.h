@@ -18,8 +18,8 @@
 PARE_CHECKED pare_status pare_scales_fit(pare_ctx *cx, const pare_grid *grid, const float *w,
                                          const float *cost, size_t n, size_t k, pare_codes *out);
 
-/* Fills the planes that follow from the scales: MXFP4's exponents, CODEBOOK's book; for NF4 the
- * scales are quantized themselves and replaced by what ships. */
+/* Fills the planes that follow from the scales: MXFP4's exponents, NVFP4's codes, CODEBOOK's book;
+ * for NF4 the scales are quantized themselves and replaced by what ships. */
 void pare_scales_finish(const pare_grid *grid, pare_codes *out);
 
 #endif

@@ -24,11 +24,15 @@ enum {
     PARAMS
 };
 
-static const pare_word grids[] = {
-    {"uniform", PARE_ENCODING_UNIFORM},   {"nf4", PARE_ENCODING_NF4},
-    {"fp8", PARE_ENCODING_FP8},           {"mxfp4", PARE_ENCODING_MXFP4},
-    {"codebook", PARE_ENCODING_CODEBOOK}, {"q4_k", PARE_ENCODING_Q4_K},
-    {"q6_k", PARE_ENCODING_Q6_K},         {NULL, 0}};
+static const pare_word grids[] = {{"uniform", PARE_ENCODING_UNIFORM},
+                                  {"nf4", PARE_ENCODING_NF4},
+                                  {"fp8", PARE_ENCODING_FP8},
+                                  {"mxfp4", PARE_ENCODING_MXFP4},
+                                  {"nvfp4", PARE_ENCODING_NVFP4},
+                                  {"codebook", PARE_ENCODING_CODEBOOK},
+                                  {"q4_k", PARE_ENCODING_Q4_K},
+                                  {"q6_k", PARE_ENCODING_Q6_K},
+                                  {NULL, 0}};
 
 enum { CORRECT_AUTO = -1 }; /* none, until `decide` knows the other steps */
 
@@ -42,7 +46,7 @@ static const pare_word corrections[] = {{"auto", CORRECT_AUTO},
 static const pare_param params[] = {
     PARE_QUANTIZE_TABLE,
     [PARE_QUANTIZE_CLIP] = {PARE_QUANTIZE_SWEEP_CLIP, .fallback = PARE_CLIP_WEIGHTED,
-        .by = "grid", .when = "uniform, mxfp4"},
+        .by = "grid", .when = "uniform, mxfp4, nvfp4"},
     [ACT_ORDER] = {.name = "act_order", .type = PARE_PARAM_BOOL, .fallback = 1,
         .help = "round columns with large inputs first, on grids that are fixed before the sweep"},
     [TRUE_SEQUENTIAL] = {.name = "true_sequential", .type = PARE_PARAM_BOOL, .fallback = 0,
@@ -53,7 +57,8 @@ static const pare_param params[] = {
     [BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096, .fallback = 128,
         .multiple = 32, .help = "columns between lazy updates"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
-        .words = grids, .help = "levels of the codes; mxfp4 has groups of 32, whatever the default of group is; "
+        .words = grids, .help = "levels of the codes; mxfp4 has groups of 32, nvfp4 of 16, whatever the default of group "
+                                "is; "
                                 "q4_k, q6_k: blocks of GGUF; all but uniform keep inputs in floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,
@@ -103,6 +108,11 @@ static bool is_uniform(const double *value)
     return pare_encodings[encoding(value)].uniform;
 }
 
+static bool is_fp4(const double *value)
+{
+    return encoding(value) == PARE_ENCODING_MXFP4 || encoding(value) == PARE_ENCODING_NVFP4;
+}
+
 /* Values come from a book of each row. */
 static bool has_books(pare_encoding e)
 {
@@ -131,9 +141,8 @@ static void decide(double *value, bool rounding_only)
     const bool takes = is_uniform(value) && value[TUNE] == 0.0;
     if (value[CORRECT] == (double)CORRECT_AUTO)
         value[CORRECT] = rounding_only && takes ? PARE_CORRECT_GPTAQ : PARE_CORRECT_NONE;
-    if (encoding(value) == PARE_ENCODING_MXFP4 &&
-        value[PARE_QUANTIZE_GROUP] == params[PARE_QUANTIZE_GROUP].fallback)
-        value[PARE_QUANTIZE_GROUP] = (double)pare_encodings[PARE_ENCODING_MXFP4].group;
+    if (is_fp4(value) && value[PARE_QUANTIZE_GROUP] == params[PARE_QUANTIZE_GROUP].fallback)
+        value[PARE_QUANTIZE_GROUP] = (double)pare_encodings[encoding(value)].group;
 }
 
 static unsigned asks(const double *value)
@@ -160,7 +169,7 @@ static pare_grid levels(const double *value)
 {
     pare_grid g = pare_quantize_grid(value);
     g.encoding = encoding(value);
-    if (!is_uniform(value) && g.encoding != PARE_ENCODING_MXFP4)
+    if (!pare_grid_clips(g.encoding))
         g.clip = PARE_CLIP_NONE;
     return g;
 }
@@ -168,9 +177,10 @@ static pare_grid levels(const double *value)
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     const double dn = (double)n, dk = (double)k;
-    const double tries = is_uniform(value)                      ? pare_quantize_tries(value)
-                         : levels(value).clip != PARE_CLIP_NONE ? 2
-                                                                : 1;
+    const double tries = is_uniform(value)                        ? pare_quantize_tries(value)
+                         : levels(value).clip == PARE_CLIP_NONE   ? 1
+                         : encoding(value) == PARE_ENCODING_MXFP4 ? 2
+                                                                  : 11;
     const size_t books = has_books(encoding(value)) ? n * 128 + threads * (k + 1) * 128 : 0;
     const bool corrected = corrects(value) != PARE_CORRECT_NONE;
     const size_t correction =

@@ -19,6 +19,7 @@ extern const pare_pass pare_pass_llm_int8;
 extern const pare_pass pare_pass_magnitude;
 extern const pare_pass pare_pass_mxfp4;
 extern const pare_pass pare_pass_nf4;
+extern const pare_pass pare_pass_nvfp4;
 extern const pare_pass pare_pass_omniquant;
 extern const pare_pass pare_pass_outlier_suppression;
 extern const pare_pass pare_pass_permute;

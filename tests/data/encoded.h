@@ -10,8 +10,8 @@
 #include "kernels/levels.h"
 #include "runtime/random.h"
 
-/* Every encoding and every extra. n, k and name are the caller's; the last two, super-blocks, need
- * k to be a multiple of 256. */
+/* Every encoding and every extra. n, k and name are the caller's; the last three, super-blocks
+ * and NVFP4, need k to be a multiple of 256, or 32. */
 static const pare_packed_linear encoded_kinds[] = {
     {.bits = 2, .group = 64, .symmetric = true, .encoding = PARE_ENCODING_TERNARY},
     {.bits = 4,
@@ -99,10 +99,15 @@ static const pare_packed_linear encoded_kinds[] = {
      .encoding = PARE_ENCODING_Q6_K,
      .activation = {.mode = PARE_ACTIVATION_FLOAT},
      .bias = true},
+    {.bits = 4,
+     .group = 16,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_NVFP4,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
 };
 enum {
     ENCODED_ALL = sizeof encoded_kinds / sizeof *encoded_kinds,
-    ENCODED_KINDS = ENCODED_ALL - 2,
+    ENCODED_KINDS = ENCODED_ALL - 3,
     ENCODED_PRUNED = 11
 };
 
@@ -182,6 +187,7 @@ static inline void encoded_extras(const pare_packed_linear *l, pare_codes *c, ui
 static inline void encoded_scales(const pare_packed_linear *l, pare_codes *c, uint64_t seed)
 {
     c->scale_offset = 0.75F;
+    c->scale_factor = 0x1p-7F;
     const size_t steps = ((l->n + 15) / 16 * 16 * c->groups + 255) / 256;
     for (size_t i = 0; i < steps; i++)
         c->scale_steps[i] = 0.001F * (float)(i + 1);
@@ -198,6 +204,9 @@ static inline void encoded_scales(const pare_packed_linear *l, pare_codes *c, ui
         } else if (l->encoding == PARE_ENCODING_MXFP4) {
             c->scale_codes[i] = (uint8_t)(127 - 24 + r % 40);
             c->scales[i] = ldexpf(1, c->scale_codes[i] - 127);
+        } else if (l->encoding == PARE_ENCODING_NVFP4) {
+            c->scale_codes[i] = (uint8_t)(r % 127);
+            c->scales[i] = pare_levels_e4m3[c->scale_codes[i]] * c->scale_factor;
         }
     }
 }

@@ -30,7 +30,8 @@ static inline float encoded_value(const pare_packed_linear *l, const pare_codes 
     case PARE_ENCODING_TERNARY: return (float)(code - 1) * scale;
     case PARE_ENCODING_NF4: return pare_levels_nf4[code] * scale;
     case PARE_ENCODING_FP8: return encoded_minifloat(code, 4, 3) * scale;
-    case PARE_ENCODING_MXFP4: return encoded_minifloat(code, 2, 1) * scale;
+    case PARE_ENCODING_MXFP4:
+    case PARE_ENCODING_NVFP4: return encoded_minifloat(code, 2, 1) * scale;
     case PARE_ENCODING_CODEBOOK: return c->book[(row << l->bits) + code];
     case PARE_ENCODING_Q4_K: {
         const uint8_t *const sub = c->sub + at * 16 + column % 256 / 32 * 2;

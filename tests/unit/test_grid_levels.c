@@ -2,18 +2,18 @@
 #include <string.h>
 
 #include "kernels/half.h"
+#include "kernels/levels.h"
 #include "runtime/random.h"
-#include "solve/grid.h"
+#include "solve/scales.h"
 #include "tests/unit/grid_fit.h"
 #include "tests/unit/unit.h"
 
-static const pare_grid nf4 = {.bits = 4, .group = 64, .encoding = PARE_ENCODING_NF4},
-                       fp8 = {.bits = 8, .encoding = PARE_ENCODING_FP8, .f16_scales = true},
-                       mxfp4 = {.bits = 4,
-                                .group = 32,
-                                .encoding = PARE_ENCODING_MXFP4,
-                                .f16_scales = true},
-                       ternary = {.bits = 2, .encoding = PARE_ENCODING_TERNARY, .f16_scales = true};
+static const pare_grid
+    nf4 = {.bits = 4, .group = 64, .encoding = PARE_ENCODING_NF4},
+    fp8 = {.bits = 8, .encoding = PARE_ENCODING_FP8, .f16_scales = true},
+    mxfp4 = {.bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, .f16_scales = true},
+    nvfp4 = {.bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, .f16_scales = true},
+    ternary = {.bits = 2, .encoding = PARE_ENCODING_TERNARY, .f16_scales = true};
 
 static float draw(uint64_t i)
 {
@@ -193,6 +193,106 @@ START_TEST(mxfp4_takes_the_power_whose_errors_cost_less)
 }
 END_TEST
 
+enum { NV_ROWS = 24, NV_K = 64, NV_GROUPS = NV_K / 16 };
+
+/* Rows from tiny to large, the last two groups of a row at the ends of what E4M3 holds, one group
+ * of zeros. */
+static void draw_nvfp4(float w[NV_ROWS * NV_K], float cost[NV_K])
+{
+    for (size_t i = 0; i < (size_t)NV_ROWS * NV_K; i++)
+        w[i] = draw(9000 + i) * ldexpf(1, (int)(i / NV_K) - 12);
+    for (size_t j = 0; j < 16; j++) {
+        w[7 * NV_K + 32 + j] *= 0x1p-9F;
+        w[7 * NV_K + 48 + j] *= 0x1p9F;
+        w[3 * NV_K + j] = 0;
+    }
+    for (size_t j = 0; j < NV_K; j++)
+        cost[j] = fabsf(draw(8000 + j)) * (j % 5 == 0 ? 20.0F : 0.5F);
+}
+
+static double cost_of(const float *w, const float *cost, float scale)
+{
+    double sum = 0;
+    for (size_t j = 0; j < 16; j++)
+        sum += (cost ? (double)cost[j] : 1) * least(w[j], scale);
+    return sum;
+}
+
+/* No other scale of E4M3 costs less; without a search it is the nearest to max |w| / 6. */
+static void check_nvfp4_group(const pare_codes *c, size_t i, const float *w, const float *cost,
+                              pare_clip clip)
+{
+    const float *const e4m3 = pare_levels_e4m3;
+    const float s = c->scales[i];
+    float a = 0;
+    for (size_t j = 0; j < 16; j++)
+        a = fmaxf(a, fabsf(w[j]));
+    ck_assert_float_eq(e4m3[c->scale_codes[i]] * c->scale_factor, s);
+    ck_assert_int_eq(s == 0, a == 0);
+    for (unsigned code = 1; a > 0 && code < 127; code++) {
+        const float other = e4m3[code] * c->scale_factor;
+        if (clip == PARE_CLIP_NONE)
+            ck_assert_float_ge(fabsf(other - a / 6), fabsf(s - a / 6));
+        else if (other > 0.8F * a / 6 && other < a / 4)
+            ck_assert_double_ge(cost_of(w, clip == PARE_CLIP_WEIGHTED ? cost : NULL, other),
+                                cost_of(w, clip == PARE_CLIP_WEIGHTED ? cost : NULL, s));
+    }
+}
+
+START_TEST(nvfp4_scales_are_small_floats_times_a_power_of_two)
+{
+    static const pare_clip clip[] = {PARE_CLIP_NONE, PARE_CLIP_MSE, PARE_CLIP_WEIGHTED};
+    float w[NV_ROWS * NV_K], cost[NV_K], most = 0;
+    pare_ctx cx;
+    pare_arena a;
+    pare_codes c;
+    pare_grid g = nvfp4;
+    g.clip = clip[_i];
+    pare_ctx_init(&cx);
+    draw_nvfp4(w, cost);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_codes_take(&a, &g, NV_ROWS, NV_K, &c), PARE_OK);
+    ck_assert_int_eq(pare_scales_fit(&cx, &g, w, cost, NV_ROWS, NV_K, &c), PARE_OK);
+    for (size_t i = 0; i < (size_t)NV_ROWS * NV_GROUPS; i++) {
+        most = fmaxf(most, c.scales[i]);
+        check_nvfp4_group(&c, i, w + 16 * i, cost + 16 * (i % NV_GROUPS), g.clip);
+    }
+    ck_assert(most <= 448 * c.scale_factor && most > 224 * c.scale_factor);
+    ck_assert_double_eq(log2((double)c.scale_factor), rint(log2((double)c.scale_factor)));
+    ck_assert_uint_eq(c.scale_codes[3 * NV_GROUPS], 0);
+    pare_arena_release(&a);
+}
+END_TEST
+
+START_TEST(nvfp4_says_which_group_is_too_large)
+{
+    float w[2 * 32] = {0};
+    pare_ctx cx;
+    pare_arena a;
+    pare_codes c;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_codes_take(&a, &nvfp4, 2, 32, &c), PARE_OK);
+    ck_assert_int_eq(pare_scales_fit(&cx, &nvfp4, w, NULL, 2, 32, &c), PARE_OK);
+    ck_assert_float_eq(c.scale_factor, 0x1p-15F); /* of zeros: the smallest */
+    w[50] = -6 * 57344.0F;
+    w[3] = 1e-30F;
+    ck_assert_int_eq(pare_scales_fit(&cx, &nvfp4, w, NULL, 2, 32, &c), PARE_OK);
+    ck_assert_float_eq(c.scale_factor, 0x1p7F);
+    ck_assert_uint_eq(c.scale_codes[3], 126);
+    ck_assert_uint_eq(c.scale_codes[0], 1); /* never 0 for weights that are not */
+    w[50] = -6.1F * 57344.0F;
+    ck_assert_int_eq(pare_scales_fit(&cx, &nvfp4, w, NULL, 2, 32, &c), PARE_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(cx.what, "row 1, group 1: scale 58299.7 is above"));
+    pare_ctx_clear(&cx);
+    w[50] = NAN;
+    ck_assert_int_eq(pare_scales_fit(&cx, &nvfp4, w, NULL, 2, 32, &c), PARE_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(cx.what, "row 1, group 1: weight nan is not finite"));
+    pare_ctx_clear(&cx);
+    pare_arena_release(&a);
+}
+END_TEST
+
 START_TEST(ternary_rounds_by_the_mean_magnitude)
 {
     const float w[] = {0.5F, -1.5F, 0.25F, 1.75F}; /* mean magnitude 1 */
@@ -239,6 +339,7 @@ START_TEST(rounding_a_group_equals_fit_encode_decode)
                                nf4,
                                fp8,
                                mxfp4,
+                               nvfp4,
                                ternary};
     float w[32], q[32];
     for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
@@ -301,6 +402,7 @@ START_TEST(check_refuses_what_does_not_go_together)
         {{.bits = 8, .encoding = PARE_ENCODING_CODEBOOK}, "8 bits"},
         {{.bits = 4, .encoding = PARE_ENCODING_NF4, .clip = PARE_CLIP_MSE}, "clip"},
         {{.bits = 4, .encoding = PARE_ENCODING_MXFP4, .group = 64}, "groups of 32"},
+        {{.bits = 4, .encoding = PARE_ENCODING_NVFP4, .group = 32}, "groups of 16"},
         {{.bits = 4, .encoding = PARE_ENCODING_CODEBOOK}, "codebook"},
         {{.bits = 4, .tensor = true}, "ternary"},
     };
@@ -313,6 +415,10 @@ START_TEST(check_refuses_what_does_not_go_together)
         pare_ctx_clear(&cx);
     }
     ck_assert_int_eq(pare_grid_check(&cx, &mxfp4, 2, 32, &c), PARE_OK);
+    const pare_codes halves = {.n = 2, .k = 48, .groups = 3};
+    ck_assert_int_eq(pare_grid_check(&cx, &nvfp4, 2, 48, &halves), PARE_ESHAPE);
+    ck_assert_ptr_nonnull(strstr(cx.what, "a multiple of 32 weights, this one has 48"));
+    pare_ctx_clear(&cx);
 }
 END_TEST
 
@@ -320,7 +426,7 @@ START_TEST(planes_of_every_encoding_survive_failed_allocations)
 {
     static const float book[2 * 16];
     const pare_grid grids[] = {nf4,
-                               mxfp4,
+                               nvfp4,
                                {.bits = 4, .encoding = PARE_ENCODING_CODEBOOK, .book = book},
                                {.bits = 2, .group = 128, .encoding = PARE_ENCODING_BINARY}};
     for (size_t i = 0; i < sizeof grids / sizeof *grids; i++)
@@ -356,6 +462,8 @@ int main(void)
     tcase_add_test(t, fp8_scale_puts_the_largest_weight_on_448);
     tcase_add_test(t, mxfp4_follows_the_rule_of_the_specification);
     tcase_add_loop_test(t, mxfp4_takes_the_power_whose_errors_cost_less, 0, 2);
+    tcase_add_loop_test(t, nvfp4_scales_are_small_floats_times_a_power_of_two, 0, 3);
+    tcase_add_test(t, nvfp4_says_which_group_is_too_large);
     tcase_add_test(t, ternary_rounds_by_the_mean_magnitude);
     tcase_add_test(t, codebook_takes_the_nearest_entry_of_the_row);
     tcase_add_test(t, rounding_a_group_equals_fit_encode_decode);

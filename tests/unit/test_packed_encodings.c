@@ -52,7 +52,7 @@ START_TEST(planes_hold_what_the_codes_say_and_padding)
     const uint16_t *const halves = p.plane[PARE_PLANE_SCALES], *const book =
                                                                    p.plane[PARE_PLANE_BOOK];
     const uint8_t *const codes = p.plane[PARE_PLANE_SCALES];
-    const bool coded = l.encoding == PARE_ENCODING_NF4 || l.encoding == PARE_ENCODING_MXFP4;
+    const bool coded = pare_encoding_codes_scales(l.encoding);
     for (size_t r = 0; r < 48; r++) {
         const bool real = r < l.n;
         for (size_t g = 0; g < c.groups; g++) {
@@ -263,7 +263,7 @@ static const struct {
      "linear: w: q4_k has no integer product: its activations stay float"},
     {"\"bits\": 9, " HEAD, "linear w: bits is not 2, 3, 4, 6, 8 or 16"},
     {"\"bits\": 4, \"group\": 40, \"symmetric\": true, \"shape\": [64, 96]",
-     "linear w: group is not 0 (the row) or a multiple of 32"},
+     "linear w: group is not 0 (the row), 16 or a multiple of 32"},
     {"\"bits\": 4, \"group\": 32, \"shape\": [64, 96]", "linear w: symmetric is not true or false"},
     {"\"bits\": 4, \"group\": 32, \"symmetric\": true, \"shape\": [64, 1073741825]",
      "linear w: shape is not two sizes from 1 to 2^30"},
@@ -457,6 +457,7 @@ START_TEST(linears_are_described_in_words)
         "f16, x f32",
         "q4_k, x f32",
         "q6_k, x f32, bias",
+        "nvfp4 g16, x f32",
     };
     char text[PARE_PACKED_TEXT];
     const pare_packed_linear l = kind(_i);

@@ -469,7 +469,7 @@ static const struct {
     {"gguf:q4_0", 2, {1, 32, 0}},
     {"gguf:q4_k", 2, {1, 256, 0}},
     {"gguf:f16", 2, {1, 1, 0}},
-    {"gguf:q4_0", PLAIN + ENCODED_ALL - 1, {1, 256, 0}},
+    {"gguf:q4_0", PLAIN + ENCODED_KINDS + 1, {1, 256, 0}},
 };
 enum { GRAINS = sizeof grains / sizeof *grains };
 

@@ -1,0 +1,83 @@
+#include "compress/passes/passes_internal.h"
+#include "compress/passes/quantize.h"
+
+enum { CLIP };
+
+// clang-format off
+static const pare_param mxfp4_params[] = {
+    [CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_MSE,
+        .words = pare_quantize_clip, .help = "none: the power of two of the standard, which clips "
+                                             "weights above six times it; mse: that one or the next, "
+                                             "which has the smaller squared error"},
+    {.name = NULL},
+};
+
+static const pare_param nvfp4_params[] = {
+    [CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_MSE,
+        .words = pare_quantize_clip, .help = "none: the scale nearest to max |w| / 6; mse: that of the "
+                                             "scales around it, up to above max |w| / 4, which has the "
+                                             "smallest squared error"},
+    {.name = NULL},
+};
+// clang-format on
+
+static pare_grid grid_of(pare_encoding e, const double *value)
+{
+    return (pare_grid){.bits = 4,
+                       .group = pare_encodings[e].group,
+                       .clip = (pare_clip)value[CLIP],
+                       .encoding = e,
+                       .f16_scales = true};
+}
+
+static pare_grid mxfp4_grid(const double *value)
+{
+    return grid_of(PARE_ENCODING_MXFP4, value);
+}
+
+static pare_grid nvfp4_grid(const double *value)
+{
+    return grid_of(PARE_ENCODING_NVFP4, value);
+}
+
+static pare_pass_cost mxfp4_cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    (void)threads;
+    const double rounds = (pare_clip)value[CLIP] == PARE_CLIP_NONE ? 2.5 : 5;
+    return (pare_pass_cost){.rounds = rounds * (double)n * (double)k};
+}
+
+static pare_pass_cost nvfp4_cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    (void)threads;
+    const double rounds = (pare_clip)value[CLIP] == PARE_CLIP_NONE ? 2.5 : 25;
+    return (pare_pass_cost){.rounds = rounds * (double)n * (double)k};
+}
+
+const pare_pass pare_pass_mxfp4 = {
+    .name = "mxfp4",
+    .summary = "MXFP4: rounds to 4-bit floats (E2M1); 32 of them share a power of two",
+    .source = "OCP Microscaling Formats 1.0, section 6.3",
+    .needs = PARE_FACT_WEIGHTS,
+    .gives = PARE_FACT_CODES,
+    .drops = PARE_FACT_WEIGHTS,
+    .params = mxfp4_params,
+    .cost = mxfp4_cost,
+    .grid = mxfp4_grid,
+    .activation = pare_quantize_float,
+};
+
+const pare_pass pare_pass_nvfp4 = {
+    .name = "nvfp4",
+    .summary = "NVFP4: rounds to 4-bit floats (E2M1); 16 of them share a scale in E4M3",
+    .source =
+        "NVIDIA, NVFP4; clip: mse widens Cook et al., Four Over Six, 2025; here the number that "
+        "the scales of a matrix share is a power of two, and inputs stay floats",
+    .needs = PARE_FACT_WEIGHTS,
+    .gives = PARE_FACT_CODES,
+    .drops = PARE_FACT_WEIGHTS,
+    .params = nvfp4_params,
+    .cost = nvfp4_cost,
+    .grid = nvfp4_grid,
+    .activation = pare_quantize_float,
+};

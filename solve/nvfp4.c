@@ -1,0 +1,58 @@
+#include "solve/nvfp4.h"
+
+#include <math.h>
+
+#include "kernels/e4m3.h"
+#include "kernels/levels.h"
+
+enum { LEAST = -15, MOST = 7, BELOW = 3, ABOVE = 1, LAST = 126 };
+#define E4M3_MAX 448.0F
+
+static float power_for(float scale)
+{
+    int e;
+    const float m = frexpf(scale / E4M3_MAX, &e);
+    e -= m == 0.5F;
+    return ldexpf(1, scale == 0 || e < LEAST ? LEAST : e > MOST ? MOST : e);
+}
+
+bool pare_nvfp4_is_factor(float factor)
+{
+    int e;
+    return isfinite(factor) && frexpf(factor, &e) == 0.5F && e - 1 >= LEAST && e - 1 <= MOST;
+}
+
+float pare_nvfp4_factor(float most, pare_clip clip)
+{
+    return power_for(most / (clip == PARE_CLIP_NONE ? 6.0F : 4.0F));
+}
+
+void pare_nvfp4_scales(pare_codes *out)
+{
+    const size_t count = out->n * out->groups;
+    float most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = out->scales[i] > most ? out->scales[i] : most;
+    out->scale_factor = power_for(most);
+    for (size_t i = 0; i < count; i++)
+        out->scale_codes[i] = pare_f32_to_e4m3(out->scales[i] / out->scale_factor);
+}
+
+float pare_nvfp4_fit(const pare_grid *g, const float *w, const float *own, size_t count, float a)
+{
+    const int nearest = pare_f32_to_e4m3(a / 6 / g->factor),
+              wide = pare_f32_to_e4m3(a / 4 / g->factor) + ABOVE;
+    const bool search = g->clip != PARE_CLIP_NONE;
+    const int first = search ? nearest - BELOW : nearest, end = search ? wide : nearest;
+    float best = 0;
+    double least = INFINITY;
+    for (int code = first < 1 ? 1 : first; code <= (end < 1 ? 1 : end) && code <= LAST; code++) {
+        const float scale = pare_levels_e4m3[code] * g->factor;
+        const double cost = search ? pare_levels_cost(g, w, own, count, scale) : 0;
+        if (cost < least) {
+            least = cost;
+            best = scale;
+        }
+    }
+    return best;
+}
