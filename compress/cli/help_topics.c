@@ -255,7 +255,7 @@ static void print_tables(void)
         "Where the\n"
         "model ties both, they are one matrix: give one of the keys, or both alike.\n"
         "\n"
-        "Embeddings take quantizers that look at weights alone: rtn, hqq, nf4, fp8, mxfp4, "
+        "Embeddings take quantizers that look at weights alone: rtn, hqq, nf4, fp8, mxfp4, nvfp4, "
         "ternary. A head\n"
         "(and a tied matrix) has inputs, so gptq works, too, without correct and tune: its Hessian "
         "is of\n"
