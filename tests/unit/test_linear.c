@@ -109,7 +109,8 @@ static double code_value(const pare_linear *w, unsigned u, size_t r, size_t j)
     case PARE_ENCODING_TERNARY: return scale * ((double)u - 1);
     case PARE_ENCODING_NF4: return scale * (double)pare_levels_nf4[u];
     case PARE_ENCODING_FP8: return scale * (double)pare_levels_e4m3[u];
-    case PARE_ENCODING_MXFP4: return scale * (double)pare_levels_e2m1[u];
+    case PARE_ENCODING_MXFP4:
+    case PARE_ENCODING_NVFP4: return scale * (double)pare_levels_e2m1[u];
     case PARE_ENCODING_CODEBOOK: return (double)pare_f16_to_f32(p->book[(r << w->bits) + u]);
     case PARE_ENCODING_Q4_K:
     case PARE_ENCODING_Q6_K: break; /* test_super.c */
@@ -187,7 +188,7 @@ static float sum_of_lanes(const float *x, const float *w, size_t k)
 START_TEST(groups_of_16_columns_have_scales_of_their_own)
 {
     static const tiny_kind kind = {
-        .bits = 4, .group = 16, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT};
+        .bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, TINY_FLOAT};
     static const size_t columns[] = {32, 64, 96, 4096};
     enum { N = 24, ROWS = 32 /* padded */, LESS = 13 };
     const size_t k = columns[_i];
