@@ -9,6 +9,12 @@
 PARE_KERNEL_LIST(X)
 #undef X
 
+/* Whether both halves of an atom have scales of their own. */
+static inline bool pare_panel_has_halves(const pare_panel *w)
+{
+    return w->group == 16;
+}
+
 /* The fixed tree of the eight lanes of a sum. */
 static inline float pare_lane_sum(const float l[8])
 {

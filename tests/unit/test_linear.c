@@ -188,7 +188,7 @@ static float sum_of_lanes(const float *x, const float *w, size_t k)
 START_TEST(groups_of_16_columns_have_scales_of_their_own)
 {
     static const tiny_kind kind = {
-        .bits = 4, .group = 16, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT};
+        .bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, TINY_FLOAT};
     static const size_t columns[] = {32, 64, 96, 4096};
     enum { N = 24, ROWS = 32 /* padded */, LESS = 13 };
     const size_t k = columns[_i];
