@@ -53,7 +53,8 @@
  *                levels the code itself, less 128 when it has 8 bits.
  *   kv_mix       y[t, c] = fma(p[t, j], v[j, c], y[t, c]) for j = 0, 1, .. in this order.
  *   dequant_f32  dst[r, k] = (float)(u - z) * scale, r below w->n, k below w->k; ldd >= w->k.
- *   dequant_table   dst[r, k] = level[u] * scale, level [2^bits], 2 or 4 bits.
+ *   dequant_table   dst[r, k] = level[u] * scale, level [2^bits], 2 or 4 bits; of 4 bits groups
+ *                may have 16 columns.
  *   dequant_fp8     dst[r, k] = pare_levels_e4m3[u] * scale, 8 bits; finite scales.
  *   dequant_book    dst[r, k] = book[r][u], 3 or 4 bits; no scales.
  *   dequant_binary  with bit 0 and bit 1 of the 2-bit code u, + for 1 and - for 0, and the
@@ -69,7 +70,8 @@
  *   dequant_mask dst[r, j] = (bit j of row r) ? the next value of row r : 0, r < w->n, j < w->k.
  *
  *   gemv_packed  y[r] = sum over j < k of x[j] w[r, j] as gemm_f32_f32 of one token, r below w->n,
- *                w[r, j] as the dequant kernel that `how` names decodes it; k at most w->k.
+ *                w[r, j] as the dequant kernel that `how` names decodes it, with groups as there;
+ *                k at most w->k.
  *   gemv_24      the same for 2:4 weights of 16 bits, w[r, j] as dequant_24 decodes it.
  *   gemv_mask    the same for weights with a mask, j below w->k.
  *
@@ -163,7 +165,8 @@ static inline size_t pare_x24_at(size_t m, size_t k, size_t t, size_t j)
 }
 
 /* Packed weights of `n` rows (multiple of 8), `k` padded columns (multiple of 32), in the R8K32
- * layout of kernels/layout.h. `group` weights of a row share a scale (multiple of 32; k: per row).
+ * layout of kernels/layout.h. `group` weights of a row share a scale (multiple of 32; k: per row;
+ * 16: of tables of 4 bits, so that an atom has two).
  * zeros NULL means symmetric: every zero point is 2^(bits-1). */
 typedef struct pare_panel {
     const uint8_t *codes;
@@ -197,6 +200,12 @@ typedef struct pare_mask {
     const uint16_t *value;
     size_t n, k; /* any; no padding */
 } pare_mask;
+
+/* Whether both halves of an atom have scales of their own. */
+static inline bool pare_panel_has_halves(const pare_panel *w)
+{
+    return w->group == 16;
+}
 
 /* What packed codes stand for: the dequant kernel of that name. */
 typedef enum pare_decoding {

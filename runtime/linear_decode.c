@@ -7,6 +7,7 @@
 #include "kernels/layout.h"
 #include "runtime/linear.h"
 #include "runtime/linear_internal.h"
+#include "runtime/small.h"
 #include "runtime/threads.h"
 
 enum {
@@ -83,7 +84,8 @@ static pare_panel panel_columns(const pare_linear *w, const pare_panel *all, siz
         p.book += magnitudes(g);
     if (p.salient)
         p.salient += k;
-    p.k = p.group = PARE_ATOM_K;
+    p.k = PARE_ATOM_K;
+    p.group = pare_smaller(all->group, PARE_ATOM_K);
     return p;
 }
 

@@ -4,6 +4,12 @@
 
 #include "kernels/cuda/device.cuh"
 
+/* As pare_panel_has_halves. */
+static __device__ inline bool has_halves(const pare_panel &w)
+{
+    return w.group == 16;
+}
+
 /* 16 bytes of weights, which no other block reads; 8. */
 static __device__ inline uint4 read_once(const void *at)
 {

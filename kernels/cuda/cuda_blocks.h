@@ -116,10 +116,11 @@ PARE__CUDA_BOTH static inline uint32_t pare_cuda_codes_tiles(uint64_t m)
     return m <= 8 ? 1 : m <= 16 ? 2 : 4;
 }
 
-/* The tile of a block of gemm_f16_many_q4; bytes of a stage of 64 columns. */
+/* The tile of a block of gemm_f16_many_q4; bytes of a stage of 64 columns: beside inputs and codes
+ * two scales and zero points of a row, or four scales. */
 enum { PARE_CUDA_CODES_ROWS = 128, PARE_CUDA_CODES_TOKENS = 64, PARE_CUDA_CODES_STAGES = 4 };
 #define PARE_CUDA_CODES_STAGE(bits)                                                                \
-    (PARE_CUDA_CODES_TOKENS * 128 + PARE_CUDA_CODES_ROWS * (8 * (bits) + 6))
+    (PARE_CUDA_CODES_TOKENS * 128 + PARE_CUDA_CODES_ROWS * (8 * (bits) + 8))
 
 /* Pieces of one plane that kv_store codes on their own: 8 channels of a token or of tokens that
  * share scales, or what shares a scale of one token. */

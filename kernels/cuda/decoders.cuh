@@ -5,8 +5,9 @@
 
 #include "kernels/cuda/codes.cuh"
 
-/* Planes that a decoder reads; with SUB there may be minima, with MAGNITUDES salient columns. */
-enum { SCALES = 1, ZEROS = 2, SUB = 4, MAGNITUDES = 8, BOOK = 16 };
+/* Planes that a decoder reads; with SUB there may be minima, with MAGNITUDES salient columns, with
+ * HALVES groups have 16 columns. */
+enum { SCALES = 1, ZEROS = 2, SUB = 4, MAGNITUDES = 8, BOOK = 16, HALVES = 32 };
 
 /* What belongs to a row: of its group, and `sub` of its atom. */
 struct row_planes {
@@ -51,6 +52,22 @@ struct of_table {
 
     __device__ of_table(const row_planes &p) : level(p.level), scale(float_of_f16(*p.scale)) {}
     __device__ float of(const code &c) const { return level[c.number()] * scale; }
+};
+
+/* The groups of both halves of an atom lie 8 scales apart. */
+struct of_table_halves {
+    static constexpr uint32_t planes = SCALES | HALVES;
+    const float *level;
+    float scale[2];
+
+    __device__ of_table_halves(const row_planes &p)
+        : level(p.level), scale{float_of_f16(p.scale[0]), float_of_f16(p.scale[8])}
+    {
+    }
+    __device__ float of(const code &c) const
+    {
+        return level[c.number()] * (c.half ? scale[1] : scale[0]);
+    }
 };
 
 struct of_book {

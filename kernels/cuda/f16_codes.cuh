@@ -36,6 +36,7 @@ template <uint32_t BITS> struct words {
  * 1024 + z. */
 template <uint32_t WIDTH, uint32_t LESS = 1u << (WIDTH - 1)> struct uniform {
     static constexpr uint32_t BITS = WIDTH, ZERO = LESS;
+    static constexpr bool HALVES = false; /* whether groups may have 16 columns */
 
     static __device__ uint32_t halves(uint32_t four, int i, uint32_t z)
     {
@@ -55,6 +56,7 @@ static __device__ uint32_t times(uint32_t two, uint32_t factor)
 /* Floats of 4 bits: sign, exponent and fraction take their places in a half; 2^14. */
 struct e2m1 {
     static constexpr uint32_t BITS = 4, ZERO = 0;
+    static constexpr bool HALVES = true;
 
     static __device__ uint32_t halves(uint32_t four, int i, uint32_t)
     {
@@ -66,6 +68,7 @@ struct e2m1 {
 /* Floats of 8 bits; 2^8. What would be 480 is NaN. */
 struct e4m3 {
     static constexpr uint32_t BITS = 8, ZERO = 0;
+    static constexpr bool HALVES = false;
 
     static __device__ uint32_t halves(uint32_t four, int i, uint32_t)
     {

@@ -5,8 +5,9 @@
  * turn; weights go from the memory to registers, 16 bytes a lane, as they lie in R8K32: lane 4 g +
  * t has rows 4 g .. 4 g + 3 of the 32 and, of an atom, columns 4 t .. 4 t + 3 and 16 + 4 t .. .
  * Slots g and g + 8 of the first product are rows 4 g and 4 g + 1, those of the second one rows 4 g
- * + 2 and 4 g + 3. Sums of a chunk, or of an atom where groups are narrower, are scaled and added;
- * those of the warps follow in order. So an output depends on its row and its token alone.
+ * + 2 and 4 g + 3. Sums of a chunk, or of an atom or half of one where groups are narrower, are
+ * scaled and added; those of the warps follow in order. So an output depends on its row and its
+ * token alone.
  *
  * Error: (2 k + 8) 2^-24 sum |x w|, and a rounding for each scale and each warp.
  * Bound: bytes of the weights over the bandwidth of the memory; above about 16 tokens those of x,
@@ -16,7 +17,7 @@
 #include "kernels/cuda/f16_codes.cuh"
 #include "kernels/cuda/gemm_f16_few.cuh"
 
-/* One warp; EACH: atoms whose sums are scaled together. */
+/* One warp; EACH: atoms whose sums are scaled together, 0: each half of one. */
 template <class CODE, int TILES, int EACH> struct work {
     static constexpr uint32_t BITS = CODE::BITS;
     /* Atoms whose loads are under way together; registers bound them. */
@@ -34,27 +35,28 @@ template <class CODE, int TILES, int EACH> struct work {
     uint32_t of_x[TILES]; /* numbers to what this lane has of its token in each tile */
     float sum[TILES][8], total[TILES][8];
 
-    /* One atom: products of four rows by two halves of it. */
+    /* One atom: products of four rows by the halves FIRST .. LAST of it. */
+    template <int FIRST, int LAST>
     __device__ void multiply(const words<BITS> &w, const uint2 (*b)[2], uint32_t zeros)
     {
 #pragma unroll
         for (int pair = 0; pair < 4; pair += 2) {
-            uint32_t first[4], second[4];
+            uint32_t of_w[2][4];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 const uint32_t z = zeros >> 8 * (pair + i) & 0xffu;
                 uint32_t low, high;
                 w.split(pair + i, t, &low, &high);
-                first[i] = CODE::halves(low, 0, z);
-                first[i + 2] = CODE::halves(low, 1, z);
-                second[i] = CODE::halves(high, 0, z);
-                second[i + 2] = CODE::halves(high, 1, z);
+                of_w[0][i] = CODE::halves(low, 0, z);
+                of_w[0][i + 2] = CODE::halves(low, 1, z);
+                of_w[1][i] = CODE::halves(high, 0, z);
+                of_w[1][i + 2] = CODE::halves(high, 1, z);
             }
 #pragma unroll
-            for (int i = 0; i < TILES; i++) {
-                mma_f16(sum[i] + 2 * pair, first, &b[i][0].x);
-                mma_f16(sum[i] + 2 * pair, second, &b[i][1].x);
-            }
+            for (int i = 0; i < TILES; i++)
+#pragma unroll
+                for (int half = FIRST; half <= LAST; half++)
+                    mma_f16(sum[i] + 2 * pair, of_w[half], &b[i][half].x);
         }
     }
 
@@ -112,10 +114,18 @@ template <class CODE, int TILES, int EACH> struct work {
         uint32_t z = 0;
 #pragma unroll
         for (int i = 0; i < ATOMS; i++) {
+            if (EACH == 0) {
+                const uint64_t first = planes + (atom + i) * 16;
+                multiply<0, 0>(l.w[i], l.b[i], 0);
+                scale(scales(first));
+                multiply<1, 1>(l.w[i], l.b[i], 0);
+                scale(scales(first + 8));
+                continue;
+            }
             const uint64_t plane = planes + (atom + i) / per * 8;
             if (EACH == 1 || (i == 0 && !(HELD && ATOMS == 4)))
                 z = zeros(plane);
-            multiply(l.w[i], l.b[i], HELD && ATOMS == 4 ? l.zeros : z);
+            multiply<0, 1>(l.w[i], l.b[i], HELD && ATOMS == 4 ? l.zeros : z);
             if (EACH == 1)
                 scale(scales(plane));
         }
@@ -186,19 +196,29 @@ static __device__ void run(const pare_cuda_gemm_f16_q4 &a, uint64_t row, uint64_
     write_totals<TILES>(a, row, t0);
 }
 
+template <class CODE, int TILES>
+static __device__ void run_groups(const pare_cuda_gemm_f16_q4 &a, const few_block &f)
+{
+    if (CODE::HALVES && has_halves(a.w))
+        run<CODE, TILES, CODE::HALVES ? 0 : 1>(a, f.row, f.token);
+    else if (a.w.group % 128 == 0 || a.w.group >= a.w.k)
+        run<CODE, TILES, 4>(a, f.row, f.token);
+    else
+        run<CODE, TILES, 1>(a, f.row, f.token);
+}
+
 /* The kernels have the same arguments. */
 template <class CODE, class ARGUMENT> static __device__ void run_all(const ARGUMENT &argument)
 {
     const pare_cuda_gemm_f16_q4 a = {argument.x,   argument.x_scale, argument.w, argument.y,
                                      argument.ldx, argument.ldy,     argument.m, argument.n};
     const few_block f(a.m);
-    const bool chunks = a.w.group % 128 == 0 || a.w.group >= a.w.k;
     if (f.tiles == 1)
-        chunks ? run<CODE, 1, 4>(a, f.row, f.token) : run<CODE, 1, 1>(a, f.row, f.token);
+        run_groups<CODE, 1>(a, f);
     else if (f.tiles == 2)
-        chunks ? run<CODE, 2, 4>(a, f.row, f.token) : run<CODE, 2, 1>(a, f.row, f.token);
+        run_groups<CODE, 2>(a, f);
     else
-        chunks ? run<CODE, 4, 4>(a, f.row, f.token) : run<CODE, 4, 1>(a, f.row, f.token);
+        run_groups<CODE, 4>(a, f);
 }
 
 PARE_CUDA_KERNEL(gemm_f16_q2, WARPS * 32, 2)

@@ -20,18 +20,19 @@ extern __shared__ __align__(128) uint8_t shared_stages[];
 
 static constexpr uint32_t WARPS = PARE_CUDA_CODES_WARPS, THREADS = WARPS * 32;
 
-/* 64 columns: inputs, codes, scales and zero points of the rows by the groups of both atoms. */
-template <class CODE> struct tile {
+/* 64 columns: inputs, codes, scales and zero points of the rows by the groups of both atoms; with
+ * HALVES, of the halves of both, without zero points. */
+template <class CODE, bool HALVES> struct tile {
     static constexpr uint32_t BITS = CODE::BITS, BLOCK = BITS * 64, LINE = 128, STRIPS = 4;
     static constexpr uint32_t ROWS = PARE_CUDA_CODES_ROWS, TOKENS = PARE_CUDA_CODES_TOKENS;
     static constexpr uint32_t STAGE = PARE_CUDA_CODES_STAGE(BITS), STAGES = PARE_CUDA_CODES_STAGES;
     static constexpr int TILES = TOKENS * STRIPS / WARPS / 8;
     static constexpr uint32_t CODES = TOKENS * LINE, SCALES = CODES + ROWS / 8 * BLOCK;
-    static constexpr uint32_t ZEROS = SCALES + ROWS * 4;
-    static_assert(ROWS == 32 * STRIPS && STAGE == TOKENS * LINE + ROWS / 8 * BLOCK + ROWS * 6, "");
+    static constexpr uint32_t ZEROS = SCALES + ROWS * 4, GROUPS = HALVES ? 2 : 1; /* of an atom */
+    static_assert(ROWS == 32 * STRIPS && STAGE == TOKENS * LINE + ROWS / 8 * BLOCK + ROWS * 8, "");
 
     const pare_cuda_gemm_f16_q4 &a;
-    const uint32_t first, last, atoms, per, groups; /* row blocks; atoms of a group */
+    const uint32_t first, last, atoms, per, groups; /* row blocks; atoms of a group, or of two */
     const uint64_t t0;
     const uint32_t strip, across, g, t;
     uint32_t x_at[TOKENS * 8 / THREADS]; /* what the thread copies of the inputs */
@@ -39,8 +40,8 @@ template <class CODE> struct tile {
 
     __device__ tile(const pare_cuda_gemm_f16_q4 &a, uint32_t row_tile, uint32_t token_tile)
         : a(a), first(row_tile * (ROWS / 8)), last((uint32_t)((a.n - 1) / 8)),
-          atoms((uint32_t)(a.w.k / 32)), per((uint32_t)min(a.w.group / 32, a.w.k)),
-          groups((atoms + per - 1) / per), t0((uint64_t)token_tile * TOKENS),
+          atoms((uint32_t)(a.w.k / 32)), per(HALVES ? 1 : (uint32_t)min(a.w.group / 32, a.w.k)),
+          groups((atoms + per - 1) / per * GROUPS), t0((uint64_t)token_tile * TOKENS),
           strip(threadIdx.x / 32 % STRIPS), across(threadIdx.x / 32 / STRIPS),
           g(threadIdx.x % 32 / 4), t(threadIdx.x % 4)
     {
@@ -79,23 +80,24 @@ template <class CODE> struct tile {
                 copy_bytes<16>(to + CODES + block * BLOCK + i % PIECES * 16,
                                a.w.codes + min(first + block, last) * row + byte);
         }
-        const uint32_t block = threadIdx.x % (ROWS / 8), atom = 2 * step + threadIdx.x / (ROWS / 8);
-        if (threadIdx.x >= ROWS / 4 || atom >= atoms)
+        const uint32_t block = threadIdx.x % (ROWS / 8);
+        const uint32_t part = 2 * GROUPS * step + threadIdx.x / (ROWS / 8); /* an atom, or a half */
+        if (threadIdx.x >= ROWS / 4 * GROUPS || part >= atoms * GROUPS)
             return;
-        const uint64_t from = ((uint64_t)min(first + block, last) * groups + atom / per) * 8;
+        const uint64_t from = ((uint64_t)min(first + block, last) * groups + part / per) * 8;
         copy_bytes<16>(to + SCALES + threadIdx.x * 16, a.w.scales + from);
-        if (a.w.zeros)
+        if (!HALVES && a.w.zeros)
             copy_bytes<8>(to + ZEROS + threadIdx.x * 8, a.w.zeros + from);
     }
 
-    /* One atom, half i of a stage. */
-    __device__ void multiply(uint32_t slot, uint32_t i)
+    /* The halves FIRST .. LAST of one atom, half i of a stage. */
+    template <int FIRST, int LAST> __device__ void multiply(uint32_t slot, uint32_t i)
     {
         const uint8_t *const from = shared_stages + slot * STAGE;
         const uint8_t *const x = from + across * TILES * 8 * LINE + t % 2 * 8;
         const uint32_t zeros =
-            a.w.zeros ? *(const uint32_t *)(from + ZEROS + i * ROWS + strip * 32 + 4 * g)
-                      : CODE::ZERO * 0x01010101u;
+            !HALVES && a.w.zeros ? *(const uint32_t *)(from + ZEROS + i * ROWS + strip * 32 + 4 * g)
+                                 : CODE::ZERO * 0x01010101u;
         words<BITS> w;
         uint32_t of_w[2][2][4];
         w.template load<from_shared>(from + CODES + (strip * 4 + g / 2) * BLOCK + i * (BITS * 32),
@@ -111,7 +113,7 @@ template <class CODE> struct tile {
             of_w[1][r / 2][r % 2 + 2] = CODE::halves(high, 1, z);
         }
 #pragma unroll
-        for (int half = 0; half < 2; half++)
+        for (int half = FIRST; half <= LAST; half++)
 #pragma unroll
             for (int j = 0; j < TILES; j++) {
                 const uint2 b = *(const uint2 *)(x + place(j * 8 + g, i * 4 + half * 2 + t / 2));
@@ -120,7 +122,7 @@ template <class CODE> struct tile {
             }
     }
 
-    /* The sums so far become part of the totals, times the scales of the group of atom i. */
+    /* The sums so far become part of the totals, times the scales of part i of the stage. */
     __device__ void scale(uint32_t slot, uint32_t i)
     {
         const uint2 scales = *(const uint2 *)(shared_stages + slot * STAGE + SCALES +
@@ -180,7 +182,14 @@ template <class CODE> struct tile {
             commit_copies();
 #pragma unroll 1
             for (uint32_t i = 0; i < 2 && 2 * step + i < atoms; i++) {
-                multiply(at, i);
+                if (HALVES) {
+                    multiply<0, 0>(at, i);
+                    scale(at, 2 * i);
+                    multiply<1, 1>(at, i);
+                    scale(at, 2 * i + 1);
+                    continue;
+                }
+                multiply<0, 1>(at, i);
                 if (2 * step + i + 1 < end && 2 * step + i + 1 < atoms)
                     continue;
                 scale(at, i);
@@ -200,7 +209,11 @@ template <class CODE, class ARGUMENT> static __device__ void run_all(const ARGUM
     const pare_cuda_gemm_f16_q4 a = {argument.x,   argument.x_scale, argument.w, argument.y,
                                      argument.ldx, argument.ldy,     argument.m, argument.n};
     const uint32_t across = (uint32_t)((a.m + PARE_CUDA_CODES_TOKENS - 1) / PARE_CUDA_CODES_TOKENS);
-    tile<CODE>(a, blockIdx.x / across, blockIdx.x % across).run();
+    const uint32_t row = blockIdx.x / across, token = blockIdx.x % across;
+    if (CODE::HALVES && has_halves(a.w))
+        tile<CODE, CODE::HALVES>(a, row, token).run();
+    else
+        tile<CODE, false>(a, row, token).run();
 }
 
 PARE_CUDA_KERNEL(gemm_f16_many_q2, THREADS, 2)

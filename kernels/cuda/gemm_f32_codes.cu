@@ -50,7 +50,8 @@ template <class DECODER, uint32_t BITS, int TOKENS> struct part {
     static constexpr uint32_t salient = TOKENS * COLUMNS * 4;
     static constexpr uint32_t warps = salient + (has & MAGNITUDES ? COLUMNS : 0);
     static constexpr uint32_t codes = ATOMS * 32 * BITS;
-    static constexpr uint32_t minima = codes + (has & SCALES ? ATOMS * 16 : 0);
+    static constexpr uint32_t scales = has & HALVES ? 32 : 16; /* of 8 rows; of two groups */
+    static constexpr uint32_t minima = codes + (has & SCALES ? ATOMS * scales : 0);
     static constexpr uint32_t sub = minima + (has & SUB ? ATOMS * 16 : 0);
     static constexpr uint32_t zeros = sub + (has & SUB ? ATOMS * 16 : 0);
     static constexpr uint32_t magnitudes = zeros + (has & ZEROS ? ATOMS * 8 : 0);
@@ -103,7 +104,7 @@ struct front {
     uint32_t column, group, past;
 };
 
-/* One product: a block of row blocks. */
+/* One product: a block of row blocks. Where atoms have two groups, they count as one. */
 template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct product {
     using at = part<DECODER, BITS, TOKENS>;
     const ARGUMENT &a;
@@ -114,7 +115,8 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
 
     __device__ product(const ARGUMENT &argument, room &r)
         : a(argument), shared(r), warp(threadIdx.x / 32), g(threadIdx.x % 8),
-          c(threadIdx.x % 32 / 8), k((uint32_t)argument.k), group((uint32_t)argument.w.group)
+          c(threadIdx.x % 32 / 8), k((uint32_t)argument.k),
+          group(at::has & HALVES ? 32 : (uint32_t)argument.w.group)
     {
         const uint64_t last = a.w.n / 8 - 1;
         block = warp_index() < last ? warp_index() : last;
@@ -150,7 +152,8 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
         const uint64_t atom = block * (a.w.k / 32) + f.column / 32, from = (unit + f.group) * 8;
         copy_by_warp<16, at::codes>(to, a.w.codes + atom * BITS * 32, columns * BITS);
         if (at::has & SCALES)
-            copy_by_warp<16, ATOMS * 16>(to + at::codes, a.w.scales + from, count * 16);
+            copy_by_warp<16, ATOMS * at::scales>(
+                to + at::codes, a.w.scales + from * (at::scales / 16), count * at::scales);
         if (at::has & SUB && BITS == 4)
             copy_by_warp<16, ATOMS * 16>(to + at::minima, a.w.minima + from, count * 16);
         if (at::has & SUB)
@@ -191,9 +194,10 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
                                          : shared.book[warp] + (g << BITS);
         const uint32_t zero =
             at::has & ZEROS && a.w.zeros ? mine[at::zeros + row] : 1u << (BITS - 1);
-        return DECODER({(const uint16_t *)(mine + at::codes) + row,
-                        (const uint16_t *)(mine + at::minima) + row, book,
-                        mine + at::sub + atom * 16 + g, shared.level, BITS, zero});
+        return DECODER(
+            {(const uint16_t *)(mine + at::codes) + (at::has & HALVES ? i * 16 + g : row),
+             (const uint16_t *)(mine + at::minima) + row, book, mine + at::sub + atom * 16 + g,
+             shared.level, BITS, zero});
     }
 
     /* Columns first .. of an atom. x: inputs of the thread in this atom. */
@@ -319,10 +323,12 @@ PARE_CUDA_KERNEL(gemm_f32_table, WARPS * 32, 4)
     __shared__ alignas(16) room shared;
     if (a.bits == 2)
         run<of_table, 2>(a, shared);
-    else if (a.bits == 4)
-        run<of_table, 4>(a, shared);
-    else
+    else if (a.bits == 8)
         run<of_table, 8>(a, shared);
+    else if (has_halves(a.w))
+        run<of_table_halves, 4>(a, shared);
+    else
+        run<of_table, 4>(a, shared);
 }
 
 PARE_CUDA_KERNEL(gemm_f32_book, WARPS * 32, 4)

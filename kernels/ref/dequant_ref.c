@@ -5,6 +5,8 @@
 #include "kernels/layout.h"
 #include "kernels/levels.h"
 
+enum { HALF = PARE_ATOM_K / 2 };
+
 /* A weight: code u of row r and column k, whose row and group have the place g in the planes. */
 typedef struct weight {
     unsigned u;
@@ -13,20 +15,27 @@ typedef struct weight {
 
 typedef float value_of(const pare_panel *w, unsigned bits, const float *level, weight at);
 
+/* The place of a row of a row block and of its group at column k. */
+static size_t plane_of(const pare_panel *w, size_t row, size_t k)
+{
+    const size_t groups = (w->k + w->group - 1) / w->group;
+    return row / PARE_ATOM_N * PARE_ATOM_N * groups + k / w->group * PARE_ATOM_N +
+           row % PARE_ATOM_N;
+}
+
 static void decode(float *dst, size_t ldd, const pare_panel *w, unsigned bits, const float *level,
                    value_of *value)
 {
-    const size_t groups = (w->k + w->group - 1) / w->group;
     const uint8_t *atom = w->codes;
     for (size_t row = 0; row < w->n; row += PARE_ATOM_N)
         for (size_t k = 0; k < w->k; k += PARE_ATOM_K, atom += pare_atom_bytes(bits)) {
             uint8_t u[PARE_ATOM_N][PARE_ATOM_K];
             pare_unpack_atom(u, atom, bits);
             for (size_t r = 0; r < PARE_ATOM_N; r++) {
-                const size_t g = row * groups + k / w->group * PARE_ATOM_N + r;
+                const size_t g[2] = {plane_of(w, row + r, k), plane_of(w, row + r, k + HALF)};
                 for (size_t j = 0; j < PARE_ATOM_K; j++)
                     dst[(row + r) * ldd + k + j] =
-                        value(w, bits, level, (weight){u[r][j], row + r, k + j, g});
+                        value(w, bits, level, (weight){u[r][j], row + r, k + j, g[j / HALF]});
             }
         }
 }
@@ -107,17 +116,18 @@ void pare_dequant_super_ref(float *dst, size_t ldd, const pare_panel *w, unsigne
     decode(dst, ldd, w, bits, NULL, of_super_block);
 }
 
-/* Adds one atom of row block `row` to its lanes. */
+/* Adds the atom at row and column of the weight `first` to the lanes of its rows. */
 static void add_atom(float lane[PARE_ATOM_N][8], const float *x, size_t columns,
                      const pare_panel *w, unsigned bits, const float *level, value_of *value,
                      weight first)
 {
     const size_t at = first.r / PARE_ATOM_N * (w->k / PARE_ATOM_K) + first.k / PARE_ATOM_K;
+    const size_t g[2] = {plane_of(w, first.r, first.k), plane_of(w, first.r, first.k + HALF)};
     uint8_t u[PARE_ATOM_N][PARE_ATOM_K];
     pare_unpack_atom(u, w->codes + at * pare_atom_bytes(bits), bits);
     for (size_t r = 0; r < PARE_ATOM_N; r++)
         for (size_t j = 0; j < columns; j++) {
-            const weight one = {u[r][j], first.r + r, first.k + j, first.g + r};
+            const weight one = {u[r][j], first.r + r, first.k + j, g[j / HALF] + r};
             lane[r][j % 8] = fmaf(x[j], value(w, bits, level, one), lane[r][j % 8]);
         }
 }
@@ -128,13 +138,11 @@ void pare_gemv_packed_ref(float *y, const float *x, size_t k, const pare_panel *
     static value_of *const values[] = {uniform, of_table, of_table,
                                        of_book, binary,   of_super_block};
     const float *const levels = how == PARE_DECODE_FP8 ? pare_levels_e4m3 : level;
-    const size_t groups = (w->k + w->group - 1) / w->group;
     for (size_t row = 0; row < w->n; row += PARE_ATOM_N) {
         float lane[PARE_ATOM_N][8] = {{0}};
         for (size_t j = 0; j < k; j += PARE_ATOM_K) {
-            const weight first = {0, row, j, row * groups + j / w->group * PARE_ATOM_N};
             add_atom(lane, x + j, k - j < PARE_ATOM_K ? k - j : PARE_ATOM_K, w, bits, levels,
-                     values[how], first);
+                     values[how], (weight){.r = row, .k = j});
         }
         for (size_t r = 0; r < PARE_ATOM_N; r++)
             y[row + r] = pare_lane_sum(lane[r]);

@@ -15,8 +15,9 @@
 
 /* The values of one row within one group. */
 typedef struct row_values {
-    float scale;            /* not of codebooks and signs; of super-blocks by 16 columns: */
-    float step[2], least;   /* least: of those of 4 bits */
+    float step[2];          /* not of codebooks and signs; the second one: of columns 16 .. of an
+                               atom, where they have their own */
+    float least;            /* of super-blocks of 4 bits */
     int32_t zero;           /* of PARE_DECODE_F32 */
     const float *level;     /* of tables, codebooks and signs: up to 16 */
     const uint8_t *salient; /* of signs: of the 32 columns of the atom, or NULL */
@@ -126,12 +127,22 @@ PARE_INLINE void group_values(row_values row[8], float own[8][16], const pare_pa
     if (kd == PARE_DECODE_F32 || kd == PARE_DECODE_TABLE || kd == PARE_DECODE_FP8)
         _mm256_storeu_ps(s, load_scales(w->scales + g));
     for (size_t r = 0; r < PARE_ATOM_N; r++) {
-        row[r].scale = s[r];
+        row[r].step[0] = s[r];
         row[r].zero = kd == PARE_DECODE_F32 && w->zeros ? w->zeros[g + r] : 1 << (bits - 1);
         row[r].level = kd == PARE_DECODE_TABLE ? level : own[r];
         if (kd == PARE_DECODE_BINARY)
             binary_levels(own[r], w->book + 4 * (g + r));
     }
+}
+
+/* The same of tables, whose groups have 16 columns: of that at g and of the next. */
+PARE_INLINE void half_values(row_values row[8], const pare_panel *w, size_t g, const float *level)
+{
+    float s[2][8];
+    for (size_t h = 0; h < 2; h++)
+        _mm256_storeu_ps(s[h], load_scales(w->scales + g + PARE_ATOM_N * h));
+    for (size_t r = 0; r < PARE_ATOM_N; r++)
+        row[r] = (row_values){.step = {s[0][r], s[1][r]}, .level = level};
 }
 
 /* The steps of eight rows of 32 columns of super-blocks: g of scales, atom of sub-blocks. */
@@ -163,9 +174,9 @@ static void book_levels(float own[8][16], const uint16_t *book, unsigned bits)
             _mm256_storeu_ps(own[r] + i, load_scales(book + r * size + i));
 }
 
-/* 16 columns of row `r` of the atom, from column 16 h on, out of its halves. */
+/* 16 columns of row `r` of the atom, from column 16 h on, out of its halves; step: that of them. */
 PARE_INLINE void values_16(__m256 v[2], const __m256i half[2][4], const row_values *row, size_t r,
-                           size_t h, pare_decoding kd, bool wide)
+                           size_t h, float step, pare_decoding kd, bool wide)
 {
     const __m256i both = half[h][r % 4];
     __m128i u = r < 4 ? _mm256_castsi256_si128(both) : _mm256_extracti128_si256(both, 1);
@@ -173,7 +184,7 @@ PARE_INLINE void values_16(__m256 v[2], const __m256i half[2][4], const row_valu
         const __m128i s = _mm_loadu_si128((const __m128i *)(const void *)(row->salient + 16 * h));
         u = _mm_or_si128(u, _mm_slli_epi16(_mm_and_si128(s, _mm_set1_epi8(1)), 2));
     }
-    const __m256 scale = _mm256_set1_ps(kd == PARE_DECODE_SUPER ? row->step[h] : row->scale);
+    const __m256 scale = _mm256_set1_ps(step);
     v[0] = values_8(u, row, scale, kd, wide);
     v[1] = values_8(_mm_srli_si128(u, 8), row, scale, kd, wide);
 }

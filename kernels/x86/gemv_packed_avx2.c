@@ -35,7 +35,7 @@ PARE_INLINE void add_atom(__m256 acc[PARE_ATOM_N], const float *x, size_t n, con
         for (size_t r = 0; r < PARE_ATOM_N; r++) {
             __m256 v[2];
             row[r].salient = salient;
-            values_16(v, (const __m256i(*)[4])half, &row[r], r, h, kd, bits == 4);
+            values_16(v, (const __m256i(*)[4])half, &row[r], r, h, row[r].step[0], kd, bits == 4);
             acc[r] = add_8(acc[r], x + 16 * h, v[0], n - 16 * h);
             if (n > 16 * h + 8)
                 acc[r] = add_8(acc[r], x + 16 * h + 8, v[1], n - 16 * h - 8);
@@ -76,20 +76,21 @@ PARE_INLINE void gemv(float *y, const float *x, size_t k, const pare_panel *w, u
 
 /* --- columns of eight rows -------------------------------------------------------------------- */
 
-/* What eight rows know about 32 columns: a scale, or steps of both halves of super-blocks and what
- * is taken away where their codes have 4 bits. */
+/* What eight rows know about 32 columns: the steps of both halves, and what is taken away where
+ * super-blocks have codes of 4 bits. */
 typedef struct column_values {
     __m256 step[2], least;
 } column_values;
 
 PARE_INLINE column_values values_of(const pare_panel *w, size_t row, size_t j, unsigned bits,
-                                    pare_decoding kd)
+                                    pare_decoding kd, bool halves)
 {
     const size_t groups = (w->k + w->group - 1) / w->group, atoms = w->k / PARE_ATOM_K;
     const size_t at = row * groups + j / w->group * PARE_ATOM_N;
     const __m256 scale = load_scales(w->scales + at), none = _mm256_setzero_ps();
     if (kd == PARE_DECODE_TABLE)
-        return (column_values){{scale, scale}, none};
+        return (column_values){{scale, halves ? load_scales(w->scales + at + PARE_ATOM_N) : scale},
+                               none};
     const uint8_t *const sub =
         w->sub + 2 * PARE_ATOM_N * (row / PARE_ATOM_N * atoms + j / PARE_ATOM_K);
     const __m128i a = _mm_loadl_epi64((const __m128i *)(const void *)sub);
@@ -134,7 +135,7 @@ PARE_INLINE void add_columns(__m256 acc[8], const float *x, size_t n, const uint
             const __m256 eighth = _mm256_castsi256_ps(_mm256_slli_epi32(up, 28));
             value = _mm256_blendv_ps(_mm256_permutevar8x32_ps(level[0], up),
                                      _mm256_permutevar8x32_ps(level[1], up), eighth);
-            value = _mm256_mul_ps(value, v->step[0]);
+            value = _mm256_mul_ps(value, v->step[j / 16]);
         } else {
             __m256i code = _mm256_and_si256(up, _mm256_set1_epi32(15));
             if (bits == 6)
@@ -146,8 +147,9 @@ PARE_INLINE void add_columns(__m256 acc[8], const float *x, size_t n, const uint
     }
 }
 
+/* halves: columns of tables whose groups have 16. */
 PARE_INLINE void gemv_columns(float *y, const float *x, size_t k, const pare_panel *w,
-                              unsigned bits, const float *level, pare_decoding kd)
+                              unsigned bits, const float *level, pare_decoding kd, bool halves)
 {
     const size_t size = pare_atom_bytes(bits);
     const __m256 none = _mm256_setzero_ps();
@@ -161,7 +163,7 @@ PARE_INLINE void gemv_columns(float *y, const float *x, size_t k, const pare_pan
         for (size_t j = 0; j < k; j += PARE_ATOM_K, atom += size) {
             for (size_t line = 0; line < size; line += 64)
                 prefetch_stream(atom + line, AHEAD);
-            const column_values v = values_of(w, row, j, bits, kd);
+            const column_values v = values_of(w, row, j, bits, kd, halves);
             if (k - j >= PARE_ATOM_K)
                 add_columns(acc, x + j, PARE_ATOM_K, atom, levels, &v, bits, kd);
             else
@@ -193,7 +195,10 @@ void pare_gemv_packed_avx2(float *y, const float *x, size_t k, const pare_panel 
         }
     case PARE_DECODE_TABLE:
         if (bits == 4) {
-            gemv_columns(y, x, k, w, 4, level, PARE_DECODE_TABLE);
+            if (pare_panel_has_halves(w))
+                gemv_columns(y, x, k, w, 4, level, PARE_DECODE_TABLE, true);
+            else
+                gemv_columns(y, x, k, w, 4, level, PARE_DECODE_TABLE, false);
             return;
         }
         assert(bits == 2);
@@ -210,9 +215,9 @@ void pare_gemv_packed_avx2(float *y, const float *x, size_t k, const pare_panel 
     case PARE_DECODE_BINARY: gemv(y, x, k, w, 2, NULL, PARE_DECODE_BINARY); return;
     case PARE_DECODE_SUPER:
         if (bits == 4)
-            gemv_columns(y, x, k, w, 4, NULL, PARE_DECODE_SUPER);
+            gemv_columns(y, x, k, w, 4, NULL, PARE_DECODE_SUPER, false);
         else
-            gemv_columns(y, x, k, w, 6, NULL, PARE_DECODE_SUPER);
+            gemv_columns(y, x, k, w, 6, NULL, PARE_DECODE_SUPER, false);
         return;
     }
 }

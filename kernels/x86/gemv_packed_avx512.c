@@ -59,18 +59,24 @@ PARE_INLINE void prefetch_atoms(const pair *p, const uint8_t *atom, unsigned bit
 
 /* --- a column of 16 rows ---------------------------------------------------------------------- */
 
+/* HALVES: of a table, with groups of 16 columns. */
+typedef enum column_kind { UNIFORM, TABLE, HALVES } column_kind;
+
 /* What 16 rows know about a group. */
 typedef struct row_values {
-    __m512 scale, zero; /* zero of uniform weights of up to 4 bits */
-    __m512i zero_8;     /* of those of 8 bits, less 128 */
+    __m512 scale[2]; /* the second one: of columns 16 .. of an atom of HALVES */
+    __m512 zero;     /* of uniform weights of up to 4 bits */
+    __m512i zero_8;  /* of those of 8 bits, less 128 */
 } row_values;
 
 PARE_INLINE row_values group_values(const pare_panel *w, const pair *p, size_t g, unsigned bits,
-                                    bool uniform)
+                                    column_kind kind)
 {
     const size_t at = p->plane + g * PARE_ATOM_N;
-    row_values v = {.scale = load_scale_blocks(w->scales + at, p->plane_stride)};
-    if (!uniform)
+    row_values v = {.scale = {load_scale_blocks(w->scales + at, p->plane_stride)}};
+    if (kind == HALVES)
+        v.scale[1] = load_scale_blocks(w->scales + at + PARE_ATOM_N, p->plane_stride);
+    if (kind != UNIFORM)
         return v;
     const __m512i zero = w->zeros ? load_zero_blocks(w->zeros + at, p->plane_stride)
                                   : _mm512_set1_epi32(1 << (bits - 1));
@@ -95,21 +101,22 @@ PARE_INLINE __m512i codes_at(const __m512i word[4], unsigned j, unsigned bits)
 
 /* Weights of column j; level has 16 entries, those of fewer codes again and again. */
 PARE_INLINE __m512 column(const __m512i word[8], unsigned j, __m512 level, const row_values *v,
-                          unsigned bits, bool uniform)
+                          unsigned bits, column_kind kind)
 {
+    const __m512 scale = v->scale[kind == HALVES ? j / 16 : 0];
     if (bits == 8) {
         const __m512i high = _mm512_slli_epi32(word[j / 4], 24 - j % 4 * 8);
         const __m512i code = _mm512_sub_epi32(_mm512_srai_epi32(high, 24), v->zero_8);
-        return _mm512_mul_ps(_mm512_cvtepi32_ps(code), v->scale);
+        return _mm512_mul_ps(_mm512_cvtepi32_ps(code), scale);
     }
     const __m512 value = _mm512_permutexvar_ps(codes_at(word, j, bits), level);
-    return _mm512_mul_ps(uniform ? _mm512_sub_ps(value, v->zero) : value, v->scale);
+    return _mm512_mul_ps(kind == UNIFORM ? _mm512_sub_ps(value, v->zero) : value, scale);
 }
 
 /* acc[l] += the first n columns of an atom times x. */
 PARE_INLINE void add_columns(__m512 acc[LANES], const float *x, size_t n, const uint8_t *atom,
                              size_t stride, __m512 level, const row_values *v, unsigned bits,
-                             bool uniform)
+                             column_kind kind)
 {
     __m512i word[8];
     for (size_t l = 0; l < bits; l++)
@@ -119,30 +126,30 @@ PARE_INLINE void add_columns(__m512 acc[LANES], const float *x, size_t n, const 
         if (j >= n)
             return;
         acc[j % LANES] = _mm512_fmadd_ps(_mm512_set1_ps(x[j]),
-                                         column(word, j, level, v, bits, uniform), acc[j % LANES]);
+                                         column(word, j, level, v, bits, kind), acc[j % LANES]);
     }
 }
 
 PARE_INLINE void gemv_columns(float *y, const float *x, size_t k, const pare_panel *w,
-                              const float level[16], unsigned bits, bool uniform)
+                              const float level[16], unsigned bits, column_kind kind)
 {
     const __m512 levels = _mm512_loadu_ps(level);
     for (size_t row = 0; row < w->n; row += 2 * PARE_ATOM_N) {
         const pair p = pair_at(w, row, bits);
         const uint8_t *atom = p.codes;
-        row_values v = group_values(w, &p, 0, bits, uniform);
+        row_values v = group_values(w, &p, 0, bits, kind);
         __m512 acc[LANES];
         for (size_t l = 0; l < LANES; l++)
             acc[l] = _mm512_setzero_ps();
         for (size_t j = 0; j < k; j += PARE_ATOM_K, atom += pare_atom_bytes(bits)) {
             prefetch_atoms(&p, atom, bits);
             if (j % w->group == 0)
-                v = group_values(w, &p, j / w->group, bits, uniform);
+                v = group_values(w, &p, j / w->group, bits, kind);
             /* Whole atoms on their own: they need not count. */
             if (k - j >= PARE_ATOM_K)
-                add_columns(acc, x + j, PARE_ATOM_K, atom, p.stride, levels, &v, bits, uniform);
+                add_columns(acc, x + j, PARE_ATOM_K, atom, p.stride, levels, &v, bits, kind);
             else
-                add_columns(acc, x + j, k - j, atom, p.stride, levels, &v, bits, uniform);
+                add_columns(acc, x + j, k - j, atom, p.stride, levels, &v, bits, kind);
         }
         for (size_t l = 0; l < 4; l++)
             acc[l] = _mm512_add_ps(acc[l], acc[l + 4]);
@@ -542,10 +549,10 @@ static void gemv_uniform(float *y, const float *x, size_t k, const pare_panel *w
     for (unsigned u = 0; u < 16; u++)
         level[u] = (float)(u % (1u << bits));
     switch (bits) {
-    case 2: gemv_columns(y, x, k, w, level, 2, true); return;
-    case 3: gemv_columns(y, x, k, w, level, 3, true); return;
-    case 4: gemv_columns(y, x, k, w, level, 4, true); return;
-    default: assert(bits == 8); gemv_columns(y, x, k, w, level, 8, true);
+    case 2: gemv_columns(y, x, k, w, level, 2, UNIFORM); return;
+    case 3: gemv_columns(y, x, k, w, level, 3, UNIFORM); return;
+    case 4: gemv_columns(y, x, k, w, level, 4, UNIFORM); return;
+    default: assert(bits == 8); gemv_columns(y, x, k, w, level, 8, UNIFORM);
     }
 }
 
@@ -553,14 +560,17 @@ static void gemv_table(float *y, const float *x, size_t k, const pare_panel *w, 
                        const float *level)
 {
     if (bits == 4) {
-        gemv_columns(y, x, k, w, level, 4, false);
+        if (pare_panel_has_halves(w))
+            gemv_columns(y, x, k, w, level, 4, HALVES);
+        else
+            gemv_columns(y, x, k, w, level, 4, TABLE);
         return;
     }
     assert(bits == 2);
     float again[16];
     for (size_t u = 0; u < 16; u++)
         again[u] = level[u % 4];
-    gemv_columns(y, x, k, w, again, 2, false);
+    gemv_columns(y, x, k, w, again, 2, TABLE);
 }
 
 void pare_gemv_packed_avx512(float *y, const float *x, size_t k, const pare_panel *w,

@@ -221,14 +221,16 @@ static void run_gemv_packed(const pare_kernels *k, const kt_case *c, uint8_t *ou
     k->gemv_packed((float *)(void *)out, c->x, c->k, &c->panel, c->how, c->bits, c->w);
 }
 
-/* Weights of random shape and what their decoding asks for; w: levels. */
-static kt_case decoded_case(kt *t, pare_decoding how, unsigned bits, size_t blocks)
+/* Weights of random shape and what their decoding asks for; w: levels. group 0: any of whole atoms.
+ */
+static kt_case decoded_case(kt *t, pare_decoding how, unsigned bits, size_t blocks, size_t group)
 {
     const size_t n = t->bench ? 512 : 8 * (1 + kt_below(t, 4));
     const size_t k = t->bench ? 4096 : 32 * blocks, last = kt_below(t, 6);
     kt_case c = {.n = n,
                  .k = k,
-                 .group = t->bench    ? 128
+                 .group = group       ? group
+                          : t->bench  ? 128
                           : last == 5 ? k
                                       : 32 * (1 + last),
                  .bits = bits,
@@ -251,17 +253,24 @@ static kt_case decoded_case(kt *t, pare_decoding how, unsigned bits, size_t bloc
     return c;
 }
 
+static void check_dequant(kt *t, kt_run *run, kt_case c)
+{
+    c.out_bytes = ((c.n - 1) * c.ldy + c.k) * sizeof(float);
+    c.work_bytes += c.out_bytes;
+    kt_check(t, &c, run);
+}
+
 /* Every width of `widths` by every number of columns. */
 static void test_dequant(kt *t, kt_run *run, pare_decoding how, const unsigned *widths,
                          size_t count)
 {
-    for (size_t i = 0; i < (t->bench ? count : 160); i++) {
-        kt_case c = decoded_case(t, how, widths[i % count], 1 + i / count % 20);
-        c.out_bytes = ((c.n - 1) * c.ldy + c.k) * sizeof(float);
-        c.work_bytes += c.out_bytes;
-        kt_check(t, &c, run);
-    }
+    for (size_t i = 0; i < (t->bench ? count : 160); i++)
+        check_dequant(t, run, decoded_case(t, how, widths[i % count], 1 + i / count % 20, 0));
 }
+
+/* Atoms of a row with a scale for each half of them. */
+static const size_t halved_atoms[] = {1, 2, 3, 4, 9, 128};
+enum { HALVED = sizeof halved_atoms / sizeof *halved_atoms };
 
 void kt_dequant_f32(kt *t)
 {
@@ -271,6 +280,9 @@ void kt_dequant_f32(kt *t)
 void kt_dequant_table(kt *t)
 {
     test_dequant(t, run_dequant_table, PARE_DECODE_TABLE, (const unsigned[]){2, 4}, 2);
+    for (size_t i = 0; i < (t->bench ? 1 : 2 * HALVED); i++)
+        check_dequant(t, run_dequant_table,
+                      decoded_case(t, PARE_DECODE_TABLE, 4, halved_atoms[i % HALVED], 16));
 }
 
 /* All codes occur, the two that are NaN among them. */
@@ -316,6 +328,20 @@ static void fill_underflow(kt *t, kt_case *c, float *x)
     c->panel.zeros = NULL;
 }
 
+/* Without the last `less` columns. */
+static void check_gemv(kt *t, kt_case c, size_t less)
+{
+    if (c.how == PARE_DECODE_FP8)
+        drop_nan(t, c.n * c.k);
+    c.k -= t->bench ? 0 : less;
+    float *const x = kt_floats(t, c.k);
+    c.x = x;
+    if (c.how == PARE_DECODE_F32 && kt_below(t, 8) == 0 && !t->bench)
+        fill_underflow(t, &c, x);
+    c.out_bytes = c.n * sizeof(float);
+    kt_check(t, &c, run_gemv_packed);
+}
+
 /* Whole atoms, and all that can be left of the last one; some rows are wide. */
 void kt_gemv_packed(kt *t)
 {
@@ -329,15 +355,11 @@ void kt_gemv_packed(kt *t)
     enum { KINDS = sizeof kinds / sizeof *kinds };
     for (size_t i = 0; i < (t->bench ? 1 : 33) * KINDS; i++) {
         const size_t wide = i / KINDS % 12 == 11 ? 90 : 0;
-        kt_case c = decoded_case(t, kinds[i % KINDS].how, kinds[i % KINDS].bits, 1 + i % 7 + wide);
-        if (c.how == PARE_DECODE_FP8)
-            drop_nan(t, c.n * c.k);
-        c.k -= t->bench ? 0 : i / KINDS % PARE_ATOM_K;
-        float *const x = kt_floats(t, c.k);
-        c.x = x;
-        if (c.how == PARE_DECODE_F32 && kt_below(t, 8) == 0 && !t->bench)
-            fill_underflow(t, &c, x);
-        c.out_bytes = c.n * sizeof(float);
-        kt_check(t, &c, run_gemv_packed);
+        check_gemv(
+            t, decoded_case(t, kinds[i % KINDS].how, kinds[i % KINDS].bits, 1 + i % 7 + wide, 0),
+            i / KINDS % PARE_ATOM_K);
     }
+    for (size_t i = 0; i < (t->bench ? 1 : PARE_ATOM_K + HALVED); i++)
+        check_gemv(t, decoded_case(t, PARE_DECODE_TABLE, 4, halved_atoms[i % HALVED], 16),
+                   i % PARE_ATOM_K);
 }

@@ -262,6 +262,29 @@ static void table_high_half(float *dst, size_t ldd, const pare_panel *w, unsigne
     pare_dequant_table_ref(dst, ldd, w, bits, folded);
 }
 
+/* The scales of the first half of each atom for both; free what it returns. */
+static uint16_t *first_halves(const pare_panel *w)
+{
+    const size_t groups = w->k / 16, bytes = w->n * groups * sizeof *w->scales;
+    uint16_t *const scales = malloc(bytes);
+    if (!scales)
+        abort();
+    memcpy(scales, w->scales, bytes);
+    for (size_t i = 0; i < w->n * groups; i++)
+        scales[i] = w->scales[i / 8 % 2 ? i - 8 : i];
+    return scales;
+}
+
+static void table_first_half(float *dst, size_t ldd, const pare_panel *w, unsigned bits,
+                             const float *level)
+{
+    pare_panel p = *w;
+    uint16_t *const scales = pare_panel_has_halves(w) ? first_halves(w) : NULL;
+    p.scales = scales ? scales : w->scales;
+    pare_dequant_table_ref(dst, ldd, &p, bits, level);
+    free(scales);
+}
+
 static void fp8_subnormals_lost(float *dst, size_t ldd, const pare_panel *w)
 {
     pare_dequant_fp8_ref(dst, ldd, w);
@@ -349,6 +372,16 @@ static void gemv_first_group(float *y, const float *x, size_t k, const pare_pane
     pare_panel p = *w;
     p.group = p.k;
     pare_gemv_packed_ref(y, x, k, &p, how, bits, level);
+}
+
+static void gemv_first_half(float *y, const float *x, size_t k, const pare_panel *w,
+                            pare_decoding how, unsigned bits, const float *level)
+{
+    pare_panel p = *w;
+    uint16_t *const scales = pare_panel_has_halves(w) ? first_halves(w) : NULL;
+    p.scales = scales ? scales : w->scales;
+    pare_gemv_packed_ref(y, x, k, &p, how, bits, level);
+    free(scales);
 }
 
 /* Bytes of a plane of 2:4 weights, each atom of `atom` bytes, for a fault to change. */
@@ -585,6 +618,7 @@ static void transpose_tail_left(float *dst, size_t ldd, const float *src, size_t
     X(gemm_sparse_f32, sparse_backwards, "weights of a row in another order")                      \
     X(gemm_sparse_f32, sparse_sum_first, "sum made apart, then added")                             \
     X(dequant_table, table_high_half, "levels 8 to 15 read as 0 to 7")                             \
+    X(dequant_table, table_first_half, "scale of the first 16 columns for 32")                     \
     X(dequant_fp8, fp8_subnormals_lost, "subnormals flushed to zero")                              \
     X(dequant_fp8, fp8_nan_is_480, "the codes of NaN become numbers")                              \
     X(dequant_book, book_of_first_row, "codebook of another row block")                            \
@@ -600,6 +634,7 @@ static void transpose_tail_left(float *dst, size_t ldd, const float *src, size_t
     X(kv_mix, kv_mix_last_dropped, "last token dropped")                                           \
     X(gemv_packed, gemv_whole_atoms, "columns behind the last whole atom left out")                \
     X(gemv_packed, gemv_first_group, "scales of the first group for all")                          \
+    X(gemv_packed, gemv_first_half, "scale of the first 16 columns for 32")                        \
     X(softmax_f32, softmax_total_kept, "earlier total not shrunk")                                 \
     X(softmax_f32, softmax_tail_counted, "lanes behind the tail counted")                          \
     X(softmax_f32, softmax_nan_lost, "a NaN becomes a number")                                     \

@@ -307,12 +307,14 @@ static const struct kind {
     const char *name;
     unsigned bits;
     const float *level; /* NULL: uniform */
+    size_t group;       /* the only one; 0: any */
 } kinds[] = {{"q2", 2, NULL},
              {"t2", 2, ternary},
              {"q3", 3, NULL},
              {"q4", 4, NULL},
              {"q8", 8, NULL},
              {"e2m1", 4, pare_levels_e2m1},
+             {"e2m1", 4, pare_levels_e2m1, .group = 16},
              {"e4m3", 8, pare_levels_e4m3}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -324,10 +326,11 @@ typedef struct packed {
     pare_panel host;
 } packed;
 
-/* One code of FP8, in the last row, is NaN. */
-static packed pack(struct kind kind, size_t n, size_t k, size_t group, bool zeros)
+/* One code of FP8, in the last row, is NaN. `any`: the group of kinds that may have any. */
+static packed pack(struct kind kind, size_t n, size_t k, size_t any, bool zeros)
 {
     const unsigned bits = kind.bits;
+    const size_t group = kind.group ? kind.group : any;
     packed p = {.kind = kind, .n = n, .k = k, .groups = (k + group - 1) / group};
     const size_t rows = (n + 7) / 8 * 8, planes = rows * p.groups;
     p.codes = memory(rows * k);
@@ -403,10 +406,10 @@ static void multiply_codes(const packed *p, const operands *o, size_t first, siz
     drop();
 }
 
-/* A chain of 128 products at most, then a step per scale (k / 32 at most) and per warp. */
+/* A chain of 128 products at most, then a step per scale (k / 16 at most) and per warp. */
 static void check_codes(const packed *p, const operands *o, const float *y)
 {
-    const double steps = 2 * (double)(o->k < 128 ? o->k : 128) + 8 + (double)o->k / 32 + 9;
+    const double steps = 2 * (double)(o->k < 128 ? o->k : 128) + 8 + (double)o->k / 16 + 9;
     for (size_t t = 0; t < o->m; t++)
         for (size_t r = 0; r < o->n; r++) {
             double sum = 0, all = 0;

@@ -200,11 +200,12 @@ static const struct float_kind {
     pare_decoding how;
     unsigned bits;
     size_t group;
-} float_kinds[] = {{"uniform", PARE_DECODE_F32, 2, 128}, {"uniform", PARE_DECODE_F32, 3, 128},
-                   {"uniform", PARE_DECODE_F32, 4, 128}, {"uniform", PARE_DECODE_F32, 8, 128},
-                   {"table", PARE_DECODE_TABLE, 4, 32},  {"table", PARE_DECODE_FP8, 8, 128},
-                   {"book", PARE_DECODE_BOOK, 4, WIDE},  {"binary", PARE_DECODE_BINARY, 2, 128},
-                   {"super", PARE_DECODE_SUPER, 4, 256}, {"super", PARE_DECODE_SUPER, 6, 256}};
+} float_kinds[] = {{"uniform", PARE_DECODE_F32, 2, 128},   {"uniform", PARE_DECODE_F32, 3, 128},
+                   {"uniform", PARE_DECODE_F32, 4, 128},   {"uniform", PARE_DECODE_F32, 8, 128},
+                   {"table", PARE_DECODE_TABLE, 4, 32},    {"table", PARE_DECODE_TABLE, 4, 16},
+                   {"table", PARE_DECODE_FP8, 8, 128},     {"book", PARE_DECODE_BOOK, 4, WIDE},
+                   {"binary", PARE_DECODE_BINARY, 2, 128}, {"super", PARE_DECODE_SUPER, 4, 256},
+                   {"super", PARE_DECODE_SUPER, 6, 256}};
 enum { FLOAT_KINDS = sizeof float_kinds / sizeof *float_kinds, ROWS = 1024 };
 
 /* Bytes on both sides; NULL if there are none. */
@@ -253,7 +254,7 @@ START_TEST(codes_times_floats_cost_no_more_than_their_row)
     (void)snprintf(name, sizeof name, "pare_gemm_f32_%s_cuda", k->name);
     ck_assert_int_eq(d->op->kernel(&cx, d, name, &kernel), PARE_OK);
     ck_assert_msg(d->op->launch(&cx, d, kernel, &l, &a, sizeof a) == PARE_OK, "%s", cx.what);
-    (void)snprintf(name, sizeof name, "%s%u", k->name, k->bits);
+    (void)snprintf(name, sizeof name, "%s%u%s", k->name, k->bits, k->group == 16 ? "_16" : "");
     check_counts(name, m);
 }
 END_TEST

@@ -174,6 +174,54 @@ START_TEST(every_code_is_decoded_to_what_it_stands_for)
 }
 END_TEST
 
+/* The sum of gemm_f32. */
+static float sum_of_lanes(const float *x, const float *w, size_t k)
+{
+    float l[8] = {0};
+    for (size_t j = 0; j < k; j++)
+        l[j % 8] = fmaf(x[j], w[j], l[j % 8]);
+    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
+
+/* On every processor that this one can be, from single codes and their scales. */
+START_TEST(groups_of_16_columns_have_scales_of_their_own)
+{
+    static const tiny_kind kind = {
+        .bits = 4, .group = 16, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT};
+    static const size_t columns[] = {32, 64, 96, 4096};
+    enum { N = 24, ROWS = 32 /* padded */, LESS = 13 };
+    const size_t k = columns[_i];
+    tiny_home h;
+    tiny_begin(&h, 1);
+    const pare_linear w = make(&h.arena, kind, N, k);
+    uint8_t *const codes = tiny_take(&h.arena, N * k, 1);
+    float *const want = tiny_take(&h.arena, N * k, 4), *const x = random_rows(&h.arena, 1, k);
+    float *const values = tiny_take(&h.arena, ROWS * k, 4), y[2][ROWS];
+    pare_unpack_codes(codes, k, w.panel.codes, N, k, 4);
+    for (size_t r = 0; r < N; r++)
+        for (size_t j = 0; j < k; j++)
+            want[r * k + j] =
+                pare_levels_e2m1[codes[r * k + j]] *
+                pare_f16_to_f32(w.panel.scales[(r / 8 * (k / 16) + j / 16) * 8 + r % 8]);
+    for (size_t i = 0; i < PARE_CPU_LEVELS; i++) {
+        pare_kernels kernels;
+        if (pare_cpu_levels[i].cpu & ~h.cx.cpu)
+            continue;
+        pare_kernels_init(&kernels, pare_cpu_levels[i].cpu);
+        kernels.dequant_table(values, k, &w.panel, 4, pare_levels_e2m1);
+        ck_assert_mem_eq(values, want, N * k * sizeof *want);
+        for (size_t less = 0; less < 2; less++)
+            kernels.gemv_packed(y[less], x, k - less * LESS, &w.panel, PARE_DECODE_TABLE, 4,
+                                pare_levels_e2m1);
+        for (size_t r = 0; r < N; r++)
+            for (size_t less = 0; less < 2; less++)
+                ck_assert_msg(y[less][r] == sum_of_lanes(x, want + r * k, k - less * LESS),
+                              "%s, row %zu", pare_cpu_levels[i].name, r);
+    }
+    tiny_end(&h);
+}
+END_TEST
+
 /* The value that `count` inputs become when they share a scale, by the definition in kernels.h. */
 static void share_scale(double *x, size_t count, double top)
 {
@@ -389,7 +437,7 @@ START_TEST(linears_of_one_input_share_it_only_when_they_ask_for_the_same)
         .dtype = PARE_F16, .bits = 8, .encoding = PARE_ENCODING_FP8, TINY_FLOAT};
     tiny_home h;
     tiny_begin(&h, 2);
-    const pare_linear base = make(&h.arena, tiny_kinds[_i ? 18 : 17], N, K);
+    const pare_linear base = make(&h.arena, tiny_kinds[_i ? 19 : 18], N, K);
     float *const x = random_rows(&h.arena, 1, M * K);
     float y[3][M * N], alone[M * N];
     uint32_t *const other = tiny_take(&h.arena, base.outliers.count, sizeof *other);
@@ -583,6 +631,7 @@ int main(void)
     tcase_add_loop_test(c, every_refused_allocation_is_reported_and_nothing_leaks, 0,
                         TINY_KINDS * 2);
     tcase_add_loop_test(c, every_code_is_decoded_to_what_it_stands_for, 0, TINY_KINDS - 3);
+    tcase_add_loop_test(c, groups_of_16_columns_have_scales_of_their_own, 0, 4);
     tcase_add_loop_test(c, activations_are_quantized_as_the_mode_says, 0, TINY_KINDS - 3);
     tcase_add_loop_test(c, a_value_that_is_not_finite_reaches_all_outputs_of_its_token, 0,
                         TINY_KINDS * 2);
