@@ -90,14 +90,16 @@ static float e4m3(uint8_t code)
     return code & 0x80 ? -value : value;
 }
 
-/* OCP E2M1: sign, two bits of exponent with bias 1, one of fraction. */
-static float e2m1(unsigned code)
+/* OCP E2M1: sign, two bits of exponent with bias 1, one of fraction; the first of two codes lies in
+ * the low half of a byte. */
+static float e2m1(const uint8_t *packed, size_t i)
 {
     static const float magnitude[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    const unsigned code = packed[i / 2] >> i % 2 * 4 & 15;
     return code & 8 ? -magnitude[code & 7] : magnitude[code & 7];
 }
 
-/* OCP MXFP4: the first of two codes in the low half of a byte; a scale 2^(e - 127) for 32. */
+/* OCP MXFP4: codes of E2M1, a scale 2^(e - 127) for 32. */
 static pare_status read_mxfp4(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
                               float *w)
 {
@@ -105,7 +107,7 @@ static pare_status read_mxfp4(pare_ctx *cx, const pare_checkpoint *ck, const par
     PARE_TRY(find(cx, ck, l->name, ".weight_packed", PARE_U8, l->n * l->k / 2, &packed));
     PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_U8, l->n * l->k / 32, &scale));
     for (size_t i = 0; i < l->n * l->k; i++)
-        w[i] = ldexpf(e2m1(packed[i / 2] >> i % 2 * 4), scale[i / 32] - 127);
+        w[i] = ldexpf(e2m1(packed, i), scale[i / 32] - 127);
     return PARE_OK;
 }
 
@@ -120,7 +122,7 @@ static pare_status read_nvfp4(pare_ctx *cx, const pare_checkpoint *ck, const par
     PARE_TRY(find(cx, ck, l->name, ".weight_global_scale", PARE_F32, 1, &global));
     memcpy(&divisor, global, sizeof divisor);
     for (size_t i = 0; i < l->n * l->k; i++)
-        w[i] = e2m1(packed[i / 2] >> i % 2 * 4) * (e4m3(scale[i / 16]) / divisor);
+        w[i] = e2m1(packed, i) * (e4m3(scale[i / 16]) / divisor);
     return PARE_OK;
 }
 

@@ -435,8 +435,9 @@ START_TEST(slices_of_exports_are_exports_of_slices)
             continue;
         }
         const pare_export_grain g = pare_export_grain_of(t, &l);
-        /* planes of the slice that is packed have groups of their own */
-        const size_t columns = multiple(multiple(g.columns, g.group), whole.l.group);
+        /* planes of the slice that is packed have groups of their own, two of 16 in an atom */
+        const size_t group = whole.l.group == 16 ? PARE_ATOM_K : whole.l.group;
+        const size_t columns = multiple(multiple(g.columns, g.group), group);
         const slice rows = {g.rows, g.rows, 0, K}, middle = {0, 64, columns, columns};
         void (*const check)(const pare_export_target *, const coded *, slice) =
             t->kind == PARE_EXPORT_FILE ? check_blocks : check_tensors;
