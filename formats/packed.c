@@ -44,7 +44,8 @@ const char *pare_packed_plane_name(pare_plane p)
 
 size_t pare_packed_linear_groups(const pare_packed_linear *l)
 {
-    return l->group ? (l->k + l->group - 1) / l->group : 1;
+    const pare_grid shape = {.group = l->group};
+    return pare_grid_groups(&shape, l->k);
 }
 
 uint8_t pare_packed_zero_code(const pare_packed_linear *l)

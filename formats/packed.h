@@ -139,7 +139,7 @@ void pare_packed_linear_put(pare_json_writer *w, const pare_packed_linear *l);
 PARE_CHECKED pare_status pare_packed_linear_read(pare_ctx *cx, const char *name, const pare_json *v,
                                                  pare_packed_linear *out);
 
-/* Groups of a row: ceil(k / group), 1 for group 0. */
+/* Groups of a row, as pare_grid_groups counts them. */
 size_t pare_packed_linear_groups(const pare_packed_linear *l);
 
 /* One tensor of the artifact and where it lies. */

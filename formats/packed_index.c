@@ -64,10 +64,8 @@ bool pare_activation_parse(const char *name, pare_activation_mode *out)
 static bool group_suits(const pare_packed_linear *l)
 {
     const pare_encoding_row *const row = &pare_encodings[l->encoding];
-    if (pare_encoding_is_super(l->encoding))
+    if (pare_encoding_is_super(l->encoding) || row->scales == PARE_SCALES_E4M3)
         return l->group == row->group && l->k % row->group == 0;
-    if (row->scales == PARE_SCALES_E4M3)
-        return l->group == row->group && l->k % PARE_ATOM_K == 0;
     if (row->group)
         return l->group == row->group || (l->group == 0 && l->k <= row->group);
     return l->group == 0 || (pare_encoding_has_groups(l->encoding) && l->group % PARE_ATOM_K == 0);

@@ -20,7 +20,8 @@ enum { CLIPS = 80, USUAL = 88, WIDTHS_TEXT = 32 };
 
 size_t pare_grid_groups(const pare_grid *g, size_t k)
 {
-    return g->group == 0 ? 1 : k / g->group + (k % g->group != 0);
+    const size_t groups = g->group == 0 ? 1 : k / g->group + (k % g->group != 0);
+    return g->group && g->group < PARE_ATOM_K ? groups + groups % 2 : groups;
 }
 
 /* Planes that only some encodings have. */
@@ -121,9 +122,9 @@ pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k
     if (pare_encoding_is_super(g->encoding) && k % PARE_SUPER != 0)
         return pare_fail(cx, PARE_ESHAPE, "super-blocks of 256 weights do not divide rows of %zu",
                          k);
-    if (pare_encodings[g->encoding].scales == PARE_SCALES_E4M3 && k % PARE_ATOM_K != 0)
+    if (pare_encodings[g->encoding].scales == PARE_SCALES_E4M3 && k % g->group != 0)
         return pare_fail(cx, PARE_ESHAPE,
-                         "NVFP4 needs rows of a multiple of 32 weights, this one has %zu: take "
+                         "NVFP4 needs rows of a multiple of 16 weights, this one has %zu: take "
                          "mxfp4, or leave this linear out",
                          k);
     if (out->n != n || out->k != k || out->groups != pare_grid_groups(g, k))

@@ -108,14 +108,15 @@ typedef struct pare_codes {
     float *bias;       /* [n], made by a pass */
 } pare_codes;
 
-/* ceil(k / group), 1 for group 0: the last group of a row may be shorter. */
+/* ceil(k / group), 1 for group 0: the last group of a row may be shorter. Groups of 16 are an even
+ * number, as the columns of the kernels are a multiple of 32: the last one may be empty. */
 size_t pare_grid_groups(const pare_grid *g, size_t k);
 
 /* Takes the planes of an [n, k] matrix from the arena. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t k,
                                          pare_codes *out);
 
-/* PARE_EINVAL when bits, group (MXFP4: 32; NVFP4: 16, with 32 dividing k; Q4_K, Q6_K: 256, which
+/* PARE_EINVAL when bits, group (MXFP4: 32; NVFP4: 16, which divides k; Q4_K, Q6_K: 256, which
  * divides k), clip or a missing book do not go with the encoding; PARE_ESHAPE when group is neither
  * that nor a multiple of 32 or `out` was not taken for this grid and [n, k]. */
 PARE_CHECKED pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k,

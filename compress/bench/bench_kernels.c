@@ -38,6 +38,7 @@ static const pare__bench_subject subjects[] = {
     {.name = "w4+sp", .bits = 4, .group = 128, .sparse = true},
     {.name = "nf4", .bits = 4, .group = 64, .encoding = PARE_ENCODING_NF4, FLOAT_INPUT},
     {.name = "mxfp4", .bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, FLOAT_INPUT},
+    {.name = "nvfp4", .bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, FLOAT_INPUT},
     {.name = "q4_k", .bits = 4, .group = 256, .encoding = PARE_ENCODING_Q4_K, FLOAT_INPUT},
     {.name = "q6_k", .bits = 6, .group = 256, .encoding = PARE_ENCODING_Q6_K, FLOAT_INPUT},
     {.name = "fp8", .bits = 8, .encoding = PARE_ENCODING_FP8, FLOAT_INPUT},

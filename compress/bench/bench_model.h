@@ -33,7 +33,7 @@ typedef struct pare_bench_shape {
 extern const pare_bench_shape pare_bench_shapes[];
 
 /* Words for the weights of the blocks' linears: "int4", "2:4-int4", "f16", ...; ended by NULL. */
-enum { PARE_BENCH_WEIGHTS = 15 };
+enum { PARE_BENCH_WEIGHTS = 16 };
 extern const char *const pare_bench_weights[PARE_BENCH_WEIGHTS + 1];
 
 /* What to make. */

@@ -18,8 +18,8 @@ const pare_bench_shape pare_bench_shapes[] = {
 };
 
 const char *const pare_bench_weights[PARE_BENCH_WEIGHTS + 1] = {
-    "int4", "int8", "int3",  "int2", "ternary", "2:4-int4", "2:4-int8", "2:4-f16",
-    "w8a8", "nf4",  "mxfp4", "fp8",  "f16",     "bf16",     "f32",      NULL,
+    "int4", "int8",  "int3",  "int2", "ternary", "2:4-int4", "2:4-int8", "2:4-f16", "w8a8",
+    "nf4",  "mxfp4", "nvfp4", "fp8",  "f16",     "bf16",     "f32",      NULL,
 };
 
 #define FLOAT_INPUT .activation = {PARE_ACTIVATION_FLOAT, 0, 0}
@@ -38,6 +38,7 @@ static const pare__bench_subject kinds[] = {
     {.bits = 8, TOKEN_INPUT},
     {.bits = 4, .group = 64, .encoding = PARE_ENCODING_NF4, FLOAT_INPUT},
     {.bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, FLOAT_INPUT},
+    {.bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, FLOAT_INPUT},
     {.bits = 8, .encoding = PARE_ENCODING_FP8, FLOAT_INPUT},
     {.dtype = PARE_F16},
     {.dtype = PARE_BF16},
@@ -119,7 +120,8 @@ static pare_status plan_group(pare_ctx *cx, const pare_config *c, pare_bench_spe
         size_t n, k;
         pare_linear_shape(c, i / PARE_ROLES, (pare_role)(i % PARE_ROLES), &n, &k);
         if (spec->group && spec->group != PARE_BENCH_ROW &&
-            (spec->group % PARE_ATOM_K != 0 || k % spec->group != 0))
+            ((spec->group % PARE_ATOM_K != 0 && spec->group != kind->group) ||
+             k % spec->group != 0))
             return pare_fail(cx, PARE_EUSAGE,
                              "groups of %zu weights: expected a multiple of %d that divides %zu",
                              spec->group, PARE_ATOM_K, k);

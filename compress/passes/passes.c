@@ -91,6 +91,8 @@ pare_status pare_pass_store(pare_ctx *cx, const pare_pass *pass, const double *v
     if (pass->store)
         return pass->store(cx, value, n, k, out);
     const pare_grid grid = pass->grid(value);
+    const pare_codes shape = {.n = n, .k = k, .groups = pare_grid_groups(&grid, k)};
+    PARE_TRY(pare_grid_check(cx, &grid, n, k, &shape));
     return pare_quantize_keep(&grid, n, k, out);
 }
 

@@ -10,6 +10,8 @@
 /* The largest share of a linear's squares that coarse storage may cost. */
 static const double most_lost = 0.1;
 
+enum { E4M3_NORMAL = 8 }; /* the first code with all bits of fraction */
+
 /* Some rows. */
 typedef struct coarse_part {
     size_t groups;
@@ -68,9 +70,11 @@ static bool all_zero(const coarse_job *job, size_t at, size_t count)
 static bool is_coarse(const coarse_job *job, size_t row, size_t g, float most)
 {
     const pare_encoding_row *const e = &pare_encodings[job->l->encoding];
-    const bool coarse = e->least > 0
-                            ? most < e->least
-                            : fabsf(job->codes->scales[row * job->groups + g]) < PARE_SCALE_COARSE;
+    const size_t at = row * job->groups + g;
+    const bool coarse = e->least > 0 ? most < e->least
+                        : e->scales == PARE_SCALES_E4M3
+                            ? job->codes->scale_codes[at] < E4M3_NORMAL
+                            : fabsf(job->codes->scales[at]) < PARE_SCALE_COARSE;
     return coarse ||
            (e->vanishes && all_zero(job, row * job->l->k + g * job->group, group_width(job, g)));
 }

@@ -11,7 +11,7 @@
 #include "runtime/random.h"
 
 /* Every encoding and every extra. n, k and name are the caller's; the last three, super-blocks
- * and NVFP4, need k to be a multiple of 256, or 32. */
+ * and NVFP4, need k to be a multiple of 256, or 16. */
 static const pare_packed_linear encoded_kinds[] = {
     {.bits = 2, .group = 64, .symmetric = true, .encoding = PARE_ENCODING_TERNARY},
     {.bits = 4,

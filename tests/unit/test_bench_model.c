@@ -78,6 +78,7 @@ static const struct {
     {"2:4-f16", 0, 0, 9, false},
     {"nf4", 0, 64, 4 + 16 / 64.0, false},
     {"mxfp4", 0, 32, 4.5, false},
+    {"nvfp4", 0, 16, 5, false},
     {"f16", 0, 0, 16, false},
     {"bf16", 0, 0, 16, false},
     {"f32", 0, 0, 32, false},
@@ -297,6 +298,7 @@ START_TEST(unknown_words_and_groups_are_a_mistake_of_the_user)
     check_refused("1b", "exquisite", 0, "there are int4, int8, int3, int2, ternary, 2:4-int4,");
     check_refused("1b", "f16", 64, "f16 weights take no group");
     check_refused("1b", "mxfp4", 64, "mxfp4 weights take no group");
+    check_refused("1b", "nvfp4", 32, "nvfp4 weights take no group");
     check_refused("1b", "int4", 96, "groups of 96 weights: expected a multiple of 32 that divides");
     check_refused("1b", "int4", 16, "groups of 16 weights");
     check_refused("1b", "int4", 4096, "groups of 4096 weights");

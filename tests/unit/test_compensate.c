@@ -221,7 +221,12 @@ START_TEST(zeros_stay_on_every_grid_that_has_one)
          .group = 32,
          .symmetric = true,
          .f16_scales = true,
-         .encoding = PARE_ENCODING_MXFP4}};
+         .encoding = PARE_ENCODING_MXFP4},
+        {.bits = 4,
+         .group = 16,
+         .symmetric = true,
+         .f16_scales = true,
+         .encoding = PARE_ENCODING_NVFP4}};
     const sweep_case c = {.n = N, .k = K, .keep_zeros = true};
     const float *const w = case_weights(&c);
     const pare_factor f = factorize(hessian(K), K, false);

@@ -140,6 +140,36 @@ START_TEST(exponents_of_mxfp4_are_those_of_the_scales)
 }
 END_TEST
 
+/* Scales are fixed before the sweep, by what errors cost the outputs. */
+START_TEST(nvfp4_sweeps_on_scales_of_the_whole_matrix)
+{
+    enum { WIDE = 192 };
+    const pare_grid g = {.bits = 4,
+                         .encoding = PARE_ENCODING_NVFP4,
+                         .group = 16,
+                         .clip = PARE_CLIP_WEIGHTED,
+                         .f16_scales = true};
+    const float *const w = weights(N, WIDE), *const h = hessian(WIDE);
+    const pare_factor f = factorize(h, WIDE, true);
+    const pare_gptq_opts opts = {.block = 64};
+    float *const work = PARE_NEW(&arena, float, (size_t)N *WIDE);
+    pare_codes swept, fixed;
+    memcpy(work, w, sizeof *w * N * WIDE);
+    ck_assert_int_eq(pare_codes_take(&arena, &g, N, WIDE, &swept), PARE_OK);
+    ck_assert_int_eq(pare_codes_take(&arena, &g, N, WIDE, &fixed), PARE_OK);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &g, &f, work, &swept, NULL), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, f.diagonal, N, WIDE, &fixed), PARE_OK);
+    ck_assert_mem_eq(swept.scales, fixed.scales, sizeof *swept.scales * N * swept.groups);
+    ck_assert_mem_eq(swept.scale_codes, fixed.scale_codes, N * swept.groups);
+    ck_assert(swept.scale_factor == fixed.scale_factor);
+    float *const q = PARE_NEW(&arena, float, (size_t)N *WIDE);
+    pare_codes_values(&g, &swept, q);
+    const double error = pare_gptq_error(&cx, w, q, h, N, WIDE);
+    pare_codes_values(&g, &fixed, q);
+    ck_assert_double_lt(error, 0.9 * pare_gptq_error(&cx, w, q, h, N, WIDE));
+}
+END_TEST
+
 /* The formulas of solve/nf4.h in their order, over the plane as it is stored. */
 START_TEST(scales_of_nf4_follow_the_formula)
 {
@@ -262,6 +292,7 @@ int main(void)
     tcase_add_loop_test(t, threads_do_not_change_a_byte_of_any_grid, 0, GRIDS);
     tcase_add_loop_test(t, dead_columns_become_zero_or_the_nearest_to_it, 0, GRIDS);
     tcase_add_test(t, exponents_of_mxfp4_are_those_of_the_scales);
+    tcase_add_test(t, nvfp4_sweeps_on_scales_of_the_whole_matrix);
     tcase_add_test(t, scales_of_nf4_follow_the_formula);
     tcase_add_test(t, scales_of_nf4_are_never_negative);
     tcase_add_test(t, scales_of_nf4_are_never_minus_zero);

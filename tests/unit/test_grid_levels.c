@@ -415,9 +415,10 @@ START_TEST(check_refuses_what_does_not_go_together)
         pare_ctx_clear(&cx);
     }
     ck_assert_int_eq(pare_grid_check(&cx, &mxfp4, 2, 32, &c), PARE_OK);
-    const pare_codes halves = {.n = 2, .k = 48, .groups = 3};
-    ck_assert_int_eq(pare_grid_check(&cx, &nvfp4, 2, 48, &halves), PARE_ESHAPE);
-    ck_assert_ptr_nonnull(strstr(cx.what, "a multiple of 32 weights, this one has 48"));
+    const pare_codes odd = {.n = 2, .k = 56, .groups = 4}, even = {.n = 2, .k = 48, .groups = 4};
+    ck_assert_int_eq(pare_grid_check(&cx, &nvfp4, 2, 48, &even), PARE_OK);
+    ck_assert_int_eq(pare_grid_check(&cx, &nvfp4, 2, 56, &odd), PARE_ESHAPE);
+    ck_assert_ptr_nonnull(strstr(cx.what, "a multiple of 16 weights, this one has 56"));
     pare_ctx_clear(&cx);
 }
 END_TEST

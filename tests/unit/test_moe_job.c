@@ -193,6 +193,8 @@ static const char *const methods[] = {
     "  - wanda: {sparsity: 0.5, stability: 3, skip: \"*.experts.*\"}\n",
     "  - nf4: {group: 32}\n",
     "  - mxfp4: {}\n",
+    "  - nvfp4: {}\n",
+    "  - gptq: {grid: nvfp4}\n",
     "  - fp8: {}\n",
     "  - ternary: {}\n",
     "  - billm: {}\n",

@@ -20,13 +20,13 @@ static void end(void)
     ck_assert_uint_eq(cx.live_bytes, 0);
 }
 
-/* Neither a multiple of the padding nor of a group; super-blocks are whole. */
+/* Neither a multiple of the padding nor of a group; super-blocks and groups of 16 are whole. */
 static pare_packed_linear kind(int i)
 {
     pare_packed_linear l = encoded_kinds[i];
     l.name = "w";
     l.n = 43;
-    l.k = i < ENCODED_KINDS ? 141 : 512;
+    l.k = i < ENCODED_KINDS ? 141 : l.encoding == PARE_ENCODING_NVFP4 ? 240 : 512;
     return l;
 }
 
