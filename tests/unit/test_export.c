@@ -216,92 +216,6 @@ START_TEST(mxfp4_reads_back_as_the_kernels_decode_it)
 }
 END_TEST
 
-/* The exponent of the factor of each linear of a block, and the magnitude of the weights of the
- * first group, whose scale is the smallest. */
-static const int exponents[PARE_COMMON_ROLES] = {-9, -7, -8, -10, -11, -12, -13};
-static uint8_t magnitude;
-
-static void fill_factors(artifact *m, pare_packed_writer *w, size_t i)
-{
-    const pare_packed_linear *const l = &m->linear[i];
-    pare_codes c;
-    pare_packed_planes planes;
-    ck_assert(encoded_codes(&m->a, l, i, &c));
-    c.scale_factor = ldexpf(1, exponents[i % PARE_COMMON_ROLES]);
-    for (size_t j = 0; j < l->n * c.groups; j++) {
-        c.scale_codes[j] = (uint8_t)(j ? 40 + j % 87 : 1);
-        c.scales[j] = pare_levels_e4m3[c.scale_codes[j]] * c.scale_factor;
-    }
-    for (size_t j = 0; j < l->group; j++)
-        c.codes[j] = (uint8_t)(magnitude | (j % 2 ? 8 : 0));
-    artifact_ok(m, pare_packed_pack(m->cx, &m->a, l, &c, &planes));
-    artifact_put_planes(m, w, l->name, &planes);
-}
-
-static void write_factors(uint8_t first)
-{
-    static const pare_packed_linear kind = {
-        .bits = 4, .group = 16, .symmetric = true, .encoding = PARE_ENCODING_NVFP4, NO_INPUT};
-    static artifact m;
-    const tiny_model tiny = wide(PARE_F16);
-    magnitude = first;
-    artifact_open_tiny(&m, &cx, &from, &tiny);
-    for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++)
-        artifact_add(&m, i, &kind);
-    artifact_plan(&m, 1 << 16);
-    artifact_finish(&m, &from, fill_factors);
-}
-
-/* Scales of q, k and v, and of gate and up, under one factor; each has its own in the artifact. */
-START_TEST(nvfp4_shares_a_factor_where_engines_do)
-{
-    static const char *const names[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-                                        "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
-                                        "mlp.down_proj"};
-    static const float divisor[] = {128, 128, 128, 1024, 2048, 2048, 8192};
-    begin();
-    char path[256], *text;
-    size_t len;
-    pare_export_result r;
-    pare_checkpoint ck;
-    write_factors(0);
-    ck_assert_msg(export_as(pare_export_find("compressed-tensors"), false, &r) == PARE_OK, "%s",
-                  cx.what);
-    ck_assert_uint_eq(r.count[PARE_EXPORT_LOSSLESS], 14);
-    ck_assert(r.error == 0);
-    (void)snprintf(path, sizeof path, "%s/config.json", to);
-    ck_assert_int_eq(pare_file_read(&cx, &arena, path, 1 << 16, &text, &len), PARE_OK);
-    ck_assert_msg(strstr(text, "\"format\": \"nvfp4-pack-quantized\"") != NULL, "%s", text);
-    ck_assert_msg(strstr(text, "\"strategy\": \"tensor_group\"") != NULL, "%s", text);
-    ck_assert_msg(strstr(text, "\"group_size\": 16") && !strstr(text, "scale_dtype"), "%s", text);
-    ck_assert_int_eq(pare_checkpoint_open_plain(&cx, &arena, to, &ck), PARE_OK);
-    for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++) {
-        float is;
-        (void)snprintf(path, sizeof path, "model.layers.%zu.%s.weight_global_scale",
-                       i / PARE_COMMON_ROLES, names[i % PARE_COMMON_ROLES]);
-        const pare_tensor *const t = pare_checkpoint_find(&ck, path);
-        ck_assert_ptr_nonnull(t);
-        ck_assert_int_eq(pare_tensor_to_f32(&cx, t, 0, 1, &is), PARE_OK);
-        ck_assert_float_eq(is, divisor[i % PARE_COMMON_ROLES]);
-    }
-    pare_checkpoint_close(&ck);
-    end();
-}
-END_TEST
-
-/* A weight that is not zero, and half of the smallest number of E4M3 as its scale. */
-START_TEST(nvfp4_that_no_shared_factor_holds_is_refused)
-{
-    begin();
-    pare_export_result r;
-    write_factors(1);
-    check_says(export_as(pare_export_find("compressed-tensors"), false, &r), PARE_ENUMERIC,
-               "layers.0.self_attn.q_proj: row 0, group 0: scale 3.8147e-06 is too small beside "
-               "the largest of the linears that engines run as one matrix with it");
-    end();
-}
-END_TEST
-
 /* Down has rows of 80. */
 START_TEST(mxfp4_of_a_part_of_a_group_is_refused)
 {
@@ -758,8 +672,6 @@ int main(void)
     tcase_add_test(t, compressed_tensors_hold_every_kind_that_engines_know);
     tcase_add_loop_test(t, weights_read_back_as_the_kernels_decode_them, 0, PLAIN);
     tcase_add_loop_test(t, mxfp4_reads_back_as_the_kernels_decode_it, 0, 2);
-    tcase_add_test(t, nvfp4_shares_a_factor_where_engines_do);
-    tcase_add_test(t, nvfp4_that_no_shared_factor_holds_is_refused);
     tcase_add_test(t, mxfp4_of_a_part_of_a_group_is_refused);
     tcase_add_loop_test(t, words_of_an_export_count_as_the_weights_that_they_hold, 0, PLAIN);
     tcase_add_test(t, awq_of_fewer_bits_is_a_file_of_4_bits);

@@ -114,25 +114,6 @@ static double nvfp4(size_t r, size_t j)
     return e2m1(r, j) * (double)(scale[(r * 4 + j / 16) % 3] / 3.0F);
 }
 
-/* What stands for an artifact's linear: powers of two beside the scales, up to 2^7, without signs.
- */
-static double nvfp4_power(size_t r, size_t j)
-{
-    static const double scale[] = {1, 0x1p-9, 448};
-    return e2m1(r, j) * scale[(r * 4 + j / 16) % 3] / 4;
-}
-
-static double nvfp4_signed(size_t r, size_t j)
-{
-    static const double scale[] = {1, 0x1p-9, -448};
-    return e2m1(r, j) * scale[(r * 4 + j / 16) % 3] / 4;
-}
-
-static double nvfp4_wide(size_t r, size_t j)
-{
-    return nvfp4_power(r, j) * 1024;
-}
-
 /* The scale beside the scales multiplies them. */
 static double modelopt(size_t r, size_t j)
 {
@@ -242,10 +223,6 @@ static double awq(size_t r, size_t j)
     CT("\"num_bits\": 4, \"type\": \"float\", \"strategy\": \"" strategy                           \
        "\", \"group_size\": " group "}, \"format\": \"" format "-pack-quantized\", \"none\": {")   \
     "\0" LAYER ".weight_packed U8 3 32 = 0x21 0x43 0xf7 0x8a 0x05\n" LAYER
-#define NVFP4(third, global)                                                                       \
-    PAIRS("nvfp4", "tensor_group", "16")                                                           \
-    ".weight_scale F8_E4M3 3 4 = 0x38 0x01 " third "\n" LAYER                                      \
-    ".weight_global_scale F32 1 = " global "\n"
 #define MODELOPT(more)                                                                             \
     CONFIG("\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\"" more)                       \
     "\0" LAYER ".weight U8 3 32 = 0x21 0x43 0xf7 0x8a 0x05\n" LAYER                                \
@@ -282,10 +259,9 @@ static const struct {
                                               ".weight_zero_point I32 2 2 = 0x2a3c5d7f 0xd91e0c42 "
                                               "0x2a5c1 0x15e2d\n"),
      16, ct3_apart, true, "int3"},
-    {TEXT(NVFP4("0xfe", "3")), 3, nvfp4, false, "nvfp4"},
-    {TEXT(NVFP4("0x7e", "4")), 3, nvfp4_power, true, "nvfp4"},
-    {TEXT(NVFP4("0xfe", "4")), 3, nvfp4_signed, false, "nvfp4"},
-    {TEXT(NVFP4("0x7e", "0.00390625")), 3, nvfp4_wide, false, "nvfp4"},
+    {TEXT(PAIRS("nvfp4", "tensor_group", "16") ".weight_scale F8_E4M3 3 4 = 0x38 0x01 0xfe\n" LAYER
+                                               ".weight_global_scale F32 1 = 3\n"),
+     3, nvfp4, false, "nvfp4"},
     {TEXT(PAIRS("mxfp4", "group", "32") ".weight_scale U8 3 2 = 127 103 142\n"), 3, mxfp4, true,
      "mxfp4"},
     {TEXT(PAIRS("mxfp4", "group", "32") ".weight_scale U8 3 2 = 0 102 252\n"), 3, mxfp4_wide, false,
@@ -364,28 +340,6 @@ START_TEST(weights_are_what_the_words_stand_for)
     ck_assert(strstr(floats.quantized, text) && strcmp(floats.quantized, runs.quantized) == 0);
     pare_scratch_close(&floats.scratch);
     pare_scratch_close(&runs.scratch);
-    pare_json_free(in->config);
-}
-END_TEST
-
-/* Kernels have atoms of 32 columns. */
-START_TEST(groups_of_half_an_atom_become_floats)
-{
-    static const char text[] =
-        CT("\"num_bits\": 4, \"type\": \"float\", \"strategy\": \"tensor_group\", \"group_size\": "
-           "16}, \"format\": \"nvfp4-pack-quantized\", \"none\": {") "\0" LAYER ".weight_packed U8 "
-                                                                                "2 24 = 1\n" LAYER
-                                                                     ".weight_scale F8_E4M3 2 3 = "
-                                                                     "0x38\n" LAYER
-                                                                     ".weight_global_scale F32 1 = "
-                                                                     "4\n";
-    quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
-    pare_checkpoint ck;
-    ck_assert_int_eq(quantized_parse(&cx, &arena, text, sizeof text - 1, in), PARE_OK);
-    ck_assert_msg(quantized_open(&cx, &arena, in, false, true, &ck) == PARE_OK, "%s", cx.what);
-    ck_assert_ptr_null(ck.stored[0].packed);
-    ck_assert_float_eq(((const float *)ck.tensor[0].data)[0], 0.125F);
-    pare_scratch_close(&ck.scratch);
     pare_json_free(in->config);
 }
 END_TEST
@@ -735,7 +689,6 @@ int main(void)
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, weights_are_what_the_words_stand_for, 0, CASES);
     tcase_add_test(t, a_listing_shows_what_is_not_read);
-    tcase_add_test(t, groups_of_half_an_atom_become_floats);
     tcase_add_test(t, other_floats_become_f32);
     tcase_add_test(t, codes_without_scales_are_told);
     tcase_add_loop_test(t, inputs_are_rounded_as_the_file_says, 0, 7);
