@@ -9,19 +9,20 @@
 static pare_ctx cx;
 static pare_arena arena;
 static folder from, out;
-static char to[128];
+static char to[64];
 
 static void begin(void)
 {
     folder_begin(&from, &cx, &arena);
     folder_make(&out);
-    (void)snprintf(to, sizeof to, "%s/x", out.path);
+    const int len = snprintf(to, sizeof to, "%s/x", out.path);
+    ck_assert(len > 0 && (size_t)len < sizeof to);
 }
 
 static void end(void)
 {
     folder f = {.path = ""};
-    (void)snprintf(f.path, sizeof f.path, "%s", to);
+    memcpy(f.path, to, sizeof to);
     if (pare_path_is_directory(to))
         folder_remove(&f);
     folder_remove(&out);
@@ -42,12 +43,10 @@ static pare_status export_it(pare_export_result *r)
 static const int exponents[PARE_COMMON_ROLES] = {-9, -7, -8, -10, -11, -12, -13};
 static uint8_t magnitude;
 
-static void fill_factors(artifact *m, pare_packed_writer *w, size_t i)
+static void pack(pare_arena *a, const pare_packed_linear *l, size_t i, pare_packed_planes *planes)
 {
-    const pare_packed_linear *const l = &m->linear[i];
     pare_codes c;
-    pare_packed_planes planes;
-    ck_assert(encoded_codes(&m->a, l, i, &c));
+    ck_assert(encoded_codes(a, l, i, &c));
     c.scale_factor = ldexpf(1, exponents[i % PARE_COMMON_ROLES]);
     for (size_t j = 0; j < l->n * c.groups; j++) {
         c.scale_codes[j] = (uint8_t)(j ? 40 + j % 87 : 1);
@@ -55,8 +54,14 @@ static void fill_factors(artifact *m, pare_packed_writer *w, size_t i)
     }
     for (size_t j = 0; j < l->group; j++)
         c.codes[j] = (uint8_t)(magnitude | (j % 2 ? 8 : 0));
-    artifact_ok(m, pare_packed_pack(m->cx, &m->a, l, &c, &planes));
-    artifact_put_planes(m, w, l->name, &planes);
+    ck_assert_int_eq(pare_packed_pack(&cx, a, l, &c, planes), PARE_OK);
+}
+
+static void fill_factors(artifact *m, pare_packed_writer *w, size_t i)
+{
+    pare_packed_planes planes;
+    pack(&m->a, &m->linear[i], i, &planes);
+    artifact_put_planes(m, w, m->linear[i].name, &planes);
 }
 
 static void write_factors(uint8_t first)
@@ -115,6 +120,9 @@ START_TEST(nvfp4_shares_a_factor_where_engines_do)
         ck_assert_ptr_nonnull(t);
         ck_assert_int_eq(pare_tensor_to_f32(&cx, t, 0, 1, &is), PARE_OK);
         ck_assert_float_eq(is, divisor[i % PARE_COMMON_ROLES]);
+        (void)snprintf(path, sizeof path, "model.layers.%zu.%s.scale_factor", i / PARE_COMMON_ROLES,
+                       names[i % PARE_COMMON_ROLES]);
+        ck_assert_ptr_null(pare_checkpoint_find(&ck, path));
     }
     pare_checkpoint_close(&ck);
 }
@@ -131,6 +139,47 @@ START_TEST(nvfp4_that_no_shared_factor_holds_is_refused)
                                   "one matrix with it"),
                   "%s", cx.what);
     pare_ctx_clear(&cx);
+}
+END_TEST
+
+/* A matrix has one factor where a family has several linears in one tensor. */
+START_TEST(nvfp4_is_joined_under_one_factor_or_refused)
+{
+    static const pare_config config = {.heads = 1};
+    static const char *const names[] = {"q", "k"};
+    const pare_export_model model = {.config = &config};
+    pare_linear w[2], joined;
+    pare_export_linear piece[2], l;
+    pare_packed_planes planes;
+    float is[2 * 32 * 64], was[2 * 32 * 64];
+    magnitude = (uint8_t)_i;
+    for (size_t i = 0; i < 2; i++) {
+        piece[i] = (pare_export_linear){.name = names[i],
+                                        .weights = &w[i],
+                                        .is_packed = true,
+                                        .packed = {.name = names[i],
+                                                   .n = 32,
+                                                   .k = 64,
+                                                   .bits = 4,
+                                                   .group = 16,
+                                                   .symmetric = true,
+                                                   .encoding = PARE_ENCODING_NVFP4}};
+        pack(&arena, &piece[i].packed, i, &planes);
+        ck_assert_int_eq(pare_packed_view(&cx, &arena, &piece[i].packed, planes.plane, &w[i]),
+                         PARE_OK);
+    }
+    pare_export_join(&l, "qk", piece, 2, PARE_FUSION_STACKED);
+    const pare_status s = pare_export_weights(&cx, &arena, &model, &l, false, &joined);
+    ck_assert_msg(s == (magnitude ? PARE_ENUMERIC : PARE_OK), "%s", cx.what);
+    if (magnitude) {
+        ck_assert_ptr_nonnull(strstr(cx.what, "linear q: row 0, group 0: scale 3.8147e-06 is too"));
+        pare_ctx_clear(&cx);
+        return;
+    }
+    pare_linear_to_f32(&cx, &joined, is);
+    ck_assert_int_eq(pare_export_floats(&cx, &arena, &model, &l, was), PARE_OK);
+    for (size_t j = 0; j < sizeof is / sizeof *is; j++)
+        ck_assert_float_eq(is[j], was[j]);
 }
 END_TEST
 
@@ -201,6 +250,7 @@ int main(void)
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, nvfp4_shares_a_factor_where_engines_do);
     tcase_add_test(t, nvfp4_that_no_shared_factor_holds_is_refused);
+    tcase_add_loop_test(t, nvfp4_is_joined_under_one_factor_or_refused, 0, 2);
     tcase_add_loop_test(t, files_become_codes_where_a_power_of_two_is_beside_the_scales, 0, FILES);
     suite_add_tcase(s, t);
     return unit_main(s);
