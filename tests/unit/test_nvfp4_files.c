@@ -209,7 +209,7 @@ static const struct {
     {FILE_OF("32", "4", "0x7e", "0.00390625"), 64, 0x1p-1F, 114688, false},
     {FILE_OF("32", "4", "0x7e", "65536"), 64, 0x1p-25F, 0x1.cp-8F, false},
     {FILE_OF("32", "4", "0x7e", "3"), 64, 0x1p-9F / 3, 448.0F / 3, false},
-    {FILE_OF("32", "4", "0xfe", "4"), 64, 0x1p-11F, -112, false},
+    {FILE_OF("32", "4", "0xb8", "4"), 64, 0x1p-11F, -0.25F, false},
     {FILE_OF("24", "3", "0x7e", "4"), 48, 0x1p-11F, 112, false},
 };
 enum { FILES = sizeof files / sizeof *files };
