@@ -137,7 +137,7 @@ static pare_status tell(pare_run *run, const coarse_job *job, double error,
     const pare_packed_linear *const l = job->l;
     const char *const unit = job->groups == 1 ? "row" : "group";
     const char *const storage = pare_encodings[l->encoding].storage; /* too coarse for them */
-    const size_t all = l->n * job->groups;
+    const size_t all = l->n * ((l->k + job->group - 1) / job->group);
     const unsigned long long lost = r->lost;
     const double whole = error > 0 ? squares(job->w, l->n * l->k) : 0;
     if (error > most_lost * whole)

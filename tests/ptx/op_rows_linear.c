@@ -160,7 +160,7 @@ static const tiny_kind halved[] = {
     {.bits = 8, .group = 32, .zeros = true, TINY_FLOAT},
     {.bits = 8, .group = 128, TINY_FLOAT},
     {.bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT},
-    {.bits = 4, .group = 16, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT},
+    {.bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, TINY_FLOAT},
     {.bits = 8, .encoding = PARE_ENCODING_FP8, TINY_FLOAT},
     {.bits = 2, .group = 64, .encoding = PARE_ENCODING_TERNARY, TINY_FLOAT},
 };

@@ -109,7 +109,8 @@ static double code_value(const pare_linear *w, unsigned u, size_t r, size_t j)
     case PARE_ENCODING_TERNARY: return scale * ((double)u - 1);
     case PARE_ENCODING_NF4: return scale * (double)pare_levels_nf4[u];
     case PARE_ENCODING_FP8: return scale * (double)pare_levels_e4m3[u];
-    case PARE_ENCODING_MXFP4: return scale * (double)pare_levels_e2m1[u];
+    case PARE_ENCODING_MXFP4:
+    case PARE_ENCODING_NVFP4: return scale * (double)pare_levels_e2m1[u];
     case PARE_ENCODING_CODEBOOK: return (double)pare_f16_to_f32(p->book[(r << w->bits) + u]);
     case PARE_ENCODING_Q4_K:
     case PARE_ENCODING_Q6_K: break; /* test_super.c */

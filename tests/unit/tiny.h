@@ -52,7 +52,7 @@ static const tiny_kind tiny_kinds[] = {
     {.dtype = PARE_F16, .bits = 4, .group = 64, .encoding = PARE_ENCODING_NF4, TINY_FLOAT},
     {.dtype = PARE_F16, .bits = 8, .encoding = PARE_ENCODING_FP8, TINY_FLOAT},
     {.dtype = PARE_F16, .bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT},
-    {.dtype = PARE_F16, .bits = 4, .group = 16, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT}, /* any scales */
+    {.dtype = PARE_F16, .bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, TINY_FLOAT}, /* any scales */
     {.dtype = PARE_F16, .bits = 3, .encoding = PARE_ENCODING_CODEBOOK, TINY_FLOAT, .sparse = true},
     {.dtype = PARE_F16, .bits = 2, .group = 32, .encoding = PARE_ENCODING_BINARY, TINY_FLOAT},
     {.dtype = PARE_F16, .bits = 8, .group = 32, .activation = {PARE_ACTIVATION_TOKEN, 8, 0}, .outliers = TINY_F16_OUTLIERS},
