@@ -51,6 +51,35 @@ printf '  - fp8: {activations: fp8_token, skip: "*.mlp.*"}\n' >>eights.yaml
 does plan eights.yaml
 [ "$(grep -c '^fp8  *products run in F32 here' out.log)" = 1 ] || fail "$(cat out.log)"
 
+# How inputs are rounded is told of linears that are alike in all else, in artifacts and exports.
+for x in float fp8_token; do
+    does compress eights.yaml --output "$x" --set "passes=[fp8: {activations: $x}]"
+    does export "$x" --format compressed-tensors --output "$x.ct"
+done
+does inspect fp8_token
+shows '^model.layers.0.mlp.up_proj  *fp8_e4m3 row, x fp8 per token  '
+does inspect fp8_token.ct
+shows '^model.layers.0.mlp.up_proj.weight  *fp8, x fp8 per token  '
+does inspect fp8_token.ct --format json
+shows '"encoding": "fp8, x fp8 per token"'
+does inspect float.ct
+silent ', x '
+does diff float.ct fp8_token.ct
+shows 'layers.0.mlp.up_proj  .* fp8 -> fp8, x fp8 per token$'
+shows '^the models differ$'
+does diff fp8_token.ct fp8_token.ct
+shows '^the models are the same$'
+does diff float fp8_token.ct
+shows 'fp8_e4m3 row, x f32 -> fp8, x fp8 per token$'
+for n in 1 2; do # other samples, other steps of inputs
+    does compress eights.yaml --output "steps$n" --set "passes=[rtn: {bits: 8, group: row, activations: int8_tensor}]" \
+        --set "calibration={text: $demo/calibration.txt, samples: $n, window: 64}"
+    does export "steps$n" --format compressed-tensors --output "steps$n.ct"
+done
+does diff steps1.ct steps2.ct
+shows 'layers.0.mlp.up_proj  .* int8, x int8 per tensor$'
+shows '^the models differ$'
+
 # What cannot be opened is not counted as checked.
 mkdir bare
 refuses 4 'bare: no config.json and no .gguf file is there' verify bare
