@@ -80,6 +80,15 @@ does diff steps1.ct steps2.ct
 shows 'layers.0.mlp.up_proj  .* int8, x int8 per tensor$'
 shows '^the models differ$'
 
+# Where linears become floats, their inputs do, too.
+does compress eights.yaml --output head --set 'head={fp8: {activations: fp8_token}}'
+does export head --format compressed-tensors --output head.ct
+shows '^note  *1 linear becomes floats here, and engines do not round its inputs as the artifact does$'
+does export fp8_token --format safetensors --output floats
+shows '^note  *42 linears become floats here, and engines do not round their inputs as the artifact does$'
+does export fp8_token --format compressed-tensors --output again.ct
+silent '^note'
+
 # What cannot be opened is not counted as checked.
 mkdir bare
 refuses 4 'bare: no config.json and no .gguf file is there' verify bare
