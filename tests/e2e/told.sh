@@ -45,6 +45,13 @@ cmp second/out/recipe.yaml second/made/own/recipe.yaml || fail 'another recipe'
 rm -r second/out second/model
 refuses 2 'second/made/own/recipe.yaml:2:8: .*second/made/own/../../recipes/../model: there is no such model' plan second/made/own/recipe.yaml
 
+# No directory is made only for ".." to leave it.
+printf 'pare: 1\nmodel: %s/hedge\noutput: none/../out\npasses: [fp8]\n' "$demo" >no.yaml
+for command in plan compress; do
+    refuses 2 'no.yaml:3:9: ./none/../out: there is no directory ./none for ".." to leave' "$command" no.yaml
+done
+[ ! -e none ] || fail 'a refused job left a directory'
+
 # What holds for a pass is said once, however many steps have it.
 printf 'pare: 1\nmodel: %s/hedge\noutput: eights\npasses:\n  - fp8: {targets: "*.mlp.*"}\n' "$demo" >eights.yaml
 printf '  - fp8: {activations: fp8_token, skip: "*.mlp.*"}\n' >>eights.yaml
