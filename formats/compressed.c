@@ -17,8 +17,9 @@
  *
  * quantization_config of config.json says which; what it says and this file does not compute is
  * refused by name. Rounding of inputs (input_activations) is that of our kernels where they have it
- * (int8 per token or fixed, weights with a scale per row); other rounding is left out, with a
- * warning. Source: the documentation of compressed-tensors, and what its package reads. */
+ * (int8 per token or fixed and E4M3 per token, weights with a scale per row; MXFP4 and NVFP4 as the
+ * weights); other rounding is left out, with a warning. Source: the documentation of
+ * compressed-tensors, and what its package reads. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,23 +211,29 @@ static pare_status read_layout(const pare__quantized *q, const char *where, cons
 }
 
 /* Rounding of inputs that our kernels do as well: to 8 bits, a scale per token or one for all of
- * integers, where every row of the weights has one scale. */
+ * integers, where every row of the weights has one scale; as the weights to pairs, of which NVFP4
+ * has a number beside the scales that is fixed ("local"). */
 static pare_status read_inputs(const pare__quantized *q, const pare_json *v, scheme *out)
 {
     const pare_json *const inputs = pare_json_get(v, "input_activations");
     const pare_json *const bits = pare_json_get(inputs, "num_bits");
-    const bool dynamic = pare_json_bool(pare_json_get(inputs, "dynamic"), false);
+    const bool pairs = out->layout->form == PAIRS, local = out->layout->scales == PARE_F8_E4M3;
+    const bool dynamic = local ? says(inputs, "dynamic", "local")
+                               : pare_json_bool(pare_json_get(inputs, "dynamic"), false);
+    const int64_t wide = pairs ? 4 : 8, group = pairs ? (int64_t)out->group : 0;
     out->rounds_inputs = !is_empty(inputs);
     if (!is_empty(bits) && pare_json_type_of(bits) != PARE_JSON_INTEGER)
         return pare__quantized_refuse(q, out->name, "input_activations.num_bits",
                                       "a whole number is expected");
-    if (!out->rounds_inputs || out->group || !out->symmetric || pare_json_integer(bits, 8) != 8 ||
-        says(inputs, "type", "float") != out->is_float ||
-        !pare_json_bool(pare_json_get(inputs, "symmetric"), true))
+    if (!out->rounds_inputs || (int64_t)out->group != group || !out->symmetric ||
+        pare_json_integer(bits, 8) != wide || says(inputs, "type", "float") != out->is_float ||
+        !pare_json_bool(pare_json_get(inputs, "symmetric"), true) ||
+        (pairs && pare_json_integer(pare_json_get(inputs, "group_size"), 0) != group))
         return PARE_OK;
-    if (dynamic && says(inputs, "strategy", "token"))
-        out->activation = (pare_activation){
-            .mode = out->is_float ? PARE_ACTIVATION_FLOAT : PARE_ACTIVATION_TOKEN, .bits = 8};
+    if (dynamic && says(inputs, "strategy", pairs ? out->layout->strategy : "token"))
+        out->activation =
+            (pare_activation){.mode = out->is_float ? PARE_ACTIVATION_FLOAT : PARE_ACTIVATION_TOKEN,
+                              .bits = (unsigned)wide};
     else if (!out->is_float && !dynamic && says(inputs, "strategy", "tensor"))
         out->activation = (pare_activation){.mode = PARE_ACTIVATION_TENSOR, .bits = 8};
     return PARE_OK;
@@ -475,14 +482,15 @@ static pare_status take_scales(const pare__quantized *q, const scheme *s, pare__
     return PARE_OK;
 }
 
-/* The step of inputs is fixed at calibration. */
+/* What is fixed at calibration. */
 static pare_status take_inputs(const pare__quantized *q, const scheme *s, pare__coded *c)
 {
     c->rounds_inputs = s->rounds_inputs;
     c->activation = s->activation;
-    if (s->activation.mode != PARE_ACTIVATION_TENSOR || !s->activation.bits)
+    if (!s->activation.bits || !pare_activation_is_fixed(pare__coded_encoding(c), &s->activation))
         return PARE_OK;
-    return pare__quantized_number(q, ".input_scale", c, &c->activation.scale);
+    return pare__quantized_number(q, c->level ? ".input_global_scale" : ".input_scale", c,
+                                  &c->activation.scale);
 }
 
 static pare_status describe_words(const pare__quantized *q, const scheme *s, pare__coded *c)

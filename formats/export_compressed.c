@@ -5,9 +5,10 @@
  *   int-quantized    8-bit weights with a scale per row, 8-bit inputs with a scale per token or one
  *                    for all
  *   float-quantized  E4M3 with a scale per row, inputs in floats or in E4M3 with a scale per token
- *   mxfp4-pack-quantized  E2M1, two in a byte, and exponents of 2 for 32 of them; floats as inputs
+ *   mxfp4-pack-quantized  E2M1, two in a byte, and exponents of 2 for 32 of them; inputs in floats
+ *                         or in MXFP4
  *   nvfp4-pack-quantized  likewise, with scales in E4M3 for 16 of them, which are divided by one
- *                         global scale */
+ *                         global scale; so are inputs, if they are in NVFP4 */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static form form_of(const pare_packed_linear *l)
 
 static bool is_fp4(const pare_packed_linear *l)
 {
-    return form_of(l) == MXFP4 || form_of(l) == NVFP4;
+    return pare_encoding_is_fp4(l->encoding);
 }
 
 /* Bits of a stored code. */
@@ -138,7 +139,8 @@ static bool same_scheme(const pare_export_linear *a, const pare_export_linear *b
     return form_of(p) == form_of(q) && width(p) == width(q) && group_of(p) == group_of(q) &&
            p->symmetric == q->symmetric &&
            (form_of(p) != INTEGERS || p->activation.mode == q->activation.mode) &&
-           (form_of(p) != FLOATS8 || p->activation.bits == q->activation.bits);
+           (form_of(p) == INTEGERS || form_of(p) == PACKED ||
+            p->activation.bits == q->activation.bits);
 }
 
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
@@ -190,6 +192,8 @@ static size_t parts(const pare_export_model *m, const pare_export_linear *x,
             (pare_export_part){".weight_scale", nv ? PARE_F8_E4M3 : PARE_U8, 2, {n, groups}};
         if (nv)
             part[count++] = (pare_export_part){".weight_global_scale", PARE_F32, 1, {1}};
+        if (pare_activation_is_fixed(l->encoding, &l->activation))
+            part[count++] = (pare_export_part){".input_global_scale", PARE_F32, 1, {1}};
         return count;
     }
     if (form_of(l) != PACKED) {
@@ -245,6 +249,8 @@ static pare_status pack_fp4(pare_ctx *cx, const pare_export_model *m, const pare
     }
     const float factor = pare__export_factor(m, x), divisor = 1 / factor; /* powers of two */
     memcpy(data[2], &divisor, sizeof divisor);
+    if (x->packed.activation.bits)
+        memcpy(data[3], &x->packed.activation.scale, sizeof x->packed.activation.scale);
     for (size_t i = 0; i < c->n * c->groups; i++)
         PARE_TRY(pare__export_scale_code(cx, name, x->name, c, i / c->groups, i % c->groups, factor,
                                          &scale[i]));
@@ -279,6 +285,12 @@ static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_mod
     return PARE_OK;
 }
 
+/* Of weights. */
+static const char *strategy_of(const pare_packed_linear *l)
+{
+    return form_of(l) == NVFP4 ? "tensor_group" : group_of(l) ? "group" : "channel";
+}
+
 static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
 {
     pare_json_open_object(w, "weights");
@@ -286,10 +298,7 @@ static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
     pare_json_put_integer(w, "num_bits", (int64_t)width(l));
     pare_json_put_text(w, "type", floats ? "float" : "int");
     pare_json_put_bool(w, "symmetric", l->symmetric);
-    pare_json_put_text(w, "strategy",
-                       form_of(l) == NVFP4 ? "tensor_group"
-                       : group_of(l)       ? "group"
-                                           : "channel");
+    pare_json_put_text(w, "strategy", strategy_of(l));
     if (group_of(l))
         pare_json_put_integer(w, "group_size", (int64_t)group_of(l));
     else
@@ -307,19 +316,28 @@ static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
 
 static void put_inputs(pare_json_writer *w, const pare_packed_linear *l)
 {
-    const bool floats = form_of(l) == FLOATS8 && l->activation.bits;
+    const bool floats = (form_of(l) == FLOATS8 || is_fp4(l)) && l->activation.bits;
     if (form_of(l) != INTEGERS && !floats) {
         pare_json_put_null(w, "input_activations");
         return;
     }
     const bool tensor = l->activation.mode == PARE_ACTIVATION_TENSOR;
     pare_json_open_object(w, "input_activations");
-    pare_json_put_integer(w, "num_bits", 8);
+    pare_json_put_integer(w, "num_bits", is_fp4(l) ? 4 : 8);
     pare_json_put_text(w, "type", floats ? "float" : "int");
     pare_json_put_bool(w, "symmetric", true);
-    pare_json_put_text(w, "strategy", tensor ? "tensor" : "token");
-    pare_json_put_null(w, "group_size");
-    pare_json_put_bool(w, "dynamic", !tensor);
+    pare_json_put_text(w, "strategy", is_fp4(l) ? strategy_of(l) : tensor ? "tensor" : "token");
+    if (is_fp4(l))
+        pare_json_put_integer(w, "group_size", (int64_t)group_of(l));
+    else
+        pare_json_put_null(w, "group_size");
+    if (form_of(l) == NVFP4) /* but for the global scale */
+        pare_json_put_text(w, "dynamic", "local");
+    else
+        pare_json_put_bool(w, "dynamic", !tensor);
+    if (is_fp4(l))
+        pare_json_put_text(w, "scale_dtype",
+                           form_of(l) == NVFP4 ? "torch.float8_e4m3fn" : "torch.uint8");
     pare_json_put_null(w, "observer");
     pare_json_close(w);
 }

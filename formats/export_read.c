@@ -111,6 +111,20 @@ static pare_status read_mxfp4(pare_ctx *cx, const pare_checkpoint *ck, const par
     return PARE_OK;
 }
 
+/* What is fixed at calibration. */
+static pare_status read_input_scale(pare_ctx *cx, const pare_checkpoint *ck,
+                                    const pare_packed_linear *l, const char *suffix)
+{
+    const uint8_t *data;
+    float is;
+    PARE_TRY(find(cx, ck, l->name, suffix, PARE_F32, 1, &data));
+    memcpy(&is, data, sizeof is);
+    if (is == l->activation.scale)
+        return PARE_OK;
+    return pare_fail(cx, PARE_ENUMERIC, "%s: %s%s reads back as %.9g instead of %.9g", ck->path,
+                     l->name, suffix, (double)is, (double)l->activation.scale);
+}
+
 /* NVFP4: the same codes; the scale of 16 in E4M3 is divided by the global scale. */
 static pare_status read_nvfp4(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
                               float *w)
@@ -121,23 +135,11 @@ static pare_status read_nvfp4(pare_ctx *cx, const pare_checkpoint *ck, const par
     PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F8_E4M3, l->n * l->k / 16, &scale));
     PARE_TRY(find(cx, ck, l->name, ".weight_global_scale", PARE_F32, 1, &global));
     memcpy(&divisor, global, sizeof divisor);
+    if (pare_activation_is_fixed(l->encoding, &l->activation))
+        PARE_TRY(read_input_scale(cx, ck, l, ".input_global_scale"));
     for (size_t i = 0; i < l->n * l->k; i++)
         w[i] = e2m1(packed, i) * (e4m3(scale[i / 16]) / divisor);
     return PARE_OK;
-}
-
-/* The step of inputs, fixed at calibration. */
-static pare_status read_input_scale(pare_ctx *cx, const pare_checkpoint *ck,
-                                    const pare_packed_linear *l)
-{
-    const uint8_t *data;
-    float is;
-    PARE_TRY(find(cx, ck, l->name, ".input_scale", PARE_F32, 1, &data));
-    memcpy(&is, data, sizeof is);
-    if (is == l->activation.scale)
-        return PARE_OK;
-    return pare_fail(cx, PARE_ENUMERIC, "%s: %s.input_scale reads back as %.9g instead of %.9g",
-                     ck->path, l->name, (double)is, (double)l->activation.scale);
 }
 
 pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *ck,
@@ -157,7 +159,7 @@ pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *c
         return read_packed(cx, ck, l, w);
     const uint8_t *codes, *scale;
     if (l->activation.mode == PARE_ACTIVATION_TENSOR && !float8)
-        PARE_TRY(read_input_scale(cx, ck, l));
+        PARE_TRY(read_input_scale(cx, ck, l, ".input_scale"));
     PARE_TRY(
         find(cx, ck, l->name, ".weight", float8 ? PARE_F8_E4M3 : PARE_I8, l->n * l->k, &codes));
     PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F16, l->n, &scale));

@@ -184,7 +184,7 @@ bool pare_packed_plane_shape(const pare_packed_linear *l, pare_plane p, pare_ten
     case PARE_PLANE_SPARSE_COLUMNS: return vector(out, PARE_U32, l->sparse);
     case PARE_PLANE_SPARSE_VALUES: return vector(out, PARE_F16, l->sparse);
     case PARE_PLANE_INPUT_SCALE:
-        return l->activation.mode == PARE_ACTIVATION_TENSOR && vector(out, PARE_F32, 1);
+        return pare_activation_is_fixed(l->encoding, &l->activation) && vector(out, PARE_F32, 1);
     case PARE_PLANE_BIAS: return l->bias && vector(out, PARE_F32, l->n);
     default: return encoding_shape(l, p, out);
     }

@@ -35,7 +35,7 @@
  *   NAME.sparse_starts    U32  [n + 1]
  *   NAME.sparse_columns   U32  [sparse]               ascending in a row
  *   NAME.sparse_values    F16  [sparse]
- *   NAME.input_scale      F32  [1]                    activation mode tensor
+ *   NAME.input_scale      F32  [1]                    activation mode tensor; nvfp4: float, 4 bits
  *   NAME.bias             F32  [n]
  *
  * Padding rows are 0 in every plane but codes, zeros, scales of nf4 (128) and indices (0, 1); their

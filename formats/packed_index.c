@@ -71,10 +71,12 @@ static bool group_suits(const pare_packed_linear *l)
     return l->group == 0 || (pare_encoding_has_groups(l->encoding) && l->group % PARE_ATOM_K == 0);
 }
 
-static bool activation_suits(const pare_activation *a)
+static bool activation_suits(pare_encoding e, const pare_activation *a)
 {
     if (a->mode > PARE_ACTIVATION_FLOAT)
         return false;
+    if (a->mode == PARE_ACTIVATION_FLOAT && a->bits == 4)
+        return pare_encoding_is_fp4(e);
     if (a->mode == PARE_ACTIVATION_FLOAT)
         return a->bits == 0 || a->bits == ACTIVATION_BITS;
     return a->bits == 0 || a->bits == 4 || a->bits == ACTIVATION_BITS;
@@ -119,7 +121,7 @@ pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l)
         return pare_fail(cx, PARE_EINVAL,
                          "%s: %s has no integer product: its activations stay float", l->name,
                          pare_encodings[l->encoding].name);
-    if (!activation_suits(&l->activation))
+    if (!activation_suits(l->encoding, &l->activation))
         return pare_fail(cx, PARE_EINVAL, "%s: no activations of %u bits in mode %s", l->name,
                          l->activation.bits, pare_activation_name(l->activation.mode));
     if (l->outliers > l->k)
@@ -195,11 +197,14 @@ static void add(text_out *t, const char *fmt, ...)
         t->used = PARE_PACKED_TEXT - 1;
 }
 
-const char *pare__activation_text(const pare_activation *a, char text[PARE_PACKED_TEXT])
+const char *pare__activation_text(pare_encoding e, const pare_activation *a,
+                                  char text[PARE_PACKED_TEXT])
 {
     text_out t = {.text = text};
     text[0] = '\0';
-    if (a->mode == PARE_ACTIVATION_FLOAT)
+    if (a->mode == PARE_ACTIVATION_FLOAT && a->bits == 4)
+        add(&t, "x %s per %zu", pare_encodings[e].name, pare_encodings[e].group);
+    else if (a->mode == PARE_ACTIVATION_FLOAT)
         add(&t, a->bits ? "x fp8 per token" : "x f32");
     else if (a->mode != PARE_ACTIVATION_GROUP || a->bits == 4)
         add(&t, "x int%u per %s", a->bits ? a->bits : ACTIVATION_BITS, modes[a->mode]);
@@ -228,7 +233,7 @@ const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_
         add(&t, " + %zu columns %s", l->outliers, l->outliers_int8 ? "int8" : "f16");
     if (l->sparse)
         add(&t, " + %zu sparse", l->sparse);
-    if (*pare__activation_text(&l->activation, inputs))
+    if (*pare__activation_text(l->encoding, &l->activation, inputs))
         add(&t, ", %s", inputs);
     if (l->rotated)
         add(&t, ", rotated");
@@ -289,8 +294,9 @@ static void get_activation(reader *r, const pare_json *v)
     a->bits = (unsigned)(bits ? get(r, v, "bits", 4, 8, "bits of activations are not 4 or 8") : 0);
     if (!r->what && !pare_activation_parse(mode, &a->mode))
         r->what = "the mode of activations is not known";
+    const bool fp4 = pare_encoding_is_fp4(r->out->encoding);
     if (!r->what && a->bits != ACTIVATION_BITS &&
-        a->bits != (a->mode == PARE_ACTIVATION_FLOAT ? 0 : 4))
+        (a->mode == PARE_ACTIVATION_FLOAT ? a->bits && !(fp4 && a->bits == 4) : a->bits != 4))
         r->what = "bits of activations are not 4 or 8";
     if (!r->what && pare_json_count(v) != 1 + (bits != NULL))
         r->what = "activation has a member that is not known";

@@ -4,8 +4,10 @@
 
 #include "formats/packed.h"
 
-/* What becomes of inputs, for people: "x int8 per token", "x f32"; "" for int8 per group. */
-const char *pare__activation_text(const pare_activation *a, char text[PARE_PACKED_TEXT]);
+/* What becomes of inputs of such weights, for people: "x int8 per token", "x mxfp4 per 32",
+ * "x f32"; "" for int8 per group. */
+const char *pare__activation_text(pare_encoding e, const pare_activation *a,
+                                  char text[PARE_PACKED_TEXT]);
 
 /* Packs what is left of a pruned matrix: codes or values of the places and their indices, or mask
  * and values. Errors of pare_packed_pack. */

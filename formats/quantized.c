@@ -138,7 +138,8 @@ static pare_status describe_inputs(const pare__quantized *q, const pare__coded *
     if (!c->rounds_inputs)
         return PARE_OK;
     const char *const is =
-        c->activation.bits ? pare__activation_text(&c->activation, text) : "x rounded";
+        c->activation.bits ? pare__activation_text(pare__coded_encoding(c), &c->activation, text)
+                           : "x rounded";
     out->inputs = pare_arena_text(q->arena, is, strlen(is));
     return out->inputs ? PARE_OK : PARE_ENOMEM;
 }

@@ -100,7 +100,7 @@ static pare_status fail_value(const pare__quantized *q, const pare_tensor *t, si
                      what);
 }
 
-static pare_encoding encoding_of(const pare__coded *c)
+pare_encoding pare__coded_encoding(const pare__coded *c)
 {
     if (!c->level)
         return PARE_ENCODING_UNIFORM;
@@ -124,7 +124,8 @@ static pare_status fail_beside(const pare__quantized *q, const pare__coded *c, s
 
 static pare_status check_scales(const pare__quantized *q, const pare__coded *c)
 {
-    const float most = c->level ? pare_encodings[encoding_of(c)].most : (float)(1 << c->bits);
+    const float most =
+        c->level ? pare_encodings[pare__coded_encoding(c)].most : (float)(1 << c->bits);
     float *scale;
     PARE_TRY(take_scales(q, c, &scale));
     for (size_t i = 0; i < scale_count(c); i++) {
@@ -286,7 +287,7 @@ static bool group_suits(const pare__coded *c, pare_encoding e)
 pare_status pare__coded_packs(const pare__quantized *q, const pare__coded *c, bool *packs,
                               pare_packed_linear *out)
 {
-    const pare_encoding encoding = encoding_of(c);
+    const pare_encoding encoding = pare__coded_encoding(c);
     float *scale;
     *packs = q->packs && c->codes->data && c->scales->data && !c->index &&
              group_suits(c, encoding) && pare_encoding_fits(encoding, c->bits);

@@ -83,6 +83,9 @@ struct pare__method {
 extern const pare__method pare__compressed_tensors, pare__gptq, pare__awq, pare__fp8,
     pare__auto_round, pare__modelopt;
 
+/* What its codes stand for. */
+pare_encoding pare__coded_encoding(const pare__coded *c);
+
 /* A text of the settings; `absent` where there is none, "?" for what is no text. */
 const char *pare__quantized_word(const pare_json *v, const char *absent);
 

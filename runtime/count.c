@@ -100,15 +100,11 @@ static pare_status count_linears(const pare_ops *o, const pare_linear *const *w,
         reach(n, with(total, pare_threads(o->cx), room.tile_rows * room.k * sizeof(uint16_t)));
         return PARE_OK;
     }
-    size_t planes = pare_smaller(2 * count, (size_t)n->inputs);
-    if (n->inputs == PARE_INPUTS_ANY) { /* one may take floats for both: rounded to 8 bits */
-        total = with(total, x.rows, k32 * sizeof(float));
-        planes -= 2;
-    }
-    for (size_t i = 0; i < planes; i++) {
-        total = with(total, x.rows, k32);
-        total = with(total, x.rows, k32 / PARE_ATOM_K * 2 * sizeof(float));
-    }
+    size_t planes = with(with(0, x.rows, k32), x.rows, k32 / PARE_ATOM_K * 2 * sizeof(float));
+    if (n->inputs == PARE_INPUTS_ANY) /* a linear may take floats for both: rounded to fewer bits */
+        planes = pare_larger(planes, with(0, x.rows, k32 * sizeof(float)) / 2);
+    for (size_t i = 0; i < pare_smaller(2 * count, (size_t)n->inputs); i++)
+        total = with(total, 1, planes);
     reach(n, with(total, pare_threads(o->cx), 64 * k32 * sizeof(float)));
     return PARE_OK;
 }

@@ -392,7 +392,7 @@ static pare_status find_room(pare_cuda *c)
     return PARE_OK;
 }
 
-/* A linear whose inputs become 8-bit floats; NULL: there is none. */
+/* A linear whose inputs become floats of fewer bits; NULL: there is none. */
 static const pare_linear *rounds_floats(const pare_model *m)
 {
     const size_t parts = pare_block_parts(&m->config),
@@ -414,9 +414,9 @@ static pare_status open_model(pare_cuda *c)
     const pare_linear *const rounded = c->f->exact ? NULL : rounds_floats(c->f->model);
     if (rounded)
         return pare_fail(c->cx, PARE_ENOTSUP,
-                         "%s: %s rounds its inputs to 8-bit floats, for which there are no kernels "
-                         "here; take the CPU, or --exact, which leaves them as they are",
-                         c->d->name, rounded->name);
+                         "%s: %s rounds its inputs to %u-bit floats, for which there are no "
+                         "kernels here; take the CPU, or --exact, which leaves them as they are",
+                         c->d->name, rounded->name, rounded->activation.bits);
     if (config->mixed)
         return pare_fail(
             c->cx, PARE_ENOTSUP,

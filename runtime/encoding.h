@@ -5,8 +5,8 @@
 #include "kernels/kernels.h"
 #include "runtime/tensor.h"
 
-/* What the codes of a packed matrix stand for. Levels of tables: kernels/levels.h. Journals hold the
- * numbers: new ones come last. */
+/* What the codes of a packed matrix stand for. Levels of tables: kernels/levels.h. Journals hold
+ * the numbers: new ones come last. */
 typedef enum pare_encoding {
     PARE_ENCODING_UNIFORM,  /* (code - zero) scale; 2, 3, 4, 8 bits */
     PARE_ENCODING_TERNARY,  /* (code - 1) scale, code 0 .. 2; 2 bits */
@@ -41,8 +41,9 @@ typedef enum pare_activation_mode {
 typedef struct pare_activation {
     pare_activation_mode mode;
     unsigned bits; /* 8, 4 (codes -7 .. 7); FLOAT: 0, or 8: x becomes E4M3(x / s) s with
-                      s = max |x| / 448 of a token */
-    float scale;   /* TENSOR: value of one step */
+                      s = max |x| / 448 of a token, or 4: E2M1(x / s) s in groups, which and with
+                      which s the encoding of the weights says (runtime/linear_inputs.c) */
+    float scale;   /* TENSOR: value of one step; NVFP4: 448 6 / largest |x|, fixed at calibration */
 } pare_activation;
 
 /* How the scales of rows and groups are stored. */
@@ -117,6 +118,20 @@ static inline bool pare_encoding_has_groups(pare_encoding e)
 static inline bool pare_encoding_codes_scales(pare_encoding e)
 {
     return pare_encodings[e].scales > PARE_SCALES_F16;
+}
+
+/* Whether weights are 4-bit floats whose groups have scales of 8 bits: inputs can be that, too. */
+static inline bool pare_encoding_is_fp4(pare_encoding e)
+{
+    const pare_scale_store s = pare_encodings[e].scales;
+    return s == PARE_SCALES_POWERS || s == PARE_SCALES_E4M3;
+}
+
+/* Whether inputs of such weights have a number that calibration fixes. */
+static inline bool pare_activation_is_fixed(pare_encoding e, const pare_activation *a)
+{
+    return a->mode == PARE_ACTIVATION_TENSOR || (a->mode == PARE_ACTIVATION_FLOAT && a->bits == 4 &&
+                                                 pare_encodings[e].scales == PARE_SCALES_E4M3);
 }
 
 /* The last code that stands for a number. */

@@ -240,19 +240,18 @@ pare_status pare_linear_check(pare_ctx *cx, const pare_linear *w)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: no product of %s weights of %u bits pruned like this", w->name,
                          row->name, w->bits);
-    if (a->mode == PARE_ACTIVATION_FLOAT && (a->bits == 0 || a->bits == 8))
-        return PARE_OK;
-    if (a->mode == PARE_ACTIVATION_FLOAT)
-        return pare_fail(cx, PARE_ENOTSUP, "%s: float activations of %u bits; expected 8", w->name,
-                         a->bits);
-    if (!row->integer)
+    const bool floats = a->mode == PARE_ACTIVATION_FLOAT, fp4 = pare_encoding_is_fp4(w->encoding);
+    if (floats && a->bits != 0 && a->bits != 8 && (a->bits != 4 || !fp4))
+        return pare_fail(cx, PARE_ENOTSUP, "%s: float activations of %u bits; expected 8%s",
+                         w->name, a->bits, fp4 ? " or 4" : "");
+    if (!floats && !row->integer)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: no integer product of %s weights; their activations stay float",
                          w->name, row->name);
-    if (a->bits != 4 && a->bits != 8)
+    if (!floats && a->bits != 4 && a->bits != 8)
         return pare_fail(cx, PARE_ENOTSUP, "%s: activations of %u bits; expected 4 or 8", w->name,
                          a->bits);
-    if (a->mode == PARE_ACTIVATION_TENSOR && !(isfinite(a->scale) && a->scale > 0.0f))
+    if (pare_activation_is_fixed(w->encoding, a) && !(isfinite(a->scale) && a->scale > 0.0f))
         return pare_fail(cx, PARE_ENOTSUP, "%s: input scale %g; expected a positive number",
                          w->name, (double)a->scale);
     return PARE_OK;

@@ -1,7 +1,19 @@
 /* Inputs of products: quantized per token, with the columns of outliers set to 0 (they are
- * multiplied on their own), or rounded to 8-bit floats. */
+ * multiplied on their own), or rounded to floats of 8 or 4 bits.
+ *
+ * To 4 bits a group of a token becomes E2M1(x / s) s, by the rules of compressed-tensors:
+ *
+ *   MXFP4  32 columns, s = 2^(e - 2) with 2^e the power of two of max |x|, the next one from
+ *          1.75 2^e on; at least 2^-127
+ *   NVFP4  16 columns, s = E4M3(max |x| / 6 global) / global, with 1/8 where E4M3 has 0, at most
+ * 448
+ *
+ *   Source  compressed-tensors 0.20, utils/mxfp_utils.py, utils/helpers.py calculate_qparams. */
+#include <math.h>
 #include <string.h>
 
+#include "kernels/e2m1.h"
+#include "kernels/e4m3.h"
 #include "kernels/layout.h"
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
@@ -158,27 +170,70 @@ static pare_status quantize(const pare_ctx *cx, pare_arena *scratch, const pare_
     return PARE_OK;
 }
 
-/* Rows [m, k] on their way into 8-bit floats. */
+/* Rows [m, k] on their way into floats of fewer bits. */
 typedef struct rounding {
     const pare_kernels *kernels;
+    const pare_linear *w;
     const float *x;
     float *to;
-    size_t ldx, k;
+    size_t ldx;
 } rounding;
+
+static float mxfp4_scale(float most)
+{
+    const uint32_t power = (pare_f32_bits(most) + 0x200000u) >> 23; /* plus 127 */
+    return power > 2 ? pare_f32_from_bits((power - 2) << 23) : 0x1p-127F;
+}
+
+static float nvfp4_scale(float most, float global)
+{
+    const float scale = most / 6 * global;
+    const float near = pare_round_e4m3(scale < 448 ? scale : 448);
+    return (near > 0 ? near : 0.125F) / global;
+}
+
+/* A value that is not finite stays: it is to be seen in the outputs of its token. */
+static void round_fp4(const pare_linear *w, const float *x, float *to)
+{
+    const pare_encoding_row *const row = &pare_encodings[w->encoding];
+    for (size_t first = 0; first < w->k; first += row->group) {
+        const size_t end = first + row->group < w->k ? first + row->group : w->k;
+        float most = 0;
+        for (size_t j = first; j < end; j++)
+            most = fabsf(x[j]) > most ? fabsf(x[j]) : most;
+        const float scale = row->scales == PARE_SCALES_POWERS
+                                ? mxfp4_scale(most)
+                                : nvfp4_scale(most, w->activation.scale);
+        for (size_t j = first; j < end; j++)
+            to[j] = isfinite(x[j]) ? pare_round_e2m1(x[j] / scale) * scale : x[j];
+    }
+}
 
 static void round_tokens(void *arg, size_t begin, size_t end, size_t worker)
 {
     const rounding *const r = arg;
+    const size_t k = r->w->k;
     (void)worker;
     for (size_t t = begin; t < end; t++)
-        r->kernels->round_fp8(r->to + t * r->k, r->x + t * r->ldx, r->k);
+        if (r->w->activation.bits == 8)
+            r->kernels->round_fp8(r->to + t * k, r->x + t * r->ldx, k);
+        else
+            round_fp4(r->w, r->x + t * r->ldx, r->to + t * k);
+}
+
+/* True when inputs of both become the same floats. */
+static bool rounds_alike(const pare__job *a, const pare__job *b)
+{
+    const pare_activation *const x = &a->w->activation, *const y = &b->w->activation;
+    return a->rounds && x->bits == y->bits &&
+           (x->bits == 8 || (a->w->encoding == b->w->encoding && x->scale == y->scale));
 }
 
 static pare_status round_inputs(const pare_ctx *cx, pare_arena *scratch, const pare__work *w,
                                 pare__job *j)
 {
     for (const pare__job *other = w->job; other < j; other++)
-        if (other->rounds) {
+        if (rounds_alike(other, j)) {
             j->x = other->x;
             j->ldx = other->ldx;
             return PARE_OK;
@@ -187,7 +242,7 @@ static pare_status round_inputs(const pare_ctx *cx, pare_arena *scratch, const p
     float *const to = pare_arena_take_raw(scratch, w->m, k * sizeof *to);
     if (!to)
         return PARE_ENOMEM;
-    rounding call = {.kernels = w->kernels, .x = w->x, .to = to, .ldx = w->ldx, .k = k};
+    rounding call = {.kernels = w->kernels, .w = j->w, .x = w->x, .to = to, .ldx = w->ldx};
     pare_parallel(cx, w->m, pare__chunk(k), round_tokens, &call);
     j->x = to;
     j->ldx = k;

@@ -27,12 +27,12 @@ typedef struct pare__planes {
 /* One product. */
 typedef struct pare__job {
     const pare_linear *w;
-    const float *x; /* of the work; where `rounds` is set, in 8-bit floats */
+    const float *x; /* of the work; where `rounds` is set, in floats of fewer bits */
     size_t ldx;
     float *y;
     size_t ldy;
     bool decode; /* W is decoded into panels and multiplied in F32 */
-    bool rounds; /* its inputs become 8-bit floats before */
+    bool rounds; /* its inputs become floats of 8 or 4 bits before */
     size_t tile_tokens, token_tiles;
     pare_x8 x8;         /* neither dense nor decoded: x without the outlier columns */
     pare_x8 outlier_x8; /* int8 outliers: x of their columns */

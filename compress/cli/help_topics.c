@@ -384,7 +384,7 @@ static void print_calibration(void)
         "  wanda, ria, squeezellm, permute\n"
         "                     128 tokens, 12 effective samples\n"
         "  rtn                128 tokens, 12 effective samples, with clip: weighted\n"
-        "  smoothquant, activations: int8_tensor\n"
+        "  smoothquant, activations: int8_tensor or nvfp4\n"
         "                     32 tokens\n"
         "  omniquant, signround, flap, depth\n"
         "                     128 tokens\n"
@@ -406,7 +406,7 @@ static void print_calibration(void)
         "  - quantizers and pruners work as if no input were known: gptq as rtn, wanda as "
         "magnitude\n"
         "  - transforms leave the linear as it is\n"
-        "  - int8_tensor takes its scale from the inputs that there are\n"
+        "  - int8_tensor and nvfp4 take the scale of inputs from those that there are\n"
         "  - flap, depth, reap and slicegpt remove parts by chance\n"
         "pare plan warns before any work, as far as it can tell from the number of tokens.\n");
 }

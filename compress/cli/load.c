@@ -33,18 +33,20 @@ pare_status pare_loaded_unchanged(pare_cli *cli, const pare_loaded *l)
 static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint *ck, bool exact)
 {
     char types[256];
-    bool integer = false, rounded = false;
+    bool integer = false, rounded[2] = {false, false};
     if (!pare_checkpoint_quantized(ck, types, sizeof types))
         return;
     for (size_t i = 0; ck->stored && !exact && i < ck->tensors; i++) {
         const pare_linear *const w = ck->stored[i].packed;
         const bool stay = !w || w->activation.mode == PARE_ACTIVATION_FLOAT;
         integer = integer || !stay;
-        rounded = rounded || (w && stay && w->activation.bits);
+        if (w && stay && w->activation.bits)
+            rounded[w->activation.bits == 4] = true;
     }
     pare_screen_say(&cli->screen,
-                    "pare: warning: %s is quantized already (%s); pare takes its values%s%s", path,
-                    types, rounded ? "; linears in FP8 take their inputs in FP8, too" : "",
+                    "pare: warning: %s is quantized already (%s); pare takes its values%s%s%s",
+                    path, types, rounded[0] ? "; linears in FP8 take their inputs in FP8, too" : "",
+                    rounded[1] ? "; linears in MXFP4 or NVFP4 take their inputs in it, too" : "",
                     !integer       ? ""
                     : ck->unpacked ? "; linears in integers take their inputs in int8, as those of "
                                      "an artifact do"

@@ -107,6 +107,9 @@ bool pare__node_is(const pare_yaml *node, const char *word);
 void pare__item_put(pare__translation *t, const pare_yaml *node, const pare__item *item,
                     const pare__patterns *targets, const pare__patterns *skip);
 
+/* Says where groups of so many weights leave a shorter one: it runs here, and engines refuse it. */
+void pare__item_put_short(pare__translation *t, size_t group);
+
 /* The passes of a modifier that quantizes: by GPTQ or to nearest. */
 void pare__translate_quantizer(pare__translation *t, const pare_yaml *modifier, bool gptq);
 /* What those of them that round to integers take together; `skip` gets what the others take. */

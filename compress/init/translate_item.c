@@ -183,3 +183,17 @@ void pare__item_put(pare__translation *t, const pare_yaml *node, const pare__ite
     pare__text_put(&t->draft.passes, "}\n");
     t->passes++;
 }
+
+void pare__item_put_short(pare__translation *t, size_t group)
+{
+    pare_text_out *const out = &t->draft.passes;
+    const size_t fits = pare__draft_group(&t->draft);
+    if (group == 0 || pare__draft_divides(&t->draft, group))
+        return;
+    pare__text_put(out, "  # %zu does not divide inputs of ", group);
+    pare__draft_put_widths(&t->draft, group, out);
+    pare__text_put(out, ": the last group of a row is shorter");
+    if (fits)
+        pare__text_put(out, "; %zu divides them", fits);
+    pare__text_put(out, ".\n");
+}

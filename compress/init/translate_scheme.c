@@ -5,7 +5,15 @@
 
 #include "compress/init/translate_internal.h"
 
-typedef enum inputs { INPUTS_FLOAT, INPUTS_TOKEN, INPUTS_TENSOR, INPUTS_INT4, INPUTS_FP8 } inputs;
+typedef enum inputs {
+    INPUTS_FLOAT,
+    INPUTS_TOKEN,
+    INPUTS_TENSOR,
+    INPUTS_INT4,
+    INPUTS_FP8,
+    INPUTS_MXFP4,
+    INPUTS_NVFP4
+} inputs;
 
 /* Of weights and inputs, as far as we have it. */
 typedef struct scheme {
@@ -22,7 +30,8 @@ typedef struct scheme {
 static const char fp8_inputs[] = "pare rounds inputs to FP8, with a scale for each token, where "
                                  "the pass fp8 rounds the weights, "
                                  "and nowhere else: they stay floats";
-static const char nvfp4_inputs[] = "inputs in NVFP4 are not there: they stay floats";
+static const char fp4_inputs[] = "pare rounds inputs to MXFP4 or NVFP4 where the pass of that name "
+                                 "rounds the weights, and nowhere else: they stay floats";
 static const char no_block8[] =
     "8-bit floats with a power of two for groups of 32 are not there; fp8 comes nearest";
 
@@ -49,17 +58,13 @@ static const scheme named[] = {
      .lacks = "a scale for blocks of 128 x 128, and for groups of 128 of inputs in FP8, are not "
               "there: groups of 128 of a row and each token have a scale"},
     {.name = "MXFP4A16", .bits = 4, .floats = true, .group = 32},
-    {.name = "MXFP4",
-     .bits = 4,
-     .floats = true,
-     .group = 32,
-     .lacks = "inputs in MXFP4 are not there: they stay floats"},
+    {.name = "MXFP4", .bits = 4, .floats = true, .group = 32, .inputs = INPUTS_MXFP4},
     {.name = "MXFP8A16", .lacks = no_block8},
     {.name = "MXFP8", .lacks = no_block8},
     {.name = "NVFP4A16", .bits = 4, .floats = true, .group = 16},
     {.name = "NVFP4A16_46", .bits = 4, .floats = true, .group = 16},
-    {.name = "NVFP4", .bits = 4, .floats = true, .group = 16, .lacks = nvfp4_inputs},
-    {.name = "NVFP4_46", .bits = 4, .floats = true, .group = 16, .lacks = nvfp4_inputs},
+    {.name = "NVFP4", .bits = 4, .floats = true, .group = 16, .inputs = INPUTS_NVFP4},
+    {.name = "NVFP4_46", .bits = 4, .floats = true, .group = 16, .inputs = INPUTS_NVFP4},
     {.name = "UNQUANTIZED", .lacks = "it does nothing"},
 };
 
@@ -251,6 +256,21 @@ static void read_fp8(pare__translation *t, const pare_yaml *node, bool floats8, 
         pare__leave(t, node, "inputs in FP8 have a scale for each token");
 }
 
+/* In the groups of the weights; NVFP4 has a number beside their scales that is fixed. */
+static void read_fp4(pare__translation *t, const pare_yaml *node, scheme *out)
+{
+    const pare_yaml *const size = pare_yaml_get(node, "group_size");
+    const bool nvfp4 = out->group == 16;
+    double group = 0;
+    if (!out->floats || out->bits != 4 || !pare__node_number(size, &group) ||
+        group != (double)out->group ||
+        !pare__node_is(pare_yaml_get(node, "strategy"), nvfp4 ? "tensor_group" : "group") ||
+        !pare__node_is(pare_yaml_get(node, "dynamic"), nvfp4 ? "local" : "true"))
+        pare__leave(t, node, fp4_inputs);
+    else
+        out->inputs = nvfp4 ? INPUTS_NVFP4 : INPUTS_MXFP4;
+}
+
 /* Inputs that are rounded while the model runs. */
 static void read_inputs(pare__translation *t, const pare_yaml *node, scheme *out)
 {
@@ -269,6 +289,10 @@ static void read_inputs(pare__translation *t, const pare_yaml *node, scheme *out
     const pare_yaml *const symmetric = pare_yaml_get(node, "symmetric");
     if (count && !pare__node_number(count, &bits))
         bits = 0;
+    if (floats && bits == 4) {
+        read_fp4(t, node, out);
+        return;
+    }
     if (floats || out->floats) {
         read_fp8(t, node, floats && bits == 8, out);
         return;
@@ -310,21 +334,6 @@ static bool act_order(pare__translation *t, const pare_yaml *modifier, const par
     return true;
 }
 
-/* A last group that is shorter runs here; engines refuse it. */
-static void put_short_groups(pare__translation *t, size_t group)
-{
-    pare_text_out *const out = &t->draft.passes;
-    const size_t fits = pare__draft_group(&t->draft);
-    if (group == 0 || pare__draft_divides(&t->draft, group))
-        return;
-    pare__text_put(out, "  # %zu does not divide inputs of ", group);
-    pare__draft_put_widths(&t->draft, group, out);
-    pare__text_put(out, ": the last group of a row is shorter");
-    if (fits)
-        pare__text_put(out, "; %zu divides them", fits);
-    pare__text_put(out, ".\n");
-}
-
 static void set_gptq(pare__translation *t, const pare_yaml *modifier, const pare_yaml *weights,
                      pare__item *item)
 {
@@ -338,8 +347,13 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
                        const pare_yaml *weights, const scheme *s, bool gptq,
                        const pare__patterns *targets, const pare__patterns *skip)
 {
-    static const char *const words[] = {"", "activations: int8_token", "activations: int8_tensor",
-                                        "activations: int4", "activations: fp8_token"};
+    static const char *const words[] = {"",
+                                        "activations: int8_token",
+                                        "activations: int8_tensor",
+                                        "activations: int4",
+                                        "activations: fp8_token",
+                                        "activations: mxfp4",
+                                        "activations: nvfp4"};
     const bool nvfp4 = s->floats && s->group == 16;
     const char *const grid = !s->floats ? NULL : nvfp4 ? "nvfp4" : s->bits == 8 ? "fp8" : "mxfp4";
     pare__item item = {.pass = pare_pass_find(gptq ? "gptq" : grid ? grid : "rtn")};
@@ -365,11 +379,11 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
         set_gptq(t, modifier, weights, &item);
     else if (is_given(order))
         pare__leave(t, order, "rounding to nearest takes no order of columns");
-    if (s->inputs == INPUTS_FP8 && gptq)
-        pare__leave(t, from, fp8_inputs);
+    if (s->inputs >= INPUTS_FP8 && gptq)
+        pare__leave(t, from, s->inputs == INPUTS_FP8 ? fp8_inputs : fp4_inputs);
     else if (s->inputs != INPUTS_FLOAT)
         pare__item_add(&item, words[s->inputs]);
-    put_short_groups(t, s->group);
+    pare__item_put_short(t, s->group);
     pare__patterns_leave_head(t, from, targets, skip);
     pare__item_put(t, from, &item, targets, skip);
 }

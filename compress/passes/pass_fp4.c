@@ -1,7 +1,10 @@
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
 
-enum { CLIP };
+enum { CLIP, ACTIVATIONS };
+
+static const pare_word mxfp4_inputs[] = {{"float", 0}, {"mxfp4", 4}, {NULL, 0}};
+static const pare_word nvfp4_inputs[] = {{"float", 0}, {"nvfp4", 4}, {NULL, 0}};
 
 // clang-format off
 static const pare_param mxfp4_params[] = {
@@ -9,6 +12,9 @@ static const pare_param mxfp4_params[] = {
         .words = pare_quantize_clip, .help = "none: the power of two of the standard, which clips "
                                              "weights above six times it; mse: that one or the next, "
                                              "which has the smaller squared error"},
+    [ACTIVATIONS] = {.name = "activations", .type = PARE_PARAM_CHOICE, .fallback = 0,
+        .words = mxfp4_inputs, .help = "how inputs are rounded: float: not; mxfp4: to E2M1, too; 32 of "
+                                       "a token share a power of two"},
     {.name = NULL},
 };
 
@@ -17,6 +23,10 @@ static const pare_param nvfp4_params[] = {
         .words = pare_quantize_clip, .help = "none: the scale nearest to max |w| / 6; mse: that of the "
                                              "scales around it, up to above max |w| / 4, which has the "
                                              "smallest squared error"},
+    [ACTIVATIONS] = {.name = "activations", .type = PARE_PARAM_CHOICE, .fallback = 0,
+        .words = nvfp4_inputs, .help = "how inputs are rounded: float: not; nvfp4: to E2M1, too; 16 of "
+                                       "a token share a scale in E4M3, and all of them a number that "
+                                       "calibration fixes"},
     {.name = NULL},
 };
 // clang-format on
@@ -28,6 +38,11 @@ static pare_grid grid_of(pare_encoding e, const double *value)
                        .clip = (pare_clip)value[CLIP],
                        .encoding = e,
                        .f16_scales = true};
+}
+
+static pare_activation activation(const double *value)
+{
+    return (pare_activation){.mode = PARE_ACTIVATION_FLOAT, .bits = (unsigned)value[ACTIVATIONS]};
 }
 
 static pare_grid mxfp4_grid(const double *value)
@@ -64,7 +79,7 @@ const pare_pass pare_pass_mxfp4 = {
     .params = mxfp4_params,
     .cost = mxfp4_cost,
     .grid = mxfp4_grid,
-    .activation = pare_quantize_float,
+    .activation = activation,
 };
 
 const pare_pass pare_pass_nvfp4 = {
@@ -72,12 +87,12 @@ const pare_pass pare_pass_nvfp4 = {
     .summary = "NVFP4: rounds to 4-bit floats (E2M1); 16 of them share a scale in E4M3",
     .source =
         "NVIDIA, NVFP4; clip: mse widens Cook et al., Four Over Six, 2025; here the number that "
-        "the scales of a matrix share is a power of two, and inputs stay floats",
+        "the scales of a matrix share is a power of two",
     .needs = PARE_FACT_WEIGHTS,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
     .params = nvfp4_params,
     .cost = nvfp4_cost,
     .grid = nvfp4_grid,
-    .activation = pare_quantize_float,
+    .activation = activation,
 };

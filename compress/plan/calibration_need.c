@@ -53,6 +53,16 @@ enum { SAMPLES = 12, FEW = 128 };
 /* For ranges of columns. */
 enum { RANGES = 32 };
 
+bool pare_need_fixes(const pare_step *step)
+{
+    const pare_pass *const pass = pare_passes[step->pass];
+    if (!pass->activation)
+        return false;
+    const pare_activation a = pass->activation(step->value);
+    return pare_activation_is_fixed(
+        pass->grid ? pass->grid(step->value).encoding : PARE_ENCODING_UNIFORM, &a);
+}
+
 bool pare_need_trusts(const pare_step *step)
 {
     const pare_pass *const pass = pare_passes[step->pass];
@@ -66,8 +76,6 @@ pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t v
     const size_t rank =
         pare_smaller(pare_smaller(columns, vocab), PARE_SUPPORT_COLUMNS) / RANK_PART + 1;
     const uint64_t all = (uint64_t)k * TOKENS_PER_INPUT;
-    const bool fixed =
-        pass->activation && pass->activation(step->value).mode == PARE_ACTIVATION_TENSOR;
     if (pass->structure) {
         const pare_pass_structure s = pass->structure(step->value);
         return (pare_need){.tokens = s.hidden > 0 || s.hessian ? all : FEW};
@@ -75,7 +83,7 @@ pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t v
     if (pass->transform && pass->transform->block)
         return (pare_need){.tokens = FEW};
     if (!pare_need_trusts(step))
-        return (pare_need){.tokens = pass->transform || fixed ? RANGES : 0};
+        return (pare_need){.tokens = pass->transform || pare_need_fixes(step) ? RANGES : 0};
     if (pass->diagonal)
         return (pare_need){.tokens = FEW, .rank = pare_smaller(rank, SAMPLES), .samples = SAMPLES};
     return (pare_need){

@@ -14,6 +14,9 @@ typedef struct pare_need {
     size_t samples;  /* effective ones, at least (calib/support.h) */
 } pare_need;
 
+/* Whether a step fixes the scale of inputs by those that calibration shows. */
+bool pare_need_fixes(const pare_step *step);
+
 /* Whether a step trusts a Hessian that it has: what it does then goes wrong by too few inputs. */
 bool pare_need_trusts(const pare_step *step);
 

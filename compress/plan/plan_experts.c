@@ -51,7 +51,7 @@ static pare_status check_linear(pare_ctx *cx, const pare_plan *plan, const pare_
 {
     if (l->pruned)
         PARE_TRY(check_pruner(cx, plan, l));
-    if (l->part && l->packed.activation.mode == PARE_ACTIVATION_TENSOR &&
+    if (l->part && pare_activation_is_fixed(l->packed.encoding, &l->packed.activation) &&
         plan->recipe.calibration.cold == PARE_COLD_RTN)
         return pare_recipe_fail(cx, plan->recipe.calibration.experts_place,
                                 "experts: cold is \"rtn\", and the fixed scale of the inputs of "

@@ -291,7 +291,7 @@ static const char *needs_more_than_sizes(const pare_plan *plan, size_t step)
     if (pare_pass_transforms(pass))
         return "transforms inputs by more than the sizes of their columns";
     if (facts & (PARE_FACT_CHANNELS | PARE_FACT_SAMPLE))
-        return "with activations: int8_tensor needs ranges of inputs";
+        return "with activations: int8_tensor or nvfp4 needs ranges of inputs";
     if ((facts & PARE_FACT_HESSIAN) && !pass->diagonal)
         return "needs the whole Hessian";
     return pare_plan_ratios(plan, step).rule != PARE_RATIOS_UNIFORM

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/plan/plan_walks.h"
 #include "recipes/pattern.h"
@@ -120,10 +121,8 @@ static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_plan *plan
 unsigned pare__plan_facts(const pare_step *step)
 {
     const pare_pass *const pass = pare_passes[step->pass];
-    const bool fixed =
-        pass->activation && pass->activation(step->value).mode == PARE_ACTIVATION_TENSOR;
     return pass->needs | (pass->asks ? pass->asks(step->value) : 0u) |
-           (fixed ? PARE_FACT_CHANNELS : 0u);
+           (pare_need_fixes(step) ? PARE_FACT_CHANNELS : 0u);
 }
 
 /* Statistics that facts stand for. */

@@ -97,12 +97,15 @@ static void complete(pare_run *run, const pare_plan_linear *l, const pare_site_s
     const pare_activation *const a = &l->packed.activation;
     if (l->packed.bias && !codes->bias)
         codes->bias = pare__run_part(run, l)->linear[l->role].bias;
-    if (a->mode != PARE_ACTIVATION_TENSOR || codes->input_scale > 0 || !stats->absmax)
+    if (!pare_activation_is_fixed(l->packed.encoding, a) || codes->input_scale > 0 ||
+        !stats->absmax)
         return;
     float most = 0.0F;
     for (size_t j = 0; j < stats->k; j++)
         most = stats->absmax[j] > most ? stats->absmax[j] : most;
-    codes->input_scale = (most > 0 ? most : 1.0F) / (a->bits == 4 ? 7.0F : 127.0F);
+    most = most > 0 ? most : 1.0F;
+    codes->input_scale = a->mode == PARE_ACTIVATION_FLOAT ? 448.0F * 6.0F / most
+                                                          : most / (a->bits == 4 ? 7.0F : 127.0F);
 }
 
 static void tell_ladder(pare_run *run, const pare_linear_result *r)

@@ -10,8 +10,8 @@
 #include "kernels/levels.h"
 #include "runtime/random.h"
 
-/* Every encoding and every extra. n, k and name are the caller's; the last three, super-blocks
- * and NVFP4, need k to be a multiple of 256, or 16. */
+/* Every encoding and every extra. n, k and name are the caller's; the last four, super-blocks
+ * and inputs in 4-bit floats, need k to be a multiple of 256, or 16. */
 static const pare_packed_linear encoded_kinds[] = {
     {.bits = 2, .group = 64, .symmetric = true, .encoding = PARE_ENCODING_TERNARY},
     {.bits = 4,
@@ -103,11 +103,16 @@ static const pare_packed_linear encoded_kinds[] = {
      .group = 16,
      .symmetric = true,
      .encoding = PARE_ENCODING_NVFP4,
-     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
+     .activation = {.mode = PARE_ACTIVATION_FLOAT, .bits = 4}},
+    {.bits = 4,
+     .group = 32,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_MXFP4,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT, .bits = 4}},
 };
 enum {
     ENCODED_ALL = sizeof encoded_kinds / sizeof *encoded_kinds,
-    ENCODED_KINDS = ENCODED_ALL - 3,
+    ENCODED_KINDS = ENCODED_ALL - 4,
     ENCODED_PRUNED = 11
 };
 

@@ -158,7 +158,8 @@ def make_jobs(model, table, wanted):
         for form, group in itertools.groupby(exports, key=lambda e: e[0]):
             path, same = export(model, artifact, form)
             of = exact
-            same_inputs = "int8_tensor" in passes or "fp8_token" in passes
+            floats4 = [p for p in ("mxfp4", "nvfp4") if f"activations: {p}" in passes]
+            same_inputs = "int8_tensor" in passes or "fp8_token" in passes or floats4
             if same_inputs and form == "compressed-tensors":
                 of = [model.logits(artifact, "packed")]
             if not same:
@@ -167,7 +168,7 @@ def make_jobs(model, table, wanted):
                 jobs.append({"id": len(jobs), "model": model.name, "artifact": name, "export": form,
                              "engine": engine, "path": str(path), "tokens": str(model.tokens),
                              "window": model.window, "references": of,
-                             "inputs": "fp8" if "fp8_token" in passes
+                             "inputs": "fp8" if "fp8_token" in passes else floats4[0] if floats4
                              else "int8" if inputs else cases.ENGINES[engine][1]})
                 if (form, engine) in floats and rounded:
                     jobs[-1]["rounded"] = rounded

@@ -260,18 +260,22 @@ START_TEST(models_without_kernels_are_refused)
 END_TEST
 
 /* One linear of a block, or the head. */
-START_TEST(inputs_in_8_bit_floats_are_refused)
+START_TEST(inputs_in_small_floats_are_refused)
 {
     pare_device *const d = opened();
-    const pare_linear rounded = {
-        .name = "w", .bits = 8, .activation = {.mode = PARE_ACTIVATION_FLOAT, .bits = 8}};
+    const pare_linear rounded = {.name = "w",
+                                 .bits = _i ? 4 : 8,
+                                 .encoding = _i ? PARE_ENCODING_MXFP4 : PARE_ENCODING_FP8,
+                                 .activation = {.mode = PARE_ACTIVATION_FLOAT, .bits = _i ? 4 : 8}};
     pare_block block = {.linear = {{0}}};
     pare_model m = {.config = {.arch = pare_arch_find("llama"), .blocks = 1}, .block = &block};
     pare_forward f = {.model = &m};
     pare_cuda *c;
     *(_i ? &m.head : &block.linear[PARE_ROLE_DOWN]) = rounded;
     ck_assert_int_eq(pare_cuda_open(&cx, d, 0, &f, &c), PARE_ENOTSUP);
-    ck_assert_msg(strstr(cx.what, "w rounds its inputs to 8-bit floats"), "%s", cx.what);
+    ck_assert_msg(strstr(cx.what, _i ? "w rounds its inputs to 4-bit floats"
+                                     : "w rounds its inputs to 8-bit floats"),
+                  "%s", cx.what);
     d->op->close(&cx, d);
     nothing_is_left();
 }
@@ -509,7 +513,7 @@ int main(void)
     tcase_add_test(t, what_a_kernel_did_is_told_with_its_name);
     tcase_add_test(t, an_old_gpu_is_refused);
     tcase_add_loop_test(t, models_without_kernels_are_refused, 0, 6);
-    tcase_add_loop_test(t, inputs_in_8_bit_floats_are_refused, 0, 2);
+    tcase_add_loop_test(t, inputs_in_small_floats_are_refused, 0, 2);
     tcase_add_loop_test(t, an_opening_that_fails_leaves_nothing, 0,
                         sizeof openings / sizeof *openings);
     tcase_add_test(t, every_call_that_fails_is_told);

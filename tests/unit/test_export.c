@@ -193,7 +193,7 @@ START_TEST(mxfp4_reads_back_as_the_kernels_decode_it)
                                        .group = _i && i == PARE_ROLE_DOWN ? 0 : 32,
                                        .symmetric = true,
                                        .encoding = PARE_ENCODING_MXFP4,
-                                       NO_INPUT};
+                                       .activation = {PARE_ACTIVATION_FLOAT, _i ? 4 : 0, 0}};
     begin();
     tiny_model tiny = wide(PARE_F16);
     tiny.intermediate = _i ? 32 : tiny.intermediate;
@@ -212,6 +212,8 @@ START_TEST(mxfp4_reads_back_as_the_kernels_decode_it)
     ck_assert_msg(strstr(text, "\"format\": \"mxfp4-pack-quantized\"") != NULL, "%s", text);
     ck_assert_msg(strstr(text, "\"type\": \"float\"") != NULL, "%s", text);
     ck_assert_msg(strstr(text, "\"group_size\": 32") && !strstr(text, "\"channel\""), "%s", text);
+    ck_assert_msg(!strstr(text, "\"dynamic\": true") == !_i, "%s", text);
+    ck_assert_msg(!strstr(text, "\"input_activations\": null") == !!_i, "%s", text);
     end();
 }
 END_TEST

@@ -184,7 +184,8 @@ END_TEST
 /* Families that keep several linears in one tensor. */
 START_TEST(grids_of_floats_are_joined)
 {
-    static const char *const passes[] = {"mxfp4: {}", "nvfp4: {}", "fp8: {activations: fp8_token}"},
+    static const char *const passes[] = {"mxfp4: {activations: mxfp4}", "nvfp4: {}",
+                                         "fp8: {activations: fp8_token}"},
                              *const names[] = {"phi3", "gpt_neox"};
     char recipe[128];
     (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\npasses: [%s]\n", passes[_i / 2]);

@@ -399,6 +399,125 @@ START_TEST(inputs_become_8_bit_floats_with_a_scale_per_token)
 }
 END_TEST
 
+/* What compressed-tensors 0.20.0 makes of the inputs of MXFP4 and NVFP4 (forward_quantize with the
+ * schemes of these names; input_global_scale of NVFP4 2150.4). */
+static const float fp4_inputs[2][64] = {
+    {-0.75F, -0.25F, 0.375F, -0.5F, 0, 1, -0.5F,  0.125F, 0.75F, -0.25F,  0.25F, -0.75F, -0.125F,
+     0.375F, -0.5F,  0,      0,     0, 0, 0,      0,      0,     0,       0,     0,      0,
+     0,      0,      0,      0,     0, 0, 0,      0,      0,     0,       0,     0,      0,
+     0,      0,      0,      0,     0, 0, 0,      0,      0,     0.25F,   1,     -0.5F,  0.5F,
+     -1,     -0.25F, 0.75F,  -1,    0, 1, -0.75F, 0.375F, 1.5F,  -0.375F, 0.5F,  -1},
+    {-0.892857194F,
+     -0.223214298F,
+     0.446428597F,
+     -0.595238149F,
+     -0.0744047686F,
+     0.892857194F,
+     -0.446428597F,
+     0.0744047686F,
+     0.595238149F,
+     -0.297619075F,
+     0.297619075F,
+     -0.595238149F,
+     -0.148809537F,
+     0.446428597F,
+     -0.595238149F,
+     0,
+     0.0334821455F,
+     -0.0251116082F,
+     0.00837053638F,
+     0.0502232164F,
+     0,
+     0.0167410728F,
+     -0.0502232164F,
+     -0.00837053638F,
+     0.0251116082F,
+     -0.0334821455F,
+     0.00418526819F,
+     0.0334821455F,
+     -0.0251116082F,
+     0.0125558041F,
+     0.0502232164F,
+     -0.0125558041F,
+     0.000697544659F,
+     -0.00139508932F,
+     -0.000116257448F,
+     0.000930059585F,
+     -0.000930059585F,
+     0.000232514896F,
+     0.00139508932F,
+     -0.000697544659F,
+     0.000465029792F,
+     -0.00139508932F,
+     -0.00034877233F,
+     0.000697544659F,
+     -0.000930059585F,
+     0,
+     0.000930059585F,
+     -0.000930059585F,
+     0.208333343F,
+     1.25F,
+     -0.416666687F,
+     0.416666687F,
+     -1.25F,
+     -0.208333343F,
+     0.833333373F,
+     -0.833333373F,
+     0.104166672F,
+     0.833333373F,
+     -0.625F,
+     0.3125F,
+     1.25F,
+     -0.416666687F,
+     0.625F,
+     -1.25F},
+};
+
+START_TEST(inputs_become_4_bit_floats_as_in_compressed_tensors)
+{
+    enum { M = 66, N = 40, K = 64, LDX = K + 5 };
+    static const float part[] = {1, 0x1p-4F, 0x1p-9F, 1.6875F};
+    static const uint32_t bad[] = {0x7F800001u, 0x7FFF0000u, 0xFFFFFFFFu, 0x7F800000u};
+    tiny_home h;
+    tiny_begin(&h, 3);
+    const tiny_kind kind = {.dtype = PARE_F16,
+                            .bits = 4,
+                            .group = _i ? 16 : 32,
+                            .encoding = _i ? PARE_ENCODING_NVFP4 : PARE_ENCODING_MXFP4,
+                            TINY_FLOAT};
+    pare_linear w = make(&h.arena, kind, N, K);
+    float *const x = tiny_take(&h.arena, M * LDX, 4), *const q = tiny_take(&h.arena, M * K, 4);
+    float *const y = tiny_take(&h.arena, M * N, 4), *const want = tiny_take(&h.arena, M * N, 4);
+    for (size_t t = 0; t < M; t++)
+        for (int j = 0; j < K; j++) {
+            const float is = (float)(j * 37 % 101 - 50) / 64 * part[j / 16];
+            x[t * LDX + (size_t)j] = t == 1 || j == 20 ? 0 : j == 5 ? 0.875F : is;
+            q[t * K + (size_t)j] = t == 1 ? 0 : fp4_inputs[_i][j];
+        }
+    for (size_t m = 1; m <= M; m += M - 1) {
+        w.activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT};
+        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, q, K, m, want, N), PARE_OK);
+        w.activation = (pare_activation){PARE_ACTIVATION_FLOAT, 4, 2150.4F};
+        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, LDX, m, y, N), PARE_OK);
+        ck_assert_mem_eq(y, want, m * N * sizeof *y);
+        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, true, x, LDX, m, want, N), PARE_OK);
+        ck_assert_mem_ne(y, want, m * N * sizeof *y);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) { /* any NaN, and infinity */
+        x[7] = pare_f32_from_bits(bad[i]);
+        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, K, 1, y, N), PARE_OK);
+        for (size_t r = 0; r < N; r++)
+            ck_assert(!isfinite(y[r]));
+    }
+    w.activation.scale = 0;
+    x[7] = 0;
+    ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, K, 1, y, N),
+                     _i ? PARE_ENOTSUP : PARE_OK);
+    pare_ctx_clear(&h.cx);
+    tiny_end(&h);
+}
+END_TEST
+
 START_TEST(quantized_activations_stay_within_half_a_step)
 {
     for (size_t shape = 0; shape < SHAPES; shape++)
@@ -433,9 +552,12 @@ END_TEST
  * and only then. */
 START_TEST(linears_of_one_input_share_it_only_when_they_ask_for_the_same)
 {
-    enum { VARIANTS = 9, M = 5, N = 21, K = 100 };
+    enum { VARIANTS = 12, M = 5, N = 21, K = 100 };
     static const tiny_kind fp8 = {
         .dtype = PARE_F16, .bits = 8, .encoding = PARE_ENCODING_FP8, TINY_FLOAT};
+    static const tiny_kind fp4[] = {
+        {.dtype = PARE_F16, .bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, TINY_FLOAT},
+        {.dtype = PARE_F16, .bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, TINY_FLOAT}};
     tiny_home h;
     tiny_begin(&h, 2);
     const pare_linear base = make(&h.arena, tiny_kinds[_i ? 19 : 18], N, K);
@@ -446,8 +568,10 @@ START_TEST(linears_of_one_input_share_it_only_when_they_ask_for_the_same)
         other[c] = base.outliers.column[c] + (c == 2);
     pare_linear w[VARIANTS];
     for (size_t i = 0; i < VARIANTS; i++)
-        w[i] = i < 7 ? base : make(&h.arena, fp8, N, K);
+        w[i] = i < 7 ? base : make(&h.arena, i < 9 ? fp8 : fp4[i > 9], N, K);
     w[8].activation.bits = 8;
+    for (size_t i = 9; i < VARIANTS; i++) /* the last differ in the scale alone */
+        w[i].activation = (pare_activation){PARE_ACTIVATION_FLOAT, 4, i == 11 ? 900 : 2000};
     w[1].outliers.column = other;
     w[2].activation.bits = base.activation.bits == 4 ? 8 : 4;
     w[3].activation = (pare_activation){PARE_ACTIVATION_TENSOR, 8, 0.03F};
@@ -638,6 +762,7 @@ int main(void)
                         TINY_KINDS * 2);
     tcase_add_loop_test(c, linears_of_one_input_share_it_only_when_they_ask_for_the_same, 0, 2);
     tcase_add_test(c, inputs_become_8_bit_floats_with_a_scale_per_token);
+    tcase_add_loop_test(c, inputs_become_4_bit_floats_as_in_compressed_tensors, 0, 2);
     tcase_add_test(c, sums_of_long_rows_do_not_overflow);
     tcase_add_loop_test(c, what_no_kernel_computes_is_refused_with_the_reason, 0, 7);
     suite_add_tcase(s, c);

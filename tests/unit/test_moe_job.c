@@ -193,7 +193,9 @@ static const char *const methods[] = {
     "  - wanda: {sparsity: 0.5, stability: 3, skip: \"*.experts.*\"}\n",
     "  - nf4: {group: 32}\n",
     "  - mxfp4: {}\n",
+    "  - mxfp4: {activations: mxfp4}\n",
     "  - nvfp4: {}\n",
+    "  - nvfp4: {activations: nvfp4}\n",
     "  - gptq: {grid: nvfp4}\n",
     "  - fp8: {}\n",
     "  - ternary: {}\n",
@@ -384,6 +386,8 @@ START_TEST(what_cannot_be_done_to_experts_is_refused)
         {HEAD("") "  - wanda: {ratios: owl}\n", "wanda: ratios: owl compares all linears"},
         {HEAD("") "  - sparsegpt: {stability: 2}\n", "belongs to an expert, which sees too few"},
         {HEAD(", experts: {cold: rtn}") "  - rtn: {activations: int8_tensor}\n",
+         "3:60: experts: cold is \"rtn\", and the fixed scale of the inputs of"},
+        {HEAD(", experts: {cold: rtn}") "  - nvfp4: {activations: nvfp4}\n",
          "3:60: experts: cold is \"rtn\", and the fixed scale of the inputs of"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

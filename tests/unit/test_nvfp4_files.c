@@ -66,11 +66,12 @@ static void fill_factors(artifact *m, pare_packed_writer *w, size_t i)
 
 static void write_factors(uint8_t first)
 {
-    static const pare_packed_linear kind = {.bits = 4,
-                                            .group = 16,
-                                            .symmetric = true,
-                                            .encoding = PARE_ENCODING_NVFP4,
-                                            .activation = {.mode = PARE_ACTIVATION_FLOAT}};
+    static const pare_packed_linear kind = {
+        .bits = 4,
+        .group = 16,
+        .symmetric = true,
+        .encoding = PARE_ENCODING_NVFP4,
+        .activation = {.mode = PARE_ACTIVATION_FLOAT, .bits = 4}};
     static artifact m;
     static const tiny_model tiny = {.hidden = 64,
                                     .intermediate = 128,
@@ -110,7 +111,9 @@ START_TEST(nvfp4_shares_a_factor_where_engines_do)
     ck_assert_int_eq(pare_file_read(&cx, &arena, path, 1 << 16, &text, &len), PARE_OK);
     ck_assert_msg(strstr(text, "\"format\": \"nvfp4-pack-quantized\"") != NULL, "%s", text);
     ck_assert_msg(strstr(text, "\"strategy\": \"tensor_group\"") != NULL, "%s", text);
-    ck_assert_msg(strstr(text, "\"group_size\": 16") && !strstr(text, "scale_dtype"), "%s", text);
+    ck_assert_msg(strstr(text, "\"group_size\": 16") && !strstr(text, "uint8"), "%s", text);
+    ck_assert_msg(strstr(text, "\"dynamic\": \"local\"") && strstr(text, "float8_e4m3fn"), "%s",
+                  text);
     ck_assert_int_eq(pare_checkpoint_open_plain(&cx, &arena, to, &ck), PARE_OK);
     for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++) {
         float is;
@@ -120,6 +123,11 @@ START_TEST(nvfp4_shares_a_factor_where_engines_do)
         ck_assert_ptr_nonnull(t);
         ck_assert_int_eq(pare_tensor_to_f32(&cx, t, 0, 1, &is), PARE_OK);
         ck_assert_float_eq(is, divisor[i % PARE_COMMON_ROLES]);
+        (void)snprintf(path, sizeof path, "model.layers.%zu.%s.input_global_scale",
+                       i / PARE_COMMON_ROLES, names[i % PARE_COMMON_ROLES]);
+        const pare_tensor *const inputs = pare_checkpoint_find(&ck, path);
+        ck_assert(inputs && pare_tensor_to_f32(&cx, inputs, 0, 1, &is) == PARE_OK);
+        ck_assert_float_eq(is, 0.03F);
         (void)snprintf(path, sizeof path, "model.layers.%zu.%s.scale_factor", i / PARE_COMMON_ROLES,
                        names[i % PARE_COMMON_ROLES]);
         ck_assert_ptr_null(pare_checkpoint_find(&ck, path));

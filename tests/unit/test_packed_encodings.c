@@ -93,6 +93,13 @@ START_TEST(planes_hold_what_the_codes_say_and_padding)
 }
 END_TEST
 
+/* Inputs have a number that calibration fixed. */
+static bool is_fixed(const pare_packed_linear *l)
+{
+    return l->activation.mode == PARE_ACTIVATION_TENSOR ||
+           (l->encoding == PARE_ENCODING_NVFP4 && l->activation.bits == 4);
+}
+
 START_TEST(what_is_kept_apart_has_its_planes)
 {
     const pare_packed_linear l = kind(_i);
@@ -102,8 +109,7 @@ START_TEST(what_is_kept_apart_has_its_planes)
     ck_assert_int_eq(plane[PARE_PLANE_OUTLIER_COLUMNS] != NULL, l.outliers != 0);
     ck_assert_int_eq(plane[PARE_PLANE_SPARSE_STARTS] != NULL, l.sparse != 0);
     ck_assert_int_eq(plane[PARE_PLANE_BIAS] != NULL, l.bias);
-    ck_assert_int_eq(plane[PARE_PLANE_INPUT_SCALE] != NULL,
-                     l.activation.mode == PARE_ACTIVATION_TENSOR);
+    ck_assert_int_eq(plane[PARE_PLANE_INPUT_SCALE] != NULL, is_fixed(&l));
     if (l.bias)
         ck_assert_mem_eq(plane[PARE_PLANE_BIAS], c.bias, l.n * sizeof *c.bias);
     if (l.outliers)
@@ -189,10 +195,10 @@ START_TEST(a_view_says_how_the_linear_runs)
     ck_assert_uint_eq(v.bits, dense ? 0 : l.bits);
     ck_assert_ptr_eq(v.data, dense ? p.plane[PARE_PLANE_VALUES] : NULL);
     ck_assert(v.activation.mode == l.activation.mode);
-    ck_assert_uint_eq(v.activation.bits, l.activation.mode == PARE_ACTIVATION_FLOAT ? 0
-                                         : l.activation.bits == 4                   ? 4
-                                                                                    : 8);
-    ck_assert(v.activation.scale == (v.activation.mode == PARE_ACTIVATION_TENSOR ? 0.03F : 0));
+    ck_assert_uint_eq(v.activation.bits, l.activation.bits == 4                       ? 4
+                                         : l.activation.mode == PARE_ACTIVATION_FLOAT ? 0
+                                                                                      : 8);
+    ck_assert(v.activation.scale == (is_fixed(&l) ? 0.03F : 0));
     ck_assert(v.outliers.count == l.outliers && (v.sparse.start != NULL) == (l.sparse != 0));
     ck_assert((v.outliers.panel.codes != NULL) == l.outliers_int8);
     ck_assert((v.outliers.f16 != NULL) == (l.outliers && !l.outliers_int8));
@@ -224,9 +230,9 @@ START_TEST(the_index_describes_a_linear_completely)
     ck_assert(back.outliers_int8 == l.outliers_int8 && back.sparse == l.sparse);
     ck_assert(back.rotated == l.rotated && back.bias == l.bias);
     ck_assert(back.sparsity == l.sparsity && back.kept == l.kept);
-    ck_assert_uint_eq(back.activation.bits, l.activation.mode == PARE_ACTIVATION_FLOAT ? 0
-                                            : l.activation.bits == 4                   ? 4
-                                                                                       : 8);
+    ck_assert_uint_eq(back.activation.bits, l.activation.bits == 4                       ? 4
+                                            : l.activation.mode == PARE_ACTIVATION_FLOAT ? 0
+                                                                                         : 8);
     pare_json_free(doc);
     pare_json_writer_free(w);
 }
@@ -277,6 +283,9 @@ static const struct {
     {"\"bits\": 4, " HEAD ", \"activation\": {\"mode\": \"token\"}",
      "linear w: bits of activations are not 4 or 8"},
     {"\"bits\": 4, " HEAD ", \"activation\": {\"mode\": \"float\", \"bits\": 4}",
+     "linear w: bits of activations are not 4 or 8"},
+    {"\"bits\": 8, " HEAD
+     ", \"encoding\": \"fp8_e4m3\", \"activation\": {\"mode\": \"float\", \"bits\": 4}",
      "linear w: bits of activations are not 4 or 8"},
     {"\"bits\": 4, " HEAD ", \"activation\": {\"mode\": \"token\", \"bits\": 8, \"x\": 1}",
      "linear w: activation has a member that is not known"},
@@ -457,7 +466,8 @@ START_TEST(linears_are_described_in_words)
         "f16, x f32",
         "q4_k, x f32",
         "q6_k, x f32, bias",
-        "nvfp4 g16, x f32",
+        "nvfp4 g16, x nvfp4 per 16",
+        "mxfp4 g32, x mxfp4 per 32",
     };
     char text[PARE_PACKED_TEXT];
     const pare_packed_linear l = kind(_i);

@@ -248,9 +248,16 @@ static const struct {
     const char *suffix;
     int rows, columns; /* dimension of the tensor, -1: none */
 } dimension[] = {
-    {".weight_packed", 0, 1}, {".weight_scale", 0, 1},  {".weight_zero_point", 0, 1},
-    {".weight", 0, 1},        {".qweight", 1, 0},       {".qzeros", 1, 0},
-    {".scales", 1, 0},        {".input_scale", -1, -1}, {".weight_global_scale", -1, -1},
+    {".weight_packed", 0, 1},
+    {".weight_scale", 0, 1},
+    {".weight_zero_point", 0, 1},
+    {".weight", 0, 1},
+    {".qweight", 1, 0},
+    {".qzeros", 1, 0},
+    {".scales", 1, 0},
+    {".input_scale", -1, -1},
+    {".weight_global_scale", -1, -1},
+    {".input_global_scale", -1, -1},
 };
 enum { DIMENSIONS = sizeof dimension / sizeof *dimension };
 
@@ -462,7 +469,7 @@ static const struct {
     {"compressed-tensors", PLAIN + 2, {1, 1, 0}},
     {"compressed-tensors", PLAIN + 12, {1, 4, 0}},
     {"compressed-tensors", PLAIN + 3, {1, 2, 32}},
-    {"compressed-tensors", PLAIN + ENCODED_ALL - 1, {1, 2, 16}},
+    {"compressed-tensors", PLAIN + ENCODED_ALL - 2, {1, 2, 16}},
     {"gptq", 1, {32, 32, 32}},
     {"gptq_v2", 9, {32, 32, 0}},
     {"awq", 6, {8, 1, 32}},

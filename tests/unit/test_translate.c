@@ -170,9 +170,55 @@ static const translated recipes[] = {
     {"quant_stage:\n"
      "  quant_modifiers:\n"
      "    QuantizationModifier: {scheme: NVFP4, targets: Linear, ignore: [lm_head]}\n",
-     {"  - nvfp4: {}\n"},
+     {"  - nvfp4: {activations: nvfp4}\n"},
+     {0},
+     {3}},
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    QuantizationModifier: {scheme: MXFP4, targets: Linear, ignore: [lm_head]}\n",
+     {"  - mxfp4: {activations: mxfp4}\n", "# No calibration: "},
+     {0},
+     {3}},
+    /* gptq rounds inputs to integers alone */
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    GPTQModifier: {scheme: NVFP4, targets: Linear, ignore: [lm_head]}\n",
+     {"  - gptq: {grid: nvfp4, bits: 4, act_order: true}\n"},
      {3},
      {3}},
+    /* inputs as their program saves them, and some that are rounded in another way */
+    {"default_stage:\n"
+     "  default_modifiers:\n"
+     "    QuantizationModifier:\n"
+     "      config_groups:\n"
+     "        group_0:\n"
+     "          targets: ['re:.*q_proj']\n"
+     "          weights: {num_bits: 4, type: float, group_size: 16, strategy: tensor_group}\n"
+     "          input_activations: {num_bits: 4, type: float, symmetric: true, group_size: 16,\n"
+     "                              strategy: tensor_group, dynamic: local, observer: "
+     "static_minmax,\n"
+     "                              scale_dtype: torch.float8_e4m3fn}\n"
+     "        group_1:\n"
+     "          targets: ['re:.*k_proj']\n"
+     "          weights: {num_bits: 4, type: float, group_size: 32, strategy: group}\n"
+     "          input_activations: {num_bits: 4, type: float, group_size: 32, strategy: group,\n"
+     "                              dynamic: true, scale_dtype: torch.uint8}\n"
+     "        group_2:\n"
+     "          targets: ['re:.*v_proj']\n"
+     "          weights: {num_bits: 4, type: float, group_size: 32, strategy: group}\n"
+     "          input_activations: {num_bits: 4, type: float, group_size: 32, strategy: group}\n"
+     "        group_3:\n"
+     "          targets: ['re:.*o_proj']\n"
+     "          weights: {num_bits: 8, type: float, strategy: channel}\n"
+     "          input_activations: {num_bits: 4, type: float, group_size: 32, strategy: group,\n"
+     "                              dynamic: true}\n"
+     "      ignore: [lm_head]\n",
+     {"  - nvfp4: {activations: nvfp4, targets: [\"re:.*q_proj\"]}\n",
+      "  - mxfp4: {activations: mxfp4, targets: [\"re:.*k_proj\"]}\n",
+      "  - mxfp4: {targets: [\"re:.*v_proj\"]}\n",
+      "  - fp8: {group: row, targets: [\"re:.*o_proj\"]}\n"},
+     {19, 23},
+     {25}},
     {"quant_stage:\n"
      "  quant_modifiers:\n"
      "    GPTQModifier: {scheme: NVFP4A16_46, targets: Linear, ignore: [lm_head]}\n",
