@@ -19,6 +19,9 @@ typedef struct pare_stored {
     uint64_t run_bytes; /* in memory when the model runs: as floats, in kernel order, or mapped */
     const pare_linear *packed; /* in kernel order, without name and bias; NULL: its data are what
                                   its dtype says */
+    const char *inputs; /* how its program rounds what it is multiplied with: "x fp8 per token";
+                           NULL: not at all, or not known */
+    float input_scale;  /* of the one step for all of them; 0: none is fixed */
 } pare_stored;
 
 struct pare__container;

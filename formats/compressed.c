@@ -211,21 +211,25 @@ static pare_status read_layout(const pare__quantized *q, const char *where, cons
 
 /* Rounding of inputs that our kernels do as well: to 8 bits, a scale per token or one for all of
  * integers, where every row of the weights has one scale. */
-static void read_inputs(const pare_json *v, scheme *out)
+static pare_status read_inputs(const pare__quantized *q, const pare_json *v, scheme *out)
 {
     const pare_json *const inputs = pare_json_get(v, "input_activations");
+    const pare_json *const bits = pare_json_get(inputs, "num_bits");
     const bool dynamic = pare_json_bool(pare_json_get(inputs, "dynamic"), false);
     out->rounds_inputs = !is_empty(inputs);
-    if (!out->rounds_inputs || out->group || !out->symmetric ||
-        pare_json_integer(pare_json_get(inputs, "num_bits"), 8) != 8 ||
+    if (!is_empty(bits) && pare_json_type_of(bits) != PARE_JSON_INTEGER)
+        return pare__quantized_refuse(q, out->name, "input_activations.num_bits",
+                                      "a whole number is expected");
+    if (!out->rounds_inputs || out->group || !out->symmetric || pare_json_integer(bits, 8) != 8 ||
         says(inputs, "type", "float") != out->is_float ||
         !pare_json_bool(pare_json_get(inputs, "symmetric"), true))
-        return;
+        return PARE_OK;
     if (dynamic && says(inputs, "strategy", "token"))
         out->activation = (pare_activation){
             .mode = out->is_float ? PARE_ACTIVATION_FLOAT : PARE_ACTIVATION_TOKEN, .bits = 8};
     else if (!out->is_float && !dynamic && says(inputs, "strategy", "tensor"))
         out->activation = (pare_activation){.mode = PARE_ACTIVATION_TENSOR, .bits = 8};
+    return PARE_OK;
 }
 
 static int64_t said_bits(const pare_json *weights)
@@ -279,8 +283,7 @@ static pare_status read_scheme(const pare__quantized *q, const char *name, const
     all->count++;
     PARE_TRY(read_expressions(q, out));
     PARE_TRY(read_strategy(q, weights, out));
-    read_inputs(v, out);
-    return PARE_OK;
+    return read_inputs(q, v, out);
 }
 
 /* Whether it names a version before 0.18. */

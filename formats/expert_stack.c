@@ -260,8 +260,9 @@ static pare_status split(splitter *s, const found *f)
         PARE_TRY(pare_tensor_bytes(t->dtype, t->rank, t->shape, &t->bytes));
         PARE_TRY(name_of(s, f, expert, turn, &t->name));
         PARE_TRY(fill_data(s, f, expert, turn, t));
-        e->stored =
-            (pare_stored){coded ? "mxfp4" : pare_dtype_name(t->dtype), t->bytes, t->bytes, NULL};
+        e->stored = (pare_stored){.type = coded ? "mxfp4" : pare_dtype_name(t->dtype),
+                                  .bytes = t->bytes,
+                                  .run_bytes = t->bytes};
         if (coded)
             e->stored.bytes = (uint64_t)f->n * (f->k / GROUP) * (BYTES + 1);
         s->coded += coded;
@@ -283,11 +284,12 @@ static pare_status split_any(splitter *s, size_t i)
         if (f.form != FORM_SCALES)
             return split(s, &f);
     }
-    s->out[s->count++] =
-        (entry){*t,
-                ck->stored ? ck->stored[i]
-                           : (pare_stored){pare_dtype_name(t->dtype), t->bytes, t->bytes, NULL},
-                ck->tensor_file[i]};
+    s->out[s->count++] = (entry){*t,
+                                 ck->stored ? ck->stored[i]
+                                            : (pare_stored){.type = pare_dtype_name(t->dtype),
+                                                            .bytes = t->bytes,
+                                                            .run_bytes = t->bytes},
+                                 ck->tensor_file[i]};
     return PARE_OK;
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/packed.h"
+#include "formats/packed_internal.h"
 #include "kernels/layout.h"
 #include "solve/super.h"
 
@@ -195,16 +195,20 @@ static void add(text_out *t, const char *fmt, ...)
         t->used = PARE_PACKED_TEXT - 1;
 }
 
-static void add_activation(text_out *t, const pare_activation *a)
+const char *pare__activation_text(const pare_activation *a, char text[PARE_PACKED_TEXT])
 {
+    text_out t = {.text = text};
+    text[0] = '\0';
     if (a->mode == PARE_ACTIVATION_FLOAT)
-        add(t, a->bits ? ", x fp8 per token" : ", x f32");
+        add(&t, a->bits ? "x fp8 per token" : "x f32");
     else if (a->mode != PARE_ACTIVATION_GROUP || a->bits == 4)
-        add(t, ", x int%u per %s", a->bits ? a->bits : ACTIVATION_BITS, modes[a->mode]);
+        add(&t, "x int%u per %s", a->bits ? a->bits : ACTIVATION_BITS, modes[a->mode]);
+    return text;
 }
 
 const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_PACKED_TEXT])
 {
+    char inputs[PARE_PACKED_TEXT];
     text_out t = {.text = text};
     const pare_encoding_row *const row = &pare_encodings[l->encoding];
     add(&t, "%s", row->uniform ? "int" : row->name);
@@ -224,7 +228,8 @@ const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_
         add(&t, " + %zu columns %s", l->outliers, l->outliers_int8 ? "int8" : "f16");
     if (l->sparse)
         add(&t, " + %zu sparse", l->sparse);
-    add_activation(&t, &l->activation);
+    if (*pare__activation_text(&l->activation, inputs))
+        add(&t, ", %s", inputs);
     if (l->rotated)
         add(&t, ", rotated");
     if (l->bias)

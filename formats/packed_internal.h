@@ -4,6 +4,9 @@
 
 #include "formats/packed.h"
 
+/* What becomes of inputs, for people: "x int8 per token", "x f32"; "" for int8 per group. */
+const char *pare__activation_text(const pare_activation *a, char text[PARE_PACKED_TEXT]);
+
 /* Packs what is left of a pruned matrix: codes or values of the places and their indices, or mask
  * and values. Errors of pare_packed_pack. */
 PARE_CHECKED pare_status pare__packed_pack_pruned(pare_ctx *cx, pare_arena *a,

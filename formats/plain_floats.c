@@ -69,7 +69,9 @@ static pare_status keep_types(pare_checkpoint *ck, pare_arena *a, pare_stored **
     for (size_t i = 0; i < ck->tensors; i++) {
         const pare_tensor *const t = &ck->tensor[i];
         (*out)[i] = ck->stored ? ck->stored[i]
-                               : (pare_stored){pare_dtype_name(t->dtype), t->bytes, t->bytes, NULL};
+                               : (pare_stored){.type = pare_dtype_name(t->dtype),
+                                               .bytes = t->bytes,
+                                               .run_bytes = t->bytes};
     }
     return PARE_OK;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/packed_internal.h"
+
 enum { TYPES = 16 };
 
 static const pare__method *const methods[] = {
@@ -129,6 +131,18 @@ static pare_status check_not_left_out(const pare__quantized *q, const pare__code
     return PARE_OK;
 }
 
+/* Rounding that our kernels do not do has no more words. */
+static pare_status describe_inputs(const pare__quantized *q, const pare__coded *c, pare_stored *out)
+{
+    char text[PARE_PACKED_TEXT];
+    if (!c->rounds_inputs)
+        return PARE_OK;
+    const char *const is =
+        c->activation.bits ? pare__activation_text(&c->activation, text) : "x rounded";
+    out->inputs = pare_arena_text(q->arena, is, strlen(is));
+    return out->inputs ? PARE_OK : PARE_ENOMEM;
+}
+
 static pare_status add_linear(listing *l, size_t i, size_t len)
 {
     pare__quantized *const q = l->q;
@@ -153,7 +167,8 @@ static pare_status add_linear(listing *l, size_t i, size_t len)
     out.shape[turned] = c.n;
     out.shape[!turned] = c.k;
     PARE_TRY(pare_tensor_bytes(out.dtype, out.rank, out.shape, &out.bytes));
-    pare_stored stored = {type_of(&c), c.bytes, 0, NULL};
+    pare_stored stored = {.type = type_of(&c), .bytes = c.bytes, .input_scale = c.activation.scale};
+    PARE_TRY(describe_inputs(q, &c, &stored));
     PARE_TRY(convert(q, &c, turned, &out, &stored));
     q->rounds_inputs |= c.rounds_inputs && !(stored.packed && c.activation.bits);
     pare_arena_rewind(q->scratch, mark);
@@ -186,7 +201,9 @@ static pare_status add_tensor(listing *l, size_t i)
         return PARE_OK;
     if (beside)
         return pare__quantized_wrong(q, t->name, "", "there are no quantized weights beside it");
-    add(l, i, t, &(pare_stored){pare_dtype_name(t->dtype), t->bytes, t->bytes, NULL}, false);
+    add(l, i, t,
+        &(pare_stored){.type = pare_dtype_name(t->dtype), .bytes = t->bytes, .run_bytes = t->bytes},
+        false);
     return PARE_OK;
 }
 

@@ -1,4 +1,7 @@
-/* kernels/e4m3.h - rounding to the 8-bit floats of kernels/levels.h. */
+/* kernels/e4m3.h - rounding to the 8-bit floats of kernels/levels.h: of one value, and
+ *
+ *   round_fp8    of a row: dst[i] = E4M3(x[i] / s) s with s = max |x| / 448, over numbers: a NaN is
+ *                never the largest. x where s is 0. */
 #ifndef PARE_KERNELS_E4M3_H
 #define PARE_KERNELS_E4M3_H
 

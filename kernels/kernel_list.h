@@ -29,6 +29,7 @@
                        size_t group, size_t span, int32_t top), EXACT)                             \
     X(quant_x8_fixed, void, (int8_t *codes, float *scales, int32_t *sums, const float *x,          \
                              size_t k, size_t group, float step, int32_t top), EXACT)              \
+    X(round_fp8, void, (float *dst, const float *x, size_t n), EXACT)                              \
     X(gemm_x8_q2, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_x8_q3, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_x8_q4, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \

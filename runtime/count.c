@@ -167,7 +167,7 @@ static pare_status count_recur(const pare_ops *o, const pare_recur *r, const par
 {
     (void)r, (void)x;
     const double key = (double)count_of(o)->model.config.recurrence.key_width;
-    count_of(o)->work.attend += 7.0 * (double)y.rows * (double)y.width * key;
+    count_of(o)->work.scan += 7.0 * (double)y.rows * (double)y.width * key;
     return PARE_OK;
 }
 

@@ -17,6 +17,7 @@ typedef enum pare_work_part {
 typedef struct pare_work {
     double products[PARE_WORK_PARTS]; /* as if weights were dense */
     double attend;
+    double scan;  /* of recurrent states */
     double pairs; /* of a token and one that it attends to, itself among them; of all blocks */
 } pare_work;
 

@@ -1,9 +1,7 @@
 /* Inputs of products: quantized per token, with the columns of outliers set to 0 (they are
  * multiplied on their own), or rounded to 8-bit floats. */
-#include <math.h>
 #include <string.h>
 
-#include "kernels/e4m3.h"
 #include "kernels/layout.h"
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
@@ -162,6 +160,7 @@ static pare_status quantize(const pare_ctx *cx, pare_arena *scratch, const pare_
 
 /* Rows [m, k] on their way into 8-bit floats. */
 typedef struct rounding {
+    const pare_kernels *kernels;
     const float *x;
     float *to;
     size_t ldx, k;
@@ -171,16 +170,8 @@ static void round_tokens(void *arg, size_t begin, size_t end, size_t worker)
 {
     const rounding *const r = arg;
     (void)worker;
-    for (size_t t = begin; t < end; t++) {
-        const float *const x = r->x + t * r->ldx;
-        float *const to = r->to + t * r->k;
-        float most = 0;
-        for (size_t j = 0; j < r->k; j++)
-            most = fabsf(x[j]) > most ? fabsf(x[j]) : most;
-        const float scale = most / 448;
-        for (size_t j = 0; j < r->k; j++)
-            to[j] = scale > 0 ? pare_round_e4m3(x[j] / scale) * scale : x[j];
-    }
+    for (size_t t = begin; t < end; t++)
+        r->kernels->round_fp8(r->to + t * r->k, r->x + t * r->ldx, r->k);
 }
 
 static pare_status round_inputs(const pare_ctx *cx, pare_arena *scratch, const pare__work *w,
@@ -196,7 +187,7 @@ static pare_status round_inputs(const pare_ctx *cx, pare_arena *scratch, const p
     float *const to = pare_arena_take_raw(scratch, w->m, k * sizeof *to);
     if (!to)
         return PARE_ENOMEM;
-    rounding call = {.x = w->x, .to = to, .ldx = w->ldx, .k = k};
+    rounding call = {.kernels = w->kernels, .x = w->x, .to = to, .ldx = w->ldx, .k = k};
     pare_parallel(cx, w->m, pare__chunk(k), round_tokens, &call);
     j->x = to;
     j->ldx = k;

@@ -16,6 +16,7 @@ typedef struct stored {
     const pare_tensor *tensor; /* not packed */
     pare_packed_linear l;
     const pare_tensor *plane[PARE_PLANES];
+    float input_scale;  /* fixed for all inputs; 0: none */
     pare_linear linear; /* packed, as the runtime has it */
 } stored;
 
@@ -44,6 +45,9 @@ static pare_status find_packed(pare_ctx *cx, const pare_checkpoint *ck, const ch
                 return pare_fail(cx, PARE_EFORMAT, "%s: tensor %.1024s has another shape", ck->path,
                                  text);
     }
+    const pare_tensor *const scale = out->plane[PARE_PLANE_INPUT_SCALE];
+    if (scale)
+        memcpy(&out->input_scale, scale->data, sizeof out->input_scale);
     return PARE_OK;
 }
 
@@ -53,7 +57,10 @@ static pare_status find(pare_ctx *cx, const pare_diff_side *side, const pare_ins
     *out = (stored){.packed = row->packed};
     if (row->packed)
         return find_packed(cx, &side->checkpoint, row->name, out);
-    out->tensor = pare_checkpoint_find(&side->checkpoint, row->name);
+    const pare_checkpoint *const ck = &side->checkpoint;
+    out->tensor = pare_checkpoint_find(ck, row->name);
+    if (out->tensor && ck->stored)
+        out->input_scale = ck->stored[out->tensor - ck->tensor].input_scale;
     return PARE_OK;
 }
 
@@ -90,6 +97,7 @@ static bool same_bytes(const stored *a, const stored *b)
     if (a->packed || b->packed)
         return a->packed && b->packed && same_planes(a, b, 0);
     return a->tensor->dtype == b->tensor->dtype && a->tensor->bytes == b->tensor->bytes &&
+           a->input_scale == b->input_scale &&
            memcmp(a->tensor->data, b->tensor->data, a->tensor->bytes) == 0;
 }
 
@@ -194,7 +202,7 @@ static pare_status compare(pare_ctx *cx, pare_arena *scratch, stored *a, stored 
     row->weights = s.weights ? (double)s.differing / (double)s.weights : 0;
     row->error = s.first > 0 ? s.difference / s.first : (double)NAN;
     /* the same values by other codes, or zeros of another sign */
-    if (s.differing == 0 && same_planes(a, b, PARE_PLANE_INPUT_SCALE))
+    if (s.differing == 0 && a->input_scale == b->input_scale && same_planes(a, b, PARE_PLANE_BIAS))
         row->kind = PARE_DIFF_ENCODING;
     return PARE_OK;
 }

@@ -95,6 +95,18 @@ static pare_status count_words(inspector *in, const pare_tensor *t, pare_inspect
     return row->encoding ? PARE_OK : PARE_ENOMEM;
 }
 
+/* "fp8, x fp8 per token" */
+static pare_status describe_stored(inspector *in, const pare_stored *s, pare_inspect_row *row)
+{
+    char text[NAME];
+    row->encoding = s->type;
+    if (!s->inputs)
+        return PARE_OK;
+    (void)snprintf(text, sizeof text, "%s, %s", s->type, s->inputs);
+    row->encoding = pare_arena_text(in->arena, text, strlen(text));
+    return row->encoding ? PARE_OK : PARE_ENOMEM;
+}
+
 /* Elements of a tensor that the reader accepted: bytes * 8 / bits is exact. */
 static pare_status add_tensor(inspector *in, size_t i)
 {
@@ -109,7 +121,7 @@ static pare_status add_tensor(inspector *in, size_t i)
     const unsigned bits = pare_dtype_bits(t->dtype);
     row->weights = t->bytes / bits * 8 + t->bytes % bits * 8 / bits;
     if (in->ck->stored) {
-        row->encoding = in->ck->stored[i].type;
+        PARE_TRY(describe_stored(in, &in->ck->stored[i], row));
         row->bytes = in->ck->stored[i].bytes;
         row->weights = 1;
         for (uint32_t d = 0; d < t->rank; d++)

@@ -10,7 +10,7 @@
 typedef struct pare_inspect_row {
     const char *name;     /* of the tensor; of the linear without suffix when packed */
     const char *encoding; /* "F16", "int4 g128 sym", "nf4 g64"; "int4 in I32" for words of other
-                             engines */
+                             engines, "fp8, x fp8 per token" for their linears */
     const char *file;     /* without directory; of the codes when packed */
     bool packed;
     bool unused; /* outside the blocks and tables of the model: a part for images, blocks beyond

@@ -8,7 +8,7 @@
 enum {
     PARE__RUNS_MAX = 16,
     PARE__SAMPLES_MAX = 512,
-    PARE__BENCH_LOOPS = 26,
+    PARE__BENCH_LOOPS = 27,
     PARE__TILES_FROM = 16, /* more tokens of integer products meet in tile registers */
 };
 

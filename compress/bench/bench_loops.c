@@ -22,6 +22,7 @@ enum {
     RANGE_OPS = 2,    /* two comparisons */
     CODE_OPS = 5,     /* division, rounding, zero point, two bounds */
     CLIP_OPS = 37,    /* code and error 12, its power 25 */
+    FP8_OPS = 13,     /* the largest 2, division, rounding 9, product */
     ERROR_OPS = 5,    /* a difference, two squares and sums */
     ADAMW_OPS = 19,   /* moments 9, of the weight 8, keeping zeros 2 */
     AWARE_OPS = 9,    /* quotient, two bounds, two masks, level, move, product, sum */
@@ -44,6 +45,7 @@ typedef enum kind {
     TRANSPOSE,
     RANGE,
     CODES,
+    FP8,
     CLIP,
     ERRORS,
     ADAMW,
@@ -82,6 +84,7 @@ static const subject subjects[] = {
     {.name = "transpose", .kind = TRANSPOSE},
     {.name = "range", .kind = RANGE, .k = 4096, .many = true},
     {.name = "codes", .kind = CODES, .k = 4096, .many = true},
+    {.name = "fp8_inputs", .kind = FP8, .k = 4096, .many = true},
     {.name = "clip", .kind = CLIP, .k = 4096, .many = true},
     {.name = "errors", .kind = ERRORS, .k = 4096, .many = true},
     {.name = "adamw", .kind = ADAMW, .k = 8192, .many = true},
@@ -355,6 +358,15 @@ static void round_groups(void *arg, size_t begin, size_t end, size_t worker)
                                    0.25f, 8, 4);
 }
 
+static void round_inputs(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    const size_t k = l->row.k;
+    for (size_t i = begin; i < end; i++)
+        l->cx->kernels.round_fp8(l->scratch + worker * l->floats,
+                                 (const float *)(void *)l->data + i * k, k);
+}
+
 static void clip_groups(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
@@ -437,6 +449,13 @@ static pare_status prepare_groups(loop *l, pare_task *task, size_t ops)
     return take_scratch(l, l->sub->k / sizeof(float));
 }
 
+/* Of a token after the other; what they become stays in the cache for the product. */
+static pare_status prepare_inputs(loop *l)
+{
+    PARE_TRY(prepare_stream(l, round_inputs, 1, FP8_OPS));
+    return take_scratch(l, l->sub->k);
+}
+
 static pare_status prepare_moments(loop *l)
 {
     l->row.group = BLOCK;
@@ -486,6 +505,7 @@ static pare_status prepare(loop *l)
     case SILU_BACK: return prepare_stream(l, undo_rows, 5, BACK_OPS);
     case RANGE: return prepare_groups(l, range_groups, RANGE_OPS);
     case CODES: return prepare_groups(l, round_groups, CODE_OPS);
+    case FP8: return prepare_inputs(l);
     case CLIP:
         PARE_TRY(prepare_groups(l, clip_groups, CLIP_OPS));
         l->row.bound = "fma";

@@ -117,6 +117,7 @@ pare_status pare__bench_cost_of(pare_ctx *cx, const pare_forward *f, pare__bench
     PARE_TRY(pare_work_of(cx, f->model, batch, PARE_SITES, &visit, &work));
     *out = sums.sum;
     out->expert_share = c->experts ? (double)c->experts_used / (double)c->experts : 0;
+    out->fma += work.scan / sums.rows;
     out->attend_fma = work.attend / work.pairs;
     return PARE_OK;
 }

@@ -324,9 +324,35 @@ const char pare_export_no_tokenizer[] =
     "the model has no tokenizer, so the file has none: llama.cpp loads it and aborts at the first "
     "text";
 
+/* Whether the recipe rounds inputs in another way than our kernels need for such weights. */
+static bool rounds_inputs(const pare_packed_linear *l)
+{
+    switch (l->activation.mode) {
+    case PARE_ACTIVATION_FLOAT: return l->activation.bits != 0;
+    case PARE_ACTIVATION_TOKEN: return !pare_encodings[l->encoding].by_token;
+    case PARE_ACTIVATION_GROUP: return l->activation.bits == 4;
+    default: return true;
+    }
+}
+
+/* Linears that become floats, whose inputs no engine rounds. A table that is the head, too, is one.
+ */
+static size_t count_unrounded(const pare__export *e)
+{
+    const pare_export_model *const m = &e->source.shape;
+    size_t n = 0;
+    for (size_t i = 0; i < e->out->rows; i++) {
+        const pare_export_linear *const l = &m->linear[i];
+        n += l->is_packed && e->out->row[i].fate == PARE_EXPORT_ROUNDED && !e->out->row[i].again &&
+             (!l->looked_up || m->config->tied) && rounds_inputs(&l->packed);
+    }
+    return n;
+}
+
 static pare_status take_notice(pare__export *e)
 {
     char text[1024], types[PARE_EXPORT_TEXT]; /* all sentences fit */
+    const size_t unrounded = count_unrounded(e);
     const bool file = e->target->kind == PARE_EXPORT_FILE;
     const bool packed = pare_export_packed_embedding(&e->source.shape) != NULL;
     int len = 0;
@@ -343,6 +369,12 @@ static pare_status take_notice(pare__export *e)
                             : "floats here, too");
     if (e->out->no_tokenizer)
         len += snprintf(text + len, sizeof text - (size_t)len, "; %s", pare_export_no_tokenizer);
+    if (unrounded && !e->source.shape.config->arch->rounds_inputs)
+        len += snprintf(text + len, sizeof text - (size_t)len,
+                        "; %zu linear%s floats here, and engines do not round %s inputs as the "
+                        "artifact does",
+                        unrounded, unrounded == 1 ? " becomes" : "s become",
+                        unrounded == 1 ? "its" : "their");
     if (file && e->source.shape.config->arch->rounds_inputs)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "; engines round the inputs of linears by blocks, not by token");

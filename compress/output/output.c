@@ -297,8 +297,7 @@ pare_status pare_output_home(pare_ctx *cx, pare_arena *a, const char *path, cons
     return PARE_OK;
 }
 
-/* A directory that would be made only for ".." to lead out of it would stay there, empty. */
-static pare_status check_way_back(pare_ctx *cx, const char *path)
+pare_status pare_output_check_way_back(pare_ctx *cx, const char *path)
 {
     char before[PATH_MAX];
     for (const char *up = strstr(path, "/../"); up; up = strstr(up + 1, "/../")) {
@@ -316,7 +315,7 @@ pare_status pare_output_check_room(pare_ctx *cx, const char *path)
     struct stat st;
     if (!pare_output_real(path, real))
         return pare_fail(cx, PARE_EUSAGE, "%.60s...: the path of the output is too long", path);
-    PARE_TRY(check_way_back(cx, path));
+    PARE_TRY(pare_output_check_way_back(cx, path));
     for (char *slash = strrchr(real, '/'); slash && slash != real; slash = strrchr(real, '/')) {
         *slash = '\0';
         if (lstat(real, &st) != 0)

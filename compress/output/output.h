@@ -64,8 +64,12 @@ bool pare_output_lies_in(const char *path, const char *directory);
 PARE_CHECKED pare_status pare_output_home(pare_ctx *cx, pare_arena *a, const char *path,
                                           const char **home);
 
-/* Refuses a path through a file, into a directory that cannot be written to, or by ".." out of one
- * that is not there: PARE_EUSAGE. */
+/* Refuses a path by ".." out of a directory that is not there: one made only for that would stay
+ * there, empty. PARE_EUSAGE. */
+PARE_CHECKED pare_status pare_output_check_way_back(pare_ctx *cx, const char *path);
+
+/* Refuses that, and a path through a file or into a directory that cannot be written to.
+ * PARE_EUSAGE. */
 PARE_CHECKED pare_status pare_output_check_room(pare_ctx *cx, const char *path);
 
 #endif

@@ -56,6 +56,7 @@ pare_status pare_job_path_fail(pare_ctx *cx, pare_status s, const pare_job_path 
     va_start(ap, fmt);
     (void)vsnprintf(reason, sizeof reason, fmt, ap);
     va_end(ap);
+    pare_ctx_clear(cx); /* of a reason that is recorded, and now gets its place */
     if (p->override)
         return pare_fail(cx, s, "--%s: %s", p->key, reason);
     (void)pare_recipe_fail(cx, p->written->place, "%s", reason);
@@ -89,6 +90,8 @@ static pare_status check_name(pare_ctx *cx, pare_arena *a, const pare_job_path *
             "%d and %d are possible, and %d for a directory in it",
             path, strlen(path), strlen(last), PARE_OUTPUT_PATH_MOST, PARE_OUTPUT_NAME_MOST,
             NAME_MAX);
+    if (pare_output_check_way_back(cx, path) != PARE_OK)
+        return pare_job_path_fail(cx, PARE_EUSAGE, p, "%s", cx->what);
     if (lstat(path, &st) != 0 && errno == ENOTDIR)
         return pare_job_path_fail(cx, PARE_EUSAGE, p, "%s: the path leads through a file", path);
     if (lstat(path, &st) != 0)

@@ -56,8 +56,11 @@ pare_memory_limit pare_memory_limit_find(pare_memory_limit asked, uint64_t held,
 
 uint64_t pare_process_bytes(const pare_ctx *cx, size_t columns)
 {
-    enum { STACK = 128 << 10 }; /* of a thread, measured once, too */
-    return PARE_PROGRAM_BYTES + pare_threads(cx) * (STACK + pare_product_bytes(columns));
+    /* Of a thread: weights and sums that a product of floats keeps there, in registers of 512 bits
+     * or shorter ones, are most of it. */
+    enum { WIDE_STACK = 400 << 10, STACK = 208 << 10 };
+    const size_t stack = cx->cpu & PARE_CPU_AVX512 ? WIDE_STACK : STACK;
+    return PARE_PROGRAM_BYTES + pare_threads(cx) * (stack + pare_product_bytes(columns));
 }
 
 uint64_t pare__plan_largest_export(const pare_plan *plan)

@@ -23,6 +23,9 @@ enum { SEARCH_ERRORS = PARE_RATIO_POINTS + 1 };
 /* Attention does so many of its operations while a product does one. */
 static const double attention_speed = 0.8;
 
+/* And the step of a recurrent state, with its convolution and what is read for it, so many. */
+static const double scan_speed = 0.12;
+
 /* Masks of a pruned linear, the looks that its zeros stay, and their storage: in weights rounded to
  * nearest. */
 static const double pruned_rounds = 20;
@@ -83,6 +86,7 @@ pare_status pare__work_of(const pare__estimate *e, const pare_config *c, size_t 
     for (size_t i = 0; i < PARE_WORK_PARTS; i++)
         w->products[i] /= (double)tokens;
     w->attend /= attention_speed * (double)tokens;
+    w->scan /= scan_speed * (double)tokens;
     return PARE_OK;
 }
 

@@ -43,7 +43,7 @@ static pare_status add_evaluation(pare__estimate *e, double tokens, size_t windo
     PARE_TRY(pare__work_of(e, &p->out, window, PARE_SITES, &a));
     const double dense = products_of(&b) + b.products[PARE_WORK_HEAD] + a.products[PARE_WORK_HEAD];
     const double products = pare__over(dense, dense_rate(e)) + packed_seconds(e, products_of(&a)) +
-                            pare__over(b.attend + a.attend, e->rate.gemm);
+                            pare__over(pare__mixing_of(&b) + pare__mixing_of(&a), e->rate.gemm);
     const double scores =
         kl ? pare__over((double)p->model.config.vocab, pare__parallel(e, e->rate.compare)) : 0;
     e->phase[PARE_PHASE_EVALUATE] += tokens * (PARE_BESIDE_PRODUCTS * products + scores);

@@ -30,10 +30,16 @@ static inline double pare__parallel(const pare__estimate *e, double rate)
     return rate * e->threads;
 }
 
+/* What mixes tokens. */
+static inline double pare__mixing_of(const pare_work *w)
+{
+    return w->attend + w->scan;
+}
+
 /* What all tokens do in the blocks, without experts. */
 static inline double pare__common_of(const pare_work *w)
 {
-    return w->products[PARE_WORK_COMMON] + w->attend;
+    return w->products[PARE_WORK_COMMON] + pare__mixing_of(w);
 }
 
 /* Tokens of a text or a file of tokens. */

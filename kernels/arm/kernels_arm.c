@@ -34,6 +34,7 @@ static void init_neon(pare_kernels *k)
     k->gemm_panels_f64 = pare_gemm_panels_f64_neon;
     k->quant_x8 = pare_quant_x8_neon;
     k->quant_x8_fixed = pare_quant_x8_fixed_neon;
+    k->round_fp8 = pare_round_fp8_neon;
     k->gemm_x8_q2 = pare_gemm_x8_q2_neon;
     k->gemm_x8_q3 = pare_gemm_x8_q3_neon;
     k->gemm_x8_q4 = pare_gemm_x8_q4_neon;

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "kernels/half.h"
+#include "kernels/e4m3.h"
 
 /* Bits of absolute values are in the order of the values, those of a NaN above all. */
 static float group_max(const float *x, size_t n)
@@ -84,6 +84,49 @@ void pare_quant_x8_fixed_neon(int8_t *codes, float *scales, int32_t *sums, const
     const int finite = isfinite(group_max(x, k));
     quant_span(codes, scales, sums, x, k, group, finite ? step : (float)NAN,
                finite ? 1.0f / step : (float)NAN, (float)top);
+}
+
+/* maxnm gives the number next to a NaN. */
+static float largest(const float *x, size_t n)
+{
+    float32x4_t a = vdupq_n_f32(0), b = a;
+    for (size_t i = 0; i < n; i += 8) {
+        const f32x8 v = load_first(x + i, n - i);
+        a = vmaxnmq_f32(a, vabsq_f32(v.lo));
+        b = vmaxnmq_f32(b, vabsq_f32(v.hi));
+    }
+    return vmaxvq_f32(vmaxnmq_f32(a, b));
+}
+
+/* pare_round_e4m3 of four. */
+PARE_INLINE float32x4_t round_e4m3_4(float32x4_t t)
+{
+    const float32x4_t far = vdupq_n_f32(0x1p23f), abs = vabsq_f32(t);
+    const uint32x4_t size = vreinterpretq_u32_f32(abs);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(size, 20), vdupq_n_u32(1));
+    const uint32x4_t up = vaddq_u32(vaddq_u32(size, vdupq_n_u32(0x7FFFF)), odd);
+    const float32x4_t whole = vreinterpretq_f32_u32(vandq_u32(up, vdupq_n_u32(0xFFF00000)));
+    const float32x4_t steps = vaddq_f32(vmulq_n_f32(abs, 0x1p9f), far);
+    const float32x4_t small = vmulq_n_f32(vsubq_f32(steps, far), 0x1p-9f);
+    float32x4_t r = vbslq_f32(vcltq_f32(abs, vdupq_n_f32(0x1p-6f)), small, whole);
+    r = vbslq_f32(vceqq_f32(t, t), r, abs);
+    return vbslq_f32(vdupq_n_u32(0x80000000), t, r);
+}
+
+void pare_round_fp8_neon(float *dst, const float *x, size_t n)
+{
+    const float scale = largest(x, n) / 448;
+    const float32x4_t s = vdupq_n_f32(scale);
+    if (!(scale > 0)) {
+        memcpy(dst, x, n * sizeof *x);
+        return;
+    }
+    for (size_t i = 0; i < n; i += 8) {
+        const f32x8 v = load_first(x + i, n - i);
+        const f32x8 r = {vmulq_f32(round_e4m3_4(vdivq_f32(v.lo, s)), s),
+                         vmulq_f32(round_e4m3_4(vdivq_f32(v.hi, s)), s)};
+        store_first(dst + i, n - i, r);
+    }
 }
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "kernels/half.h"
+#include "kernels/e4m3.h"
 #include "kernels/kernels_internal.h"
 #include "kernels/layout.h"
 
@@ -53,4 +53,14 @@ void pare_quant_x8_fixed_ref(int8_t *codes, float *scales, int32_t *sums, const 
     quant_span(codes, scales, sums, x, k, group, finite ? step : NAN, finite ? 1.0f / step : NAN,
                (float)top);
     memset(codes + k, 0, pare_round_up(k, PARE_ATOM_K) - k);
+}
+
+void pare_round_fp8_ref(float *restrict dst, const float *restrict x, size_t n)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    const float scale = most / 448;
+    for (size_t i = 0; i < n; i++)
+        dst[i] = scale > 0 ? pare_round_e4m3(x[i] / scale) * scale : x[i];
 }

@@ -18,6 +18,7 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->gemm_panels_f64 = pare_gemm_panels_f64_avx2;
     k->quant_x8 = pare_quant_x8_avx2;
     k->quant_x8_fixed = pare_quant_x8_fixed_avx2;
+    k->round_fp8 = pare_round_fp8_avx2;
     k->gemm_x8_q2 = pare_gemm_x8_q2_avx2;
     k->gemm_x8_q3 = pare_gemm_x8_q3_avx2;
     k->gemm_x8_q4 = pare_gemm_x8_q4_avx2;

@@ -103,4 +103,62 @@ void pare_quant_x8_fixed_avx2(int8_t *codes, float *scales, int32_t *sums, const
                finite ? 1.0f / step : (float)NAN, (float)top);
 }
 
+/* A NaN is the second operand, and so stays out. */
+PARE_INLINE float largest(const float *x, size_t n)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    __m256 a = _mm256_setzero_ps(), b = a;
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        a = _mm256_max_ps(_mm256_andnot_ps(sign, _mm256_loadu_ps(x + i)), a);
+        b = _mm256_max_ps(_mm256_andnot_ps(sign, _mm256_loadu_ps(x + i + 8)), b);
+    }
+    for (; i < n; i += 8) {
+        const __m256 v = _mm256_maskload_ps(x + i, mask_first(n - i < 8 ? n - i : 8));
+        a = _mm256_max_ps(_mm256_andnot_ps(sign, v), a);
+    }
+    a = _mm256_max_ps(a, b);
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
+/* pare_round_e4m3 of eight. */
+PARE_INLINE __m256 round_e4m3_8(__m256 t)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f), far = _mm256_set1_ps(0x1p23f);
+    const __m256 abs = _mm256_andnot_ps(sign, t);
+    const __m256i size = _mm256_castps_si256(abs);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(size, 20), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_add_epi32(_mm256_add_epi32(size, _mm256_set1_epi32(0x7FFFF)), odd);
+    const __m256i whole = _mm256_and_si256(up, _mm256_set1_epi32(-0x100000));
+    const __m256 steps = _mm256_mul_ps(abs, _mm256_set1_ps(0x1p9f));
+    const __m256 small =
+        _mm256_mul_ps(_mm256_sub_ps(_mm256_add_ps(steps, far), far), _mm256_set1_ps(0x1p-9f));
+    __m256 r = _mm256_blendv_ps(_mm256_castsi256_ps(whole), small,
+                                _mm256_cmp_ps(abs, _mm256_set1_ps(0x1p-6f), _CMP_LT_OQ));
+    r = _mm256_blendv_ps(r, abs, _mm256_cmp_ps(t, t, _CMP_UNORD_Q));
+    return _mm256_or_ps(r, _mm256_and_ps(sign, t));
+}
+
+void pare_round_fp8_avx2(float *dst, const float *x, size_t n)
+{
+    const float scale = largest(x, n) / 448;
+    const __m256 s = _mm256_set1_ps(scale);
+    size_t i = 0;
+    if (!(scale > 0)) {
+        memcpy(dst, x, n * sizeof *x);
+        return;
+    }
+    for (; i + 8 <= n; i += 8) {
+        const __m256 t = _mm256_div_ps(_mm256_loadu_ps(x + i), s);
+        _mm256_storeu_ps(dst + i, _mm256_mul_ps(round_e4m3_8(t), s));
+    }
+    if (i < n) {
+        const __m256i mask = mask_first(n - i);
+        const __m256 t = _mm256_div_ps(_mm256_maskload_ps(x + i, mask), s);
+        _mm256_maskstore_ps(dst + i, mask, _mm256_mul_ps(round_e4m3_8(t), s));
+    }
+}
+
 #endif

@@ -262,11 +262,11 @@ kv_cache: {method: kvquant}'
     *)
         recipe "$learned"
         case $name in
-        phi3_longrope) run compress recipe.yaml --restart ;;
+        phi3_longrope | qwen3_5) run compress recipe.yaml --restart ;;
         *) run compress recipe.yaml --restart --set passes.0.omniquant.epochs=6 ;; # enough for these
         esac
         case $name in
-        qwen3_5) below 0.17 "omniquant and rtn int4" ;; # rtn alone has 0.161; signround is what helps here
+        qwen3_5) below 0.155 "omniquant and rtn int4" ;; # rtn alone has 0.161
         *) below $fair "omniquant and rtn int4" ;;
         esac
         recipe "$signs"

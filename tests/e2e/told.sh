@@ -45,11 +45,56 @@ cmp second/out/recipe.yaml second/made/own/recipe.yaml || fail 'another recipe'
 rm -r second/out second/model
 refuses 2 'second/made/own/recipe.yaml:2:8: .*second/made/own/../../recipes/../model: there is no such model' plan second/made/own/recipe.yaml
 
+# No directory is made only for ".." to leave it.
+printf 'pare: 1\nmodel: %s/hedge\noutput: none/../out\npasses: [fp8]\n' "$demo" >no.yaml
+for command in plan compress; do
+    refuses 2 'no.yaml:3:9: ./none/../out: there is no directory ./none for ".." to leave' "$command" no.yaml
+done
+[ ! -e none ] || fail 'a refused job left a directory'
+
 # What holds for a pass is said once, however many steps have it.
 printf 'pare: 1\nmodel: %s/hedge\noutput: eights\npasses:\n  - fp8: {targets: "*.mlp.*"}\n' "$demo" >eights.yaml
 printf '  - fp8: {activations: fp8_token, skip: "*.mlp.*"}\n' >>eights.yaml
 does plan eights.yaml
 [ "$(grep -c '^fp8  *products run in F32 here' out.log)" = 1 ] || fail "$(cat out.log)"
+
+# How inputs are rounded is told of linears that are alike in all else, in artifacts and exports.
+for x in float fp8_token; do
+    does compress eights.yaml --output "$x" --set "passes=[fp8: {activations: $x}]"
+    does export "$x" --format compressed-tensors --output "$x.ct"
+done
+does inspect fp8_token
+shows '^model.layers.0.mlp.up_proj  *fp8_e4m3 row, x fp8 per token  '
+does inspect fp8_token.ct
+shows '^model.layers.0.mlp.up_proj.weight  *fp8, x fp8 per token  '
+does inspect fp8_token.ct --format json
+shows '"encoding": "fp8, x fp8 per token"'
+does inspect float.ct
+silent ', x '
+does diff float.ct fp8_token.ct
+shows 'layers.0.mlp.up_proj  .* fp8 -> fp8, x fp8 per token$'
+shows '^the models differ$'
+does diff fp8_token.ct fp8_token.ct
+shows '^the models are the same$'
+does diff float fp8_token.ct
+shows 'fp8_e4m3 row, x f32 -> fp8, x fp8 per token$'
+for n in 1 2; do # other samples, other steps of inputs
+    does compress eights.yaml --output "steps$n" --set "passes=[rtn: {bits: 8, group: row, activations: int8_tensor}]" \
+        --set "calibration={text: $demo/calibration.txt, samples: $n, window: 64}"
+    does export "steps$n" --format compressed-tensors --output "steps$n.ct"
+done
+does diff steps1.ct steps2.ct
+shows 'layers.0.mlp.up_proj  .* int8, x int8 per tensor$'
+shows '^the models differ$'
+
+# Where linears become floats, their inputs do, too.
+does compress eights.yaml --output head --set 'head={fp8: {activations: fp8_token}}'
+does export head --format compressed-tensors --output head.ct
+shows '^note  *1 linear becomes floats here, and engines do not round its inputs as the artifact does$'
+does export fp8_token --format safetensors --output floats
+shows '^note  *42 linears become floats here, and engines do not round their inputs as the artifact does$'
+does export fp8_token --format compressed-tensors --output again.ct
+silent '^note'
 
 # What cannot be opened is not counted as checked.
 mkdir bare

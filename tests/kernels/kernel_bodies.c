@@ -238,6 +238,36 @@ void kt_quant_x8(kt *t)
     }
 }
 
+static void run_round_fp8(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->round_fp8((float *)(void *)out, c->x, c->n);
+}
+
+/* The largest is 448 steps, and most of the others are halves of what E4M3 has between two of its
+ * values; steps that are not exact, too small or none; values that are no numbers. */
+void kt_round_fp8(kt *t)
+{
+    static const float steps[] = {1, 0.01f, 0x1p+118f, 0x1p-148f, 0, 0x1p-3f};
+    for (size_t i = 0; i < 1200; i++) {
+        const size_t n = t->bench ? 4096 : i % 75;
+        float *const x = kt_floats(t, n);
+        for (size_t j = 0; j < n && !t->bench; j++) {
+            const float sign = kt_below(t, 2) ? -1.0f : 1.0f;
+            const float half = (float)(17 + 2 * kt_below(t, 8)) * 0x1p-5f;
+            const float small = (float)kt_below(t, 17) * 0x1p-10f;
+            const float at = ldexpf(half, (int)kt_below(t, 16) - 6);
+            const float is = j == n / 2 ? 448 : j % 3 ? at : small;
+            x[j] = i % 4 ? sign * is * steps[i % 6] : x[j];
+        }
+        if (i % 5 == 4 && n > 0 && !t->bench)
+            x[kt_below(t, n)] = kt_below(t, 3) ? (float)NAN : INFINITY;
+        const kt_case c = {.x = x, .n = n, .out_bytes = 4 * n, .work_bytes = 8 * n};
+        kt_check(t, &c, run_round_fp8);
+        if (t->bench)
+            return;
+    }
+}
+
 /* Most values are clamped, few, exact ties or none; steps without a finite inverse too. */
 void kt_quant_x8_fixed(kt *t)
 {

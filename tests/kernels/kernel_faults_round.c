@@ -1,6 +1,7 @@
 /* Wrong kernels of rounding: ranges, codes, clipping, sums of errors. */
 #include <math.h>
 
+#include "kernels/e4m3.h"
 #include "kernels/grid_code.h"
 #include "kernels/kernels_internal.h"
 #include "tests/kernels/kernel_test.h"
@@ -54,6 +55,38 @@ static void codes_nan_is_zero(uint8_t *codes, const float *x, size_t n, float sc
         codes[i] = pare_grid_code(bits, isnan(x[i]) ? 0 : x[i], scale, zero);
 }
 
+static float largest(const float *x, size_t n)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return most;
+}
+
+static void fp8_by_reciprocal(float *dst, const float *x, size_t n)
+{
+    const float scale = largest(x, n) / 448, inverse = 1 / scale;
+    for (size_t i = 0; i < n; i++)
+        dst[i] = scale > 0 ? pare_round_e4m3(x[i] * inverse) * scale : x[i];
+}
+
+/* As if steps below 2^-6 went on to be an eighth of a value. */
+static void fp8_fine(float *dst, const float *x, size_t n)
+{
+    const float scale = largest(x, n) / 448;
+    pare_round_fp8_ref(dst, x, n);
+    for (size_t i = 0; i < n; i++)
+        if (scale > 0 && fabsf(x[i] / scale) < 0x1p-6f)
+            dst[i] = pare_round_e4m3(x[i] / scale * 0x1p8f) * 0x1p-8f * scale;
+}
+
+static void fp8_tail_left(float *dst, const float *x, size_t n)
+{
+    pare_round_fp8_ref(dst, x, n);
+    for (size_t i = n / 8 * 8; i < n; i++)
+        dst[i] = x[i];
+}
+
 static pare_error_sum errors_fused(const float *w, const float *q, const float *whole, size_t n)
 {
     pare_error_sum sum = pare_error_sums_ref(w, q, whole, n);
@@ -99,6 +132,9 @@ static double clip_unweighted(const float *w, const float *weight, size_t n, flo
     X(round_codes, codes_by_reciprocal, "multiplied by the reciprocal")                            \
     X(round_codes, codes_half_away, "ties away from zero")                                         \
     X(round_codes, codes_nan_is_zero, "a NaN is the code of 0")                                    \
+    X(round_fp8, fp8_by_reciprocal, "multiplied by the reciprocal")                                \
+    X(round_fp8, fp8_fine, "finer steps below 2^-6")                                               \
+    X(round_fp8, fp8_tail_left, "a tail left as it is")                                            \
     X(clip_cost, clip_ends_late, "ends later")                                                     \
     X(clip_cost, clip_unweighted, "costs of errors ignored")                                       \
     X(error_sums, errors_fused, "square and sum rounded together")                                 \

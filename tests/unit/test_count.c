@@ -147,6 +147,12 @@ static pare_status attend(const pare_ops *o, const pare_attend *a, pare_array q,
     return pare_cpu.op->attend(o, a, q, k, v, y);
 }
 
+static pare_status recur(const pare_ops *o, const pare_recur *r, const pare_array *x, pare_array y)
+{
+    seen.scan += 7.0 * (double)(y.rows * y.width * r->f->model->config.recurrence.key_width);
+    return pare_cpu.op->recur(o, r, x, y);
+}
+
 START_TEST(the_arithmetic_is_that_of_the_run)
 {
     job_place p;
@@ -155,6 +161,7 @@ START_TEST(the_arithmetic_is_that_of_the_run)
     pare_backend spy = pare_cpu;
     table.linears = linears;
     table.attend = attend;
+    table.recur = recur;
     spy.op = &table;
     begin(&families[_i / KINDS], _i % KINDS, &p, &l);
     const pare_model described = {.config = l.model.config};
@@ -171,6 +178,7 @@ START_TEST(the_arithmetic_is_that_of_the_run)
                                     part[PARE_WORK_HEAD],
                                 seen.products[0]);
             ck_assert_double_eq(w[i].pairs, seen.pairs);
+            ck_assert_double_eq(w[i].scan, seen.scan);
             ck_assert((part[PARE_WORK_EXPERTS] > 0) == (l.model.config.experts > 0));
         }
     }

@@ -3,6 +3,8 @@
 
 #include "compress/plan/plan_time.h"
 #include "compress/run/run_phases.h"
+#include "runtime/count.h"
+#include "tests/data/families.h"
 #include "tests/unit/job_tiny.h"
 
 /* One of everything in a second, but 0.25 tokens in a byte of text. */
@@ -172,6 +174,78 @@ START_TEST(an_evaluation_counts_whole_windows_and_each_model_that_runs)
     }
     ck_assert_double_eq(windows[1], windows[0]);       /* a partial one is dropped */
     ck_assert_double_gt(windows[2], 1.5 * windows[0]); /* samples are the same */
+}
+END_TEST
+
+/* A model whose blocks have attention or a recurrent state, and a file of tokens for it. */
+static void open_mixed(pare_ctx *cx, pare_arena *a, size_t tokens, pare_checkpoint *ck,
+                       pare_model *m)
+{
+    pare_ctx_init(cx);
+    ck_assert_int_eq(pare_arena_init(cx, a, 0), PARE_OK);
+    ck_assert(family_write(family_find("qwen3_5_text"), job_path(&place, "mixed")));
+    ck_assert(tiny_tokens_write(job_path(&place, "few.i32"), 64, tokens, 3));
+    ck_assert_int_eq(pare_checkpoint_open(cx, a, job_path(&place, "mixed"), ck), PARE_OK);
+    ck_assert_int_eq(pare_model_load(cx, a, ck, m), PARE_OK);
+}
+
+/* Its operations take several times as long as those of a product. */
+START_TEST(an_evaluation_counts_recurrent_states)
+{
+    enum { TOKENS = 64, WINDOW = 32 };
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_model m;
+    pare_work w;
+    open_mixed(&cx, &a, TOKENS, &ck, &m);
+    ck_assert_int_eq(
+        pare_work_of(&cx, &m, (pare_batch){TOKENS / WINDOW, WINDOW, 0}, PARE_SITES, NULL, &w),
+        PARE_OK);
+    const double products = w.products[PARE_WORK_COMMON] + w.products[PARE_WORK_HEAD];
+    const planned p =
+        plan_of_model("mixed", RTN "evaluate: [{perplexity: {tokens: few.i32, window: 32}}]", 1);
+    ck_assert_double_gt(w.scan, 0);
+    ck_assert_double_ge(p.time.phase[PARE_PHASE_EVALUATE],
+                        2.2 * (products + w.attend + 5 * w.scan)); /* both models, and norms */
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+}
+END_TEST
+
+/* Squares of what goes into each site of the blocks as they were loaded. */
+static double squares_of(const pare_model *m)
+{
+    double sum = 0;
+    for (size_t b = 0; b < m->config.blocks; b++) {
+        double width[PARE_SITES] = {0};
+        for (pare_role r = 0; r < PARE_ROLES; r++) {
+            const pare_linear *const l = pare_block_linear(&m->block[b], 0, r);
+            if (l->name)
+                width[pare_arch_linear(pare_block_arch(&m->config, b), 0, r)->site] = (double)l->k;
+        }
+        for (pare_site s = 0; s < PARE_SITES; s++)
+            sum += width[s] * width[s];
+    }
+    return sum;
+}
+
+START_TEST(statistics_are_those_of_each_block)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_model m;
+    open_mixed(&cx, &a, 640, &ck, &m);
+    const planned p = plan_of_model(
+        "mixed",
+        "passes: [{gptq: {bits: 4, group: 32, correct: none}}]\n"
+        "calibration: {tokens: few.i32, samples: 20, window: 32, token_weights: even}",
+        1);
+    const double squares = 20 * 32 * squares_of(&m);
+    ck_assert_double_eq_tol(p.time.phase[PARE_PHASE_STATS] / squares, 1, 1e-9);
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
 }
 END_TEST
 
@@ -432,6 +506,8 @@ int main(void)
     tcase_add_test(t, a_job_without_data_reads_hashes_packs_and_writes);
     tcase_add_test(t, calibration_takes_as_long_as_it_has_tokens);
     tcase_add_test(t, an_evaluation_counts_whole_windows_and_each_model_that_runs);
+    tcase_add_test(t, an_evaluation_counts_recurrent_states);
+    tcase_add_test(t, statistics_are_those_of_each_block);
     tcase_add_test(t, a_choice_evaluation_runs_both_models);
     tcase_add_test(t, a_transform_and_an_export_come_on_top);
     tcase_add_test(t, passes_that_learn_on_blocks_count_all_samples);

@@ -244,6 +244,20 @@ START_TEST(a_search_weighs_all_that_a_block_with_a_state_adds)
 }
 END_TEST
 
+/* Its statistics have the widths of that block, not of one with attention. */
+START_TEST(a_choice_in_a_block_with_a_state_is_repeated)
+{
+    job_remove_directory(job_path(&place, "model"));
+    ck_assert(family_write(family_find("qwen3_5_text"), job_path(&place, "model")));
+    ck_assert(tiny_tokens_write(job_path(&place, "tokens.i32"), FAMILY_VOCAB, 64 * 24, 3));
+    recipe("  - wanda: {sparsity: 0.5}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain"}, NULL), PARE_OK);
+    recipe("  - wanda: {sparsity: 0.5, stability: 3}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "repeated"}, NULL), PARE_OK);
+    job_check_same_weights(&place, "plain", "repeated");
+}
+END_TEST
+
 /* Sites whose inner products the plan of the recipe collects, one bit each. */
 static unsigned sites_with_products(void)
 {
@@ -366,6 +380,7 @@ int main(void)
     tcase_add_test(t, what_has_large_inputs_keeps_more);
     tcase_add_test(t, a_search_takes_from_where_it_costs_least);
     tcase_add_test(t, a_search_weighs_all_that_a_block_with_a_state_adds);
+    tcase_add_test(t, a_choice_in_a_block_with_a_state_is_repeated);
     tcase_add_test(t, a_search_may_prune_few_linears_only);
     tcase_add_test(t, other_steps_keep_their_ratio);
     tcase_add_test(t, without_outliers_it_is_as_uniform);
