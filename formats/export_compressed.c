@@ -6,7 +6,8 @@
  *                    for all
  *   float-quantized  E4M3 with a scale per row, inputs in floats or in E4M3 with a scale per token
  *   mxfp4-pack-quantized  E2M1, two in a byte, and exponents of 2 for 32 of them; floats as inputs
- */
+ *   nvfp4-pack-quantized  likewise, with scales in E4M3 for 16 of them, which are divided by one
+ *                         global scale */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,10 +15,10 @@
 
 static const char name[] = "compressed-tensors";
 
-typedef enum form { PACKED, INTEGERS, FLOATS8, FLOATS4, FORMS } form;
+typedef enum form { PACKED, INTEGERS, FLOATS8, MXFP4, NVFP4, FORMS } form;
 
 static const char *const form_name[FORMS] = {"pack-quantized", "int-quantized", "float-quantized",
-                                             "mxfp4-pack-quantized"};
+                                             "mxfp4-pack-quantized", "nvfp4-pack-quantized"};
 
 static form form_of(const pare_packed_linear *l)
 {
@@ -25,10 +26,17 @@ static form form_of(const pare_packed_linear *l)
     if (pare_encodings[l->encoding].dtype == PARE_F8_E4M3)
         return FLOATS8;
     if (pare_encodings[l->encoding].scales == PARE_SCALES_POWERS)
-        return FLOATS4;
+        return MXFP4;
+    if (pare_encodings[l->encoding].scales == PARE_SCALES_E4M3)
+        return NVFP4;
     if (pare_encodings[l->encoding].by_token)
         return PACKED;
     return m == PARE_ACTIVATION_TOKEN || m == PARE_ACTIVATION_TENSOR ? INTEGERS : PACKED;
+}
+
+static bool is_fp4(const pare_packed_linear *l)
+{
+    return form_of(l) == MXFP4 || form_of(l) == NVFP4;
 }
 
 /* Bits of a stored code. */
@@ -40,7 +48,7 @@ static unsigned width(const pare_packed_linear *l)
 /* Columns that share a scale; 0: all. A row of 32 in MXFP4 is a group of them to engines. */
 static size_t group_of(const pare_packed_linear *l)
 {
-    return form_of(l) == FLOATS4 ? pare_encodings[l->encoding].group : l->group;
+    return is_fp4(l) ? pare_encodings[l->encoding].group : l->group;
 }
 
 static pare_status refuse(pare_ctx *cx, const pare_packed_linear *l, const char *why)
@@ -54,7 +62,7 @@ static pare_status check_floats(pare_ctx *cx, const pare_packed_linear *l)
 {
     if (form_of(l) == FLOATS8 && l->group != 0)
         return refuse(cx, l, "engines take E4M3 weights with one scale per row; use group: row");
-    if (form_of(l) == FLOATS4 && l->k % group_of(l) != 0)
+    if (is_fp4(l) && l->k % group_of(l) != 0)
         return refuse(cx, l,
                       "engines need groups that divide the columns; the format safetensors writes "
                       "all as floats");
@@ -106,7 +114,7 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
                       "formats gptq, safetensors and gguf:TYPE are for it");
     if (x->part > 0)
         PARE_TRY(check_expert(cx, l));
-    if (form_of(l) == FLOATS8 || form_of(l) == FLOATS4)
+    if (form_of(l) == FLOATS8 || is_fp4(l))
         return check_floats(cx, l);
     if (pare_encoding_is_float(l->encoding))
         return PARE_OK; /* stays a float matrix */
@@ -156,7 +164,7 @@ static pare_export_grain grain(const pare_export_target *t, const pare_export_li
 {
     const pare_packed_linear *const l = &x->packed;
     (void)t;
-    if (!pare_encoding_is_float(l->encoding) && form_of(l) == FLOATS4)
+    if (!pare_encoding_is_float(l->encoding) && is_fp4(l))
         return (pare_export_grain){1, 2, group_of(l)};
     if (pare_encoding_is_float(l->encoding) || form_of(l) != PACKED)
         return (pare_export_grain){1, 1, 0};
@@ -175,9 +183,13 @@ static size_t parts(const pare_export_model *m, const pare_export_linear *x,
         part[count++] = (pare_export_part){".weight", PARE_F16, 2, {n, k}};
         return count;
     }
-    if (form_of(l) == FLOATS4) {
+    if (is_fp4(l)) {
         part[count++] = (pare_export_part){".weight_packed", PARE_U8, 2, {n, k / 2}};
-        part[count++] = (pare_export_part){".weight_scale", PARE_U8, 2, {n, groups}};
+        const bool nv = form_of(l) == NVFP4;
+        part[count++] =
+            (pare_export_part){".weight_scale", nv ? PARE_F8_E4M3 : PARE_U8, 2, {n, groups}};
+        if (nv)
+            part[count++] = (pare_export_part){".weight_global_scale", PARE_F32, 1, {1}};
         return count;
     }
     if (form_of(l) != PACKED) {
@@ -220,12 +232,23 @@ static void pack(const pare_packed_linear *l, const pare__export_codes *c,
 }
 
 /* The first of two codes lies in the low half of a byte. */
-static void pack_floats(const pare__export_codes *c, uint8_t *packed, uint8_t *exponent)
+static pare_status pack_fp4(pare_ctx *cx, const pare_export_model *m, const pare_export_linear *x,
+                            const pare__export_codes *c, void *const data[PARE_EXPORT_PARTS])
 {
+    uint8_t *const packed = data[0], *const scale = data[1];
     for (size_t i = 0; i < c->n * c->k; i += 2)
         packed[i / 2] = (uint8_t)(c->code[i] | c->code[i + 1] << 4);
+    if (form_of(&x->packed) == MXFP4) {
+        for (size_t i = 0; i < c->n * c->groups; i++)
+            scale[i] = pare__export_exponent(c->scale[i]);
+        return PARE_OK;
+    }
+    const float factor = pare__export_factor(m, x), divisor = 1 / factor; /* powers of two */
+    memcpy(data[2], &divisor, sizeof divisor);
     for (size_t i = 0; i < c->n * c->groups; i++)
-        exponent[i] = pare__export_exponent(c->scale[i]);
+        PARE_TRY(pare__export_scale_code(cx, name, x->name, c, i / c->groups, i % c->groups, factor,
+                                         &scale[i]));
+    return PARE_OK;
 }
 
 static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
@@ -240,11 +263,10 @@ static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_mod
     }
     pare__export_codes c;
     PARE_TRY(pare__export_unpack(scratch, l, w, &c));
-    if (form_of(l) == PACKED || form_of(l) == FLOATS4) {
-        if (form_of(l) == PACKED)
-            pack(l, &c, data);
-        else
-            pack_floats(&c, data[0], data[1]);
+    if (is_fp4(l))
+        return pack_fp4(cx, m, x, &c, data);
+    if (form_of(l) == PACKED) {
+        pack(l, &c, data);
         return PARE_OK;
     }
     const uint8_t flip = form_of(l) == INTEGERS ? 0x80 : 0; /* code - 128 as two's complement */
@@ -260,17 +282,20 @@ static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_mod
 static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
 {
     pare_json_open_object(w, "weights");
-    const bool floats = form_of(l) == FLOATS8 || form_of(l) == FLOATS4;
+    const bool floats = form_of(l) == FLOATS8 || is_fp4(l);
     pare_json_put_integer(w, "num_bits", (int64_t)width(l));
     pare_json_put_text(w, "type", floats ? "float" : "int");
     pare_json_put_bool(w, "symmetric", l->symmetric);
-    pare_json_put_text(w, "strategy", group_of(l) ? "group" : "channel");
+    pare_json_put_text(w, "strategy",
+                       form_of(l) == NVFP4 ? "tensor_group"
+                       : group_of(l)       ? "group"
+                                           : "channel");
     if (group_of(l))
         pare_json_put_integer(w, "group_size", (int64_t)group_of(l));
     else
         pare_json_put_null(w, "group_size");
     pare_json_put_bool(w, "dynamic", false);
-    if (form_of(l) == FLOATS4)
+    if (form_of(l) == MXFP4)
         pare_json_put_text(w, "scale_dtype", "torch.uint8");
     pare_json_put_null(w, "actorder");
     pare_json_put_null(w, "block_structure");
@@ -377,7 +402,7 @@ static void config(pare_json_writer *w, const pare_export_model *m)
 
 const pare_export_target pare__export_compressed_tensors = {
     .name = name,
-    .summary = "4 and 8 bits, 8-bit inputs, FP8, MXFP4: vLLM, SGLang, transformers",
+    .summary = "4 and 8 bits, 8-bit inputs, FP8, MXFP4, NVFP4: vLLM, SGLang, transformers",
     .check = check,
     .check_linear = check_linear,
     .grain = grain,

@@ -20,6 +20,16 @@ PARE_CHECKED pare_status pare__export_unpack(pare_arena *a, const pare_packed_li
 /* The exponent of 2, plus 127, of a scale of MXFP4 in F16. */
 uint8_t pare__export_exponent(uint16_t scale);
 
+/* export_factor.c: the factor of NVFP4 (solve/nvfp4.h) in a file: one for linears that engines run
+ * as one matrix, because these take one for all. */
+float pare__export_factor(const pare_export_model *m, const pare_export_linear *l);
+
+/* The code of the scale of row r, group g under such a factor. A group of zeros has any. `linear`
+ * and `target` for the message. PARE_ENUMERIC when E4M3 has no such number. */
+PARE_CHECKED pare_status pare__export_scale_code(pare_ctx *cx, const char *target,
+                                                 const char *linear, const pare__export_codes *c,
+                                                 size_t r, size_t g, float factor, uint8_t *out);
+
 /* Bits of a field of 32-bit words, little-endian from bit 0 of word 0 on; words are `stride` apart.
  * Fields of words that were zero. */
 void pare__export_put_bits(uint32_t *words, size_t stride, size_t field, unsigned bits,
@@ -39,8 +49,10 @@ PARE_CHECKED pare_status pare__export_check_group(pare_ctx *cx, const pare_packe
 PARE_CHECKED pare_status pare__export_check_inputs(pare_ctx *cx, const pare_packed_linear *l,
                                                    const char *target);
 
-/* q, k and v run as one matrix, gate and up, and all that experts have: refuses such neighbours
- * that `same` tells apart. */
+/* Whether engines run both as one matrix: q, k and v, or gate and up. */
+bool pare__export_run_as_one(const pare_export_linear *a, const pare_export_linear *b);
+
+/* Refuses neighbours of these, and of all that experts have, that `same` tells apart. */
 PARE_CHECKED pare_status pare__export_check_fused(pare_ctx *cx, const pare_export_model *m,
                                                   const char *target,
                                                   bool (*same)(const pare_export_linear *a,

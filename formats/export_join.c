@@ -67,6 +67,13 @@ static pare_status join_codes(pare_ctx *cx, pare_arena *a, const pare_export_mod
     }
     if (c->scale_codes) /* MXFP4, NVFP4: NF4 becomes floats */
         pare_scales_finish(&g, c);
+    for (size_t r = 0; pare_encodings[g.encoding].scales == PARE_SCALES_E4M3 && r < c->n; r++) {
+        size_t i;
+        const size_t row = locate(m, l, r, &i);
+        for (size_t j = 0; j < groups; j++)
+            PARE_TRY(pare__export_scale_code(cx, "export", l->piece[i].name, &part[i], row, j,
+                                             c->scale_factor, &c->scale_codes[r * groups + j]));
+    }
     c->input_scale = l->packed.activation.scale;
     return PARE_OK;
 }

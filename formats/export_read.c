@@ -90,20 +90,39 @@ static float e4m3(uint8_t code)
     return code & 0x80 ? -value : value;
 }
 
-/* OCP MXFP4: the first of two codes in the low half of a byte; sign, two bits of exponent with bias
- * 1, one of fraction; a scale 2^(e - 127) for 32. */
+/* OCP E2M1: sign, two bits of exponent with bias 1, one of fraction; the first of two codes lies in
+ * the low half of a byte. */
+static float e2m1(const uint8_t *packed, size_t i)
+{
+    static const float magnitude[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    const unsigned code = packed[i / 2] >> i % 2 * 4 & 15;
+    return code & 8 ? -magnitude[code & 7] : magnitude[code & 7];
+}
+
+/* OCP MXFP4: codes of E2M1, a scale 2^(e - 127) for 32. */
 static pare_status read_mxfp4(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
                               float *w)
 {
-    static const float magnitude[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     const uint8_t *packed, *scale;
     PARE_TRY(find(cx, ck, l->name, ".weight_packed", PARE_U8, l->n * l->k / 2, &packed));
     PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_U8, l->n * l->k / 32, &scale));
-    for (size_t i = 0; i < l->n * l->k; i++) {
-        const unsigned code = packed[i / 2] >> i % 2 * 4 & 15;
-        const float value = ldexpf(magnitude[code & 7], scale[i / 32] - 127);
-        w[i] = code & 8 ? -value : value;
-    }
+    for (size_t i = 0; i < l->n * l->k; i++)
+        w[i] = ldexpf(e2m1(packed, i), scale[i / 32] - 127);
+    return PARE_OK;
+}
+
+/* NVFP4: the same codes; the scale of 16 in E4M3 is divided by the global scale. */
+static pare_status read_nvfp4(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                              float *w)
+{
+    const uint8_t *packed, *scale, *global;
+    float divisor;
+    PARE_TRY(find(cx, ck, l->name, ".weight_packed", PARE_U8, l->n * l->k / 2, &packed));
+    PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F8_E4M3, l->n * l->k / 16, &scale));
+    PARE_TRY(find(cx, ck, l->name, ".weight_global_scale", PARE_F32, 1, &global));
+    memcpy(&divisor, global, sizeof divisor);
+    for (size_t i = 0; i < l->n * l->k; i++)
+        w[i] = e2m1(packed, i) * (e4m3(scale[i / 16]) / divisor);
     return PARE_OK;
 }
 
@@ -129,6 +148,8 @@ pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *c
         return pare__read_floats(cx, ck, x, w);
     if (pare_encodings[l->encoding].scales == PARE_SCALES_POWERS)
         return read_mxfp4(cx, ck, l, w);
+    if (pare_encodings[l->encoding].scales == PARE_SCALES_E4M3)
+        return read_nvfp4(cx, ck, l, w);
     const bool float8 = pare_encodings[l->encoding].dtype == PARE_F8_E4M3;
     const bool integers =
         l->activation.mode == PARE_ACTIVATION_TOKEN || l->activation.mode == PARE_ACTIVATION_TENSOR;

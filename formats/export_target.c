@@ -356,8 +356,8 @@ pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed_linear *l, c
                       "quantizer behind the pruner");
     if (!pare_encodings[l->encoding].integer)
         return refuse(cx, l, target,
-                      "its values do not lie on an integer grid; compressed-tensors holds FP8 and "
-                      "MXFP4 as they are, safetensors and gguf:f16 all values as floats");
+                      "its values do not lie on an integer grid; compressed-tensors holds FP8, "
+                      "MXFP4 and NVFP4 as they are, safetensors and gguf:f16 all values as floats");
     if (l->outliers || l->sparse)
         return refuse(cx, l, target,
                       "this format has no place for columns or weights that are kept apart; "
@@ -415,13 +415,26 @@ static bool same_scheme(const pare_packed_linear *a, const pare_packed_linear *b
            a->encoding == b->encoding;
 }
 
+static bool is_attention_input(pare_role r)
+{
+    return r <= PARE_ROLE_V;
+}
+
+static bool is_mlp_input(pare_role r)
+{
+    return r == PARE_ROLE_GATE || r == PARE_ROLE_UP;
+}
+
+bool pare__export_run_as_one(const pare_export_linear *a, const pare_export_linear *b)
+{
+    return a->part == b->part && a->block == b->block &&
+           ((is_attention_input(a->role) && is_attention_input(b->role)) ||
+            (is_mlp_input(a->role) && is_mlp_input(b->role)));
+}
+
 static bool fused(const pare_export_linear *a, const pare_export_linear *b)
 {
-    if (a->part > 0 && b->part > 0)
-        return a->block == b->block;
-    return a->part == b->part && a->block == b->block &&
-           ((a->role <= PARE_ROLE_V && b->role <= PARE_ROLE_V) ||
-            (a->role == PARE_ROLE_GATE && b->role == PARE_ROLE_UP));
+    return a->part > 0 && b->part > 0 ? a->block == b->block : pare__export_run_as_one(a, b);
 }
 
 static pare_status refuse_unlike(pare_ctx *cx, const pare_export_linear *a,

@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "formats/quantized_internal.h"
+#include "kernels/e4m3.h"
 #include "kernels/half.h"
 #include "kernels/layout.h"
 #include "kernels/levels.h"
 #include "runtime/threads.h"
+#include "solve/nvfp4.h"
 #include "solve/scales.h"
 
 enum { CHUNK = 16, WORD = 32, E4M3_NAN = 0x7f, E8M0_NAN = 0xff, E8M0_BIAS = 127 };
@@ -102,7 +104,9 @@ static pare_encoding encoding_of(const pare__coded *c)
 {
     if (!c->level)
         return PARE_ENCODING_UNIFORM;
-    return c->bits == 8 ? PARE_ENCODING_FP8 : PARE_ENCODING_MXFP4;
+    if (c->bits == 8)
+        return PARE_ENCODING_FP8;
+    return c->scales->dtype == PARE_F8_E4M3 ? PARE_ENCODING_NVFP4 : PARE_ENCODING_MXFP4;
 }
 
 /* Scales in E4M3 are finite: the number beside them takes the weights out of what F32 holds. */
@@ -256,17 +260,41 @@ static bool all_in_f16(const float *scale, size_t count)
     return true;
 }
 
+/* Whether they are values of E4M3 times a factor of NVFP4, as they are where the number beside the
+ * scales is a power of two. */
+static bool all_in_e4m3(const float *scale, size_t count)
+{
+    float most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = fmaxf(most, scale[i]);
+    const float factor = pare_nvfp4_factor_for(most);
+    for (size_t i = 0; i < count; i++)
+        if (!(scale[i] >= 0) ||
+            pare_levels_e4m3[pare_f32_to_e4m3(scale[i] / factor)] * factor != scale[i])
+            return false;
+    return true;
+}
+
+/* Whether its groups are some of the encoding. */
+static bool group_suits(const pare__coded *c, pare_encoding e)
+{
+    if (e == PARE_ENCODING_NVFP4)
+        return c->group == pare_encodings[e].group && c->k % PARE_ATOM_K == 0;
+    return c->group % PARE_ATOM_K == 0;
+}
+
 pare_status pare__coded_packs(const pare__quantized *q, const pare__coded *c, bool *packs,
                               pare_packed_linear *out)
 {
-    const pare_encoding encoding = encoding_of(c); /* groups of 16 are NVFP4's, which is none */
+    const pare_encoding encoding = encoding_of(c);
     float *scale;
     *packs = q->packs && c->codes->data && c->scales->data && !c->index &&
-             c->group % PARE_ATOM_K == 0 && pare_encoding_fits(encoding, c->bits);
+             group_suits(c, encoding) && pare_encoding_fits(encoding, c->bits);
     if (!*packs)
         return PARE_OK;
     PARE_TRY(take_scales(q, c, &scale));
-    *packs = all_in_f16(scale, scale_count(c));
+    *packs = encoding == PARE_ENCODING_NVFP4 ? all_in_e4m3(scale, scale_count(c))
+                                             : all_in_f16(scale, scale_count(c));
     *out = (pare_packed_linear){
         .name = c->name,
         .n = c->n,

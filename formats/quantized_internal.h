@@ -165,8 +165,8 @@ PARE_CHECKED pare_status pare__coded_floats(const pare__quantized *q, const pare
                                             bool turned, float *w);
 
 /* Whether our kernels multiply it as it is: *out then describes it. The grid must be ours: columns
- * in order, groups of a multiple of 32, bits of our encodings, scales that F16 holds. PARE_ENOMEM.
- */
+ * in order, groups of a multiple of 32, bits of our encodings, scales that F16 holds; of NVFP4, a
+ * power of two beside the scales. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__coded_packs(const pare__quantized *q, const pare__coded *c,
                                            bool *packs, pare_packed_linear *out);
 

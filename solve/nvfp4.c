@@ -8,12 +8,12 @@
 enum { LEAST = -15, MOST = 7, BELOW = 3, ABOVE = 1, LAST = 126 };
 #define E4M3_MAX 448.0F
 
-static float power_for(float scale)
+float pare_nvfp4_factor_for(float most)
 {
     int e;
-    const float m = frexpf(scale / E4M3_MAX, &e);
+    const float m = frexpf(most / E4M3_MAX, &e);
     e -= m == 0.5F;
-    return ldexpf(1, scale == 0 || e < LEAST ? LEAST : e > MOST ? MOST : e);
+    return ldexpf(1, most == 0 || e < LEAST ? LEAST : e > MOST ? MOST : e);
 }
 
 bool pare_nvfp4_is_factor(float factor)
@@ -24,7 +24,7 @@ bool pare_nvfp4_is_factor(float factor)
 
 float pare_nvfp4_factor(float most, pare_clip clip)
 {
-    return power_for(most / (clip == PARE_CLIP_NONE ? 6.0F : 4.0F));
+    return pare_nvfp4_factor_for(most / (clip == PARE_CLIP_NONE ? 6.0F : 4.0F));
 }
 
 void pare_nvfp4_scales(pare_codes *out)
@@ -33,7 +33,7 @@ void pare_nvfp4_scales(pare_codes *out)
     float most = 0;
     for (size_t i = 0; i < count; i++)
         most = out->scales[i] > most ? out->scales[i] : most;
-    out->scale_factor = power_for(most);
+    out->scale_factor = pare_nvfp4_factor_for(most);
     for (size_t i = 0; i < count; i++)
         out->scale_codes[i] = pare_f32_to_e4m3(out->scales[i] / out->scale_factor);
 }

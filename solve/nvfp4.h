@@ -16,6 +16,9 @@
 /* Whether a number from a file is a factor. */
 bool pare_nvfp4_is_factor(float factor);
 
+/* The factor of a matrix whose largest scale is `most`, 0 <= most <= PARE_NVFP4_MOST. */
+float pare_nvfp4_factor_for(float most);
+
 /* The factor under which a group of weights [n, k] whose largest magnitude is `most` finds its
  * scale, and with a search those up to most / 4. Finite most >= 0. */
 float pare_nvfp4_factor(float most, pare_clip clip);

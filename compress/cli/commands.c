@@ -404,8 +404,8 @@ const pare_command pare_commands[] = {
      "pare generate llama-w4/ --prompt \"Once upon a time\" --tokens 64", generate_options,
      pare_generate_run},
     {"export", "ARTIFACT", 1, 1, "write an artifact as files for another engine",
-     "compressed-tensors  4 and 8 bits, 2 and 3 in 4, 8-bit inputs, FP8, MXFP4: vLLM, SGLang,\n"
-     "                    transformers\n"
+     "compressed-tensors  4 and 8 bits, 2 and 3 in 4, 8-bit inputs, FP8, MXFP4, NVFP4: vLLM,\n"
+     "                    SGLang, transformers\n"
      "gptq, gptq_v2       2, 3, 4, 8 bits as AutoGPTQ and GPTQModel: vLLM, SGLang, transformers\n"
      "awq                 4 bits as AutoAWQ (GEMM), 2 and 3 bits in 4: vLLM, SGLang, transformers\n"
      "safetensors         floats, rounded to the type of the embeddings: anything\n"

@@ -38,7 +38,9 @@ static void mark(pare__export *e, const char *linear, const char *suffix)
 static void mark_linear(pare__export *e, const pare_export_linear *l, bool moved)
 {
     char suffix[64];
-    for (pare_plane p = 0; l->is_packed && p < PARE_PLANE_BIAS; p++) {
+    for (pare_plane p = 0; l->is_packed && p < PARE_PLANES; p++) {
+        if (p == PARE_PLANE_BIAS)
+            continue;
         (void)snprintf(suffix, sizeof suffix, ".%s", pare_packed_plane_name(p));
         mark(e, l->name, suffix);
     }

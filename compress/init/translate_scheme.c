@@ -11,7 +11,7 @@ typedef enum inputs { INPUTS_FLOAT, INPUTS_TOKEN, INPUTS_TENSOR, INPUTS_INT4, IN
 typedef struct scheme {
     const char *name; /* of a scheme with a name */
     unsigned bits;    /* 0: nothing that we have */
-    bool floats;      /* E4M3 or MXFP4 instead of integers */
+    bool floats;      /* E4M3, MXFP4 or NVFP4 instead of integers */
     size_t group;     /* 0: a scale per row */
     bool asymmetric;
     inputs inputs;
@@ -22,8 +22,7 @@ typedef struct scheme {
 static const char fp8_inputs[] = "pare rounds inputs to FP8, with a scale for each token, where "
                                  "the pass fp8 rounds the weights, "
                                  "and nowhere else: they stay floats";
-static const char no_block4[] =
-    "4-bit floats with FP8 scales for groups of 16 are not there; mxfp4 or nf4 come nearest";
+static const char nvfp4_inputs[] = "inputs in NVFP4 are not there: they stay floats";
 static const char no_block8[] =
     "8-bit floats with a power of two for groups of 32 are not there; fp8 comes nearest";
 
@@ -57,10 +56,10 @@ static const scheme named[] = {
      .lacks = "inputs in MXFP4 are not there: they stay floats"},
     {.name = "MXFP8A16", .lacks = no_block8},
     {.name = "MXFP8", .lacks = no_block8},
-    {.name = "NVFP4A16", .lacks = no_block4},
-    {.name = "NVFP4A16_46", .lacks = no_block4},
-    {.name = "NVFP4", .lacks = no_block4},
-    {.name = "NVFP4_46", .lacks = no_block4},
+    {.name = "NVFP4A16", .bits = 4, .floats = true, .group = 16},
+    {.name = "NVFP4A16_46", .bits = 4, .floats = true, .group = 16},
+    {.name = "NVFP4", .bits = 4, .floats = true, .group = 16, .lacks = nvfp4_inputs},
+    {.name = "NVFP4_46", .bits = 4, .floats = true, .group = 16, .lacks = nvfp4_inputs},
     {.name = "UNQUANTIZED", .lacks = "it does nothing"},
 };
 
@@ -93,6 +92,7 @@ static bool read_strategy(pare__translation *t, const pare_yaml *weights, scheme
     const pare_yaml *const strategy = pare_yaml_get(weights, "strategy");
     const pare_yaml *const size = pare_yaml_get(weights, "group_size");
     double group = 0;
+    const bool tensor_group = pare__node_is(strategy, "tensor_group");
     const bool sized = size && !pare_yaml_is_null(size);
     if (sized && (!pare__node_number(size, &group) || group > 1 << 20 || group != trunc(group))) {
         pare__leave(t, size, "expected a whole number of weights");
@@ -106,18 +106,22 @@ static bool read_strategy(pare__translation *t, const pare_yaml *weights, scheme
         pare__leave(t, strategy, "one scale for a matrix is not there: each row has one");
     else if (pare__node_is(strategy, "block"))
         pare__leave(t, strategy, "scales of blocks are not there: each row has one");
-    else if (pare__node_is(strategy, "tensor_group")) {
-        pare__leave(t, strategy, no_block4);
-        return false;
-    } else if (!strategy || pare__node_is(strategy, "group"))
+    else if (!strategy || pare__node_is(strategy, "group") || tensor_group)
         out->group = group > 0 ? (size_t)group : 0;
     else if (!pare__node_is(strategy, "channel"))
         pare__leave(t, strategy, "no such strategy is known here: each row has a scale");
-    if (out->group % 32 != 0) {
-        pare__leave(t, size, "groups are multiples of 32");
-        return false;
-    }
-    return true;
+    const bool fp4 = out->floats && out->bits == 4;
+    const char *const wrong =
+        tensor_group && !(fp4 && out->group == 16)
+            ? "only 4-bit floats in groups of 16 (nvfp4) have a scale for all groups beside theirs"
+        : !tensor_group && fp4 && out->group != 32
+            ? "4-bit floats have groups of 32 (mxfp4), or of 16 with the strategy tensor_group "
+              "(nvfp4); nf4 has others"
+        : !tensor_group && out->group % 32 != 0 ? "groups are multiples of 32"
+                                                : NULL;
+    if (wrong)
+        pare__leave(t, tensor_group ? strategy : size ? size : weights, wrong);
+    return !wrong;
 }
 
 static void read_observer(pare__translation *t, const pare_yaml *node, scheme *out)
@@ -141,14 +145,18 @@ static bool is_read(const char *key)
     return false;
 }
 
-/* Scales of MXFP4 in U8, and mappings without entries: recipes that their program saved have them.
- */
+/* Scales of MXFP4 in U8, of NVFP4 in E4M3, and mappings without entries: recipes that their program
+ * saved have them. */
 static bool changes_nothing(const pare_yaml *mapping, const pare_yaml *e)
 {
-    const bool mxfp4 = pare__node_is(pare_yaml_get(mapping, "type"), "float") &&
-                       pare__node_is(pare_yaml_get(mapping, "num_bits"), "4");
+    const bool fp4 = pare__node_is(pare_yaml_get(mapping, "type"), "float") &&
+                     pare__node_is(pare_yaml_get(mapping, "num_bits"), "4");
+    const bool nvfp4 = pare__node_is(pare_yaml_get(mapping, "strategy"), "tensor_group");
+    const bool scales = strcmp(e->key->text, "scale_dtype") == 0;
+    const bool zeros = strcmp(e->key->text, "zp_dtype") == 0;
     return (e->kind == PARE_YAML_MAPPING && !e->first) ||
-           (mxfp4 && strcmp(e->key->text, "scale_dtype") == 0 && pare__node_is(e, "torch.uint8"));
+           (fp4 && nvfp4 && (scales || zeros) && pare__node_is(e, "torch.float8_e4m3fn")) ||
+           (fp4 && !nvfp4 && scales && pare__node_is(e, "torch.uint8"));
 }
 
 static void leave_others(pare__translation *t, const pare_yaml *mapping)
@@ -198,13 +206,7 @@ static bool read_weights(pare__translation *t, const pare_yaml *weights, scheme 
         return false;
     }
     out->bits = (unsigned)bits;
-    if (!read_strategy(t, weights, out))
-        return false;
-    if (out->floats && out->bits == 4 && out->group != 32) {
-        pare__leave(t, count, "4-bit floats have groups of 32 (mxfp4); nf4 has others");
-        return false;
-    }
-    return true;
+    return read_strategy(t, weights, out);
 }
 
 static void read_input_observer(pare__translation *t, const pare_yaml *node)
@@ -338,14 +340,15 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
 {
     static const char *const words[] = {"", "activations: int8_token", "activations: int8_tensor",
                                         "activations: int4", "activations: fp8_token"};
-    const char *const grid = !s->floats ? NULL : s->bits == 8 ? "fp8" : "mxfp4";
+    const bool nvfp4 = s->floats && s->group == 16;
+    const char *const grid = !s->floats ? NULL : nvfp4 ? "nvfp4" : s->bits == 8 ? "fp8" : "mxfp4";
     pare__item item = {.pass = pare_pass_find(gptq ? "gptq" : grid ? grid : "rtn")};
     const pare_yaml *const order = weights ? pare_yaml_get(weights, "actorder") : NULL;
     if (gptq && grid)
-        pare__item_add(&item, s->bits == 8 ? "grid: fp8" : "grid: mxfp4");
+        pare__item_add(&item, nvfp4 ? "grid: nvfp4" : s->bits == 8 ? "grid: fp8" : "grid: mxfp4");
     if (gptq || !grid)
         pare__item_set(t, &item, from, "bits", s->bits);
-    if (!grid || s->bits == 8 || gptq)
+    if (!grid || s->bits == 8 || (gptq && !nvfp4)) /* it has one size */
         pare__item_set(t, &item, from, "group", (double)s->group);
     if (s->asymmetric && !grid)
         pare__item_set(t, &item, from, "symmetric", 0);

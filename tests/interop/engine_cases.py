@@ -56,6 +56,7 @@ HEDGE = [
      [CT] + GPTQ[:1] + AWQ[:1] + gguf("q4_0")),
     ("2of4", "wanda: {pattern: '2:4'}", FLOATS + gguf("f16")),
     ("mxfp4", "mxfp4: {}", [CT_FLOATS] + gguf("mxfp4")),
+    ("nvfp4", "nvfp4: {}", [CT_FLOATS]),
     ("nf4", "nf4: {}", FLOATS + gguf("f16", "q8_0")),
     ("flap", "flap: {ratio: 0.3}", PLAIN),
     ("channels", "channels: {ratio: 0.2}", PLAIN),

@@ -21,6 +21,10 @@ static const struct {
     {"mistral", "rtn: {bits: 8, group: 32}", CT},
     {"mistral", "rtn: {bits: 8, group: row, activations: int8_token}", CT},
     {"mistral", "fp8: {group: row}", CT},
+    {"mistral", "mxfp4: {}", CT},
+    {"mistral", "nvfp4: {}", CT},
+    {"phi3", "nvfp4: {}", CT},
+    {"qwen3_moe", "nvfp4: {}", CT},
     {"mistral",
      RTN(", targets: '*.mlp.*'") ", rtn: {bits: 8, group: row, activations: int8_token, "
                                  "targets: '*.self_attn.*'}",

@@ -184,7 +184,7 @@ END_TEST
 /* Families that keep several linears in one tensor. */
 START_TEST(grids_of_floats_are_joined)
 {
-    static const char *const passes[] = {"mxfp4: {}", "fp8: {activations: fp8_token}"},
+    static const char *const passes[] = {"mxfp4: {}", "nvfp4: {}", "fp8: {activations: fp8_token}"},
                              *const names[] = {"phi3", "gpt_neox"};
     char recipe[128];
     (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\npasses: [%s]\n", passes[_i / 2]);
@@ -345,7 +345,7 @@ int main(void)
     TCase *const t = tcase_create("families");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, linears_are_joined_as_the_family_has_them, 0, (int)FAMILIES);
-    tcase_add_loop_test(t, grids_of_floats_are_joined, 0, 4);
+    tcase_add_loop_test(t, grids_of_floats_are_joined, 0, 6);
     tcase_add_loop_test(t, codes_and_floats_in_one_tensor_become_floats_only, 0, (int)FAMILIES);
     tcase_add_loop_test(t, experts_go_by_their_names_and_routers_stay_floats, 0, 3);
     tcase_add_loop_test(t, experts_that_no_engine_runs_are_refused, 0, 8);

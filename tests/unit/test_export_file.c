@@ -123,13 +123,15 @@ static void check_says(pare_status is, pare_status wanted, const char *what)
     }
 #define Q4_K SUPER(4, PARE_ENCODING_Q4_K)
 #define Q6_K SUPER(6, PARE_ENCODING_Q6_K)
-#define MXFP4                                                                                      \
+#define FP4(size, of)                                                                              \
     {                                                                                              \
-        .bits = 4, .group = 32, .symmetric = true, .encoding = PARE_ENCODING_MXFP4,                \
-        .activation = {                                                                            \
+        .bits = 4, .group = (size), .symmetric = true, .encoding = (of), .activation = {           \
             .mode = PARE_ACTIVATION_FLOAT                                                          \
         }                                                                                          \
     }
+
+#define MXFP4 FP4(32, PARE_ENCODING_MXFP4)
+#define NVFP4 FP4(16, PARE_ENCODING_NVFP4)
 
 static const struct {
     pare_packed_linear kind;
@@ -182,6 +184,9 @@ static const struct {
     {MXFP4, 64, "gguf:q4_0", "MXFP4", PARE_EXPORT_LOSSLESS, false},
     {MXFP4, 64, "gguf:q4_k", "MXFP4", PARE_EXPORT_LOSSLESS, false},
     {SYM(4, 32), 64, "gguf:mxfp4", "MXFP4", PARE_EXPORT_REQUANTIZED, false},
+    {NVFP4, 64, "gguf:mxfp4", "MXFP4", PARE_EXPORT_REQUANTIZED, false},
+    {NVFP4, 64, "gguf:q8_0", "Q8_0", PARE_EXPORT_REQUANTIZED, false},
+    {NVFP4, 64, "gguf:f16", "F16", PARE_EXPORT_LOSSLESS, false},
     {SYM(4, 0), 48, "gguf:q4_0", "F16", PARE_EXPORT_ROUNDED, true},
     {SYM(4, 32), 64, "gguf:f16", "F16", PARE_EXPORT_ROUNDED, false},
 };

@@ -125,7 +125,7 @@ static const struct {
     {"nf4", "  - {format: awq, path: x}\n", PARE_EUSAGE,
      "recipe.yaml:5:5: awq: linear model.layers.0.self_attn.q_proj (nf4"},
     {"mxfp4", "  - {format: awq, path: x}\n", PARE_EUSAGE,
-     "compressed-tensors holds FP8 and MXFP4 as they are, safetensors and gguf:f16 all values"},
+     "compressed-tensors holds FP8, MXFP4 and NVFP4 as they are, safetensors and gguf:f16 all"},
     {"mxfp4", "  - {format: compressed-tensors, path: x, tensor_parallel: 4}\n", PARE_EUSAGE,
      "16 of 64 columns are no whole groups of 32; take 2 ranks"},
     {"fp8: {targets: '*.k_proj', activations: fp8_token}, fp8: {skip: '*.k_proj'}",

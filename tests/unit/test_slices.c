@@ -250,7 +250,7 @@ static const struct {
 } dimension[] = {
     {".weight_packed", 0, 1}, {".weight_scale", 0, 1},  {".weight_zero_point", 0, 1},
     {".weight", 0, 1},        {".qweight", 1, 0},       {".qzeros", 1, 0},
-    {".scales", 1, 0},        {".input_scale", -1, -1},
+    {".scales", 1, 0},        {".input_scale", -1, -1}, {".weight_global_scale", -1, -1},
 };
 enum { DIMENSIONS = sizeof dimension / sizeof *dimension };
 
@@ -267,12 +267,13 @@ static pare_export_linear linear_of(const coded *x)
         .name = "w", .is_packed = true, .packed = x->l, .weights = &x->w, .config = &config};
 }
 
-static made export_as(const pare_export_target *t, const coded *x)
+/* `whole`: what x is a part of, with which it shares the factor of NVFP4, as q does with k. */
+static made export_as(const pare_export_target *t, const coded *x, const coded *whole)
 {
     made m;
-    const pare_export_linear linear = linear_of(x);
+    const pare_export_linear all[] = {linear_of(x), linear_of(whole)}, linear = all[0];
     const pare_export_model model = {
-        .config = &config, .linear = &linear, .linears = 1, .floats = PARE_F32};
+        .config = &config, .linear = all, .linears = 2, .floats = PARE_F32};
     m.parts = t->parts(&model, &linear, m.part);
     for (size_t i = 0; i < m.parts; i++) {
         ck_assert_int_eq(
@@ -324,7 +325,7 @@ static void check_groups(const made *whole, const made *part, size_t i, slice s)
 static void check_tensors(const pare_export_target *t, const coded *whole, slice s)
 {
     const coded part = cut_codes(whole, s);
-    const made all = export_as(t, whole), some = export_as(t, &part);
+    const made all = export_as(t, whole, whole), some = export_as(t, &part, whole);
     ck_assert_uint_eq(all.parts, some.parts);
     for (size_t i = 0; i < all.parts; i++) {
         ck_assert_str_eq(all.part[i].suffix, some.part[i].suffix);
@@ -434,8 +435,9 @@ START_TEST(slices_of_exports_are_exports_of_slices)
             continue;
         }
         const pare_export_grain g = pare_export_grain_of(t, &l);
-        /* planes of the slice that is packed have groups of their own */
-        const size_t columns = multiple(multiple(g.columns, g.group), whole.l.group);
+        /* planes of the slice that is packed have groups of their own, two of 16 in an atom */
+        const size_t group = whole.l.group == 16 ? PARE_ATOM_K : whole.l.group;
+        const size_t columns = multiple(multiple(g.columns, g.group), group);
         const slice rows = {g.rows, g.rows, 0, K}, middle = {0, 64, columns, columns};
         void (*const check)(const pare_export_target *, const coded *, slice) =
             t->kind == PARE_EXPORT_FILE ? check_blocks : check_tensors;
@@ -460,6 +462,7 @@ static const struct {
     {"compressed-tensors", PLAIN + 2, {1, 1, 0}},
     {"compressed-tensors", PLAIN + 12, {1, 4, 0}},
     {"compressed-tensors", PLAIN + 3, {1, 2, 32}},
+    {"compressed-tensors", PLAIN + ENCODED_ALL - 1, {1, 2, 16}},
     {"gptq", 1, {32, 32, 32}},
     {"gptq_v2", 9, {32, 32, 0}},
     {"awq", 6, {8, 1, 32}},

@@ -160,6 +160,42 @@ static const translated recipes[] = {
      {"  - mxfp4: {}\n"},
      {0},
      {12, 13}},
+    /* NVFP4 by its name, with inputs, by GPTQ, and as their program saves it */
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    QuantizationModifier: {scheme: NVFP4A16, targets: Linear, ignore: [lm_head]}\n",
+     {"  - nvfp4: {}\n"},
+     {0},
+     {3}},
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    QuantizationModifier: {scheme: NVFP4, targets: Linear, ignore: [lm_head]}\n",
+     {"  - nvfp4: {}\n"},
+     {3},
+     {3}},
+    {"quant_stage:\n"
+     "  quant_modifiers:\n"
+     "    GPTQModifier: {scheme: NVFP4A16_46, targets: Linear, ignore: [lm_head]}\n",
+     {"  - gptq: {grid: nvfp4, bits: 4, act_order: true}\n"},
+     {0},
+     {3}},
+    {"default_stage:\n"
+     "  default_modifiers:\n"
+     "    QuantizationModifier:\n"
+     "      config_groups:\n"
+     "        group_0:\n"
+     "          targets: [Linear]\n"
+     "          weights: {num_bits: 4, type: float, symmetric: true, group_size: 16,\n"
+     "                    strategy: tensor_group, dynamic: false, observer_kwargs: {},\n"
+     "                    scale_dtype: torch.float8_e4m3fn, zp_dtype: torch.float8_e4m3fn}\n"
+     "          input_activations: null\n"
+     "        group_1:\n"
+     "          targets: ['re:.*q_proj']\n"
+     "          weights: {num_bits: 4, type: float, group_size: 32, strategy: tensor_group}\n"
+     "      ignore: [lm_head]\n",
+     {"  - nvfp4: {skip: [\"re:.*q_proj\"]}\n"},
+     {13},
+     {14}},
     /* scales of other floats are none in U8 */
     {"quant_stage:\n"
      "  quant_modifiers:\n"
@@ -456,8 +492,8 @@ START_TEST(what_is_no_recipe_of_the_other_tool_is_refused_with_its_place)
         {"stage: {}\n", "their.yaml: holds no modifiers"},
         {"q_modifiers: {QuantizationModifier: {kv_cache_scheme: {num_bits: 8}}}\n",
          "their.yaml: holds a kv_cache_scheme alone"},
-        {"s:\n  q_modifiers:\n    QuantizationModifier: {scheme: NVFP4, targets: Linear}\n",
-         "their.yaml:3: nothing is left to do: scheme: NVFP4: 4-bit floats"},
+        {"s:\n  q_modifiers:\n    QuantizationModifier: {scheme: MXFP8, targets: Linear}\n",
+         "their.yaml:3: nothing is left to do: scheme: MXFP8: 8-bit floats"},
         {"q_modifiers: {GPTQModifier: }\n", "it names no scheme and no config_groups"},
         {"q_modifiers: {GPTQModifier: 4, A: [2], \"a\\x1b[2J\": }\n", "a?[2J"},
         {"q_modifiers: {SparseGPTModifier: {sparsity: [0.5]}}\n", "sparsity is one number"},
