@@ -5,8 +5,8 @@
 #include "kernels/kernels.h"
 #include "runtime/tensor.h"
 
-/* What the codes of a packed matrix stand for. Levels of tables: kernels/levels.h. Journals hold the
- * numbers: new ones come last. */
+/* What the codes of a packed matrix stand for. Levels of tables: kernels/levels.h. Journals hold
+ * the numbers: new ones come last. */
 typedef enum pare_encoding {
     PARE_ENCODING_UNIFORM,  /* (code - zero) scale; 2, 3, 4, 8 bits */
     PARE_ENCODING_TERNARY,  /* (code - 1) scale, code 0 .. 2; 2 bits */
