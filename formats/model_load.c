@@ -6,6 +6,7 @@
 #include "formats/checkpoint_internal.h"
 #include "formats/format_version.h"
 #include "formats/packed.h"
+#include "formats/packed_kv.h"
 #include "runtime/leaves.h"
 #include "runtime/linear.h"
 

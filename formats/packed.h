@@ -13,8 +13,8 @@
  *   NAME.codes            U8   [n16 / 8, k32 / 32, 32 bits]
  *                         U8   [n16 / 8, k64 / 64, 32 bits]  2:4: of the places of kernels.h
  *   NAME.scales           F16  [n16 / 8, groups, 8]   uniform, ternary, fp8_e4m3; q4_k, q6_k: D
- *                         U8   the same               nf4: codes; mxfp4: exponents + 127; nvfp4:
- *                                                     E4M3
+ *                         U8   the same               nf4: codes; mxfp4: exponents + 127
+ *                         U8   the same               nvfp4: E4M3
  *   NAME.zeros            U8   [n16 / 8, groups, 8]   uniform, asymmetric
  *   NAME.minima           F16  [n16 / 8, groups, 8]   q4_k: M of solve/super.h
  *   NAME.sub              U8   [n16 / 8, k / 32, 16]  q4_k: s, o of 8 rows; q6_k: s, s of 8 rows
@@ -56,8 +56,8 @@
 #include "runtime/tensor.h"
 #include "solve/grid.h"
 
-/* What a packed linear may consist of, in the order in which planes are laid out. Journals hold the
- * numbers: new ones come last. */
+/* What a packed linear may consist of, in the order in which planes are laid out. New ones come
+ * last: journals hold the numbers. */
 typedef enum pare_plane {
     PARE_PLANE_CODES,
     PARE_PLANE_INDICES, /* 2:4 */
@@ -183,27 +183,10 @@ PARE_CHECKED pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a,
 PARE_CHECKED pare_status pare_packed_layout_kv(pare_ctx *cx, pare_arena *a, const pare_kv_format *f,
                                                pare_packed_layout *l);
 
-/* The member "kv_cache" of an open object, absent for FLOAT; and the reverse, which refuses members
- * and numbers that the method does not have. PARE_EFORMAT. */
-void pare_packed_kv_put(pare_json_writer *w, const pare_kv_format *f);
-PARE_CHECKED pare_status pare_packed_kv_read(pare_ctx *cx, const pare_json *index,
-                                             pare_kv_format *out);
-
-/* What KVQuant calibrated for a block, as tensors; names lie in the arena. PARE_ENOMEM. */
-typedef enum pare_kv_table {
-    PARE_KV_KEY_LEVELS,   /* F16 [PARE_KV_LEVELS] */
-    PARE_KV_KEY_SCALES,   /* F16 [kv_heads * head_dim] */
-    PARE_KV_KEY_LOWS,     /* likewise */
-    PARE_KV_VALUE_LEVELS, /* F16 [PARE_KV_LEVELS] */
-    PARE_KV_TABLES
-} pare_kv_table;
-PARE_CHECKED pare_status pare_packed_kv_tensor(pare_arena *a, const pare_config *c, size_t block,
-                                               pare_kv_table t, pare_tensor *out);
-
 /* Entry by tensor name, NULL when there is none. */
 const pare_packed_entry *pare_packed_find(const pare_packed_layout *l, const char *tensor);
 
-/* Code of 0 and of padding where no zero point rules. */
+/* Code of 0, and of padding. */
 uint8_t pare_packed_zero_code(const pare_packed_linear *l);
 
 /* Planes in memory, NULL where absent; layout and types as stored. */
@@ -226,12 +209,11 @@ PARE_CHECKED pare_status pare_packed_take(pare_arena *a, const pare_packed_linea
 PARE_CHECKED pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                           const pare_codes *codes, pare_packed_planes *out);
 
-/* The planes as a linear of the runtime: a view, except that scales of NF4, MXFP4 and NVFP4 become
- * F16 in the arena, as the starts of the rows of a bitmask do. Planes are aligned to their
- * elements. Checks what a kernel relies on: columns and starts in range and ascending, salient
- * flags 0 or 1, exponents that F16 has, scales of NVFP4 and their factor, indices that ascend, no
- * more bits of a mask than values; and that biases and the steps and offset of NF4 are finite.
- * PARE_EFORMAT, PARE_ENOMEM. */
+/* The planes as a linear of the runtime: a view, except that scales in 8 bits become F16 in the
+ * arena, as the starts of the rows of a bitmask do. Planes are aligned to their elements. Checks
+ * what kernels rely on: columns and starts in range and ascending, salient flags 0 or 1, scales in
+ * 8 bits that F16 has, indices that ascend, no more bits of a mask than values; and that biases and
+ * the steps and offset of NF4 are finite. PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                           void *const plane[PARE_PLANES], pare_linear *out);
 

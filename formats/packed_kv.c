@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "formats/packed.h"
+#include "formats/packed_kv.h"
 #include "runtime/kv.h"
 
 enum { GROUP_STEP = 8, WINDOW_CAP = 1 << 20, SINK_CAP = 64 };

@@ -7,6 +7,7 @@
 
 #include "formats/dense.h"
 #include "formats/format_version.h"
+#include "formats/packed_kv.h"
 #include "formats/safetensors.h"
 #include "kernels/layout.h"
 

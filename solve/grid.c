@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/half.h"
+#include "kernels/e4m3.h"
 #include "kernels/layout.h"
+#include "kernels/levels.h"
 #include "solve/nvfp4.h"
 #include "solve/super.h"
 
-enum { CLIPS = 80, USUAL = 88, WIDTHS_TEXT = 32 };
+enum { CLIPS = 80, USUAL = 88, WIDTHS_TEXT = 32, BELOW = 3, ABOVE = 1, E4M3_LAST = 126 };
 
 #define F16_NORMAL_MIN 0x1p-14F
 #define F16_MAX        65504.0F
@@ -259,8 +260,9 @@ static float mean_magnitude(const float *w, size_t count, float a)
     return ternary ? a : (float)(sum / (double)count);
 }
 
-double pare_levels_cost(const pare_grid *g, const float *w, const float *own, size_t count,
-                        float scale)
+/* What errors on a grid with levels cost: sum of own_j (w_j - value_j)^2. */
+static double levels_cost(const pare_grid *g, const float *w, const float *own, size_t count,
+                          float scale)
 {
     double sum = 0;
     for (size_t j = 0; j < count; j++) {
@@ -281,9 +283,34 @@ static pare_grid_fault fit_power(const pare_grid *g, const float *w, const float
     if (p > MXFP4_MAX)
         return PARE_GRID_OVERFLOW;
     if (g->clip != PARE_CLIP_NONE && a > 6 * *scale && *scale < MXFP4_MAX &&
-        pare_levels_cost(g, w, own, count, 2 * *scale) < pare_levels_cost(g, w, own, count, *scale))
+        levels_cost(g, w, own, count, 2 * *scale) < levels_cost(g, w, own, count, *scale))
         *scale *= 2;
     return PARE_GRID_OK;
+}
+
+/* Of the E4M3 values times the factor, the one nearest to a / 6; with a search the one that costs
+ * least, of three below it up to one above a / 4, where the 4 of E2M1 stands for a: between 4 and 6
+ * it has nothing. First of equals, from below.
+ *   Source  4 or 6: Cook et al., "Four Over Six", 2025; there these two are compared. */
+static float fit_e4m3_scale(const pare_grid *g, const float *w, const float *own, size_t count,
+                            float a)
+{
+    const int nearest = pare_f32_to_e4m3(a / 6 / g->factor),
+              wide = pare_f32_to_e4m3(a / 4 / g->factor) + ABOVE;
+    const bool search = g->clip != PARE_CLIP_NONE;
+    const int first = search ? nearest - BELOW : nearest, end = search ? wide : nearest;
+    float best = 0;
+    double least = INFINITY;
+    for (int code = first < 1 ? 1 : first; code <= (end < 1 ? 1 : end) && code <= E4M3_LAST;
+         code++) {
+        const float scale = pare_levels_e4m3[code] * g->factor;
+        const double cost = search ? levels_cost(g, w, own, count, scale) : 0;
+        if (cost < least) {
+            least = cost;
+            best = scale;
+        }
+    }
+    return best;
 }
 
 /* Without a factor, which the whole matrix decides, a plain F16 scale. */
@@ -295,7 +322,7 @@ static pare_grid_fault fit_e4m3(const pare_grid *g, const float *w, const float 
         return PARE_GRID_OVERFLOW;
     if (g->factor == 0)
         return store_scale(g, *scale, scale);
-    *scale = pare_nvfp4_fit(g, w, own, count, a);
+    *scale = fit_e4m3_scale(g, w, own, count, a);
     return PARE_GRID_OK;
 }
 

@@ -164,10 +164,6 @@ static inline bool pare_grid_clips(pare_encoding e)
     return pare_encodings[e].uniform || store == PARE_SCALES_POWERS || store == PARE_SCALES_E4M3;
 }
 
-/* What errors on a grid with levels cost: sum of own_j (w_j - value_j)^2; own NULL: 1. */
-double pare_levels_cost(const pare_grid *g, const float *w, const float *own, size_t count,
-                        float scale);
-
 /* Code and value of one weight of `row` (CODEBOOK looks there) on any grid but BINARY, Q4_K and
  * Q6_K. Finite w. */
 uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, uint8_t zero);

@@ -3,9 +3,8 @@
 #include <math.h>
 
 #include "kernels/e4m3.h"
-#include "kernels/levels.h"
 
-enum { LEAST = -15, MOST = 7, BELOW = 3, ABOVE = 1, LAST = 126 };
+enum { LEAST = -15, MOST = 7 };
 #define E4M3_MAX 448.0F
 
 float pare_nvfp4_factor_for(float most)
@@ -36,23 +35,4 @@ void pare_nvfp4_scales(pare_codes *out)
     out->scale_factor = pare_nvfp4_factor_for(most);
     for (size_t i = 0; i < count; i++)
         out->scale_codes[i] = pare_f32_to_e4m3(out->scales[i] / out->scale_factor);
-}
-
-float pare_nvfp4_fit(const pare_grid *g, const float *w, const float *own, size_t count, float a)
-{
-    const int nearest = pare_f32_to_e4m3(a / 6 / g->factor),
-              wide = pare_f32_to_e4m3(a / 4 / g->factor) + ABOVE;
-    const bool search = g->clip != PARE_CLIP_NONE;
-    const int first = search ? nearest - BELOW : nearest, end = search ? wide : nearest;
-    float best = 0;
-    double least = INFINITY;
-    for (int code = first < 1 ? 1 : first; code <= (end < 1 ? 1 : end) && code <= LAST; code++) {
-        const float scale = pare_levels_e4m3[code] * g->factor;
-        const double cost = search ? pare_levels_cost(g, w, own, count, scale) : 0;
-        if (cost < least) {
-            least = cost;
-            best = scale;
-        }
-    }
-    return best;
 }

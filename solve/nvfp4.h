@@ -26,11 +26,4 @@ float pare_nvfp4_factor(float most, pare_clip clip);
 /* Fills scale_codes and scale_factor from out->scales, which are E4M3 values times such a power. */
 void pare_nvfp4_scales(pare_codes *out);
 
-/* Scale of a group, `a` being its largest magnitude, 0 < a / 6 <= PARE_NVFP4_MOST, on a grid with a
- * factor: the E4M3 value nearest to a / 6, or with a search that which costs least
- * (pare_levels_cost) of those from three below it to one above a / 4, where the 4 of E2M1 stands
- * for a: between 4 and 6 it has nothing. First of equals, from below.
- *   Source  4 or 6: Cook et al., "Four Over Six", 2025; there these two are compared. */
-float pare_nvfp4_fit(const pare_grid *g, const float *w, const float *own, size_t count, float a);
-
 #endif

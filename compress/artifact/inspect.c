@@ -7,6 +7,7 @@
 #include "formats/checkpoint.h"
 #include "formats/json.h"
 #include "formats/packed.h"
+#include "formats/packed_kv.h"
 #include "runtime/file.h"
 
 enum { NAME = 4096 };

@@ -5,6 +5,7 @@
 
 #include "formats/config_copy.h"
 #include "formats/format_version.h"
+#include "formats/packed_kv.h"
 
 static void put_size(pare_json_writer *w, const char *key, uint64_t value)
 {

@@ -9,6 +9,7 @@
 #include "formats/dense.h"
 #include "formats/export_parallel.h"
 #include "formats/gguf_seal.h"
+#include "formats/packed_kv.h"
 #include "recipes/pattern.h"
 
 enum { NAME = 4096 };

@@ -14,6 +14,7 @@
 #include "compress/plan/plan_reap.h"
 #include "formats/checksums.h"
 #include "formats/dense.h"
+#include "formats/packed_kv.h"
 #include "formats/tokenizer.h"
 #include "runtime/file.h"
 #include "runtime/small.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/run/run_internal.h"
+#include "formats/packed_kv.h"
 #include "runtime/machine.h"
 
 static pare_status watch(void *self, const float *q, const float *k, const float *v, size_t rows)

@@ -308,14 +308,14 @@ static const struct kind {
     unsigned bits;
     const float *level; /* NULL: uniform */
     size_t group;       /* the only one; 0: any */
-} kinds[] = {{"q2", 2, NULL},
-             {"t2", 2, ternary},
-             {"q3", 3, NULL},
-             {"q4", 4, NULL},
-             {"q8", 8, NULL},
-             {"e2m1", 4, pare_levels_e2m1},
-             {"e2m1", 4, pare_levels_e2m1, .group = 16},
-             {"e4m3", 8, pare_levels_e4m3}};
+} kinds[] = {{"q2", 2, NULL, 0},
+             {"t2", 2, ternary, 0},
+             {"q3", 3, NULL, 0},
+             {"q4", 4, NULL, 0},
+             {"q8", 8, NULL, 0},
+             {"e2m1", 4, pare_levels_e2m1, 0},
+             {"e2m1", 4, pare_levels_e2m1, 16},
+             {"e4m3", 8, pare_levels_e4m3, 0}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* Packed weights: what the host knows, and the device. */

@@ -509,8 +509,8 @@ START_TEST(weights_without_a_grid_are_refused_by_row_group_and_value)
     for (size_t j = 0; j < K; j++)
         w[17 * K + j] = 0;
     w[17 * K + 3] = -15e5F;
-    ck_assert_ptr_nonnull(
-        strstr(refusal(w, N, K, h, true), "row 17, group 0: scale 100000 is above what the scales of this"));
+    ck_assert_ptr_nonnull(strstr(refusal(w, N, K, h, true),
+                                 "row 17, group 0: scale 100000 is above what the scales of this"));
 }
 END_TEST
 

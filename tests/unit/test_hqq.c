@@ -308,7 +308,10 @@ START_TEST(what_cannot_be_done_is_named)
          INFINITY,
          PARE_ENUMERIC,
          "row 3, group 4: weight inf"},
-        {{.bits = 4, .group = 64, .f16_scales = true}, 1e9F, PARE_ENUMERIC, "is above what the scales of this"},
+        {{.bits = 4, .group = 64, .f16_scales = true},
+         1e9F,
+         PARE_ENUMERIC,
+         "is above what the scales of this"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         float *const w = weights(ROWS, WIDTH);

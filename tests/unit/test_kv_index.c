@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "formats/packed.h"
+#include "formats/packed_kv.h"
 #include "runtime/kv.h"
 #include "runtime/model.h"
 #include "tests/unit/unit.h"

@@ -100,7 +100,8 @@ START_TEST(a_scale_beyond_f16_is_refused_and_a_small_one_is_kept)
     ck_assert_uint_eq(out.codes[2 * K + 41], 0);
     w[2 * K + 40] = 15e6F;
     ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, NULL, N, K, &out), PARE_ENUMERIC);
-    ck_assert_ptr_nonnull(strstr(cx.what, "row 2, group 1: scale 1e+06 is above what the scales of this"));
+    ck_assert_ptr_nonnull(
+        strstr(cx.what, "row 2, group 1: scale 1e+06 is above what the scales of this"));
 }
 END_TEST
 
