@@ -46,7 +46,7 @@ static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint
     pare_screen_say(&cli->screen,
                     "pare: warning: %s is quantized already (%s); pare takes its values%s%s%s",
                     path, types, rounded[0] ? "; linears in FP8 take their inputs in FP8, too" : "",
-                    rounded[1] ? "; linears in MXFP4 or NVFP4 take their inputs in it, too" : "",
+                    rounded[1] ? "; linears in MXFP4 or NVFP4 take their inputs in the same" : "",
                     !integer       ? ""
                     : ck->unpacked ? "; linears in integers take their inputs in int8, as those of "
                                      "an artifact do"

@@ -87,6 +87,19 @@ does diff steps1.ct steps2.ct
 shows 'layers.0.mlp.up_proj  .* int8, x int8 per tensor$'
 shows '^the models differ$'
 
+for x in mxfp4:32 nvfp4:16; do
+    groups="${x%:*} g${x#*:}, x ${x%:*} per ${x#*:}"
+    does compress eights.yaml --output "${x%:*}" --set "passes=[${x%:*}: {activations: ${x%:*}}]" \
+        --set "calibration={text: $demo/calibration.txt, samples: 1, window: 64}"
+    does inspect "${x%:*}"
+    shows "^model.layers.0.mlp.up_proj  *$groups  "
+    does export "${x%:*}" --format compressed-tensors --output "${x%:*}.ct"
+    does inspect "${x%:*}.ct"
+    shows "^model.layers.0.mlp.up_proj.weight  *${x%:*}, x ${x%:*} per ${x#*:}  "
+    does eval "${x%:*}.ct" --text "$demo/evaluation.txt" --window 64 --limit 1
+    shows "linears in MXFP4 or NVFP4 take their inputs in the same"
+done
+
 # Where linears become floats, their inputs do, too.
 does compress eights.yaml --output head --set 'head={fp8: {activations: fp8_token}}'
 does export head --format compressed-tensors --output head.ct

@@ -4,11 +4,13 @@
 ENGINES = {
     "transformers": ("torch", "F32"),
     "dequantize": ("torch", "F32"),
+    "decompress": ("torch", "F32"),
     "gptqmodel": ("torch", "F16"),  # its last place in a logit of 16 is 0.016
     "llama.cpp": ("llama", "int8"),  # blocks of 32 or 256; F16 where the weights are F16
 }
 
 CT, CT_FLOATS = ("compressed-tensors", "transformers"), ("compressed-tensors", "dequantize")
+CT_INPUTS = ("compressed-tensors", "decompress")
 FLOATS, PLAIN = [("safetensors", "transformers")], [("checkpoint", "transformers")]
 GPTQ = [("gptq", "gptqmodel"), ("gptq", "transformers")]
 GPTQ_2 = [("gptq_v2", "gptqmodel"), ("gptq_v2", "transformers")]
@@ -57,8 +59,8 @@ HEDGE = [
     ("2of4", "wanda: {pattern: '2:4'}", FLOATS + gguf("f16")),
     ("mxfp4", "mxfp4: {}", [CT_FLOATS] + gguf("mxfp4")),
     ("nvfp4", "nvfp4: {}", [CT_FLOATS]),
-    ("mxfp4-inputs", "mxfp4: {activations: mxfp4}", [CT_FLOATS]),
-    ("nvfp4-inputs", "nvfp4: {activations: nvfp4}", [CT_FLOATS]),
+    ("mxfp4-inputs", "mxfp4: {activations: mxfp4}", [CT_INPUTS]),
+    ("nvfp4-inputs", "nvfp4: {activations: nvfp4}", [CT_INPUTS]),
     ("nf4", "nf4: {}", FLOATS + gguf("f16", "q8_0")),
     ("flap", "flap: {ratio: 0.3}", PLAIN),
     ("channels", "channels: {ratio: 0.2}", PLAIN),
@@ -130,3 +132,4 @@ def family(name):
 
 # percent, nats, largest difference with inputs in F32, the same to weights rounded to F16
 PERPLEXITY, KL, LOGITS, ROUNDED = 0.5, 1e-3, 1e-2, 2e-4
+KL_FP4 = 2e-3  # inputs of 4 bits: a last place becomes another code

@@ -2,7 +2,8 @@
 engine_torch.py JOBS RESULTS
 
 A job's engine is `transformers` (with compressed-tensors or GPTQModel behind it, as the export's
-config.json asks), `dequantize` (the same, weights made floats while loading) or `gptqmodel` (its own
+config.json asks), `dequantize` (the same, weights made floats while loading, inputs floats), `decompress`
+(weights made floats by compressed-tensors, inputs rounded as config.json asks) or `gptqmodel` (its own
 loader and its kernel in plain torch, which takes F16 only)."""
 
 import os
@@ -35,6 +36,12 @@ def load_dequantized(path):
         path, quantization_config=transformers.CompressedTensorsConfig(dequantize=True))
 
 
+def load_decompressed(path):
+    model = load_transformers(path)
+    model.hf_quantizer.compressor.decompress_model(model)
+    return torch.nn.Module.float(model)  # weights came in BF16, which holds them
+
+
 def load_gptqmodel(path):
     from gptqmodel import BACKEND, GPTQModel
 
@@ -42,7 +49,7 @@ def load_gptqmodel(path):
 
 
 LOAD = {"transformers": load_transformers, "dequantize": load_dequantized,
-        "gptqmodel": load_gptqmodel}
+        "decompress": load_decompressed, "gptqmodel": load_gptqmodel}
 
 
 def linears(model):

@@ -212,7 +212,8 @@ def judge(job, row):
     percent = 100 * (row["ppl_engine"] / row["ppl_pare"] - 1)
     missed = [] if abs(row["ppl_pare"] / reference["ppl"] - 1) < 1e-6 else ["pare eval"]
     missed += ["perplexity"] if abs(percent) > cases.PERPLEXITY else []
-    missed += ["KL"] if row["kl"] > cases.KL else []
+    bar = cases.KL_FP4 if job["inputs"] in ("mxfp4", "nvfp4") else cases.KL
+    missed += ["KL"] if row["kl"] > bar else []
     floats = job["inputs"] == "F32"
     missed += ["logits"] if floats and row["logits"] > cases.LOGITS else []
     near = min(row["logits"], row.get("rounded", 0))  # engines round weights to F16, or do not
@@ -221,7 +222,7 @@ def judge(job, row):
         "layers": row.get("layers", ""), "against": row["reference"], "tokens": row["tokens"],
         "ppl_engine": f"{row['ppl_engine']:.4f}", "ppl_pare": f"{row['ppl_pare']:.4f}",
         "ppl_percent": f"{percent:+.4f}", "ppl_bar": cases.PERPLEXITY, "kl": f"{row['kl']:.2e}",
-        "kl_bar": cases.KL, "logits": f"{row['logits']:.2e}",
+        "kl_bar": bar, "logits": f"{row['logits']:.2e}",
         "logits_bar": cases.LOGITS if floats else "", "inputs": job["inputs"],
         "logits_rounded": f"{row['rounded']:.2e}" if "rounded" in row else "",
         "rounded_bar": cases.ROUNDED if "rounded" in row else "",

@@ -25,6 +25,10 @@ static const struct {
     {"mistral", "nvfp4: {}", CT},
     {"phi3", "nvfp4: {}", CT},
     {"qwen3_moe", "nvfp4: {}", CT},
+    {"mistral", "mxfp4: {activations: mxfp4}", CT},
+    {"mistral", "nvfp4: {activations: nvfp4}", CT},
+    {"qwen3_moe", "mxfp4: {activations: mxfp4}", CT},
+    {"qwen3_moe", "nvfp4: {activations: nvfp4}", CT},
     {"mistral",
      RTN(", targets: '*.mlp.*'") ", rtn: {bits: 8, group: row, activations: int8_token, "
                                  "targets: '*.self_attn.*'}",
@@ -52,7 +56,11 @@ static job_place begin(const char *name, const char *passes, const char *target)
     (void)snprintf(p.root, sizeof p.root, "job.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(p.root));
     ck_assert(family_write(family_find(name), job_path(&p, "model")));
-    (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\npasses: [%s]\n", passes);
+    ck_assert(tiny_tokens_write(job_path(&p, "tokens.i32"), 32, 2048, 1));
+    (void)snprintf(recipe, sizeof recipe,
+                   "pare: 1\nmodel: model\npasses: [%s]\n"
+                   "calibration: {tokens: tokens.i32, samples: 16, window: 32}\n",
+                   passes);
     job_recipe(&p, recipe);
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
     const pare_export_job job = {.artifact = job_path(&p, "out"),
@@ -103,6 +111,7 @@ static void check_run(const job_place *p, const loaded *was, const loaded *float
         ck_assert(a->encoding == b->encoding && a->panel.group == b->panel.group);
         ck_assert(a->activation.mode == b->activation.mode);
         ck_assert_uint_eq(a->activation.bits, b->activation.bits);
+        ck_assert(a->activation.scale == b->activation.scale);
         ck_assert_mem_eq(a->panel.scales, b->panel.scales, groups * sizeof *b->panel.scales);
         ck_assert(a->bits == b->bits || (a->bits == 4 && b->bits < 4));
         if (a->bits != b->bits)

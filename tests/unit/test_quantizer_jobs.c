@@ -128,7 +128,7 @@ START_TEST(clipping_of_a_grid_that_is_not_uniform_is_refused_with_its_place)
     job_recipe(&place, text);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, what), PARE_EUSAGE);
     ck_assert_ptr_nonnull(strstr(what, "recipe.yaml:5:"));
-    ck_assert_msg(strstr(what, _i < 2 ? "is for grid: uniform, mxfp4, not for grid: "
+    ck_assert_msg(strstr(what, _i < 2 ? "is for grid: uniform, mxfp4, nvfp4, not for grid: "
                                       : "clip: mse goes with the uniform grid only; q4_k takes "),
                   "%s", what);
 }
