@@ -15,14 +15,6 @@ static void reference(const float *w, const float *x, size_t k, double *sum, dou
     *bound = ((double)k + 2) * 0x1p-24 * magnitude * 1.01 + 1e-37;
 }
 
-static float *random_rows(pare_arena *a, uint64_t stream, size_t count)
-{
-    float *const x = tiny_take(a, count, sizeof *x);
-    for (size_t i = 0; i < count; i++)
-        x[i] = (float)pare_random_normal(12, stream, i);
-    return x;
-}
-
 static pare_linear make(pare_arena *a, tiny_kind kind, size_t n, size_t k)
 {
     return kind.bits ? tiny_packed(a, kind, 3, n, k) : tiny_dense(a, kind.dtype, 3, n, k);
@@ -40,7 +32,7 @@ static void check_dot(size_t kind_index, size_t shape)
     const tiny_kind kind = tiny_kinds[kind_index];
     const size_t *const s = shapes[shape], m = s[0], n = s[1], k = s[2], ldx = k + 3;
     const pare_linear w = make(&h.arena, kind, n, k);
-    float *const x = random_rows(&h.arena, 1, m * ldx), *const y = tiny_take(&h.arena, m * n, 4);
+    float *const x = tiny_rows(&h.arena, 1, m * ldx), *const y = tiny_take(&h.arena, m * n, 4);
     float *const dense = tiny_take(&h.arena, n * k, 4);
     pare_linear_to_f32(&h.cx, &w, dense);
     ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, true, x, ldx, m, y, n), PARE_OK);
@@ -68,7 +60,7 @@ static void check_bf16(tiny_home *h, tiny_kind kind, const size_t *shape)
     pare_kernels_init(&ref, 0);
     const size_t m = shape[0], n = shape[1], k = shape[2], ldx = k + 3;
     pare_linear w = make(&h->arena, kind, n, k);
-    float *const x = random_rows(&h->arena, 1, m * ldx), *const bias = random_rows(&h->arena, 2, n);
+    float *const x = tiny_rows(&h->arena, 1, m * ldx), *const bias = tiny_rows(&h->arena, 2, n);
     float *const y = tiny_take(&h->arena, m * n, 4), *const want = tiny_take(&h->arena, m * n, 4);
     float *const dense = tiny_take(&h->arena, n * k, 4);
     uint16_t *const a = tiny_take(&h->arena, m * ldx, 2), *const b = tiny_take(&h->arena, n * k, 2);
@@ -196,7 +188,7 @@ START_TEST(groups_of_16_columns_have_scales_of_their_own)
     tiny_begin(&h, 1);
     const pare_linear w = make(&h.arena, kind, N, k);
     uint8_t *const codes = tiny_take(&h.arena, N * k, 1);
-    float *const want = tiny_take(&h.arena, N * k, 4), *const x = random_rows(&h.arena, 1, k);
+    float *const want = tiny_take(&h.arena, N * k, 4), *const x = tiny_rows(&h.arena, 1, k);
     float *const values = tiny_take(&h.arena, ROWS * k, 4), y[2][ROWS];
     pare_unpack_codes(codes, k, w.panel.codes, N, k, 4);
     for (size_t r = 0; r < N; r++)
@@ -278,7 +270,7 @@ static void check_inputs(size_t kind_index, size_t shape)
     const pare_linear w = make(&h.arena, tiny_kinds[3 + kind_index], n, k);
     pare_linear codes = w;
     codes.sparse = (pare_sparse){0};
-    float *const x = random_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * n, 4);
+    float *const x = tiny_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * n, 4);
     const double *const all = plain_weights(&h.arena, &w);
     const double *const without = plain_weights(&h.arena, &codes);
     double input[160];
@@ -316,7 +308,7 @@ static void check_steps(size_t kind_index, size_t shape)
     const tiny_kind kind = tiny_kinds[3 + kind_index];
     const size_t *const s = shapes[shape], m = s[0], n = s[1], k = s[2];
     const pare_linear w = make(&h.arena, kind, n, k);
-    float *const x = random_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * n, 4);
+    float *const x = tiny_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * n, 4);
     float *const dense = tiny_take(&h.arena, n * k, 4);
     const double steps = w.activation.bits == 4 ? 7 : 127;
     pare_linear_to_f32(&h.cx, &w, dense);
@@ -338,186 +330,6 @@ static void check_steps(size_t kind_index, size_t shape)
     tiny_end(&h);
 }
 
-/* The nearest of all levels, an even code on a tie. */
-static float nearest_fp8(float t)
-{
-    unsigned best = 0;
-    for (unsigned c = 0; c < 0x7f; c++) {
-        const double is = fabs(fabs((double)t) - (double)pare_levels_e4m3[c]),
-                     was = fabs(fabs((double)t) - (double)pare_levels_e4m3[best]);
-        best = is < was || (is == was && c % 2 == 0) ? c : best;
-    }
-    return copysignf(pare_levels_e4m3[best], t);
-}
-
-/* Products of inputs that were rounded before, to the bit; --exact leaves them as they are. */
-START_TEST(inputs_become_8_bit_floats_with_a_scale_per_token)
-{
-    static const size_t tokens[] = {1, 3, 66};
-    tiny_home h;
-    tiny_begin(&h, 3);
-    const tiny_kind kind = {
-        .dtype = PARE_F16, .bits = 8, .encoding = PARE_ENCODING_FP8, TINY_FLOAT};
-    enum { N = 40, K = 96, LDX = K + 5 };
-    pare_linear w = make(&h.arena, kind, N, K);
-    for (size_t i = 0; i < 3; i++) {
-        const size_t m = tokens[i];
-        float *const x = random_rows(&h.arena, 5, m * LDX), *const q =
-                                                                tiny_take(&h.arena, m * K, 4);
-        float *const y = tiny_take(&h.arena, m * N, 4), *const want = tiny_take(&h.arena, m * N, 4);
-        for (size_t t = 0; t < m; t++) {
-            float most = 0;
-            for (size_t j = 0; j < K; j++) {
-                x[t * LDX + j] *= j % 7 ? 1e-3F : 1; /* some below the normal numbers */
-                most = fmaxf(most, fabsf(x[t * LDX + j]));
-            }
-            for (size_t j = 0; j < K; j++)
-                q[t * K + j] = nearest_fp8(x[t * LDX + j] / (most / 448)) * (most / 448);
-        }
-        if (m > 1)
-            memset(x + LDX, 0, K * sizeof *x), memset(q + K, 0, K * sizeof *q);
-        w.activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT};
-        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, q, K, m, want, N), PARE_OK);
-        w.activation.bits = 8;
-        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, LDX, m, y, N), PARE_OK);
-        ck_assert_mem_eq(y, want, m * N * sizeof *y);
-        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, true, x, LDX, m, want, N), PARE_OK);
-        ck_assert_mem_ne(y, want, m * N * sizeof *y);
-    }
-    static const uint32_t bad[] = {0x7F800001u, 0x7FC00000u, 0x7FFF0000u, 0xFFFFFFFFu, 0x7F800000u};
-    float x[K] = {1}, y[N];
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) { /* any NaN, and infinity */
-        x[7] = pare_f32_from_bits(bad[i]);
-        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, K, 1, y, N), PARE_OK);
-        for (size_t r = 0; r < N; r++)
-            ck_assert(!isfinite(y[r]));
-    }
-    w.activation.bits = 4;
-    ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, K, 1, y, N), PARE_ENOTSUP);
-    pare_ctx_clear(&h.cx);
-    tiny_end(&h);
-}
-END_TEST
-
-/* What compressed-tensors 0.20.0 makes of the inputs of MXFP4 and NVFP4 (forward_quantize with the
- * schemes of these names; input_global_scale of NVFP4 2150.4). */
-static const float fp4_inputs[2][64] = {
-    {-0.75F, -0.25F, 0.375F, -0.5F, 0, 1, -0.5F,  0.125F, 0.75F, -0.25F,  0.25F, -0.75F, -0.125F,
-     0.375F, -0.5F,  0,      0,     0, 0, 0,      0,      0,     0,       0,     0,      0,
-     0,      0,      0,      0,     0, 0, 0,      0,      0,     0,       0,     0,      0,
-     0,      0,      0,      0,     0, 0, 0,      0,      0,     0.25F,   1,     -0.5F,  0.5F,
-     -1,     -0.25F, 0.75F,  -1,    0, 1, -0.75F, 0.375F, 1.5F,  -0.375F, 0.5F,  -1},
-    {-0.892857194F,
-     -0.223214298F,
-     0.446428597F,
-     -0.595238149F,
-     -0.0744047686F,
-     0.892857194F,
-     -0.446428597F,
-     0.0744047686F,
-     0.595238149F,
-     -0.297619075F,
-     0.297619075F,
-     -0.595238149F,
-     -0.148809537F,
-     0.446428597F,
-     -0.595238149F,
-     0,
-     0.0334821455F,
-     -0.0251116082F,
-     0.00837053638F,
-     0.0502232164F,
-     0,
-     0.0167410728F,
-     -0.0502232164F,
-     -0.00837053638F,
-     0.0251116082F,
-     -0.0334821455F,
-     0.00418526819F,
-     0.0334821455F,
-     -0.0251116082F,
-     0.0125558041F,
-     0.0502232164F,
-     -0.0125558041F,
-     0.000697544659F,
-     -0.00139508932F,
-     -0.000116257448F,
-     0.000930059585F,
-     -0.000930059585F,
-     0.000232514896F,
-     0.00139508932F,
-     -0.000697544659F,
-     0.000465029792F,
-     -0.00139508932F,
-     -0.00034877233F,
-     0.000697544659F,
-     -0.000930059585F,
-     0,
-     0.000930059585F,
-     -0.000930059585F,
-     0.208333343F,
-     1.25F,
-     -0.416666687F,
-     0.416666687F,
-     -1.25F,
-     -0.208333343F,
-     0.833333373F,
-     -0.833333373F,
-     0.104166672F,
-     0.833333373F,
-     -0.625F,
-     0.3125F,
-     1.25F,
-     -0.416666687F,
-     0.625F,
-     -1.25F},
-};
-
-START_TEST(inputs_become_4_bit_floats_as_in_compressed_tensors)
-{
-    enum { M = 66, N = 40, K = 64, LDX = K + 5 };
-    static const float part[] = {1, 0x1p-4F, 0x1p-9F, 1.6875F};
-    static const uint32_t bad[] = {0x7F800001u, 0x7FFF0000u, 0xFFFFFFFFu, 0x7F800000u};
-    tiny_home h;
-    tiny_begin(&h, 3);
-    const tiny_kind kind = {.dtype = PARE_F16,
-                            .bits = 4,
-                            .group = _i ? 16 : 32,
-                            .encoding = _i ? PARE_ENCODING_NVFP4 : PARE_ENCODING_MXFP4,
-                            TINY_FLOAT};
-    pare_linear w = make(&h.arena, kind, N, K);
-    float *const x = tiny_take(&h.arena, M * LDX, 4), *const q = tiny_take(&h.arena, M * K, 4);
-    float *const y = tiny_take(&h.arena, M * N, 4), *const want = tiny_take(&h.arena, M * N, 4);
-    for (size_t t = 0; t < M; t++)
-        for (int j = 0; j < K; j++) {
-            const float is = (float)(j * 37 % 101 - 50) / 64 * part[j / 16];
-            x[t * LDX + (size_t)j] = t == 1 || j == 20 ? 0 : j == 5 ? 0.875F : is;
-            q[t * K + (size_t)j] = t == 1 ? 0 : fp4_inputs[_i][j];
-        }
-    for (size_t m = 1; m <= M; m += M - 1) {
-        w.activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT};
-        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, q, K, m, want, N), PARE_OK);
-        w.activation = (pare_activation){PARE_ACTIVATION_FLOAT, 4, 2150.4F};
-        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, LDX, m, y, N), PARE_OK);
-        ck_assert_mem_eq(y, want, m * N * sizeof *y);
-        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, true, x, LDX, m, want, N), PARE_OK);
-        ck_assert_mem_ne(y, want, m * N * sizeof *y);
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) { /* any NaN, and infinity */
-        x[7] = pare_f32_from_bits(bad[i]);
-        ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, K, 1, y, N), PARE_OK);
-        for (size_t r = 0; r < N; r++)
-            ck_assert(!isfinite(y[r]));
-    }
-    w.activation.scale = 0;
-    x[7] = 0;
-    ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, K, 1, y, N),
-                     _i ? PARE_ENOTSUP : PARE_OK);
-    pare_ctx_clear(&h.cx);
-    tiny_end(&h);
-}
-END_TEST
-
 START_TEST(quantized_activations_stay_within_half_a_step)
 {
     for (size_t shape = 0; shape < SHAPES; shape++)
@@ -533,7 +345,7 @@ START_TEST(a_value_that_is_not_finite_reaches_all_outputs_of_its_token)
     tiny_begin(&h, 2);
     const size_t m = 3, n = 21, k = 44;
     const pare_linear w = make(&h.arena, tiny_kinds[_i / 2], n, k);
-    float *const x = random_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * n, 4);
+    float *const x = tiny_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * n, 4);
     for (size_t j = 0; j < k; j++)
         for (size_t b = 0; b < 3; b++) {
             const float kept = x[k + j];
@@ -561,7 +373,7 @@ START_TEST(linears_of_one_input_share_it_only_when_they_ask_for_the_same)
     tiny_home h;
     tiny_begin(&h, 2);
     const pare_linear base = make(&h.arena, tiny_kinds[_i ? 19 : 18], N, K);
-    float *const x = random_rows(&h.arena, 1, M * K);
+    float *const x = tiny_rows(&h.arena, 1, M * K);
     float y[3][M * N], alone[M * N];
     uint32_t *const other = tiny_take(&h.arena, base.outliers.count, sizeof *other);
     for (size_t c = 0; c < base.outliers.count; c++)
@@ -666,7 +478,7 @@ START_TEST(bytes_depend_neither_on_threads_nor_on_the_number_of_tokens)
         tiny_home h;
         tiny_begin(&h, threads);
         const pare_linear w = make(&h.arena, kind, n, k);
-        float *const x = random_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * n, 4);
+        float *const x = tiny_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * n, 4);
         ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, exact, x, k, m, y, n), PARE_OK);
         if (threads == 1)
             memcpy(first, y, sizeof first);
@@ -689,7 +501,7 @@ START_TEST(rows_behind_the_last_and_columns_between_rows_are_not_written)
     const tiny_kind kind = tiny_kinds[_i / 2];
     const size_t m = 5, n = 13, k = 40, ldy = 29;
     const pare_linear w = make(&h.arena, kind, n, k);
-    float *const x = random_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * ldy, 4);
+    float *const x = tiny_rows(&h.arena, 1, m * k), *const y = tiny_take(&h.arena, m * ldy, 4);
     for (size_t i = 0; i < m * ldy; i++)
         y[i] = 77;
     ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, _i % 2, x, k, m, y, ldy), PARE_OK);
@@ -704,8 +516,8 @@ START_TEST(a_bias_is_added_to_each_output)
     tiny_home h;
     tiny_begin(&h, 2);
     pare_linear w = make(&h.arena, tiny_kinds[_i], 70, 44);
-    float *const x = random_rows(&h.arena, 1, 66 * 44), *const y = tiny_take(&h.arena, 66 * 70, 4);
-    float *const z = tiny_take(&h.arena, 66 * 70, 4), *const bias = random_rows(&h.arena, 5, 70);
+    float *const x = tiny_rows(&h.arena, 1, 66 * 44), *const y = tiny_take(&h.arena, 66 * 70, 4);
+    float *const z = tiny_take(&h.arena, 66 * 70, 4), *const bias = tiny_rows(&h.arena, 5, 70);
     ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, 44, 66, y, 70), PARE_OK);
     w.bias = bias;
     ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &w, false, x, 44, 66, z, 70), PARE_OK);
@@ -720,7 +532,7 @@ START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
     tiny_home h;
     tiny_begin(&h, 2);
     const pare_linear w = make(&h.arena, tiny_kinds[_i / 2], 70, 44);
-    float *const x = random_rows(&h.arena, 1, 66 * 44), *const y = tiny_take(&h.arena, 66 * 70, 4);
+    float *const x = tiny_rows(&h.arena, 1, 66 * 44), *const y = tiny_take(&h.arena, 66 * 70, 4);
     const pare_alloc plain = h.cx.alloc;
     pare_status s = PARE_ENOMEM;
     long n = 0;
@@ -761,8 +573,6 @@ int main(void)
     tcase_add_loop_test(c, a_value_that_is_not_finite_reaches_all_outputs_of_its_token, 0,
                         TINY_KINDS * 2);
     tcase_add_loop_test(c, linears_of_one_input_share_it_only_when_they_ask_for_the_same, 0, 2);
-    tcase_add_test(c, inputs_become_8_bit_floats_with_a_scale_per_token);
-    tcase_add_loop_test(c, inputs_become_4_bit_floats_as_in_compressed_tensors, 0, 2);
     tcase_add_test(c, sums_of_long_rows_do_not_overflow);
     tcase_add_loop_test(c, what_no_kernel_computes_is_refused_with_the_reason, 0, 7);
     suite_add_tcase(s, c);

@@ -1,5 +1,5 @@
 /* NVFP4 in files of compressed-tensors: the factors that linears share there, and files that become
- * codes again. */
+ * codes again; inputs in 4-bit floats. */
 #include <string.h>
 
 #include "compress/export/export.h"
@@ -250,6 +250,56 @@ START_TEST(files_become_codes_where_a_power_of_two_is_beside_the_scales)
 }
 END_TEST
 
+#define FP4(format, inputs)                                                                        \
+    "{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": "                     \
+    "\"compressed-tensors\", \"format\": \"" format                                                \
+    "-pack-quantized\", \"config_groups\": {\"g\": "                                               \
+    "{\"targets\": [\"Linear\"], \"weights\": {\"num_bits\": 4, \"type\": \"float\", "             \
+    "\"strategy\": " inputs "}}}}\n" LAYER                                                         \
+    ".weight_packed U8 3 32 = 0x21 0x43 0xf7 0x8a 0x05\n" LAYER
+#define INPUTS "}, \"input_activations\": {\"num_bits\": 4, \"type\": \"float\", \"strategy\": "
+#define MXFP4(inputs, dynamic)                                                                     \
+    FP4("mxfp4", "\"group\", \"group_size\": 32" INPUTS inputs ", \"dynamic\": " dynamic "}")      \
+    ".weight_scale U8 3 2 = 120 121\n"
+#define NVFP4(dynamic)                                                                             \
+    FP4("nvfp4", "\"tensor_group\", \"group_size\": 16" INPUTS                                     \
+                 "\"tensor_group\", \"group_size\": 16, \"dynamic\": " dynamic "}")                \
+    ".weight_scale F8_E4M3 3 4 = 0x38 0x01 0x7e\n" LAYER ".weight_global_scale F32 1 = 4\n" LAYER  \
+    ".input_global_scale F32 1 = 12\n"
+
+/* As the file says, where it is the rule of the kernels. */
+static const struct {
+    const char *text;
+    unsigned bits;
+    float scale;
+} rounded[] = {
+    {MXFP4("\"group\", \"group_size\": 32", "true"), 4, 0},
+    {MXFP4("\"group\", \"group_size\": 32", "false"), 0, 0},
+    {MXFP4("\"group\", \"group_size\": 64", "true"), 0, 0},
+    {MXFP4("\"token\"", "true"), 0, 0},
+    {NVFP4("\"local\""), 4, 12},
+    {NVFP4("true"), 0, 0},
+};
+
+START_TEST(inputs_are_rounded_in_groups)
+{
+    char text[2048];
+    quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
+    pare_checkpoint ck;
+    const size_t len = strlen(rounded[_i].text);
+    memcpy(text, rounded[_i].text, len + 1);
+    *strchr(text, '\n') = '\0'; /* behind the configuration */
+    ck_assert_int_eq(quantized_parse(&cx, &arena, text, len, in), PARE_OK);
+    ck_assert_msg(quantized_open(&cx, &arena, in, false, true, &ck) == PARE_OK, "%s", cx.what);
+    const pare_linear *const l = ck.stored[0].packed;
+    ck_assert(l && l->activation.mode == PARE_ACTIVATION_FLOAT);
+    ck_assert_uint_eq(l->activation.bits, rounded[_i].bits);
+    ck_assert_float_eq(l->activation.scale, rounded[_i].scale);
+    pare_scratch_close(&ck.scratch);
+    pare_json_free(in->config);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("nvfp4_files");
@@ -260,6 +310,7 @@ int main(void)
     tcase_add_test(t, nvfp4_that_no_shared_factor_holds_is_refused);
     tcase_add_loop_test(t, nvfp4_is_joined_under_one_factor_or_refused, 0, 2);
     tcase_add_loop_test(t, files_become_codes_where_a_power_of_two_is_beside_the_scales, 0, FILES);
+    tcase_add_loop_test(t, inputs_are_rounded_in_groups, 0, 6);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -139,6 +139,15 @@ static inline void tiny_sparse(pare_arena *a, uint64_t stream, pare_linear *w)
     w->sparse = (pare_sparse){start, column, tiny_halves(a, stream, count, 1 / sqrt((double)w->k))};
 }
 
+/* Normal numbers. */
+static inline float *tiny_rows(pare_arena *a, uint64_t stream, size_t count)
+{
+    float *const x = tiny_take(a, count, sizeof *x);
+    for (size_t i = 0; i < count; i++)
+        x[i] = (float)pare_random_normal(12, stream, i);
+    return x;
+}
+
 static inline pare_linear tiny_packed(pare_arena *a, tiny_kind kind, uint64_t stream, size_t n,
                                       size_t k)
 {
