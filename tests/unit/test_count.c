@@ -1,6 +1,7 @@
 /* What a counted run says of a model, against what runs: memory and arithmetic, of a small model of
  * every family. */
 #include "runtime/count.h"
+#include "runtime/forward_internal.h"
 #include "runtime/linear.h"
 #include "runtime/tape.h"
 #include "runtime/threads.h"
@@ -125,6 +126,55 @@ START_TEST(a_product_in_bf16_runs_in_the_memory_that_is_counted)
 }
 END_TEST
 
+/* Three linears of one input, each of which takes it in floats of 4 bits of its own. */
+START_TEST(inputs_that_are_rounded_apart_are_in_the_memory_that_is_counted)
+{
+    enum { M = 65, N = 16, K = 4096, GROUP = 32, LINEARS = 3 };
+    pare_arena scratch;
+    pare_count count;
+    pare_linear w[LINEARS];
+    const pare_linear *each[LINEARS];
+    pare__product product[LINEARS];
+    pare_array y[LINEARS];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    const pare_config c = {.arch = pare_arch_find("llama"), .hidden = K};
+    const pare_array x = {.at = PARE_NEW(&arena, float, (size_t)M *K), .rows = M, .width = K};
+    const pare_panel panel = {.codes = PARE_NEW(&arena, uint8_t, (size_t)N * K / 2),
+                              .scales = PARE_NEW(&arena, uint16_t, (size_t)N * K / GROUP),
+                              .n = N,
+                              .k = K,
+                              .group = GROUP};
+    ck_assert(x.at && panel.codes && panel.scales);
+    for (size_t i = 0; i < LINEARS; i++) {
+        w[i] = (pare_linear){.name = "w",
+                             .n = N,
+                             .k = K,
+                             .bits = 4,
+                             .encoding = PARE_ENCODING_MXFP4,
+                             .panel = panel,
+                             .activation = {PARE_ACTIVATION_FLOAT, 4, (float)i}};
+        each[i] = &w[i];
+        y[i] = (pare_array){.at = PARE_NEW(&arena, float, (size_t)M *N), .rows = M, .width = N};
+        product[i] = (pare__product){&w[i], y[i].at, N};
+        ck_assert_ptr_nonnull(y[i].at);
+    }
+    const pare_status s = pare_count_begin(&cx, &c, (pare_batch){1, M, 0}, PARE_INPUTS_ANY, &count);
+    ck_assert_int_eq(s, PARE_OK);
+    const pare_ops o = pare_ops_of(&count.cx, &count.arena, &count.forward);
+    ck_assert_int_eq(o.op->linears(&o, each, LINEARS, false, x, y), PARE_OK);
+    ck_assert_int_eq(pare_arena_init(&cx, &scratch, pare_count_end(&count, s)), PARE_OK);
+    cx.limit_bytes = cx.live_bytes;
+    ck_assert_msg(pare__linear_apply_all(&cx, &scratch, product, LINEARS, false, x.at, K, M) ==
+                      PARE_OK,
+                  "%s", cx.what);
+    cx.limit_bytes = 0;
+    pare_arena_release(&scratch);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+END_TEST
+
 /* What the CPU was asked for. */
 static pare_work seen;
 
@@ -193,6 +243,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_block_runs_in_the_memory_that_is_counted, 0, (int)FAMILIES * KINDS);
     tcase_add_loop_test(t, a_product_in_bf16_runs_in_the_memory_that_is_counted, 0, 4);
+    tcase_add_test(t, inputs_that_are_rounded_apart_are_in_the_memory_that_is_counted);
     tcase_add_loop_test(t, the_arithmetic_is_that_of_the_run, 0, (int)FAMILIES * KINDS);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -66,11 +66,12 @@ END_TEST
 /* What compressed-tensors 0.20.0 makes of the inputs of MXFP4 and NVFP4 (forward_quantize with the
  * schemes of these names; input_global_scale of NVFP4 2150.4). */
 static const float fp4_inputs[2][64] = {
-    {-0.75F, -0.25F, 0.375F, -0.5F, 0, 1, -0.5F,  0.125F, 0.75F, -0.25F,  0.25F, -0.75F, -0.125F,
-     0.375F, -0.5F,  0,      0,     0, 0, 0,      0,      0,     0,       0,     0,      0,
-     0,      0,      0,      0,     0, 0, 0,      0,      0,     0,       0,     0,      0,
-     0,      0,      0,      0,     0, 0, 0,      0,      0,     0.25F,   1,     -0.5F,  0.5F,
-     -1,     -0.25F, 0.75F,  -1,    0, 1, -0.75F, 0.375F, 1.5F,  -0.375F, 0.5F,  -1},
+    {-0.75F, -0.25F,  0.375F, -0.5F,  0,      1,    -0.5F, 0.125F, 0.75F, -0.25F, 0.25F,
+     -0.75F, -0.125F, 0.375F, -0.5F,  0,      0,    0,     0,      0,     0,      0,
+     0,      0,       0,      0,      0,      0,    0,     0,      0,     0,      0,
+     0,      0,       0,      0,      0,      0,    0,     0,      0,     0,      0,
+     0,      0,       0,      0,      0.25F,  1.5F, -0.5F, 0.5F,   -1.5F, -0.25F, 1,
+     -1,     0.125F,  1.5F,   -0.75F, 0.375F, 1.5F, -0.5F, 0.75F,  -1.5F},
     {-0.892857194F,
      -0.223214298F,
      0.446428597F,
@@ -119,18 +120,18 @@ static const float fp4_inputs[2][64] = {
      0,
      0.000930059585F,
      -0.000930059585F,
-     0.208333343F,
+     0.3125F,
      1.25F,
-     -0.416666687F,
-     0.416666687F,
+     -0.625F,
+     0.625F,
      -1.25F,
      -0.208333343F,
      0.833333373F,
-     -0.833333373F,
+     -1.25F,
      0.104166672F,
-     0.833333373F,
-     -0.625F,
-     0.3125F,
+     1.25F,
+     -0.833333373F,
+     0.416666687F,
      1.25F,
      -0.416666687F,
      0.625F,
@@ -140,7 +141,7 @@ static const float fp4_inputs[2][64] = {
 START_TEST(inputs_become_4_bit_floats_as_in_compressed_tensors)
 {
     enum { M = 66, N = 40, K = 64, LDX = K + 5 };
-    static const float part[] = {1, 0x1p-4F, 0x1p-9F, 1.6875F};
+    static const float part[] = {1, 0x1p-4F, 0x1p-9F, 2.0625F};
     static const uint32_t bad[] = {0x7F800001u, 0x7FFF0000u, 0xFFFFFFFFu, 0x7F800000u};
     tiny_home h;
     tiny_begin(&h, 3);
