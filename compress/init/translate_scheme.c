@@ -259,16 +259,14 @@ static void read_fp8(pare__translation *t, const pare_yaml *node, bool floats8, 
 /* In the groups of the weights; NVFP4 has a number beside their scales that is fixed. */
 static void read_fp4(pare__translation *t, const pare_yaml *node, scheme *out)
 {
-    const pare_yaml *const size = pare_yaml_get(node, "group_size");
     const bool nvfp4 = out->group == 16;
-    double group = 0;
-    if (!out->floats || out->bits != 4 || !pare__node_number(size, &group) ||
-        group != (double)out->group ||
-        !pare__node_is(pare_yaml_get(node, "strategy"), nvfp4 ? "tensor_group" : "group") ||
-        !pare__node_is(pare_yaml_get(node, "dynamic"), nvfp4 ? "local" : "true"))
-        pare__leave(t, node, fp4_inputs);
-    else
+    if (out->floats && out->bits == 4 &&
+        pare__node_is(pare_yaml_get(node, "group_size"), nvfp4 ? "16" : "32") &&
+        pare__node_is(pare_yaml_get(node, "strategy"), nvfp4 ? "tensor_group" : "group") &&
+        pare__node_is(pare_yaml_get(node, "dynamic"), nvfp4 ? "local" : "true"))
         out->inputs = nvfp4 ? INPUTS_NVFP4 : INPUTS_MXFP4;
+    else
+        pare__leave(t, node, fp4_inputs);
 }
 
 /* Inputs that are rounded while the model runs. */
@@ -289,14 +287,12 @@ static void read_inputs(pare__translation *t, const pare_yaml *node, scheme *out
     const pare_yaml *const symmetric = pare_yaml_get(node, "symmetric");
     if (count && !pare__node_number(count, &bits))
         bits = 0;
-    if (floats && bits == 4) {
+    if (floats && bits == 4)
         read_fp4(t, node, out);
-        return;
-    }
-    if (floats || out->floats) {
+    else if (floats || out->floats)
         read_fp8(t, node, floats && bits == 8, out);
+    if (floats || out->floats)
         return;
-    }
     if (bits != 8 && bits != 4) {
         pare__leave(t, node, "inputs have 8 or 4 bits: they stay floats");
         return;

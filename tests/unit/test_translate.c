@@ -26,7 +26,7 @@ static void check_lines(const pare_init_result *r, const size_t *line, bool impl
 
 START_TEST(recipes_of_another_tool_are_translated_and_the_rest_is_listed)
 {
-    const translated *const t = &recipes[_i];
+    const translated *const t = &translated_recipes[_i];
     pare_init_result r;
     const pare_status s =
         pare_init_translate(&cx, &arena, &hedge, "their.yaml", t->from, strlen(t->from), &r);
@@ -151,7 +151,7 @@ END_TEST
 /* Every allocation fails in turn. */
 START_TEST(memory_that_runs_out_is_an_error)
 {
-    const translated *const t = &recipes[1];
+    const translated *const t = &translated_recipes[1];
     unit_failing f = {0};
     pare_status s = PARE_ENOMEM;
     for (long n = 0; s != PARE_OK; n += n < 40 ? 1 : 7) {
@@ -173,12 +173,12 @@ END_TEST
 
 START_TEST(what_was_left_out_is_told_and_ends_with_3)
 {
-    write_file(HOME "/from.yaml", recipes[5].from);
+    write_file(HOME "/from.yaml", translated_recipes[5].from);
     const outcome *o = call("init '" HEDGE "' --from " HOME "/from.yaml", ERR);
     ck_assert_msg(o->code == 3 &&
                       strstr(o->text, "left out: " HOME "/from.yaml:4: scheme: FP8_DYN"),
                   "%d: %s", o->code, o->text);
-    write_file(HOME "/from.yaml", recipes[0].from);
+    write_file(HOME "/from.yaml", translated_recipes[0].from);
     o = call("init '" HEDGE "' --from " HOME "/from.yaml", OUT);
     ck_assert_msg(o->code == 0 && strstr(o->text, "- gptq: {bits: 4"), "%d: %s", o->code, o->text);
     o = call("init '" HEDGE "' --from " HOME "/from.yaml --format json", OUT);
@@ -221,7 +221,7 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, recipes_of_another_tool_are_translated_and_the_rest_is_listed, 0,
-                        RECIPES);
+                        translated_count);
     tcase_add_test(t, what_is_no_recipe_of_the_other_tool_is_refused_with_its_place);
     tcase_add_test(t, the_first_broken_expression_is_told_once);
     tcase_add_test(t, a_linear_that_two_modifiers_want_is_told_by_both);
