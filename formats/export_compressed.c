@@ -52,6 +52,12 @@ static size_t group_of(const pare_packed_linear *l)
     return is_fp4(l) ? pare_encodings[l->encoding].group : l->group;
 }
 
+/* Scales of a row: kernels may have an empty group of NVFP4 at its end, files have none. */
+static size_t groups_of(const pare_packed_linear *l)
+{
+    return is_fp4(l) ? l->k / group_of(l) : pare_packed_linear_groups(l);
+}
+
 static pare_status refuse(pare_ctx *cx, const pare_packed_linear *l, const char *why)
 {
     char text[PARE_PACKED_TEXT];
@@ -178,7 +184,7 @@ static size_t parts(const pare_export_model *m, const pare_export_linear *x,
                     pare_export_part part[PARE_EXPORT_PARTS])
 {
     const pare_packed_linear *const l = &x->packed;
-    const uint64_t n = l->n, k = l->k, groups = pare_packed_linear_groups(l);
+    const uint64_t n = l->n, k = l->k, groups = groups_of(l);
     size_t count = 0;
     (void)m;
     if (pare_encoding_is_float(l->encoding)) {
@@ -239,11 +245,12 @@ static void pack(const pare_packed_linear *l, const pare__export_codes *c,
 static pare_status pack_fp4(pare_ctx *cx, const pare_export_model *m, const pare_export_linear *x,
                             const pare__export_codes *c, void *const data[PARE_EXPORT_PARTS])
 {
+    const size_t groups = groups_of(&x->packed);
     uint8_t *const packed = data[0], *const scale = data[1];
     for (size_t i = 0; i < c->n * c->k; i += 2)
         packed[i / 2] = (uint8_t)(c->code[i] | c->code[i + 1] << 4);
     if (form_of(&x->packed) == MXFP4) {
-        for (size_t i = 0; i < c->n * c->groups; i++)
+        for (size_t i = 0; i < c->n * groups; i++)
             scale[i] = pare__export_exponent(c->scale[i]);
         return PARE_OK;
     }
@@ -251,8 +258,8 @@ static pare_status pack_fp4(pare_ctx *cx, const pare_export_model *m, const pare
     memcpy(data[2], &divisor, sizeof divisor);
     if (x->packed.activation.bits)
         memcpy(data[3], &x->packed.activation.scale, sizeof x->packed.activation.scale);
-    for (size_t i = 0; i < c->n * c->groups; i++)
-        PARE_TRY(pare__export_scale_code(cx, name, x->name, c, i / c->groups, i % c->groups, factor,
+    for (size_t i = 0; i < c->n * groups; i++)
+        PARE_TRY(pare__export_scale_code(cx, name, x->name, c, i / groups, i % groups, factor,
                                          &scale[i]));
     return PARE_OK;
 }

@@ -7,6 +7,7 @@
 #include "formats/export_internal.h"
 #include "kernels/e4m3.h"
 #include "kernels/levels.h"
+#include "runtime/small.h"
 #include "solve/nvfp4.h"
 
 static bool has_factor(const pare_export_linear *l)
@@ -57,7 +58,7 @@ pare_status pare__export_scale_code(pare_ctx *cx, const char *target, const char
     const float scale = pare_f16_to_f32(c->scale[r * c->groups + g]);
     *out = pare_f32_to_e4m3(scale / factor);
     if (pare_levels_e4m3[*out] * factor == scale ||
-        is_zero(c->code + r * c->k + g * c->group, c->group))
+        is_zero(c->code + r * c->k + g * c->group, pare_smaller(c->group, c->k - g * c->group)))
         return PARE_OK;
     return pare_fail(cx, PARE_ENUMERIC,
                      "%s: linear %s: row %zu, group %zu: scale %g is too small beside the largest "

@@ -80,14 +80,17 @@ static pare_status view(pare_ctx *cx, pare_arena *scratch, stored *s)
     return pare_packed_view(cx, scratch, &s->l, plane, &s->linear);
 }
 
-/* Of `first` and all behind it. */
-static bool same_planes(const stored *a, const stored *b, pare_plane first)
+static bool same_plane(const stored *a, const stored *b, pare_plane p)
 {
-    for (pare_plane p = first; p < PARE_PLANES; p++) {
-        const pare_tensor *const x = a->plane[p], *const y = b->plane[p];
-        if (!x != !y || (x && (x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes) != 0)))
+    const pare_tensor *const x = a->plane[p], *const y = b->plane[p];
+    return !x == !y && (!x || (x->bytes == y->bytes && memcmp(x->data, y->data, x->bytes) == 0));
+}
+
+static bool same_planes(const stored *a, const stored *b)
+{
+    for (pare_plane p = 0; p < PARE_PLANES; p++)
+        if (!same_plane(a, b, p))
             return false;
-    }
     return true;
 }
 
@@ -95,7 +98,7 @@ static bool same_planes(const stored *a, const stored *b, pare_plane first)
 static bool same_bytes(const stored *a, const stored *b)
 {
     if (a->packed || b->packed)
-        return a->packed && b->packed && same_planes(a, b, 0);
+        return a->packed && b->packed && same_planes(a, b);
     return a->tensor->dtype == b->tensor->dtype && a->tensor->bytes == b->tensor->bytes &&
            a->input_scale == b->input_scale &&
            memcmp(a->tensor->data, b->tensor->data, a->tensor->bytes) == 0;
@@ -202,7 +205,7 @@ static pare_status compare(pare_ctx *cx, pare_arena *scratch, stored *a, stored 
     row->weights = s.weights ? (double)s.differing / (double)s.weights : 0;
     row->error = s.first > 0 ? s.difference / s.first : (double)NAN;
     /* the same values by other codes, or zeros of another sign */
-    if (s.differing == 0 && a->input_scale == b->input_scale && same_planes(a, b, PARE_PLANE_BIAS))
+    if (s.differing == 0 && a->input_scale == b->input_scale && same_plane(a, b, PARE_PLANE_BIAS))
         row->kind = PARE_DIFF_ENCODING;
     return PARE_OK;
 }

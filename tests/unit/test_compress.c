@@ -288,6 +288,9 @@ START_TEST(mistakes_are_found_before_any_work)
             "leave no linear");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn: {group: 32, tail: error}\n", PARE_EUSAGE,
             "group 32 does not divide the 48 inputs");
+    mistake("pare: 1\nmodel: model\npasses: [nvfp4]\n", PARE_EUSAGE,
+            "NVFP4 needs rows of a multiple of 16 weights, this one has 72: take mxfp4, in a step "
+            "of its own with targets, and leave this linear out here with skip");
     mistake("pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, window: 65}\n"
             "passes: [gptq]\n",
             PARE_EUSAGE, "window 65 is above the model's context of 64");

@@ -1,7 +1,6 @@
 #include "compress/artifact/diff.h"
 
-#include "tests/data/tiny_model.h"
-#include "tests/unit/folder.h"
+#include "tests/unit/artifact.h"
 #include "tests/unit/tensor_at.h"
 
 /* Two models of the same tensors; what their manifests and runs say is the test's. */
@@ -210,6 +209,47 @@ START_TEST(other_bytes_of_the_same_values_are_no_other_values)
 }
 END_TEST
 
+static size_t halvings;
+
+/* Scales of NVFP4 under a factor of 2^-9, or twice as large with codes of half the value. */
+static void fill_scales(artifact *m, pare_packed_writer *w, size_t i)
+{
+    pare_codes c;
+    pare_packed_planes planes;
+    ck_assert(encoded_codes(&m->a, &m->linear[i], i, &c));
+    c.scale_factor = ldexpf(1, (int)halvings - 9);
+    for (size_t j = 0; j < c.n * c.groups; j++)
+        c.scale_codes[j] = (uint8_t)(16 + j % 80 - 8 * halvings);
+    artifact_ok(m, pare_packed_pack(m->cx, &m->a, &m->linear[i], &c, &planes));
+    artifact_put_planes(m, w, m->linear[i].name, &planes);
+}
+
+START_TEST(a_factor_of_scales_is_part_of_the_encoding)
+{
+    static const pare_packed_linear kind = {.bits = 4,
+                                            .group = 16,
+                                            .symmetric = true,
+                                            .encoding = PARE_ENCODING_NVFP4,
+                                            .activation = {.mode = PARE_ACTIVATION_FLOAT}};
+    static artifact m;
+    pair p;
+    begin(&p);
+    for (halvings = 0; halvings < 2; halvings++) {
+        artifact_open(&m, &p.cx, &p.f[halvings]);
+        for (size_t i = 0; i < 2 * PARE_COMMON_ROLES; i++)
+            if (i % PARE_COMMON_ROLES != PARE_ROLE_O) /* its columns are no whole groups */
+                artifact_add(&m, i, &kind);
+        artifact_plan(&m, 1 << 16);
+        artifact_finish(&m, &p.f[halvings], fill_scales);
+    }
+    ck_assert_msg(pare_diff_models(&p.cx, &p.a, p.f[0].path, p.f[1].path, &p.d) == PARE_OK, "%s",
+                  p.cx.what);
+    ck_assert_uint_eq(p.d.count[PARE_DIFF_ENCODING], m.linears);
+    ck_assert_uint_eq(p.d.count[PARE_DIFF_VALUES], 0);
+    end(&p);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("diff");
@@ -220,6 +260,7 @@ int main(void)
     tcase_add_test(t, what_training_came_to_is_compared);
     tcase_add_test(t, settings_are_no_figures);
     tcase_add_test(t, other_bytes_of_the_same_values_are_no_other_values);
+    tcase_add_test(t, a_factor_of_scales_is_part_of_the_encoding);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
