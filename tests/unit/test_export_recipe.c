@@ -130,7 +130,7 @@ static const struct {
      "16 of 64 columns are no whole groups of 32; take 2 ranks"},
     {"fp8: {targets: '*.k_proj', activations: fp8_token}, fp8: {skip: '*.k_proj'}",
      "  - {format: compressed-tensors, path: x}\n", PARE_EUSAGE,
-     "needs the same bits, group, symmetry and rounding of inputs"},
+     "needs the same grid, bits, group, symmetry and rounding of inputs"},
     {"rtn: {bits: 4, group: 32, symmetric: false}", "  - {format: gptq, path: x}\n", PARE_EUSAGE,
      "recipe.yaml:5:5: gptq: linear model.layers.0.self_attn.q_proj: zero points are stored"},
     {"rtn: {bits: 4, group: 96}", "  - {format: compressed-tensors, path: x}\n", PARE_EUSAGE,
