@@ -442,10 +442,11 @@ static pare_status refuse_unlike(pare_ctx *cx, const pare_export_linear *a,
 {
     const char *const how = a->part ? "with all experts of the block" : "as one matrix";
     if (a->is_packed == b->is_packed)
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "%s: linears %s and %s: vLLM runs them %s and needs the same bits, group, "
-                         "symmetry and rounding of inputs: quantize them by one step of the recipe",
-                         target, a->name, b->name, how);
+        return pare_fail(
+            cx, PARE_ENOTSUP,
+            "%s: linears %s and %s: vLLM runs them %s and needs the same grid, "
+            "bits, group, symmetry and rounding of inputs: quantize them by one step of the recipe",
+            target, a->name, b->name, how);
     return pare_fail(cx, PARE_ENOTSUP,
                      "%s: linears %s and %s: vLLM runs them %s and refuses files in which only one "
                      "is quantized, here %s: let one step of the recipe quantize both, or let it "

@@ -95,9 +95,9 @@ static const char *mismatch(const pare_grid *g)
     if (g->clip != PARE_CLIP_NONE && !pare_grid_clips(g->encoding))
         return "clip goes with the uniform grid, MXFP4 and NVFP4 only: say clip: none";
     if (row->scales == PARE_SCALES_POWERS && g->group != row->group)
-        return "MXFP4 has groups of 32: say group: 32";
+        return "MXFP4 has groups of 32: leave group out";
     if (row->scales == PARE_SCALES_E4M3 && g->group != row->group)
-        return "NVFP4 has groups of 16: leave out group";
+        return "NVFP4 has groups of 16: leave group out";
     if (pare_encoding_is_super(g->encoding) && g->group != PARE_SUPER)
         return "a super-block has 256 weights";
     if (row->decoding == PARE_DECODE_BOOK && (!g->book || g->group))

@@ -135,11 +135,13 @@ static bool orders_channels(const pare_pass *pass)
 
 void pare_help_setting(const pare_param *p)
 {
-    char values[128], fallback[32];
+    char values[128], fallback[32], text[1024];
     range(p, values, sizeof values);
     pare_param_print(p, p->fallback, fallback, sizeof fallback);
     (void)printf("  %-16s %-13s %s\n", p->name, fallback, values);
-    pare_help_words(printf("%19s", ""), 19, p->help);
+    (void)snprintf(text, sizeof text, "%s%s%s%s%s", p->help, p->by ? "; only with " : "",
+                   p->by ? p->by : "", p->by ? ": " : "", p->by ? p->when : "");
+    pare_help_words(printf("%19s", ""), 19, text);
 }
 
 static void print_params(const pare_pass *pass)

@@ -57,8 +57,7 @@ static const pare_param params[] = {
     [BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096, .fallback = 128,
         .multiple = 32, .help = "columns between lazy updates"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
-        .words = grids, .help = "levels of the codes; mxfp4 has groups of 32, nvfp4 of 16, whatever the default of group "
-                                "is; "
+        .words = grids, .help = "levels of the codes; mxfp4 has groups of 32, nvfp4 of 16: leave group out; "
                                 "q4_k, q6_k: blocks of GGUF; all but uniform keep inputs in floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,
@@ -73,7 +72,7 @@ static const pare_param params[] = {
                 "experts and with tune, else gptaq"},
     [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .by = "correct", .when = "gptaq, qronos",
-        .help = "for correct: share of the loss to make up for; 0: as in the papers (gptaq 0.25, qronos 1)"},
+        .help = "share of the loss to make up for; 0: as in the papers (gptaq 0.25, qronos 1)"},
     [TUNE] = {.name = "tune", .type = PARE_PARAM_BOOL, .fallback = 0,
         .by = "grid", .when = "uniform",
         .help = "try the other act_order, the other clip and 10 times more and less damp for each linear, "

@@ -43,7 +43,7 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
                 "survive; the wider tie_width, the more quality that costs"},                                   \
     [(base) + PARE_PRUNE_TIE_WIDTH] = {.name = "tie_width", .type = PARE_PARAM_NUMBER, .min = 0,   \
         .max = 1, .fallback = PARE_PRUNE_TIE_WIDTH_USUAL, .by = "ties", .when = "random",          \
-        .help = "for ties: random: scores within this share of the score at the cut count as "     \
+        .help = "scores within this share of the score at the cut count as "     \
                 "equal; 0: only those that are equal to the last bit, which hardly ever happens"}
 /* A row for passes whose choice depends on the calibration (pare_pass_pruner.draws). */
 #define PARE_PRUNE_STABILITY(index)                                                                \
@@ -59,10 +59,10 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
     [(base) + PARE_PRUNE_SPREAD] = {.name = "spread", .type = PARE_PARAM_NUMBER, .min = 0.001,     \
         .max = 0.5, .fallback = PARE_PRUNE_SPREAD_USUAL, .by = "ratios",                           \
         .when = "owl, isc or search",                                                              \
-        .help = "for ratios: how far a share may lie from sparsity, the mean of the shares"},         \
+        .help = "how far a share may lie from sparsity, the mean of the shares"},         \
     [(base) + PARE_PRUNE_OUTLIER] = {.name = "outlier", .type = PARE_PARAM_NUMBER, .min = 1,       \
         .max = 1000, .fallback = PARE_PRUNE_OUTLIER_USUAL, .by = "ratios", .when = "owl",          \
-        .help = "for owl: a score above this many times its block's mean is an outlier"}
+        .help = "a score above this many times its block's mean is an outlier"}
 // clang-format on
 
 /* The rule that `value`, from `base` on, stands for. PARE_EINVAL when a pattern and a share are

@@ -39,12 +39,12 @@ within() {
             return
         }
         [ "$(cat took)" -le $most ] || most=$(cat took)
-        [ "$plan" -gt $((most + most / 10 + 2 * 1024 * 1024)) ] || break
+        [ "$plan" -gt $((most + most / 10 + 5 * 512 * 1024)) ] || break
     done
     took=$most
     echo "e2e.plan_memory: $name: planned $plan, took $took bytes"
-    if [ "$plan" -lt "$took" ] || [ "$plan" -gt $((took + took / 10 + 2 * 1024 * 1024)) ]; then
-        echo "e2e.plan_memory: $name: expected $took to $((took + took / 10 + 2 * 1024 * 1024))"
+    if [ "$plan" -lt "$took" ] || [ "$plan" -gt $((took + took / 10 + 5 * 512 * 1024)) ]; then
+        echo "e2e.plan_memory: $name: expected $took to $((took + took / 10 + 5 * 512 * 1024))"
         failed=1
     fi
 }

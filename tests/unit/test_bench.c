@@ -64,7 +64,7 @@ static const expected loops[] = {
 };
 
 /* On two threads and on one; on one alone. */
-enum { SUBJECTS = 25, PRODUCTS = 5 * SUBJECTS, PRODUCTS_ONE = 3 * SUBJECTS };
+enum { SUBJECTS = 26, PRODUCTS = 5 * SUBJECTS, PRODUCTS_ONE = 3 * SUBJECTS };
 enum { LOOPS = sizeof loops / sizeof *loops };
 
 static void check_loop(const pare_bench_result *r, const pare_bench_row *row, const expected *e)

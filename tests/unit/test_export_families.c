@@ -294,7 +294,7 @@ START_TEST(experts_that_no_engine_runs_are_refused)
         {"compressed-tensors",
          "[rtn: {bits: 4, group: row, targets: 're:.*experts[.]2[.].*'}, "
          "rtn: {bits: 8, group: row, skip: 're:.*experts[.]2[.].*'}]",
-         "vLLM runs them with all experts of the block and needs the same bits"},
+         "vLLM runs them with all experts of the block and needs the same grid, bits, group"},
         {"compressed-tensors", "[rtn: {bits: 4, group: row, targets: 're:.*experts[.].*'}]", NULL},
         {"compressed-tensors", "[rtn: {bits: 4, group: row, targets: 're:.*self_attn.*'}]", NULL},
         {"compressed-tensors", "[rtn: {bits: 4, group: row, symmetric: false}]",

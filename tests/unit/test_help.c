@@ -271,6 +271,7 @@ START_TEST(a_parameter_is_shown_of_each_pass_that_has_it)
     ck_assert(strstr(page, "\nwanda\n  tie_width        0.05          0 .. 1\n"));
     ck_assert(strstr(page, "\nria\n  tie_width ") && !strstr(page, "gptq"));
     check_width("help tie_width");
+    ck_assert(strstr(call("help refine", OUT)->text, "0: none; only with grid: uniform\n"));
 }
 END_TEST
 

@@ -202,8 +202,8 @@ START_TEST(gptq_refuses_parameters_that_a_grid_does_not_have)
     } bad[] = {
         {{"gptq", {"grid", "bits"}, {PARE_ENCODING_NF4, 3}}, "3 bits"},
         {{"gptq", {"grid"}, {PARE_ENCODING_FP8}}, "4 bits"},
-        {{"gptq", {"grid"}, {PARE_ENCODING_MXFP4}}, "group: 32"},
-        {{"gptq", {"grid"}, {PARE_ENCODING_NVFP4}}, "leave out group"},
+        {{"gptq", {"grid"}, {PARE_ENCODING_MXFP4}}, "groups of 32: leave group out"},
+        {{"gptq", {"grid"}, {PARE_ENCODING_NVFP4}}, "groups of 16: leave group out"},
         {{"gptq", {"grid", "group"}, {PARE_ENCODING_NVFP4, 16}},
          "rows of a multiple of 16 weights"},
         {{"nvfp4", {NULL}, {0}}, "this one has 300: take mxfp4"},
