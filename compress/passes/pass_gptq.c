@@ -59,7 +59,7 @@ static const pare_param params[] = {
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
         .words = grids, .help = "levels of the codes; mxfp4 has groups of 32, nvfp4 of 16: leave group out; "
                                 "q4_k, q6_k: blocks of GGUF; all but uniform keep inputs in floats"},
-    PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
+    [ACTIVATIONS] = {PARE_QUANTIZE_ACTIVATIONS, .by = "grid", .when = "uniform"},
     [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,
         .by = "grid", .when = "uniform",
         .help = "rounds of coordinate descent after the sweep: each improves the scales and codes for the "

@@ -17,7 +17,7 @@ static const pare_param params[] = {
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
         .words = grids, .help = "q4_k, q6_k: super-blocks of 256 weights, rounded as engines of "
                                 "GGUF files do; inputs stay floats"},
-    PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
+    [ACTIVATIONS] = {PARE_QUANTIZE_ACTIVATIONS, .by = "grid", .when = "uniform"},
     {.name = NULL},
 };
 // clang-format on

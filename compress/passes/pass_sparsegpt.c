@@ -46,7 +46,7 @@ static const pare_param joint_params[] = {
     PARE_QUANTIZE_TABLE,
     [PARE_QUANTIZE_CLIP] = {PARE_QUANTIZE_SWEEP_CLIP, .fallback = PARE_CLIP_NONE},
     SWEEP_TABLE(JOINT),
-    PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
+    [ACTIVATIONS] = {PARE_QUANTIZE_ACTIVATIONS},
     {.name = NULL}};
 // clang-format on
 

@@ -34,13 +34,13 @@ extern const pare_word pare_quantize_bits[], pare_quantize_row[], pare_quantize_
     .name = "clip", .type = PARE_PARAM_CHOICE, .words = pare_quantize_sweep_clip,                  \
     .help = "how to choose the range of a group: none: it covers all weights; mse: by the least "  \
             "sum of |error|^2.4; weighted: by the least sum of H_jj error_j^2"
-/* A row for passes that leave the choice of how inputs are quantized. */
-#define PARE_QUANTIZE_ACTIVATIONS(index)                                                           \
-    [index] = {.name = "activations", .type = PARE_PARAM_CHOICE, .fallback = 0,                    \
-        .words = pare_quantize_activations,                                                        \
-        .help = "how to round inputs: with a scale per token and group (int8, int4), per token "   \
-                "(int8_token), or one that calibration fixes (int8_tensor); pare computes int4 "   \
-                "as int8: it shows what W4A4 costs, and saves no time"}
+/* How inputs are rounded, for passes that leave the choice. */
+#define PARE_QUANTIZE_ACTIVATIONS                                                                  \
+    .name = "activations", .type = PARE_PARAM_CHOICE, .fallback = 0,                               \
+    .words = pare_quantize_activations,                                                            \
+    .help = "how to round inputs: with a scale per token and group (int8, int4), per token "       \
+            "(int8_token), or one that calibration fixes (int8_tensor); pare computes int4 as "    \
+            "int8: it shows what W4A4 costs, and saves no time"
 // clang-format on
 
 /* Of the value of that row. */

@@ -134,6 +134,19 @@ START_TEST(clipping_of_a_grid_that_is_not_uniform_is_refused_with_its_place)
 }
 END_TEST
 
+/* Its default, too: nobody is to think that the inputs of NVFP4 are in 8 bits. */
+START_TEST(rounding_of_inputs_goes_with_the_uniform_grid)
+{
+    char what[1024];
+    job_recipe(&place, "pare: 1\nmodel: model\n"
+                       "calibration: {tokens: tokens.i32, samples: 12, window: 64}\n"
+                       "passes:\n  - gptq: {grid: nvfp4, activations: int8}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "gptq: activations int8 is for grid: uniform, not for grid: nvfp4"),
+                  "%s", what);
+}
+END_TEST
+
 START_TEST(columns_of_inputs_that_a_transform_changes_are_not_chosen)
 {
     char what[1024];
@@ -153,6 +166,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, recipe_gives_a_good_artifact_of_the_planned_size, 0, JOBS);
+    tcase_add_test(t, rounding_of_inputs_goes_with_the_uniform_grid);
     tcase_add_test(t, columns_of_inputs_that_a_transform_changes_are_not_chosen);
     tcase_add_test(t, grid_without_its_parameters_is_refused_with_its_place);
     tcase_add_loop_test(t, clipping_of_a_grid_that_is_not_uniform_is_refused_with_its_place, 0, 3);

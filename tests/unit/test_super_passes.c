@@ -183,7 +183,7 @@ START_TEST(weights_that_rtn_cannot_store_are_named)
     w[3 * K + 300] = 0;
     ck_assert_int_eq(pare_pass_run(&cx, s.pass, s.value, &self, &arena), PARE_ENUMERIC);
     ck_assert_msg(strstr(cx.what, "row 7, group 0: scale"), "%s", cx.what);
-    ck_assert_ptr_nonnull(strstr(cx.what, "above what the scales of this format hold"));
+    ck_assert_ptr_nonnull(strstr(cx.what, "is above what the scales of this format hold"));
     pare_ctx_clear(&cx);
 }
 END_TEST
