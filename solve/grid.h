@@ -160,8 +160,7 @@ static inline bool pare_grid_whole(const pare_grid *g)
 /* Whether grids of an encoding have a clip: UNIFORM, MXFP4, NVFP4. */
 static inline bool pare_grid_clips(pare_encoding e)
 {
-    const pare_scale_store store = pare_encodings[e].scales;
-    return pare_encodings[e].uniform || store == PARE_SCALES_POWERS || store == PARE_SCALES_E4M3;
+    return pare_encodings[e].uniform || pare_encoding_is_fp4(e);
 }
 
 /* Code and value of one weight of `row` (CODEBOOK looks there) on any grid but BINARY, Q4_K and

@@ -55,18 +55,23 @@ static pare_grid nvfp4_grid(const double *value)
     return grid_of(PARE_ENCODING_NVFP4, value);
 }
 
+/* 2 of the powers, some 10 of the scales are tried. */
+static pare_pass_cost cost_of(double tries, const double *value, size_t n, size_t k)
+{
+    const double rounds = (pare_clip)value[CLIP] == PARE_CLIP_NONE ? 2.5 : 2.5 * tries;
+    return (pare_pass_cost){.rounds = rounds * (double)n * (double)k};
+}
+
 static pare_pass_cost mxfp4_cost(const double *value, size_t n, size_t k, size_t threads)
 {
     (void)threads;
-    const double rounds = (pare_clip)value[CLIP] == PARE_CLIP_NONE ? 2.5 : 5;
-    return (pare_pass_cost){.rounds = rounds * (double)n * (double)k};
+    return cost_of(2, value, n, k);
 }
 
 static pare_pass_cost nvfp4_cost(const double *value, size_t n, size_t k, size_t threads)
 {
     (void)threads;
-    const double rounds = (pare_clip)value[CLIP] == PARE_CLIP_NONE ? 2.5 : 25;
-    return (pare_pass_cost){.rounds = rounds * (double)n * (double)k};
+    return cost_of(10, value, n, k);
 }
 
 const pare_pass pare_pass_mxfp4 = {

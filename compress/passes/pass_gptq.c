@@ -107,11 +107,6 @@ static bool is_uniform(const double *value)
     return pare_encodings[encoding(value)].uniform;
 }
 
-static bool is_fp4(const double *value)
-{
-    return encoding(value) == PARE_ENCODING_MXFP4 || encoding(value) == PARE_ENCODING_NVFP4;
-}
-
 /* Values come from a book of each row. */
 static bool has_books(pare_encoding e)
 {
@@ -140,7 +135,8 @@ static void decide(double *value, bool rounding_only)
     const bool takes = is_uniform(value) && value[TUNE] == 0.0;
     if (value[CORRECT] == (double)CORRECT_AUTO)
         value[CORRECT] = rounding_only && takes ? PARE_CORRECT_GPTAQ : PARE_CORRECT_NONE;
-    if (is_fp4(value) && value[PARE_QUANTIZE_GROUP] == params[PARE_QUANTIZE_GROUP].fallback)
+    if (pare_encoding_is_fp4(encoding(value)) &&
+        value[PARE_QUANTIZE_GROUP] == params[PARE_QUANTIZE_GROUP].fallback)
         value[PARE_QUANTIZE_GROUP] = (double)pare_encodings[encoding(value)].group;
 }
 
