@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kernels/exl3.h"
 #include "kernels/layout.h"
 #include "runtime/threads.h"
 #include "solve/super.h"
@@ -24,6 +25,8 @@ static const char *const plane_names[PARE_PLANES] = {
     [PARE_PLANE_SCALE_STEPS] = "scale_steps",
     [PARE_PLANE_SCALE_OFFSET] = "scale_offset",
     [PARE_PLANE_SCALE_FACTOR] = "scale_factor",
+    [PARE_PLANE_ROW_SCALES] = "row_scales",
+    [PARE_PLANE_COLUMN_SCALES] = "column_scales",
     [PARE_PLANE_BOOK] = "book",
     [PARE_PLANE_SALIENT] = "salient",
     [PARE_PLANE_OUTLIER_COLUMNS] = "outlier_columns",
@@ -148,6 +151,10 @@ static bool encoding_shape(const pare_packed_linear *l, pare_plane p, pare_tenso
     case PARE_PLANE_SCALE_OFFSET: return steps && vector(out, PARE_F32, 1);
     case PARE_PLANE_SCALE_FACTOR:
         return row->scales == PARE_SCALES_E4M3 && vector(out, PARE_F32, 1);
+    case PARE_PLANE_ROW_SCALES:
+        return pare_encoding_turns(l->encoding) && vector(out, PARE_F16, l->n);
+    case PARE_PLANE_COLUMN_SCALES:
+        return pare_encoding_turns(l->encoding) && vector(out, PARE_F16, l->k);
     case PARE_PLANE_BOOK: return book_shape(l, out);
     case PARE_PLANE_SALIENT:
         return row->decoding == PARE_DECODE_BINARY &&
@@ -281,6 +288,17 @@ static size_t pad_bytes(size_t k, unsigned bits)
            pare_atom_bytes(bits);
 }
 
+/* The trellis codes of 16 rows. */
+static void pack_tiles(const pare_packed_linear *l, const uint8_t *code, uint8_t *to)
+{
+    for (size_t k = 0; k < l->k; k += PARE_EXL3_TILE, to += pare_exl3_tile_bytes(l->bits)) {
+        uint8_t symbol[PARE_EXL3_WEIGHTS];
+        for (unsigned p = 0; p < PARE_EXL3_WEIGHTS; p++)
+            symbol[p] = code[pare_exl3_row(p) * l->k + k + pare_exl3_column(p)];
+        pare_exl3_pack(to, symbol, l->bits);
+    }
+}
+
 /* Items are pads of 16 rows, so that every task packs whole padded blocks. */
 static void pack_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
@@ -292,7 +310,9 @@ static void pack_rows(void *arg, size_t begin, size_t end, size_t worker)
         const size_t row = i * PARE_PAD_N;
         const size_t rows = l->n - row < PARE_PAD_N ? l->n - row : PARE_PAD_N;
         uint8_t *const to = t->to->plane[PARE_PLANE_CODES];
-        if (to && !l->sparsity)
+        if (pare_encoding_turns(l->encoding))
+            pack_tiles(l, t->from->codes + row * k, to + i * pad_bytes(k, l->bits));
+        else if (to && !l->sparsity)
             pare_pack_codes(to + i * pad_bytes(k, l->bits), t->from->codes + row * k, k, rows, k,
                             l->bits, l->symmetric ? NULL : t->from->zeros + row * t->groups,
                             t->groups, t->pad);
@@ -337,6 +357,10 @@ static void pack_rest(const pare_ctx *cx, const pare_packed_linear *l, const par
     pack_half(cx, from->sparse_value, to->plane[PARE_PLANE_SPARSE_VALUES], l->sparse);
     pack_bytes(to, PARE_PLANE_INPUT_SCALE, &from->input_scale, sizeof from->input_scale);
     pack_bytes(to, PARE_PLANE_BIAS, from->bias, bytes[PARE_PLANE_BIAS]);
+    if (pare_encoding_turns(l->encoding)) {
+        pack_half(cx, from->row_scales, to->plane[PARE_PLANE_ROW_SCALES], l->n);
+        pack_half(cx, from->column_scales, to->plane[PARE_PLANE_COLUMN_SCALES], l->k);
+    }
     if (pare_encodings[l->encoding].decoding == PARE_DECODE_BOOK)
         pack_half(cx, from->book, to->plane[PARE_PLANE_BOOK], l->n << l->bits);
 }
@@ -357,6 +381,8 @@ static pare_plane missing(const pare_packed_linear *l, const pare_codes *c)
         [PARE_PLANE_SCALE_STEPS] = c->scale_steps,
         [PARE_PLANE_SCALE_OFFSET] = &c->scale_offset,
         [PARE_PLANE_SCALE_FACTOR] = &c->scale_factor,
+        [PARE_PLANE_ROW_SCALES] = c->row_scales,
+        [PARE_PLANE_COLUMN_SCALES] = c->column_scales,
         [PARE_PLANE_BOOK] = c->book,
         [PARE_PLANE_SALIENT] = c->salient,
         [PARE_PLANE_OUTLIER_COLUMNS] = c->outlier_column,

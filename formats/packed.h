@@ -12,6 +12,7 @@
  * Shapes of the planes, n16, k32, k64 and c32 being n, k and c outliers rounded up:
  *   NAME.codes            U8   [n16 / 8, k32 / 32, 32 bits]
  *                         U8   [n16 / 8, k64 / 64, 32 bits]  2:4: of the places of kernels.h
+ *                                                     exl3: tiles of kernels/exl3.h
  *   NAME.scales           F16  [n16 / 8, groups, 8]   uniform, ternary, fp8_e4m3; q4_k, q6_k: D
  *                         U8   the same               nf4: codes; mxfp4: exponents + 127
  *                         U8   the same               nvfp4: E4M3
@@ -27,6 +28,8 @@
  *   NAME.mask             U8   [n, ceil(k / 8)]       bitmask: bit j % 8 of byte j / 8
  *   NAME.values           F16  [n16, k64 / 2]         f16, 2:4: of the places, row-major
  *                         F16  [kept], [n, k]         f16, bitmask (unused ones 0), none: row-major
+ *   NAME.row_scales       F16  [n]                    exl3: signs times scales, as the next
+ *   NAME.column_scales    F16  [k]
  *   NAME.salient          U8   [k32]                  binary: 1 for salient columns
  *   NAME.outlier_columns  U32  [c]                    ascending
  *   NAME.outlier_weights  F16  [n, c]                 outlier type f16
@@ -81,6 +84,8 @@ typedef enum pare_plane {
     PARE_PLANE_INPUT_SCALE,
     PARE_PLANE_BIAS,
     PARE_PLANE_SCALE_FACTOR,
+    PARE_PLANE_ROW_SCALES,
+    PARE_PLANE_COLUMN_SCALES,
     PARE_PLANES
 } pare_plane;
 

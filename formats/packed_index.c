@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "formats/packed_internal.h"
+#include "kernels/exl3.h"
 #include "kernels/layout.h"
 #include "solve/super.h"
 
@@ -105,6 +106,20 @@ static pare_status check_sparsity(pare_ctx *cx, const pare_packed_linear *l)
     return PARE_OK;
 }
 
+/* What comes in tiles between two turns. */
+static pare_status check_tiles(pare_ctx *cx, const pare_packed_linear *l)
+{
+    const char *const name = pare_encodings[l->encoding].name;
+    if (l->n % PARE_EXL3_TILE || l->k % PARE_EXL3_TILE)
+        return pare_fail(cx, PARE_EINVAL,
+                         "%s: %s has tiles of 16 x 16, which do not divide a matrix of %zu x %zu",
+                         l->name, name, l->n, l->k);
+    if (l->outliers || l->sparse || l->activation.bits)
+        return pare_fail(cx, PARE_EINVAL, "%s: %s keeps no weights apart and rounds no inputs",
+                         l->name, name);
+    return PARE_OK;
+}
+
 pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l)
 {
     if (!pare_encoding_fits(l->encoding, l->bits) || !group_suits(l))
@@ -114,6 +129,8 @@ pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l)
     if (l->n == 0 || l->k == 0 || l->n > SIZE_CAP || l->k > SIZE_CAP)
         return pare_fail(cx, PARE_EFORMAT, "%s: %zu x %zu is outside 1 .. %d", l->name, l->n, l->k,
                          SIZE_CAP);
+    if (pare_encoding_turns(l->encoding))
+        PARE_TRY(check_tiles(cx, l));
     if (!l->symmetric && !pare_encodings[l->encoding].uniform)
         return pare_fail(cx, PARE_EINVAL, "%s: %s has no zero points", l->name,
                          pare_encodings[l->encoding].name);

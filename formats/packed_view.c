@@ -175,6 +175,8 @@ pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_line
                          .sparse = {.start = plane[PARE_PLANE_SPARSE_STARTS],
                                     .column = plane[PARE_PLANE_SPARSE_COLUMNS],
                                     .value = plane[PARE_PLANE_SPARSE_VALUES]},
+                         .row_scales = plane[PARE_PLANE_ROW_SCALES],
+                         .column_scales = plane[PARE_PLANE_COLUMN_SCALES],
                          .rotated = l->rotated,
                          .bias = plane[PARE_PLANE_BIAS]};
     PARE_TRY(check_floats(cx, l, plane));

@@ -47,6 +47,9 @@
     X(dequant_book, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)     \
     X(dequant_binary, void, (float *dst, size_t ldd, const pare_panel *w), EXACT)                  \
     X(dequant_super, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)    \
+    X(dequant_exl3, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)     \
+    X(exl3_step, void, (float *after, uint8_t *from, const float *before, const float *value,      \
+                        float x, unsigned bits), EXACT)                                            \
     X(dequant_24, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)       \
     X(dequant_mask, void, (float *dst, size_t ldd, const pare_mask *w), EXACT)                     \
     X(hadamard_f32, void, (float *x, size_t n, float scale), EXACT)                                \

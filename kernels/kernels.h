@@ -64,9 +64,14 @@
  *   dequant_super   a group is cut into sub-blocks, each with bytes of its own. 4 bits, 32 columns:
  *                dst[r, k] = (scale s) u - (minimum o); 6 bits, 16 columns: (scale s) (u - 32), s
  *                in two's complement. Every product is exact in F32.
- *   dequant_24   dst[r, k] of 2:4 weights, 0 where there is none: of 4 or 8 bits as dequant_f32
- *                without zeros, of 16 bits the value of the place.
- *   dequant_mask dst[r, j] = (bit j of row r) ? the next value of row r : 0, r < w->n, j < w->k.
+ *   dequant_exl3    dst[r, k] = the value of the state of the weight (exl3.h), w->n a multiple
+ * of 16. dequant_24   dst[r, k] of 2:4 weights, 0 where there is none: of 4 or 8 bits as
+ * dequant_f32 without zeros, of 16 bits the value of the place. dequant_mask dst[r, j] = (bit j of
+ * row r) ? the next value of row r : 0, r < w->n, j < w->k.
+ *
+ *   exl3_step    one step of the search of a path through the trellis of exl3.h: after[i] = min
+ * over t < 2^bits of fma(d, d, before[t 2^(16 - 2 bits) + i / 2^bits]), where d = x - value[t 2^(16
+ * - bits) + i], i < 2^(16 - bits); from[i] = the least t that has it.
  *
  *   gemv_packed  y[r] = sum over j < k of x[j] w[r, j] as gemm_f32_f32 of one token, r below w->n,
  *                w[r, j] as the dequant kernel that `how` names decodes it; k at most w->k.
@@ -111,6 +116,7 @@
 #include <stdint.h>
 
 #include "kernels/kernel_list.h"
+#include "kernels/kv_tile.h"
 #include "kernels/optimizer.h"
 
 enum {
@@ -205,26 +211,9 @@ typedef enum pare_decoding {
     PARE_DECODE_FP8,
     PARE_DECODE_BOOK,
     PARE_DECODE_BINARY,
-    PARE_DECODE_SUPER
+    PARE_DECODE_SUPER,
+    PARE_DECODE_EXL3
 } pare_decoding;
-
-/* Coded keys or values of consecutive tokens of one head. The code of channel c of token t are the
- * bits `bits` (c % 8) and up of the little-endian number in bytes [c / 8 * bits, + bits) of row t;
- * rows are pare_kv_row_bytes apart. */
-typedef struct pare_kv_tile {
-    const uint8_t *codes;
-    const uint16_t *scales, *lows; /* F16; lows NULL: 0 */
-    const float *levels;           /* [2^bits] for 2 or 3 bits, or NULL */
-    size_t ld;                     /* scales from one token to the next; 0: all have the same */
-    size_t group;                  /* channels that share a scale: 1, or a multiple of 8 */
-    unsigned bits;                 /* 2, 3, 4, 8 */
-} pare_kv_tile;
-
-/* Bytes of the codes of `d` channels, rounded up to 8. */
-static inline size_t pare_kv_row_bytes(size_t d, unsigned bits)
-{
-    return (d + 7) / 8 * bits;
-}
 
 /* What rounding w to q costs (error_sums). */
 typedef struct pare_error_sum {

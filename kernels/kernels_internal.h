@@ -9,6 +9,9 @@
 PARE_KERNEL_LIST(X)
 #undef X
 
+/* gemv_packed of PARE_DECODE_EXL3. */
+void pare_gemv_exl3_ref(float *y, const float *x, size_t k, const pare_panel *w, unsigned bits);
+
 /* Whether both halves of an atom have scales of their own. */
 static inline bool pare_panel_has_halves(const pare_panel *w)
 {

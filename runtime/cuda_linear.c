@@ -169,6 +169,7 @@ static pare_status decode_codes(const job *j, size_t r0, size_t rows, float *dst
     case PARE_DECODE_BOOK: DECODE(dequant_book, NULL); break;
     case PARE_DECODE_BINARY: DECODE(dequant_binary, NULL); break;
     case PARE_DECODE_SUPER: DECODE(dequant_super, NULL); break;
+    case PARE_DECODE_EXL3: break; /* refused when the model was opened */
     }
     return PARE_OK;
 }
@@ -284,6 +285,7 @@ static pare_status run_codes(const job *j)
     case PARE_DECODE_BOOK: CODES(gemm_f32_book, NULL); break;
     case PARE_DECODE_BINARY: CODES(gemm_f32_binary, NULL); break;
     case PARE_DECODE_SUPER: CODES(gemm_f32_super, NULL); break;
+    case PARE_DECODE_EXL3: break; /* refused when the model was opened */
     }
 #undef CODES
     return PARE_OK;

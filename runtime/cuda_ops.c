@@ -392,8 +392,19 @@ static pare_status find_room(pare_cuda *c)
     return PARE_OK;
 }
 
-/* A linear whose inputs become floats of fewer bits; NULL: there is none. */
-static const pare_linear *rounds_floats(const pare_model *m)
+/* Inputs become floats of fewer bits. */
+static bool rounds_floats(const pare_linear *w)
+{
+    return w->activation.mode == PARE_ACTIVATION_FLOAT && w->activation.bits;
+}
+
+static bool turns(const pare_linear *w)
+{
+    return pare_encoding_turns(w->encoding);
+}
+
+/* A packed linear of a kind; NULL: there is none. */
+static const pare_linear *find(const pare_model *m, bool (*is)(const pare_linear *w))
 {
     const size_t parts = pare_block_parts(&m->config),
                  inner = m->config.blocks * parts * PARE_ROLES;
@@ -402,7 +413,7 @@ static const pare_linear *rounds_floats(const pare_model *m)
             i == inner ? &m->head
                        : pare_block_linear(&m->block[i / PARE_ROLES / parts],
                                            i / PARE_ROLES % parts, (pare_role)(i % PARE_ROLES));
-        if (w->bits && w->activation.mode == PARE_ACTIVATION_FLOAT && w->activation.bits)
+        if (w->bits && is(w))
             return w;
     }
     return NULL;
@@ -411,12 +422,17 @@ static const pare_linear *rounds_floats(const pare_model *m)
 static pare_status open_model(pare_cuda *c)
 {
     const pare_config *const config = &c->f->model->config;
-    const pare_linear *const rounded = c->f->exact ? NULL : rounds_floats(c->f->model);
+    const pare_linear *const rounded = c->f->exact ? NULL : find(c->f->model, rounds_floats);
+    const pare_linear *const turned = find(c->f->model, turns);
     if (rounded)
         return pare_fail(c->cx, PARE_ENOTSUP,
                          "%s: %s rounds its inputs to %u-bit floats, for which there are no "
                          "kernels here; take the CPU, or --exact, which leaves them as they are",
                          c->d->name, rounded->name, rounded->activation.bits);
+    if (turned)
+        return pare_fail(c->cx, PARE_ENOTSUP,
+                         "%s: %s is in EXL3, for which there are no kernels here; take the CPU",
+                         c->d->name, turned->name);
     if (config->mixed)
         return pare_fail(
             c->cx, PARE_ENOTSUP,

@@ -44,5 +44,7 @@ const pare_encoding_row pare_encodings[PARE_ENCODINGS] = {
         .storage = "scales in F16"},
     [PARE_ENCODING_F16] = {.name = "f16", .widths = BITS(16), .widths_2_4 = BITS(16),
         .dtype = PARE_F16, .least = PARE_SCALE_COARSE, .storage = "F16"},
+    [PARE_ENCODING_EXL3] = {.name = "exl3", .widths = BITS(9) - BITS(1), .no_zero = true,
+        .decoding = PARE_DECODE_EXL3, .least = PARE_SCALE_COARSE, .storage = "scales in F16"},
 };
 // clang-format on

@@ -18,9 +18,10 @@ typedef enum pare_encoding {
     PARE_ENCODING_Q4_K,     /* super-blocks of 256 (solve/super.h); 4 bits */
     PARE_ENCODING_Q6_K,     /* likewise; 6 bits */
     PARE_ENCODING_F16,      /* the weights themselves, only of pruned matrices; 16 bits */
-    PARE_ENCODING_NVFP4     /* E2M1 value of the code, times a scale per 16; 4 bits */
+    PARE_ENCODING_NVFP4,    /* E2M1 value of the code, times a scale per 16; 4 bits */
+    PARE_ENCODING_EXL3      /* trellis codes between Hadamard matrices (runtime/linear_exl3.h) */
 } pare_encoding;
-enum { PARE_ENCODINGS = PARE_ENCODING_NVFP4 + 1 };
+enum { PARE_ENCODINGS = PARE_ENCODING_EXL3 + 1 };
 
 /* How zeros of a pruned matrix are left out. */
 typedef enum pare_sparsity_store {
@@ -106,6 +107,12 @@ static inline bool pare_encoding_is_float(pare_encoding e)
 static inline bool pare_encoding_is_super(pare_encoding e)
 {
     return pare_encodings[e].decoding == PARE_DECODE_SUPER;
+}
+
+/* Whether rows and columns are scaled and mixed, so that a product turns its inputs and outputs. */
+static inline bool pare_encoding_turns(pare_encoding e)
+{
+    return pare_encodings[e].decoding == PARE_DECODE_EXL3;
 }
 
 /* Whether a row may be cut into groups: there are scales, or magnitudes. */

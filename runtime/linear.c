@@ -9,8 +9,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/exl3.h"
 #include "kernels/layout.h"
 #include "runtime/hadamard.h"
+#include "runtime/linear_exl3.h"
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 
@@ -138,7 +140,8 @@ static void decoded_tile(const pare__work *w, const pare__job *j, size_t r0, siz
                          float *panel)
 {
     const size_t few = w->cpu & PARE_CPU_AVX2 ? FEW_X86 : FEW_TOKENS;
-    const size_t step = w->m < few ? PARE_ATOM_N : PARE__TILE_ROWS, ldw = j->w->panel.k;
+    const size_t least = pare__linear_turns(j->w) ? PARE_EXL3_TILE : PARE_ATOM_N;
+    const size_t step = w->m < few ? least : PARE__TILE_ROWS, ldw = j->w->panel.k;
     for (size_t r = r0; r < r1; r += step) {
         const size_t rows = r1 - r < step ? r1 - r : step;
         pare__linear_decode(w->kernels, j->w, r, rows, panel);
@@ -304,11 +307,11 @@ static pare_status prepare(pare_ctx *cx, pare_arena *scratch, bool exact, pare__
     return pare__linear_inputs(cx, scratch, w);
 }
 
-pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
-                                   size_t count, bool exact, const float *x, size_t ldx, size_t m)
+static pare_status apply(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
+                         size_t count, bool exact, const float *x, size_t ldx, size_t m)
 {
     assert(count <= PARE__LINEARS_MAX);
-    if (m == 0)
+    if (m == 0 || count == 0)
         return PARE_OK;
     pare__work w = {
         .kernels = &cx->kernels, .cpu = cx->cpu, .x = x, .ldx = ldx, .m = m, .jobs = count};
@@ -328,6 +331,66 @@ pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratch, const pare
     }
     pare_arena_rewind(scratch, mark);
     return s;
+}
+
+/* Inputs and outputs of one product on their way into the basis of its codes and back. */
+typedef struct turning {
+    const pare_kernels *kernels;
+    const pare__product *product;
+    const float *x;
+    float *to;
+    size_t ldx;
+} turning;
+
+static void turn_inputs(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const turning *const c = arg;
+    const pare_linear *const w = c->product->w;
+    (void)worker;
+    for (size_t t = begin; t < end; t++)
+        pare__exl3_turn_input(c->kernels, w, c->x + t * c->ldx, c->to + t * w->k);
+}
+
+static void turn_outputs(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const turning *const c = arg;
+    (void)worker;
+    for (size_t t = begin; t < end; t++)
+        pare__exl3_turn_output(c->kernels, c->product->w, c->product->y + t * c->product->ldy);
+}
+
+static pare_status apply_turned(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
+                                bool exact, const float *x, size_t ldx, size_t m)
+{
+    pare_linear inner = *product->w;
+    const size_t k = inner.k, n = inner.n;
+    const pare_mark mark = pare_arena_mark(scratch);
+    float *const to = pare_arena_take_raw(scratch, m, k * sizeof *to);
+    turning c = {&cx->kernels, product, x, to, ldx};
+    if (!to)
+        return PARE_ENOMEM;
+    inner.bias = NULL;
+    pare_parallel(cx, m, pare__chunk(k), turn_inputs, &c);
+    const pare__product there = {&inner, product->y, product->ldy};
+    const pare_status s = apply(cx, scratch, &there, 1, exact, to, k, m);
+    if (s == PARE_OK)
+        pare_parallel(cx, m, pare__chunk(n), turn_outputs, &c);
+    pare_arena_rewind(scratch, mark);
+    return s;
+}
+
+pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
+                                   size_t count, bool exact, const float *x, size_t ldx, size_t m)
+{
+    pare__product plain[PARE__LINEARS_MAX];
+    size_t plains = 0;
+    assert(count <= PARE__LINEARS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (pare__linear_turns(product[i].w))
+            PARE_TRY(apply_turned(cx, scratch, &product[i], exact, x, ldx, m));
+        else
+            plain[plains++] = product[i];
+    return apply(cx, scratch, plain, plains, exact, x, ldx, m);
 }
 
 pare_status pare_linear_apply(pare_ctx *cx, pare_arena *scratch, const pare_linear *w, bool exact,

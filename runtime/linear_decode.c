@@ -6,6 +6,7 @@
 #include "kernels/half.h"
 #include "kernels/layout.h"
 #include "runtime/linear.h"
+#include "runtime/linear_exl3.h"
 #include "runtime/linear_internal.h"
 #include "runtime/small.h"
 #include "runtime/threads.h"
@@ -104,6 +105,7 @@ static void decode(const pare_kernels *kernels, const pare_linear *w, const pare
     case PARE_DECODE_BOOK: kernels->dequant_book(dst, ldd, p, w->bits); break;
     case PARE_DECODE_BINARY: kernels->dequant_binary(dst, ldd, p); break;
     case PARE_DECODE_SUPER: kernels->dequant_super(dst, ldd, p, w->bits); break;
+    case PARE_DECODE_EXL3: kernels->dequant_exl3(dst, ldd, p, w->bits); break;
     }
 }
 
@@ -241,7 +243,8 @@ void pare__dense_f32(const pare_kernels *kernels, const pare_linear *w, size_t f
 
 bool pare_linear_has_rows(const pare_linear *w)
 {
-    return !w->bits || !(w->sparsity || w->outliers.count || w->sparse.start || w->rotated);
+    return !w->bits || !(w->sparsity || w->outliers.count || w->sparse.start || w->rotated ||
+                         pare__linear_turns(w));
 }
 
 void pare_linear_row(const pare_ctx *cx, const pare_linear *w, size_t row, float *dst)
@@ -298,9 +301,21 @@ static void unpack_rows(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
+static void turn_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const unpack_call *const c = arg;
+    (void)worker;
+    for (size_t i = begin; i < end; i++)
+        pare__exl3_rows(c->kernels, c->w, i, c->dst);
+}
+
 void pare_linear_to_f32(pare_ctx *cx, const pare_linear *w, float *dst)
 {
     unpack_call c = {&cx->kernels, w, dst};
+    if (pare__linear_turns(w)) {
+        pare_parallel(cx, (w->n + PARE__EXL3_ROWS - 1) / PARE__EXL3_ROWS, 1, turn_rows, &c);
+        return;
+    }
     pare_parallel(cx, (w->n + PARE_ATOM_N - 1) / PARE_ATOM_N, pare__chunk(PARE_ATOM_N * w->k),
                   unpack_rows, &c);
 }

@@ -81,6 +81,12 @@ bool pare__linear_fuses(unsigned cpu, const pare_linear *w);
 void pare__linear_gemv(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
                        const float *x, float *y);
 
+/* True when products with w turn inputs and outputs (runtime/linear_exl3.h). */
+static inline bool pare__linear_turns(const pare_linear *w)
+{
+    return w->bits && pare_encoding_turns(w->encoding);
+}
+
 /* True when the kernels of w take codes of x in tiles: 2:4 weights. */
 static inline bool pare__linear_tiled(const pare_linear *w)
 {

@@ -183,11 +183,12 @@ typedef struct pare_linear {
     pare_sparsity_store sparsity;
     pare_mask mask; /* BITMASK; n, k true */
     pare_activation activation;
-    pare_outliers outliers; /* count 0: none */
-    pare_sparse sparse;     /* start NULL: none */
-    float *bias;            /* [n], or NULL; dense too */
-    bool rotated;           /* o and down, dense too: the block multiplies x by the matrix of
-                               runtime/hadamard.h before taps and the linear see it */
+    pare_outliers outliers;                     /* count 0: none */
+    pare_sparse sparse;                         /* start NULL: none */
+    float *bias;                                /* [n], or NULL; dense too */
+    const uint16_t *row_scales, *column_scales; /* F16 [n], [k]: encodings that turn */
+    bool rotated; /* o and down, dense too: the block multiplies x by the matrix of
+                     runtime/hadamard.h before taps and the linear see it */
 } pare_linear;
 
 /* What the weights of a norm in a file are multiplied with, behind the offset of the family. */

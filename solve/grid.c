@@ -33,6 +33,7 @@ static pare_status take_more(pare_arena *a, const pare_grid *g, pare_codes *out)
     const bool steps = row->scales == PARE_SCALES_STEPS,
                super = pare_encoding_is_super(g->encoding),
                coded = pare_encoding_codes_scales(g->encoding),
+               turned = pare_encoding_turns(g->encoding),
                binary = row->decoding == PARE_DECODE_BINARY,
                book = binary || row->decoding == PARE_DECODE_BOOK;
     if (steps)
@@ -44,12 +45,18 @@ static pare_status take_more(pare_arena *a, const pare_grid *g, pare_codes *out)
         out->book = PARE_NEW(a, float, binary ? 4 * scales : n << g->bits);
     if (binary)
         out->salient = PARE_NEW(a, uint8_t, out->k);
+    if (turned) {
+        out->row_scales = PARE_NEW(a, float, n);
+        out->column_scales = PARE_NEW(a, float, out->k);
+    }
     if (super) {
         out->minima = PARE_NEW(a, float, scales);
         out->sub = PARE_NEW(a, uint8_t, scales * PARE_SUPER_BYTES);
     }
     return (steps && !out->scale_steps) || (coded && !out->scale_codes) || (book && !out->book) ||
-                   (binary && !out->salient) || (super && (!out->minima || !out->sub))
+                   (binary && !out->salient) ||
+                   (turned && (!out->row_scales || !out->column_scales)) ||
+                   (super && (!out->minima || !out->sub))
                ? PARE_ENOMEM
                : PARE_OK;
 }

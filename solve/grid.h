@@ -39,6 +39,8 @@
  *
  * BINARY    a method of its own (quant/billm.h), only pare_codes is shared.
  *
+ * EXL3      trellis codes of tiles, a method of its own (quant/exl3.h), only pare_codes is shared.
+ *
  * F16       no grid: weights as they are, rounded to F16; only pare_codes is shared.
  *
  * Ties between levels of NF4 and CODEBOOK go to the lower one; a zero is never stored as -0.
@@ -103,9 +105,10 @@ typedef struct pare_codes {
     size_t sparse;         /* weights kept apart */
     uint32_t *sparse_start, *sparse_column;
     float *sparse_value;
-    float *values;     /* F16: [n, k]; codes, scales and zeros are NULL then */
-    float input_scale; /* of inputs quantized with one fixed scale */
-    float *bias;       /* [n], made by a pass */
+    float *row_scales, *column_scales; /* EXL3: [n], [k]; codes are the symbols of the weights */
+    float *values;                     /* F16: [n, k]; codes, scales and zeros are NULL then */
+    float input_scale;                 /* of inputs quantized with one fixed scale */
+    float *bias;                       /* [n], made by a pass */
 } pare_codes;
 
 /* ceil(k / group), 1 for group 0: the last group of a row may be shorter. Groups of 16 are an even

@@ -5,6 +5,7 @@
 
 #include "kernels/e4m3.h"
 #include "kernels/levels.h"
+#include "solve/exl3.h"
 #include "solve/super.h"
 
 /* Nearest of ascending levels, the lower one of two. */
@@ -116,6 +117,10 @@ static float value_at(const pare_grid *g, const pare_codes *c, size_t i, size_t 
 
 void pare_codes_values(const pare_grid *g, const pare_codes *c, float *dst)
 {
+    if (pare_encoding_turns(g->encoding)) {
+        pare_exl3_codes_values(c, g->bits, dst);
+        return;
+    }
     for (size_t i = 0; i < c->n; i++) {
         float *const row = dst + i * c->k;
         for (size_t j = 0; j < c->k; j++)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/artifact/verify_internal.h"
+#include "kernels/exl3.h"
 #include "kernels/layout.h"
 #include "solve/super.h"
 
@@ -173,8 +174,26 @@ static bool check_block(const planes *c, const uint8_t *codes, size_t first, siz
     return true;
 }
 
+/* Every symbol stands for a value; tiles behind the last column are 0. */
+static void check_tiles(const planes *c)
+{
+    const size_t bytes = pare_exl3_tile_bytes(c->p.bits);
+    const size_t across = pare_round_up(c->p.k, PARE_ATOM_K) / PARE_EXL3_TILE;
+    for (size_t i = 0; c->p.k % PARE_ATOM_K && i < c->p.n / PARE_EXL3_TILE; i++)
+        for (size_t j = 0; j < bytes; j++)
+            if (c->plane[c->codes][(i * across + across - 1) * bytes + j] != 0) {
+                pare__verify_found(c->v, "%s.codes: padding of rows %zu .. %zu is not 0", c->p.name,
+                                   i * PARE_EXL3_TILE, (i + 1) * PARE_EXL3_TILE - 1);
+                return;
+            }
+}
+
 static pare_status check_codes(const planes *c)
 {
+    if (pare_encoding_turns(c->p.encoding)) {
+        check_tiles(c);
+        return PARE_OK;
+    }
     const size_t k = pare_round_up(c->p.k, PARE_ATOM_K);
     const pare_mark mark = pare_arena_mark(&c->v->arena);
     uint8_t *const codes = PARE_NEW(&c->v->arena, uint8_t, PARE_ATOM_N * k);

@@ -13,6 +13,7 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_fp8,
     &pare_pass_mxfp4,
     &pare_pass_nvfp4,
+    &pare_pass_exl3,
     &pare_pass_squeezellm,
     &pare_pass_ternary,
     &pare_pass_billm,

@@ -20,6 +20,7 @@ extern const pare_pass pare_pass_magnitude;
 extern const pare_pass pare_pass_mxfp4;
 extern const pare_pass pare_pass_nf4;
 extern const pare_pass pare_pass_nvfp4;
+extern const pare_pass pare_pass_exl3;
 extern const pare_pass pare_pass_omniquant;
 extern const pare_pass pare_pass_outlier_suppression;
 extern const pare_pass pare_pass_permute;

@@ -107,6 +107,7 @@ void pare_gemv_packed_neon(float *y, const float *x, size_t k, const pare_panel 
         break;
     case PARE_DECODE_BINARY: gemv(y, x, k, w, 2, NULL, PARE_DECODE_BINARY, false); break;
     case PARE_DECODE_SUPER: pare_gemv_packed_ref(y, x, k, w, how, bits, level); break;
+    case PARE_DECODE_EXL3: pare_gemv_exl3_ref(y, x, k, w, bits); break;
     }
 }
 

@@ -138,6 +138,10 @@ void pare_gemv_packed_ref(float *y, const float *x, size_t k, const pare_panel *
     static value_of *const values[] = {uniform, of_table, of_table,
                                        of_book, binary,   of_super_block};
     const float *const levels = how == PARE_DECODE_FP8 ? pare_levels_e4m3 : level;
+    if (how == PARE_DECODE_EXL3) {
+        pare_gemv_exl3_ref(y, x, k, w, bits);
+        return;
+    }
     for (size_t row = 0; row < w->n; row += PARE_ATOM_N) {
         float lane[PARE_ATOM_N][8] = {{0}};
         for (size_t j = 0; j < k; j += PARE_ATOM_K) {

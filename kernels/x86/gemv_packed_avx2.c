@@ -219,6 +219,7 @@ void pare_gemv_packed_avx2(float *y, const float *x, size_t k, const pare_panel 
         else
             gemv_columns(y, x, k, w, 6, NULL, PARE_DECODE_SUPER, false);
         return;
+    case PARE_DECODE_EXL3: pare_gemv_exl3_ref(y, x, k, w, bits); return;
     }
 }
 
