@@ -40,6 +40,7 @@ static inline float encoded_value(const pare_packed_linear *l, const pare_codes 
     case PARE_ENCODING_Q6_K:
         return scale * (float)(int8_t)c->sub[at * 16 + column % 256 / 16] * (float)(code - 32);
     case PARE_ENCODING_F16: return c->values[row * l->k + column];
+    case PARE_ENCODING_EXL3: break; /* unit.exl3 */
     case PARE_ENCODING_BINARY:
         if (!c->salient[column])
             return sign * magnitude[code >> 1];

@@ -107,6 +107,7 @@ static double code_value(const pare_linear *w, unsigned u, size_t r, size_t j)
     case PARE_ENCODING_Q4_K:
     case PARE_ENCODING_Q6_K: break; /* test_super.c */
     case PARE_ENCODING_F16: break;  /* has no codes */
+    case PARE_ENCODING_EXL3: break; /* test_exl3.c */
     case PARE_ENCODING_BINARY:
         if (p->salient[j])
             return sign * (double)pare_f16_to_f32(magnitude[2]) +
