@@ -593,7 +593,7 @@ void pare_gemv_packed_avx512(float *y, const float *x, size_t k, const pare_pane
         else
             gemv_super(y, x, k, w, 6);
         return;
-    case PARE_DECODE_EXL3: pare_gemv_exl3_ref(y, x, k, w, bits); return;
+    case PARE_DECODE_EXL3: pare_gemv_exl3_avx512(y, x, k, w, bits); return;
     }
 }
 

@@ -28,6 +28,8 @@ void pare_kernels_init_avx512(pare_kernels *k)
     k->gemm_x8_t2 = pare_gemm_x8_t2_avx512;
     k->gemm_x8_s4 = pare_gemm_x8_s4_avx512;
     k->gemm_x8_s8 = pare_gemm_x8_s8_avx512;
+    k->dequant_exl3 = pare_dequant_exl3_avx512;
+    k->exl3_step = pare_exl3_step_avx512;
     k->dequant_24 = pare_dequant_24_avx512;
     k->dequant_mask = pare_dequant_mask_avx512;
     k->gemv_packed = pare_gemv_packed_avx512;

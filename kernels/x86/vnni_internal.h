@@ -13,6 +13,9 @@
 PARE_KERNEL_LIST(X)
 #undef X
 
+/* gemv_packed of PARE_DECODE_EXL3. */
+void pare_gemv_exl3_avx512(float *y, const float *x, size_t k, const pare_panel *w, unsigned bits);
+
 #if !defined(PARE_VNNI_BITS)
 #elif PARE_VNNI_BITS == 512 && (defined(__AVX512VNNI__) || defined(PARE_INTRINSICS))
 #define PARE_VNNI(name) pare_##name##_avx512

@@ -17,6 +17,8 @@
 
 typedef uint8_t __mmask8;
 typedef uint16_t __mmask16;
+typedef uint32_t __mmask32;
+typedef uint64_t __mmask64;
 
 /* name(a, ...): a new value for each of `count` elements v[i] of type T of a. */
 #define EMULATE(type, name, count, T, params, value)                                               \
@@ -180,6 +182,16 @@ static inline void _mm512_mask_storeu_ps(float *p, __mmask16 m, __m512 a)
     for (int i = 0; i < 16; i++)
         if (m >> i & 1)
             p[i] = emulated_float(&a, i);
+}
+
+static inline __mmask32 _mm512_kunpackw(__mmask32 high, __mmask32 low)
+{
+    return high << 16 | (low & 0xffff);
+}
+
+static inline __mmask64 _mm512_kunpackd(__mmask64 high, __mmask64 low)
+{
+    return high << 32 | (low & 0xffffffff);
 }
 
 static inline __m512i _mm512_maskz_loadu_epi64(__mmask8 m, const void *p)

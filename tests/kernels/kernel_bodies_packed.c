@@ -362,4 +362,5 @@ void kt_gemv_packed(kt *t)
     for (size_t i = 0; i < (t->bench ? 1 : PARE_ATOM_K + HALVED); i++)
         check_gemv(t, decoded_case(t, PARE_DECODE_TABLE, 4, halved_atoms[i % HALVED], 16),
                    i % PARE_ATOM_K);
+    kt_gemv_exl3(t);
 }

@@ -57,6 +57,9 @@ void kt_check(kt *t, const kt_case *c, kt_run *run);
 PARE_KERNEL_LIST(X)
 #undef X
 
+/* gemv_packed of EXL3. */
+void kt_gemv_exl3(kt *t);
+
 /* Puts fault number i into *k; returns the kernel's name and says in *what the fault is; NULL
  * behind the last. */
 const char *kt_plant(size_t i, pare_kernels *k, const char **what);
@@ -64,6 +67,7 @@ const char *kt_plant_round(size_t i, pare_kernels *k, const char **what);  /* th
 const char *kt_plant_bf16(size_t i, pare_kernels *k, const char **what);   /* those of BF16 */
 const char *kt_plant_panels(size_t i, pare_kernels *k, const char **what); /* those of panels */
 const char *kt_plant_optimizer(size_t i, pare_kernels *k, const char **what); /* of a step */
+const char *kt_plant_exl3(size_t i, pare_kernels *k, const char **what);      /* those of EXL3 */
 
 /* A row of a list of faults, in a function with these parameters and `at`, the rows before. */
 #define KT_PLANT(kernel, fault, text)                                                              \
