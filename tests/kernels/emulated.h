@@ -194,6 +194,15 @@ static inline __mmask64 _mm512_kunpackd(__mmask64 high, __mmask64 low)
     return high << 32 | (low & 0xffffffff);
 }
 
+static inline __m512i _mm512_maskz_loadu_epi32(__mmask16 m, const void *p)
+{
+    int32_t v[16] = {0};
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1)
+            v[i] = emulated_int(p, i);
+    return simde_mm512_loadu_si512(v);
+}
+
 static inline __m512i _mm512_maskz_loadu_epi64(__mmask8 m, const void *p)
 {
     int64_t v[8] = {0};
