@@ -34,6 +34,7 @@ typedef struct pare_bench_limits {
  *   codes       round_codes of the same
  *   clip        clip_cost of every group: one range of the 80 of clip mse
  *   errors      error_sums of m rows of k weights and what became of them
+ *   exl3_step   exl3_step of n nodes, to each of which k edges lead
  * Calls of these are dealt out to the threads: us is the time over their number. */
 typedef struct pare_bench_row {
     const char *kernel; /* "int4", "ternary", "nf4", "f16", ... */
@@ -46,7 +47,7 @@ typedef struct pare_bench_row {
     double gop_s;       /* 2 m n k operations per second; 2 per decoded value, log2(n) + 1 per value
                            of hadamard, 2 k / n of mix, 26 of softmax and silu (22 of them an
                            exponential), 1 of transpose, 2 of range, 5 of codes
-                           and errors */
+                           and errors, 5 per edge of exl3_step */
     const char *bound;  /* the limit that applies: "dram", "fma", "int8", "bf16", "int8 tiles" */
     bool cached;        /* operands stay in a core's cache, else they rotate over > 256 MB */
     double share;       /* of that limit with as many threads, measured right before and after

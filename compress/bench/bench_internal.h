@@ -8,7 +8,7 @@
 enum {
     PARE__RUNS_MAX = 16,
     PARE__SAMPLES_MAX = 512,
-    PARE__BENCH_LOOPS = 27,
+    PARE__BENCH_LOOPS = 29,
     PARE__TILES_FROM = 16, /* more tokens of integer products meet in tile registers */
 };
 
@@ -89,6 +89,7 @@ typedef struct pare__bench_weights {
     size_t data_bytes;
     pare__bench_plane codes, scales, minima, super, book, outliers, outlier_scales, column, value;
     pare__bench_plane indices, mask, kept; /* kept: F16 */
+    pare__bench_plane row_scales, column_scales;
     size_t *mask_start;
     uint32_t *outlier_column, *start;
     uint8_t *salient;

@@ -41,6 +41,8 @@ static const pare__bench_subject subjects[] = {
     {.name = "nvfp4", .bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, FLOAT_INPUT},
     {.name = "q4_k", .bits = 4, .group = 256, .encoding = PARE_ENCODING_Q4_K, FLOAT_INPUT},
     {.name = "q6_k", .bits = 6, .group = 256, .encoding = PARE_ENCODING_Q6_K, FLOAT_INPUT},
+    {.name = "exl3_2", .bits = 2, .encoding = PARE_ENCODING_EXL3, FLOAT_INPUT},
+    {.name = "exl3_4", .bits = 4, .encoding = PARE_ENCODING_EXL3, FLOAT_INPUT},
     {.name = "fp8", .bits = 8, .encoding = PARE_ENCODING_FP8, FLOAT_INPUT},
     {.name = "book3", .bits = 3, .encoding = PARE_ENCODING_CODEBOOK, FLOAT_INPUT},
     {.name = "book4+sp",

@@ -1,10 +1,12 @@
 /* Kernels that multiply by no weights: cached keys and values are decoded, mixed and transposed,
- * rows rotated, weighted and activated, weights rounded to nearest and trained. Calls are those of
- * attention, rotations and trainings, dealt out to the threads in chunks. */
+ * rows rotated, weighted and activated, weights rounded to nearest, searched in a trellis and
+ * trained. Calls are those of attention, rotations and trainings, dealt out to the threads in
+ * chunks. */
 #include <math.h>
 #include <string.h>
 
 #include "compress/bench/bench_internal.h"
+#include "kernels/exl3.h"
 #include "runtime/hadamard.h"
 #include "runtime/kv.h"
 #include "runtime/machine.h"
@@ -27,6 +29,7 @@ enum {
     ADAMW_OPS = 19,   /* moments 9, of the weight 8, keeping zeros 2 */
     AWARE_OPS = 9,    /* quotient, two bounds, two masks, level, move, product, sum */
     MOMENTS_OPS = 17, /* quotient, 8 steps of a search */
+    SEARCH_OPS = 5,   /* of an edge: difference, square, sum, comparison, smaller one */
     GROUP = 64,       /* weights that share a scale */
     BLOCK = 256,      /* moments that do */
     PANEL_ROWS = 96,  /* a block of each factor, of which a product of matrices has many */
@@ -51,6 +54,7 @@ typedef enum kind {
     ADAMW,
     AWARE,
     MOMENTS,
+    SEARCH,
     PANELS
 } kind;
 
@@ -59,7 +63,7 @@ typedef struct subject {
     kind kind;
     pare_kv_method method; /* DECODE */
     bool key;
-    size_t k;  /* of rows */
+    size_t k;  /* of rows; SEARCH: edges of a node */
     bool many; /* queries or rows, else one */
 } subject;
 
@@ -90,6 +94,8 @@ static const subject subjects[] = {
     {.name = "adamw", .kind = ADAMW, .k = 8192, .many = true},
     {.name = "aware", .kind = AWARE, .k = 4096, .many = true},
     {.name = "moments8", .kind = MOMENTS, .k = 4096, .many = true},
+    {.name = "exl3_step", .kind = SEARCH, .k = 4},
+    {.name = "exl3_step", .kind = SEARCH, .k = 16},
     {.name = "panels", .kind = PANELS},
 };
 
@@ -155,6 +161,19 @@ static pare_status take_scratch(loop *l, size_t floats)
     return take_floats(l, floats * pare_threads(l->cx), &l->scratch);
 }
 
+/* A product, or the like, of operands in a cache. */
+static pare_status prepare_cached(loop *l, size_t n, size_t k, size_t m, double ops,
+                                  pare_task *task, size_t floats)
+{
+    l->row.n = n, l->row.k = k, l->row.m = m;
+    l->row.bound = "fma";
+    l->row.cached = true;
+    l->ops = ops;
+    l->items = items_cached(l);
+    l->task = task;
+    return take_scratch(l, floats);
+}
+
 static void decode_tiles(void *arg, size_t begin, size_t end, size_t worker)
 {
     const loop *const l = arg;
@@ -216,14 +235,9 @@ static void mix_tiles(void *arg, size_t begin, size_t end, size_t worker)
 static pare_status prepare_kv_mix(loop *l)
 {
     const size_t m = l->sub->many ? POSITIONS : 1, v = POSITIONS * CHANNELS;
-    l->row.n = POSITIONS, l->row.k = CHANNELS, l->row.m = m;
-    l->row.bound = "fma";
-    l->row.cached = true;
     l->bytes = (double)(sizeof(float) * (v + m * POSITIONS + 2 * m * CHANNELS));
-    l->ops = 2.0 * (double)(m * v);
-    l->items = items_cached(l);
-    l->task = mix_tiles;
-    return take_scratch(l, v + m * (POSITIONS + CHANNELS));
+    return prepare_cached(l, POSITIONS, CHANNELS, m, 2.0 * (double)(m * v), mix_tiles,
+                          v + m * (POSITIONS + CHANNELS));
 }
 
 static void multiply_panels(void *arg, size_t begin, size_t end, size_t worker)
@@ -238,14 +252,28 @@ static void multiply_panels(void *arg, size_t begin, size_t end, size_t worker)
 static pare_status prepare_panels(loop *l)
 {
     const size_t values = (PANEL_ROWS + PANEL_COLUMNS) * PANEL_DEPTH + PANEL_ROWS * PANEL_COLUMNS;
-    l->row.n = PANEL_COLUMNS, l->row.k = PANEL_DEPTH, l->row.m = PANEL_ROWS;
-    l->row.bound = "fma";
-    l->row.cached = true;
     l->bytes = (double)(values * sizeof(float));
-    l->ops = 2.0 * PANEL_ROWS * PANEL_COLUMNS * PANEL_DEPTH;
-    l->items = items_cached(l);
-    l->task = multiply_panels;
-    return take_scratch(l, values);
+    return prepare_cached(l, PANEL_COLUMNS, PANEL_DEPTH, PANEL_ROWS,
+                          2.0 * PANEL_ROWS * PANEL_COLUMNS * PANEL_DEPTH, multiply_panels, values);
+}
+
+/* Values of the states, costs before and after, edges. */
+static void search_steps(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    float *const value = l->scratch + worker * l->floats, *const before = value + PARE_EXL3_STATES;
+    float *const after = before + l->row.n;
+    const unsigned bits = (unsigned)log2((double)l->row.k);
+    for (size_t i = begin; i < end; i++)
+        l->cx->kernels.exl3_step(after, (uint8_t *)(after + l->row.n), before, value, 0.7f, bits);
+}
+
+static pare_status prepare_search(loop *l)
+{
+    const size_t states = PARE_EXL3_STATES, nodes = states / l->sub->k;
+    l->bytes = (double)(states * sizeof(float) + nodes * (2 * sizeof(float) + 1));
+    return prepare_cached(l, nodes, l->sub->k, 1, SEARCH_OPS * (double)states, search_steps,
+                          states + 3 * nodes);
 }
 
 static float *row_at(const loop *l, size_t item, size_t worker)
@@ -309,14 +337,9 @@ static void weigh_rows(void *arg, size_t begin, size_t end, size_t worker)
 
 static pare_status prepare_softmax(loop *l)
 {
-    l->row.n = l->row.k = POSITIONS, l->row.m = 1;
-    l->row.bound = "fma";
-    l->row.cached = true;
     l->bytes = (double)(POSITIONS * sizeof(float));
-    l->ops = (double)(SMOOTH_OPS * POSITIONS);
-    l->items = items_cached(l);
-    l->task = weigh_rows;
-    return take_scratch(l, POSITIONS);
+    return prepare_cached(l, POSITIONS, POSITIONS, 1, SMOOTH_OPS * POSITIONS, weigh_rows,
+                          POSITIONS);
 }
 
 static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
@@ -515,6 +538,7 @@ static pare_status prepare(loop *l)
     case AWARE: return prepare_aware(l);
     case MOMENTS: return prepare_moments(l);
     case TRANSPOSE: return prepare_transpose(l);
+    case SEARCH: return prepare_search(l);
     case PANELS: return prepare_panels(l);
     default: return prepare_rows(l);
     }

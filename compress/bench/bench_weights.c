@@ -41,6 +41,8 @@ static void size_planes(pare__bench_weights *w)
         w->book.bytes = half * groups * 4;
     w->scales.bytes = row->scales ? half * groups : 0;
     w->minima.bytes = row->minima ? half * groups : 0;
+    w->row_scales.bytes = pare_encoding_turns(s->encoding) ? half * w->n : 0;
+    w->column_scales.bytes = pare_encoding_turns(s->encoding) ? half * w->k : 0;
     w->super.bytes = pare_encoding_is_super(s->encoding) ? count / 16 : 0;
     w->outliers.bytes = w->n * s->outliers * (s->f16_outliers ? half : 1);
     w->outlier_scales.bytes = s->outliers && !s->f16_outliers ? half * w->n : 0;
@@ -48,7 +50,8 @@ static void size_planes(pare__bench_weights *w)
     w->value.bytes = s->sparse ? single * half : 0;
     w->bytes = w->codes.bytes + w->scales.bytes + w->book.bytes + w->outliers.bytes +
                w->outlier_scales.bytes + w->column.bytes + w->value.bytes + w->indices.bytes +
-               w->mask.bytes + w->kept.bytes + w->minima.bytes + w->super.bytes;
+               w->mask.bytes + w->kept.bytes + w->minima.bytes + w->super.bytes +
+               w->row_scales.bytes + w->column_scales.bytes;
 }
 
 size_t pare__bench_weights_bytes(const pare__bench_subject *sub, size_t n, size_t k)
@@ -101,6 +104,8 @@ static double code_size(const pare__bench_subject *s)
     if (s->sparsity)
         return (pare_encoding_is_float(s->encoding) ? 1 : (double)(1u << s->bits) / sqrt(12.0)) *
                sqrt(0.5);
+    if (pare_encoding_turns(s->encoding))
+        return 1;
     const pare_encoding_row *const row = &pare_encodings[s->encoding];
     const unsigned codes = 1u << s->bits, keep = row->decoding == PARE_DECODE_FP8 ? FP8_KEEP : 0xff;
     double sum = 0;
@@ -201,6 +206,8 @@ pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a, const pare__be
     const int e = power_below(1 / (code_size(sub) * sqrt((double)k)));
     PARE_TRY(fill(cx, a, w, &w->scales, 0x03ff03ffu, halves_of(e)));
     PARE_TRY(fill(cx, a, w, &w->minima, 0x03ff03ffu, halves_of(e)));
+    PARE_TRY(fill(cx, a, w, &w->row_scales, 0x83ff83ffu, halves_of(e)));
+    PARE_TRY(fill(cx, a, w, &w->column_scales, 0x80008000u, halves_of(0)));
     PARE_TRY(fill(cx, a, w, &w->super, 0x3f3f3f3fu, 0));
     PARE_TRY(fill_all(cx, a, w, halves, 4, 0x03ff03ffu, 0x20002000u));
     PARE_TRY(fill_all(cx, a, w, bits, 2, UINT32_MAX, 0));
@@ -249,6 +256,8 @@ pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy)
                              .indices = plane_at(&w->indices, copy),
                              .values = plane_at(&w->kept, copy),
                              .ldv = w->k / 2};
+    out.row_scales = plane_at(&w->row_scales, copy);
+    out.column_scales = plane_at(&w->column_scales, copy);
     out.sparsity = s->sparsity;
     out.mask = (pare_mask){plane_at(&w->mask, copy), w->mask_start, out.panel.values, w->n, w->k};
     if (pare_encodings[s->encoding].decoding == PARE_DECODE_BINARY)

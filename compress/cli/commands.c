@@ -502,7 +502,7 @@ const pare_command pare_commands[] = {
      "kernels  products by every kind of weights; decoding (kv_METHOD, _k keys, _v values),\n"
      "         mixing and transposition of cached keys and values; rotations (hadamard, mix);\n"
      "         softmax and silu of rows; what rounding to nearest does (range, codes, errors),\n"
-     "         and that of inputs to FP8 (fp8_inputs);\n"
+     "         and that of inputs to FP8 (fp8_inputs); the search of EXL3 (exl3_step);\n"
      "         a step of training (adamw, aware: codes in place, moments8: in 8 bits).\n"
      "         Each as a share of a limit measured in between: of memory (operands rotate over\n"
      "         more than 256 MB), of F32 or of 8-bit arithmetic. \"cached\" rows have their\n"

@@ -1,17 +1,11 @@
 /* One token times weights that are decoded in registers: a row block at a time, one accumulator of
  * eight lanes for each of its rows. */
 #include "kernels/arm/decode_neon.h"
+#include "kernels/arm/gemv_neon.h"
 
 #ifdef __aarch64__
 
 enum { AHEAD = 1024 /* bytes of prefetch distance */ };
-
-/* Eight columns from x on, of which the first n count; a lane without a column keeps its value. */
-PARE_INLINE f32x8 add_8(f32x8 acc, const float *x, float32x4_t lo, float32x4_t hi, size_t n)
-{
-    const f32x8 w = {lo, hi};
-    return n >= 8 ? fma_8(load_8(x), w, acc) : fma_first(load_first(x, n), w, acc, n);
-}
 
 /* acc[r] += the first n columns of an atom times x; row: of both halves of it. */
 PARE_INLINE void add_atom(f32x8 acc[PARE_ATOM_N], const float *x, size_t n, const uint8_t *atom,
@@ -107,7 +101,7 @@ void pare_gemv_packed_neon(float *y, const float *x, size_t k, const pare_panel 
         break;
     case PARE_DECODE_BINARY: gemv(y, x, k, w, 2, NULL, PARE_DECODE_BINARY, false); break;
     case PARE_DECODE_SUPER: pare_gemv_packed_ref(y, x, k, w, how, bits, level); break;
-    case PARE_DECODE_EXL3: pare_gemv_exl3_ref(y, x, k, w, bits); break;
+    case PARE_DECODE_EXL3: pare_gemv_exl3_neon(y, x, k, w, bits); break;
     }
 }
 

@@ -48,6 +48,8 @@ static void init_neon(pare_kernels *k)
     k->dequant_fp8 = pare_dequant_fp8_neon;
     k->dequant_book = pare_dequant_book_neon;
     k->dequant_binary = pare_dequant_binary_neon;
+    k->dequant_exl3 = pare_dequant_exl3_neon;
+    k->exl3_step = pare_exl3_step_neon;
     k->dequant_24 = pare_dequant_24_neon;
     k->dequant_mask = pare_dequant_mask_neon;
     k->hadamard_f32 = pare_hadamard_f32_neon;

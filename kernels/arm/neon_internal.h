@@ -13,6 +13,9 @@
 PARE_KERNEL_LIST(X)
 #undef X
 
+/* gemv_packed of PARE_DECODE_EXL3. */
+void pare_gemv_exl3_neon(float *y, const float *x, size_t k, const pare_panel *w, unsigned bits);
+
 uint32_t pare_peak_int8_dotprod(size_t steps);
 uint32_t pare_peak_int8_i8mm(size_t steps);
 

@@ -9,6 +9,9 @@
 PARE_KERNEL_LIST(X)
 #undef X
 
+/* gemv_packed of PARE_DECODE_EXL3. */
+void pare_gemv_exl3_avx2(float *y, const float *x, size_t k, const pare_panel *w, unsigned bits);
+
 #if defined(__AVX2__) || defined(PARE_INTRINSICS)
 #ifdef PARE_INTRINSICS
 #include PARE_INTRINSICS /* the same functions for any processor: a test compiles sources with it */

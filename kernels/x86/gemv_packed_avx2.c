@@ -9,20 +9,11 @@
 
 #ifdef __AVX2__
 #include "kernels/x86/decode_avx2.h"
+#include "kernels/x86/gemv_avx2.h"
 
 enum { AHEAD = 4096 /* bytes of prefetch distance */ };
 
 /* --- rows ------------------------------------------------------------------------------------- */
-
-/* Eight columns from x on, of which the first n count; a lane without a column keeps its value. */
-PARE_INLINE __m256 add_8(__m256 acc, const float *x, __m256 w, size_t n)
-{
-    if (n >= 8)
-        return _mm256_fmadd_ps(_mm256_loadu_ps(x), w, acc);
-    const __m256i mask = mask_first(n);
-    const __m256 sum = _mm256_fmadd_ps(_mm256_maskload_ps(x, mask), w, acc);
-    return _mm256_blendv_ps(acc, sum, _mm256_castsi256_ps(mask));
-}
 
 /* acc[r] += the first n columns of an atom times x. */
 PARE_INLINE void add_atom(__m256 acc[PARE_ATOM_N], const float *x, size_t n, const uint8_t *atom,
@@ -219,7 +210,7 @@ void pare_gemv_packed_avx2(float *y, const float *x, size_t k, const pare_panel 
         else
             gemv_columns(y, x, k, w, 6, NULL, PARE_DECODE_SUPER, false);
         return;
-    case PARE_DECODE_EXL3: pare_gemv_exl3_ref(y, x, k, w, bits); return;
+    case PARE_DECODE_EXL3: pare_gemv_exl3_avx2(y, x, k, w, bits); return;
     }
 }
 

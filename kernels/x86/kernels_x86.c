@@ -33,6 +33,7 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->dequant_book = pare_dequant_book_avx2;
     k->dequant_binary = pare_dequant_binary_avx2;
     k->dequant_super = pare_dequant_super_avx2;
+    k->dequant_exl3 = pare_dequant_exl3_avx2;
     k->exl3_step = pare_exl3_step_avx2;
     k->gemv_packed = pare_gemv_packed_avx2;
     k->dequant_24 = pare_dequant_24_avx2;

@@ -184,14 +184,9 @@ static inline void _mm512_mask_storeu_ps(float *p, __mmask16 m, __m512 a)
             p[i] = emulated_float(&a, i);
 }
 
-static inline __mmask32 _mm512_kunpackw(__mmask32 high, __mmask32 low)
+static inline __m512i _mm512_maskz_loadu_epi32(__mmask16 m, const void *p)
 {
-    return high << 16 | (low & 0xffff);
-}
-
-static inline __mmask64 _mm512_kunpackd(__mmask64 high, __mmask64 low)
-{
-    return high << 32 | (low & 0xffffffff);
+    return simde_mm512_castps_si512(_mm512_maskz_loadu_ps(m, p));
 }
 
 static inline __m512i _mm512_maskz_loadu_epi64(__mmask8 m, const void *p)
@@ -207,6 +202,9 @@ static inline __m256i _mm256_dpbusd_avx_epi32(__m256i d, __m256i u, __m256i x)
 {
     return simde_mm256_dpbusd_epi32(d, u, x);
 }
+
+#define _mm512_kunpackw(high, low) ((__mmask32)(high) << 16 | (low))
+#define _mm512_kunpackd(high, low) ((__mmask64)(high) << 32 | (low))
 
 /* How this processor rounds and whether denormals count as 0, which fmaf follows, too. */
 #undef _mm_getcsr

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/cuda_blocks.h"
 #include "kernels/cuda/cuda_shape.h"
+#include "kernels/kernels_internal.h"
 #include "kernels/layout.h"
 #include "kernels/levels.h"
 #include "runtime/arch.h"
@@ -258,6 +259,7 @@ static void launch_codes(pare_decoding how, const pare_cuda_gemm_f32_uniform *a)
         CODES(PARE_DECODE_BINARY, gemm_f32_binary)
         CODES(PARE_DECODE_SUPER, gemm_f32_super)
 #undef CODES
+    case PARE_DECODE_EXL3: break; /* has no kernels */
     }
 }
 
@@ -297,6 +299,10 @@ static void gemv_packed_device(float *y, const float *x, size_t k, const pare_pa
                                pare_decoding how, unsigned bits, const float *level)
 {
     static const size_t tokens[] = {2, 3, MOST_TOKENS};
+    if (how == PARE_DECODE_EXL3) {
+        pare_gemv_packed_ref(y, x, k, w, how, bits, level);
+        return;
+    }
     const size_t m = tokens[k % 3], n = w->n - k / 3 % PARE_ATOM_N;
     const float *const levels = how == PARE_DECODE_FP8 ? pare_levels_e4m3 : level;
     const pare_cuda_gemm_f32_uniform a = {.w = panel_of(w, bits, how == PARE_DECODE_BINARY),

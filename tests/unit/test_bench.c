@@ -60,11 +60,13 @@ static const expected loops[] = {
     {"adamw", 0, 8192, 8192, 8, "dram", false, 8 * 131072, 8 * 8192 * 19},
     {"aware", 64, 4096, 4096, 8, "dram", false, 8 * 32768, 8 * 4096 * 9},
     {"moments8", 256, 4096, 4096, 8, "dram", false, 8 * 16384, 8 * 4096 * 17},
+    {"exl3_step", 0, 16384, 4, 1, "fma", true, 65536 * 4 + 16384 * 9, 5 * 65536},
+    {"exl3_step", 0, 4096, 16, 1, "fma", true, 65536 * 4 + 4096 * 9, 5 * 65536},
     {"panels", 0, 96, 256, 96, "fma", true, 4 * (192 * 256 + 96 * 96), 2.0 * 96 * 96 * 256},
 };
 
 /* On two threads and on one; on one alone. */
-enum { SUBJECTS = 26, PRODUCTS = 5 * SUBJECTS, PRODUCTS_ONE = 3 * SUBJECTS };
+enum { SUBJECTS = 28, PRODUCTS = 5 * SUBJECTS, PRODUCTS_ONE = 3 * SUBJECTS };
 enum { LOOPS = sizeof loops / sizeof *loops };
 
 static void check_loop(const pare_bench_result *r, const pare_bench_row *row, const expected *e)
@@ -137,6 +139,10 @@ START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
     const pare_bench_row *const ternary = find(&r, "ternary", 1, 1);
     const double bytes2 = ternary->gb_s * ternary->us * 1e3;
     ck_assert_double_eq_tol(bytes2, (double)ternary->n * (0.25 * (double)ternary->k + 2), 1.0);
+    const pare_bench_row *const exl3 = find(&r, "exl3_2", 1, 1);
+    ck_assert_double_eq_tol(exl3->gb_s * exl3->us * 1e3,
+                            (double)(exl3->n * exl3->k) / 4 + 2.0 * (double)(exl3->n + exl3->k),
+                            1.0);
     static const char *const pruned[] = {"int4 2:4", "int8 2:4", "f16 2:4", "f16 mask"};
     static const double stored[] = {0.375 + 2.0 / 128, 0.625 + 2.0 / 128, 1.125, 1.125};
     for (size_t i = 0; i < 4; i++) {
@@ -151,7 +157,7 @@ START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
 END_TEST
 
 /* The kernels of the context, with their calls counted; one thread. */
-static size_t decoded, mixed, rotated, runs_mixed, weighed, activated, turned, summed;
+static size_t decoded, mixed, rotated, runs_mixed, weighed, activated, turned, summed, searched;
 
 static void count_decode(float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d)
 {
@@ -168,7 +174,7 @@ static void count_kv_mix(float *y, size_t ldy, const float *p, size_t ldp, const
 
 static void count_hadamard(float *x, size_t n, float scale)
 {
-    rotated += n;
+    rotated += n > 128 ? n : 0; /* weights in EXL3 take 128 */
     real.hadamard_f32(x, n, scale);
 }
 
@@ -198,7 +204,7 @@ static void count_silu(float *y, const float *up, size_t n)
 static void count_transpose(float *dst, size_t ldd, const float *src, size_t lds, size_t m,
                             size_t n)
 {
-    turned += m * n;
+    turned += m == 64 ? m * n : 0; /* weights in EXL3 take 128 rows */
     real.transpose_f32(dst, ldd, src, lds, m, n);
 }
 
@@ -216,13 +222,21 @@ static pare_error_sum count_errors(const float *w, const float *q, const float *
     return real.error_sums(w, q, whole, n);
 }
 
+static void count_step(float *after, uint8_t *from, const float *before, const float *value,
+                       float x, unsigned bits)
+{
+    ck_assert(bits == 2 || bits == 4);
+    searched++;
+    real.exl3_step(after, from, before, value, x, bits);
+}
+
 START_TEST(caches_and_rotations_are_measured_with_their_kernels)
 {
     pare_ctx cx;
     setup(&cx, 1);
     real = cx.kernels;
     decoded = mixed = rotated = runs_mixed = weighed = activated = turned = 0;
-    ranged = rounded = summed = 0;
+    ranged = rounded = summed = searched = 0;
     cx.kernels.kv_decode = count_decode;
     cx.kernels.kv_mix = count_kv_mix;
     cx.kernels.hadamard_f32 = count_hadamard;
@@ -233,6 +247,7 @@ START_TEST(caches_and_rotations_are_measured_with_their_kernels)
     cx.kernels.range_f32 = count_range;
     cx.kernels.round_codes = check_codes;
     cx.kernels.error_sums = count_errors;
+    cx.kernels.exl3_step = count_step;
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
@@ -252,6 +267,7 @@ START_TEST(caches_and_rotations_are_measured_with_their_kernels)
     ck_assert_uint_eq(ranged, 4 * 4096 * 72); /* 9 times 8 rows */
     ck_assert_uint_eq(rounded, 4 * 4096 * 72);
     ck_assert_uint_eq(summed, 4 * 4096 * 8 * 5);
+    ck_assert_uint_eq(searched, 4 * 2);
     pare_pool_free(&cx, cx.pool);
     ck_assert_uint_eq(cx.live_bytes, 0);
 }
