@@ -234,11 +234,12 @@ const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_
     text_out t = {.text = text};
     const pare_encoding_row *const row = &pare_encodings[l->encoding];
     add(&t, "%s", row->uniform ? "int" : row->name);
+    const bool turns = pare_encoding_turns(l->encoding);
     if (row->widths & (row->widths - 1)) /* more than one */
-        add(&t, "%u", l->bits);
+        add(&t, turns ? " %u bits" : "%u", l->bits);
     if (l->group && !pare_encoding_is_super(l->encoding))
         add(&t, " g%zu", l->group);
-    else if (!l->group && !pare_encoding_is_float(l->encoding))
+    else if (!l->group && !pare_encoding_is_float(l->encoding) && !turns)
         add(&t, " row");
     if (row->uniform)
         add(&t, l->symmetric ? " sym" : " asym");
