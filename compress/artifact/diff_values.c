@@ -104,6 +104,13 @@ static bool same_bytes(const stored *a, const stored *b)
            memcmp(a->tensor->data, b->tensor->data, a->tensor->bytes) == 0;
 }
 
+/* Codes in rows: neither trellis codes nor those of pruned weights. */
+static bool has_rows(const stored *s)
+{
+    return s->plane[PARE_PLANE_CODES] && s->l.sparsity == PARE_SPARSITY_NONE &&
+           !pare_encoding_turns(s->l.encoding);
+}
+
 /* Rows of codes of two linears that have them by the same bits. */
 static pare_status compare_codes(pare_arena *scratch, const stored *a, const stored *b,
                                  double *share)
@@ -111,8 +118,7 @@ static pare_status compare_codes(pare_arena *scratch, const stored *a, const sto
     const size_t n = a->l.n, k = a->l.k, wide = pare_round_up(k, PARE_ATOM_K);
     const size_t block = wide / PARE_ATOM_K * pare_atom_bytes(a->l.bits);
     uint64_t differing = 0;
-    if (!a->plane[PARE_PLANE_CODES] || !b->plane[PARE_PLANE_CODES] || a->l.bits != b->l.bits ||
-        a->l.sparsity != PARE_SPARSITY_NONE || b->l.sparsity != PARE_SPARSITY_NONE)
+    if (!has_rows(a) || !has_rows(b) || a->l.bits != b->l.bits)
         return PARE_OK;
     uint8_t *const x = PARE_NEW(scratch, uint8_t, PARE_ATOM_N * wide);
     uint8_t *const y = PARE_NEW(scratch, uint8_t, PARE_ATOM_N * wide);

@@ -37,7 +37,7 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
     if (n % PARE_EXL3_TILE || k % PARE_EXL3_TILE)
         return pare_fail(cx, PARE_ESHAPE,
                          "exl3 has tiles of 16 x 16 weights, which do not divide a matrix of "
-                         "%zu x %zu: leave it out with skip, and give it another quantizer",
+                         "%zu x %zu: give it another quantizer",
                          n, k);
     return pare_quantize_keep(&g, n, k, out);
 }

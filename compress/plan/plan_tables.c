@@ -49,6 +49,11 @@ static pare_status check_rest(pare_ctx *cx, const pare_plan *plan, pare_table wh
     return PARE_OK;
 }
 
+static bool looked_up(const pare_plan *plan, const pare_plan_table *t)
+{
+    return t->which == PARE_TABLE_EMBEDDINGS || plan->model.config.tied;
+}
+
 /* Storage by the step. */
 static pare_status store(pare_ctx *cx, const pare_plan *plan, pare_table which, pare_plan_table *t)
 {
@@ -66,6 +71,9 @@ static pare_status store(pare_ctx *cx, const pare_plan *plan, pare_table which, 
     if (t->packed.outliers || t->packed.sparse)
         return fail(cx, plan, which, pass->name,
                     "keeps weights apart, which it cannot there; take rtn, hqq or nf4");
+    if (pare_encoding_turns(t->packed.encoding) && looked_up(plan, t))
+        return fail(cx, plan, which, pass->name,
+                    "mixes rows, and embeddings are looked up row by row; take rtn, hqq or nf4");
     if (pass->activation)
         t->packed.activation = pass->activation(step->value);
     return PARE_OK;
