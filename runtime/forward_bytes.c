@@ -22,7 +22,8 @@ pare_inputs pare_model_inputs(const pare_model *m)
         first = first ? first : w;
         const pare_activation *const a = &w->activation;
         const bool rounded = a->mode == PARE_ACTIVATION_FLOAT && a->bits;
-        if (w->outliers.count || rounded || pare_encoding_turns(w->encoding) || a->mode == PARE_ACTIVATION_TENSOR || !alike(first, w))
+        if (w->outliers.count || rounded || pare_encoding_turns(w->encoding) ||
+            a->mode == PARE_ACTIVATION_TENSOR || !alike(first, w))
             return PARE_INPUTS_ANY;
     }
     return first ? PARE_INPUTS_ALIKE : PARE_INPUTS_NONE;

@@ -5,7 +5,7 @@
 
 #include "kernels/e4m3.h"
 #include "kernels/levels.h"
-#include "solve/exl3.h"
+#include "solve/exl3_values.h"
 #include "solve/super.h"
 
 /* Nearest of ascending levels, the lower one of two. */

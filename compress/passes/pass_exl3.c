@@ -1,7 +1,7 @@
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
 #include "kernels/exl3.h"
-#include "quant/exl3.h"
+#include "quant/trellis.h"
 
 enum { BITS, DAMP, SEED };
 

@@ -1,10 +1,10 @@
 /* Trellis codes: their values, how they lie, the search, and products with them. */
 #include "formats/packed.h"
 #include "kernels/exl3.h"
-#include "quant/exl3.h"
+#include "quant/trellis.h"
 #include "runtime/forward_internal.h"
 #include "runtime/linear.h"
-#include "solve/exl3.h"
+#include "solve/exl3_values.h"
 #include "tests/unit/quant_case.h"
 
 enum { WEIGHTS = PARE_EXL3_WEIGHTS, TILE = PARE_EXL3_TILE };

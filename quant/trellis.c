@@ -1,4 +1,4 @@
-#include "quant/exl3.h"
+#include "quant/trellis.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "runtime/random.h"
 #include "runtime/small.h"
 #include "runtime/threads.h"
-#include "solve/exl3.h"
+#include "solve/exl3_values.h"
 
 enum {
     TILE = PARE_EXL3_TILE,

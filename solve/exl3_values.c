@@ -1,4 +1,4 @@
-#include "solve/exl3.h"
+#include "solve/exl3_values.h"
 
 #include <math.h>
 

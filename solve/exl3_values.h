@@ -1,7 +1,8 @@
-/* solve/exl3.h - what trellis codes stand for: W = diag(r) H V H diag(c) of runtime/linear_exl3.h.
+/* solve/exl3_values.h - what trellis codes stand for: W = diag(r) H V H diag(c) of
+ * runtime/linear_exl3.h.
  */
-#ifndef PARE_SOLVE_EXL3_H
-#define PARE_SOLVE_EXL3_H
+#ifndef PARE_SOLVE_EXL3_VALUES_H
+#define PARE_SOLVE_EXL3_VALUES_H
 
 #include "solve/grid.h"
 

@@ -1,4 +1,4 @@
-/* quant/exl3.h - EXL3: trellis codes of tiles of 16 x 16 weights between two Hadamard matrices.
+/* quant/trellis.h - EXL3: trellis codes of tiles of 16 x 16 weights between two Hadamard matrices.
  *
  *   W = diag(r) H V H diag(c)         runtime/linear_exl3.h; the trellis: kernels/exl3.h
  *
@@ -19,8 +19,8 @@
  *           for, c_j also has the root mean square of column j, and the seam comes from the whole
  *           circle. Tseng et al., QTIP, NeurIPS 2024, sections 3 and 4 (tail-biting trellises);
  *           Chee et al., QuIP, NeurIPS 2023, Algorithm 3 (LDLQ). */
-#ifndef PARE_QUANT_EXL3_H
-#define PARE_QUANT_EXL3_H
+#ifndef PARE_QUANT_TRELLIS_H
+#define PARE_QUANT_TRELLIS_H
 
 #include "solve/factor.h"
 #include "solve/grid.h"
