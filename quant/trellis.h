@@ -54,6 +54,10 @@ PARE_CHECKED pare_status pare_exl3_quantize(pare_ctx *cx, pare_arena *scratch, u
                                             uint64_t seed, const pare_exl3_site *site, float *w,
                                             pare_codes *out);
 
+/* Operations in F32 that the search takes for each weight: five for each edge of the trellis, half
+ * as many edges again for the seam. */
+#define PARE_EXL3_WORK (5 * 1.5 * 65536)
+
 /* Of one thread. */
 size_t pare_exl3_bytes(unsigned bits);
 

@@ -52,8 +52,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
                                             PARE_EXL3_STATES * sizeof(float) + k * 8 + n * 4 +
                                             (size_t)4 * PARE_ALIGN,
                             .site_flops = dk * dk * dk * 2 / 3,
-                            .flops = dn * dk * dk,
-                            .rounds = 2000 * dn * dk};
+                            .flops = dn * dk * (dk + PARE_EXL3_WORK)};
 }
 
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
