@@ -663,6 +663,21 @@ static const char *const messages[] = {
     "2]",
     "down_proj.weight_scale_inv: value 1 is NaN",
     "down_proj.weight_scale_inv: there are no quantized weights beside it",
+    "down_proj.trellis: is no matrix of tiles in I16",
+    "down_proj.trellis: only whole numbers of bits, 1 to 8, are read",
+    "down_proj.trellis: rows and columns are no multiples of 128",
+    "down_proj.suh is missing beside the quantized weights of " LAYER,
+    "down_proj.suh is F16 [64], quantization_config asks for F16 [128]",
+    "down_proj.sv is I16 [4], quantization_config asks for I16 [8]",
+    "down_proj.svh is F32 [128], quantization_config asks for F16 [128]",
+    "down_proj.mul1: is no number in I32",
+    "down_proj.mul1: a codebook with another multiplier is not read",
+    "down_proj.mcg: a codebook with another multiplier is not read",
+    "down_proj.mcg: is there beside mul1: two codebooks",
+    "down_proj.suh: value 1 is NaN",
+    "down_proj.svh: value 0 is infinite",
+    "down_proj.suh: there are no quantized weights beside it",
+    "down_proj.trellis holds quantized weights, but config.json has no quantization_config",
 };
 
 static pare_status parse(pare_ctx *c, const void *bytes, size_t len)
