@@ -130,19 +130,18 @@ static double scale_of(bool old, size_t i)
     return old ? (signs[i / 16 % VALUES] >> i % 16 & 1 ? -1 : 1) : (double)scales[i % LIST];
 }
 
-#define CONFIG(more)                                                                               \
-    "{\"model_type\": \"llama\"" more ", \"quantization_config\": {\"quant_method\": \"exl3\"}}"
 #define LAYER  "model.layers.0.mlp.down_proj"
 #define WORDS  " = 0x1234 0x9abc 0xdef1 0x0f1e 0x2d3f 0x7777 0xc0de 3\n"
 #define SCALES " = 0.5 -0.25 3 1 -2\n"
 #define SIGNS  " = 0x8001 0x00ff 0x1248 0xffff 0 7 0xaaaa 0x0f0f\n"
 
 /* config.json, NUL, tensors of the linear `name`; returns the length. */
-static size_t write_input(char *text, size_t size, const char *name, size_t i)
+static size_t write_input(char *text, size_t size, const char *family, const char *name, size_t i)
 {
-    static const char config[] = CONFIG(", \"vocab_size\": 100");
-    memcpy(text, config, sizeof config);
-    size_t at = sizeof config;
+    size_t at = 1 + (size_t)snprintf(text, size,
+                                     "{\"model_type\": \"%s\", \"vocab_size\": 100, "
+                                     "\"quantization_config\": {\"quant_method\": \"exl3\"}}",
+                                     family);
     at += (size_t)snprintf(text + at, size - at, "%s.trellis I16 %d %d %u" WORDS, name, K / 16,
                            N / 16, 16 * cases[i].bits);
     if (cases[i].old)
@@ -176,7 +175,7 @@ START_TEST(weights_are_what_the_tiles_stand_for)
     char text[2048];
     quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
     pare_checkpoint floats, runs;
-    const size_t len = write_input(text, sizeof text, LAYER, (size_t)_i);
+    const size_t len = write_input(text, sizeof text, "llama", LAYER, (size_t)_i);
     ck_assert_int_eq(quantized_parse(&cx, &arena, text, len, in), PARE_OK);
     ck_assert_msg(quantized_open(&cx, &arena, in, false, false, &floats) == PARE_OK, "%s", cx.what);
     ck_assert_msg(quantized_open(&cx, &arena, in, false, true, &runs) == PARE_OK, "%s", cx.what);
@@ -194,13 +193,33 @@ START_TEST(weights_are_what_the_tiles_stand_for)
 }
 END_TEST
 
+/* Where files have inputs in rows. */
+START_TEST(weights_lie_as_the_family_has_them)
+{
+    char text[2048];
+    quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
+    float *const w = PARE_NEW(&arena, float, N *K);
+    pare_checkpoint ck;
+    const size_t len = write_input(text, sizeof text, "gpt2", "h.0.mlp.c_proj", 2);
+    ck_assert_int_eq(quantized_parse(&cx, &arena, text, len, in), PARE_OK);
+    ck_assert_msg(quantized_open(&cx, &arena, in, false, true, &ck) == PARE_OK, "%s", cx.what);
+    const pare_tensor *const t = &ck.tensor[0];
+    ck_assert(t->shape[0] == K && t->shape[1] == N && !ck.stored[0].packed);
+    for (size_t i = 0; i < N * K; i++)
+        w[i % N * K + i / N] = ((const float *)t->data)[i];
+    check_weights(w, N, 2);
+    pare_scratch_close(&ck.scratch);
+    pare_json_free(in->config);
+}
+END_TEST
+
 /* ExLlamaV3 pads the head; other linears keep the sizes of their tiles. */
 START_TEST(a_head_has_the_rows_of_the_vocabulary)
 {
     char text[2048], said[64];
     quantized_input *const in = PARE_NEW(&arena, quantized_input, 1);
     pare_checkpoint ck;
-    const size_t len = write_input(text, sizeof text, "lm_head", 2);
+    const size_t len = write_input(text, sizeof text, "llama", "lm_head", 2);
     ck_assert_int_eq(quantized_parse(&cx, &arena, text, len, in), PARE_OK);
     for (int runs = 0; runs < 2; runs++) {
         ck_assert_int_eq(quantized_open(&cx, &arena, in, false, runs, &ck), PARE_OK);
@@ -218,7 +237,7 @@ END_TEST
 static pare_status read_case(pare_ctx *c, pare_arena *a, const void *self)
 {
     char text[2048];
-    const size_t i = *(const size_t *)self, len = write_input(text, sizeof text, LAYER, i);
+    const size_t i = *(const size_t *)self, len = write_input(text, sizeof text, "llama", LAYER, i);
     quantized_input *const in = PARE_NEW(a, quantized_input, 1);
     pare_checkpoint ck = {0};
     pare_status s = in ? quantized_parse(c, a, text, len, in) : PARE_ENOMEM;
@@ -244,6 +263,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, weights_are_what_the_tiles_stand_for, 0, CASES);
+    tcase_add_test(t, weights_lie_as_the_family_has_them);
     tcase_add_test(t, a_head_has_the_rows_of_the_vocabulary);
     tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, 2);
     suite_add_tcase(s, t);
