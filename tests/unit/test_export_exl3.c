@@ -318,6 +318,31 @@ START_TEST(floats_alone_are_refused)
 }
 END_TEST
 
+START_TEST(a_head_has_bits_of_its_own)
+{
+    const pare_config config = {.blocks = 1};
+    pare_export_linear l[] = {{.name = "a", .is_packed = true, .packed = trellis(3)},
+                              {.name = "b", .is_packed = true, .packed = trellis(4)},
+                              {.name = "h", .is_packed = true, .block = 1, .packed = trellis(6)}};
+    const pare_export_model m = {.config = &config, .linear = l, .linears = 3};
+    pare_json_writer *w;
+    const char *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    for (size_t i = 0; i < 3; i++) {
+        l[i].packed.n = i == 1 ? 384 : 128;
+        l[i].packed.k = 128;
+    }
+    ck_assert_int_eq(pare_json_writer_new(&cx, &w), PARE_OK);
+    pare_json_open_object(w, NULL);
+    pare_export_find("exl3")->config(w, &m);
+    pare_json_close(w);
+    ck_assert_int_eq(pare_json_writer_finish(w, &text, &len), PARE_OK);
+    ck_assert_msg(strstr(text, "\"bits\": 3.75") && strstr(text, "\"head_bits\": 6"), "%s", text);
+    pare_json_writer_free(w);
+}
+END_TEST
+
 /* A tile of ours is one of theirs: position p of tile (i, j) in tile (j, i). */
 START_TEST(tiles_follow_each_other_by_columns)
 {
@@ -368,6 +393,7 @@ int main(void)
     tcase_add_test(t, other_formats_have_no_trellis_codes);
     tcase_add_loop_test(t, what_the_format_does_not_hold_is_refused, 0, REFUSED);
     tcase_add_test(t, floats_alone_are_refused);
+    tcase_add_test(t, a_head_has_bits_of_its_own);
     tcase_add_test(t, tiles_follow_each_other_by_columns);
     suite_add_tcase(s, t);
     return unit_main(s);
