@@ -59,9 +59,15 @@ static const char *type_of(const pare__coded *c)
 {
     static const char *const integers[] = {[2] = "int2", [3] = "int3", [4] = "int4", [5] = "int5",
                                            [6] = "int6", [7] = "int7", [8] = "int8"};
-    static const char *const trellises[] = {"",           "exl3 1-bit", "exl3 2-bit",
-                                            "exl3 3-bit", "exl3 4-bit", "exl3 5-bit",
-                                            "exl3 6-bit", "exl3 7-bit", "exl3 8-bit"};
+    static const char *const trellises[] = {"",
+                                            "exl3 1 bits",
+                                            "exl3 2 bits",
+                                            "exl3 3 bits",
+                                            "exl3 4 bits",
+                                            "exl3 5 bits",
+                                            "exl3 6 bits",
+                                            "exl3 7 bits",
+                                            "exl3 8 bits"};
     if (c->codebook)
         return trellises[c->bits];
     if (!c->level)

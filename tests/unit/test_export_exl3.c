@@ -258,8 +258,9 @@ START_TEST(other_formats_have_no_trellis_codes)
     pare_export_result r;
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
         ck_assert_int_eq(export_as(&p, targets[i], &r), PARE_ENOTSUP);
-        ck_assert_msg(strstr(cx.what, "q_proj (exl3 1-bit, x f32): it has trellis codes, which the "
-                                      "format exl3 holds"),
+        ck_assert_msg(strstr(cx.what,
+                             "q_proj (exl3 1 bits, x f32): it has trellis codes, which the "
+                             "format exl3 holds"),
                       "%s", cx.what);
         pare_ctx_clear(&cx);
     }
@@ -278,7 +279,7 @@ static const struct {
 } refused[] = {
     {{.packed = {.n = 128, .k = 256, .bits = 4, .group = 32, .symmetric = true}},
      "linear w (int4 g32 sym, 128 x 256): it has no trellis codes"},
-    {{.packed = {.n = 64, .k = 256}}, "(exl3 3-bit, x f32, 64 x 256): ExLlamaV3 mixes 128 rows"},
+    {{.packed = {.n = 64, .k = 256}}, "(exl3 3 bits, x f32, 64 x 256): ExLlamaV3 mixes 128 rows"},
     {{.packed = {.n = 128, .k = 208}}, "which do not divide this matrix, so pare mixed fewer"},
     {{.packed = {.n = 128, .k = 256, .rotated = true}}, "its inputs are rotated while the model"},
     {{.packed = {.n = 128, .k = 256, .bias = true}}, "a pass made a bias for it"},

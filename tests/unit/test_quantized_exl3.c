@@ -231,7 +231,7 @@ START_TEST(a_head_has_the_rows_of_the_vocabulary)
         pare_scratch_close(&ck.scratch);
     }
     (void)snprintf(said, sizeof said, "%s", ck.quantized);
-    ck_assert_str_eq(said, "exl3: 1 x exl3 3-bit");
+    ck_assert_str_eq(said, "exl3: 1 x exl3 3 bits");
     pare_json_free(in->config);
 }
 END_TEST
