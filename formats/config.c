@@ -281,8 +281,8 @@ static pare_status check_ternary(const pare__config_file *f, const pare_json *q,
 
 static pare_status refuse_quantized(const pare__config_file *f, const pare_config *c)
 {
-    static const char *const read[] = {"pare",       "compressed-tensors", "gptq",    "awq", "fp8",
-                                       "auto-round", "intel/auto-round",   "modelopt"};
+    static const char *const read[] = {"pare",       "compressed-tensors", "gptq",     "awq", "fp8",
+                                       "auto-round", "intel/auto-round",   "modelopt", "exl3"};
     const pare_experts *const e = c->arch->experts;
     const pare_json *const q = pare_json_get(f->json, "quantization_config");
     if (pare__config_absent(q))
@@ -303,8 +303,9 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
     return pare_fail(
         f->cx, PARE_ENOTSUP,
         "%s: the model is already quantized by %.64s, which pare does not read; give the "
-        "checkpoint in F32, F16 or BF16, or one in compressed-tensors, GPTQ, AWQ or FP8, or by "
-        "AutoRound or ModelOpt; where its weights are floats again, take quantization_config out "
+        "checkpoint in F32, F16 or BF16, or one in compressed-tensors, GPTQ, AWQ, FP8 or EXL3, or "
+        "by AutoRound or ModelOpt; where its weights are floats again, take quantization_config "
+        "out "
         "of config.json",
         f->name, method);
 }

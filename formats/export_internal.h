@@ -68,7 +68,7 @@ PARE_CHECKED pare_status pare__export_check_uniform(pare_ctx *cx, const pare_exp
 void pare__export_put_left_out(pare_json_writer *w, const pare_export_model *m);
 
 extern const pare_export_target pare__export_compressed_tensors, pare__export_gptq,
-    pare__export_gptq_v2, pare__export_awq, pare__export_safetensors;
+    pare__export_gptq_v2, pare__export_awq, pare__export_exl3, pare__export_safetensors;
 
 /* Those of GGUF, by the type of the blocks (export_gguf_config.c). */
 enum {
@@ -140,6 +140,8 @@ pare_status pare__read_gptq_v2(pare_ctx *cx, const pare_checkpoint *ck, const pa
                                float *w);
 pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                            float *w);
+pare_status pare__read_exl3(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
+                            float *w);
 pare_status pare__read_floats(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                               float *w);
 

@@ -241,6 +241,85 @@ pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_e
     return PARE_OK;
 }
 
+/* EXL3: the bits of a tile run from the highest of its first word on, in a circle; the 16 that end
+ * with symbol p stand for its weight: the sum s of the bytes of their product with the multiplier
+ * gives the half a (1024 + s) + b. */
+enum { TILE = 16, TILE_WEIGHTS = 256, SUMS = 4 * 255 + 1, SPAN = 128 };
+
+static void take_values(pare_ctx *cx, float value[SUMS])
+{
+    for (int s = 0; s < SUMS; s++) {
+        const double exact = 0x1.bb8p-8 * (1024 + s) - 0x1.4c4p3;
+        const float once = (float)exact;
+        uint16_t half;
+        cx->kernels.cvt_f32_f16(&half, &once, 1);
+        cx->kernels.cvt_f16_f32(&value[s], &half, 1);
+    }
+}
+
+/* The tile whose first row is w[0]; `tile` of bits * 8 words. */
+static void read_tile(const uint8_t *tile, unsigned bits, const float value[SUMS], size_t k,
+                      float *w)
+{
+    for (unsigned p = 0; p < TILE_WEIGHTS; p++) {
+        const unsigned t = p / 8, j = p % 8, end = (p + 1) * bits + TILE_WEIGHTS * bits;
+        const unsigned row = t / 4 + 8 * (j >> 2), column = t % 4 * 2 + (j & 1) + 8 * (j >> 1 & 1);
+        uint32_t state = 0;
+        for (unsigned b = end - 16; b < end; b++) {
+            const unsigned at = b % (TILE_WEIGHTS * bits);
+            state = state << 1 | (word_at(tile, at / 32) >> (31 - at % 32) & 1);
+        }
+        state *= 0x83DCD12D;
+        w[row * k + column] =
+            value[(state & 255) + (state >> 8 & 255) + (state >> 16 & 255) + (state >> 24)];
+    }
+}
+
+/* SPAN values, `step` apart, times the Hadamard matrix of Sylvester over the root of SPAN. */
+static void mix(float *x, size_t step)
+{
+    for (size_t h = 1; h < SPAN; h *= 2)
+        for (size_t i = 0; i < SPAN; i++)
+            if (!(i & h)) {
+                const float a = x[i * step], b = x[(i + h) * step];
+                x[i * step] = a + b;
+                x[(i + h) * step] = a - b;
+            }
+    for (size_t i = 0; i < SPAN; i++)
+        x[i * step] *= 1 / sqrtf(SPAN);
+}
+
+pare_status pare__read_exl3(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
+                            float *w)
+{
+    const pare_packed_linear *const l = &x->packed;
+    const size_t tile = TILE * 2 * l->bits;
+    const uint8_t *trellis, *columns, *rows, *multiplier;
+    float value[SUMS];
+    PARE_TRY(find(cx, ck, l->name, ".trellis", PARE_I16, l->n * l->k * l->bits / 16, &trellis));
+    PARE_TRY(find(cx, ck, l->name, ".suh", PARE_F16, l->k, &columns));
+    PARE_TRY(find(cx, ck, l->name, ".svh", PARE_F16, l->n, &rows));
+    PARE_TRY(find(cx, ck, l->name, ".mul1", PARE_I32, 1, &multiplier));
+    if (word_at(multiplier, 0) != 0x83DCD12D)
+        return pare_fail(cx, PARE_EFORMAT, "%s: %s.mul1 is not the multiplier of the codebook",
+                         ck->path, l->name);
+    take_values(cx, value);
+    for (size_t j = 0; j < l->k; j += TILE)
+        for (size_t r = 0; r < l->n; r += TILE)
+            read_tile(trellis + (j / TILE * (l->n / TILE) + r / TILE) * tile, l->bits, value, l->k,
+                      w + r * l->k + j);
+    for (size_t r = 0; r < l->n; r++)
+        for (size_t j = 0; j < l->k; j += SPAN)
+            mix(w + r * l->k + j, 1);
+    for (size_t r = 0; r < l->n; r += SPAN)
+        for (size_t j = 0; j < l->k; j++)
+            mix(w + r * l->k + j, l->k);
+    for (size_t r = 0; r < l->n; r++)
+        for (size_t j = 0; j < l->k; j++)
+            w[r * l->k + j] *= half_at(cx, rows, r) * half_at(cx, columns, j);
+    return PARE_OK;
+}
+
 pare_status pare__read_floats(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                               float *w)
 {

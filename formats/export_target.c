@@ -11,6 +11,7 @@ const pare_export_target *const pare_export_targets[] = {&pare__export_compresse
                                                          &pare__export_gptq,
                                                          &pare__export_gptq_v2,
                                                          &pare__export_awq,
+                                                         &pare__export_exl3,
                                                          &pare__export_safetensors,
                                                          &pare__export_gguf[PARE__GGUF_Q4_0],
                                                          &pare__export_gguf[PARE__GGUF_Q4_1],
@@ -354,6 +355,10 @@ pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed_linear *l, c
                       "it is pruned and not quantized, and this format is for codes; the formats "
                       "safetensors and gguf:f16 hold its floats, zeros included, or put a "
                       "quantizer behind the pruner");
+    if (pare_encoding_turns(l->encoding))
+        return refuse(cx, l, target,
+                      "it has trellis codes, which the format exl3 holds; safetensors and gguf:f16 "
+                      "hold all values as floats");
     if (!pare_encodings[l->encoding].integer)
         return refuse(cx, l, target,
                       "its values do not lie on an integer grid; compressed-tensors holds FP8, "

@@ -79,7 +79,7 @@ typedef struct pare_export_part {
     const char *suffix; /* ".weight_packed" */
     pare_dtype dtype;
     uint32_t rank;
-    uint64_t shape[2];
+    uint64_t shape[3];
 } pare_export_part;
 
 /* The least slice of a packed linear that is a linear of its own in a format: the words that codes
@@ -122,6 +122,9 @@ typedef struct pare_export_target {
                         void *const data[PARE_EXPORT_PARTS]);
     /* Members of an open object: quantization_config; NULL: config.json gets none. */
     void (*config)(pare_json_writer *w, const pare_export_model *m);
+    /* The configuration lists the tensors of every packed linear, with these members of an open
+     * object beside them; NULL: it does not. */
+    void (*storage)(pare_json_writer *w, const pare_export_linear *l);
     /* The weights that the engine computes, f32 [n, k], from the tensors of a finished file. */
     pare_status (*read)(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *l,
                         float *w);

@@ -11,8 +11,8 @@
 enum { TYPES = 16 };
 
 static const pare__method *const methods[] = {
-    &pare__compressed_tensors, &pare__gptq,    &pare__awq, &pare__fp8,
-    &pare__auto_round,         &pare__modelopt};
+    &pare__compressed_tensors, &pare__gptq,     &pare__awq, &pare__fp8,
+    &pare__auto_round,         &pare__modelopt, &pare__exl3};
 
 /* A tensor of the list that is made. */
 typedef struct entry {
@@ -59,6 +59,17 @@ static const char *type_of(const pare__coded *c)
 {
     static const char *const integers[] = {[2] = "int2", [3] = "int3", [4] = "int4", [5] = "int5",
                                            [6] = "int6", [7] = "int7", [8] = "int8"};
+    static const char *const trellises[] = {"",
+                                            "exl3 1 bits",
+                                            "exl3 2 bits",
+                                            "exl3 3 bits",
+                                            "exl3 4 bits",
+                                            "exl3 5 bits",
+                                            "exl3 6 bits",
+                                            "exl3 7 bits",
+                                            "exl3 8 bits"};
+    if (c->codebook)
+        return trellises[c->bits];
     if (!c->level)
         return integers[c->bits];
     return c->bits == 8 ? "fp8" : c->scales->dtype == PARE_U8 ? "mxfp4" : "nvfp4";
@@ -294,7 +305,7 @@ static pare_status convert_all(pare__quantized *q)
 /* A tensor with codes in words, as programs with integers name them. */
 static const pare_tensor *find_words(const pare_checkpoint *ck)
 {
-    static const char *const words[] = {".qweight", ".weight_packed", NULL};
+    static const char *const words[] = {".qweight", ".weight_packed", ".trellis", NULL};
     for (size_t i = 0; i < ck->tensors; i++)
         if (base_of(ck->tensor[i].name, words))
             return &ck->tensor[i];
@@ -334,7 +345,7 @@ static pare_status refuse_words(const pare_checkpoint *ck, const char *method)
         return pare_fail(ck->cx, PARE_ENOTSUP,
                          "%s: tensor %s holds quantized weights, and the quant_method of "
                          "quantization_config is %.64s, which pare does not read; it reads "
-                         "compressed-tensors, gptq, awq, fp8, auto-round and modelopt",
+                         "compressed-tensors, gptq, awq, fp8, auto-round, modelopt and exl3",
                          ck->path, t->name, method);
     return pare_fail(ck->cx, PARE_ENOTSUP,
                      "%s: tensor %s holds quantized weights, but config.json has no "

@@ -102,6 +102,8 @@ static pare_status fail_value(const pare__quantized *q, const pare_tensor *t, si
 
 pare_encoding pare__coded_encoding(const pare__coded *c)
 {
+    if (c->codebook)
+        return PARE_ENCODING_EXL3;
     if (!c->level)
         return PARE_ENCODING_UNIFORM;
     if (c->bits == 8)
@@ -193,6 +195,8 @@ static bool is_symmetric(const pare__coded *c)
 
 pare_status pare__coded_check(const pare__quantized *q, const pare__coded *c)
 {
+    if (c->codebook)
+        return pare__trellis_check(q, c);
     if (!c->codes->data || !c->scales->data || (c->zero.bits && !c->zero.data))
         return PARE_OK;
     PARE_TRY(check_scales(q, c));
@@ -244,6 +248,8 @@ pare_status pare__coded_floats(const pare__quantized *q, const pare__coded *c, b
                                float *w)
 {
     float *scale;
+    if (c->codebook)
+        return pare__trellis_floats(q, c, turned, w);
     PARE_TRY(take_scales(q, c, &scale));
     decoding d = {.c = c, .scale = scale, .turned = turned, .w = w};
     pare_parallel(q->cx, c->n, CHUNK, decode_rows, &d);
@@ -289,6 +295,10 @@ pare_status pare__coded_packs(const pare__quantized *q, const pare__coded *c, bo
 {
     const pare_encoding encoding = pare__coded_encoding(c);
     float *scale;
+    if (c->codebook) {
+        *packs = pare__trellis_packs(q, c, out);
+        return PARE_OK;
+    }
     *packs = q->packs && c->codes->data && c->scales->data && !c->index &&
              group_suits(c, encoding) && pare_encoding_fits(encoding, c->bits);
     if (!*packs)
@@ -351,25 +361,36 @@ static pare_status keep_planes(const pare__quantized *q, const pare_packed_plane
     return PARE_OK;
 }
 
-pare_status pare__coded_pack(const pare__quantized *q, const pare__coded *c,
-                             const pare_packed_linear *l, pare_tensor *t,
-                             const pare_linear **packed)
+static pare_status make_planes(const pare__quantized *q, const pare__coded *c,
+                               const pare_packed_linear *l, pare_packed_planes *out)
 {
     const pare_grid grid = {.bits = c->bits, .group = c->group, .encoding = l->encoding};
     pare_codes codes;
-    pare_packed_planes planes;
-    void *plane[PARE_PLANES];
     float *scale;
-    pare_linear *const w = PARE_NEW(q->arena, pare_linear, 1);
-    if (!w)
-        return PARE_ENOMEM;
+    if (c->codebook) {
+        PARE_TRY(pare_packed_take(q->scratch, l, out));
+        pare__trellis_fill(c, out);
+        return PARE_OK;
+    }
     PARE_TRY(pare_codes_take(q->scratch, &grid, c->n, c->k, &codes));
     PARE_TRY(take_scales(q, c, &scale));
     filling f = {.c = c, .scale = scale, .to = &codes};
     pare_parallel(q->cx, c->n, CHUNK, fill_rows, &f);
     pare_scales_finish(&grid, &codes);
     codes.input_scale = l->activation.scale;
-    PARE_TRY(pare_packed_pack(q->cx, q->scratch, l, &codes, &planes));
+    return pare_packed_pack(q->cx, q->scratch, l, &codes, out);
+}
+
+pare_status pare__coded_pack(const pare__quantized *q, const pare__coded *c,
+                             const pare_packed_linear *l, pare_tensor *t,
+                             const pare_linear **packed)
+{
+    pare_packed_planes planes;
+    void *plane[PARE_PLANES];
+    pare_linear *const w = PARE_NEW(q->arena, pare_linear, 1);
+    if (!w)
+        return PARE_ENOMEM;
+    PARE_TRY(make_planes(q, c, l, &planes));
     PARE_TRY(keep_planes(q, &planes, t, plane));
     PARE_TRY(pare_packed_view(q->cx, q->arena, l, plane, w));
     *packed = w;

@@ -4,7 +4,8 @@
  *   integers  w[r, j] = (code - zero) scale,  code and zero 0 .. 2^bits - 1
  *   floats    w[r, j] = level[code] scale
  *
- * in F32, where zero and scale are those of row r and of the group of column j. A method (gptq,
+ * in F32, where zero and scale are those of row r and of the group of column j; or trellis codes,
+ * weights of whole tiles. A method (gptq,
  * ...) knows settings and names of tensors, and describes each linear; everything else is here
  * once. */
 #ifndef PARE_FORMATS_QUANTIZED_INTERNAL_H
@@ -30,6 +31,9 @@ typedef struct pare__fields {
     const uint8_t *order; /* [8] places in a word of 8 fields of 4 bits; NULL: ascending */
 } pare__fields;
 
+/* Of trellis codes (quantized_exl3.c); NO_BOOK: they are none. */
+typedef enum pare__codebook { PARE__NO_BOOK, PARE__3INST, PARE__MUL1, PARE__MCG } pare__codebook;
+
 typedef struct pare__coded {
     const char *name; /* of the linear; its tensors begin so */
     size_t n, k;
@@ -49,6 +53,11 @@ typedef struct pare__coded {
     pare_activation activation; /* of inputs when it runs; bits 0: not said */
     bool rounds_inputs;         /* its program rounds them, in this way or another */
     uint64_t bytes;             /* of all its tensors */
+    /* Trellis codes: `codes` are tiles, `scales` those of the rows; nothing else above counts but
+     * n, k and bits. */
+    pare__codebook codebook;
+    size_t rows;                /* of the tiles, n or more */
+    const pare_tensor *columns; /* scales of the columns */
 } pare__coded;
 
 typedef struct pare__method pare__method;
@@ -81,7 +90,7 @@ struct pare__method {
 };
 
 extern const pare__method pare__compressed_tensors, pare__gptq, pare__awq, pare__fp8,
-    pare__auto_round, pare__modelopt;
+    pare__auto_round, pare__modelopt, pare__exl3;
 
 /* What its codes stand for. */
 pare_encoding pare__coded_encoding(const pare__coded *c);
@@ -178,5 +187,12 @@ PARE_CHECKED pare_status pare__coded_packs(const pare__quantized *q, const pare_
 PARE_CHECKED pare_status pare__coded_pack(const pare__quantized *q, const pare__coded *c,
                                           const pare_packed_linear *l, pare_tensor *t,
                                           const pare_linear **packed);
+
+/* quantized_exl3.c: the same of trellis codes, which have no grid. Planes of `fill` are taken. */
+PARE_CHECKED pare_status pare__trellis_check(const pare__quantized *q, const pare__coded *c);
+PARE_CHECKED pare_status pare__trellis_floats(const pare__quantized *q, const pare__coded *c,
+                                              bool turned, float *w);
+bool pare__trellis_packs(const pare__quantized *q, const pare__coded *c, pare_packed_linear *out);
+void pare__trellis_fill(const pare__coded *c, const pare_packed_planes *to);
 
 #endif

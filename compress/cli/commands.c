@@ -227,7 +227,8 @@ static const pare_option generate_options[] = {
 };
 
 static const pare_option export_options[] = {
-    {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq, safetensors or gguf:TYPE", false},
+    {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq, exl3, safetensors or gguf:TYPE",
+     false},
     {"output", "PATH", "directory to write; for GGUF the file", false},
     {"tensor-parallel", "N", "refuse it unless N ranks of an engine get whole pieces", false},
     {"restart", NULL, "replace a finished export that is as pare left it", false},
@@ -408,6 +409,7 @@ const pare_command pare_commands[] = {
      "                    SGLang, transformers\n"
      "gptq, gptq_v2       2, 3, 4, 8 bits as AutoGPTQ and GPTQModel: vLLM, SGLang, transformers\n"
      "awq                 4 bits as AutoAWQ (GEMM), 2 and 3 bits in 4: vLLM, SGLang, transformers\n"
+     "exl3                trellis codes of the pass exl3: ExLlamaV3, GPTQModel\n"
      "safetensors         floats, rounded to the type of the embeddings: anything\n"
      "gguf:TYPE           one file of blocks q4_0, q4_1, q5_0, q5_1, q8_0, q2_k to q6_k, tq1_0, "
      "tq2_0,\n"

@@ -91,6 +91,65 @@ static pare_status write_json(pare__export *e, const char *name, pare_json_write
     return s;
 }
 
+/* The name of torch. */
+static const char *torch_name(pare_dtype t)
+{
+    switch (t) {
+    case PARE_I16: return "int16";
+    case PARE_I32: return "int32";
+    case PARE_F16: return "float16";
+    case PARE_BF16: return "bfloat16";
+    default: return "float32";
+    }
+}
+
+/* What a tensor of a linear is; nothing where there is none. */
+static void put_stored(const pare__export *e, pare_json_writer *w, const char *linear,
+                       const char *suffix)
+{
+    char name[NAME];
+    (void)snprintf(name, sizeof name, "%s%s", linear, suffix);
+    const pare_packed_entry *const entry = pare_packed_find(&e->layout, name);
+    if (!entry)
+        return;
+    pare_json_open_object(w, name);
+    pare_json_open_array(w, "shape");
+    for (uint32_t i = 0; i < entry->tensor.rank; i++)
+        pare_json_put_integer(w, NULL, (int64_t)entry->tensor.shape[i]);
+    pare_json_close(w);
+    pare_json_put_text(w, "torch_dtype", torch_name(entry->tensor.dtype));
+    pare_json_close(w);
+}
+
+static void put_storage(const pare__export *e, pare_json_writer *w)
+{
+    pare_export_part part[PARE_EXPORT_PARTS];
+    pare_json_open_object(w, "tensor_storage");
+    for (size_t i = 0; i < e->source.shape.linears; i++) {
+        const pare_export_linear *const l = &e->source.shape.linear[i];
+        if (!l->is_packed)
+            continue;
+        pare_json_open_object(w, l->name);
+        pare_json_open_object(w, "stored_tensors");
+        const size_t parts = pare__export_parts(e, l, part);
+        for (size_t p = 0; p < parts; p++)
+            put_stored(e, w, l->name, part[p].suffix);
+        put_stored(e, w, l->name, ".bias");
+        pare_json_close(w);
+        e->target->storage(w, l);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
+/* Members of quantization_config. */
+static void put_target(const pare__export *e, pare_json_writer *w)
+{
+    e->target->config(w, &e->source.shape);
+    if (e->target->storage)
+        put_storage(e, w);
+}
+
 /* The artifact's own, with what the target says about itself in place of what we say. */
 static pare_status write_config(pare__export *e)
 {
@@ -105,7 +164,7 @@ static pare_status write_config(pare__export *e)
     pare_config_put_tied(w, &e->model.config, e->ck.config);
     if (e->target->config) {
         pare_json_open_object(w, "quantization_config");
-        e->target->config(w, &e->source.shape);
+        put_target(e, w);
         pare_json_close(w);
     }
     pare_json_close(w);
@@ -119,7 +178,7 @@ static pare_status write_extra(pare__export *e)
         return PARE_OK;
     PARE_TRY(pare_json_writer_new(e->cx, &w));
     pare_json_open_object(w, NULL);
-    e->target->config(w, &e->source.shape);
+    put_target(e, w);
     pare_json_close(w);
     return write_json(e, e->target->extra, w);
 }

@@ -27,8 +27,9 @@ static const char *const artifact_names[] = {
     "model-*-of-*.safetensors", "model.safetensors.index.json", "adapter_config.json",
     "adapter_model.safetensors", PARE_SUMS_NAME, PARE_SIGNATURE_NAME, NULL};
 static const char *const export_names[] = {
-    "config.json", "quantize_config.json", "model.safetensors", "model-*-of-*.safetensors",
-    "model.safetensors.index.json", PARE_EXPORT_RECORD, PARE_SUMS_NAME, PARE_SIGNATURE_NAME, NULL};
+    "config.json", "quantize_config.json", "quantization_config.json", "model.safetensors",
+    "model-*-of-*.safetensors", "model.safetensors.index.json", PARE_EXPORT_RECORD, PARE_SUMS_NAME,
+    PARE_SIGNATURE_NAME, NULL};
 // clang-format on
 static const char *const file_names[] = {PARE_OWNED_FILE, NULL};
 static const char *const *const names[] = {artifact_names, export_names, file_names};

@@ -162,6 +162,15 @@ static inline uint8_t encoded_code(const pare_packed_linear *l, const pare_codes
     return code;
 }
 
+/* Signs times scales of EXL3. */
+static inline void encoded_turns(const pare_packed_linear *l, pare_codes *c, uint64_t seed)
+{
+    for (size_t r = 0; r < l->n; r++)
+        c->row_scales[r] = encoded_half(seed, 15, r, true);
+    for (size_t j = 0; j < l->k; j++)
+        c->column_scales[j] = encoded_half(seed, 16, j, true);
+}
+
 static inline void encoded_extras(const pare_packed_linear *l, pare_codes *c, uint64_t seed)
 {
     for (size_t o = 0; o < l->outliers; o++)
@@ -262,16 +271,19 @@ static inline bool encoded_codes(pare_arena *a, const pare_packed_linear *l, uin
                       .sparse_column = PARE_NEW(a, uint32_t, l->sparse),
                       .sparse_value = PARE_NEW(a, float, l->sparse),
                       .bias = PARE_NEW(a, float, n),
+                      .row_scales = PARE_NEW(a, float, n),
+                      .column_scales = PARE_NEW(a, float, l->k),
                       .values = PARE_NEW(a, float, n * l->k)};
     if (!c->codes || !c->scales || !c->zeros || !c->minima || !c->sub || !c->scale_codes ||
         !c->scale_steps || !c->book || !c->salient || !c->outlier_column || !c->outlier_weight ||
         !c->outlier_code || !c->outlier_scale || !c->sparse_start || !c->sparse_column ||
-        !c->sparse_value || !c->bias || !c->values)
+        !c->sparse_value || !c->bias || !c->values || !c->row_scales || !c->column_scales)
         return false;
     encoded_scales(l, c, seed);
     encoded_super(l, c, seed);
     encoded_book(l, c, books, seed);
     encoded_extras(l, c, seed);
+    encoded_turns(l, c, seed);
     for (size_t r = 0; r < n; r++)
         for (size_t j = 0; j < l->k; j++)
             if (l->encoding == PARE_ENCODING_F16)

@@ -6,6 +6,7 @@ ENGINES = {
     "dequantize": ("torch", "F32"),
     "decompress": ("torch", "F32"),
     "gptqmodel": ("torch", "F16"),  # its last place in a logit of 16 is 0.016
+    "exl3_torch": ("torch", "F32"),
     "llama.cpp": ("llama", "int8"),  # blocks of 32 or 256; F16 where the weights are F16
 }
 
@@ -15,6 +16,7 @@ FLOATS, PLAIN = [("safetensors", "transformers")], [("checkpoint", "transformers
 GPTQ = [("gptq", "gptqmodel"), ("gptq", "transformers")]
 GPTQ_2 = [("gptq_v2", "gptqmodel"), ("gptq_v2", "transformers")]
 AWQ = [("awq", "gptqmodel"), ("awq", "transformers")]
+EXL3 = [("exl3", "exl3_torch")]
 
 
 def gguf(*types):
@@ -62,6 +64,7 @@ HEDGE = [
     ("mxfp4-inputs", "mxfp4: {activations: mxfp4}", [CT_INPUTS]),
     ("nvfp4-inputs", "nvfp4: {activations: nvfp4}", [CT_INPUTS]),
     ("nf4", "nf4: {}", FLOATS + gguf("f16", "q8_0")),
+    ("exl3", "exl3: {bits: 3}", EXL3 + FLOATS),
     ("flap", "flap: {ratio: 0.3}", PLAIN),
     ("channels", "channels: {ratio: 0.2}", PLAIN),
     ("slicegpt", "slicegpt: {ratio: 0.25}", PLAIN),

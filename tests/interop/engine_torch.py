@@ -3,8 +3,8 @@ engine_torch.py JOBS RESULTS
 
 A job's engine is `transformers` (with compressed-tensors or GPTQModel behind it, as the export's
 config.json asks), `dequantize` (the same, weights made floats while loading, inputs floats), `decompress`
-(weights made floats by compressed-tensors, inputs rounded as config.json asks) or `gptqmodel` (its own
-loader and its kernel in plain torch, which takes F16 only)."""
+(weights made floats by compressed-tensors, inputs rounded as config.json asks), `gptqmodel` (its own
+loader and its kernel in plain torch, which takes F16 only) or `exl3_torch` (the same loader, in F32)."""
 
 import os
 
@@ -48,8 +48,19 @@ def load_gptqmodel(path):
     return GPTQModel.load(path, device="cpu", backend=BACKEND.TORCH, dtype=torch.float16).model
 
 
+def load_exl3(path):
+    """With the numbers of the codebook in F16, as ExLlamaV3's kernels have them: this one does not
+    round them (logits up to 0.002 apart)."""
+    from gptqmodel import BACKEND, GPTQModel
+    from gptqmodel.nn_modules import exllamav3_torch
+
+    table = exllamav3_torch._codebook_lut
+    exllamav3_torch._codebook_lut = lambda *which: table(*which).half().float()
+    return GPTQModel.load(path, device="cpu", backend=BACKEND.EXL3_TORCH, dtype=torch.float32).model
+
+
 LOAD = {"transformers": load_transformers, "dequantize": load_dequantized,
-        "decompress": load_decompressed, "gptqmodel": load_gptqmodel}
+        "decompress": load_decompressed, "gptqmodel": load_gptqmodel, "exl3_torch": load_exl3}
 
 
 def linears(model):

@@ -11,8 +11,8 @@ import tempfile
 import numpy as np
 import safetensors
 
-TYPES = {"F16": np.float16, "F32": np.float32, "I8": np.int8, "U8": np.uint8, "I32": np.int32,
-         "I64": np.int64, "F8_E4M3": np.uint8}
+TYPES = {"F16": np.float16, "F32": np.float32, "I8": np.int8, "U8": np.uint8, "I16": np.int16,
+         "I32": np.int32, "I64": np.int64, "F8_E4M3": np.uint8}
 
 CALIBRATION = "calibration: {text: [%s], samples: 4, window: 128}\n"
 CASES = [
@@ -24,6 +24,8 @@ CASES = [
     ("fp8: {group: row}", ["compressed-tensors"]),
     ("ternary: {group: 64}", ["compressed-tensors"]),
     ("smoothquant: {}, rtn: {bits: 8, group: row, activations: int8_token}", ["compressed-tensors"]),
+    ("exl3: {bits: 3, targets: ['*.layers.0.self_attn.*']}", ["exl3"]),
+    ("exl3: {bits: 5, targets: ['*.layers.1.self_attn.k_proj']}", ["exl3"]),
 ]
 
 
@@ -94,9 +96,42 @@ def awq(t, name, config):
     return ((q - zero[group]) * scale[group]).T
 
 
-READ = {"compressed-tensors": compressed_tensors, "gptq": gptq, "gptq_v2": gptq, "awq": awq}
+def hadamard(x):
+    """Rows of x times matrices of 128."""
+    h = np.ones((1, 1))
+    while len(h) < 128:
+        h = np.block([[h, h], [h, -h]])
+    return (x.reshape(-1, 128) @ h / np.sqrt(128)).reshape(x.shape)
+
+
+def exl3(t, name, config):
+    entry = config["tensor_storage"][name]
+    for full, form in entry["stored_tensors"].items():
+        assert list(t[full].shape) == form["shape"], full
+    tiles, bits = t[name + ".trellis"].view(np.uint16), entry["bits_per_weight"]
+    assert int(t[name + ".mul1"]) & 0xFFFFFFFF == entry["mul1_multiplier"] == 0x83DCD12D
+    words = tiles.reshape(*tiles.shape[:2], -1, 2)[..., ::-1].reshape(tiles.shape)
+    stream = (words[..., None] >> np.arange(15, -1, -1, dtype=np.uint16) & 1).reshape(
+        *tiles.shape[:2], 256 * bits).astype(np.uint32)
+    state = sum(np.roll(stream, i, -1)[..., bits - 1 :: bits] << i for i in range(16))
+    product = (state.astype(np.uint64) * 0x83DCD12D & 0xFFFFFFFF).astype("<u4")
+    total = product.view(np.uint8).reshape(*product.shape, 4).sum(-1)
+    scale, offset = np.array([0x1EEE, 0xC931], np.uint16).view(np.float16).astype(np.float64)
+    value = (scale * (1024 + total) + offset).astype(np.float16).astype(np.float64)
+    t256 = np.arange(256)
+    thread, j = t256 // 8, t256 % 8
+    inner = np.zeros((*tiles.shape[:2], 16, 16))
+    inner[..., thread % 4 * 2 + (j & 1) + 8 * (j >> 1 & 1), thread // 4 + 8 * (j >> 2)] = value
+    inner = inner.transpose(0, 2, 1, 3).reshape(tiles.shape[0] * 16, -1)
+    turned = hadamard(hadamard(inner.T.copy()).T.copy()).T
+    return (turned * t[name + ".svh"].astype(np.float64)[:, None]
+            * t[name + ".suh"].astype(np.float64)[None])
+
+
+READ = {"compressed-tensors": compressed_tensors, "gptq": gptq, "gptq_v2": gptq, "awq": awq,
+        "exl3": exl3}
 MARK = {"compressed-tensors": ".weight_scale", "gptq": ".qweight", "gptq_v2": ".qweight",
-        "awq": ".qweight"}
+        "awq": ".qweight", "exl3": ".trellis"}
 
 
 def run(*command):
@@ -113,7 +148,8 @@ def compare(folder, target, plain):
     assert names
     for name in names:
         is_, was = READ[target](t, name, config), plain[name + ".weight"].astype(np.float64)
-        if not (np.abs(is_ - was) <= np.abs(is_) * 2.0**-11 + 2.0**-25).all():
+        sums = 2.0**-20 * np.abs(is_).max() if target == "exl3" else 0  # of 128 numbers in F32
+        if not (np.abs(is_ - was) <= np.abs(is_) * 2.0**-11 + 2.0**-25 + sums).all():
             sys.exit(f"{target}: {name}: {np.abs(is_ - was).max()} apart")
     rest = [n for n in t if not any(n.startswith(name + ".") for name in names)]
     for name in rest:
@@ -129,7 +165,7 @@ def main():
             recipe, output = os.path.join(folder, f"{i}.yaml"), os.path.join(folder, f"{i}")
             with open(recipe, "w") as f:
                 f.write(f"pare: 1\nmodel: {model}\noutput: {output}\n")
-                f.write(CALIBRATION % text if "smooth" in passes else "")
+                f.write(CALIBRATION % text if "smooth" in passes or "exl3" in passes else "")
                 f.write(f"passes: [{passes}]\nexport:\n")
                 for target in targets + ["safetensors"]:
                     f.write(f"  - {{format: {target}, path: {output}-{target}}}\n")
