@@ -17,7 +17,7 @@ static const char name[] = "exl3";
 
 enum { SPAN = 128 };
 
-static const uint32_t multiplier = 0x83DCD12D;
+static const uint32_t multiplier = PARE_EXL3_MULTIPLIER;
 
 static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
 {

@@ -17,7 +17,7 @@
 #include "kernels/exl3.h"
 #include "kernels/half.h"
 #include "runtime/threads.h"
-#include "solve/exl3.h"
+#include "solve/exl3_values.h"
 
 enum { SPAN = 128, MOST_BITS = 8, TILE_WORDS = 16, F16_ONE = 0x3c00, F16_SIGN = 0x8000 };
 
@@ -88,7 +88,7 @@ static pare_status describe(pare__quantized *q, pare__coded *c)
     PARE_TRY(take_scales(q, c, ".suh", ".su", c->k, &c->columns));
     PARE_TRY(take_scales(q, c, ".svh", ".sv", c->n, &c->scales));
     c->codebook = PARE__3INST;
-    PARE_TRY(find_codebook(q, c, ".mul1", 0x83DCD12D, PARE__MUL1));
+    PARE_TRY(find_codebook(q, c, ".mul1", PARE_EXL3_MULTIPLIER, PARE__MUL1));
     PARE_TRY(find_codebook(q, c, ".mcg", 0xCBAC1FED, PARE__MCG));
     const int64_t vocab = pare_json_integer(pare_json_get(q->ck->config, "vocab_size"), 0);
     const bool head = q->arch && strcmp(c->name, q->arch->head) == 0;

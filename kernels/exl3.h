@@ -24,6 +24,8 @@
 
 #include "kernels/half.h"
 
+#define PARE_EXL3_MULTIPLIER 0x83DCD12DU
+
 enum { PARE_EXL3_TILE = 16, PARE_EXL3_WEIGHTS = 256, PARE_EXL3_STATES = 1 << 16 };
 
 static inline size_t pare_exl3_tile_bytes(unsigned bits)
@@ -33,7 +35,7 @@ static inline size_t pare_exl3_tile_bytes(unsigned bits)
 
 static inline float pare_exl3_value(uint32_t state)
 {
-    const uint32_t r = state * 0x83DCD12DU;
+    const uint32_t r = state * PARE_EXL3_MULTIPLIER;
     const uint32_t sum = (r & 0xFF) + (r >> 8 & 0xFF) + (r >> 16 & 0xFF) + (r >> 24);
     const float a = 0x1.bb8p-8F, b = -0x1.4c4p3F; /* 0x1EEE, 0xC931 */
     const float value = a * (float)(1024 + sum);

@@ -143,7 +143,7 @@ PARE_INLINE float32x4_t values_at(const words *of, const places *at, unsigned bi
 {
     const uint32x4_t bytes = vreinterpretq_u32_u8(look_up(of, at->byte, bits));
     const uint32x4_t state = vandq_u32(vshlq_u32(bytes, at->up), vdupq_n_u32(0xffff));
-    const uint8x16_t r = vreinterpretq_u8_u32(vmulq_u32(state, vdupq_n_u32(0x83DCD12DU)));
+    const uint8x16_t r = vreinterpretq_u8_u32(vmulq_u32(state, vdupq_n_u32(PARE_EXL3_MULTIPLIER)));
     const float32x4_t sum = vcvtq_f32_u32(vpaddlq_u16(vpaddlq_u8(r)));
     const float32x4_t exact =
         vfmaq_f32(vdupq_n_f32(0x1.bb8p2F - 0x1.4c4p3F), sum, vdupq_n_f32(0x1.bb8p-8F));

@@ -132,7 +132,7 @@ PARE_INLINE __m256 values_at(const words *of, const places *at)
         _mm256_sllv_epi32(_mm256_permutevar8x32_epi32(of->before, at->word), at->up);
     const __m256i low = _mm256_srlv_epi32(_mm256_permutevar8x32_epi32(of->at, at->word), at->down);
     const __m256i state = _mm256_and_si256(_mm256_or_si256(high, low), _mm256_set1_epi32(0xffff));
-    const __m256i r = _mm256_mullo_epi32(state, _mm256_set1_epi32((int32_t)0x83DCD12DU));
+    const __m256i r = _mm256_mullo_epi32(state, _mm256_set1_epi32((int32_t)PARE_EXL3_MULTIPLIER));
     const __m256i sum =
         _mm256_madd_epi16(_mm256_maddubs_epi16(r, _mm256_set1_epi8(1)), _mm256_set1_epi16(1));
     const __m256 exact = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(0x1.bb8p-8F),

@@ -134,7 +134,7 @@ PARE_INLINE __m512 values_at(__m512i words, places at)
 {
     const __m512i two = _mm512_srlv_epi32(_mm512_permutexvar_epi16(at.halves, words), at.shift);
     const __m512i state = _mm512_and_si512(two, _mm512_set1_epi32(0xffff));
-    const __m512i r = _mm512_mullo_epi32(state, _mm512_set1_epi32((int32_t)0x83DCD12DU));
+    const __m512i r = _mm512_mullo_epi32(state, _mm512_set1_epi32((int32_t)PARE_EXL3_MULTIPLIER));
     const __m512i sum = _mm512_dpbusd_epi32(_mm512_set1_epi32(0x4b000000), r, _mm512_set1_epi8(1));
     const __m512 exact = _mm512_fmadd_ps(_mm512_castsi512_ps(sum), _mm512_set1_ps(0x1.bb8p-8F),
                                          _mm512_set1_ps(0x1.bb8p2F - 0x1.bb8p15F - 0x1.4c4p3F));
