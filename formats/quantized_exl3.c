@@ -10,6 +10,7 @@
  * read as floats. A head may have rows behind the vocabulary, up to a multiple of 128.
  *
  * Source: ExLlamaV3 1.4.1, modules/quant/exl3.py, exllamav3_ext/quant/codebook.cuh. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ static pare_status read_sizes(const pare__quantized *q, pare__coded *c)
     const uint64_t most = PARE__SIDE_MAX / PARE_EXL3_TILE;
     if (t->dtype != PARE_I16 || t->rank != 3 || !t->shape[0] || t->shape[0] > most ||
         !t->shape[1] || t->shape[1] > most)
-        return pare__quantized_wrong(q, c->name, ".trellis", "is no matrix of tiles in I16");
+        return pare__quantized_fail_form(q, t, "I16", "[columns / 16, rows / 16, 16 bits]");
     if (!t->shape[2] || t->shape[2] % TILE_WORDS || t->shape[2] > TILE_WORDS * MOST_BITS)
         return pare__quantized_wrong(
             q, c->name, ".trellis",
@@ -43,8 +44,10 @@ static pare_status read_sizes(const pare__quantized *q, pare__coded *c)
     c->n = c->rows = (size_t)t->shape[1] * PARE_EXL3_TILE;
     c->bits = (unsigned)(t->shape[2] / TILE_WORDS);
     if (c->n % SPAN || c->k % SPAN)
-        return pare__quantized_wrong(q, c->name, ".trellis",
-                                     "rows and columns are no multiples of 128");
+        return pare_fail(q->cx, PARE_EFORMAT,
+                         "%s: tensor %s has %zu rows and %zu columns; only multiples of 128 are "
+                         "read",
+                         q->ck->path, t->name, c->n, c->k);
     return PARE_OK;
 }
 
@@ -71,12 +74,15 @@ static pare_status find_codebook(const pare__quantized *q, pare__coded *c, const
     if (t->dtype != PARE_I32 || t->bytes != sizeof is)
         return pare__quantized_wrong(q, c->name, suffix, "is no number in I32");
     if (c->codebook != PARE__3INST)
-        return pare__quantized_wrong(q, c->name, suffix, "is there beside mul1: two codebooks");
+        return pare__quantized_wrong(q, c->name, suffix,
+                                     "is there beside mul1: a linear has one codebook");
     if (t->data)
         memcpy(&is, t->data, sizeof is);
     if (is != multiplier)
-        return pare__quantized_wrong(q, c->name, suffix,
-                                     "a codebook with another multiplier is not read");
+        return pare_fail(q->cx, PARE_EFORMAT,
+                         "%s: tensor %s holds the multiplier %" PRIu32
+                         "; only the codebook of %" PRIu32 " is read",
+                         q->ck->path, t->name, is, multiplier);
     c->codebook = book;
     c->bytes += t->bytes;
     return PARE_OK;

@@ -110,6 +110,10 @@ pare_status pare__quantized_refuse(const pare__quantized *q, const char *where, 
 pare_status pare__quantized_wrong(const pare__quantized *q, const char *name, const char *suffix,
                                   const char *what);
 
+/* PARE_EFORMAT: "PATH: tensor NAME is TYPE [SHAPE], quantization_config asks for DTYPE SHAPE". */
+pare_status pare__quantized_fail_form(const pare__quantized *q, const pare_tensor *t,
+                                      const char *dtype, const char *shape);
+
 /* The tensor name + suffix with this type and shape [rows, columns]; a vector of `columns` when
  * rows is 0. PARE_EFORMAT naming what is missing or how it is. */
 PARE_CHECKED pare_status pare__quantized_take(const pare__quantized *q, const char *name,

@@ -46,8 +46,8 @@ static pare_status fail_missing(const pare__quantized *q, const char *name, cons
                      name, suffix, name);
 }
 
-static pare_status fail_form(const pare__quantized *q, const pare_tensor *t, const char *dtype,
-                             const char *shape)
+pare_status pare__quantized_fail_form(const pare__quantized *q, const pare_tensor *t,
+                                      const char *dtype, const char *shape)
 {
     char is[PARE_RANK_MAX * 24] = "";
     for (size_t i = 0, at = 0; i < t->rank; i++)
@@ -73,7 +73,7 @@ pare_status pare__quantized_take(const pare__quantized *q, const char *name, con
         (void)snprintf(shape, sizeof shape, "[%" PRIu64 ", %" PRIu64 "]", rows, columns);
     else
         (void)snprintf(shape, sizeof shape, "[%" PRIu64 "]", columns);
-    return fail_form(q, t, pare_dtype_name(dtype), shape);
+    return pare__quantized_fail_form(q, t, pare_dtype_name(dtype), shape);
 }
 
 static bool fits_scales(const pare_tensor *t, uint64_t rows, uint64_t columns)
@@ -97,7 +97,7 @@ pare_status pare__quantized_scales(const pare__quantized *q, const char *name, c
     if (known && fits_scales(t, rows, columns))
         return PARE_OK;
     (void)snprintf(shape, sizeof shape, "[%" PRIu64 ", %" PRIu64 "]", rows, columns);
-    return fail_form(q, t, "F16, BF16 or F32", shape);
+    return pare__quantized_fail_form(q, t, "F16, BF16 or F32", shape);
 }
 
 pare_status pare__quantized_flag(const pare__quantized *q, const char *where, const char *key,
