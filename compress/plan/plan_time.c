@@ -304,11 +304,15 @@ static pare_pass_cost cost_of(const pare__estimate *e, size_t step, size_t n, si
     return pare_passes[s->pass]->cost(s->value, n, k, pare_threads(e->cx));
 }
 
+static double seconds_of(const pare__estimate *e, const pare_pass_cost *c, bool first)
+{
+    return pare__over(c->flops + (first ? c->site_flops : 0), e->rate.gram) +
+           pare__over(c->rounds, e->rate.round);
+}
+
 static void add_cost(pare__estimate *e, const pare_pass_cost *c, bool first)
 {
-    e->phase[PARE_PHASE_PASSES] +=
-        pare__over(c->flops + (first ? c->site_flops : 0), e->rate.gram) +
-        pare__over(c->rounds, e->rate.round);
+    e->phase[PARE_PHASE_PASSES] += seconds_of(e, c, first);
 }
 
 /* Whether no linear before `i` of the same step reads the same input. */
@@ -429,6 +433,20 @@ static void count_linears(pare__estimate *e)
                          e->rate.copy); /* tensors that stay as they are */
 }
 
+/* The embeddings and the head, quantized whole behind the blocks. */
+static double tables_of(const pare__estimate *e)
+{
+    const pare_plan_tables *const tables = &e->plan->tables;
+    double seconds = 0;
+    for (size_t i = 0; i < tables->count; i++) {
+        const pare_plan_table *const t = &tables->of[i];
+        const pare_pass_cost cost = pare_passes[t->step->pass]->cost(
+            t->step->value, t->packed.n, t->packed.k, pare_threads(e->cx));
+        seconds += seconds_of(e, &cost, true);
+    }
+    return seconds;
+}
+
 /* What is held out is scored by both models in floats, before the training and behind it. */
 static double training_scores(const pare__estimate *e, const pare_work *w)
 {
@@ -516,6 +534,8 @@ pare_status pare_plan_time_at(pare_ctx *cx, const pare_plan *plan, const pare_se
     PARE_TRY(count_calibration(&e));
     count_linears(&e);
     count_transforms(&e);
+    out->tables = tables_of(&e);
+    out->phase[PARE_PHASE_PASSES] += out->tables;
     PARE_TRY(count_widths(&e));
     PARE_TRY(count_training(&e));
     count_writing(&e);

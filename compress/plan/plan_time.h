@@ -28,10 +28,11 @@ const char *pare_plan_phase_name(pare_plan_phase phase);
 typedef struct pare_plan_estimate {
     double phase[PARE_PLAN_PHASES], seconds; /* the latter is their sum */
     double samples;                          /* of both models: a part of PARE_PHASE_EVALUATE */
-    char disk[PARE_RATES_WHY];               /* why it has no time of the disk; empty: it has */
-    double least, most;                      /* seconds that the job is likely to take */
-    uint64_t load, cpus; /* tasks that others keep running on the CPUs of the machine; load 0:
-                            fewer than a fifth of what the job takes from them */
+    double tables;             /* passes of embeddings and head: a part of PARE_PHASE_PASSES */
+    char disk[PARE_RATES_WHY]; /* why it has no time of the disk; empty: it has */
+    double least, most;        /* seconds that the job is likely to take */
+    uint64_t load, cpus;       /* tasks that others keep running on the CPUs of the machine; load 0:
+                                  fewer than a fifth of what the job takes from them */
 } pare_plan_estimate;
 
 /* Sets least and most of an estimate from `seconds`, and load and cpus. Jobs took 0.65 to 1.6 times

@@ -65,7 +65,8 @@ pare_status pare__run_phases(pare_run *run)
     const double gather = s[PARE_PHASE_WAVE] + s[PARE_PHASE_STATS];
     const double wave = kept ? 0 : s[PARE_PHASE_WAVE];
     const double work =
-        (kept ? 0 : s[PARE_PHASE_STATS]) + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];
+        (kept ? 0 : s[PARE_PHASE_STATS]) + s[PARE_PHASE_PASSES] - all.tables + s[PARE_PHASE_STORE];
+    const double tables = run->units.found > blocks ? 0 : all.tables;
     const size_t held_out = plan->held_out > 0;
     const size_t evaluations = plan->recipe.evaluations ? plan->recipe.evaluations : held_out;
     pare_ctx_job(run->cx, NULL, 0, 0); /* who watches reads the phases until then */
@@ -84,8 +85,8 @@ pare_status pare__run_phases(pare_run *run)
            plan->training && walks < 2 ? s[PARE_PHASE_STORE] : (1 - share) * (wave + work) / walks,
            blocks - found);
     expect_reap(run, wave, work, blocks - found);
-    expect(run, PARE__PHASE_FINISH, "writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH],
-           1);
+    expect(run, PARE__PHASE_FINISH, "writing the rest",
+           tables + s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH], 1);
     expect(run, PARE__PHASE_EVALUATE, "evaluating", s[PARE_PHASE_EVALUATE] - all.samples,
            evaluations);
     expect(run, PARE__PHASE_SAMPLES, "evaluating samples of both models", all.samples,

@@ -294,6 +294,21 @@ START_TEST(a_transform_and_an_export_come_on_top)
 }
 END_TEST
 
+START_TEST(a_head_costs_what_a_linear_of_its_size_does)
+{
+    static const char calibration[] = "calibration: {tokens: tokens.i32, samples: 8, window: 32}\n";
+    char text[256];
+    (void)snprintf(text, sizeof text, RTN "%s", calibration);
+    const planned plain = plan_of(text, 1);
+    (void)snprintf(text, sizeof text, RTN "%shead: {rtn: {bits: 8, group: 32}}", calibration);
+    const planned more = plan_of(text, 1);
+    ck_assert_double_eq(plain.time.tables, 0);
+    ck_assert_double_gt(more.time.tables, 0);
+    ck_assert_double_eq_tol(more.time.phase[PARE_PHASE_PASSES],
+                            plain.time.phase[PARE_PHASE_PASSES] + more.time.tables, 1e-6);
+}
+END_TEST
+
 /* How many there are of a text is known once it is read: here a quarter of its bytes is taken. */
 START_TEST(passes_that_learn_on_blocks_count_all_samples)
 {
@@ -509,6 +524,7 @@ int main(void)
     tcase_add_test(t, an_evaluation_counts_recurrent_states);
     tcase_add_test(t, statistics_are_those_of_each_block);
     tcase_add_test(t, a_choice_evaluation_runs_both_models);
+    tcase_add_test(t, a_head_costs_what_a_linear_of_its_size_does);
     tcase_add_test(t, a_transform_and_an_export_come_on_top);
     tcase_add_test(t, passes_that_learn_on_blocks_count_all_samples);
     tcase_add_test(t, the_plain_form_of_a_linear_is_rounding_alone);
