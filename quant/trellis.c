@@ -1,6 +1,7 @@
 #include "quant/trellis.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "kernels/exl3.h"
@@ -147,7 +148,7 @@ static void find_path(searching *s, const float *x, uint8_t *symbol, float *valu
 }
 
 typedef struct job {
-    const pare_kernels *kernels;
+    const pare_ctx *cx;
     const pare_factor *factor;
     const float *value;
     searching *search;  /* of each worker */
@@ -155,6 +156,7 @@ typedef struct job {
     float *w;
     pare_codes *out;
     size_t span;
+    atomic_size_t done; /* strips of 16 rows */
 } job;
 
 /* Codes the tile at column c; the weights become what it loses. */
@@ -191,34 +193,42 @@ static void spread_tile(const job *j, float *strip, size_t c, size_t end)
 }
 
 /* 16 rows, all columns. */
+static void code_strip(const job *j, searching *s, float *strip, uint8_t *code)
+{
+    const size_t k = j->out->k;
+    for (size_t first = 0; first < k; first += BLOCK) {
+        const size_t last = pare_smaller(first + BLOCK, k);
+        for (size_t c = first; c < last; c += TILE) {
+            code_tile(j, s, strip, code, c);
+            if (j->factor->u)
+                spread_tile(j, strip, c, last);
+        }
+        const pare_product behind = {.m = TILE,
+                                     .n = k - last,
+                                     .k = last - first,
+                                     .a = strip + first,
+                                     .lda = k,
+                                     .b = j->factor->u + first * k + last,
+                                     .ldb = k,
+                                     .c = strip + last,
+                                     .ldc = k,
+                                     .alpha = -1};
+        if (j->factor->u && last < k)
+            pare_product_add(&j->cx->kernels, &behind);
+    }
+}
+
+/* Worker 0 is the caller's own thread: it alone may report. */
 static void code_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const job *const j = arg;
-    const size_t k = j->out->k;
-    searching *const s = &j->search[worker];
-    for (size_t i = begin; i < end; i++) {
-        float *const strip = j->w + i * TILE * k;
-        uint8_t *const code = j->out->codes + i * TILE * k;
-        for (size_t first = 0; first < k; first += BLOCK) {
-            const size_t last = pare_smaller(first + BLOCK, k);
-            for (size_t c = first; c < last; c += TILE) {
-                code_tile(j, s, strip, code, c);
-                if (j->factor->u)
-                    spread_tile(j, strip, c, last);
-            }
-            const pare_product behind = {.m = TILE,
-                                         .n = k - last,
-                                         .k = last - first,
-                                         .a = strip + first,
-                                         .lda = k,
-                                         .b = j->factor->u + first * k + last,
-                                         .ldb = k,
-                                         .c = strip + last,
-                                         .ldc = k,
-                                         .alpha = -1};
-            if (j->factor->u && last < k)
-                pare_product_add(j->kernels, &behind);
-        }
+    job *const j = arg;
+    const volatile int *const interrupt = j->cx->interrupt;
+    const size_t each = TILE * j->out->k;
+    for (size_t i = begin; i < end && !(interrupt && *interrupt); i++) {
+        code_strip(j, &j->search[worker], j->w + i * each, j->out->codes + i * each);
+        const size_t done = atomic_fetch_add(&j->done, 1) + 1;
+        if (worker == 0)
+            pare_ctx_further(j->cx, (double)done, (double)(j->out->n / TILE));
     }
 }
 
@@ -296,18 +306,14 @@ pare_status pare_exl3_quantize(pare_ctx *cx, pare_arena *scratch, unsigned bits,
     const size_t span = pare_exl3_span(out->k);
     const pare_mark mark = pare_arena_mark(scratch);
     float *const scale = PARE_NEW(scratch, float, out->k / span);
-    job j = {.kernels = &cx->kernels,
-             .factor = &site->factor,
-             .scale = scale,
-             .w = w,
-             .out = out,
-             .span = span};
+    job j = {.cx = cx, .factor = &site->factor, .scale = scale, .w = w, .out = out, .span = span};
     pare_status s = scale ? take_search(cx, scratch, bits, &j) : PARE_ENOMEM;
     if (s == PARE_OK)
         s = scale_rows(cx, seed, w, out);
     if (s == PARE_OK) {
         turn(site, bits, w, out, scale);
         pare_parallel(cx, out->n / TILE, 1, code_rows, &j);
+        s = pare_ctx_interrupted(cx);
     }
     pare_arena_rewind(scratch, mark);
     return s;

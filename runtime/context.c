@@ -146,6 +146,13 @@ void pare_ctx_progress(const pare_ctx *cx, const char *what, double done, double
         cx->progress.report(cx->progress.self, what, done, total);
 }
 
+void pare_ctx_further(const pare_ctx *cx, double done, double total)
+{
+    pare_energy_poll(cx->energy);
+    if (cx->progress.further)
+        cx->progress.further(cx->progress.self, done, total);
+}
+
 void pare_ctx_job(const pare_ctx *cx, pare_phase *phase, size_t phases, double rate)
 {
     if (cx->progress.job)

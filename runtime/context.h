@@ -36,6 +36,7 @@ typedef struct pare_progress {
     void (*job)(void *self, pare_phase *phase, size_t phases, double rate);
     void (*step)(void *self, size_t phase, const char *what);
     void (*warn)(void *self, const char *text); /* one line, without "warning" in front */
+    void (*further)(void *self, double done, double total);
 } pare_progress;
 
 struct pare_pool;
@@ -95,6 +96,9 @@ PARE_CHECKED pare_status pare_ctx_interrupted(pare_ctx *cx);
 /* `done` of `total` of a long piece of work, in any unit that grows linearly with time. `what` says
  * what is being done in plain words: "hashing inputs". */
 void pare_ctx_progress(const pare_ctx *cx, const char *what, double done, double total);
+
+/* The same of the piece that was told of last, by who does not know what it is called. */
+void pare_ctx_further(const pare_ctx *cx, double done, double total);
 
 /* What the whole job comes to, from which its time left follows; 0 phases: it is over, which is
  * said before the phases go. `rate`: of their amounts in a second; 0: nobody knows before something

@@ -284,6 +284,18 @@ static void report(void *self, const char *what, double done, double total)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
+static void further(void *self, double done, double total)
+{
+    pare_screen *const s = self;
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->piece[0]) {
+        s->done = done;
+        s->total = total;
+        beat(s, pare_seconds());
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 static void job(void *self, pare_phase *phase, size_t phases, double rate)
 {
     pare_screen *const s = self;
@@ -331,7 +343,7 @@ void pare_screen_init(pare_screen *s, pare_ctx *cx)
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&s->wake, &attr);
     (void)pthread_condattr_destroy(&attr);
-    cx->progress = (pare_progress){report, s, job, step, warn};
+    cx->progress = (pare_progress){report, s, job, step, warn, further};
 }
 
 void pare_screen_end(pare_screen *s)

@@ -296,6 +296,37 @@ START_TEST(codes_are_the_same_for_any_number_of_threads)
 }
 END_TEST
 
+/* How far the last linear came; a signal arrives after `most` strips of it. */
+typedef struct watched {
+    double done, total, most;
+    volatile int stop;
+} watched;
+
+static void watch(void *self, double done, double total)
+{
+    watched *const w = self;
+    w->done = done;
+    w->total = total;
+    w->stop = done >= w->most;
+}
+
+START_TEST(a_linear_says_how_far_it_is_and_stops_in_the_middle)
+{
+    enum { N = 64, K = 16 };
+    watched seen = {.most = _i ? 2 : 5};
+    pare_exl3_site site;
+    pare_codes c;
+    cx.progress = (pare_progress){.self = &seen, .further = watch};
+    cx.interrupt = &seen.stop;
+    ck_assert_int_eq(pare_codes_take(&arena, grid_of(8), N, K, &c), PARE_OK);
+    ck_assert_int_eq(pare_exl3_site_make(&cx, &arena, 5, 0.025F, true, NULL, K, &site), PARE_OK);
+    ck_assert_int_eq(pare_exl3_quantize(&cx, &arena, 8, 5, &site, weights(N, K), &c),
+                     _i ? PARE_EINTERRUPTED : PARE_OK);
+    ck_assert_double_eq(seen.done, _i ? 2 : 4);
+    ck_assert_double_eq(seen.total, N / TILE);
+}
+END_TEST
+
 /* Rows of zeros stay zeros, and so does a matrix of them. */
 START_TEST(zeros_stay_zeros)
 {
@@ -358,6 +389,7 @@ int main(void)
     tcase_add_loop_test(t, weights_as_floats_are_what_the_codes_stand_for, 0, 8 * SHAPES);
     tcase_add_loop_test(t, products_turn_inputs_and_outputs, 0, 3 * SHAPES);
     tcase_add_test(t, codes_are_the_same_for_any_number_of_threads);
+    tcase_add_loop_test(t, a_linear_says_how_far_it_is_and_stops_in_the_middle, 0, 2);
     tcase_add_loop_test(t, zeros_stay_zeros, 0, 2);
     tcase_add_loop_test(t, weights_that_no_scale_takes_are_refused, 0, 2);
     tcase_add_loop_test(t, storage_that_has_no_tiles_is_refused, 0, 4);

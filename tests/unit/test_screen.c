@@ -146,6 +146,7 @@ typedef struct scene {
     double seconds; /* that it computes; 0: half of one */
     const char *log;
     const char *step; /* NULL: block 1 of 4 */
+    bool further;     /* the piece is told of as three quarters, without its name */
 } scene;
 
 static void rest(double seconds)
@@ -191,6 +192,8 @@ static void work(void *self)
         pare_ctx_step(&cx, 1, c->step ? c->step : "block 1 of 4");
     }
     pare_ctx_progress(&cx, "gathering", 1, 4);
+    if (c->further)
+        pare_ctx_further(&cx, 3, 4);
     if (c->seconds > 0 || c->beat > 1)
         rest(c->seconds > 0 ? c->seconds : 0.5);
     else
@@ -238,6 +241,15 @@ START_TEST(a_step_of_a_job_is_told_when_it_begins)
     ck_assert_msg(is_dated(text) && strstr(text, "Z block 1 of 4; job 0%, about "), "%s", text);
     ck_assert_msg(count(text, "block 1 of 4: gathering 25%; job ") >= 2, "%s", text);
     ck_assert_msg(strstr(text, "Z warning: little text\n"), "%s", text);
+    free(text);
+}
+END_TEST
+
+START_TEST(a_piece_gets_further_without_its_name)
+{
+    scene c = {.whole_job = true, .rate = 1, .quiet = 0.1, .beat = 0.1, .further = true};
+    char *const text = stderr_of(work, &c);
+    ck_assert_msg(strstr(text, "block 1 of 4: gathering 75%; job "), "%s", text);
     free(text);
 }
 END_TEST
@@ -414,6 +426,7 @@ int main(void)
     tcase_add_test(t, a_share_never_goes_back);
     tcase_add_test(t, amounts_without_a_rate_say_nothing_until_something_is_measured);
     tcase_add_test(t, a_job_may_have_any_number_of_phases);
+    tcase_add_test(t, a_piece_gets_further_without_its_name);
     tcase_add_test(t, a_step_of_one_piece_has_one_name);
     tcase_add_test(t, a_job_without_a_rate_has_no_time_left_in_front);
     tcase_add_test(t, lines_come_while_the_work_says_nothing);
