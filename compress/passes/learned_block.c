@@ -144,7 +144,7 @@ const char *pare_learned_block_refuses(const pare_grid *grid)
         return "ranges are learned for uniform grids, and the pass behind it has another; put rtn "
                "or gptq there";
     if (grid->clip != PARE_CLIP_NONE)
-        return "the ranges that are learned would be searched again by the pass behind it; say "
-               "clip: none there, or put rtn or gptq with the uniform grid in its place";
+        return "the ranges that are learned would be searched again by the pass behind it; put rtn "
+               "or gptq with the uniform grid and clip: none there";
     return NULL;
 }

@@ -185,7 +185,7 @@ typedef struct refusal {
 
 static const refusal refusals[] = {
     {"  - omniquant: {}\n  - rtn: {bits: 3, clip: mse}\n",
-     "searched again by the pass behind it; say clip: none"},
+     "put rtn or gptq with the uniform grid and clip: none there"},
     {"  - omniquant: {}\n", "no pass behind it quantizes"},
     {"  - omniquant: {}\n  - gptq: {bits: 3, true_sequential: true}\n", "true_sequential"},
     {"  - rotate: {online: true}\n  - omniquant: {scales: false}\n  - rtn: {bits: 4}\n",
