@@ -190,7 +190,7 @@ static pare_status run_panel(pare_ctx *cx, const panel *p, float share, pare_cor
 /* Rows of a panel of the spread: a sweep finds those of its block in one. */
 static pare_upper spread_of(size_t k, size_t block)
 {
-    return (pare_upper){.n = k, .panel = block * ((PANEL + block - 1) / block)};
+    return (pare_upper){.n = k, .panel = block ? block * ((PANEL + block - 1) / block) : PANEL};
 }
 
 size_t pare_correction_bytes(pare_correct method, size_t block, size_t k)
@@ -210,17 +210,18 @@ pare_status pare_correction_make(pare_ctx *cx, pare_arena *scratch,
                                  pare_drift *d, pare_correction *out)
 {
     const size_t k = factor->k;
+    const bool spreads = opts->block && opts->method == PARE_CORRECT_GPTAQ,
+               starts = opts->block && opts->method == PARE_CORRECT_QRONOS;
     *out = (pare_correction){.k = k, .aim = d, .spread = spread_of(k, opts->block)};
-    if (opts->method == PARE_CORRECT_GPTAQ)
-        out->spread.a = PARE_NEW(scratch, float, pare_upper_count(&out->spread));
-    else
-        out->first = PARE_NEW(scratch, float, k);
+    out->spread.a = spreads ? PARE_NEW(scratch, float, pare_upper_count(&out->spread)) : NULL;
+    out->first = starts ? PARE_NEW(scratch, float, k) : NULL;
     const pare_mark mark = pare_arena_mark(scratch);
     panel p = {.cx = cx, .f = factor, .drift = d};
     p.placed = PARE_NEW(scratch, float, PANEL *k);
     p.t = p.placed ? PARE_NEW(scratch, float, PANEL *k) : NULL;
     p.row = p.t ? PARE_NEW(scratch, float, k) : NULL;
-    pare_status s = (out->spread.a || out->first) && p.row ? PARE_OK : PARE_ENOMEM;
+    const bool taken = p.row && (out->spread.a || !spreads) && (out->first || !starts);
+    pare_status s = taken ? PARE_OK : PARE_ENOMEM;
     for (; s == PARE_OK && p.first < k; p.first += p.rows) {
         const size_t left = out->spread.panel - p.first % out->spread.panel;
         p.rows = pare_smaller(pare_smaller(PANEL, left), k - p.first);

@@ -14,6 +14,8 @@
  *     qronos   the first column is rounded as w_0 + share (W D)_0 / H_00, its best value with the
  *              others as they are; the rest goes on from W*. Its paper: share 1.
  *
+ * A quantizer with a search of its own quantizes W* in the place of W: `block` 0.
+ *
  * y must be what the linear will get: the sites of a block one by one. Were o_proj given the drift
  * of before v_proj made up for its own, it would make up for the same once more, block after block.
  * Sources: Li et al., GPTAQ, ICML 2025 (arXiv 2504.02692), Algorithm 1, and its program for the
@@ -36,14 +38,14 @@ typedef enum pare_correct {
 typedef struct pare_correction {
     size_t k;
     pare_drift *aim;   /* [k, k] share D H^-1: W* = W + W aim; in the place of D; NULL: none */
-    pare_upper spread; /* [k, k] P at the positions of the factor; gptaq only */
-    float *first;      /* [k] what the first column is rounded as: w_0 + W first; qronos only */
+    pare_upper spread; /* [k, k] P at the positions of the factor; for a sweep by gptaq only */
+    float *first;      /* [k] what the first column is rounded as: w_0 + W first; by qronos only */
 } pare_correction;
 
 typedef struct pare_correction_opts {
     pare_correct method; /* not NONE */
     float share;         /* of the drift that is made up for, 0 to 1 */
-    size_t block;        /* of the sweep */
+    size_t block;        /* of the sweep; 0: there is none, only the aim is made */
 } pare_correction_opts;
 
 /* Makes it.
@@ -54,8 +56,9 @@ typedef struct pare_correction_opts {
  *   out     in `scratch`, but for the aim
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_EIO.   Memory  pare_correction_bytes for good, the upper
- * triangle with gptaq; while it is made also pare_correction_scratch.   Work  k^3 multiply-adds,
- * 4/3 k^3 with gptaq.   Threads over columns. Exact: on every CPU, any thread count. */
+ * triangle for a sweep by gptaq; while it is made also pare_correction_scratch.   Work  k^3
+ * multiply-adds, 4/3 k^3 for that sweep.   Threads over columns. Exact: on every CPU, any thread
+ * count. */
 PARE_CHECKED pare_status pare_correction_make(pare_ctx *cx, pare_arena *scratch,
                                               const pare_correction_opts *opts,
                                               const pare_factor *factor, pare_drift *d,

@@ -140,8 +140,9 @@ static void decoded_tile(const pare__work *w, const pare__job *j, size_t r0, siz
                          float *panel)
 {
     const size_t few = w->cpu & PARE_CPU_AVX2 ? FEW_X86 : FEW_TOKENS;
-    const size_t least = pare__linear_turns(j->w) ? PARE_EXL3_TILE : PARE_ATOM_N;
-    const size_t step = w->m < few ? least : PARE__TILE_ROWS, ldw = j->w->panel.k;
+    const size_t least = pare_encoding_turns(j->w->encoding) ? PARE_EXL3_TILE : PARE_ATOM_N;
+    const size_t step = w->m < few && !pare__linear_turns(j->w) ? least : PARE__TILE_ROWS,
+                 ldw = j->w->panel.k;
     for (size_t r = r0; r < r1; r += step) {
         const size_t rows = r1 - r < step ? r1 - r : step;
         pare__linear_decode(w->kernels, j->w, r, rows, panel);
@@ -360,7 +361,7 @@ static void turn_outputs(void *arg, size_t begin, size_t end, size_t worker)
 }
 
 static pare_status apply_turned(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
-                                bool exact, const float *x, size_t ldx, size_t m)
+                                const float *x, size_t ldx, size_t m)
 {
     pare_linear inner = *product->w;
     const size_t k = inner.k, n = inner.n;
@@ -370,9 +371,10 @@ static pare_status apply_turned(pare_ctx *cx, pare_arena *scratch, const pare__p
     if (!to)
         return PARE_ENOMEM;
     inner.bias = NULL;
+    inner.row_scales = inner.column_scales = NULL;
     pare_parallel(cx, m, pare__chunk(k), turn_inputs, &c);
     const pare__product there = {&inner, product->y, product->ldy};
-    const pare_status s = apply(cx, scratch, &there, 1, exact, to, k, m);
+    const pare_status s = apply(cx, scratch, &there, 1, false, to, k, m);
     if (s == PARE_OK)
         pare_parallel(cx, m, pare__chunk(n), turn_outputs, &c);
     pare_arena_rewind(scratch, mark);
@@ -386,8 +388,8 @@ pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratch, const pare
     size_t plains = 0;
     assert(count <= PARE__LINEARS_MAX);
     for (size_t i = 0; i < count; i++)
-        if (pare__linear_turns(product[i].w))
-            PARE_TRY(apply_turned(cx, scratch, &product[i], exact, x, ldx, m));
+        if (pare__linear_turns(product[i].w) && !exact)
+            PARE_TRY(apply_turned(cx, scratch, &product[i], x, ldx, m));
         else
             plain[plains++] = product[i];
     return apply(cx, scratch, plain, plains, exact, x, ldx, m);

@@ -5,7 +5,8 @@
 #include "runtime/model.h"
 
 /* y[t, r] = sum_j w[r, j] x[t, j] (+ bias[r]). Where W is rotated, x was rotated by the block.
- * Products with weights in EXL3 turn x and y themselves (runtime/linear_exl3.h).
+ * Products with weights in EXL3 turn x and y themselves, but exact ones, which decode W
+ * (runtime/linear_exl3.h).
  *
  *   dense            F32 arithmetic, gemm_f32_* of kernels.h
  *   packed           x is quantized as w->activation says, then gemm_x8_*

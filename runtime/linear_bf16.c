@@ -5,7 +5,6 @@
 #include <assert.h>
 
 #include "kernels/layout.h"
-#include "runtime/linear_exl3.h"
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 
@@ -25,25 +24,11 @@ typedef struct call {
 
 static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const call *const c = arg;
-    const pare_linear *const w = c->product->w;
-    float *const turned = c->panel + worker * PARE__TILE_ROWS * c->room.k;
-    for (size_t t = begin; t < end; t++) {
-        const float *from = c->from + t * c->ldx;
-        if (pare__linear_turns(w)) {
-            pare__exl3_turn_input(c->kernels, w, from, turned);
-            from = turned;
-        }
-        c->kernels->cvt_f32_bf16(c->x + t * c->room.ldx, from, w->k);
-    }
-}
-
-static void turn_outputs(void *arg, size_t begin, size_t end, size_t worker)
-{
-    const call *const c = arg;
     (void)worker;
+    const call *const c = arg;
+    const size_t k = c->product->w->k;
     for (size_t t = begin; t < end; t++)
-        pare__exl3_turn_output(c->kernels, c->product->w, c->product->y + t * c->product->ldy);
+        c->kernels->cvt_f32_bf16(c->x + t * c->room.ldx, c->from + t * c->ldx, k);
 }
 
 /* Up to PARE__TILE_ROWS rows of W from r0 on, which are not BF16, rounded into `to`. */
@@ -104,7 +89,7 @@ static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
         const uint16_t *const data = weights(c, w, r0, rows, worker, &ld);
         c->kernels->gemm_bf16_bf16(p->y + r0, p->ldy, c->x, c->room.ldx, data, ld, c->m, rows,
                                    w->k);
-        for (size_t t = 0; t < c->m && w->bias && !pare__linear_turns(w); t++)
+        for (size_t t = 0; t < c->m && w->bias; t++)
             for (size_t r = r0; r < r0 + rows; r++)
                 p->y[t * p->ldy + r] += w->bias[r];
     }
@@ -136,11 +121,10 @@ static pare_status prepare(pare_ctx *cx, pare_arena *scratch, call *c)
     return c->x && c->panel && c->rounded ? PARE_OK : PARE_ENOMEM;
 }
 
-/* Products of one input; one that turns it comes alone. */
-static pare_status apply(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
-                         size_t count, const float *x, size_t ldx, size_t m)
+pare_status pare__linear_apply_bf16(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
+                                    size_t count, const float *x, size_t ldx, size_t m)
 {
-    if (m == 0 || count == 0)
+    if (m == 0)
         return PARE_OK;
     call c = {&cx->kernels, product, count, m, .from = x, .ldx = ldx};
     const pare_mark mark = pare_arena_mark(scratch);
@@ -150,24 +134,9 @@ static pare_status apply(pare_ctx *cx, pare_arena *scratch, const pare__product 
         pare_parallel(cx, m, pare__chunk(k), round_rows, &c);
         pare_parallel(cx, all_tiles(product, count, c.room.tile_rows),
                       pare__chunk(c.room.tile_rows * m * k), run_tiles, &c);
-        if (pare__linear_turns(product->w))
-            pare_parallel(cx, m, pare__chunk(product->w->n), turn_outputs, &c);
     }
     pare_arena_rewind(scratch, mark);
     return s;
-}
-
-pare_status pare__linear_apply_bf16(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
-                                    size_t count, const float *x, size_t ldx, size_t m)
-{
-    pare__product plain[PARE__LINEARS_MAX];
-    size_t plains = 0;
-    for (size_t i = 0; i < count; i++)
-        if (pare__linear_turns(product[i].w))
-            PARE_TRY(apply(cx, scratch, &product[i], 1, x, ldx, m));
-        else
-            plain[plains++] = product[i];
-    return apply(cx, scratch, plain, plains, x, ldx, m);
 }
 
 pare_status pare_linear_apply_bf16(pare_ctx *cx, pare_arena *scratch, const pare_linear *w,

@@ -162,7 +162,7 @@ bool pare__linear_fuses(unsigned cpu, const pare_linear *w)
 {
     if (w->sparsity)
         return pare_encoding_is_float(w->encoding) && (cpu & PARE_CPU_AVX512);
-    return !w->outliers.count && !w->sparse.start;
+    return !w->outliers.count && !w->sparse.start && !pare__linear_turns(w);
 }
 
 void pare__linear_gemv(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
@@ -187,6 +187,10 @@ void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size
 {
     if (w->sparsity == PARE_SPARSITY_BITMASK) {
         decode_mask(kernels, w, r0, rows, dst, w->panel.k);
+        return;
+    }
+    if (pare__linear_turns(w)) {
+        pare__exl3_rows(kernels, w, r0, rows, dst, w->panel.k);
         return;
     }
     const pare_panel p = pare__panel_rows(w, r0, rows);
@@ -305,8 +309,12 @@ static void turn_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     const unpack_call *const c = arg;
     (void)worker;
-    for (size_t i = begin; i < end; i++)
-        pare__exl3_rows(c->kernels, c->w, i, c->dst);
+    const size_t k = c->w->k;
+    for (size_t i = begin; i < end; i++) {
+        const size_t r0 = i * PARE__EXL3_ROWS;
+        pare__exl3_rows(c->kernels, c->w, r0, pare_smaller(c->w->n - r0, PARE__EXL3_ROWS),
+                        c->dst + r0 * k, k);
+    }
 }
 
 void pare_linear_to_f32(pare_ctx *cx, const pare_linear *w, float *dst)

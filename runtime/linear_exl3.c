@@ -1,6 +1,8 @@
 #include "runtime/linear_exl3.h"
 
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "kernels/exl3.h"
 #include "runtime/linear_internal.h"
@@ -46,9 +48,9 @@ static void values(const pare_kernels *kernels, const pare_linear *w, size_t r0,
     }
 }
 
-/* A stretch of rows and columns that are mixed with no others. */
+/* Rows [first, first + count) of a stretch of rows and columns that are mixed with no others. */
 static void turn(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
-                 size_t k0, size_t columns, float *dst)
+                 size_t first, size_t count, size_t k0, size_t columns, float *dst, size_t ldd)
 {
     float v[PARE__EXL3_ROWS * COLUMNS], turned[COLUMNS * PARE__EXL3_ROWS];
     values(kernels, w, r0, rows, k0, columns, v);
@@ -59,15 +61,21 @@ static void turn(const pare_kernels *kernels, const pare_linear *w, size_t r0, s
         float *const column = turned + c * PARE__EXL3_ROWS;
         const float scale = pare_f16_to_f32(w->column_scales[k0 + c]);
         mix(kernels, column, rows, pare_exl3_span(w->n));
-        for (size_t r = 0; r < rows; r++)
+        for (size_t r = first; r < first + count; r++)
             column[r] *= pare_f16_to_f32(w->row_scales[r0 + r]) * scale;
     }
-    kernels->transpose_f32(dst, w->k, turned, PARE__EXL3_ROWS, columns, rows);
+    kernels->transpose_f32(dst, ldd, turned + first, PARE__EXL3_ROWS, columns, count);
 }
 
-void pare__exl3_rows(const pare_kernels *kernels, const pare_linear *w, size_t i, float *dst)
+void pare__exl3_rows(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
+                     float *dst, size_t ldd)
 {
-    const size_t r0 = i * PARE__EXL3_ROWS, rows = pare_smaller(w->n - r0, PARE__EXL3_ROWS);
+    const size_t from = r0 / PARE__EXL3_ROWS * PARE__EXL3_ROWS,
+                 all = pare_smaller(w->n - from, PARE__EXL3_ROWS);
+    assert(r0 + rows <= from + all);
     for (size_t k0 = 0; k0 < w->k; k0 += COLUMNS)
-        turn(kernels, w, r0, rows, k0, pare_smaller(w->k - k0, COLUMNS), dst + r0 * w->k + k0);
+        turn(kernels, w, from, all, r0 - from, rows, k0, pare_smaller(w->k - k0, COLUMNS), dst + k0,
+             ldd);
+    for (size_t r = 0; r < rows && ldd > w->k; r++)
+        memset(dst + r * ldd + w->k, 0, (ldd - w->k) * sizeof *dst);
 }

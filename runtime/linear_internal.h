@@ -81,10 +81,11 @@ bool pare__linear_fuses(unsigned cpu, const pare_linear *w);
 void pare__linear_gemv(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
                        const float *x, float *y);
 
-/* True when products with w turn inputs and outputs (runtime/linear_exl3.h). */
+/* True when rows and columns of w are mixed and scaled: products turn inputs and outputs, or decode
+ * w as a whole (runtime/linear_exl3.h). Without scales it stands for its codes alone. */
 static inline bool pare__linear_turns(const pare_linear *w)
 {
-    return w->bits && pare_encoding_turns(w->encoding);
+    return w->bits && w->row_scales;
 }
 
 /* True when the kernels of w take codes of x in tiles: 2:4 weights. */

@@ -1,9 +1,9 @@
 #include <string.h>
 
+#include "compress/passes/correct_step.h"
 #include "compress/passes/gptq_tune.h"
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
-#include "quant/correct.h"
 #include "quant/gptq.h"
 #include "quant/refine.h"
 #include "quant/rtn.h"
@@ -34,9 +34,7 @@ static const pare_word grids[] = {{"uniform", PARE_ENCODING_UNIFORM},
                                   {"q6_k", PARE_ENCODING_Q6_K},
                                   {NULL, 0}};
 
-enum { CORRECT_AUTO = -1 }; /* none, until `decide` knows the other steps */
-
-static const pare_word corrections[] = {{"auto", CORRECT_AUTO},
+static const pare_word corrections[] = {{"auto", PARE_CORRECT_AUTO},
                                         {"none", PARE_CORRECT_NONE},
                                         {"gptaq", PARE_CORRECT_GPTAQ},
                                         {"qronos", PARE_CORRECT_QRONOS},
@@ -64,7 +62,7 @@ static const pare_param params[] = {
         .by = "grid", .when = "uniform",
         .help = "rounds of coordinate descent after the sweep: each improves the scales and codes for the "
                 "outputs, one at a time; 0: none"},
-    [CORRECT] = {.name = "correct", .type = PARE_PARAM_CHOICE, .fallback = CORRECT_AUTO,
+    [CORRECT] = {.name = "correct", .type = PARE_PARAM_CHOICE, .fallback = PARE_CORRECT_AUTO,
         .words = corrections, .by = "grid", .when = "uniform",
         .help = "make up for what earlier linears have lost: gptaq and qronos run the float model "
                 "beside the compressed one and imply true_sequential (qronos takes damp, unlike its "
@@ -120,9 +118,7 @@ static bool refines(const double *value)
 
 static pare_correct corrects(const double *value)
 {
-    const bool can = is_uniform(value);
-    return can && value[CORRECT] != (double)CORRECT_AUTO ? (pare_correct)value[CORRECT]
-                                                         : PARE_CORRECT_NONE;
+    return is_uniform(value) ? pare_correct_of(value[CORRECT]) : PARE_CORRECT_NONE;
 }
 
 static bool tunes(const double *value)
@@ -133,8 +129,7 @@ static bool tunes(const double *value)
 static void decide(double *value, bool rounding_only)
 {
     const bool takes = is_uniform(value) && value[TUNE] == 0.0;
-    if (value[CORRECT] == (double)CORRECT_AUTO)
-        value[CORRECT] = rounding_only && takes ? PARE_CORRECT_GPTAQ : PARE_CORRECT_NONE;
+    pare_correct_decide(&value[CORRECT], rounding_only && takes);
     if (pare_encoding_is_fp4(encoding(value)) &&
         value[PARE_QUANTIZE_GROUP] == params[PARE_QUANTIZE_GROUP].fallback)
         value[PARE_QUANTIZE_GROUP] = (double)pare_encodings[encoding(value)].group;
@@ -209,34 +204,14 @@ typedef struct site_state {
     pare_correction correction; /* aim NULL: none */
 } site_state;
 
-static float share(const double *value)
-{
-    return value[ALPHA] > 0                        ? (float)value[ALPHA]
-           : corrects(value) == PARE_CORRECT_GPTAQ ? 0.25F
-                                                   : 1.0F;
-}
-
-/* D to work in: a copy where other steps need it, too. */
-static pare_status own_drift(pare_arena *scratch, const pare_site_stats *stats, pare_drift *out)
-{
-    const size_t count = stats->k * stats->k;
-    *out = stats->drift;
-    if (!out->shared)
-        return PARE_OK;
-    out->d = pare_arena_take_raw(scratch, count, sizeof *out->d);
-    if (!out->d)
-        return PARE_ENOMEM;
-    memcpy(out->d, stats->drift.d, count * sizeof *out->d);
-    return PARE_OK;
-}
-
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state)
 {
     const pare_factor_opts opts = {.damp = (float)value[DAMP],
                                    .act_order = value[ACT_ORDER] != 0.0,
                                    .above = stats->alone && !tunes(value)};
-    const pare_correction_opts correct = {corrects(value), share(value), (size_t)value[BLOCK]};
+    const pare_correction_opts correct = {
+        corrects(value), pare_correct_share(corrects(value), value[ALPHA]), (size_t)value[BLOCK]};
     site_state *const s = PARE_NEW(scratch, site_state, 1);
     void *factor;
     *state = s;
@@ -246,7 +221,7 @@ static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats
     s->factor = factor;
     if (corrects(value) == PARE_CORRECT_NONE || s->factor->damping.failed || stats->identity)
         return PARE_OK;
-    PARE_TRY(own_drift(scratch, stats, &s->drift));
+    PARE_TRY(pare_correct_drift(scratch, stats, &s->drift));
     return pare_correction_make(cx, scratch, &correct, s->factor, &s->drift, &s->correction);
 }
 

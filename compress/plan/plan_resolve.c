@@ -372,8 +372,8 @@ static pare_status check_beside(pare_ctx *cx, const pare_plan *plan)
     const pare_step *const step = moves_inputs(plan, PARE_STATS_DRIFT | PARE_STATS_HELD);
     if (step)
         return pare_recipe_fail(cx, step->place,
-                                "%s shifts inputs, and what correct and tune of gptq go by does "
-                                "not follow that; leave one of them out",
+                                "%s shifts inputs, and what correct and tune go by does not "
+                                "follow that; leave one of them out",
                                 pare_passes[step->pass]->name);
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];

@@ -111,7 +111,7 @@ typedef struct rig {
     double lambda;
 } rig;
 
-static rig make_rig(pare_correct method, float share, bool act_order)
+static rig make_rig_of(pare_correct method, float share, size_t block, bool act_order)
 {
     rig r = {.in = make_inputs(false)};
     r.h = take(K * K, sizeof *r.h);
@@ -124,10 +124,15 @@ static rig make_rig(pare_correct method, float share, bool act_order)
     r.lambda = r.factor.damping.lambda;
     pare_drift *const drift = take(1, sizeof *drift);
     drift->d = r.d;
-    const pare_correction_opts opts = {method, share, BLOCK};
+    const pare_correction_opts opts = {method, share, block};
     if (method != PARE_CORRECT_NONE)
         ck_assert_int_eq(pare_correction_make(&cx, &arena, &opts, &r.factor, drift, &r.c), PARE_OK);
     return r;
+}
+
+static rig make_rig(pare_correct method, float share, bool act_order)
+{
+    return make_rig_of(method, share, BLOCK, act_order);
 }
 
 static size_t column_at(const rig *r, size_t position)
@@ -153,6 +158,17 @@ START_TEST(what_is_aimed_at_solves_the_normal_equations)
             ck_assert_double_eq_tol(sum, wanted, 2e-3 * TOKENS);
         }
     ck_assert(fabs((double)r.c.aim->d[1 * K + 2]) > 1e-4);
+}
+END_TEST
+
+START_TEST(without_a_sweep_there_is_the_aim_alone)
+{
+    const pare_correct method = _i ? PARE_CORRECT_GPTAQ : PARE_CORRECT_QRONOS;
+    const rig swept = make_rig(method, 0.25F, false);
+    const rig r = make_rig_of(method, 0.25F, 0, false);
+    ck_assert_ptr_null(r.c.spread.a);
+    ck_assert_ptr_null(r.c.first);
+    ck_assert_mem_eq(r.c.aim->d, swept.c.aim->d, sizeof *r.d * K * K);
 }
 END_TEST
 
@@ -366,6 +382,7 @@ int main(void)
     tcase_add_loop_test(t, drift_equals_its_definition, 0, 2);
     tcase_add_test(t, drift_follows_scales_and_orders);
     tcase_add_loop_test(t, what_is_aimed_at_solves_the_normal_equations, 0, 3);
+    tcase_add_loop_test(t, without_a_sweep_there_is_the_aim_alone, 0, 2);
     tcase_add_test(t, the_spread_is_that_of_the_paper);
     tcase_add_loop_test(t, gptaq_equals_its_definition, 0, 2);
     tcase_add_loop_test(t, qronos_equals_its_definition, 0, 2);

@@ -1,5 +1,5 @@
-/* Jobs with what gptq knows beside H: the float model next to the compressed one (correct), windows
- * held out (tune). */
+/* Jobs with what gptq and exl3 know beside H: the float model next to the compressed one (correct),
+ * windows held out (tune). */
 #include "tests/unit/job_tiny.h"
 
 #define HEAD                                                                                       \
@@ -12,7 +12,9 @@ static void recipe(const char *passes)
     job_recipe(&place, text);
 }
 
-#define AWQ_OF_NORMS "  - awq: {skip: [\"*.o_proj\", \"*.down_proj\"]}\n"
+/* Matrices that tiles of 16 divide. */
+#define EXL3(settings) "  - exl3: {bits: 3, targets: \"*.mlp.*\"" settings "}\n"
+#define AWQ_OF_NORMS   "  - awq: {skip: [\"*.o_proj\", \"*.down_proj\"]}\n"
 
 /* Passes without a correction, and with one. */
 static const struct {
@@ -37,6 +39,8 @@ static const struct {
      "  - awq: {}\n  - gptq: {bits: 4, group: 32, tune: true}\n"},
     {"  - rotate: {online: true}\n  - gptq: {bits: 4, group: 32}\n",
      "  - rotate: {online: true}\n  - gptq: {bits: 4, group: 32, correct: qronos}\n"},
+    {EXL3(", correct: none"), EXL3("")},
+    {EXL3(""), EXL3(", alpha: 0.5, correct: gptaq")},
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
@@ -67,18 +71,28 @@ START_TEST(the_first_site_has_nothing_to_make_up_for)
 }
 END_TEST
 
+/* One step, and the same as several. */
+static const struct {
+    const char *one, *several;
+} apart[] = {
+    {"  - gptq: {bits: 3, group: 32, correct: gptaq}\n",
+     "  - gptq: {bits: 3, group: 32, correct: gptaq, targets: \"*.q_proj\"}\n"
+     "  - gptq: {bits: 3, group: 32, correct: gptaq, targets: [\"*.k_proj\", \"*.up_proj\"]}\n"
+     "  - gptq: {bits: 3, group: 32, correct: gptaq, skip: [\"*.q_proj\", \"*.k_proj\", "
+     "\"*.up_proj\"]}\n"},
+    {EXL3(", correct: gptaq"), EXL3(", correct: gptaq, skip: \"*.up_proj\"") EXL3(
+                                   ", correct: gptaq, skip: [\"*.gate_proj\", \"*.down_proj\"]")},
+};
+enum { APART = sizeof apart / sizeof *apart };
+
 /* Each step makes up for the same drift: that of a site is left for the last. */
 START_TEST(steps_that_share_a_site_do_as_one)
 {
-    recipe("  - gptq: {bits: 3, group: 32, correct: gptaq}\n");
+    recipe(apart[_i].one);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
-    recipe(
-        "  - gptq: {bits: 3, group: 32, correct: gptaq, targets: \"*.q_proj\"}\n"
-        "  - gptq: {bits: 3, group: 32, correct: gptaq, targets: [\"*.k_proj\", \"*.up_proj\"]}\n"
-        "  - gptq: {bits: 3, group: 32, correct: gptaq, skip: [\"*.q_proj\", \"*.k_proj\", "
-        "\"*.up_proj\"]}\n");
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "three"}, NULL), PARE_OK);
-    job_check_same_weights(&place, "one", "three");
+    recipe(apart[_i].several);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "several"}, NULL), PARE_OK);
+    job_check_same_weights(&place, "one", "several");
 }
 END_TEST
 
@@ -97,6 +111,8 @@ START_TEST(what_cannot_be_is_refused_with_its_place)
         {"  - wanda: {sparsity: 0.5}\n  - gptq: {group: 32, correct: gptaq}\n",
          "correct moves weights that were pruned"},
         {"  - awq: {}\n  - gptq: {correct: gptaq}\n", "true_sequential, which correct implies"},
+        {EXL3(", correct: qronos"), "none, gptaq"},
+        {EXL3(", alpha: 0.5, correct: none"), "alpha"},
         {"  - gptq: {correct: gptaq, tune: true}\n", "tune and correct do not go together"},
         {"  - outlier_suppression: {}\n  - gptq: {tune: true}\n", "shifts inputs"},
     };
@@ -134,6 +150,8 @@ static const struct {
     {"  - rotate: {}\n  - gptq: {bits: 3, group: 32%s}\n", ", correct: none"},
     {"  - wanda: {sparsity: 0.5}\n  - gptq: {bits: 4, group: 32%s}\n", ", correct: none"},
     {"  - gptq: {bits: 3, group: 32, tune: true%s}\n", ", correct: none"},
+    {EXL3("%s"), ", correct: gptaq"},
+    {"  - rotate: {}\n" EXL3("%s"), ", correct: none"},
 };
 enum { AUTOS = sizeof autos / sizeof *autos };
 
@@ -161,7 +179,7 @@ int main(void)
     tcase_add_test(t, tune_refuses_too_few_of_all_windows);
     tcase_add_loop_test(t, auto_corrects_where_nothing_else_changes_the_model, 0, AUTOS);
     tcase_add_test(t, the_first_site_has_nothing_to_make_up_for);
-    tcase_add_test(t, steps_that_share_a_site_do_as_one);
+    tcase_add_loop_test(t, steps_that_share_a_site_do_as_one, 0, APART);
     tcase_add_test(t, what_cannot_be_is_refused_with_its_place);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -272,14 +272,36 @@ START_TEST(products_turn_inputs_and_outputs)
         .name = "plain", .n = n, .k = k, .dtype = PARE_F32, .data = values, .bias = w.bias};
     const pare__product both[] = {{&w, y, n}, {&plain, other, n}, {&w, z, n}};
     ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
-    ck_assert_int_eq(pare__linear_apply_all(&cx, &arena, both, 3, _i % 2, x, k, m), PARE_OK);
+    ck_assert_int_eq(pare__linear_apply_all(&cx, &arena, both, 3, false, x, k, m), PARE_OK);
     check_product(&w, values, x, m, y, 1e-5);
     check_product(&w, values, x, m, other, 1e-5);
     ck_assert_mem_eq(y, z, m * n * sizeof *y);
-    ck_assert_int_eq(pare__linear_apply_bf16(&cx, &arena, both, 3, x, k, m), PARE_OK);
+    ck_assert_int_eq(pare_linear_apply(&cx, &arena, &w, false, x, k, 1, z, n), PARE_OK);
+    ck_assert_mem_eq(y, z, n * sizeof *y); /* a token alone */
+}
+END_TEST
+
+/* Exact products and those in BF16 are the bits of products with the weights as floats, which a job
+ * goes on with. */
+START_TEST(exact_products_are_those_of_the_weights_as_floats)
+{
+    static const size_t tokens[] = {1, 5, 70};
+    const size_t n = shapes[_i % SHAPES].n, k = shapes[_i % SHAPES].k, m = tokens[_i / SHAPES];
+    float *values, *const y = take(m * n, sizeof *y), *const want = take(m * n, sizeof *want),
+                          *const x = take(m * k, sizeof *x);
+    for (size_t i = 0; i < m * k; i++)
+        x[i] = (float)pare_random_normal(4, 2, i);
+    const pare_linear w = random_linear(4, n, k, &values);
+    const pare_linear plain = {
+        .name = "plain", .n = n, .k = k, .dtype = PARE_F32, .data = values, .bias = w.bias};
+    const pare__product both[] = {{&w, y, n}, {&plain, want, n}};
+    ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
+    ck_assert_int_eq(pare__linear_apply_all(&cx, &arena, both, 2, true, x, k, m), PARE_OK);
+    ck_assert_mem_eq(y, want, m * n * sizeof *y);
+    memset(y, 0, m * n * sizeof *y);
+    ck_assert_int_eq(pare__linear_apply_bf16(&cx, &arena, both, 2, x, k, m), PARE_OK);
     check_product(&w, values, x, m, y, 2e-2);
-    check_product(&w, values, x, m, other, 2e-2);
-    ck_assert_mem_eq(y, z, m * n * sizeof *y);
+    ck_assert_mem_eq(y, want, m * n * sizeof *y);
 }
 END_TEST
 
@@ -388,6 +410,7 @@ int main(void)
     tcase_add_test(t, columns_make_up_for_what_others_lost);
     tcase_add_loop_test(t, weights_as_floats_are_what_the_codes_stand_for, 0, 8 * SHAPES);
     tcase_add_loop_test(t, products_turn_inputs_and_outputs, 0, 3 * SHAPES);
+    tcase_add_loop_test(t, exact_products_are_those_of_the_weights_as_floats, 0, 3 * SHAPES);
     tcase_add_test(t, codes_are_the_same_for_any_number_of_threads);
     tcase_add_loop_test(t, a_linear_says_how_far_it_is_and_stops_in_the_middle, 0, 2);
     tcase_add_loop_test(t, zeros_stay_zeros, 0, 2);

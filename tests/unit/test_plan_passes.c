@@ -71,6 +71,7 @@ START_TEST(the_plan_says_what_correct_comes_to)
         {"  - gptq: {group: 32, targets: \"*.q_proj\", correct: qronos}\n"
          "  - gptq: {group: 32, skip: \"*.q_proj\"}\n",
          "gptq (correct: qronos), gptq (correct: gptaq)\n", "gptaq", 1},
+        {"  - exl3: {targets: \"*.down_proj\"}\n", "exl3 (correct: gptaq)\n", "gptaq", 0},
     };
     pare_ctx cx;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

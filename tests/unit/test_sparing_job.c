@@ -8,6 +8,10 @@ static const char *const recipes[] = {
     "token_weights: even, precision: f32}\npasses:\n  - gptq: {bits: 4, group: 32, correct: "
     "qronos, act_order: false}\n",
     "token_weights: even}\npasses:\n  - gptq: {bits: 3, group: 32, correct: none, block: 96}\n",
+    "token_weights: even}\npasses:\n  - exl3: {bits: 8, targets: \"*.mlp.*\"}\n"
+    "  - gptq: {bits: 3, group: 32, skip: \"*.mlp.*\"}\n",
+    "token_weights: even, precision: f32}\npasses:\n  - exl3: {bits: 8, targets: \"*.mlp.*\"}\n"
+    "  - gptq: {bits: 3, group: 32, correct: none, skip: \"*.mlp.*\"}\n",
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
