@@ -75,7 +75,8 @@ typedef struct pare_pass_cost {
     size_t above_bytes;  /* of both, what lies above the diagonal of H where the linear is alone */
     size_t linear_bytes; /* scratch while one linear runs; transform: while a site runs */
     double site_flops, flops; /* products of matrices: once for a site; for each linear */
-    double rounds;            /* all else that is done to a linear, in weights rounded to nearest */
+    double search_flops; /* at their speed: of each linear, also where it gets its plain form */
+    double rounds;       /* all else that is done to a linear, in weights rounded to nearest */
 } pare_pass_cost;
 
 /* What a rotation of the model needs to know beside its shape (quant/rotate.h). */

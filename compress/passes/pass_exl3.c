@@ -15,6 +15,14 @@ static const pare_word corrections[] = {{"auto", PARE_CORRECT_AUTO},
                                         {"gptaq", PARE_CORRECT_GPTAQ},
                                         {NULL, 0}};
 
+static const char notes[] =
+    "Each weight takes 1.5 * 65536 steps of a search, for any number of bits: some microseconds "
+    "of\n"
+    "processor time (pare bench kernels, row exl3_step). pare plan says what comes of it.\n"
+    "16 must divide the rows and columns of a matrix, 128 where export: exl3 is to hold it.\n"
+    "Pruned weights, embeddings and tied heads do not take it: no code stands for 0, and rows are\n"
+    "mixed. --device cuda does not run it.\n";
+
 // clang-format off
 static const pare_param params[] = {
     [BITS] = {.name = "bits", .type = PARE_PARAM_CHOICE, .fallback = 3, .words = bits,
@@ -96,7 +104,8 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
                                             PARE_EXL3_STATES * sizeof(float) + k * 8 + n * 4 +
                                             (size_t)4 * PARE_ALIGN + aim,
                             .site_flops = dk * dk * dk * (corrected ? 10.0 / 3.0 : 2.0 / 3.0),
-                            .flops = dn * dk * ((corrected ? 3 : 1) * dk + PARE_EXL3_WORK)};
+                            .flops = dn * dk * dk * (corrected ? 3 : 1),
+                            .search_flops = dn * dk * PARE_EXL3_WORK};
 }
 
 typedef struct site_state {
@@ -160,7 +169,9 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 const pare_pass pare_pass_exl3 = {
     .name = "exl3",
     .summary = "EXL3: trellis codes of tiles between Hadamard matrices, as QTIP has them",
-    .source = "turboderp, ExLlamaV3; Tseng et al., QTIP, NeurIPS 2024",
+    .source = "turboderp, ExLlamaV3, whose search for scales is left out; Tseng et al., QTIP, "
+              "NeurIPS 2024, without its tuning of blocks; correct: Li et al., GPTAQ, ICML 2025",
+    .notes = notes,
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,

@@ -306,7 +306,7 @@ static pare_pass_cost cost_of(const pare__estimate *e, size_t step, size_t n, si
 
 static double seconds_of(const pare__estimate *e, const pare_pass_cost *c, bool first)
 {
-    return pare__over(c->flops + (first ? c->site_flops : 0), e->rate.gram) +
+    return pare__over(c->flops + c->search_flops + (first ? c->site_flops : 0), e->rate.gram) +
            pare__over(c->rounds, e->rate.round);
 }
 

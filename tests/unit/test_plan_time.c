@@ -309,6 +309,20 @@ START_TEST(a_head_costs_what_a_linear_of_its_size_does)
 }
 END_TEST
 
+/* The search of exl3 does not depend on what is known of the inputs. */
+START_TEST(the_plain_form_of_exl3_searches_as_long)
+{
+    const planned few = plan_of("passes:\n  - exl3: {targets: \"*.mlp.up_proj\"}\n"
+                                "calibration: {tokens: tokens.i32, samples: 1, window: 2}\n",
+                                1);
+    const planned many = plan_of("passes:\n  - exl3: {targets: \"*.mlp.up_proj\"}\n"
+                                 "calibration: {tokens: tokens.i32, samples: 32, window: 32}\n",
+                                 1);
+    ck_assert_double_gt(few.time.phase[PARE_PHASE_PASSES],
+                        0.5 * many.time.phase[PARE_PHASE_PASSES]);
+}
+END_TEST
+
 /* How many there are of a text is known once it is read: here a quarter of its bytes is taken. */
 START_TEST(passes_that_learn_on_blocks_count_all_samples)
 {
@@ -525,6 +539,7 @@ int main(void)
     tcase_add_test(t, statistics_are_those_of_each_block);
     tcase_add_test(t, a_choice_evaluation_runs_both_models);
     tcase_add_test(t, a_head_costs_what_a_linear_of_its_size_does);
+    tcase_add_test(t, the_plain_form_of_exl3_searches_as_long);
     tcase_add_test(t, a_transform_and_an_export_come_on_top);
     tcase_add_test(t, passes_that_learn_on_blocks_count_all_samples);
     tcase_add_test(t, the_plain_form_of_a_linear_is_rounding_alone);
