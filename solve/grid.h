@@ -39,7 +39,8 @@
  *
  * BINARY    a method of its own (quant/billm.h), only pare_codes is shared.
  *
- * EXL3      trellis codes of tiles, a method of its own (quant/trellis.h), only pare_codes is shared.
+ * EXL3      trellis codes of tiles, a method of its own (quant/trellis.h), only pare_codes is
+ * shared.
  *
  * F16       no grid: weights as they are, rounded to F16; only pare_codes is shared.
  *
