@@ -64,14 +64,15 @@
  *   dequant_super   a group is cut into sub-blocks, each with bytes of its own. 4 bits, 32 columns:
  *                dst[r, k] = (scale s) u - (minimum o); 6 bits, 16 columns: (scale s) (u - 32), s
  *                in two's complement. Every product is exact in F32.
- *   dequant_exl3    dst[r, k] = the value of the state of the weight (exl3.h), w->n a multiple
- * of 16. dequant_24   dst[r, k] of 2:4 weights, 0 where there is none: of 4 or 8 bits as
- * dequant_f32 without zeros, of 16 bits the value of the place. dequant_mask dst[r, j] = (bit j of
- * row r) ? the next value of row r : 0, r < w->n, j < w->k.
+ *   dequant_exl3    dst[r, k] = the value of the state of the weight (exl3.h), w->n a multiple of
+ *                16.
+ *   dequant_24   dst[r, k] of 2:4 weights, 0 where there is none: of 4 or 8 bits as dequant_f32
+ *                without zeros, of 16 bits the value of the place.
+ *   dequant_mask dst[r, j] = (bit j of row r) ? the next value of row r : 0, r < w->n, j < w->k.
  *
- *   exl3_step    one step of the search of a path through the trellis of exl3.h: after[i] = min
- * over t < 2^bits of fma(d, d, before[t 2^(16 - 2 bits) + i / 2^bits]), where d = x - value[t 2^(16
- * - bits) + i], i < 2^(16 - bits); from[i] = the least t that has it.
+ *   exl3_step    a step of the search of a path through the trellis of exl3.h, i < 2^(16 - bits):
+ *                after[i] = the least of fma(d, d, before[t 2^(16 - 2 bits) + i / 2^bits]), where
+ *                d = x - value[t 2^(16 - bits) + i], t < 2^bits; from[i] = the first t with it.
  *
  *   gemv_packed  y[r] = sum over j < k of x[j] w[r, j] as gemm_f32_f32 of one token, r below w->n,
  *                w[r, j] as the dequant kernel that `how` names decodes it; k at most w->k.

@@ -49,7 +49,7 @@ PARE_CHECKED pare_status pare_exl3_site_make(pare_ctx *cx, pare_arena *scratch, 
  *
  * Returns PARE_OK, PARE_ENUMERIC when a weight is not finite or the scale of a row is above 65504,
  * PARE_ENOMEM, PARE_EINTERRUPTED, asked before each strip of 16 rows, of which it reports how many
- * are done. Memory  pare_exl3_bytes for each thread. Work  about 1.5 2^16 steps of exl3_step for
+ * are done. Memory  pare_exl3_bytes for each thread. Work  1.5 exl3_step, of 2^16 edges, for
  * each weight, and n k^2 / 2 multiply-adds. Threads over 16 rows; exact on every CPU. */
 PARE_CHECKED pare_status pare_exl3_quantize(pare_ctx *cx, pare_arena *scratch, unsigned bits,
                                             uint64_t seed, const pare_exl3_site *site, float *w,

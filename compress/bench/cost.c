@@ -6,7 +6,7 @@
 #include "kernels/layout.h"
 #include "runtime/count.h"
 
-enum { PIECE = 128 * 1024, LINE = 64, STEP = 256, PLANES_MAX = 12 };
+enum { PIECE = 128 * 1024, LINE = 64, STEP = 256, PLANES_MAX = 14 };
 
 typedef struct planes {
     struct {
@@ -40,6 +40,8 @@ static void add_panel(planes *p, const pare_linear *w)
                                                                    : half * w->n << w->bits);
     add(p, q->indices, q->n * kept / 4);
     add(p, q->values, w->n * q->ldv * half);
+    add(p, w->row_scales, w->n * half);
+    add(p, w->column_scales, w->k * half);
 }
 
 static planes planes_of(const pare_linear *w)

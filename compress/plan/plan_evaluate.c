@@ -44,9 +44,9 @@ static pare_inputs packed_inputs(const pare_plan *plan)
         first = first ? first : l;
         const pare_activation *const b = &first->activation;
         const bool rounded = a->mode == PARE_ACTIVATION_FLOAT && a->bits;
-        if (l->outliers || rounded || a->mode == PARE_ACTIVATION_TENSOR || a->mode != b->mode ||
-            a->bits != b->bits || l->group != first->group || l->bits != first->bits ||
-            l->sparsity != first->sparsity)
+        if (l->outliers || rounded || pare_encoding_turns(l->encoding) ||
+            a->mode == PARE_ACTIVATION_TENSOR || a->mode != b->mode || a->bits != b->bits ||
+            l->group != first->group || l->bits != first->bits || l->sparsity != first->sparsity)
             return PARE_INPUTS_ANY;
     }
     return first ? PARE_INPUTS_ALIKE : PARE_INPUTS_NONE;

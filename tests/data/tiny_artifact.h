@@ -30,6 +30,10 @@ static inline pare_status tiny_artifact_plan(pare_ctx *cx, pare_arena *a, tiny_a
 {
     static const unsigned bits[] = {4, 3, 8, 2};
     static const size_t group[] = {32, 0, 64};
+    static const pare_packed_linear trellis = {.bits = 3,
+                                               .symmetric = true,
+                                               .encoding = PARE_ENCODING_EXL3,
+                                               .activation = {.mode = PARE_ACTIVATION_FLOAT}};
     for (size_t i = 0; i < t->from.tensors; i++) {
         const pare_tensor *const x = &t->from.tensor[i];
         const char *const end = strstr(x->name, "_proj.weight");
@@ -43,7 +47,9 @@ static inline pare_status tiny_artifact_plan(pare_ctx *cx, pare_arena *a, tiny_a
         const size_t l = t->linears++;
         t->linear[l] = (pare_packed_linear){
             .bits = bits[l % 4], .group = group[l % 3], .symmetric = l % 2 == 0};
-        if (l != 0 && l != 1 && l != 3)
+        if (l == 0)
+            t->linear[l] = trellis;
+        else if (l != 1 && l != 3)
             t->linear[l] = encoded_kinds[(l + 4) % ENCODED_PRUNED];
         if (x->shape[1] % 256 == 0)
             t->linear[l] = encoded_kinds[ENCODED_KINDS + l % 2];

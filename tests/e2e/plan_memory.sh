@@ -237,6 +237,10 @@ own "$demo/hedge" "$few" "[{squeezellm: {bits: 4, outliers: 0.0045, $first}}]" '
 own "$demo/hedge" "$few" "[{wanda: {sparsity: 0.5, $first}}]" '' --threads 1
 own "$demo/hedge" "$few" '[{awq: {}}, {rtn: {bits: 4, group: 32}}]' \
     'export: [{format: "gguf:q4_0", path: out.gguf}]' --threads 2
+# Products with EXL3 turn their inputs, which the evaluation has room for.
+own "$demo/hedge" "calibration: {text: [$demo/calibration.txt], samples: 2, window: 16}" \
+    '[{exl3: {bits: 2, targets: "*.layers.0.mlp.down_proj"}}]' \
+    "evaluate: [{perplexity: {text: $demo/evaluation.txt, window: 256, limit: 16}}]" --threads 2
 
 # What products and eigenvectors leave in the process is in the plan of a smaller checkpoint, too.
 few="calibration: {text: [$demo/calibration.txt], samples: 8, window: 64}"

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "compress/bench/bench_internal.h"
 #include "compress/bench/bench_model.h"
 #include "runtime/linalg.h"
 #include "runtime/linear.h"
@@ -185,6 +186,25 @@ START_TEST(of_experts_those_count_that_tokens_use)
                                     r.row[i].decode.time.ms,
                                 bytes * 1e-6, 1e-9);
     }
+    end(&t);
+}
+END_TEST
+
+/* Signs times scales of EXL3. */
+START_TEST(scales_of_rows_and_columns_are_read)
+{
+    static const uint16_t scale[384];
+    fixture t;
+    pare_model m;
+    pare_forward f;
+    pare__bench_cost before, after;
+    begin(&t, 1);
+    must_make(&t, "int4", 0, &m, &f);
+    pare_linear *const w = &m.block[1].linear[PARE_ROLE_DOWN];
+    ck_assert_int_eq(pare__bench_cost_of(&t.cx, &f, &before), PARE_OK);
+    w->row_scales = w->column_scales = scale;
+    ck_assert_int_eq(pare__bench_cost_of(&t.cx, &f, &after), PARE_OK);
+    ck_assert_double_eq(after.bytes, before.bytes + 2.0 * (128 + 384));
     end(&t);
 }
 END_TEST
@@ -518,6 +538,7 @@ int main(void)
                         sizeof kinds / sizeof *kinds);
     tcase_add_test(t, a_model_is_measured_beside_its_bounds_and_another);
     tcase_add_test(t, of_experts_those_count_that_tokens_use);
+    tcase_add_test(t, scales_of_rows_and_columns_are_read);
     tcase_add_test(t, weights_are_the_same_for_any_number_of_threads);
     tcase_add_test(t, a_coded_cache_is_read_in_fewer_bytes);
     tcase_add_test(t, unknown_words_and_groups_are_a_mistake_of_the_user);

@@ -305,6 +305,34 @@ START_TEST(exact_products_are_those_of_the_weights_as_floats)
 }
 END_TEST
 
+/* Whatever the others are: one of them is NaN. */
+START_TEST(a_token_alone_has_the_bytes_that_it_has_among_others)
+{
+    enum { M = 20, LOST = 7 };
+    const size_t n = shapes[_i % SHAPES].n, k = shapes[_i % SHAPES].k;
+    float *values, *const x = take(M * k, sizeof *x), *const y = take(M * n, sizeof *y),
+                          *const alone = take(n, sizeof *alone);
+    for (size_t i = 0; i < M * k; i++)
+        x[i] = (float)pare_random_normal(4, 2, i);
+    x[LOST * k + 3] = NAN;
+    const pare_linear w = random_linear((unsigned)_i % 8 + 1, n, k, &values);
+    for (size_t exact = 0; exact < 2; exact++) {
+        ck_assert_int_eq(pare_linear_apply(&cx, &arena, &w, exact, x, k, M, y, n), PARE_OK);
+        for (size_t t = 0; t < M; t++) {
+            const float *const own = x + t * k;
+            ck_assert_int_eq(pare_linear_apply(&cx, &arena, &w, exact, own, k, 1, alone, n),
+                             PARE_OK);
+            for (size_t r = 0; r < n; r++)
+                ck_assert(t == LOST ? isnan(y[t * n + r]) && isnan(alone[r])
+                                    : y[t * n + r] == alone[r]);
+        }
+    }
+    ck_assert_int_eq(pare_linear_apply_bf16(&cx, &arena, &w, x, k, M, y, n), PARE_OK);
+    for (size_t i = 0; i < M * n; i++)
+        ck_assert(isnan(y[i]) == (i / n == LOST));
+}
+END_TEST
+
 START_TEST(codes_are_the_same_for_any_number_of_threads)
 {
     enum { N = 48, K = 64 };
@@ -411,6 +439,7 @@ int main(void)
     tcase_add_loop_test(t, weights_as_floats_are_what_the_codes_stand_for, 0, 8 * SHAPES);
     tcase_add_loop_test(t, products_turn_inputs_and_outputs, 0, 3 * SHAPES);
     tcase_add_loop_test(t, exact_products_are_those_of_the_weights_as_floats, 0, 3 * SHAPES);
+    tcase_add_loop_test(t, a_token_alone_has_the_bytes_that_it_has_among_others, 0, 8);
     tcase_add_test(t, codes_are_the_same_for_any_number_of_threads);
     tcase_add_loop_test(t, a_linear_says_how_far_it_is_and_stops_in_the_middle, 0, 2);
     tcase_add_loop_test(t, zeros_stay_zeros, 0, 2);

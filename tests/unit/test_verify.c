@@ -245,7 +245,8 @@ static char *seek(fixture *f, const char *tensor, const char **file, size_t *len
 }
 
 /* Values no writer of ours makes. They would be found with right hashes as well: each has its own
- * finding beside those of the hashes. Gate of block 0 is 3 bit by row, asymmetric, 112 x 48. */
+ * finding beside those of the hashes. Gate of block 0 is 3 bit by row, asymmetric, 112 x 48; down
+ * is EXL3, 48 x 112, 3 bit. */
 START_TEST(values_out_of_range_have_findings_of_their_own)
 {
     static const struct {
@@ -291,6 +292,14 @@ START_TEST(values_out_of_range_have_findings_of_their_own)
          "row 1: 200 does not ascend from 0 to 40"},
         {"model.layers.0.self_attn.v_proj.sparse_columns", 0, 240,
          "v_proj.sparse_columns: 240 is not below 48"},
+        {"model.layers.0.mlp.down_proj.row_scales", 5, 0x7e,
+         "down_proj.row_scales: element 2 is NaN or infinite"},
+        {"model.layers.0.mlp.down_proj.column_scales", 223, 0xfe,
+         "down_proj.column_scales: element 111 is NaN or infinite"},
+        {"model.layers.0.mlp.down_proj.codes", 7 * 96, 5,
+         "down_proj.codes: padding of rows 0 .. 15 is not 0"},
+        {"model.layers.0.mlp.down_proj.codes", 24 * 96 - 1, 5,
+         "down_proj.codes: padding of rows 32 .. 47 is not 0"},
     };
     fixture *const f = begin();
     for (size_t i = 0; i < sizeof poke / sizeof poke[0]; i++) {
