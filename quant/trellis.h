@@ -9,8 +9,8 @@
  *   a_j      random signs, c_j = a_j s, s one number for each span of columns that H mixes
  *   r_i      random signs times the root mean square of row i
  *   V        codes of diag(1 / r) W diag(1 / a) turned by H on both sides, over s: its root mean
- *            square in the span over a number that suits the codes. They are found tile by tile, by
- *            falling columns of the factor: what a tile loses, the columns behind it make up for
+ *            square in the span over a number that suits the codes. They are found tile by tile, in
+ *            the order of columns: what a tile loses, the columns behind it make up for
  *            (solve/compensate.h with blocks of 16 columns: e U_BB = W_B - Q_B)
  *   tile     the path through the trellis with the least squared error (Viterbi). It is a circle:
  *            where it closes comes from a search of 64 symbols on both sides of the seam
