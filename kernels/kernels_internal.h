@@ -12,6 +12,19 @@ PARE_KERNEL_LIST(X)
 /* gemv_packed of PARE_DECODE_EXL3. */
 void pare_gemv_exl3_ref(float *y, const float *x, size_t k, const pare_panel *w, unsigned bits);
 
+/* f(..., bits), compiled for each width of EXL3 on its own. */
+#define PARE_EXL3_OF_WIDTH(bits, f, ...)                                                           \
+    switch (bits) {                                                                                \
+    case 1: f(__VA_ARGS__, 1); return;                                                             \
+    case 2: f(__VA_ARGS__, 2); return;                                                             \
+    case 3: f(__VA_ARGS__, 3); return;                                                             \
+    case 4: f(__VA_ARGS__, 4); return;                                                             \
+    case 5: f(__VA_ARGS__, 5); return;                                                             \
+    case 6: f(__VA_ARGS__, 6); return;                                                             \
+    case 7: f(__VA_ARGS__, 7); return;                                                             \
+    default: f(__VA_ARGS__, 8);                                                                    \
+    }
+
 /* Whether both halves of an atom have scales of their own. */
 static inline bool pare_panel_has_halves(const pare_panel *w)
 {

@@ -7,7 +7,6 @@
 #include "kernels/x86/gemv_avx512.h"
 
 #ifdef PARE_VNNI
-#include <assert.h>
 #include <math.h>
 
 #include "kernels/exl3.h"
@@ -83,16 +82,7 @@ PARE_INLINE void step(float *after, uint8_t *from, const float *before, const fl
 void pare_exl3_step_avx512(float *after, uint8_t *from, const float *before, const float *value,
                            float x, unsigned bits)
 {
-    switch (bits) {
-    case 1: step(after, from, before, value, x, 1); return;
-    case 2: step(after, from, before, value, x, 2); return;
-    case 3: step(after, from, before, value, x, 3); return;
-    case 4: step(after, from, before, value, x, 4); return;
-    case 5: step(after, from, before, value, x, 5); return;
-    case 6: step(after, from, before, value, x, 6); return;
-    case 7: step(after, from, before, value, x, 7); return;
-    default: assert(bits == 8); step(after, from, before, value, x, 8);
-    }
+    PARE_EXL3_OF_WIDTH(bits, step, after, from, before, value, x);
 }
 
 /* --- weights ---------------------------------------------------------------------------------- */
@@ -211,30 +201,12 @@ PARE_INLINE void gemv(float *y, const float *x, size_t k, const pare_panel *w, u
 
 void pare_dequant_exl3_avx512(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
 {
-    switch (bits) {
-    case 1: decode(dst, ldd, w, 1); return;
-    case 2: decode(dst, ldd, w, 2); return;
-    case 3: decode(dst, ldd, w, 3); return;
-    case 4: decode(dst, ldd, w, 4); return;
-    case 5: decode(dst, ldd, w, 5); return;
-    case 6: decode(dst, ldd, w, 6); return;
-    case 7: decode(dst, ldd, w, 7); return;
-    default: assert(bits == 8); decode(dst, ldd, w, 8);
-    }
+    PARE_EXL3_OF_WIDTH(bits, decode, dst, ldd, w);
 }
 
 void pare_gemv_exl3_avx512(float *y, const float *x, size_t k, const pare_panel *w, unsigned bits)
 {
-    switch (bits) {
-    case 1: gemv(y, x, k, w, 1); return;
-    case 2: gemv(y, x, k, w, 2); return;
-    case 3: gemv(y, x, k, w, 3); return;
-    case 4: gemv(y, x, k, w, 4); return;
-    case 5: gemv(y, x, k, w, 5); return;
-    case 6: gemv(y, x, k, w, 6); return;
-    case 7: gemv(y, x, k, w, 7); return;
-    default: assert(bits == 8); gemv(y, x, k, w, 8);
-    }
+    PARE_EXL3_OF_WIDTH(bits, gemv, y, x, k, w);
 }
 
 #endif
