@@ -1,6 +1,7 @@
 #include "distill/adamw.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "runtime/threads.h"
 
@@ -81,7 +82,8 @@ double pare_trained_norm(const pare_ctx *cx, const pare_trained *leaf, size_t le
     double sum = 0;
     for (size_t l = 0; l < leaves; l++) {
         leaf_job job = {.leaf = &leaf[l]};
-        pare_parallel(cx, SLICES / QUAD, 1, sum_quads, &job);
+        if (!leaf[l].fixed)
+            pare_parallel(cx, SLICES / QUAD, 1, sum_quads, &job);
         for (size_t i = 0; i < SLICES; i++)
             sum += job.sum[i];
     }
@@ -143,6 +145,9 @@ void pare_adamw_step(const pare_ctx *cx, const pare_adamw *o, pare_trained *leaf
                                .root = sqrt(1 - pow(o->beta2, (double)t)),
                                .keeps_zeros = leaf[l].keeps_zeros},
                         .maps = &maps};
-        pare_parallel(cx, SLICES, 1, step_slices, &job);
+        if (leaf[l].fixed)
+            memset(leaf[l].gradient, 0, leaf[l].count * sizeof *leaf[l].gradient);
+        else
+            pare_parallel(cx, SLICES, 1, step_slices, &job);
     }
 }

@@ -21,6 +21,7 @@ typedef struct pare_trained {
     float *value, *gradient, *m, *v; /* [count] each; m and v NULL: they are in m8 and v8 */
     size_t count, block;             /* of the model; any number where it has no such leaf */
     bool decays, keeps_zeros;
+    bool fixed;  /* has no moments, does not move, and does not count in n */
     float *read; /* what the model reads, whose gradient the tape finds: value, or what stands for
                     it; NULL: the model has no such leaf */
     pare_state8 m8, v8;

@@ -1,7 +1,9 @@
 #include "distill/aware.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "distill/aware_internal.h"
 #include "kernels/half.h"
 #include "runtime/threads.h"
 #include "solve/scales.h"
@@ -11,8 +13,19 @@ enum { ROWS_PER_CHUNK = 8 };
 pare_status pare_aware_take(pare_arena *a, const pare_grid *grid, size_t n, size_t k,
                             pare_aware *out)
 {
-    *out = (pare_aware){.grid = *grid, .seen = PARE_NEW(a, float, n *k)};
-    return out->seen ? pare_codes_take(a, grid, n, k, &out->codes) : PARE_ENOMEM;
+    const bool fixed = pare_aware_fixed(grid->encoding);
+    *out = (pare_aware){.grid = *grid,
+                        .seen = PARE_NEW(a, float, n *k),
+                        .start = fixed ? PARE_NEW(a, float, n + k) : NULL};
+    return out->seen && (out->start || !fixed) ? pare_codes_take(a, grid, n, k, &out->codes)
+                                               : PARE_ENOMEM;
+}
+
+size_t pare_aware_steps(const pare_grid *g, size_t n, size_t k)
+{
+    if (pare_aware_fixed(g->encoding))
+        return n + k;
+    return pare_encodings[g->encoding].uniform ? n * pare_grid_groups(g, k) : 0;
 }
 
 static bool is_uniform(const pare_aware *t)
@@ -36,6 +49,14 @@ static void each_group(const rows_job *job, size_t begin, size_t end,
             const size_t first = g * width, left = c->k - first;
             act(job, i * c->k + first, left < width ? left : width, i * c->groups + g);
         }
+}
+
+void pare_aware_begin(pare_aware *t)
+{
+    if (pare_aware_fixed(t->grid.encoding))
+        pare__aware_multiply_begin(t);
+    else if (t->step)
+        memcpy(t->step->value, t->codes.scales, t->step->count * sizeof *t->step->value);
 }
 
 /* --- forward -----------------------------------------------------------------------------------
@@ -73,7 +94,7 @@ static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
 }
 
 /* As it is stored: an F16 of either sign. */
-static float stored(float step)
+float pare__aware_stored(float step)
 {
     const float most = 65504, size = fabsf(step);
     return copysignf(pare_f16_scale(size < most ? size : most), step);
@@ -82,9 +103,13 @@ static float stored(float step)
 pare_status pare_aware_round(pare_ctx *cx, pare_aware *t)
 {
     pare_codes *const c = &t->codes;
+    if (pare_aware_fixed(t->grid.encoding)) {
+        pare__aware_multiply(cx, t);
+        return PARE_OK;
+    }
     if (is_uniform(t))
         for (size_t i = 0; i < t->step->count; i++)
-            c->scales[i] = stored(t->step->value[i]);
+            c->scales[i] = pare__aware_stored(t->step->value[i]);
     else
         PARE_TRY(pare_scales_fit(cx, &t->grid, t->master->value, NULL, c->n, c->k, c));
     pare_parallel(cx, c->n, ROWS_PER_CHUNK, round_rows, &(rows_job){t, &cx->kernels});
@@ -130,7 +155,9 @@ static void undo_rows(void *arg, size_t begin, size_t end, size_t worker)
 
 void pare_aware_gradient(const pare_ctx *cx, pare_aware *t)
 {
-    if (is_uniform(t))
+    if (pare_aware_fixed(t->grid.encoding))
+        pare__aware_multiply_back(cx, t);
+    else if (is_uniform(t))
         pare_parallel(cx, t->codes.n, ROWS_PER_CHUNK, undo_rows, &(rows_job){t, &cx->kernels});
 }
 
@@ -147,7 +174,8 @@ static float within(float to, float from)
 static void carry_group(const rows_job *job, size_t at, size_t count, size_t group)
 {
     const pare_aware *const t = job->t;
-    const float from = t->codes.scales[group], to = stored(t->step->value[group]), by = to / from;
+    const float from = t->codes.scales[group], to = pare__aware_stored(t->step->value[group]),
+                by = to / from;
     float *const w = t->master->value + at;
     for (size_t j = 0; from != 0 && to != from && j < count; j++)
         w[j] *= by;
@@ -163,7 +191,7 @@ pare_status pare_aware_follow(pare_ctx *cx, pare_aware *t)
 {
     for (size_t i = 0; is_uniform(t) && i < t->step->count; i++)
         t->step->value[i] = within(t->step->value[i], t->codes.scales[i]);
-    if (t->compensated)
+    if (t->compensated && is_uniform(t))
         pare_parallel(cx, t->codes.n, ROWS_PER_CHUNK, carry_rows, &(rows_job){t, &cx->kernels});
     return pare_aware_round(cx, t);
 }

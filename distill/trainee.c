@@ -49,7 +49,7 @@ static counts count_leaves(const pare_model *m, const pare_choice *choice)
         const bool aware = on_grid(&leaf, choice, block, &grid);
         c.leaves++;
         c.awares += aware;
-        c.steps += aware && pare_encodings[grid.encoding].uniform;
+        c.steps += aware && pare_aware_steps(&grid, leaf.n, leaf.k) > 0;
     }
     return c;
 }
@@ -61,15 +61,17 @@ static pare_status take_floats(pare_arena *a, size_t count, pare_trained *out)
     return out->value && out->gradient ? PARE_OK : PARE_ENOMEM;
 }
 
-/* From here on the model reads the floats of the leaf. */
-static pare_status take_leaf(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf, float *seen,
-                             const pare_choice *choice, pare_trained *out)
+/* From here on the model reads the floats of the leaf, or those that `aware` makes of them. */
+static pare_status take_leaf(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf,
+                             const pare_aware *aware, const pare_choice *choice, pare_trained *out)
 {
     const size_t count = leaf->n * leaf->k;
     const bool moments8 = choice->moments8 && leaf->kind != PARE_LEAF_TABLE;
-    PARE_TRY(choice->follows ? take_floats(a, count, out)
-                             : pare_trained_take(a, count, moments8, out));
-    out->read = seen ? seen : out->value;
+    const bool fixed = aware && pare_aware_fixed(aware->grid.encoding);
+    PARE_TRY(choice->follows || fixed ? take_floats(a, count, out)
+                                      : pare_trained_take(a, count, moments8, out));
+    out->fixed = fixed;
+    out->read = aware ? aware->seen : out->value;
     out->decays = out->keeps_zeros = leaf->linear != NULL;
     if (leaf->linear) {
         pare_linear_to_f32(cx, leaf->linear, out->value);
@@ -77,7 +79,7 @@ static pare_status take_leaf(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf,
                                       .n = leaf->n,
                                       .k = leaf->k,
                                       .dtype = PARE_F32,
-                                      .floats = seen ? seen : out->value,
+                                      .floats = out->read,
                                       .bias = leaf->linear->bias,
                                       .rotated = leaf->linear->rotated};
     } else {
@@ -98,12 +100,12 @@ static pare_status take_one(pare_ctx *cx, pare_arena *a, const pare_leaf *leaf,
         PARE_TRY(pare_aware_take(a, grid, leaf->n, leaf->k, aware));
         aware->master = &out->leaf[at];
     }
-    if (grid && pare_encodings[grid->encoding].uniform) {
+    const size_t steps = grid ? pare_aware_steps(grid, leaf->n, leaf->k) : 0;
+    if (steps) {
         aware->step = &out->leaf[(*step)++];
-        PARE_TRY(
-            pare_trained_take(a, leaf->n * aware->codes.groups, choice->moments8, aware->step));
+        PARE_TRY(pare_trained_take(a, steps, choice->moments8, aware->step));
     }
-    return take_leaf(cx, a, leaf, aware ? aware->seen : NULL, choice, &out->leaf[at]);
+    return take_leaf(cx, a, leaf, aware, choice, &out->leaf[at]);
 }
 
 pare_status pare_trainee_take(pare_ctx *cx, pare_arena *a, pare_model *m, const pare_choice *choice,

@@ -49,12 +49,12 @@ typedef struct array {
 static array array_of(const pare_training_state *t, size_t i)
 {
     const pare_trained *const leaf = i / ARRAYS < t->leaves ? &t->leaf[i / ARRAYS] : t->projection;
-    const size_t floats = leaf->count * sizeof(float);
-    const size_t scales = leaf->m ? 0 : pare_state8_blocks(leaf->count) * sizeof(float);
+    const size_t count = leaf->fixed ? 0 : leaf->count, floats = count * sizeof(float);
+    const size_t scales = leaf->m ? 0 : pare_state8_blocks(count) * sizeof(float);
     switch (i % ARRAYS) {
     case 0: return (array){leaf->value, floats};
-    case 1: return leaf->m ? (array){leaf->m, floats} : (array){leaf->m8.code, leaf->count};
-    case 2: return leaf->v ? (array){leaf->v, floats} : (array){leaf->v8.code, leaf->count};
+    case 1: return leaf->m ? (array){leaf->m, floats} : (array){leaf->m8.code, count};
+    case 2: return leaf->v ? (array){leaf->v, floats} : (array){leaf->v8.code, count};
     case 3: return (array){leaf->m8.scale, scales};
     default: return (array){leaf->v8.scale, scales};
     }

@@ -154,8 +154,9 @@ static pare_status check_codes(pare_ctx *cx, const pare_plan *plan)
             cx, step->place,
             "%s: %s: %s with aware: true trains codes with a scale for each group, row or matrix, "
             "no weights kept apart, and no fixed scale of inputs: those of rtn, gptq, hqq (bits 2, "
-            "3, 4, 8, grid: uniform), sparsegpt_joint and ternary; take one of them, or put this "
-            "one after %s",
+            "3, 4, 8, grid: uniform), sparsegpt_joint and ternary, and the scales of exl3; take "
+            "one "
+            "of them, or put this one after %s",
             pare__plan_pass(plan, l->step)->name, p->name, name_of(plan), name_of(plan));
     }
     return PARE_OK;
@@ -188,12 +189,19 @@ pare_status pare__plan_train(pare_ctx *cx, pare_plan *plan)
     return pare_recipe_fail(cx, step->place, "%s: %s", name_of(plan), reason);
 }
 
-/* Weights that are trained in blocks, and outside; those of them with codes in place, scales and
- * zero points of these, the most weights of one linear and of one block, and the bytes of all as
- * leaves. */
+/* Weights that are trained in blocks, and outside; those of them with codes in place, and scales
+ * and zero points of these; floats kept of all in blocks, the most weights of one linear and of one
+ * block, the bytes of all as leaves, and those of them that a saved state has. */
 typedef struct trained {
-    uint64_t weights, outside, aware, steps, most, block, bytes;
+    uint64_t weights, outside, aware, steps, kept, most, block, bytes, saved;
 } trained;
+
+static void count_leaf(trained *t, uint64_t count, bool fixed, bool moments8)
+{
+    const uint64_t all = pare_trained_bytes(count, moments8), gradient = count * sizeof(float);
+    t->bytes += fixed ? 2 * gradient : all;
+    t->saved += fixed ? 0 : all - gradient;
+}
 
 static trained count_trained(const pare_plan *plan)
 {
@@ -201,15 +209,19 @@ static trained count_trained(const pare_plan *plan)
     uint64_t block = 0;
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
+        const pare_grid grid = pare_plan_grid(plan, l);
         const uint64_t count = (uint64_t)l->packed.n * l->packed.k;
+        const bool aware = pare_plan_aware(plan, l), moments8 = plan->train.moments8;
         block = i > 0 && l->block == l[-1].block ? block : 0;
         if (!pare_plan_trains(plan, l))
             continue;
         t.weights += count;
-        t.bytes += pare_trained_bytes(count, plan->train.moments8) +
-                   pare_trained_bytes(pare_plan_steps(plan, l), plan->train.moments8);
-        t.aware += pare_plan_aware(plan, l) ? count : 0;
+        count_leaf(&t, count, aware && pare_aware_fixed(grid.encoding), moments8);
+        if (aware)
+            count_leaf(&t, pare_aware_steps(&grid, l->packed.n, l->packed.k), false, moments8);
+        t.aware += aware ? count : 0;
         t.steps += pare_plan_steps(plan, l);
+        t.kept += count + pare_plan_beside(plan, l);
         t.most = count > t.most ? count : t.most;
         block += count;
         t.block = block > t.block ? block : t.block;
@@ -218,7 +230,7 @@ static trained count_trained(const pare_plan *plan)
         const pare_leaf leaf = pare_plan_outside(plan, &plan->model, i);
         t.outside += (uint64_t)leaf.n * leaf.k;
     }
-    t.bytes += pare_trained_bytes(t.outside, false);
+    count_leaf(&t, t.outside, false, false);
     return t;
 }
 
@@ -227,9 +239,7 @@ static trained count_trained(const pare_plan *plan)
 uint64_t pare__plan_train_disk(const pare_plan *plan)
 {
     const trained t = count_trained(plan);
-    const uint64_t values = (t.weights + t.steps) * sizeof(float),
-                   outside = t.outside * sizeof(float);
-    return 2 * values + outside + 2 * (t.bytes - values - outside);
+    return (2 * t.kept + t.outside) * sizeof(float) + 2 * t.saved;
 }
 
 /* Of codes in place: values and codes of each weight; of each group a step as a leaf, its scale and

@@ -68,12 +68,24 @@ static inline bool pare_plan_compensated(const pare_plan *plan, const pare_plan_
            pare_plan_learned(plan, l);
 }
 
-/* Floats that are kept of a linear that is trained, beside its weights: with codes in place a scale
- * and a zero point of each group. */
+/* Of a linear whose codes are in place while it is trained, a scale and a zero point of each group,
+ * or what EXL3 has instead: a scale of each row and each column. */
 static inline size_t pare_plan_steps(const pare_plan *plan, const pare_plan_linear *l)
 {
+    const size_t n = l->packed.n, k = l->packed.k;
     const pare_grid grid = pare_plan_grid(plan, l);
-    return pare_plan_aware(plan, l) ? 2 * l->packed.n * pare_grid_groups(&grid, l->packed.k) : 0;
+    if (!pare_plan_aware(plan, l))
+        return 0;
+    return pare_aware_fixed(grid.encoding) ? n + k : 2 * n * pare_grid_groups(&grid, k);
+}
+
+/* Floats that are kept of it, beside its weights: these, and of codes that stay the codes. */
+static inline size_t pare_plan_beside(const pare_plan *plan, const pare_plan_linear *l)
+{
+    const size_t steps = pare_plan_steps(plan, l), count = l->packed.n * l->packed.k;
+    return steps && pare_aware_fixed(l->packed.encoding)
+               ? steps + (count + sizeof(float) - 1) / sizeof(float)
+               : steps;
 }
 
 /* Whether a step chooses widths by their times: until it has, all channels are in the plan. */

@@ -7,7 +7,7 @@
 
 pare_status pare__aware_steps_take(pare_run *run, const pare_plan_linear *l, float **steps)
 {
-    const size_t count = pare_plan_steps(run->plan, l);
+    const size_t count = pare_plan_beside(run->plan, l);
     *steps = count ? PARE_NEW(&run->scratch, float, count) : NULL;
     return count && !*steps ? PARE_ENOMEM : PARE_OK;
 }
@@ -15,6 +15,12 @@ pare_status pare__aware_steps_take(pare_run *run, const pare_plan_linear *l, flo
 void pare__aware_steps_of(const pare_codes *c, float *steps)
 {
     const size_t count = c->n * c->groups;
+    if (c->row_scales) {
+        memcpy(steps, c->row_scales, c->n * sizeof *steps);
+        memcpy(steps + c->n, c->column_scales, c->k * sizeof *steps);
+        memcpy(steps + c->n + c->k, c->codes, c->n * c->k);
+        return;
+    }
     memcpy(steps, c->scales, count * sizeof *steps);
     for (size_t i = 0; i < count; i++)
         steps[count + i] = (float)c->zeros[i];
@@ -23,6 +29,12 @@ void pare__aware_steps_of(const pare_codes *c, float *steps)
 void pare__aware_steps_to(const float *steps, pare_codes *c)
 {
     const size_t count = c->n * c->groups;
+    if (c->row_scales) {
+        memcpy(c->row_scales, steps, c->n * sizeof *steps);
+        memcpy(c->column_scales, steps + c->n, c->k * sizeof *steps);
+        memcpy(c->codes, steps + c->n + c->k, c->n * c->k);
+        return;
+    }
     memcpy(c->scales, steps, count * sizeof *steps);
     for (size_t i = 0; i < count; i++)
         c->zeros[i] = (uint8_t)steps[count + i];
@@ -34,7 +46,8 @@ pare_status pare__aware_codes(pare_run *run, const pare_plan_linear *l, const fl
     const pare_grid grid = pare_plan_grid(run->plan, l);
     PARE_TRY(pare_codes_take(&run->scratch, &grid, l->packed.n, l->packed.k, out));
     pare__aware_steps_to(steps, out);
-    pare_rtn_codes(run->cx, &grid, w, out);
+    if (!pare_aware_fixed(grid.encoding)) /* else the codes are among the steps */
+        pare_rtn_codes(run->cx, &grid, w, out);
     return PARE_OK;
 }
 
@@ -55,6 +68,10 @@ void pare__aware_masters(pare_run *run, const pare_plan_linear *l, const pare_co
 {
     const pare_grid grid = pare_plan_grid(run->plan, l);
     const uint8_t *const zero = l->pruned ? pare__run_part(run, l)->zero[l->role] : NULL;
+    if (pare_aware_fixed(grid.encoding)) {
+        pare_codes_values(&grid, c, w);
+        return;
+    }
     for (size_t i = 0; i < c->n * c->k; i++) {
         const size_t row = i / c->k, column = i % c->k;
         const size_t at = row * c->groups + (grid.group ? column / grid.group : 0);

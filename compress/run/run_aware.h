@@ -2,7 +2,8 @@
  * quantizer chose to masters and steps, and from trained values to codes.
  *
  * Steps are the scales [n, groups] and behind them the zero points [n, groups] of a linear, as
- * floats. */
+ * floats; of EXL3 the scales of rows [n] and columns [k], and behind them the codes [n, k] as
+ * bytes. */
 #ifndef PARE_COMPRESS_RUN_RUN_AWARE_H
 #define PARE_COMPRESS_RUN_RUN_AWARE_H
 

@@ -64,7 +64,7 @@ static size_t weight_bytes(const pare_run *run, size_t i)
 static size_t step_bytes(const pare_run *run, size_t i)
 {
     return i < run->plan->linears
-               ? pare_plan_steps(run->plan, &run->settled.linear[i]) * sizeof(float)
+               ? pare_plan_beside(run->plan, &run->settled.linear[i]) * sizeof(float)
                : 0;
 }
 

@@ -2,7 +2,7 @@
  * one walk over the blocks and the next.
  *
  * F32, those linears of the plan that are trained, in its order: each n * k weights and, where its
- * codes are trained (pare_plan_aware), the scales [n, groups] and zero points [n, groups] of them.
+ * codes are trained (pare_plan_aware), their steps (compress/run/run_aware.h).
  * Behind them, once trained, matrices outside the blocks.
  * In front of the training such weights are masters, behind it values of codes. The journal has
  * hashes of all: a file is worth what its hashes say. Files go when the job is done. */
@@ -32,9 +32,9 @@ PARE_CHECKED pare_status pare__floats_open(pare_run *run, const char *name, pare
 PARE_CHECKED pare_status pare__floats_look(pare_run *run, const char *name, pare_run_floats *out);
 void pare__floats_close(pare_run_floats *f);
 
-/* Linear i of the plan, w [n, k] and `steps` (pare_plan_steps; NULL where there are none): written,
- * with the hash of its bytes; and read, when they still have that hash, else PARE_EFORMAT. Behind
- * the linears, i counts on: leaf j of the model (pare_plan_outside) is linears + j. */
+/* Linear i of the plan, w [n, k] and `steps` (pare_plan_beside; NULL where there are none):
+ * written, with the hash of its bytes; and read, when they still have that hash, else PARE_EFORMAT.
+ * Behind the linears, i counts on: leaf j of the model (pare_plan_outside) is linears + j. */
 PARE_CHECKED pare_status pare__floats_put(pare_run *run, const pare_run_floats *f, size_t i,
                                           const float *w, const float *steps, uint8_t hash[16]);
 PARE_CHECKED pare_status pare__floats_get(pare_run *run, const pare_run_floats *f, size_t i,

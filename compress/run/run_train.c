@@ -123,9 +123,8 @@ static pare_status read_leaf(training *t, size_t i, pare_trained *leaf, pare_awa
     if (aware) {
         pare__aware_steps_to(steps, &aware->codes);
         aware->compensated = pare_plan_compensated(t->run->plan, l);
+        pare_aware_begin(aware);
     }
-    if (aware && aware->step)
-        memcpy(aware->step->value, steps, aware->step->count * sizeof *steps);
     return PARE_OK;
 }
 

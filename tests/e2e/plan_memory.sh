@@ -225,6 +225,7 @@ own small '' '[{nf4: {group: 64}}]' '' --threads 16
 "$pare" generate mixture --tokens 60 --count 30 --seed 1 --output mixture.i32 > log.txt
 for passes in '[{wanda: {pattern: "2:4"}}, {distill: {tokens: 1024}}, {gptq: {bits: 4, group: 32}}]' \
     '[{rtn: {bits: 2, group: 32}}, {distill: {tokens: 1024, aware: true, embeddings: true, moments: 8bit}}]' \
+    '[{exl3: {bits: 2}}, {distill: {tokens: 1024, aware: true}}]' \
     '[{reap: {ratio: 0.3}}]'; do
     own mixture 'calibration: {tokens: mixture.i32, samples: 24, window: 32}' "$passes" '' --threads 2
 done

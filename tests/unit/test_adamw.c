@@ -68,6 +68,29 @@ START_TEST(steps_are_those_of_torch)
 }
 END_TEST
 
+/* A leaf that is fixed has no moments and no part in the norm, and its gradient becomes 0. */
+START_TEST(a_fixed_leaf_stays)
+{
+    tiny_home h;
+    rig r, alone;
+    tiny_begin(&h, 2);
+    rig_make(&r, false);
+    rig_make(&alone, false);
+    r.leaf[0].fixed = true;
+    r.leaf[0].m = r.leaf[0].v = NULL;
+    fill(r.gradient, 10000, 16);
+    fill(alone.gradient, 10000, 16);
+    const double norm = pare_trained_norm(&h.cx, r.leaf, 2);
+    ck_assert_double_eq(norm, pare_trained_norm(&h.cx, alone.leaf + 1, 1));
+    pare_adamw_step(&h.cx, &usual, r.leaf, 2, 1, .01, norm);
+    pare_adamw_step(&h.cx, &usual, alone.leaf + 1, 1, 1, .01, norm);
+    ck_assert_int_eq(memcmp(r.value, alone.value, sizeof r.value), 0);
+    for (size_t i = 0; i < ALL; i++)
+        ck_assert_float_eq(r.gradient[i], 0);
+    tiny_end(&h);
+}
+END_TEST
+
 /* A weight that is 0 has no part in the norm and stays 0; the others move as if it were not there.
  */
 START_TEST(zeros_stay)
@@ -156,6 +179,7 @@ int main(void)
     Suite *const s = suite_create("adamw");
     TCase *const t = tcase_create("adamw");
     tcase_add_loop_test(t, steps_are_those_of_torch, 0, 2);
+    tcase_add_test(t, a_fixed_leaf_stays);
     tcase_add_test(t, zeros_stay);
     tcase_add_test(t, without_clip_the_norm_does_not_matter);
     tcase_add_test(t, rates_rise_and_fall);

@@ -277,6 +277,79 @@ START_TEST(ternary_scales_follow_the_masters)
 }
 END_TEST
 
+enum { TILED_ROWS = 32, TILED_COLUMNS = 48, TILED = TILED_ROWS * TILED_COLUMNS };
+
+/* Codes and scales as a quantizer might have chosen them, one row of zeros, and training begun. */
+static void trellis_begin(rig *r, pare_grid *grid)
+{
+    *grid = (pare_grid){.bits = 3, .encoding = PARE_ENCODING_EXL3};
+    tiny_begin(&r->home, 2);
+    ck_assert_int_eq(pare_aware_take(&r->home.arena, grid, TILED_ROWS, TILED_COLUMNS, &r->aware),
+                     PARE_OK);
+    ck_assert_uint_eq(pare_aware_steps(grid, TILED_ROWS, TILED_COLUMNS),
+                      TILED_ROWS + TILED_COLUMNS);
+    pare_codes *const c = &r->aware.codes;
+    r->master = leaf(&r->home.arena, TILED);
+    r->step = leaf(&r->home.arena, TILED_ROWS + TILED_COLUMNS);
+    r->aware.master = &r->master;
+    r->aware.step = &r->step;
+    for (size_t i = 0; i < TILED; i++)
+        c->codes[i] = (uint8_t)(i * 2654435761u >> 20 & 7);
+    for (size_t i = 0; i < TILED_ROWS; i++)
+        c->row_scales[i] = i == 5 ? 0 : pare_f16_scale(.25F + .01F * (float)i) * (i % 3 ? 1 : -1);
+    for (size_t j = 0; j < TILED_COLUMNS; j++)
+        c->column_scales[j] = pare_f16_scale(1.5F - .02F * (float)j) * (j % 4 ? 1 : -1);
+    pare_aware_begin(&r->aware);
+}
+
+/* Training begins with the bits that are stored, and still has them once multipliers moved. */
+START_TEST(trellis_codes_are_seen_as_they_are_stored)
+{
+    rig r;
+    pare_grid grid;
+    float stored[TILED], first;
+    trellis_begin(&r, &grid);
+    pare_codes_values(&grid, &r.aware.codes, stored);
+    ck_assert_int_eq(pare_aware_round(&r.home.cx, &r.aware), PARE_OK);
+    ck_assert_int_eq(memcmp(stored, r.aware.seen, sizeof stored), 0);
+    first = r.aware.codes.row_scales[1];
+    for (size_t i = 0; i < r.step.count; i++)
+        r.step.value[i] *= 1 + hashed(i) / 16;
+    ck_assert_int_eq(pare_aware_follow(&r.home.cx, &r.aware), PARE_OK);
+    hashed_near("scale", (double)r.aware.codes.row_scales[1],
+                (double)pare_f16_scale(first * (1 + hashed(1) / 16)), 1e-3);
+    ck_assert_float_ne(r.aware.codes.row_scales[1], first);
+    ck_assert_float_eq(r.aware.codes.row_scales[5], 0);
+    pare_codes_values(&grid, &r.aware.codes, stored);
+    ck_assert_int_eq(memcmp(stored, r.aware.seen, sizeof stored), 0);
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* Sum of g q by its differences, where multipliers begin. */
+START_TEST(multipliers_of_trellis_codes_have_the_gradients_of_the_formula)
+{
+    rig r;
+    pare_grid grid;
+    double by_row[TILED_ROWS] = {0}, by_column[TILED_COLUMNS] = {0};
+    trellis_begin(&r, &grid);
+    ck_assert_int_eq(pare_aware_round(&r.home.cx, &r.aware), PARE_OK);
+    for (size_t i = 0; i < TILED; i++) {
+        r.master.gradient[i] = hashed(i + 7000);
+        const double part = (double)r.master.gradient[i] * (double)r.aware.seen[i];
+        by_row[i / TILED_COLUMNS] += part;
+        by_column[i % TILED_COLUMNS] += part;
+    }
+    pare_aware_gradient(&r.home.cx, &r.aware);
+    for (size_t i = 0; i < TILED_ROWS; i++)
+        hashed_near("row", (double)r.step.gradient[i], PARE_AWARE_PACE * by_row[i], 1e-5);
+    for (size_t j = 0; j < TILED_COLUMNS; j++)
+        hashed_near("column", (double)r.step.gradient[TILED_ROWS + j],
+                    PARE_AWARE_PACE * by_column[j], 1e-5);
+    tiny_end(&r.home);
+}
+END_TEST
+
 /* The code that a quantizer chose stays, and so does the weight where they agree. */
 START_TEST(masters_begin_with_the_codes_they_have)
 {
@@ -300,6 +373,8 @@ int main(void)
     tcase_add_loop_test(t, masters_of_compensated_codes_go_with_their_step, 0,
                         sizeof kinds / sizeof *kinds);
     tcase_add_loop_test(t, ternary_scales_follow_the_masters, 0, 2);
+    tcase_add_test(t, trellis_codes_are_seen_as_they_are_stored);
+    tcase_add_test(t, multipliers_of_trellis_codes_have_the_gradients_of_the_formula);
     tcase_add_test(t, masters_begin_with_the_codes_they_have);
     suite_add_tcase(s, t);
     return unit_main(s);

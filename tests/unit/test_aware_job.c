@@ -31,6 +31,9 @@ static const struct {
      3e-3, .9, true},
     {"  - sparsegpt_joint: {pattern: 2:4, bits: 4, group: 32}\n", 4, 32, PARE_SPARSITY_2_4, 3e-3,
      .95, true},
+    {"  - exl3: {bits: 2, targets: [\"*.mlp.*\"]}\n"
+     "  - rtn: {bits: 2, group: 32, skip: [\"*.mlp.*\"]}\n",
+     2, 32, PARE_SPARSITY_NONE, 3e-3, .9, false},
 };
 enum { AWARES = sizeof aware / sizeof *aware };
 
@@ -57,7 +60,8 @@ static const float *read_floats(pare_ctx *cx, pare_arena *a, const char *name)
 
 /* The values that training left, in front of the walk that stores them, are those of the artifact;
  * where its masters were 0 in front of it they still are, if they were pruned. Of each linear n *
- * k, and behind them a scale and a zero point of each group. */
+ * k, and behind them a scale and a zero point of each group; of EXL3 a scale of each row and each
+ * column, and the codes as bytes. */
 static void check_stored(const float *masters, const float *trained, const char *output, size_t at)
 {
     pare_ctx cx;
@@ -69,7 +73,9 @@ static void check_stored(const float *masters, const float *trained, const char 
         const pare_linear *const l =
             &m[0].block[i / PARE_COMMON_ROLES].linear[i % PARE_COMMON_ROLES];
         const size_t count = l->n * l->k, group = aware[at].group ? aware[at].group : l->k;
-        const size_t kept = count + 2 * l->n * ((l->k + group - 1) / group);
+        const size_t kept = l->encoding == PARE_ENCODING_EXL3
+                                ? count + l->n + l->k + (count + 3) / 4
+                                : count + 2 * l->n * ((l->k + group - 1) / group);
         float *const w = PARE_NEW(&a, float, count);
         size_t zeros = 0;
         ck_assert_ptr_nonnull(w);
@@ -135,10 +141,11 @@ static const halt no_block[] = {
     {"step 3 of", "two.partial/pruned.f32", "block 2 of 2 of the unfinished run is damaged", NULL},
 };
 
-/* Two grids of steps, one whose scales follow: all of their state is found again. */
+/* Two grids of steps, codes that stay, scales that follow: all of their state is found again. */
 START_TEST(codes_that_were_stopped_go_on_to_the_same_bytes)
 {
-    recipe("  - gptq: {bits: 2, group: 32, targets: [\"*.q_proj\", \"*.gate_proj\"]}\n"
+    recipe("  - gptq: {bits: 2, group: 32, targets: [\"*.q_proj\"]}\n"
+           "  - exl3: {bits: 2, targets: [\"*.gate_proj\"]}\n"
            "  - ternary: {group: row, targets: [\"*.o_proj\"]}\n"
            "  - rtn: {bits: 3, group: 32, symmetric: false, skip: [\"*.q_proj\", \"*.gate_proj\", "
            "\"*.o_proj\", \"*.v_proj\"]}\n" AWARE
