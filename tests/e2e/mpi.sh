@@ -143,7 +143,8 @@ train='tokens: 9600, batch: 150, rate: 2e-4'
 recipe taught "  - wanda: {sparsity: 0.5}
   - distill: {$train}
   - gptq: {bits: 4, group: 32}"
-recipe aware "  - gptq: {bits: 4, group: 32}
+recipe aware "  - gptq: {bits: 4, group: 32, skip: [\"*.gate_proj\"]}
+  - exl3: {bits: 2, targets: [\"*.gate_proj\"]}
   - distill: {$train, aware: true, moments: 8bit}"
 recipe ternary "  - ternary: {}
   - distill: {$train, aware: true, ce: 1, hidden: 1, lambda: 0.6}" ', token_weights: even'
