@@ -277,7 +277,7 @@ START_TEST(ternary_scales_follow_the_masters)
 }
 END_TEST
 
-enum { TILED_ROWS = 32, TILED_COLUMNS = 48, TILED = TILED_ROWS * TILED_COLUMNS };
+enum { TILED_ROWS = 32, TILED_COLUMNS = 80, TILED = TILED_ROWS * TILED_COLUMNS };
 
 /* Codes and scales as a quantizer might have chosen them, one row of zeros, and training begun. */
 static void trellis_begin(rig *r, pare_grid *grid)
