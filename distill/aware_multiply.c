@@ -48,8 +48,8 @@ static void undo_rows(void *arg, size_t begin, size_t end, size_t worker)
     const pare_codes *const c = &t->codes;
     (void)worker;
     for (size_t i = begin; i < end; i++) {
-        const float *const v = t->master->value + i * c->k, *const g =
-                                                                t->master->gradient + i * c->k;
+        const float *const v = t->master->value + i * c->k;
+        const float *const g = t->master->gradient + i * c->k;
         double sum = 0;
         for (size_t j = 0; j < c->k; j++)
             sum += (double)g[j] * (double)v[j] * (double)c->column_scales[j];
