@@ -9,7 +9,7 @@
 enum { UNIFORM = 7 }; /* of them on uniform grids, in front */
 
 /* The first is that whose KL is measured: between the ends, so that the others are not far. */
-static const pare_budget_setting known[] = {
+static const pare_budget_setting grids[] = {
     {"int3-g128", "gptq", "bits: 3, group: 128"},
     {"int2-g64", "gptq", "bits: 2, group: 64"},
     {"int2-g32", "gptq", "bits: 2, group: 32"},
@@ -20,6 +20,10 @@ static const pare_budget_setting known[] = {
     {"book3", "gptq", "grid: codebook, bits: 3, group: row"},
     {"book4", "gptq", "grid: codebook, bits: 4, group: row"},
     {"int4-g64-2of4", "sparsegpt_joint", "bits: 4, group: 64, pattern: \"2:4\""},
+};
+static const pare_budget_setting trellis[] = {
+    {"exl3-3", "exl3", "bits: 3"}, {"exl3-2", "exl3", "bits: 2"}, {"exl3-4", "exl3", "bits: 4"},
+    {"exl3-5", "exl3", "bits: 5"}, {"exl3-6", "exl3", "bits: 6"},
 };
 
 /* Read as a recipe has them: one parser, one table of parameters. */
@@ -43,9 +47,11 @@ static pare_status read_steps(pare_budget *b)
 
 pare_status pare__budget_settings(pare_budget *b)
 {
-    const bool all = b->value[PARE_BUDGET_GRIDS] != PARE_BUDGET_UNIFORM;
-    b->setting = known;
-    b->settings = all ? sizeof known / sizeof *known : UNIFORM;
+    const double asked = b->value[PARE_BUDGET_GRIDS];
+    b->setting = asked == PARE_BUDGET_TRELLIS ? trellis : grids;
+    b->settings = asked == PARE_BUDGET_UNIFORM     ? UNIFORM
+                  : asked == PARE_BUDGET_ALL_GRIDS ? sizeof grids / sizeof *grids
+                                                   : sizeof trellis / sizeof *trellis;
     b->probe = 0;
     return read_steps(b);
 }
@@ -71,6 +77,12 @@ static pare_status pack(pare_budget *b, size_t setting, size_t linear)
     const pare_packed_linear *const is = &b->linear[linear].packed;
     pare_packed_linear *const p = &b->packed[setting * b->linears + linear];
     const pare_status s = pare_pass_store(b->cx, pass, step->value, is->n, is->k, p);
+    if (s == PARE_ESHAPE) {
+        char why[sizeof b->cx->what];
+        memcpy(why, b->cx->what, sizeof why);
+        return pare_recipe_fail(b->cx, b->recipe.step[0].place,
+                                "budget: %s: %s, or leave it out with skip", is->name, why);
+    }
     if (s != PARE_OK)
         return pare_fail_context(b->cx, s, "budget: %s of %s", b->setting[setting].label, is->name);
     if (pass->activation)

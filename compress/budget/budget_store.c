@@ -15,6 +15,8 @@
 #include "quant/gptq.h"
 #include "runtime/file.h"
 #include "runtime/linear.h"
+#include "runtime/small.h"
+#include "runtime/threads.h"
 
 /* Another one when the same settings lead to other codes or records. */
 #define STORE_FORMAT "1"
@@ -247,13 +249,26 @@ pare_status pare__budget_store_block(void *self, size_t block)
                                (end - begin) * b->settings * sizeof *b->made);
 }
 
+/* What a setting takes whose state of a site is not that of the base. */
+static size_t own_bytes(const pare_budget *b, size_t setting, size_t linear)
+{
+    const pare_step *const step = &b->step[setting];
+    const pare_pass *const pass = pare_passes[step->pass];
+    const pare_packed_linear *const p = &b->linear[linear].packed;
+    if (pass == pare_pass_find("gptq"))
+        return 0;
+    const pare_pass_cost c = pass->cost(step->value, p->n, p->k, pare_threads(b->cx));
+    return pare_larger(c.site_bytes, c.start_bytes) + c.linear_bytes;
+}
+
 /* The base has the room of one setting; codes of 8 bits and codebooks take more than its own. */
 size_t pare__budget_store_bytes(const pare_budget *b)
 {
     size_t most = 0;
     for (size_t i = 0; i < b->linears; i++) {
         const size_t count = b->linear[i].packed.n * b->linear[i].packed.k;
-        most = count > most ? count : most;
+        for (size_t s = 0; s < b->settings; s++)
+            most = pare_larger(most, count * 2 * sizeof(float) + own_bytes(b, s, i));
     }
-    return most * 2 * sizeof(float);
+    return most;
 }

@@ -13,7 +13,7 @@ enum {
 };
 
 enum { PARE_BUDGET_FUSED_AUTO, PARE_BUDGET_FUSED, PARE_BUDGET_SINGLE };
-enum { PARE_BUDGET_UNIFORM, PARE_BUDGET_ALL_GRIDS };
+enum { PARE_BUDGET_UNIFORM, PARE_BUDGET_ALL_GRIDS, PARE_BUDGET_TRELLIS };
 
 /* The setting that carries the activations while variants are made. */
 enum { PARE_BUDGET_BASE_BITS = 4, PARE_BUDGET_BASE_GROUP = 128 };

@@ -3,13 +3,16 @@
 #include "compress/passes/budget_step.h"
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
+#include "quant/trellis.h"
 
 static const pare_word fusions[] = {{"auto", PARE_BUDGET_FUSED_AUTO},
                                     {"true", PARE_BUDGET_FUSED},
                                     {"false", PARE_BUDGET_SINGLE},
                                     {NULL, 0}};
-static const pare_word grids[] = {
-    {"uniform", PARE_BUDGET_UNIFORM}, {"all", PARE_BUDGET_ALL_GRIDS}, {NULL, 0}};
+static const pare_word grids[] = {{"uniform", PARE_BUDGET_UNIFORM},
+                                  {"all", PARE_BUDGET_ALL_GRIDS},
+                                  {"trellis", PARE_BUDGET_TRELLIS},
+                                  {NULL, 0}};
 
 // clang-format off
 static const pare_param params[] = {
@@ -27,7 +30,8 @@ static const pare_param params[] = {
     [PARE_BUDGET_GRIDS] = {.name = "grids", .type = PARE_PARAM_CHOICE,
         .fallback = PARE_BUDGET_UNIFORM, .words = grids,
         .help = "settings to choose from: uniform: 2, 3, 4 and 8 bits in groups of 32 to 128; all: "
-                "with codebooks and 2:4 as well"},
+                "with codebooks and 2:4 as well; trellis: exl3 in 2 to 6 bits, which takes six times "
+                "as long as exl3 alone"},
     [PARE_BUDGET_TOKENS] = {.name = "tokens", .type = PARE_PARAM_INTEGER, .min = 32,
         .max = 65536, .fallback = 128,
         .help = "tokens of windows held out on which the KL of each linear is measured"},
@@ -54,9 +58,9 @@ static const char notes[] = "The step stands alone in passes. compress quantizes
                             "recipe that comes\n"
                             "out is an ordinary one and makes the same bytes anywhere.\n";
 
-static const char caution[] = "pare plan shows the base of the search, in 4 bits; the search "
-                              "chooses what the artifact gets, and takes two to three times as "
-                              "long";
+static const char caution[] =
+    "pare plan shows the base of the search, in 4 bits; the search chooses what the artifact gets, "
+    "and takes two to three times as long, with grids: trellis a quarter longer";
 
 /* gptq as it carries the activations. */
 static void base_values(double *value)
@@ -70,13 +74,14 @@ static void base_values(double *value)
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
-    enum { VARIANTS = 8 };
-    (void)value;
+    enum { VARIANTS = 8, TRELLISES = 5 };
     double base[PARE_PARAMS_MAX];
     base_values(base);
     pare_pass_cost c = pare_pass_gptq.cost(base, n, k, threads);
     c.flops *= VARIANTS;
     c.rounds *= VARIANTS;
+    if (value[PARE_BUDGET_GRIDS] == PARE_BUDGET_TRELLIS)
+        c.search_flops = TRELLISES * (double)n * (double)k * PARE_EXL3_WORK;
     return c;
 }
 

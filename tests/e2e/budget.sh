@@ -158,6 +158,21 @@ run 2 whole --restart --threads 1 --set "$(speed 1000000)"
 says err 'times are measured anew'
 run 0 whole --restart --set passes.0.budget.fused=true
 
+# --- trellis codes
+some='targets: ["*.0.self_attn.k_proj", "*.1.self_attn.v_proj", "*.2.self_attn.k_proj"]'
+recipe trellis "budget: {bits: 3.4, grids: trellis, tokens: 128, $some}"
+run 0 trellis --threads 2
+says err 'budget: 3.[0-9]* bits per weight; on windows held out the variants have KL 0'
+says trellis/recipe.yaml '  - exl3: # [0-9]* of 3 linears'
+"$pare" verify trellis > out || fail "verify: $(cat out)"
+awk -F, 'NR > 1 { n[$2]++; e[$1, $2] = $4; if ($5 != "") probe += $2 == "exl3-3" ; name[$1] }
+    END { for (l in name) bad += !(e[l, "exl3-2"] > 2 * e[l, "exl3-3"] && e[l, "exl3-5"] > 2 * e[l, "exl3-6"])
+        exit bad || probe != 3 || n["exl3-2"] != 3 || n["exl3-6"] != 3 || NR != 16 }' \
+    trellis.variants/sensitivity.csv || fail "not the errors of trellis codes: $(cat trellis.variants/sensitivity.csv)"
+recipe low "budget: {bits: 2, grids: trellis, tokens: 128, $some}"
+run 2 low
+says err 'budget: 2 bits per weight are too few for these linears: the least is 2.[0-9]*'
+
 # --- damage, and other data
 printf 'x' | dd of="$(ls whole.variants/int4-g128/packed-*)" bs=1 seek=200000 conv=notrunc 2> dd
 run 2 whole
