@@ -23,6 +23,7 @@ typedef struct pare_export_row {
     const char *type;   /* of its blocks or floats in a GGUF file, else NULL */
     bool fallback;      /* not the type that was asked for */
     bool beside_floats; /* a fallback because others in its tensor stay floats */
+    bool no_factor;     /* codes of NVFP4 that engines have no factor for */
     bool again;         /* the head of a tied matrix that has a row: it does not count */
     double error;       /* |W' - W| / |W|, Frobenius, W as our kernels decode it */
 } pare_export_row;
