@@ -19,13 +19,13 @@
 enum { PARE_GGML_BLOCK_MAX = 256 }; /* elements of the longest block */
 
 /* One element type of the format. `dtype` is PARE_DTYPES for blocks; a type of one element per
- * block is plain, but for F64, which is decoded. Of blocks without codec only the size is known. */
+ * block is plain, but for F64, which is decoded. */
 typedef struct pare_ggml_type {
     uint32_t id;              /* in files */
     const char *name;         /* "Q4_K" */
     uint32_t elements, bytes; /* of a block; elements is a power of two, at most 256 */
     pare_dtype dtype;
-    const struct pare_ggml_codec *codec; /* NULL: cannot be decoded */
+    const struct pare_ggml_codec *codec; /* NULL: plain */
 } pare_ggml_type;
 
 /* NULL when there is none. */

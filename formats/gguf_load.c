@@ -136,19 +136,6 @@ static pare_status copy(const loading *l, const pare_gguf_tensor *t, pare__gguf_
     return PARE_OK;
 }
 
-/* What nothing decodes can be listed, as the bytes it is. */
-static pare_status list_bytes(const loading *l, const pare_gguf_tensor *t, pare_tensor *out)
-{
-    if (!l->ck->listed)
-        return pare_fail(l->ck->cx, PARE_ENOTSUP,
-                         "%s: tensor %s: weights of type %s cannot be read", l->path, t->name,
-                         t->type->name);
-    out->dtype = PARE_U8;
-    out->data = t->data;
-    out->bytes = t->bytes;
-    return PARE_OK;
-}
-
 /* One tensor under the name it has in memory. */
 static pare_status load_tensor(const loading *l, const pare_gguf_tensor *t, const char *name,
                                pare__gguf_form form, entry *out)
@@ -160,8 +147,6 @@ static pare_status load_tensor(const loading *l, const pare_gguf_tensor *t, cons
         return PARE_ENOMEM;
     to->rank = t->rank;
     memcpy(to->shape, t->shape, t->rank * sizeof *t->shape);
-    if (t->type->dtype == PARE_DTYPES && !t->type->codec)
-        return list_bytes(l, t, to);
     to->dtype = t->type->codec || form == PARE__GGUF_PLUS_ONE ? PARE_F32 : t->type->dtype;
     if (pare_tensor_bytes(to->dtype, to->rank, to->shape, &to->bytes) != PARE_OK)
         return pare_fail(l->ck->cx, PARE_EFORMAT, "%s: tensor %s: its values overflow", l->path,
