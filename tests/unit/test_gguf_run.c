@@ -97,12 +97,14 @@ START_TEST(packed_weights_are_the_values_of_the_blocks)
     const pare_gguf_tensor t = matrix(types[_i / 2], 8);
     const pare_linear *const w = packed(&t, heads, &out);
     pare_linear_to_f32(&cx, w, is);
-    for (size_t i = 0; w->encoding == PARE_ENCODING_NVFP4 && i < sizeof is / sizeof *is; i++)
-        is[i] += 0; /* the engine has no -0 there */
     for (uint64_t r = 0; r < ROWS; r++) {
         const uint64_t i = r % head, pair = i % 2 ? head / 2 + i / 2 : i / 2;
+        float *const row = is + (heads ? r - i + pair : r) * K;
         decode_row(&t, r, was);
-        ck_assert_mem_eq(is + (heads ? r - i + pair : r) * K, was, sizeof was);
+        for (size_t j = 0; w->encoding == PARE_ENCODING_NVFP4 && j < K; j++)
+            if (row[j] == 0 && was[j] == 0) /* the engine has no -0 of one code */
+                row[j] = was[j];
+        ck_assert_mem_eq(row, was, sizeof was);
     }
     const size_t groups = K / w->panel.group;
     for (size_t r = ROWS; r < w->panel.n; r++) /* padding */
