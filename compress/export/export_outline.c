@@ -249,6 +249,7 @@ static pare_status take_rows(pare__export *e)
         out->count[s.fate] += !row->again;
         out->fallbacks += s.fallback;
         out->beside_floats += s.beside_floats;
+        out->no_factor += s.no_factor;
         if (!l->is_packed)
             continue;
         (void)pare_packed_linear_text(&l->packed, text);
@@ -353,18 +354,10 @@ static size_t count_unrounded(const pare__export *e)
     return n;
 }
 
-static size_t count_unscaled(const pare__export *e)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < e->out->rows; i++)
-        n += e->out->row[i].no_factor && !e->out->row[i].again;
-    return n;
-}
-
 static pare_status take_notice(pare__export *e)
 {
-    char text[1024], types[PARE_EXPORT_TEXT]; /* all sentences fit */
-    const size_t unrounded = count_unrounded(e), unscaled = count_unscaled(e);
+    char text[1280], types[PARE_EXPORT_TEXT]; /* all sentences fit */
+    const size_t unrounded = count_unrounded(e);
     const bool file = e->target->kind == PARE_EXPORT_FILE;
     const bool packed = pare_export_packed_embedding(&e->source.shape) != NULL;
     int len = 0;
@@ -407,11 +400,13 @@ static pare_status take_notice(pare__export *e)
                         "; %zu linear%s in one tensor with others that are not quantized "
                         "(experts of a block do), which becomes F16: quantize all of them or none",
                         e->out->beside_floats, e->out->beside_floats == 1 ? " lies" : "s lie");
-    if (unscaled)
-        len += snprintf(text + len, sizeof text - (size_t)len,
-                        "; llama.cpp has no place for the factor of NVFP4 of %zu linear%s of this "
-                        "family, which %s quantized again",
-                        unscaled, pare_plural(unscaled), unscaled == 1 ? "is" : "are");
+    if (e->out->no_factor)
+        len +=
+            snprintf(text + len, sizeof text - (size_t)len,
+                     "; llama.cpp has no place for the factor of NVFP4 of %zu linear%s here, which "
+                     "%s quantized again",
+                     e->out->no_factor, pare_plural(e->out->no_factor),
+                     e->out->no_factor == 1 ? "is" : "are");
     if (e->source.kv != PARE_KV_FLOAT)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "%sthe format of the key/value cache is not part of it: engines choose "

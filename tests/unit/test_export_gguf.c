@@ -445,6 +445,7 @@ START_TEST(nvfp4_stays_where_the_engine_has_a_place_for_factors)
     for (size_t i = 0; i < r.rows; i++)
         without += r.row[i].no_factor;
     ck_assert_uint_eq(without, lost * c->blocks);
+    ck_assert_uint_eq(r.no_factor, without);
     ck_assert((strstr(r.notice, "llama.cpp has no place for the factor of NVFP4 of") != NULL) ==
               (lost > 0));
     pare_gguf g;
