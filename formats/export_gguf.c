@@ -112,7 +112,7 @@ static bool takes_factors(const pare_export_linear *l)
     if (!f || l->pieces)
         return false;
     if (l->role == PARE_ROLES)
-        return !l->looked_up && !l->config->tied;
+        return !l->looked_up; /* a head that is the embedding counts as that */
     const bool mlp =
         l->role == PARE_ROLE_GATE || l->role == PARE_ROLE_UP || l->role == PARE_ROLE_DOWN;
     return !mlp || (f->how & PARE__GGUF_MLP_SCALE && !l->weights->bias);

@@ -460,6 +460,34 @@ START_TEST(nvfp4_stays_where_the_engine_has_a_place_for_factors)
 }
 END_TEST
 
+/* A head keeps its codes; one that is the embedding has no place for a factor. */
+START_TEST(a_head_in_nvfp4_stays_unless_it_is_the_embedding)
+{
+    static const char recipe[] = "pare: 1\nmodel: model\nhead: {nvfp4: {}}\n"
+                                 "passes: [nvfp4: {targets: '*.v_proj'}]\n";
+    const bool tied = _i != 0;
+    const job_place p = begin(&factors[_i].of, recipe);
+    pare_export_result r;
+    loaded was, is;
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    ck_assert_msg(export_as(&p, _i == 2 ? "gguf:q4_k_m" : "gguf:q8_0", &r) == PARE_OK, "%s",
+                  cx.what);
+    load(&p, "out", &was);
+    load_to_run(&p, "x.gguf", &is);
+    ck_assert_int_eq(was.model.config.tied, tied);
+    ck_assert_int_eq(is.model.head.encoding == PARE_ENCODING_NVFP4, !tied);
+    for (size_t i = 0; i < r.rows; i++)
+        if (!strstr(r.row[i].name, "v_proj"))
+            ck_assert_int_eq(strcmp(r.row[i].type, "NVFP4") == 0,
+                             !tied && strcmp(r.row[i].name, "lm_head") == 0);
+    if (!tied)
+        check_linear(&is.model.head, &was.model.head, false);
+    pare_checkpoint_close(&is.ck);
+    pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
 START_TEST(strict_refuses_windows_that_the_engine_does_not_keep_to)
 {
     char what[1024];
@@ -528,6 +556,7 @@ int main(void)
     tcase_add_loop_test(t, codes_and_floats_in_one_tensor_become_floats, 0, KINDS);
     tcase_add_test(t, experts_share_a_tensor_and_keep_their_fates);
     tcase_add_loop_test(t, nvfp4_stays_where_the_engine_has_a_place_for_factors, 0, FACTORS);
+    tcase_add_loop_test(t, a_head_in_nvfp4_stays_unless_it_is_the_embedding, 0, 3);
     tcase_add_loop_test(t, strict_refuses_windows_that_the_engine_does_not_keep_to, 0, 2);
     suite_add_tcase(s, t);
     TCase *const d = tcase_create("divisors");
