@@ -24,6 +24,11 @@ static float largest_of(const pare_linear *w)
     return pare_f16_to_f32(most);
 }
 
+float pare__export_own_factor(const pare_linear *w)
+{
+    return pare_nvfp4_factor_for(largest_of(w));
+}
+
 static float largest_scale(const pare_export_linear *l)
 {
     float most = 0;

@@ -98,10 +98,41 @@ static bool holds_all(const pare_ggml_type *t, const pare_export_linear *l)
     return true;
 }
 
+static bool is_nvfp4(const pare_export_linear *l)
+{
+    return l->is_packed && pare_encodings[l->packed.encoding].scales == PARE_SCALES_E4M3;
+}
+
+/* Whether readers multiply products of NVFP4 with factors: one for each matrix, where it has a
+ * tensor of its own or is an expert, and not the embedding. Those that do in the MLP stop at biases
+ * there. */
+static bool takes_factors(const pare_export_linear *l)
+{
+    const pare__gguf_family *const f = pare__gguf_family_for(l->config);
+    if (!f || l->pieces)
+        return false;
+    if (l->role == PARE_ROLES)
+        return !l->looked_up; /* a head that is the embedding counts as that */
+    const bool mlp =
+        l->role == PARE_ROLE_GATE || l->role == PARE_ROLE_UP || l->role == PARE_ROLE_DOWN;
+    return !mlp || (f->how & PARE__GGUF_MLP_SCALE && !l->weights->bias);
+}
+
+/* The type whose blocks the codes of a linear are; NULL when there is none, or readers lack what
+ * belongs to it. */
+static const pare_ggml_type *own_type(const pare_export_linear *l)
+{
+    const char *const own = pare_encodings[piece_of(l, 0)->packed.encoding].ggml;
+    bool kept = own && holds_all(pare_ggml_type_named(own), l);
+    for (size_t i = 0; kept && is_nvfp4(piece_of(l, 0)) && i < pieces_of(l); i++)
+        kept = is_nvfp4(piece_of(l, i)) && takes_factors(l);
+    return kept ? pare_ggml_type_named(own) : NULL;
+}
+
 /* Outside the blocks: one that holds the codes, or 8 bits. */
 static const pare_ggml_type *outer_type(const pare_export_linear *l)
 {
-    static const char *const types[] = {"Q4_0", "Q4_1", "Q4_K", "Q6_K", "MXFP4", "Q8_0"};
+    static const char *const types[] = {"Q4_0", "Q4_1", "Q4_K", "Q6_K", "Q8_0"};
     const pare_ggml_type *type = pare_ggml_type_named("Q8_0");
     for (size_t i = sizeof types / sizeof *types; i-- > 0;)
         if (holds(pare_ggml_type_named(types[i]), &l->packed))
@@ -114,18 +145,15 @@ static const pare_ggml_type *type_of(const pare_export_target *t, const pare_exp
                                      bool *fallback)
 {
     const char *const block = pare__gguf_mixed(t, l);
-    const bool outer = l->role == PARE_ROLES && strcmp(block, "F16") != 0;
-    if (outer && l->is_packed && !t->mix) {
-        *fallback = false;
+    const pare_ggml_type *const own = own_type(l);
+    const bool floats = strcmp(block, "F16") == 0;
+    *fallback = false;
+    if (own && !floats)
+        return own;
+    if (l->role == PARE_ROLES && !floats && l->is_packed && !t->mix)
         return outer_type(l);
-    }
     const pare_ggml_type *const asked = type_for(block, l->packed.k, fallback);
     const pare_ggml_type *const eight = pare_ggml_type_named("Q8_0");
-    const char *const own = pare_encodings[piece_of(l, 0)->packed.encoding].ggml;
-    if (own && asked->elements > 1 && holds_all(pare_ggml_type_named(own), l)) {
-        *fallback = false;
-        return pare_ggml_type_named(own);
-    }
     return *fallback && asked->elements > 1 && !holds_all(asked, l) && holds_all(eight, l) ? eight
                                                                                            : asked;
 }
@@ -169,6 +197,8 @@ pare_export_store pare__gguf_store(const pare_export_target *t, const pare_expor
         s.beside_floats = s.fallback;
     }
     s.type = type->name;
+    s.no_factor = type->elements > 1 && is_nvfp4(l) && !own_type(l) &&
+                  holds_all(pare_ggml_type_named("NVFP4"), l);
     if (l->mates && !l->is_packed) {
         s.fate = t->mix                            ? PARE_EXPORT_QUANTIZED
                  : rounds(type, l->weights->dtype) ? PARE_EXPORT_ROUNDED
@@ -378,6 +408,28 @@ static pare_status add_joined_bias(listing *l, const pare_export_linear *x)
     return PARE_OK;
 }
 
+/* What the blocks of a tensor are multiplied with: X.scale beside X.weight. */
+static pare_status add_factors(listing *l, const pare_gguf_item *of)
+{
+    static const char weight[] = "weight";
+    const size_t stem = strlen(of->name) + 1 - sizeof weight;
+    pare_gguf_item *const t = next_item(l);
+    pare_gguf_piece *const p = add_pieces(l->arena, t, of->pieces);
+    char *const name = pare_arena_text(l->arena, of->name, strlen(of->name));
+    if (!p || !name)
+        return PARE_ENOMEM;
+    (void)snprintf(name + stem, sizeof weight, "scale");
+    t->name = name;
+    t->order = of->order;
+    t->type = pare_ggml_type_named("F32");
+    t->rank = 1;
+    t->shape[0] = of->pieces;
+    for (size_t i = 0; i < of->pieces; i++)
+        p[i] = (pare_gguf_piece){
+            .linear = of->piece[i].linear, .elements = 1, .way = PARE_GGUF_FACTOR};
+    return PARE_OK;
+}
+
 static pare_status add_linears(listing *l)
 {
     for (size_t i = 0; i < l->m->linears + l->m->tables; i++) {
@@ -392,6 +444,8 @@ static pare_status add_linears(listing *l)
         t->linear = (ptrdiff_t)i;
         PARE_TRY(find_place(l, x->name, ".weight", t, &form));
         PARE_TRY(choose_linear(l->arena, l->target, x, t));
+        if (strcmp(t->type->name, "NVFP4") == 0)
+            PARE_TRY(add_factors(l, t));
         PARE_TRY(add_joined_bias(l, x));
     }
     return PARE_OK;
@@ -494,7 +548,7 @@ pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_export_targe
                  .family = pare__gguf_family_for(m->config),
                  .tensor = tensor,
                  .tensors = tensors,
-                 .item = PARE_NEW(a, pare_gguf_item, 2 * (m->linears + m->tables) + tensors + 4)};
+                 .item = PARE_NEW(a, pare_gguf_item, 3 * (m->linears + m->tables) + tensors + 4)};
     if (!l.item)
         return PARE_ENOMEM;
     PARE_TRY(add_all(&l, plane));

@@ -11,6 +11,8 @@
  *     Q3_K, Q5_K, Q2_K   3 bits symmetric, 5 and 2 bits, as Q6_K and Q4_K
  *     TQ1_0, TQ2_0       ternary, one scale for whole blocks of 256
  *     Q4_K, Q6_K         super-blocks (solve/super.h) of that type, whatever else is asked for
+ *     MXFP4, NVFP4       these codes, likewise; NVFP4 where readers multiply the product with the
+ *                        factor of the matrix, which is a tensor X.scale beside X.weight
  *
  * Any other is quantized again by the plain rule of the type (ggml_blocks.h). Rows that are no
  * whole number of blocks fall back: Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0, Q2_K, Q3_K and TQ to
@@ -32,6 +34,7 @@ typedef enum pare_gguf_way {
     PARE_GGUF_BYTES,  /* a tensor of the artifact, as it is */
     PARE_GGUF_FLOATS, /* as floats of the type */
     PARE_GGUF_CODES,  /* the codes, exact */
+    PARE_GGUF_FACTOR, /* what these codes are multiplied with, of NVFP4 */
     PARE_GGUF_NEAR,   /* the codes, minimum rounded to F16 */
     PARE_GGUF_AGAIN   /* quantized again */
 } pare_gguf_way;

@@ -5,6 +5,7 @@
 
 #include "formats/export_gguf.h"
 #include "formats/export_internal.h"
+#include "kernels/e4m3.h"
 #include "kernels/half.h"
 #include "kernels/layout.h"
 #include "runtime/linear.h"
@@ -39,6 +40,7 @@ typedef struct encoding {
     pare__export_codes codes; /* CODES, NEAR */
     const float *values;      /* AGAIN */
     bool powers;              /* CODES of MXFP4 */
+    float factor;             /* CODES of NVFP4, else 0 */
     const pare_panel *super;  /* CODES of super-blocks, and: */
     const uint8_t *code;      /* [rows, width] */
     unsigned char *out;
@@ -83,6 +85,22 @@ static bool encode_powers(const encoding *e, uint64_t row, unsigned char *to)
     return true;
 }
 
+/* Codes of NVFP4, and those of their scales. */
+static bool encode_nvfp4(const encoding *e, uint64_t row, unsigned char *to)
+{
+    const pare_ggml_type *const type = e->t->type;
+    const uint64_t from = source_of(e->t, row), own = type->elements / e->codes.group;
+    for (uint64_t at = 0; at < e->width; at += type->elements, to += type->bytes) {
+        const uint16_t *const scale = e->codes.scale + from * e->codes.groups + at / e->codes.group;
+        pare_ggml_block b = {0};
+        for (uint64_t i = 0; i < own; i++)
+            b.scale[i] = (int8_t)pare_f32_to_e4m3(half(scale[i]) / e->factor);
+        memcpy(b.code, e->codes.code + from * e->width + at, type->elements);
+        pare_ggml_join(type, &b, to);
+    }
+    return true;
+}
+
 /* Scales, minima and bytes of sub-blocks go over as they lie in the planes of eight rows. */
 static bool encode_super(const encoding *e, uint64_t row, unsigned char *to)
 {
@@ -117,6 +135,8 @@ static void encode_rows(void *arg, size_t begin, size_t end, size_t worker)
                                     e->width / e->t->type->elements, to);
         else if (e->super)
             done = encode_super(e, r, to);
+        else if (e->factor != 0)
+            done = encode_nvfp4(e, r, to);
         else
             done = e->powers ? encode_powers(e, r, to) : encode_codes(e, r, to);
         e->bad[r] = !done;
@@ -135,6 +155,10 @@ pare_status pare_gguf_wanted(pare_ctx *cx, pare_arena *scratch, const pare_gguf_
                              size_t piece, float *out)
 {
     const pare_gguf_piece *const p = &t->piece[piece];
+    if (p->way == PARE_GGUF_FACTOR) {
+        *out = pare__export_own_factor(p->linear->weights);
+        return PARE_OK;
+    }
     float *const plain =
         t->heads ? pare_arena_take_raw(scratch, (size_t)p->elements, sizeof *plain) : out;
     if (!plain)
@@ -204,6 +228,8 @@ static pare_status encode_blocks(pare_ctx *cx, pare_arena *scratch, const pare_g
         PARE_TRY(take_super(scratch, p, &e));
     else
         PARE_TRY(pare__export_unpack(scratch, &p->linear->packed, p->linear->weights, &e.codes));
+    if (p->way == PARE_GGUF_CODES && strcmp(t->type->name, "NVFP4") == 0)
+        e.factor = pare__export_own_factor(p->linear->weights);
     e.powers = p->linear && pare_encodings[p->linear->packed.encoding].scales == PARE_SCALES_POWERS;
     e.bad = PARE_NEW(scratch, unsigned char, rows);
     if (!e.bad)
@@ -220,7 +246,7 @@ pare_status pare_gguf_encode(pare_ctx *cx, pare_arena *scratch, const pare_gguf_
     pare_status s = PARE_OK;
     if (p->way == PARE_GGUF_BYTES)
         memcpy(out, p->tensor->data, (size_t)p->bytes);
-    else if (p->way == PARE_GGUF_FLOATS)
+    else if (p->way == PARE_GGUF_FLOATS || p->way == PARE_GGUF_FACTOR)
         s = encode_floats(cx, scratch, t, piece, out);
     else
         s = encode_blocks(cx, scratch, t, piece, out);

@@ -24,6 +24,9 @@ uint8_t pare__export_exponent(uint16_t scale);
  * as one matrix, because these take one for all. */
 float pare__export_factor(const pare_export_model *m, const pare_export_linear *l);
 
+/* The factor of a linear by itself: all of its scales are numbers of E4M3 times it. */
+float pare__export_own_factor(const pare_linear *w);
+
 /* The code of the scale of row r, group g under such a factor. A group of zeros has any. `linear`
  * and `target` for the message. PARE_ENUMERIC when E4M3 has no such number. */
 PARE_CHECKED pare_status pare__export_scale_code(pare_ctx *cx, const char *target,

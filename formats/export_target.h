@@ -64,6 +64,7 @@ typedef struct pare_export_store {
     bool fallback;      /* not the type that was asked for */
     bool beside_floats; /* a fallback because linears that stay floats lie in the same tensor;
                            else rows are no whole blocks */
+    bool no_factor;     /* codes of NVFP4 that readers have no factor for */
 } pare_export_store;
 
 /* What an export leaves. */

@@ -13,7 +13,9 @@
  *     TQ1_0 trits[48] trits[4] d[2]                      5 a byte, then 4 a byte
  *     TQ2_0 pairs[64] d[2]                               byte 32 h + j, bits 2 n: 128 h + 32 n + j
  *     MXFP4 d[1] nibbles[16]
+ *     NVFP4 scales[4] nibbles[8] of 16 elements each
  */
+#include <math.h>
 #include <string.h>
 
 #include "formats/ggml_internal.h"
@@ -341,6 +343,22 @@ static void join_mxfp4(const pare_ggml_block *b, uint8_t *dst)
     join_nibbles(b->code, 16, dst + 1);
 }
 
+static void split_nvfp4(const uint8_t *src, pare_ggml_block *b)
+{
+    for (size_t s = 0; s < 4; s++) {
+        b->scale[s] = (int8_t)src[s];
+        split_nibbles(src + 4 + 8 * s, 8, b->code + 16 * s);
+    }
+}
+
+static void join_nvfp4(const pare_ggml_block *b, uint8_t *dst)
+{
+    for (size_t s = 0; s < 4; s++) {
+        dst[s] = (uint8_t)b->scale[s];
+        join_nibbles(b->code + 16 * s, 8, dst + 4 + 8 * s);
+    }
+}
+
 static void values_around(const pare_ggml_block *b, size_t n, int zero, float *dst)
 {
     const float d = pare_f16_to_f32(b->d);
@@ -426,6 +444,23 @@ static void values_mxfp4(const pare_ggml_block *b, float *dst)
         dst[j] = b->code[j] == 8 ? 0 : 2 * pare_levels_e2m1[b->code[j]] * pare_f32_from_bits(half);
 }
 
+/* As the engine: 0x7f is 0, the sign bit only tells 0xff from it, and no -0. */
+static float scale_of_nvfp4(uint8_t code)
+{
+    const int exponent = code >> 3 & 15, fraction = code & 7;
+    if (code == 0x7f)
+        return 0;
+    return exponent ? ldexpf((float)(8 + fraction), exponent - 10) : ldexpf((float)fraction, -9);
+}
+
+static void values_nvfp4(const pare_ggml_block *b, float *dst)
+{
+    for (size_t j = 0; j < 64; j++)
+        dst[j] = b->code[j] == 8
+                     ? 0
+                     : pare_levels_e2m1[b->code[j]] * scale_of_nvfp4((uint8_t)b->scale[j / 16]);
+}
+
 #define CODEC(name, values_of, quantize_of)                                                        \
     static const pare_ggml_codec name = {.split = split_##name,                                    \
                                          .join = join_##name,                                      \
@@ -444,6 +479,8 @@ CODEC(q6_k, values_q6_k, q6_k);
 CODEC(tq1_0, values_ternary, ternary);
 CODEC(tq2_0, values_ternary, ternary);
 CODEC(mxfp4, values_mxfp4, mxfp4);
+static const pare_ggml_codec nvfp4 = {
+    .split = split_nvfp4, .join = join_nvfp4, .values = values_nvfp4};
 
 static const pare_ggml_type types[] = {
     {0, "F32", 1, 4, PARE_F32, NULL},
@@ -476,7 +513,7 @@ static const pare_ggml_type types[] = {
     {34, "TQ1_0", 256, 54, PARE_DTYPES, &tq1_0},
     {35, "TQ2_0", 256, 66, PARE_DTYPES, &tq2_0},
     {39, "MXFP4", 32, 17, PARE_DTYPES, &mxfp4},
-    {40, "NVFP4", 64, 36, PARE_DTYPES, NULL},
+    {40, "NVFP4", 64, 36, PARE_DTYPES, &nvfp4},
 };
 
 enum { TYPES = sizeof types / sizeof *types };

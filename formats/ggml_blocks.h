@@ -19,13 +19,13 @@
 enum { PARE_GGML_BLOCK_MAX = 256 }; /* elements of the longest block */
 
 /* One element type of the format. `dtype` is PARE_DTYPES for blocks; a type of one element per
- * block is plain, but for F64, which is decoded. Of blocks without codec only the size is known. */
+ * block is plain, but for F64, which is decoded. */
 typedef struct pare_ggml_type {
     uint32_t id;              /* in files */
     const char *name;         /* "Q4_K" */
     uint32_t elements, bytes; /* of a block; elements is a power of two, at most 256 */
     pare_dtype dtype;
-    const struct pare_ggml_codec *codec; /* NULL: cannot be decoded */
+    const struct pare_ggml_codec *codec; /* NULL: plain */
 } pare_ggml_type;
 
 /* NULL when there is none. */
@@ -33,8 +33,8 @@ const pare_ggml_type *pare_ggml_type_find(uint32_t id);
 const pare_ggml_type *pare_ggml_type_named(const char *name);
 
 /* Codes and scales of one block. Values, with D = f16(d), M = f16(m), s and o of the element's
- * sub-block (32 elements in Q4_K and Q5_K, 16 in the other K types), q its code, all in F32, left
- * to right:
+ * sub-block (32 elements in Q4_K and Q5_K, 16 in the other K types and NVFP4), q its code, all in
+ * F32, left to right:
  *
  *     Q4_0  (q - 8) D         0..15      Q4_K  (D s) q - (M o)    0..15; s, o 0..63
  *     Q4_1  q D + M           0..15      Q5_K  (D s) q - (M o)    0..31; s, o 0..63
@@ -43,6 +43,8 @@ const pare_ggml_type *pare_ggml_type_named(const char *name);
  *     Q8_0  q D               -128..127  Q3_K  (D s) (q - 4)      0..7; s -32..31
  *           as two's complement          TQ1_0, TQ2_0  (q - 1) D  0..2
  *     MXFP4 E2M1(q) 2^(d - 127)  0..15
+ *     NVFP4 E2M1(q) E4M3(s)      0..15; s the bits of a float without sign; times the number that
+ *           lies beside the tensor (pare_gguf_factor), which blocks do not know
  *
  * Fields that a type lacks are 0 after split and ignored by join. TQ2_0 can hold code 3 (2 D). */
 typedef struct pare_ggml_block {
@@ -52,7 +54,8 @@ typedef struct pare_ggml_block {
     uint8_t code[PARE_GGML_BLOCK_MAX];
 } pare_ggml_block;
 
-/* Whether blocks of a type have this form: those that are written. Others are only decoded. */
+/* Whether blocks of a type have this form: those that are written. Others are only decoded. NVFP4
+ * is written from codes alone: nothing quantizes to it. */
 bool pare_ggml_splits(const pare_ggml_type *t);
 
 /* All of these need pare_ggml_splits.

@@ -4,7 +4,8 @@
 
 #include "formats/ggml_blocks.h"
 
-/* Either the four, or decode alone for a type that is only read. */
+/* Either the first three, and quantize but for NVFP4, or decode alone for a type that is only read.
+ */
 typedef struct pare_ggml_codec {
     void (*split)(const uint8_t *src, pare_ggml_block *b);
     void (*join)(const pare_ggml_block *b, uint8_t *dst);

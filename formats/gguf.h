@@ -54,6 +54,7 @@ typedef struct pare_gguf_tensor {
     uint64_t elements;
     const unsigned char *data;
     uint64_t bytes;
+    float factor; /* once pare_gguf_factor was asked, else 0 */
 } pare_gguf_tensor;
 
 typedef struct pare_gguf {
@@ -80,6 +81,22 @@ PARE_CHECKED pare_status pare_gguf_parse_head(pare_ctx *cx, pare_arena *a, const
 /* NULL when there is none. */
 const pare_gguf_value *pare_gguf_find(const pare_gguf *g, const char *key);
 const pare_gguf_tensor *pare_gguf_tensor_find(const pare_gguf *g, const char *name);
+
+/* What values of a tensor X.weight in blocks of NVFP4 are multiplied with: element `matrix` of the
+ * vector X.scale in F32, which has one for each matrix (experts; else one); 1 where there is no
+ * such vector. `name` is the file for messages. PARE_EFORMAT for another type or shape, and a
+ * number that is not above 0 or takes values out of F32. */
+PARE_CHECKED pare_status pare_gguf_factor(pare_ctx *cx, const char *name, const pare_gguf *g,
+                                          const pare_gguf_tensor *t, uint64_t matrix, float *out);
+
+/* Refuses blocks of NVFP4 with a scale that is NaN or has a sign: engines differ in what they make
+ * of it. Other types pass. PARE_EFORMAT naming the block. */
+PARE_CHECKED pare_status pare_gguf_check_scales(pare_ctx *cx, const char *name,
+                                                const pare_gguf_tensor *t);
+
+/* Whether a tensor is such an X.scale, or an X.input_scale of the same X.weight, by which an engine
+ * may round inputs. */
+bool pare_gguf_is_factor(const pare_gguf *g, const char *name);
 
 /* Element i of a value, when it is there and of a fitting kind: integers (also BOOL and those of
  * U64 up to INT64_MAX), numbers (integers too), texts. v may be NULL. A text has no NUL behind. */

@@ -56,8 +56,10 @@ enum {
     PARE__GGUF_FACTORS = 16384,  /* and two sets of them, pare__gguf_factors */
     PARE__GGUF_NO_BIAS = 32768,  /* no linear has one */
     PARE__GGUF_UNEVEN = 65536,   /* MLPs of the blocks may differ in width */
-    PARE__GGUF_EXPERT_NORM = 256 /* weights of the experts of a token sum to 1, where models may
-                                    say otherwise */
+    PARE__GGUF_MLP_SCALE = 131072, /* readers multiply products of the MLP and of experts with the
+                                      number beside NVFP4, as all readers do in attention */
+    PARE__GGUF_EXPERT_NORM = 256   /* weights of the experts of a token sum to 1, where models may
+                                      say otherwise */
 };
 
 typedef struct pare__gguf_family {

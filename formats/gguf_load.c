@@ -17,7 +17,7 @@ typedef struct loading {
     pare_arena *arena;
     const char *path;
     pare_gguf g;
-    const pare_gguf *head;           /* of the first file, when it is one of several, else g */
+    const pare_gguf *head;           /* of all files, when there are several, else g */
     const pare__gguf_family *family; /* or NULL */
     int64_t heads, kv_heads, width;  /* width: of a head */
     int64_t experts;                 /* 0: none */
@@ -58,6 +58,8 @@ static void copy_rows(void *arg, size_t begin, size_t end, size_t worker)
             pare_ggml_decode(type, from, c->width / type->elements, to);
         else
             memcpy(to, from, (size_t)c->row_bytes);
+        for (uint64_t j = 0; c->t->factor != 1 && j < c->width; j++)
+            ((float *)to)[j] *= c->t->factor;
     }
 }
 
@@ -120,6 +122,7 @@ static pare_status copy(const loading *l, const pare_gguf_tensor *t, pare__gguf_
         pare_scratch_count(&l->ck->scratch, out->bytes);
         return PARE_OK;
     }
+    PARE_TRY(pare_gguf_check_scales(l->ck->cx, l->path, t));
     if (l->ck->runs && is_packed(l, t))
         return pare__gguf_pack(l->ck, l->arena, t, c.pairs ? c.heads : 0, out,
                                &to_entry->stored.packed);
@@ -130,19 +133,6 @@ static pare_status copy(const loading *l, const pare_gguf_tensor *t, pare__gguf_
     if (form == PARE__GGUF_PLUS_ONE)
         return copy_norm(l, t, to);
     pare_parallel(l->ck->cx, (size_t)c.rows, ROWS_AT_ONCE, copy_rows, &c);
-    return PARE_OK;
-}
-
-/* What nothing decodes can be listed, as the bytes it is. */
-static pare_status list_bytes(const loading *l, const pare_gguf_tensor *t, pare_tensor *out)
-{
-    if (!l->ck->listed)
-        return pare_fail(l->ck->cx, PARE_ENOTSUP,
-                         "%s: tensor %s: weights of type %s cannot be read", l->path, t->name,
-                         t->type->name);
-    out->dtype = PARE_U8;
-    out->data = t->data;
-    out->bytes = t->bytes;
     return PARE_OK;
 }
 
@@ -157,8 +147,6 @@ static pare_status load_tensor(const loading *l, const pare_gguf_tensor *t, cons
         return PARE_ENOMEM;
     to->rank = t->rank;
     memcpy(to->shape, t->shape, t->rank * sizeof *t->shape);
-    if (t->type->dtype == PARE_DTYPES && !t->type->codec)
-        return list_bytes(l, t, to);
     to->dtype = t->type->codec || form == PARE__GGUF_PLUS_ONE ? PARE_F32 : t->type->dtype;
     if (pare_tensor_bytes(to->dtype, to->rank, to->shape, &to->bytes) != PARE_OK)
         return pare_fail(l->ck->cx, PARE_EFORMAT, "%s: tensor %s: its values overflow", l->path,
@@ -232,6 +220,7 @@ static pare_status load_experts(const loading *l, const pare_gguf_tensor *t, con
     for (size_t i = 0; i < (size_t)l->experts; i++) {
         (void)snprintf(base, sizeof base, pattern, i);
         (void)snprintf(name, sizeof name, "%s%s", base, suffix);
+        PARE_TRY(pare_gguf_factor(l->ck->cx, l->path, l->head, t, i, &part.factor));
         PARE_TRY(load_tensor(l, &part, name, PARE__GGUF_SAME, &out[(*count)++]));
         part.data += part.bytes;
     }
@@ -259,17 +248,22 @@ static size_t entries_of(const loading *l, const pare_gguf_tensor *t)
 }
 
 /* A tensor of the file; at most entries_of it. */
-static pare_status load_any(const loading *l, const pare_gguf_tensor *t, entry *out, size_t *count)
+static pare_status load_any(const loading *l, const pare_gguf_tensor *from, entry *out,
+                            size_t *count)
 {
     char base[PARE__GGUF_NAME], name[PARE__GGUF_NAME + 16];
     const char *suffix;
     pare__gguf_form form;
-    if (!l->family || !pare__gguf_rename(l->family, t->name, base, &suffix, &form))
+    const bool known = l->family && pare__gguf_rename(l->family, from->name, base, &suffix, &form);
+    if (known && form == PARE__GGUF_EXPERTS)
+        return load_experts(l, from, base, suffix, out, count);
+    pare_gguf_tensor own = *from;
+    const pare_gguf_tensor *const t = &own;
+    PARE_TRY(pare_gguf_factor(l->ck->cx, l->path, l->head, from, 0, &own.factor));
+    if (!known)
         return load_tensor(l, t, t->name, PARE__GGUF_SAME, &out[(*count)++]);
     if (form == PARE__GGUF_QKV || form == PARE__GGUF_GATE_UP)
         return load_parts(l, t, base, suffix, form, out, count);
-    if (form == PARE__GGUF_EXPERTS)
-        return load_experts(l, t, base, suffix, out, count);
     (void)snprintf(name, sizeof name, "%s%s", base, form == PARE__GGUF_BARE ? "" : suffix);
     if (form == PARE__GGUF_ROW)
         return load_row(l, t, name, &out[(*count)++]);
@@ -319,7 +313,8 @@ static pare_status load_tensors(const loading *l, pare__shard *out)
         return PARE_ENOMEM;
     for (size_t i = 0; i < l->g.tensors; i++) {
         pare_ctx_progress(l->ck->cx, "unpacking weights", (double)i, (double)l->g.tensors);
-        if (l->family && is_setting(l->g.tensor[i].name))
+        const char *const name = l->g.tensor[i].name;
+        if ((l->family && is_setting(name)) || pare_gguf_is_factor(l->head, name))
             continue;
         PARE_TRY(load_any(l, &l->g.tensor[i], all, &count));
     }
@@ -385,7 +380,7 @@ pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file 
     PARE_TRY(pare_gguf_parse(ck->cx, a, file->path, file->data, file->bytes, &l.g));
     l.head = &l.g;
     if (several) {
-        PARE_TRY(pare__gguf_whole(ck->cx, a, ck->file, first ? ck->files : 1, &head));
+        PARE_TRY(pare__gguf_whole(ck->cx, a, ck->file, ck->files, &head));
         l.head = &head;
     }
     PARE_TRY(refuse_part(&l));

@@ -365,33 +365,36 @@ enum {
     DIVISORS = PARE__GGUF_DIVISORS,
     LOCAL = PARE__GGUF_LOCAL,
     FACTORS = PARE__GGUF_FACTORS,
-    UNEVEN = PARE__GGUF_UNEVEN
+    UNEVEN = PARE__GGUF_UNEVEN,
+    MLP_SCALE = PARE__GGUF_MLP_SCALE
 };
 _Static_assert((ROTARY + HEAD + SQUARE + KEY_LENGTH + ACT + QKV_BIAS + TIED + NO_WINDOW +
                 NO_O_BIAS + WINDOW + EXPERTS + EXPERT_NORM + DIVISORS + LOCAL + FACTORS + NO_BIAS +
-                UNEVEN) == (ROTARY | HEAD | SQUARE | KEY_LENGTH | ACT | QKV_BIAS | TIED |
-                            NO_WINDOW | NO_O_BIAS | WINDOW | EXPERTS | EXPERT_NORM | DIVISORS |
-                            LOCAL | FACTORS | NO_BIAS | UNEVEN),
+                UNEVEN + MLP_SCALE) ==
+                   (ROTARY | HEAD | SQUARE | KEY_LENGTH | ACT | QKV_BIAS | TIED | NO_WINDOW |
+                    NO_O_BIAS | WINDOW | EXPERTS | EXPERT_NORM | DIVISORS | LOCAL | FACTORS |
+                    NO_BIAS | UNEVEN | MLP_SCALE),
                "two are the same bit");
 
 static const pare__gguf_family families[] = {
     {"llama", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
-     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS | FACTORS},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS | FACTORS | MLP_SCALE},
     {"deci", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS | FACTORS | UNEVEN},
     {"llama", "mixtral", "MixtralForCausalLM", "model.layers.%zu.", llama_global, mixtral_block,
-     mixtral_words, "hidden_act", "silu", NULL, ROTARY | EXPERTS | NO_WINDOW | DIVISORS | FACTORS},
+     mixtral_words, "hidden_act", "silu", NULL,
+     ROTARY | EXPERTS | NO_WINDOW | DIVISORS | FACTORS | MLP_SCALE},
     {"qwen2moe", "qwen2_moe", "Qwen2MoeForCausalLM", "model.layers.%zu.", llama_global,
      qwen_moe_block, qwen_moe_words, "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | EXPERTS},
     {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", "model.layers.%zu.", llama_global,
      qwen_moe_block, qwen_moe_words, "hidden_act", "silu", NULL,
-     ROTARY | KEY_LENGTH | EXPERTS | EXPERT_NORM | NO_O_BIAS},
+     ROTARY | KEY_LENGTH | EXPERTS | EXPERT_NORM | NO_O_BIAS | MLP_SCALE},
     {"gpt-oss", "gpt_oss", "GptOssForCausalLM", "model.layers.%zu.", llama_global, gpt_oss_block,
      gpt_oss_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH | EXPERTS},
     {"qwen2", "qwen2", "Qwen2ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY},
     {"qwen3", "qwen3", "Qwen3ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
-     llama_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH | NO_O_BIAS},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH | NO_O_BIAS | MLP_SCALE},
     {"smollm3", "smollm3", "SmolLM3ForCausalLM", "model.layers.%zu.", llama_global, llama_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | NO_BIAS},
     {"olmo2", "olmo2", "Olmo2ForCausalLM", "model.layers.%zu.", llama_global, olmo2_block,
@@ -418,7 +421,7 @@ static const pare__gguf_family families[] = {
     {"phi3", "phi3", "Phi3ForCausalLM", "model.layers.%zu.", llama_global, phi3_block, llama_words,
      "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | WINDOW | NO_WINDOW | FACTORS},
     {"bitnet", "bitnet", "BitNetForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
-     llama_words, "hidden_act", "silu", NULL, ROTARY | SQUARE | ACT | TIED | NO_O_BIAS},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | SQUARE | ACT | TIED | NO_O_BIAS | MLP_SCALE},
 };
 
 const pare__gguf_family *pare__gguf_family_of(const pare_gguf *g)

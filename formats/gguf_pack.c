@@ -3,16 +3,18 @@
  * Q4_0 and Q8_0 are the symmetric integers of artifacts in groups of 32. Super-blocks are what
  * solve/super.h has. A block of 32 with a minimum m of its own, or with codes around 16, is a
  * super-block of 32: s and o are 1, and M is -m. Integers with a zero point cannot hold it: m / d
- * is no whole number. What is left (5 bits with a minimum) has no encoding of that width. */
+ * is no whole number. NVFP4 is that of artifacts where the number beside the tensor is one of its
+ * factors. What is left (5 bits with a minimum) has no encoding of that width. */
 #include <string.h>
 
 #include "formats/gguf_internal.h"
 #include "formats/packed.h"
 #include "kernels/layout.h"
 #include "runtime/threads.h"
+#include "solve/nvfp4.h"
 #include "solve/super.h"
 
-enum { CHUNK = 2, F16_SIGN = 0x8000, ATOM_MAX = 256 };
+enum { CHUNK = 2, F16_SIGN = 0x8000, ATOM_MAX = 256, NVFP4_SCALES = 4 };
 
 /* How the blocks of a type become codes of an encoding. */
 typedef struct form {
@@ -26,6 +28,7 @@ static const form forms[] = {
     {"Q4_0", PARE_ENCODING_UNIFORM, 4, 0}, {"Q8_0", PARE_ENCODING_UNIFORM, 8, 128},
     {"Q4_1", PARE_ENCODING_Q4_K, 4, 0},    {"Q5_0", PARE_ENCODING_Q6_K, 6, 16},
     {"Q4_K", PARE_ENCODING_Q4_K, 4, 0},    {"Q6_K", PARE_ENCODING_Q6_K, 6, 0},
+    {"NVFP4", PARE_ENCODING_NVFP4, 4, 0},
 };
 
 typedef struct packing {
@@ -34,7 +37,7 @@ typedef struct packing {
     uint64_t heads;  /* whose rows lie in pairs; 0: rows are in their order */
     uint64_t blocks; /* of a row */
     uint8_t pad;     /* code of a row of padding, as blocks have it */
-    uint8_t *codes, *sub;
+    uint8_t *codes, *sub, *scale_codes;
     uint16_t *scales, *minima;
 } packing;
 
@@ -42,7 +45,9 @@ static const form *form_of(const pare_gguf_tensor *t)
 {
     for (size_t i = 0; t->rank == 2 && i < sizeof forms / sizeof *forms; i++)
         if (strcmp(forms[i].type, t->type->name) == 0)
-            return &forms[i];
+            return forms[i].encoding != PARE_ENCODING_NVFP4 || pare_nvfp4_is_factor(t->factor)
+                       ? &forms[i]
+                       : NULL;
     return NULL;
 }
 
@@ -56,8 +61,10 @@ static pare_packed_linear linear_of(const pare_gguf_tensor *t, const form *f)
                             .symmetric = true,
                             .encoding = f->encoding,
                             .activation = {.mode = PARE_ACTIVATION_GROUP, .bits = 8}};
-    if (pare_encoding_is_super(f->encoding))
+    if (!pare_encodings[f->encoding].integer)
         l.activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT};
+    if (pare_encoding_codes_scales(f->encoding))
+        l.group = pare_encodings[f->encoding].group;
     return l;
 }
 
@@ -84,6 +91,13 @@ static void put_sub(const packing *p, const pare_ggml_block *b, size_t atom, uin
     to[PARE_ATOM_N] = halves ? (uint8_t)b->scale[2 * atom + 1] : b->offset[atom];
 }
 
+/* Scales of the groups of 16 of a block of NVFP4, which is number `at` of all. */
+static void put_scale_codes(const packing *p, const pare_ggml_block *b, size_t at, size_t row)
+{
+    for (size_t s = 0; s < NVFP4_SCALES; s++)
+        p->scale_codes[(at * NVFP4_SCALES + s) * PARE_ATOM_N + row] = (uint8_t)b->scale[s];
+}
+
 /* Block `at` of the rows of a pad, in their two row blocks. */
 static void pack_block(const packing *p, const pare_ggml_block b[PARE_PAD_N], size_t pad, size_t at)
 {
@@ -106,6 +120,10 @@ static void pack_block(const packing *p, const pare_ggml_block b[PARE_PAD_N], si
     for (size_t r = 0; r < PARE_PAD_N; r++) {
         const size_t block = 2 * pad + r / PARE_ATOM_N;
         const size_t to = (block * (size_t)p->blocks + at) * PARE_ATOM_N + r % PARE_ATOM_N;
+        if (p->scale_codes) {
+            put_scale_codes(p, &b[r], block * (size_t)p->blocks + at, r % PARE_ATOM_N);
+            continue;
+        }
         p->scales[to] = b[r].d;
         if (p->minima)
             p->minima[to] = (uint16_t)(b[r].m ^ sign);
@@ -177,6 +195,10 @@ pare_status pare__gguf_pack(pare_checkpoint *ck, pare_arena *a, const pare_gguf_
                  .sub = plane[PARE_PLANE_SUB],
                  .scales = plane[PARE_PLANE_SCALES],
                  .minima = plane[PARE_PLANE_MINIMA]};
+    if (pare_encoding_codes_scales(l.encoding)) {
+        p.scale_codes = plane[PARE_PLANE_SCALES];
+        memcpy(plane[PARE_PLANE_SCALE_FACTOR], &t->factor, sizeof t->factor);
+    }
     pare_parallel(ck->cx, pare_round_up(l.n, PARE_PAD_N) / PARE_PAD_N, CHUNK, pack_rows, &p);
     PARE_TRY(pare_packed_view(ck->cx, a, &l, plane, w));
     *packed = w;

@@ -31,7 +31,7 @@ const pare_encoding_row pare_encodings[PARE_ENCODINGS] = {
         .storage = "the powers of two of MXFP4"},
     [PARE_ENCODING_NVFP4] = {.name = "nvfp4", .widths = BITS(4), .group = 16,
         .scales = PARE_SCALES_E4M3, .decoding = PARE_DECODE_TABLE, .level = pare_levels_e2m1,
-        .most = 6, .vanishes = true, .storage = "the 8-bit scales of NVFP4"},
+        .most = 6, .vanishes = true, .ggml = "NVFP4", .storage = "the 8-bit scales of NVFP4"},
     [PARE_ENCODING_CODEBOOK] = {.name = "codebook", .widths = BITS(3) | BITS(4), .no_zero = true,
         .decoding = PARE_DECODE_BOOK, .least = PARE_SCALE_COARSE, .storage = "F16"},
     [PARE_ENCODING_BINARY] = {.name = "binary", .widths = BITS(2), .no_zero = true,

@@ -256,6 +256,10 @@ static void print_exports(const pare_plan *p)
         if (r->fallbacks > r->beside_floats)
             (void)printf("%-17s %zu fall back to other types: %s\n", "",
                          r->fallbacks - r->beside_floats, pare_export_fallback_text(r, types));
+        if (r->no_factor)
+            (void)printf("%-17s %zu in NVFP4 are quantized again: llama.cpp has no place for their "
+                         "factors\n",
+                         "", r->no_factor);
         if (r->no_tokenizer)
             (void)printf("%-17s %s\n", "", pare_export_no_tokenizer);
         if (r->beside_floats)

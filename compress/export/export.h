@@ -23,6 +23,7 @@ typedef struct pare_export_row {
     const char *type;   /* of its blocks or floats in a GGUF file, else NULL */
     bool fallback;      /* not the type that was asked for */
     bool beside_floats; /* a fallback because others in its tensor stay floats */
+    bool no_factor;     /* codes of NVFP4 that engines have no factor for */
     bool again;         /* the head of a tied matrix that has a row: it does not count */
     double error;       /* |W' - W| / |W|, Frobenius, W as our kernels decode it */
 } pare_export_row;
@@ -35,6 +36,7 @@ typedef struct pare_export_result {
     size_t count[PARE_EXPORT_FATES]; /* rows of each fate */
     size_t fallbacks;                /* rows of another type than asked for */
     size_t beside_floats;            /* of them, those in one tensor with floats */
+    size_t no_factor;                /* rows of NVFP4 that engines have no factor for */
     double error;       /* as of a row, over all quantized linears; below 0: only planned */
     size_t ranks;       /* more than 1: they get whole pieces of every linear */
     uint64_t bytes;     /* of the weight files, exact */

@@ -29,6 +29,8 @@ static pare_status decode(const pare__export *e, const pare_gguf_tensor *t, uint
         return pare_tensor_to_f32(e->cx, &view, at, count, out);
     pare_ggml_decode(t->type, t->data + at / t->type->elements * t->type->bytes,
                      count / t->type->elements, out);
+    for (uint64_t i = 0; i < count; i++)
+        out[i] *= t->factor;
     return PARE_OK;
 }
 
@@ -104,13 +106,18 @@ static void take_row(pare__export *e, pare_export_row *row, const lost *sum)
     e->difference += sum->difference;
 }
 
-static pare_status compare(pare__export *e, const pare_gguf_item *t, const pare_gguf_tensor *is)
+static pare_status compare(pare__export *e, const pare_gguf_item *t, const pare_gguf *g,
+                           const pare_gguf_tensor *from)
 {
+    pare_gguf_tensor is = *from;
     uint64_t at = 0;
     lost sum = {0, 0};
     for (size_t i = 0; i < t->pieces; i++) {
         const pare_mark m = pare_arena_mark(&e->scratch);
-        const pare_status s = compare_piece(e, t, i, is, at, &sum);
+        pare_status s =
+            pare_gguf_factor(e->cx, e->place.at.work, g, from, t->apart ? i : 0, &is.factor);
+        if (s == PARE_OK)
+            s = compare_piece(e, t, i, &is, at, &sum);
         pare_arena_rewind(&e->scratch, m);
         PARE_TRY(s);
         PARE_TRY(pare_ctx_interrupted(e->cx));
@@ -136,7 +143,7 @@ static pare_status check_tensors(pare__export *e, const pare_gguf *g)
         if (!is || is->type != t->type || is->rank != t->rank ||
             memcmp(is->shape, t->shape, t->rank * sizeof *t->shape) != 0)
             return differs(e, t->name, "type or shape");
-        PARE_TRY(compare(e, t, is));
+        PARE_TRY(compare(e, t, g, is));
     }
     e->out->error = e->square > 0 ? sqrt(e->difference / e->square) : 0;
     return PARE_OK;

@@ -244,10 +244,12 @@ static pare_status take_rows(pare__export *e)
                                  .type = s.type,
                                  .fallback = s.fallback,
                                  .beside_floats = s.beside_floats,
+                                 .no_factor = s.no_factor,
                                  .again = m->tables && m->config->tied && i + 1 == m->linears};
         out->count[s.fate] += !row->again;
         out->fallbacks += s.fallback;
         out->beside_floats += s.beside_floats;
+        out->no_factor += s.no_factor;
         if (!l->is_packed)
             continue;
         (void)pare_packed_linear_text(&l->packed, text);
@@ -354,7 +356,7 @@ static size_t count_unrounded(const pare__export *e)
 
 static pare_status take_notice(pare__export *e)
 {
-    char text[1024], types[PARE_EXPORT_TEXT]; /* all sentences fit */
+    char text[1280], types[PARE_EXPORT_TEXT]; /* all sentences fit */
     const size_t unrounded = count_unrounded(e);
     const bool file = e->target->kind == PARE_EXPORT_FILE;
     const bool packed = pare_export_packed_embedding(&e->source.shape) != NULL;
@@ -398,6 +400,13 @@ static pare_status take_notice(pare__export *e)
                         "; %zu linear%s in one tensor with others that are not quantized "
                         "(experts of a block do), which becomes F16: quantize all of them or none",
                         e->out->beside_floats, e->out->beside_floats == 1 ? " lies" : "s lie");
+    if (e->out->no_factor)
+        len +=
+            snprintf(text + len, sizeof text - (size_t)len,
+                     "; llama.cpp has no place for the factor of NVFP4 of %zu linear%s here, which "
+                     "%s quantized again",
+                     e->out->no_factor, pare_plural(e->out->no_factor),
+                     e->out->no_factor == 1 ? "is" : "are");
     if (e->source.kv != PARE_KV_FLOAT)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "%sthe format of the key/value cache is not part of it: engines choose "

@@ -60,7 +60,7 @@ HEDGE = [
      [CT] + GPTQ[:1] + AWQ[:1] + gguf("q4_0")),
     ("2of4", "wanda: {pattern: '2:4'}", FLOATS + gguf("f16")),
     ("mxfp4", "mxfp4: {}", [CT_FLOATS] + gguf("mxfp4")),
-    ("nvfp4", "nvfp4: {}", [CT_FLOATS]),
+    ("nvfp4", "nvfp4: {}", [CT_FLOATS] + gguf("q8_0", "q4_k_m")),
     ("mxfp4-inputs", "mxfp4: {activations: mxfp4}", [CT_INPUTS]),
     ("nvfp4-inputs", "nvfp4: {activations: nvfp4}", [CT_INPUTS]),
     ("nf4", "nf4: {}", FLOATS + gguf("f16", "q8_0")),
@@ -117,6 +117,7 @@ FAMILIES = {
 ONLY_FLOATS = ["qwen3_5_text", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "glm4_moe",
                "glm4_moe_air"]  # other formats are refused
 NO_GGUF = ["opt", "gpt_neox_serial"] + ONLY_FLOATS  # no such architecture; without biases
+NVFP4 = ["llama", "qwen2", "qwen3", "gemma", "glm4", "gpt2", "phi3"]  # not all read all factors
 IN_FLOATS = ["mixtral", "qwen3_moe"]  # inputs rounded to int8 let random routers choose otherwise
 
 
@@ -129,8 +130,9 @@ def family(name):
     types = [[], []] if name in NO_GGUF else [gguf("q8_0", "f16"), gguf("q4_0")]
     if name in IN_FLOATS:
         types = [gguf("f16"), []]
-    return [("int8-g32", "rtn: {bits: 8, group: 32}", first + types[0]),
+    rows = [("int8-g32", "rtn: {bits: 8, group: 32}", first + types[0]),
             ("int4-g32", "rtn: {bits: 4, group: 32}", first + more + types[1])]
+    return rows + ([("nvfp4", "nvfp4: {}", gguf("q8_0"))] if name in NVFP4 else [])
 
 
 # percent, nats, largest difference with inputs in F32, the same to weights rounded to F16

@@ -16,7 +16,7 @@ from gguf import GGMLQuantizationType as Type
 import ggml_grids
 
 BLOCKS = 4000
-REFUSED = {"NVFP4", "Q1_0", "Q2_0"}  # the first has a tensor of scales beside it
+REFUSED = {"Q1_0", "Q2_0"}
 
 
 def ours(program, name, raw):

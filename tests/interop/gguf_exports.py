@@ -31,10 +31,12 @@ STEPS = {
     "int8": "rtn: {bits: 8, group: row}",
     "ternary": "ternary: {group: 256}",
     "mxfp4": "mxfp4: {}",
+    "nvfp4": "nvfp4: {}",
 }
 LOSSLESS = {"int4": ["Q4_0", "Q8_0", "Q4_1"], "asym": ["Q8_0"], "int8": ["Q8_0"],
-            "ternary": ["TQ1_0", "TQ2_0", "Q4_0", "Q8_0", "Q6_K"], "mxfp4": ["MXFP4"]}
-OTHER = {"int4": ["Q6_K", "F16", "MXFP4"], "mxfp4": [], "asym": ["Q4_1", "Q4_0"],
+            "ternary": ["TQ1_0", "TQ2_0", "Q4_0", "Q8_0", "Q6_K"], "mxfp4": ["MXFP4"],
+            "nvfp4": ["Q4_0", "F16"]}
+OTHER = {"int4": ["Q6_K", "F16", "MXFP4"], "mxfp4": [], "nvfp4": [], "asym": ["Q4_1", "Q4_0"],
          "int8": ["Q4_K", "Q4_0", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q5_K"], "ternary": []}
 # Of six blocks: no eighth at the front, one block at the end.
 MIXES = {"Q4_K_M": ("Q4_K", {2: "Q6_K", 5: "Q6_K"}), "Q5_K_M": ("Q5_K", {2: "Q6_K", 5: "Q6_K"}),
@@ -54,6 +56,12 @@ def decode(tensor):
     return gguf.quants.dequantize(tensor.data, tensor.tensor_type)
 
 
+def factor(file, name):
+    """What a matrix of NVFP4 is multiplied with."""
+    beside = file.get(name.removesuffix(".weight") + ".scale")
+    return beside.data[0] if beside is not None else np.float32(1)
+
+
 def check_matrices(file, wanted, config, rows):
     """Every matrix as often as pare says it is stored, and as exactly."""
     said = {row["name"] + ".weight": row for row in rows}
@@ -67,7 +75,7 @@ def check_matrices(file, wanted, config, rows):
             if part in name:
                 w = interleave(w, count)
         tensor, row = file[gguf_name(name)], said.get(name)
-        value = decode(tensor).astype(np.float64)
+        value = (decode(tensor) * factor(file, tensor.name)).astype(np.float64)
         if row is None or row["fate"] == "float":
             assert np.array_equal(value, w), name
             continue

@@ -88,6 +88,8 @@ def random_blocks(w, kind, rng):
     spread = float(w.std())
     if kind == Type.MXFP4:
         raw[..., 0] = 127 + round(np.log2(spread / 2.5))
+    elif kind == Type.NVFP4:
+        raw[..., :4] = max(1, 7 + round(np.log2(spread / 2.5))) << 3
     elif kind == Type.IQ1_M:  # a nibble at the top of each of four words
         bits = int(np.array([spread / 8], np.float16).view(np.uint16)[0])
         for i in range(4):
@@ -102,7 +104,7 @@ def random_blocks(w, kind, rng):
 def pack(w, kind, rng):
     if kind == Type.F64:
         return w.astype(np.float64)
-    if kind.name in SCALES or kind in (Type.MXFP4, Type.IQ1_M):
+    if kind.name in SCALES or kind in (Type.MXFP4, Type.NVFP4, Type.IQ1_M):
         return random_blocks(w, kind, rng)
     return gguf.quants.quantize(w.astype(np.float32), kind)
 
@@ -263,7 +265,7 @@ def main():
     pare, models = Path(sys.argv[1]), Path(sys.argv[2])
     types = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K",
              "Q5_K", "Q6_K", "TQ1_0", "TQ2_0", "IQ4_NL", "IQ4_XS", "IQ2_XXS", "IQ2_XS", "IQ2_S",
-             "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "MXFP4", "F64"]
+             "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "MXFP4", "NVFP4", "F64"]
     for name, kind in [("hedge", t) for t in types] + [("stories260k", "F32"), ("stories260k", "Q8_0")]:
         with tempfile.TemporaryDirectory() as folder:
             made = check_type(pare, models / name, Type[kind], Path(folder))

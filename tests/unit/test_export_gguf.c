@@ -384,6 +384,110 @@ START_TEST(experts_share_a_tensor_and_keep_their_fates)
 }
 END_TEST
 
+/* Which linears keep their codes: the engine multiplies with a factor in attention and in the MLP
+ * of some families where that has no biases, once for each tensor. `kept`: of q, k, v, o, gate, up,
+ * down, whose rows 64 may not divide. */
+static const struct {
+    kind of;
+    const char *kept;
+    size_t lost; /* linears of a block without a factor */
+} factors[] = {
+    {AS_IS("llama"), "qkvo", 2},
+    {CHANGED("qwen2", "\"use_sliding_window\":true", "\"use_sliding_window\":false"), "qkvo", 2},
+    {{"qwen3", "\"attention_bias\":true," QWEN3_WINDOWS, "\"attention_bias\":false", NULL,
+      ".bias "},
+     "qkvogu",
+     0},
+    {AS_IS("gpt2"), "o", 3},
+    {AS_IS("phi3"), "o", 2},
+    {AS_IS("mixtral"), "qkvogu", 0},
+    {AS_IS("qwen3_moe"), "qkvogud", 0},
+};
+enum { FACTORS = sizeof factors / sizeof *factors };
+
+/* The factors of a tensor are not all the same. */
+static bool differs(const pare_gguf_tensor *t)
+{
+    for (uint64_t i = 1; i < t->elements; i++)
+        if (memcmp(t->data, t->data + i * sizeof(float), sizeof(float)) != 0)
+            return true;
+    return false;
+}
+
+START_TEST(nvfp4_stays_where_the_engine_has_a_place_for_factors)
+{
+    static const char recipe[] = "pare: 1\nmodel: model\npasses: [nvfp4: {}]\n";
+    const job_place p = begin(&factors[_i].of, recipe);
+    const size_t lost = factors[_i].lost;
+    pare_export_result r;
+    loaded was, is;
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    ck_assert_msg(export_as(&p, "gguf:q8_0", &r) == PARE_OK, "%s", cx.what);
+    load(&p, "out", &was);
+    load_to_run(&p, "x.gguf", &is);
+    const pare_config *const c = &was.model.config;
+    size_t kept = 0, without = 0, apart = 0;
+    for (size_t b = 0; b < c->blocks; b++)
+        for (size_t part = 0; part < pare_block_parts(c); part++)
+            for (pare_role role = 0; role < PARE_COMMON_ROLES; role++) {
+                const pare_linear *const x = pare_block_linear(&is.model.block[b], part, role),
+                                         *const y =
+                                             pare_block_linear(&was.model.block[b], part, role);
+                if (!y->name)
+                    continue;
+                const bool stays = strchr(factors[_i].kept, "qkvogud"[role]) != NULL;
+                ck_assert_msg((x->encoding == PARE_ENCODING_NVFP4) == stays, "%s", y->name);
+                kept += stays;
+                if (stays)
+                    check_linear(x, y, false);
+            }
+    ck_assert_uint_eq(r.count[PARE_EXPORT_LOSSLESS], kept);
+    for (size_t i = 0; i < r.rows; i++)
+        without += r.row[i].no_factor;
+    ck_assert_uint_eq(without, lost * c->blocks);
+    ck_assert_uint_eq(r.no_factor, without);
+    ck_assert((strstr(r.notice, "llama.cpp has no place for the factor of NVFP4 of") != NULL) ==
+              (lost > 0));
+    pare_gguf g;
+    ck_assert_int_eq(pare_gguf_parse(&cx, &arena, "g", is.ck.file[0].data, is.ck.file[0].bytes, &g),
+                     PARE_OK);
+    for (size_t i = 0; i < g.tensors; i++)
+        apart += pare_gguf_is_factor(&g, g.tensor[i].name) && differs(&g.tensor[i]);
+    ck_assert((apart > 0) == (c->experts > 0));
+    pare_checkpoint_close(&is.ck);
+    pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
+/* A head keeps its codes; one that is the embedding has no place for a factor. */
+START_TEST(a_head_in_nvfp4_stays_unless_it_is_the_embedding)
+{
+    static const char recipe[] = "pare: 1\nmodel: model\nhead: {nvfp4: {}}\n"
+                                 "passes: [nvfp4: {targets: '*.v_proj'}]\n";
+    const bool tied = _i != 0;
+    const job_place p = begin(&factors[_i].of, recipe);
+    pare_export_result r;
+    loaded was, is;
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    ck_assert_msg(export_as(&p, _i == 2 ? "gguf:q4_k_m" : "gguf:q8_0", &r) == PARE_OK, "%s",
+                  cx.what);
+    load(&p, "out", &was);
+    load_to_run(&p, "x.gguf", &is);
+    ck_assert_int_eq(was.model.config.tied, tied);
+    ck_assert_int_eq(is.model.head.encoding == PARE_ENCODING_NVFP4, !tied);
+    for (size_t i = 0; i < r.rows; i++)
+        if (!strstr(r.row[i].name, "v_proj"))
+            ck_assert_int_eq(strcmp(r.row[i].type, "NVFP4") == 0,
+                             !tied && strcmp(r.row[i].name, "lm_head") == 0);
+    if (!tied)
+        check_linear(&is.model.head, &was.model.head, false);
+    pare_checkpoint_close(&is.ck);
+    pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
 START_TEST(strict_refuses_windows_that_the_engine_does_not_keep_to)
 {
     char what[1024];
@@ -451,6 +555,8 @@ int main(void)
     tcase_add_loop_test(t, the_file_of_a_family_is_the_artifact, 0, KINDS);
     tcase_add_loop_test(t, codes_and_floats_in_one_tensor_become_floats, 0, KINDS);
     tcase_add_test(t, experts_share_a_tensor_and_keep_their_fates);
+    tcase_add_loop_test(t, nvfp4_stays_where_the_engine_has_a_place_for_factors, 0, FACTORS);
+    tcase_add_loop_test(t, a_head_in_nvfp4_stays_unless_it_is_the_embedding, 0, 3);
     tcase_add_loop_test(t, strict_refuses_windows_that_the_engine_does_not_keep_to, 0, 2);
     suite_add_tcase(s, t);
     TCase *const d = tcase_create("divisors");

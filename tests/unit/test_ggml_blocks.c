@@ -27,6 +27,7 @@ static const reference engine[] = {
     {"TQ1_0", 0x266cf8cb94d6e960u, 0x3e985deca0286842u},
     {"TQ2_0", 0x8bead7605e2b83c3u, 0x281c8ac58d86fe5du},
     {"MXFP4", 0xe0065d72862ac668u, 0xc49cb3c80cb4767eu},
+    {"NVFP4", 0, 0x5595b8fd22d8314eu}, /* nothing quantizes to it */
     /* only read */
     {"IQ2_XXS", 0, 0x9afd5b5073821fecu},
     {"IQ2_XS", 0, 0xe9ccc63220dcd2aau},
@@ -41,7 +42,8 @@ static const reference engine[] = {
 
 enum {
     TYPES = sizeof engine / sizeof *engine,
-    WRITTEN = 13,
+    QUANTIZED = 13,
+    WRITTEN = 14,
     ELEMENTS = 256 * 16,
     BYTES_MAX = ELEMENTS * 2
 };
@@ -216,12 +218,12 @@ int main(void)
 {
     Suite *const s = suite_create("ggml_blocks");
     TCase *const t = tcase_create("ggml_blocks");
-    tcase_add_loop_test(t, plain_quantizers_have_the_bytes_of_the_engine, 0, WRITTEN);
+    tcase_add_loop_test(t, plain_quantizers_have_the_bytes_of_the_engine, 0, QUANTIZED);
     tcase_add_loop_test(t, values_are_those_of_the_engine, 0, TYPES);
     tcase_add_loop_test(t, join_is_the_inverse_of_split, 0, WRITTEN);
     tcase_add_test(t, symmetric_codes_of_groups_of_32_pass_through_q4_0);
     tcase_add_test(t, the_largest_scale_of_mxfp4_has_finite_values);
-    tcase_add_loop_test(t, what_f16_scales_cannot_hold_is_refused, 0, WRITTEN);
+    tcase_add_loop_test(t, what_f16_scales_cannot_hold_is_refused, 0, QUANTIZED);
     tcase_add_test(t, types_are_found_by_number_and_name);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -113,6 +113,25 @@ START_TEST(mxfp4_has_floats_of_4_bits)
 }
 END_TEST
 
+START_TEST(nvfp4_has_a_scale_for_16)
+{
+    static const double level[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    for (unsigned c = 0; c < 127; c++) {
+        const int exponent = (int)(c / 8), fraction = (int)(c % 8);
+        const double scale = exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
+        begin();
+        block[c % 4] = (uint8_t)c;
+        for (size_t j = 0; j < 32; j++)
+            block[4 + j] = (uint8_t)(j % 8 | (15 - j % 8) << 4);
+        decode("NVFP4");
+        for (size_t j = 0; j < 64; j++) {
+            const double v = j % 16 < 8 ? level[j % 8] : -level[7 - j % 8];
+            is(j, j / 16 == c % 4 ? v * scale : 0);
+        }
+    }
+}
+END_TEST
+
 /* The first points of the grids of 2 bits are all 8, and of the grid of 1 bit all -1. */
 START_TEST(points_of_grids_have_signs_and_scales)
 {
@@ -220,6 +239,7 @@ int main(void)
     tcase_add_test(t, q3_k_has_a_third_bit_and_scales_of_6);
     tcase_add_test(t, levels_of_4_bits_are_uneven);
     tcase_add_test(t, mxfp4_has_floats_of_4_bits);
+    tcase_add_test(t, nvfp4_has_a_scale_for_16);
     tcase_add_test(t, points_of_grids_have_signs_and_scales);
     tcase_add_test(t, doubles_are_rounded);
     tcase_add_test(t, grids_have_their_points);

@@ -111,7 +111,7 @@ START_TEST(a_listing_converts_nothing)
     ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("type_nvfp4"), &ck), PARE_OK);
     const pare_tensor *const head = pare_checkpoint_find(&ck, "lm_head.weight");
     ck_assert_str_eq(ck.stored[head - ck.tensor].type, "NVFP4");
-    ck_assert_uint_eq(head->shape[1], 256);
+    ck_assert(head->dtype == PARE_F32 && !head->data && head->shape[1] == 256);
     ck_assert_ptr_null(pare_checkpoint_find(&ck, "model.layers.0.mlp.down_proj.weight")->data);
     ck_assert(!ck.scratch.open);
     pare_checkpoint_close(&ck);
@@ -121,6 +121,51 @@ START_TEST(a_listing_converts_nothing)
     open_corpus("model_phi");
     ck_assert(!pare_checkpoint_quantized(&ck, text, sizeof text));
     ck_assert_str_eq(text, "");
+}
+END_TEST
+
+/* Blocks times the number beside them: 2^-9, which artifacts have, for the head, 0.3 for down, one
+ * for each expert; without one 1. Inputs have none. */
+START_TEST(blocks_of_nvfp4_have_a_number_beside_them)
+{
+    static const struct {
+        const char *file, *tensor, *stored;
+        uint64_t first; /* block of 64 */
+        float factor;
+    } rows[] = {
+        {"type_nvfp4", "lm_head.weight", "output.weight", 0, 1},
+        {"model_nvfp4", "lm_head.weight", "output.weight", 0, 0x1p-9F},
+        {"model_nvfp4", "model.layers.0.mlp.down_proj.weight", "blk.0.ffn_down.weight", 0, 0.3F},
+        {"model_nvfp4_experts", "model.layers.0.block_sparse_moe.experts.0.w3.weight",
+         "blk.0.ffn_up_exps.weight", 0, 0x1p-9F},
+        {"model_nvfp4_experts", "model.layers.0.block_sparse_moe.experts.1.w3.weight",
+         "blk.0.ffn_up_exps.weight", 8, 0.7F},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pare_gguf g;
+        open_corpus(rows[i].file);
+        const pare_tensor *const w = pare_checkpoint_find(&ck, rows[i].tensor);
+        ck_assert_int_eq(pare_gguf_parse(&cx, &arena, "g", ck.file[0].data, ck.file[0].bytes, &g),
+                         PARE_OK);
+        const pare_gguf_tensor *const t = pare_gguf_tensor_find(&g, rows[i].stored);
+        const float *const value = w->data;
+        for (uint64_t j = 0; j < w->shape[0] * w->shape[1]; j++) {
+            float block[64];
+            pare_ggml_decode(t->type, t->data + (rows[i].first + j / 64) * t->type->bytes, 1,
+                             block);
+            ck_assert(value[j] == block[j % 64] * rows[i].factor);
+        }
+        for (size_t j = 0; j < ck.tensors; j++)
+            ck_assert_ptr_null(strstr(ck.tensor[j].name, "scale"));
+        pare_checkpoint_close(&ck);
+        ck_assert_int_eq(pare_checkpoint_open_to_run(&cx, &arena, corpus(rows[i].file), &ck),
+                         PARE_OK);
+        const pare_stored *const s =
+            &ck.stored[pare_checkpoint_find(&ck, rows[i].tensor) - ck.tensor];
+        ck_assert((s->packed != NULL) == (frexpf(rows[i].factor, &(int){0}) == 0.5F));
+        pare_checkpoint_close(&ck);
+    }
+    open_corpus("model_nvfp4");
 }
 END_TEST
 
@@ -502,6 +547,7 @@ int main(void)
     tcase_add_test(t, rows_of_q_and_k_go_back_to_halves_of_heads);
     tcase_add_test(t, blocks_are_decoded_and_their_types_told);
     tcase_add_test(t, a_listing_converts_nothing);
+    tcase_add_test(t, blocks_of_nvfp4_have_a_number_beside_them);
     tcase_add_test(t, a_listing_counts_what_is_decoded);
     tcase_add_loop_test(t, rows_of_q_k_and_v_are_told_apart, 0, 2);
     tcase_add_test(t, rows_of_gate_and_up_are_told_apart);

@@ -30,15 +30,20 @@ static cut plain(void)
                  .twice = SIZE_MAX};
 }
 
-static void begin(void)
+static void read_whole(const char *name)
 {
     char path[4096];
+    (void)snprintf(path, sizeof path, "%s/tests/fuzz/corpus/gguf/%s", PARE_SOURCE_DIR, name);
+    whole = folder_get(path, &whole_len);
+    ck_assert_int_eq(pare_gguf_parse(&cx, &arena, "g", whole, whole_len, &g), PARE_OK);
+}
+
+static void begin(void)
+{
     pare_ctx_init(&cx);
     ck = (pare_checkpoint){0};
     ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
-    (void)snprintf(path, sizeof path, "%s/tests/fuzz/corpus/gguf/model_llama", PARE_SOURCE_DIR);
-    whole = folder_get(path, &whole_len);
-    ck_assert_int_eq(pare_gguf_parse(&cx, &arena, "g", whole, whole_len, &g), PARE_OK);
+    read_whole("model_llama");
     folder_make(&dir);
 }
 
@@ -179,6 +184,19 @@ START_TEST(any_part_names_the_model)
 }
 END_TEST
 
+/* Of the head and of down, which becomes floats. */
+START_TEST(the_number_beside_nvfp4_may_lie_in_another_part)
+{
+    free(whole);
+    read_whole("model_nvfp4");
+    cut c = plain();
+    const char *const name = _i / 2 ? "output.scale" : "blk.0.ffn_down.scale";
+    c.begin[2] = (size_t)(pare_gguf_tensor_find(&g, name) - g.tensor) + 1;
+    write_parts(&c);
+    is_the_same(names[0], _i % 2);
+}
+END_TEST
+
 START_TEST(a_directory_may_hold_the_parts_of_one_model)
 {
     const cut c = plain();
@@ -282,6 +300,7 @@ int main(void)
     TCase *const t = tcase_create("gguf_split");
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, any_part_names_the_model, 0, 2 * PARTS);
+    tcase_add_loop_test(t, the_number_beside_nvfp4_may_lie_in_another_part, 0, 4);
     tcase_add_test(t, a_directory_may_hold_the_parts_of_one_model);
     tcase_add_test(t, parts_that_do_not_belong_together_are_refused);
     tcase_add_test(t, names_of_parts_are_told);
