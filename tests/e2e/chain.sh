@@ -62,6 +62,13 @@ is=$(sed -n 's/^packed  *\([0-9]*\) bytes.* exact: .*/\1/p' out.log)
 [ "$is" -le "$most" ] || fail "planned $most bytes at most, and $is came of it"
 grep -q "^export .*, $(wc -c <sliced.gguf) bytes .*, exact$" out.log || fail "$(cat out.log)"
 
+# What the smaller model cannot have is refused by the plan: 248 of 256 directions stay.
+if "$pare" plan sliced.yaml --set 'passes=[slicegpt: {ratio: 0.05}, exl3: {bits: 3}]' --output no >out.log 2>&1; then
+    fail 'tiles that do not divide the smaller model are planned'
+fi
+grep -q 'exl3: model.layers.0.self_attn.q_proj, as slicegpt leaves it: .*, or take ratio: 0.0625 in slicegpt' out.log ||
+    fail "$(cat out.log)"
+
 # One recipe does what two do, and any number of threads.
 does compress chain.yaml --threads 1
 grep -q '^held out  *KL 0\.[0-9]*, perplexity [0-9.]*   (behind: channels)$' out.log || fail "$(cat out.log)"
