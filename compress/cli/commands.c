@@ -264,7 +264,7 @@ static const pare_option bench_options[] = {
     {NULL, NULL, NULL, false},
 };
 static const pare_option init_options[] = {
-    {"preset", "NAME", "what to make: w4a16, w8a8, gguf-q4, 2:4 or w2", false},
+    {"preset", "NAME", "what to make: w4a16, w8a8, gguf-q4, 2:4, w2 or exl3", false},
     {"from", "FILE", "translate this recipe of llm-compressor instead", false},
     {"text", "FILE", "calibrate on this text (without it the model writes its own; not for 2:4)",
      false},
