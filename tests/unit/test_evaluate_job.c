@@ -586,31 +586,6 @@ START_TEST(mistakes_in_choices_are_told_before_the_work)
 }
 END_TEST
 
-/* Whatever is asked of the model, and whether or not there is a device. */
-START_TEST(what_a_device_has_no_kernels_for_is_told_before_the_work)
-{
-#define ON(device, pass)                                                                           \
-    "pare: 1\nmodel: " HEDGE "\nevaluate: [{choice: {file: piqa.jsonl, device: " device "}}]\n"    \
-    "calibration: {generate: {}, samples: 3, window: 16}\npasses: [" pass "]\n"
-    static const struct {
-        const char *recipe, *what;
-    } row[] = {
-        {ON("cuda", "exl3: {bits: 2}"),
-         "recipe.yaml:3:48: device: cuda: model.layers.0.self_attn.q_proj is in EXL3, for which "
-         "there are no kernels here; take the CPU; say device: cpu, or device: auto"},
-        {ON("cuda", "mxfp4: {activations: mxfp4}"),
-         "device: cuda: model.layers.0.self_attn.q_proj rounds its inputs to 4-bit floats"},
-        {ON("auto", "mxfp4: {activations: mxfp4}"), NULL}};
-    const job_place p = make_place();
-    char what[1024];
-    job_recipe(&p, row[_i].recipe);
-    const pare_status s = job_run(&p, (job_opts){.output = "out"}, what);
-    ck_assert_msg(s == (row[_i].what ? PARE_ENOTSUP : PARE_OK), "%s", what);
-    ck_assert_msg(!row[_i].what || strstr(what, row[_i].what) != NULL, "%s", what);
-    job_remove_directory(p.root);
-}
-END_TEST
-
 /* Windows that the model writes for it, none of which calibration sees, and of a text. */
 START_TEST(a_recipe_can_evaluate_on_calibration_windows_that_are_held_out)
 {
@@ -699,7 +674,6 @@ int main(void)
     tcase_add_test(t, a_quantized_original_has_the_size_of_its_file);
     tcase_add_test(t, bits_of_the_whole_model_are_those_that_inspect_tells);
     tcase_add_test(t, exports_count_in_the_time_of_the_job);
-    tcase_add_loop_test(t, what_a_device_has_no_kernels_for_is_told_before_the_work, 0, 3);
     tcase_add_test(t, what_a_limit_left_out_is_told);
     tcase_add_test(t, a_finished_job_is_of_the_bytes_it_was_evaluated_on);
     tcase_add_test(t, a_manifest_without_hashes_of_evaluations_refuses_nothing);
