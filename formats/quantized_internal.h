@@ -84,7 +84,8 @@ struct pare__method {
     pare_status (*begin)(pare__quantized *q);
     /* Whether a tensor with such a name holds codes; NULL: always. */
     bool (*holds)(const pare_tensor *t);
-    /* What a tensor of another type or shape does not fit; NULL: quantization_config asks for it. */
+    /* What a tensor of another type or shape does not fit; NULL: quantization_config asks for it.
+     */
     const char *asks;
     /* Describes the linear whose codes are in out->codes: out->name is set, all the rest is not.
      * Sizes are checked against the tensors. PARE_EFORMAT, PARE_ENOTSUP with tensor and reason. */
