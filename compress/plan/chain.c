@@ -181,6 +181,8 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
     pare_fallback_size *size;
     if (chain->jobs < 2)
         return PARE_OK;
+    void (*const warn_of)(void *self, const char *text) = cx->progress.warn;
+    cx->progress.warn = NULL; /* the jobs say it */
     rest.plan_only = rest.unlimited = true;
     if (rest.restart || !pare_path_is_directory(rest.model)) {
         rest.model = chain->model;
@@ -192,6 +194,7 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
     pare_plan_close(&plan); /* before another is opened: both may hold decoded weights on disk */
     if (s == PARE_OK && rest.stand_in)
         s = check_smaller(cx, &a, chain, &plan);
+    cx->progress.warn = warn_of;
     pare_arena_release(&a);
     return s;
 }

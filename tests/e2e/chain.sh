@@ -31,6 +31,7 @@ sed "s,^model.*,model: small,; s,^output.*,original: hedge\noutput: second,; /ch
 # The plan of both jobs, before there is a smaller model.
 does plan chain.yaml
 grep -q 'so that this is the most that it can take' out.log || fail "$(cat out.log)"
+[ "$(grep -c 'are left out' out.log)" -le 3 ] || fail "the checks of both jobs warn, too: $(cat out.log)"
 does plan chain.yaml --format json
 grep -q '"smaller": {' out.log || fail "$(cat out.log)"
 
