@@ -441,7 +441,6 @@ static pare_status fail_plan(pare__draft *d, pare_status s, const char *text, co
 
 pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
 {
-    const char *const misfit = d->file ? "" : "the preset does not fit this model: ";
     demand need = {0};
     char *data = NULL;
     if (d->prunes && !d->init->data_path)
@@ -452,16 +451,16 @@ pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
     PARE_TRY(compose(d, data, NULL, text, len));
     pare_status s = try_plan(d, *text, &need);
     if (s != PARE_OK)
-        return fail_plan(d, s, *text, misfit);
+        return fail_plan(d, s, *text, "");
     PARE_TRY(choose_data(d, &need, &data));
     PARE_TRY(compose(d, data, d->format, text, len));
     s = try_plan(d, *text, NULL);
     if (s == PARE_OK)
         return s;
     if (!d->format)
-        return fail_plan(d, s, *text, misfit);
+        return fail_plan(d, s, *text, "");
     if (d->instead) {
-        s = fail_plan(d, PARE_EUSAGE, *text, misfit);
+        s = fail_plan(d, PARE_EUSAGE, *text, "the preset does not fit this model: ");
         return pare_fail_after(d->cx, s, "presets without an export: %s", d->instead);
     }
     size_t line;
