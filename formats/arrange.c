@@ -277,6 +277,30 @@ static pare_status turn(arranger *r, const pare_tensor *t, const char *name, con
     return PARE_OK;
 }
 
+/* ExLlamaV3 takes the linears of such tensors apart: "self_attn.q_proj" is a part of
+ * "self_attn.qkv_proj". *out becomes its name here, NULL for another tensor. */
+static pare_status name_part(const arranger *r, const char *name, const char *rest, char **out)
+{
+    *out = NULL;
+    for (size_t i = 0; i < PARE_FUSED_MAX && r->arch->fused[i].name; i++) {
+        const pare_fused *const f = &r->arch->fused[i];
+        const size_t folder = strcspn(f->name, ".") + 1;
+        for (size_t j = 0; j < f->count; j++) {
+            const char *const role = role_name[(size_t)f->first + j];
+            char *const own = join(r->arena, f->name, folder, role, "_proj");
+            const char *const suffix = own ? suffix_of(rest, own) : NULL;
+            char *const fused = suffix ? join(r->arena, f->name, strlen(f->name), ".", role) : NULL;
+            if (!own || (suffix && !fused))
+                return PARE_ENOMEM;
+            if (!suffix)
+                continue;
+            *out = join(r->arena, name, (size_t)(rest - name), fused, suffix);
+            return *out ? PARE_OK : PARE_ENOMEM;
+        }
+    }
+    return PARE_OK;
+}
+
 static bool is_ignored(const pare_arch *arch, const char *rest)
 {
     const size_t most = sizeof arch->ignored / sizeof *arch->ignored;
@@ -313,6 +337,14 @@ static pare_status arrange_one(arranger *r, const pare_tensor *t, uint32_t file)
         const char *const suffix = suffix_of(rest, states[i]);
         if (suffix && strcmp(suffix, ".weight") == 0)
             return split_state(r, t, name, suffix, i, file);
+    }
+    char *own;
+    PARE_TRY(name_part(r, name, rest, &own));
+    if (own) {
+        pare_tensor out = *t;
+        out.name = own;
+        add(r, &out, file);
+        return PARE_OK;
     }
     return r->arch->rounds_inputs ? unpack(r, t, name, rest, file) : turn(r, t, name, rest, file);
 }

@@ -371,8 +371,7 @@ pare_status pare_packed_linear_read(pare_ctx *cx, const char *name, const pare_j
 {
     *out = (pare_packed_linear){.name = name};
     reader r = {.out = out};
-    static const char bits[] = "bits is not 2, 3, 4, 6, 8 or 16";
-    out->bits = (unsigned)get(&r, v, "bits", 1, 16, bits);
+    out->bits = (unsigned)get(&r, v, "bits", 1, 16, "bits is not a whole number of 1 to 16");
     static const char group[] = "group is not 0 (the row), 16 or a multiple of 32";
     out->group = get(&r, v, "group", 0, GROUP_CAP, group);
     if (!r.what && out->group != 16 && out->group % PARE_ATOM_K != 0)
@@ -383,10 +382,6 @@ pare_status pare_packed_linear_read(pare_ctx *cx, const char *name, const pare_j
     out->symmetric = pare_json_bool(symmetric, true);
     get_shape(&r, pare_json_get(v, "shape"));
     get_extras(&r, v);
-    const bool usual =
-        (out->bits > 1 && out->bits <= 4) || out->bits == 6 || out->bits == 8 || out->bits == 16;
-    if (!r.what && !usual && !pare_encoding_turns(out->encoding))
-        r.what = bits;
     if (r.what)
         return pare_fail(cx, PARE_EFORMAT, "linear %s: %s", name, r.what);
     PARE_TRY(check_members(cx, name, v));

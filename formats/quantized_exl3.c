@@ -21,11 +21,69 @@
 #include "solve/exl3_values.h"
 
 enum { SPAN = 128, MOST_BITS = 8, TILE_WORDS = 16, F16_ONE = 0x3c00, F16_SIGN = 0x8000 };
+enum { STORAGE_MAX = 100 * 1000 * 1000 }; /* bytes of quantization_config.json */
 
+/* What tensor_storage says of a tensor of a linear, where that is there. */
+static pare_status check_stored(const pare__quantized *q, const char *name, const pare_json *said)
+{
+    const pare_tensor *const t = pare_checkpoint_find(q->ck, name);
+    const pare_json *const shape = pare_json_get(said, "shape");
+    bool same = t && pare_json_count(shape) == t->rank;
+    for (size_t i = 0; same && i < t->rank; i++)
+        same = pare_json_integer(pare_json_at(shape, i), -1) == (int64_t)t->shape[i];
+    return !t || !shape || same
+               ? PARE_OK
+               : pare__quantized_wrong(q, name, "", "has another shape than tensor_storage says");
+}
+
+static pare_status check_linear(const pare__quantized *q, const char *linear, const pare_json *said)
+{
+    const pare_tensor *const t = pare__quantized_find(q, linear, ".trellis");
+    const pare_json *const bits = pare_json_get(said, "bits_per_weight"), *value;
+    const char *name;
+    for (pare_json_iter it = {0};
+         pare_json_next(pare_json_get(said, "stored_tensors"), &it, &name, &value);)
+        PARE_TRY(check_stored(q, name, value));
+    if (t && bits && t->rank == 3 && pare_json_number(bits, 0) * TILE_WORDS != (double)t->shape[2])
+        return pare__quantized_wrong(q, linear, ".trellis",
+                                     "has other bits than bits_per_weight of tensor_storage says");
+    return PARE_OK;
+}
+
+static pare_status check_storage(const pare__quantized *q, const pare_json *config)
+{
+    const char *name;
+    const pare_json *value;
+    for (pare_json_iter it = {0};
+         pare_json_next(pare_json_get(config, "tensor_storage"), &it, &name, &value);)
+        PARE_TRY(check_linear(q, name, value));
+    return PARE_OK;
+}
+
+/* ExLlamaV3 writes tensor_storage to a file of its own, pare to config.json as well. */
 static pare_status begin(pare__quantized *q)
 {
-    (void)q;
-    return PARE_OK;
+    const char *const path =
+        pare_path_join(q->scratch, q->ck->directory, "quantization_config.json");
+    pare_json *own = NULL;
+    pare_path_kind is;
+    char *text;
+    size_t len;
+    if (!path)
+        return PARE_ENOMEM;
+    PARE_TRY(check_storage(q, q->config));
+    PARE_TRY(pare_path_look(q->cx, path, &is));
+    if (is != PARE_PATH_FILE)
+        return PARE_OK;
+    const pare_mark mark = pare_arena_mark(q->scratch);
+    pare_status s = pare_file_read(q->cx, q->scratch, path, STORAGE_MAX, &text, &len);
+    if (s == PARE_OK)
+        s = pare_json_parse(q->cx, path, text, len, STORAGE_MAX, &own);
+    if (s == PARE_OK)
+        s = check_storage(q, own);
+    pare_json_free(own);
+    pare_arena_rewind(q->scratch, mark);
+    return s;
 }
 
 /* Bits and sizes, of the tiles. */
@@ -244,5 +302,9 @@ void pare__trellis_fill(const pare__coded *c, const pare_packed_planes *to)
 static const char *const codes[] = {".trellis", NULL};
 static const char *const beside[] = {".suh", ".svh", ".su", ".sv", ".mul1", ".mcg", NULL};
 
-const pare__method pare__exl3 = {
-    .name = "exl3", .codes = codes, .beside = beside, .begin = begin, .describe = describe};
+const pare__method pare__exl3 = {.name = "exl3",
+                                 .codes = codes,
+                                 .beside = beside,
+                                 .asks = "the tiles of EXL3 ask for",
+                                 .begin = begin,
+                                 .describe = describe};

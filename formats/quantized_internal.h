@@ -84,6 +84,9 @@ struct pare__method {
     pare_status (*begin)(pare__quantized *q);
     /* Whether a tensor with such a name holds codes; NULL: always. */
     bool (*holds)(const pare_tensor *t);
+    /* What a tensor of another type or shape does not fit; NULL: quantization_config asks for it.
+     */
+    const char *asks;
     /* Describes the linear whose codes are in out->codes: out->name is set, all the rest is not.
      * Sizes are checked against the tensors. PARE_EFORMAT, PARE_ENOTSUP with tensor and reason. */
     pare_status (*describe)(pare__quantized *q, pare__coded *out);
@@ -110,7 +113,8 @@ pare_status pare__quantized_refuse(const pare__quantized *q, const char *where, 
 pare_status pare__quantized_wrong(const pare__quantized *q, const char *name, const char *suffix,
                                   const char *what);
 
-/* PARE_EFORMAT: "PATH: tensor NAME is TYPE [SHAPE], quantization_config asks for DTYPE SHAPE". */
+/* PARE_EFORMAT: "PATH: tensor NAME is TYPE [SHAPE], quantization_config asks for DTYPE SHAPE", or
+ * what the method says that asks. */
 pare_status pare__quantized_fail_form(const pare__quantized *q, const pare_tensor *t,
                                       const char *dtype, const char *shape);
 

@@ -52,9 +52,10 @@ pare_status pare__quantized_fail_form(const pare__quantized *q, const pare_tenso
     char is[PARE_RANK_MAX * 24] = "";
     for (size_t i = 0, at = 0; i < t->rank; i++)
         at += (size_t)snprintf(is + at, sizeof is - at, "%s%" PRIu64, i ? ", " : "", t->shape[i]);
-    return pare_fail(q->cx, PARE_EFORMAT,
-                     "%s: tensor %s is %s [%s], quantization_config asks for %s %s", q->ck->path,
-                     t->name, pare_dtype_name(t->dtype), is, dtype, shape);
+    return pare_fail(q->cx, PARE_EFORMAT, "%s: tensor %s is %s [%s], %s %s %s", q->ck->path,
+                     t->name, pare_dtype_name(t->dtype), is,
+                     q->method->asks ? q->method->asks : "quantization_config asks for", dtype,
+                     shape);
 }
 
 pare_status pare__quantized_take(const pare__quantized *q, const char *name, const char *suffix,

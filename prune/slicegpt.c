@@ -12,6 +12,14 @@ uint64_t pare_slicegpt_bytes(size_t hidden)
     return square * (3 * sizeof(float) + 3 * sizeof(double) + sizeof(float)) + 64 * hidden + 4096;
 }
 
+size_t pare_slicegpt_multiple(const pare_config *c)
+{
+    size_t step = PARE_SLICEGPT_STEP;
+    while (c->hidden % c->heads == 0 && step % c->heads != 0)
+        step += PARE_SLICEGPT_STEP;
+    return step;
+}
+
 pare_status pare_slicegpt_basis(pare_ctx *cx, pare_arena *a, pare_arena *scratch, double *h,
                                 size_t hidden, size_t kept, pare_slicegpt *out)
 {

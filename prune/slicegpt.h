@@ -13,7 +13,11 @@
 
 #include "runtime/fold.h"
 
-enum { PARE_SLICEGPT_STEP = 8 }; /* directions that stay are a multiple of this, and of the heads */
+enum { PARE_SLICEGPT_STEP = 8 };
+
+/* Directions that stay are a multiple of this: of the step and, as transformers wants hidden_size,
+ * of the heads. */
+size_t pare_slicegpt_multiple(const pare_config *c);
 
 typedef struct pare_slicegpt {
     size_t hidden, kept;

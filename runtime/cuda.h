@@ -13,13 +13,20 @@
 
 typedef struct pare_cuda pare_cuda;
 
+/* Whether there are kernels for a packed linear, and for all that a model has; `exact`: for
+ * products that leave inputs as they are. PARE_ENOTSUP, naming what there are none for. */
+PARE_CHECKED pare_status pare_cuda_check_linear(pare_ctx *cx, const char *name, pare_encoding e,
+                                                const pare_activation *a, bool exact);
+PARE_CHECKED pare_status pare_cuda_check_model(pare_ctx *cx, const pare_model *m, bool exact);
+
 /* Brings the model of f to a device, which stays the caller's and outlives it, and makes it the
  * backend of f.
  *   limit  bytes of the device that it may take together with the other models on it; 0: all there
  *          are
  * f, its model and its tables stay where they are until it is closed. One thread.
  *
- * PARE_ENOTSUP, naming it, for a weight, cache or shape that the device cannot compute with;
+ * What pare_cuda_check_model says, behind the name of the device; PARE_ENOTSUP, naming it, for a
+ * cache or shape that the device cannot compute with;
  * PARE_ENOMEM with the bytes that were asked for, those that are taken and those that are free:
  * for the weights before any are copied; PARE_EDEVICE. *out is NULL then. */
 PARE_CHECKED pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forward *f,

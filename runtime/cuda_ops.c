@@ -392,78 +392,11 @@ static pare_status find_room(pare_cuda *c)
     return PARE_OK;
 }
 
-/* Inputs become floats of fewer bits. */
-static bool rounds_floats(const pare_linear *w)
-{
-    return w->activation.mode == PARE_ACTIVATION_FLOAT && w->activation.bits;
-}
-
-static bool turns(const pare_linear *w)
-{
-    return pare_encoding_turns(w->encoding);
-}
-
-/* A packed linear of a kind; NULL: there is none. */
-static const pare_linear *find(const pare_model *m, bool (*is)(const pare_linear *w))
-{
-    const size_t parts = pare_block_parts(&m->config),
-                 inner = m->config.blocks * parts * PARE_ROLES;
-    for (size_t i = 0; i <= inner; i++) {
-        const pare_linear *const w =
-            i == inner ? &m->head
-                       : pare_block_linear(&m->block[i / PARE_ROLES / parts],
-                                           i / PARE_ROLES % parts, (pare_role)(i % PARE_ROLES));
-        if (w->bits && is(w))
-            return w;
-    }
-    return NULL;
-}
-
 static pare_status open_model(pare_cuda *c)
 {
-    const pare_config *const config = &c->f->model->config;
-    const pare_linear *const rounded = c->f->exact ? NULL : find(c->f->model, rounds_floats);
-    const pare_linear *const turned = find(c->f->model, turns);
-    if (rounded)
-        return pare_fail(c->cx, PARE_ENOTSUP,
-                         "%s: %s rounds its inputs to %u-bit floats, for which there are no "
-                         "kernels here; take the CPU, or --exact, which leaves them as they are",
-                         c->d->name, rounded->name, rounded->activation.bits);
-    if (turned)
-        return pare_fail(c->cx, PARE_ENOTSUP,
-                         "%s: %s is in EXL3, for which there are no kernels here; take the CPU",
-                         c->d->name, turned->name);
-    if (config->mixed)
-        return pare_fail(
-            c->cx, PARE_ENOTSUP,
-            "%s: models of type %s have blocks with a recurrent state, for which there "
-            "are no kernels here; take the CPU",
-            c->d->name, config->arch->model_type);
-    if (config->arch->sinks || config->act == PARE_ACT_CLAMPED)
-        return pare_fail(c->cx, PARE_ENOTSUP,
-                         "%s: models of type %s have attention sinks or a clamped SwiGLU, for "
-                         "which there are no kernels here; take the CPU",
-                         c->d->name, config->arch->model_type);
-    if (config->arch->latent_eps > 0)
-        return pare_fail(c->cx, PARE_ENOTSUP,
-                         "%s: models of type %s have latent attention, for which there are no "
-                         "kernels here; take the CPU",
-                         c->d->name, config->arch->model_type);
-    if (config->arch->window == PARE_WINDOW_CHUNKS)
-        return pare_fail(c->cx, PARE_ENOTSUP,
-                         "%s: models of type %s have attention in chunks, for which there are no "
-                         "kernels here; take the CPU",
-                         c->d->name, config->arch->model_type);
-    if (config->arch->experts && config->arch->experts->correction)
-        return pare_fail(c->cx, PARE_ENOTSUP,
-                         "%s: routers of models of type %s pick by sigmoids and a correction, for "
-                         "which there are no kernels here; take the CPU",
-                         c->d->name, config->arch->model_type);
-    if (config->turns_neighbours)
-        return pare_fail(c->cx, PARE_ENOTSUP,
-                         "%s: in models of type %s neighbouring channels turn together, for which "
-                         "there are no kernels here; take the CPU",
-                         c->d->name, config->arch->model_type);
+    const pare_status s = pare_cuda_check_model(c->cx, c->f->model, c->f->exact);
+    if (s != PARE_OK)
+        return pare_fail_context(c->cx, s, "%s", c->d->name);
     PARE_TRY(find_kernels(c));
     PARE_TRY(weigh(c));
     const size_t others = c->d->live;

@@ -32,8 +32,8 @@ typedef struct pare_bench_shape {
 /* Ended by a NULL name. */
 extern const pare_bench_shape pare_bench_shapes[];
 
-/* Words for the weights of the blocks' linears: "int4", "2:4-int4", "f16", ...; ended by NULL. */
-enum { PARE_BENCH_WEIGHTS = 16 };
+/* Words for the weights of the blocks' linears: "int4", "exl3-3", "f16", ...; ended by NULL. */
+enum { PARE_BENCH_WEIGHTS = 22 };
 extern const char *const pare_bench_weights[PARE_BENCH_WEIGHTS + 1];
 
 /* What to make. */

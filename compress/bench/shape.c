@@ -18,8 +18,9 @@ const pare_bench_shape pare_bench_shapes[] = {
 };
 
 const char *const pare_bench_weights[PARE_BENCH_WEIGHTS + 1] = {
-    "int4", "int8",  "int3",  "int2", "ternary", "2:4-int4", "2:4-int8", "2:4-f16", "w8a8",
-    "nf4",  "mxfp4", "nvfp4", "fp8",  "f16",     "bf16",     "f32",      NULL,
+    "int4",   "int8",   "int3",   "int2",  "ternary", "2:4-int4", "2:4-int8", "2:4-f16",
+    "w8a8",   "nf4",    "mxfp4",  "nvfp4", "fp8",     "exl3-2",   "exl3-3",   "exl3-4",
+    "exl3-5", "exl3-6", "exl3-8", "f16",   "bf16",    "f32",      NULL,
 };
 
 #define FLOAT_INPUT .activation = {PARE_ACTIVATION_FLOAT, 0, 0}
@@ -40,6 +41,12 @@ static const pare__bench_subject kinds[] = {
     {.bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, FLOAT_INPUT},
     {.bits = 4, .group = 16, .encoding = PARE_ENCODING_NVFP4, FLOAT_INPUT},
     {.bits = 8, .encoding = PARE_ENCODING_FP8, FLOAT_INPUT},
+    {.bits = 2, .encoding = PARE_ENCODING_EXL3, FLOAT_INPUT},
+    {.bits = 3, .encoding = PARE_ENCODING_EXL3, FLOAT_INPUT},
+    {.bits = 4, .encoding = PARE_ENCODING_EXL3, FLOAT_INPUT},
+    {.bits = 5, .encoding = PARE_ENCODING_EXL3, FLOAT_INPUT},
+    {.bits = 6, .encoding = PARE_ENCODING_EXL3, FLOAT_INPUT},
+    {.bits = 8, .encoding = PARE_ENCODING_EXL3, FLOAT_INPUT},
     {.dtype = PARE_F16},
     {.dtype = PARE_BF16},
     {.dtype = PARE_F32},
@@ -51,7 +58,7 @@ static const pare__bench_subject halves = {.dtype = PARE_F16};
 
 static bool has_groups(const pare__bench_subject *s)
 {
-    return s->bits && !pare_encoding_is_float(s->encoding);
+    return s->bits && pare_encoding_has_groups(s->encoding);
 }
 
 /* The kind that spec names, with its group. spec was planned. */
@@ -75,7 +82,7 @@ static const pare__bench_subject *ends_of(const pare__bench_subject *linears)
 static pare_status unknown(pare_ctx *cx, const char *what, const char *word,
                            const char *const *known, size_t count)
 {
-    char all[160] = "";
+    char all[200] = "";
     const char *const near = pare_nearest_word(word, known, count);
     if (near)
         return pare_fail(cx, PARE_EUSAGE, "unknown %s \"%.64s\"; did you mean %s?", what, word,

@@ -180,6 +180,8 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_cli_threads(cli));
     pare_status s = pare_chain_make(&cli->cx, &cli->arena, &job, &p.chain);
     if (s == PARE_OK)
+        s = pare_chain_check(&cli->cx, &p.chain);
+    if (s == PARE_OK)
         s = make_plans(cli, &p);
     if (s == PARE_OK)
         s = print_plans(cli, &p, pare_args_given(args, "all"));

@@ -245,8 +245,8 @@ static const pare_option bench_options[] = {
     {"quick", NULL, "small sizes, few runs: shows that bench works, and measures nothing", false},
     {"shape", "NAME", "model: weights made in memory: tiny, 1b, 3b, 7b, 8b, tiny-moe or 30b-a3b",
      false},
-    {"weights", "KIND", "of a shape: int4, int8, int3, int2, ternary, 2:4-int4, f16, ... (int4)",
-     false},
+    {"weights", "KIND",
+     "of a shape: int4, int8, int3, int2, ternary, 2:4-int4, exl3-3, f16, ... (int4)", false},
     {"group", "N|row", "weights of a shape that share a scale (128 for integers)", false},
     {"against", "KIND|MODEL", "run in turns: other weights of the --shape, or a model beside MODEL",
      false},
@@ -264,7 +264,7 @@ static const pare_option bench_options[] = {
     {NULL, NULL, NULL, false},
 };
 static const pare_option init_options[] = {
-    {"preset", "NAME", "what to make: w4a16, w8a8, gguf-q4, 2:4 or w2", false},
+    {"preset", "NAME", "what to make: w4a16, w8a8, gguf-q4, 2:4, w2 or exl3", false},
     {"from", "FILE", "translate this recipe of llm-compressor instead", false},
     {"text", "FILE", "calibrate on this text (without it the model writes its own; not for 2:4)",
      false},

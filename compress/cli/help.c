@@ -388,7 +388,7 @@ pare_status pare_help(pare_cli *cli, const char *topic)
             t->print();
             found = true;
         }
-    for (size_t i = 0; i < pare_init_preset_count(); i++)
+    for (size_t i = 0; !found && i < pare_init_preset_count(); i++) /* exl3: the pass */
         if (strcmp(pare_init_preset_at(i).name, topic) == 0) {
             pare_help_presets();
             found = true;

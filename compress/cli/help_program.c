@@ -221,9 +221,11 @@ void pare_help_presets(void)
     (void)printf("\nA preset chooses groups that divide the widths of the model, as much "
                  "calibration as the passes\nneed, and an export that can hold the result. It "
                  "says why in comments. Where no group that\nengines take divides the widths, it "
-                 "takes group: row (w2: 32). Where no format holds the result,\nthe recipe has no "
-                 "export, and pare says so on stderr. 2:4 needs --text or --tokens, because pare\n"
-                 "evaluates a pruned model on text that it was not calibrated on.\n\n"
+                 "takes group: row (w2: 32; exl3 has none, and is refused where\n16 does not "
+                 "divide rows and columns). Where no format holds the result (exl3: where 128 does "
+                 "not\ndivide them), the recipe has no export, and pare says so on stderr. 2:4 "
+                 "needs --text or --tokens,\nbecause pare evaluates a pruned model on text that it "
+                 "was not calibrated on.\n\n"
                  "example  pare init llama/ --preset w4a16 --text prose.txt --output "
                  "llama-w4.yaml\n");
 }

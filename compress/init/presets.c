@@ -160,6 +160,18 @@ static void write_w2(pare__draft *d)
     d->format = "gptq_v2";
 }
 
+static void write_exl3(pare__draft *d)
+{
+    pare__text_put(
+        &d->passes,
+        "  # EXL3 codes tiles of 16 x 16 weights as paths through a trellis, with a scale "
+        "for each row and\n  # column and no groups: in 3 bits about half of what GPTQ "
+        "loses. The search for the paths takes\n  # long; \"pare plan\" says how "
+        "long.\n"
+        "  - exl3: {bits: 3}\n");
+    d->format = "exl3";
+}
+
 /* `pass` is the transform that the summary names, and `without` the summary where a model has
  * nothing that takes its scales; NULL: it names none. `instead`: the presets that fit where the
  * export, which is what this one is for, does not; NULL: the preset does without it. */
@@ -196,6 +208,12 @@ static const preset presets[] = {
      NULL,
      NULL},
     {{"w2", "2-bit weights; loses much", NULL}, "w2", write_w2, NULL, NULL, NULL},
+    {{"exl3", "3-bit trellis codes (EXL3)", "ExLlamaV3 and GPTQModel"},
+     "exl3",
+     write_exl3,
+     NULL,
+     NULL,
+     NULL},
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 
@@ -219,7 +237,7 @@ static pare_status find(pare_ctx *cx, const char *name, const preset **out)
         }
     const char *const near = pare_nearest_word(name, known, PRESETS);
     return pare_fail(cx, PARE_EUSAGE,
-                     "--preset \"%s\": expected w4a16, w8a8, gguf-q4, 2:4 or w2%s%s%s", name,
+                     "--preset \"%s\": expected w4a16, w8a8, gguf-q4, 2:4, w2 or exl3%s%s%s", name,
                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 

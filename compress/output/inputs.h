@@ -10,7 +10,8 @@
 PARE_CHECKED pare_status pare_inputs_watch(pare_arena *a, pare_checkpoint *ck);
 
 /* Refuses a model that is the directory in which an unfinished job works, OUTPUT.partial, with
- * words for how to go on. PARE_EFORMAT, PARE_ENOTSUP for the work of a newer program, PARE_EIO,
+ * words for how to go on: PARE_EFORMAT; and one that is not there while such a directory is:
+ * PARE_ENOTFOUND. PARE_ENOTSUP for the work of a newer program, PARE_EIO,
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_inputs_no_work(pare_ctx *cx, pare_arena *a, const char *path);
 

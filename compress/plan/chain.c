@@ -1,5 +1,6 @@
 #include "compress/plan/chain.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "compress/plan/fallback.h"
 #include "compress/plan/fallback_sizes.h"
 #include "compress/plan/job_paths.h"
+#include "prune/slicegpt.h"
 #include "runtime/file.h"
 
 static bool same_lead(const pare_recipe *one, const pare_recipe *other, size_t lead)
@@ -91,7 +93,66 @@ pare_status pare_chain_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pa
     return s;
 }
 
-/* The smaller model that is not there yet: widths that an export cannot have. */
+/* That quantizers take the linears as a configuration has them. What is wrong is in *cx. */
+static pare_status check_linears(pare_ctx *cx, const pare_plan *rest, const pare_config *c,
+                                 const pare_plan_linear **failed)
+{
+    pare_packed_linear packed;
+    size_t n, k;
+    for (size_t i = 0; i < rest->linears; i++) {
+        const pare_plan_linear *const l = *failed = &rest->linear[i];
+        const pare_step *const step = &rest->recipe.step[l->step];
+        if (!l->quantized || l->block >= c->blocks)
+            continue;
+        pare_block_shape(c, l->block, l->part, l->role, &n, &k);
+        PARE_TRY(pare_pass_store(cx, pare_passes[step->pass], step->value, n, k, &packed));
+    }
+    return PARE_OK;
+}
+
+/* The ratio nearest to that of the recipe with which as many directions stay as quantizers take;
+ * 0: there is none. Rounded up, as fewer that stay are rounded up again. */
+static double ratio_that_does(pare_ctx *cx, const pare_plan *first, const pare_plan *rest)
+{
+    const size_t all = first->model.config.hidden, is = first->out.hidden;
+    const size_t step = pare_slicegpt_multiple(&first->model.config);
+    const pare_plan_linear *failed;
+    pare_config c = first->out;
+    for (size_t by = step; by < all; by += step)
+        for (int up = 0; up < 2; up++) {
+            if (up ? is + by >= all : is <= by)
+                continue;
+            c.hidden = up ? is + by : is - by;
+            const pare_status s = check_linears(cx, rest, &c, &failed);
+            pare_ctx_clear(cx);
+            if (s == PARE_OK)
+                return ceil((double)(all - c.hidden) / (double)all * 1e4) / 1e4;
+        }
+    return 0;
+}
+
+/* The smaller model that is not there yet: widths that a quantizer cannot have. */
+static pare_status check_quantizers(pare_ctx *cx, const pare_plan *first, const pare_plan *rest)
+{
+    const pare_plan_linear *l = NULL;
+    char reason[sizeof cx->what], instead[64] = "";
+    const pare_status s = check_linears(cx, rest, &first->out, &l);
+    if (s != PARE_ESHAPE && s != PARE_EINVAL)
+        return s;
+    const pare_step *const step = &rest->recipe.step[l->step];
+    const char *const smaller = pare_passes[first->recipe.step[0].pass]->name;
+    memcpy(reason, cx->what, sizeof reason);
+    pare_ctx_clear(cx);
+    const double ratio =
+        first->out.hidden < first->model.config.hidden ? ratio_that_does(cx, first, rest) : 0;
+    if (ratio > 0)
+        (void)snprintf(instead, sizeof instead, ", or take ratio: %g in %s", ratio, smaller);
+    return pare_recipe_fail(cx, step->place, "%s: %s, as %s leaves it: %s%s",
+                            pare_passes[step->pass]->name, l->packed.name, smaller, reason,
+                            instead);
+}
+
+/* The same for exports, and both. */
 static pare_status check_smaller(pare_ctx *cx, pare_arena *a, const pare_chain *chain,
                                  const pare_plan *rest)
 {
@@ -99,6 +160,8 @@ static pare_status check_smaller(pare_ctx *cx, pare_arena *a, const pare_chain *
     pare_plan plan = {0};
     first.plan_only = first.unlimited = true;
     pare_status s = pare_plan_make(cx, a, &first, &plan);
+    if (s == PARE_OK)
+        s = check_quantizers(cx, &plan, rest);
     for (size_t i = 0; s == PARE_OK && i < rest->exports; i++) {
         s = pare_export_check_widths(cx, rest->export[i].target, &plan.out);
         if (s != PARE_OK) {
@@ -118,6 +181,8 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
     pare_fallback_size *size;
     if (chain->jobs < 2)
         return PARE_OK;
+    void (*const warn_of)(void *self, const char *text) = cx->progress.warn;
+    cx->progress.warn = NULL; /* the jobs say it */
     rest.plan_only = rest.unlimited = true;
     if (rest.restart || !pare_path_is_directory(rest.model)) {
         rest.model = chain->model;
@@ -127,8 +192,9 @@ pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain)
     if (s == PARE_OK)
         s = pare_plan_fallback_sizes(cx, &a, &rest, &plan.recipe, &size);
     pare_plan_close(&plan); /* before another is opened: both may hold decoded weights on disk */
-    if (s == PARE_OK && rest.stand_in && plan.exports)
+    if (s == PARE_OK && rest.stand_in)
         s = check_smaller(cx, &a, chain, &plan);
+    cx->progress.warn = warn_of;
     pare_arena_release(&a);
     return s;
 }

@@ -23,8 +23,8 @@ PARE_CHECKED pare_status pare_chain_make(pare_ctx *cx, pare_arena *a, const pare
                                          pare_chain *out);
 
 /* That the second job can be planned, before the first takes hours: on the model of the recipe
- * where there is no smaller one yet, whose widths exports must be able to have. The statuses of
- * pare_plan_make. */
+ * where there is no smaller one yet, whose widths quantizers and exports must be able to have. The
+ * statuses of pare_plan_make. */
 PARE_CHECKED pare_status pare_chain_check(pare_ctx *cx, const pare_chain *chain);
 
 #endif

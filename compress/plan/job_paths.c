@@ -67,8 +67,9 @@ pare_status pare_job_check_model(pare_ctx *cx, pare_arena *a, const pare_job_pat
                                  const char *path)
 {
     struct stat st;
+    PARE_TRY(pare_inputs_no_work(cx, a, path));
     if (stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
-        return pare_inputs_no_work(cx, a, path);
+        return PARE_OK;
     return pare_job_path_fail(cx, PARE_EUSAGE, p, "%s: there is no such model", path);
 }
 

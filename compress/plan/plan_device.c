@@ -50,6 +50,26 @@ static pare_status bytes_of(pare_ctx *cx, const pare_plan *plan, const pare_devi
     return s;
 }
 
+static pare_status check_packed(pare_ctx *cx, const pare_packed_linear *l)
+{
+    return pare_cuda_check_linear(cx, l->name, l->encoding, &l->activation, false);
+}
+
+/* Whether there are kernels for the model before and after, on any device. Embeddings that are no
+ * head are in no product. */
+static pare_status check_kernels(pare_ctx *cx, const pare_plan *plan)
+{
+    PARE_TRY(pare_cuda_check_model(cx, &plan->model, false));
+    if (plan->original_path)
+        PARE_TRY(pare_cuda_check_model(cx, &plan->original, false));
+    for (size_t i = 0; i < plan->linears; i++)
+        PARE_TRY(check_packed(cx, &plan->linear[i].packed));
+    for (size_t i = 0; i < plan->tables.count; i++)
+        if (plan->tables.of[i].which == PARE_TABLE_HEAD || plan->model.config.tied)
+            PARE_TRY(check_packed(cx, &plan->tables.of[i].packed));
+    return PARE_OK;
+}
+
 /* Items have lengths of their own, and so have continuations; what it takes is known when it runs.
  */
 static pare_status check(pare_ctx *cx, pare_plan *plan, pare_device *d, const pare_evaluation *e)
@@ -98,7 +118,9 @@ pare_status pare__plan_device(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         if (e->device == PARE_RUN_ON_CPU ||
             (e->device == PARE_RUN_ON_AUTO && !plan->job->plan_only))
             continue;
-        s = d ? PARE_OK : pare_device_open(cx, &d);
+        s = check_kernels(cx, plan);
+        if (s == PARE_OK && !d)
+            s = pare_device_open(cx, &d);
         if (s == PARE_OK)
             s = check(cx, plan, d, e);
         s = s == PARE_OK ? keep_text(a, d->name, &plan->device) : cannot(cx, a, plan, e, s);

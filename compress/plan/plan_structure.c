@@ -195,15 +195,6 @@ static pare_status cut_blocks(pare_ctx *cx, pare_plan *plan, size_t step, size_t
     return check_dtypes(cx, plan, step);
 }
 
-/* Directions that stay are a multiple of 8 and, as transformers wants hidden_size, of the heads. */
-static size_t slicegpt_step(const pare_config *c)
-{
-    size_t step = PARE_SLICEGPT_STEP;
-    while (c->hidden % c->heads == 0 && step % c->heads != 0)
-        step += PARE_SLICEGPT_STEP;
-    return step;
-}
-
 static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double share)
 {
     const size_t hidden = plan->model.config.hidden;
@@ -214,7 +205,7 @@ static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double
                                 "makes it smaller can stand beside it; give what it wrote to a "
                                 "second recipe",
                                 name);
-    const size_t multiple = slicegpt_step(&plan->model.config);
+    const size_t multiple = pare_slicegpt_multiple(&plan->model.config);
     plan->out.hidden = pare_part_kept(hidden, share, multiple);
     if (plan->out.hidden == hidden)
         return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,

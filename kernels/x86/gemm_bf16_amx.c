@@ -9,7 +9,7 @@
 #include "kernels/x86/tiles.h"
 #include "kernels/x86/vnni_internal.h"
 
-#if defined(PARE_VNNI) && (defined(__AMX_BF16__) || defined(PARE_INTRINSICS))
+#if defined(PARE_VNNI) && (defined(PARE_AMX) || defined(PARE_INTRINSICS))
 
 #include <stdbool.h>
 

@@ -11,7 +11,7 @@
 #include "kernels/x86/gemm_x8_span_vnni.h"
 #include "kernels/x86/tiles.h"
 
-#if defined(PARE_VNNI) && (defined(__AMX_INT8__) || defined(PARE_INTRINSICS))
+#if defined(PARE_VNNI) && (defined(PARE_AMX) || defined(PARE_INTRINSICS))
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 #include "kernels/kernels_internal.h"
 #include "kernels/x86/tiles.h"
 
-#if defined(__AMX_BF16__) && defined(__AMX_INT8__)
+#ifdef PARE_AMX
 
 /* Four tiles of sums, as products of matrices have them, from 0 times 0. */
 #define TILES(name, product)                                                                       \

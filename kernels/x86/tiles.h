@@ -4,7 +4,12 @@
 
 #include "kernels/x86/avx2_internal.h"
 
-#if defined(__AMX_TILE__) || defined(PARE_INTRINSICS)
+/* Tiles, and their products of BF16 and int8; clang before 16 leaves an underscore out. */
+#if defined(__AMX_TILE__) || defined(__AMXTILE__)
+#define PARE_AMX
+#endif
+
+#if defined(PARE_AMX) || defined(PARE_INTRINSICS)
 
 enum {
     TILE = 16, /* tokens, rows, or pairs of columns of a tile */

@@ -31,6 +31,7 @@ sed "s,^model.*,model: small,; s,^output.*,original: hedge\noutput: second,; /ch
 # The plan of both jobs, before there is a smaller model.
 does plan chain.yaml
 grep -q 'so that this is the most that it can take' out.log || fail "$(cat out.log)"
+[ "$(grep -c 'are left out' out.log)" -le 3 ] || fail "the checks of both jobs warn, too: $(cat out.log)"
 does plan chain.yaml --format json
 grep -q '"smaller": {' out.log || fail "$(cat out.log)"
 
@@ -61,6 +62,13 @@ does plan sliced.yaml --restart
 is=$(sed -n 's/^packed  *\([0-9]*\) bytes.* exact: .*/\1/p' out.log)
 [ "$is" -le "$most" ] || fail "planned $most bytes at most, and $is came of it"
 grep -q "^export .*, $(wc -c <sliced.gguf) bytes .*, exact$" out.log || fail "$(cat out.log)"
+
+# What the smaller model cannot have is refused by the plan: 248 of 256 directions stay.
+if "$pare" plan sliced.yaml --set 'passes=[slicegpt: {ratio: 0.05}, exl3: {bits: 3}]' --output no >out.log 2>&1; then
+    fail 'tiles that do not divide the smaller model are planned'
+fi
+grep -q 'exl3: model.layers.0.self_attn.q_proj, as slicegpt leaves it: .*, or take ratio: 0.0625 in slicegpt' out.log ||
+    fail "$(cat out.log)"
 
 # One recipe does what two do, and any number of threads.
 does compress chain.yaml --threads 1

@@ -332,6 +332,33 @@ START_TEST(parts_of_linears_that_were_taken_apart_are_refused)
 }
 END_TEST
 
+/* As ExLlamaV3 writes them. */
+START_TEST(linears_that_lie_apart_load_as_those_of_one_tensor)
+{
+    family f = copy_of("phi3");
+    pare_checkpoint ck;
+    pare_model m;
+    for (size_t i = 0; f.tensor[i]; i++)
+        if (strstr(f.tensor[i], "qkv_proj"))
+            f.tensor[i] = "model.layers.%zu.self_attn.q_proj.weight QH";
+        else if (strstr(f.tensor[i], "gate_up_proj"))
+            f.tensor[i] = "model.layers.%zu.mlp.up_proj.weight MH";
+    add_tensor(&f, "model.layers.%zu.self_attn.k_proj.weight KH");
+    add_tensor(&f, "model.layers.%zu.self_attn.v_proj.weight KH");
+    add_tensor(&f, "model.layers.%zu.mlp.gate_proj.weight MH");
+    write_family(&f);
+    ck_assert_msg(load(dir.path, &m) == PARE_OK, "%s", cx.what);
+    open_ok(&ck);
+    ck_assert_uint_eq(half_at(tensor(&ck, "model.layers.1.self_attn.qkv_proj.v.weight"), 70),
+                      element(&f, "model.layers.1.self_attn.v_proj.weight", 70));
+    ck_assert_uint_eq(half_at(tensor(&ck, "model.layers.0.mlp.gate_up_proj.up.weight"), 5),
+                      element(&f, "model.layers.0.mlp.up_proj.weight", 5));
+    pare_checkpoint_close(&ck);
+    add_tensor(&f, "model.layers.%zu.mlp.gate_up_proj.weight GH");
+    refused(&f, "tensor model.layers.0.mlp.gate_up_proj.gate.weight is there twice");
+}
+END_TEST
+
 START_TEST(ternary_linears_that_say_too_little_are_refused)
 {
     char config[2048];
@@ -399,6 +426,7 @@ int main(void)
     tcase_add_test(t, several_linears_that_are_missing_have_one_name);
     tcase_add_test(t, the_entry_that_asks_for_a_tensor_is_named);
     tcase_add_test(t, parts_of_linears_that_were_taken_apart_are_refused);
+    tcase_add_test(t, linears_that_lie_apart_load_as_those_of_one_tensor);
     tcase_add_test(t, ternary_linears_that_say_too_little_are_refused);
     tcase_add_test(t, a_failing_allocation_leaves_nothing_behind);
     suite_add_tcase(s, t);

@@ -63,6 +63,9 @@ enum {
     HEAD_WEIGHTS = 512 * 128
 };
 
+/* F16 for each row and column of their matrices, as bits of a weight. */
+#define EXL3_SCALES (16.0 * 2 * (2 * 256 + 2 * 192 + 3 * 512) / BLOCK_WEIGHTS)
+
 static const struct {
     const char *weights;
     size_t group, usual; /* usual: what the name says of a model without a group asked for */
@@ -80,6 +83,9 @@ static const struct {
     {"nf4", 0, 64, 4 + 16 / 64.0, false},
     {"mxfp4", 0, 32, 4.5, false},
     {"nvfp4", 0, 16, 5, false},
+    {"exl3-2", 0, 0, 2 + EXL3_SCALES, false},
+    {"exl3-3", 0, 0, 3 + EXL3_SCALES, false},
+    {"exl3-8", 0, 0, 8 + EXL3_SCALES, false},
     {"f16", 0, 0, 16, false},
     {"bf16", 0, 0, 16, false},
     {"f32", 0, 0, 32, false},

@@ -243,7 +243,7 @@ START_TEST(models_without_kernels_are_refused)
                  {"deepseek_v3", "latent attention", false, true},
                  {"llama4_text", "attention in chunks", false, true},
                  {"glm4_moe", "pick by sigmoids and a correction", false, false},
-                 {"glm4", "neighbouring channels turn together", false, true}};
+                 {"glm4", "neighbouring channels that turn together", false, true}};
     pare_device *const d = opened();
     const pare_model m = {.config = {.arch = pare_arch_find(cases[_i].family),
                                      .mixed = cases[_i].mixed,

@@ -250,6 +250,37 @@ START_TEST(tensors_are_listed)
 }
 END_TEST
 
+static void write_bytes(const char *path, const char *bytes, size_t len)
+{
+    FILE *const f = fopen(path, "wb");
+    ck_assert(f && fwrite(bytes, 1, len, f) == len && fclose(f) == 0);
+}
+
+/* Each file by itself. */
+START_TEST(a_list_that_says_other_bits_is_refused)
+{
+    static const char *const files[] = {"x/config.json", "x/quantization_config.json"};
+    static const char key[] = "\"bits_per_weight\":";
+    const job_place p = begin(false);
+    pare_export_result r;
+    pare_checkpoint ck;
+    size_t len;
+    ck_assert_msg(export_as(&p, "exl3", &r) == PARE_OK, "%s", cx.what);
+    char *const text = folder_get(job_path(&p, files[_i]), &len);
+    char *const digit = strpbrk(strstr(text, key) + strlen(key), "123456789");
+    ++*digit;
+    write_bytes(job_path(&p, files[_i]), text, len);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, job_path(&p, "x"), &ck), PARE_EFORMAT);
+    ck_assert_msg(strstr(cx.what, "_proj.trellis: has other bits than bits_per_weight of "
+                                  "tensor_storage says"),
+                  "%s", cx.what);
+    pare_checkpoint_close(&ck);
+    pare_ctx_clear(&cx);
+    free(text);
+    end(&p);
+}
+END_TEST
+
 /* Other formats hold floats, or refuse by name. */
 START_TEST(other_formats_have_no_trellis_codes)
 {
@@ -391,6 +422,7 @@ int main(void)
     tcase_add_loop_test(t, an_export_runs_as_the_artifact, 0, 2);
     tcase_add_loop_test(t, what_reads_back_otherwise_is_not_kept, 0, WRONG);
     tcase_add_test(t, tensors_are_listed);
+    tcase_add_loop_test(t, a_list_that_says_other_bits_is_refused, 0, 2);
     tcase_add_test(t, other_formats_have_no_trellis_codes);
     tcase_add_loop_test(t, what_the_format_does_not_hold_is_refused, 0, REFUSED);
     tcase_add_test(t, floats_alone_are_refused);

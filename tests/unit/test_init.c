@@ -54,6 +54,12 @@ START_TEST(every_preset_fits_every_family_or_says_why_not)
             pare_ctx_clear(&cx);
             continue;
         }
+        if (s == PARE_EUSAGE && strcmp(preset, "exl3") == 0) {
+            ck_assert_msg(strstr(cx.what, "exl3 has tiles of 16 x 16 weights, which do not divide"),
+                          "%s: %s", f->name, cx.what);
+            pare_ctx_clear(&cx);
+            continue;
+        }
         ck_assert_msg(s == PARE_OK, "%s %s: %s", f->name, preset, cx.what);
         check_planned(&r, f->name);
     }
@@ -90,6 +96,45 @@ START_TEST(the_group_is_the_largest_that_divides_the_inputs)
         check_holds(&r, "generate: {}");
         check_planned(&r, "tiny");
     }
+}
+END_TEST
+
+/* Tiles of 16 x 16, and 128 x 128 where engines are to read them. */
+START_TEST(trellis_codes_are_for_widths_that_their_tiles_divide)
+{
+    static const struct {
+        size_t intermediate;
+        pare_status s;
+        const char *what;
+    } row[] = {
+        {256, PARE_OK,
+         "# The export is for ExLlamaV3 and GPTQModel.\nexport:\n  - {format: "
+         "\"exl3\", path: \"tiny-exl3-exl3\"}"},
+        {192, PARE_OK,
+         "# No export to exl3: linear model.layers.0.mlp.gate_proj (exl3 3 bits, x "
+         "f32, 192 x 128): ExLlamaV3 mixes 128 rows"},
+        {200, PARE_EUSAGE,
+         "exl3: model.layers.0.mlp.gate_proj: exl3 has tiles of 16 x 16 weights, which do not "
+         "divide a matrix of 200 x 128"},
+    };
+    tiny_model m = tiny_model_default();
+    const pare_init init = {
+        .recipe = HOME "/r.yaml", .model_path = HOME "/tiny", .model = "tiny", .name = "tiny"};
+    pare_init_result r;
+    m.hidden = 128;
+    m.heads = 2;
+    m.kv_heads = 2;
+    m.head_dim = 64;
+    m.intermediate = row[_i].intermediate;
+    ck_assert(tiny_model_write(&m, HOME "/tiny"));
+    ck_assert_msg(pare_init_preset(&cx, &arena, &init, "exl3", &r) == row[_i].s, "%s", cx.what);
+    if (row[_i].s != PARE_OK) {
+        ck_assert_msg(strstr(cx.what, row[_i].what) != NULL, "%s", cx.what);
+        return;
+    }
+    check_holds(&r, "  - exl3: {bits: 3}\n");
+    check_holds(&r, row[_i].what);
+    check_planned(&r, "tiny");
 }
 END_TEST
 
@@ -406,6 +451,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, every_preset_fits_every_family_or_says_why_not, 0, FAMILIES);
     tcase_add_test(t, the_group_is_the_largest_that_divides_the_inputs);
+    tcase_add_loop_test(t, trellis_codes_are_for_widths_that_their_tiles_divide, 0, 3);
     tcase_add_test(t, a_preset_of_the_demo_model_says_what_it_chose);
     tcase_add_test(t, a_model_without_exports_gets_none);
     tcase_add_test(t, a_transform_is_fitted_to_the_family);

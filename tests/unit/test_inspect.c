@@ -244,8 +244,8 @@ START_TEST(a_linear_without_its_planes_is_refused)
     edit_index("\"bits\": 4", "\"bits\": 9");
     ck_assert_int_eq(pare_inspect(&cx, &arena, dir.path, &in), PARE_EFORMAT);
     ck_assert_ptr_nonnull(strstr(
-        cx.what, "packed.index.json: linear model.layers.0.self_attn.q_proj: bits is not 2, 3, "
-                 "4, 6, 8 or 16"));
+        cx.what, "packed.index.json: linear: model.layers.0.self_attn.q_proj: no storage for 9 "
+                 "bits in groups of 32"));
 }
 END_TEST
 

@@ -145,6 +145,13 @@ START_TEST(the_directory_of_unfinished_work_is_named_as_such)
     ck_assert_int_eq(job_run(&place, job, NULL), PARE_EINTERRUPTED);
     for (size_t i = 0; i < COMMANDS; i++)
         refused(command[i], 4, "give its command (pare compress) again, which goes on and makes ");
+    static const char *const absent[] = {
+        "eval %/out --tokens %/tokens.i32 --window 16", "inspect %/out/", "verify %/out",
+        "export %/out --format gptq --output %/x", "plan %/recipe.yaml --model %/out --output %/x"};
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        refused(absent[i], 4,
+                "/out: is not there yet: the job that makes it is unfinished, and "
+                "its work lies in ");
     shell("cp -r done done.partial");
     ck_assert_int_eq(call(filled("inspect %/done.partial"), OUT)->code, 0);
 }

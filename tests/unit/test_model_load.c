@@ -369,7 +369,7 @@ static const struct {
     pare_status status;
     const char *message;
 } indexes[] = {
-    {"\"bits\": 4", "\"bits\": 5", PARE_EFORMAT, "bits is not 2, 3, 4, 6, 8 or 16"},
+    {"\"bits\": 4", "\"bits\": 5", PARE_EFORMAT, "no storage for 5 bits in groups"},
     {"\"bits\": 4", "\"bits\": 8", PARE_EFORMAT, ".codes has shape ["},
     {"\"group\": 32", "\"group\": 33", PARE_EFORMAT,
      "group is not 0 (the row), 16 or a multiple of 32"},
@@ -448,7 +448,8 @@ static const char *const artifact_messages[] = {
     "metadata.version is 2, and this program reads 1; a newer pare is needed",
     "metadata.layout is \"R4K64\"",
     "linears is missing or not an object",
-    "q_proj: bits is not 2, 3, 4, 6, 8 or 16",
+    "q_proj: bits is not a whole number of 1 to 16",
+    "q_proj: no storage for 5 bits in groups of 32",
     "q_proj: group is not 0 (the row), 16 or a multiple of 32",
     "q_proj: symmetric is not true or false",
     "q_proj: shape is not two sizes from 1 to 2^30",

@@ -197,6 +197,7 @@ static const char *const methods[] = {
     "  - nvfp4: {}\n",
     "  - nvfp4: {activations: nvfp4}\n",
     "  - gptq: {grid: nvfp4}\n",
+    "  - exl3: {bits: 2, targets: \"*.layers.1.mlp.experts.*\"}\n",
     "  - fp8: {}\n",
     "  - ternary: {}\n",
     "  - billm: {}\n",

@@ -267,7 +267,10 @@ static const struct {
     {"\"bits\": 4, \"group\": 256, \"symmetric\": true, \"shape\": [64, 512], \"encoding\": "
      "\"q4_k\"",
      "linear: w: q4_k has no integer product: its activations stay float"},
-    {"\"bits\": 9, " HEAD, "linear w: bits is not 2, 3, 4, 6, 8 or 16"},
+    {"\"bits\": 17, " HEAD, "linear w: bits is not a whole number of 1 to 16"},
+    {"\"bits\": 0, \"group\": 0, \"symmetric\": true, \"shape\": [64, 96], \"encoding\": \"exl3\"",
+     "linear w: bits is not a whole number of 1 to 16"},
+    {"\"bits\": 5, " HEAD, "linear: w: no storage for 5 bits in groups of 32"},
     {"\"bits\": 4, \"group\": 40, \"symmetric\": true, \"shape\": [64, 96]",
      "linear w: group is not 0 (the row), 16 or a multiple of 32"},
     {"\"bits\": 4, \"group\": 32, \"shape\": [64, 96]", "linear w: symmetric is not true or false"},

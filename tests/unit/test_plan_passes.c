@@ -1,5 +1,6 @@
 /* What a plan says of the steps of a recipe. */
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/data/tiny_model.h"
 #include "tests/unit/program.h"
@@ -88,6 +89,35 @@ START_TEST(the_plan_says_what_correct_comes_to)
 }
 END_TEST
 
+/* Whether or not there is a device; before a job does anything. */
+START_TEST(what_a_device_has_no_kernels_for_is_refused)
+{
+    static const struct {
+        const char *pass, *what;
+    } cases[] = {
+        {"  - exl3: {targets: \"*.down_proj\"}\n",
+         "model.layers.0.mlp.down_proj is in EXL3, for which there are no kernels here; take the "
+         "CPU"},
+        {"  - fp8: {activations: fp8_token}\n",
+         "model.layers.0.self_attn.q_proj rounds its inputs to 8-bit floats"},
+    };
+    char recipe[512];
+    (void)snprintf(recipe, sizeof recipe,
+                   "%sevaluate: [{kl: {tokens: tokens.i32, window: 16, device: cuda}}]\n",
+                   cases[_i].pass);
+    write_recipe(recipe);
+    const char *text = call("compress " TINY "/r.yaml", ERR)->text;
+    ck_assert_msg(strstr(text, "r.yaml:7:58: device: cuda: model.layers.0.") &&
+                      strstr(text, cases[_i].what) && strstr(text, "; say device: cpu, or"),
+                  "%s", text);
+    ck_assert_int_ne(access(TINY "/out.partial", F_OK), 0);
+    text = call("plan " TINY "/r.yaml --set evaluate.0.kl.device=auto", OUT)->text;
+    ck_assert_msg(strstr(text, "the CPU, for evaluations with device: auto: model.layers.0.") &&
+                      strstr(text, cases[_i].what),
+                  "%s", text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("plan_passes");
@@ -96,6 +126,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, NULL);
     tcase_add_test(t, the_plan_says_what_zeros_save);
     tcase_add_test(t, the_plan_says_what_correct_comes_to);
+    tcase_add_loop_test(t, what_a_device_has_no_kernels_for_is_refused, 0, 2);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -412,6 +412,34 @@ START_TEST(widths_in_front_of_other_passes_of_a_recipe)
 }
 END_TEST
 
+/* Likewise a quantizer: 72 of 96 directions stay, which 16 does not divide. What it says instead of
+ * the ratio does. */
+START_TEST(widths_that_a_quantizer_cannot_have_are_refused_before_the_smaller_model)
+{
+    static const char passes[] =
+        HEAD "  - slicegpt: {ratio: %s}\n  - exl3: {bits: 2, targets: \"*.down_proj\"}\n";
+    tiny_model m = tiny_model_default();
+    char recipe[1024], what[1024];
+    struct stat st;
+    job_remove_directory(place.root);
+    m.hidden = 96;
+    m.intermediate = 64;
+    place = job_make(&m);
+    (void)snprintf(recipe, sizeof recipe, passes, "0.25");
+    job_recipe(&place, recipe);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "recipe.yaml:9:5: exl3: model.layers.0.mlp.down_proj, as slicegpt "
+                               "leaves it: exl3 has tiles of 16 x 16 weights, which do not divide "
+                               "a matrix of 72 x 64: give it another quantizer, or take ratio: 0.5 "
+                               "in slicegpt") != NULL,
+                  "%s", what);
+    ck_assert_int_ne(stat(job_path(&place, "out.smaller"), &st), 0);
+    (void)snprintf(recipe, sizeof recipe, passes, "0.5");
+    job_recipe(&place, recipe);
+    ck_assert_msg(job_run(&place, (job_opts){.output = "out"}, what) == PARE_OK, "%s", what);
+}
+END_TEST
+
 START_TEST(what_cannot_be_cut_is_refused_with_its_place)
 {
     static const struct {
@@ -593,6 +621,7 @@ int main(void)
     tcase_add_test(tc, the_smaller_model_can_be_quantized);
     tcase_add_test(tc, blocks_of_different_width_go_on);
     tcase_add_test(tc, a_smaller_model_is_exported_as_floats);
+    tcase_add_test(tc, widths_that_a_quantizer_cannot_have_are_refused_before_the_smaller_model);
     tcase_add_test(tc, widths_in_front_of_other_passes_of_a_recipe);
     tcase_add_test(tc, what_cannot_be_cut_is_refused_with_its_place);
     tcase_add_test(tc, the_only_key_value_head_cannot_go);
