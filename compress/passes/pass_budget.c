@@ -109,7 +109,7 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
         return s;
     pare_ctx_clear(cx);
     return pare_fail(cx, PARE_EINVAL,
-                     "grids: trellis has tiles of 16 x 16 weights, which do not divide a matrix of "
+                     "trellis codes have tiles of 16 x 16 weights, which do not divide a matrix of "
                      "%zu x %zu: leave it out with skip",
                      n, k);
 }
