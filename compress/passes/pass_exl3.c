@@ -37,7 +37,7 @@ static const pare_param params[] = {
         .help = "make up for what earlier linears have lost: gptaq runs the float model beside the "
                 "compressed one, takes the sites of a block one by one and quantizes the weights "
                 "that come nearest to the outputs of the float model; auto: none where a pass "
-                "scales, rotates or prunes and where the model has experts, else gptaq"},
+                "scales, rotates, prunes or trains and where the model has experts, else gptaq"},
     [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .by = "correct", .when = "gptaq",
         .help = "share of the loss to make up for; 0: as in the paper, 0.25"},
