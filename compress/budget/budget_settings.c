@@ -77,12 +77,6 @@ static pare_status pack(pare_budget *b, size_t setting, size_t linear)
     const pare_packed_linear *const is = &b->linear[linear].packed;
     pare_packed_linear *const p = &b->packed[setting * b->linears + linear];
     const pare_status s = pare_pass_store(b->cx, pass, step->value, is->n, is->k, p);
-    if (s == PARE_ESHAPE) {
-        char why[sizeof b->cx->what];
-        memcpy(why, b->cx->what, sizeof why);
-        return pare_recipe_fail(b->cx, b->recipe.step[0].place,
-                                "budget: %s: %s, or leave it out with skip", is->name, why);
-    }
     if (s != PARE_OK)
         return pare_fail_context(b->cx, s, "budget: %s of %s", b->setting[setting].label, is->name);
     if (pass->activation)

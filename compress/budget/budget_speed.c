@@ -35,14 +35,15 @@ typedef struct times {
     uint64_t token_ps; /* of the base */
 } times;
 
+/* That of the probe where the setting that carries the activations is not one to choose from. */
 static size_t base_setting(const pare_budget *b)
 {
     size_t s = 0;
     char label[32];
     (void)snprintf(label, sizeof label, "int%d-g%d", PARE_BUDGET_BASE_BITS, PARE_BUDGET_BASE_GROUP);
-    while (strcmp(b->setting[s].label, label) != 0)
+    while (s < b->settings && strcmp(b->setting[s].label, label) != 0)
         s++;
-    return s;
+    return s < b->settings ? s : b->probe;
 }
 
 static bool has_shape(const pare_budget *b, size_t linear, const shape *s)

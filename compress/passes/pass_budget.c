@@ -59,8 +59,9 @@ static const char notes[] = "The step stands alone in passes. compress quantizes
                             "out is an ordinary one and makes the same bytes anywhere.\n";
 
 static const char caution[] =
-    "pare plan shows the base of the search, in 4 bits; the search chooses what the artifact gets, "
-    "and takes two to three times as long, with grids: trellis a quarter longer";
+    "pare plan shows the base of the search, in 4 bits, with grids: trellis exl3 in 3 bits; the "
+    "search chooses what the artifact gets, and takes two to three times as long, with grids: "
+    "trellis a quarter longer";
 
 /* gptq as it carries the activations. */
 static void base_values(double *value)
@@ -70,6 +71,20 @@ static void base_values(double *value)
         value[i] = p[i].fallback;
     value[PARE_QUANTIZE_BITS] = PARE_BUDGET_BASE_BITS;
     value[PARE_QUANTIZE_GROUP] = PARE_BUDGET_BASE_GROUP;
+}
+
+/* What stands in a plan for the codes that the search chooses, so that exports and devices are
+ * asked about their kind. */
+static const pare_pass *stand_in(const double *value, double *own)
+{
+    const pare_param *const p = pare_pass_exl3.params;
+    if (value[PARE_BUDGET_GRIDS] != PARE_BUDGET_TRELLIS) {
+        base_values(own);
+        return &pare_pass_gptq;
+    }
+    for (size_t i = 0; p[i].name; i++)
+        own[i] = p[i].fallback;
+    return &pare_pass_exl3;
 }
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
@@ -88,26 +103,27 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
                          pare_packed_linear *out)
 {
-    (void)value;
-    double base[PARE_PARAMS_MAX];
-    base_values(base);
-    return pare_pass_gptq.store(cx, base, n, k, out);
+    double own[PARE_PARAMS_MAX];
+    const pare_status s = stand_in(value, own)->store(cx, own, n, k, out);
+    if (s != PARE_ESHAPE)
+        return s;
+    pare_ctx_clear(cx);
+    return pare_fail(cx, PARE_EINVAL,
+                     "trellis codes have tiles of 16 x 16 weights, which do not divide a matrix of "
+                     "%zu x %zu: leave it out with skip",
+                     n, k);
 }
 
 static pare_grid grid(const double *value)
 {
-    (void)value;
-    double base[PARE_PARAMS_MAX];
-    base_values(base);
-    return pare_pass_gptq.grid(base);
+    double own[PARE_PARAMS_MAX];
+    return stand_in(value, own)->grid(own);
 }
 
 static pare_activation activation(const double *value)
 {
-    (void)value;
-    double base[PARE_PARAMS_MAX];
-    base_values(base);
-    return pare_pass_gptq.activation(base);
+    double own[PARE_PARAMS_MAX];
+    return stand_in(value, own)->activation(own);
 }
 
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,

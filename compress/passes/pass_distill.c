@@ -268,7 +268,8 @@ const pare_pass pare_pass_distill = {
         "\n"
         "A job that was killed while it trained keeps the blocks that it pruned. It continues\n"
         "from the last state that it saved, to the same bytes. Its files take 32 bytes of disk\n"
-        "(20 with 8-bit moments) for each trained weight until the job is done.\n",
+        "(20 with 8-bit moments, 10 with codes of exl3) for each trained weight until the job is\n"
+        "done.\n",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .training = pare_training_opts,

@@ -155,8 +155,7 @@ static pare_status check_codes(pare_ctx *cx, const pare_plan *plan)
             "%s: %s: %s with aware: true trains codes with a scale for each group, row or matrix, "
             "no weights kept apart, and no fixed scale of inputs: those of rtn, gptq, hqq (bits 2, "
             "3, 4, 8, grid: uniform), sparsegpt_joint and ternary, and the scales of exl3; take "
-            "one "
-            "of them, or put this one after %s",
+            "one of them, or put this one after %s",
             pare__plan_pass(plan, l->step)->name, p->name, name_of(plan), name_of(plan));
     }
     return PARE_OK;

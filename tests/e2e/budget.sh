@@ -172,6 +172,13 @@ awk -F, 'NR > 1 { n[$2]++; e[$1, $2] = $4; if ($5 != "") probe += $2 == "exl3-3"
 recipe low "budget: {bits: 2, grids: trellis, tokens: 128, $some}"
 run 2 low
 says err 'budget: 2 bits per weight are too few for these linears: the least is 2.[0-9]*'
+recipe timed "budget: {tokens_s: 1, grids: trellis, tokens: 128, $some}"
+run 0 timed --threads 2
+says err 'budget: 1 tokens/s asked, [0-9.]* predicted, [0-9.]* measured'
+recipe engine 'budget: {bits: 3.1, grids: trellis}' 'export: [{format: exl3, path: x}]'
+"$pare" plan engine.yaml > out 2> err || fail "no export of trellis codes: $(cat err)"
+run 2 engine --set export.0.format=gptq
+says err 'it has trellis codes, which the format exl3 holds'
 
 # --- damage, and other data
 printf 'x' | dd of="$(ls whole.variants/int4-g128/packed-*)" bs=1 seek=200000 conv=notrunc 2> dd

@@ -118,6 +118,37 @@ START_TEST(what_a_device_has_no_kernels_for_is_refused)
 }
 END_TEST
 
+/* The codes that a search chooses among: what they do not fit is told before it. */
+START_TEST(a_search_among_trellis_codes_is_planned_as_such)
+{
+    static const struct {
+        size_t intermediate;
+        const char *more, *what;
+    } cases[] = {
+        {200, "",
+         "r.yaml:6:5: budget: model.layers.0.mlp.gate_proj: trellis codes have tiles of 16 x 16 "
+         "weights, which do not divide a matrix of 200 x 128: leave it out with skip"},
+        {256, "export: [{format: gptq, path: x}]\n", "it has trellis codes"},
+        {256, "evaluate: [{kl: {tokens: tokens.i32, window: 16, device: cuda}}]\n",
+         "is in EXL3, for which there are no kernels here"},
+        {256, "export: [{format: exl3, path: x}]\n", NULL},
+    };
+    char recipe[512];
+    tiny_model m = tiny_model_default();
+    m.hidden = 128;
+    m.heads = m.kv_heads = 2;
+    m.head_dim = 64;
+    m.intermediate = cases[_i].intermediate;
+    ck_assert(tiny_model_write(&m, TINY "/model"));
+    (void)snprintf(recipe, sizeof recipe, "  - budget: {bits: 4, grids: trellis, tokens: 32}\n%s",
+                   cases[_i].more);
+    write_recipe(recipe);
+    const outcome *const o = call("plan " TINY "/r.yaml", cases[_i].what ? ERR : OUT);
+    ck_assert_msg((o->code == 0) == !cases[_i].what, "%s", o->text);
+    ck_assert_msg(!cases[_i].what || strstr(o->text, cases[_i].what), "%s", o->text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("plan_passes");
@@ -127,6 +158,7 @@ int main(void)
     tcase_add_test(t, the_plan_says_what_zeros_save);
     tcase_add_test(t, the_plan_says_what_correct_comes_to);
     tcase_add_loop_test(t, what_a_device_has_no_kernels_for_is_refused, 0, 2);
+    tcase_add_loop_test(t, a_search_among_trellis_codes_is_planned_as_such, 0, 4);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
