@@ -160,11 +160,18 @@ run 0 whole --restart --set passes.0.budget.fused=true
 
 # --- trellis codes
 some='targets: ["*.0.self_attn.k_proj", "*.1.self_attn.v_proj", "*.2.self_attn.k_proj"]'
-recipe trellis "budget: {bits: 3.4, grids: trellis, tokens: 128, $some}"
+recipe words "budget: {bits: 3.4, grids: trellis, tokens: 128, $some}" 'export: [{format: gptq, path: words-gptq}]'
+run 2 words # before the search, not behind it
+says err 'words.yaml:[0-9]*:[0-9]*: gptq: linear .* (exl3 4 bits, x f32): it has trellis codes'
+[ ! -d words.variants/base ] || fail "searched for codes that the export does not hold"
+recipe trellis "budget: {bits: 3.4, grids: trellis, tokens: 128, $some}" \
+    'export: [{format: exl3, path: trellis-exl3}]'
 run 0 trellis --threads 2
 says err 'budget: 3.[0-9]* bits per weight; on windows held out the variants have KL 0'
 says trellis/recipe.yaml '  - exl3: # [0-9]* of 3 linears'
-"$pare" verify trellis > out || fail "verify: $(cat out)"
+for made in trellis trellis-exl3; do
+    "$pare" verify $made > out || fail "verify: $(cat out)"
+done
 awk -F, 'NR > 1 { n[$2]++; e[$1, $2] = $4; if ($5 != "") probe += $2 == "exl3-3" ; name[$1] }
     END { for (l in name) bad += !(e[l, "exl3-2"] > 2 * e[l, "exl3-3"] && e[l, "exl3-5"] > 2 * e[l, "exl3-6"])
         exit bad || probe != 3 || n["exl3-2"] != 3 || n["exl3-6"] != 3 || NR != 16 }' \
