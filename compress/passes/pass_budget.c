@@ -100,7 +100,15 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
                          pare_packed_linear *out)
 {
     double base[PARE_PARAMS_MAX];
-    return base_of(value, base)->store(cx, base, n, k, out);
+    const pare_pass *const pass = base_of(value, base);
+    const pare_status s = pass->store(cx, base, n, k, out);
+    if (s != PARE_ESHAPE || pass != &pare_pass_exl3)
+        return s;
+    pare_ctx_clear(cx);
+    return pare_fail(cx, PARE_EUSAGE,
+                     "exl3 has tiles of 16 x 16 weights, which do not divide a matrix of %zu x "
+                     "%zu: leave it out with skip, or take grids: uniform",
+                     n, k);
 }
 
 static pare_grid grid(const double *value)
