@@ -21,7 +21,8 @@ static const char notes[] =
     "processor time (pare bench kernels, row exl3_step). pare plan says what comes of it.\n"
     "16 must divide the rows and columns of a matrix, 128 where export: exl3 is to hold it.\n"
     "Pruned weights, embeddings and tied heads do not take it: no code stands for 0, and rows are\n"
-    "mixed. --device cuda does not run it. Behind it \"distill: {aware: true}\" trains its scales.\n";
+    "mixed. --device cuda does not run it. Behind it \"distill: {aware: true}\" trains its "
+    "scales.\n";
 
 // clang-format off
 static const pare_param params[] = {
@@ -36,7 +37,7 @@ static const pare_param params[] = {
         .help = "make up for what earlier linears have lost: gptaq runs the float model beside the "
                 "compressed one, takes the sites of a block one by one and quantizes the weights "
                 "that come nearest to the outputs of the float model; auto: none where a pass "
-                "scales, rotates or prunes and where the model has experts, else gptaq"},
+                "scales, rotates, prunes or trains and where the model has experts, else gptaq"},
     [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .by = "correct", .when = "gptaq",
         .help = "share of the loss to make up for; 0: as in the paper, 0.25"},

@@ -66,7 +66,7 @@ static const pare_param params[] = {
         .words = corrections, .by = "grid", .when = "uniform",
         .help = "make up for what earlier linears have lost: gptaq and qronos run the float model "
                 "beside the compressed one and imply true_sequential (qronos takes damp, unlike its "
-                "paper); auto: none where a pass scales, rotates or prunes, where the model has "
+                "paper); auto: none where a pass scales, rotates, prunes or trains, where the model has "
                 "experts and with tune, else gptaq"},
     [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .by = "correct", .when = "gptaq, qronos",
