@@ -73,8 +73,12 @@ static pare_status make_plan(pare_budget *b)
 /* The base, and every variant beside it; what an earlier run did stays. */
 static pare_status run_base(pare_budget *b, pare_job_runner *runner, bool restart)
 {
-    const pare_variants variants = {b, pare__budget_store_bytes(b), pare__budget_store_begin,
-                                    pare__budget_store_linear, pare__budget_store_block};
+    const pare_variants variants = {.self = b,
+                                    .bytes = pare__budget_store_bytes(b),
+                                    .step = pare__budget_step(&b->recipe),
+                                    .begin = pare__budget_store_begin,
+                                    .linear = pare__budget_store_linear,
+                                    .block = pare__budget_store_block};
     pare_job job = b->plan_job;
     pare_compress_result result;
     job.text = b->base_text;

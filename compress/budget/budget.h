@@ -19,10 +19,6 @@
 
 #include "compress/run/job_events.h"
 
-/* Beside OUTPUT, and in it: the recipe with the step that OUTPUT was made of. */
-#define PARE_BUDGET_STORE ".variants"
-#define PARE_BUDGET_ASKED "asked.yaml"
-
 /* How a job without such a step runs: pare_compress. */
 typedef pare_status pare_job_runner(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                     const pare_events *events, pare_compress_result *out);

@@ -10,18 +10,17 @@
 
 static pare_status find_target(pare_cli *cli, const char *name, const pare_export_target **out)
 {
-    char known[512];
+    char known[512], meant[PARE_EXPORT_TEXT];
     *out = name ? pare_export_find(name) : NULL;
     if (*out)
         return PARE_OK;
     (void)pare_export_known(known, sizeof known);
     if (!name)
         return pare_fail(&cli->cx, PARE_EUSAGE, "export: --format is missing: %s", known);
-    const char *const near = pare_export_near(name);
-    if (near)
-        return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": did you mean \"%s\"?", name,
-                         near);
-    return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected one of %s", name, known);
+    const char *const hint = pare_export_meant(name, meant);
+    return hint ? pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": %s", name, hint)
+                : pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected one of %s", name,
+                            known);
 }
 
 static pare_status print_json(const pare_export_job *job, const pare_export_result *r,

@@ -62,8 +62,9 @@ char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPO
 /* What a file without a tokenizer means to people. */
 extern const char pare_export_no_tokenizer[];
 
-/* The name that was meant: "gguf:q4_k_m" for "gguf:Q4_K_M"; or NULL. */
-const char *pare_export_near(const char *name);
+/* For an unknown name what was meant, a part of a sentence: gguf:q4_k_m for gguf:Q4_K_M; or NULL.
+ */
+const char *pare_export_meant(const char *name, char text[PARE_EXPORT_TEXT]);
 
 /* The names of all targets, "gptq, awq". */
 char *pare_export_known(char *text, size_t size);

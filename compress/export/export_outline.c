@@ -298,7 +298,7 @@ char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPO
     return text;
 }
 
-const char *pare_export_near(const char *name)
+static const char *find_near(const char *name)
 {
     enum { WORDS = 64, NAME_MOST = 64 };
     static const char family[] = "gguf:", usual[] = "q4_k_m";
@@ -313,6 +313,17 @@ const char *pare_export_near(const char *name)
             return word[count];
     }
     return pare_nearest_word(name, word, count);
+}
+
+const char *pare_export_meant(const char *name, char text[PARE_EXPORT_TEXT])
+{
+    if (strcasecmp(name, "gguf:nvfp4") == 0)
+        return "linears in NVFP4 keep their blocks in a file of any TYPE but f16; take gguf:q8_0";
+    const char *const near = find_near(name);
+    if (!near)
+        return NULL;
+    (void)snprintf(text, PARE_EXPORT_TEXT, "did you mean \"%s\"?", near);
+    return text;
 }
 
 char *pare_export_known(char *text, size_t size)

@@ -48,6 +48,25 @@ static pare_status find_work(pare_ctx *cx, pare_arena *a, const char *partial, c
     return PARE_OK;
 }
 
+/* A search for settings works in a folder of its own until it has chosen; what the output was made
+ * of is written last. */
+static pare_status check_search(pare_ctx *cx, pare_arena *a, const char *output)
+{
+    char *const store = pare_path_suffix(a, output, PARE_BUDGET_STORE);
+    char *const base = store ? pare_path_join(a, store, "base") : NULL;
+    char *const begun = base ? pare_path_suffix(a, base, ".partial") : NULL;
+    char *const done = store ? pare_path_join(a, store, PARE_BUDGET_ASKED) : NULL;
+    if (!begun || !done)
+        return PARE_ENOMEM;
+    if ((!pare_path_is_directory(base) && !pare_path_is_directory(begun)) ||
+        pare_path_is_file(done))
+        return PARE_OK;
+    return pare_fail(cx, PARE_ENOTFOUND,
+                     "%s: is not there yet: the search that makes it is unfinished, and its work "
+                     "lies in %s; give its command (pare compress) again, which goes on",
+                     output, store);
+}
+
 /* A model that is not there because the job that makes it is unfinished. */
 static pare_status check_absent(pare_ctx *cx, pare_arena *a, const char *output)
 {
@@ -56,11 +75,11 @@ static pare_status check_absent(pare_ctx *cx, pare_arena *a, const char *output)
     pare_path_kind is;
     if (!partial)
         return PARE_ENOMEM;
-    if (!pare_path_is_directory(partial))
-        return PARE_OK;
     PARE_TRY(pare_path_look(cx, output, &is));
     if (is != PARE_PATH_ABSENT)
         return PARE_OK;
+    if (!pare_path_is_directory(partial))
+        return check_search(cx, a, output);
     PARE_TRY(find_work(cx, a, partial, &command));
     return !command ? PARE_OK
                     : pare_fail(cx, PARE_ENOTFOUND,

@@ -10,9 +10,9 @@
 PARE_CHECKED pare_status pare_inputs_watch(pare_arena *a, pare_checkpoint *ck);
 
 /* Refuses a model that is the directory in which an unfinished job works, OUTPUT.partial, with
- * words for how to go on: PARE_EFORMAT; and one that is not there while such a directory is:
- * PARE_ENOTFOUND. PARE_ENOTSUP for the work of a newer program, PARE_EIO,
- * PARE_ENOMEM. */
+ * words for how to go on: PARE_EFORMAT; and one that is not there while such a directory is, or
+ * that of an unfinished search: PARE_ENOTFOUND. PARE_ENOTSUP for the work of a newer program,
+ * PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_inputs_no_work(pare_ctx *cx, pare_arena *a, const char *path);
 
 #endif

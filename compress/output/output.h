@@ -8,6 +8,10 @@
 
 #include "formats/checkpoint.h"
 
+/* The folder of a search beside OUTPUT, and in it: the recipe that OUTPUT was made of. */
+#define PARE_BUDGET_STORE ".variants"
+#define PARE_BUDGET_ASKED "asked.yaml"
+
 /* Bytes of the name of an output and of its path, at most: names in it and beside it are longer. */
 enum { PARE_OUTPUT_NAME_MOST = NAME_MAX - 16, PARE_OUTPUT_PATH_MOST = PATH_MAX - 256 };
 

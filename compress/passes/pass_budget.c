@@ -1,5 +1,5 @@
-/* The step of a recipe that asks for a search. To plan and to carry activations it is gptq in 4
- * bits; the search (compress/budget) puts other steps in its place. */
+/* The step of a recipe that asks for a search. To plan it is gptq or exl3 in 4 bits; the search
+ * (compress/budget) puts other steps in its place. */
 #include "compress/passes/budget_step.h"
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
@@ -59,39 +59,35 @@ static const char notes[] = "The step stands alone in passes. compress quantizes
                             "out is an ordinary one and makes the same bytes anywhere.\n";
 
 static const char caution[] =
-    "pare plan shows the base of the search, in 4 bits, with grids: trellis exl3 in 3 bits; the "
-    "search chooses what the artifact gets, and takes two to three times as long, with grids: "
-    "trellis a quarter longer";
+    "pare plan shows the base of the search, in 4 bits; the search chooses what the artifact gets, "
+    "and takes two to three times as long, with grids: trellis a quarter longer";
 
-/* gptq as it carries the activations. */
-static void base_values(double *value)
+/* In its own settings but for the bits. */
+static void base_values(const pare_pass *pass, double *value)
 {
-    const pare_param *const p = pare_pass_gptq.params;
-    for (size_t i = 0; p[i].name; i++)
-        value[i] = p[i].fallback;
+    for (size_t i = 0; pass->params[i].name; i++)
+        value[i] = pass->params[i].fallback;
     value[PARE_QUANTIZE_BITS] = PARE_BUDGET_BASE_BITS;
-    value[PARE_QUANTIZE_GROUP] = PARE_BUDGET_BASE_GROUP;
+    if (pass == &pare_pass_gptq)
+        value[PARE_QUANTIZE_GROUP] = PARE_BUDGET_BASE_GROUP;
 }
 
-/* What stands in a plan for the codes that the search chooses, so that exports and devices are
- * asked about their kind. */
-static const pare_pass *stand_in(const double *value, double *own)
+/* The pass in place of the step: codes of the kind of those that the search chooses from, so that
+ * exports and devices are refused before it that would be refused behind it. */
+static const pare_pass *base_of(const double *value, double *base)
 {
-    const pare_param *const p = pare_pass_exl3.params;
-    if (value[PARE_BUDGET_GRIDS] != PARE_BUDGET_TRELLIS) {
-        base_values(own);
-        return &pare_pass_gptq;
-    }
-    for (size_t i = 0; p[i].name; i++)
-        own[i] = p[i].fallback;
-    return &pare_pass_exl3;
+    const bool trellis = value[PARE_BUDGET_GRIDS] == PARE_BUDGET_TRELLIS;
+    const pare_pass *const pass = trellis ? &pare_pass_exl3 : &pare_pass_gptq;
+    base_values(pass, base);
+    return pass;
 }
 
+/* gptq carries the activations, whatever the grids. */
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     enum { VARIANTS = 8, TRELLISES = 5 };
     double base[PARE_PARAMS_MAX];
-    base_values(base);
+    base_values(&pare_pass_gptq, base);
     pare_pass_cost c = pare_pass_gptq.cost(base, n, k, threads);
     c.flops *= VARIANTS;
     c.rounds *= VARIANTS;
@@ -103,45 +99,42 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
                          pare_packed_linear *out)
 {
-    double own[PARE_PARAMS_MAX];
-    const pare_status s = stand_in(value, own)->store(cx, own, n, k, out);
-    if (s != PARE_ESHAPE)
+    double base[PARE_PARAMS_MAX];
+    const pare_pass *const pass = base_of(value, base);
+    const pare_status s = pass->store(cx, base, n, k, out);
+    if (s != PARE_ESHAPE || pass != &pare_pass_exl3)
         return s;
     pare_ctx_clear(cx);
-    return pare_fail(cx, PARE_EINVAL,
-                     "trellis codes have tiles of 16 x 16 weights, which do not divide a matrix of "
-                     "%zu x %zu: leave it out with skip",
+    return pare_fail(cx, PARE_EUSAGE,
+                     "exl3 has tiles of 16 x 16 weights, which do not divide a matrix of %zu x "
+                     "%zu: leave it out with skip, or take grids: uniform",
                      n, k);
 }
 
 static pare_grid grid(const double *value)
 {
-    double own[PARE_PARAMS_MAX];
-    return stand_in(value, own)->grid(own);
+    double base[PARE_PARAMS_MAX];
+    return base_of(value, base)->grid(base);
 }
 
 static pare_activation activation(const double *value)
 {
-    double own[PARE_PARAMS_MAX];
-    return stand_in(value, own)->activation(own);
+    double base[PARE_PARAMS_MAX];
+    return base_of(value, base)->activation(base);
 }
 
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state)
 {
-    (void)value;
     double base[PARE_PARAMS_MAX];
-    base_values(base);
-    return pare_pass_gptq.site(cx, base, stats, scratch, state);
+    return base_of(value, base)->site(cx, base, stats, scratch, state);
 }
 
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch)
 {
-    (void)value;
     double base[PARE_PARAMS_MAX];
-    base_values(base);
-    return pare_pass_gptq.run(cx, base, linear, scratch);
+    return base_of(value, base)->run(cx, base, linear, scratch);
 }
 
 const pare_pass pare_pass_budget = {

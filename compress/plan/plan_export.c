@@ -12,14 +12,14 @@
 static pare_status find_target(pare_ctx *cx, const pare_text *format,
                                const pare_export_target **out)
 {
-    char known[512];
+    char known[512], meant[PARE_EXPORT_TEXT];
     *out = pare_export_find(format->text);
     if (*out)
         return PARE_OK;
-    const char *const near = pare_export_near(format->text);
-    if (near)
-        return pare_recipe_fail(cx, format->place, "unknown format \"%.64s\"; did you mean \"%s\"?",
-                                format->text, near);
+    const char *const hint = pare_export_meant(format->text, meant);
+    if (hint)
+        return pare_recipe_fail(cx, format->place, "unknown format \"%.64s\"; %s", format->text,
+                                hint);
     return pare_recipe_fail(cx, format->place, "unknown format \"%.64s\"; known: %s", format->text,
                             pare_export_known(known, sizeof known));
 }

@@ -300,7 +300,8 @@ static pare_status count_calibration(pare__estimate *e)
 
 static pare_pass_cost cost_of(const pare__estimate *e, size_t step, size_t n, size_t k)
 {
-    const pare_step *const s = &e->plan->recipe.step[step];
+    const pare_variants *const v = e->plan->job->variants;
+    const pare_step *const s = v ? v->step : &e->plan->recipe.step[step];
     return pare_passes[s->pass]->cost(s->value, n, k, pare_threads(e->cx));
 }
 

@@ -9,6 +9,7 @@
 typedef struct pare_variants {
     void *self;
     size_t bytes; /* of scratch that they take beside that of the job's own step, at most */
+    const pare_step *step; /* that asks for them: its cost is that of a linear with all of them */
     /* Once, in front of the blocks: an earlier run did the first `found`. */
     pare_status (*begin)(void *self, size_t found);
     /* linear `index` of the plan, in front of its quantizer; w is read only, codes and result are

@@ -160,11 +160,18 @@ run 0 whole --restart --set passes.0.budget.fused=true
 
 # --- trellis codes
 some='targets: ["*.0.self_attn.k_proj", "*.1.self_attn.v_proj", "*.2.self_attn.k_proj"]'
-recipe trellis "budget: {bits: 3.4, grids: trellis, tokens: 128, $some}"
+recipe words "budget: {bits: 3.4, grids: trellis, tokens: 128, $some}" 'export: [{format: gptq, path: words-gptq}]'
+run 2 words # before the search, not behind it
+says err 'words.yaml:[0-9]*:[0-9]*: gptq: linear .* (exl3 4 bits, x f32): it has trellis codes'
+[ ! -d words.variants/base ] || fail "searched for codes that the export does not hold"
+recipe trellis "budget: {bits: 3.4, grids: trellis, tokens: 128, $some}" \
+    'export: [{format: exl3, path: trellis-exl3}]'
 run 0 trellis --threads 2
 says err 'budget: 3.[0-9]* bits per weight; on windows held out the variants have KL 0'
 says trellis/recipe.yaml '  - exl3: # [0-9]* of 3 linears'
-"$pare" verify trellis > out || fail "verify: $(cat out)"
+for made in trellis trellis-exl3; do
+    "$pare" verify $made > out || fail "verify: $(cat out)"
+done
 awk -F, 'NR > 1 { n[$2]++; e[$1, $2] = $4; if ($5 != "") probe += $2 == "exl3-3" ; name[$1] }
     END { for (l in name) bad += !(e[l, "exl3-2"] > 2 * e[l, "exl3-3"] && e[l, "exl3-5"] > 2 * e[l, "exl3-6"])
         exit bad || probe != 3 || n["exl3-2"] != 3 || n["exl3-6"] != 3 || NR != 16 }' \
@@ -175,10 +182,6 @@ says err 'budget: 2 bits per weight are too few for these linears: the least is 
 recipe timed "budget: {tokens_s: 1, grids: trellis, tokens: 128, $some}"
 run 0 timed --threads 2
 says err 'budget: 1 tokens/s asked, [0-9.]* predicted, [0-9.]* measured'
-recipe engine 'budget: {bits: 3.1, grids: trellis}' 'export: [{format: exl3, path: x}]'
-"$pare" plan engine.yaml > out 2> err || fail "no export of trellis codes: $(cat err)"
-run 2 engine --set export.0.format=gptq
-says err 'it has trellis codes, which the format exl3 holds'
 
 # --- damage, and other data
 printf 'x' | dd of="$(ls whole.variants/int4-g128/packed-*)" bs=1 seek=200000 conv=notrunc 2> dd

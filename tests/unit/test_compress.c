@@ -291,6 +291,12 @@ START_TEST(mistakes_are_found_before_any_work)
     mistake("pare: 1\nmodel: model\npasses: [nvfp4]\n", PARE_EUSAGE,
             "NVFP4 needs rows of a multiple of 16 weights, this one has 72: take mxfp4, in a step "
             "of its own with targets, and leave this linear out here with skip");
+    mistake(
+        "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, window: 16}\n"
+        "passes: [{budget: {grids: trellis}}]\n",
+        PARE_EUSAGE,
+        "budget: model.layers.0.self_attn.q_proj: exl3 has tiles of 16 x 16 weights, which do not "
+        "divide a matrix of 72 x 48: leave it out with skip, or take grids: uniform");
     mistake("pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, window: 65}\n"
             "passes: [gptq]\n",
             PARE_EUSAGE, "window 65 is above the model's context of 64");

@@ -117,6 +117,9 @@ static const struct {
      "recipe.yaml:5:14: unknown format \"gguf:q7_0\"; did you mean \"gguf:q4_0\"?"},
     {RTN, "  - {format: Q4_K_M, path: x}\n", PARE_EUSAGE, "did you mean \"gguf:q4_k_m\"?"},
     {RTN, "  - {format: GGUF, path: x}\n", PARE_EUSAGE, "did you mean \"gguf:q4_k_m\"?"},
+    {RTN, "  - {format: gguf:nvfp4, path: x}\n", PARE_EUSAGE,
+     "\"gguf:nvfp4\"; linears in NVFP4 keep their blocks in a file of any TYPE but f16; take "
+     "gguf:q8_0"},
     {RTN, "  - {format: \"gguf:q4_0\", path: x/}\n", PARE_EUSAGE, "recipe.yaml:5:33: "},
     {RTN, "  - {format: \"gguf:q4_0\", path: model/x.gguf}\n", PARE_EUSAGE, "lies inside "},
     {RTN, "  - {format: \"gguf:q4_0\", path: tokens.i32}\n", PARE_EEXISTS, "tokens.i32: exists"},

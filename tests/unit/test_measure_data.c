@@ -152,6 +152,14 @@ START_TEST(the_directory_of_unfinished_work_is_named_as_such)
         refused(absent[i], 4,
                 "/out: is not there yet: the job that makes it is unfinished, and "
                 "its work lies in ");
+    shell("mv out.partial kept && mkdir -p out.variants/base.partial");
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        refused(absent[i], 4,
+                "/out: is not there yet: the search that makes it is unfinished, and its work lies "
+                "in ");
+    shell("touch out.variants/asked.yaml"); // somebody took the output away
+    refused(absent[1], 4, "/out/: no such file or directory");
+    shell("rm -r out.variants && mv kept out.partial");
     shell("cp -r done done.partial");
     ck_assert_int_eq(call(filled("inspect %/done.partial"), OUT)->code, 0);
 }

@@ -37,6 +37,8 @@ typedef struct planned {
 
 #define HEDGE PARE_SOURCE_DIR "/recipes/demo/hedge"
 
+static const pare_variants *variants; /* of the jobs that are planned, or NULL */
+
 /* The estimate for a model, passes and what else the recipe has, with a thread for each CPU. */
 static planned plan_of_model(const char *model, const char *rest, double rate)
 {
@@ -49,7 +51,8 @@ static planned plan_of_model(const char *model, const char *rest, double rate)
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     ck_assert_int_eq(pare_pool_new(&cx, 0, &cx.pool), PARE_OK);
-    const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .plan_only = true};
+    const pare_job job = {
+        .recipe = job_path(&place, "recipe.yaml"), .plan_only = true, .variants = variants};
     ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
     planned out = {
         .input = plan.input_bytes, .packed = plan.settled.packed_bytes, plan.settled.other_bytes};
@@ -323,6 +326,26 @@ START_TEST(the_plain_form_of_exl3_searches_as_long)
 }
 END_TEST
 
+/* Who watches the base of a search waits for all that is made of a linear. */
+START_TEST(the_base_of_a_search_takes_as_long_as_its_variants)
+{
+    static const char targets[] = "passes: [{%s: {bits: 4, targets: \"*.mlp.up_proj\"}}]\n"
+                                  "calibration: {tokens: tokens.i32, samples: 32, window: 32}\n";
+    char search[256], base[256];
+    (void)snprintf(search, sizeof search, targets, "budget");
+    (void)snprintf(base, sizeof base, targets, "gptq");
+    pare_step step = {0};
+    while (pare_passes[step.pass] != pare_pass_find("budget"))
+        step.pass++;
+    const pare_variants made = {.step = &step};
+    const planned whole = plan_of(search, 1);
+    variants = &made;
+    const planned watched = plan_of(base, 1);
+    variants = NULL;
+    ck_assert_double_eq(watched.time.phase[PARE_PHASE_PASSES], whole.time.phase[PARE_PHASE_PASSES]);
+}
+END_TEST
+
 /* How many there are of a text is known once it is read: here a quarter of its bytes is taken. */
 START_TEST(passes_that_learn_on_blocks_count_all_samples)
 {
@@ -540,6 +563,7 @@ int main(void)
     tcase_add_test(t, a_choice_evaluation_runs_both_models);
     tcase_add_test(t, a_head_costs_what_a_linear_of_its_size_does);
     tcase_add_test(t, the_plain_form_of_exl3_searches_as_long);
+    tcase_add_test(t, the_base_of_a_search_takes_as_long_as_its_variants);
     tcase_add_test(t, a_transform_and_an_export_come_on_top);
     tcase_add_test(t, passes_that_learn_on_blocks_count_all_samples);
     tcase_add_test(t, the_plain_form_of_a_linear_is_rounding_alone);
