@@ -85,7 +85,10 @@ static pare_status read_subject(pare_cli *cli, const pare_args *args, subject *s
                          shape ? "bench: MODEL and --shape exclude each other"
                                : "bench: MODEL is missing; give one, or --shape 1b");
     if (!shape && (weights || pare_args_given(args, "group")))
-        return pare_fail(cx, PARE_EUSAGE, "bench: --weights and --group are for a --shape");
+        return pare_fail(
+            cx, PARE_EUSAGE,
+            "bench: --weights and --group are of random matrices and go with --shape; leave "
+            "them out for a model");
     if (shape && against && !pare_args_given(args, "group") &&
         strcmp(weights ? weights : "int4", against) == 0)
         return pare_fail(cx, PARE_EUSAGE, "bench: --against %s: these are the weights already",

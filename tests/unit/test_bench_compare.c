@@ -364,7 +364,7 @@ START_TEST(mistakes_about_a_model_say_what_to_do)
     } mistake[] = {
         {"bench model", 2, "MODEL is missing; give one, or --shape 1b"},
         {"bench model x --shape 1b", 2, "MODEL and --shape exclude each other"},
-        {"bench model x --weights int4", 2, "--weights and --group are for a --shape"},
+        {"bench model x --weights int4", 2, "go with --shape; leave them out for a model"},
         {"bench model /nowhere/model", 4, "/nowhere/model"},
         {"bench model --shape 8b --ram-limit 1GiB", 5,
          "GiB of memory, 1.00 GiB are left by the limit that was asked for"},
