@@ -126,7 +126,8 @@ START_TEST(a_search_among_trellis_codes_is_planned_as_such)
         const char *more, *what;
     } cases[] = {
         {200, "",
-         "r.yaml:6:5: budget: model.layers.0.mlp.gate_proj: exl3 has tiles of 16 x 16 weights, which "
+         "r.yaml:6:5: budget: model.layers.0.mlp.gate_proj: exl3 has tiles of 16 x 16 weights, "
+         "which "
          "do not divide a matrix of 200 x 128: leave it out with skip"},
         {256, "export: [{format: gptq, path: x}]\n", "it has trellis codes"},
         {256, "evaluate: [{kl: {tokens: tokens.i32, window: 16, device: cuda}}]\n",
