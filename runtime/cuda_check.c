@@ -31,7 +31,8 @@ pare_status pare_cuda_check_linear(pare_ctx *cx, const char *name, pare_encoding
     if (!exact && a->mode == PARE_ACTIVATION_FLOAT && a->bits)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s rounds its inputs to %u-bit floats, for which there are no "
-                         "kernels here; take the CPU, or --exact, which leaves them as they are",
+                         "kernels here; take the CPU, or pare eval --exact, which leaves them as "
+                         "they are",
                          name, a->bits);
     if (pare_encoding_turns(e))
         return pare_fail(cx, PARE_ENOTSUP,
