@@ -380,13 +380,13 @@ pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file 
 {
     const bool several = ck->files > 1, first = !several || file == ck->file;
     loading l = {.ck = ck, .arena = a, .path = file->path};
-    pare_gguf head;
-    PARE_TRY(pare_gguf_parse(ck->cx, a, file->path, file->data, file->bytes, &l.g));
-    l.head = &l.g;
-    if (several) {
-        PARE_TRY(pare__gguf_whole(ck->cx, a, ck->file, ck->files, &head));
-        l.head = &head;
-    }
+    if (first && several)
+        PARE_TRY(pare__gguf_heads(ck->cx, a, ck->file, ck->files, &ck->head));
+    if (several)
+        l.g = ck->head[file - ck->file];
+    else
+        PARE_TRY(pare_gguf_parse(ck->cx, a, file->path, file->data, file->bytes, &l.g));
+    l.head = several ? &ck->head[ck->files] : &l.g;
     PARE_TRY(refuse_part(&l));
     if (first)
         PARE_TRY(load_config(&l));
@@ -400,7 +400,7 @@ pare_status pare__gguf_check(const pare_checkpoint *ck, pare_arena *a, bool *che
     pare_gguf g;
     *checked = false;
     if (ck->files > 1)
-        return pare_gguf_check_parts(ck->cx, a, f, ck->files, checked);
+        return pare_gguf_check_parts(ck->cx, a, f, ck->head, ck->files, checked);
     PARE_TRY(pare_gguf_parse(ck->cx, a, f->path, f->data, f->bytes, &g));
     return pare_gguf_check_seal(ck->cx, a, f, &g, checked);
 }
