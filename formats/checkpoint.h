@@ -42,7 +42,8 @@ typedef struct pare_checkpoint {
     bool nonfinite;        /* set by a caller that repairs NaN and Inf: loading lets them pass */
     pare_file *file;       /* weight files, sorted by name */
     size_t files;
-    pare_tensor *tensor; /* of all files, sorted by name */
+    const struct pare_gguf *head; /* of several GGUF files, and of all together; else NULL */
+    pare_tensor *tensor;          /* of all files, sorted by name */
     size_t tensors;
     uint32_t *tensor_file; /* [tensors] index into file */
     pare_file config_file; /* bytes 0 when a single file has no config.json beside it */

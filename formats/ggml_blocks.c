@@ -15,7 +15,6 @@
  *     MXFP4 d[1] nibbles[16]
  *     NVFP4 scales[4] nibbles[8] of 16 elements each
  */
-#include <math.h>
 #include <string.h>
 
 #include "formats/ggml_internal.h"
@@ -444,13 +443,11 @@ static void values_mxfp4(const pare_ggml_block *b, float *dst)
         dst[j] = b->code[j] == 8 ? 0 : 2 * pare_levels_e2m1[b->code[j]] * pare_f32_from_bits(half);
 }
 
-/* As the engine: 0x7f is 0, the sign bit only tells 0xff from it, and no -0. */
+/* E4M3 without a sign, but as the engine has the codes that are NaN there: 0x7f is 0, 0xff goes on
+ * behind 448. */
 static float scale_of_nvfp4(uint8_t code)
 {
-    const int exponent = code >> 3 & 15, fraction = code & 7;
-    if (code == 0x7f)
-        return 0;
-    return exponent ? ldexpf((float)(8 + fraction), exponent - 10) : ldexpf((float)fraction, -9);
+    return code == 0x7f ? 0 : code == 0xff ? 480 : pare_levels_e4m3[code & 0x7f];
 }
 
 static void values_nvfp4(const pare_ggml_block *b, float *dst)

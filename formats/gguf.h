@@ -82,9 +82,9 @@ PARE_CHECKED pare_status pare_gguf_parse_head(pare_ctx *cx, pare_arena *a, const
 const pare_gguf_value *pare_gguf_find(const pare_gguf *g, const char *key);
 const pare_gguf_tensor *pare_gguf_tensor_find(const pare_gguf *g, const char *name);
 
-/* What values of a tensor X.weight in blocks of NVFP4 are multiplied with: element `matrix` of the
- * vector X.scale in F32, which has one for each matrix (experts; else one); 1 where there is no
- * such vector. `name` is the file for messages. PARE_EFORMAT for another type or shape, and a
+/* What values of a tensor X.weight of matrices are multiplied with: element `matrix` of the vector
+ * X.scale in F32, which has one for each matrix (experts; else one); 1 where there is no such
+ * vector. `name` is the file for messages. PARE_EFORMAT for another type or shape, and a
  * number that is not above 0 or takes values out of F32. */
 PARE_CHECKED pare_status pare_gguf_factor(pare_ctx *cx, const char *name, const pare_gguf *g,
                                           const pare_gguf_tensor *t, uint64_t matrix, float *out);

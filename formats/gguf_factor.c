@@ -1,4 +1,4 @@
-/* The number beside blocks of NVFP4. llama.cpp multiplies the product of X.weight with X.scale. */
+/* The number beside a matrix. llama.cpp multiplies the product of X.weight with X.scale. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,12 @@ static const char weight[] = ".weight";
 
 static bool is_nvfp4(const pare_gguf_tensor *t)
 {
-    return t && strcmp(t->type->name, "NVFP4") == 0;
+    return strcmp(t->type->name, "NVFP4") == 0;
+}
+
+static bool is_matrix(const pare_gguf_tensor *t)
+{
+    return t && t->rank > 1;
 }
 
 /* The tensor whose name is `name` with another ending; NULL when there is none. */
@@ -30,7 +35,7 @@ static const pare_gguf_tensor *beside(const pare_gguf *g, const char *name, cons
 pare_status pare_gguf_factor(pare_ctx *cx, const char *name, const pare_gguf *g,
                              const pare_gguf_tensor *t, uint64_t matrix, float *out)
 {
-    const pare_gguf_tensor *const s = is_nvfp4(t) ? beside(g, t->name, weight, ".scale") : NULL;
+    const pare_gguf_tensor *const s = is_matrix(t) ? beside(g, t->name, weight, ".scale") : NULL;
     const uint64_t matrices = t->rank > 2 ? t->shape[0] : 1;
     *out = 1;
     if (!s)
@@ -61,6 +66,6 @@ pare_status pare_gguf_check_scales(pare_ctx *cx, const char *name, const pare_gg
 
 bool pare_gguf_is_factor(const pare_gguf *g, const char *name)
 {
-    return is_nvfp4(beside(g, name, ".scale", weight)) ||
-           is_nvfp4(beside(g, name, ".input_scale", weight));
+    return is_matrix(beside(g, name, ".scale", weight)) ||
+           is_matrix(beside(g, name, ".input_scale", weight));
 }

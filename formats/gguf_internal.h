@@ -204,9 +204,10 @@ PARE_CHECKED pare_status pare__gguf_pack(pare_checkpoint *ck, pare_arena *a,
 /* gguf_split.c: whether a name is that of one of several parts. */
 bool pare__gguf_is_part(const char *name);
 
-/* Values of the first of several files, tensors of all, sorted by name: for the configuration. */
-PARE_CHECKED pare_status pare__gguf_whole(pare_ctx *cx, pare_arena *a, const pare_file *file,
-                                          size_t files, pare_gguf *out);
+/* Parses each of several files, once: *out is [files + 1], the last with the values of the first
+ * and the tensors of all, sorted by name. */
+PARE_CHECKED pare_status pare__gguf_heads(pare_ctx *cx, pare_arena *a, const pare_file *file,
+                                          size_t files, const pare_gguf **out);
 
 /* pare__container.parts, .together, .read, .companion and .check. */
 PARE_CHECKED pare_status pare__gguf_parts(const pare_checkpoint *ck, pare_arena *a,

@@ -63,18 +63,19 @@ static void copy_rows(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-/* Norms of which the original holds one less; in F32 exact between 1/2 and 2. */
-static pare_status copy_norm(const loading *l, const pare_gguf_tensor *t, float *to)
+/* Plain floats that the original has otherwise: norms, of which it holds one less (in F32 exact
+ * between 1/2 and 2), and matrices with a number beside them. */
+static pare_status copy_floats(const loading *l, const copying *c, float less)
 {
-    const pare_tensor view = {.name = t->name,
-                              .dtype = t->type->dtype,
-                              .rank = t->rank,
-                              .shape = {t->shape[0]},
-                              .data = t->data,
-                              .bytes = t->bytes};
-    PARE_TRY(pare_tensor_to_f32(l->ck->cx, &view, 0, t->elements, to));
-    for (uint64_t i = 0; i < t->elements; i++)
-        to[i] -= 1;
+    const pare_gguf_tensor *const t = c->t;
+    const pare_tensor view = {
+        .name = t->name, .dtype = t->type->dtype, .data = t->data, .bytes = t->bytes};
+    for (uint64_t r = 0; r < c->rows; r++) {
+        float *const row = (float *)(void *)c->to + place_of(c, r) * c->width;
+        PARE_TRY(pare_tensor_to_f32(l->ck->cx, &view, r * c->width, c->width, row));
+        for (uint64_t j = 0; j < c->width; j++)
+            row[j] = row[j] * t->factor - less;
+    }
     return PARE_OK;
 }
 
@@ -130,8 +131,8 @@ static pare_status copy(const loading *l, const pare_gguf_tensor *t, pare__gguf_
     PARE_TRY(pare_scratch_take(&l->ck->scratch, out->bytes, &to));
     c.to = to;
     out->data = to;
-    if (form == PARE__GGUF_PLUS_ONE)
-        return copy_norm(l, t, to);
+    if (form == PARE__GGUF_PLUS_ONE || (!t->type->codec && t->factor != 1))
+        return copy_floats(l, &c, form == PARE__GGUF_PLUS_ONE);
     pare_parallel(l->ck->cx, (size_t)c.rows, ROWS_AT_ONCE, copy_rows, &c);
     return PARE_OK;
 }
@@ -147,13 +148,14 @@ static pare_status load_tensor(const loading *l, const pare_gguf_tensor *t, cons
         return PARE_ENOMEM;
     to->rank = t->rank;
     memcpy(to->shape, t->shape, t->rank * sizeof *t->shape);
-    to->dtype = t->type->codec || form == PARE__GGUF_PLUS_ONE ? PARE_F32 : t->type->dtype;
+    const bool plain = !t->type->codec && t->factor == 1 && form != PARE__GGUF_PLUS_ONE;
+    to->dtype = plain ? t->type->dtype : PARE_F32;
     if (pare_tensor_bytes(to->dtype, to->rank, to->shape, &to->bytes) != PARE_OK)
         return pare_fail(l->ck->cx, PARE_EFORMAT, "%s: tensor %s: its values overflow", l->path,
                          t->name);
     out->stored.run_bytes = is_packed(l, t) ? pare__gguf_packed_bytes(t) : to->bytes;
     to->data = t->data;
-    if (!t->type->codec && form == PARE__GGUF_SAME)
+    if (plain && form == PARE__GGUF_SAME)
         return PARE_OK;
     to->data = NULL;
     return copy(l, t, form, out);
@@ -259,8 +261,10 @@ static pare_status load_any(const loading *l, const pare_gguf_tensor *from, entr
         return load_experts(l, from, base, suffix, out, count);
     pare_gguf_tensor own = *from;
     const pare_gguf_tensor *const t = &own;
-    PARE_TRY(pare_gguf_factor(l->ck->cx, l->path, l->head, from, 0, &own.factor));
-    if (!known)
+    own.factor = 1;
+    if (known)
+        PARE_TRY(pare_gguf_factor(l->ck->cx, l->path, l->head, from, 0, &own.factor));
+    else
         return load_tensor(l, t, t->name, PARE__GGUF_SAME, &out[(*count)++]);
     if (form == PARE__GGUF_QKV || form == PARE__GGUF_GATE_UP)
         return load_parts(l, t, base, suffix, form, out, count);
@@ -314,7 +318,7 @@ static pare_status load_tensors(const loading *l, pare__shard *out)
     for (size_t i = 0; i < l->g.tensors; i++) {
         pare_ctx_progress(l->ck->cx, "unpacking weights", (double)i, (double)l->g.tensors);
         const char *const name = l->g.tensor[i].name;
-        if ((l->family && is_setting(name)) || pare_gguf_is_factor(l->head, name))
+        if (l->family && (is_setting(name) || pare_gguf_is_factor(l->head, name)))
             continue;
         PARE_TRY(load_any(l, &l->g.tensor[i], all, &count));
     }
@@ -376,13 +380,13 @@ pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file 
 {
     const bool several = ck->files > 1, first = !several || file == ck->file;
     loading l = {.ck = ck, .arena = a, .path = file->path};
-    pare_gguf head;
-    PARE_TRY(pare_gguf_parse(ck->cx, a, file->path, file->data, file->bytes, &l.g));
-    l.head = &l.g;
-    if (several) {
-        PARE_TRY(pare__gguf_whole(ck->cx, a, ck->file, ck->files, &head));
-        l.head = &head;
-    }
+    if (first && several)
+        PARE_TRY(pare__gguf_heads(ck->cx, a, ck->file, ck->files, &ck->head));
+    if (several)
+        l.g = ck->head[file - ck->file];
+    else
+        PARE_TRY(pare_gguf_parse(ck->cx, a, file->path, file->data, file->bytes, &l.g));
+    l.head = several ? &ck->head[ck->files] : &l.g;
     PARE_TRY(refuse_part(&l));
     if (first)
         PARE_TRY(load_config(&l));
@@ -396,7 +400,7 @@ pare_status pare__gguf_check(const pare_checkpoint *ck, pare_arena *a, bool *che
     pare_gguf g;
     *checked = false;
     if (ck->files > 1)
-        return pare_gguf_check_parts(ck->cx, a, f, ck->files, checked);
+        return pare_gguf_check_parts(ck->cx, a, f, ck->head, ck->files, checked);
     PARE_TRY(pare_gguf_parse(ck->cx, a, f->path, f->data, f->bytes, &g));
     return pare_gguf_check_seal(ck->cx, a, f, &g, checked);
 }

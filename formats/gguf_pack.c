@@ -4,7 +4,8 @@
  * solve/super.h has. A block of 32 with a minimum m of its own, or with codes around 16, is a
  * super-block of 32: s and o are 1, and M is -m. Integers with a zero point cannot hold it: m / d
  * is no whole number. NVFP4 is that of artifacts where the number beside the tensor is one of its
- * factors. What is left (5 bits with a minimum) has no encoding of that width. */
+ * factors; other types have no place for a number but 1. What is left (5 bits with a minimum) has
+ * no encoding of that width. */
 #include <string.h>
 
 #include "formats/gguf_internal.h"
@@ -45,7 +46,8 @@ static const form *form_of(const pare_gguf_tensor *t)
 {
     for (size_t i = 0; t->rank == 2 && i < sizeof forms / sizeof *forms; i++)
         if (strcmp(forms[i].type, t->type->name) == 0)
-            return forms[i].encoding != PARE_ENCODING_NVFP4 || pare_nvfp4_is_factor(t->factor)
+            return (forms[i].encoding == PARE_ENCODING_NVFP4 ? pare_nvfp4_is_factor(t->factor)
+                                                             : t->factor == 1)
                        ? &forms[i]
                        : NULL;
     return NULL;

@@ -191,15 +191,13 @@ static pare_status check_part(pare_ctx *cx, pare_arena *a, const pare_file *f, c
     return PARE_OK;
 }
 
-pare_status pare_gguf_check_parts(pare_ctx *cx, pare_arena *a, const pare_file *file, size_t files,
-                                  bool *sealed)
+pare_status pare_gguf_check_parts(pare_ctx *cx, pare_arena *a, const pare_file *file,
+                                  const pare_gguf *g, size_t files, bool *sealed)
 {
-    pare_gguf g;
     pare_gguf_texts it = {0};
     const char *text;
     size_t len, count = 0;
-    PARE_TRY(pare_gguf_parse(cx, a, file[0].path, file[0].data, file[0].bytes, &g));
-    const pare_gguf_value *const list = pare_gguf_find(&g, tensors_key);
+    const pare_gguf_value *const list = pare_gguf_find(&g[0], tensors_key);
     *sealed = list && list->array && list->kind == PARE_GGUF_TEXT;
     if (!*sealed)
         return PARE_OK;
@@ -211,10 +209,8 @@ pare_status pare_gguf_check_parts(pare_ctx *cx, pare_arena *a, const pare_file *
             memcpy(known + DIGITS * count++, text, DIGITS);
     if (count > 1)
         qsort(known, count, DIGITS, by_text);
-    for (size_t i = 0; i < files; i++) {
-        PARE_TRY(pare_gguf_parse(cx, a, file[i].path, file[i].data, file[i].bytes, &g));
-        PARE_TRY(check_part(cx, a, &file[i], &g, known, count));
-    }
+    for (size_t i = 0; i < files; i++)
+        PARE_TRY(check_part(cx, a, &file[i], &g[i], known, count));
     return PARE_OK;
 }
 

@@ -29,10 +29,11 @@ PARE_CHECKED pare_status pare_gguf_check_seal(pare_ctx *cx, pare_arena *a, const
                                               const pare_gguf *g, bool *sealed);
 
 /* Holds the parts into which others cut a file of pare against its checksums of tensors, which the
- * head of the first part still has: each tensor has one of them. *sealed is false where the head
- * has none. The order of tensors is free, and the last one of a part need not be padded. As above.
+ * head of the first part still has: each tensor has one of them; g is [files]. *sealed is false
+ * where the head has none. The order of tensors is free, and the last one of a part need not be
+ * padded. As above.
  */
 PARE_CHECKED pare_status pare_gguf_check_parts(pare_ctx *cx, pare_arena *a, const pare_file *file,
-                                               size_t files, bool *sealed);
+                                               const pare_gguf *g, size_t files, bool *sealed);
 
 #endif

@@ -187,11 +187,11 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const pare_gguf_tensor *)a)->name, ((const pare_gguf_tensor *)b)->name);
 }
 
-pare_status pare__gguf_whole(pare_ctx *cx, pare_arena *a, const pare_file *file, size_t files,
-                             pare_gguf *out)
+pare_status pare__gguf_heads(pare_ctx *cx, pare_arena *a, const pare_file *file, size_t files,
+                             const pare_gguf **out)
 {
     size_t tensors = 0, at = 0;
-    pare_gguf *const g = PARE_NEW(a, pare_gguf, files);
+    pare_gguf *const g = PARE_NEW(a, pare_gguf, files + 1);
     if (!g)
         return PARE_ENOMEM;
     for (size_t i = 0; i < files; i++) {
@@ -206,8 +206,9 @@ pare_status pare__gguf_whole(pare_ctx *cx, pare_arena *a, const pare_file *file,
             all[at++] = g[i].tensor[j];
     if (tensors > 1)
         qsort(all, tensors, sizeof *all, by_name);
-    *out = g[0];
-    out->tensor = all;
-    out->tensors = tensors;
+    g[files] = g[0];
+    g[files].tensor = all;
+    g[files].tensors = tensors;
+    *out = g;
     return PARE_OK;
 }

@@ -223,11 +223,21 @@ static pare_status make_one(pare_budget *b, size_t setting, size_t index,
     return PARE_OK;
 }
 
+/* "exl3-3 of q_proj" */
+static void tell_variant(const pare_budget *b, size_t setting, size_t index)
+{
+    char what[128];
+    const char *const name = b->linear[index].packed.name, *const dot = strrchr(name, '.');
+    (void)snprintf(what, sizeof what, "%s of %s", b->setting[setting].label, dot ? dot + 1 : name);
+    pare_ctx_progress(b->cx, what, 0, 1);
+}
+
 pare_status pare__budget_store_linear(void *self, size_t index, const pare_pass_linear *linear,
                                       pare_arena *scratch)
 {
     pare_budget *const b = self;
     for (size_t s = 0; s < b->settings; s++) {
+        tell_variant(b, s, index);
         const pare_mark mark = pare_arena_mark(scratch);
         const pare_status status = make_one(b, s, index, linear, scratch);
         pare_arena_rewind(scratch, mark);

@@ -172,7 +172,7 @@ static void print_figures(const pare_batch_plan_row *r)
                                  : "; INFEASIBLE, so nothing is written",
                  !r->known_once ? ""
                  : r->unsure    ? "; may be INFEASIBLE, known once "
-                                : "; files at most, known once ",
+                                : "; files known once ",
                  r->known_once ? r->known_once : "",
                  r->goes_on ? "; unfinished: the same command continues it" : "");
 }

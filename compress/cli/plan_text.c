@@ -222,7 +222,7 @@ static void print_training(const pare_plan *p)
 
 bool pare__plan_exports_exact(const pare_plan *p)
 {
-    return !p->job->stand_in && !pare_plan_searches(p);
+    return !p->job->stand_in && !pare_plan_searches(p) && !pare_plan_is_base(p);
 }
 
 static void print_exports(const pare_plan *p)
@@ -233,9 +233,9 @@ static void print_exports(const pare_plan *p)
         const char *before = "";
         char bytes[PARE_UNIT_TEXT], types[PARE_EXPORT_TEXT];
         (void)printf("%-17s %s to %s, %s%llu bytes (%s)%s%s\n", "export", x->target->name, x->path,
-                     p->job->stand_in        ? "about "
-                     : pare_plan_searches(p) ? "at most "
-                                             : "",
+                     p->job->stand_in || pare_plan_is_base(p) ? "about "
+                     : pare_plan_searches(p)                  ? "at most "
+                                                              : "",
                      (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
                      pare__plan_exports_exact(p) ? ", exact" : "",
                      !p->settled.export[i].taken ? ""
@@ -274,7 +274,10 @@ static void print_memory(const pare_plan *p)
     const bool unsure =
         p->job->stand_in && p->settled.memory.anonymous_bytes > p->settled.memory.limit_bytes;
     char bytes[PARE_UNIT_TEXT], free[PARE_UNIT_TEXT];
-    if (p->settled.samples || !p->calibrated)
+    if (pare_plan_is_base(p))
+        print_bytes("allocated memory", p->settled.memory.anonymous_bytes,
+                    " at most for the base of the search, which takes more");
+    else if (p->settled.samples || !p->calibrated)
         print_bytes("allocated memory", p->settled.memory.anonymous_bytes,
                     p->settled.memory.spill && !unsure
                         ? " at most; activations go to a file to stay within the limit"
@@ -402,7 +405,10 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     if (p->refused)
         (void)printf("%-17s compress would refuse: %s\n", "warning", p->refused);
     (void)printf("%-17s %s%llu bytes (%s), %s%s: %u %sfile%s%s\n",
-                 p->structured ? "checkpoint" : "packed", once ? "at most " : "",
+                 p->structured ? "checkpoint" : "packed",
+                 pare_plan_is_base(p) ? "about "
+                 : once               ? "at most "
+                                      : "",
                  (unsigned long long)p->settled.packed_bytes,
                  pare_units_bytes(p->settled.packed_bytes, text), once ? "exact once " : "exact",
                  once ? once : "", p->settled.layout.shards, p->structured ? "" : "packed ",

@@ -1,7 +1,9 @@
 /* The presets. */
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/init/init_internal.h"
+#include "kernels/exl3.h"
 #include "recipes/pattern.h"
 
 /* A transform, of the inputs that it can scale; false: none. */
@@ -172,6 +174,47 @@ static void write_exl3(pare__draft *d)
     d->format = "exl3";
 }
 
+/* Whether tiles divide the linears of a role in all blocks, and in their experts. */
+static bool tiles_divide(const pare_config *c, pare_role role)
+{
+    bool all = true;
+    for (size_t i = 0; i < c->blocks; i++)
+        for (size_t part = 0; part < (c->experts ? 2 : 1); part++) {
+            size_t n, k;
+            pare_block_shape(c, i, part, role, &n, &k);
+            all = all && n % PARE_EXL3_TILE == 0 && k % PARE_EXL3_TILE == 0;
+        }
+    return all;
+}
+
+/* Patterns of the linears that tiles divide, as targets has them. */
+static void put_fitting(const pare__draft *d, char *text, size_t size)
+{
+    const pare_config *const c = &d->model.config;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t role = 0; role < PARE_ROLES && used < size; role++) {
+        const char *const name = d->model.block[0].linear[role].name;
+        const char *const dot = name ? strrchr(name, '.') : NULL;
+        if (dot && !c->mixed && tiles_divide(c, (pare_role)role))
+            used += (size_t)snprintf(text + used, size - used, "%s\"*%s\"", used ? ", " : "", dot);
+    }
+}
+
+/* What else there is, where tiles do not divide some linears. */
+static pare_status advise_exl3(pare__draft *d, pare_status s)
+{
+    char fitting[512];
+    put_fitting(d, fitting, sizeof fitting);
+    return *fitting
+               ? pare_fail_after(d->cx, s,
+                                 "in a recipe, exl3: {bits: 3, targets: [%s]} takes those that "
+                                 "fit, and another pass or none the rest; or take --preset "
+                                 "w4a16 or w2",
+                                 fitting)
+               : pare_fail_after(d->cx, s, "take --preset w4a16 or w2");
+}
+
 /* `pass` is the transform that the summary names, and `without` the summary where a model has
  * nothing that takes its scales; NULL: it names none. `instead`: the presets that fit where the
  * export, which is what this one is for, does not; NULL: the preset does without it. */
@@ -277,6 +320,8 @@ pare_status pare_init_preset(pare_ctx *cx, pare_arena *a, const pare_init *init,
                        "  # skip: [\"*.down_proj\"] in a pass leaves some out.\n",
                        d.tables ? "norms" : "embeddings, norms and the output head");
         s = pare__draft_finish(&d, &out->text, &out->len);
+        if (s == PARE_EUSAGE && p->write == write_exl3)
+            s = advise_exl3(&d, s);
     }
     out->warning = d.warning;
     out->no_export = d.no_export;

@@ -473,10 +473,16 @@ bool pare_plan_searches(const pare_plan *plan)
            pare__plan_pass(plan, 0)->structure(pare__plan_step(plan, 0)->value).search;
 }
 
+bool pare_plan_is_base(const pare_plan *plan)
+{
+    return plan->recipe.steps && pare_passes[plan->recipe.step[0].pass] == pare_pass_find("budget");
+}
+
 const char *pare_plan_known_once(const pare_plan *plan)
 {
     return plan->job->stand_in        ? "the smaller checkpoint is there"
            : pare_plan_searches(plan) ? "widths are chosen"
+           : pare_plan_is_base(plan)  ? "settings are chosen"
            : plan->ratios             ? "the calibration has run"
                                       : NULL;
 }

@@ -91,8 +91,12 @@ static inline size_t pare_plan_beside(const pare_plan *plan, const pare_plan_lin
 /* Whether a step chooses widths by their times: until it has, all channels are in the plan. */
 bool pare_plan_searches(const pare_plan *plan);
 
+/* Whether this is the base of a search for settings (compress/budget): the bytes, the bits and the
+ * memory of a plan are those of one job in 4 bits, without the search. */
+bool pare_plan_is_base(const pare_plan *plan);
+
 /* When the bytes of the packed files are known, as in "known once ...": until then the plan has the
- * most that they can be. NULL: they are known. */
+ * most that they can be, or those of the base of a search. NULL: they are known. */
 const char *pare_plan_known_once(const pare_plan *plan);
 
 /* Refuses what lies in the place of an export that a plan, which is only looked at, is to make, or

@@ -51,10 +51,16 @@ done
 recipe whole 'budget: {bits: 3.2, tokens: 128}' 'evaluate: held_out'
 "$pare" plan whole.yaml > out 2> err
 says out 'shows the base of the search'
+says out '^packed  *about [0-9]* bytes .*, exact once settings are chosen: '
+says out '^allocated memory .* for the base of the search, which takes more$'
 [ "$(grep -c 'are left out' err)" = 1 ] || fail "warned more than once: $(cat err)"
-run 0 whole --threads 2
+run 0 whole --threads 2 --format json
+seconds() { sed -n 's/^ *"seconds": *\([0-9.]*\).*/\1/p' "$1" | head -n 1; }
+awk -v all="$(seconds out)" -v last="$(seconds whole/run.json)" 'BEGIN { exit !(all > 1.2 * last) }' ||
+    fail "the search is not in the time: $(seconds out) s, its last job $(seconds whole/run.json) s"
 says err 'budget: 3.[12][0-9]* bits per weight; on windows held out the variants have KL 0'
-awk -v b="$(bits)" 'BEGIN { exit !(b > 3.15 && b <= 3.2001) }' || fail "$(bits) bits for 3.2"
+awk -F': *' '$1 ~ /"bits_per_weight"/ { b = $2 + 0 } END { exit !(b > 3.15 && b <= 3.2001) }' out ||
+    fail "$(grep '"bits_per_weight"' out) for 3.2 bits"
 says whole/recipe.yaml '^# budget: '
 says whole/recipe.yaml '  - gptq: # [0-9]* of 21 linears'
 "$pare" verify whole > out || fail "verify: $(cat out)"

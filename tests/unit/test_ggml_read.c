@@ -116,9 +116,11 @@ END_TEST
 START_TEST(nvfp4_has_a_scale_for_16)
 {
     static const double level[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-    for (unsigned c = 0; c < 127; c++) {
-        const int exponent = (int)(c / 8), fraction = (int)(c % 8);
-        const double scale = exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
+    for (unsigned c = 0; c < 256; c++) { /* no sign; 0x7f is 0, 0xff a number */
+        const int exponent = (int)(c % 128 / 8), fraction = (int)(c % 8);
+        const double scale = c == 0x7f  ? 0
+                             : exponent ? ldexp(8 + fraction, exponent - 10)
+                                        : ldexp(fraction, -9);
         begin();
         block[c % 4] = (uint8_t)c;
         for (size_t j = 0; j < 32; j++)

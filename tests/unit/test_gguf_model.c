@@ -169,6 +169,38 @@ START_TEST(blocks_of_nvfp4_have_a_number_beside_them)
 }
 END_TEST
 
+/* F32 and F16, whose rows lie in pairs; blocks; 1, which changes nothing. */
+START_TEST(a_number_beside_any_matrix_multiplies_it)
+{
+    static const struct {
+        const char *tensor;
+        float factor;
+    } rows[] = {{"model.layers.0.self_attn.q_proj.weight", 0.3F},
+                {"model.layers.0.self_attn.k_proj.weight", 3},
+                {"model.layers.0.self_attn.v_proj.weight", 0.7F},
+                {"model.layers.0.self_attn.o_proj.weight", 1}};
+    static float was[32 * 32];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        open_corpus("model_llama");
+        const pare_tensor *w = pare_checkpoint_find(&ck, rows[i].tensor);
+        const size_t count = (size_t)(w->bytes / sizeof *was);
+        memcpy(was, w->data, (size_t)w->bytes);
+        pare_checkpoint_close(&ck);
+        open_corpus("model_scaled");
+        w = find(rows[i].tensor, PARE_F32, count / 32, 32);
+        for (size_t j = 0; j < count; j++)
+            ck_assert(at(w, j) == was[j] * rows[i].factor);
+        pare_checkpoint_close(&ck);
+        ck_assert_int_eq(pare_checkpoint_open_to_run(&cx, &arena, corpus("model_scaled"), &ck),
+                         PARE_OK);
+        w = pare_checkpoint_find(&ck, rows[i].tensor);
+        ck_assert((ck.stored[w - ck.tensor].packed != NULL) == (rows[i].factor == 1));
+        ck_assert_uint_eq(ck.tensors, 11);
+        pare_checkpoint_close(&ck);
+    }
+}
+END_TEST
+
 START_TEST(a_listing_counts_what_is_decoded)
 {
     open_corpus("model_llama");
@@ -548,6 +580,7 @@ int main(void)
     tcase_add_test(t, blocks_are_decoded_and_their_types_told);
     tcase_add_test(t, a_listing_converts_nothing);
     tcase_add_test(t, blocks_of_nvfp4_have_a_number_beside_them);
+    tcase_add_test(t, a_number_beside_any_matrix_multiplies_it);
     tcase_add_test(t, a_listing_counts_what_is_decoded);
     tcase_add_loop_test(t, rows_of_q_k_and_v_are_told_apart, 0, 2);
     tcase_add_test(t, rows_of_gate_and_up_are_told_apart);

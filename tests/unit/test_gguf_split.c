@@ -97,7 +97,7 @@ static const pare_gguf_tensor *tensor_at(const cut *c, size_t part, size_t i)
     return &g.tensor[from < c->begin[part + 1] ? from : c->twice];
 }
 
-static void write_part(const cut *c, size_t part, const char *name)
+static void write_part(const cut *c, size_t part, folder *to, const char *name)
 {
     const size_t tensors =
         c->begin[part + 1] - c->begin[part] + (part == PARTS - 1 && c->twice != SIZE_MAX);
@@ -129,7 +129,7 @@ static void write_part(const cut *c, size_t part, const char *name)
         memcpy(bytes + at, t->data, (size_t)t->bytes);
         at += (size_t)t->bytes;
     }
-    folder_put(&dir, name, bytes, at);
+    folder_put(to, name, bytes, at);
 }
 
 static const char *const names[] = {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf",
@@ -138,7 +138,7 @@ static const char *const names[] = {"m-00001-of-00003.gguf", "m-00002-of-00003.g
 static void write_parts(const cut *c)
 {
     for (size_t i = 0; i < PARTS; i++)
-        write_part(c, i, names[i]);
+        write_part(c, i, &dir, names[i]);
 }
 
 /* Tensors, configuration and tokenizer are those of the whole file. */
@@ -175,6 +175,41 @@ static void is_the_same(const char *name, bool runs)
     pare_tokenizer_free(t);
     pare_checkpoint_close(&one);
 }
+
+/* Memory that a model of so many parts takes, of which the second has all tensors. */
+static size_t memory_of(size_t parts)
+{
+    pare_checkpoint many = {0};
+    pare_arena own;
+    folder here;
+    cut c = plain();
+    char name[64];
+    folder_make(&here);
+    ck_assert_int_eq(pare_arena_init(&cx, &own, 0), PARE_OK);
+    c.begin[1] = 0;
+    c.begin[2] = g.tensors;
+    for (size_t i = 0; i < parts; i++) {
+        const size_t as = i < PARTS ? i : PARTS - 1;
+        (void)snprintf(name, sizeof name, "m-%05zu-of-%05zu.gguf", i + 1, parts);
+        c.no[as] = (int64_t)i;
+        c.count[as] = (int64_t)parts;
+        write_part(&c, as, &here, name);
+    }
+    const size_t before = cx.live_bytes;
+    ck_assert_msg(pare_checkpoint_open(&cx, &own, here.path, &many) == PARE_OK, "%s", cx.what);
+    const size_t took = cx.live_bytes - before;
+    pare_checkpoint_close(&many);
+    pare_arena_release(&own);
+    folder_remove(&here);
+    return took;
+}
+
+START_TEST(each_part_is_parsed_once)
+{
+    const size_t few = memory_of(50), many = memory_of(200);
+    ck_assert_msg(many < 6 * few, "50 parts take %zu bytes, 200 take %zu", few, many);
+}
+END_TEST
 
 START_TEST(any_part_names_the_model)
 {
@@ -222,8 +257,8 @@ static void refuses(const char *what)
 START_TEST(parts_that_do_not_belong_together_are_refused)
 {
     cut c = plain();
-    write_part(&c, 0, names[0]);
-    write_part(&c, 2, names[2]);
+    write_part(&c, 0, &dir, names[0]);
+    write_part(&c, 2, &dir, names[2]);
     refuses("m-00002-of-00003.gguf: missing: it is part 2 of 3 of the model");
     c.no[1] = 2;
     write_parts(&c);
@@ -299,6 +334,7 @@ int main(void)
     Suite *const s = suite_create("gguf_split");
     TCase *const t = tcase_create("gguf_split");
     tcase_add_checked_fixture(t, begin, end);
+    tcase_add_test(t, each_part_is_parsed_once);
     tcase_add_loop_test(t, any_part_names_the_model, 0, 2 * PARTS);
     tcase_add_loop_test(t, the_number_beside_nvfp4_may_lie_in_another_part, 0, 4);
     tcase_add_test(t, a_directory_may_hold_the_parts_of_one_model);

@@ -115,7 +115,10 @@ START_TEST(trellis_codes_are_for_widths_that_their_tiles_divide)
          "f32, 192 x 128): ExLlamaV3 mixes 128 rows"},
         {200, PARE_EUSAGE,
          "exl3: model.layers.0.mlp.gate_proj: exl3 has tiles of 16 x 16 weights, which do not "
-         "divide a matrix of 200 x 128"},
+         "divide a matrix of 200 x 128: give it another quantizer, in a step of its own with "
+         "targets, and leave this linear out here with skip; in a recipe, exl3: {bits: 3, "
+         "targets: [\"*.q_proj\", \"*.k_proj\", \"*.v_proj\", \"*.o_proj\"]} takes those that "
+         "fit, and another pass or none the rest; or take --preset w4a16 or w2"},
     };
     tiny_model m = tiny_model_default();
     const pare_init init = {
