@@ -319,6 +319,15 @@ static pare_linear make_trellis(op_run *r, unsigned bits, int how, size_t n, siz
     return w;
 }
 
+/* The opposite signs. */
+static uint16_t *opposite(op_run *r, const uint16_t *x, size_t n)
+{
+    uint16_t *const y = op_halves(r, n);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] ^ 0x8000;
+    return y;
+}
+
 /* Two that read the same inputs, the second of them with a bias. */
 pare_status op_exl3(op_run *r, size_t i)
 {
@@ -337,9 +346,11 @@ pare_status op_exl3(op_run *r, size_t i)
     }
     w[1].bias = op_mild(r, rows[1]);
     if (how == HALVES)
-        w[1].column_scales = w[0].column_scales;
-    if (r->d && how == HALVES)
-        r->cuda->f16 = true;
+        w[1].column_scales = opposite(r, w[0].column_scales, k);
+    if (r->d) {
+        r->cuda->f16 = how == HALVES;
+        r->cuda->panel_bytes = r->cuda->rounded_bytes = 1; /* as few rows at a time as may be */
+    }
     PARE_TRY(op_put(r, how == HALVES ? few_inputs(r, m, w) : op_floats(r, m * k), m, k, &x));
     PARE_TRY(
         r->o.op->linears(&r->o, (const pare_linear *const[]){&w[0], &w[1]}, 2, how == EXACT, x, y));
