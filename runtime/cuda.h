@@ -15,7 +15,7 @@ typedef struct pare_cuda pare_cuda;
 
 /* Whether there are kernels for a packed linear, and for all that a model has; `exact`: for
  * products that leave inputs as they are. PARE_ENOTSUP, naming what there are none for. */
-PARE_CHECKED pare_status pare_cuda_check_linear(pare_ctx *cx, const char *name, pare_encoding e,
+PARE_CHECKED pare_status pare_cuda_check_linear(pare_ctx *cx, const char *name,
                                                 const pare_activation *a, bool exact);
 PARE_CHECKED pare_status pare_cuda_check_model(pare_ctx *cx, const pare_model *m, bool exact);
 

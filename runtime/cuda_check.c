@@ -25,8 +25,8 @@ static pare_status check_config(pare_ctx *cx, const pare_config *c)
     return PARE_OK;
 }
 
-pare_status pare_cuda_check_linear(pare_ctx *cx, const char *name, pare_encoding e,
-                                   const pare_activation *a, bool exact)
+pare_status pare_cuda_check_linear(pare_ctx *cx, const char *name, const pare_activation *a,
+                                   bool exact)
 {
     if (!exact && a->mode == PARE_ACTIVATION_FLOAT && a->bits)
         return pare_fail(cx, PARE_ENOTSUP,
@@ -34,16 +34,12 @@ pare_status pare_cuda_check_linear(pare_ctx *cx, const char *name, pare_encoding
                          "kernels here; take the CPU, or pare eval --exact, which leaves them as "
                          "they are",
                          name, a->bits);
-    if (pare_encoding_turns(e))
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "%s is in EXL3, for which there are no kernels here; take the CPU", name);
     return PARE_OK;
 }
 
 static pare_status check_linear(pare_ctx *cx, const pare_linear *w, bool exact)
 {
-    return w->bits ? pare_cuda_check_linear(cx, w->name, w->encoding, &w->activation, exact)
-                   : PARE_OK;
+    return w->bits ? pare_cuda_check_linear(cx, w->name, &w->activation, exact) : PARE_OK;
 }
 
 pare_status pare_cuda_check_model(pare_ctx *cx, const pare_model *m, bool exact)

@@ -3,6 +3,7 @@
 #include "kernels/layout.h"
 #include "kernels/levels.h"
 #include "runtime/cuda_internal.h"
+#include "runtime/linear_internal.h"
 #include "runtime/small.h"
 
 enum {
@@ -117,6 +118,8 @@ bool pare__cuda_f16_fused(const pare_linear *w, size_t m)
 {
     if (!w->bits || w->outliers.count || w->sparse.start)
         return false;
+    if (pare_encoding_turns(w->encoding))
+        return m <= FEW_M && !pare__linear_turns(w);
     if (w->sparsity)
         return m <= SPARSE_M && w->sparsity == PARE_SPARSITY_2_4 &&
                (w->bits < 16 || w->panel.ldv % STEP == 0);
@@ -127,6 +130,11 @@ bool pare__cuda_f16_fused(const pare_linear *w, size_t m)
 pare_status pare__cuda_multiply_packed_f16(pare_cuda *c, const pare__cuda_f16 *x, size_t m,
                                            const pare_linear *w, float *y, size_t ldy)
 {
+    if (pare_encoding_turns(w->encoding)) {
+        PARE__CUDA_RUN(c, gemm_f16_exl3, .x = x->at, .x_scale = x->scale, .w = w->panel, .y = y,
+                       .ldx = x->ld, .ldy = ldy, .m = m, .n = w->n, .bits = w->bits);
+        return PARE_OK;
+    }
 #define PRODUCT_OF(name)                                                                           \
     PARE__CUDA_RUN(c, name, .x = x->at, .x_scale = x->scale, .w = w->panel, .y = y, .ldx = x->ld,  \
                    .ldy = ldy, .m = m, .n = w->n)

@@ -1,16 +1,21 @@
 /* Products on a device, in the steps of linear.c: what is packed meets quantized inputs, or floats:
  * few tokens in one kernel, more after it was decoded in panels of so many rows that all processors
- * of the device have some. */
+ * of the device have some. Trellis codes meet inputs in their basis (linear_exl3.h). */
+#include <math.h>
+
 #include "kernels/cuda/cuda_blocks.h"
+#include "kernels/exl3.h"
 #include "kernels/layout.h"
 #include "runtime/cuda_internal.h"
 #include "runtime/linear.h"
+#include "runtime/linear_exl3.h"
 #include "runtime/linear_internal.h"
 #include "runtime/small.h"
 
 typedef struct job {
     pare_cuda *c;
     const pare_linear *host;
+    pare_linear codes; /* where inputs and outputs turn, of `there`: the host's without that */
     pare__cuda_linear there;
     pare_array x, y;
     pare_x8 x8;         /* codes NULL: not quantized */
@@ -153,11 +158,20 @@ static pare_status run_packed(const job *j)
 #define DECODE(name, table)                                                                        \
     PARE__CUDA_RUN(c, name, .dst = dst, .ldd = p.k, .w = p, .level = table, .bits = w->bits)
 
+/* Whole tiles. */
+static pare_panel panel_rows(const pare_linear *w, size_t r0, size_t rows)
+{
+    pare_panel p = pare__panel_rows(w, r0, rows);
+    if (pare_encoding_turns(w->encoding))
+        p.n = pare_round_up(p.n, PARE_EXL3_TILE);
+    return p;
+}
+
 static pare_status decode_codes(const job *j, size_t r0, size_t rows, float *dst)
 {
     pare_cuda *const c = j->c;
     const pare_linear *const w = &j->there.w;
-    const pare_panel p = pare__panel_rows(w, r0, rows);
+    const pare_panel p = panel_rows(w, r0, rows);
     if (w->sparsity) {
         DECODE(dequant_24, NULL);
         return PARE_OK;
@@ -169,8 +183,31 @@ static pare_status decode_codes(const job *j, size_t r0, size_t rows, float *dst
     case PARE_DECODE_BOOK: DECODE(dequant_book, NULL); break;
     case PARE_DECODE_BINARY: DECODE(dequant_binary, NULL); break;
     case PARE_DECODE_SUPER: DECODE(dequant_super, NULL); break;
-    case PARE_DECODE_EXL3: break; /* refused when the model was opened */
+    case PARE_DECODE_EXL3: DECODE(dequant_exl3, NULL); break;
     }
+    return PARE_OK;
+}
+
+/* In spans of a row of `width` values: rows of y = scales times what is mixed of x times scales. */
+static pare_status mix(pare_cuda *c, const float *x, size_t ldx, const uint16_t *before,
+                       const uint16_t *after, float *y, size_t ldy, size_t rows, size_t width)
+{
+    const size_t span = pare_exl3_span(width);
+    PARE__CUDA_RUN(c, exl3_rows, .x = x, .before = before, .after = after, .y = y, .ldx = ldx,
+                   .ldy = ldy, .rows = rows, .width = width, .span = (uint32_t)span,
+                   .scale = 1 / sqrtf((float)span));
+    return PARE_OK;
+}
+
+/* Decoded values become weights, as pare__exl3_rows has them. */
+static pare_status turn_rows(const job *j, size_t r0, size_t rows, float *dst)
+{
+    const pare_linear *const w = &j->there.w;
+    const size_t ldd = w->panel.k, span = pare_exl3_span(w->n);
+    PARE_TRY(mix(j->c, dst, ldd, NULL, NULL, dst, ldd, rows, w->k));
+    PARE__CUDA_RUN(j->c, exl3_columns, .x = dst, .row = w->row_scales + r0,
+                   .column = w->column_scales, .ldx = ldd, .rows = rows, .width = w->k,
+                   .span = (uint32_t)span, .scale = 1 / sqrtf((float)span));
     return PARE_OK;
 }
 
@@ -203,13 +240,27 @@ static pare_status decode_rows(const job *j, size_t r0, size_t rows, float *dst)
         return PARE_OK;
     }
     PARE_TRY(decode_codes(j, r0, rows, dst));
+    if (pare__linear_turns(j->host))
+        return turn_rows(j, r0, rows, dst);
     return place_extras(j, r0, rows, dst);
+}
+
+/* Whether what codes stand for is F16, and wanted as that. */
+static bool are_halves(const job *j)
+{
+    return j->f16.at && pare_encoding_turns(j->host->encoding) && !pare__linear_turns(j->host);
 }
 
 /* Rows r0 .. r0 + rows - 1, decoded, become rows of `to` from the first one on. */
 static pare_status round_rows(const job *j, size_t r0, size_t rows, size_t step, void *panel,
                               const pare__cuda_f16 *to)
 {
+    if (are_halves(j)) {
+        const pare_panel p = panel_rows(&j->there.w, r0, rows);
+        PARE__CUDA_RUN(j->c, dequant_exl3_f16, .dst = (uint16_t *)(uintptr_t)to->at, .ldd = to->ld,
+                       .w = p, .bits = j->host->bits);
+        return PARE_OK;
+    }
     for (size_t r = 0; r < rows; r += step) {
         const size_t some = pare_smaller(step, rows - r);
         PARE_TRY(decode_rows(j, r0 + r, some, panel));
@@ -217,6 +268,12 @@ static pare_status round_rows(const job *j, size_t r0, size_t rows, size_t step,
             pare__cuda_f16_put(j->c, panel, j->host->panel.k, PARE_F32, some, j->host->k, to, r));
     }
     return PARE_OK;
+}
+
+/* Rows of a panel, as many times as they fit: those of an atom, or those that are mixed. */
+static size_t least_rows(const pare_linear *w)
+{
+    return pare_encoding_turns(w->encoding) ? PARE__EXL3_ROWS : PARE_ATOM_N;
 }
 
 /* Where weights are decoded: rows of a panel, and of what is rounded to F16 together. */
@@ -229,11 +286,17 @@ typedef struct panels {
 static pare_status take_panels(const job *j, panels *p)
 {
     const size_t n = j->host->n, k = j->host->k, ldw = j->host->panel.k;
-    const size_t fit = j->c->panel_bytes / (ldw * sizeof(float)) / PARE_ATOM_N * PARE_ATOM_N;
-    p->step = pare_smaller(fit ? fit : PARE_ATOM_N, pare_round_up(n, PARE_ATOM_N));
-    p->some = j->f16.at ? pare__cuda_rounded_rows(j->c, n, k, PARE_ATOM_N) : p->step;
-    PARE_TRY(pare__cuda_scratch_take(j->c, p->step * ldw * sizeof(float), &p->panel));
-    return j->f16.at ? pare__cuda_f16_take(j->c, p->some, k, &p->rounded) : PARE_OK;
+    const size_t least = least_rows(j->host);
+    const size_t fit = j->c->panel_bytes / (ldw * sizeof(float)) / least * least;
+    p->step = pare_smaller(fit ? fit : least, pare_round_up(n, least));
+    p->some = j->f16.at ? pare__cuda_rounded_rows(j->c, n, k, least) : p->step;
+    if (!are_halves(j))
+        PARE_TRY(pare__cuda_scratch_take(j->c, p->step * ldw * sizeof(float), &p->panel));
+    if (j->f16.at)
+        PARE_TRY(pare__cuda_f16_take(j->c, p->some, k, &p->rounded));
+    if (are_halves(j))
+        p->rounded.scale = NULL;
+    return PARE_OK;
 }
 
 /* Decoded in panels of whole row blocks, which meet the inputs as they are, or in F16, together. */
@@ -273,7 +336,7 @@ static bool takes_codes(const job *j)
 static pare_status run_codes(const job *j)
 {
     const pare_linear *const w = &j->there.w;
-    const pare_panel p = pare__panel_rows(w, 0, j->host->n);
+    const pare_panel p = panel_rows(w, 0, j->host->n);
 #define CODES(name, table)                                                                         \
     PARE__CUDA_RUN(j->c, name, .x = j->x.at, .y = j->y.at, .w = p, .level = table,                 \
                    .ldx = j->x.width, .ldy = j->y.width, .m = j->x.rows, .n = j->host->n,          \
@@ -285,7 +348,7 @@ static pare_status run_codes(const job *j)
     case PARE_DECODE_BOOK: CODES(gemm_f32_book, NULL); break;
     case PARE_DECODE_BINARY: CODES(gemm_f32_binary, NULL); break;
     case PARE_DECODE_SUPER: CODES(gemm_f32_super, NULL); break;
-    case PARE_DECODE_EXL3: break; /* refused when the model was opened */
+    case PARE_DECODE_EXL3: CODES(gemm_f32_exl3, NULL); break;
     }
 #undef CODES
     return PARE_OK;
@@ -316,11 +379,29 @@ static pare_status run(const job *j, bool exact)
     else
         PARE_TRY(
             multiply(j, j->x.at, j->x.width, w->data, w->k, w->dtype, j->y.at, w->n, w->k, false));
+    if (j->host == &j->codes)
+        PARE_TRY(mix(j->c, j->y.at, j->y.width, NULL, w->row_scales, j->y.at, j->y.width, j->y.rows,
+                     w->n));
     if (w->bias)
         PARE__CUDA_RUN(j->c, bias, .y = j->y.at, .bias = w->bias, .rows = j->y.rows,
                        .width = j->y.width);
     s->current = current;
     s->used = used;
+    return PARE_OK;
+}
+
+/* The product of the codes alone, with inputs in their basis. */
+static pare_status turn_inputs(job *j)
+{
+    const pare_linear *const w = &j->there.w;
+    const pare_array x = j->x;
+    void *to;
+    PARE_TRY(pare__cuda_scratch_take(j->c, x.rows * w->k * sizeof *x.at, &to));
+    PARE_TRY(mix(j->c, x.at, x.width, w->column_scales, NULL, to, w->k, x.rows, w->k));
+    j->x = (pare_array){.at = to, .rows = x.rows, .width = w->k};
+    j->codes = *j->host;
+    j->codes.row_scales = j->codes.column_scales = NULL;
+    j->host = &j->codes;
     return PARE_OK;
 }
 
@@ -331,7 +412,7 @@ static pare_status make_inputs(const job *before, job *j, bool exact)
     for (const job *k = before; k < j; k++) {
         if (integer && k->x8.codes && pare__same_x8(k->host, j->host))
             j->x8 = k->x8;
-        if (!integer && k->f16.at)
+        if (!integer && k->f16.at && k->x.at == j->x.at)
             j->f16 = k->f16;
     }
     if (integer)
@@ -358,6 +439,8 @@ static pare_status run_all(pare_cuda *c, const pare_linear *const *w, size_t cou
         job *const j = &jobs[i];
         *j = (job){.c = c, .host = w[i], .x = x, .y = y[i]};
         PARE_TRY(pare__cuda_linear_of(c, w[i], &j->there));
+        if (pare__linear_turns(w[i]) && !exact)
+            PARE_TRY(turn_inputs(j));
         PARE_TRY(make_inputs(jobs, j, exact));
     }
     for (size_t i = 0; i < count; i++) {

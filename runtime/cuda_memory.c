@@ -261,6 +261,8 @@ pare_status pare__cuda_linear_of(pare_cuda *c, const pare_linear *host, pare__cu
     pare_linear *const w = &out->w;
     *out = (pare__cuda_linear){.w = *host};
     UPLOAD(w->bias, w->n * sizeof *w->bias);
+    UPLOAD(w->row_scales, w->n * sizeof *w->row_scales);
+    UPLOAD(w->column_scales, w->k * sizeof *w->column_scales);
     if (!w->bits) {
         UPLOAD(w->data, w->n * w->k * (pare_dtype_bits(w->dtype) / 8));
         return PARE_OK;

@@ -21,8 +21,8 @@ static const char notes[] =
     "processor time (pare bench kernels, row exl3_step). pare plan says what comes of it.\n"
     "16 must divide the rows and columns of a matrix, 128 where export: exl3 is to hold it.\n"
     "Pruned weights, embeddings and tied heads do not take it: no code stands for 0, and rows are\n"
-    "mixed. --device cuda does not run it. Behind it \"distill: {aware: true}\" trains its\n"
-    "scales.\n";
+    "mixed. Its kernels for GPUs (--device cuda) have not yet run on one. Behind it\n"
+    "\"distill: {aware: true}\" trains its scales.\n";
 
 // clang-format off
 static const pare_param params[] = {

@@ -52,7 +52,7 @@ static pare_status bytes_of(pare_ctx *cx, const pare_plan *plan, const pare_devi
 
 static pare_status check_packed(pare_ctx *cx, const pare_packed_linear *l)
 {
-    return pare_cuda_check_linear(cx, l->name, l->encoding, &l->activation, false);
+    return pare_cuda_check_linear(cx, l->name, &l->activation, false);
 }
 
 /* Whether there are kernels for the model before and after, on any device. Embeddings that are no

@@ -57,11 +57,12 @@
  *            overwritten
  * score      of each row the largest value, sum of e^(x - largest), x[target], index of the
  *            largest
- * divergence of each row what pare_divergence takes its logarithms of */
+ * divergence of each row what pare_divergence takes its logarithms of. exl3: cuda_exl3.h */
 // clang-format on
 #ifndef PARE_KERNELS_CUDA_LIST_H
 #define PARE_KERNELS_CUDA_LIST_H
 
+#include "kernels/cuda/cuda_exl3.h"
 #include "kernels/kernels.h"
 
 #ifdef __CUDACC__
@@ -218,10 +219,8 @@ typedef struct pare_cuda_mate {
     X(gemm_sparse_f32, const float *x; const uint32_t *start, *column; const uint16_t *value;      \
                        float *y; uint64_t ldx, ldy, m, n;)                                         \
     X(bias, float *y; const float *bias; uint64_t rows, width;)                                    \
-    X(dequant_f32, PARE__CUDA_DEQUANT)                                                             \
-    X(dequant_table, PARE__CUDA_DEQUANT)                                                           \
-    X(dequant_book, PARE__CUDA_DEQUANT)                                                            \
-    X(dequant_binary, PARE__CUDA_DEQUANT)                                                          \
+    X(dequant_f32, PARE__CUDA_DEQUANT) X(dequant_table, PARE__CUDA_DEQUANT)                        \
+    X(dequant_book, PARE__CUDA_DEQUANT) X(dequant_binary, PARE__CUDA_DEQUANT)                      \
     X(dequant_super, PARE__CUDA_DEQUANT)                                                           \
     X(dequant_24, PARE__CUDA_DEQUANT)                                                              \
     X(dequant_mask, float *dst; uint64_t ldd; pare_mask w;)                                        \
@@ -238,7 +237,8 @@ typedef struct pare_cuda_mate {
     X(score, const float *logit; const int32_t *target; const pare_cuda_part *part;                \
              const float *sums; pare_cuda_row_score *score; uint64_t rows, width;)                 \
     X(divergence, const float *base, *logit; pare_cuda_row_divergence *sums;                      \
-                  uint64_t rows, width;)
+                  uint64_t rows, width;)                                                           \
+    PARE__CUDA_EXL3(X)
 // clang-format on
 
 #define PARE__CUDA_ARGUMENT(name, ...)                                                             \

@@ -109,6 +109,16 @@ pare_cuda_shape pare_cuda_mix_shape(const pare_cuda_mix *a)
     return of_rows(a->rows * parts(a->n, PARE_CUDA_MIX));
 }
 
+pare_cuda_shape pare_cuda_exl3_rows_shape(const pare_cuda_exl3_rows *a)
+{
+    return of_warps(a->rows * parts(a->width, 128));
+}
+
+pare_cuda_shape pare_cuda_exl3_columns_shape(const pare_cuda_exl3_columns *a)
+{
+    return of_rows(a->rows / (a->span ? a->span : 1) * parts(a->width, 32));
+}
+
 pare_cuda_shape pare_cuda_kv_put_shape(const pare_cuda_kv_put *a)
 {
     return of_rows(a->b.sequences * a->b.length);
@@ -259,6 +269,7 @@ GEMM_F16(gemm_f16_e4m3)
 GEMM_F16(gemm_f16_s4)
 GEMM_F16(gemm_f16_s8)
 GEMM_F16(gemm_f16_s16)
+GEMM_F16(gemm_f16_exl3)
 
 #define GEMM_F16_MANY(name, bits)                                                                  \
     pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
@@ -288,6 +299,7 @@ GEMM_CODES(gemm_f32_table)
 GEMM_CODES(gemm_f32_book)
 GEMM_CODES(gemm_f32_binary)
 GEMM_CODES(gemm_f32_super)
+GEMM_CODES(gemm_f32_exl3)
 
 pare_cuda_shape pare_cuda_gemm_sparse_f32_shape(const pare_cuda_gemm_sparse_f32 *a)
 {
@@ -306,6 +318,8 @@ DEQUANT(dequant_table)
 DEQUANT(dequant_book)
 DEQUANT(dequant_binary)
 DEQUANT(dequant_super)
+DEQUANT(dequant_exl3)
+DEQUANT(dequant_exl3_f16)
 DEQUANT(dequant_24)
 
 pare_cuda_shape pare_cuda_dequant_mask_shape(const pare_cuda_dequant_mask *a)

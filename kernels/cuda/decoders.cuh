@@ -6,8 +6,8 @@
 #include "kernels/cuda/codes.cuh"
 
 /* Planes that a decoder reads; with SUB there may be minima, with MAGNITUDES salient columns, with
- * HALVES groups have 16 columns. */
-enum { SCALES = 1, ZEROS = 2, SUB = 4, MAGNITUDES = 8, BOOK = 16, HALVES = 32 };
+ * HALVES groups have 16 columns. TILES: there are none, and codes lie in tiles (exl3_tile.cuh). */
+enum { SCALES = 1, ZEROS = 2, SUB = 4, MAGNITUDES = 8, BOOK = 16, HALVES = 32, TILES = 64 };
 
 /* What belongs to a row: of its group, and `sub` of its atom. */
 struct row_planes {
@@ -95,6 +95,13 @@ struct binary {
             return sign * magnitude[2] + second * magnitude[3];
         return sign * (u & 2 ? magnitude[1] : magnitude[0]);
     }
+};
+
+/* A weight depends on codes before its own. */
+struct of_trellis {
+    static constexpr uint32_t planes = TILES;
+
+    __device__ of_trellis(const row_planes &) {}
 };
 
 /* s and o, or s of both halves, of a row and 32 columns lie 8 bytes apart. */

@@ -2,6 +2,7 @@
  * weight; what lies apart is put into its place afterwards. Bound: 4 bytes out per weight over the
  * bandwidth of the memory. */
 #include "kernels/cuda/decoders.cuh"
+#include "kernels/cuda/exl3_tile.cuh"
 
 template <class DECODER> static __device__ void decode(const pare_cuda_dequant_f32 &a)
 {
@@ -52,6 +53,60 @@ PARE_CUDA_KERNEL(dequant_binary, 256)
 PARE_CUDA_KERNEL(dequant_super, 256)
 {
     decode<of_super_block>(plain(a));
+}
+
+/* Two neighbours, given as F16. */
+static __device__ inline void put_two(float *to, uint32_t two)
+{
+    to[0] = float_of_f16((uint16_t)two);
+    to[1] = float_of_f16((uint16_t)(two >> 16));
+}
+
+static __device__ inline void put_two(uint16_t *to, uint32_t two)
+{
+    *(uint32_t *)to = two;
+}
+
+/* A warp per tile: a block has two of them across, and as many down as its atoms have rows. */
+template <uint32_t BITS, class ARGUMENT> static __device__ void decode_tiles(const ARGUMENT &a)
+{
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint64_t across = a.w.k / 16, column = blockIdx.x * 2 + warp % 2;
+    const uint64_t step = (uint64_t)gridDim.y * (PARE_CUDA_DECODED / 2);
+    if (column >= across)
+        return;
+    for (uint64_t i = blockIdx.y * (PARE_CUDA_DECODED / 2) + warp / 2; i < a.w.n / 16; i += step) {
+        const uint8_t *const tile = a.w.codes + (i * across + column) * BITS * 32;
+        auto *const to = a.dst + (i * 16 + lane / 4) * a.ldd + column * 16 + lane % 4 * 2;
+        const exl3_weights<BITS, 8> w((const uint32_t *)tile, 8 * lane);
+#pragma unroll
+        for (uint32_t p = 0; p < 8; p += 2)
+            put_two(to + p / 4 * 8 * a.ldd + p / 2 % 2 * 8, w.two(p));
+    }
+}
+
+template <class ARGUMENT> static __device__ void decode_all_tiles(const ARGUMENT &a)
+{
+    switch (a.bits) {
+    case 1: decode_tiles<1>(a); break;
+    case 2: decode_tiles<2>(a); break;
+    case 3: decode_tiles<3>(a); break;
+    case 4: decode_tiles<4>(a); break;
+    case 5: decode_tiles<5>(a); break;
+    case 6: decode_tiles<6>(a); break;
+    case 7: decode_tiles<7>(a); break;
+    default: decode_tiles<8>(a);
+    }
+}
+
+PARE_CUDA_KERNEL(dequant_exl3, 256)
+{
+    decode_all_tiles(a);
+}
+
+PARE_CUDA_KERNEL(dequant_exl3_f16, 256)
+{
+    decode_all_tiles(a);
 }
 
 /* Which of the two places of its 4 columns a column has: 0 or 1, or 2: none. */

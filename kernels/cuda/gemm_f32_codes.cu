@@ -16,6 +16,7 @@
  * with 4 bits. */
 #include "kernels/cuda/copies.cuh"
 #include "kernels/cuda/decoders.cuh"
+#include "kernels/cuda/exl3_tile.cuh"
 
 enum {
     ATOMS = 8, /* of a row block in a part of the ring */
@@ -49,6 +50,7 @@ template <class DECODER, uint32_t BITS, int TOKENS> struct part {
     static constexpr uint32_t has = DECODER::planes;
     static constexpr uint32_t salient = TOKENS * COLUMNS * 4;
     static constexpr uint32_t warps = salient + (has & MAGNITUDES ? COLUMNS : 0);
+    static constexpr uint32_t atom = has & TILES ? 64 * BITS : 32 * BITS; /* of two warps, or one */
     static constexpr uint32_t codes = ATOMS * 32 * BITS;
     static constexpr uint32_t scales = has & HALVES ? 32 : 16; /* of 8 rows; of two groups */
     static constexpr uint32_t minima = codes + (has & SCALES ? ATOMS * scales : 0);
@@ -116,7 +118,9 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
     __device__ product(const ARGUMENT &argument, room &r)
         : a(argument), shared(r), warp(threadIdx.x / 32), g(threadIdx.x % 8),
           c(threadIdx.x % 32 / 8), k((uint32_t)argument.k),
-          group(at::has & HALVES ? 32 : (uint32_t)argument.w.group)
+          group(at::has & HALVES  ? 32
+                : at::has & TILES ? 1u << 31 /* of a row */
+                                  : (uint32_t)argument.w.group)
     {
         const uint64_t last = a.w.n / 8 - 1;
         block = warp_index() < last ? warp_index() : last;
@@ -145,11 +149,25 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
         }
     }
 
+    /* A row block is the upper or the lower half of the rows of its tiles: the two warps that have
+     * them copy half of the bytes each, one behind the other. */
+    __device__ void copy_tiles(uint8_t *to, const front &f, uint32_t columns) const
+    {
+        const uint64_t tile = block / 2 * (a.w.k / 16) + f.column / 16;
+        const uint32_t second = warp % 2 * columns * BITS;
+        copy_by_warp<16, at::codes>(to - warp % 2 * at::codes + second,
+                                    a.w.codes + tile * BITS * 32 + second, columns * BITS);
+    }
+
     /* Copies `columns` columns from f on, of `count` groups. */
     __device__ void copy_weights(uint8_t *to, const front &f, uint32_t columns,
                                  uint32_t count) const
     {
         const uint64_t atom = block * (a.w.k / 32) + f.column / 32, from = (unit + f.group) * 8;
+        if (at::has & TILES) {
+            copy_tiles(to, f, columns);
+            return;
+        }
         copy_by_warp<16, at::codes>(to, a.w.codes + atom * BITS * 32, columns * BITS);
         if (at::has & SCALES)
             copy_by_warp<16, ATOMS * at::scales>(
@@ -200,18 +218,37 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
              shared.level, BITS, zero});
     }
 
-    /* Columns first .. of an atom. x: inputs of the thread in this atom. */
-    __device__ void add(const DECODER &of_row, const uint8_t *atom, const float *x,
-                        const uint8_t *salient, uint32_t left)
+    /* Two tiles, the second of which may lie behind the last column. */
+    __device__ void decode_tiles(float w[8], const uint8_t *atom, uint32_t left) const
+    {
+        const uint32_t position = 8 * (4 * g + c) + 4 * (uint32_t)(block % 2);
+        const uint32_t *const tile = (const uint32_t *)atom;
+        exl3_weights<BITS, 4>(tile, position).floats(w);
+        if (left > 16)
+            exl3_weights<BITS, 4>(tile + 8 * BITS, position).floats(w + 4);
+    }
+
+    __device__ void decode(float w[8], const DECODER &of_row, const uint8_t *atom,
+                           const uint8_t *salient) const
     {
         uint32_t four[2];
-        float w[8];
         read<BITS>(four, atom);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const bool is = at::has & MAGNITUDES && a.w.salient && salient[i / 2 * 8 + i % 2] & 1;
             w[i] = of_row.of({four[i / 4], i % 4, i / 4, is});
         }
+    }
+
+    /* Columns first .. of an atom. x: inputs of the thread in this atom. */
+    __device__ void add(const DECODER &of_row, const uint8_t *atom, const float *x,
+                        const uint8_t *salient, uint32_t left)
+    {
+        float w[8];
+        if constexpr (at::has & TILES)
+            decode_tiles(w, atom, left);
+        else
+            decode(w, of_row, atom, salient);
         if (left < 32) {
 #pragma unroll
             for (int i = 0; i < 8; i++)
@@ -234,6 +271,7 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
     {
         const uint8_t *const from = shared.ring + slot * at::bytes;
         const uint8_t *const mine = from + at::warps + warp * at::warp;
+        const uint8_t *const codes = at::has & TILES ? mine - warp % 2 * at::codes : mine;
         const uint32_t most = k - first < COLUMNS ? (k - first + 31) / 32 : ATOMS;
         for (uint32_t atom = 0, i = 0; atom < most;) {
             const uint32_t whole = at::has & SUB ? 1 : left / 32;
@@ -242,7 +280,7 @@ template <class DECODER, uint32_t BITS, int TOKENS, class ARGUMENT> struct produ
             left -= (end - atom) * 32;
 #pragma unroll(TOKENS == 1 ? 2 : 1)
             for (; atom < end; atom++)
-                add(of_row, mine + atom * 32 * BITS, (const float *)from + atom * 32 + c * 8,
+                add(of_row, codes + atom * at::atom, (const float *)from + atom * 32 + c * 8,
                     from + at::salient + atom * 32 + 2 * c, k - first - atom * 32);
             if (left == 0) {
                 left = group;
@@ -344,6 +382,21 @@ PARE_CUDA_KERNEL(gemm_f32_binary, WARPS * 32, 4)
 {
     __shared__ alignas(16) room shared;
     run<binary, 2>(a, shared);
+}
+
+PARE_CUDA_KERNEL(gemm_f32_exl3, WARPS * 32, 4)
+{
+    __shared__ alignas(16) room shared;
+    switch (a.bits) {
+    case 1: run<of_trellis, 1>(a, shared); break;
+    case 2: run<of_trellis, 2>(a, shared); break;
+    case 3: run<of_trellis, 3>(a, shared); break;
+    case 4: run<of_trellis, 4>(a, shared); break;
+    case 5: run<of_trellis, 5>(a, shared); break;
+    case 6: run<of_trellis, 6>(a, shared); break;
+    case 7: run<of_trellis, 7>(a, shared); break;
+    default: run<of_trellis, 8>(a, shared);
+    }
 }
 
 PARE_CUDA_KERNEL(gemm_f32_super, WARPS * 32, 4)

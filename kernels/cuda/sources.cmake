@@ -10,6 +10,7 @@ set(pare_cuda_sources
     kernels/cuda/gemm_f16.cu
     kernels/cuda/gemm_f16_24.cu
     kernels/cuda/gemm_f16_codes.cu
+    kernels/cuda/gemm_f16_exl3.cu
     kernels/cuda/gemm_f16_many.cu
     kernels/cuda/gemm_f32.cu
     kernels/cuda/gemm_f32_codes.cu

@@ -74,6 +74,7 @@ cp "$demo/hedge/tokenizer.json" "$demo/hedge/tokenizer_config.json" small/
 . "$here/blocks.sh"
 hedge=hedge
 for passes in 'rtn: {bits: 4, group: 64}' 'rtn: {bits: 8, group: 64}' 'ternary: {group: 32}' \
+    'exl3: {bits: 2, correct: none}' \
     'wanda: {pattern: "2:4"}|rtn: {bits: 4, group: 64}'; do
     first=${passes%%|*}
     if [ "$first" = "$passes" ]; then
@@ -118,6 +119,8 @@ in_f16() {
 in_f16 "$hedge"
 compress "$hedge" 'rtn: {bits: 4, group: 64}'
 in_f16 out --exact
+compress "$hedge" 'exl3: {bits: 2, correct: none}'
+in_f16 out
 run "$device" eval "$hedge" --text text.txt --window 24 --limit 1 --device cuda --device-products f16
 grep -q '^device .*, products of floats in F16: ' out.txt || fail 'F16 is not printed'
 if "$device" eval "$hedge" --speed --device-products f16 > log.txt 2>&1; then fail 'F16 products on the CPU'; fi

@@ -26,6 +26,10 @@ static const pare__bench_subject kinds[] = {
      .encoding = PARE_ENCODING_F16,
      .activation = {PARE_ACTIVATION_FLOAT, 0, 0},
      .sparsity = PARE_SPARSITY_2_4},
+    {.name = "exl3_3",
+     .bits = 3,
+     .encoding = PARE_ENCODING_EXL3,
+     .activation = {PARE_ACTIVATION_FLOAT, 0, 0}},
     {.name = "f16", .dtype = PARE_F16},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -51,6 +55,12 @@ typedef struct product {
     float *x, *y, *want;
 } product;
 
+/* An exact product of trellis codes decodes them all, for any tokens. */
+static bool is_exact(const pare_linear *w, inputs in)
+{
+    return in != INT8 && !pare_encoding_turns(w->encoding);
+}
+
 static pare_status compare(product *p, const pare_linear *w, inputs in, size_t m, bool *checked)
 {
     const size_t n = w->n, k = w->k;
@@ -59,7 +69,7 @@ static pare_status compare(product *p, const pare_linear *w, inputs in, size_t m
         return PARE_OK;
     pare_arena scratch = {.cx = &p->s->cx};
     const pare_status s =
-        pare_linear_apply(&p->s->cx, &scratch, w, in != INT8, p->x, k, m, p->want, n);
+        pare_linear_apply(&p->s->cx, &scratch, w, is_exact(w, in), p->x, k, m, p->want, n);
     pare_arena_release(&scratch);
     PARE_TRY(s);
     /* Inputs of at most 1 may be rounded to 11 bits; rows of weights have about length 1. */
@@ -105,7 +115,7 @@ static pare_status run_all(product *p, const pare_ops *o, inputs in, size_t m, b
     for (size_t i = p->w->copies; i-- > 0;) {
         const pare_linear w = pare__bench_weights_at(p->w, i), *const one = &w;
         p->s->noting = true;
-        const pare_status s = o->op->linears(o, &one, 1, in != INT8, x, &y);
+        const pare_status s = o->op->linears(o, &one, 1, is_exact(one, in), x, &y);
         p->s->noting = false;
         PARE_TRY(s);
         if (i > 0)
@@ -150,7 +160,7 @@ static pare_status run_tokens(product *p)
         return PARE_ENOMEM;
     pare__bench_fill(&p->s->cx, 7, (uint32_t *)(void *)p->x, most * k, 0x807fffffu, 0x3f000000u);
     const pare__bench_subject *const sub = p->w->sub;
-    const bool codes = sub->bits && !pare_encoding_is_float(sub->encoding);
+    const bool codes = sub->bits && pare_encodings[sub->encoding].integer;
     for (inputs in = codes ? INT8 : F16; in < INPUTS; in++)
         PARE_TRY(run_form(p, in));
     return PARE_OK;

@@ -130,7 +130,7 @@ static pare_panel panel_of(const pare_panel *w, unsigned bits, bool magnitudes)
     const size_t planes = w->scales || magnitudes ? w->n * ((w->k + w->group - 1) / w->group) : 0;
     const size_t kept = w->indices ? pare_24_kept(w->k) : w->k;
     const size_t atoms = w->n / PARE_ATOM_N * (kept / PARE_ATOM_K);
-    p.codes = up(w->codes, atoms * pare_atom_bytes(bits));
+    p.codes = up(w->codes, w->n * kept / 8 * bits); /* tiles may be half as wide as atoms */
     p.scales = up(w->scales, planes * sizeof *w->scales);
     p.zeros = up(w->zeros, planes);
     p.book = up(w->book, (magnitudes ? 4 * planes : w->n << bits) * sizeof *w->book);
@@ -215,6 +215,7 @@ GEMM_24(s8, 8)
 DEQUANT(dequant_f32, false)
 DEQUANT(dequant_book, false)
 DEQUANT(dequant_super, false)
+DEQUANT(dequant_exl3, false)
 DEQUANT(dequant_24, false)
 DEQUANT(dequant_binary, true)
 
@@ -258,8 +259,8 @@ static void launch_codes(pare_decoding how, const pare_cuda_gemm_f32_uniform *a)
         CODES(PARE_DECODE_BOOK, gemm_f32_book)
         CODES(PARE_DECODE_BINARY, gemm_f32_binary)
         CODES(PARE_DECODE_SUPER, gemm_f32_super)
+        CODES(PARE_DECODE_EXL3, gemm_f32_exl3)
 #undef CODES
-    case PARE_DECODE_EXL3: break; /* has no kernels */
     }
 }
 
@@ -299,10 +300,6 @@ static void gemv_packed_device(float *y, const float *x, size_t k, const pare_pa
                                pare_decoding how, unsigned bits, const float *level)
 {
     static const size_t tokens[] = {2, 3, MOST_TOKENS};
-    if (how == PARE_DECODE_EXL3) {
-        pare_gemv_packed_ref(y, x, k, w, how, bits, level);
-        return;
-    }
     const size_t m = tokens[k % 3], n = w->n - k / 3 % PARE_ATOM_N;
     const float *const levels = how == PARE_DECODE_FP8 ? pare_levels_e4m3 : level;
     const pare_cuda_gemm_f32_uniform a = {.w = panel_of(w, bits, how == PARE_DECODE_BINARY),
@@ -445,6 +442,7 @@ void kt_device(pare_kernels *k)
     k->dequant_book = dequant_book_device;
     k->dequant_binary = dequant_two;
     k->dequant_super = dequant_super_device;
+    k->dequant_exl3 = dequant_exl3_device;
     k->dequant_24 = dequant_24_device;
     k->dequant_mask = dequant_mask_device;
     k->gemv_packed = gemv_packed_device;

@@ -388,6 +388,7 @@ const op_row op_rows[] = {{"embed", 36, op_embed},
                           {"linears", OP_LINEARS, op_linears},
                           {"f16", OP_F16, op_f16},
                           {"tiles", OP_TILES, op_tiles},
+                          {"exl3", OP_EXL3, op_exl3},
                           {NULL, 0, NULL}};
 
 const op_row *op_row_of(const char *name)

@@ -63,10 +63,11 @@ PARE_CHECKED pare_status op_keep(op_run *r, pare_array y); /* it is compared */
 void op_keep_bytes(op_run *r, const void *p, size_t bytes);
 
 /* Rows of other files, and how many cases they have. */
-enum { OP_ATTENDS = 24, OP_LINEARS = 28 * 8, OP_F16 = 19 * 4, OP_TILES = 16 * 5 };
+enum { OP_ATTENDS = 24, OP_LINEARS = 28 * 8, OP_F16 = 19 * 4, OP_TILES = 16 * 5, OP_EXL3 = 32 * 4 };
 pare_status op_attend(op_run *r, size_t i);
 pare_status op_linears(op_run *r, size_t i);
 pare_status op_f16(op_run *r, size_t i);
 pare_status op_tiles(op_run *r, size_t i);
+pare_status op_exl3(op_run *r, size_t i);
 
 #endif

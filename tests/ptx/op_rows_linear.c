@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_blocks.h"
+#include "kernels/exl3.h"
 #include "kernels/half.h"
 #include "runtime/linear_internal.h"
 #include "tests/unit/tiny.h"
@@ -259,6 +260,102 @@ pare_status op_f16(op_run *r, size_t i)
     PARE_TRY(op_blank(r, m, n, &y));
     PARE_TRY(r->o.op->linears(&r->o, &only, 1, true, x, &y));
     return op_keep(r, y);
+}
+
+/* --- trellis codes ---------------------------------------------------------------------------- */
+
+/* Products, those of decoded weights, those of the codes alone, and on tensor cores. */
+enum { TURNED, EXACT, PLAIN, HALVES };
+
+/* Spans of 16 to 128 rows and columns; 16 columns where sums are to be exact. */
+static const size_t trellis_shapes[][2] = {{16, 16},   {48, 224}, {128, 288}, {80, 1296},
+                                           {272, 384}, {32, 64},  {160, 528}};
+static const size_t exact_shapes[][2] = {{16, 528}, {48, 1040}, {272, 592}};
+static const size_t trellis_tokens[][4] = {{1, 3, 8, 9}, {1, 9, 33, 65}};
+enum {
+    TRELLIS_SHAPES = sizeof trellis_shapes / sizeof *trellis_shapes,
+    EXACT_SHAPES = sizeof exact_shapes / sizeof *exact_shapes,
+    TRELLIS_TOKENS = sizeof *trellis_tokens / sizeof **trellis_tokens
+};
+_Static_assert(8 * TRELLIS_TOKENS * (HALVES + 1) == OP_EXL3, "");
+
+/* Signs times scales, or signs. */
+static uint16_t *signs(op_run *r, size_t n, bool alone)
+{
+    uint16_t *const x = op_halves(r, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (uint16_t)((alone ? 0x3c00 : x[i]) | (x[i] & 1) << 15);
+    return x;
+}
+
+/* In spans of 16 values all but one are 0 once they are turned: values of codes are multiples of
+ * 2^-20, and sums of a few are exact. */
+static float *few_inputs(op_run *r, size_t m, const pare_linear *w)
+{
+    float *const x = op_bytes(r, m * w->k * sizeof *x);
+    for (size_t i = 0; i < m * w->k; i++) {
+        const size_t t = i / w->k, j = i % w->k, one = (j / 16 * 7 + t * 5) % 16;
+        x[i] = __builtin_parity((unsigned)(j & one)) ? -0.25f : 0.25f;
+        x[i] *= pare_f16_to_f32(w->column_scales[j]);
+    }
+    return x;
+}
+
+static pare_linear make_trellis(op_run *r, unsigned bits, int how, size_t n, size_t k)
+{
+    const size_t k32 = pare_round_up(k, PARE_ATOM_K), tiles = n / PARE_EXL3_TILE * (k32 / 16);
+    uint8_t *const codes = random_bytes(r, tiles * pare_exl3_tile_bytes(bits));
+    pare_linear w = {.name = "trellis",
+                     .n = n,
+                     .k = k,
+                     .bits = bits,
+                     .encoding = PARE_ENCODING_EXL3,
+                     .activation = {PARE_ACTIVATION_FLOAT, 0, 0},
+                     .panel = {.codes = codes, .n = n, .k = k32, .group = k32}};
+    if (how != PLAIN) {
+        w.row_scales = signs(r, n, false);
+        w.column_scales = signs(r, k, how == HALVES);
+    }
+    return w;
+}
+
+/* The opposite signs. */
+static uint16_t *opposite(op_run *r, const uint16_t *x, size_t n)
+{
+    uint16_t *const y = op_halves(r, n);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] ^ 0x8000;
+    return y;
+}
+
+/* Two that read the same inputs, the second of them with a bias. */
+pare_status op_exl3(op_run *r, size_t i)
+{
+    const int how = (int)(i / 8 / TRELLIS_TOKENS);
+    const size_t *const shape =
+        how == HALVES ? exact_shapes[i % EXACT_SHAPES] : trellis_shapes[i % TRELLIS_SHAPES];
+    const size_t m = trellis_tokens[how == HALVES][i / 8 % TRELLIS_TOKENS];
+    const size_t k = shape[1], rows[2] = {shape[0], 16};
+    pare_linear w[2];
+    pare_array x, y[2];
+    PARE_TRY(op_begin(r, 1));
+    for (size_t j = 0; j < 2; j++) {
+        w[j] = make_trellis(r, 1 + (i + j) % 8, how, rows[j], k);
+        PARE_TRY(pare_linear_check(r->o.cx, &w[j]));
+        PARE_TRY(op_blank(r, m, rows[j], &y[j]));
+    }
+    w[1].bias = op_mild(r, rows[1]);
+    if (how == HALVES)
+        w[1].column_scales = opposite(r, w[0].column_scales, k);
+    if (r->d) {
+        r->cuda->f16 = how == HALVES;
+        r->cuda->panel_bytes = r->cuda->rounded_bytes = 1; /* as few rows at a time as may be */
+    }
+    PARE_TRY(op_put(r, how == HALVES ? few_inputs(r, m, w) : op_floats(r, m * k), m, k, &x));
+    PARE_TRY(
+        r->o.op->linears(&r->o, (const pare_linear *const[]){&w[0], &w[1]}, 2, how == EXACT, x, y));
+    PARE_TRY(op_keep(r, y[0]));
+    return op_keep(r, y[1]);
 }
 
 /* --- integers in every shape of a block ------------------------------------------------------ */

@@ -205,7 +205,9 @@ static const struct float_kind {
                    {"table", PARE_DECODE_TABLE, 4, 32},    {"table", PARE_DECODE_TABLE, 4, 16},
                    {"table", PARE_DECODE_FP8, 8, 128},     {"book", PARE_DECODE_BOOK, 4, WIDE},
                    {"binary", PARE_DECODE_BINARY, 2, 128}, {"super", PARE_DECODE_SUPER, 4, 256},
-                   {"super", PARE_DECODE_SUPER, 6, 256}};
+                   {"super", PARE_DECODE_SUPER, 6, 256},   {"exl3", PARE_DECODE_EXL3, 2, WIDE},
+                   {"exl3", PARE_DECODE_EXL3, 3, WIDE},    {"exl3", PARE_DECODE_EXL3, 4, WIDE},
+                   {"exl3", PARE_DECODE_EXL3, 8, WIDE}};
 enum { FLOAT_KINDS = sizeof float_kinds / sizeof *float_kinds, ROWS = 1024 };
 
 /* Bytes on both sides; NULL if there are none. */
@@ -222,6 +224,7 @@ START_TEST(codes_times_floats_cost_no_more_than_their_row)
     const struct float_kind *const k = &float_kinds[_i / 2];
     const size_t m = _i % 2 ? 8 : 1, planes = (size_t)ROWS * WIDE / k->group;
     const bool magnitudes = k->how == PARE_DECODE_BINARY, book = k->how == PARE_DECODE_BOOK;
+    const bool scaled = !magnitudes && !book && k->how != PARE_DECODE_EXL3;
     const bool table = k->how == PARE_DECODE_TABLE || k->how == PARE_DECODE_FP8;
     const bool sub = k->how == PARE_DECODE_SUPER, uniform = k->how == PARE_DECODE_F32;
     char name[64];
@@ -233,7 +236,7 @@ START_TEST(codes_times_floats_cost_no_more_than_their_row)
         .y = both(m * ROWS * sizeof(float)),
         .level = both(table ? sizeof(float) << k->bits : 0),
         .w = {.codes = both((size_t)ROWS * WIDE * k->bits / 8),
-              .scales = both(magnitudes || book ? 0 : planes * 2),
+              .scales = both(scaled ? planes * 2 : 0),
               .zeros = both(uniform ? planes : 0),
               .book = both(magnitudes ? planes * 8
                            : book     ? (size_t)ROWS * 2 << k->bits

@@ -95,11 +95,10 @@ START_TEST(what_a_device_has_no_kernels_for_is_refused)
     static const struct {
         const char *pass, *what;
     } cases[] = {
-        {"  - exl3: {targets: \"*.down_proj\"}\n",
-         "model.layers.0.mlp.down_proj is in EXL3, for which there are no kernels here; take the "
-         "CPU"},
         {"  - fp8: {activations: fp8_token}\n",
          "model.layers.0.self_attn.q_proj rounds its inputs to 8-bit floats"},
+        {"  - mxfp4: {activations: mxfp4}\n",
+         "model.layers.0.self_attn.q_proj rounds its inputs to 4-bit floats"},
     };
     char recipe[512];
     (void)snprintf(recipe, sizeof recipe,
@@ -130,8 +129,6 @@ START_TEST(a_search_among_trellis_codes_is_planned_as_such)
          "which "
          "do not divide a matrix of 200 x 128: leave it out with skip"},
         {256, "export: [{format: gptq, path: x}]\n", "it has trellis codes"},
-        {256, "evaluate: [{kl: {tokens: tokens.i32, window: 16, device: cuda}}]\n",
-         "is in EXL3, for which there are no kernels here"},
         {256, "export: [{format: exl3, path: x}]\n", NULL},
     };
     char recipe[512];
@@ -159,7 +156,7 @@ int main(void)
     tcase_add_test(t, the_plan_says_what_zeros_save);
     tcase_add_test(t, the_plan_says_what_correct_comes_to);
     tcase_add_loop_test(t, what_a_device_has_no_kernels_for_is_refused, 0, 2);
-    tcase_add_loop_test(t, a_search_among_trellis_codes_is_planned_as_such, 0, 4);
+    tcase_add_loop_test(t, a_search_among_trellis_codes_is_planned_as_such, 0, 3);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
