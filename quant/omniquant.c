@@ -280,7 +280,7 @@ static pare_status take_state(learner *l)
 static pare_status measure(learner *l, bool plain, double *loss)
 {
     PARE_TRY(build(l, plain));
-    return pare_block_loss_measure(&l->loss, loss);
+    return pare_block_loss_measure(&l->loss, 0, l->block->samples, loss);
 }
 
 static pare_status learn(learner *l, pare_omniquant_found *found)

@@ -3,7 +3,7 @@
  * Rounding leaves two things free that floats do not see: how far the range of a group of weights
  * reaches, and how large each channel is between two linears. Both are learned by descent on
  *
- *     loss = sum |F_q(x) - y|^2 / sum |y|^2                            (quant/block_loss.h)
+ *     loss = sum |F_q(x) - y|^2 / sum |y|^2                            (calib/block_loss.h)
  *
  * x are the inputs that reach the block through those compressed before, y what the float block
  * makes of them. What is learned:
@@ -27,7 +27,7 @@
 #ifndef PARE_QUANT_OMNIQUANT_H
 #define PARE_QUANT_OMNIQUANT_H
 
-#include "quant/block_loss.h"
+#include "calib/block_loss.h"
 #include "quant/learned_rounding.h"
 #include "runtime/fold.h"
 

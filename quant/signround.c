@@ -150,12 +150,12 @@ static pare_status learn(learner *l)
     PARE_TRY(take_state(l));
     PARE_TRY(pare_block_loss_take(&l->loss, l->a, l->block->current));
     build(l, true);
-    PARE_TRY(pare_block_loss_measure(&l->loss, &l->now.before));
+    PARE_TRY(pare_block_loss_measure(&l->loss, 0, l->block->samples, &l->now.before));
     PARE_TRY(pare_block_loss_check(l->cx, l->now.before));
     for (size_t t = 0; t < l->opts->steps; t++)
         PARE_TRY(step(l, t));
     build(l, false);
-    return pare_block_loss_measure(&l->loss, &l->now.after);
+    return pare_block_loss_measure(&l->loss, 0, l->block->samples, &l->now.after);
 }
 
 pare_status pare_signround_learn(pare_ctx *cx, pare_arena *a, const pare_signround_opts *opts,

@@ -6,7 +6,7 @@
  *
  *     q = round(w / d + v) d,  d from [low lo, high hi];   v = 0, low = high = 1 at first
  *
- * Step t of T moves each by the sign of the gradient g of the loss (quant/block_loss.h) alone:
+ * Step t of T moves each by the sign of the gradient g of the loss (calib/block_loss.h) alone:
  *
  *     v, low, high -= rate (1 - t / T) sign(g),   rate 1 / T where opts.rate is 0
  *
@@ -24,7 +24,7 @@
 
 #include <stdint.h>
 
-#include "quant/block_loss.h"
+#include "calib/block_loss.h"
 #include "quant/learned_rounding.h"
 
 typedef struct pare_signround_opts {

@@ -187,10 +187,16 @@ static void print_notes(const pare_pass *pass)
     }
 }
 
+/* What wins back what a pruner in front of it lost. */
+static bool comes_after(const pare_pass *pass)
+{
+    return pass->training || (pass->transform && pass->transform->restores);
+}
+
 /* What learns from outputs of a block how to round: rtn behind it keeps to that. */
 static bool learns_rounding(const pare_pass *pass)
 {
-    return pass->transform && pass->transform->block;
+    return pass->transform && pass->transform->block && !pass->transform->restores;
 }
 
 static void print_pass(const pare_pass *pass)
@@ -201,7 +207,7 @@ static void print_pass(const pare_pass *pass)
     print_params(pass);
     print_notes(pass);
     (void)printf("\nexample  passes:\n%s           - %s: {",
-                 pass->training ? "           - sparsegpt: {pattern: 2:4}\n" : "", pass->name);
+                 comes_after(pass) ? "           - sparsegpt: {pattern: 2:4}\n" : "", pass->name);
     if (has_param(pass, "bits") && has_param(pass, "group")) {
         (void)printf("bits: 4, group: 64%s", pass->sparsity ? ", pattern: 2:4" : "");
     } else if (pass->sparsity) {
@@ -212,7 +218,7 @@ static void print_pass(const pare_pass *pass)
     }
     (void)printf("}\n%s", orders_channels(pass)   ? "           - ria: {pattern: 2:4}\n"
                           : learns_rounding(pass) ? "           - rtn: {bits: 4, group: 64}\n"
-                          : pare_pass_transforms(pass) || pass->rotation
+                          : (pare_pass_transforms(pass) || pass->rotation) && !comes_after(pass)
                               ? "           - gptq: {bits: 4, group: 64}\n"
                               : "");
 }

@@ -14,7 +14,7 @@ static kind kind_of(const pare_pass *p)
 {
     if (p->structure)
         return STRUCTURE;
-    if (p->training)
+    if (p->training || (p->transform && p->transform->restores))
         return TRAINING;
     if (pare_pass_transforms(p) || p->rotation)
         return TRANSFORM;

@@ -32,9 +32,12 @@ static pare_status read_windows(void *self, size_t first, size_t count, float *x
     pare_learned_block *const s = self;
     const pare_wave *const wave = s->block->wave, *const floats = s->block->floats;
     const size_t stride = wave->window * wave->hidden;
-    for (size_t i = 0; i < count; i++)
+    bool made = s->targets != NULL;
+    for (size_t i = 0; i < count; i++) {
         PARE_TRY(pare_wave_window(s->cx, wave, first + i, x + i * stride));
-    if (s->targets && first < s->known) {
+        made = made && s->made[first + i];
+    }
+    if (made) {
         memcpy(y, s->targets + first * stride, count * stride * sizeof *y);
         return PARE_OK;
     }
@@ -47,7 +50,7 @@ static pare_status read_windows(void *self, size_t first, size_t count, float *x
     pare_arena_rewind(s->scratch, mark);
     if (s->targets) {
         memcpy(s->targets + first * stride, y, count * stride * sizeof *y);
-        s->known = first + count;
+        memset(s->made + first, true, count * sizeof *s->made);
     }
     return status;
 }
@@ -85,9 +88,12 @@ pare_status pare_learned_block_begin(pare_ctx *cx, pare_arena *scratch,
                               .read = read_windows,
                               .self = from};
     const size_t kept = targets_bytes(data->samples, data->window, block->wave->hidden);
-    from->targets = kept ? pare_arena_take(scratch, kept, 1) : NULL;
     look_ahead(block, data);
-    return kept && !from->targets ? PARE_ENOMEM : PARE_OK;
+    if (!kept)
+        return PARE_OK;
+    from->targets = pare_arena_take(scratch, kept, 1);
+    from->made = PARE_NEW(scratch, bool, data->samples);
+    return from->targets && from->made ? PARE_OK : PARE_ENOMEM;
 }
 
 void pare_learned_block_note(const pare_pass_block *block, bool kept, double before, double after)

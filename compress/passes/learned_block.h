@@ -3,8 +3,8 @@
 #ifndef PARE_COMPRESS_PASSES_LEARNED_BLOCK_H
 #define PARE_COMPRESS_PASSES_LEARNED_BLOCK_H
 
+#include "calib/block_loss.h"
 #include "compress/passes/pass.h"
-#include "quant/block_loss.h"
 
 /* Inputs as they come through the compressed blocks. Wanted is what the float block makes of them,
  * or of the inputs in the float model, where that runs beside (PARE_FACT_FLOATS). */
@@ -13,7 +13,7 @@ typedef struct pare_learned_block {
     pare_arena *scratch;
     const pare_pass_block *block;
     float *targets; /* of all windows, or NULL */
-    size_t known;   /* windows of them that have been made; they come in order at first */
+    bool *made;     /* of each window: whether its targets are there */
 } pare_learned_block;
 
 /* Fills *from, and *data to read from it. PARE_ENOMEM. */

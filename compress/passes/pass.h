@@ -6,7 +6,7 @@
  *   transform   works on a site: scales and shifts folded into what makes the site's input
  *               (runtime/fold.h), and changes of the weights such as clamps. Needs WEIGHTS. A
  *               quantizer must follow on every linear of the site; of one that orders channels,
- *               a pruner to N:M.
+ *               a pruner to N:M; one that restores stands behind a pruner instead.
  *   pruner      works on a linear: sets weights to +0 and may change the others. Needs and keeps
  *               WEIGHTS, gives ZEROS: from there on a weight that is 0 stays 0 through every later
  *               step. The pipeline looks after each of them and fails the run when one came back.
@@ -142,7 +142,9 @@ typedef struct pare_pass_transform {
     /* Why the quantizer behind it does not do, or NULL: by its grid (NULL: none), and whether it
      * does no more than round to nearest. NULL: all do. */
     const char *(*refuses)(const double *value, const pare_grid *grid, bool nearest);
-    bool last; /* nothing may change its linears between it and that quantizer */
+    bool last;     /* nothing may change its linears between it and that quantizer */
+    bool restores; /* works on linears that a pruner in front pruned, and on no other; no quantizer
+                      needs to follow */
 } pare_pass_transform;
 
 typedef struct pare_pass {

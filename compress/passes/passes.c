@@ -31,6 +31,7 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_ria,
     &pare_pass_sparsegpt,
     &pare_pass_sparsegpt_joint,
+    &pare_pass_ebft,
     &pare_pass_distill,
     &pare_pass_flap,
     &pare_pass_channels,

@@ -11,6 +11,7 @@ extern const pare_pass pare_pass_budget;
 extern const pare_pass pare_pass_channels;
 extern const pare_pass pare_pass_depth;
 extern const pare_pass pare_pass_distill;
+extern const pare_pass pare_pass_ebft;
 extern const pare_pass pare_pass_flap;
 extern const pare_pass pare_pass_fp8;
 extern const pare_pass pare_pass_gptq;

@@ -92,7 +92,7 @@ static const char *recipe_fault(const pare_plan *plan)
     const size_t aware = pare_plan_aware_linears(plan);
     if (plan->rotation || folds(plan))
         return "pare does not train a model that a transform changed yet; leave the transform out; "
-               "only signround, and omniquant with scales: false, may stand in front";
+               "only ebft, signround, and omniquant with scales: false, may stand in front";
     if (aware && !plan->train.aware)
         return "it trains what is quantized already only with \"aware: true\"; say so, or put the "
                "quantizer after it";

@@ -204,12 +204,14 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
     PARE_TRY(check_family(cx, plan, step, sites));
     if (plan->model.config.experts)
         PARE_TRY(leave_experts(cx, plan, step, selected, &sites));
+    const bool restores = pass->transform->restores;
     for (size_t block = 0; block < plan->model.config.blocks; block++)
         for (unsigned site = 0; site < PARE_SITES; site++) {
             const size_t at = pare_plan_slot(plan, block, 0, 0);
             unsigned roles = 0;
             for (size_t role = 0; role < PARE_ROLES; role++)
-                if (reads(plan, block, role, (pare_site)site) && selected[at + role])
+                if (reads(plan, block, role, (pare_site)site) && selected[at + role] &&
+                    (!restores || pruner[at + role] >= 0))
                     roles |= 1u << role;
             if (!roles || !(sites & (1u << site)))
                 continue;
@@ -220,6 +222,11 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
             plan->transform[plan->transforms++] = (pare_plan_transform){
                 .block = block, .site = (pare_site)site, .roles = roles, .step = step};
         }
+    if (plan->transforms == before && restores)
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
+                                "%s: no pass in front of it prunes a linear that it works on; put "
+                                "a pruner there",
+                                pass->name);
     if (plan->transforms == before)
         return refuse_nothing(cx, plan, step, sites);
     return PARE_OK;
@@ -312,6 +319,8 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
             PARE_TRY(check_pattern(cx, plan, t, role));
             continue;
         }
+        if (behind < 0 && pass->transform->restores)
+            continue;
         if (behind < 0)
             return pare_recipe_fail(cx, place,
                                     "%s: no pass behind it quantizes %s; add one, or leave the "

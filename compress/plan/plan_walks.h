@@ -56,7 +56,8 @@ static inline bool pare_plan_learned(const pare_plan *plan, const pare_plan_line
 {
     for (size_t i = 0; i < plan->transforms; i++)
         if (plan->transform[i].block == l->block && !l->part &&
-            plan->transform[i].roles & 1u << l->role)
+            plan->transform[i].roles & 1u << l->role &&
+            !pare_passes[plan->recipe.step[plan->transform[i].step].pass]->transform->restores)
             return true;
     return false;
 }

@@ -39,10 +39,12 @@ recipe learned '  - omniquant: {epochs: 2}
   - rtn: {bits: 4, group: 32}'
 recipe signs '  - signround: {steps: 4}
   - rtn: {bits: 4, group: 32}'
+recipe tuned '  - wanda: {pattern: "2:4"}
+  - ebft: {epochs: 2}'
 
 levels=$("$pare" doctor | sed -n 's/^kernels .*(of \(.*\); PARE_CPU.*/\1/p' | tr -d ,)
 [ -n "$levels" ] || { echo "e2e.bytes: doctor names no levels"; exit 1; }
-for name in gptq f32 awq smooth sparse learned signs; do
+for name in gptq f32 awq smooth sparse learned signs tuned; do
     threads=1
     sums "$name" > "$name.txt"
     [ "$(wc -l < "$name.txt")" -ge 2 ] || { echo "e2e.bytes: $name wrote no packed file"; exit 1; }

@@ -270,6 +270,9 @@ refused 2 4 'omniquant: 2 processes cannot share this' compress learned.yaml
 recipe signs '  - signround: {}
   - rtn: {bits: 4, group: 32}'
 refused 2 4 'signround: 2 processes cannot share this' compress signs.yaml
+recipe tuned '  - wanda: {pattern: "2:4"}
+  - ebft: {}'
+refused 2 4 'ebft: 2 processes cannot share this' compress tuned.yaml
 refused 2 4 '--share: 2 processes' compress gptq.yaml --share shared
 refused 2 2 'plan runs in one process' plan gptq.yaml
 refused 2 2 'no-such' compress gptq.yaml --no-such

@@ -202,6 +202,7 @@ few='calibration: {tokens: small/tokens.i32, samples: 4, window: 128}'
 rtn='{rtn: {bits: 8, group: row, activations: int8_token}}'
 for passes in "[{smoothquant: {}}, $rtn]" "[{omniquant: {epochs: 1}}, {rtn: {bits: 3, group: 64}}]" \
     "[{signround: {steps: 2}}, {rtn: {bits: 3, group: 64}}]" \
+    '[{wanda: {pattern: "2:4"}}, {ebft: {epochs: 2}}]' \
     '[{rotate: {online: true}}, {gptq: {bits: 4, group: 64}}]' '[{squeezellm: {}}]' \
     '[{billm: {}}]' '[{atom: {group: 64, outliers: 16}}]' \
     '[{wanda: {sparsity: 0.6, ratios: owl, spread: 0.08, outlier: 5}}]' \

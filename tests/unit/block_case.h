@@ -3,7 +3,7 @@
 #ifndef PARE_TESTS_UNIT_BLOCK_CASE_H
 #define PARE_TESTS_UNIT_BLOCK_CASE_H
 
-#include "quant/block_loss.h"
+#include "calib/block_loss.h"
 #include "quant/rtn.h"
 #include "runtime/leaves.h"
 #include "runtime/linalg.h"

@@ -1,6 +1,6 @@
 /* The loss of a block and its gradient where a model has blocks of two kinds: with attention, and
  * with a recurrent state; what a wave of such a model takes, and text that it makes. */
-#include "quant/block_loss.h"
+#include "calib/block_loss.h"
 
 #include "calib/shares.h"
 #include "calib/tokens.h"
@@ -90,7 +90,7 @@ static void take_loss(pare_arena *a, const pare_block_data *data, pare_block_los
 static double measure(pare_block_loss *l)
 {
     double loss;
-    ck_assert_int_eq(pare_block_loss_measure(l, &loss), PARE_OK);
+    ck_assert_int_eq(pare_block_loss_measure(l, 0, SAMPLES, &loss), PARE_OK);
     return loss;
 }
 

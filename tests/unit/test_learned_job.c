@@ -27,16 +27,21 @@ static void teardown(void)
     "omniquant",                                                                                   \
         HEAD "  - omniquant: {epochs: 8, batch: 2, clip_rate: 0.03, scale_rate: 0.01}\n" RTN
 #define SIGNROUND "signround", HEAD "  - signround: {steps: 40, batch: 3}\n" RTN
+#define PRUNE     "  - magnitude: {pattern: 2:4}\n"
+#define EBFT      "ebft", HEAD PRUNE "  - ebft: {epochs: 30, batch: 3, rate: 3e-3}\n"
 
 /* On the model of setup, or on that of a family; rows: its linears. */
 static const struct {
     const char *family, *name, *recipe;
     size_t rows;
+    const char *plain; /* without it */
 } learns[] = {
-    {NULL, OMNIQUANT, 2 * PARE_COMMON_ROLES},
-    {NULL, SIGNROUND, 2 * PARE_COMMON_ROLES},
-    {"qwen3_5_text", OMNIQUANT, 19}, /* a state has one linear less than attention */
-    {"qwen3_5_text", SIGNROUND, 19},
+    {NULL, OMNIQUANT, 2 * PARE_COMMON_ROLES, HEAD RTN},
+    {NULL, SIGNROUND, 2 * PARE_COMMON_ROLES, HEAD RTN},
+    {NULL, EBFT, 2 * PARE_COMMON_ROLES, HEAD PRUNE},
+    {"qwen3_5_text", OMNIQUANT, 19, HEAD RTN}, /* a state has one linear less than attention */
+    {"qwen3_5_text", SIGNROUND, 19, HEAD RTN},
+    {"qwen3_5_text", EBFT, 19, HEAD PRUNE},
 };
 enum { LEARNS = sizeof learns / sizeof *learns };
 
@@ -92,18 +97,18 @@ static void check_notes(const char *output, const char *pass, size_t linears)
             continue;
         ck_assert_ptr_nonnull(note);
         ck_assert_int_eq(sscanf(note, "loss %lf -> %lf", &before, &after), 2);
-        ck_assert_msg(after > 0 && after < 0.95 * before, "%s", line);
+        ck_assert_msg(after > 0 && after < 0.98 * before, "%s", line);
         rows++;
     }
     ck_assert_int_eq(fclose(f), 0);
     ck_assert_uint_eq(rows, linears);
 }
 
-START_TEST(what_is_learned_brings_the_model_nearer_than_plain_rounding)
+START_TEST(what_is_learned_brings_the_model_nearer)
 {
     uint64_t peak, planned;
     take_model(learns[_i].family);
-    const double plain = run(HEAD RTN, "plain", 1, &peak, &planned);
+    const double plain = run(learns[_i].plain, "plain", 1, &peak, &planned);
     const double learned = run(learns[_i].recipe, "learned", 2, &peak, &planned);
     ck_assert_msg(learned < 0.95 * plain, "%g %g", plain, learned);
     ck_assert_uint_le(peak, planned);
@@ -206,6 +211,13 @@ static const refusal refusals[] = {
     {"  - signround: {steps: 0}\n" RTN, "steps"},
     {"  - signround: {}\n  - rtn: {bits: 3, skip: \"*.k_proj\"}\n",
      "no pass behind it quantizes model.layers.0.self_attn.k_proj"},
+    {"  - ebft: {}\n" RTN, "ebft: no pass in front of it prunes a linear that it works on"},
+    {"  - wanda: {targets: \"*.k_proj\"}\n  - ebft: {skip: \"*.k_proj\"}\n",
+     "ebft: no pass in front of it prunes a linear that it works on"},
+    {"  - ebft: {}\n" PRUNE, "put a pruner there"},
+    {PRUNE RTN "  - ebft: {}\n", "must stand in front of it"},
+    {PRUNE "  - ebft: {}\n  - gptq: {bits: 3, true_sequential: true}\n", "true_sequential"},
+    {PRUNE "  - ebft: {epochs: 0}\n", "epochs"},
     {"  - omniquant: {skip: \"*.k_proj\"}\n" RTN, "k_proj reads the same input as"},
 };
 
@@ -227,7 +239,7 @@ int main(void)
     TCase *const t = tcase_create("job");
     tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_loop_test(t, what_is_learned_brings_the_model_nearer_than_plain_rounding, 0, LEARNS);
+    tcase_add_loop_test(t, what_is_learned_brings_the_model_nearer, 0, LEARNS);
     tcase_add_loop_test(t, a_linear_beside_others_may_be_left_out, 0, 2);
     tcase_add_loop_test(t, any_thread_count_gives_the_same_artifact, 0, LEARNS);
     tcase_add_loop_test(t, an_interrupted_job_learns_the_same, 0, LEARNS);

@@ -1,4 +1,4 @@
-#include "quant/block_loss.h"
+#include "calib/block_loss.h"
 
 #include <math.h>
 #include <string.h>
@@ -97,9 +97,10 @@ static pare_status forward(pare_block_loss *l, const size_t *window, size_t coun
     return PARE_OK;
 }
 
-static pare_status measure_batch(pare_block_loss *l, size_t first, double *error, double *energy)
+static pare_status measure_batch(pare_block_loss *l, size_t first, size_t end, double *error,
+                                 double *energy)
 {
-    const size_t left = l->data->samples - first, count = left < l->batch ? left : l->batch;
+    const size_t left = end - first, count = left < l->batch ? left : l->batch;
     for (size_t i = 0; i < count; i++)
         l->chosen[i] = first + i;
     pare_tape_begin(l->cx, &l->room, NULL, &l->tape);
@@ -108,13 +109,13 @@ static pare_status measure_batch(pare_block_loss *l, size_t first, double *error
     return s;
 }
 
-pare_status pare_block_loss_measure(pare_block_loss *l, double *loss)
+pare_status pare_block_loss_measure(pare_block_loss *l, size_t first, size_t end, double *loss)
 {
     const pare_block_data *const d = l->data;
     double error = 0, energy = 0;
-    for (size_t i = 0; i < d->samples; i += l->batch)
-        PARE_TRY(measure_batch(l, i, &error, &energy));
-    l->energy = energy / ((double)d->samples * (double)d->window * (double)d->config->hidden);
+    for (size_t i = first; i < end; i += l->batch)
+        PARE_TRY(measure_batch(l, i, end, &error, &energy));
+    l->energy = energy / ((double)(end - first) * (double)d->window * (double)d->config->hidden);
     *loss = energy == 0 ? 0 : error / energy;
     return PARE_OK;
 }

@@ -1,12 +1,12 @@
-/* quant/block_loss.h - how far a block with rounded weights is from what its outputs should be, and
- * the gradient of that, for methods that learn how to round.
+/* calib/block_loss.h - how far a block with changed weights is from what its outputs should be, and
+ * the gradient of that, for methods that learn from it.
  *
  *     loss = sum |F_q(x) - y|^2 / sum |y|^2
  *
- * F_q is the block with rounded weights and, where the artifact rounds inputs, rounded inputs; x
+ * F_q is the block with changed weights and, where the artifact rounds inputs, rounded inputs; x
  * are the inputs that reach it, y the wanted outputs. */
-#ifndef PARE_QUANT_BLOCK_LOSS_H
-#define PARE_QUANT_BLOCK_LOSS_H
+#ifndef PARE_CALIB_BLOCK_LOSS_H
+#define PARE_CALIB_BLOCK_LOSS_H
 
 #include "runtime/forward.h"
 #include "runtime/tape.h"
@@ -53,15 +53,16 @@ PARE_CHECKED pare_status pare_block_loss_take(pare_block_loss *l, pare_arena *a,
                                               const pare_block *floats);
 void pare_block_loss_release(pare_block_loss *l);
 
-/* Loss over all windows, which come in order. PARE_EINTERRUPTED, asked before each batch; what
- * `read` returned; PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_block_loss_measure(pare_block_loss *l, double *loss);
+/* Loss over windows first .. end - 1, which come in order. PARE_EINTERRUPTED, asked before each
+ * batch; what `read` returned; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_block_loss_measure(pare_block_loss *l, size_t first, size_t end,
+                                                 double *loss);
 
 /* PARE_ENUMERIC when the loss of plain rounding is not finite: nothing can be learned. */
 PARE_CHECKED pare_status pare_block_loss_check(pare_ctx *cx, double plain);
 
 /* The gradient of the mean square error of some windows [count, at most batch, ascending], over the
- * mean square of all that is wanted: l->slope. After a measurement. As there. */
+ * mean square of what was wanted in the last measurement: l->slope. As there. */
 PARE_CHECKED pare_status pare_block_loss_slopes(pare_block_loss *l, const size_t *window,
                                                 size_t count);
 
