@@ -11,8 +11,8 @@ enum { EPOCHS, BATCH, RATE };
 static const pare_param params[] = {
     [EPOCHS] = {.name = "epochs", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1000, .fallback = 10,
         .help = "rounds through the calibration windows for each block"},
-    [BATCH] = {.name = "batch", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1024, .fallback = 8,
-        .help = "calibration windows of one step"},
+    [BATCH] = {.name = "batch", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1024, .fallback = 2,
+        .help = "calibration windows of one step; more make fewer steps"},
     [RATE] = {.name = "rate", .type = PARE_PARAM_NUMBER, .min = 1e-8, .max = 1, .fallback = 5e-4,
         .help = "the largest learning rate of AdamW; it falls to a tenth"},
     {.name = NULL},
