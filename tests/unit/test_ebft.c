@@ -102,12 +102,13 @@ START_TEST(an_epoch_sees_each_window_once)
 END_TEST
 
 /* Eight windows, four of them twice; the last is held out. */
-static size_t seen[8];
+static size_t seen[8], order[64], reads;
 static pare_status read_folded(void *self, size_t first, size_t count, float *x, float *y)
 {
     const size_t stride = (size_t)WINDOW * HIDDEN;
     for (size_t i = 0; i < count; i++) {
         seen[first + i]++;
+        order[reads++ % 64] = first + i;
         PARE_TRY(read_windows(self, (first + i) % 4, 1, x + i * stride, y + i * stride));
     }
     return PARE_OK;
@@ -123,7 +124,11 @@ START_TEST(of_eight_windows_one_is_held_out)
     m.data.read = read_folded;
     memset(seen, 0, sizeof seen);
     opts.epochs = 2;
+    opts.batch = 1;
+    reads = 0;
     ck_assert_int_eq(learn(&m, &opts, ALL, &found), PARE_OK);
+    ck_assert_uint_eq(reads, 17); /* 7, 0 .. 6 in some order, 7, in another order, 7 */
+    ck_assert_mem_ne(order + 1, order + 9, 7 * sizeof *order);
     for (size_t i = 0; i < 8; i++)
         ck_assert_uint_eq(seen[i], i < 7 ? 2 : 3); /* epochs, or before and behind each */
     tiny_end(&m.h);
