@@ -39,12 +39,6 @@ static unsigned folds(const double *value)
     return 0;
 }
 
-static bool works_unscaled(const double *value)
-{
-    (void)value;
-    return true;
-}
-
 /* Linears that are pruned: the planner selects no other. */
 static unsigned pruned_roles(const pare_pass_block *block)
 {
@@ -83,7 +77,6 @@ static const pare_pass_transform transforms = {.sites = pare_learned_block_sites
                                                .folds = folds,
                                                .block = transform_block,
                                                .block_cost = block_cost,
-                                               .works_unscaled = works_unscaled,
                                                .restores = true};
 
 const pare_pass pare_pass_ebft = {

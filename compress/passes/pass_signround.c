@@ -45,12 +45,6 @@ static unsigned folds(const double *value)
     return 0;
 }
 
-static bool works_unscaled(const double *value)
-{
-    (void)value;
-    return true;
-}
-
 static const char *refuses(const double *value, const pare_grid *grid, bool nearest)
 {
     (void)value;
@@ -97,7 +91,6 @@ static const pare_pass_transform transforms = {.sites = pare_learned_block_sites
                                                .folds = folds,
                                                .block = transform_block,
                                                .block_cost = block_cost,
-                                               .works_unscaled = works_unscaled,
                                                .refuses = refuses,
                                                .last = true};
 
