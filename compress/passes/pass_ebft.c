@@ -89,8 +89,8 @@ const pare_pass pare_pass_ebft = {
         "trains the weights that are left, so that the block, behind the compressed ones, gives\n"
         "what it gives in the float model; a weight that is 0 stays 0. One window of eight is "
         "held\n"
-        "out, and pare takes the epoch that does best there. It needs no gradient of the whole\n"
-        "model and no teacher: minutes where distill takes hours. distill behind it wins more,\n"
+        "out, and pare takes the epoch that does best there. One block is in memory at a time,\n"
+        "where distill has 16 bytes for each weight that it trains. distill behind it wins more,\n"
         "and quantizers may follow. pare does less than the authors' program: norms and biases\n"
         "stay as they are. Blocks may have attention or a recurrent state, but no mixture of\n"
         "experts.\n",
