@@ -18,7 +18,7 @@ uint64_t pare_drift_bytes(size_t k)
 uint64_t pare_drift_room_bytes(size_t k, size_t room, bool bf16)
 {
     return pare_drift_bytes(k) + (uint64_t)k * room * sizeof(float) + PARE_ALIGN +
-           (bf16 ? (uint64_t)2 * k * PARE_GRAM_ROWS * sizeof(uint16_t) + PARE_ALIGN : 0);
+           (bf16 ? (uint64_t)2 * k * PARE_GRAM_LINE * sizeof(uint16_t) + PARE_ALIGN : 0);
 }
 
 pare_status pare_drift_take(pare_arena *a, size_t k, bool bf16, const pare_spill *file,
@@ -34,7 +34,7 @@ pare_status pare_drift_room(pare_arena *a, size_t k, size_t room, pare_drift *d)
     *square = PARE_NEW(a, float, k *k);
     d->x = *square ? pare_arena_take_raw(a, room, k * sizeof *d->x) : NULL;
     if (d->x && d->bf16)
-        d->side = pare_arena_take_raw(a, 2 * PARE_GRAM_ROWS, k * sizeof *d->side);
+        d->side = pare_arena_take_raw(a, 2 * PARE_GRAM_LINE, k * sizeof *d->side);
     return d->x && (d->side || !d->bf16) ? PARE_OK : PARE_ENOMEM;
 }
 

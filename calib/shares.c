@@ -3,7 +3,7 @@
 #include "runtime/small.h"
 #include "runtime/threads.h"
 
-enum { TILE = 64, CHUNK = 1 << 16 };
+enum { TILE = 16, CHUNK = 1 << 16 };
 
 size_t pare_share_begin(size_t windows, size_t share)
 {

@@ -16,9 +16,9 @@ uint64_t pare_stats_bytes(const pare_config *c, size_t part, const unsigned kind
     uint64_t bytes = 0;
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const uint64_t k = pare_site_width(c, part, (pare_site)s);
+        const uint64_t side = kinds[s] & PARE_STATS_BF16 ? PARE_GRAM_LINE / 2 : WEIGHED;
         if (kinds[s] & PARE_STATS_HESSIAN)
-            bytes +=
-                4 * PARE_ALIGN + k * (k + 1 + WEIGHED) * sizeof(float) + 2 * k * sizeof(double);
+            bytes += 4 * PARE_ALIGN + k * (k + 1 + side) * sizeof(float) + 2 * k * sizeof(double);
         if (kinds[s] & PARE_STATS_HELD)
             bytes += 2 * PARE_ALIGN + k * (k + 1) * sizeof(float);
         if (kinds[s] & PARE_STATS_CHANNELS)
@@ -59,7 +59,7 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
             if (!s->fourth)
                 return PARE_ENOMEM;
             if (kinds[i] & PARE_STATS_BF16)
-                s->side = PARE_NEW(a, uint16_t, s->k * PARE_GRAM_ROWS);
+                s->side = PARE_NEW(a, uint16_t, s->k * PARE_GRAM_LINE);
             else
                 s->weighed = PARE_NEW(a, float, s->k *WEIGHED);
             if (!s->side && !s->weighed)

@@ -13,7 +13,7 @@ typedef struct turn {
     const pare_kernels *kernels;
     const float *x, *weight;
     size_t rows, k;
-    uint16_t *side; /* [k, rows] */
+    uint16_t *side; /* [k, PARE_GRAM_LINE] */
 } turn;
 
 /* Columns of x in parts of SIDE. */
@@ -33,7 +33,8 @@ static void turn_columns(void *arg, size_t begin, size_t end, size_t worker)
                     part[j * SIDE + i] *= root;
             }
             for (size_t j = 0; j < columns; j++)
-                s->kernels->cvt_f32_bf16(s->side + (c + j) * s->rows + t, part + j * SIDE, rows);
+                s->kernels->cvt_f32_bf16(s->side + (c + j) * PARE_GRAM_LINE + t, part + j * SIDE,
+                                         rows);
         }
     }
 }
@@ -45,7 +46,7 @@ static void turn_rows(const pare_ctx *cx, turn s)
 
 typedef struct sums {
     const pare_kernels *kernels;
-    const uint16_t *a, *b; /* [m, rows], [n, rows] */
+    const uint16_t *a, *b; /* [m, PARE_GRAM_LINE], [n, PARE_GRAM_LINE] */
     size_t rows, m, n;
     float *c; /* [m, n] */
     bool lower;
@@ -55,8 +56,8 @@ static void add_tile(const sums *s, size_t row, size_t column)
 {
     float part[HIGH * WIDE];
     const size_t m = pare_smaller(HIGH, s->m - row), n = pare_smaller(WIDE, s->n - column);
-    s->kernels->gemm_bf16_bf16(part, WIDE, s->a + row * s->rows, s->rows, s->b + column * s->rows,
-                               s->rows, m, n, s->rows);
+    s->kernels->gemm_bf16_bf16(part, WIDE, s->a + row * PARE_GRAM_LINE, PARE_GRAM_LINE,
+                               s->b + column * PARE_GRAM_LINE, PARE_GRAM_LINE, m, n, s->rows);
     for (size_t i = 0; i < m; i++) {
         const size_t at = row + i;
         const size_t count = !s->lower ? n : at < column ? 0 : pare_smaller(n, at - column + 1);
@@ -96,7 +97,7 @@ void pare_gram_add_bf16(const pare_ctx *cx, uint16_t *side, float *h, const floa
 void pare_gram_cross_bf16(const pare_ctx *cx, uint16_t *side, float *c, const float *a, size_t m,
                           const float *b, size_t n, size_t rows)
 {
-    uint16_t *const other = side + m * PARE_GRAM_ROWS;
+    uint16_t *const other = side + m * PARE_GRAM_LINE;
     for (size_t t = 0; t < rows; t += PARE_GRAM_ROWS) {
         const size_t count = pare_smaller(PARE_GRAM_ROWS, rows - t);
         turn_rows(cx, (turn){&cx->kernels, a + t * m, NULL, count, m, side});

@@ -10,14 +10,17 @@
 
 #include "runtime/context.h"
 
-enum { PARE_GRAM_ROWS = 512 };
+enum {
+    PARE_GRAM_ROWS = 1024,
+    PARE_GRAM_LINE = PARE_GRAM_ROWS + 32, /* an odd number of cache lines */
+};
 
 /* h += x^T x as pare_gram_add, each row of x [rows, k] times the root of its weight first, in F32;
- * weight NULL: 1. side [k, PARE_GRAM_ROWS] is written. */
+ * weight NULL: 1. side [k, PARE_GRAM_LINE] is written. */
 void pare_gram_add_bf16(const pare_ctx *cx, uint16_t *side, float *h, const float *x,
                         const float *weight, size_t rows, size_t k);
 
-/* c += a^T b, c [m, n], a [rows, m], b [rows, n]. side [m + n, PARE_GRAM_ROWS] is written. */
+/* c += a^T b, c [m, n], a [rows, m], b [rows, n]. side [m + n, PARE_GRAM_LINE] is written. */
 void pare_gram_cross_bf16(const pare_ctx *cx, uint16_t *side, float *c, const float *a, size_t m,
                           const float *b, size_t n, size_t rows);
 

@@ -6,6 +6,7 @@
 
 #include "runtime/ops.h"
 #include "runtime/random.h"
+#include "runtime/small.h"
 #include "runtime/tape.h"
 #include "runtime/threads.h"
 
@@ -20,30 +21,61 @@ typedef struct head_job {
     bool *finite;  /* [ROWS] */
 } head_job;
 
-/* e_v sqrt(p_v), `bits` those of v's 64. */
-static double signed_root(double p, uint64_t bits, size_t v)
+enum { WORD = 32, LANES = 8 };
+
+/* e_v of four bits, without a branch that a processor cannot foresee. */
+#define SIGN(bits, i) ((bits) >> (i)&1 ? 1.0F : -1.0F)
+#define SIGNS(bits)                                                                                \
+    {                                                                                              \
+        SIGN(bits, 0), SIGN(bits, 1), SIGN(bits, 2), SIGN(bits, 3)                                 \
+    }
+static const float sign_of[16][4] = {
+    SIGNS(0), SIGNS(1), SIGNS(2),  SIGNS(3),  SIGNS(4),  SIGNS(5),  SIGNS(6),  SIGNS(7),
+    SIGNS(8), SIGNS(9), SIGNS(10), SIGNS(11), SIGNS(12), SIGNS(13), SIGNS(14), SIGNS(15)};
+
+/* e_v sqrt(p_v) of up to WORD probabilities; `bits` has those of e. */
+static void take_roots(float *root, const float *p, uint32_t bits, size_t count)
 {
-    return bits >> v % 64 & 1 ? sqrt(p) : -sqrt(p);
+    float x[WORD] = {0};
+    memcpy(x, p, count * sizeof *p);
+    for (size_t i = 0; i < WORD; i++)
+        x[i] = sqrtf(x[i]);
+    for (size_t i = 0; i < WORD; i += 4)
+        for (size_t j = 0; j < 4; j++)
+            root[i + j] = x[i + j] * sign_of[bits >> i & 15][j];
 }
 
-/* The logits of a row become dl. */
+/* Bits of e from v on, a multiple of WORD. */
+static uint32_t signs_at(const head_job *job, size_t at, size_t v)
+{
+    return (uint32_t)(pare_random_u64(job->seed, at, v / 64) >> v % 64);
+}
+
+/* The logits of a row become dl. The sum over u has LANES parts: part i that of u % LANES = i. */
 static bool draw_row(const head_job *job, float *row, size_t at)
 {
     const size_t vocab = job->vocab;
-    float max = -INFINITY;
-    double total = 0, sum = 0;
-    uint64_t bits = 0;
+    float max = -INFINITY, root[WORD];
+    double total = 0, part[LANES] = {0}, sum = 0;
     (void)job->kernels->softmax_f32(row, vocab, 1, &max, &total);
     if (!isfinite(max) || !isfinite(total))
         return false;
-    for (size_t v = 0; v < vocab; v++) {
-        bits = v % 64 ? bits : pare_random_u64(job->seed, at, v / 64);
-        sum += signed_root((double)row[v] / total, bits, v);
+    const float inverse = (float)(1 / total);
+    for (size_t v = 0; v < vocab; v++)
+        row[v] *= inverse;
+    for (size_t v = 0; v < vocab; v += WORD) {
+        take_roots(root, row + v, signs_at(job, at, v), pare_smaller(WORD, vocab - v));
+        for (size_t i = 0; i < WORD; i += LANES)
+            for (size_t j = 0; j < LANES; j++)
+                part[j] += (double)root[i + j];
     }
-    for (size_t v = 0; v < vocab; v++) {
-        const double p = (double)row[v] / total;
-        bits = v % 64 ? bits : pare_random_u64(job->seed, at, v / 64);
-        row[v] = (float)(signed_root(p, bits, v) - p * sum);
+    for (size_t i = 0; i < LANES; i++)
+        sum += part[i];
+    for (size_t v = 0; v < vocab; v += WORD) {
+        const size_t count = pare_smaller(WORD, vocab - v);
+        take_roots(root, row + v, signs_at(job, at, v), count);
+        for (size_t i = 0; i < count; i++)
+            row[v + i] = root[i] - row[v + i] * (float)sum;
     }
     return true;
 }

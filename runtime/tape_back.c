@@ -201,7 +201,7 @@ static pare_status add_weights(pare_tape *t, const pare_linear *w, const float *
     if (!t->bf16 || (!dw && !t->dry))
         return PARE_OK;
     PARE_TRY(o->op->mark(o, &mark));
-    PARE_TRY(o->op->take(o, w->n + w->k, PARE_GRAM_ROWS / 2, &side));
+    PARE_TRY(o->op->take(o, w->n + w->k, PARE_GRAM_LINE / 2, &side));
     if (dw)
         pare_gram_cross_bf16(o->cx, (uint16_t *)(void *)side.at, dw, dy, w->n, x, w->k, rows);
     return o->op->rewind(o, mark);

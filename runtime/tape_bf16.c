@@ -125,6 +125,6 @@ size_t pare_tape_bf16_bytes(const pare_ctx *cx, size_t rows, size_t n, size_t k)
     const size_t there =
         room.k * (PARE__TILE_ROWS * sizeof(float) + room.tile_rows * sizeof(uint16_t));
     return rows * (room.ldx + PANEL) * sizeof(uint16_t) +
-           (n + k) * PARE_GRAM_ROWS * sizeof(uint16_t) +
+           (n + k) * PARE_GRAM_LINE * sizeof(uint16_t) +
            pare_threads(cx) * (sizeof(undo_room) + there) + (size_t)8 * PARE_ALIGN;
 }

@@ -144,7 +144,7 @@ static pare_status run_gram_bf16(probe *p, const void *side)
 /* Operations in a second of what is counted only where a plan has it. */
 static pare_status measure_bf16(probe *p, const pare_linear *w)
 {
-    uint16_t *const side = PARE_NEW(p->a, uint16_t, p->k * PARE_GRAM_ROWS);
+    uint16_t *const side = PARE_NEW(p->a, uint16_t, p->k * PARE_GRAM_LINE);
     double seconds;
     if (!side)
         return PARE_ENOMEM;

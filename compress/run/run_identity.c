@@ -15,7 +15,7 @@
 #include "runtime/linalg.h"
 
 /* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "12"
+#define JOURNAL_FORMAT "13"
 
 pare_status pare__run_identify(pare_run *run)
 {

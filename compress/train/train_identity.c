@@ -10,7 +10,7 @@
 #include "formats/sha256.h"
 #include "runtime/file.h"
 
-#define JOURNAL_FORMAT "4"
+#define JOURNAL_FORMAT "5"
 
 /* The files of a model, with their digests. The names of those of a teacher say so. */
 static pare_status hash_checkpoint(pare_training *t, const pare_checkpoint *ck)

@@ -1,8 +1,9 @@
 /* BF16 times BF16 by tiles: one product of tiles, 16 tokens by 16 rows over 32 columns, is one step
  * of the definition. DEPTH columns of a strip of 32 rows become tiles in the first-level cache,
  * pairs of columns side by side, and meet two tiles of tokens after the other, which are read where
- * they lie: four loads for four products. Sums of TOKENS by ROWS stay in the second-level cache.
- * Weights of the next strip are fetched meanwhile.
+ * they lie: four loads for four products. Sums of TOKENS by ROWS stay in the second-level cache
+ * until the last columns, whose products go straight to the output. Weights of the next strip are
+ * fetched meanwhile.
  *
  * Bound: the rate of tile products. */
 #define PARE_VNNI_BITS 512
@@ -14,8 +15,8 @@
 #include <stdbool.h>
 
 enum {
-    CHUNK = 32, /* columns */
-    DEPTH = 256,
+    CHUNK = 32,       /* columns */
+    DEPTH = 288,      /* at most: long rows fall into equal parts */
     STRIP = 2 * TILE, /* rows, or tokens */
     ROWS = 256,
     TOKENS = 512,
@@ -31,11 +32,19 @@ typedef struct tile_block {
     sums y[ROWS / STRIP][TOKENS / STRIP];
 } tile_block;
 
-/* Weights that come next: a strip of rows, `step` lines of 64 bytes at a time. */
+/* `rows` rows of the weights that come next. */
 typedef struct ahead {
-    const uint16_t *row;
-    size_t ldw, at, left, step;
+    const uint16_t *w;
+    size_t ldw, rows;
 } ahead;
+
+/* Where a product of tiles goes: to the output, or to sums that later columns go on with. */
+typedef struct goal {
+    float *y; /* or NULL */
+    size_t ldy;
+    sums *sums;
+    bool first; /* nothing in the sums yet */
+} goal;
 
 /* 16 rows by 32 columns into a tile. */
 PARE_INLINE void fill_tile(tile to, const uint16_t *w, size_t ldw)
@@ -89,36 +98,26 @@ PARE_INLINE void fill_strip(tile_block *b, const uint16_t *w, size_t ldw, size_t
         }
 }
 
-PARE_INLINE void look_ahead(ahead *a)
-{
-    for (size_t i = 0; i < a->step && a->left > 0; i++) {
-        _mm_prefetch((const char *)(a->row + a->at), _MM_HINT_T1);
-        a->at += CHUNK;
-        if (a->at < DEPTH)
-            continue;
-        a->at = 0;
-        a->row += a->ldw;
-        a->left--;
-    }
-}
-
 /* Adds `chunks` chunks of two tiles of tokens: x[i] is where tile i begins, its rows `row` bytes
  * apart and its chunks `step`. */
-PARE_INLINE void add_tiles(sums y, const char *const x[2], size_t row, size_t step,
-                           const tile (*w)[2], size_t chunks, bool first, ahead *a)
+PARE_INLINE void add_tiles(const goal *g, const char *const x[2], size_t row, size_t step,
+                           const tile (*w)[2], size_t chunks, const ahead *a)
 {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    if (!first) {
+    float(*const y)[2][TILE][TILE] = *g->sums;
+    if (g->first) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    } else {
         _tile_loadd(0, y[0][0], LINE);
         _tile_loadd(1, y[0][1], LINE);
         _tile_loadd(2, y[1][0], LINE);
         _tile_loadd(3, y[1][1], LINE);
     }
     for (size_t j = 0; j < chunks; j++) {
-        look_ahead(a);
+        for (size_t i = 0; i < a->rows; i++)
+            _mm_prefetch((const char *)(a->w + i * a->ldw + j * CHUNK), _MM_HINT_T1);
         _tile_loadd(4, x[0] + j * step, row);
         _tile_loadd(6, w[j][0], LINE);
         _tile_loadd(7, w[j][1], LINE);
@@ -128,21 +127,24 @@ PARE_INLINE void add_tiles(sums y, const char *const x[2], size_t row, size_t st
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(0, y[0][0], LINE);
-    _tile_stored(1, y[0][1], LINE);
-    _tile_stored(2, y[1][0], LINE);
-    _tile_stored(3, y[1][1], LINE);
+    float *const out = g->y ? g->y : y[0][0][0];
+    const size_t ld = g->y ? g->ldy : TILE;
+    const size_t right = g->y ? TILE : TILE * TILE, below = g->y ? TILE * ld : 2 * TILE * TILE;
+    _tile_stored(0, out, ld * sizeof *out);
+    _tile_stored(1, out + right, ld * sizeof *out);
+    _tile_stored(2, out + below, ld * sizeof *out);
+    _tile_stored(3, out + below + right, ld * sizeof *out);
 }
 
 /* The strip in b->w by two tiles of tokens, `left` tokens of which exist. */
-PARE_INLINE void add_tokens(tile_block *b, sums y, const uint16_t *x, size_t ldx, size_t left,
-                            size_t depth, bool first, ahead *a)
+PARE_INLINE void add_tokens(tile_block *b, const goal *g, const uint16_t *x, size_t ldx,
+                            size_t left, size_t depth, const ahead *a)
 {
     const size_t chunks = (depth + CHUNK - 1) / CHUNK;
     const tile(*const w)[2] = (const tile(*)[2])b->w;
     if (left >= STRIP && depth % CHUNK == 0) {
         const char *const at[2] = {(const char *)x, (const char *)(x + TILE * ldx)};
-        add_tiles(y, at, ldx * sizeof *x, LINE, w, chunks, first, a);
+        add_tiles(g, at, ldx * sizeof *x, LINE, w, chunks, a);
         return;
     }
     for (size_t j = 0; j < depth; j += CHUNK)
@@ -151,7 +153,23 @@ PARE_INLINE void add_tokens(tile_block *b, sums y, const uint16_t *x, size_t ldx
                       left > i * TILE ? left - i * TILE : 0, depth - j);
     see_stores();
     const char *const at[2] = {(const char *)b->x[0][0], (const char *)b->x[0][1]};
-    add_tiles(y, at, LINE, sizeof b->x[0], w, chunks, first, a);
+    add_tiles(g, at, LINE, sizeof b->x[0], w, chunks, a);
+}
+
+/* The strip in b->w by all tokens, from column k0 on; `left` rows of it exist, y and the sums begin
+ * at its first row. `next` is fetched meanwhile. */
+PARE_INLINE void add_strip(tile_block *b, const goal *g, sums *y, size_t left, const uint16_t *x,
+                           size_t ldx, size_t m, size_t depth, const ahead *next)
+{
+    const size_t each = (STRIP * STRIP + m - 1) / m;
+    for (size_t t = 0, row = 0; t < m; t += STRIP) {
+        const bool whole = g->y && left >= STRIP && m - t >= STRIP;
+        const goal to = {whole ? g->y + t * g->ldy : NULL, g->ldy, &y[t / STRIP], g->first};
+        const size_t more = next->rows - row < each ? next->rows - row : each;
+        const ahead a = {next->w + row * next->ldw, next->ldw, more};
+        add_tokens(b, &to, x + t * ldx, ldx, m - t, depth, &a);
+        row += more;
+    }
 }
 
 /* At most ROWS rows by TOKENS tokens. */
@@ -159,21 +177,24 @@ static void product(float *y, size_t ldy, const uint16_t *x, size_t ldx, const u
                     size_t ldw, size_t m, size_t n, size_t k)
 {
     tile_block b;
-    const size_t steps = (m + STRIP - 1) / STRIP * (DEPTH / CHUNK);
-    for (size_t k0 = 0; k0 < k; k0 += DEPTH)
+    const size_t parts = (k + DEPTH - 1) / DEPTH;
+    const size_t part = ((k + parts - 1) / parts + CHUNK - 1) / CHUNK * CHUNK;
+    for (size_t k0 = 0; k0 < k; k0 += part)
         for (size_t r = 0; r < n; r += STRIP) {
-            const size_t depth = k - k0 < DEPTH ? k - k0 : DEPTH;
-            const bool more = r + STRIP < n, last = !more && k - k0 <= DEPTH;
-            ahead a = {more ? w + (r + STRIP) * ldw + k0 : w + k0 + DEPTH, ldw, 0, last ? 0 : STRIP,
-                       (STRIP * DEPTH / CHUNK + steps - 1) / steps};
+            const bool down = r + STRIP < n, end = k - k0 <= part;
+            const size_t depth = end ? k - k0 : part, r1 = down ? r + STRIP : 0;
+            const ahead next = {w + r1 * ldw + k0 + (down ? 0 : depth), ldw,
+                                !down && end     ? 0
+                                : n - r1 < STRIP ? n - r1
+                                                 : STRIP};
+            const goal g = {end ? y + r : NULL, ldy, NULL, k0 == 0};
             fill_strip(&b, w + r * ldw + k0, ldw, n - r, depth);
             see_stores();
-            for (size_t t = 0; t < m; t += STRIP)
-                add_tokens(&b, b.y[r / STRIP][t / STRIP], x + t * ldx + k0, ldx, m - t, depth,
-                           k0 == 0, &a);
+            add_strip(&b, &g, b.y[r / STRIP], n - r, x + k0, ldx, m, depth, &next);
         }
-    for (size_t t = 0; t < m; t++)
-        for (size_t r = 0; r < n; r += TILE) {
+    const size_t whole = m / STRIP * STRIP;
+    for (size_t t = 0; t < m; t++) /* what the last strips hold */
+        for (size_t r = t < whole ? n / STRIP * STRIP : 0; r < n; r += TILE) {
             sums *const from = &b.y[r / STRIP][t / STRIP];
             memcpy(y + t * ldy + r, (*from)[t % STRIP / TILE][r % STRIP / TILE][t % TILE],
                    (n - r < TILE ? n - r : TILE) * sizeof *y);

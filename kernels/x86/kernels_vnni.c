@@ -15,6 +15,7 @@ void pare_kernels_init_avxvnni(pare_kernels *k)
 
 void pare_kernels_init_avx512(pare_kernels *k)
 {
+    k->cvt_f32_bf16 = pare_cvt_f32_bf16_avx512;
     k->gemm_bf16_bf16 = pare_gemm_bf16_bf16_avx512;
     k->gemm_f32_f32 = pare_gemm_f32_f32_avx512;
     k->gemm_f32_f16 = pare_gemm_f32_f16_avx512;

@@ -9,8 +9,8 @@ TEXT by pare and by torch, in F32: the same windows in the same order, AdamW, co
 line for each step that pare records; exits with 1 where a loss, or that of the windows held out, is more than
 BAR off.
 
-speed: steps of 4 windows of 512 tokens of MODEL, of each program in turn: pare in F32, torch in F32, and
-torch with products in BF16 (autocast, weights in F32). Prints lines for ../results/training_speed.csv."""
+speed: steps of 4 windows of 512 tokens of MODEL, of each program in turn: both in F32, and
+with products in BF16 (torch: autocast, weights in F32). Prints lines for ../results/training_speed.csv."""
 
 import json
 import math
@@ -158,11 +158,11 @@ def time_torch(model, data, threads, autocast):
     return sum(taken[1:]) / len(taken[1:])
 
 
-def time_pare(pare, folder, model, tokens, threads):
+def time_pare(pare, folder, model, tokens, threads, precision):
     """The same of pare: what four more steps than one take."""
     taken = [run_pare(pare, folder, model, tokens, 512, 1,
-                      {"tokens": steps * 2048, "batch": 4, "rate": 1e-5, "save": 1000},
-                      threads)["seconds"] for steps in (1, 5)]
+                      {"tokens": steps * 2048, "batch": 4, "rate": 1e-5, "save": 1000,
+                       "precision": precision}, threads)["seconds"] for steps in (1, 5)]
     return (taken[1] - taken[0]) / 4
 
 
@@ -183,7 +183,8 @@ def speed(pare, model, text, threads, folder):
     for n in threads:
         peak = limits_of(pare, n)
         for program, products, run in (
-                ("pare", "F32", lambda: time_pare(pare, folder, model, path, n)),
+                ("pare", "F32", lambda: time_pare(pare, folder, model, path, n, "f32")),
+                ("pare", "BF16", lambda: time_pare(pare, folder, model, path, n, "bf16")),
                 (f"torch {torch.__version__.split('+')[0]}", "F32",
                  lambda: time_torch(model, data, n, False)),
                 (f"torch {torch.__version__.split('+')[0]}", "BF16",

@@ -126,7 +126,7 @@ START_TEST(grams_are_off_by_what_rounding_takes)
     const size_t k = widths[_i / 2], other = k + 40, count = k * k, all = count + k * other;
     const float *const x = normals(1, ROWS * k), *const y = normals(2, ROWS * other);
     float *const weight = _i % 2 ? normals(3, ROWS) : NULL;
-    uint16_t *const side = tiny_take(&home.arena, (k + other) * PARE_GRAM_ROWS, sizeof *side);
+    uint16_t *const side = tiny_take(&home.arena, (k + other) * PARE_GRAM_LINE, sizeof *side);
     for (size_t t = 0; t < ROWS && weight; t++)
         weight[t] *= weight[t];
     for (size_t threads = 1; threads < 4; threads += 2) {
