@@ -193,10 +193,31 @@ static float shortfall(const pare_grid *g, float lo, float hi, float s)
     return up > down ? up : down;
 }
 
-/* An error that costs as much as all of them together, and a thousandth. */
-static float largest_error(float range, double cost)
+/* What a shortfall s in parts of the range costs at least, over s^2, by the costs a and b of errors
+ * at both ends. x and y being the errors there, one is at least s on a symmetric grid, which costs
+ * min(a, b) s^2; on another x + y >= 2 s, and a x^2 + b y^2 >= 4 s^2 a b / (a + b). 0: not known.
+ */
+static double cost_of_ends(const pare_grid *g, const float *w, const float *own, size_t count,
+                           float lo, float hi)
 {
-    return 1.001F * range * powf((float)cost, 1 / 2.4F);
+    const double tiny = 1e-20; /* below, such costs may not be normal numbers */
+    float low = 0, high = 0;
+    for (size_t j = 0; own && j < count; j++) {
+        low = w[j] == lo && own[j] > low ? own[j] : low;
+        high = w[j] == hi && own[j] > high ? own[j] : high;
+    }
+    const double a = (double)low, b = (double)high, least = a < b ? a : b;
+    return !(least > tiny) ? 0 : g->symmetric ? least : 4 * a * b / (a + b);
+}
+
+/* A shortfall that costs as much as all errors together, and a thousandth; `ends` is what it costs
+ * where errors have costs of their own. Then it may be so small that they are rounded. */
+static float largest_error(float range, double cost, const float *own, double ends)
+{
+    const float rounded = 1e-6F;
+    if (!own)
+        return 1.001F * range * powf((float)cost, 1 / 2.4F);
+    return ends > 0 ? 1.001F * range * ((float)sqrt(cost / ends) + rounded) : INFINITY;
 }
 
 /* Whether a trial of the clip search has a grid. Scales below the normal numbers of F16 are none: a
@@ -222,17 +243,17 @@ static double usual_cost(const pare_kernels *kernels, const pare_grid *g, const 
 
 /* The range and the sign whose errors cost least. Scales fall from one range to the next, so that
  * the largest error grows: where it alone costs more than the best so far, no range behind can be
- * better. A thousandth covers what this is rounded by, so that it never decides anything. With
- * costs of their own it does not tell. */
+ * better. A thousandth covers what this is rounded by, so that it never decides anything. */
 static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const float *w,
                      const float *own, size_t count, float lo, float hi, float *scale,
                      uint8_t *zero)
 {
     const float range = hi - lo;
     double best = usual_cost(kernels, g, w, own, count, lo, hi);
-    float most = own ? INFINITY : largest_error(range, best); /* costs as much as the best */
-    bool over[2] = {false, !g->symmetric};                    /* scales above 0, below 0 */
-    for (int i = 0; i < 2 * CLIPS; i++) {
+    const double ends = cost_of_ends(g, w, own, count, lo, hi);
+    float most = largest_error(range, best, own, ends); /* costs as much as the best */
+    bool over[2] = {false, !g->symmetric};              /* scales above 0, below 0 */
+    for (int i = 0; i < 2 * CLIPS && !(over[0] && over[1]); i++) {
         const float p = (float)(1 - i / 2 / 100.0);
         const bool minus = i % 2;
         const float from = minus ? -hi : lo, to = minus ? -lo : hi;
@@ -248,7 +269,7 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
         const double cost = kernels->clip_cost(w, own, count, s, z, g->bits, range, best);
         if (cost < best) {
             best = cost;
-            most = own ? INFINITY : largest_error(range, best);
+            most = largest_error(range, best, own, ends);
             *scale = s;
             *zero = z;
         }
