@@ -156,24 +156,44 @@ static void move_scales(const refine_job *job, refine_worker *at, const range *x
     }
 }
 
-static void load_strip(const refine_job *job, const refine_worker *at, refine_strip *s,
-                       const range *x, size_t first, size_t rows)
+/* Which weights of a strip may move. */
+static void load_free(const refine_job *job, refine_strip *s, const range *x, size_t first,
+                      size_t rows)
 {
-    for (size_t r = 0; r < STRIP; r++) {
-        const size_t row = x->row + first + (r < rows ? r : 0);
-        const size_t group = row * job->codes->groups + x->group;
-        s->scale[r] = job->codes->scales[group];
-        const float *const g = at->g + (row - x->row) * job->k;
-        const uint8_t *const code = job->codes->codes + row * job->k;
-        const float *const w = job->w + row * job->k;
-        for (size_t j = x->begin; j < x->end; j++) {
-            const size_t cell = (j - x->begin) * STRIP + r;
-            s->g[cell] = g[j];
-            s->code[cell] = code[j];
-            const bool zero = job->opts->keep_zeros && w[j] == 0;
-            s->free[cell] = r < rows && s->scale[r] != 0 && !zero ? 1 : 0;
-        }
+    float row[STRIP];
+    for (size_t r = 0; r < STRIP; r++)
+        row[r] = r < rows && s->scale[r] != 0 ? 1 : 0;
+    for (size_t j = x->begin; j < x->end; j++) {
+        float *const to = s->free + (j - x->begin) * STRIP;
+        memcpy(to, row, sizeof row);
+        for (size_t r = 0; job->opts->keep_zeros && r < rows; r++)
+            to[r] = job->w[(x->row + first + r) * job->k + j] == 0 ? 0 : to[r];
     }
+}
+
+/* c, where the codes of the range begin in C of their group. Rows behind the last are 0. */
+static void load_strip(const refine_job *job, const refine_worker *at, refine_strip *s,
+                       const range *x, size_t first, size_t rows, const float *c, size_t ldc)
+{
+    const size_t width = x->end - x->begin;
+    float zero[STRIP] = {0};
+    if (rows < STRIP) {
+        memset(s->g, 0, sizeof s->g);
+        memset(s->code, 0, sizeof s->code);
+        memset(s->scale, 0, sizeof s->scale);
+    }
+    for (size_t r = 0; r < rows; r++) {
+        const size_t group = (x->row + first + r) * job->codes->groups + x->group;
+        s->scale[r] = job->codes->scales[group];
+        zero[r] = job->codes->zeros[group];
+    }
+    job->kernels->transpose_f32(s->g, STRIP, at->g + first * job->k + x->begin, job->k, rows,
+                                width);
+    job->kernels->transpose_f32(s->code, STRIP, c + first * ldc, ldc, rows, width);
+    for (size_t j = 0; j < width; j++)
+        for (size_t r = 0; r < STRIP; r++)
+            s->code[j * STRIP + r] += zero[r];
+    load_free(job, s, x, first, rows);
 }
 
 /* The codes of one column; step becomes by how much values rise. True when any did. */
@@ -203,18 +223,20 @@ static void follow_column(refine_strip *s, const float *h, size_t width)
             s->g[i * STRIP + r] += s->step[r] * h[i];
 }
 
-static void store_strip(const refine_job *job, refine_worker *at, const refine_strip *s,
-                        const range *x, size_t first, size_t rows)
+/* C takes the codes on their way. */
+static void store_strip(const refine_job *job, const refine_worker *at, const refine_strip *s,
+                        const range *x, size_t first, size_t rows, float *c, size_t ldc)
 {
-    for (size_t r = 0; r < rows; r++) {
-        float *const g = at->g + (first + r) * job->k, *const e = at->e + (first + r) * job->k;
-        uint8_t *const code = job->codes->codes + (x->row + first + r) * job->k;
-        for (size_t j = x->begin; j < x->end; j++) {
-            const size_t cell = (j - x->begin) * STRIP + r;
-            const float now = s->code[cell];
-            g[j] = s->g[cell];
-            e[j] += ((float)code[j] - now) * s->scale[r];
-            code[j] = (uint8_t)(int)now;
+    const size_t k = job->k, width = x->end - x->begin;
+    c += first * ldc;
+    job->kernels->transpose_f32(at->g + first * k + x->begin, k, s->g, STRIP, width, rows);
+    job->kernels->transpose_f32(c, ldc, s->code, STRIP, width, rows);
+    for (size_t r = 0; r < rows; r++, c += ldc) {
+        float *const e = at->e + (first + r) * k + x->begin;
+        uint8_t *const code = job->codes->codes + (x->row + first + r) * k + x->begin;
+        for (size_t j = 0; j < width; j++) {
+            e[j] += ((float)code[j] - c[j]) * s->scale[r];
+            code[j] = (uint8_t)(int)c[j];
         }
     }
 }
@@ -246,18 +268,19 @@ static void move_strips(const refine_job *job, refine_worker *at, const range *x
     }
 }
 
-/* The codes of a range of at most BLOCK columns. */
-static void move_codes(const refine_job *job, refine_worker *at, const range *x)
+/* The codes of a range of at most BLOCK columns; c: where it begins in C of its group. */
+static void move_codes(const refine_job *job, refine_worker *at, const range *x, float *c,
+                       size_t ldc)
 {
     const size_t strips = x->rows / STRIP + (x->rows % STRIP != 0);
     for (size_t i = 0; i < strips; i++) {
         const size_t left = x->rows - i * STRIP;
-        load_strip(job, at, &at->strip[i], x, i * STRIP, left < STRIP ? left : STRIP);
+        load_strip(job, at, &at->strip[i], x, i * STRIP, left < STRIP ? left : STRIP, c, ldc);
     }
     move_strips(job, at, x, strips);
     for (size_t i = 0; i < strips; i++) {
         const size_t left = x->rows - i * STRIP;
-        store_strip(job, at, &at->strip[i], x, i * STRIP, left < STRIP ? left : STRIP);
+        store_strip(job, at, &at->strip[i], x, i * STRIP, left < STRIP ? left : STRIP, c, ldc);
     }
 }
 
@@ -273,7 +296,7 @@ static void refine_group(const refine_job *job, refine_worker *at, const range *
     range x = *group;
     for (x.end = x.begin; x.begin < group->end; x.begin = x.end) {
         x.end = group->end - x.begin < BLOCK ? group->end : x.begin + BLOCK;
-        move_codes(job, at, &x);
+        move_codes(job, at, &x, at->c + x.begin - group->begin, group->end - group->begin);
         spread(job, at, &x);
     }
 }
