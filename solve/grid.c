@@ -182,42 +182,51 @@ static pare_grid_fault fit_whole(const pare_grid *g, float lo, float hi, float *
     return fault;
 }
 
-/* How far the grid of a scale falls short of the ends: the largest error is at least that. An
- * asymmetric one may lie anywhere, so that it is half of what is missing in all. */
-static float shortfall(const pare_grid *g, float lo, float hi, float s)
+/* Whether the grid of a scale falls short of an end of the range by more than `most` says, from
+ * below: the error there is at least that. An asymmetric one may lie anywhere, so that half of what
+ * is missing in all counts. */
+static bool too_short(const pare_grid *g, float lo, float hi, float s, const float most[2])
 {
     const float top = (float)((1u << g->bits) - 1), half = (float)(1u << (g->bits - 1));
-    const float up = hi - (half - 1) * s, down = -lo - half * s;
     if (!g->symmetric)
-        return (hi - lo - top * s) / 2;
-    return up > down ? up : down;
+        return (hi - lo - top * s) / 2 > most[0];
+    return -lo - half * s > most[0] || hi - (half - 1) * s > most[1];
 }
 
-/* What a shortfall s in parts of the range costs at least, over s^2, by the costs a and b of errors
- * at both ends. x and y being the errors there, one is at least s on a symmetric grid, which costs
- * min(a, b) s^2; on another x + y >= 2 s, and a x^2 + b y^2 >= 4 s^2 a b / (a + b). 0: not known.
- */
-static double cost_of_ends(const pare_grid *g, const float *w, const float *own, size_t count,
-                           float lo, float hi)
+/* What errors at both ends cost, from below. On an asymmetric grid the errors x and y there are
+ * together at least twice its shortfall s, so that a x^2 + b y^2 >= 4 s^2 a b / (a + b), which
+ * stands for both. 0: not known, also where costs may be no normal numbers. */
+static void costs_of_ends(const pare_grid *g, const float *w, const float *own, size_t count,
+                          float lo, float hi, double ends[2])
 {
-    const double tiny = 1e-20; /* below, such costs may not be normal numbers */
+    const double tiny = 1e-20;
     float low = 0, high = 0;
     for (size_t j = 0; own && j < count; j++) {
         low = w[j] == lo && own[j] > low ? own[j] : low;
         high = w[j] == hi && own[j] > high ? own[j] : high;
     }
-    const double a = (double)low, b = (double)high, least = a < b ? a : b;
-    return !(least > tiny) ? 0 : g->symmetric ? least : 4 * a * b / (a + b);
+    const double a = (double)low, b = (double)high;
+    ends[0] = a > tiny ? a : 0;
+    ends[1] = b > tiny ? b : 0;
+    if (!g->symmetric)
+        ends[0] = ends[1] = ends[0] > 0 && ends[1] > 0 ? 4 * a * b / (a + b) : 0;
 }
 
-/* A shortfall that costs as much as all errors together, and a thousandth; `ends` is what it costs
- * where errors have costs of their own. Then it may be so small that they are rounded. */
-static float largest_error(float range, double cost, const float *own, double ends)
+/* A shortfall that costs as much as all errors together, and a thousandth; with costs of its own it
+ * may be so small that it is rounded. */
+static float largest_error(float range, double cost, const float *own, double end)
 {
     const float rounded = 1e-6F;
     if (!own)
         return 1.001F * range * powf((float)cost, 1 / 2.4F);
-    return ends > 0 ? 1.001F * range * ((float)sqrt(cost / ends) + rounded) : INFINITY;
+    return end > 0 ? 1.001F * range * ((float)sqrt(cost / end) + rounded) : INFINITY;
+}
+
+static void largest_errors(float range, double cost, const float *own, const double ends[2],
+                           float most[2])
+{
+    most[0] = largest_error(range, cost, own, ends[0]);
+    most[1] = ends[1] == ends[0] ? most[0] : largest_error(range, cost, own, ends[1]);
 }
 
 /* Whether a trial of the clip search has a grid. Scales below the normal numbers of F16 are none: a
@@ -250,9 +259,11 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
 {
     const float range = hi - lo;
     double best = usual_cost(kernels, g, w, own, count, lo, hi);
-    const double ends = cost_of_ends(g, w, own, count, lo, hi);
-    float most = largest_error(range, best, own, ends); /* costs as much as the best */
-    bool over[2] = {false, !g->symmetric};              /* scales above 0, below 0 */
+    double ends[2];
+    float most[2];                         /* errors that cost as much as the best */
+    bool over[2] = {false, !g->symmetric}; /* scales above 0, below 0 */
+    costs_of_ends(g, w, own, count, lo, hi, ends);
+    largest_errors(range, best, own, ends, most);
     for (int i = 0; i < 2 * CLIPS && !(over[0] && over[1]); i++) {
         const float p = (float)(1 - i / 2 / 100.0);
         const bool minus = i % 2;
@@ -261,7 +272,7 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
         uint8_t z;
         if (over[minus] || !try_range(g, p * from, p * to, &s, &z))
             continue;
-        if (shortfall(g, from, to, s) > most) {
+        if (too_short(g, from, to, s, (const float[2]){most[minus], most[!minus]})) {
             over[minus] = true;
             continue;
         }
@@ -269,7 +280,7 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
         const double cost = kernels->clip_cost(w, own, count, s, z, g->bits, range, best);
         if (cost < best) {
             best = cost;
-            most = largest_error(range, best, own, ends);
+            largest_errors(range, best, own, ends, most);
             *scale = s;
             *zero = z;
         }
