@@ -119,6 +119,7 @@
 #include "kernels/kernel_list.h"
 #include "kernels/kv_tile.h"
 #include "kernels/optimizer.h"
+#include "kernels/refine.h"
 
 enum {
     PARE_PANEL_ROWS = 6,

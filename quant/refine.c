@@ -10,18 +10,25 @@
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
-enum { TILE = 128, STRIP = PARE_OUTPUT_BLOCK, BLOCK = 128 };
+enum { TILE = 128, STRIP = PARE_OUTPUT_BLOCK, BLOCK = 128, STRIPS = TILE / STRIP };
+_Static_assert((int)STRIP == (int)PARE_COUPLED && STRIPS == 2,
+               "couple_codes takes strips in pairs");
 
-typedef struct refine_worker {
-    float *g, *e;               /* [TILE, k] */
-    float *c;                   /* [TILE, widest group] code - zero */
-    float *p;                   /* [TILE, widest group] -C H */
-    float *turned;              /* [widest group, STRIP] G of a strip, a column in one piece */
-    float strip[BLOCK * STRIP]; /* G of a block, a column in one piece */
+/* Rows of a tile that are worked on side by side. */
+typedef struct refine_strip {
+    float g[BLOCK * STRIP]; /* a column in one piece */
     float code[BLOCK * STRIP];
     float free[BLOCK * STRIP]; /* 0: stays */
-    float step[STRIP], scale[STRIP], zero[STRIP];
+    float step[STRIP], scale[STRIP];
     double gain[STRIP];
+} refine_strip;
+
+typedef struct refine_worker {
+    float *g, *e;   /* [TILE, k] */
+    float *c;       /* [TILE, widest group] code - zero */
+    float *p;       /* [TILE, widest group] -C H */
+    double *turned; /* [widest group, STRIP] G of a strip, a column in one piece */
+    refine_strip strip[STRIPS];
 } refine_worker;
 
 typedef struct refine_job {
@@ -74,23 +81,20 @@ static const float *outputs_of(const refine_job *job, const range *x, size_t r)
     return job->opts->o ? job->opts->o + (x->row + r) * STRIP : NULL;
 }
 
-/* sum_j (O G)_rj c_j / O_rr over the range; o NULL: sum_j G_rj c_j. */
-static double slope_of(const refine_job *job, const refine_worker *at, const range *x, size_t r,
-                       const float *o)
+/* sum_j (O G)_rj c_j / O_rr over the range, and c H c^T; o NULL: sum_j G_rj c_j. */
+static pare_slope slope_of(const refine_job *job, const refine_worker *at, const range *x, size_t r,
+                           const float *o)
 {
-    const size_t width = x->end - x->begin, first = r / STRIP * STRIP;
-    const size_t rows = x->rows - first < STRIP ? x->rows - first : STRIP;
-    const float *const c = at->c + r * width, *const g = at->g + r * job->k + x->begin;
-    double sum = 0, dot[STRIP] = {0};
-    for (size_t j = 0; !o && j < width; j++)
-        sum += (double)g[j] * (double)c[j];
-    if (!o)
-        return sum;
-    for (size_t j = 0; j < width; j++)
-        for (size_t l = 0; l < STRIP; l++)
-            dot[l] += (double)at->turned[j * STRIP + l] * (double)c[j];
-    for (size_t l = 0; l < rows; l++)
-        sum += o[l] != 0 ? (double)o[l] / (double)o[r - first] * dot[l] : 0;
+    const size_t width = x->end - x->begin;
+    const float *const c = at->c + r * width, *const p = at->p + r * width,
+                       *const g = at->g + r * job->k + x->begin;
+    pare_slope sum = {0};
+    if (o)
+        return job->kernels->scale_slope(at->turned, c, p, o, r % STRIP, width);
+    for (size_t j = 0; j < width; j++) {
+        sum.slope += (double)g[j] * (double)c[j];
+        sum.bend -= (double)p[j] * (double)c[j];
+    }
     return sum;
 }
 
@@ -102,10 +106,8 @@ static void move_scale(const refine_job *job, refine_worker *at, const range *x,
     float *const g = at->g + r * job->k + x->begin, *const e = at->e + r * job->k + x->begin;
     const float *const c = at->c + r * width, *const p = at->p + r * width, s = *scale;
     const float *const o = outputs_of(job, x, r);
-    const double slope = slope_of(job, at, x, r, o);
-    double bend = 0;
-    for (size_t j = 0; j < width; j++)
-        bend -= (double)p[j] * (double)c[j];
+    const pare_slope by = slope_of(job, at, x, r, o);
+    const double slope = by.slope, bend = by.bend;
     if (s == 0 || !(bend > 0))
         return;
     const float next = stored_scale(job->grid, s, -slope / bend);
@@ -114,7 +116,7 @@ static void move_scale(const refine_job *job, refine_worker *at, const range *x,
     if (!(gain > 0))
         return;
     *scale = next;
-    at->gain[r % STRIP] += o ? gain * (double)o[r % STRIP] : gain;
+    at->strip[r / STRIP].gain[r % STRIP] += o ? gain * (double)o[r % STRIP] : gain;
     for (size_t j = 0; j < width; j++) {
         g[j] -= d * p[j];
         e[j] = c[j] * s - c[j] * next;
@@ -154,48 +156,56 @@ static void move_scales(const refine_job *job, refine_worker *at, const range *x
     }
 }
 
-static void load_strip(const refine_job *job, refine_worker *at, const range *x, size_t first,
-                       size_t rows)
+/* Which weights of a strip may move. */
+static void load_free(const refine_job *job, refine_strip *s, const range *x, size_t first,
+                      size_t rows)
 {
-    for (size_t r = 0; r < STRIP; r++) {
-        const size_t row = x->row + first + (r < rows ? r : 0);
-        const size_t group = row * job->codes->groups + x->group;
-        at->scale[r] = job->codes->scales[group];
-        at->zero[r] = job->codes->zeros[group];
-        const float *const g = at->g + (row - x->row) * job->k;
-        const uint8_t *const code = job->codes->codes + row * job->k;
-        const float *const w = job->w + row * job->k;
-        for (size_t j = x->begin; j < x->end; j++) {
-            const size_t cell = (j - x->begin) * STRIP + r;
-            at->strip[cell] = g[j];
-            at->code[cell] = code[j];
-            const bool zero = job->opts->keep_zeros && w[j] == 0;
-            at->free[cell] = r < rows && at->scale[r] != 0 && !zero ? 1 : 0;
-        }
+    float row[STRIP];
+    for (size_t r = 0; r < STRIP; r++)
+        row[r] = r < rows && s->scale[r] != 0 ? 1 : 0;
+    for (size_t j = x->begin; j < x->end; j++) {
+        float *const to = s->free + (j - x->begin) * STRIP;
+        memcpy(to, row, sizeof row);
+        for (size_t r = 0; job->opts->keep_zeros && r < rows; r++)
+            to[r] = job->w[(x->row + first + r) * job->k + j] == 0 ? 0 : to[r];
     }
 }
 
-/* The code that is best where `step` below old would be; vectorized: rounds by adding `magic`. */
-static inline float next_code(float old, float step, float top)
+/* c, where the codes of the range begin in C of their group. Rows behind the last are 0. */
+static void load_strip(const refine_job *job, const refine_worker *at, refine_strip *s,
+                       const range *x, size_t first, size_t rows, const float *c, size_t ldc)
 {
-    const float magic = 12582912.0F;
-    float t = step < 512 ? step : 512;
-    t = t > -512 ? t : -512;
-    t = (old - t + magic) - magic;
-    t = t < top ? t : top;
-    return t > 0 ? t : 0;
+    const size_t width = x->end - x->begin;
+    float zero[STRIP] = {0};
+    if (rows < STRIP) {
+        memset(s->g, 0, sizeof s->g);
+        memset(s->code, 0, sizeof s->code);
+        memset(s->scale, 0, sizeof s->scale);
+    }
+    for (size_t r = 0; r < rows; r++) {
+        const size_t group = (x->row + first + r) * job->codes->groups + x->group;
+        s->scale[r] = job->codes->scales[group];
+        zero[r] = job->codes->zeros[group];
+    }
+    job->kernels->transpose_f32(s->g, STRIP, at->g + first * job->k + x->begin, job->k, rows,
+                                width);
+    job->kernels->transpose_f32(s->code, STRIP, c + first * ldc, ldc, rows, width);
+    for (size_t j = 0; j < width; j++)
+        for (size_t r = 0; r < STRIP; r++)
+            s->code[j * STRIP + r] += zero[r];
+    load_free(job, s, x, first, rows);
 }
 
 /* The codes of one column; step becomes by how much values rise. True when any did. */
-static bool move_column(refine_worker *at, size_t column, float h_jj, float top)
+static bool move_column(refine_strip *at, size_t column, float h_jj, float top)
 {
-    const float *const restrict g = at->strip + column * STRIP;
+    const float *const restrict g = at->g + column * STRIP;
     const float *const restrict free = at->free + column * STRIP;
     float *const restrict code = at->code + column * STRIP;
     float moved = 0;
     for (size_t r = 0; r < STRIP; r++) {
         const float scale = free[r] != 0 ? at->scale[r] : 1, old = code[r];
-        const float t = next_code(old, free[r] * g[r] / (h_jj * scale), top);
+        const float t = pare_next_code(old, free[r] * g[r] / (h_jj * scale), top);
         const float d = (t - old) * scale;
         at->gain[r] -= (double)d * (2 * (double)g[r] + (double)d * (double)h_jj);
         code[r] = t;
@@ -205,78 +215,72 @@ static bool move_column(refine_worker *at, size_t column, float h_jj, float top)
     return moved != 0;
 }
 
-enum { LANES = 8 };
-
-/* One row of O by G of a column. */
-static float weigh(const float *restrict o, const float *restrict g)
+/* G of all columns follows the steps of one. */
+static void follow_column(refine_strip *s, const float *h, size_t width)
 {
-    float part[LANES] = {0}, sum = 0;
-    for (size_t l = 0; l < STRIP; l += LANES)
-        for (size_t i = 0; i < LANES; i++)
-            part[i] += o[l + i] * g[l + i];
-    for (size_t i = 0; i < LANES; i++)
-        sum += part[i];
-    return sum;
+    for (size_t i = 0; i < width; i++)
+        for (size_t r = 0; r < STRIP; r++)
+            s->g[i * STRIP + r] += s->step[r] * h[i];
 }
 
-/* The same with O [STRIP, STRIP], row after row. */
-static bool move_coupled(refine_worker *at, size_t column, float h_jj, float top, const float *o)
+/* C takes the codes on their way. */
+static void store_strip(const refine_job *job, const refine_worker *at, const refine_strip *s,
+                        const range *x, size_t first, size_t rows, float *c, size_t ldc)
 {
-    const float *const free = at->free + column * STRIP;
-    float *const code = at->code + column * STRIP, g[STRIP];
-    bool moved = false;
-    memcpy(g, at->strip + column * STRIP, sizeof g);
-    for (size_t r = 0; r < STRIP; r++, o += STRIP) {
-        at->step[r] = 0;
-        if (free[r] == 0)
-            continue;
-        const float slope = weigh(o, g), bend = o[r] * h_jj;
-        const float t = next_code(code[r], slope / (bend * at->scale[r]), top);
-        const float d = (t - code[r]) * at->scale[r];
-        at->gain[r] -= (double)d * (2 * (double)slope + (double)d * (double)bend);
-        code[r] = t;
-        at->step[r] = d;
-        g[r] += d * h_jj;
-        moved = moved || d != 0;
-    }
-    return moved;
-}
-
-static void store_strip(const refine_job *job, refine_worker *at, const range *x, size_t first,
-                        size_t rows)
-{
-    for (size_t r = 0; r < rows; r++) {
-        float *const g = at->g + (first + r) * job->k, *const e = at->e + (first + r) * job->k;
-        uint8_t *const code = job->codes->codes + (x->row + first + r) * job->k;
-        for (size_t j = x->begin; j < x->end; j++) {
-            const size_t cell = (j - x->begin) * STRIP + r;
-            const float now = at->code[cell];
-            g[j] = at->strip[cell];
-            e[j] += ((float)code[j] - now) * at->scale[r];
-            code[j] = (uint8_t)(int)now;
+    const size_t k = job->k, width = x->end - x->begin;
+    c += first * ldc;
+    job->kernels->transpose_f32(at->g + first * k + x->begin, k, s->g, STRIP, width, rows);
+    job->kernels->transpose_f32(c, ldc, s->code, STRIP, width, rows);
+    for (size_t r = 0; r < rows; r++, c += ldc) {
+        float *const e = at->e + (first + r) * k + x->begin;
+        uint8_t *const code = job->codes->codes + (x->row + first + r) * k + x->begin;
+        for (size_t j = 0; j < width; j++) {
+            e[j] += ((float)code[j] - c[j]) * s->scale[r];
+            code[j] = (uint8_t)(int)c[j];
         }
     }
 }
 
-/* The codes of a range of at most BLOCK columns. */
-static void move_codes(const refine_job *job, refine_worker *at, const range *x)
+/* All strips a column at a time: with O rows wait for each other, strips do not. */
+static void move_strips(const refine_job *job, refine_worker *at, const range *x, size_t strips)
 {
     const size_t k = job->k, width = x->end - x->begin;
     const float top = (float)((1u << job->grid->bits) - 1);
-    for (size_t first = 0; first < x->rows; first += STRIP) {
-        const size_t rows = x->rows - first < STRIP ? x->rows - first : STRIP;
-        const float *const o = outputs_of(job, x, first);
-        load_strip(job, at, x, first, rows);
-        for (size_t j = 0; j < width; j++) {
-            const float *const h = job->h + (x->begin + j) * k + x->begin;
-            if (job->opts->dead[x->begin + j] ||
-                !(o ? move_coupled(at, j, h[j], top, o) : move_column(at, j, h[j], top)))
-                continue;
-            for (size_t i = 0; i < width; i++)
-                for (size_t r = 0; r < STRIP; r++)
-                    at->strip[i * STRIP + r] += at->step[r] * h[i];
-        }
-        store_strip(job, at, x, first, rows);
+    pare_couple couple[STRIPS];
+    for (size_t i = 0; i < strips && job->opts->o; i++) {
+        refine_strip *const s = &at->strip[i];
+        couple[i] = (pare_couple){.g = s->g,
+                                  .code = s->code,
+                                  .free = s->free,
+                                  .o = outputs_of(job, x, i * STRIP),
+                                  .scale = s->scale,
+                                  .gain = s->gain};
+    }
+    for (size_t j = 0; j < width; j++) {
+        const float *const h = job->h + (x->begin + j) * k + x->begin;
+        if (job->opts->dead[x->begin + j])
+            continue;
+        if (job->opts->o)
+            job->kernels->couple_codes(couple, strips, j, h, width, top);
+        for (size_t i = 0; i < strips && !job->opts->o; i++)
+            if (move_column(&at->strip[i], j, h[j], top))
+                follow_column(&at->strip[i], h, width);
+    }
+}
+
+/* The codes of a range of at most BLOCK columns; c: where it begins in C of its group. */
+static void move_codes(const refine_job *job, refine_worker *at, const range *x, float *c,
+                       size_t ldc)
+{
+    const size_t strips = x->rows / STRIP + (x->rows % STRIP != 0);
+    for (size_t i = 0; i < strips; i++) {
+        const size_t left = x->rows - i * STRIP;
+        load_strip(job, at, &at->strip[i], x, i * STRIP, left < STRIP ? left : STRIP, c, ldc);
+    }
+    move_strips(job, at, x, strips);
+    for (size_t i = 0; i < strips; i++) {
+        const size_t left = x->rows - i * STRIP;
+        store_strip(job, at, &at->strip[i], x, i * STRIP, left < STRIP ? left : STRIP, c, ldc);
     }
 }
 
@@ -292,7 +296,7 @@ static void refine_group(const refine_job *job, refine_worker *at, const range *
     range x = *group;
     for (x.end = x.begin; x.begin < group->end; x.begin = x.end) {
         x.end = group->end - x.begin < BLOCK ? group->end : x.begin + BLOCK;
-        move_codes(job, at, &x);
+        move_codes(job, at, &x, at->c + x.begin - group->begin, group->end - group->begin);
         spread(job, at, &x);
     }
 }
@@ -316,7 +320,8 @@ static void refine_tile(const refine_job *job, refine_worker *at, size_t tile)
 {
     const size_t row = tile * TILE, rows = job->n - row < TILE ? job->n - row : TILE;
     const size_t width = group_width(job->grid, job->k);
-    memset(at->gain, 0, sizeof at->gain);
+    for (size_t i = 0; i < STRIPS; i++)
+        memset(at->strip[i].gain, 0, sizeof at->strip[i].gain);
     begin_tile(job, at, row, rows);
     for (size_t round = 0; round < job->opts->rounds; round++)
         for (size_t begin = 0; begin < job->k; begin += width) {
@@ -327,8 +332,8 @@ static void refine_tile(const refine_job *job, refine_worker *at, size_t tile)
                                  .group = begin / width};
             refine_group(job, at, &group);
         }
-    for (size_t r = 0; r < STRIP; r++)
-        job->gain[tile] += at->gain[r];
+    for (size_t r = 0; r < TILE; r++)
+        job->gain[tile] += at->strip[r / STRIP].gain[r % STRIP];
 }
 
 static void refine_tiles(void *arg, size_t begin, size_t end, size_t worker)
@@ -365,7 +370,7 @@ size_t pare_refine_bytes(size_t group, size_t k)
 {
     const size_t width = group && group < k ? group : k;
     return sizeof(refine_worker) + TILE * sizeof(float) * 2 * (k + width) +
-           STRIP * sizeof(float) * width + (size_t)6 * PARE_ALIGN;
+           STRIP * sizeof(double) * width + (size_t)6 * PARE_ALIGN;
 }
 
 static pare_status take(pare_ctx *cx, pare_arena *scratch, refine_job *job, size_t tiles)
@@ -380,7 +385,7 @@ static pare_status take(pare_ctx *cx, pare_arena *scratch, refine_job *job, size
             !(at->e = PARE_NEW(scratch, float, TILE * job->k)) ||
             !(at->c = PARE_NEW(scratch, float, TILE *width)) ||
             !(at->p = PARE_NEW(scratch, float, TILE *width)) ||
-            !(at->turned = PARE_NEW(scratch, float, STRIP *width)))
+            !(at->turned = PARE_NEW(scratch, double, STRIP *width)))
             return PARE_ENOMEM;
     }
     return PARE_OK;

@@ -182,21 +182,51 @@ static pare_grid_fault fit_whole(const pare_grid *g, float lo, float hi, float *
     return fault;
 }
 
-/* How far the grid of a scale falls short of the ends: the largest error is at least that. An
- * asymmetric one may lie anywhere, so that it is half of what is missing in all. */
-static float shortfall(const pare_grid *g, float lo, float hi, float s)
+/* Whether the grid of a scale falls short of an end of the range by more than `most` says, from
+ * below: the error there is at least that. An asymmetric one may lie anywhere, so that half of what
+ * is missing in all counts. */
+static bool too_short(const pare_grid *g, float lo, float hi, float s, const float most[2])
 {
     const float top = (float)((1u << g->bits) - 1), half = (float)(1u << (g->bits - 1));
-    const float up = hi - (half - 1) * s, down = -lo - half * s;
     if (!g->symmetric)
-        return (hi - lo - top * s) / 2;
-    return up > down ? up : down;
+        return (hi - lo - top * s) / 2 > most[0];
+    return -lo - half * s > most[0] || hi - (half - 1) * s > most[1];
 }
 
-/* An error that costs as much as all of them together, and a thousandth. */
-static float largest_error(float range, double cost)
+/* What errors at both ends cost, from below. On an asymmetric grid the errors x and y there are
+ * together at least twice its shortfall s, so that a x^2 + b y^2 >= 4 s^2 a b / (a + b), which
+ * stands for both. 0: not known, also where costs may be no normal numbers. */
+static void costs_of_ends(const pare_grid *g, const float *w, const float *own, size_t count,
+                          float lo, float hi, double ends[2])
 {
-    return 1.001F * range * powf((float)cost, 1 / 2.4F);
+    const double tiny = 1e-20;
+    float low = 0, high = 0;
+    for (size_t j = 0; own && j < count; j++) {
+        low = w[j] == lo && own[j] > low ? own[j] : low;
+        high = w[j] == hi && own[j] > high ? own[j] : high;
+    }
+    const double a = (double)low, b = (double)high;
+    ends[0] = a > tiny ? a : 0;
+    ends[1] = b > tiny ? b : 0;
+    if (!g->symmetric)
+        ends[0] = ends[1] = ends[0] > 0 && ends[1] > 0 ? 4 * a * b / (a + b) : 0;
+}
+
+/* A shortfall that costs as much as all errors together, and a thousandth; with costs of its own it
+ * may be so small that it is rounded. */
+static float largest_error(float range, double cost, const float *own, double end)
+{
+    const float rounded = 1e-6F;
+    if (!own)
+        return 1.001F * range * powf((float)cost, 1 / 2.4F);
+    return end > 0 ? 1.001F * range * ((float)sqrt(cost / end) + rounded) : INFINITY;
+}
+
+static void largest_errors(float range, double cost, const float *own, const double ends[2],
+                           float most[2])
+{
+    most[0] = largest_error(range, cost, own, ends[0]);
+    most[1] = ends[1] == ends[0] ? most[0] : largest_error(range, cost, own, ends[1]);
 }
 
 /* Whether a trial of the clip search has a grid. Scales below the normal numbers of F16 are none: a
@@ -222,17 +252,19 @@ static double usual_cost(const pare_kernels *kernels, const pare_grid *g, const 
 
 /* The range and the sign whose errors cost least. Scales fall from one range to the next, so that
  * the largest error grows: where it alone costs more than the best so far, no range behind can be
- * better. A thousandth covers what this is rounded by, so that it never decides anything. With
- * costs of their own it does not tell. */
+ * better. A thousandth covers what this is rounded by, so that it never decides anything. */
 static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const float *w,
                      const float *own, size_t count, float lo, float hi, float *scale,
                      uint8_t *zero)
 {
     const float range = hi - lo;
     double best = usual_cost(kernels, g, w, own, count, lo, hi);
-    float most = own ? INFINITY : largest_error(range, best); /* costs as much as the best */
-    bool over[2] = {false, !g->symmetric};                    /* scales above 0, below 0 */
-    for (int i = 0; i < 2 * CLIPS; i++) {
+    double ends[2];
+    float most[2];                         /* errors that cost as much as the best */
+    bool over[2] = {false, !g->symmetric}; /* scales above 0, below 0 */
+    costs_of_ends(g, w, own, count, lo, hi, ends);
+    largest_errors(range, best, own, ends, most);
+    for (int i = 0; i < 2 * CLIPS && !(over[0] && over[1]); i++) {
         const float p = (float)(1 - i / 2 / 100.0);
         const bool minus = i % 2;
         const float from = minus ? -hi : lo, to = minus ? -lo : hi;
@@ -240,7 +272,7 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
         uint8_t z;
         if (over[minus] || !try_range(g, p * from, p * to, &s, &z))
             continue;
-        if (shortfall(g, from, to, s) > most) {
+        if (too_short(g, from, to, s, (const float[2]){most[minus], most[!minus]})) {
             over[minus] = true;
             continue;
         }
@@ -248,7 +280,7 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
         const double cost = kernels->clip_cost(w, own, count, s, z, g->bits, range, best);
         if (cost < best) {
             best = cost;
-            most = own ? INFINITY : largest_error(range, best);
+            largest_errors(range, best, own, ends, most);
             *scale = s;
             *zero = z;
         }

@@ -37,6 +37,8 @@ void pare_kernels_init_avx512(pare_kernels *k)
     k->gemv_24 = pare_gemv_24_avx512;
     k->gemv_mask = pare_gemv_mask_avx512;
     k->kv_mix = pare_kv_mix_avx512;
+    k->clip_cost = pare_clip_cost_avx512;
+    k->scale_slope = pare_scale_slope_avx512;
     k->adamw_step = pare_adamw_step_avx512;
     k->tree_codes = pare_tree_codes_avx512;
 }

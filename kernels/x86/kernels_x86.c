@@ -50,6 +50,8 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->round_codes = pare_round_codes_avx2;
     k->clip_cost = pare_clip_cost_avx2;
     k->error_sums = pare_error_sums_avx2;
+    k->couple_codes = pare_couple_codes_avx2;
+    k->scale_slope = pare_scale_slope_avx2;
     k->aware_back = pare_aware_back_avx2;
     k->tree_codes = pare_tree_codes_avx2;
     if (cpu & PARE_CPU_AVXVNNI)

@@ -263,5 +263,5 @@ const char *kt_plant_optimizer(size_t i, pare_kernels *k, const char **what)
 {
     size_t at = 0;
     FAULTS(KT_PLANT)
-    return kt_plant_exl3(i - at, k, what);
+    return kt_plant_refine(i - at, k, what);
 }

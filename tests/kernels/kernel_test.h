@@ -67,6 +67,7 @@ const char *kt_plant_round(size_t i, pare_kernels *k, const char **what);  /* th
 const char *kt_plant_bf16(size_t i, pare_kernels *k, const char **what);   /* those of BF16 */
 const char *kt_plant_panels(size_t i, pare_kernels *k, const char **what); /* those of panels */
 const char *kt_plant_optimizer(size_t i, pare_kernels *k, const char **what); /* of a step */
+const char *kt_plant_refine(size_t i, pare_kernels *k, const char **what);    /* of refinement */
 const char *kt_plant_exl3(size_t i, pare_kernels *k, const char **what);      /* those of EXL3 */
 
 /* A row of a list of faults, in a function with these parameters and `at`, the rows before. */
