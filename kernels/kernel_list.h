@@ -3,7 +3,7 @@
  *
  * EXACT: the same bytes on every CPU, by construction: sums have a fixed order and every
  * multiply-add is one fused operation, in the reference (fmaf) as in the vector versions; those of
- * clip_cost, error_sums and the kernels of optimizer.h and refine.h are two. */
+ * clip_cost, error_sums and the kernels of optimizer.h and refine_steps.h are two. */
 #ifndef PARE_KERNELS_KERNEL_LIST_H
 #define PARE_KERNELS_KERNEL_LIST_H
 

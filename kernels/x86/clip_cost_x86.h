@@ -6,6 +6,11 @@
 
 #include <float.h>
 
+#include "kernels/grid_code.h"
+#include "kernels/x86/avx2_internal.h"
+
+#ifdef V
+
 enum { WIDTH = sizeof(vecf) / sizeof(float) };
 
 typedef struct clip {
@@ -173,5 +178,7 @@ PARE_INLINE double clip_cost(const float *w, const float *weight, size_t n, floa
         return too_dear(w, weight, n, &c, enough) ? enough : clip_sum(w, weight, n, &c, enough);
     return too_much(w, n, &c, enough) ? enough : clip_sum(w, NULL, n, &c, enough);
 }
+
+#endif
 
 #endif
