@@ -75,7 +75,7 @@
                           uint8_t zero, unsigned bits, float range, double enough), EXACT)         \
     X(error_sums, pare_error_sum, (const float *w, const float *q, const float *whole, size_t n),  \
       EXACT)                                                                                       \
-    X(couple_codes, void, (const pare_couple *strip, size_t strips, size_t column, const float *h,  \
+    X(couple_codes, void, (const pare_couple *strip, size_t strips, size_t column, const float *h, \
                           size_t n, float top), EXACT)                                             \
     X(scale_slope, pare_slope, (const double *g, const float *c, const float *p, const float *o,   \
                                 size_t r, size_t n), EXACT)                                        \

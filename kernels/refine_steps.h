@@ -13,7 +13,7 @@
  *                 of floats are rounded apart; the sum over l: lane i of eight takes i, i + 8, ..,
  *                 then the lanes in order.
  *   scale_slope   slope = sum_l o[l] / o[r] (sum_j g[j, l] c[j]) over l with o[l] not 0, and
- *                 bend = -sum_j p[j] c[j], in double and in order. c has at most 24 bits, so that
+ *                 bend = -sum_j p[j] c[j], in double and in order. g holds floats, so that
  *                 products are exact. */
 #ifndef PARE_KERNELS_REFINE_STEPS_H
 #define PARE_KERNELS_REFINE_STEPS_H
