@@ -3,7 +3,7 @@
  *
  * EXACT: the same bytes on every CPU, by construction: sums have a fixed order and every
  * multiply-add is one fused operation, in the reference (fmaf) as in the vector versions; those of
- * clip_cost, error_sums and the kernels of optimizer.h and refine.h are two. */
+ * clip_cost, error_sums and the kernels of optimizer.h and refine_steps.h are two. */
 #ifndef PARE_KERNELS_KERNEL_LIST_H
 #define PARE_KERNELS_KERNEL_LIST_H
 
@@ -75,7 +75,7 @@
                           uint8_t zero, unsigned bits, float range, double enough), EXACT)         \
     X(error_sums, pare_error_sum, (const float *w, const float *q, const float *whole, size_t n),  \
       EXACT)                                                                                       \
-    X(couple_codes, void, (const pare_couple *strip, size_t strips, size_t column, const float *h,  \
+    X(couple_codes, void, (const pare_couple *strip, size_t strips, size_t column, const float *h, \
                           size_t n, float top), EXACT)                                             \
     X(scale_slope, pare_slope, (const double *g, const float *c, const float *p, const float *o,   \
                                 size_t r, size_t n), EXACT)                                        \

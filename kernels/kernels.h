@@ -119,7 +119,7 @@
 #include "kernels/kernel_list.h"
 #include "kernels/kv_tile.h"
 #include "kernels/optimizer.h"
-#include "kernels/refine.h"
+#include "kernels/refine_steps.h"
 
 enum {
     PARE_PANEL_ROWS = 6,

@@ -1,4 +1,4 @@
-#include "kernels/refine.h"
+#include "kernels/refine_steps.h"
 
 #include <string.h>
 

@@ -4,7 +4,10 @@
 #ifndef PARE_KERNELS_X86_CLIP_COST_X86_H
 #define PARE_KERNELS_X86_CLIP_COST_X86_H
 
-#include <float.h>
+#include "kernels/grid_code.h"
+#include "kernels/x86/avx2_internal.h"
+
+#ifdef V
 
 enum { WIDTH = sizeof(vecf) / sizeof(float) };
 
@@ -153,11 +156,12 @@ PARE_INLINE double clip_sum(const float *w, const float *weight, size_t n, const
     return sum < enough ? sum : enough;
 }
 
-/* Whether neither a quotient nor the square of one leaves F32, nor `enough` tells of rounding. */
+/* Whether quotients and squares of errors, divided by the range or not, stay so far inside F32 that
+ * they are off by no more than rounding. Scales of F16 always do. */
 PARE_INLINE bool plain(float scale, float whole, double enough)
 {
     const float size = scale < 0 ? -scale : scale;
-    return size >= 1e-30F && whole >= 1e-30F && whole <= 1e30F && enough > 1e-30 && enough < 1e30;
+    return size >= 1e-30F && whole >= 1e-5F && whole <= 1e10F && enough > 1e-30 && enough < 1e30;
 }
 
 PARE_INLINE double clip_cost(const float *w, const float *weight, size_t n, float scale,
@@ -173,5 +177,7 @@ PARE_INLINE double clip_cost(const float *w, const float *weight, size_t n, floa
         return too_dear(w, weight, n, &c, enough) ? enough : clip_sum(w, weight, n, &c, enough);
     return too_much(w, n, &c, enough) ? enough : clip_sum(w, NULL, n, &c, enough);
 }
+
+#endif
 
 #endif

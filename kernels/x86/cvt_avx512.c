@@ -16,7 +16,9 @@ void pare_cvt_f32_bf16_avx512(uint16_t *dst, const float *src, size_t n)
         const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, up), 16);
         const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
         const __m512i v = _mm512_mask_or_epi32(rounded, nan, high, calm);
-        _mm256_storeu_si256((__m256i *)(void *)(dst + i), _mm512_cvtepi32_epi16(v));
+        const __m256i packed =
+            _mm256_packus_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+        _mm256_storeu_si256((__m256i *)(void *)(dst + i), _mm256_permute4x64_epi64(packed, 0xD8));
     }
     pare_cvt_f32_bf16_ref(dst + i, src + i, n - i);
 }

@@ -1,9 +1,9 @@
 /* BF16 times BF16 by tiles: one product of tiles, 16 tokens by 16 rows over 32 columns, is one step
- * of the definition. DEPTH columns of a strip of 32 rows become tiles in the first-level cache,
- * pairs of columns side by side, and meet two tiles of tokens after the other, which are read where
- * they lie: four loads for four products. Sums of TOKENS by ROWS stay in the second-level cache
- * until the last columns, whose products go straight to the output. Weights of the next strip are
- * fetched meanwhile.
+ * of the definition. Up to DEPTH columns of a strip of 32 rows become tiles in the first-level
+ * cache, pairs of columns side by side, and meet two tiles of tokens after the other, which are
+ * read where they lie: four loads for four products. Sums of TOKENS by ROWS stay in the
+ * second-level cache until the last columns, whose products go straight to the output where a strip
+ * of rows meets a whole one of tokens. Weights of the next strip are fetched meanwhile.
  *
  * Bound: the rate of tile products. */
 #define PARE_VNNI_BITS 512
@@ -166,7 +166,7 @@ PARE_INLINE void add_strip(tile_block *b, const goal *g, sums *y, size_t left, c
         const bool whole = g->y && left >= STRIP && m - t >= STRIP;
         const goal to = {whole ? g->y + t * g->ldy : NULL, g->ldy, &y[t / STRIP], g->first};
         const size_t more = next->rows - row < each ? next->rows - row : each;
-        const ahead a = {next->w + row * next->ldw, next->ldw, more};
+        const ahead a = {next->w + (more ? row * next->ldw : 0), next->ldw, more};
         add_tokens(b, &to, x + t * ldx, ldx, m - t, depth, &a);
         row += more;
     }

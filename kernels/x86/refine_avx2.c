@@ -1,7 +1,7 @@
 /* Rows in order, each of which waits for the one before: two strips at a time hide that. What has
  * just changed stays in a register, since a vector that is read after one of its floats was written
  * has to wait for memory. */
-#include "kernels/refine.h"
+#include "kernels/refine_steps.h"
 #include "kernels/x86/avx2_internal.h"
 
 #ifdef __AVX2__

@@ -1,5 +1,5 @@
 /* Slopes of scales, eight rows in a vector. */
-#include "kernels/refine.h"
+#include "kernels/refine_steps.h"
 #define PARE_VNNI_BITS 512
 #include "kernels/x86/vnni_internal.h"
 

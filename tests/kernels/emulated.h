@@ -107,14 +107,6 @@ static inline __m512 _mm512_cvtepi32_ps(__m512i a)
     return simde_mm512_loadu_ps(v);
 }
 
-static inline __m256i _mm512_cvtepi32_epi16(__m512i a)
-{
-    uint16_t v[16];
-    for (int i = 0; i < 16; i++)
-        v[i] = (uint16_t)emulated_int(&a, i);
-    return simde_mm256_loadu_si256(v);
-}
-
 static inline __m128i _mm512_cvtepi32_epi8(__m512i a)
 {
     uint8_t v[16];

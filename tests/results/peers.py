@@ -42,15 +42,14 @@ def llm_compressor(model, tokens, bits, group, work, sym=True, observer=None, **
     for name, module in model.named_modules():
         if getattr(module, "quantization_scheme", None) is not None:
             out[name + ".weight"] = fake_quantize(
-                module.weight.data, module.weight_scale.data,
+                module.weight.data.float(), module.weight_scale.data.float(),
                 getattr(module, "weight_zero_point", None), module.quantization_scheme.weights,
                 getattr(module, "weight_g_idx", None))
     return out
 
 
-def gptqmodel(model, tokens, bits, group, work, sym=True, gptaq=False, **options):
+def gptqmodel(model, tokens, bits, group, work, sym=True, gptaq=False, dtype=None, **options):
     """Takes the path of the model: it loads it itself. The codes are read back from its files."""
-    import torch
     os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")  # by itself it fails on two processors
     from gptqmodel import BACKEND, GPTQModel, QuantizeConfig
     from gptqmodel.quantization.config import GPTAQConfig
@@ -58,7 +57,7 @@ def gptqmodel(model, tokens, bits, group, work, sym=True, gptaq=False, **options
     if gptaq:
         options["gptaq"] = GPTAQConfig()
     config = QuantizeConfig(bits=bits, group_size=group, sym=sym, **options)
-    quantized = GPTQModel.load(model, config, device="cpu", dtype=torch.float32)
+    quantized = GPTQModel.load(model, config, device="cpu", dtype=dtype)
     quantized.quantize([{"input_ids": t, "attention_mask": [1] * len(t)} for t in tokens],
                        batch_size=1, backend=BACKEND.TORCH)
     quantized.save(work)
@@ -111,11 +110,13 @@ def auto_round(model, tokens, bits, group, work, sym=True, **options):
 
 
 # name, package, function, options: what the package does by itself first, then what its documents
-# offer for more quality.
+# offer for more quality. "dtype" is that of the model it works on; float32 if there is none.
 PEERS = [
     ("llm-compressor default", "llmcompressor", llm_compressor, {}),
     ("GPTQModel default", "gptqmodel", gptqmodel, {}),
     ("auto-round default", "auto_round", auto_round, {}),
+    ("llm-compressor bf16", "llmcompressor", llm_compressor, {"dtype": "bfloat16"}),
+    ("GPTQModel bf16", "gptqmodel", gptqmodel, {"dtype": "bfloat16"}),
     ("llm-compressor mse", "llmcompressor", llm_compressor, {"observer": "mse"}),
     ("llm-compressor asymmetric", "llmcompressor", llm_compressor, {"sym": False}),
     ("GPTQModel desc_act", "gptqmodel", gptqmodel, {"desc_act": True, "act_group_aware": False}),
@@ -193,9 +194,13 @@ def one(a):
     with open(a.tokens) as f:
         tokens = json.load(f)
     original = load_file(os.path.join(a.model, "model.safetensors"))
+    options = dict(options)
+    dtype = getattr(torch, options.pop("dtype", "float32"))
     model = a.model
-    if function is not gptqmodel:
-        model = AutoModelForCausalLM.from_pretrained(a.model, dtype=torch.float32)
+    if function is gptqmodel:  # it loads the model itself
+        options["dtype"] = dtype
+    else:
+        model = AutoModelForCausalLM.from_pretrained(a.model, dtype=dtype)
     if function is auto_round:
         options = {**options, "tokenizer": os.path.join(a.model, "tokenizer.json")}
     begin, cpu = time.monotonic(), time.process_time()

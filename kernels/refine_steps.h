@@ -1,5 +1,5 @@
-/* kernels/refine.h - kernels of quant/refine.h: columns and scales of 64 rows whose errors count
- * together, weighed by O.
+/* kernels/refine_steps.h - kernels of quant/refine.h: columns and scales of 64 rows whose errors
+ * count together, weighed by O.
  *
  *   couple_codes  column j of each of one or two strips, `at` being column * 64: x begins as g[at],
  *                 .., and for each row r in order
@@ -13,10 +13,10 @@
  *                 of floats are rounded apart; the sum over l: lane i of eight takes i, i + 8, ..,
  *                 then the lanes in order.
  *   scale_slope   slope = sum_l o[l] / o[r] (sum_j g[j, l] c[j]) over l with o[l] not 0, and
- *                 bend = -sum_j p[j] c[j], in double and in order. c has at most 24 bits, so that
+ *                 bend = -sum_j p[j] c[j], in double and in order. g holds floats, so that
  *                 products are exact. */
-#ifndef PARE_KERNELS_REFINE_H
-#define PARE_KERNELS_REFINE_H
+#ifndef PARE_KERNELS_REFINE_STEPS_H
+#define PARE_KERNELS_REFINE_STEPS_H
 
 enum { PARE_COUPLED = 64 };
 
