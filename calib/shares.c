@@ -3,6 +3,7 @@
 #include "runtime/small.h"
 #include "runtime/threads.h"
 
+/* TILE: a column of a larger one would not stay in the cache where rows are a power of two long. */
 enum { TILE = 16, CHUNK = 1 << 16 };
 
 size_t pare_share_begin(size_t windows, size_t share)
